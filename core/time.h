@@ -1,0 +1,60 @@
+// SimTime: the simulator's clock, int64 picoseconds from the start of a run (range: about 106 days).
+//
+// max and + on it are exact and associative; that is what lets two engines agree to the last picosecond.
+// round_to_picoseconds is the only place where a real duration becomes a SimTime.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <compare>
+#include <cstdint>
+#include <limits>
+
+#include "core/units.h"
+
+namespace paceline {
+
+struct SimTime {
+  std::int64_t ps = 0;
+
+  friend constexpr auto operator<=>(SimTime, SimTime) = default;
+  friend constexpr SimTime operator+(SimTime a, SimTime b) { return {a.ps + b.ps}; }
+  friend constexpr SimTime operator-(SimTime a, SimTime b) { return {a.ps - b.ps}; }
+  friend constexpr SimTime operator*(SimTime a, std::int64_t k) { return {a.ps * k}; }
+  friend constexpr SimTime operator*(std::int64_t k, SimTime a) { return {a.ps * k}; }
+  constexpr SimTime& operator+=(SimTime o) {
+    ps += o.ps;
+    return *this;
+  }
+};
+
+// Later than any time a run can reach; the bound leaves room to add two of them.
+inline constexpr SimTime kNever{std::numeric_limits<std::int64_t>::max() / 2};
+inline constexpr double kPicosecondsPerSecond = 1e12;
+
+constexpr Seconds to_seconds(SimTime t) { return Seconds(static_cast<double>(t.ps) / kPicosecondsPerSecond); }
+
+// Nearest integer, ties to even. Requires: 0 <= ps < 2^51 (2251 s); adding 1.5 * 2^52 leaves the integer in the
+// low bits of the sum, which vectorises where a conversion does not.
+inline std::int64_t round_small_picoseconds(double ps) {
+  constexpr double kMagic = 6755399441055744.0;
+  return std::bit_cast<std::int64_t>(ps + kMagic) - std::bit_cast<std::int64_t>(kMagic);
+}
+
+// Nearest integer, ties to even, for any non-negative double in range; saturates at kNever.
+inline std::int64_t round_to_picoseconds(double ps) {
+  if (ps < 2251799813685248.0) {
+    return round_small_picoseconds(ps);
+  }
+  if (!(ps < static_cast<double>(kNever.ps))) {
+    return kNever.ps;
+  }
+  const double whole = static_cast<double>(static_cast<std::int64_t>(ps));
+  const double rest = ps - whole;  // exact: a double above 2^51 has at most one fractional bit
+  const auto floor = static_cast<std::int64_t>(ps);
+  return rest > 0.5 || (rest == 0.5 && (floor & 1) != 0) ? floor + 1 : floor;
+}
+
+inline SimTime to_sim_time(Seconds s) { return {round_to_picoseconds(s.value * kPicosecondsPerSecond)}; }
+
+}  // namespace paceline

@@ -1,0 +1,27 @@
+// GPU presets: peak rates from data sheets. Source of each row in gpu.cpp.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/units.h"
+
+namespace paceline {
+
+enum class Precision : std::uint8_t { fp32, tf32, fp16, bf16, fp8 };
+inline constexpr std::array<const char*, 5> kPrecisionNames{"fp32", "tf32", "fp16", "bf16", "fp8"};
+
+struct GpuSpec {
+  std::string name;
+  // Dense peak by Precision; 0 where the GPU has no such mode (a lower one is then an InputError, not a guess).
+  std::array<FlopsPerSecond, kPrecisionNames.size()> peak{};
+  BytesPerSecond memory_bandwidth;
+  Bytes memory;
+};
+
+std::vector<std::string> gpu_preset_names();
+GpuSpec gpu_preset(const std::string& name);  // throws InputError with the known names
+
+}  // namespace paceline

@@ -1,0 +1,48 @@
+// A neural network as the simulator needs it: layers in registration order, each with its gradient tensors, its
+// work and what it writes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace paceline {
+
+enum class LayerKind : std::uint8_t { conv, linear, norm, attention, embedding };
+
+struct Layer {
+  std::string name;
+  LayerKind kind = LayerKind::linear;
+  std::vector<std::int64_t> parameters;  // elements of each parameter tensor, in registration order
+  std::int64_t forward_macs = 0;         // multiply-accumulates of one sample's forward pass
+  std::int64_t output_elements = 0;      // elements that the layer writes for one sample
+};
+
+struct Model {
+  std::string name;
+  std::string input;  // "224x224 image", "4096 tokens": what one sample is
+  std::vector<Layer> layers;
+};
+
+std::int64_t parameter_count(const Model&);   // elements
+std::int64_t forward_macs(const Model&);      // of one sample
+std::size_t parameter_tensors(const Model&);
+
+// A decoder or encoder stack by its dimensions. Counts as in the published architectures: attention 2 * S^2 * h MACs
+// (no causal saving), untied or tied output embedding.
+struct TransformerSpec {
+  std::int64_t layers = 12;
+  std::int64_t hidden = 768;
+  std::int64_t heads = 12;
+  std::int64_t key_value_heads = 0;      // 0: as many as heads (grouped-query attention: fewer)
+  std::int64_t feed_forward = 0;         // 0: 4 * hidden
+  bool gated_feed_forward = false;       // three matrices (SwiGLU) instead of two
+  bool bias = true;                      // linear layers and norms carry a bias (a norm without: RMSNorm)
+  std::int64_t vocabulary = 50257;
+  std::int64_t sequence = 1024;
+  bool learned_positions = true;
+  bool tied_embeddings = true;
+};
+Model transformer(const TransformerSpec&);
+
+}  // namespace paceline
