@@ -1,0 +1,43 @@
+// A scenario: the checked input of a prediction, read from JSON and written back into every result.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "kernels/gpu.h"
+#include "kernels/model.h"
+#include "sim/training.h"
+#include "topology/cluster_spec.h"
+
+namespace paceline {
+
+struct Scenario {
+  std::string description;
+  ClusterSpec cluster;
+  GpuSpec gpu;  // of every node: the node's, unless the scenario names another
+  Model model;
+  TrainingSpec training;
+  VariabilitySpec variability;
+  std::vector<BackgroundFlow> background;
+  RunSpec run;
+};
+
+// Reads and checks a scenario file. Throws InputError with the file and a place (JSON pointer, or line and column).
+Scenario load_scenario(const std::string& path);
+Scenario parse_scenario(const std::string& json, const std::string& file_name);
+
+// `text` is a node preset, a file of scenarios/clusters, or the path of a JSON file that is a cluster or a scenario.
+ClusterSpec load_cluster(const std::string& text);
+
+// A model of scenarios/models by name.
+std::vector<std::string> model_names();
+Model builtin_model(const std::string& name);
+
+// The JSON Schema (draft 2020-12) of a scenario file, from the same description that the reader uses.
+std::string scenario_schema();
+
+// The effective scenario: every value resolved and written out; parse_scenario of it is the same scenario.
+std::string to_json(const Scenario&);
+
+}  // namespace paceline

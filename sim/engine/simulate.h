@@ -1,0 +1,75 @@
+// simulate: runs a job. The only thing that has a clock.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/time.h"
+#include "sim/job.h"
+
+namespace paceline {
+
+enum class EngineKind : std::uint8_t { event, vector };
+inline constexpr const char* kEngineNames[] = {"event", "vector"};
+
+// Where a rank's time went. Every instant counts once; `other` is the rest of the steady iterations.
+struct Breakdown {
+  SimTime compute, exposed_communication, straggler_wait, input_wait, other;
+};
+
+// How often a rank was the last to launch a collective, and by how much it was later than the second last.
+struct Blame {
+  std::int64_t count = 0;
+  SimTime total;
+};
+
+// One collective of the steady program, summed over the steady iterations; times from the iteration's start
+// (the latest rank's end of the one before).
+struct CollectiveTiming {
+  SimTime ready;   // its input exists on the last rank
+  SimTime launch;  // the last rank launches it
+  SimTime end;     // it has ended on every rank
+};
+
+// When an operation of a traced rank was on its stream. kernel: running; collective: launch to end; wait: from the
+// compute stream's arrival to its release; take_batch and synchronize: the host's wait.
+struct OpSpan {
+  SimTime start, end;
+};
+struct TracedIteration {
+  std::uint32_t iteration = 0;
+  Rank rank;
+  std::vector<OpSpan> ops;  // by index in the program
+};
+
+struct Result {
+  EngineKind engine = EngineKind::vector;
+  std::string engine_reason;             // why automatic took this engine
+  std::vector<SimTime> iteration_end;    // latest rank's end, by iteration; 0 is the warm-up
+  std::vector<Breakdown> breakdown;      // by rank, over the steady iterations
+  std::vector<Blame> blame;              // by rank, over the steady iterations
+  std::vector<CollectiveTiming> timing;  // by collective of the steady program
+  std::uint64_t fingerprint = 0;         // over every launch, collective end and iteration end of every rank
+  std::uint64_t events = 0;              // event engine: ends of operations, occupancies and arrivals
+  std::vector<TracedIteration> trace;
+};
+
+// Which ranks and iterations to record, the warm-up included.
+struct TraceRequest {
+  std::uint32_t ranks = 0, iterations = 0;  // the first ones
+};
+
+// Why the vector engine can't run this job exactly, or nullopt when it can.
+std::optional<std::string> why_not_vector(const TrainingJob&);
+
+// Throws InputError when run.engine is vector and the job needs the event engine, or when the run could exceed the
+// clock's range (106 days of simulated time).
+Result simulate(const TrainingJob&, const RunSpec&, const TraceRequest& = {});
+
+// The engines themselves. Requires: the job fits the clock; for the vector engine, !why_not_vector(job).
+Result run_event_engine(const TrainingJob&, const RunSpec&, const TraceRequest& = {});
+Result run_vector_engine(const TrainingJob&, const RunSpec&, const TraceRequest& = {});
+
+}  // namespace paceline

@@ -1,0 +1,63 @@
+// TrainingJob: what every rank does in an iteration, as tables. Immutable; both engines run it.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/random.h"
+#include "core/time.h"
+#include "sim/collective/communicator.h"
+#include "sim/training.h"
+
+namespace paceline {
+
+enum class OpKind : std::uint8_t {
+  kernel,       // the compute stream is busy for `duration`, times the rank's factors
+  collective,   // the communication stream runs collective `index`, once the compute stream has come here
+  wait,         // the compute stream waits for collective `index` of this iteration
+  take_batch,   // the host waits for the data loader
+  synchronize,  // the host waits for the compute stream
+};
+
+// The host issues the operations in order, each at a cost; a stream can't begin what the host has not issued.
+struct Op {
+  OpKind kind = OpKind::kernel;
+  std::uint32_t index = 0;  // collective, wait: which collective of the iteration
+  SimTime duration;         // kernel: undisturbed
+  SimTime host_cost;
+  std::string label;
+};
+
+struct Program {
+  std::vector<Op> ops;
+  std::vector<std::uint32_t> collectives;  // plan of each collective of the iteration, in issue order
+  std::vector<std::uint32_t> buckets;      // those that carry gradients: which collective each bucket is
+};
+
+struct InputPipeline {
+  SimTime batch_time;
+  int prefetch = 1;
+  Distribution jitter;
+};
+
+struct TrainingJob {
+  Communicator communicator;
+  std::vector<CollectivePlan> plans;
+  Program warm_up, steady;  // of iteration 0 and of the others
+  std::optional<InputPipeline> input;
+  VariabilitySpec variability;
+  Slowdown slowdown;
+  int host_runs_ahead = 1;
+  std::int64_t samples_per_iteration = 0;  // of all ranks
+
+  std::size_t ranks() const { return communicator.ranks(); }
+  const Program& program(std::uint32_t iteration) const { return iteration == 0 ? warm_up : steady; }
+};
+
+// The programs as text, one operation a line.
+void print(const TrainingJob&, std::ostream&);
+
+}  // namespace paceline

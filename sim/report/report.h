@@ -1,0 +1,54 @@
+// What a run means: step time, throughput, where the time goes, who delayed whom.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/units.h"
+#include "sim/engine/simulate.h"
+#include "topology/topology.h"
+
+namespace paceline {
+
+struct StepTime {
+  Seconds mean, p50, p95, p99, min, max;  // percentiles: nearest rank
+};
+
+struct BreakdownSeconds {
+  Seconds compute, exposed_communication, straggler_wait, input_wait, other;  // sum: mean step time
+};
+
+struct BucketReport {
+  Bytes bytes;
+  Seconds ready, start, end;  // from the iteration's start, mean over the steady iterations
+};
+
+struct StragglerReport {
+  Rank rank;
+  std::string gpu;              // "node3/gpu5"
+  std::int64_t collectives = 0; // that it was the last to launch
+  Seconds delay;                // by which it was later than the second last, in total
+};
+
+struct LinkReport {
+  std::string link;     // as the scenario names it
+  Seconds step_delay;   // by which the mean step shortens when this link is healthy, all else equal
+};
+
+struct Report {
+  StepTime step;
+  Seconds warm_up;
+  double throughput = 0;           // samples/s
+  double scaling_efficiency = 0;   // throughput / (ranks * reference throughput)
+  BreakdownSeconds breakdown;      // mean over ranks
+  Rank worst_rank;                 // the one with most compute
+  BreakdownSeconds worst_breakdown;
+  std::vector<BucketReport> buckets;
+  std::vector<StragglerReport> stragglers;  // largest delay first, those that delayed anybody
+  std::vector<LinkReport> links;            // largest first; filled by predict()
+};
+
+// reference: the run of build_reference_job.
+Report summarize(const TrainingJob&, const Result&, const Topology&, const TrainingJob& reference_job, const Result& reference);
+
+}  // namespace paceline

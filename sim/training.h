@@ -1,0 +1,108 @@
+// What is trained, and how: the input of build_job. Defaults are PyTorch's unless a line says otherwise.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/random.h"
+#include "core/units.h"
+#include "kernels/cost_model.h"
+#include "topology/topology.h"
+
+namespace paceline {
+
+enum class Optimizer : std::uint8_t { sgd, adam };
+
+// PyTorch DistributedDataParallel (torch/csrc/distributed/c10d/reducer.cpp).
+struct DdpSpec {
+  Bytes bucket_cap{25 << 20};
+  Bytes first_bucket{1 << 20};
+  bool gradient_as_bucket_view = false;
+  bool broadcast_buffers = true;
+  bool find_unused_parameters = false;
+};
+
+// The host thread that launches work on its GPU.
+struct HostSpec {
+  Seconds kernel_launch{5.4e-6};      // superbenchmark, CUDA kernel launch, event time
+  Seconds collective_launch{15e-6};   // cudaLaunchKernelExC of a NCCL kernel: 10 to 20 us in a PyTorch trace on A100
+  int runs_ahead = 1;                 // iterations that the host may be ahead of its GPU
+};
+
+// Batches that each rank's data loader can make; absent: input is never the bottleneck.
+struct InputSpec {
+  SamplesPerSecond rate;  // of one rank's loader
+  int prefetch = 2;       // batches that may wait for the GPU (DataLoader's prefetch_factor)
+  Distribution jitter;    // of the time for a batch
+};
+
+struct CollectiveSpec {
+  int channels = 0;  // 0: the topology's default
+  // Cost per hop beyond the links' latency: NCCL's Simple protocol in a ring (NCCL 2.30 src/graph/tuning.cc).
+  Seconds nvlink_hop{3.4e-6}, pcie_hop{5.7e-6}, network_hop{14e-6};
+};
+
+// A layer's times as the user measured them.
+struct ExplicitLayerTime {
+  Seconds forward, backward;
+};
+
+// While a collective runs on a rank's GPU, its kernels take numerator/denominator times as long.
+struct Slowdown {
+  std::int64_t numerator = 1, denominator = 1;
+};
+
+struct TrainingSpec {
+  std::int64_t batch_per_gpu = 32;  // samples of one forward pass
+  int accumulation = 1;             // forward and backward passes per optimizer step (all but the last under no_sync)
+  Precision precision = Precision::fp32;  // of the kernels
+  Precision gradients = Precision::fp32;  // of gradients in memory and on the wire
+  Optimizer optimizer = Optimizer::sgd;
+  RooflineSpec roofline;
+  std::optional<SamplesPerSecond> measured;     // one GPU's rate: per-layer times are scaled to reach it exactly
+  std::vector<ExplicitLayerTime> layer_times;   // one per layer of the model; replaces the roofline
+  Slowdown slowdown_while_communicating;        // 1/1 unless measured: one A100 trace shows 1.21
+  DdpSpec ddp;
+  HostSpec host;
+  std::optional<InputSpec> input;
+  CollectiveSpec collective;
+};
+
+// GPUs that are always slow: their kernels take `factor` times as long.
+struct SlowGpus {
+  std::vector<std::int64_t> ranks;  // by name, or
+  double fraction = 0;              // each GPU with this probability
+  double factor = 1;
+};
+
+// In each iteration, each GPU falls ill with `probability` and is slow by `factor` for `length` iterations.
+struct TransientSlowdown {
+  double probability = 0;
+  int length = 1;
+  double factor = 1;
+};
+
+struct VariabilitySpec {
+  Distribution per_operation;  // of every kernel
+  Distribution per_iteration;  // of all kernels of a rank in an iteration
+  std::vector<SlowGpus> slow_gpus;
+  std::vector<TransientSlowdown> transient;
+};
+
+// Traffic of others: an endless flow between two GPUs of the cluster that takes up to `rate`.
+struct BackgroundFlow {
+  std::int64_t from = 0, to = 0;  // ranks
+  BytesPerSecond rate;
+};
+
+enum class EngineChoice : std::uint8_t { automatic, event, vector };
+
+struct RunSpec {
+  int iterations = 20;  // steady ones; a warm-up iteration precedes them
+  std::uint64_t seed = 1;
+  EngineChoice engine = EngineChoice::automatic;
+};
+
+}  // namespace paceline
