@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <concepts>
 #include <cstdint>
 
 namespace paceline {
@@ -11,9 +12,7 @@ struct Id {
   std::uint32_t value = 0;
 
   constexpr Id() = default;
-  constexpr explicit Id(std::uint32_t v) : value(v) {}
-  constexpr explicit Id(std::size_t v) : value(static_cast<std::uint32_t>(v)) {}
-  constexpr explicit Id(int v) : value(static_cast<std::uint32_t>(v)) {}
+  constexpr explicit Id(std::integral auto v) : value(static_cast<std::uint32_t>(v)) {}
   friend constexpr auto operator<=>(Id, Id) = default;
   constexpr std::size_t index() const { return value; }
 };

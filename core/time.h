@@ -28,8 +28,8 @@ struct SimTime {
   }
 };
 
-// Later than any time a run can reach; the bound leaves room to add two of them.
-inline constexpr SimTime kNever{std::numeric_limits<std::int64_t>::max() / 2};
+// Later than any time a run can reach. Nothing may be added to it.
+inline constexpr SimTime kNever{std::numeric_limits<std::int64_t>::max()};
 inline constexpr double kPicosecondsPerSecond = 1e12;
 
 constexpr Seconds to_seconds(SimTime t) { return Seconds(static_cast<double>(t.ps) / kPicosecondsPerSecond); }

@@ -15,7 +15,7 @@ inline constexpr std::array<const char*, 5> kPrecisionNames{"fp32", "tf32", "fp1
 
 struct GpuSpec {
   std::string name;
-  // Dense peak by Precision; 0 where the GPU has no such mode (a lower one is then an InputError, not a guess).
+  // Dense peak by Precision; 0 where the GPU has no such mode (asking for it is an InputError, not a guess).
   std::array<FlopsPerSecond, kPrecisionNames.size()> peak{};
   BytesPerSecond memory_bandwidth;
   Bytes memory;

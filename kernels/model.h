@@ -1,14 +1,20 @@
-// A neural network as the simulator needs it: layers in registration order, each with its gradient tensors, its
-// work and what it writes.
+// A neural network as the simulator needs it: layers in registration order, each with its gradient tensors,
+// its work and what it writes. Backward runs them in reverse. Where a framework registers in another order
+// than it executes (Llama's norms, the bias of BERT's MLM decoder) the layers stand in the order of
+// execution.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace paceline {
 
-enum class LayerKind : std::uint8_t { conv, linear, norm, attention, embedding };
+// batch_norm keeps running statistics (buffers, which DDP broadcasts); norm (layer norm, RMSNorm) keeps none.
+enum class LayerKind : std::uint8_t { conv, linear, norm, attention, embedding, batch_norm };
+inline constexpr std::array<const char*, 6> kLayerKindNames{"conv",      "linear",    "norm",
+                                                            "attention", "embedding", "batch_norm"};
 
 struct Layer {
   std::string name;
@@ -24,20 +30,22 @@ struct Model {
   std::vector<Layer> layers;
 };
 
-std::int64_t parameter_count(const Model&);   // elements
-std::int64_t forward_macs(const Model&);      // of one sample
+std::int64_t parameter_count(const Model&);  // elements
+std::int64_t forward_macs(const Model&);     // of one sample
 std::size_t parameter_tensors(const Model&);
 
-// A decoder or encoder stack by its dimensions. Counts as in the published architectures: attention 2 * S^2 * h MACs
-// (no causal saving), untied or tied output embedding.
+// A decoder stack by its dimensions: embeddings, `layers` pre-norm blocks, a norm, the output projection to
+// the vocabulary (no bias). Counts as in the published architectures: attention 2 * S^2 * h MACs (no causal
+// saving). Throws InputError (place: the field) for a dimension below 1 or heads that do not divide.
 struct TransformerSpec {
   std::int64_t layers = 12;
   std::int64_t hidden = 768;
   std::int64_t heads = 12;
-  std::int64_t key_value_heads = 0;      // 0: as many as heads (grouped-query attention: fewer)
-  std::int64_t feed_forward = 0;         // 0: 4 * hidden
-  bool gated_feed_forward = false;       // three matrices (SwiGLU) instead of two
-  bool bias = true;                      // linear layers and norms carry a bias (a norm without: RMSNorm)
+  std::int64_t key_value_heads = 0;  // 0: as many as heads (grouped-query attention: fewer)
+  std::int64_t feed_forward = 0;     // 0: 4 * hidden
+  bool gated_feed_forward = false;   // three matrices (SwiGLU) instead of two
+  bool fused_qkv = true;             // one matrix for q, k and v (GPT-2) instead of three (Llama)
+  bool bias = true;                  // linear layers and norms carry a bias (a norm without: RMSNorm)
   std::int64_t vocabulary = 50257;
   std::int64_t sequence = 1024;
   bool learned_positions = true;

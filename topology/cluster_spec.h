@@ -1,4 +1,5 @@
-// What a cluster is, as values: the input of build_topology. Bandwidths are per direction; latencies are per link.
+// What a cluster is, as values: the input of build_topology. Bandwidths are per direction; latencies are per
+// link.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ struct NvlinkPair {
 
 enum class NvlinkWiring : std::uint8_t { none, nvswitch, mesh };
 
-// One server. GPU i hangs on PCIe switch i * pcie_switches / gpus, NIC i on PCIe switch i * pcie_switches / nics,
-// and PCIe switch s on CPU socket s * sockets / pcie_switches.
+// One server. GPU i hangs on PCIe switch i * pcie_switches / gpus, NIC i on PCIe switch i * pcie_switches /
+// nics, and PCIe switch s on CPU socket s * sockets / pcie_switches.
 struct NodeSpec {
   std::string name;
   std::string gpu;  // name of a GPU preset (kernels/gpu.h)
@@ -36,30 +37,39 @@ struct NodeSpec {
   int nics = 8;
   BytesPerSecond nic_bandwidth;
   Seconds nic_latency;  // of the link NIC - first switch, the NIC's own share included
-  // The ring orders of a node, one per channel, each a permutation of 0 .. gpus-1. Channel c enters and leaves the
-  // node through NIC c % nics. Empty: channel c is the rotation that starts at the first GPU of NIC c % nics.
+  // The ring orders of a node, one per channel, each a permutation of 0 .. gpus-1. Channel c enters and
+  // leaves the node through NIC c % nics. Empty: channel c is the rotation that starts at the first GPU of
+  // NIC c % nics, up (3 4 .. 1 2), or down (2 1 .. 4 3) if only then it ends on the PCIe switch of that NIC,
+  // where it leaves the node.
   std::vector<std::vector<int>> rings;
 };
 
 enum class FabricKind : std::uint8_t { single_switch, leaf_spine, rail_optimized, fat_tree };
 enum class Placement : std::uint8_t { packed, striped };
 
-// The network between the nodes. All its links run at NodeSpec::nic_bandwidth, in parallel where several are needed.
+// The network between the nodes. All its links run at NodeSpec::nic_bandwidth, in parallel where several are
+// needed.
 struct FabricSpec {
   FabricKind kind = FabricKind::single_switch;
-  int nodes_per_leaf = 16;        // leaf_spine, fat_tree: nodes below one leaf; rail_optimized: nodes per pod
-  double oversubscription = 1;    // leaf_spine, rail_optimized, fat_tree: bandwidth into a leaf over bandwidth out of it
-  int leaves_per_pod = 8;         // fat_tree
-  Seconds switch_latency;         // of a link between two switches, port to port
-  Placement placement = Placement::packed;  // striped: consecutive nodes of the job sit on different leaves (pods)
+  // leaf_spine, fat_tree: nodes below one leaf; rail_optimized: nodes per pod, NIC i of each of them on the
+  // pod's leaf i
+  int nodes_per_leaf = 16;
+  // leaf_spine, rail_optimized, fat_tree: bandwidth into a leaf, all its ports taken, over bandwidth out of
+  // it. Above the first spines of a fat_tree nothing is oversubscribed: a spine has as much bandwidth up as
+  // down.
+  double oversubscription = 1;
+  int leaves_per_pod = 8;  // fat_tree
+  Seconds switch_latency;  // of a link between two switches, port to port
+  Placement placement =
+      Placement::packed;  // striped: consecutive nodes of the job sit on different leaves (pods)
 };
 
 // A link, or every link of a device, that is slower than it should be. Names as in Topology::device_name.
 struct DegradedLink {
-  std::string from;              // "node3/nic0"
-  std::optional<std::string> to; // absent: every link of `from`; both directions are degraded
-  double bandwidth_factor = 1;   // multiplies the bandwidth; 0 < factor <= 1
-  Seconds extra_latency;         // added to the latency
+  std::string from;               // "node3/nic0"
+  std::optional<std::string> to;  // absent: every link of `from`; both directions are degraded
+  double bandwidth_factor = 1;    // multiplies the bandwidth; 0 < factor <= 1
+  Seconds extra_latency;          // added to the latency
 };
 
 struct ClusterSpec {

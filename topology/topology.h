@@ -1,33 +1,33 @@
 // The cluster as an immutable directed graph, with routes that cost O(path length).
 //
-// Ranks: rank r is GPU r % gpus_per_node of node r / gpus_per_node. A full-duplex cable is two directed links.
-// Memory is O(devices + links); there is no table of pairs. Routes inside a node come from one table per node
-// type (all nodes are equal); between nodes they are computed from the fabric's structure.
+// Ranks: rank r is GPU r % gpus_per_node of node r / gpus_per_node. A full-duplex cable is two directed
+// links. Memory is O(devices + links); there is no table of pairs. Routes inside a node come from one table
+// per node type (all nodes are equal); between nodes they are computed from the fabric's structure. Routes
+// are static: a degraded link is slower, not avoided.
+//
+// Numbering: node n owns a block of devices (GPUs, NVSwitch, PCIe switches, CPUs, NICs), then come leaves,
+// spines and cores; kinds and names follow from the number. Links are numbered by source device, so a LinkId
+// is the edge's place in Boost's CSR graph and the links out of a device are consecutive.
 #pragma once
 
 #include <array>
 #include <boost/graph/compressed_sparse_row_graph.hpp>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/id.h"
 #include "core/units.h"
 #include "topology/cluster_spec.h"
+#include "topology/fabric.h"
+#include "topology/link.h"
+#include "topology/node_layout.h"
 
 namespace paceline {
-
-enum class DeviceKind : std::uint8_t { gpu, nvswitch, pcie_switch, cpu, nic, leaf, spine, core };
-enum class LinkKind : std::uint8_t { nvlink, pcie, socket, network };
-
-struct Link {
-  DeviceId from, to;
-  LinkKind kind = LinkKind::nvlink;
-  BytesPerSecond bandwidth;
-  Seconds latency;
-};
 
 // The directed links from one GPU to another, in order.
 struct Route {
@@ -36,7 +36,10 @@ struct Route {
   std::size_t size = 0;
   const LinkId* begin() const { return links.data(); }
   const LinkId* end() const { return links.data() + size; }
-  void push(LinkId link);  // Requires: size < kLongest
+  void push(LinkId link) {  // Requires: size < kLongest
+    assert(size < kLongest);
+    links[size++] = link;
+  }
 };
 
 // What a hop is made of, by its slowest class of link: it decides the protocol's cost per hop.
@@ -49,8 +52,9 @@ class Topology {
                                                    boost::no_property, std::uint32_t, std::uint32_t>;
 
   const ClusterSpec& spec() const { return spec_; }
-  std::size_t ranks() const;
-  std::size_t devices() const;
+  int gpus_per_node() const { return static_cast<int>(node_.gpus_in_use); }  // in use
+  std::size_t ranks() const { return static_cast<std::size_t>(spec_.nodes) * node_.gpus_in_use; }
+  std::size_t devices() const { return first_leaf() + fabric_.devices(); }
   std::size_t links() const { return links_.size(); }
   const Link& link(LinkId id) const { return links_[id.index()]; }
   const Graph& graph() const { return graph_; }
@@ -61,36 +65,58 @@ class Topology {
   DeviceId device_named(const std::string& name) const;  // throws InputError
   std::string link_name(LinkId) const;                   // "node3/nic0 - leaf1"
   DeviceId gpu_of(Rank) const;
+  // Cost: O(links out of `from`).
+  std::optional<LinkId> link_between(DeviceId from, DeviceId to) const;
 
-  // Links of channel `channel` from one rank to another. Between nodes it uses NIC channel % nics at both ends; a GPU
-  // that is not on that NIC's PCIe switch reaches it through NVLink and a GPU that is (as NCCL's PXN) where it can.
-  // Requires: from != to. Cost: O(links of the route).
+  // Links of channel `channel` from one rank to another. Between nodes it uses NIC channel % nics at both
+  // ends; a GPU that is not on that NIC's PCIe switch reaches it through NVLink and a GPU that is (as NCCL's
+  // PXN) where it can. `nics`: all of a node when all its GPUs are in use; else those up to the last one that
+  // shares a PCIe switch with a GPU in use, as NCCL takes the near ones. Only GPUs in use forward. Requires:
+  // from != to, channel >= 0. Cost: O(links of the route).
   Route route(Rank from, Rank to, int channel) const;
   HopKind hop_kind(const Route&) const;
 
-  // Channels that a collective runs by default: NodeSpec::rings.size(), or one per NIC.
+  // Channels that a collective runs by default: NodeSpec::rings.size(), or one per NIC (as counted for
+  // route).
   int default_channels() const;
-  // The ring of one channel over all ranks: node after node, inside a node the channel's order.
+  // The ring of one channel over all ranks: node after node, inside a node the channel's order
+  // (NodeSpec::rings).
   std::vector<Rank> ring_order(int channel) const;
 
  private:
   friend Topology build_topology(const ClusterSpec&);
+  std::size_t first_leaf() const { return static_cast<std::size_t>(spec_.nodes) * node_.devices(); }
+  DeviceId device_of(DeviceKind kind, std::size_t i) const;  // a switch of the fabric
+  std::uint32_t count(DeviceKind kind) const;                // per node, or in the fabric
+  LinkId first_link(DeviceId device) const;
+  std::optional<DeviceId> find_device(const std::string& name) const;
+  void append_in_node(Route&, std::size_t node, std::uint32_t from, std::uint32_t to) const;
+  void append_fabric(Route&, std::uint32_t from_leaf, std::uint32_t to_leaf, std::uint32_t to_port) const;
+  std::vector<std::uint32_t> node_ring(int channel) const;
+
   ClusterSpec spec_;
+  NodeLayout node_;
+  FabricLayout fabric_;
   std::vector<Link> links_;
   Graph graph_;
 };
 
-// Throws InputError (with a place below "/cluster") when the spec has no meaning: nodes < 1, a NIC count that the
-// GPUs can't share, a mesh edge to a GPU that does not exist, a degraded device that does not exist, ...
+// Throws InputError (with a place below "/cluster") when the spec has no meaning: nodes < 1, several nodes
+// without a NIC, a mesh edge to a GPU that does not exist, a degraded device that does not exist, ... Cost:
+// O(devices + links).
 Topology build_topology(const ClusterSpec& spec);
 
-// Bandwidth from the GPUs of the first half of the nodes to those of the second (of one node: of its GPUs), one
-// direction. Maximum flow (Boost.Graph) up to kMaxFlowDevices devices, the fabric's closed form above.
+// Bandwidth from the GPUs of the first half of the nodes (the first floor(nodes / 2)) to those of the second,
+// one direction; of one node: between the halves of its GPUs, over the links inside it. All GPUs count, used
+// or not. Maximum flow (Boost.Graph) up to kMaxFlowDevices devices, the closed form above.
 inline constexpr std::size_t kMaxFlowDevices = 5000;
 BytesPerSecond bisection_bandwidth(const Topology&);
 BytesPerSecond bisection_by_max_flow(const Topology&);
+// Equal to the maximum flow when no link is degraded (`degraded` is ignored) and, on a rail_optimized fabric,
+// when a node's GPUs can feed all its NICs alike, as those of the presets can. Cost: O(groups of nodes).
 BytesPerSecond bisection_closed_form(const ClusterSpec&);
 
+// An undirected graph, one edge per cable with its bandwidth, one cluster per node. Cost: O(devices + links).
 void write_graphviz(const Topology&, std::ostream&);
 
 // Node presets by name, sorted; node_preset throws InputError with the known names.

@@ -1,0 +1,58 @@
+#include "kernels/gpu.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace paceline {
+namespace {
+
+// Peaks are dense TFLOP/s, SXM boards. 0: no such mode.
+struct Row {
+  const char* name;
+  double fp32, tf32, fp16, bf16, fp8;
+  double memory_terabytes_per_second;
+  std::int64_t memory_gib;  // the data sheet's GB, which is GiB: an "80 GB" H100 shows 81559 MiB
+};
+
+// "read": github.com/stas00/ml-engineering at 744d01e18b, compute/accelerator/README.md, the line numbers of
+// the peak and of the memory rate. "recalled": from memory of NVIDIA's data sheet, not looked up.
+constexpr Row kRows[] = {
+    {"P100", 10.6, 0, 21.2, 0, 0, 0.732, 16},          // recalled: Tesla P100 SXM2
+    {"V100-16GB", 15.7, 0, 125, 0, 0, 0.9, 16},        // recalled: Tesla V100 SXM2
+    {"V100-32GB", 15.7, 0, 125, 0, 0, 0.9, 32},        // recalled: Tesla V100 SXM2
+    {"A100-40GB", 19.5, 156, 312, 312, 0, 1.555, 40},  // read L275; memory rate recalled
+    {"A100-80GB", 19.5, 156, 312, 312, 0, 2.0, 80},    // read L275, L485
+    {"H100", 67, 494.5, 989, 989, 1979, 3.35, 80},     // read L265, L484
+    {"H200", 67, 494.5, 989, 989, 1979, 4.8, 141},     // read L264, L476
+    {"B200", 80, 1125, 2250, 2250, 4500, 8.0, 180},    // read L260, L474
+};
+
+GpuSpec spec_of(const Row& row) {
+  constexpr double kTera = 1e12;
+  const auto peak = [](double teraflops) { return FlopsPerSecond(teraflops * kTera); };
+  return {.name = row.name,
+          .peak = {peak(row.fp32), peak(row.tf32), peak(row.fp16), peak(row.bf16), peak(row.fp8)},
+          .memory_bandwidth = BytesPerSecond(row.memory_terabytes_per_second * kTera),
+          .memory = Bytes(row.memory_gib << 30)};
+}
+
+}  // namespace
+
+std::vector<std::string> gpu_preset_names() {
+  std::vector<std::string> names;
+  for (const Row& row : kRows) {
+    names.emplace_back(row.name);
+  }
+  return names;
+}
+
+GpuSpec gpu_preset(const std::string& name) {
+  const auto* row = std::ranges::find_if(kRows, [&](const Row& r) { return name == r.name; });
+  if (row == std::end(kRows)) {
+    throw InputError(unknown_name("GPU preset", name, gpu_preset_names()));
+  }
+  return spec_of(*row);
+}
+
+}  // namespace paceline

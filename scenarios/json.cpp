@@ -1,0 +1,340 @@
+#include "scenarios/json.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+
+namespace paceline {
+namespace {
+
+// "line L, column C" of a byte of the text, both from 1.
+std::string line_and_column(std::string_view text, std::size_t byte) {
+  const std::string_view before = text.substr(0, std::min(byte, text.size()));
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const std::size_t newline = before.rfind('\n');
+  const std::size_t column = newline == std::string_view::npos ? before.size() + 1 : before.size() - newline;
+  return "line " + std::to_string(line) + ", column " + std::to_string(column);
+}
+
+// Cut before a character that would not fit whole.
+std::string_view cut_utf8(std::string_view text, std::size_t longest) {
+  if (text.size() <= longest) {
+    return text;
+  }
+  while (longest > 0 && (static_cast<unsigned char>(text[longest]) & 0xc0) == 0x80) {
+    --longest;
+  }
+  return text.substr(0, longest);
+}
+
+std::string one_line(std::string_view text, std::size_t longest) {
+  std::string line(cut_utf8(text, longest));
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      c = '?';
+    }
+  }
+  return line.size() < text.size() ? line + "..." : line;
+}
+
+// Builds a Json from the parser's events; the library's parser and this stack do not recurse.
+class Builder {
+ public:
+  // The library's name for the events' types.
+  using number_integer_t = std::int64_t;
+  using number_unsigned_t = std::uint64_t;
+  using number_float_t = double;
+  using string_t = std::string;
+  using binary_t = nlohmann::json::binary_t;
+
+  explicit Builder(std::string_view text) : text_(text) {}
+  Json take() { return std::move(root_); }
+
+  bool null() { return add(Json()); }
+  bool boolean(bool v) { return add(Json(v)); }
+  bool number_integer(std::int64_t v) { return add(Json(v)); }
+  bool number_unsigned(std::uint64_t v) {
+    return std::in_range<std::int64_t>(v) ? add(Json(static_cast<std::int64_t>(v))) : add(Json(v));
+  }
+  bool number_float(double v, const std::string&) { return add(Json(v)); }
+  bool string(std::string& v) { return add(Json(std::move(v))); }
+  bool binary(binary_t&) { return false; }
+  bool start_object(std::size_t) { return open(Json(Json::Object{})); }
+  bool start_array(std::size_t) { return open(Json(Json::Array{})); }
+  bool key(std::string& v) {
+    std::get<Json::Object>(stack_.back()->value).push_back({std::move(v), Json()});
+    return true;
+  }
+  bool end_object() {
+    check_keys(std::get<Json::Object>(stack_.back()->value));
+    return close();
+  }
+  bool end_array() { return close(); }
+  bool parse_error(std::size_t byte, const std::string& last, const nlohmann::json::exception& error);
+
+ private:
+  bool add(Json&& value) {
+    place(std::move(value));
+    return true;
+  }
+  bool open(Json&& value) {
+    stack_.push_back(place(std::move(value)));
+    if (stack_.size() > kDeepest) {
+      throw InputError("expected at most " + std::to_string(kDeepest) + " arrays and objects inside each other, " +
+                           "found more",
+                       where());
+    }
+    return true;
+  }
+  bool close() {
+    stack_.pop_back();
+    return true;
+  }
+  // Where the value lives until its container is complete: a container does not grow while a child is open.
+  Json* place(Json&& value) {
+    if (++values_ > kMostValues) {
+      throw InputError("expected at most " + std::to_string(kMostValues) + " values in a file, found more", where());
+    }
+    if (stack_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    if (auto* array = std::get_if<Json::Array>(&stack_.back()->value)) {
+      return &array->emplace_back(std::move(value));
+    }
+    Json& member = std::get<Json::Object>(stack_.back()->value).back().value;
+    member = std::move(value);
+    return &member;
+  }
+  // The pointer of the innermost open container.
+  std::string where() const {
+    constexpr std::size_t kLongestPlace = 200;
+    std::string pointer_text;
+    for (std::size_t i = 0; i + 1 < stack_.size() && pointer_text.size() < kLongestPlace; ++i) {
+      const auto* array = stack_[i]->as<Json::Array>();
+      pointer_text = array != nullptr ? pointer(pointer_text, array->size() - 1)
+                                      : pointer(pointer_text, stack_[i]->as<Json::Object>()->back().key);
+    }
+    return pointer_text;
+  }
+  void check_keys(const Json::Object& object) const {
+    std::vector<std::string_view> keys;
+    keys.reserve(object.size());
+    for (const JsonMember& member : object) {
+      keys.push_back(member.key);
+    }
+    std::ranges::sort(keys);
+    if (const auto twice = std::ranges::adjacent_find(keys); twice != keys.end()) {
+      throw InputError("expected each key once, found " + shown(*twice) + " twice", where());
+    }
+  }
+
+  std::string_view text_;
+  Json root_;
+  std::vector<Json*> stack_;
+  std::size_t values_ = 0;
+};
+
+bool Builder::parse_error(std::size_t byte, const std::string& last, const nlohmann::json::exception& error) {
+  constexpr int kNumberOverflow = 406;
+  constexpr std::size_t kShownToken = 40, kShownReason = 200;
+  const std::string place = line_and_column(text_, byte == 0 ? 0 : byte - 1);
+  if (error.id == kNumberOverflow) {
+    throw InputError("expected a number below 1.8e308, found " + one_line(last, kShownToken), place);
+  }
+  // "[...] parse error at line 1, column 2: syntax error while parsing value - REASON; last read: '...'; expected ..."
+  std::string_view reason = error.what();
+  std::string expected;
+  if (const std::size_t dash = reason.find(" - "); dash != std::string_view::npos) {
+    reason.remove_prefix(dash + 3);
+  }
+  // From the end: the token that was read may say anything.
+  if (const std::size_t at = reason.rfind("; expected "); at != std::string_view::npos) {
+    expected = reason.substr(at + 2);
+  }
+  reason = reason.substr(0, reason.find("; last read: '"));
+  reason = reason.substr(0, reason.find("; expected "));
+  throw InputError("malformed JSON: " + one_line(reason, kShownReason) +
+                       (expected.empty() ? "" : "; " + one_line(expected, kShownReason)),
+                   place);
+}
+
+// What the library would let pass.
+void check_text(const std::string& text) {
+  if (text.starts_with("\xef\xbb\xbf")) {
+    throw InputError("expected UTF-8 without a byte order mark, found one", "line 1, column 1");
+  }
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
+    throw InputError("expected UTF-8, found UTF-16", "line 1, column 1");
+  }
+  if (const std::size_t zero = text.find('\0'); zero != std::string::npos) {
+    throw InputError("expected JSON, found a zero byte", line_and_column(text, zero));
+  }
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+    throw InputError("expected JSON, found an empty file");
+  }
+}
+
+void append_string(std::string& out, std::string_view text) {
+  constexpr const char* kHex = "0123456789abcdef";
+  out += '"';
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      (out += '\\') += c;
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      ((out += "\\u00") += kHex[byte >> 4]) += kHex[byte & 15];
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+}
+
+void append(std::string& out, const Json& json);
+
+struct AppendInLine {
+  std::string& out;
+  void operator()(std::nullptr_t) const { out += "null"; }
+  void operator()(bool v) const { out += v ? "true" : "false"; }
+  void operator()(std::int64_t v) const { out += std::to_string(v); }
+  void operator()(std::uint64_t v) const { out += std::to_string(v); }
+  void operator()(double v) const { out += number_text(v); }
+  void operator()(const std::string& v) const { append_string(out, v); }
+  void operator()(const Json::Array& v) const {
+    out += '[';
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      out += i == 0 ? "" : ", ";
+      append(out, v[i]);
+    }
+    out += ']';
+  }
+  void operator()(const Json::Object& v) const {
+    out += '{';
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      out += i == 0 ? "" : ", ";
+      append_string(out, v[i].key);
+      out += ": ";
+      append(out, v[i].value);
+    }
+    out += '}';
+  }
+};
+
+void append(std::string& out, const Json& json) { std::visit(AppendInLine{out}, json.value); }
+
+// A rough lower bound of the length in one line; stops counting at `limit`.
+std::size_t length_in_line(const Json& json, std::size_t limit) {
+  std::size_t length = 4;
+  if (const auto* text = json.as<std::string>()) {
+    length = text->size() + 2;
+  } else if (const auto* array = json.as<Json::Array>()) {
+    for (std::size_t i = 0; i < array->size() && length < limit; ++i) {
+      length += length_in_line((*array)[i], limit - length);
+    }
+  } else if (const auto* object = json.as<Json::Object>()) {
+    for (std::size_t i = 0; i < object->size() && length < limit; ++i) {
+      length += (*object)[i].key.size() + 4;
+      length += length < limit ? length_in_line((*object)[i].value, limit - length) : 0;
+    }
+  }
+  return length;
+}
+
+void append_pretty(std::string& out, const Json& json, std::size_t indent, std::size_t used) {
+  constexpr std::size_t kLine = 118;
+  const auto* array = json.as<Json::Array>();
+  const auto* object = json.as<Json::Object>();
+  if ((array == nullptr && object == nullptr) || used + length_in_line(json, kLine) < kLine) {
+    const std::size_t before = out.size();
+    append(out, json);
+    if ((array == nullptr && object == nullptr) || used + out.size() - before <= kLine) {
+      return;
+    }
+    out.resize(before);
+  }
+  const std::size_t size = array != nullptr ? array->size() : object->size();
+  out += array != nullptr ? '[' : '{';
+  for (std::size_t i = 0; i < size; ++i) {
+    out += i == 0 ? "\n" : ",\n";
+    const std::size_t line = out.size();
+    out.append(indent + 2, ' ');
+    if (object != nullptr) {
+      append_string(out, (*object)[i].key);
+      out += ": ";
+    }
+    append_pretty(out, array != nullptr ? (*array)[i] : (*object)[i].value, indent + 2, out.size() - line);
+  }
+  (out += '\n').append(indent, ' ');
+  out += array != nullptr ? ']' : '}';
+}
+
+}  // namespace
+
+const Json* Json::find(std::string_view key) const {
+  if (const auto* object = as<Object>()) {
+    const auto member = std::ranges::find(*object, key, &JsonMember::key);
+    return member == object->end() ? nullptr : &member->value;
+  }
+  return nullptr;
+}
+
+Json parse_json(const std::string& text) {
+  check_text(text);
+  Builder builder(text);
+  nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
+}
+
+std::string to_text(const Json& json) {
+  std::string out;
+  append_pretty(out, json, 0, 0);
+  return out += '\n';
+}
+
+std::string number_text(double value) {
+  std::array<char, 32> buffer{};
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
+  return {buffer.data(), end};
+}
+
+std::string shown(std::string_view text) {
+  constexpr std::size_t kShown = 60;
+  return '"' + one_line(text, kShown) + '"';
+}
+
+std::string shown(const Json& json) {
+  if (const auto* text = json.as<std::string>()) {
+    return shown(*text);
+  }
+  if (const auto* array = json.as<Json::Array>()) {
+    return array->empty() ? "an empty array" : "an array of " + std::to_string(array->size());
+  }
+  if (const auto* object = json.as<Json::Object>()) {
+    return object->empty() ? "an empty object" : "an object";
+  }
+  std::string out;
+  append(out, json);
+  return out;
+}
+
+std::string pointer(std::string_view place, std::string_view key) {
+  constexpr std::size_t kShownKey = 60;
+  std::string out(place);
+  out += '/';
+  for (const char c : one_line(key, kShownKey)) {
+    out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  }
+  return out;
+}
+
+std::string pointer(std::string_view place, std::size_t index) {
+  return std::string(place) + '/' + std::to_string(index);
+}
+
+}  // namespace paceline

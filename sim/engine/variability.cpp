@@ -1,0 +1,52 @@
+#include "sim/engine/variability.h"
+
+#include <algorithm>
+
+namespace paceline {
+
+Variability::Variability(const VariabilitySpec& spec, std::size_t ranks, std::uint64_t seed)
+    : seed_(seed), per_operation_(spec.per_operation), per_iteration_(spec.per_iteration), transient_(spec.transient) {
+  if (!spec.slow_gpus.empty()) {
+    slow_.assign(ranks, 1.0);
+  }
+  for (std::uint32_t i = 0; i < spec.slow_gpus.size(); ++i) {
+    const SlowGpus& slow = spec.slow_gpus[i];
+    for (const std::int64_t rank : slow.ranks) {
+      slow_[static_cast<std::size_t>(rank)] *= slow.factor;
+    }
+    for (std::size_t r = 0; slow.fraction > 0 && r < ranks; ++r) {
+      if (uniform({seed_, Stream::slow_gpu, 0}, Rank(r), i) < slow.fraction) {
+        slow_[r] *= slow.factor;
+      }
+    }
+  }
+  ill_for_.assign(transient_.size(), std::vector<int>(ranks, 0));
+}
+
+double Variability::rank_factor(Rank rank, std::uint32_t iteration) {
+  double factor = slow_.empty() ? 1.0 : slow_[rank.index()];
+  for (std::uint32_t i = 0; i < transient_.size(); ++i) {
+    int& ill_for = ill_for_[i][rank.index()];
+    if (uniform({seed_, Stream::transient, iteration}, rank, i) < transient_[i].probability) {
+      ill_for = transient_[i].length;
+    }
+    if (ill_for > 0) {
+      --ill_for;
+      factor *= transient_[i].factor;
+    }
+  }
+  return factor * per_iteration_.draw({seed_, Stream::per_iteration, iteration}, rank, 0);
+}
+
+double largest_factor(const VariabilitySpec& spec) {
+  double factor = Sampler(spec.per_operation).largest() * Sampler(spec.per_iteration).largest();
+  for (const SlowGpus& slow : spec.slow_gpus) {
+    factor *= std::max(1.0, slow.factor);
+  }
+  for (const TransientSlowdown& transient : spec.transient) {
+    factor *= std::max(1.0, transient.factor);
+  }
+  return factor;
+}
+
+}  // namespace paceline

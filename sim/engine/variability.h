@@ -1,0 +1,42 @@
+// How much slower than undisturbed each kernel of each rank is, in each iteration.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/random.h"
+#include "core/time.h"
+#include "sim/training.h"
+
+namespace paceline {
+
+// A rank's kernels take duration * rank_factor * operation factor, rounded once.
+inline SimTime disturbed(SimTime duration, double rank_factor, double operation_factor) {
+  return {round_to_picoseconds(static_cast<double>(duration.ps) * rank_factor * operation_factor)};
+}
+
+class Variability {
+ public:
+  Variability(const VariabilitySpec&, std::size_t ranks, std::uint64_t seed);
+
+  // Product of permanent slowness, transient slowdowns and per-iteration jitter. Requires: called once for each rank and
+  // iteration, a rank's iterations in order (transient slowdowns last).
+  double rank_factor(Rank, std::uint32_t iteration);
+
+  const Sampler& per_operation() const { return per_operation_; }
+  DrawAddress operation_address(std::uint32_t iteration) const {
+    return {seed_, Stream::per_operation, iteration};
+  }
+
+ private:
+  std::uint64_t seed_;
+  Sampler per_operation_, per_iteration_;
+  std::vector<double> slow_;  // by rank; empty: all 1
+  std::vector<TransientSlowdown> transient_;
+  std::vector<std::vector<int>> ill_for_;  // by transient, by rank: iterations still to come
+};
+
+// An upper bound on rank_factor times operation factor.
+double largest_factor(const VariabilitySpec&);
+
+}  // namespace paceline

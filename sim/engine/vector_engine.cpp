@@ -1,0 +1,343 @@
+#include "sim/engine/vector_engine.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "core/simd.h"
+#include "sim/engine/trajectory.h"
+
+namespace paceline {
+namespace {
+
+constexpr std::size_t kBlock = Sampler::kMostRanks;
+
+struct KernelStep {
+  double duration = 0;
+  SimTime host_offset;   // from host[i] to the moment this kernel is issued
+  SimTime counted_from;  // time before it is not counted as compute
+};
+
+// One kernel on `count` ranks: it starts when it is issued and the stream is free.
+PACELINE_VECTORIZED void run_kernel(const KernelStep step, std::size_t count, const double* __restrict factor,
+                                    const double* __restrict jitter, const SimTime* __restrict host,
+                                    SimTime* __restrict stream, SimTime* __restrict compute) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t issued = host[i].ps + step.host_offset.ps;
+    const std::int64_t start = stream[i].ps > issued ? stream[i].ps : issued;
+    const std::int64_t end = start + round_small_picoseconds(step.duration * factor[i] * jitter[i]);
+    const std::int64_t counted_end = end > step.counted_from.ps ? end : step.counted_from.ps;
+    const std::int64_t counted_start = start > step.counted_from.ps ? start : step.counted_from.ps;
+    stream[i].ps = end;
+    compute[i].ps += counted_end - counted_start;
+  }
+}
+
+SimTime longest_kernel(const TrainingJob& job) {
+  SimTime longest;
+  for (const Program* program : {&job.warm_up, &job.steady}) {
+    for (const Op& op : program->ops) {
+      longest = std::max(longest, op.duration);
+    }
+  }
+  return longest;
+}
+
+}  // namespace
+
+VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const TraceRequest& trace)
+    : job_(job),
+      trace_(trace),
+      variability_(job.variability, job.ranks(), seed),
+      input_jitter_(job.input ? job.input->jitter : Distribution{}),
+      seed_(seed),
+      times_(job),
+      slowed_(job.slowdown.numerator != job.slowdown.denominator) {
+  constexpr double kSmall = 2251799813685248.0;
+  short_kernels_ = static_cast<double>(longest_kernel(job).ps) * largest_factor(job.variability) < kSmall;
+  const std::size_t n = job.ranks();
+  for (std::vector<SimTime>* times : {&host_, &stream_, &communication_, &batch_begin_, &batch_ready_, &compute_,
+                                      &exposed_, &straggler_, &waited_for_input_}) {
+    times->assign(n, SimTime{});
+  }
+  factor_.assign(n, 1.0);
+  next_busy_.assign(n, 0);
+  ends_.assign(static_cast<std::size_t>(job.host_runs_ahead) + 1, std::vector<SimTime>(n));
+  if (job.input) {
+    consumed_.assign(static_cast<std::size_t>(job.input->prefetch), std::vector<SimTime>(n));
+  }
+  const std::size_t collectives = std::max(job.warm_up.collectives.size(), job.steady.collectives.size());
+  busy_.assign(collectives, {std::vector<SimTime>(n), std::vector<SimTime>(n)});
+  last_launch_.resize(collectives);
+  jitter_.assign(4 * kBlock, 1.0);
+  result_.engine = EngineKind::vector;
+  result_.blame.resize(n);
+  result_.timing.resize(job.steady.collectives.size());
+}
+
+void VectorEngine::run_iteration() {
+  begin_iteration();
+  const std::vector<Op>& ops = program().ops;
+  for (std::size_t i = 0; i < ops.size();) {
+    const auto index = static_cast<std::uint32_t>(i);
+    switch (ops[i].kind) {
+      case OpKind::kernel:
+        i = run_kernels(i);
+        continue;
+      case OpKind::collective:
+        run_collective(ops[i], index);
+        break;
+      case OpKind::wait:
+        run_wait(ops[i], index);
+        break;
+      case OpKind::take_batch:
+        take_batch(ops[i], index);
+        break;
+      case OpKind::synchronize:
+        synchronize(ops[i], index);
+        break;
+    }
+    ++i;
+  }
+  end_iteration();
+}
+
+void VectorEngine::begin_iteration() {
+  const std::size_t n = job_.ranks();
+  const std::vector<SimTime>& released = ends_[iteration_ % ends_.size()];  // of iteration_ - runs_ahead - 1
+  for (std::size_t r = 0; r < n; ++r) {
+    host_[r] = std::max(host_[r], released[r]);
+    factor_[r] = variability_.rank_factor(Rank(r), iteration_);
+  }
+  std::fill(next_busy_.begin(), next_busy_.end(), 0U);
+  launched_ = 0;
+  settle_start_ = true;
+  settle_input_ = false;
+  if (iteration_ < trace_.iterations) {
+    for (std::size_t r = 0; r < std::min<std::size_t>(trace_.ranks, n); ++r) {
+      result_.trace.push_back({iteration_, Rank(r), std::vector<OpSpan>(program().ops.size())});
+    }
+  }
+}
+
+std::size_t VectorEngine::run_kernels(std::size_t first_op) {
+  const std::vector<Op>& ops = program().ops;
+  settle_idle(ops[first_op].host_cost);
+  std::size_t last_op = first_op;
+  SimTime issued;
+  for (; last_op < ops.size() && ops[last_op].kind == OpKind::kernel; ++last_op) {
+    issued += ops[last_op].host_cost;
+  }
+  for (std::size_t first_rank = 0; first_rank < job_.ranks(); first_rank += kBlock) {
+    run_kernel_block(first_op, last_op, first_rank, std::min(kBlock, job_.ranks() - first_rank));
+  }
+  for (SimTime& host : host_) {
+    host += issued;
+  }
+  return last_op;
+}
+
+void VectorEngine::run_kernel_block(std::size_t first_op, std::size_t last_op, std::size_t first_rank,
+                                    std::size_t count) {
+  const std::vector<Op>& ops = program().ops;
+  const Sampler& sampler = variability_.per_operation();
+  const bool traced = iteration_ < trace_.iterations && first_rank < trace_.ranks;
+  SimTime issued;
+  for (std::size_t op = first_op; op < last_op; ++op) {
+    issued += ops[op].host_cost;
+    if (!sampler.constant() && (op == first_op || op % 4 == 0)) {
+      sampler.draw_group(variability_.operation_address(iteration_), Rank(first_rank), count,
+                         static_cast<std::uint32_t>(op / 4), jitter_.data(), kBlock);
+    }
+    const double* jitter = jitter_.data() + op % 4 * kBlock;
+    if (slowed_ || traced || !short_kernels_) {
+      for (std::size_t i = 0; i < count; ++i) {
+        run_kernel_in_detail(static_cast<std::uint32_t>(op), first_rank + i, host_[first_rank + i] + issued, jitter[i]);
+      }
+    } else {
+      run_kernel({static_cast<double>(ops[op].duration.ps), issued, counted_from_}, count, &factor_[first_rank], jitter,
+                 &host_[first_rank], &stream_[first_rank], &compute_[first_rank]);
+    }
+  }
+}
+
+// The same as run_kernel for one rank, for what it leaves out: slow-down, tracing, kernels above 2251 s.
+void VectorEngine::run_kernel_in_detail(std::uint32_t op, std::size_t rank, SimTime issued, double jitter) {
+  const SimTime start = std::max(stream_[rank], issued);
+  const SimTime duration = disturbed(program().ops[op].duration, factor_[rank], jitter);
+  const SimTime end = slowed_ ? run_slowed(rank, start, duration) : start + duration;
+  stream_[rank] = end;
+  compute_[rank] += overlap(start, end, counted_from_, kNever);
+  record(op, rank, start, end);
+}
+
+// Work is counted in units of 1/p picosecond: p per picosecond when the communication stream is free, q while it is
+// busy; the kernel ends at the ceiling.
+SimTime VectorEngine::run_slowed(std::size_t rank, SimTime start, SimTime duration) {
+  __extension__ using Work = __int128;
+  const Work p = job_.slowdown.numerator, q = job_.slowdown.denominator;
+  const auto time_for = [](Work work, Work rate) { return static_cast<std::int64_t>((work + rate - 1) / rate); };
+  Work work = Work{duration.ps} * p;
+  SimTime now = start;
+  for (std::uint32_t& k = next_busy_[rank]; k < launched_; ++k) {
+    const SimTime launch = busy_[k].launch[rank], end = busy_[k].end[rank];
+    if (end <= now) {
+      continue;
+    }
+    if (now < launch) {
+      const SimTime done = now + SimTime{time_for(work, p)};
+      if (done <= launch) {
+        return done;
+      }
+      work -= Work{(launch - now).ps} * p;
+      now = launch;
+    }
+    const SimTime done = now + SimTime{time_for(work, q)};
+    if (done <= end) {
+      return done;
+    }
+    work -= Work{(end - now).ps} * q;
+    now = end;
+  }
+  return now + SimTime{time_for(work, p)};
+}
+
+void VectorEngine::run_collective(const Op& op, std::uint32_t index) {
+  assert(op.index == launched_);
+  Busy& busy = busy_[op.index];
+  SimTime ready;
+  LastLaunch last;
+  const std::uint64_t launch_fact = subject(Fact::launch, iteration_, op.index);
+  const std::uint64_t end_fact = subject(Fact::collective_end, iteration_, op.index);
+  for (std::size_t r = 0; r < job_.ranks(); ++r) {
+    host_[r] += op.host_cost;
+    const SimTime reached = std::max(stream_[r], host_[r]);
+    ready = std::max(ready, reached);
+    busy.launch[r] = std::max(reached, communication_[r]);
+    last.add(static_cast<std::uint32_t>(r), busy.launch[r]);
+    fingerprint_.add(launch_fact, r, busy.launch[r]);
+  }
+  times_.end(program().collectives[op.index], busy.launch, previous_end_, busy.end);
+  SimTime latest;
+  for (std::size_t r = 0; r < job_.ranks(); ++r) {
+    communication_[r] = busy.end[r];
+    latest = std::max(latest, busy.end[r]);
+    fingerprint_.add(end_fact, r, busy.end[r]);
+  }
+  for (std::size_t r = 0; iteration_ < trace_.iterations && r < std::min<std::size_t>(trace_.ranks, job_.ranks()); ++r) {
+    record(index, r, busy.launch[r], busy.end[r]);
+  }
+  last_launch_[op.index] = last.last;
+  ++launched_;
+  if (iteration_ > 0) {
+    CollectiveTiming& timing = result_.timing[op.index];
+    timing.ready += ready - previous_end_;
+    timing.launch += last.last - previous_end_;
+    timing.end += latest - previous_end_;
+    if (job_.ranks() > 1 && last.last > last.second) {
+      ++result_.blame[last.rank].count;
+      result_.blame[last.rank].total += last.last - last.second;
+    }
+  }
+}
+
+void VectorEngine::run_wait(const Op& op, std::uint32_t index) {
+  settle_idle(op.host_cost);
+  const Busy& busy = busy_[op.index];
+  const SimTime everybody = last_launch_[op.index];
+  for (std::size_t r = 0; r < job_.ranks(); ++r) {
+    host_[r] += op.host_cost;
+    const SimTime begin = std::max(stream_[r], host_[r]), end = std::max(begin, busy.end[r]);
+    straggler_[r] += overlap(begin, std::min(end, everybody), counted_from_, kNever);
+    exposed_[r] += overlap(std::max(begin, everybody), end, counted_from_, kNever);
+    stream_[r] = end;
+    record(index, r, begin, end);
+  }
+}
+
+void VectorEngine::take_batch(const Op& op, std::uint32_t index) {
+  const InputPipeline& input = *job_.input;
+  std::vector<SimTime>& consumed = consumed_[batches_ % consumed_.size()];
+  for (std::size_t r = 0; r < job_.ranks(); ++r) {
+    const double jitter = input_jitter_.draw({seed_, Stream::input, batches_}, Rank(r), 0);
+    batch_ready_[r] = std::max(batch_ready_[r], consumed[r]) + disturbed(input.batch_time, 1.0, jitter);
+    batch_begin_[r] = host_[r];
+    consumed[r] = std::max(host_[r], batch_ready_[r]);
+    record(index, r, host_[r], consumed[r]);
+    host_[r] = consumed[r] + op.host_cost;
+  }
+  ++batches_;
+  settle_input_ = true;
+}
+
+void VectorEngine::synchronize(const Op& op, std::uint32_t index) {
+  for (std::size_t r = 0; r < job_.ranks(); ++r) {
+    const SimTime released = std::max(host_[r], stream_[r]);
+    record(index, r, host_[r], released);
+    host_[r] = released + op.host_cost;
+  }
+}
+
+// Attributes the stream's idle time before its first operation of an iteration, or after taking a batch.
+void VectorEngine::settle_idle(SimTime next_host_cost) {
+  if ((!settle_start_ && !settle_input_) || iteration_ == 0) {
+    return;
+  }
+  for (std::size_t r = 0; r < job_.ranks(); ++r) {
+    const SimTime from = std::max(stream_[r], counted_from_);
+    const SimTime to = std::max(from, host_[r] + next_host_cost);
+    const SimTime input_begin = settle_input_ ? batch_begin_[r] : SimTime{};
+    const SimTime input_end = settle_input_ ? batch_ready_[r] : SimTime{};
+    waited_for_input_[r] += overlap(from, to, input_begin, input_end);
+    if (settle_start_) {
+      const SimTime finished_until = std::min(to, previous_end_);
+      straggler_[r] += overlap(from, finished_until, from, kNever) - overlap(from, finished_until, input_begin, input_end);
+    }
+  }
+  settle_start_ = settle_input_ = false;
+}
+
+void VectorEngine::end_iteration() {
+  const std::uint64_t end_fact = subject(Fact::iteration_end, iteration_);
+  std::vector<SimTime>& ends = ends_[iteration_ % ends_.size()];
+  SimTime latest;
+  for (std::size_t r = 0; r < job_.ranks(); ++r) {
+    ends[r] = stream_[r];
+    latest = std::max(latest, stream_[r]);
+    fingerprint_.add(end_fact, r, stream_[r]);
+  }
+  previous_end_ = latest;
+  result_.iteration_end.push_back(latest);
+  if (iteration_ == 0) {
+    counted_from_ = latest;
+  }
+  ++iteration_;
+}
+
+void VectorEngine::record(std::uint32_t op, std::size_t rank, SimTime start, SimTime end) {
+  if (iteration_ < trace_.iterations && rank < trace_.ranks) {
+    const std::size_t traced = std::min<std::size_t>(trace_.ranks, job_.ranks());
+    result_.trace[result_.trace.size() - traced + rank].ops[op] = {start, end};
+  }
+}
+
+Result VectorEngine::finish() {
+  const SimTime total = result_.iteration_end.back() - result_.iteration_end.front();
+  result_.breakdown.resize(job_.ranks());
+  for (std::size_t r = 0; r < job_.ranks(); ++r) {
+    straggler_[r] += overlap(stream_[r], previous_end_, counted_from_, kNever);
+    const SimTime known = compute_[r] + exposed_[r] + straggler_[r] + waited_for_input_[r];
+    result_.breakdown[r] = {compute_[r], exposed_[r], straggler_[r], waited_for_input_[r], total - known};
+  }
+  result_.fingerprint = fingerprint_.value();
+  return std::move(result_);
+}
+
+Result run_vector_engine(const TrainingJob& job, const RunSpec& run, const TraceRequest& trace) {
+  VectorEngine engine(job, run.seed, trace);
+  for (int i = 0; i <= run.iterations; ++i) {
+    engine.run_iteration();
+  }
+  return engine.finish();
+}
+
+}  // namespace paceline

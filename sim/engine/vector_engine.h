@@ -1,0 +1,77 @@
+// The vector engine: a synchronous step as max and + over vectors of times, one element per rank.
+//
+// Where no link is shared by collectives that could be live together (why_not_vector), every rank meets the
+// collectives in the same order and nothing depends on run-time state, so the ranks can be carried together from one
+// collective to the next. Equal to the event engine to the picosecond.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/fingerprint.h"
+#include "sim/engine/collective_times.h"
+#include "sim/engine/simulate.h"
+#include "sim/engine/variability.h"
+
+namespace paceline {
+
+class VectorEngine {
+ public:
+  // Requires: !why_not_vector(job); the job outlives the engine.
+  VectorEngine(const TrainingJob&, std::uint64_t seed, const TraceRequest& = {});
+
+  void run_iteration();  // the next one; the first is the warm-up
+  Result finish();       // of the iterations run. Requires: at least two. Ends the engine's life
+
+ private:
+  struct Busy {  // of the communication stream, by rank
+    std::vector<SimTime> launch, end;
+  };
+
+  void begin_iteration();
+  std::size_t run_kernels(std::size_t first_op);  // returns the first op that is none
+  void run_kernel_block(std::size_t first_op, std::size_t last_op, std::size_t first_rank, std::size_t count);
+  void run_kernel_in_detail(std::uint32_t op, std::size_t rank, SimTime issued, double jitter);
+  void run_collective(const Op&, std::uint32_t op);
+  void run_wait(const Op&, std::uint32_t op);
+  void take_batch(const Op&, std::uint32_t op);
+  void synchronize(const Op&, std::uint32_t op);
+  void settle_idle(SimTime next_host_cost);
+  SimTime run_slowed(std::size_t rank, SimTime start, SimTime duration);
+  void end_iteration();
+  void record(std::uint32_t op, std::size_t rank, SimTime start, SimTime end);
+  const Program& program() const { return job_.program(iteration_); }
+
+  const TrainingJob& job_;
+  TraceRequest trace_;
+  Variability variability_;
+  Sampler input_jitter_;
+  std::uint64_t seed_;
+  CollectiveTimes times_;
+  bool slowed_;  // collectives slow kernels down
+  bool short_kernels_;  // every kernel's duration fits round_small_picoseconds
+
+  std::uint32_t iteration_ = 0;
+  std::uint32_t batches_ = 0;        // taken so far by each rank
+  bool settle_start_ = false;        // no stream operation of this iteration has begun yet
+  bool settle_input_ = false;        // nor since the last batch was taken
+  SimTime counted_from_ = kNever;    // start of the steady iterations; kNever during the warm-up
+  SimTime previous_end_;             // latest rank's end of the previous iteration
+
+  // By rank:
+  std::vector<SimTime> host_, stream_, communication_;  // free from
+  std::vector<double> factor_;
+  std::vector<SimTime> batch_begin_, batch_ready_;      // the host's last wait for a batch
+  std::vector<std::vector<SimTime>> consumed_;          // when batch b was taken: [b % prefetch]
+  std::vector<std::vector<SimTime>> ends_;              // of iteration i: [i % ends_.size()]
+  std::vector<Busy> busy_;                              // by collective of this iteration
+  std::vector<std::uint32_t> next_busy_;                // the first that may still slow the rank's kernels
+  std::uint32_t launched_ = 0;                          // collectives of this iteration so far
+  std::vector<SimTime> last_launch_;                    // by collective: on the last rank
+  std::vector<SimTime> compute_, exposed_, straggler_, waited_for_input_;  // over the steady iterations
+  std::vector<double> jitter_;                          // of a block of ranks: four operations
+  Result result_;
+  Fingerprint fingerprint_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,106 @@
+#include "sim/report/report.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace paceline {
+namespace {
+
+std::vector<SimTime> step_times(const Result& result) {
+  std::vector<SimTime> steps;
+  for (std::size_t i = 1; i < result.iteration_end.size(); ++i) {
+    steps.push_back(result.iteration_end[i] - result.iteration_end[i - 1]);
+  }
+  return steps;
+}
+
+Seconds mean_step(const Result& result) {
+  return to_seconds(result.iteration_end.back() - result.iteration_end.front()) /
+         static_cast<double>(result.iteration_end.size() - 1);
+}
+
+StepTime step_time(const Result& result) {
+  std::vector<SimTime> steps = step_times(result);
+  std::sort(steps.begin(), steps.end());
+  const auto percentile = [&](double fraction) {  // nearest rank
+    const auto rank = static_cast<std::size_t>(std::ceil(fraction * static_cast<double>(steps.size())));
+    return to_seconds(steps[std::max<std::size_t>(rank, 1) - 1]);
+  };
+  return {mean_step(result),          percentile(0.5),          percentile(0.95), percentile(0.99),
+          to_seconds(steps.front()), to_seconds(steps.back())};
+}
+
+BreakdownSeconds per_step(const Breakdown& sum, double steps) {
+  return {to_seconds(sum.compute) / steps, to_seconds(sum.exposed_communication) / steps,
+          to_seconds(sum.straggler_wait) / steps, to_seconds(sum.input_wait) / steps, to_seconds(sum.other) / steps};
+}
+
+// Means over ranks without overflow of the sum: 106 days in picoseconds times a million ranks needs 128 bits.
+BreakdownSeconds mean_breakdown(const Result& result) {
+  __extension__ using Sum = __int128;
+  const double each = static_cast<double>(result.breakdown.size()) *
+                      static_cast<double>(result.iteration_end.size() - 1) * kPicosecondsPerSecond;
+  const auto mean = [&](SimTime Breakdown::*part) {
+    Sum sum = 0;
+    for (const Breakdown& b : result.breakdown) {
+      sum += (b.*part).ps;
+    }
+    return Seconds(static_cast<double>(sum) / each);
+  };
+  return {mean(&Breakdown::compute), mean(&Breakdown::exposed_communication), mean(&Breakdown::straggler_wait),
+          mean(&Breakdown::input_wait), mean(&Breakdown::other)};
+}
+
+std::vector<BucketReport> bucket_reports(const TrainingJob& job, const Result& result) {
+  const double steps = static_cast<double>(result.iteration_end.size() - 1);
+  std::vector<BucketReport> buckets;
+  for (const std::uint32_t collective : job.steady.buckets) {
+    const CollectiveTiming& timing = result.timing[collective];
+    buckets.push_back({job.plans[job.steady.collectives[collective]].bytes, to_seconds(timing.ready) / steps,
+                       to_seconds(timing.launch) / steps, to_seconds(timing.end) / steps});
+  }
+  return buckets;
+}
+
+std::vector<StragglerReport> straggler_reports(const Result& result, const Topology& topology) {
+  std::vector<StragglerReport> stragglers;
+  for (std::size_t r = 0; r < result.blame.size(); ++r) {
+    if (result.blame[r].count > 0) {
+      stragglers.push_back({Rank(r), {}, result.blame[r].count, to_seconds(result.blame[r].total)});
+    }
+  }
+  std::sort(stragglers.begin(), stragglers.end(), [](const StragglerReport& a, const StragglerReport& b) {
+    return a.delay != b.delay ? a.delay > b.delay : a.rank < b.rank;
+  });
+  for (StragglerReport& s : stragglers) {
+    s.gpu = topology.device_name(topology.gpu_of(s.rank));
+  }
+  return stragglers;
+}
+
+Rank rank_with_most_compute(const Result& result) {
+  const auto most = std::max_element(result.breakdown.begin(), result.breakdown.end(),
+                                     [](const Breakdown& a, const Breakdown& b) { return a.compute < b.compute; });
+  return Rank(most - result.breakdown.begin());
+}
+
+}  // namespace
+
+Report summarize(const TrainingJob& job, const Result& result, const Topology& topology, const TrainingJob& reference_job,
+                 const Result& reference) {
+  Report report;
+  report.step = step_time(result);
+  report.warm_up = to_seconds(result.iteration_end.front());
+  report.throughput = static_cast<double>(job.samples_per_iteration) / report.step.mean.value;
+  const double alone = static_cast<double>(reference_job.samples_per_iteration) / mean_step(reference).value;
+  report.scaling_efficiency = report.throughput / (static_cast<double>(job.ranks()) * alone);
+  report.breakdown = mean_breakdown(result);
+  report.worst_rank = rank_with_most_compute(result);
+  report.worst_breakdown =
+      per_step(result.breakdown[report.worst_rank.index()], static_cast<double>(result.iteration_end.size() - 1));
+  report.buckets = bucket_reports(job, result);
+  report.stragglers = straggler_reports(result, topology);
+  return report;
+}
+
+}  // namespace paceline

@@ -1,0 +1,262 @@
+#include "sim/strategy/ddp.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "core/error.h"
+#include "sim/strategy/anchor.h"
+#include "sim/strategy/program_builder.h"
+
+namespace paceline {
+namespace {
+
+// A parameter tensor's gradient, in the order in which backward makes them ready: the model's tensors reversed
+// (verified against the buckets of a PyTorch trace of ResNet-50).
+struct Gradient {
+  std::size_t layer = 0;
+  Bytes bytes;
+};
+
+std::vector<Gradient> gradients_in_ready_order(const Model& model, std::int64_t bytes_each) {
+  std::vector<Gradient> ready;
+  for (std::size_t l = model.layers.size(); l-- > 0;) {
+    const std::vector<std::int64_t>& tensors = model.layers[l].parameters;
+    for (std::size_t t = tensors.size(); t-- > 0;) {
+      ready.push_back({l, Bytes(tensors[t] * bytes_each)});
+    }
+  }
+  return ready;
+}
+
+std::vector<Bytes> sizes(const std::vector<Gradient>& gradients) {
+  std::vector<Bytes> bytes;
+  for (const Gradient& g : gradients) {
+    bytes.push_back(g.bytes);
+  }
+  return bytes;
+}
+
+Bytes sum(const std::vector<Gradient>& gradients, const std::vector<std::size_t>& which) {
+  Bytes total;
+  for (const std::size_t i : which) {
+    total = total + gradients[i].bytes;
+  }
+  return total;
+}
+
+// Running statistics (fp32) and batch counters (int64) of the batch norms: two broadcasts, one per type.
+std::vector<Bytes> buffers(const Model& model) {
+  Bytes statistics, counters;
+  for (const Layer& layer : model.layers) {
+    if (layer.kind == LayerKind::batch_norm) {
+      for (const std::int64_t elements : layer.parameters) {
+        statistics = statistics + Bytes(4 * elements);
+      }
+      counters = counters + Bytes(8);
+    }
+  }
+  return counters.value == 0 ? std::vector<Bytes>{} : std::vector<Bytes>{statistics, counters};
+}
+
+using Buckets = std::vector<std::vector<std::size_t>>;
+
+// Builds the programs of all ranks; the order of its calls is the order of DDP's task graph.
+class DdpPrograms {
+ public:
+  DdpPrograms(const Model& model, const GpuCosts& costs, const TrainingSpec& training, std::vector<LayerSpan> layers,
+              std::size_t ranks, std::size_t channels)
+      : model_(model),
+        training_(training),
+        layers_(std::move(layers)),
+        ranks_(ranks),
+        gradients_(gradients_in_ready_order(model, bytes_per_element(training.gradients))),
+        plans_(ranks, channels),
+        costs_(costs) {}
+
+  Program steady() {
+    return iteration(assign_buckets(sizes(gradients_), training_.ddp.first_bucket, training_.ddp.bucket_cap), false);
+  }
+
+  // Iteration 0: all gradients in one bucket; then the order in which they became ready is broadcast, and the
+  // host waits for it. With find_unused_parameters the buckets are never rebuilt.
+  Program warm_up() {
+    if (training_.ddp.find_unused_parameters) {
+      return steady();
+    }
+    Buckets all(1);
+    for (std::size_t i = 0; i < gradients_.size(); ++i) {
+      all[0].push_back(i);
+    }
+    return iteration(all, true);
+  }
+
+  std::vector<CollectivePlan> plans() const { return plans_.plans(); }
+
+ private:
+  Program iteration(const Buckets& buckets, bool rebuild) {
+    ProgramBuilder b(training_, costs_, plans_);
+    for (int micro = 0; micro < training_.accumulation; ++micro) {
+      const bool synchronised = micro + 1 == training_.accumulation;
+      b.take_batch();
+      if (micro == 0 && training_.ddp.broadcast_buffers) {
+        broadcast_buffers(b);
+      }
+      b.forward(model_, layers_);
+      backward(b, micro, synchronised ? &buckets : nullptr);
+    }
+    finalize(b, buckets);
+    b.optimizer(parameter_count(model_));
+    if (rebuild) {
+      broadcast_rebuilt_buckets(b);
+    }
+    return b.finish();
+  }
+
+  void broadcast_buffers(ProgramBuilder& b) {
+    for (const Bytes bytes : buffers(model_)) {
+      b.wait(b.collective(CollectiveKind::broadcast, bytes, "broadcast buffers"));
+    }
+  }
+
+  // buckets: of the last micro-batch; the others run under no_sync, where gradients only add up.
+  void backward(ProgramBuilder& b, int micro, const Buckets* buckets) {
+    std::size_t next = 0, bucket = 0, in_bucket = 0;  // gradient, and its place in the buckets
+    for (std::size_t l = model_.layers.size(); l-- > 0;) {
+      b.backward(model_.layers[l], layers_[l]);
+      const std::size_t tensors = model_.layers[l].parameters.size();
+      if (micro > 0) {
+        b.accumulate(layer_bytes(next, tensors), tensors);
+      }
+      for (std::size_t done = 0; buckets != nullptr && done < tensors;) {
+        const std::size_t piece = std::min(tensors - done, (*buckets)[bucket].size() - in_bucket);
+        b.copy(layer_bytes(next + done, piece), piece, "to bucket " + std::to_string(bucket));
+        done += piece;
+        in_bucket += piece;
+        if (in_bucket == (*buckets)[bucket].size()) {
+          all_reduce_bucket(b, sum(gradients_, (*buckets)[bucket]), bucket);
+          ++bucket;
+          in_bucket = 0;
+        }
+      }
+      next += tensors;
+    }
+  }
+
+  void all_reduce_bucket(ProgramBuilder& b, Bytes bytes, std::size_t bucket) {
+    b.bucket(b.collective(CollectiveKind::all_reduce, bytes, "all_reduce bucket " + std::to_string(bucket)));
+  }
+
+  // The compute stream waits for each bucket in order and copies it back, unless gradients are views of the buckets.
+  void finalize(ProgramBuilder& b, const Buckets& buckets) {
+    std::optional<std::uint32_t> used;
+    if (training_.ddp.find_unused_parameters) {  // int32 per parameter, launched last, waited for last
+      used = b.collective(CollectiveKind::all_reduce, Bytes(4 * static_cast<std::int64_t>(gradients_.size())),
+                          "all_reduce used parameters");
+    }
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      b.wait(b.bucket_collective(i));
+      if (!training_.ddp.gradient_as_bucket_view) {
+        b.copy(sum(gradients_, buckets[i]), buckets[i].size(), "from bucket " + std::to_string(i));
+      }
+    }
+    if (used) {
+      b.wait(*used);
+    }
+  }
+
+  void broadcast_rebuilt_buckets(ProgramBuilder& b) {
+    const auto tensors = static_cast<std::int64_t>(gradients_.size());
+    for (const Bytes bytes : {Bytes(4 * tensors), Bytes(4 * (tensors + 1))}) {
+      b.wait(b.collective(CollectiveKind::broadcast, bytes, "broadcast rebuilt buckets"));
+    }
+    b.synchronize();
+  }
+
+  Bytes layer_bytes(std::size_t first, std::size_t count) const {
+    Bytes total;
+    for (std::size_t i = first; i < first + count; ++i) {
+      total = total + gradients_[i].bytes;
+    }
+    return total;
+  }
+
+  const Model& model_;
+  const TrainingSpec& training_;
+  std::vector<LayerSpan> layers_;
+  std::size_t ranks_;
+  std::vector<Gradient> gradients_;
+  PlanTable plans_;
+  GpuCosts costs_;
+};
+
+TrainingJob job_without_programs(const TrainingSpec& training, const VariabilitySpec& variability, std::size_t ranks) {
+  TrainingJob job;
+  job.variability = variability;
+  job.slowdown = training.slowdown_while_communicating;
+  job.host_runs_ahead = training.host.runs_ahead;
+  job.samples_per_iteration = static_cast<std::int64_t>(ranks) * training.batch_per_gpu * training.accumulation;
+  if (training.input) {
+    const Seconds batch(static_cast<double>(training.batch_per_gpu) / training.input->rate.value);
+    job.input = InputPipeline{to_sim_time(batch), training.input->prefetch, training.input->jitter};
+  }
+  return job;
+}
+
+TrainingJob lone_job(const Model& model, const GpuCosts& costs, const TrainingSpec& training,
+                     const VariabilitySpec& variability, const std::vector<LayerSpan>& layers) {
+  TrainingJob job = job_without_programs(training, variability, 1);
+  job.communicator = lone_communicator();
+  job.steady = job.warm_up = plain_program(model, costs, training, layers);
+  return job;
+}
+
+}  // namespace
+
+std::vector<std::vector<std::size_t>> assign_buckets(std::span<const Bytes> sizes, Bytes first, Bytes cap) {
+  std::vector<std::vector<std::size_t>> buckets;
+  std::vector<std::size_t> open;
+  Bytes held;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    open.push_back(i);
+    held = held + sizes[i];
+    if (held >= (buckets.empty() ? first : cap)) {
+      buckets.push_back(std::exchange(open, {}));
+      held = {};
+    }
+  }
+  if (!open.empty()) {
+    buckets.push_back(std::move(open));
+  }
+  return buckets;
+}
+
+TrainingJob build_ddp_job(const Model& model, const GpuSpec& gpu, const TrainingSpec& training,
+                          const VariabilitySpec& variability, Communicator communicator) {
+  if (parameter_tensors(model) == 0) {
+    throw InputError("expected a model with parameters, found none in " + model.name, "/model");
+  }
+  const GpuCosts costs{gpu, training.roofline, training.precision};
+  const std::vector<LayerSpan> layers = layer_spans(model, costs, training);
+  if (communicator.ranks() == 1) {
+    return lone_job(model, costs, training, variability, layers);
+  }
+  TrainingJob job = job_without_programs(training, variability, communicator.ranks());
+  DdpPrograms programs(model, costs, training, layers, communicator.ranks(), communicator.channels.size());
+  job.warm_up = programs.warm_up();
+  job.steady = programs.steady();
+  job.plans = programs.plans();
+  job.communicator = std::move(communicator);
+  return job;
+}
+
+TrainingJob build_reference_job(const Model& model, const GpuSpec& gpu, const TrainingSpec& training,
+                                const VariabilitySpec& variability) {
+  VariabilitySpec jitter_only;
+  jitter_only.per_operation = variability.per_operation;
+  jitter_only.per_iteration = variability.per_iteration;
+  const GpuCosts costs{gpu, training.roofline, training.precision};
+  return lone_job(model, costs, training, jitter_only, layer_spans(model, costs, training));
+}
+
+}  // namespace paceline

@@ -1,0 +1,67 @@
+// Writes a Program operation by operation, pricing each as it goes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/cost_model.h"
+#include "sim/job.h"
+
+namespace paceline {
+
+// A layer's kernels on the simulator's clock, for one micro-batch.
+struct LayerSpan {
+  SimTime forward, backward;
+  int forward_launches = 1, backward_launches = 1;
+};
+
+// The plans of a job, each different collective once.
+class PlanTable {
+ public:
+  PlanTable(std::size_t ranks, std::size_t channels) : ranks_(ranks), channels_(channels) {}
+  std::uint32_t number(CollectiveKind, Bytes);
+  const std::vector<CollectivePlan>& plans() const { return plans_; }
+
+ private:
+  std::size_t ranks_, channels_;
+  std::vector<CollectivePlan> plans_;
+};
+
+class ProgramBuilder {
+ public:
+  // The arguments outlive the builder.
+  ProgramBuilder(const TrainingSpec& training, const GpuCosts& costs, PlanTable& plans)
+      : training_(training), costs_(costs), plans_(plans) {}
+
+  void take_batch();  // nothing when the input is never the bottleneck
+  void forward(const Model&, const std::vector<LayerSpan>&);
+  void backward(const Layer&, const LayerSpan&);
+  // AccumulateGrad into existing gradients: reads both, writes one.
+  void accumulate(Bytes gradients, std::size_t tensors);
+  // One kernel per tensor that reads and writes its bytes once: into a bucket with the division by the number of ranks
+  // (gradient_as_bucket_view: the division in place), or back out.
+  void copy(Bytes gradients, std::size_t tensors, const std::string& what);
+  void optimizer(std::int64_t parameters);
+  void synchronize();
+
+  std::uint32_t collective(CollectiveKind, Bytes, const std::string& label);  // its number in the iteration
+  void wait(std::uint32_t collective);
+  void bucket(std::uint32_t collective) { program_.buckets.push_back(collective); }
+  std::uint32_t bucket_collective(std::size_t bucket) const { return program_.buckets[bucket]; }
+
+  Program finish() { return std::move(program_); }
+
+ private:
+  void kernel(SimTime duration, std::size_t launches, std::string label);
+
+  const TrainingSpec& training_;
+  const GpuCosts& costs_;
+  PlanTable& plans_;
+  Program program_;
+};
+
+// One GPU without DDP: input, forward and backward for each micro-batch, optimizer.
+Program plain_program(const Model&, const GpuCosts&, const TrainingSpec&, const std::vector<LayerSpan>&);
+
+}  // namespace paceline

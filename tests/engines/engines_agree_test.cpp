@@ -1,0 +1,86 @@
+// Do the vector and the event engine agree to the picosecond?
+#include <catch2/catch.hpp>
+
+#include "random_job.h"
+#include "sim/engine/simulate.h"
+
+namespace paceline {
+
+bool operator==(const Breakdown& a, const Breakdown& b) {
+  return a.compute == b.compute && a.exposed_communication == b.exposed_communication &&
+         a.straggler_wait == b.straggler_wait && a.input_wait == b.input_wait && a.other == b.other;
+}
+bool operator==(const Blame& a, const Blame& b) { return a.count == b.count && a.total == b.total; }
+bool operator==(const CollectiveTiming& a, const CollectiveTiming& b) {
+  return a.ready == b.ready && a.launch == b.launch && a.end == b.end;
+}
+bool operator==(const OpSpan& a, const OpSpan& b) { return a.start == b.start && a.end == b.end; }
+
+namespace {
+
+const std::vector<OpSpan>& spans_of(const Result& result, std::uint32_t iteration, Rank rank) {
+  const auto found = std::find_if(result.trace.begin(), result.trace.end(), [&](const TracedIteration& t) {
+    return t.iteration == iteration && t.rank == rank;
+  });
+  REQUIRE(found != result.trace.end());
+  return found->ops;
+}
+
+// Operations that both engines record alike: a collective and a kernel always, a host's wait when there is one.
+void check_same_spans(const Program& program, const std::vector<OpSpan>& a, const std::vector<OpSpan>& b) {
+  REQUIRE(a.size() == program.ops.size());
+  REQUIRE(b.size() == program.ops.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    INFO("operation " << i << ", " << program.ops[i].label);
+    CHECK(a[i] == b[i]);
+  }
+}
+
+void check_agreement(const RandomJob& random) {
+  REQUIRE_FALSE(why_not_vector(random.job));
+  const TraceRequest trace{2, 3};
+  const Result event = run_event_engine(random.job, random.run, trace);
+  const Result vector = run_vector_engine(random.job, random.run, trace);
+  CHECK(event.iteration_end == vector.iteration_end);
+  CHECK(event.fingerprint == vector.fingerprint);
+  CHECK(event.breakdown == vector.breakdown);
+  CHECK(event.blame == vector.blame);
+  CHECK(event.timing == vector.timing);
+  REQUIRE(event.trace.size() == vector.trace.size());
+  for (const TracedIteration& t : vector.trace) {
+    check_same_spans(random.job.program(t.iteration), spans_of(event, t.iteration, t.rank), t.ops);
+  }
+  // Tracing runs kernels one by one; without it they run in blocks.
+  const Result untraced = run_vector_engine(random.job, random.run);
+  CHECK(untraced.fingerprint == vector.fingerprint);
+  CHECK(untraced.breakdown == vector.breakdown);
+}
+
+}  // namespace
+
+TEST_CASE("the engines agree on random jobs of 1 to 64 ranks") {
+#ifdef NDEBUG
+  constexpr std::uint64_t kJobs = 3000;
+#else
+  constexpr std::uint64_t kJobs = 300;
+#endif
+  for (std::uint64_t seed = 1; seed <= kJobs; ++seed) {
+    INFO("seed " << seed);
+    check_agreement(random_job(seed, seed % 10 == 0 ? 64 : 12));
+  }
+}
+
+TEST_CASE("the parts of every rank's step add up to the step, and none is negative") {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const RandomJob random = random_job(seed, 16);
+    const Result result = run_vector_engine(random.job, random.run);
+    const SimTime total = result.iteration_end.back() - result.iteration_end.front();
+    for (const Breakdown& b : result.breakdown) {
+      INFO("seed " << seed);
+      CHECK(b.compute + b.exposed_communication + b.straggler_wait + b.input_wait + b.other == total);
+      CHECK(std::min({b.compute, b.exposed_communication, b.straggler_wait, b.input_wait, b.other}) >= SimTime{});
+    }
+  }
+}
+
+}  // namespace paceline

@@ -1,0 +1,199 @@
+#include <catch2/catch.hpp>
+
+#include "core/error.h"
+#include "kernels/cost_model.h"
+
+namespace paceline {
+namespace {
+
+// 1 TFLOP/s in fp32, 2 in fp16, 1 GB/s: round numbers to compute with.
+GpuCosts toy_costs(Precision precision) {
+  GpuSpec gpu{.name = "toy", .memory_bandwidth = BytesPerSecond(1e9), .memory = Bytes(1 << 30)};
+  gpu.peak[static_cast<std::size_t>(Precision::fp32)] = FlopsPerSecond(1e12);
+  gpu.peak[static_cast<std::size_t>(Precision::fp16)] = FlopsPerSecond(2e12);
+  const RooflineSpec roofline{
+      .compute_efficiency = 0.5, .half_work = Seconds(1e-3), .memory_efficiency = 0.8, .norm_passes = 5};
+  return {std::move(gpu), roofline, precision};
+}
+
+std::string message_of(const auto& call) {
+  try {
+    call();
+  } catch (const InputError& error) {
+    return error.message();
+  }
+  return "nothing thrown";
+}
+
+std::string place_of(const TransformerSpec& spec) {
+  try {
+    transformer(spec);
+  } catch (const InputError& error) {
+    return error.place();
+  }
+  return "nothing thrown";
+}
+
+Model of(Layer layer) { return {.name = "one", .input = "", .layers = {std::move(layer)}}; }
+
+constexpr TransformerSpec kLlama2{.layers = 32,
+                                  .hidden = 4096,
+                                  .heads = 32,
+                                  .feed_forward = 11008,
+                                  .gated_feed_forward = true,
+                                  .fused_qkv = false,
+                                  .bias = false,
+                                  .vocabulary = 32000,
+                                  .sequence = 4096,
+                                  .learned_positions = false,
+                                  .tied_embeddings = false};
+
+constexpr TransformerSpec kLlama3{.layers = 32,
+                                  .hidden = 4096,
+                                  .heads = 32,
+                                  .key_value_heads = 8,
+                                  .feed_forward = 14336,
+                                  .gated_feed_forward = true,
+                                  .fused_qkv = false,
+                                  .bias = false,
+                                  .vocabulary = 128256,
+                                  .sequence = 8192,
+                                  .learned_positions = false,
+                                  .tied_embeddings = false};
+
+}  // namespace
+
+TEST_CASE("a kernel takes the longer of its compute time and its memory time") {
+  const GpuCosts costs = toy_costs(Precision::fp32);
+  // (1e9 / 1e12 + 1e-3) / 0.5 = 4 ms against 1e6 / 0.8e9 = 1.25 ms and 8e6 / 0.8e9 = 10 ms.
+  CHECK(kernel_time(costs, Flops(1e9), Bytes(1'000'000)).value == Approx(4e-3).epsilon(1e-12));
+  CHECK(kernel_time(costs, Flops(1e9), Bytes(8'000'000)).value == Approx(10e-3).epsilon(1e-12));
+}
+
+TEST_CASE("a kernel as long as half_work at peak reaches half of the compute efficiency") {
+  const GpuCosts costs = toy_costs(Precision::fp32);
+  const Flops work(1e12 * 1e-3);
+  const double reached = work.value / kernel_time(costs, work, Bytes(0)).value;
+  CHECK(reached == Approx(0.5 * 0.5 * 1e12));
+  const Flops huge(1e18);
+  CHECK(huge.value / kernel_time(costs, huge, Bytes(0)).value == Approx(0.5 * 1e12).epsilon(1e-6));
+}
+
+TEST_CASE("a kernel without work costs its memory traffic only") {
+  const GpuCosts costs = toy_costs(Precision::fp32);
+  CHECK(kernel_time(costs, Flops(0), Bytes(800'000)).value == Approx(1e-3));
+  CHECK(memory_time(costs, Bytes(800'000)).value == Approx(1e-3));
+  CHECK(kernel_time(costs, Flops(0), Bytes(0)).value == 0);
+}
+
+TEST_CASE("the roofline's defaults reproduce the best published bf16 matmuls within 3 percent") {
+  // stas00/ml-engineering, compute/accelerator/README.md: GPU, M x N x K, reached TFLOP/s.
+  const auto [name, m, n, k, reached] =
+      GENERATE(table<const char*, double, double, double, double>({{"A100-80GB", 1024, 10240, 5120, 271.2},
+                                                                   {"H100", 2048, 2048, 13312, 794.5},
+                                                                   {"B200", 1792, 16128, 3072, 1745.0}}));
+  const GpuCosts costs{gpu_preset(name), {}, Precision::bf16};
+  const Flops work(2 * m * n * k);
+  const Bytes traffic(static_cast<std::int64_t>(2 * (m * k + k * n + m * n)));
+  CHECK(work.value / kernel_time(costs, work, traffic).value == Approx(reached * 1e12).epsilon(0.03));
+}
+
+TEST_CASE("a precision that the GPU lacks is an input error that names those it has") {
+  CHECK(message_of([] { require_precision(gpu_preset("V100-16GB"), Precision::bf16); }) ==
+        "V100-16GB has no bf16; it has: fp32, fp16");
+  CHECK(message_of([] { require_precision(gpu_preset("A100-80GB"), Precision::fp8); }) ==
+        "A100-80GB has no fp8; it has: fp32, tf32, fp16, bf16");
+  CHECK_NOTHROW(require_precision(gpu_preset("H100"), Precision::fp8));
+  CHECK_THROWS_AS(layer_times(toy_costs(Precision::tf32), Model{}, 1), InputError);
+}
+
+TEST_CASE("an unknown GPU preset is an input error that suggests the nearest name") {
+  const std::string message = message_of([] { gpu_preset("H10O"); });
+  CHECK_THAT(message, Catch::Contains("\"H100\"") && Catch::Contains("A100-40GB"));
+}
+
+TEST_CASE("every GPU preset is complete and faster than its predecessor in the list") {
+  FlopsPerSecond fp16;
+  for (const std::string& name : gpu_preset_names()) {
+    const GpuSpec gpu = gpu_preset(name);
+    CHECK(gpu.name == name);
+    CHECK(gpu.peak[static_cast<std::size_t>(Precision::fp32)].value > 1e12);
+    CHECK(gpu.peak[static_cast<std::size_t>(Precision::fp16)] >= fp16);
+    fp16 = gpu.peak[static_cast<std::size_t>(Precision::fp16)];
+    CHECK(gpu.memory_bandwidth.value > 0.7e12);
+    CHECK(gpu.memory >= Bytes(std::int64_t{16} << 30));
+  }
+}
+
+TEST_CASE("a linear layer moves parameters, input and output and runs backward as two kernels") {
+  const Layer first{"first", LayerKind::embedding, {}, 0, 1000};
+  const Layer linear{"linear", LayerKind::linear, {200'000, 200}, 1, 200};
+  const Model model{.name = "two", .input = "", .layers = {first, linear}};
+  const LayerTime time = layer_times(toy_costs(Precision::fp32), model, 10'000)[1];
+  // 4 bytes x (200'200 + 10'000 x (1000 + 200)) = 48'800'800 bytes at 0.8 GB/s; compute is 2 ms.
+  CHECK(time.forward.value == Approx(48'800'800 / 0.8e9));
+  CHECK(time.backward.value == Approx(2 * time.forward.value));
+  CHECK(time.forward_launches == 1);
+  CHECK(time.backward_launches == 2);
+}
+
+TEST_CASE("norm, attention and embedding layers move what the header says") {
+  const GpuCosts costs = toy_costs(Precision::fp16);
+  const auto one = [&](LayerKind kind, std::vector<std::int64_t> parameters) {
+    return layer_times(costs, of({"layer", kind, std::move(parameters), 0, 400}), 1000)[0];
+  };
+  const double output = 400 * 1000 * 2 / 0.8e9;  // one pass over it, in seconds
+  CHECK(one(LayerKind::norm, {400, 400}).forward.value == Approx(5 * output));
+  CHECK(one(LayerKind::norm, {400, 400}).backward.value == Approx(10 * output));
+  CHECK(one(LayerKind::attention, {}).forward.value == Approx(4 * output));
+  CHECK(one(LayerKind::attention, {}).forward_launches == 2);
+  CHECK(one(LayerKind::attention, {}).backward_launches == 1);
+  CHECK(one(LayerKind::embedding, {4'000'000}).forward.value == Approx(2 * output));
+  CHECK(one(LayerKind::embedding, {4'000'000}).backward.value == Approx(2 * output + 8e6 / 0.8e9));
+}
+
+TEST_CASE("layer times grow linearly with the batch, but for half_work, parameters and launches") {
+  GpuCosts costs{gpu_preset("V100-16GB"), {}, Precision::fp16};
+  const Model model = transformer({.layers = 2, .sequence = 128});
+  const auto at = [&](std::int64_t batch) { return layer_times(costs, model, batch); };
+  const auto four = at(4), eight = at(8);
+  REQUIRE(four.size() == model.layers.size());
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    INFO(model.layers[i].name);
+    CHECK(four[i].forward < eight[i].forward);
+    CHECK(eight[i].forward.value <= 2 * four[i].forward.value * (1 + 1e-12));
+    CHECK(eight[i].forward_launches == four[i].forward_launches);
+  }
+  costs.roofline.half_work = Seconds(0);
+  const auto big = layer_times(costs, model, 1 << 10), twice = layer_times(costs, model, 1 << 11);
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    INFO(model.layers[i].name);
+    CHECK(twice[i].forward.value == Approx(2 * big[i].forward.value).epsilon(0.01));
+  }
+}
+
+TEST_CASE("a transformer by its dimensions has the published numbers of parameters and MACs") {
+  const Model gpt2 = transformer({});
+  CHECK(parameter_count(gpt2) == 124'439'808);  // Hugging Face gpt2
+  CHECK(forward_macs(gpt2) == 145'824'153'600);
+  CHECK(parameter_tensors(gpt2) == 148);
+
+  const Model llama2 = transformer(kLlama2);
+  CHECK(parameter_count(llama2) == 6'738'415'616);  // Llama 2 7B
+  CHECK(forward_macs(llama2) == 31'460'635'443'200);
+  CHECK(parameter_tensors(llama2) == 291);
+
+  const Model llama3 = transformer(kLlama3);
+  CHECK(parameter_count(llama3) == 8'030'261'248);  // Llama 3 8B
+  CHECK(forward_macs(llama3) == 79'070'347'919'360);
+  CHECK(parameter_tensors(llama3) == 291);
+}
+
+TEST_CASE("impossible transformer dimensions are input errors at the field") {
+  CHECK(place_of({.layers = 0}) == "/layers");
+  CHECK(place_of({.heads = 7}) == "/heads");
+  CHECK(place_of({.heads = 12, .key_value_heads = 5}) == "/key_value_heads");
+  CHECK(place_of({.feed_forward = -1}) == "/feed_forward");
+}
+
+}  // namespace paceline

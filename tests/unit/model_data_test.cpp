@@ -1,0 +1,176 @@
+// The files under scenarios/models against published totals. They are read here without the scenarios room,
+// so that an error in either shows.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "kernels/model.h"
+
+namespace paceline {
+namespace {
+
+const std::filesystem::path kModels = std::filesystem::path(PACELINE_SOURCE_DIR) / "scenarios" / "models";
+
+const std::map<std::string, LayerKind> kKinds{{"conv", LayerKind::conv},
+                                              {"linear", LayerKind::linear},
+                                              {"norm", LayerKind::norm}, {"batch_norm", LayerKind::batch_norm},
+                                              {"attention", LayerKind::attention},
+                                              {"embedding", LayerKind::embedding}};
+
+Model read(const std::string& name) {
+  std::ifstream file(kModels / (name + ".json"));
+  REQUIRE(file);
+  const auto json = nlohmann::json::parse(file);
+  Model model{.name = json.at("name"), .input = json.at("input"), .layers = {}};
+  for (const auto& layer : json.at("layers")) {
+    CHECK(layer.size() == 5);
+    model.layers.push_back({layer.at("name"), kKinds.at(layer.at("kind")), layer.at("parameters"),
+                            layer.at("forward_macs"), layer.at("output_elements")});
+  }
+  return model;
+}
+
+// macs: what the architecture computes to; published: 0 where none is. Parameter counts are published, exact.
+struct Totals {
+  const char* model;
+  std::int64_t parameters, macs;
+  double published_gmacs;
+  std::size_t tensors;
+};
+
+// torchvision: its weights' metadata (num_params, _ops), tensors from named_parameters(). BERT, GPT-2:
+// Hugging Face BertForPreTraining and gpt2. Llama: Meta's releases. Inception's MACs exclude AuxLogits.
+constexpr Totals kTotals[] = {
+    {"resnet18", 11'689'512, 1'814'073'344, 1.814, 62},
+    {"resnet50", 25'557'032, 4'089'184'256, 4.089, 161},
+    {"resnet101", 44'549'160, 7'801'405'440, 7.801, 314},
+    {"vgg16", 138'357'544, 15'470'264'320, 15.47, 32},
+    {"inception_v3", 27'161'264, 5'713'216'096, 5.713, 292},
+    {"vit_l_16", 304'326'632, 61'554'712'576, 61.555, 296},
+    {"bert_base", 110'106'428, 14'250'149'376, 0, 206},
+    {"bert_large", 336'226'108, 43'595'859'968, 0, 398},
+    {"gpt2_small", 124'439'808, 145'824'153'600, 0, 148},
+    {"llama2_7b", 6'738'415'616, 31'460'635'443'200, 0, 291},
+    {"llama3_8b", 8'030'261'248, 79'070'347'919'360, 0, 291},
+};
+
+// PyTorch DDP's buckets in elements: tensors in reverse, each bucket closed once it has reached its limit.
+std::vector<std::int64_t> ddp_buckets(const Model& model, std::int64_t first_mib, std::int64_t cap_mib) {
+  std::vector<std::int64_t> tensors;
+  for (const Layer& layer : model.layers) {
+    tensors.insert(tensors.end(), layer.parameters.begin(), layer.parameters.end());
+  }
+  std::vector<std::int64_t> buckets;
+  std::int64_t open = 0;
+  for (auto tensor = tensors.rbegin(); tensor != tensors.rend(); ++tensor) {
+    open += *tensor;
+    const std::int64_t limit = (buckets.empty() ? first_mib : cap_mib) << 20;
+    if (4 * open >= limit) {
+      buckets.push_back(open);
+      open = 0;
+    }
+  }
+  if (open > 0) {
+    buckets.push_back(open);
+  }
+  return buckets;
+}
+
+// Names differ (each framework has its own), numbers must not.
+void check_same_layers(const Model& a, const Model& b) {
+  REQUIRE(a.layers.size() == b.layers.size());
+  for (std::size_t i = 0; i < a.layers.size(); ++i) {
+    INFO(a.layers[i].name << " and " << b.layers[i].name);
+    CHECK(a.layers[i].kind == b.layers[i].kind);
+    CHECK(a.layers[i].parameters == b.layers[i].parameters);
+    CHECK(a.layers[i].forward_macs == b.layers[i].forward_macs);
+    CHECK(a.layers[i].output_elements == b.layers[i].output_elements);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every model file has the published number of parameters, MACs and tensors") {
+  for (const Totals& totals : kTotals) {
+    INFO(totals.model);
+    const Model model = read(totals.model);
+    CHECK(model.name == totals.model);
+    CHECK_FALSE(model.input.empty());
+    CHECK(parameter_count(model) == totals.parameters);
+    CHECK(forward_macs(model) == totals.macs);
+    CHECK(parameter_tensors(model) == totals.tensors);
+    if (totals.published_gmacs > 0) {
+      CHECK(static_cast<double>(forward_macs(model)) == Approx(totals.published_gmacs * 1e9).epsilon(2e-4));
+    }
+  }
+}
+
+TEST_CASE("every file under scenarios/models is one whose totals are checked") {
+  std::set<std::string> known, found;
+  for (const Totals& totals : kTotals) {
+    known.insert(totals.model);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(kModels)) {
+    if (entry.path().extension() == ".json") {
+      found.insert(entry.path().stem().string());
+    }
+  }
+  CHECK(found == known);
+}
+
+TEST_CASE("layers of a model file are named once, write something and hold whole tensors") {
+  for (const Totals& totals : kTotals) {
+    std::set<std::string> names;
+    for (const Layer& layer : read(totals.model).layers) {
+      INFO(totals.model << " " << layer.name);
+      CHECK(names.insert(layer.name).second);
+      CHECK(layer.output_elements > 0);
+      CHECK(layer.forward_macs >= 0);
+      const bool tied = std::string(totals.model) == "gpt2_small" && layer.name == "lm_head";
+      CHECK(layer.parameters.empty() == (layer.kind == LayerKind::attention || tied));
+      for (const std::int64_t elements : layer.parameters) {
+        CHECK(elements > 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("registration order gives the bucket sizes that PyTorch DDP reports") {
+  using Sizes = std::vector<std::int64_t>;
+  CHECK(ddp_buckets(read("resnet50"), 1, 25) == Sizes{2'049'000, 7'875'584, 6'563'840, 6'637'568, 2'431'040});
+  const Model resnet18 = read("resnet18");
+  CHECK(ddp_buckets(resnet18, 1, 25) == Sizes{2'052'000 / 4, 28'852'224 / 4, 15'853'824 / 4});
+  CHECK(ddp_buckets(resnet18, 1, 35) == Sizes{2'052'000 / 4, 38'297'600 / 4, 6'408'448 / 4});
+}
+
+TEST_CASE("ViT registers its class token before its first convolution") {
+  const Model vit = read("vit_l_16");
+  CHECK(vit.layers[0].name == "class_token");
+  CHECK(vit.layers[1].parameters == std::vector<std::int64_t>{786'432, 1024});
+}
+
+TEST_CASE("the transformer generator makes the layers of the model files") {
+  check_same_layers(transformer({}), read("gpt2_small"));
+  TransformerSpec llama{.layers = 32,
+                        .hidden = 4096,
+                        .heads = 32,
+                        .feed_forward = 11008,
+                        .gated_feed_forward = true,
+                        .fused_qkv = false,
+                        .bias = false,
+                        .vocabulary = 32000,
+                        .sequence = 4096,
+                        .learned_positions = false,
+                        .tied_embeddings = false};
+  check_same_layers(transformer(llama), read("llama2_7b"));
+  llama.key_value_heads = 8;
+  llama.feed_forward = 14336;
+  llama.vocabulary = 128256;
+  llama.sequence = 8192;
+  check_same_layers(transformer(llama), read("llama3_8b"));
+}
+
+}  // namespace paceline

@@ -1,0 +1,58 @@
+// One node, as all nodes are: its devices, the links that start in it, and its inner routes, in local ids.
+//
+// Node n's device d is n * devices() + d, and its link k is n * links.size() + k. Links are sorted by source.
+// The last link of each NIC is its cable to the fabric; its end, kOutside, is the only thing that differs
+// from node to node.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "topology/cluster_spec.h"
+#include "topology/link.h"
+
+namespace paceline {
+
+inline constexpr DeviceId kOutside{~std::uint32_t{0}};
+
+struct NodeLayout {
+  static constexpr std::size_t kKinds =
+      5;  // gpu, nvswitch, pcie_switch, cpu, nic: in this order, without gaps
+  std::array<std::uint32_t, kKinds + 1> first{};  // local id of the first device of a kind
+  std::uint32_t gpus_in_use = 0;
+  std::uint32_t nics_in_use =
+      0;  // with all GPUs in use all NICs, else up to the last one that is near one of them
+  std::vector<Link> links;
+  std::vector<std::uint32_t> uplink;  // of a NIC: its cable to the fabric
+
+  // Routes between GPUs and NICs: endpoint e is GPU e, or NIC e - gpus; the links of (a, b) are
+  // route_links[route_begin[a * endpoints + b] .. next).
+  std::vector<std::uint32_t> route_begin, route_links;
+
+  std::uint32_t devices() const { return first[kKinds]; }
+  std::uint32_t count(DeviceKind kind) const {
+    const auto k = static_cast<std::size_t>(kind);
+    return first[k + 1] - first[k];
+  }
+  DeviceId device(DeviceKind kind, std::uint32_t i) const {
+    return DeviceId(first[static_cast<std::size_t>(kind)] + i);
+  }
+  DeviceKind kind_of(DeviceId local) const;
+  std::uint32_t endpoints() const { return count(DeviceKind::gpu) + count(DeviceKind::nic); }
+  std::uint32_t endpoint_of_nic(std::uint32_t nic) const { return count(DeviceKind::gpu) + nic; }
+  std::span<const std::uint32_t> route(std::uint32_t a, std::uint32_t b) const;
+};
+
+std::uint32_t pcie_switch_of_gpu(const NodeSpec&, std::uint32_t gpu);
+std::uint32_t pcie_switch_of_nic(const NodeSpec&, std::uint32_t nic);
+// The GPU that a NIC belongs to first: GPU c of NIC c where there are as many of both.
+std::uint32_t first_gpu_of_nic(const NodeSpec&, std::uint32_t nic);
+
+// Requires: a spec that check_cluster accepts; 1 <= gpus_in_use <= spec.gpus.
+NodeLayout make_node_layout(const NodeSpec& spec, std::uint32_t gpus_in_use);
+// Fills route_begin and route_links (routes.cpp).
+void find_node_routes(const NodeSpec& spec, NodeLayout& node);
+
+}  // namespace paceline

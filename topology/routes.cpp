@@ -1,0 +1,201 @@
+// Routes inside a node: for each GPU one run of Dijkstra's algorithm over (stage, device).
+//
+// A GPU forwards only where NCCL lets it: over NVLink to a GPU that is no neighbour (NVB), or from NVLink to
+// the NIC on its own PCIe switch (PXN). What a route may do next thus depends on what it has done; that is
+// its stage. The weights put the ways in NCCL's order: NVLink (1), NVSwitch or NVB (2), one PCIe switch (6),
+// PXN (7, 8), the CPU (12 and more). Among equals the widest bottleneck wins, then the NIC's own GPU, then
+// the lowest device id.
+#include <algorithm>
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/dijkstra_shortest_paths.hpp>
+#include <boost/property_map/property_map.hpp>
+#include <boost/range/iterator_range.hpp>
+#include <cassert>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+
+#include "topology/node_layout.h"
+
+namespace paceline {
+namespace {
+
+enum class Stage : std::uint8_t {
+  source_side,  // the source itself, then PCIe switches and CPUs
+  nvlinked,     // the NVSwitch, or a GPU reached by NVLink
+  proxied,      // the PCIe switch of a GPU that forwards to a NIC
+  arrived       // a NIC, or a GPU that does not forward: the end
+};
+constexpr std::size_t kStages = 4;
+
+std::optional<Stage> next_stage(const NodeLayout& node, Stage stage, const Link& link) {
+  if (link.to == kOutside) {
+    return std::nullopt;
+  }
+  const DeviceKind from = node.kind_of(link.from), to = node.kind_of(link.to);
+  const bool nvlink = link.kind == LinkKind::nvlink;
+  const bool may_forward = from == DeviceKind::gpu && link.from.value < node.gpus_in_use;
+  switch (stage) {
+    case Stage::source_side:
+      if (nvlink) {
+        return from == DeviceKind::gpu ? std::optional(Stage::nvlinked) : std::nullopt;
+      }
+      return to == DeviceKind::gpu || to == DeviceKind::nic ? Stage::arrived : Stage::source_side;
+    case Stage::nvlinked:
+      if (from == DeviceKind::nvswitch) {
+        return Stage::nvlinked;
+      }
+      if (!may_forward || to == DeviceKind::nvswitch) {
+        return std::nullopt;
+      }
+      return nvlink ? Stage::arrived : Stage::proxied;
+    case Stage::proxied:
+      return from == DeviceKind::pcie_switch && to == DeviceKind::nic ? std::optional(Stage::arrived)
+                                                                      : std::nullopt;
+    case Stage::arrived:
+      break;
+  }
+  return std::nullopt;
+}
+
+struct Cost {
+  int weight = 0;
+  double bottleneck = std::numeric_limits<double>::infinity();  // B/s
+  friend bool operator==(const Cost&, const Cost&) = default;
+};
+constexpr Cost kUnreached{std::numeric_limits<int>::max(), 0};
+
+struct Cheaper {
+  bool operator()(const Cost& a, const Cost& b) const {
+    return a.weight < b.weight || (a.weight == b.weight && a.bottleneck > b.bottleneck);
+  }
+};
+struct Joined {
+  Cost operator()(const Cost& a, const Cost& b) const {
+    return {a.weight + b.weight, std::min(a.bottleneck, b.bottleneck)};
+  }
+};
+Cost cost_of(const Link& link) {
+  const int weight = link.kind == LinkKind::nvlink ? 1 : link.kind == LinkKind::pcie ? 3 : 4;
+  return {weight, link.bandwidth.value};
+}
+
+struct Step {
+  Cost cost;
+  std::uint32_t link = 0;
+};
+using StageGraph =
+    boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, boost::no_property, Step>;
+
+std::size_t vertex_of(const NodeLayout& node, Stage stage, DeviceId device) {
+  return static_cast<std::size_t>(stage) * node.devices() + device.index();
+}
+
+StageGraph make_stage_graph(const NodeLayout& node) {
+  StageGraph graph(kStages * node.devices());
+  for (std::size_t s = 0; s < kStages; ++s) {
+    const auto stage = static_cast<Stage>(s);
+    for (std::uint32_t k = 0; k < node.links.size(); ++k) {
+      const Link& link = node.links[k];
+      if (const std::optional<Stage> next = next_stage(node, stage, link)) {
+        boost::add_edge(vertex_of(node, stage, link.from), vertex_of(node, *next, link.to),
+                        Step{cost_of(link), k}, graph);
+      }
+    }
+  }
+  return graph;
+}
+
+std::vector<Cost> costs_from(const StageGraph& graph, std::size_t source) {
+  std::vector<Cost> costs(boost::num_vertices(graph), kUnreached);
+  boost::dijkstra_shortest_paths(graph, source,
+                                 boost::weight_map(boost::get(&Step::cost, graph))
+                                     .distance_map(boost::make_iterator_property_map(
+                                         costs.begin(), boost::get(boost::vertex_index, graph)))
+                                     .distance_compare(Cheaper())
+                                     .distance_combine(Joined())
+                                     .distance_inf(kUnreached)
+                                     .distance_zero(Cost{}));
+  return costs;
+}
+
+// The cheapest route back from `target`, links in order. `preferred` wins a tie.
+std::vector<std::uint32_t> trace(const NodeLayout& node, const StageGraph& graph,
+                                 const std::vector<Cost>& costs, std::size_t source, DeviceId target,
+                                 DeviceId preferred) {
+  const std::size_t by_nvlink = vertex_of(node, Stage::nvlinked, target);
+  std::size_t at = vertex_of(node, Stage::arrived, target);
+  at = Cheaper()(costs[at], costs[by_nvlink]) ? at : by_nvlink;
+  std::vector<std::uint32_t> links;
+  while (at != source) {
+    std::optional<std::size_t> best;
+    std::uint32_t best_link = 0;
+    const auto order = [&](std::size_t v) {
+      const std::size_t device = v % node.devices();
+      return std::pair(device != preferred.index(), device);
+    };
+    for (const auto& edge : boost::make_iterator_range(boost::in_edges(at, graph))) {
+      const std::size_t from = boost::source(edge, graph);
+      const bool optimal = costs[from] != kUnreached && Joined()(costs[from], graph[edge].cost) == costs[at];
+      if (optimal && (!best || order(from) < order(*best))) {
+        best = from;
+        best_link = graph[edge].link;
+      }
+    }
+    if (!best) {
+      throw std::logic_error("topology: a device of the node cannot be reached");
+    }
+    links.push_back(best_link);
+    at = *best;
+  }
+  std::ranges::reverse(links);
+  return links;
+}
+
+std::uint32_t reverse_of(const NodeLayout& node, std::uint32_t link) {
+  const Link& forth = node.links[link];
+  const auto first = std::ranges::lower_bound(node.links, forth.to, {}, &Link::from);
+  const auto back = std::ranges::find(first, node.links.end(), forth.from, &Link::to);
+  assert(back != node.links.end() && back->from == forth.to);
+  return static_cast<std::uint32_t>(back - node.links.begin());
+}
+
+}  // namespace
+
+void find_node_routes(const NodeSpec& spec, NodeLayout& node) {
+  const std::uint32_t gpus = node.count(DeviceKind::gpu), nics = node.count(DeviceKind::nic);
+  std::vector<std::uint32_t> reverse(node.links.size());
+  for (std::uint32_t k = 0; k < node.links.size(); ++k) {
+    reverse[k] = node.links[k].to == kOutside ? k : reverse_of(node, k);
+  }
+  const StageGraph graph = make_stage_graph(node);
+  const std::size_t endpoints = node.endpoints();
+  std::vector<std::vector<std::uint32_t>> routes(endpoints * endpoints);
+  for (std::uint32_t g = 0; g < gpus; ++g) {
+    const DeviceId from = node.device(DeviceKind::gpu, g);
+    const std::size_t source = vertex_of(node, Stage::source_side, from);
+    const std::vector<Cost> costs = costs_from(graph, source);
+    for (std::uint32_t h = 0; h < gpus; ++h) {
+      if (h != g) {
+        const DeviceId to = node.device(DeviceKind::gpu, h);
+        routes[g * endpoints + h] = trace(node, graph, costs, source, to, kOutside);
+      }
+    }
+    for (std::uint32_t n = 0; n < nics; ++n) {
+      const DeviceId own = node.device(DeviceKind::gpu, first_gpu_of_nic(spec, n));
+      auto& forth = routes[g * endpoints + gpus + n];
+      forth = trace(node, graph, costs, source, node.device(DeviceKind::nic, n), own);
+      auto& back =
+          routes[(gpus + n) * endpoints + g];  // the same way: every cable is as wide in both directions
+      std::ranges::transform(forth.rbegin(), forth.rend(), std::back_inserter(back),
+                             [&](std::uint32_t link) { return reverse[link]; });
+    }
+  }
+  node.route_begin.push_back(0);
+  for (const auto& route : routes) {
+    node.route_links.insert(node.route_links.end(), route.begin(), route.end());
+    node.route_begin.push_back(static_cast<std::uint32_t>(node.route_links.size()));
+  }
+}
+
+}  // namespace paceline

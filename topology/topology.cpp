@@ -1,0 +1,261 @@
+#include "topology/topology.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include "core/error.h"
+
+namespace paceline {
+namespace {
+
+// By DeviceKind; the first five are inside a node, where the NVSwitch has no number.
+constexpr std::array<std::string_view, 8> kWords{"gpu", "nvswitch", "pcie",  "cpu",
+                                                 "nic", "leaf",     "spine", "core"};
+
+std::string numbered(DeviceKind kind, std::size_t number) {
+  std::string name(kWords[static_cast<std::size_t>(kind)]);
+  return kind == DeviceKind::nvswitch ? name : name + std::to_string(number);
+}
+
+struct NameParts {
+  std::string_view word;
+  std::uint32_t number = 0;
+};
+
+// "pcie1" -> {"pcie", 1}; "nvswitch" -> {"nvswitch", 0}. Lenient: what it accepts wrongly has another name.
+NameParts parts_of(std::string_view name) {
+  NameParts parts;
+  parts.word = name.substr(0, name.find_first_of("0123456789"));
+  std::from_chars(name.data() + parts.word.size(), name.data() + name.size(), parts.number);
+  return parts;
+}
+
+}  // namespace
+
+std::uint32_t Topology::count(DeviceKind kind) const {
+  switch (kind) {
+    case DeviceKind::leaf:
+      return fabric_.leaves();
+    case DeviceKind::spine:
+      return fabric_.spines();
+    case DeviceKind::core:
+      return fabric_.cores();
+    default:
+      return node_.count(kind);
+  }
+}
+
+DeviceId Topology::device_of(DeviceKind kind, std::size_t i) const {
+  assert(kind >= DeviceKind::leaf && i < count(kind));
+  const std::size_t leaves = kind > DeviceKind::leaf ? fabric_.leaves() : 0;
+  const std::size_t spines = kind > DeviceKind::spine ? fabric_.spines() : 0;
+  return DeviceId(first_leaf() + leaves + spines + i);
+}
+
+DeviceKind Topology::device_kind(DeviceId device) const {
+  assert(device.index() < devices());
+  if (device.index() < first_leaf()) {
+    return node_.kind_of(DeviceId(device.value % node_.devices()));
+  }
+  const std::size_t i = device.index() - first_leaf();
+  return i < fabric_.leaves()                      ? DeviceKind::leaf
+         : i < fabric_.leaves() + fabric_.spines() ? DeviceKind::spine
+                                                   : DeviceKind::core;
+}
+
+std::string Topology::device_name(DeviceId device) const {
+  const DeviceKind kind = device_kind(device);
+  if (kind >= DeviceKind::leaf) {
+    return numbered(kind, device.index() - device_of(kind, 0).index());
+  }
+  const std::uint32_t local = device.value % node_.devices();
+  return "node" + std::to_string(device.value / node_.devices()) + "/" +
+         numbered(kind, local - node_.device(kind, 0).value);
+}
+
+std::optional<DeviceId> Topology::find_device(const std::string& name) const {
+  const std::size_t slash = name.find('/');
+  const bool in_node = slash != std::string::npos;
+  const NameParts last = parts_of(std::string_view(name).substr(in_node ? slash + 1 : 0));
+  const auto word = std::ranges::find(kWords, last.word);
+  if (word == kWords.end()) {
+    return std::nullopt;
+  }
+  const auto kind = static_cast<DeviceKind>(word - kWords.begin());
+  if (last.number >= count(kind) || in_node != (kind < DeviceKind::leaf)) {
+    return std::nullopt;
+  }
+  DeviceId device;
+  if (in_node) {
+    const std::uint32_t node = parts_of(std::string_view(name).substr(0, slash)).number;
+    if (node >= static_cast<std::uint32_t>(spec_.nodes)) {
+      return std::nullopt;
+    }
+    device = DeviceId(node * node_.devices() + node_.device(kind, last.number).value);
+  } else {
+    device = device_of(kind, last.number);
+  }
+  return device_name(device) == name ? std::optional(device) : std::nullopt;
+}
+
+DeviceId Topology::device_named(const std::string& name) const {
+  if (const std::optional<DeviceId> device = find_device(name)) {
+    return *device;
+  }
+  const auto range = [](std::string_view word, std::size_t count) {
+    const std::string first = std::string(word) + "0";
+    return count == 1 ? first : first + " to " + std::string(word) + std::to_string(count - 1);
+  };
+  std::string inside, fabric;
+  for (std::size_t k = 0; k < kWords.size(); ++k) {
+    const auto kind = static_cast<DeviceKind>(k);
+    if (count(kind) > 0) {
+      std::string& list = kind < DeviceKind::leaf ? inside : fabric;
+      list += (list.empty() ? "" : ", ");
+      list += kind == DeviceKind::nvswitch ? std::string(kWords[k]) : range(kWords[k], count(kind));
+    }
+  }
+  throw InputError("expected a device of the cluster, " +
+                   range("node", static_cast<std::size_t>(spec_.nodes)) + " / " + inside +
+                   (fabric.empty() ? "" : "; or " + fabric) + "; found \"" + name + "\"");
+}
+
+std::string Topology::link_name(LinkId id) const {
+  return device_name(link(id).from) + " - " + device_name(link(id).to);
+}
+
+DeviceId Topology::gpu_of(Rank rank) const {
+  assert(rank.index() < ranks());
+  return DeviceId(rank.value / node_.gpus_in_use * node_.devices() + rank.value % node_.gpus_in_use);
+}
+
+LinkId Topology::first_link(DeviceId device) const {
+  return LinkId((*boost::out_edges(device.value, graph_).first).idx);
+}
+
+std::optional<LinkId> Topology::link_between(DeviceId from, DeviceId to) const {
+  const std::uint32_t first = first_link(from).value;
+  const std::uint32_t end = first + static_cast<std::uint32_t>(boost::out_degree(from.value, graph_));
+  for (std::uint32_t k = first; k < end; ++k) {
+    if (links_[k].to == to) {
+      return LinkId(k);
+    }
+  }
+  return std::nullopt;
+}
+
+void Topology::append_in_node(Route& route, std::size_t node, std::uint32_t from, std::uint32_t to) const {
+  const std::size_t base = node * node_.links.size();
+  for (const std::uint32_t link : node_.route(from, to)) {
+    route.push(LinkId(base + link));
+  }
+}
+
+// The links out of a leaf are its ports, then its spines in order; out of a spine its leaves, then its cores;
+// out of a core the pods (make_fabric_links).
+void Topology::append_fabric(Route& route, std::uint32_t from_leaf, std::uint32_t to_leaf,
+                             std::uint32_t to_port) const {
+  const FabricLayout& f = fabric_;
+  const auto push = [&](DeviceKind kind, std::uint32_t device, std::uint32_t out) {
+    route.push(LinkId(first_link(device_of(kind, device)).value + out));
+  };
+  if (from_leaf != to_leaf) {
+    const std::uint64_t nic = f.nic_index(to_leaf, to_port);
+    const auto plane = static_cast<std::uint32_t>(nic % f.spines_per_pod);
+    const std::uint32_t from_pod = from_leaf / f.leaves_per_pod, to_pod = to_leaf / f.leaves_per_pod;
+    push(DeviceKind::leaf, from_leaf, f.ports_in_use(from_leaf) + plane);
+    if (from_pod != to_pod) {
+      const auto core = static_cast<std::uint32_t>(nic / f.spines_per_pod % f.cores_per_plane);
+      push(DeviceKind::spine, from_pod * f.spines_per_pod + plane, f.leaves_in(from_pod) + core);
+      push(DeviceKind::core, plane * f.cores_per_plane + core, to_pod);
+    }
+    push(DeviceKind::spine, to_pod * f.spines_per_pod + plane, to_leaf % f.leaves_per_pod);
+  }
+  push(DeviceKind::leaf, to_leaf, to_port);
+}
+
+Route Topology::route(Rank from, Rank to, int channel) const {
+  assert(from != to && channel >= 0);
+  const std::uint32_t from_node = from.value / node_.gpus_in_use, from_gpu = from.value % node_.gpus_in_use;
+  const std::uint32_t to_node = to.value / node_.gpus_in_use, to_gpu = to.value % node_.gpus_in_use;
+  Route route;
+  if (from_node == to_node) {
+    append_in_node(route, from_node, from_gpu, to_gpu);
+    return route;
+  }
+  const std::uint32_t nic = static_cast<std::uint32_t>(channel) % node_.nics_in_use;
+  append_in_node(route, from_node, from_gpu, node_.endpoint_of_nic(nic));
+  route.push(LinkId(from_node * node_.links.size() + node_.uplink[nic]));
+  append_fabric(route, fabric_.leaf_of(from_node, nic), fabric_.leaf_of(to_node, nic),
+                fabric_.port_of(to_node, nic));
+  append_in_node(route, to_node, node_.endpoint_of_nic(nic), to_gpu);
+  return route;
+}
+
+HopKind Topology::hop_kind(const Route& route) const {
+  HopKind kind = HopKind::nvlink;
+  for (const LinkId id : route) {
+    switch (link(id).kind) {
+      case LinkKind::network:
+        return HopKind::network;
+      case LinkKind::pcie:
+      case LinkKind::socket:
+        kind = HopKind::pcie;
+        break;
+      case LinkKind::nvlink:
+        break;
+    }
+  }
+  return kind;
+}
+
+int Topology::default_channels() const {
+  return spec_.node.rings.empty() ? std::max(1, static_cast<int>(node_.nics_in_use))
+                                  : static_cast<int>(spec_.node.rings.size());
+}
+
+std::vector<std::uint32_t> Topology::node_ring(int channel) const {
+  assert(channel >= 0);
+  const NodeSpec& spec = spec_.node;
+  const std::uint32_t gpus = node_.gpus_in_use;
+  const auto c = static_cast<std::uint32_t>(channel);
+  std::vector<std::uint32_t> order;
+  if (!spec.rings.empty()) {
+    for (const int gpu : spec.rings[c % spec.rings.size()]) {
+      if (static_cast<std::uint32_t>(gpu) < gpus) {
+        order.push_back(static_cast<std::uint32_t>(gpu));
+      }
+    }
+    return order;
+  }
+  std::uint32_t start = c % gpus, step = 1;
+  if (spec.nics > 0) {
+    const std::uint32_t nic = c % node_.nics_in_use;
+    start = first_gpu_of_nic(spec, nic) % gpus;
+    const auto near = [&](std::uint32_t gpu) {
+      return pcie_switch_of_gpu(spec, gpu % gpus) == pcie_switch_of_nic(spec, nic);
+    };
+    const bool down = !near(start + gpus - 1) && near(start + 1);
+    step = down ? gpus - 1 : 1;
+  }
+  for (std::uint32_t i = 0; i < gpus; ++i) {
+    order.push_back((start + i * step) % gpus);
+  }
+  return order;
+}
+
+std::vector<Rank> Topology::ring_order(int channel) const {
+  const std::vector<std::uint32_t> in_node = node_ring(channel);
+  std::vector<Rank> ring;
+  ring.reserve(ranks());
+  for (std::uint32_t first = 0; first < ranks(); first += node_.gpus_in_use) {
+    for (const std::uint32_t gpu : in_node) {
+      ring.push_back(Rank(first + gpu));
+    }
+  }
+  return ring;
+}
+
+}  // namespace paceline
