@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -182,8 +183,12 @@ void require_writable(const std::string& path) {
   }
   std::filesystem::path folder = std::filesystem::path(*place).parent_path();
   folder = folder.empty() ? "." : folder;
-  if (::access(folder.c_str(), W_OK | X_OK) != 0 || !std::filesystem::is_directory(folder)) {
-    fail(path, "can't be written: " + std::string(errno == 0 ? "not in a directory" : std::strerror(errno)));
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0 || ::access(folder.c_str(), W_OK | X_OK) != 0) {
+    fail_with_errno(path, "can't be written");
+  }
+  if (!S_ISDIR(status.st_mode)) {
+    fail(path, "can't be written: " + folder.string() + " is not a directory");
   }
 }
 

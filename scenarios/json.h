@@ -22,13 +22,23 @@ struct Json {
   // Whole numbers that fit are int64, larger ones uint64, all others double (always finite).
   std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Array, Object> value;
 
-  Json() : value(nullptr) {}
-  template <class T>
-    requires(!std::is_same_v<std::remove_cvref_t<T>, Json>)
-  Json(T&& v) : value(std::forward<T>(v)) {}  // NOLINT(google-explicit-constructor): a value is its JSON
-  Json(const char* text) : value(std::string(text)) {}
-  Json(std::string_view text) : value(std::string(text)) {}
-  Json(int v) : value(std::int64_t{v}) {}
+  Json();
+  Json(const Json&);
+  Json(Json&&) noexcept;
+  Json& operator=(const Json&);
+  Json& operator=(Json&&) noexcept;
+  ~Json();
+  // A value is its JSON.
+  Json(bool);
+  Json(int);
+  Json(std::int64_t);
+  Json(std::uint64_t);
+  Json(double);
+  Json(const char*);
+  Json(std::string);
+  Json(std::string_view);
+  Json(Array);
+  Json(Object);
 
   template <class T>
   const T* as() const {
@@ -42,6 +52,23 @@ struct JsonMember {
   Json value;
 };
 
+inline Json::Json() = default;
+inline Json::Json(const Json&) = default;
+inline Json::Json(Json&&) noexcept = default;
+inline Json& Json::operator=(const Json&) = default;
+inline Json& Json::operator=(Json&&) noexcept = default;
+inline Json::~Json() = default;
+inline Json::Json(bool v) : value(v) {}
+inline Json::Json(int v) : value(std::int64_t{v}) {}
+inline Json::Json(std::int64_t v) : value(v) {}
+inline Json::Json(std::uint64_t v) : value(v) {}
+inline Json::Json(double v) : value(v) {}
+inline Json::Json(const char* v) : value(std::string(v)) {}
+inline Json::Json(std::string v) : value(std::move(v)) {}
+inline Json::Json(std::string_view v) : value(std::string(v)) {}
+inline Json::Json(Array v) : value(std::move(v)) {}
+inline Json::Json(Object v) : value(std::move(v)) {}
+
 inline constexpr std::size_t kDeepest = 64;
 inline constexpr std::size_t kMostValues = 5'000'000;
 
@@ -54,7 +81,7 @@ std::string number_text(double);
 
 // As a message shows it: short, one line.
 std::string shown(const Json&);
-std::string shown(std::string_view text);
+std::string quoted(std::string_view text);
 
 // "/a/b" + "c" as a JSON pointer (RFC 6901), with a long key cut and control characters replaced.
 std::string pointer(std::string_view place, std::string_view key);

@@ -38,9 +38,9 @@ struct NodeSpec {
   BytesPerSecond nic_bandwidth;
   Seconds nic_latency;  // of the link NIC - first switch, the NIC's own share included
   // The ring orders of a node, one per channel, each a permutation of 0 .. gpus-1. Channel c enters and
-  // leaves the node through NIC c % nics. Empty: channel c is the rotation that starts at the first GPU of
-  // NIC c % nics, up (3 4 .. 1 2), or down (2 1 .. 4 3) if only then it ends on the PCIe switch of that NIC,
-  // where it leaves the node.
+  // leaves the node through NIC c % nics (Topology::route says which NICs count). Empty: channel c is the
+  // rotation that starts at the first GPU of NIC c % nics, up (3 4 .. 1 2), or down (2 1 .. 4 3) if only then
+  // it ends on the PCIe switch of that NIC, where it leaves the node.
   std::vector<std::vector<int>> rings;
 };
 
@@ -58,10 +58,9 @@ struct FabricSpec {
   // it. Above the first spines of a fat_tree nothing is oversubscribed: a spine has as much bandwidth up as
   // down.
   double oversubscription = 1;
-  int leaves_per_pod = 8;  // fat_tree
-  Seconds switch_latency;  // of a link between two switches, port to port
-  Placement placement =
-      Placement::packed;  // striped: consecutive nodes of the job sit on different leaves (pods)
+  int leaves_per_pod = 8;                   // fat_tree
+  Seconds switch_latency{0.13e-6};          // of a link between two switches, port to port (HDR QM8700)
+  Placement placement = Placement::packed;  // striped: consecutive nodes sit on different leaves (pods)
 };
 
 // A link, or every link of a device, that is slower than it should be. Names as in Topology::device_name.

@@ -44,17 +44,20 @@ std::vector<NvlinkPair> cube_mesh(bool v100) {
           {2, 6, 1}, {3, 7, 1}, {4, 5, 1},   {4, 6, 1},   {4, 7, two}, {5, 6, two}, {5, 7, 1},   {6, 7, two}};
 }
 
-// Hamiltonian cycles that together use every NVLink once in each direction, cut open where they pass the two
+// Hamiltonian cycles that together use every NVLink equally in each direction (P100 once, V100 twice, so that four
+// NICs share its cycles evenly), cut open where they pass the two
 // GPUs on the PCIe switch of the channel's NIC (c % 4: GPUs 0 1, 2 3, 4 5, 6 7). Channels 2 and 3 are one
 // cycle, forth and back. P100: 0 and 1 another, on NICs 0 and 1. V100: 0 and 4 that one, both on NIC 0; 1 and
-// 5 a third.
+// 5 a third; 6 to 11 the same six again on other NICs (10 can't end beside its own).
 std::vector<std::vector<int>> p100_rings() {
   return {
       {0, 4, 6, 5, 7, 3, 2, 1}, {3, 7, 5, 6, 4, 0, 1, 2}, {5, 1, 3, 0, 2, 6, 7, 4}, {6, 2, 0, 3, 1, 5, 4, 7}};
 }
 std::vector<std::vector<int>> v100_rings() {
   return {{0, 4, 6, 5, 7, 3, 2, 1}, {2, 1, 5, 6, 7, 4, 0, 3}, {5, 1, 3, 0, 2, 6, 7, 4},
-          {6, 2, 0, 3, 1, 5, 4, 7}, {1, 2, 3, 7, 5, 6, 4, 0}, {3, 0, 4, 7, 6, 5, 1, 2}};
+          {6, 2, 0, 3, 1, 5, 4, 7}, {1, 2, 3, 7, 5, 6, 4, 0}, {3, 0, 4, 7, 6, 5, 1, 2},
+          {5, 1, 3, 0, 2, 6, 7, 4}, {6, 2, 0, 3, 1, 5, 4, 7}, {0, 4, 6, 5, 7, 3, 2, 1},
+          {3, 7, 5, 6, 4, 0, 1, 2}, {5, 6, 7, 4, 0, 3, 2, 1}, {6, 5, 1, 2, 3, 0, 4, 7}};
 }
 
 // What the eight-GPU, two-socket machines have in common.

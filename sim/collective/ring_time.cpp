@@ -2,33 +2,30 @@
 //
 // Unroll the positions: q runs over all integers, begin and links are periodic. Let M be the largest stay,
 // P(q) the sum of move before q, gain(q) = q * M - P(q), lead(q) = begin(q) + gain(q), lag(k) = M - stay(k).
-// The formula of the header, with q = r - j and any link k of the path for its staying (a slower one only
-// makes the path longer), is
-//   end(r) = S * M - gain(r) + reach(r),   reach(r) = max over q <= k <= r, r - q <= S of  lead(q) - (S - r +
-//   q) * lag(k)
-// Paths over a slowest link: lag = 0, reach is the largest lead of a range of q that ends at the last slowest
-// link at or before r, l(r), and begins at r - S. lead(q + N) = lead(q) + D with D = gain_of_turn_, so only
-// two or three copies of the leads 0 .. N-1 matter, and of those that are whole the one favoured by the sign
-// of D:
-//   S = 2(N-1), D <= 0: the farthest N of the range, r - S .. r - N + 1 (<= l(r)). That is lead(q) - D for q
-//   < r + 2
-//       and lead(q) - 2D for the others; at r = N - 1, lead(0) and lead(q) - D. A path that meets no slowest
-//       link has j <= N - 2; one turn more is still in range, passes the slowest link and has no smaller
-//       lead: nothing else needs to be looked at.
-//   S = 2(N-1), D > 0: the nearest N, l(r) - N + 1 .. l(r): lead(q) for q <= l(r) and lead(q) - D for the
-//   others
-//       (or for all: those up to l(r) are covered by themselves).
-//   S = N-1: the range itself, lead(q) for q <= l(r), lead(q) - D for q > r.
-// Paths that stay behind the last slowest link: q, k, r in one stretch. If all lags of a stretch are equal, a
-// running maximum does. Else for each k the best q is a maximum of lines in lag(k), found on the upper hull
-// of the points (q, lead(q)), and for each r the best k a maximum of lines in r, found in a Li Chao tree.
-// Most never get there:
-//   - of q only those with a lead above all before them in the stretch (lag >= 0: a later q must pay with a
-//   larger lead);
+// The formula of the header, with q = r - j and any link k of the path for its staying (a faster one than the
+// slowest only makes the path shorter), is
+//   end(r)   = S * M - gain(r) + reach(r)
+//   reach(r) = max over q <= k <= r, r - q <= S of  lead(q) - (S - r + q) * lag(k)
+//
+// Paths over a slowest link: lag = 0, reach is the largest lead of a range of q that begins at r - S and ends
+// at l(r), the last slowest link at or before r. lead(q + N) = lead(q) + D with D = gain_of_turn_, so a few
+// copies of the leads 0 .. N-1 matter, and of copies wholly in range the one that the sign of D favours:
+//   S = 2(N-1), D <= 0: the farthest N of the range, r - S .. r - N + 1, for r - N + 1 <= l(r). That is
+//     lead(q) - D for q < r + 2 and lead(q) - 2D for the others; at r = N - 1, lead(0) and lead(q) - D for
+//     the others. A path that meets no slowest link has j <= N - 2; one turn more is still in range, passes
+//     the slowest link and has no smaller lead: nothing else needs to be looked at.
+//   S = 2(N-1), D > 0: the nearest N, l(r) - N + 1 .. l(r). That is lead(q) for q <= l(r) and lead(q) - D for
+//     the others (or for all: those up to l(r) are covered by themselves).
+//   S = N-1: the range itself. That is lead(q) for q <= l(r) and lead(q) - D for q > r.
+//
+// Paths that stay behind the last slowest link: q, k, r in one stretch. If all its lags are equal, a running
+// maximum does. Else for each k the best q is a maximum of lines in lag(k), found on the upper hull of the
+// points (q, lead(q)), and for each r the best k a maximum of lines in r, found in a Li Chao tree. Most never
+// get there:
+//   - of q only those with a lead above all before them in the stretch (lag >= 0: a later q loses more);
 //   - of k, between two such q, only those with a lag below all since;
-//   - of lines, only those that at the end of the stretch beat the paths over a slowest link: lines grow with
-//   r, and
-//     what those paths reach does not grow within a stretch.
+//   - of lines, only those that at the end of the stretch beat the paths over a slowest link: lines grow
+//     with r, and what those paths reach does not grow within a stretch.
 #include "sim/collective/ring_time.h"
 
 #include <algorithm>

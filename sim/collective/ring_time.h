@@ -7,15 +7,14 @@
 //   start(r, s) = max(start(r, s-1) + stay(r), start(r-1, s-1) + move(r-1))        indices modulo N
 //   end(r)      = start(r, S)
 // Unrolled, a path of j moves and S-j stays does all its staying on the slowest link that it passes:
-//   end(r) = max over j in 0..S of  begin(r-j) + sum(move(k), k = r-j .. r-1) + (S-j) * max(stay(k), k = r-j
-//   .. r)
+//   end(r) = max over j in 0..S of
+//            begin(r-j) + sum(move(k), k = r-j .. r-1) + (S-j) * max(stay(k), k = r-j .. r)
 // RingSchedule computes that maximum in O(N) for two classes of links and O(N log N) for any; the steps are
 // the oracle.
 //
 // A broadcast chain sends M chunks from position 0 to position N-1; position r < N-1 sends to r+1:
 //   start(r, s) = max(begin(r), start(r, s-1) + stay(r), start(r-1, s) + move(r-1))
-//   end(r)      = start(r, M-1) + stay(r) for r < N-1, arrival of the last chunk for r = N-1 (at least
-//   begin(r)).
+//   end(r)      = start(r, M-1) + stay(r) for r < N-1; for r = N-1 the last arrival, at least begin(r)
 //
 // Everywhere: begin, end and links have equal size N >= 1, stay >= 0 and move >= 0, and
 // |begin| + 2N * max(stay, move) < 2^60 ps (13 days), so that int64 holds every sum.

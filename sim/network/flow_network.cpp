@@ -144,7 +144,7 @@ void FlowNetwork::find_affected() {
     const bool was_tight = link.tight;
     link.tight = !caps_fit(link);
     link.changed = false;
-    if (was_tight || link.tight) {
+    if (was_tight) {  // a link that has become tight has a flow in started_
       visit_flows_of(link);
     }
   }

@@ -11,9 +11,9 @@
 // that its cap alone holds back has that cap as its rate, bit for bit. Rates depend on the live flows and
 // their order of start, not on the history that led to them.
 //
-// Cost: start and stop O(links of the flow); share O(links + F log F) for the F flows visited and all their
-// crossings; next O(1); take_ended O(log flows) each. Nothing is allocated once the tables have grown to the
-// largest load.
+// Cost: start and stop O(links of the flow, log flows); share O(flows on the changed links) and, for the F
+// flows visited, O(F log F) and their crossings; next O(1); take_ended O(log flows) each. Nothing is
+// allocated once the tables have grown to the largest load.
 #pragma once
 
 #include <cstdint>

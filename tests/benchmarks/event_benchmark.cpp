@@ -1,0 +1,45 @@
+// Events per second of the event engine on one ring all-reduce.
+#include <benchmark/benchmark.h>
+
+#include "sim/engine/event_engine.h"
+
+namespace paceline {
+namespace {
+
+// One all-reduce of 256 MiB on a single ring, and nothing else.
+TrainingJob ring_job(std::size_t ranks) {
+  TrainingJob job;
+  Channel ring;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    ring.order.push_back(Rank(r));
+  }
+  job.communicator.classes = {{BytesPerSecond(46e9), SimTime{5'000'000}}};
+  job.communicator.patterns = {std::vector<std::uint32_t>(ranks, 0)};
+  job.communicator.channels = {ring};
+  job.plans = {plan_all_reduce(Bytes(256 << 20), ranks, 1)};
+  job.steady.collectives = {0};
+  job.steady.ops = {{OpKind::collective, 0, {}, {}, "all_reduce"}, {OpKind::wait, 0, {}, {}, "wait"}};
+  job.warm_up = job.steady;
+  return job;
+}
+
+void event_engine_ring(benchmark::State& state) {
+  const TrainingJob job = ring_job(static_cast<std::size_t>(state.range(0)));
+  RunSpec run;
+  run.iterations = 1;
+  std::uint64_t events = 0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    EventEngine engine(job, run);
+    state.ResumeTiming();
+    engine.run();
+    state.PauseTiming();
+    events += engine.finish().events;
+    state.ResumeTiming();
+  }
+  state.counters["events/s"] = benchmark::Counter(static_cast<double>(events), benchmark::Counter::kIsRate);
+}
+BENCHMARK(event_engine_ring)->Arg(64)->Arg(1024)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace paceline

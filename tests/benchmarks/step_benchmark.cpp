@@ -1,0 +1,82 @@
+// A DDP step at scale: one steady iteration of the vector engine with the job built; and what building it costs.
+// The job: 160 equal layers in 25 buckets on DGX H100 nodes (8 rings), lognormal jitter on every rank and kernel,
+// 1 % slow GPUs and transient slowdowns.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <string>
+
+#include "sim/engine/vector_engine.h"
+#include "sim/strategy/ddp.h"
+
+namespace paceline {
+namespace {
+
+constexpr std::int64_t kLayers = 160, kLayerElements = 1 << 20;
+
+Model layered_model() {
+  Model model{"160 layers", "", {}};
+  for (std::int64_t l = 0; l < kLayers; ++l) {
+    model.layers.push_back({"layer" + std::to_string(l), LayerKind::linear, {kLayerElements}, 1'000'000'000, 1'000'000});
+  }
+  return model;
+}
+
+// 16 layers in the first bucket, 6 in each of the 24 others.
+TrainingSpec training_in_25_buckets() {
+  TrainingSpec training;
+  training.batch_per_gpu = 8;
+  training.precision = Precision::bf16;
+  training.ddp.first_bucket = Bytes(16 * 4 * kLayerElements);
+  training.ddp.bucket_cap = Bytes(6 * 4 * kLayerElements);
+  return training;
+}
+
+VariabilitySpec jitter_and_stragglers() {
+  VariabilitySpec v;
+  v.per_operation = {DistributionKind::lognormal, 0.05, {}};
+  v.slow_gpus.push_back({{}, 0.01, 1.2});
+  v.transient.push_back({0.001, 3, 2.0});
+  return v;
+}
+
+ClusterSpec cluster(std::int64_t gpus) {
+  ClusterSpec spec;
+  spec.node = node_preset("dgx-h100");
+  spec.nodes = static_cast<int>(gpus / 8);
+  spec.fabric.kind = FabricKind::rail_optimized;
+  spec.fabric.nodes_per_leaf = 32;
+  return spec;
+}
+
+TrainingJob build(std::int64_t gpus) {
+  const TrainingSpec training = training_in_25_buckets();
+  const Topology topology = build_topology(cluster(gpus));
+  return build_ddp_job(layered_model(), gpu_preset("H100"), training, jitter_and_stragglers(),
+                       make_communicator(topology, training.collective, {}));
+}
+
+void ddp_step(benchmark::State& state) {
+  const TrainingJob job = build(state.range(0));
+  VectorEngine engine(job, 1);
+  engine.run_iteration();
+  for (auto _ : state) {
+    engine.run_iteration();
+  }
+  state.counters["buckets"] = static_cast<double>(job.steady.buckets.size());
+  state.counters["kernels"] = static_cast<double>(std::count_if(
+      job.steady.ops.begin(), job.steady.ops.end(), [](const Op& op) { return op.kind == OpKind::kernel; }));
+}
+BENCHMARK(ddp_step)->Arg(1024)->Arg(100'000)->Arg(1'000'000)->Unit(benchmark::kMillisecond);
+
+void build_job(benchmark::State& state) {
+  for (auto _ : state) {
+    const TrainingJob job = build(state.range(0));
+    VectorEngine engine(job, 1);
+    benchmark::DoNotOptimize(&engine);
+  }
+}
+BENCHMARK(build_job)->Arg(1024)->Arg(100'000)->Arg(1'000'000)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace paceline
