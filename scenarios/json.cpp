@@ -128,7 +128,7 @@ class Builder {
     }
     std::ranges::sort(keys);
     if (const auto twice = std::ranges::adjacent_find(keys); twice != keys.end()) {
-      throw InputError("expected each key once, found " + quoted(*twice) + " twice", where());
+      throw InputError("expected each key once, found " + in_quotes(*twice) + " twice", where());
     }
   }
 
@@ -303,14 +303,14 @@ std::string number_text(double value) {
   return {buffer.data(), end};
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::size_t kShown = 60;
   return '"' + one_line(text, kShown) + '"';
 }
 
 std::string shown(const Json& json) {
   if (const auto* text = json.as<std::string>()) {
-    return quoted(*text);
+    return in_quotes(*text);
   }
   if (const auto* array = json.as<Json::Array>()) {
     return array->empty() ? "an empty array" : "an array of " + std::to_string(array->size());

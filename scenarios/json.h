@@ -81,7 +81,7 @@ std::string number_text(double);
 
 // As a message shows it: short, one line.
 std::string shown(const Json&);
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 // "/a/b" + "c" as a JSON pointer (RFC 6901), with a long key cut and control characters replaced.
 std::string pointer(std::string_view place, std::string_view key);

@@ -55,7 +55,7 @@ const Unit* find_unit(const Dimension& dimension, std::string_view name) {
 
 [[noreturn]] void fail(const Dimension& wanted, std::string_view text, const std::string& why) {
   throw InputError("expected " + std::string(wanted.noun) + " such as \"" + std::string(wanted.example) + "\", found " +
-                   quoted(text) + why);
+                   in_quotes(text) + why);
 }
 
 // A decimal number as JSON writes it, at the start of the text: its length, or 0.

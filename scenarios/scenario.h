@@ -1,7 +1,6 @@
 // A scenario: the checked input of a prediction, read from JSON and written back into every result.
 #pragma once
 
-#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -30,8 +29,9 @@ Scenario parse_scenario(const std::string& json, const std::string& file_name);
 // `text` is a node preset, a file of scenarios/clusters, or the path of a JSON file that is a cluster or a scenario.
 ClusterSpec load_cluster(const std::string& text);
 
-// A model of scenarios/models by name.
+// The names of scenarios/models and scenarios/clusters.
 std::vector<std::string> model_names();
+std::vector<std::string> cluster_names();
 Model builtin_model(const std::string& name);
 
 // The JSON Schema (draft 2020-12) of a scenario file, from the same description that the reader uses.

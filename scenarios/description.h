@@ -1,0 +1,458 @@
+// What a scenario file may say: one description per struct, for reading, writing and the schema alike.
+//
+// describe(v, s) tells a visitor v every key of struct s:
+//   v.key(name, member, limits, one line of documentation, need)
+//   v.preset(key, s, ...)    s may start from a named preset; true where it does (or could)
+//   v.settle(f)              what follows from what was read; f(spot) runs in the reader alone
+//   v.lists_all()            every key is asked for, whatever s holds
+// Visitors: KeyNames, Reader (reader.h), Writer (writer.h), SchemaWriter (schema_writer.h).
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "kernels/gpu.h"
+#include "kernels/model.h"
+#include "scenarios/limits.h"
+#include "scenarios/quantities.h"
+#include "scenarios/scenario.h"
+#include "sim/training.h"
+#include "topology/topology.h"
+
+namespace paceline {
+
+inline constexpr std::int64_t kMostRanks = 4'000'000;
+inline constexpr std::int64_t kMostParameters = 1'000'000'000'000'000;
+inline constexpr std::size_t kMostTensors = 100'000;
+
+// Where the reader is: a JSON pointer, and what relative paths in this file start from.
+struct Spot {
+  std::string place;
+  std::string folder;
+  int files_above = 0;  // files that named this one
+};
+
+// A cluster in a file says the GPU too.
+struct Cluster {
+  ClusterSpec spec;
+  GpuSpec gpu;
+};
+// The whole file; `cluster` stands for the scenario's cluster and gpu.
+struct ScenarioFile {
+  Scenario scenario;
+  Cluster cluster;
+};
+
+// Other ways to say a model.
+struct ModelFile {
+  std::string file;
+};
+struct ModelOfTransformer {
+  TransformerSpec transformer;
+};
+// The peak rates of a GpuSpec: keys of their own.
+struct Peaks {
+  std::array<FlopsPerSecond, kPrecisionNames.size()> rates{};
+};
+
+// What the parts of a cluster or scenario mean together: fills in what follows, throws InputError where they clash.
+void settle_cluster(Cluster&, const Spot&);
+void settle_scenario(ScenarioFile&, const Spot&);
+
+template <class E>
+struct Named {
+  std::string_view name;
+  E value;
+};
+
+inline constexpr Named<NvlinkWiring> kWiringNames[] = {
+    {"none", NvlinkWiring::none}, {"nvswitch", NvlinkWiring::nvswitch}, {"mesh", NvlinkWiring::mesh}};
+inline constexpr Named<FabricKind> kFabricNames[] = {{"single_switch", FabricKind::single_switch},
+                                                     {"leaf_spine", FabricKind::leaf_spine},
+                                                     {"rail_optimized", FabricKind::rail_optimized},
+                                                     {"fat_tree", FabricKind::fat_tree}};
+inline constexpr Named<Placement> kPlacementNames[] = {{"packed", Placement::packed},
+                                                       {"striped", Placement::striped}};
+inline constexpr Named<Optimizer> kOptimizerNames[] = {{"sgd", Optimizer::sgd}, {"adam", Optimizer::adam}};
+inline constexpr Named<DistributionKind> kDistributionNames[] = {{"none", DistributionKind::none},
+                                                                 {"normal", DistributionKind::normal},
+                                                                 {"lognormal", DistributionKind::lognormal},
+                                                                 {"gamma", DistributionKind::gamma},
+                                                                 {"empirical", DistributionKind::empirical}};
+inline constexpr Named<EngineChoice> kEngineChoiceNames[] = {
+    {"auto", EngineChoice::automatic}, {"event", EngineChoice::event}, {"vector", EngineChoice::vector}};
+
+template <class E, std::size_t N>
+constexpr std::array<Named<E>, N> numbered(const std::array<const char*, N>& names) {
+  std::array<Named<E>, N> table{};
+  for (std::size_t i = 0; i < N; ++i) {
+    table[i] = {names[i], static_cast<E>(i)};
+  }
+  return table;
+}
+inline constexpr auto kPrecisionTable = numbered<Precision>(kPrecisionNames);
+inline constexpr auto kLayerKindTable = numbered<LayerKind>(kLayerKindNames);
+
+inline std::span<const Named<NvlinkWiring>> names_of(NvlinkWiring) { return kWiringNames; }
+inline std::span<const Named<FabricKind>> names_of(FabricKind) { return kFabricNames; }
+inline std::span<const Named<Placement>> names_of(Placement) { return kPlacementNames; }
+inline std::span<const Named<Optimizer>> names_of(Optimizer) { return kOptimizerNames; }
+inline std::span<const Named<DistributionKind>> names_of(DistributionKind) { return kDistributionNames; }
+inline std::span<const Named<EngineChoice>> names_of(EngineChoice) { return kEngineChoiceNames; }
+inline std::span<const Named<Precision>> names_of(Precision) { return kPrecisionTable; }
+inline std::span<const Named<LayerKind>> names_of(LayerKind) { return kLayerKindTable; }
+
+template <class E>
+std::string_view name_of(E value) {
+  for (const Named<E>& named : names_of(value)) {
+    if (named.value == value) {
+      return named.name;
+    }
+  }
+  return "?";
+}
+
+// ---- the GPU and the cluster ----
+
+template <class V>
+void describe(V& v, Peaks& s) {
+  for (std::size_t i = 0; i < s.rates.size(); ++i) {
+    v.key(kPrecisionNames[i], s.rates[i], kComputeRate.absent_at_zero(),
+          "Dense peak rate; leave it out where the GPU has no such mode.");
+  }
+}
+
+template <class V>
+void describe(V& v, GpuSpec& s) {
+  const bool preset = v.preset(s, "Start from this GPU (see `paceline presets`); other keys replace its values.");
+  v.key("name", s.name, text(100), "What to call the GPU.", required_unless(preset));
+  Peaks peaks{s.peak};
+  v.key("peak", peaks, any(), "Dense peak rates by precision.", required_unless(preset));
+  s.peak = peaks.rates;
+  v.key("memory_bandwidth", s.memory_bandwidth, kBandwidth, "Peak bandwidth of the GPU's memory.",
+        required_unless(preset));
+  v.key("memory", s.memory, kSize, "Size of the GPU's memory.", required_unless(preset));
+}
+
+template <class V>
+void describe(V& v, NvlinkPair& s) {
+  v.key("a", s.a, between(0, 255), "One GPU of the node.", required());
+  v.key("b", s.b, between(0, 255), "The other GPU.", required());
+  v.key("count", s.count, between(1, 1000), "NVLinks between the two.");
+}
+
+template <class V>
+void describe_node_nvlink(V& v, NodeSpec& s, bool preset) {
+  v.key("wiring", s.wiring, any(), "How NVLink joins the GPUs: all through NVSwitch, a mesh of pairs, or not at all.",
+        required_unless(preset));
+  const bool none = s.wiring == NvlinkWiring::none && !v.lists_all();
+  const bool mesh = s.wiring == NvlinkWiring::mesh || v.lists_all();
+  v.key("nvlink_bandwidth", s.nvlink_bandwidth, kBandwidth,
+        "Per direction: nvswitch: of one GPU's whole port; mesh: of one link.",
+        none ? absent("the wiring is none") : required_unless(preset));
+  v.key("nvlink_latency", s.nvlink_latency, kDuration, "Of one NVLink.",
+        none ? absent("the wiring is none") : required_unless(preset));
+  v.key("mesh", s.mesh, list(1, 10'000), "The pairs of GPUs that NVLinks join.",
+        mesh ? required_unless(preset) : absent("the wiring is no mesh"));
+}
+
+template <class V>
+void describe(V& v, NodeSpec& s) {
+  const bool preset = v.preset(s, "Start from this node (see `paceline presets`); other keys replace its values.");
+  const Need need = required_unless(preset);
+  v.key("name", s.name, text(100), "What to call the node.", need);
+  v.key("gpu", s.gpu, text(100), "Its GPU, by the name of a preset.", {Need::Kind::preset, {}});
+  v.key("gpus", s.gpus, between(1, 256), "GPUs in a node.", need);
+  describe_node_nvlink(v, s, preset);
+  v.key("pcie_bandwidth", s.pcie_bandwidth, kBandwidth,
+        "Per direction, of the links GPU - PCIe switch, NIC - PCIe switch and PCIe switch - CPU.", need);
+  v.key("pcie_latency", s.pcie_latency, kDuration, "Of one such link.", need);
+  v.key("pcie_switches", s.pcie_switches, between(1, 256), "PCIe switches; GPUs and NICs are spread over them evenly.",
+        need);
+  v.key("sockets", s.sockets, between(1, 256), "CPU sockets; PCIe switches are spread over them evenly.", need);
+  const bool sockets = s.sockets > 1 || v.lists_all();
+  v.key("socket_bandwidth", s.socket_bandwidth, kBandwidth, "Per direction, of the link between two CPU sockets.",
+        sockets ? need : absent("there is one socket"));
+  v.key("socket_latency", s.socket_latency, kDuration, "Of the link between two CPU sockets.",
+        sockets ? need : absent("there is one socket"));
+  v.key("nics", s.nics, between(0, 256), "Network cards in a node.", need);
+  const bool nics = s.nics > 0 || v.lists_all();
+  v.key("nic_bandwidth", s.nic_bandwidth, kBandwidth, "Per direction, of one NIC and of every link of the fabric.",
+        nics ? need : absent("there is no NIC"));
+  v.key("nic_latency", s.nic_latency, kDuration, "From the NIC to its switch, the NIC's own share included.",
+        nics ? need : absent("there is no NIC"));
+  v.key("rings", s.rings, between(0, 255).length(0, 64),
+        "Ring orders of the node's GPUs, one per channel; left out: one ring per NIC.", {Need::Kind::preset, {}});
+  v.settle([&](const Spot&) {
+    if (s.wiring != NvlinkWiring::mesh) {
+      s.mesh.clear();
+    }
+  });
+}
+
+template <class V>
+void describe(V& v, FabricSpec& s) {
+  v.key("kind", s.kind, any(), "The shape of the network between the nodes.");
+  v.key("nodes_per_leaf", s.nodes_per_leaf, between(1, 100'000),
+        "leaf_spine, fat_tree: nodes below one leaf switch; rail_optimized: nodes of a pod.");
+  v.key("oversubscription", s.oversubscription, between(1, 1000),
+        "Bandwidth into a leaf over bandwidth out of it: 4 means 4:1. Not for single_switch.");
+  v.key("leaves_per_pod", s.leaves_per_pod, between(1, 100'000), "fat_tree: leaves below one group of spines.");
+  v.key("switch_latency", s.switch_latency, kDuration, "Of a link between two switches, port to port.");
+  v.key("placement", s.placement, any(),
+        "packed: consecutive nodes of the job share a leaf; striped: they sit on different leaves.");
+}
+
+template <class V>
+void describe(V& v, DegradedLink& s) {
+  v.key("from", s.from, text(100), "A device, such as \"node3/nic0\", \"node0/gpu2\", \"leaf1\".", required());
+  v.key("to", s.to, text(100), "The device at the link's other end; left out: every link of `from`.");
+  v.key("bandwidth_factor", s.bandwidth_factor, above(0, 1), "Multiplies the bandwidth, in both directions.");
+  v.key("extra_latency", s.extra_latency, kDuration, "Added to the latency, in both directions.");
+}
+
+template <class V>
+void describe(V& v, Cluster& s) {
+  v.key("node", s.spec.node, any(), "What a node is: the name of a preset, or its parts.", required());
+  v.key("nodes", s.spec.nodes, between(1, static_cast<double>(kMostRanks)), "How many nodes the job has.");
+  v.key("gpus_per_node", s.spec.gpus_per_node, between(1, 256).absent_at_zero(),
+        "GPUs of each node that the job uses, the first ones; left out: all.");
+  v.key("gpu", s.gpu, any(), "The GPU, by the name of a preset or by its numbers; left out: the node's.",
+        {Need::Kind::preset, {}});
+  v.key("fabric", s.spec.fabric, any(), "The network between the nodes; left out: one switch.");
+  v.key("degraded_links", s.spec.degraded, list(0, 10'000), "Links that are slower than they should be.");
+  v.settle([&](const Spot& spot) { settle_cluster(s, spot); });
+}
+
+// ---- the model ----
+
+template <class V>
+void describe(V& v, Layer& s) {
+  v.key("name", s.name, text(200), "The layer's name.", required());
+  v.key("kind", s.kind, any(), "What the layer does; it decides its memory traffic and launches.");
+  v.key("parameters", s.parameters, between(1, 1e14).length(0, 1000),
+        "Elements of each parameter tensor, in registration order.", required());
+  v.key("forward_macs", s.forward_macs, between(0, 1e18), "Multiply-accumulates of one sample's forward pass.",
+        required());
+  v.key("output_elements", s.output_elements, between(0, 1e14), "Elements that the layer writes for one sample.",
+        required());
+}
+
+template <class V>
+void describe(V& v, Model& s) {
+  v.key("name", s.name, text(200), "What to call the model.", required());
+  v.key("input", s.input, text(200, 0), "What one sample is: \"224x224 image\".");
+  std::string source;
+  v.key("source", source, text(10'000, 0), "Where the numbers come from; not used.");
+  v.key("layers", s.layers, list(1, 10'000), "In registration order.", required());
+}
+
+template <class V>
+void describe(V& v, TransformerSpec& s) {
+  const auto size = [](double most) { return between(1, most); };
+  v.key("layers", s.layers, size(500), "Blocks of attention and feed-forward.");
+  v.key("hidden", s.hidden, size(100'000), "Width of the residual stream.");
+  v.key("heads", s.heads, size(100'000), "Attention heads.");
+  v.key("key_value_heads", s.key_value_heads, size(100'000).absent_at_zero(),
+        "Heads of keys and values (grouped-query attention); left out: as many as heads.");
+  v.key("feed_forward", s.feed_forward, size(1e6).absent_at_zero(),
+        "Inner width of the feed-forward; left out: 4 * hidden.");
+  v.key("gated_feed_forward", s.gated_feed_forward, any(), "Three matrices (SwiGLU) instead of two.");
+  v.key("fused_qkv", s.fused_qkv, any(), "One matrix for queries, keys and values instead of three.");
+  v.key("bias", s.bias, any(), "Linear layers and norms carry a bias.");
+  v.key("vocabulary", s.vocabulary, size(1e7), "Tokens of the vocabulary.");
+  v.key("sequence", s.sequence, size(1e6), "Tokens of a sample.");
+  v.key("learned_positions", s.learned_positions, any(), "A table of position embeddings.");
+  v.key("tied_embeddings", s.tied_embeddings, any(), "The output projection shares the token embedding.");
+}
+
+template <class V>
+void describe(V& v, ModelFile& s) {
+  v.key("file", s.file, text(4000), "A JSON file with name, input and layers; relative to this file.", required());
+}
+template <class V>
+void describe(V& v, ModelOfTransformer& s) {
+  v.key("transformer", s.transformer, any(), "A decoder stack by its dimensions.", required());
+}
+
+// ---- training ----
+
+template <class V>
+void describe(V& v, Distribution& s) {
+  v.key("distribution", s.kind, any(), "The shape; every distribution has mean 1.", required());
+  const bool values = s.kind == DistributionKind::empirical;
+  const bool cv = !values && s.kind != DistributionKind::none;
+  const std::string kind = "the distribution is " + std::string(name_of(s.kind));
+  v.key("cv", s.cv, between(0, s.kind == DistributionKind::normal ? 0.5 : 3),
+        "Coefficient of variation, standard deviation over mean: at most 0.5 for normal, 3 for lognormal and gamma.",
+        cv || v.lists_all() ? required_unless(v.lists_all()) : absent(kind));
+  v.key("values", s.values, between(1e-6, 1e6).length(1, 1'000'000),
+        "Observed times or factors, drawn with equal probability; divided by their mean.",
+        values || v.lists_all() ? required_unless(v.lists_all()) : absent(kind));
+}
+
+template <class V>
+void describe(V& v, RooflineSpec& s) {
+  v.key("compute_efficiency", s.compute_efficiency, above(0, 1), "Share of its peak that a large kernel reaches.");
+  v.key("half_work", s.half_work, between(0, 1),
+        "Work at which a kernel reaches half of that, as its time at peak: smaller kernels leave the GPU idle.");
+  v.key("memory_efficiency", s.memory_efficiency, above(0, 1), "Share of its memory bandwidth that a kernel reaches.");
+  v.key("norm_passes", s.norm_passes, between(0, 100),
+        "How often a norm layer's output crosses memory forward, with the elementwise work around it.");
+}
+
+template <class V>
+void describe(V& v, ExplicitLayerTime& s) {
+  v.key("forward", s.forward, kDuration, "Of the whole batch.", required());
+  v.key("backward", s.backward, kDuration, "Of the whole batch.", required());
+}
+
+template <class V>
+void describe(V& v, DdpSpec& s) {
+  v.key("bucket_cap", s.bucket_cap, kSize, "DDP's bucket_cap_mb: a gradient bucket is closed when it holds as much.");
+  v.key("first_bucket", s.first_bucket, kSize,
+        "The same for the first bucket; newer PyTorch with a cap of its own: equal to bucket_cap.");
+  v.key("gradient_as_bucket_view", s.gradient_as_bucket_view, any(), "Gradients live in the buckets: no copies.");
+  v.key("broadcast_buffers", s.broadcast_buffers, any(),
+        "Rank 0 sends its buffers (batch norm's statistics) before each forward pass.");
+  v.key("find_unused_parameters", s.find_unused_parameters, any(), "Search for unused parameters before backward.");
+}
+
+template <class V>
+void describe(V& v, HostSpec& s) {
+  v.key("kernel_launch", s.kernel_launch, between(0, 10), "Host time to launch a kernel.");
+  v.key("collective_launch", s.collective_launch, between(0, 10), "Host time to launch a collective.");
+  v.key("runs_ahead", s.runs_ahead, between(0, 1000), "Iterations that the host may be ahead of its GPU.");
+}
+
+template <class V>
+void describe(V& v, InputSpec& s) {
+  v.key("rate", s.rate, kSampleRate, "Samples that the data loader of one GPU makes per second.", required());
+  v.key("prefetch", s.prefetch, between(1, 10'000), "Batches that may wait for the GPU.");
+  v.key("jitter", s.jitter, any(), "Variation of the time for a batch.");
+}
+
+template <class V>
+void describe(V& v, CollectiveSpec& s) {
+  v.key("channels", s.channels, between(1, 64).absent_at_zero(),
+        "Rings that an all-reduce runs at once; left out: one per NIC, or as the node says.");
+  v.key("nvlink_hop", s.nvlink_hop, between(0, 1), "Protocol's cost of a ring step over NVLink, besides the link's.");
+  v.key("pcie_hop", s.pcie_hop, between(0, 1), "The same over PCIe.");
+  v.key("network_hop", s.network_hop, between(0, 1), "The same over the network.");
+}
+
+template <class V>
+void describe(V& v, TrainingSpec& s) {
+  v.key("batch_per_gpu", s.batch_per_gpu, between(1, 1'000'000), "Samples of one forward pass on one GPU.", required());
+  v.key("accumulation", s.accumulation, between(1, 10'000),
+        "Forward and backward passes per optimizer step; all but the last exchange nothing (no_sync).");
+  v.key("precision", s.precision, any(), "Of the kernels.");
+  v.key("gradients", s.gradients, any(), "Of gradients in memory and on the wire.");
+  v.key("optimizer", s.optimizer, any(), "Decides the optimizer's memory traffic.");
+  v.key("measured", s.measured, kSampleRate,
+        "What one GPU reaches, step and optimizer included: layer times are scaled to reach it exactly.");
+  v.key("layer_times", s.layer_times, list(0, 10'000),
+        "Measured times, one entry per layer of the model, instead of the roofline.");
+  v.key("roofline", s.roofline, any(), "How much of a GPU's peak rates kernels reach.");
+  v.key("slowdown_while_communicating", s.slowdown_while_communicating, between(1, 100),
+        "Kernels take this times as long while a collective runs on their GPU: 1.21, or \"121/100\".");
+  v.key("ddp", s.ddp, any(), "PyTorch DistributedDataParallel's options.");
+  v.key("host", s.host, any(), "The host thread that launches work on its GPU.");
+  v.key("input", s.input, any(), "The data loader; left out: it is never the bottleneck.");
+  v.key("collective", s.collective, any(), "How all-reduces are run.");
+}
+
+// ---- variability, background, run ----
+
+template <class V>
+void describe(V& v, SlowGpus& s) {
+  v.key("ranks", s.ranks, between(0, static_cast<double>(kMostRanks) - 1).length(0, 1'000'000), "These GPUs, or");
+  v.key("fraction", s.fraction, between(0, 1).absent_at_zero(), "each GPU with this probability.");
+  v.key("factor", s.factor, kFactor, "Their kernels take this times as long.", required());
+  v.settle([&](const Spot& spot) {
+    if (s.ranks.empty() == (s.fraction == 0)) {
+      throw InputError("expected either ranks or fraction, found " +
+                           std::string(s.ranks.empty() ? "neither" : "both"),
+                       spot.place);
+    }
+  });
+}
+
+template <class V>
+void describe(V& v, TransientSlowdown& s) {
+  v.key("probability", s.probability, between(0, 1), "That a GPU becomes slow in an iteration.", required());
+  v.key("length", s.length, between(1, 1'000'000), "Iterations that it stays slow.");
+  v.key("factor", s.factor, kFactor, "Its kernels take this times as long.", required());
+}
+
+template <class V>
+void describe(V& v, VariabilitySpec& s) {
+  v.key("per_operation", s.per_operation, any(), "Variation of every kernel's time.");
+  v.key("per_iteration", s.per_iteration, any(), "Variation of all kernels of a GPU together, drawn each iteration.");
+  v.key("slow_gpus", s.slow_gpus, list(0, 1000), "GPUs that are always slow.");
+  v.key("transient", s.transient, list(0, 100), "GPUs that become slow for a while.");
+}
+
+template <class V>
+void describe(V& v, BackgroundFlow& s) {
+  const Limits rank = between(0, static_cast<double>(kMostRanks) - 1);
+  v.key("from", s.from, rank, "The rank whose GPU sends.", required());
+  v.key("to", s.to, rank, "The rank whose GPU receives.", required());
+  v.key("rate", s.rate, kBandwidth, "What it takes where it gets it.", required());
+}
+
+template <class V>
+void describe(V& v, RunSpec& s) {
+  v.key("iterations", s.iterations, between(1, 100'000), "Steps to simulate, after one for warm-up.");
+  v.key("seed", s.seed, between(0, 18446744073709551615.0), "Of all random draws: the same seed, the same run.");
+  v.key("engine", s.engine, any(),
+        "vector: fast, where it is exact; event: every transfer is an event; auto: vector where exact.");
+}
+
+template <class V>
+void describe(V& v, ScenarioFile& s) {
+  v.key("description", s.scenario.description, text(10'000, 0), "The question that the scenario answers.");
+  v.key("cluster", s.cluster, any(),
+        "The machines: the name of a node preset or of a built-in cluster, a file, or their parts.", required());
+  v.key("model", s.scenario.model, any(), "What is trained: a name (see `paceline presets`), a file, or its layers.",
+        required());
+  v.key("training", s.scenario.training, any(), "How it is trained.", required());
+  v.key("variability", s.scenario.variability, any(), "What makes one GPU slower than another.");
+  v.key("background", s.scenario.background, list(0, 10'000), "Traffic of others: endless flows between two GPUs.");
+  v.key("run", s.scenario.run, any(), "The simulation itself.");
+  v.settle([&](const Spot& spot) { settle_scenario(s, spot); });
+}
+
+// The preset that a name stands for, by the type that is expected.
+inline GpuSpec named_value(const GpuSpec*, const std::string& name) { return gpu_preset(name); }
+inline NodeSpec named_value(const NodeSpec*, const std::string& name) { return node_preset(name); }
+inline std::vector<std::string> known_names(const GpuSpec*) { return gpu_preset_names(); }
+inline std::vector<std::string> known_names(const NodeSpec*) { return node_preset_names(); }
+
+// Collects a struct's keys.
+class KeyNames {
+ public:
+  template <class T>
+  void key(const char* name, const T&, const Limits&, const char*, const Need& = {}) {
+    names_.emplace_back(name);
+  }
+  template <class T>
+  bool preset(const T&, const char*) {
+    names_.emplace_back("preset");
+    return true;
+  }
+  template <class F>
+  void settle(const F&) {}
+  bool lists_all() const { return true; }
+  std::vector<std::string> take() { return std::move(names_); }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,179 @@
+#include "scenarios/reader.h"
+
+#include <charconv>
+#include <cmath>
+
+namespace paceline {
+namespace {
+
+// At most this many decimals and digits: a ratio of people, exact in integer arithmetic.
+constexpr int kMostDecimals = 6;
+constexpr std::int64_t kMostTerm = 1'000'000'000;
+
+std::optional<std::int64_t> whole_in(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+// "121/100" or "1.21", reduced.
+std::optional<Slowdown> ratio_in(const std::string& text) {
+  Slowdown ratio;
+  if (const std::size_t slash = text.find('/'); slash != std::string::npos) {
+    const auto p = whole_in(std::string_view(text).substr(0, slash));
+    const auto q = whole_in(std::string_view(text).substr(slash + 1));
+    if (!p || !q || *p < 1 || *q < 1) {
+      return std::nullopt;
+    }
+    ratio = {*p, *q};
+  } else {
+    const std::size_t dot = std::min(text.find('.'), text.size());
+    const std::string_view decimals = std::string_view(text).substr(std::min(dot + 1, text.size()));
+    const auto all = whole_in(text.substr(0, dot) + std::string(decimals));
+    if (!all || *all < 1 || decimals.size() > kMostDecimals || (dot < text.size() && decimals.empty())) {
+      return std::nullopt;
+    }
+    ratio.numerator = *all;
+    for (std::size_t i = 0; i < decimals.size(); ++i) {
+      ratio.denominator *= 10;
+    }
+  }
+  const std::int64_t common = std::gcd(ratio.numerator, ratio.denominator);
+  ratio.numerator /= common;
+  ratio.denominator /= common;
+  return ratio.numerator <= kMostTerm && ratio.denominator <= kMostTerm ? std::optional(ratio) : std::nullopt;
+}
+
+std::string plain_number(double value) {
+  return std::abs(value) < 1e15 && value == std::floor(value) ? std::to_string(static_cast<std::int64_t>(value))
+                                                             : number_text(value);
+}
+
+}  // namespace
+
+std::string range_text(const Limits& limits, bool whole) {
+  const std::string noun = whole ? "a whole number" : "a number";
+  if (std::isinf(limits.least) || std::isinf(limits.most)) {
+    return noun;
+  }
+  return noun + (limits.above ? " above " : " from ") + plain_number(limits.least) +
+         (limits.above ? " and at most " : " to ") + plain_number(limits.most);
+}
+
+double read_number(const Json& json, const Limits& limits, const Spot& spot) {
+  double value = 0;
+  if (const auto* real = json.as<double>()) {
+    value = *real;
+  } else if (const auto* whole = json.as<std::int64_t>()) {
+    value = static_cast<double>(*whole);
+  } else if (const auto* large = json.as<std::uint64_t>()) {
+    value = static_cast<double>(*large);
+  } else {
+    fail_at(spot, range_text(limits, false), shown(json));
+  }
+  if (!limits.holds(value)) {
+    fail_at(spot, range_text(limits, false), shown(json));
+  }
+  return value;
+}
+
+std::int64_t read_whole(const Json& json, const Limits& limits, const Spot& spot) {
+  const auto* value = json.as<std::int64_t>();
+  if (value == nullptr || !limits.holds(static_cast<double>(*value))) {
+    fail_at(spot, range_text(limits, true), shown(json));
+  }
+  return *value;
+}
+
+// A number where a text with a unit belongs: the cure is the number with the usual unit.
+const std::string& text_of_quantity(const Json& json, const Dimension& dimension, const Spot& spot) {
+  const auto* text = json.as<std::string>();
+  if (text == nullptr) {
+    const bool number = json.as<double>() != nullptr || json.as<std::int64_t>() != nullptr;
+    fail_at(spot, std::string(dimension.noun) + " with its unit",
+            shown(json) + ": write \"" + (number ? shown(json) + ' ' + std::string(dimension.usual)
+                                                 : std::string(dimension.example)) +
+                '"');
+  }
+  return *text;
+}
+
+double read_quantity(const Json& json, const Dimension& dimension, const Limits& limits, const Spot& spot) {
+  const std::string& text = text_of_quantity(json, dimension, spot);
+  double value = 0;
+  try {
+    value = parse_quantity(text, dimension);
+  } catch (const InputError& error) {
+    throw error.at(spot.place);
+  }
+  if (!limits.holds(value)) {
+    fail_at(spot,
+            std::string(dimension.noun) + " from " + quantity_text(limits.least, dimension) + " to " +
+                quantity_text(limits.most, dimension),
+            shown(json));
+  }
+  return value;
+}
+
+void read(const Json& json, Bytes& value, const Limits& limits, const Spot& spot) {
+  const std::string& text = text_of_quantity(json, dimension_of(value), spot);
+  try {
+    value = parse_bytes(text);
+  } catch (const InputError& error) {
+    throw error.at(spot.place);
+  }
+  if (!limits.holds(static_cast<double>(value.value))) {
+    fail_at(spot, "a size from 1 B to 4 EiB", shown(json));
+  }
+}
+
+void read(const Json& json, bool& value, const Limits&, const Spot& spot) {
+  const bool* given = json.as<bool>();
+  if (given == nullptr) {
+    fail_at(spot, "true or false", shown(json));
+  }
+  value = *given;
+}
+
+void read(const Json& json, std::uint64_t& value, const Limits&, const Spot& spot) {
+  if (const auto* large = json.as<std::uint64_t>()) {
+    value = *large;
+  } else if (const auto* whole = json.as<std::int64_t>(); whole != nullptr && *whole >= 0) {
+    value = static_cast<std::uint64_t>(*whole);
+  } else {
+    fail_at(spot, "a whole number from 0 to 18446744073709551615", shown(json));
+  }
+}
+
+void read(const Json& json, double& value, const Limits& limits, const Spot& spot) {
+  value = read_number(json, limits, spot);
+}
+
+void read(const Json& json, std::string& value, const Limits& limits, const Spot& spot) {
+  const auto* text = json.as<std::string>();
+  if (text == nullptr || text->size() < limits.fewest || text->size() > limits.longest) {
+    fail_at(spot,
+            "a text of " + std::to_string(limits.fewest) + " to " + std::to_string(limits.longest) + " bytes",
+            text != nullptr && text->size() > limits.longest ? std::to_string(text->size()) : shown(json));
+  }
+  value = *text;
+}
+
+void read(const Json& json, Slowdown& value, const Limits& limits, const Spot& spot) {
+  const auto* text = json.as<std::string>();
+  std::string number;
+  if (text == nullptr) {
+    number = plain_number(read_number(json, limits, spot));
+  }
+  const std::optional<Slowdown> ratio = ratio_in(text != nullptr ? *text : number);
+  if (!ratio || !limits.holds(static_cast<double>(ratio->numerator) / static_cast<double>(ratio->denominator))) {
+    fail_at(spot, range_text(limits, false) + " with at most 6 decimals, or a fraction such as \"121/100\"",
+            shown(json));
+  }
+  value = *ratio;
+}
+
+}  // namespace paceline

@@ -1,0 +1,177 @@
+// Reading: JSON -> values, by description.h, with all checks. Every function throws InputError with the place.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "scenarios/description.h"
+#include "scenarios/json.h"
+
+namespace paceline {
+
+// Places that are complete; read_quantity and others know only their own value.
+[[noreturn]] inline void fail_at(const Spot& spot, const std::string& expected, const std::string& found) {
+  throw InputError("expected " + expected + ", found " + found, spot.place);
+}
+
+inline Spot below(const Spot& spot, std::string_view key) {
+  return {pointer(spot.place, key), spot.folder, spot.files_above};
+}
+inline Spot below(const Spot& spot, std::size_t index) {
+  return {pointer(spot.place, index), spot.folder, spot.files_above};
+}
+
+// Numbers and quantities (reader.cpp).
+std::string range_text(const Limits&, bool whole);
+double read_number(const Json&, const Limits&, const Spot&);
+std::int64_t read_whole(const Json&, const Limits&, const Spot&);
+double read_quantity(const Json&, const Dimension&, const Limits&, const Spot&);
+Bytes read_bytes(const Json&, const Limits&, const Spot&);
+
+void read(const Json&, bool&, const Limits&, const Spot&);
+void read(const Json&, std::uint64_t&, const Limits&, const Spot&);
+void read(const Json&, double&, const Limits&, const Spot&);
+void read(const Json&, std::string&, const Limits&, const Spot&);
+void read(const Json&, Bytes&, const Limits&, const Spot&);
+void read(const Json&, Slowdown&, const Limits&, const Spot&);
+// Structs that can be said in more than one way (scenario.cpp).
+void read(const Json&, Cluster&, const Limits&, const Spot&);
+void read(const Json&, Model&, const Limits&, const Spot&);
+void read(const Json&, NodeSpec&, const Limits&, const Spot&);
+void read(const Json&, GpuSpec&, const Limits&, const Spot&);
+
+template <class T>
+  requires(std::signed_integral<T>)
+void read(const Json& json, T& value, const Limits& limits, const Spot& spot) {
+  value = static_cast<T>(read_whole(json, limits, spot));
+}
+
+template <class Tag>
+void read(const Json& json, Quantity<Tag>& value, const Limits& limits, const Spot& spot) {
+  value = Quantity<Tag>(read_quantity(json, dimension_of(value), limits, spot));
+}
+
+template <class E>
+  requires(std::is_enum_v<E>)
+void read(const Json& json, E& value, const Limits&, const Spot& spot) {
+  std::vector<std::string> known;
+  for (const Named<E>& named : names_of(E{})) {
+    known.emplace_back(named.name);
+    if (const auto* text = json.as<std::string>(); text != nullptr && *text == named.name) {
+      value = named.value;
+      return;
+    }
+  }
+  if (const auto* text = json.as<std::string>()) {
+    throw InputError(unknown_name("value", *text, known), spot.place);
+  }
+  std::string all;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    all += (i == 0 ? "" : i + 1 == known.size() ? " or " : ", ") + in_quotes(known[i]);
+  }
+  fail_at(spot, all, shown(json));
+}
+
+template <class T>
+void read(const Json& json, std::vector<T>& values, const Limits& limits, const Spot& spot) {
+  const auto* array = json.as<Json::Array>();
+  if (array == nullptr || array->size() < limits.fewest || array->size() > limits.longest) {
+    fail_at(spot, "an array of " + std::to_string(limits.fewest) + " to " + std::to_string(limits.longest), shown(json));
+  }
+  values.assign(array->size(), T{});
+  for (std::size_t i = 0; i < array->size(); ++i) {
+    read((*array)[i], values[i], limits, below(spot, i));
+  }
+}
+
+template <class T>
+void read(const Json& json, std::optional<T>& value, const Limits& limits, const Spot& spot) {
+  T given{};
+  read(json, given, limits, spot);
+  value = std::move(given);
+}
+
+// The visitor. `object` is the JSON of the struct that is read.
+class Reader {
+ public:
+  Reader(const Json& object, const Spot& spot) : object_(object), spot_(spot) {}
+
+  template <class T>
+  void key(const char* name, T& value, const Limits& limits, const char*, const Need& need = {}) {
+    const Json* json = object_.find(name);
+    if (json == nullptr) {
+      if (need.kind == Need::Kind::required) {
+        throw InputError("missing key " + in_quotes(name), spot_.place);
+      }
+      return;
+    }
+    if (need.kind == Need::Kind::absent) {
+      throw InputError("expected no key " + in_quotes(name) + ", as " + need.reason, spot_.place);
+    }
+    read(*json, value, limits, below(spot_, name));
+  }
+
+  template <class T>
+  bool preset(T& value, const char*) {
+    const Json* json = object_.find("preset");
+    if (json == nullptr) {
+      return false;
+    }
+    std::string name;
+    const Spot place = below(spot_, "preset");
+    read(*json, name, text(100), place);
+    try {
+      value = named_value(static_cast<const T*>(nullptr), name);
+    } catch (const InputError& error) {
+      throw error.at(place.place);
+    }
+    return true;
+  }
+
+  template <class F>
+  void settle(const F& f) {
+    f(spot_);
+  }
+  bool lists_all() const { return false; }
+
+ private:
+  const Json& object_;
+  const Spot& spot_;
+};
+
+template <class T>
+std::vector<std::string> keys_of(T value) {
+  KeyNames names;
+  describe(names, value);
+  return names.take();
+}
+
+// A struct from its object.
+template <class T>
+void read_object(const Json& json, T& value, const Spot& spot) {
+  const auto* object = json.as<Json::Object>();
+  if (object == nullptr) {
+    fail_at(spot, "an object", shown(json));
+  }
+  const std::vector<std::string> known = keys_of(T{});
+  for (const JsonMember& member : *object) {
+    if (std::ranges::find(known, member.key) == known.end()) {
+      throw InputError(unknown_name("key", member.key, known), spot.place);
+    }
+  }
+  Reader reader(json, spot);
+  describe(reader, value);
+}
+
+template <class T>
+  requires(std::is_class_v<T> && requires(KeyNames& names, T& value) { describe(names, value); })
+void read(const Json& json, T& value, const Limits&, const Spot& spot) {
+  read_object(json, value, spot);
+}
+
+}  // namespace paceline

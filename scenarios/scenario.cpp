@@ -1,0 +1,308 @@
+#include "scenarios/scenario.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+
+#include "core/error.h"
+#include "scenarios/builtin_files.h"
+#include "scenarios/files.h"
+#include "scenarios/json.h"
+#include "scenarios/reader.h"
+#include "scenarios/writer.h"
+
+namespace paceline {
+namespace {
+
+constexpr int kMostFilesAbove = 4;
+
+std::vector<std::string> builtin_names(std::string_view kind) {
+  std::vector<std::string> names;
+  for (const BuiltinFile& file : builtin_files()) {
+    if (file.kind == kind) {
+      names.emplace_back(file.name);
+    }
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+const BuiltinFile* find_builtin(std::string_view kind, std::string_view name) {
+  for (const BuiltinFile& file : builtin_files()) {
+    if (file.kind == kind && file.name == name) {
+      return &file;
+    }
+  }
+  return nullptr;
+}
+
+// Reads a file that `spot` names, with f(json, its own spot); errors in it carry its name.
+template <class F>
+auto in_named_file(const std::string& name, const Spot& spot, const F& f) {
+  if (spot.files_above >= kMostFilesAbove) {
+    fail_at(spot, "files that do not name each other in a circle", in_quotes(name));
+  }
+  const std::filesystem::path path = std::filesystem::path(spot.folder) / name;
+  std::string text;
+  try {
+    text = read_file(path.string());
+  } catch (const InputError& error) {
+    throw InputError(error.file() + ": " + error.message(), spot.place);
+  }
+  try {
+    return f(parse_json(text), Spot{"", path.parent_path().string(), spot.files_above + 1});
+  } catch (const InputError& error) {
+    throw error.in_file(path.string());
+  }
+}
+
+// A result.json holds its scenario under this key.
+const Json* scenario_in_result(const Json& json) {
+  return json.find("fingerprint") != nullptr ? json.find("scenario") : nullptr;
+}
+
+ScenarioFile read_scenario_file(const Json& json, const Spot& spot) {
+  ScenarioFile file;
+  if (const Json* inner = scenario_in_result(json)) {
+    read_object(*inner, file, below(spot, "scenario"));
+  } else {
+    read_object(json, file, spot);
+  }
+  file.scenario.cluster = file.cluster.spec;
+  file.scenario.gpu = file.cluster.gpu;
+  return file;
+}
+
+Cluster cluster_of_node(const std::string& preset) {
+  Cluster cluster;
+  cluster.spec.node = node_preset(preset);
+  settle_cluster(cluster, {});
+  return cluster;
+}
+
+// A node preset, a built-in cluster, or a file that is a cluster, a scenario or a result.
+Cluster named_cluster(const std::string& name, const Spot& spot) {
+  const std::vector<std::string> nodes = node_preset_names();
+  if (std::ranges::find(nodes, name) != nodes.end()) {
+    return cluster_of_node(name);
+  }
+  if (const BuiltinFile* builtin = find_builtin("clusters", name)) {
+    Cluster cluster;
+    read_object(parse_json(std::string(builtin->text)), cluster, {});
+    return cluster;
+  }
+  if (name.find('/') == std::string::npos && !name.ends_with(".json")) {
+    std::vector<std::string> known = builtin_names("clusters");
+    known.insert(known.end(), nodes.begin(), nodes.end());
+    throw InputError(unknown_name("cluster", name, known) + ", or the path of a file (.json)", spot.place);
+  }
+  return in_named_file(name, spot, [](const Json& json, const Spot& inner) {
+    if (scenario_in_result(json) != nullptr || json.find("cluster") != nullptr) {
+      return read_scenario_file(json, inner).cluster;
+    }
+    Cluster cluster;
+    read_object(json, cluster, inner);
+    return cluster;
+  });
+}
+
+void check_model(const Model& model, const Spot& spot) {
+  std::size_t tensors = 0;
+  std::int64_t parameters = 0;
+  for (const Layer& layer : model.layers) {
+    tensors += layer.parameters.size();
+    for (const std::int64_t elements : layer.parameters) {
+      parameters = std::min(parameters + elements, kMostParameters + 1);
+    }
+  }
+  if (parameters > kMostParameters || tensors > kMostTensors) {
+    fail_at(spot,
+            "a model of at most " + std::to_string(kMostParameters) + " parameters in " + std::to_string(kMostTensors) +
+                " tensors",
+            "more");
+  }
+}
+
+// A struct that a name may stand for.
+template <class T>
+void read_named(const Json& json, T& value, const char* what, const Spot& spot) {
+  if (const auto* name = json.as<std::string>()) {
+    try {
+      value = named_value(static_cast<const T*>(nullptr), *name);
+    } catch (const InputError& error) {
+      throw error.at(spot.place);
+    }
+  } else if (json.as<Json::Object>() == nullptr) {
+    fail_at(spot, what, shown(json));
+  } else {
+    read_object(json, value, spot);
+  }
+}
+
+Model model_in_file(const Json& json, const Spot& spot) {
+  Model model;
+  read_object(json, model, spot);
+  check_model(model, spot);
+  return model;
+}
+
+Model model_of_transformer(const Json& json, const Spot& spot) {
+  ModelOfTransformer form;
+  read_object(json, form, spot);
+  try {
+    return transformer(form.transformer);
+  } catch (const InputError& error) {
+    throw error.at(below(spot, "transformer").place);
+  }
+}
+
+}  // namespace
+
+void read(const Json& json, GpuSpec& gpu, const Limits&, const Spot& spot) {
+  read_named(json, gpu, "the name of a GPU or an object", spot);
+}
+
+void read(const Json& json, NodeSpec& node, const Limits&, const Spot& spot) {
+  read_named(json, node, "the name of a node or an object", spot);
+}
+
+void read(const Json& json, Cluster& cluster, const Limits&, const Spot& spot) {
+  if (const auto* name = json.as<std::string>()) {
+    cluster = named_cluster(*name, spot);
+  } else if (json.as<Json::Object>() == nullptr) {
+    fail_at(spot, "the name of a cluster or an object", shown(json));
+  } else {
+    read_object(json, cluster, spot);
+  }
+}
+
+void read(const Json& json, Model& model, const Limits&, const Spot& spot) {
+  if (const auto* name = json.as<std::string>()) {
+    try {
+      model = builtin_model(*name);
+    } catch (const InputError& error) {
+      throw error.at(spot.place);
+    }
+  } else if (json.as<Json::Object>() == nullptr) {
+    fail_at(spot, "the name of a model or an object", shown(json));
+  } else if (json.find("file") != nullptr) {
+    ModelFile form;
+    read_object(json, form, spot);
+    model = in_named_file(form.file, below(spot, "file"), model_in_file);
+  } else if (json.find("transformer") != nullptr) {
+    model = model_of_transformer(json, spot);
+  } else {
+    read_object(json, model, spot);
+  }
+  check_model(model, spot);
+}
+
+void settle_cluster(Cluster& cluster, const Spot& spot) {
+  ClusterSpec& spec = cluster.spec;
+  if (cluster.gpu.name.empty()) {
+    if (spec.node.gpu.empty()) {
+      throw InputError("missing key \"gpu\", as the node has none", spot.place);
+    }
+    try {
+      cluster.gpu = gpu_preset(spec.node.gpu);
+    } catch (const InputError& error) {
+      throw error.at(below(below(spot, "node"), "gpu").place);
+    }
+  }
+  spec.node.gpu = cluster.gpu.name;
+  if (spec.gpus_per_node > spec.node.gpus) {
+    fail_at(below(spot, "gpus_per_node"), "at most the " + std::to_string(spec.node.gpus) + " GPUs of a node",
+            std::to_string(spec.gpus_per_node));
+  }
+  spec.gpus_per_node = spec.gpus_per_node == 0 ? spec.node.gpus : spec.gpus_per_node;
+  const std::int64_t ranks = std::int64_t{spec.nodes} * spec.gpus_per_node;
+  if (ranks > kMostRanks) {
+    fail_at(below(spot, "nodes"), "a job of at most " + std::to_string(kMostRanks) + " GPUs", std::to_string(ranks));
+  }
+}
+
+namespace {
+
+// Every rank that a scenario names.
+void check_ranks(const Scenario& scenario, std::int64_t ranks, const Spot& spot) {
+  const auto check = [&](std::int64_t rank, const Spot& place) {
+    if (rank >= ranks) {
+      fail_at(place, "a rank from 0 to " + std::to_string(ranks - 1), std::to_string(rank));
+    }
+  };
+  const Spot slow = below(below(spot, "variability"), "slow_gpus");
+  for (std::size_t i = 0; i < scenario.variability.slow_gpus.size(); ++i) {
+    const std::vector<std::int64_t>& named = scenario.variability.slow_gpus[i].ranks;
+    for (std::size_t k = 0; k < named.size(); ++k) {
+      check(named[k], below(below(below(slow, i), "ranks"), k));
+    }
+  }
+  for (std::size_t i = 0; i < scenario.background.size(); ++i) {
+    const BackgroundFlow& flow = scenario.background[i];
+    const Spot place = below(below(spot, "background"), i);
+    check(flow.from, below(place, "from"));
+    check(flow.to, below(place, "to"));
+    if (flow.from == flow.to) {
+      fail_at(place, "two different ranks", std::to_string(flow.from) + " twice");
+    }
+  }
+}
+
+}  // namespace
+
+void settle_scenario(ScenarioFile& file, const Spot& spot) {
+  constexpr std::int64_t kMostPasses = 1'000'000, kMostActivations = 1'000'000'000'000'000;
+  const Scenario& scenario = file.scenario;
+  const TrainingSpec& training = scenario.training;
+  const Spot place = below(spot, "training");
+  const std::size_t layers = scenario.model.layers.size();
+  if (!training.layer_times.empty() && training.layer_times.size() != layers) {
+    fail_at(below(place, "layer_times"), "one entry for each of the " + std::to_string(layers) + " layers of the model",
+            std::to_string(training.layer_times.size()));
+  }
+  if (static_cast<std::int64_t>(layers) * training.accumulation > kMostPasses) {
+    fail_at(below(place, "accumulation"), "at most " + std::to_string(kMostPasses) + " layers in all passes of a step",
+            std::to_string(static_cast<std::int64_t>(layers) * training.accumulation));
+  }
+  for (const Layer& layer : scenario.model.layers) {
+    if (layer.output_elements > kMostActivations / training.batch_per_gpu) {
+      fail_at(below(place, "batch_per_gpu"),
+              "a batch for which layer " + layer.name + " writes at most " + std::to_string(kMostActivations) +
+                  " elements",
+              std::to_string(training.batch_per_gpu));
+    }
+  }
+  check_ranks(scenario, std::int64_t{file.cluster.spec.nodes} * file.cluster.spec.gpus_per_node, spot);
+}
+
+Scenario parse_scenario(const std::string& json, const std::string& file_name) {
+  try {
+    const Spot spot{"", std::filesystem::path(file_name).parent_path().string(), 0};
+    return read_scenario_file(parse_json(json), spot).scenario;
+  } catch (const InputError& error) {
+    throw error.in_file(file_name);
+  }
+}
+
+Scenario load_scenario(const std::string& path) { return parse_scenario(read_file(path), path); }
+
+ClusterSpec load_cluster(const std::string& text) { return named_cluster(text, {}).spec; }
+
+std::vector<std::string> model_names() { return builtin_names("models"); }
+std::vector<std::string> cluster_names() { return builtin_names("clusters"); }
+
+Model builtin_model(const std::string& name) {
+  const BuiltinFile* file = find_builtin("models", name);
+  if (file == nullptr) {
+    throw InputError(unknown_name("model", name, model_names()));
+  }
+  return model_in_file(parse_json(std::string(file->text)), {});
+}
+
+Json scenario_json(const Scenario& scenario) {
+  return write(ScenarioFile{scenario, {scenario.cluster, scenario.gpu}});
+}
+
+std::string to_json(const Scenario& scenario) { return to_text(scenario_json(scenario)); }
+
+}  // namespace paceline

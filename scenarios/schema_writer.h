@@ -1,0 +1,126 @@
+// The JSON Schema (draft 2020-12) of what description.h describes.
+#pragma once
+
+#include <cmath>
+#include <concepts>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "scenarios/description.h"
+#include "scenarios/json.h"
+#include "scenarios/writer.h"
+
+namespace paceline {
+
+template <class T>
+struct Type {};  // a type as an argument
+
+// schema.cpp
+Json::Object schema_of_number(const Limits&, bool whole);
+Json::Object schema_of_quantity(const Dimension&);
+Json::Object schema_of_names(const std::vector<std::string>& names);
+Json::Object one_of(Json::Array choices);
+Json::Object schema_of(Type<Slowdown>, const Limits&);
+Json::Object schema_of(Type<Cluster>, const Limits&);
+Json::Object schema_of(Type<NodeSpec>, const Limits&);
+Json::Object schema_of(Type<GpuSpec>, const Limits&);
+Json::Object schema_of(Type<Model>, const Limits&);
+
+inline Json::Object schema_of(Type<bool>, const Limits&) { return {{"type", "boolean"}}; }
+inline Json::Object schema_of(Type<double>, const Limits& limits) { return schema_of_number(limits, false); }
+inline Json::Object schema_of(Type<std::string>, const Limits& limits) {
+  return {{"type", "string"}, {"minLength", static_cast<std::int64_t>(limits.fewest)}};
+}
+template <class T>
+  requires(std::integral<T>)
+Json::Object schema_of(Type<T>, const Limits& limits) {
+  return schema_of_number(limits, true);
+}
+inline Json::Object schema_of(Type<Bytes>, const Limits&) { return schema_of_quantity(dimension_of(Bytes{})); }
+template <class Tag>
+Json::Object schema_of(Type<Quantity<Tag>>, const Limits&) {
+  return schema_of_quantity(dimension_of(Quantity<Tag>{}));
+}
+template <class E>
+  requires(std::is_enum_v<E>)
+Json::Object schema_of(Type<E>, const Limits&) {
+  std::vector<std::string> names;
+  for (const Named<E>& named : names_of(E{})) {
+    names.emplace_back(named.name);
+  }
+  return schema_of_names(names);
+}
+template <class T>
+Json::Object schema_of(Type<std::optional<T>>, const Limits& limits) {
+  return schema_of(Type<T>{}, limits);
+}
+template <class T>
+  requires(std::is_class_v<T> && requires(KeyNames& names, T& value) { describe(names, value); })
+Json::Object schema_of(Type<T>, const Limits&);
+template <class T>
+Json::Object schema_of(Type<std::vector<T>>, const Limits& limits) {
+  return {{"type", "array"},
+          {"items", schema_of(Type<T>{}, limits)},
+          {"minItems", static_cast<std::int64_t>(limits.fewest)},
+          {"maxItems", static_cast<std::int64_t>(limits.longest)}};
+}
+
+class SchemaWriter {
+ public:
+  template <class T>
+  void key(const char* name, const T& value, const Limits& limits, const char* documentation, const Need& need = {}) {
+    Json::Object schema = schema_of(Type<T>{}, limits);
+    schema.push_back({"description", documentation});
+    if constexpr (!requires(KeyNames& names, T& v) { describe(names, v); }) {
+      if (need.kind == Need::Kind::defaulted && !is_absent(value, limits)) {
+        schema.push_back({"default", write(value)});
+      }
+    }
+    properties_.push_back({name, std::move(schema)});
+    if (need.kind == Need::Kind::required) {
+      required_.push_back(name);
+    }
+  }
+  template <class T>
+  bool preset(const T&, const char* documentation) {
+    Json::Object schema = schema_of_names(known_names(static_cast<const T*>(nullptr)));
+    schema.push_back({"description", documentation});
+    properties_.push_back({"preset", std::move(schema)});
+    return true;
+  }
+  template <class F>
+  void settle(const F&) {}
+  bool lists_all() const { return true; }
+
+  Json::Object take() {
+    Json::Object schema{
+        {"type", "object"}, {"properties", std::move(properties_)}, {"additionalProperties", false}};
+    if (!required_.empty()) {
+      schema.push_back({"required", std::move(required_)});
+    }
+    return schema;
+  }
+
+ private:
+  Json::Object properties_;
+  Json::Array required_;
+};
+
+template <class T>
+Json::Object schema_of_object() {
+  SchemaWriter writer;
+  T value{};
+  describe(writer, value);
+  return writer.take();
+}
+
+template <class T>
+  requires(std::is_class_v<T> && requires(KeyNames& names, T& value) { describe(names, value); })
+Json::Object schema_of(Type<T>, const Limits&) {
+  return schema_of_object<T>();
+}
+
+}  // namespace paceline

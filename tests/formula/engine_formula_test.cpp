@@ -1,0 +1,252 @@
+// Does a simulated simple case equal its closed form, to the picosecond? The derivations stand beside the checks.
+#include <catch2/catch.hpp>
+
+#include <numeric>
+
+#include "../engines/random_job.h"
+#include "sim/collective/ring_time.h"
+#include "sim/engine/simulate.h"
+
+namespace paceline {
+namespace {
+
+Communicator ring_of(std::vector<HopClass> hops) {
+  Communicator made;
+  made.classes = std::move(hops);
+  Channel ring;
+  std::vector<std::uint32_t> pattern;
+  for (std::uint32_t r = 0; r < made.classes.size(); ++r) {
+    ring.order.push_back(Rank(r));
+    pattern.push_back(r);
+  }
+  made.patterns = {pattern};
+  made.channels = {ring};
+  return made;
+}
+
+// One collective after one kernel, and nothing else; no host costs.
+TrainingJob collective_job(Communicator wires, CollectivePlan plan, SimTime kernel = {}) {
+  TrainingJob job;
+  job.communicator = std::move(wires);
+  job.plans = {plan};
+  job.steady.collectives = {0};
+  job.steady.ops = {{OpKind::kernel, 0, kernel, {}, "kernel"},
+                    {OpKind::collective, 0, {}, {}, "collective"},
+                    {OpKind::wait, 0, {}, {}, "wait"}};
+  job.warm_up = job.steady;
+  return job;
+}
+
+RunSpec one_iteration() {
+  RunSpec run;
+  run.iterations = 1;
+  return run;
+}
+
+TEST_CASE("an equal ring takes 2 (N-1) steps of occupancy and latency") {
+  // All ranks begin together; every step waits for the predecessor's chunk of the step before, which arrives one occupancy and
+  // one latency after that step began. So step s begins at s (t + l), and the last of 2 (N-1) steps has arrived at
+  // 2 (N-1) (t + l). With 1 MiB over N ranks and one channel, t = ceil16(2^20 / N) bytes / rate.
+  for (std::size_t n = 2; n <= 33; ++n) {
+    const HopClass hop{BytesPerSecond(20e9), SimTime{700'001}};
+    const CollectivePlan plan = plan_all_reduce(Bytes(1 << 20), n, 1);
+    const auto bytes = static_cast<double>(((1 << 20) + static_cast<int>(n) - 1) / static_cast<int>(n) + 15) ;
+    CHECK(plan.chunk.value == static_cast<std::int64_t>(bytes) / 16 * 16);
+    const SimTime t{std::llrint(static_cast<double>(plan.chunk.value) / 20e9 * 1e12)};
+    const TrainingJob job = collective_job(ring_of(std::vector<HopClass>(n, hop)), plan);
+    const SimTime expected = 2 * (static_cast<std::int64_t>(n) - 1) * (t + hop.latency);
+    CHECK(run_event_engine(job, one_iteration()).iteration_end[0] == expected);
+    CHECK(run_vector_engine(job, one_iteration()).iteration_end[0] == expected);
+  }
+}
+
+TEST_CASE("the event engine takes every rank of a ring through its 2 (N-1) steps") {
+  // Against the recursion start(r, s) = max(start(r, s-1) + stay(r), start(r-1, s-1) + move(r-1)), evaluated step by step;
+  // ranks begin at different times because their GPUs differ.
+  Dice dice(11);
+  for (int i = 0; i < 200; ++i) {
+    const auto n = static_cast<std::size_t>(dice.between(2, 40));
+    std::vector<HopClass> hops;
+    for (std::size_t r = 0; r < n; ++r) {
+      hops.push_back({BytesPerSecond(dice.real(1e9, 5e10)), SimTime{dice.between(0, 5'000'000)}});
+    }
+    TrainingJob job = collective_job(ring_of(hops), plan_all_reduce(Bytes(dice.between(1, 50'000'000)), n, 1),
+                                     SimTime{dice.between(0, 400'000'000)});
+    for (std::size_t r = 0; r < n; ++r) {
+      job.variability.slow_gpus.push_back({{static_cast<std::int64_t>(r)}, 0, dice.real(1, 9)});
+    }
+    const Result result = run_event_engine(job, one_iteration(), {static_cast<std::uint32_t>(n), 1});
+    std::vector<SimTime> begin, stay, move, end(n);
+    for (std::size_t r = 0; r < n; ++r) {
+      begin.push_back(result.trace[r].ops[1].start);
+      stay.push_back(occupancy(job.plans[0].chunk, hops[r]));
+      move.push_back(stay.back() + hops[r].latency);
+    }
+    ring_end_by_steps({stay, move}, 2 * (static_cast<std::int64_t>(n) - 1), begin, end);
+    for (std::size_t r = 0; r < n; ++r) {
+      CHECK(result.trace[r].ops[1].end == end[r]);
+    }
+  }
+}
+
+TEST_CASE("a broadcast is a pipelined chain from the root") {
+  // M chunks over N-1 equal hops: the first has arrived at the last rank after (N-1) (t + l), the others follow t apart:
+  // (N-1) (t + l) + (M-1) t. The root has sent its M chunks after M t and is done.
+  const std::size_t n = 6;
+  const HopClass hop{BytesPerSecond(10e9), SimTime{2'000'000}};
+  const CollectivePlan plan = plan_broadcast(Bytes(9'600'000), n, 1);
+  REQUIRE(plan.chunks == 6);
+  const SimTime t = occupancy(plan.chunk, hop);
+  const TrainingJob job = collective_job(ring_of(std::vector<HopClass>(n, hop)), plan);
+  const Result result = run_event_engine(job, one_iteration(), {static_cast<std::uint32_t>(n), 1});
+  CHECK(result.trace[0].ops[1].end == 6 * t);
+  CHECK(result.iteration_end[0] == 5 * (t + hop.latency) + 5 * t);
+}
+
+TEST_CASE("doubling every bandwidth halves the transfers") {
+  Dice dice(5);
+  for (int i = 0; i < 20; ++i) {
+    const std::size_t n = static_cast<std::size_t>(dice.between(2, 20));
+    std::vector<HopClass> slow, fast;
+    for (std::size_t r = 0; r < n; ++r) {
+      const double rate = 1e12 / static_cast<double>(dice.between(1, 8));  // whole picoseconds per byte
+      slow.push_back({BytesPerSecond(rate / 2), SimTime{}});
+      fast.push_back({BytesPerSecond(rate), SimTime{}});
+    }
+    const CollectivePlan plan = plan_all_reduce(Bytes(dice.between(1, 1'000'000)), n, 1);
+    const Result a = run_event_engine(collective_job(ring_of(slow), plan), one_iteration());
+    const Result b = run_event_engine(collective_job(ring_of(fast), plan), one_iteration());
+    CHECK(a.iteration_end[0] == 2 * b.iteration_end[0]);
+  }
+}
+
+TEST_CASE("permuting the ranks permutes the result") {
+  Dice dice(8);
+  for (int i = 0; i < 50; ++i) {
+    const RandomJob original = random_job(static_cast<std::uint64_t>(1000 + i), 16);
+    RandomJob moved = original;
+    const std::size_t n = original.job.ranks();
+    // Rotate names: rank r becomes (r + shift) % n. Without draws and broadcasts (whose root is rank 0) nothing else
+    // distinguishes ranks but the slow ones, which move along.
+    const auto shift = static_cast<std::size_t>(dice.between(0, static_cast<std::int64_t>(n) - 1));
+    const auto renamed = [&](std::size_t r) { return (r + shift) % n; };
+    RandomJob still = original;
+    for (RandomJob* job : {&still, &moved}) {
+      job->job.variability = {};
+      job->job.variability.slow_gpus = {{{0}, 0, 1.7}};
+      job->job.input.reset();
+      for (Program* program : {&job->job.warm_up, &job->job.steady}) {
+        std::erase_if(program->ops, [](const Op& op) { return op.kind == OpKind::take_batch; });
+      }
+      for (CollectivePlan& plan : job->job.plans) {
+        plan = plan_all_reduce(plan.bytes, n, job->job.communicator.channels.size());
+      }
+    }
+    moved.job.variability.slow_gpus[0].ranks[0] = static_cast<std::int64_t>(renamed(0));
+    for (Channel& channel : moved.job.communicator.channels) {
+      for (Rank& rank : channel.order) {
+        rank = Rank(renamed(rank.index()));
+      }
+    }
+    const Result a = run_vector_engine(still.job, original.run), b = run_vector_engine(moved.job, original.run);
+    CHECK(a.iteration_end == b.iteration_end);
+    for (std::size_t r = 0; r < n; ++r) {
+      CHECK(a.breakdown[r].compute == b.breakdown[renamed(r)].compute);
+      CHECK(a.breakdown[r].straggler_wait == b.breakdown[renamed(r)].straggler_wait);
+      CHECK(a.breakdown[r].exposed_communication == b.breakdown[renamed(r)].exposed_communication);
+    }
+  }
+}
+
+TEST_CASE("compute under communication is slowed by the ratio, at the ceiling") {
+  // One kernel K1 launches the collective, the next runs beside it. The collective lasts from d1 to d1 + c on both ranks. While it
+  // runs, K2 does q units per picosecond of its d2 p; if it does not end in c, the rest runs at p:
+  // end = d1 + c + ceil((d2 p - c q) / p).
+  const HopClass hop{BytesPerSecond(1e12), SimTime{1'000}};
+  const CollectivePlan plan = plan_all_reduce(Bytes(2 * 4'096), 2, 1);
+  const std::int64_t c = 2 * (4'096 + 1'000), d1 = 777, d2 = 20'001, p = 121, q = 100;
+  TrainingJob job = collective_job(ring_of({hop, hop}), plan, SimTime{d1});
+  job.slowdown = {p, q};
+  for (Program* program : {&job.warm_up, &job.steady}) {
+    program->ops.insert(program->ops.begin() + 2, {OpKind::kernel, 0, SimTime{d2}, {}, "beside"});
+  }
+  const std::int64_t end = d1 + c + (d2 * p - c * q + p - 1) / p;
+  CHECK(run_event_engine(job, one_iteration()).iteration_end[0].ps == end);
+  CHECK(run_vector_engine(job, one_iteration()).iteration_end[0].ps == end);
+}
+
+TEST_CASE("a loader slower than the GPU sets the step") {
+  // The batch time is 30 us, the kernel takes 10: in the steady state an iteration takes 30, of which the stream waits 20.
+  TrainingJob job;
+  job.communicator = lone_communicator();
+  job.input = InputPipeline{SimTime{30'000'000}, 2, {}};
+  job.steady.ops = {{OpKind::take_batch, 0, {}, {}, "batch"}, {OpKind::kernel, 0, SimTime{10'000'000}, {}, "kernel"}};
+  job.warm_up = job.steady;
+  RunSpec run;
+  run.iterations = 10;
+  for (const Result& result : {run_event_engine(job, run), run_vector_engine(job, run)}) {
+    CHECK(result.iteration_end[5] - result.iteration_end[4] == SimTime{30'000'000});
+    CHECK(result.breakdown[0].compute == SimTime{100'000'000});
+    CHECK(result.breakdown[0].input_wait == SimTime{200'000'000});
+  }
+}
+
+TEST_CASE("launches slower than kernels make the step host-bound") {
+  // Three kernels of 1 us, each 5 us to launch: the host is the bottleneck, 15 us an iteration, 3 of them compute.
+  TrainingJob job;
+  job.communicator = lone_communicator();
+  job.steady.ops = std::vector<Op>(3, {OpKind::kernel, 0, SimTime{1'000'000}, SimTime{5'000'000}, "kernel"});
+  job.warm_up = job.steady;
+  const Result result = run_event_engine(job, one_iteration());
+  CHECK(result.iteration_end[1] - result.iteration_end[0] == SimTime{15'000'000});
+  CHECK(result.breakdown[0].other == SimTime{12'000'000});
+}
+
+TEST_CASE("an anchored GPU takes batch / rate to the picosecond") {
+  Dice dice(3);
+  for (int i = 0; i < 200; ++i) {
+    const Model model = random_model(dice);
+    TrainingSpec training;
+    training.batch_per_gpu = dice.between(1, 256);
+    training.host.runs_ahead = static_cast<int>(dice.between(0, 2));
+    training.measured = SamplesPerSecond(static_cast<double>(training.batch_per_gpu) / dice.real(0.02, 2));
+    const TrainingJob job = build_reference_job(model, gpu_preset("H100"), training, {});
+    RunSpec run;
+    run.iterations = 5;
+    const Result result = simulate(job, run);
+    const SimTime wanted =
+        to_sim_time(Seconds(static_cast<double>(training.batch_per_gpu) / training.measured->value));
+    CHECK(result.iteration_end[5] - result.iteration_end[4] == wanted);
+  }
+}
+
+TEST_CASE("a measured rate beyond what launches allow is refused") {
+  Dice dice(3);
+  const Model model = random_model(dice);
+  TrainingSpec training;
+  training.batch_per_gpu = 1;
+  training.measured = SamplesPerSecond(1e9);
+  CHECK_THROWS_WITH(build_reference_job(model, gpu_preset("H100"), training, {}),
+                    Catch::Contains("/training/measured") && Catch::Contains("shorter than its kernel launches"));
+}
+
+TEST_CASE("GPUs that the job does not use change nothing") {
+  const auto step = [](int gpus_in_node) {
+    ClusterSpec cluster;
+    cluster.node = node_preset("dgx-h100");
+    cluster.node.nics = gpus_in_node;
+    cluster.node.pcie_switches = gpus_in_node;
+    cluster.node.gpus = gpus_in_node;
+    cluster.gpus_per_node = 4;
+    cluster.nodes = 2;
+    const TrainingSpec training;
+    Dice dice(4);
+    const TrainingJob job = build_ddp_job(random_model(dice), gpu_preset("H100"), training, {},
+                                          make_communicator(build_topology(cluster), training.collective, {}));
+    return run_vector_engine(job, one_iteration()).fingerprint;
+  };
+  CHECK(step(4) == step(8));
+}
+
+}  // namespace
+}  // namespace paceline
