@@ -1,4 +1,5 @@
-// InputError: the user's input is wrong. Anything else that goes wrong is our fault (assert, or std::logic_error).
+// InputError: the user's input is wrong. Anything else that goes wrong is our fault (assert, or
+// std::logic_error).
 #pragma once
 
 #include <span>

@@ -1,7 +1,7 @@
 // A run's fingerprint: 64 bits over the whole trajectory, independent of the order in which it was computed.
 //
-// Each fact (what, where, when) is mixed on its own and the results are added modulo 2^64, so the event engine
-// and the vector engine, which meet the facts in different orders, arrive at the same number.
+// Each fact (what, where, when) is mixed on its own and the results are added modulo 2^64, so the event
+// engine and the vector engine, which meet the facts in different orders, arrive at the same number.
 #pragma once
 
 #include <cstdint>

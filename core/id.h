@@ -17,7 +17,7 @@ struct Id {
   constexpr std::size_t index() const { return value; }
 };
 
-using Rank = Id<struct RankTag>;      // a GPU's place in the job, 0 .. ranks-1
+using Rank = Id<struct RankTag>;        // a GPU's place in the job, 0 .. ranks-1
 using DeviceId = Id<struct DeviceTag>;  // a vertex of the topology
 using LinkId = Id<struct LinkTag>;      // a directed edge of the topology
 using FlowId = Id<struct FlowTag>;      // a live transfer in a FlowNetwork

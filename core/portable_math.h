@@ -25,8 +25,7 @@ PACELINE_INLINE double portable_log(double x) {
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(x);
   const std::uint64_t shifted = bits - kSqrtHalf + kExponentOne;
   const double exponent = word_to_double((shifted >> 52) & 0x7ff) - 1023.0;
-  const double m =
-      std::bit_cast<double>((shifted & 0x000fffffffffffffULL) + kSqrtHalf);
+  const double m = std::bit_cast<double>((shifted & 0x000fffffffffffffULL) + kSqrtHalf);
   const double s = (m - 1.0) / (m + 1.0);
   const double z = s * s;
   double p = 1.0 / 21;
@@ -76,8 +75,8 @@ struct SineCosine {
 PACELINE_INLINE SineCosine portable_sincos_turn(std::uint64_t word) {
   const std::uint64_t rotated = word + 0x20000000ULL;  // quadrants centred on the axes
   const std::uint64_t quadrant = (rotated >> 30) & 3;
-  const double x = (word_to_double(rotated & 0x3fffffffULL) - 536870912.0) *
-                   (1.57079632679489661923 / 1073741824.0);
+  const double x =
+      (word_to_double(rotated & 0x3fffffffULL) - 536870912.0) * (1.57079632679489661923 / 1073741824.0);
   const double z = x * x;
   double s = -1.0 / 1307674368000.0;
   s = s * z + 1.0 / 6227020800.0;

@@ -63,8 +63,8 @@ PACELINE_VECTORIZED void draw_words(const BlockAddress at, std::size_t count, st
                                     std::uint32_t* __restrict w1, std::uint32_t* __restrict w2,
                                     std::uint32_t* __restrict w3) {
   for (std::size_t i = 0; i < count; ++i) {
-    const PhiloxBlock w = philox_words({at.first_rank + static_cast<std::uint32_t>(i), at.group, at.iteration, at.stream},
-                                       at.key0, at.key1);
+    const PhiloxBlock w = philox_words(
+        {at.first_rank + static_cast<std::uint32_t>(i), at.group, at.iteration, at.stream}, at.key0, at.key1);
     w0[i] = w[0];
     w1[i] = w[1];
     w2[i] = w[2];
@@ -98,7 +98,8 @@ std::array<std::uint32_t, 2> key_of(std::uint64_t seed) {
 }
 
 PhiloxBlock block_at(const DrawAddress& at, Rank rank, std::uint32_t group) {
-  return philox4x32({rank.value, group, at.iteration, static_cast<std::uint32_t>(at.stream)}, key_of(at.seed));
+  return philox4x32({rank.value, group, at.iteration, static_cast<std::uint32_t>(at.stream)},
+                    key_of(at.seed));
 }
 
 double standard_normal(const PhiloxBlock& block, std::uint32_t lane) {
@@ -127,7 +128,8 @@ Sampler::Sampler(const Distribution& d) : kind_(d.kind), cv_(d.cv), values_(d.va
   } else if (kind_ == DistributionKind::gamma) {
     scale_ = 1 / (cv_ * cv_);
   } else if (kind_ == DistributionKind::empirical) {
-    const double mean = std::accumulate(values_.begin(), values_.end(), 0.0) / static_cast<double>(values_.size());
+    const double mean =
+        std::accumulate(values_.begin(), values_.end(), 0.0) / static_cast<double>(values_.size());
     for (double& v : values_) {
       v /= mean;
     }
@@ -141,7 +143,8 @@ double Sampler::draw(const DrawAddress& at, Rank rank, std::uint32_t operation) 
     case DistributionKind::normal:
       return normal_factor(standard_normal(block_at(at, rank, operation / 4), operation % 4), cv_);
     case DistributionKind::lognormal:
-      return lognormal_factor(standard_normal(block_at(at, rank, operation / 4), operation % 4), scale_, shift_);
+      return lognormal_factor(standard_normal(block_at(at, rank, operation / 4), operation % 4), scale_,
+                              shift_);
     case DistributionKind::gamma:
       return gamma_draw(at, rank, operation);
     case DistributionKind::empirical: {
@@ -158,7 +161,8 @@ double Sampler::gamma_draw(const DrawAddress& at, Rank rank, std::uint32_t opera
   constexpr std::uint32_t kMostAttempts = 64;
   const double shape = scale_, boosted = shape < 1 ? shape + 1 : shape;
   const double d = boosted - 1.0 / 3, c = 1 / std::sqrt(9 * d);
-  const auto stream = static_cast<std::uint32_t>(at.stream) << 8 | static_cast<std::uint32_t>(Stream::attempt);
+  const auto stream =
+      static_cast<std::uint32_t>(at.stream) << 8 | static_cast<std::uint32_t>(Stream::attempt);
   double value = d;
   for (std::uint32_t attempt = 0; attempt < kMostAttempts; ++attempt) {
     const PhiloxBlock block =
@@ -179,13 +183,13 @@ double Sampler::gamma_draw(const DrawAddress& at, Rank rank, std::uint32_t opera
   return value / shape;
 }
 
-void Sampler::draw_group(const DrawAddress& at, Rank first, std::size_t count, std::uint32_t group, double* out,
-                         std::size_t stride) const {
+void Sampler::draw_group(const DrawAddress& at, Rank first, std::size_t count, std::uint32_t group,
+                         double* out, std::size_t stride) const {
   if (kind_ == DistributionKind::normal || kind_ == DistributionKind::lognormal) {
     const auto key = key_of(at.seed);
     std::array<WordLanes, 4> words;
-    draw_words({first.value, group, at.iteration, static_cast<std::uint32_t>(at.stream), key[0], key[1]}, count, words[0].data(),
-               words[1].data(), words[2].data(), words[3].data());
+    draw_words({first.value, group, at.iteration, static_cast<std::uint32_t>(at.stream), key[0], key[1]},
+               count, words[0].data(), words[1].data(), words[2].data(), words[3].data());
     draw_normals(words[0], words[1], count, out, out + stride);
     draw_normals(words[2], words[3], count, out + 2 * stride, out + 3 * stride);
     for (std::size_t lane = 0; lane < 4; ++lane) {

@@ -1,5 +1,5 @@
-// Addressed random numbers: a draw is a function of (seed, stream, iteration, rank, operation), so that engines,
-// threads and the order of evaluation can't change it.
+// Addressed random numbers: a draw is a function of (seed, stream, iteration, rank, operation), so that
+// engines, threads and the order of evaluation can't change it.
 //
 // Generator: Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011). One block of four words serves the operations
 // 4g .. 4g+3 of a rank. All distributions are our own: std::'s differ between libraries.

@@ -34,8 +34,8 @@ inline constexpr double kPicosecondsPerSecond = 1e12;
 
 constexpr Seconds to_seconds(SimTime t) { return Seconds(static_cast<double>(t.ps) / kPicosecondsPerSecond); }
 
-// Nearest integer, ties to even. Requires: 0 <= ps < 2^51 (2251 s); adding 1.5 * 2^52 leaves the integer in the
-// low bits of the sum, which vectorises where a conversion does not.
+// Nearest integer, ties to even. Requires: 0 <= ps < 2^51 (2251 s); adding 1.5 * 2^52 leaves the integer in
+// the low bits of the sum, which vectorises where a conversion does not.
 inline std::int64_t round_small_picoseconds(double ps) {
   constexpr double kMagic = 6755399441055744.0;
   return std::bit_cast<std::int64_t>(ps + kMagic) - std::bit_cast<std::int64_t>(kMagic);

@@ -10,8 +10,8 @@ constexpr const char* kOpKindNames[] = {"kernel", "collective", "wait", "take_ba
 void print(const TrainingJob& job, const Program& program, std::ostream& out) {
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    out << i << ' ' << kOpKindNames[static_cast<std::size_t>(op.kind)] << ' ' << op.duration.ps << " ps, host "
-        << op.host_cost.ps << " ps";
+    out << i << ' ' << kOpKindNames[static_cast<std::size_t>(op.kind)] << ' ' << op.duration.ps
+        << " ps, host " << op.host_cost.ps << " ps";
     if (op.kind == OpKind::collective) {
       const CollectivePlan& plan = job.plans[program.collectives[op.index]];
       out << ", " << plan.bytes.value << " bytes in " << plan.chunks << " chunks of " << plan.chunk.value;

@@ -26,9 +26,10 @@ struct DdpSpec {
 
 // The host thread that launches work on its GPU.
 struct HostSpec {
-  Seconds kernel_launch{5.4e-6};      // superbenchmark, CUDA kernel launch, event time
-  Seconds collective_launch{15e-6};   // cudaLaunchKernelExC of a NCCL kernel: 10 to 20 us in a PyTorch trace on A100
-  int runs_ahead = 1;                 // iterations that the host may be ahead of its GPU
+  Seconds kernel_launch{5.4e-6};  // superbenchmark, CUDA kernel launch, event time
+  Seconds collective_launch{
+      15e-6};          // cudaLaunchKernelExC of a NCCL kernel: 10 to 20 us in a PyTorch trace on A100
+  int runs_ahead = 1;  // iterations that the host may be ahead of its GPU
 };
 
 // Batches that each rank's data loader can make; absent: input is never the bottleneck.
@@ -56,14 +57,14 @@ struct Slowdown {
 
 struct TrainingSpec {
   std::int64_t batch_per_gpu = 32;  // samples of one forward pass
-  int accumulation = 1;             // forward and backward passes per optimizer step (all but the last under no_sync)
+  int accumulation = 1;  // forward and backward passes per optimizer step (all but the last under no_sync)
   Precision precision = Precision::fp32;  // of the kernels
   Precision gradients = Precision::fp32;  // of gradients in memory and on the wire
   Optimizer optimizer = Optimizer::sgd;
   RooflineSpec roofline;
-  std::optional<SamplesPerSecond> measured;     // one GPU's rate: per-layer times are scaled to reach it exactly
-  std::vector<ExplicitLayerTime> layer_times;   // one per layer of the model; replaces the roofline
-  Slowdown slowdown_while_communicating;        // 1/1 unless measured: one A100 trace shows 1.21
+  std::optional<SamplesPerSecond> measured;  // one GPU's rate: per-layer times are scaled to reach it exactly
+  std::vector<ExplicitLayerTime> layer_times;  // one per layer of the model; replaces the roofline
+  Slowdown slowdown_while_communicating;       // 1/1 unless measured: one A100 trace shows 1.21
   DdpSpec ddp;
   HostSpec host;
   std::optional<InputSpec> input;

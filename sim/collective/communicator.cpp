@@ -170,14 +170,16 @@ CollectivePlan plan_all_reduce(Bytes bytes, std::size_t ranks, std::size_t chann
 CollectivePlan plan_broadcast(Bytes bytes, std::size_t ranks, std::size_t channels) {
   const Bytes chunk = chunk_of(bytes, ranks, channels);
   const std::int64_t per_channel = divide_up(bytes.value, static_cast<std::int64_t>(channels));
-  const std::int64_t chunks = chunk.value == 0 ? 1 : std::max<std::int64_t>(1, divide_up(per_channel, chunk.value));
+  const std::int64_t chunks =
+      chunk.value == 0 ? 1 : std::max<std::int64_t>(1, divide_up(per_channel, chunk.value));
   return {CollectiveKind::broadcast, bytes, chunk, ranks == 1 ? 0 : chunks};
 }
 
 SimTime occupancy(Bytes chunk, const HopClass& hop) { return to_sim_time(chunk / hop.rate); }
 
 std::size_t root_position(const Channel& channel) {
-  return static_cast<std::size_t>(std::find(channel.order.begin(), channel.order.end(), Rank(0)) - channel.order.begin());
+  return static_cast<std::size_t>(std::find(channel.order.begin(), channel.order.end(), Rank(0)) -
+                                  channel.order.begin());
 }
 
 }  // namespace paceline

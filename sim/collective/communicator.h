@@ -38,8 +38,9 @@ struct SharedFlow {
 };
 
 struct Communicator {
-  std::vector<HopClass> classes;                     // the different hops
-  std::vector<std::vector<std::uint32_t>> patterns;  // class of each position; channels with equal hops share one
+  std::vector<HopClass> classes;  // the different hops
+  std::vector<std::vector<std::uint32_t>>
+      patterns;  // class of each position; channels with equal hops share one
   std::vector<Channel> channels;
   // Empty unless background traffic crosses the rings:
   std::vector<BytesPerSecond> shared_capacity;
@@ -49,9 +50,11 @@ struct Communicator {
   std::size_t ranks() const { return channels.front().order.size(); }
 };
 
-// Rate of a hop: the minimum over the links of its route of bandwidth / number of hops of all channels that cross the link in
-// that direction. Latency: the links' and the protocol's cost per hop. Cost: O(ranks * channels * route length).
-Communicator make_communicator(const Topology&, const CollectiveSpec&, std::span<const BackgroundFlow> background);
+// Rate of a hop: the minimum over the links of its route of bandwidth / number of hops of all channels that
+// cross the link in that direction. Latency: the links' and the protocol's cost per hop. Cost: O(ranks *
+// channels * route length).
+Communicator make_communicator(const Topology&, const CollectiveSpec&,
+                               std::span<const BackgroundFlow> background);
 
 // One rank alone: every collective ends when it begins.
 Communicator lone_communicator();
@@ -59,8 +62,8 @@ Communicator lone_communicator();
 enum class CollectiveKind : std::uint8_t { all_reduce, broadcast };
 
 // What one collective puts on the wire: every channel carries bytes / channels in chunks of `chunk` bytes.
-// all_reduce: each rank sends 2 (N-1) chunks around its ring. broadcast: a pipelined chain of `chunks` chunks from rank 0, which
-// doesn't wait for the others; the last rank of the chain sends nothing.
+// all_reduce: each rank sends 2 (N-1) chunks around its ring. broadcast: a pipelined chain of `chunks` chunks
+// from rank 0, which doesn't wait for the others; the last rank of the chain sends nothing.
 struct CollectivePlan {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Bytes bytes;

@@ -5,7 +5,11 @@
 namespace paceline {
 
 CollectiveTimes::CollectiveTimes(const TrainingJob& job)
-    : job_(job), schedules_(job.plans.size()), begin_(job.ranks()), end_(job.ranks()), stay_(job.ranks()),
+    : job_(job),
+      schedules_(job.plans.size()),
+      begin_(job.ranks()),
+      end_(job.ranks()),
+      stay_(job.ranks()),
       move_(job.ranks()) {
   const Communicator& wires = job.communicator;
   for (std::size_t p = 0; p < job.plans.size(); ++p) {

@@ -28,8 +28,8 @@ std::vector<std::uint32_t> collective_ops(const Program& program) {
   return ops;
 }
 
-// Events that can be pending at once: three per rank, the stale ends of slowed kernels, and per hop one occupancy and
-// the chunks that its latency holds.
+// Events that can be pending at once: three per rank, the stale ends of slowed kernels, and per hop one
+// occupancy and the chunks that its latency holds.
 std::size_t most_pending(const TrainingJob& job) {
   const Communicator& wires = job.communicator;
   std::size_t pending = job.ranks() * (3 + job.steady.collectives.size());
@@ -37,7 +37,8 @@ std::size_t most_pending(const TrainingJob& job) {
     for (const std::uint32_t hop_class : wires.patterns[channel.pattern]) {
       std::int64_t in_flight = 1;
       for (const CollectivePlan& plan : job.plans) {
-        const std::int64_t stay = std::max<std::int64_t>(1, occupancy(plan.chunk, wires.classes[hop_class]).ps);
+        const std::int64_t stay =
+            std::max<std::int64_t>(1, occupancy(plan.chunk, wires.classes[hop_class]).ps);
         const std::int64_t held = wires.classes[hop_class].latency.ps / stay + 2;
         in_flight = std::max(in_flight, std::min(plan.chunks, held));
       }
@@ -96,7 +97,8 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
   const std::size_t ops = std::max(job.warm_up.ops.size(), job.steady.ops.size());
   const std::size_t collectives = std::max(job.warm_up.collectives.size(), job.steady.collectives.size());
   for (IterationSlot& s : slots_) {
-    s = {std::vector<OpSpan>(ops * ranks_), std::vector<CollectiveRecord>(collectives), std::vector<SimTime>(ranks_), 0};
+    s = {std::vector<OpSpan>(ops * ranks_), std::vector<CollectiveRecord>(collectives),
+         std::vector<SimTime>(ranks_), 0};
   }
   last_launch_.resize(collectives);
   result_.engine = EngineKind::event;
@@ -170,7 +172,8 @@ void EventEngine::handle(const Event& event, SimTime now) {
   }
 }
 
-// ---------------------------------------------------------------------------------------------- host and data loader
+// ---------------------------------------------------------------------------------------------- host and
+// data loader
 
 void EventEngine::advance_host(std::uint32_t rank, SimTime now) {
   RankState& state = rank_[rank];
@@ -178,13 +181,15 @@ void EventEngine::advance_host(std::uint32_t rank, SimTime now) {
     return;
   }
   state.host_busy = true;
-  timeline_.push(now + program(state.host.iteration).ops[state.host.op].host_cost, EventKind::host_done, rank);
+  timeline_.push(now + program(state.host.iteration).ops[state.host.op].host_cost, EventKind::host_done,
+                 rank);
 }
 
 // Whether the host has all that its next operation needs; records its wait otherwise.
 bool EventEngine::host_may_issue(std::uint32_t rank, SimTime now) {
   RankState& state = rank_[rank];
-  if (state.host.op == 0 && state.completed + static_cast<std::uint32_t>(job_.host_runs_ahead) < state.host.iteration) {
+  if (state.host.op == 0 &&
+      state.completed + static_cast<std::uint32_t>(job_.host_runs_ahead) < state.host.iteration) {
     return false;
   }
   const OpKind kind = program(state.host.iteration).ops[state.host.op].kind;
@@ -229,7 +234,8 @@ void EventEngine::advance_loader(std::uint32_t rank, SimTime now) {
   timeline_.push(now + disturbed(job_.input->batch_time, 1.0, jitter), EventKind::batch_ready, rank);
 }
 
-// ---------------------------------------------------------------------------------------------------- compute stream
+// ----------------------------------------------------------------------------------------------------
+// compute stream
 
 void EventEngine::advance_stream(std::uint32_t rank, SimTime now) {
   RankState& state = rank_[rank];
@@ -296,7 +302,8 @@ void EventEngine::leave_stream_op(std::uint32_t rank, SimTime now) {
 void EventEngine::start_kernel(std::uint32_t rank, const Op& op, SimTime now) {
   RankState& state = rank_[rank];
   const Place at = state.stream;
-  const double jitter = variability_.per_operation().draw(variability_.operation_address(at.iteration), Rank(rank), at.op);
+  const double jitter =
+      variability_.per_operation().draw(variability_.operation_address(at.iteration), Rank(rank), at.op);
   span(rank, at).start = now;
   state.kernel_runs = true;
   state.work = Work{disturbed(op.duration, state.factor, jitter).ps} * job_.slowdown.numerator;
@@ -304,8 +311,8 @@ void EventEngine::start_kernel(std::uint32_t rank, const Op& op, SimTime now) {
   schedule_kernel_end(rank);
 }
 
-// Work is counted in units of 1/p picosecond: p per picosecond when the communication stream is free, q while it is
-// busy; the kernel ends at the ceiling.
+// Work is counted in units of 1/p picosecond: p per picosecond when the communication stream is free, q while
+// it is busy; the kernel ends at the ceiling.
 void EventEngine::schedule_kernel_end(std::uint32_t rank) {
   RankState& state = rank_[rank];
   const Work rate = state.communicating ? job_.slowdown.denominator : job_.slowdown.numerator;
@@ -334,7 +341,8 @@ void EventEngine::end_kernel(std::uint32_t rank, SimTime now) {
   advance_host(rank, now);
 }
 
-// ----------------------------------------------------------------------------------------------------- communication
+// -----------------------------------------------------------------------------------------------------
+// communication
 
 void EventEngine::launch_next(std::uint32_t rank, SimTime now) {
   RankState& state = rank_[rank];
@@ -394,7 +402,8 @@ void EventEngine::end_send(std::uint32_t index, SimTime now) {
   hop.sending = false;
   ++hop.sent;
   const SimTime latency = job_.communicator.classes[hop_class_[index]].latency;
-  timeline_.push(now + latency, EventKind::arrival, index % ranks_ == ranks_ - 1 ? index + 1 - ranks_ : index + 1);
+  timeline_.push(now + latency, EventKind::arrival,
+                 index % ranks_ == ranks_ - 1 ? index + 1 - ranks_ : index + 1);
   try_send(index, now);
   finish_hop_if_done(index, now);
 }
@@ -435,7 +444,8 @@ void EventEngine::record_collective(std::uint32_t rank, Place at, SimTime launch
   (launch < kNever ? recorded.start : recorded.end) = std::min(launch, end);
 }
 
-// ------------------------------------------------------------------------------------------------------------ report
+// ------------------------------------------------------------------------------------------------------------
+// report
 
 void EventEngine::close_iteration(std::uint32_t iteration) {
   IterationSlot& closed = slot(iteration);
@@ -458,7 +468,8 @@ void EventEngine::close_iteration(std::uint32_t iteration) {
   for (std::uint32_t r = 0; r < ranks_; ++r) {
     const std::span<const OpSpan> spans(&closed.spans[r * done.ops.size()], done.ops.size());
     if (iteration > 0) {
-      account({done, spans, last_launch_, previous_rank_end_[r], closed.rank_end[r], began, result_.iteration_end[0]},
+      account({done, spans, last_launch_, previous_rank_end_[r], closed.rank_end[r], began,
+               result_.iteration_end[0]},
               result_.breakdown[r]);
     }
     if (iteration < trace_.iterations && r < trace_.ranks) {

@@ -1,7 +1,8 @@
 // The event engine: every operation, transfer and step is an event; links are shared; anything may happen.
 //
-// Three actors per rank (host thread, compute stream, communication stream), a data loader, and one sender per hop of
-// every ring. Each runs until it must wait, and is poked by what it waits for. Nothing is allocated in the loop.
+// Three actors per rank (host thread, compute stream, communication stream), a data loader, and one sender
+// per hop of every ring. Each runs until it must wait, and is poked by what it waits for. Nothing is
+// allocated in the loop.
 #pragma once
 
 #include <cstdint>
@@ -32,24 +33,25 @@ class EventEngine {
   __extension__ using Work = __int128;
 
   struct RankState {
-    Place host, stream, collective;  // what each of the three does next (collective: iteration and number, not operation)
-    bool host_busy = false, host_waits = false, stream_waits = false, kernel_runs = false, loader_busy = false;
-    bool communicating = false;
-    std::uint32_t completed = 0;              // iterations
-    std::uint32_t produced = 0, consumed = 0; // batches
-    std::uint32_t reached = 0, launched = 0;  // collectives, over all iterations
-    std::uint32_t channels_left = 0;          // of the collective that runs
-    std::uint64_t kernel_event = 0;           // sequence of the event that ends the running kernel
-    SimTime work_left_at;                     // the running kernel had `work` left at this time
+    Place host, stream;  // the operation that each does next
+    Place collective;    // the next one to end: its iteration, and in place of the operation its number in it
+    bool host_busy = false, host_waits = false, loader_busy = false;
+    bool stream_waits = false, kernel_runs = false, communicating = false;
+    std::uint32_t completed = 0;               // iterations
+    std::uint32_t produced = 0, consumed = 0;  // batches
+    std::uint32_t reached = 0, launched = 0;   // collectives, over all iterations
+    std::uint32_t channels_left = 0;           // of the collective that runs
+    std::uint64_t kernel_event = 0;            // sequence of the event that ends the running kernel
+    SimTime work_left_at;                      // the running kernel had `work` left at this time
     Work work = 0;
-    double factor = 1;                        // of this iteration's kernels
+    double factor = 1;  // of this iteration's kernels
   };
 
   struct Hop {  // of one channel, at one position: a sender, and the receiver at the same position
-    std::uint32_t sends = 0, sent = 0;                // of the active collective
-    std::uint32_t receives = 0, lag = 0;              // send s needs s + lag chunks received
-    std::uint32_t received = 0;                       // over all collectives
-    std::uint32_t received_before = 0;                // the active collective
+    std::uint32_t sends = 0, sent = 0;    // of the active collective
+    std::uint32_t receives = 0, lag = 0;  // send s needs s + lag chunks received
+    std::uint32_t received = 0;           // over all collectives
+    std::uint32_t received_before = 0;    // the active collective
     std::uint32_t plan = 0, shared = kNotShared;
     bool sending = false, active = false;
   };
@@ -59,8 +61,8 @@ class EventEngine {
     LastLaunch launch;
     SimTime ready, end;
   };
-  struct IterationSlot {  // of an iteration that some rank is in
-    std::vector<OpSpan> spans;           // [rank * ops + op]
+  struct IterationSlot {        // of an iteration that some rank is in
+    std::vector<OpSpan> spans;  // [rank * ops + op]
     std::vector<CollectiveRecord> collectives;
     std::vector<SimTime> rank_end;
     std::uint32_t ranks_done = 0;
@@ -107,13 +109,13 @@ class EventEngine {
   std::optional<FlowNetwork> network_;
   std::vector<std::uint64_t> ended_flows_;
   std::vector<RankState> rank_;
-  std::vector<Hop> hops_;                          // [channel * ranks + position]
-  std::vector<std::uint32_t> position_;            // [channel * ranks + rank]
-  std::vector<std::vector<SimTime>> occupancy_;    // [plan][class]
-  std::vector<std::uint32_t> root_position_;       // by channel
+  std::vector<Hop> hops_;                        // [channel * ranks + position]
+  std::vector<std::uint32_t> position_;          // [channel * ranks + rank]
+  std::vector<std::vector<SimTime>> occupancy_;  // [plan][class]
+  std::vector<std::uint32_t> root_position_;     // by channel
   std::vector<IterationSlot> slots_;
   std::vector<SimTime> previous_rank_end_, last_launch_;
-  std::vector<std::uint32_t> hop_class_;           // by hop
+  std::vector<std::uint32_t> hop_class_;  // by hop
   // Of the warm-up and of the steady program:
   std::vector<std::uint32_t> last_stream_op_;
   std::vector<std::vector<std::uint32_t>> collective_op_;  // operation of each collective

@@ -37,11 +37,13 @@ double longest_iteration(const TrainingJob& job, const Program& program) {
 }
 
 void require_clock_range(const TrainingJob& job, const RunSpec& run) {
-  constexpr double kSecondsPerDay = 86400, kLongestIteration = 576460;  // 2^59 ps, what RingSchedule can add up
+  constexpr double kSecondsPerDay = 86400,
+                   kLongestIteration = 576460;  // 2^59 ps, what RingSchedule can add up
   const double iteration = std::max(longest_iteration(job, job.warm_up), longest_iteration(job, job.steady));
   if (!(iteration < kLongestIteration)) {
     throw InputError("expected iterations shorter than 6 days, found one that could take " +
-                         std::to_string(iteration / kSecondsPerDay) + " days; check the slowest link and kernel",
+                         std::to_string(iteration / kSecondsPerDay) +
+                         " days; check the slowest link and kernel",
                      "/training");
   }
   const double range = static_cast<double>(kNever.ps) / kPicosecondsPerSecond;
@@ -67,14 +69,16 @@ Result simulate(const TrainingJob& job, const RunSpec& run, const TraceRequest& 
   require_clock_range(job, run);
   const std::optional<std::string> obstacle = why_not_vector(job);
   if (run.engine == EngineChoice::vector && obstacle) {
-    throw InputError("the vector engine can't run this job exactly: " + *obstacle + "; use \"auto\" or \"event\"",
-                     "/run/engine");
+    throw InputError(
+        "the vector engine can't run this job exactly: " + *obstacle + "; use \"auto\" or \"event\"",
+        "/run/engine");
   }
-  const bool vector = run.engine == EngineChoice::vector || (run.engine == EngineChoice::automatic && !obstacle);
+  const bool vector =
+      run.engine == EngineChoice::vector || (run.engine == EngineChoice::automatic && !obstacle);
   Result result = vector ? run_vector_engine(job, run, trace) : run_event_engine(job, run, trace);
   result.engine_reason = run.engine != EngineChoice::automatic ? "as asked"
                          : obstacle                            ? *obstacle
-                                                               : "no link is shared by competing flows, so it is exact";
+                                    : "no link is shared by competing flows, so it is exact";
   return result;
 }
 

@@ -33,8 +33,8 @@ struct CollectiveTiming {
   SimTime end;     // it has ended on every rank
 };
 
-// When an operation of a traced rank was on its stream. kernel: running; collective: launch to end; wait: from the
-// compute stream's arrival to its release; take_batch and synchronize: the host's wait.
+// When an operation of a traced rank was on its stream. kernel: running; collective: launch to end; wait:
+// from the compute stream's arrival to its release; take_batch and synchronize: the host's wait.
 struct OpSpan {
   SimTime start, end;
 };
@@ -64,8 +64,8 @@ struct TraceRequest {
 // Why the vector engine can't run this job exactly, or nullopt when it can.
 std::optional<std::string> why_not_vector(const TrainingJob&);
 
-// Throws InputError when run.engine is vector and the job needs the event engine, or when the run could exceed the
-// clock's range (106 days of simulated time).
+// Throws InputError when run.engine is vector and the job needs the event engine, or when the run could
+// exceed the clock's range (106 days of simulated time).
 Result simulate(const TrainingJob&, const RunSpec&, const TraceRequest& = {});
 
 // The engines themselves. Requires: the job fits the clock; for the vector engine, !why_not_vector(job).

@@ -5,7 +5,10 @@
 namespace paceline {
 
 Variability::Variability(const VariabilitySpec& spec, std::size_t ranks, std::uint64_t seed)
-    : seed_(seed), per_operation_(spec.per_operation), per_iteration_(spec.per_iteration), transient_(spec.transient) {
+    : seed_(seed),
+      per_operation_(spec.per_operation),
+      per_iteration_(spec.per_iteration),
+      transient_(spec.transient) {
   if (!spec.slow_gpus.empty()) {
     slow_.assign(ranks, 1.0);
   }

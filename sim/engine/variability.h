@@ -19,8 +19,8 @@ class Variability {
  public:
   Variability(const VariabilitySpec&, std::size_t ranks, std::uint64_t seed);
 
-  // Product of permanent slowness, transient slowdowns and per-iteration jitter. Requires: called once for each rank and
-  // iteration, a rank's iterations in order (transient slowdowns last).
+  // Product of permanent slowness, transient slowdowns and per-iteration jitter. Requires: called once for
+  // each rank and iteration, a rank's iterations in order (transient slowdowns last).
   double rank_factor(Rank, std::uint32_t iteration);
 
   const Sampler& per_operation() const { return per_operation_; }

@@ -55,8 +55,8 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
   constexpr double kSmall = 2251799813685248.0;
   short_kernels_ = static_cast<double>(longest_kernel(job).ps) * largest_factor(job.variability) < kSmall;
   const std::size_t n = job.ranks();
-  for (std::vector<SimTime>* times : {&host_, &stream_, &communication_, &batch_begin_, &batch_ready_, &compute_,
-                                      &exposed_, &straggler_, &waited_for_input_}) {
+  for (std::vector<SimTime>* times : {&host_, &stream_, &communication_, &batch_begin_, &batch_ready_,
+                                      &compute_, &exposed_, &straggler_, &waited_for_input_}) {
     times->assign(n, SimTime{});
   }
   factor_.assign(n, 1.0);
@@ -151,11 +151,13 @@ void VectorEngine::run_kernel_block(std::size_t first_op, std::size_t last_op, s
     const double* jitter = jitter_.data() + op % 4 * kBlock;
     if (slowed_ || traced || !short_kernels_) {
       for (std::size_t i = 0; i < count; ++i) {
-        run_kernel_in_detail(static_cast<std::uint32_t>(op), first_rank + i, host_[first_rank + i] + issued, jitter[i]);
+        run_kernel_in_detail(static_cast<std::uint32_t>(op), first_rank + i, host_[first_rank + i] + issued,
+                             jitter[i]);
       }
     } else {
-      run_kernel({static_cast<double>(ops[op].duration.ps), issued, counted_from_}, count, &factor_[first_rank], jitter,
-                 &host_[first_rank], &stream_[first_rank], &compute_[first_rank]);
+      run_kernel({static_cast<double>(ops[op].duration.ps), issued, counted_from_}, count,
+                 &factor_[first_rank], jitter, &host_[first_rank], &stream_[first_rank],
+                 &compute_[first_rank]);
     }
   }
 }
@@ -170,12 +172,14 @@ void VectorEngine::run_kernel_in_detail(std::uint32_t op, std::size_t rank, SimT
   record(op, rank, start, end);
 }
 
-// Work is counted in units of 1/p picosecond: p per picosecond when the communication stream is free, q while it is
-// busy; the kernel ends at the ceiling.
+// Work is counted in units of 1/p picosecond: p per picosecond when the communication stream is free, q while
+// it is busy; the kernel ends at the ceiling.
 SimTime VectorEngine::run_slowed(std::size_t rank, SimTime start, SimTime duration) {
   __extension__ using Work = __int128;
   const Work p = job_.slowdown.numerator, q = job_.slowdown.denominator;
-  const auto time_for = [](Work work, Work rate) { return static_cast<std::int64_t>((work + rate - 1) / rate); };
+  const auto time_for = [](Work work, Work rate) {
+    return static_cast<std::int64_t>((work + rate - 1) / rate);
+  };
   Work work = Work{duration.ps} * p;
   SimTime now = start;
   for (std::uint32_t& k = next_busy_[rank]; k < launched_; ++k) {
@@ -223,7 +227,8 @@ void VectorEngine::run_collective(const Op& op, std::uint32_t index) {
     latest = std::max(latest, busy.end[r]);
     fingerprint_.add(end_fact, r, busy.end[r]);
   }
-  for (std::size_t r = 0; iteration_ < trace_.iterations && r < std::min<std::size_t>(trace_.ranks, job_.ranks()); ++r) {
+  for (std::size_t r = 0;
+       iteration_ < trace_.iterations && r < std::min<std::size_t>(trace_.ranks, job_.ranks()); ++r) {
     record(index, r, busy.launch[r], busy.end[r]);
   }
   last_launch_[op.index] = last.last;
@@ -290,7 +295,8 @@ void VectorEngine::settle_idle(SimTime next_host_cost) {
     waited_for_input_[r] += overlap(from, to, input_begin, input_end);
     if (settle_start_) {
       const SimTime finished_until = std::min(to, previous_end_);
-      straggler_[r] += overlap(from, finished_until, from, kNever) - overlap(from, finished_until, input_begin, input_end);
+      straggler_[r] +=
+          overlap(from, finished_until, from, kNever) - overlap(from, finished_until, input_begin, input_end);
     }
   }
   settle_start_ = settle_input_ = false;

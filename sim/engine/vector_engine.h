@@ -1,8 +1,8 @@
 // The vector engine: a synchronous step as max and + over vectors of times, one element per rank.
 //
 // Where no link is shared by collectives that could be live together (why_not_vector), every rank meets the
-// collectives in the same order and nothing depends on run-time state, so the ranks can be carried together from one
-// collective to the next. Equal to the event engine to the picosecond.
+// collectives in the same order and nothing depends on run-time state, so the ranks can be carried together
+// from one collective to the next. Equal to the event engine to the picosecond.
 #pragma once
 
 #include <cstdint>
@@ -48,28 +48,28 @@ class VectorEngine {
   Sampler input_jitter_;
   std::uint64_t seed_;
   CollectiveTimes times_;
-  bool slowed_;  // collectives slow kernels down
+  bool slowed_;         // collectives slow kernels down
   bool short_kernels_;  // every kernel's duration fits round_small_picoseconds
 
   std::uint32_t iteration_ = 0;
-  std::uint32_t batches_ = 0;        // taken so far by each rank
-  bool settle_start_ = false;        // no stream operation of this iteration has begun yet
-  bool settle_input_ = false;        // nor since the last batch was taken
-  SimTime counted_from_ = kNever;    // start of the steady iterations; kNever during the warm-up
-  SimTime previous_end_;             // latest rank's end of the previous iteration
+  std::uint32_t batches_ = 0;      // taken so far by each rank
+  bool settle_start_ = false;      // no stream operation of this iteration has begun yet
+  bool settle_input_ = false;      // nor since the last batch was taken
+  SimTime counted_from_ = kNever;  // start of the steady iterations; kNever during the warm-up
+  SimTime previous_end_;           // latest rank's end of the previous iteration
 
   // By rank:
   std::vector<SimTime> host_, stream_, communication_;  // free from
   std::vector<double> factor_;
-  std::vector<SimTime> batch_begin_, batch_ready_;      // the host's last wait for a batch
-  std::vector<std::vector<SimTime>> consumed_;          // when batch b was taken: [b % prefetch]
-  std::vector<std::vector<SimTime>> ends_;              // of iteration i: [i % ends_.size()]
-  std::vector<Busy> busy_;                              // by collective of this iteration
-  std::vector<std::uint32_t> next_busy_;                // the first that may still slow the rank's kernels
-  std::uint32_t launched_ = 0;                          // collectives of this iteration so far
-  std::vector<SimTime> last_launch_;                    // by collective: on the last rank
+  std::vector<SimTime> batch_begin_, batch_ready_;  // the host's last wait for a batch
+  std::vector<std::vector<SimTime>> consumed_;      // when batch b was taken: [b % prefetch]
+  std::vector<std::vector<SimTime>> ends_;          // of iteration i: [i % ends_.size()]
+  std::vector<Busy> busy_;                          // by collective of this iteration
+  std::vector<std::uint32_t> next_busy_;            // the first that may still slow the rank's kernels
+  std::uint32_t launched_ = 0;                      // collectives of this iteration so far
+  std::vector<SimTime> last_launch_;                // by collective: on the last rank
   std::vector<SimTime> compute_, exposed_, straggler_, waited_for_input_;  // over the steady iterations
-  std::vector<double> jitter_;                          // of a block of ranks: four operations
+  std::vector<double> jitter_;  // of a block of ranks: four operations
   Result result_;
   Fingerprint fingerprint_;
 };

@@ -1,4 +1,5 @@
-// Where a rank's step goes, from the record of what it did: the rules of docs/model.md, one instant after the other.
+// Where a rank's step goes, from the record of what it did: the rules of docs/model.md, one instant after the
+// other.
 #pragma once
 
 #include <span>
@@ -14,8 +15,8 @@ struct IterationRecord {
   std::span<const SimTime> last_launch;  // by collective: when the last rank launched it
   SimTime rank_began;                    // end of this rank's previous iteration
   SimTime rank_ended;
-  SimTime all_began;                     // latest rank's end of the previous iteration
-  SimTime counted_from;                  // start of the steady iterations: nothing before it counts
+  SimTime all_began;     // latest rank's end of the previous iteration
+  SimTime counted_from;  // start of the steady iterations: nothing before it counts
 };
 
 // Adds one iteration of one rank; `other` is left alone.

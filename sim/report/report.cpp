@@ -26,13 +26,14 @@ StepTime step_time(const Result& result) {
     const auto rank = static_cast<std::size_t>(std::ceil(fraction * static_cast<double>(steps.size())));
     return to_seconds(steps[std::max<std::size_t>(rank, 1) - 1]);
   };
-  return {mean_step(result),          percentile(0.5),          percentile(0.95), percentile(0.99),
-          to_seconds(steps.front()), to_seconds(steps.back())};
+  return {mean_step(result), percentile(0.5),           percentile(0.95),
+          percentile(0.99),  to_seconds(steps.front()), to_seconds(steps.back())};
 }
 
 BreakdownSeconds per_step(const Breakdown& sum, double steps) {
   return {to_seconds(sum.compute) / steps, to_seconds(sum.exposed_communication) / steps,
-          to_seconds(sum.straggler_wait) / steps, to_seconds(sum.input_wait) / steps, to_seconds(sum.other) / steps};
+          to_seconds(sum.straggler_wait) / steps, to_seconds(sum.input_wait) / steps,
+          to_seconds(sum.other) / steps};
 }
 
 // Means over ranks without overflow of the sum: 106 days in picoseconds times a million ranks needs 128 bits.
@@ -47,8 +48,8 @@ BreakdownSeconds mean_breakdown(const Result& result) {
     }
     return Seconds(static_cast<double>(sum) / each);
   };
-  return {mean(&Breakdown::compute), mean(&Breakdown::exposed_communication), mean(&Breakdown::straggler_wait),
-          mean(&Breakdown::input_wait), mean(&Breakdown::other)};
+  return {mean(&Breakdown::compute), mean(&Breakdown::exposed_communication),
+          mean(&Breakdown::straggler_wait), mean(&Breakdown::input_wait), mean(&Breakdown::other)};
 }
 
 std::vector<BucketReport> bucket_reports(const TrainingJob& job, const Result& result) {
@@ -79,15 +80,16 @@ std::vector<StragglerReport> straggler_reports(const Result& result, const Topol
 }
 
 Rank rank_with_most_compute(const Result& result) {
-  const auto most = std::max_element(result.breakdown.begin(), result.breakdown.end(),
-                                     [](const Breakdown& a, const Breakdown& b) { return a.compute < b.compute; });
+  const auto most =
+      std::max_element(result.breakdown.begin(), result.breakdown.end(),
+                       [](const Breakdown& a, const Breakdown& b) { return a.compute < b.compute; });
   return Rank(most - result.breakdown.begin());
 }
 
 }  // namespace
 
-Report summarize(const TrainingJob& job, const Result& result, const Topology& topology, const TrainingJob& reference_job,
-                 const Result& reference) {
+Report summarize(const TrainingJob& job, const Result& result, const Topology& topology,
+                 const TrainingJob& reference_job, const Result& reference) {
   Report report;
   report.step = step_time(result);
   report.warm_up = to_seconds(result.iteration_end.front());
@@ -96,8 +98,8 @@ Report summarize(const TrainingJob& job, const Result& result, const Topology& t
   report.scaling_efficiency = report.throughput / (static_cast<double>(job.ranks()) * alone);
   report.breakdown = mean_breakdown(result);
   report.worst_rank = rank_with_most_compute(result);
-  report.worst_breakdown =
-      per_step(result.breakdown[report.worst_rank.index()], static_cast<double>(result.iteration_end.size() - 1));
+  report.worst_breakdown = per_step(result.breakdown[report.worst_rank.index()],
+                                    static_cast<double>(result.iteration_end.size() - 1));
   report.buckets = bucket_reports(job, result);
   report.stragglers = straggler_reports(result, topology);
   return report;

@@ -25,23 +25,23 @@ struct BucketReport {
 
 struct StragglerReport {
   Rank rank;
-  std::string gpu;              // "node3/gpu5"
-  std::int64_t collectives = 0; // that it was the last to launch
-  Seconds delay;                // by which it was later than the second last, in total
+  std::string gpu;               // "node3/gpu5"
+  std::int64_t collectives = 0;  // that it was the last to launch
+  Seconds delay;                 // by which it was later than the second last, in total
 };
 
 struct LinkReport {
-  std::string link;     // as the scenario names it
-  Seconds step_delay;   // by which the mean step shortens when this link is healthy, all else equal
+  std::string link;    // as the scenario names it
+  Seconds step_delay;  // by which the mean step shortens when this link is healthy, all else equal
 };
 
 struct Report {
   StepTime step;
   Seconds warm_up;
-  double throughput = 0;           // samples/s
-  double scaling_efficiency = 0;   // throughput / (ranks * reference throughput)
-  BreakdownSeconds breakdown;      // mean over ranks
-  Rank worst_rank;                 // the one with most compute
+  double throughput = 0;          // samples/s
+  double scaling_efficiency = 0;  // throughput / (ranks * reference throughput)
+  BreakdownSeconds breakdown;     // mean over ranks
+  Rank worst_rank;                // the one with most compute
   BreakdownSeconds worst_breakdown;
   std::vector<BucketReport> buckets;
   std::vector<StragglerReport> stragglers;  // largest delay first, those that delayed anybody
@@ -49,6 +49,7 @@ struct Report {
 };
 
 // reference: the run of build_reference_job.
-Report summarize(const TrainingJob&, const Result&, const Topology&, const TrainingJob& reference_job, const Result& reference);
+Report summarize(const TrainingJob&, const Result&, const Topology&, const TrainingJob& reference_job,
+                 const Result& reference);
 
 }  // namespace paceline

@@ -9,7 +9,8 @@
 namespace paceline {
 namespace {
 
-std::vector<LayerTime> undisturbed_times(const Model& model, const GpuCosts& costs, const TrainingSpec& training) {
+std::vector<LayerTime> undisturbed_times(const Model& model, const GpuCosts& costs,
+                                         const TrainingSpec& training) {
   std::vector<LayerTime> times = layer_times(costs, model, training.batch_per_gpu);
   if (!training.layer_times.empty()) {
     if (training.layer_times.size() != times.size()) {
@@ -34,8 +35,8 @@ std::vector<LayerSpan> scaled(const std::vector<LayerTime>& times, double factor
   return spans;
 }
 
-// The steady step of one GPU without jitter: the iterations of the deterministic job are equal from the second on,
-// unless the host is the bottleneck; then the last one is as good as any.
+// The steady step of one GPU without jitter: the iterations of the deterministic job are equal from the
+// second on, unless the host is the bottleneck; then the last one is as good as any.
 SimTime lone_step(const Model& model, const GpuCosts& costs, const TrainingSpec& training,
                   const std::vector<LayerSpan>& layers) {
   TrainingJob job;
@@ -75,7 +76,8 @@ std::vector<LayerSpan> layer_spans(const Model& model, const GpuCosts& costs, co
   }
   // A step is layers + the rest, once the GPU is the bottleneck: what is missing goes to the layers.
   constexpr int kMostCorrections = 40;
-  constexpr std::int64_t kRoundingRest = 10'000;  // ps; rounding each layer leaves at most half a picosecond each
+  constexpr std::int64_t kRoundingRest =
+      10'000;  // ps; rounding each layer leaves at most half a picosecond each
   Seconds target = to_seconds(wanted);
   SimTime step;
   for (int i = 0; i < kMostCorrections && target.value > 0; ++i) {
@@ -90,8 +92,9 @@ std::vector<LayerSpan> layer_spans(const Model& model, const GpuCosts& costs, co
     }
     target = target + to_seconds(missing);
   }
-  throw InputError("expected a rate that one GPU can reach, found " + std::to_string(training.measured->value) +
-                       " samples/s: a step of " + std::to_string(to_seconds(wanted).value) +
+  throw InputError("expected a rate that one GPU can reach, found " +
+                       std::to_string(training.measured->value) + " samples/s: a step of " +
+                       std::to_string(to_seconds(wanted).value) +
                        " s is shorter than its kernel launches and optimizer",
                    "/training/measured");
 }

@@ -1,4 +1,5 @@
-// The layers' times on the simulator's clock: from the roofline, from the user, or anchored to one measured rate.
+// The layers' times on the simulator's clock: from the roofline, from the user, or anchored to one measured
+// rate.
 #pragma once
 
 #include <vector>
@@ -7,9 +8,10 @@
 
 namespace paceline {
 
-// One per layer, for one micro-batch. With TrainingSpec::measured the layers keep their shares and are scaled until the
-// simulated step of one undisturbed GPU (one micro-batch, optimizer and launches included, input left out) takes batch / rate to
-// the picosecond. Throws InputError when launches or optimizer alone take longer than that.
+// One per layer, for one micro-batch. With TrainingSpec::measured the layers keep their shares and are scaled
+// until the simulated step of one undisturbed GPU (one micro-batch, optimizer and launches included, input
+// left out) takes batch / rate to the picosecond. Throws InputError when launches or optimizer alone take
+// longer than that.
 std::vector<LayerSpan> layer_spans(const Model&, const GpuCosts&, const TrainingSpec&);
 
 }  // namespace paceline

@@ -11,8 +11,8 @@
 namespace paceline {
 namespace {
 
-// A parameter tensor's gradient, in the order in which backward makes them ready: the model's tensors reversed
-// (verified against the buckets of a PyTorch trace of ResNet-50).
+// A parameter tensor's gradient, in the order in which backward makes them ready: the model's tensors
+// reversed (verified against the buckets of a PyTorch trace of ResNet-50).
 struct Gradient {
   std::size_t layer = 0;
   Bytes bytes;
@@ -64,8 +64,8 @@ using Buckets = std::vector<std::vector<std::size_t>>;
 // Builds the programs of all ranks; the order of its calls is the order of DDP's task graph.
 class DdpPrograms {
  public:
-  DdpPrograms(const Model& model, const GpuCosts& costs, const TrainingSpec& training, std::vector<LayerSpan> layers,
-              std::size_t ranks, std::size_t channels)
+  DdpPrograms(const Model& model, const GpuCosts& costs, const TrainingSpec& training,
+              std::vector<LayerSpan> layers, std::size_t ranks, std::size_t channels)
       : model_(model),
         training_(training),
         layers_(std::move(layers)),
@@ -75,7 +75,8 @@ class DdpPrograms {
         costs_(costs) {}
 
   Program steady() {
-    return iteration(assign_buckets(sizes(gradients_), training_.ddp.first_bucket, training_.ddp.bucket_cap), false);
+    return iteration(assign_buckets(sizes(gradients_), training_.ddp.first_bucket, training_.ddp.bucket_cap),
+                     false);
   }
 
   // Iteration 0: all gradients in one bucket; then the order in which they became ready is broadcast, and the
@@ -147,7 +148,8 @@ class DdpPrograms {
     b.bucket(b.collective(CollectiveKind::all_reduce, bytes, "all_reduce bucket " + std::to_string(bucket)));
   }
 
-  // The compute stream waits for each bucket in order and copies it back, unless gradients are views of the buckets.
+  // The compute stream waits for each bucket in order and copies it back, unless gradients are views of the
+  // buckets.
   void finalize(ProgramBuilder& b, const Buckets& buckets) {
     std::optional<std::uint32_t> used;
     if (training_.ddp.find_unused_parameters) {  // int32 per parameter, launched last, waited for last
@@ -190,12 +192,14 @@ class DdpPrograms {
   GpuCosts costs_;
 };
 
-TrainingJob job_without_programs(const TrainingSpec& training, const VariabilitySpec& variability, std::size_t ranks) {
+TrainingJob job_without_programs(const TrainingSpec& training, const VariabilitySpec& variability,
+                                 std::size_t ranks) {
   TrainingJob job;
   job.variability = variability;
   job.slowdown = training.slowdown_while_communicating;
   job.host_runs_ahead = training.host.runs_ahead;
-  job.samples_per_iteration = static_cast<std::int64_t>(ranks) * training.batch_per_gpu * training.accumulation;
+  job.samples_per_iteration =
+      static_cast<std::int64_t>(ranks) * training.batch_per_gpu * training.accumulation;
   if (training.input) {
     const Seconds batch(static_cast<double>(training.batch_per_gpu) / training.input->rate.value);
     job.input = InputPipeline{to_sim_time(batch), training.input->prefetch, training.input->jitter};

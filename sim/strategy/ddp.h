@@ -10,18 +10,20 @@
 
 namespace paceline {
 
-// DDP's bucket rule (compute_bucket_assignment_by_size, reducer.cpp): append a tensor, then close the bucket when it holds
-// at least its limit; the first bucket's limit is `first`, the others' `cap`; what is left over is the last bucket.
-// Returns the tensors of each bucket as indices into `sizes`, which are in the order in which gradients become ready.
+// DDP's bucket rule (compute_bucket_assignment_by_size, reducer.cpp): append a tensor, then close the bucket
+// when it holds at least its limit; the first bucket's limit is `first`, the others' `cap`; what is left over
+// is the last bucket. Returns the tensors of each bucket as indices into `sizes`, which are in the order in
+// which gradients become ready.
 std::vector<std::vector<std::size_t>> assign_buckets(std::span<const Bytes> sizes, Bytes first, Bytes cap);
 
 // The job of `training` on all ranks of the communicator. One rank: plain training without DDP.
-// Throws InputError (places below /training) when the GPU lacks the precision, a measured rate can't be reached, the
-// number of explicit layer times differs from the model's, ...
-TrainingJob build_ddp_job(const Model&, const GpuSpec&, const TrainingSpec&, const VariabilitySpec&, Communicator);
+// Throws InputError (places below /training) when the GPU lacks the precision, a measured rate can't be
+// reached, the number of explicit layer times differs from the model's, ...
+TrainingJob build_ddp_job(const Model&, const GpuSpec&, const TrainingSpec&, const VariabilitySpec&,
+                          Communicator);
 
-// The job whose throughput defines a scaling efficiency of 1: one GPU of the same kind, batch, accumulation and jitter,
-// no stragglers, no gradient exchange.
+// The job whose throughput defines a scaling efficiency of 1: one GPU of the same kind, batch, accumulation
+// and jitter, no stragglers, no gradient exchange.
 TrainingJob build_reference_job(const Model&, const GpuSpec&, const TrainingSpec&, const VariabilitySpec&);
 
 }  // namespace paceline

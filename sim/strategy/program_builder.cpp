@@ -28,7 +28,8 @@ void ProgramBuilder::take_batch() {
 
 void ProgramBuilder::forward(const Model& model, const std::vector<LayerSpan>& layers) {
   for (std::size_t l = 0; l < layers.size(); ++l) {
-    kernel(layers[l].forward, static_cast<std::size_t>(layers[l].forward_launches), "forward " + model.layers[l].name);
+    kernel(layers[l].forward, static_cast<std::size_t>(layers[l].forward_launches),
+           "forward " + model.layers[l].name);
   }
 }
 
@@ -46,8 +47,8 @@ void ProgramBuilder::copy(Bytes gradients, std::size_t tensors, const std::strin
   kernel(to_sim_time(memory_time(costs_, 2 * gradients)), tensors, what);
 }
 
-// One fused kernel on fp32 parameters. SGD with momentum reads and writes parameter and momentum; Adam has a second
-// moment as well; both read the gradient.
+// One fused kernel on fp32 parameters. SGD with momentum reads and writes parameter and momentum; Adam has a
+// second moment as well; both read the gradient.
 void ProgramBuilder::optimizer(std::int64_t parameters) {
   constexpr std::int64_t kStateBytes = 4;
   const std::int64_t passes = training_.optimizer == Optimizer::sgd ? 4 : 6;
@@ -62,12 +63,14 @@ void ProgramBuilder::synchronize() {
 std::uint32_t ProgramBuilder::collective(CollectiveKind kind, Bytes bytes, const std::string& label) {
   const auto index = static_cast<std::uint32_t>(program_.collectives.size());
   program_.collectives.push_back(plans_.number(kind, bytes));
-  program_.ops.push_back({OpKind::collective, index, {}, to_sim_time(training_.host.collective_launch), label});
+  program_.ops.push_back(
+      {OpKind::collective, index, {}, to_sim_time(training_.host.collective_launch), label});
   return index;
 }
 
 void ProgramBuilder::wait(std::uint32_t collective) {
-  program_.ops.push_back({OpKind::wait, collective, {}, {}, "wait for collective " + std::to_string(collective)});
+  program_.ops.push_back(
+      {OpKind::wait, collective, {}, {}, "wait for collective " + std::to_string(collective)});
 }
 
 Program plain_program(const Model& model, const GpuCosts& costs, const TrainingSpec& training,
@@ -79,7 +82,8 @@ Program plain_program(const Model& model, const GpuCosts& costs, const TrainingS
     b.forward(model, layers);
     for (std::size_t l = model.layers.size(); l-- > 0;) {
       b.backward(model.layers[l], layers[l]);
-      if (const std::vector<std::int64_t>& tensors = model.layers[l].parameters; micro > 0 && !tensors.empty()) {
+      if (const std::vector<std::int64_t>& tensors = model.layers[l].parameters;
+          micro > 0 && !tensors.empty()) {
         std::int64_t elements = 0;
         for (const std::int64_t t : tensors) {
           elements += t;

@@ -39,8 +39,8 @@ class ProgramBuilder {
   void backward(const Layer&, const LayerSpan&);
   // AccumulateGrad into existing gradients: reads both, writes one.
   void accumulate(Bytes gradients, std::size_t tensors);
-  // One kernel per tensor that reads and writes its bytes once: into a bucket with the division by the number of ranks
-  // (gradient_as_bucket_view: the division in place), or back out.
+  // One kernel per tensor that reads and writes its bytes once: into a bucket with the division by the number
+  // of ranks (gradient_as_bucket_view: the division in place), or back out.
   void copy(Bytes gradients, std::size_t tensors, const std::string& what);
   void optimizer(std::int64_t parameters);
   void synchronize();

@@ -1,6 +1,5 @@
 // Who includes whom: only along the arrows of docs/architecture.md; and no state that outlives a call.
 #include <catch2/catch.hpp>
-
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -22,7 +21,8 @@ const std::map<std::string, std::set<std::string>> kMayInclude{
     {"app", {"core", "topology", "kernels", "sim", "scenarios", "app"}},
 };
 
-// Inside sim the arrows run: collective, network <- strategy, engine <- report; engine and report share their records.
+// Inside sim the arrows run: collective, network <- strategy, engine <- report; engine and report share their
+// records.
 std::vector<fs::path> sources(const std::string& room) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(fs::path(PACELINE_SOURCE_DIR) / room)) {
@@ -79,7 +79,8 @@ TEST_CASE("JSON is known in scenarios only, the command line in app only, Boost 
 }
 
 TEST_CASE("no mutable static, no environment, no exit in a library") {
-  const std::regex mutable_static(R"(^\s*(static|thread_local)\s+(?!const|constexpr|inline|auto\s|void|bool\s+\w+\(|[\w:<>*& ]+\().*;.*)");
+  const std::regex mutable_static(
+      R"(^\s*(static|thread_local)\s+(?!const|constexpr|inline|auto\s|void|bool\s+\w+\(|[\w:<>*& ]+\().*;.*)");
   const std::regex forbidden(R"(.*\b(getenv|setenv|exit|abort|std::rand|srand)\s*\(.*)");
   for (const auto& [room, allowed] : kMayInclude) {
     for (const fs::path& file : sources(room)) {

@@ -1,6 +1,6 @@
-// A DDP step at scale: one steady iteration of the vector engine with the job built; and what building it costs.
-// The job: 160 equal layers in 25 buckets on DGX H100 nodes (8 rings), lognormal jitter on every rank and kernel,
-// 1 % slow GPUs and transient slowdowns.
+// A DDP step at scale: one steady iteration of the vector engine with the job built; and what building it
+// costs. The job: 160 equal layers in 25 buckets on DGX H100 nodes (8 rings), lognormal jitter on every rank
+// and kernel, 1 % slow GPUs and transient slowdowns.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -17,7 +17,8 @@ constexpr std::int64_t kLayers = 160, kLayerElements = 1 << 20;
 Model layered_model() {
   Model model{"160 layers", "", {}};
   for (std::int64_t l = 0; l < kLayers; ++l) {
-    model.layers.push_back({"layer" + std::to_string(l), LayerKind::linear, {kLayerElements}, 1'000'000'000, 1'000'000});
+    model.layers.push_back(
+        {"layer" + std::to_string(l), LayerKind::linear, {kLayerElements}, 1'000'000'000, 1'000'000});
   }
   return model;
 }

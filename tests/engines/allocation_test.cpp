@@ -1,7 +1,6 @@
 // The event engine's loop allocates nothing: counted, not believed.
-#include <catch2/catch.hpp>
-
 #include <atomic>
+#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <new>
 
@@ -37,7 +36,8 @@ TEST_CASE("the event loop allocates nothing") {
   }
 }
 
-TEST_CASE("the event loop allocates nothing with shared links after the first iterations have found their sizes") {
+TEST_CASE(
+    "the event loop allocates nothing with shared links after the first iterations have found their sizes") {
   ClusterSpec spec;
   spec.node = node_preset("dgx-a100");
   spec.nodes = 2;

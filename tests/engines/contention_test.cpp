@@ -1,4 +1,5 @@
-// Shared links in the event engine: the flow network must change nothing where nothing competes, and share where something does.
+// Shared links in the event engine: the flow network must change nothing where nothing competes, and share
+// where something does.
 #include <catch2/catch.hpp>
 
 #include "random_job.h"
@@ -18,7 +19,8 @@ ClusterSpec cluster(const char* node, int nodes) {
   return spec;
 }
 
-// Sends every hop's flows through the flow network over all links of their routes, at the links' full capacities.
+// Sends every hop's flows through the flow network over all links of their routes, at the links' full
+// capacities.
 Communicator everything_shared(const Topology& topology, Communicator wires) {
   for (std::size_t l = 0; l < topology.links(); ++l) {
     wires.shared_capacity.push_back(topology.link(LinkId(l)).bandwidth);
@@ -40,8 +42,9 @@ RunSpec two_iterations() {
 }
 
 TEST_CASE("max-min sharing never binds among the hops of one communicator") {
-  // A hop's rate is its links' bandwidth over the hops that cross them, so that even if all are live at once they fit; this is what
-  // lets the vector engine ignore the links. Here the event engine checks it with every flow in the flow network.
+  // A hop's rate is its links' bandwidth over the hops that cross them, so that even if all are live at once
+  // they fit; this is what lets the vector engine ignore the links. Here the event engine checks it with
+  // every flow in the flow network.
   Dice dice(21);
   for (const char* node : {"dgx-a100", "dgx1-v100", "pcie-a100"}) {
     for (int nodes = 1; nodes <= 4; nodes += 3) {
@@ -55,17 +58,19 @@ TEST_CASE("max-min sharing never binds among the hops of one communicator") {
       const TrainingJob shared =
           build_ddp_job(model, gpu_preset("A100-80GB"), training, jitter, everything_shared(topology, wires));
       INFO(node << " x " << nodes);
-      CHECK(run_event_engine(shared, two_iterations()).fingerprint == run_vector_engine(free, two_iterations()).fingerprint);
+      CHECK(run_event_engine(shared, two_iterations()).fingerprint ==
+            run_vector_engine(free, two_iterations()).fingerprint);
     }
   }
 }
 
 TEST_CASE("background traffic takes its fair share of a NIC") {
-  // Two nodes with one GPU and one 100 Gb/s NIC each; the ring's two hops use the NICs' two directions. A background flow of 100
-  // Gb/s from node 0 to node 1 halves the hop in its direction, so each of the two steps of the all-reduce takes twice its
-  // occupancy there: rank 0 sends chunk 0 in 2t, rank 1 in t; step 1 of rank 1 waits for rank 0's chunk. All in all 4t + 2l on the
-  // slow side (2t for each of rank 0's two chunks, the second beginning when its first has left, as rank 1's arrived long ago), and
-  // the last chunk arrives at 4t + l.
+  // Two nodes with one GPU and one 100 Gb/s NIC each; the ring's two hops use the NICs' two directions. A
+  // background flow of 100 Gb/s from node 0 to node 1 halves the hop in its direction, so each of the two
+  // steps of the all-reduce takes twice its occupancy there: rank 0 sends chunk 0 in 2t, rank 1 in t; step 1
+  // of rank 1 waits for rank 0's chunk. All in all 4t + 2l on the slow side (2t for each of rank 0's two
+  // chunks, the second beginning when its first has left, as rank 1's arrived long ago), and the last chunk
+  // arrives at 4t + l.
   ClusterSpec spec;
   spec.node = node_preset("dgx-h100");
   spec.node.gpus = spec.node.nics = spec.node.pcie_switches = spec.node.sockets = 1;
@@ -95,10 +100,12 @@ TEST_CASE("background traffic takes its fair share of a NIC") {
 TEST_CASE("background traffic that meets no ring leaves the vector engine exact") {
   ClusterSpec spec = cluster("dgx1-v100", 2);
   const Topology topology = build_topology(spec);
-  // GPUs 0 and 5 are not neighbours: the way leads over an NVLink that rings use; a flow on no ring's link needs a direction that
-  // none takes, which the presets' rings don't leave. So compare with no traffic at all.
+  // GPUs 0 and 5 are not neighbours: the way leads over an NVLink that rings use; a flow on no ring's link
+  // needs a direction that none takes, which the presets' rings don't leave. So compare with no traffic at
+  // all.
   CHECK(make_communicator(topology, {}, {}).background.empty());
-  CHECK_FALSE(make_communicator(topology, {}, std::vector<BackgroundFlow>{{0, 1, BytesPerSecond(1e9)}}).background.empty());
+  CHECK_FALSE(make_communicator(topology, {}, std::vector<BackgroundFlow>{{0, 1, BytesPerSecond(1e9)}})
+                  .background.empty());
 }
 
 TEST_CASE("more background traffic never makes a step faster") {

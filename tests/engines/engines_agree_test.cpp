@@ -26,7 +26,8 @@ const std::vector<OpSpan>& spans_of(const Result& result, std::uint32_t iteratio
   return found->ops;
 }
 
-// Operations that both engines record alike: a collective and a kernel always, a host's wait when there is one.
+// Operations that both engines record alike: a collective and a kernel always, a host's wait when there is
+// one.
 void check_same_spans(const Program& program, const std::vector<OpSpan>& a, const std::vector<OpSpan>& b) {
   REQUIRE(a.size() == program.ops.size());
   REQUIRE(b.size() == program.ops.size());
@@ -78,7 +79,8 @@ TEST_CASE("the parts of every rank's step add up to the step, and none is negati
     for (const Breakdown& b : result.breakdown) {
       INFO("seed " << seed);
       CHECK(b.compute + b.exposed_communication + b.straggler_wait + b.input_wait + b.other == total);
-      CHECK(std::min({b.compute, b.exposed_communication, b.straggler_wait, b.input_wait, b.other}) >= SimTime{});
+      CHECK(std::min({b.compute, b.exposed_communication, b.straggler_wait, b.input_wait, b.other}) >=
+            SimTime{});
     }
   }
 }

@@ -20,7 +20,9 @@ class Dice {
   std::int64_t between(std::int64_t low, std::int64_t high) {
     return low + static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(high - low + 1));
   }
-  double real(double low, double high) { return low + (high - low) * static_cast<double>(next() >> 11) * 0x1p-53; }
+  double real(double low, double high) {
+    return low + (high - low) * static_cast<double>(next() >> 11) * 0x1p-53;
+  }
   bool maybe(double probability) { return real(0, 1) < probability; }
 
  private:
@@ -34,7 +36,8 @@ inline Communicator random_communicator(Dice& dice, std::size_t ranks) {
   Communicator made;
   const std::int64_t classes = dice.maybe(0.3) ? static_cast<std::int64_t>(ranks) : dice.between(1, 3);
   for (std::int64_t i = 0; i < classes; ++i) {
-    made.classes.push_back({BytesPerSecond(dice.real(1e9, 5e10)), SimTime{dice.between(0, 1) * dice.between(0, 20'000'000)}});
+    made.classes.push_back(
+        {BytesPerSecond(dice.real(1e9, 5e10)), SimTime{dice.between(0, 1) * dice.between(0, 20'000'000)}});
   }
   const std::int64_t channels = dice.between(1, 4);
   for (std::int64_t c = 0; c < channels; ++c) {
@@ -49,7 +52,8 @@ inline Communicator random_communicator(Dice& dice, std::size_t ranks) {
       channel.order.push_back(Rank(r));
     }
     for (std::size_t r = ranks; r > 1; --r) {
-      std::swap(channel.order[r - 1], channel.order[static_cast<std::size_t>(dice.between(0, static_cast<std::int64_t>(r) - 1))]);
+      std::swap(channel.order[r - 1],
+                channel.order[static_cast<std::size_t>(dice.between(0, static_cast<std::int64_t>(r) - 1))]);
     }
     made.channels.push_back(std::move(channel));
   }
@@ -60,7 +64,11 @@ inline Model random_model(Dice& dice) {
   Model model{"random", "", {}};
   const std::int64_t layers = dice.between(1, 12);
   for (std::int64_t l = 0; l < layers; ++l) {
-    Layer layer{"layer" + std::to_string(l), LayerKind::linear, {}, dice.between(0, 200'000'000), dice.between(1, 1'000'000)};
+    Layer layer{"layer" + std::to_string(l),
+                LayerKind::linear,
+                {},
+                dice.between(0, 200'000'000),
+                dice.between(1, 1'000'000)};
     if (dice.maybe(0.3)) {
       layer.kind = LayerKind::batch_norm;
     }
@@ -92,8 +100,8 @@ inline TrainingSpec random_training(Dice& dice) {
   training.batch_per_gpu = dice.between(1, 64);
   training.accumulation = static_cast<int>(dice.between(1, 3));
   training.optimizer = dice.maybe(0.5) ? Optimizer::sgd : Optimizer::adam;
-  training.ddp = {Bytes(dice.between(1, 30'000'000)), Bytes(dice.between(1, 2'000'000)), dice.maybe(0.5), dice.maybe(0.5),
-                  dice.maybe(0.2)};
+  training.ddp = {Bytes(dice.between(1, 30'000'000)), Bytes(dice.between(1, 2'000'000)), dice.maybe(0.5),
+                  dice.maybe(0.5), dice.maybe(0.2)};
   training.host.kernel_launch = Seconds(dice.maybe(0.3) ? dice.real(0, 2e-4) : 5e-6);
   training.host.collective_launch = Seconds(dice.real(0, 5e-5));
   training.host.runs_ahead = static_cast<int>(dice.between(0, 3));
@@ -101,8 +109,8 @@ inline TrainingSpec random_training(Dice& dice) {
     training.slowdown_while_communicating = {dice.between(100, 200), 100};
   }
   if (dice.maybe(0.4)) {
-    training.input = InputSpec{SamplesPerSecond(dice.real(100, 200'000)), static_cast<int>(dice.between(1, 4)),
-                               random_distribution(dice)};
+    training.input = InputSpec{SamplesPerSecond(dice.real(100, 200'000)),
+                               static_cast<int>(dice.between(1, 4)), random_distribution(dice)};
   }
   return training;
 }
@@ -110,13 +118,15 @@ inline TrainingSpec random_training(Dice& dice) {
 inline VariabilitySpec random_variability(Dice& dice, std::size_t ranks) {
   VariabilitySpec variability{random_distribution(dice), random_distribution(dice), {}, {}};
   if (dice.maybe(0.4)) {
-    variability.slow_gpus.push_back({{dice.between(0, static_cast<std::int64_t>(ranks) - 1)}, 0, dice.real(1, 2)});
+    variability.slow_gpus.push_back(
+        {{dice.between(0, static_cast<std::int64_t>(ranks) - 1)}, 0, dice.real(1, 2)});
   }
   if (dice.maybe(0.3)) {
     variability.slow_gpus.push_back({{}, dice.real(0, 0.5), dice.real(1, 1.5)});
   }
   if (dice.maybe(0.3)) {
-    variability.transient.push_back({dice.real(0, 0.3), static_cast<int>(dice.between(1, 3)), dice.real(1, 4)});
+    variability.transient.push_back(
+        {dice.real(0, 0.3), static_cast<int>(dice.between(1, 3)), dice.real(1, 4)});
   }
   return variability;
 }
@@ -135,7 +145,9 @@ inline RandomJob random_job(std::uint64_t seed, std::int64_t most_ranks) {
   RunSpec run;
   run.iterations = static_cast<int>(dice.between(1, 4));
   run.seed = dice.next();
-  return {build_ddp_job(model, gpu_preset("A100-80GB"), training, variability, random_communicator(dice, ranks)), run};
+  return {
+      build_ddp_job(model, gpu_preset("A100-80GB"), training, variability, random_communicator(dice, ranks)),
+      run};
 }
 
 }  // namespace paceline

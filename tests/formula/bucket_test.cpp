@@ -1,6 +1,5 @@
 // DDP's buckets against those that PyTorch makes.
 #include <catch2/catch.hpp>
-
 #include <numeric>
 
 #include "scenarios/scenario.h"
@@ -52,13 +51,16 @@ TEST_CASE("ResNet-50 falls into the five buckets of a real PyTorch trace") {
   }
   CHECK(bucket_bytes(builtin_model("resnet50"), 25) == bytes);
   TrainingSpec training;
-  const TrainingJob job = build_ddp_job(builtin_model("resnet50"), gpu_preset("A100-80GB"), training, {}, two_ranks());
+  const TrainingJob job =
+      build_ddp_job(builtin_model("resnet50"), gpu_preset("A100-80GB"), training, {}, two_ranks());
   CHECK(steady_buckets(job) == bytes);
 }
 
 TEST_CASE("ResNet-18 falls into PyTorch's buckets at caps of 25 and 35 MiB") {
-  CHECK(bucket_bytes(builtin_model("resnet18"), 25) == std::vector<std::int64_t>{2'052'000, 28'852'224, 15'853'824});
-  CHECK(bucket_bytes(builtin_model("resnet18"), 35) == std::vector<std::int64_t>{2'052'000, 38'297'600, 6'408'448});
+  CHECK(bucket_bytes(builtin_model("resnet18"), 25) ==
+        std::vector<std::int64_t>{2'052'000, 28'852'224, 15'853'824});
+  CHECK(bucket_bytes(builtin_model("resnet18"), 35) ==
+        std::vector<std::int64_t>{2'052'000, 38'297'600, 6'408'448});
 }
 
 TEST_CASE("a bucket closes once it holds its limit, so it may overshoot by one tensor") {
@@ -97,14 +99,16 @@ TEST_CASE("under accumulation only the last micro-batch communicates") {
   const auto ops = job.steady.ops;
   CHECK(std::count_if(ops.begin(), ops.end(), is_forward) == 4);
   const auto last_forward = std::find_if(ops.rbegin(), ops.rend(), is_forward);
-  const auto first_reduce = std::find_if(ops.begin(), ops.end(), [](const Op& op) { return op.label == "all_reduce bucket 0"; });
+  const auto first_reduce =
+      std::find_if(ops.begin(), ops.end(), [](const Op& op) { return op.label == "all_reduce bucket 0"; });
   CHECK(last_forward.base() - ops.begin() < first_reduce - ops.begin());
 }
 
 TEST_CASE("gradient_as_bucket_view leaves out the copies back, and keeps the division in place") {
   TrainingSpec training;
   const auto copies = [&](const char* direction) {
-    const TrainingJob job = build_ddp_job(builtin_model("resnet50"), gpu_preset("A100-80GB"), training, {}, two_ranks());
+    const TrainingJob job =
+        build_ddp_job(builtin_model("resnet50"), gpu_preset("A100-80GB"), training, {}, two_ranks());
     return std::count_if(job.steady.ops.begin(), job.steady.ops.end(),
                          [&](const Op& op) { return op.label.rfind(direction, 0) == 0; });
   };

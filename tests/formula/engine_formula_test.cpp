@@ -1,6 +1,6 @@
-// Does a simulated simple case equal its closed form, to the picosecond? The derivations stand beside the checks.
+// Does a simulated simple case equal its closed form, to the picosecond? The derivations stand beside the
+// checks.
 #include <catch2/catch.hpp>
-
 #include <numeric>
 
 #include "../engines/random_job.h"
@@ -44,13 +44,14 @@ RunSpec one_iteration() {
 }
 
 TEST_CASE("an equal ring takes 2 (N-1) steps of occupancy and latency") {
-  // All ranks begin together; every step waits for the predecessor's chunk of the step before, which arrives one occupancy and
-  // one latency after that step began. So step s begins at s (t + l), and the last of 2 (N-1) steps has arrived at
-  // 2 (N-1) (t + l). With 1 MiB over N ranks and one channel, t = ceil16(2^20 / N) bytes / rate.
+  // All ranks begin together; every step waits for the predecessor's chunk of the step before, which arrives
+  // one occupancy and one latency after that step began. So step s begins at s (t + l), and the last of 2
+  // (N-1) steps has arrived at 2 (N-1) (t + l). With 1 MiB over N ranks and one channel, t = ceil16(2^20 / N)
+  // bytes / rate.
   for (std::size_t n = 2; n <= 33; ++n) {
     const HopClass hop{BytesPerSecond(20e9), SimTime{700'001}};
     const CollectivePlan plan = plan_all_reduce(Bytes(1 << 20), n, 1);
-    const auto bytes = static_cast<double>(((1 << 20) + static_cast<int>(n) - 1) / static_cast<int>(n) + 15) ;
+    const auto bytes = static_cast<double>(((1 << 20) + static_cast<int>(n) - 1) / static_cast<int>(n) + 15);
     CHECK(plan.chunk.value == static_cast<std::int64_t>(bytes) / 16 * 16);
     const SimTime t{std::llrint(static_cast<double>(plan.chunk.value) / 20e9 * 1e12)};
     const TrainingJob job = collective_job(ring_of(std::vector<HopClass>(n, hop)), plan);
@@ -61,8 +62,8 @@ TEST_CASE("an equal ring takes 2 (N-1) steps of occupancy and latency") {
 }
 
 TEST_CASE("the event engine takes every rank of a ring through its 2 (N-1) steps") {
-  // Against the recursion start(r, s) = max(start(r, s-1) + stay(r), start(r-1, s-1) + move(r-1)), evaluated step by step;
-  // ranks begin at different times because their GPUs differ.
+  // Against the recursion start(r, s) = max(start(r, s-1) + stay(r), start(r-1, s-1) + move(r-1)), evaluated
+  // step by step; ranks begin at different times because their GPUs differ.
   Dice dice(11);
   for (int i = 0; i < 200; ++i) {
     const auto n = static_cast<std::size_t>(dice.between(2, 40));
@@ -90,8 +91,8 @@ TEST_CASE("the event engine takes every rank of a ring through its 2 (N-1) steps
 }
 
 TEST_CASE("a broadcast is a pipelined chain from the root") {
-  // M chunks over N-1 equal hops: the first has arrived at the last rank after (N-1) (t + l), the others follow t apart:
-  // (N-1) (t + l) + (M-1) t. The root has sent its M chunks after M t and is done.
+  // M chunks over N-1 equal hops: the first has arrived at the last rank after (N-1) (t + l), the others
+  // follow t apart: (N-1) (t + l) + (M-1) t. The root has sent its M chunks after M t and is done.
   const std::size_t n = 6;
   const HopClass hop{BytesPerSecond(10e9), SimTime{2'000'000}};
   const CollectivePlan plan = plan_broadcast(Bytes(9'600'000), n, 1);
@@ -126,8 +127,8 @@ TEST_CASE("permuting the ranks permutes the result") {
     const RandomJob original = random_job(static_cast<std::uint64_t>(1000 + i), 16);
     RandomJob moved = original;
     const std::size_t n = original.job.ranks();
-    // Rotate names: rank r becomes (r + shift) % n. Without draws and broadcasts (whose root is rank 0) nothing else
-    // distinguishes ranks but the slow ones, which move along.
+    // Rotate names: rank r becomes (r + shift) % n. Without draws and broadcasts (whose root is rank 0)
+    // nothing else distinguishes ranks but the slow ones, which move along.
     const auto shift = static_cast<std::size_t>(dice.between(0, static_cast<std::int64_t>(n) - 1));
     const auto renamed = [&](std::size_t r) { return (r + shift) % n; };
     RandomJob still = original;
@@ -148,7 +149,8 @@ TEST_CASE("permuting the ranks permutes the result") {
         rank = Rank(renamed(rank.index()));
       }
     }
-    const Result a = run_vector_engine(still.job, original.run), b = run_vector_engine(moved.job, original.run);
+    const Result a = run_vector_engine(still.job, original.run),
+                 b = run_vector_engine(moved.job, original.run);
     CHECK(a.iteration_end == b.iteration_end);
     for (std::size_t r = 0; r < n; ++r) {
       CHECK(a.breakdown[r].compute == b.breakdown[renamed(r)].compute);
@@ -159,9 +161,9 @@ TEST_CASE("permuting the ranks permutes the result") {
 }
 
 TEST_CASE("compute under communication is slowed by the ratio, at the ceiling") {
-  // One kernel K1 launches the collective, the next runs beside it. The collective lasts from d1 to d1 + c on both ranks. While it
-  // runs, K2 does q units per picosecond of its d2 p; if it does not end in c, the rest runs at p:
-  // end = d1 + c + ceil((d2 p - c q) / p).
+  // One kernel K1 launches the collective, the next runs beside it. The collective lasts from d1 to d1 + c on
+  // both ranks. While it runs, K2 does q units per picosecond of its d2 p; if it does not end in c, the rest
+  // runs at p: end = d1 + c + ceil((d2 p - c q) / p).
   const HopClass hop{BytesPerSecond(1e12), SimTime{1'000}};
   const CollectivePlan plan = plan_all_reduce(Bytes(2 * 4'096), 2, 1);
   const std::int64_t c = 2 * (4'096 + 1'000), d1 = 777, d2 = 20'001, p = 121, q = 100;
@@ -176,11 +178,13 @@ TEST_CASE("compute under communication is slowed by the ratio, at the ceiling") 
 }
 
 TEST_CASE("a loader slower than the GPU sets the step") {
-  // The batch time is 30 us, the kernel takes 10: in the steady state an iteration takes 30, of which the stream waits 20.
+  // The batch time is 30 us, the kernel takes 10: in the steady state an iteration takes 30, of which the
+  // stream waits 20.
   TrainingJob job;
   job.communicator = lone_communicator();
   job.input = InputPipeline{SimTime{30'000'000}, 2, {}};
-  job.steady.ops = {{OpKind::take_batch, 0, {}, {}, "batch"}, {OpKind::kernel, 0, SimTime{10'000'000}, {}, "kernel"}};
+  job.steady.ops = {{OpKind::take_batch, 0, {}, {}, "batch"},
+                    {OpKind::kernel, 0, SimTime{10'000'000}, {}, "kernel"}};
   job.warm_up = job.steady;
   RunSpec run;
   run.iterations = 10;
@@ -192,7 +196,8 @@ TEST_CASE("a loader slower than the GPU sets the step") {
 }
 
 TEST_CASE("launches slower than kernels make the step host-bound") {
-  // Three kernels of 1 us, each 5 us to launch: the host is the bottleneck, 15 us an iteration, 3 of them compute.
+  // Three kernels of 1 us, each 5 us to launch: the host is the bottleneck, 15 us an iteration, 3 of them
+  // compute.
   TrainingJob job;
   job.communicator = lone_communicator();
   job.steady.ops = std::vector<Op>(3, {OpKind::kernel, 0, SimTime{1'000'000}, SimTime{5'000'000}, "kernel"});
@@ -226,8 +231,9 @@ TEST_CASE("a measured rate beyond what launches allow is refused") {
   TrainingSpec training;
   training.batch_per_gpu = 1;
   training.measured = SamplesPerSecond(1e9);
-  CHECK_THROWS_WITH(build_reference_job(model, gpu_preset("H100"), training, {}),
-                    Catch::Contains("/training/measured") && Catch::Contains("shorter than its kernel launches"));
+  CHECK_THROWS_WITH(
+      build_reference_job(model, gpu_preset("H100"), training, {}),
+      Catch::Contains("/training/measured") && Catch::Contains("shorter than its kernel launches"));
 }
 
 TEST_CASE("GPUs that the job does not use change nothing") {
@@ -241,8 +247,9 @@ TEST_CASE("GPUs that the job does not use change nothing") {
     cluster.nodes = 2;
     const TrainingSpec training;
     Dice dice(4);
-    const TrainingJob job = build_ddp_job(random_model(dice), gpu_preset("H100"), training, {},
-                                          make_communicator(build_topology(cluster), training.collective, {}));
+    const TrainingJob job =
+        build_ddp_job(random_model(dice), gpu_preset("H100"), training, {},
+                      make_communicator(build_topology(cluster), training.collective, {}));
     return run_vector_engine(job, one_iteration()).fingerprint;
   };
   CHECK(step(4) == step(8));

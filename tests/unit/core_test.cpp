@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -66,12 +65,14 @@ TEST_CASE("our logarithm, exponential, sine and cosine are libm's to 1e-15") {
   double worst_log = 0, worst_exp = 0, worst_sine = 0;
   for (int i = 1; i < 200'000; ++i) {
     const double x = std::ldexp(1.0 + i * 5e-6, i % 64 - 32), y = (i - 100'000) * 5e-3;
-    worst_log = std::max(worst_log, std::abs(portable_log(x) - std::log(x)) / std::max(1e-3, std::abs(std::log(x))));
+    worst_log =
+        std::max(worst_log, std::abs(portable_log(x) - std::log(x)) / std::max(1e-3, std::abs(std::log(x))));
     worst_exp = std::max(worst_exp, std::abs(portable_exp(y) / std::exp(y) - 1));
     const std::uint64_t word = (static_cast<std::uint64_t>(i) * 21'474'837) & 0xffffffff;
     const double angle = 2 * 3.14159265358979323846 * static_cast<double>(word) / 4294967296.0;
     const SineCosine sc = portable_sincos_turn(word);
-    worst_sine = std::max({worst_sine, std::abs(sc.sine - std::sin(angle)), std::abs(sc.cosine - std::cos(angle))});
+    worst_sine =
+        std::max({worst_sine, std::abs(sc.sine - std::sin(angle)), std::abs(sc.cosine - std::cos(angle))});
   }
   CHECK(worst_log < 1e-15);
   CHECK(worst_exp < 1e-15);
@@ -90,7 +91,8 @@ TEST_CASE("every distribution has mean 1 and the coefficient of variation that w
     constexpr int kDraws = 200'000;
     double sum = 0, squares = 0;
     for (int i = 0; i < kDraws; ++i) {
-      const double x = sampler.draw({7, Stream::per_operation, static_cast<std::uint32_t>(i % 11)}, Rank(i), 3);
+      const double x =
+          sampler.draw({7, Stream::per_operation, static_cast<std::uint32_t>(i % 11)}, Rank(i), 3);
       REQUIRE(x >= 0);
       REQUIRE(x <= sampler.largest());
       sum += x;
@@ -105,8 +107,9 @@ TEST_CASE("every distribution has mean 1 and the coefficient of variation that w
 }
 
 TEST_CASE("a block of draws is the same as the draws one by one") {
-  for (const DistributionKind kind : {DistributionKind::none, DistributionKind::normal, DistributionKind::lognormal,
-                                      DistributionKind::gamma, DistributionKind::empirical}) {
+  for (const DistributionKind kind :
+       {DistributionKind::none, DistributionKind::normal, DistributionKind::lognormal,
+        DistributionKind::gamma, DistributionKind::empirical}) {
     const Sampler sampler({kind, 0.4, {1, 2, 5}});
     const DrawAddress at{0xdeadbeefcafeULL, Stream::per_operation, 5};
     constexpr std::size_t kStride = 40, kCount = 37;
@@ -148,12 +151,14 @@ TEST_CASE("a fingerprint does not depend on the order of its facts, but on each 
 }
 
 TEST_CASE("an input error is one line with file, place and message, and the nearest known name") {
-  CHECK(std::string(InputError("expected a number", "/nodes", "a.json").what()) == "a.json: /nodes: expected a number");
+  CHECK(std::string(InputError("expected a number", "/nodes", "a.json").what()) ==
+        "a.json: /nodes: expected a number");
   CHECK(std::string(InputError("boom").at("/cluster").in_file("b.json").what()) == "b.json: /cluster: boom");
   const std::vector<std::string> known{"A100-80GB", "H100", "H200"};
   CHECK(nearest_name("H10O", known) == "H100");
   CHECK(nearest_name("completely different", known).empty());
-  CHECK(unknown_name("GPU", "h100", known) == "unknown GPU \"h100\"; did you mean \"H100\"? Known: A100-80GB, H100, H200");
+  CHECK(unknown_name("GPU", "h100", known) ==
+        "unknown GPU \"h100\"; did you mean \"H100\"? Known: A100-80GB, H100, H200");
 }
 
 }  // namespace

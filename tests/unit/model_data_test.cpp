@@ -14,11 +14,10 @@ namespace {
 
 const std::filesystem::path kModels = std::filesystem::path(PACELINE_SOURCE_DIR) / "scenarios" / "models";
 
-const std::map<std::string, LayerKind> kKinds{{"conv", LayerKind::conv},
-                                              {"linear", LayerKind::linear},
-                                              {"norm", LayerKind::norm}, {"batch_norm", LayerKind::batch_norm},
-                                              {"attention", LayerKind::attention},
-                                              {"embedding", LayerKind::embedding}};
+const std::map<std::string, LayerKind> kKinds{
+    {"conv", LayerKind::conv},           {"linear", LayerKind::linear},
+    {"norm", LayerKind::norm},           {"batch_norm", LayerKind::batch_norm},
+    {"attention", LayerKind::attention}, {"embedding", LayerKind::embedding}};
 
 Model read(const std::string& name) {
   std::ifstream file(kModels / (name + ".json"));

@@ -404,7 +404,8 @@ TEST_CASE("a ring passes every rank once, node after node") {
   });
 }
 
-TEST_CASE("the rings of the cube meshes use every NVLink equally in each direction and end beside their NIC") {
+TEST_CASE(
+    "the rings of the cube meshes use every NVLink equally in each direction and end beside their NIC") {
   for (const auto& [preset, rings, links, times] :
        {std::tuple("dgx1-p100", 4, 16, 1), std::tuple("dgx1-v100", 12, 24, 2)}) {
     const NodeSpec node = node_preset(preset);

@@ -1,0 +1,73 @@
+// Did a scenario's fingerprint change? tests/golden/fingerprints.csv has one line per example, the same for
+// every compiler, build type and instruction set. The message of a failed check is the new line.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "core/fingerprint.h"
+#include "scenarios/predict.h"
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::map<std::string, std::string> golden() {
+  std::ifstream in(fs::path(PACELINE_SOURCE_DIR) / "tests/golden/fingerprints.csv");
+  std::map<std::string, std::string> rows;
+  std::string line;
+  std::getline(in, line);  // header
+  while (std::getline(in, line)) {
+    const std::size_t comma = line.find(',');
+    rows[line.substr(0, comma)] = line.substr(comma + 1);
+  }
+  return rows;
+}
+
+std::vector<fs::path> examples() {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(fs::path(PACELINE_SOURCE_DIR) / "scenarios")) {
+    if (entry.path().extension() == ".json") {
+      files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+Scenario shortened(const fs::path& file) {
+  Scenario scenario = load_scenario(file.string());
+  scenario.run.iterations = 2;
+  return scenario;
+}
+
+TEST_CASE("every example has the fingerprint that is on record") {
+  const std::map<std::string, std::string> recorded = golden();
+  const std::vector<fs::path> files = examples();
+  CHECK(files.size() >= 8);
+  CHECK(recorded.size() == files.size());
+  for (const fs::path& file : files) {
+    const std::string name = file.stem().string();
+    const std::string fingerprint = to_hex(predict(shortened(file)).result.fingerprint);
+    INFO(name << "," << fingerprint);
+    REQUIRE(recorded.count(name) == 1);
+    CHECK(recorded.at(name) == fingerprint);
+  }
+}
+
+TEST_CASE("both engines give an example the same fingerprint") {
+  for (const fs::path& file : examples()) {
+    Scenario scenario = shortened(file);
+    const Prediction prediction = predict(scenario);
+    constexpr std::size_t kMostRanks = 600;  // the event engine takes longer
+    if (prediction.result.engine == EngineKind::vector && prediction.job.ranks() <= kMostRanks) {
+      INFO(file.stem().string());
+      CHECK(run_event_engine(prediction.job, scenario.run).fingerprint == prediction.result.fingerprint);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paceline
