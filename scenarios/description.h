@@ -60,7 +60,8 @@ struct Peaks {
   std::array<FlopsPerSecond, kPrecisionNames.size()> rates{};
 };
 
-// What the parts of a cluster or scenario mean together: fills in what follows, throws InputError where they clash.
+// What the parts of a cluster or scenario mean together: fills in what follows, throws InputError where they
+// clash.
 void settle_cluster(Cluster&, const Spot&);
 void settle_scenario(ScenarioFile&, const Spot&);
 
@@ -129,7 +130,8 @@ void describe(V& v, Peaks& s) {
 
 template <class V>
 void describe(V& v, GpuSpec& s) {
-  const bool preset = v.preset(s, "Start from this GPU (see `paceline presets`); other keys replace its values.");
+  const bool preset =
+      v.preset(s, "Start from this GPU (see `paceline presets`); other keys replace its values.");
   v.key("name", s.name, text(100), "What to call the GPU.", required_unless(preset));
   Peaks peaks{s.peak};
   v.key("peak", peaks, any(), "Dense peak rates by precision.", required_unless(preset));
@@ -148,7 +150,8 @@ void describe(V& v, NvlinkPair& s) {
 
 template <class V>
 void describe_node_nvlink(V& v, NodeSpec& s, bool preset) {
-  v.key("wiring", s.wiring, any(), "How NVLink joins the GPUs: all through NVSwitch, a mesh of pairs, or not at all.",
+  v.key("wiring", s.wiring, any(),
+        "How NVLink joins the GPUs: all through NVSwitch, a mesh of pairs, or not at all.",
         required_unless(preset));
   const bool none = s.wiring == NvlinkWiring::none && !v.lists_all();
   const bool mesh = s.wiring == NvlinkWiring::mesh || v.lists_all();
@@ -163,7 +166,8 @@ void describe_node_nvlink(V& v, NodeSpec& s, bool preset) {
 
 template <class V>
 void describe(V& v, NodeSpec& s) {
-  const bool preset = v.preset(s, "Start from this node (see `paceline presets`); other keys replace its values.");
+  const bool preset =
+      v.preset(s, "Start from this node (see `paceline presets`); other keys replace its values.");
   const Need need = required_unless(preset);
   v.key("name", s.name, text(100), "What to call the node.", need);
   v.key("gpu", s.gpu, text(100), "Its GPU, by the name of a preset.", {Need::Kind::preset, {}});
@@ -172,22 +176,26 @@ void describe(V& v, NodeSpec& s) {
   v.key("pcie_bandwidth", s.pcie_bandwidth, kBandwidth,
         "Per direction, of the links GPU - PCIe switch, NIC - PCIe switch and PCIe switch - CPU.", need);
   v.key("pcie_latency", s.pcie_latency, kDuration, "Of one such link.", need);
-  v.key("pcie_switches", s.pcie_switches, between(1, 256), "PCIe switches; GPUs and NICs are spread over them evenly.",
+  v.key("pcie_switches", s.pcie_switches, between(1, 256),
+        "PCIe switches; GPUs and NICs are spread over them evenly.", need);
+  v.key("sockets", s.sockets, between(1, 256), "CPU sockets; PCIe switches are spread over them evenly.",
         need);
-  v.key("sockets", s.sockets, between(1, 256), "CPU sockets; PCIe switches are spread over them evenly.", need);
   const bool sockets = s.sockets > 1 || v.lists_all();
-  v.key("socket_bandwidth", s.socket_bandwidth, kBandwidth, "Per direction, of the link between two CPU sockets.",
+  v.key("socket_bandwidth", s.socket_bandwidth, kBandwidth,
+        "Per direction, of the link between two CPU sockets.",
         sockets ? need : absent("there is one socket"));
   v.key("socket_latency", s.socket_latency, kDuration, "Of the link between two CPU sockets.",
         sockets ? need : absent("there is one socket"));
   v.key("nics", s.nics, between(0, 256), "Network cards in a node.", need);
   const bool nics = s.nics > 0 || v.lists_all();
-  v.key("nic_bandwidth", s.nic_bandwidth, kBandwidth, "Per direction, of one NIC and of every link of the fabric.",
+  v.key("nic_bandwidth", s.nic_bandwidth, kBandwidth,
+        "Per direction, of one NIC and of every link of the fabric.",
         nics ? need : absent("there is no NIC"));
   v.key("nic_latency", s.nic_latency, kDuration, "From the NIC to its switch, the NIC's own share included.",
         nics ? need : absent("there is no NIC"));
   v.key("rings", s.rings, between(0, 255).length(0, 64),
-        "Ring orders of the node's GPUs, one per channel; left out: one ring per NIC.", {Need::Kind::preset, {}});
+        "Ring orders of the node's GPUs, one per channel; left out: one ring per NIC.",
+        {Need::Kind::preset, {}});
   v.settle([&](const Spot&) {
     if (s.wiring != NvlinkWiring::mesh) {
       s.mesh.clear();
@@ -202,7 +210,8 @@ void describe(V& v, FabricSpec& s) {
         "leaf_spine, fat_tree: nodes below one leaf switch; rail_optimized: nodes of a pod.");
   v.key("oversubscription", s.oversubscription, between(1, 1000),
         "Bandwidth into a leaf over bandwidth out of it: 4 means 4:1. Not for single_switch.");
-  v.key("leaves_per_pod", s.leaves_per_pod, between(1, 100'000), "fat_tree: leaves below one group of spines.");
+  v.key("leaves_per_pod", s.leaves_per_pod, between(1, 100'000),
+        "fat_tree: leaves below one group of spines.");
   v.key("switch_latency", s.switch_latency, kDuration, "Of a link between two switches, port to port.");
   v.key("placement", s.placement, any(),
         "packed: consecutive nodes of the job share a leaf; striped: they sit on different leaves.");
@@ -210,7 +219,8 @@ void describe(V& v, FabricSpec& s) {
 
 template <class V>
 void describe(V& v, DegradedLink& s) {
-  v.key("from", s.from, text(100), "A device, such as \"node3/nic0\", \"node0/gpu2\", \"leaf1\".", required());
+  v.key("from", s.from, text(100), "A device, such as \"node3/nic0\", \"node0/gpu2\", \"leaf1\".",
+        required());
   v.key("to", s.to, text(100), "The device at the link's other end; left out: every link of `from`.");
   v.key("bandwidth_factor", s.bandwidth_factor, above(0, 1), "Multiplies the bandwidth, in both directions.");
   v.key("extra_latency", s.extra_latency, kDuration, "Added to the latency, in both directions.");
@@ -237,10 +247,10 @@ void describe(V& v, Layer& s) {
   v.key("kind", s.kind, any(), "What the layer does; it decides its memory traffic and launches.");
   v.key("parameters", s.parameters, between(1, 1e14).length(0, 1000),
         "Elements of each parameter tensor, in registration order.", required());
-  v.key("forward_macs", s.forward_macs, between(0, 1e18), "Multiply-accumulates of one sample's forward pass.",
-        required());
-  v.key("output_elements", s.output_elements, between(0, 1e14), "Elements that the layer writes for one sample.",
-        required());
+  v.key("forward_macs", s.forward_macs, between(0, 1e18),
+        "Multiply-accumulates of one sample's forward pass.", required());
+  v.key("output_elements", s.output_elements, between(0, 1e14),
+        "Elements that the layer writes for one sample.", required());
 }
 
 template <class V>
@@ -273,7 +283,8 @@ void describe(V& v, TransformerSpec& s) {
 
 template <class V>
 void describe(V& v, ModelFile& s) {
-  v.key("file", s.file, text(4000), "A JSON file with name, input and layers; relative to this file.", required());
+  v.key("file", s.file, text(4000), "A JSON file with name, input and layers; relative to this file.",
+        required());
 }
 template <class V>
 void describe(V& v, ModelOfTransformer& s) {
@@ -289,7 +300,8 @@ void describe(V& v, Distribution& s) {
   const bool cv = !values && s.kind != DistributionKind::none;
   const std::string kind = "the distribution is " + std::string(name_of(s.kind));
   v.key("cv", s.cv, between(0, s.kind == DistributionKind::normal ? 0.5 : 3),
-        "Coefficient of variation, standard deviation over mean: at most 0.5 for normal, 3 for lognormal and gamma.",
+        "Coefficient of variation, standard deviation over mean: at most 0.5 for normal, 3 for lognormal and "
+        "gamma.",
         cv || v.lists_all() ? required_unless(v.lists_all()) : absent(kind));
   v.key("values", s.values, between(1e-6, 1e6).length(1, 1'000'000),
         "Observed times or factors, drawn with equal probability; divided by their mean.",
@@ -298,10 +310,13 @@ void describe(V& v, Distribution& s) {
 
 template <class V>
 void describe(V& v, RooflineSpec& s) {
-  v.key("compute_efficiency", s.compute_efficiency, above(0, 1), "Share of its peak that a large kernel reaches.");
+  v.key("compute_efficiency", s.compute_efficiency, above(0, 1),
+        "Share of its peak that a large kernel reaches.");
   v.key("half_work", s.half_work, between(0, 1),
-        "Work at which a kernel reaches half of that, as its time at peak: smaller kernels leave the GPU idle.");
-  v.key("memory_efficiency", s.memory_efficiency, above(0, 1), "Share of its memory bandwidth that a kernel reaches.");
+        "Work at which a kernel reaches half of that, as its time at peak: smaller kernels leave the GPU "
+        "idle.");
+  v.key("memory_efficiency", s.memory_efficiency, above(0, 1),
+        "Share of its memory bandwidth that a kernel reaches.");
   v.key("norm_passes", s.norm_passes, between(0, 100),
         "How often a norm layer's output crosses memory forward, with the elementwise work around it.");
 }
@@ -314,13 +329,16 @@ void describe(V& v, ExplicitLayerTime& s) {
 
 template <class V>
 void describe(V& v, DdpSpec& s) {
-  v.key("bucket_cap", s.bucket_cap, kSize, "DDP's bucket_cap_mb: a gradient bucket is closed when it holds as much.");
+  v.key("bucket_cap", s.bucket_cap, kSize,
+        "DDP's bucket_cap_mb: a gradient bucket is closed when it holds as much.");
   v.key("first_bucket", s.first_bucket, kSize,
         "The same for the first bucket; newer PyTorch with a cap of its own: equal to bucket_cap.");
-  v.key("gradient_as_bucket_view", s.gradient_as_bucket_view, any(), "Gradients live in the buckets: no copies.");
+  v.key("gradient_as_bucket_view", s.gradient_as_bucket_view, any(),
+        "Gradients live in the buckets: no copies.");
   v.key("broadcast_buffers", s.broadcast_buffers, any(),
         "Rank 0 sends its buffers (batch norm's statistics) before each forward pass.");
-  v.key("find_unused_parameters", s.find_unused_parameters, any(), "Search for unused parameters before backward.");
+  v.key("find_unused_parameters", s.find_unused_parameters, any(),
+        "Search for unused parameters before backward.");
 }
 
 template <class V>
@@ -341,14 +359,16 @@ template <class V>
 void describe(V& v, CollectiveSpec& s) {
   v.key("channels", s.channels, between(1, 64).absent_at_zero(),
         "Rings that an all-reduce runs at once; left out: one per NIC, or as the node says.");
-  v.key("nvlink_hop", s.nvlink_hop, between(0, 1), "Protocol's cost of a ring step over NVLink, besides the link's.");
+  v.key("nvlink_hop", s.nvlink_hop, between(0, 1),
+        "Protocol's cost of a ring step over NVLink, besides the link's.");
   v.key("pcie_hop", s.pcie_hop, between(0, 1), "The same over PCIe.");
   v.key("network_hop", s.network_hop, between(0, 1), "The same over the network.");
 }
 
 template <class V>
 void describe(V& v, TrainingSpec& s) {
-  v.key("batch_per_gpu", s.batch_per_gpu, between(1, 1'000'000), "Samples of one forward pass on one GPU.", required());
+  v.key("batch_per_gpu", s.batch_per_gpu, between(1, 1'000'000), "Samples of one forward pass on one GPU.",
+        required());
   v.key("accumulation", s.accumulation, between(1, 10'000),
         "Forward and backward passes per optimizer step; all but the last exchange nothing (no_sync).");
   v.key("precision", s.precision, any(), "Of the kernels.");
@@ -371,14 +391,15 @@ void describe(V& v, TrainingSpec& s) {
 
 template <class V>
 void describe(V& v, SlowGpus& s) {
-  v.key("ranks", s.ranks, between(0, static_cast<double>(kMostRanks) - 1).length(0, 1'000'000), "These GPUs, or");
+  v.key("ranks", s.ranks, between(0, static_cast<double>(kMostRanks) - 1).length(0, 1'000'000),
+        "These GPUs, or");
   v.key("fraction", s.fraction, between(0, 1).absent_at_zero(), "each GPU with this probability.");
   v.key("factor", s.factor, kFactor, "Their kernels take this times as long.", required());
   v.settle([&](const Spot& spot) {
     if (s.ranks.empty() == (s.fraction == 0)) {
-      throw InputError("expected either ranks or fraction, found " +
-                           std::string(s.ranks.empty() ? "neither" : "both"),
-                       spot.place);
+      throw InputError(
+          "expected either ranks or fraction, found " + std::string(s.ranks.empty() ? "neither" : "both"),
+          spot.place);
     }
   });
 }
@@ -393,7 +414,8 @@ void describe(V& v, TransientSlowdown& s) {
 template <class V>
 void describe(V& v, VariabilitySpec& s) {
   v.key("per_operation", s.per_operation, any(), "Variation of every kernel's time.");
-  v.key("per_iteration", s.per_iteration, any(), "Variation of all kernels of a GPU together, drawn each iteration.");
+  v.key("per_iteration", s.per_iteration, any(),
+        "Variation of all kernels of a GPU together, drawn each iteration.");
   v.key("slow_gpus", s.slow_gpus, list(0, 1000), "GPUs that are always slow.");
   v.key("transient", s.transient, list(0, 100), "GPUs that become slow for a while.");
 }
@@ -409,7 +431,8 @@ void describe(V& v, BackgroundFlow& s) {
 template <class V>
 void describe(V& v, RunSpec& s) {
   v.key("iterations", s.iterations, between(1, 100'000), "Steps to simulate, after one for warm-up.");
-  v.key("seed", s.seed, between(0, 18446744073709551615.0), "Of all random draws: the same seed, the same run.");
+  v.key("seed", s.seed, between(0, 18446744073709551615.0),
+        "Of all random draws: the same seed, the same run.");
   v.key("engine", s.engine, any(),
         "vector: fast, where it is exact; event: every transfer is an event; auto: vector where exact.");
 }
@@ -418,12 +441,14 @@ template <class V>
 void describe(V& v, ScenarioFile& s) {
   v.key("description", s.scenario.description, text(10'000, 0), "The question that the scenario answers.");
   v.key("cluster", s.cluster, any(),
-        "The machines: the name of a node preset or of a built-in cluster, a file, or their parts.", required());
-  v.key("model", s.scenario.model, any(), "What is trained: a name (see `paceline presets`), a file, or its layers.",
+        "The machines: the name of a node preset or of a built-in cluster, a file, or their parts.",
         required());
+  v.key("model", s.scenario.model, any(),
+        "What is trained: a name (see `paceline presets`), a file, or its layers.", required());
   v.key("training", s.scenario.training, any(), "How it is trained.", required());
   v.key("variability", s.scenario.variability, any(), "What makes one GPU slower than another.");
-  v.key("background", s.scenario.background, list(0, 10'000), "Traffic of others: endless flows between two GPUs.");
+  v.key("background", s.scenario.background, list(0, 10'000),
+        "Traffic of others: endless flows between two GPUs.");
   v.key("run", s.scenario.run, any(), "The simulation itself.");
   v.settle([&](const Spot& spot) { settle_scenario(s, spot); });
 }

@@ -83,8 +83,8 @@ class Builder {
   bool open(Json&& value) {
     stack_.push_back(place(std::move(value)));
     if (stack_.size() > kDeepest) {
-      throw InputError("expected at most " + std::to_string(kDeepest) + " arrays and objects inside each other, " +
-                           "found more",
+      throw InputError("expected at most " + std::to_string(kDeepest) +
+                           " arrays and objects inside each other, " + "found more",
                        where());
     }
     return true;
@@ -96,7 +96,8 @@ class Builder {
   // Where the value lives until its container is complete: a container does not grow while a child is open.
   Json* place(Json&& value) {
     if (++values_ > kMostValues) {
-      throw InputError("expected at most " + std::to_string(kMostValues) + " values in a file, found more", where());
+      throw InputError("expected at most " + std::to_string(kMostValues) + " values in a file, found more",
+                       where());
     }
     if (stack_.empty()) {
       root_ = std::move(value);
@@ -111,14 +112,14 @@ class Builder {
   }
   // The pointer of the innermost open container.
   std::string where() const {
-    constexpr std::size_t kLongestPlace = 200;
+    constexpr std::size_t kLongestPlace = 60;
     std::string pointer_text;
     for (std::size_t i = 0; i + 1 < stack_.size() && pointer_text.size() < kLongestPlace; ++i) {
       const auto* array = stack_[i]->as<Json::Array>();
       pointer_text = array != nullptr ? pointer(pointer_text, array->size() - 1)
                                       : pointer(pointer_text, stack_[i]->as<Json::Object>()->back().key);
     }
-    return pointer_text;
+    return pointer_text.size() < kLongestPlace ? pointer_text : pointer_text + "/...";
   }
   void check_keys(const Json::Object& object) const {
     std::vector<std::string_view> keys;
@@ -145,7 +146,8 @@ bool Builder::parse_error(std::size_t byte, const std::string& last, const nlohm
   if (error.id == kNumberOverflow) {
     throw InputError("expected a number below 1.8e308, found " + one_line(last, kShownToken), place);
   }
-  // "[...] parse error at line 1, column 2: syntax error while parsing value - REASON; last read: '...'; expected ..."
+  // "[...] parse error at line 1, column 2: syntax error while parsing value - REASON; last read: '...';
+  // expected ..."
   std::string_view reason = error.what();
   std::string expected;
   if (const std::size_t dash = reason.find(" - "); dash != std::string_view::npos) {
@@ -297,16 +299,24 @@ std::string to_text(const Json& json) {
   return out += '\n';
 }
 
+std::string to_line(const Json& json) {
+  std::string out;
+  append(out, json);
+  return out;
+}
+
 std::string number_text(double value) {
   std::array<char, 32> buffer{};
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
   return {buffer.data(), end};
 }
 
-std::string in_quotes(std::string_view text) {
-  constexpr std::size_t kShown = 60;
-  return '"' + one_line(text, kShown) + '"';
+std::string in_short(std::string_view text) {
+  constexpr std::size_t kShown = 57;  // and three dots
+  return one_line(text, kShown);
 }
+
+std::string in_quotes(std::string_view text) { return '"' + in_short(text) + '"'; }
 
 std::string shown(const Json& json) {
   if (const auto* text = json.as<std::string>()) {
@@ -324,10 +334,9 @@ std::string shown(const Json& json) {
 }
 
 std::string pointer(std::string_view place, std::string_view key) {
-  constexpr std::size_t kShownKey = 60;
   std::string out(place);
   out += '/';
-  for (const char c : one_line(key, kShownKey)) {
+  for (const char c : in_short(key)) {
     out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
   }
   return out;

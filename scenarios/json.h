@@ -1,7 +1,8 @@
-// A JSON document as a value: the scenarios room's own, so that one file alone (json.cpp) includes a JSON library.
+// A JSON document as a value: the scenarios room's own, so that one file alone (json.cpp) includes a JSON
+// library.
 //
-// Objects keep the order of their keys. Limits that every document must keep: nesting of kDeepest, kMostValues values,
-// no key twice in an object, UTF-8, no byte order mark.
+// Objects keep the order of their keys. Limits that every document must keep: nesting of kDeepest,
+// kMostValues values, no key twice in an object, UTF-8, no byte order mark.
 #pragma once
 
 #include <cstddef>
@@ -75,13 +76,16 @@ inline constexpr std::size_t kMostValues = 5'000'000;
 // Throws InputError with "line L, column C" or a JSON pointer as its place.
 Json parse_json(const std::string& text);
 
-// Indented by two spaces; what fits on a line stands on one. Numbers are the shortest that read back as the same.
+// Indented by two spaces; what fits on a line stands on one. Numbers are the shortest that read back as the
+// same.
 std::string to_text(const Json&);
+std::string to_line(const Json&);  // all on one line, without a line's end
 std::string number_text(double);
 
 // As a message shows it: short, one line.
 std::string shown(const Json&);
 std::string in_quotes(std::string_view text);
+std::string in_short(std::string_view text);  // without quotes, at most 60 bytes
 
 // "/a/b" + "c" as a JSON pointer (RFC 6901), with a long key cut and control characters replaced.
 std::string pointer(std::string_view place, std::string_view key);

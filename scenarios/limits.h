@@ -1,5 +1,5 @@
-// What a key of a file may hold: a range for numbers and quantities (in base units), lengths for arrays and texts; and
-// whether the key must be there.
+// What a key of a file may hold: a range for numbers and quantities (in base units), lengths for arrays and
+// texts; and whether the key must be there.
 #pragma once
 
 #include <cstddef>
@@ -36,10 +36,13 @@ constexpr Limits above(double least, double most) { return {.least = least, .mos
 constexpr Limits text(std::size_t longest, std::size_t fewest = 1) {
   return {.fewest = fewest, .longest = longest};
 }
-constexpr Limits list(std::size_t fewest, std::size_t longest) { return {.fewest = fewest, .longest = longest}; }
+constexpr Limits list(std::size_t fewest, std::size_t longest) {
+  return {.fewest = fewest, .longest = longest};
+}
 
-// The caps of quantities, in base units. Beyond them a file is wrong, not ambitious; below them nothing overflows.
-inline constexpr double kMostSeconds = 9.2e6;  // 106 days
+// The caps of quantities, in base units. Beyond them a file is wrong, not ambitious; below them nothing
+// overflows.
+inline constexpr double kMostSeconds = 9.2e6;                // 106 days
 inline constexpr double kMostBytes = 4611686018427387904.0;  // 2^62
 inline constexpr Limits kDuration = between(0, kMostSeconds);
 inline constexpr Limits kSize = between(1, kMostBytes);

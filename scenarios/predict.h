@@ -15,15 +15,22 @@ struct Prediction {
   Report report;
 };
 
-// Builds topology and job, runs it and its one-GPU reference, and, for at most kMostLinksExamined degraded links, the same
-// run without that degradation.
+// Builds topology and job, runs it and its one-GPU reference, and, for at most kMostLinksExamined degraded
+// links, the same run without that degradation.
 inline constexpr std::size_t kMostLinksExamined = 16;
 Prediction predict(const Scenario&, const TraceRequest& = {});
 
-// result.json, trace.json (Chrome / Perfetto trace events: a process per rank, a track per stream) and the terminal's table.
+// result.json, trace.json (Chrome / Perfetto trace events: a process per rank, a track per stream) and the
+// terminal's table.
 std::string result_json(const Prediction&);
 std::string trace_json(const Prediction&);
 std::string terminal_table(const Prediction&);
+
+// build_topology, with the places of its errors as a file names them.
+Topology build_checked_topology(const ClusterSpec&);
+
+// "node3/gpu5", as Topology names it.
+std::string gpu_name(const Scenario&, Rank);
 
 // Writes to a temporary file beside `path` and renames it. Throws InputError when the place can't be written.
 void write_file(const std::string& path, const std::string& content);

@@ -1,6 +1,8 @@
 #include "scenarios/quantities.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -14,9 +16,15 @@ namespace paceline {
 namespace {
 
 // Largest first within the decimal units, which are the ones written; the base unit is there always.
-constexpr Unit kByteUnits[] = {{"TB", 12},         {"GB", 9},           {"MB", 6},
-                               {"kB", 3},          {"B", 0},            {"TiB", 0, 1.0 * (1LL << 40)},
-                               {"GiB", 0, 1 << 30}, {"MiB", 0, 1 << 20}, {"KiB", 0, 1 << 10}};
+constexpr Unit kByteUnits[] = {{"TB", 12},
+                               {"GB", 9},
+                               {"MB", 6},
+                               {"kB", 3},
+                               {"B", 0},
+                               {"TiB", 0, 1.0 * (1LL << 40)},
+                               {"GiB", 0, 1 << 30},
+                               {"MiB", 0, 1 << 20},
+                               {"KiB", 0, 1 << 10}};
 constexpr Unit kSecondUnits[] = {{"s", 0}, {"ms", -3}, {"us", -6}, {"ns", -9}, {"ps", -12}};
 constexpr Unit kBandwidthUnits[] = {{"TB/s", 12},
                                     {"GB/s", 9},
@@ -54,8 +62,8 @@ const Unit* find_unit(const Dimension& dimension, std::string_view name) {
 }
 
 [[noreturn]] void fail(const Dimension& wanted, std::string_view text, const std::string& why) {
-  throw InputError("expected " + std::string(wanted.noun) + " such as \"" + std::string(wanted.example) + "\", found " +
-                   in_quotes(text) + why);
+  throw InputError("expected " + std::string(wanted.noun) + " such as \"" + std::string(wanted.example) +
+                   "\", found " + in_quotes(text) + why);
 }
 
 // A decimal number as JSON writes it, at the start of the text: its length, or 0.
@@ -85,10 +93,18 @@ std::size_t number_length(std::string_view text) {
   return at;
 }
 
+bool same_but_for_case(std::string_view a, std::string_view b) {
+  return std::ranges::equal(
+      a, b, {}, [](unsigned char c) { return std::tolower(c); },
+      [](unsigned char c) { return std::tolower(c); });
+}
+
 [[noreturn]] void fail_unit(const Dimension& wanted, std::string_view text, std::string_view number,
                             std::string_view unit) {
   if (unit.empty()) {
-    fail(wanted, text, ", without a unit: write \"" + std::string(number) + ' ' + std::string(wanted.usual) + '"');
+    fail(wanted, text,
+         ", without a unit: write for example \"" + std::string(number) + ' ' + std::string(wanted.usual) +
+             '"');
   }
   for (const Dimension& other : kDimensions) {
     if (find_unit(other, unit) != nullptr) {
@@ -99,7 +115,10 @@ std::size_t number_length(std::string_view text) {
   for (const Unit& u : wanted.units) {
     known.emplace_back(u.name);
   }
-  fail(wanted, text, ": " + unknown_name("unit", unit, known));
+  // Of units that are equally near, the one that differs in case alone is meant.
+  std::stable_partition(known.begin(), known.end(),
+                        [&](const std::string& name) { return same_but_for_case(name, unit); });
+  fail(wanted, text, ": " + unknown_name("unit", in_short(unit), known));
 }
 
 struct Written {
@@ -157,7 +176,8 @@ std::string plain(const std::string& digits, int exponent) {
     return digits + std::string(static_cast<std::size_t>(exponent), '0');
   }
   if (point > 0) {
-    return digits.substr(0, static_cast<std::size_t>(point)) + '.' + digits.substr(static_cast<std::size_t>(point));
+    return digits.substr(0, static_cast<std::size_t>(point)) + '.' +
+           digits.substr(static_cast<std::size_t>(point));
   }
   return "0." + std::string(static_cast<std::size_t>(-point), '0') + digits;
 }
@@ -213,7 +233,8 @@ std::string quantity_text(double value, const Dimension& dimension) {
   int exponent = 0;
   const std::size_t skip = scientific[e + 1] == '+' ? 2 : 1;
   std::from_chars(scientific.data() + e + skip, end.ptr, exponent);
-  const Unit* best = nullptr;  // the largest that leaves at least one digit before the point, else the smallest
+  const Unit* best =
+      nullptr;  // the largest that leaves at least one digit before the point, else the smallest
   for (const Unit& unit : dimension.units) {
     if (unit.binary == 1) {
       best = best == nullptr || best->exponent > exponent ? &unit : best;

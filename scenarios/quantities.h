@@ -1,6 +1,6 @@
-// Quantities as text: "25 MiB", "450 GB/s", "5 us". The unit is compulsory. kB, MB, GB = 10^3, 10^6, 10^9 bytes; KiB, MiB,
-// GiB = 2^10, 2^20, 2^30; b = bit. A number is read in decimal together with its prefix, so "5.4 us" is the double 5.4e-6,
-// and what is written reads back as the same double.
+// Quantities as text: "25 MiB", "450 GB/s", "5 us". The unit is compulsory. kB, MB, GB = 10^3, 10^6, 10^9
+// bytes; KiB, MiB, GiB = 2^10, 2^20, 2^30; b = bit. A number is read in decimal together with its prefix, so
+// "5.4 us" is the double 5.4e-6, and what is written reads back as the same double.
 #pragma once
 
 #include <span>

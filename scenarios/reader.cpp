@@ -48,8 +48,9 @@ std::optional<Slowdown> ratio_in(const std::string& text) {
 }
 
 std::string plain_number(double value) {
-  return std::abs(value) < 1e15 && value == std::floor(value) ? std::to_string(static_cast<std::int64_t>(value))
-                                                             : number_text(value);
+  return std::abs(value) < 1e15 && value == std::floor(value)
+             ? std::to_string(static_cast<std::int64_t>(value))
+             : number_text(value);
 }
 
 }  // namespace
@@ -88,15 +89,15 @@ std::int64_t read_whole(const Json& json, const Limits& limits, const Spot& spot
   return *value;
 }
 
-// A number where a text with a unit belongs: the cure is the number with the usual unit.
+// The cure for a number where a text with a unit belongs is the number with a likely unit.
 const std::string& text_of_quantity(const Json& json, const Dimension& dimension, const Spot& spot) {
   const auto* text = json.as<std::string>();
   if (text == nullptr) {
     const bool number = json.as<double>() != nullptr || json.as<std::int64_t>() != nullptr;
+    const std::string cure =
+        number ? shown(json) + ' ' + std::string(dimension.usual) : std::string(dimension.example);
     fail_at(spot, std::string(dimension.noun) + " with its unit",
-            shown(json) + ": write \"" + (number ? shown(json) + ' ' + std::string(dimension.usual)
-                                                 : std::string(dimension.example)) +
-                '"');
+            shown(json) + ": write for example \"" + cure + '"');
   }
   return *text;
 }
@@ -157,7 +158,8 @@ void read(const Json& json, std::string& value, const Limits& limits, const Spot
   if (text == nullptr || text->size() < limits.fewest || text->size() > limits.longest) {
     fail_at(spot,
             "a text of " + std::to_string(limits.fewest) + " to " + std::to_string(limits.longest) + " bytes",
-            text != nullptr && text->size() > limits.longest ? std::to_string(text->size()) : shown(json));
+            text != nullptr && text->size() > limits.longest ? std::to_string(text->size()) + " bytes"
+                                                             : shown(json));
   }
   value = *text;
 }
@@ -169,7 +171,8 @@ void read(const Json& json, Slowdown& value, const Limits& limits, const Spot& s
     number = plain_number(read_number(json, limits, spot));
   }
   const std::optional<Slowdown> ratio = ratio_in(text != nullptr ? *text : number);
-  if (!ratio || !limits.holds(static_cast<double>(ratio->numerator) / static_cast<double>(ratio->denominator))) {
+  if (!ratio ||
+      !limits.holds(static_cast<double>(ratio->numerator) / static_cast<double>(ratio->denominator))) {
     fail_at(spot, range_text(limits, false) + " with at most 6 decimals, or a fraction such as \"121/100\"",
             shown(json));
   }

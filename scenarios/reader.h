@@ -1,4 +1,5 @@
-// Reading: JSON -> values, by description.h, with all checks. Every function throws InputError with the place.
+// Reading: JSON -> values, by description.h, with all checks. Every function throws InputError with the
+// place.
 #pragma once
 
 #include <algorithm>
@@ -46,8 +47,8 @@ void read(const Json&, NodeSpec&, const Limits&, const Spot&);
 void read(const Json&, GpuSpec&, const Limits&, const Spot&);
 
 template <class T>
-  requires(std::signed_integral<T>)
-void read(const Json& json, T& value, const Limits& limits, const Spot& spot) {
+requires(std::signed_integral<T>) void read(const Json& json, T& value, const Limits& limits,
+                                            const Spot& spot) {
   value = static_cast<T>(read_whole(json, limits, spot));
 }
 
@@ -57,8 +58,7 @@ void read(const Json& json, Quantity<Tag>& value, const Limits& limits, const Sp
 }
 
 template <class E>
-  requires(std::is_enum_v<E>)
-void read(const Json& json, E& value, const Limits&, const Spot& spot) {
+requires(std::is_enum_v<E>) void read(const Json& json, E& value, const Limits&, const Spot& spot) {
   std::vector<std::string> known;
   for (const Named<E>& named : names_of(E{})) {
     known.emplace_back(named.name);
@@ -68,7 +68,7 @@ void read(const Json& json, E& value, const Limits&, const Spot& spot) {
     }
   }
   if (const auto* text = json.as<std::string>()) {
-    throw InputError(unknown_name("value", *text, known), spot.place);
+    throw InputError(unknown_name("value", in_short(*text), known), spot.place);
   }
   std::string all;
   for (std::size_t i = 0; i < known.size(); ++i) {
@@ -81,7 +81,8 @@ template <class T>
 void read(const Json& json, std::vector<T>& values, const Limits& limits, const Spot& spot) {
   const auto* array = json.as<Json::Array>();
   if (array == nullptr || array->size() < limits.fewest || array->size() > limits.longest) {
-    fail_at(spot, "an array of " + std::to_string(limits.fewest) + " to " + std::to_string(limits.longest), shown(json));
+    fail_at(spot, "an array of " + std::to_string(limits.fewest) + " to " + std::to_string(limits.longest),
+            shown(json));
   }
   values.assign(array->size(), T{});
   for (std::size_t i = 0; i < array->size(); ++i) {
@@ -126,7 +127,7 @@ class Reader {
     const Spot place = below(spot_, "preset");
     read(*json, name, text(100), place);
     try {
-      value = named_value(static_cast<const T*>(nullptr), name);
+      value = named_value(static_cast<const T*>(nullptr), in_short(name));
     } catch (const InputError& error) {
       throw error.at(place.place);
     }
@@ -161,7 +162,7 @@ void read_object(const Json& json, T& value, const Spot& spot) {
   const std::vector<std::string> known = keys_of(T{});
   for (const JsonMember& member : *object) {
     if (std::ranges::find(known, member.key) == known.end()) {
-      throw InputError(unknown_name("key", member.key, known), spot.place);
+      throw InputError(unknown_name("key", in_short(member.key), known), spot.place);
     }
   }
   Reader reader(json, spot);
@@ -169,8 +170,9 @@ void read_object(const Json& json, T& value, const Spot& spot) {
 }
 
 template <class T>
-  requires(std::is_class_v<T> && requires(KeyNames& names, T& value) { describe(names, value); })
-void read(const Json& json, T& value, const Limits&, const Spot& spot) {
+requires(std::is_class_v<T>&& requires(KeyNames& names, T& value) {
+  describe(names, value);
+}) void read(const Json& json, T& value, const Limits&, const Spot& spot) {
   read_object(json, value, spot);
 }
 

@@ -94,7 +94,8 @@ Cluster named_cluster(const std::string& name, const Spot& spot) {
   if (name.find('/') == std::string::npos && !name.ends_with(".json")) {
     std::vector<std::string> known = builtin_names("clusters");
     known.insert(known.end(), nodes.begin(), nodes.end());
-    throw InputError(unknown_name("cluster", name, known) + ", or the path of a file (.json)", spot.place);
+    throw InputError(unknown_name("cluster", in_short(name), known) + ", or the path of a file (.json)",
+                     spot.place);
   }
   return in_named_file(name, spot, [](const Json& json, const Spot& inner) {
     if (scenario_in_result(json) != nullptr || json.find("cluster") != nullptr) {
@@ -117,8 +118,8 @@ void check_model(const Model& model, const Spot& spot) {
   }
   if (parameters > kMostParameters || tensors > kMostTensors) {
     fail_at(spot,
-            "a model of at most " + std::to_string(kMostParameters) + " parameters in " + std::to_string(kMostTensors) +
-                " tensors",
+            "a model of at most " + std::to_string(kMostParameters) + " parameters in " +
+                std::to_string(kMostTensors) + " tensors",
             "more");
   }
 }
@@ -128,7 +129,7 @@ template <class T>
 void read_named(const Json& json, T& value, const char* what, const Spot& spot) {
   if (const auto* name = json.as<std::string>()) {
     try {
-      value = named_value(static_cast<const T*>(nullptr), *name);
+      value = named_value(static_cast<const T*>(nullptr), in_short(*name));
     } catch (const InputError& error) {
       throw error.at(spot.place);
     }
@@ -217,7 +218,8 @@ void settle_cluster(Cluster& cluster, const Spot& spot) {
   spec.gpus_per_node = spec.gpus_per_node == 0 ? spec.node.gpus : spec.gpus_per_node;
   const std::int64_t ranks = std::int64_t{spec.nodes} * spec.gpus_per_node;
   if (ranks > kMostRanks) {
-    fail_at(below(spot, "nodes"), "a job of at most " + std::to_string(kMostRanks) + " GPUs", std::to_string(ranks));
+    fail_at(below(spot, "nodes"), "a job of at most " + std::to_string(kMostRanks) + " GPUs",
+            std::to_string(ranks));
   }
 }
 
@@ -257,20 +259,27 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
   const Spot place = below(spot, "training");
   const std::size_t layers = scenario.model.layers.size();
   if (!training.layer_times.empty() && training.layer_times.size() != layers) {
-    fail_at(below(place, "layer_times"), "one entry for each of the " + std::to_string(layers) + " layers of the model",
+    fail_at(below(place, "layer_times"),
+            "one entry for each of the " + std::to_string(layers) + " layers of the model",
             std::to_string(training.layer_times.size()));
   }
   if (static_cast<std::int64_t>(layers) * training.accumulation > kMostPasses) {
-    fail_at(below(place, "accumulation"), "at most " + std::to_string(kMostPasses) + " layers in all passes of a step",
+    fail_at(below(place, "accumulation"),
+            "at most " + std::to_string(kMostPasses) + " layers in all passes of a step",
             std::to_string(static_cast<std::int64_t>(layers) * training.accumulation));
   }
   for (const Layer& layer : scenario.model.layers) {
     if (layer.output_elements > kMostActivations / training.batch_per_gpu) {
       fail_at(below(place, "batch_per_gpu"),
-              "a batch for which layer " + layer.name + " writes at most " + std::to_string(kMostActivations) +
-                  " elements",
+              "a batch for which layer " + layer.name + " writes at most " +
+                  std::to_string(kMostActivations) + " elements",
               std::to_string(training.batch_per_gpu));
     }
+  }
+  try {
+    require_precision(file.cluster.gpu, training.precision);
+  } catch (const InputError& error) {
+    throw error.at(below(place, "precision").place);
   }
   check_ranks(scenario, std::int64_t{file.cluster.spec.nodes} * file.cluster.spec.gpus_per_node, spot);
 }
@@ -294,7 +303,7 @@ std::vector<std::string> cluster_names() { return builtin_names("clusters"); }
 Model builtin_model(const std::string& name) {
   const BuiltinFile* file = find_builtin("models", name);
   if (file == nullptr) {
-    throw InputError(unknown_name("model", name, model_names()));
+    throw InputError(unknown_name("model", in_short(name), model_names()));
   }
   return model_in_file(parse_json(std::string(file->text)), {});
 }

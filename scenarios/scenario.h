@@ -22,11 +22,13 @@ struct Scenario {
   RunSpec run;
 };
 
-// Reads and checks a scenario file. Throws InputError with the file and a place (JSON pointer, or line and column).
+// Reads and checks a scenario file. Throws InputError with the file and a place (JSON pointer, or line and
+// column).
 Scenario load_scenario(const std::string& path);
 Scenario parse_scenario(const std::string& json, const std::string& file_name);
 
-// `text` is a node preset, a file of scenarios/clusters, or the path of a JSON file that is a cluster or a scenario.
+// `text` is a node preset, a file of scenarios/clusters, or the path of a JSON file that is a cluster or a
+// scenario.
 ClusterSpec load_cluster(const std::string& text);
 
 // The names of scenarios/models and scenarios/clusters.

@@ -10,7 +10,8 @@ Json::Object schema_of_number(const Limits& limits, bool whole) {
   const auto bound = [&](const char* name, double value) {
     constexpr double kExact = 9007199254740992.0;  // 2^53
     if (std::isfinite(value)) {
-      schema.push_back({name, whole && std::abs(value) <= kExact ? Json(static_cast<std::int64_t>(value)) : Json(value)});
+      schema.push_back(
+          {name, whole && std::abs(value) <= kExact ? Json(static_cast<std::int64_t>(value)) : Json(value)});
     }
   };
   bound(limits.above ? "exclusiveMinimum" : "minimum", limits.least);
@@ -33,8 +34,9 @@ Json::Object schema_of_names(const std::vector<std::string>& names) {
 Json::Object one_of(Json::Array choices) { return {{"anyOf", std::move(choices)}}; }
 
 Json::Object schema_of(Type<Slowdown>, const Limits& limits) {
-  return one_of({schema_of_number(limits, false),
-                 Json::Object{{"type", "string"}, {"pattern", R"(^([0-9]+/[0-9]+|[0-9]+(\.[0-9]{1,6})?)$)"}}});
+  return one_of(
+      {schema_of_number(limits, false),
+       Json::Object{{"type", "string"}, {"pattern", R"(^([0-9]+/[0-9]+|[0-9]+(\.[0-9]{1,6})?)$)"}}});
 }
 
 Json::Object schema_of(Type<Cluster>, const Limits&) {
@@ -55,11 +57,12 @@ Json::Object schema_of(Type<Model>, const Limits&) {
 }
 
 std::string scenario_schema() {
-  Json::Object schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-                      {"title", "Paceline scenario"},
-                      {"description",
-                       "What is trained, on which machines, and how. Quantities are texts with their unit: \"25 MiB\", "
-                       "\"450 GB/s\", \"400 Gb/s\" (bits), \"5 us\"."}};
+  Json::Object schema{
+      {"$schema", "https://json-schema.org/draft/2020-12/schema"},
+      {"title", "Paceline scenario"},
+      {"description",
+       "What is trained, on which machines, and how. Quantities are texts with their unit: \"25 MiB\", "
+       "\"450 GB/s\", \"400 Gb/s\" (bits), \"5 us\"."}};
   for (JsonMember& member : schema_of_object<ScenarioFile>()) {
     schema.push_back(std::move(member));
   }

@@ -87,7 +87,7 @@ TEST_CASE("no mutable static, no environment, no exit in a library") {
       for (const std::string& line : lines(file)) {
         INFO(file << ": " << line);
         CHECK_FALSE(std::regex_match(line, mutable_static));
-        CHECK_FALSE(std::regex_match(line, forbidden));
+        CHECK_FALSE((room != "app" && std::regex_match(line, forbidden)));
       }
     }
   }

@@ -1,0 +1,271 @@
+#include "scenarios/tables.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <span>
+#include <sstream>
+#include <vector>
+
+#include "core/fingerprint.h"
+#include "kernels/gpu.h"
+#include "kernels/model.h"
+#include "scenarios/description.h"
+#include "scenarios/json.h"
+#include "scenarios/people.h"
+#include "scenarios/predict.h"
+
+namespace paceline {
+namespace {
+
+// ---- paceline run ----
+
+// Text in lines of at most `width`, broken at spaces.
+std::string wrapped(const std::string& text, std::size_t width) {
+  std::istringstream words(text);
+  std::string out, line, word;
+  while (words >> word) {
+    if (!line.empty() && line.size() + 1 + word.size() > width) {
+      out += line + '\n';
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return out + line + (line.empty() ? "" : "\n");
+}
+
+std::string plural(std::int64_t n, const std::string& noun) {
+  return std::to_string(n) + ' ' + noun + (n == 1 ? "" : "s");
+}
+
+std::string headline(const Prediction& p) {
+  const Scenario& s = p.scenario;
+  const std::int64_t per_node = s.cluster.gpus_per_node > 0 ? s.cluster.gpus_per_node : s.cluster.node.gpus;
+  std::string line = s.model.name + " on " + plural(static_cast<std::int64_t>(p.job.ranks()), "GPU") + ": " +
+                     plural(s.cluster.nodes, "node") + " (" + s.cluster.node.name + ") x " +
+                     std::to_string(per_node) + ' ' + s.gpu.name;
+  if (s.cluster.nodes > 1) {
+    std::string fabric(name_of(s.cluster.fabric.kind));
+    std::ranges::replace(fabric, '_', ' ');
+    line += ", " + fabric;
+  }
+  return line + '\n';
+}
+
+std::string row(const std::string& label, const std::string& text) {
+  return "  " + padded_right(label, 16) + text + '\n';
+}
+
+std::string summary(const Prediction& p) {
+  const Report& r = p.report;
+  const bool spread = r.step.max - r.step.min > 1e-4 * r.step.mean;
+  std::string step = people_time(r.step.mean);
+  step += spread ? "  (p50 " + people_time(r.step.p50) + ", p95 " + people_time(r.step.p95) + ", p99 " +
+                       people_time(r.step.p99) + ", max " + people_time(r.step.max) + ")"
+                 : "  (all steps alike)";
+  const double lone = r.scaling_efficiency > 0
+                          ? r.throughput / (r.scaling_efficiency * static_cast<double>(p.job.ranks()))
+                          : 0;
+  return row("step time", step) + row("throughput", people_count(r.throughput) + " samples/s") +
+         row("scaling", fixed(100 * r.scaling_efficiency, 1) + " % of " + std::to_string(p.job.ranks()) +
+                            " times one GPU alone, which does " + people_count(lone) + " samples/s");
+}
+
+std::string part(const std::string& label, Seconds time, Seconds step) {
+  constexpr double kBar = 40;
+  const double share = step.value > 0 ? time / step : 0;
+  const auto bar = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * kBar + 0.5);
+  return "    " + padded_right(label, 24) + padded(people_time(time), 10) + padded(fixed(100 * share, 1), 7) +
+         " %" + (bar > 0 ? "  " + std::string(bar, '#') : "") + '\n';
+}
+
+std::string parts(const Prediction& p) {
+  const BreakdownSeconds& b = p.report.breakdown;
+  const Seconds step = p.report.step.mean;
+  return "\n  where a step goes (mean of all GPUs)\n" + part("compute", b.compute, step) +
+         part("exposed communication", b.exposed_communication, step) +
+         part("waiting for stragglers", b.straggler_wait, step) +
+         part("waiting for input", b.input_wait, step) + part("other (launches, idle)", b.other, step);
+}
+
+// Those that cost a thousandth of the run or more.
+std::string stragglers(const Prediction& p) {
+  constexpr std::size_t kShown = 3;
+  constexpr double kWorthALine = 1e-3;
+  const Seconds run = p.report.step.mean * static_cast<double>(p.scenario.run.iterations);
+  std::string text;
+  for (const StragglerReport& s :
+       std::span(p.report.stragglers).first(std::min(kShown, p.report.stragglers.size()))) {
+    if (s.delay > kWorthALine * run) {
+      text += "    " + padded_right("rank " + std::to_string(s.rank.value) + " (" + s.gpu + ")", 26) +
+              " last to enter " + plural(s.collectives, "collective") + ", late by " + people_time(s.delay) +
+              " in all\n";
+    }
+  }
+  return text.empty() ? text : "\n  who made the others wait most\n" + text;
+}
+
+std::string links(const Prediction& p) {
+  constexpr std::size_t kShown = 3;
+  const std::vector<LinkReport>& all = p.report.links;
+  std::string text = all.empty() ? "" : "\n  degraded links: a step is shorter when this one is healthy\n";
+  for (std::size_t i = 0; i < std::min(kShown, all.size()); ++i) {
+    const double share = p.report.step.mean.value > 0 ? 100 * (all[i].step_delay / p.report.step.mean) : 0;
+    text += "    " + padded_right(all[i].link, 26) + " by " + people_time(all[i].step_delay) + " (" +
+            fixed(share, 1) + " %)\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string terminal_table(const Prediction& p) {
+  constexpr std::size_t kWidth = 96, kShownDescription = 280;
+  std::string question = p.scenario.description.substr(0, kShownDescription);
+  question += question.size() < p.scenario.description.size() ? " ..." : "";
+  return wrapped(question, kWidth) + headline(p) + '\n' + summary(p) + parts(p) + stragglers(p) + links(p) +
+         '\n' + "  " + plural(p.scenario.run.iterations, "step") + " after one of warm-up (" +
+         people_time(p.report.warm_up) + "), seed " + std::to_string(p.scenario.run.seed) + ", fingerprint " +
+         to_hex(p.result.fingerprint) + '\n' + "  " +
+         kEngineNames[static_cast<std::size_t>(p.result.engine)] + " engine: " + p.result.engine_reason +
+         '\n';
+}
+
+// ---- paceline topology ----
+
+namespace {
+
+constexpr std::array<const char*, 8> kDeviceNames{"GPU", "NVSwitch", "PCIe switch", "CPU socket",
+                                                  "NIC", "leaf",     "spine",       "core"};
+constexpr std::array<const char*, 4> kLinkNames{"NVLink", "PCIe", "socket", "network"};
+
+std::string device_lines(const Topology& topology) {
+  std::array<std::int64_t, kDeviceNames.size()> count{};
+  for (std::uint32_t i = 0; i < topology.devices(); ++i) {
+    ++count[static_cast<std::size_t>(topology.device_kind(DeviceId(i)))];
+  }
+  std::string text = "\n  devices\n";
+  for (std::size_t kind = 0; kind < count.size(); ++kind) {
+    if (count[kind] > 0) {
+      text += "    " + padded_right(kDeviceNames[kind], 14) + padded(std::to_string(count[kind]), 10) + '\n';
+    }
+  }
+  return text;
+}
+
+struct LinkClass {
+  LinkKind kind;
+  double bandwidth, latency;
+  friend auto operator<=>(const LinkClass&, const LinkClass&) = default;
+};
+
+// Links that are equal in kind, bandwidth and latency stand on one line.
+std::string link_lines(const Topology& topology) {
+  constexpr std::size_t kShown = 16;
+  std::map<LinkClass, std::int64_t> count;
+  for (std::uint32_t i = 0; i < topology.links(); ++i) {
+    const Link& link = topology.link(LinkId(i));
+    ++count[{link.kind, link.bandwidth.value, link.latency.value}];
+  }
+  std::string text = "\n  links (each direction counts)     bandwidth     latency\n";
+  std::size_t shown = 0;
+  for (const auto& [link, links] : count) {
+    if (shown++ < kShown) {
+      text += "    " + padded_right(kLinkNames[static_cast<std::size_t>(link.kind)], 14) +
+              padded(std::to_string(links), 10) + padded(people_rate(BytesPerSecond(link.bandwidth)), 16) +
+              padded(people_time(Seconds(link.latency)), 12) + '\n';
+    }
+  }
+  return text +
+         (count.size() > kShown ? "    and " + std::to_string(count.size() - kShown) + " more kinds\n" : "");
+}
+
+}  // namespace
+
+std::string topology_table(const Topology& topology) {
+  const ClusterSpec& spec = topology.spec();
+  std::string fabric(name_of(spec.fabric.kind));
+  std::ranges::replace(fabric, '_', ' ');
+  std::string text = plural(spec.nodes, "node") + " (" + spec.node.name + "), " +
+                     plural(static_cast<std::int64_t>(topology.ranks()), "GPU") + " in use" +
+                     (spec.nodes > 1 ? ", " + fabric : "") + '\n';
+  text += device_lines(topology) + link_lines(topology) + '\n';
+  if (!spec.degraded.empty()) {
+    text += row("degraded", plural(static_cast<std::int64_t>(spec.degraded.size()), "link") +
+                                " or device, as the file says");
+  }
+  text += row("channels", plural(topology.default_channels(), "ring") + " per collective");
+  if (topology.spec().nodes > 1 || topology.spec().node.gpus > 1) {
+    text += row("bisection", people_rate(bisection_bandwidth(topology)) +
+                                 ", one direction, between the halves of the " +
+                                 (spec.nodes > 1 ? "nodes" : "node"));
+  }
+  return text;
+}
+
+// ---- paceline presets ----
+
+namespace {
+
+std::string gpu_lines() {
+  std::string text = "GPUs (\"gpu\")\n";
+  for (const std::string& name : gpu_preset_names()) {
+    const GpuSpec gpu = gpu_preset(name);
+    text += "  " + padded_right(name, 18) +
+            padded(fixed(static_cast<double>(gpu.memory.value) / (1 << 30), 0), 4) + " GiB at " +
+            people_rate(gpu.memory_bandwidth) + ", TFLOP/s:";
+    for (std::size_t i = 0; i < gpu.peak.size(); ++i) {
+      if (gpu.peak[i].value > 0) {
+        text += ' ' + std::string(kPrecisionNames[i]) + ' ' + number_text(gpu.peak[i].value / 1e12);
+      }
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+std::string node_lines() {
+  std::string text = "\nNodes (\"node\", and \"cluster\" for one of them)\n";
+  for (const std::string& name : node_preset_names()) {
+    const NodeSpec node = node_preset(name);
+    text += "  " + padded_right(name, 18) + std::to_string(node.gpus) + " x " + padded_right(node.gpu, 16);
+    text += node.wiring == NvlinkWiring::none
+                ? "PCIe at " + people_rate(node.pcie_bandwidth)
+                : (node.wiring == NvlinkWiring::mesh ? "NVLink mesh at " : "NVSwitch at ") +
+                      people_rate(node.nvlink_bandwidth) +
+                      (node.wiring == NvlinkWiring::mesh ? " a link" : " a GPU");
+    text +=
+        ", " + plural(node.nics, "NIC") + " at " + number_text(node.nic_bandwidth.value * 8e-9) + " Gb/s\n";
+  }
+  return text;
+}
+
+std::string model_lines() {
+  std::string text = "\nModels (\"model\")\n";
+  for (const std::string& name : model_names()) {
+    const Model model = builtin_model(name);
+    text += "  " + padded_right(name, 18) +
+            padded(people_large(static_cast<double>(parameter_count(model))), 9) + " parameters, " +
+            padded(people_large(static_cast<double>(forward_macs(model))), 9) + " MACs per sample (" +
+            model.input + ")\n";
+  }
+  return text;
+}
+
+std::string cluster_lines() {
+  std::string text = "\nClusters (\"cluster\")\n";
+  for (const std::string& name : cluster_names()) {
+    const ClusterSpec cluster = load_cluster(name);
+    std::string fabric(name_of(cluster.fabric.kind));
+    std::ranges::replace(fabric, '_', ' ');
+    text += "  " + padded_right(name, 18) + plural(cluster.nodes, "node") + " (" + cluster.node.name + "), " +
+            plural(std::int64_t{cluster.nodes} * cluster.gpus_per_node, "GPU") + ", " + fabric + '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string presets_table() { return gpu_lines() + node_lines() + model_lines() + cluster_lines(); }
+
+}  // namespace paceline

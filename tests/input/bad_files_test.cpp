@@ -1,0 +1,254 @@
+// Does every bad file give the documented message? bad/NAME.json has its message in bad/NAME.expect: what()
+// without the folder and, where it begins so, without "NAME.json: ". And the files that are too bad to keep
+// in a repository.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "scenarios/files.h"
+#include "scenarios/json.h"
+#include "scenarios/predict.h"
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Contains;
+
+// A folder of its own, removed with its contents.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (fs::temp_directory_path() / "paceline-XXXXXX").string();
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    path_ = pattern;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() { fs::remove_all(path_); }
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  std::size_t entries() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
+  }
+
+ private:
+  fs::path path_;
+};
+
+std::string text_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// What the program would print; "" when the file is accepted. Anything but an InputError passes through.
+std::string complaint(const std::string& path) {
+  try {
+    Scenario scenario = load_scenario(path);
+    scenario.run.iterations = std::min(scenario.run.iterations, 2);
+    try {
+      predict(scenario);
+    } catch (const InputError& error) {
+      throw error.in_file(path);
+    }
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string complaint_about_text(const std::string& text) {
+  try {
+    parse_scenario(text, "x.json");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string without(std::string text, const std::string& part) {
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part)) {
+    text.erase(at, part.size());
+  }
+  return text;
+}
+
+double seconds_of(const std::function<void()>& f) {
+  const auto start = std::chrono::steady_clock::now();
+  f();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+TEST_CASE("every bad file gives its message") {
+  const fs::path folder = fs::path(PACELINE_SOURCE_DIR) / "tests/input/bad";
+  std::size_t files = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".json") {
+      ++files;
+      CAPTURE(entry.path().filename().string());
+      std::string found = without(complaint(entry.path().string()), folder.string() + "/");
+      const std::string own = entry.path().filename().string() + ": ";
+      found = found.starts_with(own) ? found.substr(own.size()) : found;
+      const std::string expected = text_of(fs::path(entry.path()).replace_extension(".expect"));
+      CHECK(found + '\n' == expected);
+    }
+  }
+  CHECK(files >= 200);
+}
+
+TEST_CASE("a file of 1 GB is refused without being read") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("large.json");
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  REQUIRE(fd >= 0);
+  REQUIRE(::ftruncate(fd, 1 << 30) == 0);
+  ::close(fd);
+  std::string found;
+  CHECK(seconds_of([&] { found = complaint(path); }) < 0.1);
+  CHECK(found == path + ": expected a file of at most 64 MiB, found a larger one");
+}
+
+TEST_CASE("what is no regular file is read within bounds") {
+  const TemporaryFolder folder;
+  CHECK(complaint("/dev/zero") == "/dev/zero: expected a file of at most 64 MiB, found a larger one");
+  CHECK(complaint("/dev/null") == "/dev/null: expected JSON, found an empty file");
+  CHECK(complaint(folder.file("")) == folder.file("") + ": can't be read: is a directory");
+  CHECK(complaint(folder.file("none.json")) ==
+        folder.file("none.json") + ": can't be read: No such file or directory");
+  const std::string fifo = folder.file("fifo");
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  CHECK(complaint(fifo) ==
+        fifo + ": expected JSON, found an empty file");  // nobody writes: no waiting either
+}
+
+TEST_CASE("a pipe is read like a file") {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe(ends.data()) == 0);
+  const std::string text =
+      R"({"cluster": "dgx-a100", "model": "resnet18", "training": {"batch_per_gpu": 0}})";
+  REQUIRE(::write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  ::close(ends[1]);
+  CHECK_THAT(complaint("/dev/fd/" + std::to_string(ends[0])), Contains("/training/batch_per_gpu: expected"));
+  ::close(ends[0]);
+}
+
+TEST_CASE("a file without permission is an input error") {
+  if (::geteuid() != 0) {  // root may read everything
+    const TemporaryFolder folder;
+    const std::string path = folder.file("secret.json");
+    std::ofstream(path) << "{}";
+    fs::permissions(path, fs::perms::none);
+    CHECK(complaint(path) == path + ": can't be read: Permission denied");
+  }
+}
+
+TEST_CASE("nesting of any depth is refused without recursion") {
+  constexpr std::size_t kDepth = 20'000'000;
+  CHECK_THAT(complaint_about_text(std::string(kDepth, '[')), Contains("at most 64 arrays and objects"));
+  std::string objects;
+  for (std::size_t i = 0; i < kDepth / 20; ++i) {
+    objects += "{\"a\":";
+  }
+  CHECK_THAT(complaint_about_text(objects), Contains("at most 64 arrays and objects"));
+  // 64 levels are read; one more is not.
+  CHECK_NOTHROW(parse_json(std::string(64, '[') + std::string(64, ']')));
+  CHECK_THROWS_AS(parse_json(std::string(65, '[') + std::string(65, ']')), InputError);
+}
+
+TEST_CASE("large documents are refused in a bounded time") {
+  std::string zeros = "[0";
+  for (int i = 0; i < 6'000'000; ++i) {
+    zeros += ",0";
+  }
+  std::string keys = "{";
+  for (int i = 0; i < 500'000; ++i) {
+    keys += "\"k" + std::to_string(i) + "\":0,";
+  }
+  const std::string twice = keys + "\"k7\":1}";
+  keys += "\"end\":1}";
+  CHECK(seconds_of([&] {
+          CHECK_THAT(complaint_about_text(zeros + "]"), Contains("at most 5000000 values"));
+          CHECK_THAT(complaint_about_text(keys), Contains("unknown key \"k0\""));
+          CHECK_THAT(complaint_about_text(twice), Contains("found \"k7\" twice"));
+          CHECK_THAT(complaint_about_text('"' + std::string(50'000'000, 'x') + '"'),
+                     Contains("expected an object"));
+        }) < 30);
+}
+
+TEST_CASE("messages stay short and on one line") {
+  const std::string long_text(100'000, 'a');
+  const std::vector<std::string> texts{
+      "{\"" + long_text + "\": 1}",       "{\"cluster\": \"" + long_text + "\"}",
+      "{\"cluster\": " + long_text + "}", R"({"cluster": {"node": {"preset": "a\nb"}}})",
+      R"({"cluster": {"a\u0007b": 1}})",  "{\"description\": " + std::string(100'000, '1') + "}"};
+  for (const std::string& text : texts) {
+    const std::string found = complaint_about_text(text);
+    CHECK(found.size() > 10);
+    CHECK(found.size() < 700);
+    CHECK(std::ranges::none_of(found, [](char c) { return static_cast<unsigned char>(c) < 0x20; }));
+  }
+  // Cut between characters, never inside one.
+  std::string umlauts;
+  for (int i = 0; i < 100; ++i) {
+    umlauts += "\xc3\xa4";
+  }
+  const std::string found = complaint_about_text("{\"a" + umlauts + "\": 1}");
+  CHECK_NOTHROW(parse_json("\"" + without(found, "\"") + "\""));
+}
+
+TEST_CASE("a scenario cut anywhere, or with any byte changed, is refused or read, never worse") {
+  const std::string whole =
+      R"({"cluster": {"node": "dgx-a100", "nodes": 2, "degraded_links": [{"from": "leaf0"}]},
+    "model": {"name": "m", "layers": [{"name": "l", "parameters": [10], "forward_macs": 1, "output_elements": 1}]},
+    "training": {"batch_per_gpu": 4, "measured": "10 samples/s", "slowdown_while_communicating": 1.5},
+    "variability": {"per_operation": {"distribution": "gamma", "cv": 0.25}}})";
+  REQUIRE(complaint_about_text(whole).empty());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    CHECK_FALSE(complaint_about_text(whole.substr(0, i)).empty());
+    for (const char c : {'\0', '"', '{', '}', '9', '-', '\xff', ' '}) {
+      std::string changed = whole;
+      changed[i] = c;
+      CHECK_NOTHROW(complaint_about_text(changed));
+    }
+  }
+}
+
+TEST_CASE("what is written appears whole or not at all") {
+  const TemporaryFolder folder;
+  const std::string good = folder.file("good.json"), bad = folder.file("none/bad.json");
+  const std::vector<OutputFile> files{{good, "1"}, {bad, "2"}};
+  CHECK_THROWS_AS(write_files(files), InputError);
+  CHECK(folder.entries() == 0);
+  write_file(good, "first");
+  write_file(good, "second");
+  CHECK(text_of(good) == "second");
+  CHECK(folder.entries() == 1);
+  // A link is followed; a directory is refused; a device is written to, not replaced.
+  fs::create_symlink(good, folder.file("link"));
+  write_file(folder.file("link"), "third");
+  CHECK(text_of(good) == "third");
+  CHECK(fs::is_symlink(folder.file("link")));
+  CHECK_THROWS_WITH(write_file(folder.file(""), "x"), Contains("is a directory"));
+  write_file("/dev/null", "x");
+  CHECK(fs::is_character_file("/dev/null"));
+  CHECK_THROWS_WITH(require_writable(bad), Contains("No such file"));
+  CHECK_THROWS_WITH(require_writable(good + "/x"), Contains("can't be written"));
+  CHECK_NOTHROW(require_writable(good));
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,277 @@
+// Do result.json, trace.json and the terminal's page say what the prediction says, in a form that others can
+// read?
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/fingerprint.h"
+#include "scenarios/people.h"
+#include "scenarios/predict.h"
+#include "scenarios/tables.h"
+
+namespace paceline {
+namespace {
+
+using nlohmann::json;
+
+const std::filesystem::path kSource = PACELINE_SOURCE_DIR;
+
+Scenario example(const std::string& name) {
+  return load_scenario((kSource / "scenarios" / (name + ".json")).string());
+}
+
+double mean_step(const Result& result) {
+  return to_seconds(result.iteration_end.back() - result.iteration_end.front()).value /
+         static_cast<double>(result.iteration_end.size() - 1);
+}
+
+TEST_CASE("result.json says what the report says, and its parts sum to the step") {
+  const Prediction p = predict(example("slow_gpu_64"));
+  const json r = json::parse(result_json(p));
+  CHECK(r.at("engine") == "vector");
+  CHECK(r.at("engine_reason").get<std::string>().size() > 10);
+  CHECK(r.at("gpus") == 64);
+  CHECK(r.at("iterations") == 20);
+  CHECK(r.at("seed") == 1);
+  CHECK(r.at("fingerprint") == to_hex(p.result.fingerprint));
+  CHECK(r.at("step_time_s").at("mean") == p.report.step.mean.value);
+  CHECK(r.at("step_time_s").at("mean").get<double>() == Approx(mean_step(p.result)));
+  const std::vector<std::string> quantiles{"min", "p50", "p95", "p99", "max"};
+  for (std::size_t i = 1; i < quantiles.size(); ++i) {
+    CHECK(r["step_time_s"].at(quantiles[i - 1]).get<double>() <=
+          r["step_time_s"].at(quantiles[i]).get<double>());
+  }
+  for (const json& parts : {r.at("breakdown_s"), r.at("worst_rank").at("breakdown_s")}) {
+    double sum = 0;
+    for (const char* part : {"compute", "exposed_communication", "straggler_wait", "input_wait", "other"}) {
+      sum += parts.at(part).get<double>();
+    }
+    CHECK(sum == Approx(r["step_time_s"]["mean"].get<double>()).epsilon(1e-12));
+  }
+  CHECK(r.at("throughput_samples_per_s").get<double>() ==
+        Approx(64 * 16 / r["step_time_s"]["mean"].get<double>()).epsilon(1e-12));
+  CHECK(r.at("scaling_efficiency").get<double>() < 1 / 1.1);  // one GPU is 15 % slow
+  CHECK(r.at("worst_rank").at("rank") == 37);
+  CHECK(r.at("stragglers").at(0).at("gpu") == "node4/gpu5");
+  CHECK(r.at("stragglers").at(0).at("delay_s").get<double>() > 20 * 0.005);
+  CHECK(r.at("warm_up_s").get<double>() > 0);
+  CHECK(r.at("degraded_links").empty());
+  std::int64_t bytes = 0;
+  for (const json& bucket : r.at("buckets")) {
+    bytes += bucket.at("bytes").get<std::int64_t>();
+    CHECK(bucket.at("ready_s").get<double>() <= bucket.at("start_s").get<double>());
+    CHECK(bucket.at("start_s").get<double>() < bucket.at("end_s").get<double>());
+  }
+  CHECK(bytes == 4 * parameter_count(p.scenario.model));
+}
+
+TEST_CASE("a result runs again from itself") {
+  const Prediction first = predict(example("slow_gpu_64"));
+  const std::string text = result_json(first);
+  const Prediction second = predict(parse_scenario(text, "result.json"));
+  CHECK(result_json(second) == text);
+}
+
+TEST_CASE("a degraded link is blamed with what its repair would bring") {
+  const Scenario ill = example("degraded_nic");
+  Scenario healthy = ill;
+  healthy.cluster.degraded.clear();
+  const Prediction p = predict(ill);
+  REQUIRE(p.report.links.size() == 1);
+  CHECK(p.report.links[0].link == "node3/nic5");
+  CHECK(p.report.links[0].step_delay.value ==
+        Approx(mean_step(p.result) - mean_step(predict(healthy).result)).epsilon(1e-12));
+  CHECK(p.report.links[0].step_delay.value > 0.05 * mean_step(p.result));
+  const json r = json::parse(result_json(p));
+  CHECK(r.at("degraded_links").at(0).at("link") == "node3/nic5");
+  CHECK(r["degraded_links"][0].at("step_delay_s") == p.report.links[0].step_delay.value);
+}
+
+TEST_CASE("several degraded links are ranked, and a harmless one costs nothing") {
+  Scenario s = example("degraded_nic");
+  s.cluster.degraded = {{"node0/nic1", std::nullopt, 1, Seconds(0)},
+                        {"node3/nic5", "leaf5", 0.1, Seconds(0)},
+                        {"node5/nic2", std::nullopt, 0.5, Seconds(0)}};
+  const Prediction p = predict(s);
+  REQUIRE(p.report.links.size() == 3);
+  CHECK(p.report.links[0].link == "node3/nic5 - leaf5");
+  CHECK(p.report.links[0].step_delay.value > 0);
+  for (const LinkReport& link : p.report.links) {
+    if (link.link == "node0/nic1") {
+      CHECK(link.step_delay.value == 0);
+    }
+  }
+  CHECK(std::ranges::is_sorted(p.report.links, std::ranges::greater{}, &LinkReport::step_delay));
+}
+
+TEST_CASE("no more links are examined than promised") {
+  Scenario s = example("resnet50_v100_4x8");
+  s.cluster.degraded.assign(20, {"node0/gpu0", std::nullopt, 0.9, Seconds(0)});
+  CHECK(predict(s).report.links.size() == kMostLinksExamined);
+}
+
+struct Span {
+  std::int64_t start, end;  // ns
+};
+
+// The slices of each (process, track), in nanoseconds: they nest, or do not touch.
+void check_nested(std::vector<Span> slices) {
+  std::ranges::sort(slices,
+                    [](Span a, Span b) { return a.start != b.start ? a.start < b.start : a.end > b.end; });
+  std::vector<std::int64_t> open;
+  bool nested = true;
+  for (const Span& slice : slices) {
+    while (!open.empty() && open.back() <= slice.start) {
+      open.pop_back();
+    }
+    nested = nested && slice.start < slice.end && (open.empty() || slice.end <= open.back());
+    open.push_back(slice.end);
+  }
+  CHECK(nested);
+}
+
+TEST_CASE("the trace has a process per rank, a track per stream, and slices that nest") {
+  for (const char* name : {"slow_gpu_64", "input_bottleneck", "first_node"}) {
+    CAPTURE(name);
+    const Prediction p = predict(example(name), {.ranks = 5, .iterations = 3});
+    const json trace = json::parse(trace_json(p));
+    std::map<std::pair<int, int>, std::vector<Span>> tracks;
+    std::map<int, std::string> processes;
+    std::map<std::string, int> names;
+    double before = 0;
+    for (const json& event : trace.at("traceEvents")) {
+      const int pid = event.at("pid"), tid = event.at("tid");
+      if (event.at("ph") == "M") {
+        if (event.at("name") == "process_name") {
+          processes[pid] = event.at("args").at("name");
+        }
+        continue;
+      }
+      REQUIRE(event.at("ph") == "X");
+      const double ts = event.at("ts");
+      CHECK(ts >= before);
+      before = ts;
+      const std::int64_t start = std::llround(ts * 1000);
+      tracks[{pid, tid}].push_back({start, start + std::llround(event.at("dur").get<double>() * 1000)});
+      ++names[event.at("name").get<std::string>()];
+    }
+    CHECK(processes.size() == 5);
+    CHECK(processes.at(3) == "rank 3 (node0/gpu3)");
+    CHECK(names.at("iteration 2") == 5);
+    CHECK(names.at("optimizer") == 5 * 3);
+    for (auto& [track, slices] : tracks) {
+      CHECK(track.second <= 2);
+      check_nested(std::move(slices));
+    }
+    CHECK(tracks.contains({0, 1}));
+    CHECK(tracks.contains({4, 2}));
+  }
+}
+
+TEST_CASE("a slice of the trace is where the run had it") {
+  const Prediction p = predict(example("first_node"), {.ranks = 1, .iterations = 2});
+  REQUIRE(p.result.trace.size() == 2);
+  const TracedIteration& traced = p.result.trace[1];
+  const Program& program = p.job.program(traced.iteration);
+  const json trace = json::parse(trace_json(p));
+  std::size_t found = 0, expected = 0;
+  for (std::size_t i = 0; i < traced.ops.size(); ++i) {
+    if (program.ops[i].kind != OpKind::collective || program.ops[i].label.empty()) {
+      continue;
+    }
+    ++expected;
+    const double start = static_cast<double>(traced.ops[i].start.ps) * 1e-6;
+    for (const json& event : trace.at("traceEvents")) {
+      if (event.at("name") == program.ops[i].label &&
+          std::abs(event.at("ts").get<double>() - start) <= 0.001) {
+        ++found;
+        CHECK(event.at("tid") == 2);
+        CHECK(event.at("args").at("iteration") == traced.iteration);
+        CHECK(event.at("args").at("bytes") ==
+              p.job.plans[program.collectives[program.ops[i].index]].bytes.value);
+      }
+    }
+  }
+  CHECK(expected > 1);
+  CHECK(found == expected);
+}
+
+TEST_CASE("a trace that was not asked for is empty but valid") {
+  CHECK(json::parse(trace_json(predict(example("first_node")))).at("traceEvents").empty());
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+TEST_CASE("the terminal's page is short, plain, and complete") {
+  for (const char* name :
+       {"slow_gpu_64", "degraded_nic", "input_bottleneck", "resnet50_v100_4x8", "first_node"}) {
+    CAPTURE(name);
+    const Prediction p = predict(example(name));
+    const std::string page = terminal_table(p);
+    CHECK(lines_of(page).size() <= 28);
+    for (const std::string& line : lines_of(page)) {
+      CHECK(line.size() <= 110);
+      CHECK((line.empty() || line.back() != ' '));
+      CHECK(std::ranges::all_of(line, [](char c) { return c >= 0x20 && c < 0x7f; }));
+    }
+    for (const std::string& word :
+         {std::string("step time"), people_time(p.report.step.mean), std::string("samples/s"),
+          std::string("scaling"), std::string("compute"), std::string("exposed communication"),
+          std::string("stragglers"), std::string("input"), std::string("other"), std::string("seed 1"),
+          std::string("engine: "), to_hex(p.result.fingerprint)}) {
+      CHECK_THAT(page, Catch::Contains(word));
+    }
+  }
+}
+
+TEST_CASE("the page names the slow GPU and the bad cable, and nobody where nobody is to blame") {
+  CHECK_THAT(terminal_table(predict(example("slow_gpu_64"))), Catch::Contains("rank 37 (node4/gpu5)"));
+  CHECK_THAT(terminal_table(predict(example("degraded_nic"))), Catch::Contains("node3/nic5 "));
+  CHECK_THAT(terminal_table(predict(example("resnet50_v100_4x8"))),
+             !Catch::Contains("who made the others wait"));
+}
+
+TEST_CASE("numbers for people keep four digits") {
+  CHECK(people_time(Seconds(0.3712)) == "371.2 ms");
+  CHECK(people_time(Seconds(0.99996)) == "1000 ms");
+  CHECK(people_time(Seconds(12.3456)) == "12.35 s");
+  CHECK(people_time(Seconds(0)) == "0 s");
+  CHECK(people_time(Seconds(-0.002)) == "-2.000 ms");
+  CHECK(people_count(11035.4) == "11,035");
+  CHECK(people_count(1234567) == "1,234,567");
+  CHECK(people_count(367.29) == "367.3");
+  CHECK(people_count(1.5) == "1.50");
+  CHECK(people_rate(BytesPerSecond(25e9)) == "25.00 GB/s");
+}
+
+TEST_CASE("presets and topology pages name what there is") {
+  const std::string page = presets_table();
+  for (const std::string& name : model_names()) {
+    CHECK_THAT(page, Catch::Contains("  " + name + " "));
+  }
+  for (const std::string& name : node_preset_names()) {
+    CHECK_THAT(page, Catch::Contains("  " + name + " "));
+  }
+  const std::string topology = topology_table(build_topology(load_cluster("a100-4x8")));
+  for (const char* line : {"GPU                   32", "NIC                   32", "leaf                   1",
+                           "bisection", "8 rings"}) {
+    CHECK_THAT(topology, Catch::Contains(line));
+  }
+}
+
+}  // namespace
+}  // namespace paceline

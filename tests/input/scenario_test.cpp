@@ -1,0 +1,332 @@
+// Are a scenario's three descriptions (reader, writer, schema) one? Is the effective scenario the same
+// scenario?
+#include "scenarios/scenario.h"
+
+#include <regex.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "scenarios/predict.h"
+#include "topology/topology.h"
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const fs::path kSource = PACELINE_SOURCE_DIR;
+
+std::string text_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::vector<fs::path> examples() {
+  std::vector<fs::path> paths;
+  for (const fs::directory_entry& entry : fs::directory_iterator(kSource / "scenarios")) {
+    if (entry.path().extension() == ".json") {
+      paths.push_back(entry.path());
+    }
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+
+bool has_type(const json& value, const std::string& type) {
+  return type == "object"    ? value.is_object()
+         : type == "array"   ? value.is_array()
+         : type == "string"  ? value.is_string()
+         : type == "boolean" ? value.is_boolean()
+         : type == "integer" ? value.is_number_integer()
+                             : type == "number" && value.is_number();
+}
+
+bool valid(const json& schema, const json& value);
+
+bool valid_object(const json& schema, const json& value) {
+  const json properties = schema.value("properties", json::object());
+  for (const auto& [key, inner] : value.items()) {
+    if (!properties.contains(key) ? !schema.value("additionalProperties", true)
+                                  : !valid(properties[key], inner)) {
+      return false;
+    }
+  }
+  const json required = schema.value("required", json::array());
+  return std::ranges::all_of(required,
+                             [&](const json& key) { return value.contains(key.get<std::string>()); });
+}
+
+bool valid_number(const json& schema, double value) {
+  return value >= schema.value("minimum", -HUGE_VAL) && value > schema.value("exclusiveMinimum", -HUGE_VAL) &&
+         value <= schema.value("maximum", HUGE_VAL);
+}
+
+// POSIX extended, of which our patterns are; std::regex does not compile cleanly under sanitizers.
+bool matches(const std::string& text, const std::string& pattern) {
+  regex_t compiled;
+  REQUIRE(::regcomp(&compiled, pattern.c_str(), REG_EXTENDED | REG_NOSUB) == 0);
+  const bool found = ::regexec(&compiled, text.c_str(), 0, nullptr, 0) == 0;
+  ::regfree(&compiled);
+  return found;
+}
+
+// As much of JSON Schema as ours uses.
+bool valid(const json& schema, const json& value) {
+  if (schema.contains("anyOf")) {
+    return std::ranges::any_of(schema["anyOf"], [&](const json& choice) { return valid(choice, value); });
+  }
+  if (!has_type(value, schema["type"])) {
+    return false;
+  }
+  if (schema.contains("enum")) {
+    return std::ranges::find(schema["enum"], value) != schema["enum"].end();
+  }
+  if (schema.contains("pattern")) {
+    return matches(value.get<std::string>(), schema["pattern"].get<std::string>());
+  }
+  if (value.is_array()) {
+    return value.size() >= schema.value("minItems", 0u) &&
+           value.size() <= schema.value("maxItems", 1u << 30) &&
+           std::ranges::all_of(value, [&](const json& item) { return valid(schema["items"], item); });
+  }
+  return value.is_object() ? valid_object(schema, value)
+                           : !value.is_number() || valid_number(schema, value.get<double>());
+}
+
+// Every key of a schema, or of a document, by its path: /cluster/node/mesh/a
+void keys_of_schema(const json& schema, const std::string& path, std::set<std::string>& keys) {
+  for (const json& choice : schema.value("anyOf", json::array())) {
+    keys_of_schema(choice, path, keys);
+  }
+  if (schema.contains("items")) {
+    keys_of_schema(schema["items"], path, keys);
+  }
+  const json properties = schema.value("properties", json::object());
+  for (const auto& [key, inner] : properties.items()) {
+    keys.insert(path + '/' + key);
+    keys_of_schema(inner, path + '/' + key, keys);
+  }
+}
+
+void keys_of_document(const json& document, const std::string& path, std::set<std::string>& keys) {
+  if (document.is_array()) {
+    for (const json& item : document) {
+      keys_of_document(item, path, keys);
+    }
+  } else if (document.is_object()) {
+    for (const auto& [key, inner] : document.items()) {
+      keys.insert(path + '/' + key);
+      keys_of_document(inner, path + '/' + key, keys);
+    }
+  }
+}
+
+void check_documented(const json& schema, const std::string& path) {
+  for (const json& choice : schema.value("anyOf", json::array())) {
+    check_documented(choice, path);
+  }
+  if (schema.contains("items")) {
+    check_documented(schema["items"], path);
+  }
+  const json properties = schema.value("properties", json::object());
+  for (const auto& [key, inner] : properties.items()) {
+    CAPTURE(path + '/' + key);
+    CHECK(inner.value("description", "").size() > 8);
+    CHECK((inner.contains("anyOf") || inner.contains("type")));
+    if (inner.contains("default")) {
+      CHECK(valid(inner, inner["default"]));
+    }
+    check_documented(inner, path + '/' + key);
+  }
+}
+
+TEST_CASE("the effective scenario of every example is the same scenario") {
+  REQUIRE(examples().size() >= 9);
+  std::vector<fs::path> paths = examples();
+  paths.push_back(kSource / "tests/input/everything.json");
+  for (const fs::path& path : paths) {
+    CAPTURE(path.string());
+    const Scenario scenario = load_scenario(path.string());
+    const std::string written = to_json(scenario);
+    const Scenario again = parse_scenario(written, "effective.json");
+    CHECK(to_json(again) == written);
+    CHECK(again.training.batch_per_gpu == scenario.training.batch_per_gpu);
+    CHECK(again.cluster.node.pcie_bandwidth == scenario.cluster.node.pcie_bandwidth);
+    CHECK(again.model.layers.size() == scenario.model.layers.size());
+    CHECK(scenario.description.size() > 40);
+  }
+}
+
+TEST_CASE("the effective scenario gives the same run") {
+  for (const char* name : {"tests/input/everything.json", "scenarios/slow_gpu_64.json",
+                           "scenarios/degraded_nic.json", "scenarios/resnet50_v100_4x8.json"}) {
+    CAPTURE(name);
+    const Scenario scenario = load_scenario((kSource / name).string());
+    const Prediction first = predict(scenario);
+    const Prediction second = predict(parse_scenario(to_json(scenario), "effective.json"));
+    CHECK(first.result.fingerprint == second.result.fingerprint);
+    CHECK(first.report.scaling_efficiency == second.report.scaling_efficiency);
+    CHECK(first.result.iteration_end == second.result.iteration_end);
+  }
+}
+
+TEST_CASE("a scenario that says everything is read to the last key") {
+  const Scenario s = load_scenario((kSource / "tests/input/everything.json").string());
+  CHECK(s.cluster.node.mesh.at(0).count == 2);
+  CHECK(s.cluster.node.rings.at(1) == std::vector<int>{1, 0});
+  CHECK(s.cluster.node.gpu == "mine");
+  CHECK(s.cluster.fabric.kind == FabricKind::fat_tree);
+  CHECK(s.cluster.fabric.placement == Placement::striped);
+  CHECK(s.cluster.degraded.at(0).to == "leaf1");
+  CHECK(s.cluster.degraded.at(0).extra_latency == Seconds(1.7e-6));
+  CHECK(s.gpu.peak.at(4) == FlopsPerSecond(7e14));
+  CHECK(s.gpu.memory == Bytes(std::int64_t{80} << 30));
+  CHECK(s.model.layers.at(1).kind == LayerKind::batch_norm);
+  CHECK(s.training.measured == SamplesPerSecond(400.5));
+  CHECK(s.training.slowdown_while_communicating.numerator == 121);
+  CHECK(s.training.slowdown_while_communicating.denominator == 100);
+  CHECK(s.training.ddp.find_unused_parameters);
+  CHECK(s.training.input.value().jitter.kind == DistributionKind::normal);
+  CHECK(s.variability.per_iteration.values == std::vector<double>{1, 1.1, 0.95});
+  CHECK(s.variability.slow_gpus.at(1).fraction == 0.25);
+  CHECK(s.background.at(0).to == 7);
+  CHECK(s.run.seed == 18446744073709551615ULL);
+  CHECK(s.run.engine == EngineChoice::event);
+}
+
+TEST_CASE("a ratio is read exactly, as a number or a fraction") {
+  const auto ratio = [](const std::string& value) {
+    const Slowdown s =
+        parse_scenario(R"({"cluster": "dgx-a100", "model": "resnet18", "training": {"batch_per_gpu": 1,
+                                          "slowdown_while_communicating": )" +
+                           value + "}}",
+                       "x.json")
+            .training.slowdown_while_communicating;
+    return std::pair(s.numerator, s.denominator);
+  };
+  CHECK(ratio("1.21") == std::pair<std::int64_t, std::int64_t>(121, 100));
+  CHECK(ratio("1.5") == std::pair<std::int64_t, std::int64_t>(3, 2));
+  CHECK(ratio("1") == std::pair<std::int64_t, std::int64_t>(1, 1));
+  CHECK(ratio("1.000001") == std::pair<std::int64_t, std::int64_t>(1000001, 1000000));
+  CHECK(ratio("\"242/200\"") == std::pair<std::int64_t, std::int64_t>(121, 100));
+  CHECK(ratio("\"1.10\"") == std::pair<std::int64_t, std::int64_t>(11, 10));
+  for (const char* bad : {"0.99", "101", "1.0000001", "\"1/0\"", "\"-3/-2\"", "\"3/2/1\"", "\"1.\"", "\"\"",
+                          "\"1.2 \"", "\"9999999999/9999999998\"", "true"}) {
+    CAPTURE(bad);
+    CHECK_THROWS_AS(ratio(bad), InputError);
+  }
+}
+
+TEST_CASE("presets, overrides and names") {
+  const auto cluster = [](const std::string& text) {
+    return parse_scenario(
+        "{\"cluster\": " + text + R"(, "model": "resnet18", "training": {"batch_per_gpu": 1}})", "x.json");
+  };
+  CHECK(cluster("\"dgx-a100\"").cluster.nodes == 1);
+  CHECK(cluster("\"a100-4x8\"").cluster.nodes == 4);
+  CHECK(cluster("\"dgx-a100\"").cluster.gpus_per_node == 8);
+  const Scenario s = cluster(
+      R"({"node": {"preset": "dgx1-v100", "nics": 1}, "gpu": {"preset": "H100", "memory": "1 GiB"}})");
+  CHECK(s.cluster.node.nics == 1);
+  CHECK(s.cluster.node.nic_bandwidth == node_preset("dgx1-v100").nic_bandwidth);
+  CHECK(s.gpu.memory == Bytes(1 << 30));
+  CHECK(s.gpu.peak == gpu_preset("H100").peak);
+  // Without the mesh, its pairs go.
+  CHECK(cluster(R"({"node": {"preset": "dgx1-v100", "wiring": "nvswitch"}})").cluster.node.mesh.empty());
+  CHECK(load_cluster("dgx-h100").node.gpu == "H100");
+  CHECK(load_cluster((kSource / "scenarios/clusters/h100-512.json").string()).nodes == 64);
+  CHECK(load_cluster((kSource / "scenarios/degraded_nic.json").string()).degraded.size() == 1);
+  for (const std::string& name : cluster_names()) {
+    CHECK_NOTHROW(build_topology(load_cluster(name)));
+  }
+}
+
+TEST_CASE("a model in a file stands beside the scenario that names it") {
+  std::string pattern = (fs::temp_directory_path() / "paceline-XXXXXX").string();
+  const fs::path folder = ::mkdtemp(pattern.data());
+  std::ofstream(folder / "tiny.json")
+      << R"({"name": "tiny", "layers": [{"name": "l", "parameters": [5], "forward_macs": 1, "output_elements": 1}]})";
+  std::ofstream(folder / "s.json")
+      << R"({"cluster": "dgx-a100", "model": {"file": "tiny.json"}, "training": {"batch_per_gpu": 1}})";
+  CHECK(load_scenario((folder / "s.json").string()).model.name == "tiny");
+  std::ofstream(folder / "tiny.json") << R"({"name": "tiny", "layers": [{"name": "l"}]})";
+  CHECK_THROWS_WITH(load_scenario((folder / "s.json").string()),
+                    (folder / "tiny.json").string() + ": /layers/0: missing key \"parameters\"");
+  fs::remove_all(folder);
+}
+
+TEST_CASE("the schema says every key that the reader takes, and what it means") {
+  const json schema = json::parse(scenario_schema());
+  check_documented(schema, "");
+  std::set<std::string> in_schema, said;
+  keys_of_schema(schema, "", in_schema);
+  keys_of_document(json::parse(text_of(kSource / "tests/input/everything.json")), "", said);
+  // The other ways to say a cluster, a GPU and a model.
+  const json others = json::parse(R"({"cluster": {"node": {"preset": "dgx-a100"}, "gpu": {"preset": "H100"}},
+    "model": {"file": "m.json", "transformer": {"layers": 2, "hidden": 64, "heads": 4, "key_value_heads": 2,
+      "feed_forward": 128, "gated_feed_forward": true, "fused_qkv": false, "bias": false, "vocabulary": 100, "sequence": 32,
+      "learned_positions": false, "tied_embeddings": false}},
+    "training": {"input": {"jitter": {"distribution": "empirical", "values": [1]}}},
+    "variability": {"per_operation": {"values": [1]}, "per_iteration": {"cv": 0.1}}})");
+  keys_of_document(others, "", said);
+  CHECK(in_schema == said);
+  json transformer = json::parse(R"({"cluster": "dgx-a100", "training": {"batch_per_gpu": 1}})");
+  transformer["model"]["transformer"] = others["model"]["transformer"];
+  CHECK(valid(schema, transformer));
+  CHECK(parse_scenario(transformer.dump(), "x.json").model.layers.size() > 10);
+}
+
+TEST_CASE("the schema accepts every example and every effective scenario") {
+  const json schema = json::parse(scenario_schema());
+  std::vector<fs::path> paths = examples();
+  paths.push_back(kSource / "tests/input/everything.json");
+  for (const fs::path& path : paths) {
+    CAPTURE(path.string());
+    CHECK(valid(schema, json::parse(text_of(path))));
+    CHECK(valid(schema, json::parse(to_json(load_scenario(path.string())))));
+  }
+}
+
+TEST_CASE("the schema refuses what it can express") {
+  const json schema = json::parse(scenario_schema());
+  const fs::path bad = kSource / "tests/input/bad";
+  for (const char* name : {"missing_batch",
+                           "unknown_key_ddp",
+                           "unknown_key_root",
+                           "type_bool",
+                           "type_cluster",
+                           "unit_missing_size",
+                           "unit_wrong_dimension",
+                           "unit_no_space",
+                           "range_batch_zero",
+                           "range_efficiency",
+                           "name_model",
+                           "name_engine",
+                           "name_gpu",
+                           "layer_kind",
+                           "layer_missing",
+                           "cv_lognormal",
+                           "slow_factor_missing",
+                           "transient_object",
+                           "background_rate",
+                           "node_rings_type",
+                           "transformer_layers"}) {
+    CAPTURE(name);
+    CHECK_FALSE(valid(schema, json::parse(text_of(bad / (std::string(name) + ".json")))));
+  }
+}
+
+}  // namespace
+}  // namespace paceline
