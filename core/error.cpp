@@ -70,6 +70,8 @@ std::string unknown_name(std::string_view what, std::string_view name, std::span
                      (name.size() > kShownLength ? "...\"" : "\"");
   if (const std::string nearest = nearest_name(name, known); !nearest.empty()) {
     text += "; did you mean \"" + nearest + "\"?";
+  } else {
+    text += ".";
   }
   text += " Known: ";
   for (std::size_t i = 0; i < known.size(); ++i) {

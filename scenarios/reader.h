@@ -15,7 +15,6 @@
 
 namespace paceline {
 
-// Places that are complete; read_quantity and others know only their own value.
 [[noreturn]] inline void fail_at(const Spot& spot, const std::string& expected, const std::string& found) {
   throw InputError("expected " + expected + ", found " + found, spot.place);
 }

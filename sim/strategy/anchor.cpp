@@ -92,10 +92,9 @@ std::vector<LayerSpan> layer_spans(const Model& model, const GpuCosts& costs, co
     }
     target = target + to_seconds(missing);
   }
-  throw InputError("expected a rate that one GPU can reach, found " +
-                       std::to_string(training.measured->value) + " samples/s: a step of " +
-                       std::to_string(to_seconds(wanted).value) +
-                       " s is shorter than its kernel launches and optimizer",
+  throw InputError("expected a rate that one GPU can reach: a step this short leaves no time beside its kernel "
+                   "launches and optimizer, which alone take " +
+                       std::to_string(to_seconds(lone_step(model, costs, plain, scaled(times, 0))).value) + " s",
                    "/training/measured");
 }
 

@@ -69,7 +69,6 @@ class DdpPrograms {
       : model_(model),
         training_(training),
         layers_(std::move(layers)),
-        ranks_(ranks),
         gradients_(gradients_in_ready_order(model, bytes_per_element(training.gradients))),
         plans_(ranks, channels),
         costs_(costs) {}
@@ -186,7 +185,6 @@ class DdpPrograms {
   const Model& model_;
   const TrainingSpec& training_;
   std::vector<LayerSpan> layers_;
-  std::size_t ranks_;
   std::vector<Gradient> gradients_;
   PlanTable plans_;
   GpuCosts costs_;

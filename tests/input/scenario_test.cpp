@@ -288,6 +288,33 @@ TEST_CASE("the schema says every key that the reader takes, and what it means") 
   CHECK(parse_scenario(transformer.dump(), "x.json").model.layers.size() > 10);
 }
 
+// Counts the defaults of the schema that the document shows, and checks that they are what it shows.
+int check_defaults(const json& schema, const json& document) {
+  int found = 0;
+  for (const json& choice : schema.value("anyOf", json::array())) {
+    found += check_defaults(choice, document);
+  }
+  const json properties = schema.value("properties", json::object());
+  for (const auto& [key, inner] : properties.items()) {
+    if (document.is_object() && document.contains(key)) {
+      CAPTURE(key);
+      if (inner.contains("default")) {
+        CHECK(inner["default"] == document[key]);
+        ++found;
+      }
+      found += check_defaults(inner, document[key]);
+    }
+  }
+  return found;
+}
+
+TEST_CASE("the schema's defaults are those of a scenario that says as little as it may") {
+  const std::string little = R"({"cluster": {"node": "dgx-a100"}, "model": "resnet18",
+    "training": {"batch_per_gpu": 1, "input": {"rate": "9 samples/s"}}})";
+  const json effective = json::parse(to_json(parse_scenario(little, "x.json")));
+  CHECK(check_defaults(json::parse(scenario_schema()), effective) >= 30);
+}
+
 TEST_CASE("the schema accepts every example and every effective scenario") {
   const json schema = json::parse(scenario_schema());
   std::vector<fs::path> paths = examples();
