@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "core/error.h"
-#include "scenarios/predict.h"
 
 namespace paceline {
 namespace {

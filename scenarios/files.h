@@ -21,6 +21,7 @@ struct OutputFile {
 // appears. What is no regular file (/dev/stdout) is written directly. Throws InputError when a place can't be
 // written.
 void write_files(std::span<const OutputFile>);
+void write_file(const std::string& path, const std::string& content);
 
 // Throws InputError when write_files would, as far as one can tell before writing.
 void require_writable(const std::string& path);

@@ -32,7 +32,4 @@ Topology build_checked_topology(const ClusterSpec&);
 // "node3/gpu5", as Topology names it.
 std::string gpu_name(const Scenario&, Rank);
 
-// Writes to a temporary file beside `path` and renames it. Throws InputError when the place can't be written.
-void write_file(const std::string& path, const std::string& content);
-
 }  // namespace paceline

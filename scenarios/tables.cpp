@@ -12,7 +12,7 @@
 #include "kernels/model.h"
 #include "scenarios/description.h"
 #include "scenarios/json.h"
-#include "scenarios/people.h"
+#include "scenarios/readable.h"
 #include "scenarios/predict.h"
 
 namespace paceline {
@@ -59,23 +59,23 @@ std::string row(const std::string& label, const std::string& text) {
 std::string summary(const Prediction& p) {
   const Report& r = p.report;
   const bool spread = r.step.max - r.step.min > 1e-4 * r.step.mean;
-  std::string step = people_time(r.step.mean);
-  step += spread ? "  (p50 " + people_time(r.step.p50) + ", p95 " + people_time(r.step.p95) + ", p99 " +
-                       people_time(r.step.p99) + ", max " + people_time(r.step.max) + ")"
+  std::string step = readable_time(r.step.mean);
+  step += spread ? "  (p50 " + readable_time(r.step.p50) + ", p95 " + readable_time(r.step.p95) + ", p99 " +
+                       readable_time(r.step.p99) + ", max " + readable_time(r.step.max) + ")"
                  : "  (all steps alike)";
   const double lone = r.scaling_efficiency > 0
                           ? r.throughput / (r.scaling_efficiency * static_cast<double>(p.job.ranks()))
                           : 0;
-  return row("step time", step) + row("throughput", people_count(r.throughput) + " samples/s") +
+  return row("step time", step) + row("throughput", readable_count(r.throughput) + " samples/s") +
          row("scaling", fixed(100 * r.scaling_efficiency, 1) + " % of " + std::to_string(p.job.ranks()) +
-                            " times one GPU alone, which does " + people_count(lone) + " samples/s");
+                            " times one GPU alone, which does " + readable_count(lone) + " samples/s");
 }
 
 std::string part(const std::string& label, Seconds time, Seconds step) {
   constexpr double kBar = 40;
   const double share = step.value > 0 ? time / step : 0;
   const auto bar = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * kBar + 0.5);
-  return "    " + padded_right(label, 24) + padded(people_time(time), 10) + padded(fixed(100 * share, 1), 7) +
+  return "    " + padded_right(label, 24) + padded(readable_time(time), 10) + padded(fixed(100 * share, 1), 7) +
          " %" + (bar > 0 ? "  " + std::string(bar, '#') : "") + '\n';
 }
 
@@ -98,7 +98,7 @@ std::string stragglers(const Prediction& p) {
        std::span(p.report.stragglers).first(std::min(kShown, p.report.stragglers.size()))) {
     if (s.delay > kWorthALine * run) {
       text += "    " + padded_right("rank " + std::to_string(s.rank.value) + " (" + s.gpu + ")", 26) +
-              " last to enter " + plural(s.collectives, "collective") + ", late by " + people_time(s.delay) +
+              " last to enter " + plural(s.collectives, "collective") + ", late by " + readable_time(s.delay) +
               " in all\n";
     }
   }
@@ -111,7 +111,7 @@ std::string links(const Prediction& p) {
   std::string text = all.empty() ? "" : "\n  degraded links: a step is shorter when this one is healthy\n";
   for (std::size_t i = 0; i < std::min(kShown, all.size()); ++i) {
     const double share = p.report.step.mean.value > 0 ? 100 * (all[i].step_delay / p.report.step.mean) : 0;
-    text += "    " + padded_right(all[i].link, 26) + " by " + people_time(all[i].step_delay) + " (" +
+    text += "    " + padded_right(all[i].link, 26) + " by " + readable_time(all[i].step_delay) + " (" +
             fixed(share, 1) + " %)\n";
   }
   return text;
@@ -125,7 +125,7 @@ std::string terminal_table(const Prediction& p) {
   question += question.size() < p.scenario.description.size() ? " ..." : "";
   return wrapped(question, kWidth) + headline(p) + '\n' + summary(p) + parts(p) + stragglers(p) + links(p) +
          '\n' + "  " + plural(p.scenario.run.iterations, "step") + " after one of warm-up (" +
-         people_time(p.report.warm_up) + "), seed " + std::to_string(p.scenario.run.seed) + ", fingerprint " +
+         readable_time(p.report.warm_up) + "), seed " + std::to_string(p.scenario.run.seed) + ", fingerprint " +
          to_hex(p.result.fingerprint) + '\n' + "  " +
          kEngineNames[static_cast<std::size_t>(p.result.engine)] + " engine: " + p.result.engine_reason +
          '\n';
@@ -172,8 +172,8 @@ std::string link_lines(const Topology& topology) {
   for (const auto& [link, links] : count) {
     if (shown++ < kShown) {
       text += "    " + padded_right(kLinkNames[static_cast<std::size_t>(link.kind)], 14) +
-              padded(std::to_string(links), 10) + padded(people_rate(BytesPerSecond(link.bandwidth)), 16) +
-              padded(people_time(Seconds(link.latency)), 12) + '\n';
+              padded(std::to_string(links), 10) + padded(readable_rate(BytesPerSecond(link.bandwidth)), 16) +
+              padded(readable_time(Seconds(link.latency)), 12) + '\n';
     }
   }
   return text +
@@ -196,7 +196,7 @@ std::string topology_table(const Topology& topology) {
   }
   text += row("channels", plural(topology.default_channels(), "ring") + " per collective");
   if (topology.spec().nodes > 1 || topology.spec().node.gpus > 1) {
-    text += row("bisection", people_rate(bisection_bandwidth(topology)) +
+    text += row("bisection", readable_rate(bisection_bandwidth(topology)) +
                                  ", one direction, between the halves of the " +
                                  (spec.nodes > 1 ? "nodes" : "node"));
   }
@@ -213,7 +213,7 @@ std::string gpu_lines() {
     const GpuSpec gpu = gpu_preset(name);
     text += "  " + padded_right(name, 18) +
             padded(fixed(static_cast<double>(gpu.memory.value) / (1 << 30), 0), 4) + " GiB at " +
-            people_rate(gpu.memory_bandwidth) + ", TFLOP/s:";
+            readable_rate(gpu.memory_bandwidth) + ", TFLOP/s:";
     for (std::size_t i = 0; i < gpu.peak.size(); ++i) {
       if (gpu.peak[i].value > 0) {
         text += ' ' + std::string(kPrecisionNames[i]) + ' ' + number_text(gpu.peak[i].value / 1e12);
@@ -230,9 +230,9 @@ std::string node_lines() {
     const NodeSpec node = node_preset(name);
     text += "  " + padded_right(name, 18) + std::to_string(node.gpus) + " x " + padded_right(node.gpu, 16);
     text += node.wiring == NvlinkWiring::none
-                ? "PCIe at " + people_rate(node.pcie_bandwidth)
+                ? "PCIe at " + readable_rate(node.pcie_bandwidth)
                 : (node.wiring == NvlinkWiring::mesh ? "NVLink mesh at " : "NVSwitch at ") +
-                      people_rate(node.nvlink_bandwidth) +
+                      readable_rate(node.nvlink_bandwidth) +
                       (node.wiring == NvlinkWiring::mesh ? " a link" : " a GPU");
     text +=
         ", " + plural(node.nics, "NIC") + " at " + number_text(node.nic_bandwidth.value * 8e-9) + " Gb/s\n";
@@ -245,8 +245,8 @@ std::string model_lines() {
   for (const std::string& name : model_names()) {
     const Model model = builtin_model(name);
     text += "  " + padded_right(name, 18) +
-            padded(people_large(static_cast<double>(parameter_count(model))), 9) + " parameters, " +
-            padded(people_large(static_cast<double>(forward_macs(model))), 9) + " MACs per sample (" +
+            padded(readable_large(static_cast<double>(parameter_count(model))), 9) + " parameters, " +
+            padded(readable_large(static_cast<double>(forward_macs(model))), 9) + " MACs per sample (" +
             model.input + ")\n";
   }
   return text;

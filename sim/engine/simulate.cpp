@@ -55,6 +55,27 @@ void require_clock_range(const TrainingJob& job, const RunSpec& run) {
   }
 }
 
+// Two events per transfer; everything else is little beside them.
+double events_of(const TrainingJob& job, const RunSpec& run) {
+  double transfers = 0;
+  for (const std::uint32_t plan : job.steady.collectives) {
+    transfers += static_cast<double>(job.plans[plan].chunks) * static_cast<double>(job.ranks()) *
+                 static_cast<double>(job.communicator.channels.size());
+  }
+  return 2 * transfers * (run.iterations + 1.0);
+}
+
+void require_patience(const TrainingJob& job, const RunSpec& run) {
+  constexpr double kMostEvents = 1e11;  // two or three hours
+  if (const double events = events_of(job, run); events > kMostEvents) {
+    throw InputError(
+        "expected at most 1e11 events, found a job of " + std::to_string(events / 1e9) +
+            "e9: the event engine would take days; use fewer GPUs, channels or iterations, or leave "
+            "out what keeps the vector engine from being exact",
+        "/run/engine");
+  }
+}
+
 }  // namespace
 
 std::optional<std::string> why_not_vector(const TrainingJob& job) {
@@ -75,6 +96,9 @@ Result simulate(const TrainingJob& job, const RunSpec& run, const TraceRequest& 
   }
   const bool vector =
       run.engine == EngineChoice::vector || (run.engine == EngineChoice::automatic && !obstacle);
+  if (!vector) {
+    require_patience(job, run);
+  }
   Result result = vector ? run_vector_engine(job, run, trace) : run_event_engine(job, run, trace);
   result.engine_reason = run.engine != EngineChoice::automatic ? "as asked"
                          : obstacle                            ? *obstacle

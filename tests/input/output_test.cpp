@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/fingerprint.h"
-#include "scenarios/people.h"
+#include "scenarios/readable.h"
 #include "scenarios/predict.h"
 #include "scenarios/tables.h"
 
@@ -229,7 +229,7 @@ TEST_CASE("the terminal's page is short, plain, and complete") {
       CHECK(std::ranges::all_of(line, [](char c) { return c >= 0x20 && c < 0x7f; }));
     }
     for (const std::string& word :
-         {std::string("step time"), people_time(p.report.step.mean), std::string("samples/s"),
+         {std::string("step time"), readable_time(p.report.step.mean), std::string("samples/s"),
           std::string("scaling"), std::string("compute"), std::string("exposed communication"),
           std::string("stragglers"), std::string("input"), std::string("other"), std::string("seed 1"),
           std::string("engine: "), to_hex(p.result.fingerprint)}) {
@@ -246,16 +246,16 @@ TEST_CASE("the page names the slow GPU and the bad cable, and nobody where nobod
 }
 
 TEST_CASE("numbers for people keep four digits") {
-  CHECK(people_time(Seconds(0.3712)) == "371.2 ms");
-  CHECK(people_time(Seconds(0.99996)) == "1000 ms");
-  CHECK(people_time(Seconds(12.3456)) == "12.35 s");
-  CHECK(people_time(Seconds(0)) == "0 s");
-  CHECK(people_time(Seconds(-0.002)) == "-2.000 ms");
-  CHECK(people_count(11035.4) == "11,035");
-  CHECK(people_count(1234567) == "1,234,567");
-  CHECK(people_count(367.29) == "367.3");
-  CHECK(people_count(1.5) == "1.50");
-  CHECK(people_rate(BytesPerSecond(25e9)) == "25.00 GB/s");
+  CHECK(readable_time(Seconds(0.3712)) == "371.2 ms");
+  CHECK(readable_time(Seconds(0.99996)) == "1000 ms");
+  CHECK(readable_time(Seconds(12.3456)) == "12.35 s");
+  CHECK(readable_time(Seconds(0)) == "0 s");
+  CHECK(readable_time(Seconds(-0.002)) == "-2.000 ms");
+  CHECK(readable_count(11035.4) == "11,035");
+  CHECK(readable_count(1234567) == "1,234,567");
+  CHECK(readable_count(367.29) == "367.3");
+  CHECK(readable_count(1.5) == "1.50");
+  CHECK(readable_rate(BytesPerSecond(25e9)) == "25.00 GB/s");
 }
 
 TEST_CASE("presets and topology pages name what there is") {

@@ -1,4 +1,4 @@
-#include "scenarios/people.h"
+#include "scenarios/readable.h"
 
 #include <array>
 #include <charconv>
@@ -36,22 +36,22 @@ std::string fixed(double value, int decimals) {
   return {buffer.data(), end};
 }
 
-std::string people_time(Seconds t) {
+std::string readable_time(Seconds t) {
   constexpr Scale kScales[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
   return t.value == 0 ? "0 s" : scaled(t.value, kScales);
 }
 
-std::string people_rate(BytesPerSecond rate) {
+std::string readable_rate(BytesPerSecond rate) {
   constexpr Scale kScales[] = {{1e12, "TB/s"}, {1e9, "GB/s"}, {1e6, "MB/s"}, {1e3, "kB/s"}, {1, "B/s"}};
   return scaled(rate.value, kScales);
 }
 
-std::string people_large(double value) {
+std::string readable_large(double value) {
   constexpr Scale kScales[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}};
   return scaled(value, kScales);
 }
 
-std::string people_count(double value) {
+std::string readable_count(double value) {
   std::string text = fixed(value, value < 100 ? 2 : value < 1000 ? 1 : 0);
   const std::size_t whole = text.find('.') == std::string::npos ? text.size() : text.find('.');
   for (std::size_t i = whole; i > 3; i -= 3) {

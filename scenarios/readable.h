@@ -9,10 +9,10 @@
 
 namespace paceline {
 
-std::string people_time(Seconds);         // "371.2 ms"
-std::string people_rate(BytesPerSecond);  // "25.0 GB/s"
-std::string people_count(double);         // "11,035", "367.3"
-std::string people_large(double);         // "25.6 M"
+std::string readable_time(Seconds);         // "371.2 ms"
+std::string readable_rate(BytesPerSecond);  // "25.0 GB/s"
+std::string readable_count(double);         // "11,035", "367.3"
+std::string readable_large(double);         // "25.6 M"
 std::string fixed(double, int decimals);
 std::string padded(const std::string&, std::size_t width);  // on the left
 std::string padded_right(const std::string&, std::size_t width);
