@@ -56,7 +56,7 @@ std::string plain_number(double value) {
 }  // namespace
 
 std::string range_text(const Limits& limits, bool whole) {
-  const std::string noun = whole ? "a whole number" : "a number";
+  std::string noun = whole ? "a whole number" : "a number";
   if (std::isinf(limits.least) || std::isinf(limits.most)) {
     return noun;
   }

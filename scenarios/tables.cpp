@@ -1,6 +1,7 @@
 #include "scenarios/tables.h"
 
 #include <algorithm>
+#include <cmath>
 #include <array>
 #include <map>
 #include <span>
@@ -74,7 +75,7 @@ std::string summary(const Prediction& p) {
 std::string part(const std::string& label, Seconds time, Seconds step) {
   constexpr double kBar = 40;
   const double share = step.value > 0 ? time / step : 0;
-  const auto bar = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * kBar + 0.5);
+  const auto bar = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * kBar));
   return "    " + padded_right(label, 24) + padded(readable_time(time), 10) + padded(fixed(100 * share, 1), 7) +
          " %" + (bar > 0 ? "  " + std::string(bar, '#') : "") + '\n';
 }
