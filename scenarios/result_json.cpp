@@ -45,10 +45,12 @@ Json::Array stragglers_json(const std::vector<StragglerReport>& stragglers) {
   return array;
 }
 
-Json::Array links_json(const std::vector<LinkReport>& links) {
+Json::Array links_json(const std::vector<LinkReport>& links, int steps) {
   Json::Array array;
   for (const LinkReport& l : links) {
-    array.push_back(Json::Object{{"link", l.link}, {"step_delay_s", l.step_delay.value}});
+    array.push_back(Json::Object{{"link", l.link},
+                                 {"step_delay_s", l.step_delay.value},
+                                 {"delay_s", (l.step_delay * static_cast<double>(steps)).value}});
   }
   return array;
 }
@@ -75,7 +77,7 @@ std::string result_json(const Prediction& p) {
                                                     {"breakdown_s", breakdown_json(r.worst_breakdown)}}},
                         {"buckets", buckets_json(r.buckets)},
                         {"stragglers", stragglers_json(r.stragglers)},
-                        {"degraded_links", links_json(r.links)},
+                        {"degraded_links", links_json(r.links, p.scenario.run.iterations)},
                         {"scenario", scenario_json(p.scenario)}}));
 }
 

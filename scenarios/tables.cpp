@@ -1,8 +1,8 @@
 #include "scenarios/tables.h"
 
 #include <algorithm>
-#include <cmath>
 #include <array>
+#include <cmath>
 #include <map>
 #include <span>
 #include <sstream>
@@ -13,8 +13,8 @@
 #include "kernels/model.h"
 #include "scenarios/description.h"
 #include "scenarios/json.h"
-#include "scenarios/readable.h"
 #include "scenarios/predict.h"
+#include "scenarios/readable.h"
 
 namespace paceline {
 namespace {
@@ -76,8 +76,8 @@ std::string part(const std::string& label, Seconds time, Seconds step) {
   constexpr double kBar = 40;
   const double share = step.value > 0 ? time / step : 0;
   const auto bar = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * kBar));
-  return "    " + padded_right(label, 24) + padded(readable_time(time), 10) + padded(fixed(100 * share, 1), 7) +
-         " %" + (bar > 0 ? "  " + std::string(bar, '#') : "") + '\n';
+  return "    " + padded_right(label, 24) + padded(readable_time(time), 10) +
+         padded(fixed(100 * share, 1), 7) + " %" + (bar > 0 ? "  " + std::string(bar, '#') : "") + '\n';
 }
 
 std::string parts(const Prediction& p) {
@@ -99,8 +99,8 @@ std::string stragglers(const Prediction& p) {
        std::span(p.report.stragglers).first(std::min(kShown, p.report.stragglers.size()))) {
     if (s.delay > kWorthALine * run) {
       text += "    " + padded_right("rank " + std::to_string(s.rank.value) + " (" + s.gpu + ")", 26) +
-              " last to enter " + plural(s.collectives, "collective") + ", late by " + readable_time(s.delay) +
-              " in all\n";
+              " last to enter " + plural(s.collectives, "collective") + ", late by " +
+              readable_time(s.delay) + " in all\n";
     }
   }
   return text.empty() ? text : "\n  who made the others wait most\n" + text;
@@ -109,7 +109,12 @@ std::string stragglers(const Prediction& p) {
 std::string links(const Prediction& p) {
   constexpr std::size_t kShown = 3;
   const std::vector<LinkReport>& all = p.report.links;
-  std::string text = all.empty() ? "" : "\n  degraded links: a step is shorter when this one is healthy\n";
+  const std::size_t degraded = p.scenario.cluster.degraded.size();
+  const std::string examined = degraded > all.size() ? " (the first " + std::to_string(all.size()) + " of " +
+                                                           std::to_string(degraded) + " examined)"
+                                                     : "";
+  std::string text =
+      all.empty() ? "" : "\n  degraded links: a step is shorter when this one is healthy" + examined + "\n";
   for (std::size_t i = 0; i < std::min(kShown, all.size()); ++i) {
     const double share = p.report.step.mean.value > 0 ? 100 * (all[i].step_delay / p.report.step.mean) : 0;
     text += "    " + padded_right(all[i].link, 26) + " by " + readable_time(all[i].step_delay) + " (" +
@@ -126,8 +131,8 @@ std::string terminal_table(const Prediction& p) {
   question += question.size() < p.scenario.description.size() ? " ..." : "";
   return wrapped(question, kWidth) + headline(p) + '\n' + summary(p) + parts(p) + stragglers(p) + links(p) +
          '\n' + "  " + plural(p.scenario.run.iterations, "step") + " after one of warm-up (" +
-         readable_time(p.report.warm_up) + "), seed " + std::to_string(p.scenario.run.seed) + ", fingerprint " +
-         to_hex(p.result.fingerprint) + '\n' + "  " +
+         readable_time(p.report.warm_up) + "), seed " + std::to_string(p.scenario.run.seed) +
+         ", fingerprint " + to_hex(p.result.fingerprint) + '\n' + "  " +
          kEngineNames[static_cast<std::size_t>(p.result.engine)] + " engine: " + p.result.engine_reason +
          '\n';
 }

@@ -29,7 +29,8 @@ std::vector<std::uint32_t> collective_ops(const Program& program) {
 }
 
 // Events that can be pending at once: three per rank, the stale ends of slowed kernels, and per hop one
-// occupancy and the chunks that its latency holds.
+// occupancy and the chunks that its latency holds. Beyond kMostReserved (tiny chunks, long latencies, thousands
+// of ranks) the timeline grows when it must.
 std::size_t most_pending(const TrainingJob& job) {
   const Communicator& wires = job.communicator;
   std::size_t pending = job.ranks() * (3 + job.steady.collectives.size());
@@ -45,7 +46,8 @@ std::size_t most_pending(const TrainingJob& job) {
       pending += 1 + static_cast<std::size_t>(in_flight);
     }
   }
-  return pending;
+  constexpr std::size_t kMostReserved = 1 << 24;
+  return std::min(pending, kMostReserved);
 }
 
 }  // namespace
