@@ -1,6 +1,8 @@
 // DDP's buckets against those that PyTorch makes.
 #include <catch2/catch.hpp>
 #include <numeric>
+#include <sstream>
+#include <string>
 
 #include "scenarios/scenario.h"
 #include "sim/strategy/ddp.h"
@@ -117,6 +119,30 @@ TEST_CASE("gradient_as_bucket_view leaves out the copies back, and keeps the div
   training.ddp.gradient_as_bucket_view = true;
   CHECK(copies("from bucket") == 0);
   CHECK(copies("to bucket") == in);
+}
+
+TEST_CASE("a printed job reads like DDP's task graph") {
+  const Model model{"two layers",
+                    "",
+                    {{"first", LayerKind::linear, {400'000, 100}, 1'000'000, 100},
+                     {"second", LayerKind::linear, {300'000}, 1'000'000, 100}}};
+  TrainingSpec training;
+  training.layer_times = {{Seconds(2e-6), Seconds(4e-6)}, {Seconds(1e-6), Seconds(3e-6)}};
+  const TrainingJob job = build_ddp_job(model, gpu_preset("A100-80GB"), training, {}, two_ranks());
+  std::ostringstream out;
+  print(job, out);
+  const std::string text = out.str(), steady = text.substr(text.find("steady\n"));
+  std::vector<std::string> labels;
+  std::istringstream lines(steady);
+  for (std::string line; std::getline(lines, line);) {
+    labels.push_back(line.substr(line.rfind(": ") == std::string::npos ? 0 : line.rfind(": ") + 2));
+  }
+  CHECK(labels == std::vector<std::string>{"steady", "forward first", "forward second", "backward second",
+                                           "to bucket 0", "all_reduce bucket 0", "backward first",
+                                           "to bucket 1", "all_reduce bucket 1", "wait for collective 0",
+                                           "from bucket 0", "wait for collective 1", "from bucket 1",
+                                           "optimizer"});
+  CHECK(steady.find("1200000 bytes in 2 chunks of 600000: all_reduce bucket 0") != std::string::npos);
 }
 
 }  // namespace
