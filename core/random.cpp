@@ -118,7 +118,8 @@ double uniform(const DrawAddress& at, Rank rank, std::uint32_t operation) {
 }
 
 Sampler::Sampler(const Distribution& d) : kind_(d.kind), cv_(d.cv), values_(d.values) {
-  if (kind_ != DistributionKind::empirical && cv_ == 0) {
+  constexpr double kSmallestCv = 1e-9;  // below it a factor is 1 to the last picosecond that matters
+  if (kind_ != DistributionKind::empirical && cv_ < kSmallestCv) {
     kind_ = DistributionKind::none;
   }
   if (kind_ == DistributionKind::lognormal) {

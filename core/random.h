@@ -32,9 +32,9 @@ double uniform(const DrawAddress&, Rank, std::uint32_t operation);
 
 enum class DistributionKind : std::uint8_t { none, normal, lognormal, gamma, empirical };
 
-// A factor with mean 1. cv is the coefficient of variation (standard deviation over mean).
-// normal: 1 + cv * z, cut at 0. lognormal: exp(s z - s^2/2), s^2 = ln(1 + cv^2). gamma: shape 1/cv^2.
-// empirical: one of `values`, each divided by their mean.
+// A factor with mean 1. Requires: 0 <= cv <= 3; below 1e-9 it is taken as 0. cv is the coefficient of
+// variation (standard deviation over mean). normal: 1 + cv * z, cut at 0. lognormal: exp(s z - s^2/2), s^2 =
+// ln(1 + cv^2). gamma: shape 1/cv^2. empirical: one of `values`, each divided by their mean.
 struct Distribution {
   DistributionKind kind = DistributionKind::none;
   double cv = 0;

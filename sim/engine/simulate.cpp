@@ -50,7 +50,7 @@ void require_clock_range(const TrainingJob& job, const RunSpec& run) {
   if (!(iteration * (run.iterations + 1.0) < range)) {
     throw InputError("expected a run within the clock's range of 106 days, found one that could take " +
                          std::to_string(iteration * (run.iterations + 1.0) / kSecondsPerDay) +
-                         " days; run fewer iterations",
+                         " days at its slowest draws; run fewer iterations or narrow /variability",
                      "/run/iterations");
   }
 }

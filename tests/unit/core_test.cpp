@@ -106,6 +106,16 @@ TEST_CASE("every distribution has mean 1 and the coefficient of variation that w
   }
 }
 
+TEST_CASE("a coefficient of variation too small to square is none") {
+  for (const DistributionKind kind :
+       {DistributionKind::normal, DistributionKind::lognormal, DistributionKind::gamma}) {
+    for (const double cv : {1e-300, 1e-160, 1e-12, 1e-9, 1e-6}) {
+      const double draw = Sampler({kind, cv, {}}).draw({1, Stream::per_operation, 0}, Rank(1), 2);
+      CHECK(std::abs(draw - 1) < 10 * cv + 1e-12);
+    }
+  }
+}
+
 TEST_CASE("a block of draws is the same as the draws one by one") {
   for (const DistributionKind kind :
        {DistributionKind::none, DistributionKind::normal, DistributionKind::lognormal,
