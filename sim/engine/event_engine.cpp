@@ -28,12 +28,13 @@ std::vector<std::uint32_t> collective_ops(const Program& program) {
   return ops;
 }
 
-// Events that can be pending at once: three per rank, the stale ends of slowed kernels, and per hop one
-// occupancy and the chunks that its latency holds. Beyond kMostReserved (tiny chunks, long latencies, thousands
-// of ranks) the timeline grows when it must.
+// Events that can be pending at once: three per rank, the stale ends of slowed kernels (one per launch and
+// per end), and per hop one occupancy and the chunks that its latency holds. Beyond kMostReserved (tiny
+// chunks, long latencies, thousands of ranks) the timeline grows when it must.
 std::size_t most_pending(const TrainingJob& job) {
   const Communicator& wires = job.communicator;
-  std::size_t pending = job.ranks() * (3 + job.steady.collectives.size());
+  const std::size_t collectives = std::max(job.warm_up.collectives.size(), job.steady.collectives.size());
+  std::size_t pending = job.ranks() * (3 + 2 * collectives);
   for (const Channel& channel : wires.channels) {
     for (const std::uint32_t hop_class : wires.patterns[channel.pattern]) {
       std::int64_t in_flight = 1;
