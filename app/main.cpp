@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "scenarios/collective_table.h"
 #include "scenarios/files.h"
 #include "scenarios/predict.h"
 #include "scenarios/scenario.h"
@@ -122,6 +123,45 @@ void show_topology(const std::string& cluster, const std::optional<std::string>&
   print(page);
 }
 
+struct CollectiveOptions {
+  std::string kind, cluster, first = "8", last = "16G", factor = "2", nccl, algorithm, protocol;
+  std::optional<std::string> nodes, gpus_per_node, increment, profile;
+  bool json = false, explain = false;
+};
+
+void test_collective(const CollectiveOptions& options) {
+  constexpr std::uint64_t kMostNodes = 4'000'000, kMostGpus = 256, kMostFactor = 1 << 20;
+  CollectiveTest test;
+  test.kind = collective_named(options.kind);
+  test.cluster_name = options.cluster;
+  test.cluster = load_cluster(options.cluster);
+  if (options.nodes) {
+    test.cluster.nodes = static_cast<int>(whole_number(*options.nodes, 1, kMostNodes, "--nodes"));
+  }
+  if (options.gpus_per_node) {
+    test.cluster.gpus_per_node =
+        static_cast<int>(whole_number(*options.gpus_per_node, 1, kMostGpus, "--gpus-per-node"));
+  }
+  test.first = test_size(options.first, "-b");
+  test.last = test_size(options.last, "-e");
+  test.factor = static_cast<std::int64_t>(whole_number(options.factor, 2, kMostFactor, "-f"));
+  if (options.increment) {
+    test.factor = 0;
+    test.increment = test_size(*options.increment, "-i");
+  }
+  if (!options.nccl.empty()) {
+    test.collective.nccl = options.nccl;
+  }
+  test.collective.algorithm = options.algorithm;
+  test.collective.protocol = options.protocol;
+  if (options.profile) {
+    test.collective.costs = load_profile(*options.profile);
+  }
+  test.explain = options.explain;
+  const CollectiveTestResult result = run_collective_test(test);
+  print(options.json ? nccl_tests_json(result) : nccl_tests_table(result));
+}
+
 // One subcommand each; they run when the line has been read whole.
 struct CommandLine {
   CLI::App app{
@@ -131,6 +171,8 @@ struct CommandLine {
   std::string cluster;
   std::optional<std::string> graphviz;
   CLI::App* run = nullptr;
+  CollectiveOptions collective_options;
+  CLI::App* collective = nullptr;
   CLI::App* topology = nullptr;
   CLI::App* presets = nullptr;
   CLI::App* schema = nullptr;
@@ -142,6 +184,7 @@ struct CommandLine {
         "Example: paceline run scenarios/first_node.json\n"
         "`paceline COMMAND --help` tells more. Exit status: 0 done, 2 the input is wrong, 1 our fault.");
     add_run();
+    add_collective();
     add_topology();
     presets =
         app.add_subcommand("presets", "List the GPUs, nodes, models and clusters that a scenario may name.");
@@ -166,6 +209,31 @@ struct CommandLine {
     run->add_flag("--quiet", options.quiet, "Print nothing on the terminal");
     run->footer("Example: paceline run scenarios/slow_gpu_64.json --out result.json --trace trace.json");
   }
+  void add_collective() {
+    CollectiveOptions& o = collective_options;
+    collective = app.add_subcommand("collective", "Print what nccl-tests would print on a cluster.");
+    collective
+        ->add_option("COLLECTIVE", o.kind,
+                     "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall or sendrecv")
+        ->required();
+    collective->add_option("--cluster", o.cluster, "A node preset, a built-in cluster, or a JSON file")
+        ->required();
+    collective->add_option("--nodes", o.nodes, "Nodes, instead of the cluster's");
+    collective->add_option("--gpus-per-node", o.gpus_per_node, "GPUs of each node in use; all if left out");
+    collective->add_option("-b", o.first, "Smallest size: 8, 64K, 1G")->capture_default_str();
+    collective->add_option("-e", o.last, "Largest size")->capture_default_str();
+    collective->add_option("-f", o.factor, "Factor between sizes")->capture_default_str();
+    collective->add_option("-i", o.increment, "Step between sizes, instead of a factor");
+    collective->add_option("--nccl", o.nccl, "NCCL version, 2.12 to 2.30; the newest if left out");
+    collective->add_option("--algo", o.algorithm, "As NCCL_ALGO; or hierarchical");
+    collective->add_option("--proto", o.protocol, "As NCCL_PROTO");
+    collective->add_option("--profile", o.profile, "Cost parameters in a JSON file");
+    collective->add_flag("--json", o.json, "JSON instead of a table");
+    collective->add_flag("--explain", o.explain,
+                         "Which part of the time is launch, latency, fill, bandwidth");
+    collective->footer(
+        "Example: paceline collective all_reduce --cluster dgx-h100 --nodes 2 -b 8 -e 16G -f 2 --explain");
+  }
   void add_topology() {
     topology = app.add_subcommand("topology", "Describe a cluster: devices, links, bisection bandwidth.");
     topology
@@ -189,6 +257,8 @@ int main_of(int argc, char** argv) {
   }
   if (line.run->parsed()) {
     run(line.options);
+  } else if (line.collective->parsed()) {
+    test_collective(line.collective_options);
   } else if (line.topology->parsed()) {
     show_topology(line.cluster, line.graphviz);
   } else if (line.presets->parsed()) {

@@ -21,6 +21,7 @@
 #include "scenarios/limits.h"
 #include "scenarios/quantities.h"
 #include "scenarios/scenario.h"
+#include "sim/collective/costs.h"
 #include "sim/training.h"
 #include "topology/topology.h"
 
@@ -41,6 +42,7 @@ struct Spot {
 struct Cluster {
   ClusterSpec spec;
   GpuSpec gpu;
+  std::string nccl_graph;  // a file, read into spec.graphs
 };
 // The whole file; `cluster` stands for the scenario's cluster and gpu.
 struct ScenarioFile {
@@ -60,6 +62,9 @@ struct Peaks {
   std::array<FlopsPerSecond, kPrecisionNames.size()> rates{};
 };
 
+// The unit of a cost parameter, by its name; nullptr: a ratio, within kEfficiency.
+const Dimension* dimension_of_cost(std::string_view name);
+
 // What the parts of a cluster or scenario mean together: fills in what follows, throws InputError where they
 // clash.
 void settle_cluster(Cluster&, const Spot&);
@@ -73,6 +78,28 @@ struct Named {
 
 inline constexpr Named<NvlinkWiring> kWiringNames[] = {
     {"none", NvlinkWiring::none}, {"nvswitch", NvlinkWiring::nvswitch}, {"mesh", NvlinkWiring::mesh}};
+inline constexpr Named<CpuVendor> kCpuNames[] = {{"intel", CpuVendor::intel},
+                                                 {"amd", CpuVendor::amd},
+                                                 {"arm", CpuVendor::arm},
+                                                 {"power", CpuVendor::power},
+                                                 {"zhaoxin", CpuVendor::zhaoxin}};
+inline constexpr Named<NodePart> kPartNames[] = {{"gpu", NodePart::gpu},
+                                                 {"nvswitch", NodePart::nvswitch},
+                                                 {"pcie_switch", NodePart::pcie_switch},
+                                                 {"cpu", NodePart::cpu},
+                                                 {"nic", NodePart::nic}};
+inline constexpr Named<CableKind> kCableNames[] = {{"nvlink", CableKind::nvlink},
+                                                   {"pcie", CableKind::pcie},
+                                                   {"socket", CableKind::socket},
+                                                   {"c2c", CableKind::c2c}};
+inline constexpr Named<GraphPattern> kPatternNames[] = {{"balanced_tree", GraphPattern::balanced_tree},
+                                                        {"split_tree", GraphPattern::split_tree},
+                                                        {"tree", GraphPattern::tree},
+                                                        {"ring", GraphPattern::ring},
+                                                        {"nvls", GraphPattern::nvls},
+                                                        {"collnet_direct", GraphPattern::collnet_direct}};
+inline constexpr Named<FabricSpec::Routing> kRoutingNames[] = {
+    {"static", FabricSpec::Routing::static_by_destination}, {"ecmp", FabricSpec::Routing::ecmp}};
 inline constexpr Named<FabricKind> kFabricNames[] = {{"single_switch", FabricKind::single_switch},
                                                      {"leaf_spine", FabricKind::leaf_spine},
                                                      {"rail_optimized", FabricKind::rail_optimized},
@@ -97,9 +124,16 @@ constexpr std::array<Named<E>, N> numbered(const std::array<const char*, N>& nam
   return table;
 }
 inline constexpr auto kPrecisionTable = numbered<Precision>(kPrecisionNames);
+inline constexpr auto kPathTypeTable = numbered<PathType>(kPathTypeNames);
 inline constexpr auto kLayerKindTable = numbered<LayerKind>(kLayerKindNames);
 
 inline std::span<const Named<NvlinkWiring>> names_of(NvlinkWiring) { return kWiringNames; }
+inline std::span<const Named<CpuVendor>> names_of(CpuVendor) { return kCpuNames; }
+inline std::span<const Named<NodePart>> names_of(NodePart) { return kPartNames; }
+inline std::span<const Named<CableKind>> names_of(CableKind) { return kCableNames; }
+inline std::span<const Named<FabricSpec::Routing>> names_of(FabricSpec::Routing) { return kRoutingNames; }
+inline std::span<const Named<GraphPattern>> names_of(GraphPattern) { return kPatternNames; }
+inline std::span<const Named<PathType>> names_of(PathType) { return kPathTypeTable; }
 inline std::span<const Named<FabricKind>> names_of(FabricKind) { return kFabricNames; }
 inline std::span<const Named<Placement>> names_of(Placement) { return kPlacementNames; }
 inline std::span<const Named<Optimizer>> names_of(Optimizer) { return kOptimizerNames; }
@@ -149,41 +183,62 @@ void describe(V& v, NvlinkPair& s) {
 }
 
 template <class V>
-void describe_node_nvlink(V& v, NodeSpec& s, bool preset) {
+void describe(V& v, NodeDevice& s) {
+  v.key("kind", s.kind, any(), "What it is.", required());
+  v.key("name", s.name, text(200, 0), "What its file calls it.");
+  v.key("bandwidth", s.bandwidth, kBandwidth.absent_at_zero(), "nic: per direction, of its port.");
+}
+
+template <class V>
+void describe(V& v, NodeCable& s) {
+  v.key("a", s.a, between(0, 1500), "A device, by its place in `devices`.", required());
+  v.key("b", s.b, between(0, 1500), "The device at the other end.", required());
+  v.key("kind", s.kind, any(), "What it is.", required());
+  v.key("bandwidth", s.bandwidth, kBandwidth, "Per direction.", required());
+}
+
+// What spreads a node's devices evenly; absent where they are listed one by one.
+template <class V>
+void describe_even_node(V& v, NodeSpec& s, const Need& need, bool listed) {
   v.key("wiring", s.wiring, any(),
-        "How NVLink joins the GPUs: all through NVSwitch, a mesh of pairs, or not at all.",
-        required_unless(preset));
-  const bool none = s.wiring == NvlinkWiring::none && !v.lists_all();
-  const bool mesh = s.wiring == NvlinkWiring::mesh || v.lists_all();
+        "How NVLink joins the GPUs: all through NVSwitch, a mesh of pairs, or not at all.", need);
+  const bool none = s.wiring == NvlinkWiring::none && !v.lists_all() && !listed;
+  const bool mesh = s.wiring == NvlinkWiring::mesh || v.lists_all() || listed;
   v.key("nvlink_bandwidth", s.nvlink_bandwidth, kBandwidth,
         "Per direction: nvswitch: of one GPU's whole port; mesh: of one link.",
-        none ? absent("the wiring is none") : required_unless(preset));
-  v.key("nvlink_latency", s.nvlink_latency, kDuration, "Of one NVLink.",
-        none ? absent("the wiring is none") : required_unless(preset));
+        none ? absent("the wiring is none") : need);
   v.key("mesh", s.mesh, list(1, 10'000), "The pairs of GPUs that NVLinks join.",
-        mesh ? required_unless(preset) : absent("the wiring is no mesh"));
+        mesh ? need : absent("the wiring is no mesh"));
+  v.key("pcie_bandwidth", s.pcie_bandwidth, kBandwidth,
+        "Per direction, of the links GPU - PCIe switch, NIC - PCIe switch and PCIe switch - CPU.", need);
+  v.key("pcie_switches", s.pcie_switches, between(1, 256),
+        "PCIe switches; GPUs and NICs are spread over them evenly.", need);
+  v.key("sockets", s.sockets, between(1, 256), "CPU sockets; PCIe switches are spread over them evenly.",
+        need);
+  const bool sockets = s.sockets > 1 || v.lists_all() || listed;
+  v.key("socket_bandwidth", s.socket_bandwidth, kBandwidth,
+        "Per direction, of the link between two CPU sockets.",
+        sockets ? need : absent("there is one socket"));
 }
 
 template <class V>
 void describe(V& v, NodeSpec& s) {
   const bool preset =
       v.preset(s, "Start from this node (see `paceline presets`); other keys replace its values.");
-  const Need need = required_unless(preset);
+  const Need need = required_unless(preset), as_preset{Need::Kind::preset, {}};
   v.key("name", s.name, text(100), "What to call the node.", need);
-  v.key("gpu", s.gpu, text(100), "Its GPU, by the name of a preset.", {Need::Kind::preset, {}});
+  v.key("gpu", s.gpu, text(100), "Its GPU, by the name of a preset.", as_preset);
   v.key("gpus", s.gpus, between(1, 256), "GPUs in a node.", need);
-  describe_node_nvlink(v, s, preset);
-  v.key("pcie_bandwidth", s.pcie_bandwidth, kBandwidth,
-        "Per direction, of the links GPU - PCIe switch, NIC - PCIe switch and PCIe switch - CPU.", need);
-  v.key("pcie_latency", s.pcie_latency, kDuration, "Of one such link.", need);
-  v.key("pcie_switches", s.pcie_switches, between(1, 256),
-        "PCIe switches; GPUs and NICs are spread over them evenly.", need);
-  v.key("sockets", s.sockets, between(1, 256), "CPU sockets; PCIe switches are spread over them evenly.",
-        need);
-  const bool sockets = s.sockets > 1 || v.lists_all();
-  v.key("socket_bandwidth", s.socket_bandwidth, kBandwidth,
-        "Per direction, of the link between two CPU sockets.",
-        sockets ? need : absent("there is one socket"));
+  v.key("devices", s.devices, list(0, 1500),
+        "The node's devices one by one, in place of the keys that spread them evenly.", as_preset);
+  v.key("cables", s.cables, list(0, 20'000), "What joins the devices.", as_preset);
+  const bool listed = !s.devices.empty() && !v.lists_all();
+  describe_even_node(v, s, listed ? absent("the devices are listed") : need, listed);
+  const bool nvlink = s.wiring != NvlinkWiring::none || v.lists_all() || listed;
+  v.key("nvlink_latency", s.nvlink_latency, kDuration, "Of one NVLink.",
+        nvlink ? need : absent("the wiring is none"));
+  v.key("pcie_latency", s.pcie_latency, kDuration, "Of one PCIe link.", need);
+  const bool sockets = s.sockets > 1 || v.lists_all() || listed;
   v.key("socket_latency", s.socket_latency, kDuration, "Of the link between two CPU sockets.",
         sockets ? need : absent("there is one socket"));
   v.key("nics", s.nics, between(0, 256), "Network cards in a node.", need);
@@ -193,9 +248,10 @@ void describe(V& v, NodeSpec& s) {
         nics ? need : absent("there is no NIC"));
   v.key("nic_latency", s.nic_latency, kDuration, "From the NIC to its switch, the NIC's own share included.",
         nics ? need : absent("there is no NIC"));
-  v.key("rings", s.rings, between(0, 255).length(0, 64),
-        "Ring orders of the node's GPUs, one per channel; left out: one ring per NIC.",
-        {Need::Kind::preset, {}});
+  v.key("compute_capability", s.compute_capability, between(30, 200).absent_at_zero(),
+        "Of the GPUs: 70 is Volta, 80 Ampere, 90 Hopper, 100 Blackwell; NCCL's choices depend on it.",
+        as_preset);
+  v.key("cpu", s.cpu, any(), "Who made the CPUs.", as_preset);
   v.settle([&](const Spot&) {
     if (s.wiring != NvlinkWiring::mesh) {
       s.mesh.clear();
@@ -215,6 +271,11 @@ void describe(V& v, FabricSpec& s) {
   v.key("switch_latency", s.switch_latency, kDuration, "Of a link between two switches, port to port.");
   v.key("placement", s.placement, any(),
         "packed: consecutive nodes of the job share a leaf; striped: they sit on different leaves.");
+  v.key("routing", s.routing, any(),
+        "Which spine a flow takes: static: by its destination (InfiniBand); ecmp: by a hash, so that flows "
+        "collide.");
+  v.key("routing_seed", s.routing_seed, between(0, 18446744073709551615.0), "Of ecmp's hash.");
+  v.key("sharp", s.sharp, any(), "The switches reduce (SHARP): CollNet algorithms.");
 }
 
 template <class V>
@@ -227,6 +288,39 @@ void describe(V& v, DegradedLink& s) {
 }
 
 template <class V>
+void describe(V& v, NodeChannel& s) {
+  v.key("gpus", s.gpus, between(0, 255).length(1, 256), "The node's GPUs in the channel's order.",
+        required());
+  v.key("nic_in", s.nic_in, between(-1, 255), "The NIC through which the channel enters a node; -1: none.");
+  v.key("nic_out", s.nic_out, between(-1, 255), "The NIC through which it leaves.");
+}
+
+template <class V>
+void describe(V& v, ChannelGraph& s) {
+  v.key("pattern", s.pattern, any(), "What NCCL calls the graph's shape.", required());
+  v.key("cross_nic", s.cross_nic, between(0, 2), "2: odd nodes swap the two channels of a pair.");
+  v.key("bw_intra", s.bw_intra, between(0, 1e6), "GB/s of one channel inside a node, as NCCL counts.",
+        required());
+  v.key("bw_inter", s.bw_inter, between(0, 1e6), "GB/s of one channel between nodes.", required());
+  v.key("type_intra", s.type_intra, any(), "The longest kind of path inside a node.", required());
+  v.key("type_inter", s.type_inter, any(), "The longest kind of path to a NIC.", required());
+  v.key("latency_inter", s.latency_inter, between(0, 1e6), "Microseconds that the network device states.");
+  v.key("same_channels", s.same_channels, any(), "All channels have the same order.");
+  v.key("channels", s.channels, list(0, 64), "What the search found.", required());
+}
+
+template <class V>
+void describe(V& v, ChannelGraphs& s) {
+  v.key("ring", s.ring, any(), "Of rings.", required());
+  v.key("tree", s.tree, any(), "Of trees.", required());
+  v.key("collnet_chain", s.collnet_chain, any(), "Of CollNet chains.", required());
+  v.key("collnet_direct", s.collnet_direct, any(), "Of CollNet direct.", required());
+  v.key("nvls", s.nvls, any(), "Of NVLS.", required());
+  v.key("channels", s.channels, between(1, 64), "That rings and trees run on.", required());
+  v.key("nvls_channels", s.nvls_channels, between(0, 64), "That NVLS runs on.", required());
+}
+
+template <class V>
 void describe(V& v, Cluster& s) {
   v.key("node", s.spec.node, any(), "What a node is: the name of a preset, or its parts.", required());
   v.key("nodes", s.spec.nodes, between(1, static_cast<double>(kMostRanks)), "How many nodes the job has.");
@@ -236,6 +330,11 @@ void describe(V& v, Cluster& s) {
         {Need::Kind::preset, {}});
   v.key("fabric", s.spec.fabric, any(), "The network between the nodes; left out: one switch.");
   v.key("degraded_links", s.spec.degraded, list(0, 10'000), "Links that are slower than they should be.");
+  v.key("nccl_graph", s.nccl_graph, text(4000, 0),
+        "A file that NCCL wrote (NCCL_GRAPH_DUMP_FILE): its rings and trees instead of a search; relative to "
+        "this "
+        "file.");
+  v.key("graphs", s.spec.graphs, any(), "The same, written out.");
   v.settle([&](const Spot& spot) { settle_cluster(s, spot); });
 }
 
@@ -355,14 +454,44 @@ void describe(V& v, InputSpec& s) {
   v.key("jitter", s.jitter, any(), "Variation of the time for a batch.");
 }
 
+// A node from a file that NCCL wrote.
+struct NodeOfTopologyFile {
+  std::string nccl_topology;
+  NodeSpec node;  // the keys that the file can't say
+};
+template <class V>
+void describe(V& v, NodeOfTopologyFile& s) {
+  NodeSpec& node = s.node;
+  v.key("nccl_topology", s.nccl_topology, text(4000),
+        "A file that NCCL wrote (NCCL_TOPO_DUMP_FILE) or reads (NCCL_TOPO_FILE); relative to this file.",
+        required());
+  v.key("name", node.name, text(100, 0), "What to call the node.");
+  v.key("gpu", node.gpu, text(100, 0), "Its GPU, by the name of a preset; left out: as the file lets know.");
+  v.key("compute_capability", node.compute_capability, between(30, 200).absent_at_zero(),
+        "Of the GPUs, where the file doesn't say.");
+  v.key("nic_latency", node.nic_latency, between(0, kMostSeconds).absent_at_zero(),
+        "From the NIC to its switch, the NIC's own share included.");
+}
+
 template <class V>
 void describe(V& v, CollectiveSpec& s) {
-  v.key("channels", s.channels, between(1, 64).absent_at_zero(),
-        "Rings that an all-reduce runs at once; left out: one per NIC, or as the node says.");
-  v.key("nvlink_hop", s.nvlink_hop, between(0, 1),
-        "Protocol's cost of a ring step over NVLink, besides the link's.");
-  v.key("pcie_hop", s.pcie_hop, between(0, 1), "The same over PCIe.");
-  v.key("network_hop", s.network_hop, between(0, 1), "The same over the network.");
+  v.key("nccl", s.nccl, text(20), "The NCCL whose tuner and graph search decide: \"2.12\" to \"2.30\".");
+  v.key("algorithm", s.algorithm, text(200, 0),
+        "NCCL_ALGO: \"ring\", \"^nvls,nvls_tree\", \"allreduce:tree\" ...; or \"hierarchical\"; left out: "
+        "the tuner "
+        "chooses.");
+  v.key("protocol", s.protocol, text(200, 0),
+        "NCCL_PROTO: \"simple\", \"^ll128\" ...; left out: the tuner chooses.");
+  v.key("min_channels", s.min_channels, between(1, 64).absent_at_zero(), "NCCL_MIN_NCHANNELS.");
+  v.key("max_channels", s.max_channels, between(1, 64).absent_at_zero(), "NCCL_MAX_NCHANNELS.");
+  v.key("cross_nic", s.cross_nic, between(0, 2),
+        "NCCL_CROSS_NIC: 0: rings keep to their rail; 1: they may leave it; 2: NCCL decides.");
+  v.key("pxn", s.pxn, any(), "Reach a NIC through a GPU that is nearer to it (NCCL_PXN_DISABLE=0).");
+  v.key("nvls", s.nvls, any(), "Use NVLink SHARP where there is (NCCL_NVLS_ENABLE).");
+  v.key(
+      "limited_fifos", s.limited_fifos, any(),
+      "A sender waits for its receiver when NCCL's buffer between them is full; false: buffers never fill.");
+  v.key("costs", s.costs, any(), "Values of cost parameters by name, in place of the defaults.");
 }
 
 template <class V>

@@ -49,6 +49,7 @@ inline constexpr Limits kSize = between(1, kMostBytes);
 inline constexpr Limits kBandwidth = between(1, 1e18);
 inline constexpr Limits kComputeRate = between(1e6, 1e24);
 inline constexpr Limits kSampleRate = between(1e-6, 1e12);
+inline constexpr Limits kEfficiency = above(0, 10);
 inline constexpr Limits kFactor = between(1, 1000);  // of slowness
 
 // Whether a key must be there.

@@ -14,9 +14,8 @@ namespace paceline {
 namespace {
 
 TrainingJob build_job(const Scenario& scenario, const Topology& topology) {
-  Communicator communicator = make_communicator(topology, scenario.training.collective, scenario.background);
-  return build_ddp_job(scenario.model, scenario.gpu, scenario.training, scenario.variability,
-                       std::move(communicator));
+  CollectivePlanner planner = nccl_planner(topology, scenario.training.collective, scenario.background);
+  return build_ddp_job(scenario.model, scenario.gpu, scenario.training, scenario.variability, planner);
 }
 
 Seconds mean_step(const Result& result) {

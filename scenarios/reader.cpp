@@ -179,4 +179,40 @@ void read(const Json& json, Slowdown& value, const Limits& limits, const Spot& s
   value = *ratio;
 }
 
+const Dimension* dimension_of_cost(std::string_view name) {
+  if (name.ends_with("efficiency")) {
+    return nullptr;
+  }
+  return name.ends_with("rate") ? &dimension_of(BytesPerSecond{}) : &dimension_of(Seconds{});
+}
+
+void read(const Json& json, std::vector<CostParameter>& costs, const Limits&, const Spot& spot) {
+  const auto* object = json.as<Json::Object>();
+  if (object == nullptr) {
+    fail_at(spot, "an object of cost parameters", shown(json));
+  }
+  const std::vector<std::string> known = cost_parameter_names();
+  costs.clear();
+  for (const JsonMember& member : *object) {
+    if (std::ranges::find(known, member.key) == known.end()) {
+      throw InputError(unknown_name("cost parameter", in_short(member.key), known), spot.place);
+    }
+    const Spot place = below(spot, member.key);
+    const Dimension* dimension = dimension_of_cost(member.key);
+    const Limits& limits = member.key.ends_with("rate") ? kBandwidth : kDuration;
+    costs.push_back({member.key, dimension != nullptr ? read_quantity(member.value, *dimension, limits, place)
+                                                      : read_number(member.value, kEfficiency, place)});
+  }
+}
+
+Json write(const std::vector<CostParameter>& costs) {
+  Json::Object object;
+  for (const CostParameter& cost : costs) {
+    const Dimension* dimension = dimension_of_cost(cost.name);
+    object.push_back(
+        {cost.name, dimension != nullptr ? Json(quantity_text(cost.value, *dimension)) : Json(cost.value)});
+  }
+  return object;
+}
+
 }  // namespace paceline

@@ -39,6 +39,8 @@ void read(const Json&, double&, const Limits&, const Spot&);
 void read(const Json&, std::string&, const Limits&, const Spot&);
 void read(const Json&, Bytes&, const Limits&, const Spot&);
 void read(const Json&, Slowdown&, const Limits&, const Spot&);
+// An object: name of a cost parameter -> its value with a unit.
+void read(const Json&, std::vector<CostParameter>&, const Limits&, const Spot&);
 // Structs that can be said in more than one way (scenario.cpp).
 void read(const Json&, Cluster&, const Limits&, const Spot&);
 void read(const Json&, Model&, const Limits&, const Spot&);
@@ -46,8 +48,8 @@ void read(const Json&, NodeSpec&, const Limits&, const Spot&);
 void read(const Json&, GpuSpec&, const Limits&, const Spot&);
 
 template <class T>
-requires(std::signed_integral<T>) void read(const Json& json, T& value, const Limits& limits,
-                                            const Spot& spot) {
+  requires(std::signed_integral<T>)
+void read(const Json& json, T& value, const Limits& limits, const Spot& spot) {
   value = static_cast<T>(read_whole(json, limits, spot));
 }
 
@@ -57,7 +59,8 @@ void read(const Json& json, Quantity<Tag>& value, const Limits& limits, const Sp
 }
 
 template <class E>
-requires(std::is_enum_v<E>) void read(const Json& json, E& value, const Limits&, const Spot& spot) {
+  requires(std::is_enum_v<E>)
+void read(const Json& json, E& value, const Limits&, const Spot& spot) {
   std::vector<std::string> known;
   for (const Named<E>& named : names_of(E{})) {
     known.emplace_back(named.name);
@@ -169,9 +172,8 @@ void read_object(const Json& json, T& value, const Spot& spot) {
 }
 
 template <class T>
-requires(std::is_class_v<T>&& requires(KeyNames& names, T& value) {
-  describe(names, value);
-}) void read(const Json& json, T& value, const Limits&, const Spot& spot) {
+  requires(std::is_class_v<T> && requires(KeyNames& names, T& value) { describe(names, value); })
+void read(const Json& json, T& value, const Limits&, const Spot& spot) {
   read_object(json, value, spot);
 }
 

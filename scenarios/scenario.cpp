@@ -10,6 +10,7 @@
 #include "scenarios/json.h"
 #include "scenarios/reader.h"
 #include "scenarios/writer.h"
+#include "topology/nccl_xml.h"
 
 namespace paceline {
 namespace {
@@ -140,6 +141,35 @@ void read_named(const Json& json, T& value, const char* what, const Spot& spot) 
   }
 }
 
+struct FileOfNccl {
+  std::string text, path;
+};
+FileOfNccl file_of_nccl(const std::string& name, const Spot& spot) {
+  const std::string path = (std::filesystem::path(spot.folder) / name).string();
+  try {
+    return {read_file(path), path};
+  } catch (const InputError& error) {
+    throw InputError(error.file() + ": " + error.message(), spot.place);
+  }
+}
+
+NodeSpec node_of_topology_file(const Json& json, const Spot& spot) {
+  NodeOfTopologyFile form;
+  read_object(json, form, spot);
+  const auto [text, path] = file_of_nccl(form.nccl_topology, below(spot, "nccl_topology"));
+  NodeSpec node = read_nccl_topology(text, path);
+  const auto replace = [](auto& value, const auto& given) {
+    if (given != std::remove_cvref_t<decltype(given)>{}) {
+      value = given;
+    }
+  };
+  replace(node.name, form.node.name);
+  replace(node.gpu, form.node.gpu);
+  replace(node.compute_capability, form.node.compute_capability);
+  replace(node.nic_latency, form.node.nic_latency);
+  return node;
+}
+
 Model model_in_file(const Json& json, const Spot& spot) {
   Model model;
   read_object(json, model, spot);
@@ -164,7 +194,11 @@ void read(const Json& json, GpuSpec& gpu, const Limits&, const Spot& spot) {
 }
 
 void read(const Json& json, NodeSpec& node, const Limits&, const Spot& spot) {
-  read_named(json, node, "the name of a node or an object", spot);
+  if (json.find("nccl_topology") != nullptr) {
+    node = node_of_topology_file(json, spot);
+  } else {
+    read_named(json, node, "the name of a node or an object", spot);
+  }
 }
 
 void read(const Json& json, Cluster& cluster, const Limits&, const Spot& spot) {
@@ -200,6 +234,11 @@ void read(const Json& json, Model& model, const Limits&, const Spot& spot) {
 
 void settle_cluster(Cluster& cluster, const Spot& spot) {
   ClusterSpec& spec = cluster.spec;
+  if (!cluster.nccl_graph.empty()) {
+    const auto [text, path] = file_of_nccl(cluster.nccl_graph, below(spot, "nccl_graph"));
+    spec.graphs = read_nccl_graphs(text, path, &spec.node);
+    cluster.nccl_graph.clear();
+  }
   if (cluster.gpu.name.empty()) {
     if (spec.node.gpu.empty()) {
       throw InputError("missing key \"gpu\", as the node has none", spot.place);
@@ -252,6 +291,28 @@ void check_ranks(const Scenario& scenario, std::int64_t ranks, const Spot& spot)
 
 }  // namespace
 
+namespace {
+
+void check_collective(const CollectiveSpec& spec, const Spot& spot) {
+  const auto at = [&](const char* key, auto&& check) {
+    try {
+      check();
+    } catch (const InputError& error) {
+      throw error.at(below(spot, key).place);
+    }
+  };
+  at("nccl", [&] { static_cast<void>(nccl_version(spec.nccl)); });
+  const std::string algorithm = spec.algorithm == "hierarchical" ? "" : spec.algorithm;
+  at("algorithm", [&] { static_cast<void>(tuner_overrides(algorithm, "", CollectiveKind::all_reduce)); });
+  at("protocol", [&] { static_cast<void>(tuner_overrides("", spec.protocol, CollectiveKind::all_reduce)); });
+  if (spec.max_channels > 0 && spec.min_channels > spec.max_channels) {
+    fail_at(below(spot, "min_channels"), "at most max_channels, " + std::to_string(spec.max_channels),
+            std::to_string(spec.min_channels));
+  }
+}
+
+}  // namespace
+
 void settle_scenario(ScenarioFile& file, const Spot& spot) {
   constexpr std::int64_t kMostPasses = 1'000'000, kMostActivations = 1'000'000'000'000'000;
   const Scenario& scenario = file.scenario;
@@ -276,6 +337,7 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
               std::to_string(training.batch_per_gpu));
     }
   }
+  check_collective(training.collective, below(place, "collective"));
   try {
     require_precision(file.cluster.gpu, training.precision);
   } catch (const InputError& error) {
@@ -309,7 +371,7 @@ Model builtin_model(const std::string& name) {
 }
 
 Json scenario_json(const Scenario& scenario) {
-  return write(ScenarioFile{scenario, {scenario.cluster, scenario.gpu}});
+  return write(ScenarioFile{scenario, {scenario.cluster, scenario.gpu, {}}});
 }
 
 std::string to_json(const Scenario& scenario) { return to_text(scenario_json(scenario)); }

@@ -39,12 +39,23 @@ Json::Object schema_of(Type<Slowdown>, const Limits& limits) {
        Json::Object{{"type", "string"}, {"pattern", R"(^([0-9]+/[0-9]+|[0-9]+(\.[0-9]{1,6})?)$)"}}});
 }
 
+Json::Object schema_of(Type<std::vector<CostParameter>>, const Limits&) {
+  Json::Object properties;
+  for (const std::string& name : cost_parameter_names()) {
+    const Dimension* dimension = dimension_of_cost(name);
+    properties.push_back(
+        {name, dimension != nullptr ? schema_of_quantity(*dimension) : schema_of_number(kEfficiency, false)});
+  }
+  return {{"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
+}
+
 Json::Object schema_of(Type<Cluster>, const Limits&) {
   return one_of({Json::Object{{"type", "string"}, {"minLength", 1}}, schema_of_object<Cluster>()});
 }
 
 Json::Object schema_of(Type<NodeSpec>, const Limits&) {
-  return one_of({schema_of_names(node_preset_names()), schema_of_object<NodeSpec>()});
+  return one_of({schema_of_names(node_preset_names()), schema_of_object<NodeSpec>(),
+                 schema_of_object<NodeOfTopologyFile>()});
 }
 
 Json::Object schema_of(Type<GpuSpec>, const Limits&) {

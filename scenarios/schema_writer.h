@@ -24,6 +24,7 @@ Json::Object schema_of_quantity(const Dimension&);
 Json::Object schema_of_names(const std::vector<std::string>& names);
 Json::Object one_of(Json::Array choices);
 Json::Object schema_of(Type<Slowdown>, const Limits&);
+Json::Object schema_of(Type<std::vector<CostParameter>>, const Limits&);
 Json::Object schema_of(Type<Cluster>, const Limits&);
 Json::Object schema_of(Type<NodeSpec>, const Limits&);
 Json::Object schema_of(Type<GpuSpec>, const Limits&);
@@ -35,7 +36,8 @@ inline Json::Object schema_of(Type<std::string>, const Limits& limits) {
   return {{"type", "string"}, {"minLength", static_cast<std::int64_t>(limits.fewest)}};
 }
 template <class T>
-requires(std::integral<T>) Json::Object schema_of(Type<T>, const Limits& limits) {
+  requires(std::integral<T>)
+Json::Object schema_of(Type<T>, const Limits& limits) {
   return schema_of_number(limits, true);
 }
 inline Json::Object schema_of(Type<Bytes>, const Limits&) {
@@ -46,7 +48,8 @@ Json::Object schema_of(Type<Quantity<Tag>>, const Limits&) {
   return schema_of_quantity(dimension_of(Quantity<Tag>{}));
 }
 template <class E>
-requires(std::is_enum_v<E>) Json::Object schema_of(Type<E>, const Limits&) {
+  requires(std::is_enum_v<E>)
+Json::Object schema_of(Type<E>, const Limits&) {
   std::vector<std::string> names;
   for (const Named<E>& named : names_of(E{})) {
     names.emplace_back(named.name);
@@ -58,8 +61,8 @@ Json::Object schema_of(Type<std::optional<T>>, const Limits& limits) {
   return schema_of(Type<T>{}, limits);
 }
 template <class T>
-requires(std::is_class_v<T>&& requires(KeyNames& names, T& value) { describe(names, value); }) Json::Object
-    schema_of(Type<T>, const Limits&);
+  requires(std::is_class_v<T> && requires(KeyNames& names, T& value) { describe(names, value); })
+Json::Object schema_of(Type<T>, const Limits&);
 template <class T>
 Json::Object schema_of(Type<std::vector<T>>, const Limits& limits) {
   return {{"type", "array"},
@@ -75,7 +78,7 @@ class SchemaWriter {
            const Need& need = {}) {
     Json::Object schema = schema_of(Type<T>{}, limits);
     schema.push_back({"description", documentation});
-    if constexpr (!requires(KeyNames & names, T & v) { describe(names, v); }) {
+    if constexpr (!requires(KeyNames& names, T& v) { describe(names, v); }) {
       if (need.kind == Need::Kind::defaulted && !is_absent(value, limits)) {
         schema.push_back({"default", write(value)});
       }
@@ -119,8 +122,8 @@ Json::Object schema_of_object() {
 }
 
 template <class T>
-requires(std::is_class_v<T>&& requires(KeyNames& names, T& value) { describe(names, value); }) Json::Object
-    schema_of(Type<T>, const Limits&) {
+  requires(std::is_class_v<T> && requires(KeyNames& names, T& value) { describe(names, value); })
+Json::Object schema_of(Type<T>, const Limits&) {
   return schema_of_object<T>();
 }
 

@@ -15,6 +15,7 @@
 #include "scenarios/json.h"
 #include "scenarios/predict.h"
 #include "scenarios/readable.h"
+#include "topology/channel_search.h"
 
 namespace paceline {
 namespace {
@@ -188,6 +189,19 @@ std::string link_lines(const Topology& topology) {
 
 }  // namespace
 
+namespace {
+
+// What NCCL's graph search finds: "12 rings of 30 GB/s, doubled to 24 channels".
+std::string channels_text(const ChannelGraphs& found) {
+  const ChannelGraph& ring = found.ring;
+  return plural(static_cast<std::int64_t>(ring.channels.size()), "ring") + " of " +
+         to_text(BytesPerSecond(ring.bw_intra * 1e9)) + " (" +
+         kPathTypeNames[static_cast<std::size_t>(ring.type_intra)] + "), run on " +
+         plural(found.channels, "channel");
+}
+
+}  // namespace
+
 std::string topology_table(const Topology& topology) {
   const ClusterSpec& spec = topology.spec();
   std::string fabric(name_of(spec.fabric.kind));
@@ -200,7 +214,9 @@ std::string topology_table(const Topology& topology) {
     text += row("degraded", plural(static_cast<std::int64_t>(spec.degraded.size()), "link") +
                                 " or device, as the file says");
   }
-  text += row("channels", plural(topology.default_channels(), "ring") + " per collective");
+  if (topology.ranks() > 1) {
+    text += row("channels", channels_text(spec.graphs ? *spec.graphs : search_channels(topology, {})));
+  }
   if (topology.spec().nodes > 1 || topology.spec().node.gpus > 1) {
     text += row("bisection", readable_rate(bisection_bandwidth(topology)) +
                                  ", one direction, between the halves of the " +

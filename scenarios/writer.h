@@ -21,18 +21,25 @@ inline Json write(Bytes value) { return to_text(value); }
 inline Json write(const Slowdown& value) {
   return std::to_string(value.numerator) + '/' + std::to_string(value.denominator);
 }
+Json write(const std::vector<CostParameter>&);  // reader.cpp
 
 template <class T>
-requires(std::signed_integral<T>) Json write(T value) { return static_cast<std::int64_t>(value); }
+  requires(std::signed_integral<T>)
+Json write(T value) {
+  return static_cast<std::int64_t>(value);
+}
 template <class Tag>
 Json write(Quantity<Tag> value) {
   return to_text(value);
 }
 template <class E>
-requires(std::is_enum_v<E>) Json write(E value) { return name_of(value); }
+  requires(std::is_enum_v<E>)
+Json write(E value) {
+  return name_of(value);
+}
 template <class T>
-requires(std::is_class_v<T>&& requires(KeyNames& names, T& value) { describe(names, value); }) Json
-    write(const T& value);
+  requires(std::is_class_v<T> && requires(KeyNames& names, T& value) { describe(names, value); })
+Json write(const T& value);
 template <class T>
 Json write(const std::vector<T>& values) {
   Json::Array array;
@@ -49,8 +56,8 @@ bool is_absent(const T&, const Limits&) {
   return false;
 }
 template <class T>
-requires(std::is_arithmetic_v<T> && !std::same_as<T, bool>) bool is_absent(const T& value,
-                                                                           const Limits& limits) {
+  requires(std::is_arithmetic_v<T> && !std::same_as<T, bool>)
+bool is_absent(const T& value, const Limits& limits) {
   return limits.zero_is_absent && value == T{};
 }
 template <class Tag>
@@ -96,8 +103,8 @@ class Writer {
 };
 
 template <class T>
-requires(std::is_class_v<T>&& requires(KeyNames& names, T& value) { describe(names, value); }) Json
-    write(const T& value) {
+  requires(std::is_class_v<T> && requires(KeyNames& names, T& value) { describe(names, value); })
+Json write(const T& value) {
   Writer writer;
   T copy = value;
   describe(writer, copy);

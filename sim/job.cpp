@@ -2,6 +2,8 @@
 
 #include <ostream>
 
+#include "sim/collective/costs.h"
+
 namespace paceline {
 namespace {
 
@@ -14,7 +16,12 @@ void print(const TrainingJob& job, const Program& program, std::ostream& out) {
         << " ps, host " << op.host_cost.ps << " ps";
     if (op.kind == OpKind::collective) {
       const CollectivePlan& plan = job.plans[program.collectives[op.index]];
-      out << ", " << plan.bytes.value << " bytes in " << plan.chunks << " chunks of " << plan.chunk.value;
+      out << ", " << plan.bytes.value << " bytes";
+      if (job.ranks() > 1) {
+        out << ", " << kAlgorithmNames[static_cast<std::size_t>(plan.algorithm)] << ' '
+            << kProtocolNames[static_cast<std::size_t>(plan.protocol)] << " on "
+            << job.communicator.graphs[plan.graph].channels << " channels";
+      }
     }
     out << ": " << op.label << '\n';
   }
@@ -23,7 +30,7 @@ void print(const TrainingJob& job, const Program& program, std::ostream& out) {
 }  // namespace
 
 void print(const TrainingJob& job, std::ostream& out) {
-  out << "warm-up, " << job.ranks() << " ranks, " << job.communicator.channels.size() << " channels\n";
+  out << "warm-up, " << job.ranks() << " ranks\n";
   print(job, job.warm_up, out);
   out << "steady\n";
   print(job, job.steady, out);

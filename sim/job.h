@@ -53,7 +53,7 @@ struct TrainingJob {
   int host_runs_ahead = 1;
   std::int64_t samples_per_iteration = 0;  // of all ranks
 
-  std::size_t ranks() const { return communicator.ranks(); }
+  std::size_t ranks() const { return communicator.ranks; }
   const Program& program(std::uint32_t iteration) const { return iteration == 0 ? warm_up : steady; }
 };
 

@@ -24,6 +24,12 @@ struct DdpSpec {
   bool find_unused_parameters = false;
 };
 
+// A value of a cost parameter by name: "ring.simple.network.latency" in s, "network.efficiency" as a ratio.
+struct CostParameter {
+  std::string name;
+  double value = 0;
+};
+
 // The host thread that launches work on its GPU.
 struct HostSpec {
   Seconds kernel_launch{5.4e-6};  // superbenchmark, CUDA kernel launch, event time
@@ -39,10 +45,17 @@ struct InputSpec {
   Distribution jitter;    // of the time for a batch
 };
 
+// How NCCL runs collectives. The names in capitals are NCCL's environment variables.
 struct CollectiveSpec {
-  int channels = 0;  // 0: the topology's default
-  // Cost per hop beyond the links' latency: NCCL's Simple protocol in a ring (NCCL 2.30 src/graph/tuning.cc).
-  Seconds nvlink_hop{3.4e-6}, pcie_hop{5.7e-6}, network_hop{14e-6};
+  std::string nccl = "2.30";  // 2.12 to 2.30: tuner and graph search
+  std::string algorithm;      // NCCL_ALGO: "ring", "^nvls" ...; or "hierarchical"; empty: the tuner chooses
+  std::string protocol;       // NCCL_PROTO
+  int min_channels = 0, max_channels = 0;  // NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS; 0: NCCL's
+  int cross_nic = 2;                       // NCCL_CROSS_NIC
+  bool pxn = true;                         // NCCL_PXN_DISABLE=0
+  bool nvls = true;                        // NCCL_NVLS_ENABLE
+  bool limited_fifos = true;               // a FIFO holds what NCCL's buffers do; false: any number of chunks
+  std::vector<CostParameter> costs;        // in place of the defaults (sim/collective/costs.h)
 };
 
 // A layer's times as the user measured them.

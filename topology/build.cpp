@@ -44,15 +44,16 @@ struct FabricIds {
   std::uint32_t leaf, spine, core;  // first of each
 };
 
-void append_leaf_links(const NodeSpec& spec, const NodeLayout& node, const FabricLayout& f,
-                       const FabricIds& ids, std::vector<Link>& links) {
+void append_leaf_links(const NodeLayout& node, const FabricLayout& f, const FabricIds& ids,
+                       std::vector<Link>& links) {
   for (std::uint32_t leaf = 0; leaf < f.leaves(); ++leaf) {
     const DeviceId from(ids.leaf + leaf);
     for (std::uint32_t port = 0; port < f.ports_in_use(leaf); ++port) {
       const std::uint32_t n = f.node_at(leaf / f.rails, port / f.ports_per_node());
       const std::uint32_t nic = port % f.ports_per_node() * f.rails + leaf % f.rails;
       const DeviceId to(n * node.devices() + node.device(DeviceKind::nic, nic).value);
-      links.push_back({from, to, LinkKind::network, spec.nic_bandwidth, spec.nic_latency});
+      const Link& up = node.links[node.uplink[nic]];
+      links.push_back({from, to, LinkKind::network, up.bandwidth, up.latency});
     }
     const std::uint32_t first_spine = ids.spine + leaf / f.leaves_per_pod * f.spines_per_pod;
     for (std::uint32_t s = 0; s < f.spines_per_pod; ++s) {
@@ -82,14 +83,13 @@ void append_spine_and_core_links(const FabricLayout& f, const FabricIds& ids, st
 }
 
 // In the order of their sources, so that a link's place is its edge's place in the CSR graph.
-std::vector<Link> make_links(const NodeSpec& spec, const NodeLayout& node, const FabricLayout& fabric,
-                             Sizes sizes) {
+std::vector<Link> make_links(const NodeLayout& node, const FabricLayout& fabric, Sizes sizes) {
   std::vector<Link> links;
   links.reserve(sizes.links);
   append_node_links(node, fabric, links);
   const std::uint32_t leaf = fabric.nodes * node.devices(), spine = leaf + fabric.leaves();
   const FabricIds ids{leaf, spine, spine + fabric.spines()};
-  append_leaf_links(spec, node, fabric, ids, links);
+  append_leaf_links(node, fabric, ids, links);
   append_spine_and_core_links(fabric, ids, links);
   assert(links.size() == sizes.links);
   return links;
@@ -138,6 +138,35 @@ void degrade_links(const Topology& topology, std::size_t index, std::vector<Link
   }
 }
 
+// Where devices and cables are listed, GPUs and NICs in use may be apart, or very far apart.
+void check_routes(const NodeLayout& node) {
+  constexpr std::size_t kInFabric = 6;  // NIC, leaf, spine, core, spine, leaf, NIC
+  constexpr std::size_t kLongestToNic = (Route::kLongest - kInFabric) / 2;
+  const std::uint32_t gpus = node.count(DeviceKind::gpu);
+  const auto check = [&](std::uint32_t gpu, std::uint32_t to, std::size_t longest) {
+    const std::size_t length = node.route(gpu, to).size();
+    if (length > 0 && length <= longest) {
+      return;
+    }
+    const std::string ends = " from gpu" + std::to_string(gpu) + " to " +
+                             (to < gpus ? "gpu" + std::to_string(to) : "nic" + std::to_string(to - gpus));
+    throw InputError("expected cables that join the GPUs and NICs in use, at most " +
+                         std::to_string(longest) + " in a row, found " +
+                         (length == 0 ? "no way" : std::to_string(length)) + ends,
+                     "/cluster/node/cables");
+  };
+  for (std::uint32_t gpu = 0; gpu < node.gpus_in_use; ++gpu) {
+    for (std::uint32_t other = 0; other < node.gpus_in_use; ++other) {
+      if (other != gpu) {
+        check(gpu, other, Route::kLongest);
+      }
+    }
+    for (std::uint32_t nic = 0; nic < node.nics_in_use; ++nic) {
+      check(gpu, node.endpoint_of_nic(nic), kLongestToNic);
+    }
+  }
+}
+
 }  // namespace
 
 Topology build_topology(const ClusterSpec& spec) {
@@ -146,6 +175,7 @@ Topology build_topology(const ClusterSpec& spec) {
   t.spec_ = spec;
   const int in_use = spec.gpus_per_node == 0 ? spec.node.gpus : spec.gpus_per_node;
   t.node_ = make_node_layout(spec.node, static_cast<std::uint32_t>(in_use));
+  check_routes(t.node_);
   t.fabric_ = make_fabric_layout(spec);
   const Sizes sizes = sizes_of(t.node_, t.fabric_);
   if (sizes.links > kMostLinks) {
@@ -154,7 +184,7 @@ Topology build_topology(const ClusterSpec& spec) {
                          std::to_string(spec.nodes) + " nodes",
                      "/cluster/nodes");
   }
-  t.links_ = make_links(spec.node, t.node_, t.fabric_, sizes);
+  t.links_ = make_links(t.node_, t.fabric_, sizes);
   t.graph_ = make_graph(t.links_, sizes);
   for (std::size_t i = 0; i < spec.degraded.size(); ++i) {
     degrade_links(t, i, t.links_);

@@ -1,7 +1,7 @@
 #include "topology/check.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -18,6 +18,7 @@ constexpr int kMostParallelLinks = 1000;
 constexpr double kFastest = 1e18;  // B/s; keeps sums of bandwidths finite
 constexpr double kMostOversubscription = 1e9;
 constexpr double kLongestLatency = 1e6;  // s
+constexpr int kMostChannels = 64;
 
 template <class T>
 [[noreturn]] void fail(const std::string& place, const std::string& expected, const T& found) {
@@ -76,26 +77,90 @@ void check_mesh(const NodeSpec& node) {
   }
 }
 
-void check_rings(const NodeSpec& node) {
-  for (std::size_t i = 0; i < node.rings.size(); ++i) {
-    std::vector<int> sorted = node.rings[i];
-    std::ranges::sort(sorted);
-    bool permutation = sorted.size() == static_cast<std::size_t>(node.gpus);
-    for (int g = 0; permutation && g < node.gpus; ++g) {
-      permutation = sorted[static_cast<std::size_t>(g)] == g;
+constexpr std::array<const char*, 5> kParts{"GPUs", "NVSwitches", "PCIe switches", "CPUs", "NICs"};
+
+void check_devices(const NodeSpec& node) {
+  std::array<int, kParts.size()> counts{};
+  for (std::size_t i = 0; i < node.devices.size(); ++i) {
+    const NodeDevice& device = node.devices[i];
+    ++counts[static_cast<std::size_t>(device.kind)];
+    if (device.kind == NodePart::nic) {
+      check_bandwidth("/node/devices/" + std::to_string(i) + "/bandwidth", device.bandwidth);
     }
-    if (!permutation) {
-      std::string found;
-      for (const int g : node.rings[i]) {
-        found += (found.empty() ? "" : " ") + std::to_string(g);
-      }
-      fail("/node/rings/" + std::to_string(i), "each GPU 0 to " + std::to_string(node.gpus - 1) + " once",
-           found.empty() ? "none" : found);
+  }
+  for (std::size_t kind = 0; kind < kParts.size(); ++kind) {
+    const bool nvswitch = static_cast<NodePart>(kind) == NodePart::nvswitch;
+    check_count("/node/devices", kParts[kind], counts[kind], 0, nvswitch ? 1 : kMostPerNode);
+  }
+  const auto agree = [&](const char* place, NodePart kind, int told) {
+    const int listed = counts[static_cast<std::size_t>(kind)];
+    if (told != listed) {
+      fail(place, std::to_string(listed) + ", as the node's devices are listed", told);
+    }
+  };
+  agree("/node/gpus", NodePart::gpu, node.gpus);
+  agree("/node/nics", NodePart::nic, node.nics);
+}
+
+bool may_join(CableKind cable, NodePart a, NodePart b) {
+  const auto either = [&](NodePart part) { return a == part || b == part; };
+  const bool gpu = either(NodePart::gpu), cpu = either(NodePart::cpu), nvswitch = either(NodePart::nvswitch);
+  switch (cable) {
+    case CableKind::nvlink:
+      return gpu && (a == b || nvswitch);
+    case CableKind::pcie:
+      return !nvswitch && (cpu || either(NodePart::pcie_switch));
+    case CableKind::socket:
+      return cpu && a == b;
+    case CableKind::c2c:
+      return gpu && cpu;
+  }
+  return false;
+}
+
+void check_cables(const NodeSpec& node) {
+  constexpr std::array<const char*, 4> kJoins{"GPUs, or a GPU and the NVSwitch",
+                                              "a PCIe switch or CPU and another device", "CPUs",
+                                              "a GPU and a CPU"};
+  const int devices = static_cast<int>(node.devices.size());
+  std::set<std::pair<int, int>> seen;
+  for (std::size_t i = 0; i < node.cables.size(); ++i) {
+    const NodeCable& cable = node.cables[i];
+    const std::string place = "/node/cables/" + std::to_string(i);
+    check_count(place + "/a", "(a device of the list)", cable.a, 0, devices - 1);
+    check_count(place + "/b", "(a device of the list)", cable.b, 0, devices - 1);
+    const NodeDevice &a = node.devices[static_cast<std::size_t>(cable.a)],
+                     &b = node.devices[static_cast<std::size_t>(cable.b)];
+    if (cable.a == cable.b || !may_join(cable.kind, a.kind, b.kind)) {
+      fail(place, std::string("a cable of this kind between ") + kJoins[static_cast<std::size_t>(cable.kind)],
+           "\"" + a.name + "\" and \"" + b.name + "\"");
+    }
+    check_bandwidth(place + "/bandwidth", cable.bandwidth);
+    if (!seen.insert(std::minmax(cable.a, cable.b)).second) {
+      fail(place, "one cable between two devices", "\"" + a.name + "\" and \"" + b.name + "\" again");
     }
   }
 }
 
+void check_listed_node(const NodeSpec& node) {
+  check_count("/node/gpus", "GPUs", node.gpus, 1, kMostPerNode);
+  check_count("/node/nics", "NICs", node.nics, 0, kMostPerNode);
+  check_latency("/node/pcie_latency", node.pcie_latency);
+  check_latency("/node/nvlink_latency", node.nvlink_latency);
+  check_latency("/node/socket_latency", node.socket_latency);
+  check_latency("/node/nic_latency", node.nic_latency);
+  check_devices(node);
+  check_cables(node);
+}
+
 void check_node(const NodeSpec& node) {
+  if (!node.devices.empty()) {
+    check_listed_node(node);
+    return;
+  }
+  if (!node.cables.empty()) {
+    fail("/node/cables", "no cables, as no devices are listed", node.cables.size());
+  }
   check_count("/node/gpus", "GPUs", node.gpus, 1, kMostPerNode);
   check_count("/node/pcie_switches", "PCIe switches", node.pcie_switches, 1, kMostPerNode);
   check_count("/node/sockets", "CPU sockets", node.sockets, 1, kMostPerNode);
@@ -115,7 +180,6 @@ void check_node(const NodeSpec& node) {
     check_latency("/node/nic_latency", node.nic_latency);
   }
   check_mesh(node);
-  check_rings(node);
 }
 
 void check_fabric(const FabricSpec& fabric) {
@@ -129,6 +193,81 @@ void check_fabric(const FabricSpec& fabric) {
     fail("/fabric/oversubscription", "a ratio of 1 or more, up to 1e9", fabric.oversubscription);
   }
   check_latency("/fabric/switch_latency", fabric.switch_latency);
+}
+
+// `least`: 0 where a graph may be absent.
+void check_channels(const std::string& place, std::size_t found, int least) {
+  check_count(place, "channels", static_cast<int>(std::min<std::size_t>(found, kMostChannels + 1)), least,
+              kMostChannels);
+}
+
+// GB/s of one channel.
+void check_speed(const std::string& place, double found, bool may_be_0) {
+  constexpr double kGiga = 1e9;
+  if (!(found >= 0 && found <= kFastest / kGiga) || (found == 0 && !may_be_0)) {
+    fail(place,
+         std::string("a bandwidth ") + (may_be_0 ? "of 0 GB/s or more" : "above 0 GB/s") +
+             " and up to 1e9 GB/s",
+         found);
+  }
+}
+
+void check_order(const std::string& place, const std::vector<int>& gpus, int gpus_in_use) {
+  std::vector<int> sorted = gpus;
+  std::ranges::sort(sorted);
+  bool permutation = sorted.size() == static_cast<std::size_t>(gpus_in_use);
+  for (int g = 0; permutation && g < gpus_in_use; ++g) {
+    permutation = sorted[static_cast<std::size_t>(g)] == g;
+  }
+  if (!permutation) {
+    std::string found;
+    for (const int gpu : gpus) {
+      found += found.empty() ? "" : " ";
+      found += std::to_string(gpu);
+    }
+    fail(place, "each GPU 0 to " + std::to_string(gpus_in_use - 1) + " once, as these are in use",
+         found.empty() ? "none" : found);
+  }
+}
+
+void check_graph(const std::string& place, const ChannelGraph& graph, const ClusterSpec& cluster) {
+  const int gpus = cluster.gpus_per_node == 0 ? cluster.node.gpus : cluster.gpus_per_node;
+  const bool several_nodes = cluster.nodes > 1;
+  if (graph.channels.empty()) {
+    return;
+  }
+  check_speed(place + "/bw_intra", graph.bw_intra, false);
+  check_speed(place + "/bw_inter", graph.bw_inter, !several_nodes);
+  if (!(graph.latency_inter >= 0 && graph.latency_inter <= kLongestLatency * 1e6)) {
+    fail(place + "/latency_inter", "a latency of 0 us or more, up to 1e12 us", graph.latency_inter);
+  }
+  check_count(place + "/cross_nic", "(crossNic)", graph.cross_nic, 0, 2);
+  for (std::size_t c = 0; c < graph.channels.size(); ++c) {
+    const std::string channel = place + "/channels/" + std::to_string(c);
+    check_order(channel + "/gpus", graph.channels[c].gpus, gpus);
+    if (several_nodes) {
+      const int last = cluster.node.nics - 1;
+      check_count(channel + "/nic_in", "(a NIC of the node)", graph.channels[c].nic_in, 0, last);
+      check_count(channel + "/nic_out", "(a NIC of the node)", graph.channels[c].nic_out, 0, last);
+    }
+  }
+}
+
+// Requires: the node and the counts are checked.
+void check_graphs(const ChannelGraphs& graphs, const ClusterSpec& cluster) {
+  const auto check = [&](const char* name, const ChannelGraph& graph, int least) {
+    const std::string place = std::string("/graphs/") + name;
+    check_channels(place + "/channels", graph.channels.size(), least);
+    check_graph(place, graph, cluster);
+  };
+  check("ring", graphs.ring, 1);
+  check("tree", graphs.tree, 0);
+  check("collnet_chain", graphs.collnet_chain, 0);
+  check("collnet_direct", graphs.collnet_direct, 0);
+  check("nvls", graphs.nvls, 0);
+  check_count("/graphs/channels", "channels", graphs.channels, 1, kMostChannels);
+  check_count("/graphs/nvls_channels", "channels", graphs.nvls_channels, graphs.nvls.channels.empty() ? 0 : 1,
+              kMostChannels);
 }
 
 void check_degraded(const std::vector<DegradedLink>& degraded) {
@@ -155,6 +294,9 @@ void check_cluster(const ClusterSpec& cluster) {
   }
   check_fabric(cluster.fabric);
   check_degraded(cluster.degraded);
+  if (cluster.graphs) {
+    check_graphs(*cluster.graphs, cluster);
+  }
 }
 
 }  // namespace paceline

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/units.h"
+#include "topology/channel_graph.h"
 
 namespace paceline {
 
@@ -17,6 +18,23 @@ struct NvlinkPair {
 };
 
 enum class NvlinkWiring : std::uint8_t { none, nvswitch, mesh };
+
+enum class CpuVendor : std::uint8_t { intel, amd, arm, power, zhaoxin };
+
+// A node device by device, as an imported file has it (topology/nccl_xml.h); any shape of PCIe tree.
+enum class NodePart : std::uint8_t { gpu, nvswitch, pcie_switch, cpu, nic };
+struct NodeDevice {
+  NodePart kind = NodePart::gpu;
+  std::string name;          // what the file calls it: a bus id, "mlx5_0", "numa0"
+  BytesPerSecond bandwidth;  // nic: of its port to the network
+  std::int64_t number = -1;  // the file's own number of a GPU or NIC; -1: none
+};
+enum class CableKind : std::uint8_t { nvlink, pcie, socket, c2c };
+struct NodeCable {
+  int a = 0, b = 0;  // in NodeSpec::devices
+  CableKind kind = CableKind::pcie;
+  BytesPerSecond bandwidth;  // per direction
+};
 
 // One server. GPU i hangs on PCIe switch i * pcie_switches / gpus, NIC i on PCIe switch i * pcie_switches /
 // nics, and PCIe switch s on CPU socket s * sockets / pcie_switches.
@@ -37,18 +55,26 @@ struct NodeSpec {
   int nics = 8;
   BytesPerSecond nic_bandwidth;
   Seconds nic_latency;  // of the link NIC - first switch, the NIC's own share included
-  // The ring orders of a node, one per channel, each a permutation of 0 .. gpus-1. Channel c enters and
-  // leaves the node through NIC c % nics (Topology::route says which NICs count). Empty: channel c is the
-  // rotation that starts at the first GPU of NIC c % nics, up (3 4 .. 1 2), or down (2 1 .. 4 3) if only then
-  // it ends on the PCIe switch of that NIC, where it leaves the node.
-  std::vector<std::vector<int>> rings;
+
+  // What NCCL's tuner and graph search ask for.
+  int compute_capability = 0;  // 70, 80, 90, 100 ...; 0: not known
+  CpuVendor cpu = CpuVendor::intel;
+
+  // Not empty: the node's devices and cables one by one, in place of wiring, mesh, pcie_switches, sockets,
+  // their bandwidths and even spreading above (the counts gpus and nics agree with it). GPUs in NCCL's order
+  // of devices, NICs in theirs; gpu3 is the fourth GPU of the list, and so for each kind. At most one
+  // NVSwitch, and one cable between two devices: nvlink between GPUs, or a GPU and the NVSwitch; c2c between
+  // GPU and CPU; socket between CPUs; pcie with a switch or a CPU at one end. Latencies by kind of cable as
+  // above; c2c: pcie_latency.
+  std::vector<NodeDevice> devices;
+  std::vector<NodeCable> cables;
 };
 
 enum class FabricKind : std::uint8_t { single_switch, leaf_spine, rail_optimized, fat_tree };
 enum class Placement : std::uint8_t { packed, striped };
 
 // The network between the nodes. All its links run at NodeSpec::nic_bandwidth, in parallel where several are
-// needed.
+// needed (at the mean of the ports where a node's devices are listed).
 struct FabricSpec {
   FabricKind kind = FabricKind::single_switch;
   // leaf_spine, fat_tree: nodes below one leaf; rail_optimized: nodes per pod, NIC i of each of them on the
@@ -61,6 +87,14 @@ struct FabricSpec {
   int leaves_per_pod = 8;                   // fat_tree
   Seconds switch_latency{0.13e-6};          // of a link between two switches, port to port (HDR QM8700)
   Placement placement = Placement::packed;  // striped: consecutive nodes sit on different leaves (pods)
+
+  // Which spine, and which core, a route takes. static_by_destination: the destination's, as InfiniBand's
+  // subnet manager programs it. ecmp: a hash of the two NIC ports and routing_seed chooses, as on Ethernet;
+  // routes to different NICs may then meet on one cable.
+  enum class Routing : std::uint8_t { static_by_destination, ecmp };
+  Routing routing = Routing::static_by_destination;
+  std::uint64_t routing_seed = 0;
+  bool sharp = false;  // the switches reduce
 };
 
 // A link, or every link of a device, that is slower than it should be. Names as in Topology::device_name.
@@ -77,6 +111,9 @@ struct ClusterSpec {
   int gpus_per_node = 0;  // GPUs of each node that the job uses, the first ones; 0: all
   FabricSpec fabric;
   std::vector<DegradedLink> degraded;
+  // Of the job, in place of the search (NCCL_GRAPH_FILE). Every channel lists all GPUs in use, heads first.
+  // On one node NICs don't count, and bw_inter may be 0.
+  std::optional<ChannelGraphs> graphs;
 };
 
 }  // namespace paceline

@@ -16,6 +16,18 @@ std::uint32_t spines_for(double cables) {
   return static_cast<std::uint32_t>(std::clamp(whole, 1.0, double{FabricLayout::kMostSpines}));
 }
 
+// Of a NIC; the mean where the ports of a node differ.
+BytesPerSecond port_bandwidth(const NodeSpec& node) {
+  if (node.devices.empty()) {
+    return node.nic_bandwidth;
+  }
+  BytesPerSecond sum;
+  for (const NodeDevice& device : node.devices) {
+    sum = device.kind == NodePart::nic ? sum + device.bandwidth : sum;
+  }
+  return sum / node.nics;
+}
+
 }  // namespace
 
 std::uint32_t FabricLayout::node_at(std::uint32_t group, std::uint32_t place) const {
@@ -55,7 +67,7 @@ FabricLayout make_fabric_layout(const ClusterSpec& spec) {
   if (f.leaves() > 1) {
     const double cables = 1.0 * f.nodes_per_group * f.ports_per_node() / fabric.oversubscription;
     f.spines_per_pod = spines_for(cables);
-    f.uplink = spec.node.nic_bandwidth * (cables / f.spines_per_pod);
+    f.uplink = port_bandwidth(spec.node) * (cables / f.spines_per_pod);
   }
   if (f.pods > 1) {
     f.cores_per_plane =

@@ -53,8 +53,9 @@ struct FabricLayout {
   }
   std::uint32_t leaves_in(std::uint32_t pod) const;
 
-  // Static routing by destination, as InfiniBand's subnet manager programs it: NICs are counted leaf by leaf,
-  // NIC i is reached through plane i modulo planes and core i / planes modulo cores of the plane.
+  // NICs are counted leaf by leaf. Static routing by destination, as InfiniBand's subnet manager programs it,
+  // reaches NIC i through plane i modulo planes and core i / planes modulo cores of the plane; ECMP has a
+  // hash of both NICs in the place of i.
   std::uint64_t nic_index(std::uint32_t leaf, std::uint32_t port) const {
     return std::uint64_t{leaf} * nodes_per_group * ports_per_node() + port;
   }

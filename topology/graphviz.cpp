@@ -32,6 +32,8 @@ std::string_view colour_of(LinkKind kind) {
       return "#2e7d32";
     case LinkKind::pcie:
       return "#9e9e9e";
+    case LinkKind::c2c:
+      return "#6a1b9a";
     case LinkKind::socket:
       return "#b26a00";
     case LinkKind::network:

@@ -9,7 +9,7 @@
 namespace paceline {
 
 enum class DeviceKind : std::uint8_t { gpu, nvswitch, pcie_switch, cpu, nic, leaf, spine, core };
-enum class LinkKind : std::uint8_t { nvlink, pcie, socket, network };
+enum class LinkKind : std::uint8_t { nvlink, pcie, socket, network, c2c };  // c2c: GPU to CPU, coherent
 
 struct Link {
   DeviceId from, to;

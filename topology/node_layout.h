@@ -22,13 +22,16 @@ struct NodeLayout {
       5;  // gpu, nvswitch, pcie_switch, cpu, nic: in this order, without gaps
   std::array<std::uint32_t, kKinds + 1> first{};  // local id of the first device of a kind
   std::uint32_t gpus_in_use = 0;
-  std::uint32_t nics_in_use =
-      0;  // with all GPUs in use all NICs, else up to the last one that is near one of them
+  // With all GPUs in use all NICs, else up to the last one that is near one of them.
+  std::uint32_t nics_in_use = 0;
   std::vector<Link> links;
   std::vector<std::uint32_t> uplink;  // of a NIC: its cable to the fabric
+  // Of a NIC: the GPU that it belongs to first, of those on its PCIe switch, or as near as any (GPU c of NIC
+  // c where there are as many of both).
+  std::vector<std::uint32_t> first_gpu;
 
   // Routes between GPUs and NICs: endpoint e is GPU e, or NIC e - gpus; the links of (a, b) are
-  // route_links[route_begin[a * endpoints + b] .. next).
+  // route_links[route_begin[a * endpoints + b] .. next). Empty where there is no way.
   std::vector<std::uint32_t> route_begin, route_links;
 
   std::uint32_t devices() const { return first[kKinds]; }
@@ -45,14 +48,17 @@ struct NodeLayout {
   std::span<const std::uint32_t> route(std::uint32_t a, std::uint32_t b) const;
 };
 
-std::uint32_t pcie_switch_of_gpu(const NodeSpec&, std::uint32_t gpu);
-std::uint32_t pcie_switch_of_nic(const NodeSpec&, std::uint32_t nic);
-// The GPU that a NIC belongs to first: GPU c of NIC c where there are as many of both.
-std::uint32_t first_gpu_of_nic(const NodeSpec&, std::uint32_t nic);
+// The same node with its devices and cables listed, as they follow from wiring, mesh, pcie_switches, ...
+// Requires: a spec that check_cluster accepts, without devices.
+NodeSpec with_devices(const NodeSpec& spec);
+// Joins all GPUs of a node with listed devices by an NVSwitch. Requires: there is none yet.
+void add_nvswitch(NodeSpec& spec, BytesPerSecond per_gpu);
 
 // Requires: a spec that check_cluster accepts; 1 <= gpus_in_use <= spec.gpus.
 NodeLayout make_node_layout(const NodeSpec& spec, std::uint32_t gpus_in_use);
-// Fills route_begin and route_links (routes.cpp).
-void find_node_routes(const NodeSpec& spec, NodeLayout& node);
+
+// Parts of make_node_layout. Which GPUs and NICs are near each other (nearness.cpp); the routes (routes.cpp).
+void find_near_devices(const NodeSpec& spec, NodeLayout& node);
+void find_node_routes(NodeLayout& node);
 
 }  // namespace paceline

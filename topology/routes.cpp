@@ -1,10 +1,11 @@
 // Routes inside a node: for each GPU one run of Dijkstra's algorithm over (stage, device).
 //
 // A GPU forwards only where NCCL lets it: over NVLink to a GPU that is no neighbour (NVB), or from NVLink to
-// the NIC on its own PCIe switch (PXN). What a route may do next thus depends on what it has done; that is
-// its stage. The weights put the ways in NCCL's order: NVLink (1), NVSwitch or NVB (2), one PCIe switch (6),
-// PXN (7, 8), the CPU (12 and more). Among equals the widest bottleneck wins, then the NIC's own GPU, then
-// the lowest device id.
+// a NIC that it reaches without crossing a CPU, or over its coherent link to one (PXN). What a route may do
+// next thus depends on what it has done; that is its stage. The weights put the ways in NCCL's order: NVLink,
+// NVSwitch or NVB, PCIe switches alone, the own CPU by the coherent link (P2C), PXN, the CPU by PCIe,
+// several CPUs. Among ways of one kind fewer cables win, then the widest bottleneck, then the NIC's own GPU,
+// then the lowest device id.
 #include <algorithm>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/dijkstra_shortest_paths.hpp>
@@ -13,7 +14,6 @@
 #include <cassert>
 #include <limits>
 #include <optional>
-#include <stdexcept>
 
 #include "topology/node_layout.h"
 
@@ -23,7 +23,7 @@ namespace {
 enum class Stage : std::uint8_t {
   source_side,  // the source itself, then PCIe switches and CPUs
   nvlinked,     // the NVSwitch, or a GPU reached by NVLink
-  proxied,      // the PCIe switch of a GPU that forwards to a NIC
+  proxied,      // a PCIe switch above a GPU that forwards to a NIC, or its CPU over c2c
   arrived       // a NIC, or a GPU that does not forward: the end
 };
 constexpr std::size_t kStages = 4;
@@ -48,10 +48,16 @@ std::optional<Stage> next_stage(const NodeLayout& node, Stage stage, const Link&
       if (!may_forward || to == DeviceKind::nvswitch) {
         return std::nullopt;
       }
-      return nvlink ? Stage::arrived : Stage::proxied;
+      if (nvlink) {
+        return Stage::arrived;
+      }
+      return link.kind == LinkKind::c2c || to == DeviceKind::pcie_switch ? std::optional(Stage::proxied)
+                                                                         : std::nullopt;
     case Stage::proxied:
-      return from == DeviceKind::pcie_switch && to == DeviceKind::nic ? std::optional(Stage::arrived)
-                                                                      : std::nullopt;
+      if (to == DeviceKind::nic) {
+        return Stage::arrived;
+      }
+      return to == DeviceKind::pcie_switch ? std::optional(Stage::proxied) : std::nullopt;
     case Stage::arrived:
       break;
   }
@@ -75,9 +81,27 @@ struct Joined {
     return {a.weight + b.weight, std::min(a.bottleneck, b.bottleneck)};
   }
 };
-Cost cost_of(const Link& link) {
-  const int weight = link.kind == LinkKind::nvlink ? 1 : link.kind == LinkKind::pcie ? 3 : 4;
-  return {weight, link.bandwidth.value};
+
+// Each more than all the smaller ones of a route together.
+constexpr int kNvlink = 1, kPcie = 4, kCoherent = 1 << 11, kProxy = 1 << 12, kIntoCpu = 1 << 13,
+              kBetweenCpus = 1 << 14;
+
+Cost cost_of(const NodeLayout& node, Stage stage, const Link& link) {
+  int weight = 0;
+  switch (link.kind) {
+    case LinkKind::nvlink:
+      return {kNvlink, link.bandwidth.value};
+    case LinkKind::socket:
+      return {kBetweenCpus, link.bandwidth.value};
+    case LinkKind::c2c:
+      weight = kCoherent;
+      break;
+    case LinkKind::pcie:
+    case LinkKind::network:
+      weight = kPcie + (node.kind_of(link.to) == DeviceKind::cpu ? kIntoCpu : 0);
+      break;
+  }
+  return {weight + (stage == Stage::nvlinked ? kProxy : 0), link.bandwidth.value};
 }
 
 struct Step {
@@ -99,7 +123,7 @@ StageGraph make_stage_graph(const NodeLayout& node) {
       const Link& link = node.links[k];
       if (const std::optional<Stage> next = next_stage(node, stage, link)) {
         boost::add_edge(vertex_of(node, stage, link.from), vertex_of(node, *next, link.to),
-                        Step{cost_of(link), k}, graph);
+                        Step{cost_of(node, stage, link), k}, graph);
       }
     }
   }
@@ -119,7 +143,7 @@ std::vector<Cost> costs_from(const StageGraph& graph, std::size_t source) {
   return costs;
 }
 
-// The cheapest route back from `target`, links in order. `preferred` wins a tie.
+// The cheapest route back from `target`, links in order; none where there is no way. `preferred` wins a tie.
 std::vector<std::uint32_t> trace(const NodeLayout& node, const StageGraph& graph,
                                  const std::vector<Cost>& costs, std::size_t source, DeviceId target,
                                  DeviceId preferred) {
@@ -127,6 +151,9 @@ std::vector<std::uint32_t> trace(const NodeLayout& node, const StageGraph& graph
   std::size_t at = vertex_of(node, Stage::arrived, target);
   at = Cheaper()(costs[at], costs[by_nvlink]) ? at : by_nvlink;
   std::vector<std::uint32_t> links;
+  if (costs[at] == kUnreached) {
+    return links;
+  }
   while (at != source) {
     std::optional<std::size_t> best;
     std::uint32_t best_link = 0;
@@ -142,9 +169,7 @@ std::vector<std::uint32_t> trace(const NodeLayout& node, const StageGraph& graph
         best_link = graph[edge].link;
       }
     }
-    if (!best) {
-      throw std::logic_error("topology: a device of the node cannot be reached");
-    }
+    assert(best);
     links.push_back(best_link);
     at = *best;
   }
@@ -162,7 +187,7 @@ std::uint32_t reverse_of(const NodeLayout& node, std::uint32_t link) {
 
 }  // namespace
 
-void find_node_routes(const NodeSpec& spec, NodeLayout& node) {
+void find_node_routes(NodeLayout& node) {
   const std::uint32_t gpus = node.count(DeviceKind::gpu), nics = node.count(DeviceKind::nic);
   std::vector<std::uint32_t> reverse(node.links.size());
   for (std::uint32_t k = 0; k < node.links.size(); ++k) {
@@ -182,7 +207,7 @@ void find_node_routes(const NodeSpec& spec, NodeLayout& node) {
       }
     }
     for (std::uint32_t n = 0; n < nics; ++n) {
-      const DeviceId own = node.device(DeviceKind::gpu, first_gpu_of_nic(spec, n));
+      const DeviceId own = node.device(DeviceKind::gpu, node.first_gpu[n]);
       auto& forth = routes[g * endpoints + gpus + n];
       forth = trace(node, graph, costs, source, node.device(DeviceKind::nic, n), own);
       auto& back =

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/fingerprint.h"
 
 namespace paceline {
 namespace {
@@ -154,43 +155,105 @@ void Topology::append_in_node(Route& route, std::size_t node, std::uint32_t from
 }
 
 // The links out of a leaf are its ports, then its spines in order; out of a spine its leaves, then its cores;
-// out of a core the pods (make_fabric_links).
-void Topology::append_fabric(Route& route, std::uint32_t from_leaf, std::uint32_t to_leaf,
-                             std::uint32_t to_port) const {
+// out of a core the pods (build.cpp).
+void Topology::push_fabric_link(Route& route, DeviceKind kind, std::uint32_t device,
+                                std::uint32_t out) const {
+  route.push(LinkId(first_link(device_of(kind, device)).value + out));
+}
+
+// The number that picks the spine and the core of a route.
+std::uint64_t Topology::way_of(NodePort from, NodePort to) const {
   const FabricLayout& f = fabric_;
-  const auto push = [&](DeviceKind kind, std::uint32_t device, std::uint32_t out) {
-    route.push(LinkId(first_link(device_of(kind, device)).value + out));
+  const auto index = [&](NodePort p) {
+    return f.nic_index(f.leaf_of(p.node, p.nic), f.port_of(p.node, p.nic));
   };
-  if (from_leaf != to_leaf) {
-    const std::uint64_t nic = f.nic_index(to_leaf, to_port);
-    const auto plane = static_cast<std::uint32_t>(nic % f.spines_per_pod);
-    const std::uint32_t from_pod = from_leaf / f.leaves_per_pod, to_pod = to_leaf / f.leaves_per_pod;
-    push(DeviceKind::leaf, from_leaf, f.ports_in_use(from_leaf) + plane);
-    if (from_pod != to_pod) {
-      const auto core = static_cast<std::uint32_t>(nic / f.spines_per_pod % f.cores_per_plane);
-      push(DeviceKind::spine, from_pod * f.spines_per_pod + plane, f.leaves_in(from_pod) + core);
-      push(DeviceKind::core, plane * f.cores_per_plane + core, to_pod);
-    }
-    push(DeviceKind::spine, to_pod * f.spines_per_pod + plane, to_leaf % f.leaves_per_pod);
+  if (spec_.fabric.routing == FabricSpec::Routing::static_by_destination) {
+    return index(to);
   }
-  push(DeviceKind::leaf, to_leaf, to_port);
+  return mix64(mix64(mix64(spec_.fabric.routing_seed + 1) + index(from)) + index(to));
+}
+
+void Topology::append_fabric(Route& route, NodePort from, NodePort to) const {
+  const FabricLayout& f = fabric_;
+  const std::uint32_t from_leaf = f.leaf_of(from.node, from.nic), to_leaf = f.leaf_of(to.node, to.nic);
+  if (from_leaf != to_leaf) {
+    const std::uint64_t way = way_of(from, to);
+    const auto plane = static_cast<std::uint32_t>(way % f.spines_per_pod);
+    const std::uint32_t from_pod = from_leaf / f.leaves_per_pod, to_pod = to_leaf / f.leaves_per_pod;
+    push_fabric_link(route, DeviceKind::leaf, from_leaf, f.ports_in_use(from_leaf) + plane);
+    if (from_pod != to_pod) {
+      const auto core = static_cast<std::uint32_t>(way / f.spines_per_pod % f.cores_per_plane);
+      push_fabric_link(route, DeviceKind::spine, from_pod * f.spines_per_pod + plane,
+                       f.leaves_in(from_pod) + core);
+      push_fabric_link(route, DeviceKind::core, plane * f.cores_per_plane + core, to_pod);
+    }
+    push_fabric_link(route, DeviceKind::spine, to_pod * f.spines_per_pod + plane, to_leaf % f.leaves_per_pod);
+  }
+  push_fabric_link(route, DeviceKind::leaf, to_leaf, f.port_of(to.node, to.nic));
 }
 
 Route Topology::route(Rank from, Rank to, int channel) const {
-  assert(from != to && channel >= 0);
-  const std::uint32_t from_node = from.value / node_.gpus_in_use, from_gpu = from.value % node_.gpus_in_use;
-  const std::uint32_t to_node = to.value / node_.gpus_in_use, to_gpu = to.value % node_.gpus_in_use;
+  assert(channel >= 0);
+  const int nic = node_.nics_in_use == 0 ? 0 : channel % static_cast<int>(node_.nics_in_use);
+  return route_over_nics(from, to, nic, nic);
+}
+
+Route Topology::route_over_nics(Rank from, Rank to, int nic_out, int nic_in) const {
+  assert(from != to);
   Route route;
-  if (from_node == to_node) {
-    append_in_node(route, from_node, from_gpu, to_gpu);
+  if (node_of(from) == node_of(to)) {
+    append_in_node(route, node_of(from), gpu_in_node(from), gpu_in_node(to));
     return route;
   }
-  const std::uint32_t nic = static_cast<std::uint32_t>(channel) % node_.nics_in_use;
-  append_in_node(route, from_node, from_gpu, node_.endpoint_of_nic(nic));
-  route.push(LinkId(from_node * node_.links.size() + node_.uplink[nic]));
-  append_fabric(route, fabric_.leaf_of(from_node, nic), fabric_.leaf_of(to_node, nic),
-                fabric_.port_of(to_node, nic));
-  append_in_node(route, to_node, node_.endpoint_of_nic(nic), to_gpu);
+  const auto out = static_cast<std::uint32_t>(nic_out), in = static_cast<std::uint32_t>(nic_in);
+  append_to_leaf(route, from, out);
+  append_fabric(route, {node_of(from), out}, {node_of(to), in});
+  append_in_node(route, node_of(to), node_.endpoint_of_nic(in), gpu_in_node(to));
+  return route;
+}
+
+void Topology::append_to_leaf(Route& route, Rank from, std::uint32_t nic) const {
+  assert(nic < node_.count(DeviceKind::nic));
+  append_in_node(route, node_of(from), gpu_in_node(from), node_.endpoint_of_nic(nic));
+  route.push(LinkId(node_of(from) * node_.links.size() + node_.uplink[nic]));
+}
+
+Route Topology::to_fabric(Rank rank, int nic) const {
+  Route route;
+  append_to_leaf(route, rank, static_cast<std::uint32_t>(nic));
+  return route;
+}
+
+Route Topology::from_fabric(Rank rank, int nic) const {
+  const auto n = static_cast<std::uint32_t>(nic);
+  assert(n < node_.count(DeviceKind::nic));
+  Route route;
+  push_fabric_link(route, DeviceKind::leaf, fabric_.leaf_of(node_of(rank), n),
+                   fabric_.port_of(node_of(rank), n));
+  append_in_node(route, node_of(rank), node_.endpoint_of_nic(n), gpu_in_node(rank));
+  return route;
+}
+
+DeviceId Topology::nvswitch_of(Rank rank) const {
+  assert(node_.count(DeviceKind::nvswitch) > 0);
+  return DeviceId(node_of(rank) * node_.devices() + node_.device(DeviceKind::nvswitch, 0).value);
+}
+
+LinkId Topology::cable_between(DeviceId from, DeviceId to) const {
+  const std::optional<LinkId> link = link_between(from, to);
+  assert(link);
+  return link.value();
+}
+
+Route Topology::to_nvswitch(Rank rank) const {
+  Route route;
+  route.push(cable_between(gpu_of(rank), nvswitch_of(rank)));
+  return route;
+}
+
+Route Topology::from_nvswitch(Rank rank) const {
+  Route route;
+  route.push(cable_between(nvswitch_of(rank), gpu_of(rank)));
   return route;
 }
 
@@ -202,6 +265,7 @@ HopKind Topology::hop_kind(const Route& route) const {
         return HopKind::network;
       case LinkKind::pcie:
       case LinkKind::socket:
+      case LinkKind::c2c:
         kind = HopKind::pcie;
         break;
       case LinkKind::nvlink:
@@ -209,53 +273,6 @@ HopKind Topology::hop_kind(const Route& route) const {
     }
   }
   return kind;
-}
-
-int Topology::default_channels() const {
-  return spec_.node.rings.empty() ? std::max(1, static_cast<int>(node_.nics_in_use))
-                                  : static_cast<int>(spec_.node.rings.size());
-}
-
-std::vector<std::uint32_t> Topology::node_ring(int channel) const {
-  assert(channel >= 0);
-  const NodeSpec& spec = spec_.node;
-  const std::uint32_t gpus = node_.gpus_in_use;
-  const auto c = static_cast<std::uint32_t>(channel);
-  std::vector<std::uint32_t> order;
-  if (!spec.rings.empty()) {
-    for (const int gpu : spec.rings[c % spec.rings.size()]) {
-      if (static_cast<std::uint32_t>(gpu) < gpus) {
-        order.push_back(static_cast<std::uint32_t>(gpu));
-      }
-    }
-    return order;
-  }
-  std::uint32_t start = c % gpus, step = 1;
-  if (spec.nics > 0) {
-    const std::uint32_t nic = c % node_.nics_in_use;
-    start = first_gpu_of_nic(spec, nic) % gpus;
-    const auto near = [&](std::uint32_t gpu) {
-      return pcie_switch_of_gpu(spec, gpu % gpus) == pcie_switch_of_nic(spec, nic);
-    };
-    const bool down = !near(start + gpus - 1) && near(start + 1);
-    step = down ? gpus - 1 : 1;
-  }
-  for (std::uint32_t i = 0; i < gpus; ++i) {
-    order.push_back((start + i * step) % gpus);
-  }
-  return order;
-}
-
-std::vector<Rank> Topology::ring_order(int channel) const {
-  const std::vector<std::uint32_t> in_node = node_ring(channel);
-  std::vector<Rank> ring;
-  ring.reserve(ranks());
-  for (std::uint32_t first = 0; first < ranks(); first += node_.gpus_in_use) {
-    for (const std::uint32_t gpu : in_node) {
-      ring.push_back(Rank(first + gpu));
-    }
-  }
-  return ring;
 }
 
 }  // namespace paceline

@@ -31,7 +31,7 @@ namespace paceline {
 
 // The directed links from one GPU to another, in order.
 struct Route {
-  static constexpr std::size_t kLongest = 24;
+  static constexpr std::size_t kLongest = 32;
   std::array<LinkId, kLongest> links;
   std::size_t size = 0;
   const LinkId* begin() const { return links.data(); }
@@ -43,7 +43,7 @@ struct Route {
 };
 
 // What a hop is made of, by its slowest class of link: it decides the protocol's cost per hop.
-enum class HopKind : std::uint8_t { nvlink, pcie, network };
+enum class HopKind : std::uint8_t { nvlink, pcie, network, inside };  // inside: no links
 
 class Topology {
  public:
@@ -52,6 +52,7 @@ class Topology {
                                                    boost::no_property, std::uint32_t, std::uint32_t>;
 
   const ClusterSpec& spec() const { return spec_; }
+  const NodeLayout& node() const { return node_; }
   int gpus_per_node() const { return static_cast<int>(node_.gpus_in_use); }  // in use
   std::size_t ranks() const { return static_cast<std::size_t>(spec_.nodes) * node_.gpus_in_use; }
   std::size_t devices() const { return first_leaf() + fabric_.devices(); }
@@ -71,17 +72,18 @@ class Topology {
   // Links of channel `channel` from one rank to another. Between nodes it uses NIC channel % nics at both
   // ends; a GPU that is not on that NIC's PCIe switch reaches it through NVLink and a GPU that is (as NCCL's
   // PXN) where it can. `nics`: all of a node when all its GPUs are in use; else those up to the last one that
-  // shares a PCIe switch with a GPU in use, as NCCL takes the near ones. Only GPUs in use forward. Requires:
-  // from != to, channel >= 0. Cost: O(links of the route).
+  // is near a GPU in use, as NCCL takes the near ones. Only GPUs in use forward. Requires: from != to,
+  // channel >= 0. Cost: O(links of the route).
   Route route(Rank from, Rank to, int channel) const;
+  // The same with the NICs named, each of its own node; inside one node they don't count.
+  Route route_over_nics(Rank from, Rank to, int nic_out, int nic_in) const;
+  // Parts of routes: a rank and its node's NVSwitch (requires: it has a cable to one), a rank and the leaf
+  // that NIC `nic` of its node hangs on.
+  Route to_nvswitch(Rank) const;
+  Route from_nvswitch(Rank) const;
+  Route to_fabric(Rank, int nic) const;
+  Route from_fabric(Rank, int nic) const;
   HopKind hop_kind(const Route&) const;
-
-  // Channels that a collective runs by default: NodeSpec::rings.size(), or one per NIC (as counted for
-  // route).
-  int default_channels() const;
-  // The ring of one channel over all ranks: node after node, inside a node the channel's order
-  // (NodeSpec::rings).
-  std::vector<Rank> ring_order(int channel) const;
 
  private:
   friend Topology build_topology(const ClusterSpec&);
@@ -90,9 +92,18 @@ class Topology {
   std::uint32_t count(DeviceKind kind) const;                // per node, or in the fabric
   LinkId first_link(DeviceId device) const;
   std::optional<DeviceId> find_device(const std::string& name) const;
+  std::uint32_t node_of(Rank rank) const { return rank.value / node_.gpus_in_use; }
+  std::uint32_t gpu_in_node(Rank rank) const { return rank.value % node_.gpus_in_use; }
+  LinkId cable_between(DeviceId from, DeviceId to) const;  // requires: there is one
+  DeviceId nvswitch_of(Rank) const;
   void append_in_node(Route&, std::size_t node, std::uint32_t from, std::uint32_t to) const;
-  void append_fabric(Route&, std::uint32_t from_leaf, std::uint32_t to_leaf, std::uint32_t to_port) const;
-  std::vector<std::uint32_t> node_ring(int channel) const;
+  struct NodePort {
+    std::uint32_t node, nic;
+  };
+  void append_to_leaf(Route&, Rank from, std::uint32_t nic) const;
+  void push_fabric_link(Route&, DeviceKind, std::uint32_t device, std::uint32_t out) const;
+  void append_fabric(Route&, NodePort from, NodePort to) const;  // from a leaf to a NIC
+  std::uint64_t way_of(NodePort from, NodePort to) const;
 
   ClusterSpec spec_;
   NodeLayout node_;

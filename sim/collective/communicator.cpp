@@ -1,185 +1,178 @@
 #include "sim/collective/communicator.h"
 
-#include <algorithm>
-#include <limits>
 #include <map>
-#include <utility>
+#include <tuple>
+
+#include "core/error.h"
+#include "sim/collective/algorithms.h"
+#include "sim/collective/costs.h"
+#include "sim/collective/pricing.h"
+#include "sim/collective/tuner.h"
+#include "topology/channel_search.h"
 
 namespace paceline {
 namespace {
 
-// The number of hops, of all channels, that cross each link.
-std::vector<std::uint32_t> count_uses(const Topology& topology, const std::vector<Channel>& channels) {
-  std::vector<std::uint32_t> uses(topology.links(), 0);
-  for (std::size_t c = 0; c < channels.size(); ++c) {
-    const std::vector<Rank>& order = channels[c].order;
-    for (std::size_t p = 0; p < order.size(); ++p) {
-      for (const LinkId link : topology.route(order[p], order[(p + 1) % order.size()], static_cast<int>(c))) {
-        ++uses[link.index()];
-      }
-    }
-  }
-  return uses;
+constexpr const char* kHierarchical = "hierarchical";
+
+SearchSpec search_spec(const CollectiveSpec& spec, const ClusterSpec& cluster) {
+  SearchSpec search;
+  search.nccl_minor = nccl_version(spec.nccl).minor;
+  search.cross_nic = spec.cross_nic;
+  search.pxn = spec.pxn;
+  search.nvls = spec.nvls;
+  search.sharp = cluster.fabric.sharp;
+  search.min_channels = spec.min_channels;
+  search.max_channels = spec.max_channels > 0 ? spec.max_channels : search.max_channels;
+  return search;
 }
 
-Seconds protocol_cost(const CollectiveSpec& spec, HopKind kind) {
-  switch (kind) {
-    case HopKind::nvlink:
-      return spec.nvlink_hop;
-    case HopKind::pcie:
-      return spec.pcie_hop;
-    case HopKind::network:
-      return spec.network_hop;
+const ChannelGraph& graph_of(Algorithm algorithm, const ChannelGraphs& graphs) {
+  switch (algorithm) {
+    case Algorithm::tree:
+      return graphs.tree;
+    case Algorithm::nvls:
+    case Algorithm::nvls_tree:
+      return graphs.nvls;
+    case Algorithm::collnet_chain:
+      return graphs.collnet_chain;
+    case Algorithm::collnet_direct:
+      return graphs.collnet_direct;
+    default:
+      return graphs.ring;
   }
-  return {};
 }
 
-HopClass price(const Topology& topology, const CollectiveSpec& spec, const Route& route,
-               const std::vector<std::uint32_t>& uses) {
-  BytesPerSecond rate(std::numeric_limits<double>::infinity());
-  Seconds latency = protocol_cost(spec, topology.hop_kind(route));
-  for (const LinkId id : route) {
-    const Link& link = topology.link(id);
-    rate = std::min(rate, link.bandwidth / static_cast<double>(std::max(1U, uses[id.index()])));
-    latency = latency + link.latency;
-  }
-  return {rate, to_sim_time(latency)};
-}
-
-// Numbers the links of the background flows' routes; a link's number is its place in `capacity`.
-class SharedLinks {
+// NCCL on one cluster: what is the same for all its collectives.
+class Nccl {
  public:
-  explicit SharedLinks(const Topology& topology) : topology_(topology) {}
-
-  SharedFlow add(const BackgroundFlow& flow) {
-    SharedFlow shared{{}, flow.rate};
-    for (const LinkId id : topology_.route(Rank(flow.from), Rank(flow.to), 0)) {
-      const auto [at, added] = number_.try_emplace(id, LinkId(capacity.size()));
-      if (added) {
-        capacity.push_back(topology_.link(id).bandwidth);
-      }
-      shared.links.push_back(at->second);
-      shared.rate = std::min(shared.rate, topology_.link(id).bandwidth);
-    }
-    return shared;
+  Nccl(const Topology& topology, const CollectiveSpec& spec, std::span<const BackgroundFlow> background)
+      : topology_(topology),
+        spec_(spec),
+        layout_{static_cast<std::uint32_t>(topology.spec().nodes),
+                static_cast<std::uint32_t>(topology.gpus_per_node())},
+        links_(topology, background) {
+    const NodeSpec& node = topology.spec().node;
+    const bool nvswitch = topology.node().count(DeviceKind::nvswitch) > 0;
+    input_.version = nccl_version(spec.nccl);
+    input_.nodes = topology.spec().nodes;
+    input_.ranks = static_cast<int>(topology.ranks());
+    input_.compute_capability = node.compute_capability;
+    input_.cpu = node.cpu;
+    const std::optional<ChannelGraphs>& given = topology.spec().graphs;
+    input_.graphs = given ? *given : search_channels(topology, search_spec(spec, topology.spec()));
+    input_.nvls = spec.nvls && nvswitch && node.compute_capability >= 90;
+    input_.sharp = topology.spec().fabric.sharp;
+    input_.nvswitch = nvswitch;
+    costs_ = default_costs(input_.version, node.compute_capability, node.cpu, input_.nodes);
+    set_costs(spec.costs, costs_);
   }
 
-  std::vector<LinkId> among(const Route& route) const {
-    std::vector<LinkId> links;
-    for (const LinkId id : route) {
-      if (const auto at = number_.find(id); at != number_.end()) {
-        links.push_back(at->second);
-      }
+  CollectivePlan plan(Communicator& communicator, CollectiveKind kind, Bytes bytes) {
+    input_.kind = kind;
+    const TunerChoice choice = choose(kind, bytes);
+    const Sizing sizing = size_collective(input_, choice, bytes);
+    CollectivePlan plan;
+    plan.kind = kind;
+    plan.bytes = bytes;
+    plan.algorithm = choice.algorithm;
+    plan.protocol = choice.protocol;
+    plan.loops = sizing.loops;
+    plan.slices = sizing.slices;
+    plan.slots = spec_.limited_fifos ? sizing.slots : 0;
+    plan.graph = graph(communicator, choice.algorithm, kind, static_cast<std::uint32_t>(sizing.channels));
+    price_plan(plan, communicator.graphs[plan.graph], costs_,
+               graph_of(choice.algorithm, input_.graphs).channels.size(), channels_of(choice.algorithm));
+    if (!communicator.graphs[plan.graph].shared.empty()) {
+      communicator.shared_capacity = links_.capacity;
+      communicator.background = links_.flows;
     }
-    return links;
+    return plan;
   }
-
-  std::vector<BytesPerSecond> capacity;
 
  private:
-  const Topology& topology_;
-  std::map<LinkId, LinkId> number_;
-};
-
-// Gives each different hop one number.
-class HopClasses {
- public:
-  std::uint32_t number(const HopClass& hop) {
-    const auto [at, added] =
-        number_.try_emplace({hop.rate.value, hop.latency.ps}, static_cast<std::uint32_t>(classes.size()));
+  TunerChoice choose(CollectiveKind kind, Bytes bytes) {
+    constexpr Bytes kLongestLl(
+        16 << 10);  // of point-to-point messages (src/include/device.h, NCCL_P2P_LL_THRESHOLD)
+    if (kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_recv) {
+      const std::int64_t message =
+          kind == CollectiveKind::all_to_all ? bytes.value / layout_.ranks() : bytes.value;
+      return {Algorithm::point_to_point, Bytes(message) <= kLongestLl ? Protocol::ll : Protocol::simple, 0};
+    }
+    if (spec_.algorithm == kHierarchical && runs(Algorithm::hierarchical, kind, layout_)) {
+      return {Algorithm::hierarchical, Protocol::simple, 0};
+    }
+    const auto [at, added] = tables_.try_emplace(kind);
     if (added) {
-      classes.push_back(hop);
+      input_.allowed =
+          tuner_overrides(spec_.algorithm == kHierarchical ? "" : spec_.algorithm, spec_.protocol, kind);
+      at->second = {input_.allowed, tuner_table(input_)};
+    }
+    input_.allowed = at->second.allowed;
+    if (const std::optional<TunerChoice> choice = tune(input_, at->second.table, bytes)) {
+      return *choice;
+    }
+    if (kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce) {
+      return {Algorithm::ring, Protocol::simple, 0};  // whatever is asked for: they have no other algorithm
+    }
+    throw InputError("expected an algorithm and a protocol that NCCL can run here, found none that \"" +
+                         spec_.algorithm + "\" and \"" + spec_.protocol + "\" leave",
+                     "/training/collective");
+  }
+
+  std::size_t channels_of(Algorithm algorithm) const {
+    const bool nvls = algorithm == Algorithm::nvls || algorithm == Algorithm::nvls_tree;
+    return static_cast<std::size_t>(nvls ? input_.graphs.nvls_channels : input_.graphs.channels);
+  }
+
+  std::uint32_t graph(Communicator& communicator, Algorithm algorithm, CollectiveKind kind,
+                      std::uint32_t channels) {
+    const auto [at, added] = graphs_.try_emplace({algorithm, kind, channels},
+                                                 static_cast<std::uint32_t>(communicator.graphs.size()));
+    if (added) {
+      communicator.graphs.push_back(make_graph(algorithm, kind, layout_, input_.graphs, channels));
+      price_graph(communicator.graphs.back(), topology_, links_);
     }
     return at->second;
   }
-  std::vector<HopClass> classes;
 
- private:
-  std::map<std::pair<double, std::int64_t>, std::uint32_t> number_;
+  struct Tuned {
+    TunerOverrides allowed;
+    TunerTable table;
+  };
+
+  const Topology& topology_;
+  CollectiveSpec spec_;
+  RankLayout layout_;
+  SharedLinks links_;
+  TunerInput input_;
+  CollectiveCosts costs_;
+  std::map<CollectiveKind, Tuned> tables_;
+  std::map<std::tuple<Algorithm, CollectiveKind, std::uint32_t>, std::uint32_t> graphs_;
 };
 
 }  // namespace
 
-Communicator make_communicator(const Topology& topology, const CollectiveSpec& spec,
+CollectivePlanner lone_planner() {
+  return {Communicator{}, [](Communicator&, CollectiveKind kind, Bytes bytes) {
+            CollectivePlan plan;
+            plan.kind = kind;
+            plan.bytes = bytes;
+            return plan;
+          }};
+}
+
+CollectivePlanner nccl_planner(const Topology& topology, const CollectiveSpec& spec,
                                std::span<const BackgroundFlow> background) {
   if (topology.ranks() == 1) {
-    return lone_communicator();
+    return lone_planner();
   }
-  Communicator made;
-  const int channels = spec.channels > 0 ? spec.channels : topology.default_channels();
-  for (int c = 0; c < channels; ++c) {
-    made.channels.push_back({topology.ring_order(c), 0});
-  }
-  SharedLinks shared(topology);
-  for (const BackgroundFlow& flow : background) {
-    made.background.push_back(shared.add(flow));
-  }
-  const std::vector<std::uint32_t> uses = count_uses(topology, made.channels);
-  HopClasses classes;
-  for (std::uint32_t c = 0; c < made.channels.size(); ++c) {
-    const std::vector<Rank>& order = made.channels[c].order;
-    std::vector<std::uint32_t> pattern(order.size());
-    for (std::uint32_t p = 0; p < order.size(); ++p) {
-      const Route route = topology.route(order[p], order[(p + 1) % order.size()], static_cast<int>(c));
-      pattern[p] = classes.number(price(topology, spec, route, uses));
-      if (std::vector<LinkId> links = shared.among(route); !links.empty()) {
-        made.shared_hops.push_back({c, p, std::move(links)});
-      }
-    }
-    const auto same = std::find(made.patterns.begin(), made.patterns.end(), pattern);
-    made.channels[c].pattern = static_cast<std::uint32_t>(same - made.patterns.begin());
-    if (same == made.patterns.end()) {
-      made.patterns.push_back(std::move(pattern));
-    }
-  }
-  made.classes = std::move(classes.classes);
-  if (made.shared_hops.empty()) {
-    made.background.clear();  // it meets nobody
-  } else {
-    made.shared_capacity = std::move(shared.capacity);
-  }
-  return made;
-}
-
-Communicator lone_communicator() {
-  Communicator made;
-  made.classes = {{BytesPerSecond(1), SimTime{}}};
-  made.patterns = {{0}};
-  made.channels = {{{Rank(0)}, 0}};
-  return made;
-}
-
-namespace {
-
-constexpr std::int64_t kChunkAlignment = 16;
-
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
-
-Bytes chunk_of(Bytes bytes, std::size_t ranks, std::size_t channels) {
-  const std::int64_t chunk = divide_up(bytes.value, static_cast<std::int64_t>(ranks * channels));
-  return Bytes(divide_up(chunk, kChunkAlignment) * kChunkAlignment);
-}
-
-}  // namespace
-
-CollectivePlan plan_all_reduce(Bytes bytes, std::size_t ranks, std::size_t channels) {
-  return {CollectiveKind::all_reduce, bytes, chunk_of(bytes, ranks, channels),
-          2 * (static_cast<std::int64_t>(ranks) - 1)};
-}
-
-CollectivePlan plan_broadcast(Bytes bytes, std::size_t ranks, std::size_t channels) {
-  const Bytes chunk = chunk_of(bytes, ranks, channels);
-  const std::int64_t per_channel = divide_up(bytes.value, static_cast<std::int64_t>(channels));
-  const std::int64_t chunks =
-      chunk.value == 0 ? 1 : std::max<std::int64_t>(1, divide_up(per_channel, chunk.value));
-  return {CollectiveKind::broadcast, bytes, chunk, ranks == 1 ? 0 : chunks};
-}
-
-SimTime occupancy(Bytes chunk, const HopClass& hop) { return to_sim_time(chunk / hop.rate); }
-
-std::size_t root_position(const Channel& channel) {
-  return static_cast<std::size_t>(std::find(channel.order.begin(), channel.order.end(), Rank(0)) -
-                                  channel.order.begin());
+  Communicator start;
+  start.ranks = static_cast<std::uint32_t>(topology.ranks());
+  return {std::move(start), [nccl = Nccl(topology, spec, background)](
+                                Communicator& communicator, CollectiveKind kind, Bytes bytes) mutable {
+            return nccl.plan(communicator, kind, bytes);
+          }};
 }
 
 }  // namespace paceline

@@ -23,24 +23,4 @@ void ring_end_by_steps(const RingLinks& links, std::int64_t steps, std::span<con
   std::copy(start.begin(), start.end(), end.begin());
 }
 
-void chain_end_by_steps(const RingLinks& links, std::int64_t chunks, std::span<const SimTime> begin,
-                        std::span<SimTime> end) {
-  const std::size_t n = begin.size();
-  assert(n >= 1 && chunks >= 1 && end.size() == n && links.stay.size() == n && links.move.size() == n);
-  std::vector<SimTime> start(begin.begin(), begin.end());  // start(r, s-1) until r's turn, then start(r, s)
-  for (std::int64_t s = 0; s < chunks; ++s) {
-    for (std::size_t r = 0; r < n; ++r) {
-      if (s > 0 && r + 1 < n) {  // the last position does not send: nothing occupies it
-        start[r] = std::max(begin[r], start[r] + links.stay[r]);
-      }
-      if (r > 0) {
-        start[r] = std::max(start[r], start[r - 1] + links.move[r - 1]);
-      }
-    }
-  }
-  for (std::size_t r = 0; r < n; ++r) {
-    end[r] = r + 1 < n ? start[r] + links.stay[r] : start[r];
-  }
-}
-
 }  // namespace paceline

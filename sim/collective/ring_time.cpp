@@ -283,18 +283,5 @@ void RingSchedule::reach_in_varied_stretch(const Stretch& stretch, std::int64_t 
 // Unrolled, a path enters at some q with its first chunk, and does its M-1 stays on the slowest link k that
 // it passes:
 //   start(r, M-1) = P(r) + max over q <= k <= r of  begin(q) - P(q) + (M-1) * stay(k)
-void chain_end(const RingLinks& links, std::int64_t chunks, std::span<const SimTime> begin,
-               std::span<SimTime> end) {
-  const std::size_t n = begin.size();
-  assert(n >= 1 && chunks >= 1 && end.size() == n && links.stay.size() == n && links.move.size() == n);
-  std::int64_t moved = 0, entered = kNone, sent = kNone;
-  for (std::size_t r = 0; r + 1 < n; ++r) {
-    entered = std::max(entered, begin[r].ps - moved);
-    sent = std::max(sent, entered + (chunks - 1) * links.stay[r].ps);
-    end[r].ps = moved + sent + links.stay[r].ps;
-    moved += links.move[r].ps;
-  }
-  end[n - 1].ps = std::max(begin[n - 1].ps, n > 1 ? moved + sent : kNone);
-}
 
 }  // namespace paceline

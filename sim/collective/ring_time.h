@@ -1,4 +1,4 @@
-// Exact times of ring and chain collectives without their steps.
+// Exact times of a ring without its steps, where no FIFO fills.
 //
 // A ring all-reduce over N ranks takes S = 2(N-1) steps (reduce-scatter or all-gather alone: S = N-1). Rank r
 // may begin step s when its own step s-1 has left (stay: how long its outgoing link is occupied by one chunk)
@@ -12,10 +12,6 @@
 // RingSchedule computes that maximum in O(N) for two classes of links and O(N log N) for any; the steps are
 // the oracle.
 //
-// A broadcast chain sends M chunks from position 0 to position N-1; position r < N-1 sends to r+1:
-//   start(r, s) = max(begin(r), start(r, s-1) + stay(r), start(r-1, s) + move(r-1))
-//   end(r)      = start(r, M-1) + stay(r) for r < N-1; for r = N-1 the last arrival, at least begin(r)
-//
 // Everywhere: begin, end and links have equal size N >= 1, stay >= 0 and move >= 0, and
 // |begin| + 2N * max(stay, move) < 2^60 ps (13 days), so that int64 holds every sum.
 #pragma once
@@ -28,8 +24,7 @@
 
 namespace paceline {
 
-// One ring in ring order: element i is the link from position i to position i+1 (modulo N). In a chain the
-// last element is not used.
+// One ring in ring order: element i is the link from position i to position i+1 (modulo N).
 struct RingLinks {
   std::span<const SimTime> stay, move;
 };
@@ -82,14 +77,8 @@ class RingSchedule {
   std::vector<Stretch> stretches_;  // one per slowest link; together they hold every position
 };
 
-// O(N). `end` may be `begin` itself. Requires: chunks >= 1.
-void chain_end(const RingLinks& links, std::int64_t chunks, std::span<const SimTime> begin,
-               std::span<SimTime> end);
-
-// The recursions above as they stand: O(N * steps). The oracles of the two forms above.
+// The recursion above as it stands: O(N * steps). The oracle.
 void ring_end_by_steps(const RingLinks& links, std::int64_t steps, std::span<const SimTime> begin,
                        std::span<SimTime> end);
-void chain_end_by_steps(const RingLinks& links, std::int64_t chunks, std::span<const SimTime> begin,
-                        std::span<SimTime> end);
 
 }  // namespace paceline

@@ -1,71 +1,214 @@
 #include "sim/engine/collective_times.h"
 
 #include <algorithm>
+#include <map>
 
 namespace paceline {
+namespace {
 
-CollectiveTimes::CollectiveTimes(const TrainingJob& job)
-    : job_(job),
-      schedules_(job.plans.size()),
-      begin_(job.ranks()),
-      end_(job.ranks()),
-      stay_(job.ranks()),
-      move_(job.ranks()) {
-  const Communicator& wires = job.communicator;
-  for (std::size_t p = 0; p < job.plans.size(); ++p) {
-    if (job.plans[p].kind != CollectiveKind::all_reduce) {
-      continue;
+// The ring's workers from `first` on, each followed by the one that it sends to.
+std::vector<std::uint32_t> ring_from(const CollectiveGraph& graph, std::uint32_t first) {
+  std::vector<std::uint32_t> workers;
+  std::uint32_t w = first;
+  do {
+    workers.push_back(w);
+    w = graph.fifos[graph.out[graph.workers[w].first_out]].to;
+  } while (w != first);
+  return workers;
+}
+
+// One loop at a time is a ring of RingSchedule where every chunk is one slice and no FIFO fills.
+bool is_free_ring(const CollectivePlan& plan) {
+  return plan.algorithm == Algorithm::ring && plan.kind == CollectiveKind::all_reduce && plan.slices == 1 &&
+         plan.slots == 0;
+}
+
+}  // namespace
+
+CollectiveTimes::Reduced::Reduced(const CollectiveGraph& graph, Begin begin)
+    : workers(find_equal_workers(graph, begin)),
+      wavefront(workers.graph),
+      time(workers.graph.workers.size()),
+      kind_of(graph.ranks) {
+  std::vector<std::vector<std::uint32_t>> of_rank(graph.ranks);
+  for (std::size_t w = 0; w < graph.workers.size(); ++w) {
+    if (graph.workers[w].rank != Worker::kSwitch) {
+      of_rank[graph.workers[w].rank].push_back(workers.class_of[w]);
     }
-    for (const std::vector<std::uint32_t>& pattern : wires.patterns) {
-      for (std::size_t i = 0; i < pattern.size(); ++i) {
-        const HopClass& hop = wires.classes[pattern[i]];
-        stay_[i] = occupancy(job.plans[p].chunk, hop);
-        move_[i] = stay_[i] + hop.latency;
+  }
+  for (const Worker& each : workers.graph.workers) {
+    rank_of.push_back(each.rank);
+  }
+  std::map<std::vector<std::uint32_t>, std::uint32_t> kinds;
+  first_worker.push_back(0);
+  for (std::size_t r = 0; r < of_rank.size(); ++r) {
+    std::vector<std::uint32_t>& classes = of_rank[r];
+    std::ranges::sort(classes);
+    classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
+    const auto [kind, added] = kinds.try_emplace(classes, static_cast<std::uint32_t>(kinds.size()));
+    if (added) {
+      worker.insert(worker.end(), classes.begin(), classes.end());
+      first_worker.push_back(static_cast<std::uint32_t>(worker.size()));
+    }
+    kind_of[r] = kind->second;
+  }
+}
+
+CollectiveTimes::CollectiveTimes(const Communicator& communicator, std::span<const CollectivePlan> plans)
+    : communicator_(communicator),
+      plans_(plans),
+      graphs_(communicator.graphs.size()),
+      of_plan_(plans.size()),
+      begin_(communicator.ranks),
+      end_(communicator.ranks) {
+  for (std::size_t g = 0; g < graphs_.size(); ++g) {
+    const std::vector<Worker>& workers = communicator.graphs[g].workers;
+    for (std::uint32_t w = 0; w < workers.size(); ++w) {
+      if (workers[w].rank == Worker::kSwitch) {
+        graphs_[g].switches.push_back(w);
       }
-      schedules_[p].emplace_back(RingLinks{stay_, move_}, job.plans[p].chunks);
     }
+    graphs_[g].switch_end.resize(graphs_[g].switches.size());
   }
 }
 
 void CollectiveTimes::end(std::uint32_t plan, std::span<const SimTime> launch, SimTime origin,
                           std::span<SimTime> end) {
-  if (job_.ranks() == 1) {
+  if (communicator_.ranks == 1) {
     end[0] = launch[0];
     return;
   }
-  std::fill(end.begin(), end.end(), SimTime{});
-  for (const Channel& channel : job_.communicator.channels) {
-    const bool ring = job_.plans[plan].kind == CollectiveKind::all_reduce;
-    const std::size_t n = channel.order.size(), first = ring ? 0 : root_position(channel);
-    const auto rank_at = [&](std::size_t position) {
-      const std::size_t p = first + position;
-      return channel.order[p < n ? p : p - n].index();
-    };
-    for (std::size_t p = 0; p < n; ++p) {
-      begin_[p] = launch[rank_at(p)] - origin;
-    }
-    ring ? ring_ends(plan, channel) : chain_ends(job_.plans[plan], channel);
-    for (std::size_t p = 0; p < n; ++p) {
-      SimTime& latest = end[rank_at(p)];
-      latest = std::max(latest, end_[p] + origin);
-    }
+  OfPlan& of_plan = of_plan_[plan];
+  const OfGraph& of_graph = graphs_[plans_[plan].graph];
+  if (!of_plan.prepared) {
+    of_plan.prepared = true;
+    prepare_rings(plan);
+  }
+  const bool together = std::ranges::all_of(launch, [&](SimTime t) { return t == launch[0]; }) &&
+                        std::ranges::all_of(of_graph.switch_end, [&](SimTime t) { return t <= launch[0]; });
+  if (together) {
+    end_together(plan, launch[0], end);
+  } else if (!of_plan.rings.empty()) {
+    end_by_rings(plan, launch, origin, end);
+  } else {
+    end_by_steps(plan, launch, end);
   }
 }
 
-void CollectiveTimes::ring_ends(std::uint32_t plan, const Channel& channel) {
-  schedules_[plan][channel.pattern].end(begin_, end_, scratch_);
+void CollectiveTimes::end_together(std::uint32_t plan, SimTime launch, std::span<SimTime> end) {
+  OfGraph& of_graph = graphs_[plans_[plan].graph];
+  OfPlan& of_plan = of_plan_[plan];
+  if (!of_graph.together) {
+    of_graph.together = std::make_unique<Reduced>(communicator_.graphs[plans_[plan].graph], Begin::together);
+  }
+  Reduced& reduced = *of_graph.together;
+  if (of_plan.end_of_worker.empty()) {
+    of_plan.end_of_worker.assign(reduced.time.size(), plans_[plan].startup);
+    const StepTimes times(reduced.workers.graph, plans_[plan]);
+    reduced.wavefront.run(plans_[plan], times, of_plan.end_of_worker);
+  }
+  std::vector<SimTime> end_of_kind;
+  for (std::size_t k = 0; k + 1 < reduced.first_worker.size(); ++k) {
+    SimTime latest;
+    for (std::uint32_t i = reduced.first_worker[k]; i < reduced.first_worker[k + 1]; ++i) {
+      latest = std::max(latest, of_plan.end_of_worker[reduced.worker[i]]);
+    }
+    end_of_kind.push_back(launch + latest);
+  }
+  for (std::size_t r = 0; r < end.size(); ++r) {
+    end[r] = end_of_kind[reduced.kind_of[r]];
+  }
+  for (std::size_t s = 0; s < of_graph.switches.size(); ++s) {
+    of_graph.switch_end[s] = launch + of_plan.end_of_worker[reduced.workers.class_of[of_graph.switches[s]]];
+  }
 }
 
-void CollectiveTimes::chain_ends(const CollectivePlan& plan, const Channel& channel) {
-  const Communicator& wires = job_.communicator;
-  const std::vector<std::uint32_t>& pattern = wires.patterns[channel.pattern];
-  const std::size_t n = pattern.size(), root = root_position(channel);
-  for (std::size_t i = 0; i < n; ++i) {
-    const HopClass& hop = wires.classes[pattern[(root + i) % n]];
-    stay_[i] = occupancy(plan.chunk, hop);
-    move_[i] = stay_[i] + hop.latency;
+void CollectiveTimes::end_by_steps(std::uint32_t plan, std::span<const SimTime> launch,
+                                   std::span<SimTime> end) {
+  OfGraph& of_graph = graphs_[plans_[plan].graph];
+  if (!of_graph.by_rank) {
+    of_graph.by_rank = std::make_unique<Reduced>(communicator_.graphs[plans_[plan].graph], Begin::by_rank);
   }
-  chain_end({stay_, move_}, plan.chunks, begin_, end_);
+  Reduced& reduced = *of_graph.by_rank;
+  for (std::size_t w = 0; w < reduced.time.size(); ++w) {
+    if (reduced.rank_of[w] != Worker::kSwitch) {
+      reduced.time[w] = launch[reduced.rank_of[w]] + plans_[plan].startup;
+    }
+  }
+  for (std::size_t s = 0; s < of_graph.switches.size(); ++s) {
+    reduced.time[reduced.workers.class_of[of_graph.switches[s]]] = of_graph.switch_end[s];
+  }
+  OfPlan& of_plan = of_plan_[plan];
+  if (!of_plan.by_rank) {
+    of_plan.by_rank.emplace(reduced.workers.graph, plans_[plan]);
+  }
+  reduced.wavefront.run(plans_[plan], *of_plan.by_rank, reduced.time);
+  for (std::size_t r = 0; r < end.size(); ++r) {
+    const std::uint32_t kind = reduced.kind_of[r];
+    SimTime latest;
+    for (std::uint32_t i = reduced.first_worker[kind]; i < reduced.first_worker[kind + 1]; ++i) {
+      latest = std::max(latest, reduced.time[reduced.worker[i]]);
+    }
+    end[r] = latest;
+  }
+  for (std::size_t s = 0; s < of_graph.switches.size(); ++s) {
+    of_graph.switch_end[s] = reduced.time[reduced.workers.class_of[of_graph.switches[s]]];
+  }
+}
+
+void CollectiveTimes::prepare_rings(std::uint32_t number) {
+  const CollectivePlan& plan = plans_[number];
+  const CollectiveGraph& graph = communicator_.graphs[plan.graph];
+  if (!is_free_ring(plan)) {
+    return;
+  }
+  std::vector<std::vector<std::uint32_t>> seen;  // ranks and hops, of the channels so far
+  for (std::uint32_t first = 0; first < graph.workers.size(); first += graph.ranks) {
+    const std::vector<std::uint32_t> workers = ring_from(graph, first);
+    RingChannel ring;
+    std::vector<std::uint32_t> hops;
+    for (const std::uint32_t w : workers) {
+      ring.order.push_back(graph.workers[w].rank);
+      hops.push_back(graph.fifos[graph.out[graph.workers[w].first_out]].hop);
+    }
+    std::vector<std::uint32_t> looks(ring.order);
+    looks.insert(looks.end(), hops.begin(), hops.end());
+    if (std::ranges::find(seen, looks) != seen.end()) {
+      continue;
+    }
+    seen.push_back(std::move(looks));
+    for (const Loops& phase : plan.loops) {
+      std::vector<SimTime> stay, move;
+      for (const std::uint32_t hop : hops) {
+        stay.push_back(stay_of(phase.chunk, plan.hops[hop]));
+        move.push_back(stay.back() + plan.hops[hop].latency);
+      }
+      ring.phases.emplace_back(RingLinks{stay, move}, 2 * (std::int64_t{graph.ranks} - 1));
+    }
+    of_plan_[number].rings.push_back(std::move(ring));
+  }
+}
+
+// The last step of a loop receives and copies; then the worker begins the next.
+void CollectiveTimes::end_by_rings(std::uint32_t number, std::span<const SimTime> launch, SimTime origin,
+                                   std::span<SimTime> end) {
+  const CollectivePlan& plan = plans_[number];
+  std::ranges::fill(end, SimTime{});
+  for (const RingChannel& ring : of_plan_[number].rings) {
+    for (std::size_t p = 0; p < ring.order.size(); ++p) {
+      begin_[p] = launch[ring.order[p]] - origin + plan.startup;
+    }
+    for (std::size_t phase = 0; phase < plan.loops.size(); ++phase) {
+      const SimTime copy = to_sim_time(plan.loops[phase].chunk / plan.copy_rate);
+      for (std::int64_t loop = 0; loop < plan.loops[phase].count; ++loop) {
+        ring.phases[phase].end(begin_, end_, scratch_);
+        std::ranges::transform(end_, begin_.begin(), [&](SimTime t) { return t + copy; });
+      }
+    }
+    for (std::size_t p = 0; p < ring.order.size(); ++p) {
+      end[ring.order[p]] = std::max(end[ring.order[p]], begin_[p] + origin);
+    }
+  }
 }
 
 }  // namespace paceline

@@ -1,32 +1,67 @@
 // When each rank leaves a collective that no other traffic touches, from when each rank enters it.
 #pragma once
 
-#include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "core/time.h"
+#include "sim/collective/equal_workers.h"
 #include "sim/collective/ring_time.h"
+#include "sim/collective/wavefront.h"
 #include "sim/job.h"
 
 namespace paceline {
 
-// Holds what the job alone decides (one RingSchedule per plan and pattern of hops), and working memory.
+// Three ways, equal to the picosecond: where all ranks enter together, one worker of each class of equal ones
+// step by step; a ring all-reduce with FIFOs of any length by RingSchedule; else step by step.
 class CollectiveTimes {
  public:
-  explicit CollectiveTimes(const TrainingJob&);
+  CollectiveTimes(const Communicator&, std::span<const CollectivePlan>);
 
-  // launch and end by rank. Requires: launch[r] >= origin, within 2^59 ps of it.
+  // launch and end by rank. Requires: |launch[r] - origin| within 2^59 ps.
   void end(std::uint32_t plan, std::span<const SimTime> launch, SimTime origin, std::span<SimTime> end);
 
  private:
-  void ring_ends(std::uint32_t plan, const Channel&);
-  void chain_ends(const CollectivePlan&, const Channel&);
+  // A graph's workers with one for each class.
+  struct Reduced {
+    Reduced(const CollectiveGraph&, Begin);
+    EqualWorkers workers;
+    Wavefront wavefront;
+    std::vector<SimTime> time;                        // by worker
+    std::vector<std::uint32_t> rank_of;               // by worker; kSwitch
+    std::vector<std::uint32_t> first_worker, worker;  // of each kind of rank: worker[first_worker[k] ..)
+    std::vector<std::uint32_t> kind_of;               // by rank
+  };
+  struct OfGraph {
+    std::unique_ptr<Reduced> together, by_rank;
+    std::vector<SimTime> switch_end;  // by worker of the whole graph that has no rank: of the last collective
+    std::vector<std::uint32_t> switches;
+  };
+  struct RingChannel {  // ranks in ring order, and the schedule of each phase
+    std::vector<std::uint32_t> order;
+    std::vector<RingSchedule> phases;
+  };
+  struct OfPlan {
+    bool prepared = false;
+    std::optional<StepTimes> by_rank;    // on OfGraph's graph
+    std::vector<SimTime> end_of_worker;  // of Reduced together, from a launch at 0; empty: not known yet
+    std::vector<RingChannel> rings;      // empty: not a case for RingSchedule
+  };
 
-  const TrainingJob& job_;
-  std::vector<std::vector<RingSchedule>> schedules_;  // [plan][pattern]; empty for a broadcast
+  void prepare_rings(std::uint32_t plan);
+  void end_together(std::uint32_t plan, SimTime launch, std::span<SimTime> end);
+  void end_by_steps(std::uint32_t plan, std::span<const SimTime> launch, std::span<SimTime> end);
+  void end_by_rings(std::uint32_t plan, std::span<const SimTime> launch, SimTime origin,
+                    std::span<SimTime> end);
+
+  const Communicator& communicator_;
+  std::span<const CollectivePlan> plans_;
+  std::vector<OfGraph> graphs_;
+  std::vector<OfPlan> of_plan_;
   RingSchedule::Scratch scratch_;
-  std::vector<SimTime> begin_, end_, stay_, move_;  // by position of the channel at hand
+  std::vector<SimTime> begin_, end_;  // by position of the ring at hand
 };
 
 }  // namespace paceline

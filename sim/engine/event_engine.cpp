@@ -28,26 +28,33 @@ std::vector<std::uint32_t> collective_ops(const Program& program) {
   return ops;
 }
 
+// Slices on their way on a FIFO at once: no more than it holds, or than its latency does.
+std::int64_t most_in_flight(const CollectivePlan& plan, const StepTimes& times, std::uint32_t hop) {
+  const std::int64_t shortest = std::max<std::int64_t>(1, times.shortest_stay(hop).ps);
+  const std::int64_t held = plan.hops[hop].latency.ps / shortest + 2;
+  return plan.slots > 0 ? std::min<std::int64_t>(plan.slots + 1, held) : held;
+}
+
 // Events that can be pending at once: three per rank, the stale ends of slowed kernels (one per launch and
-// per end), and per hop one occupancy and the chunks that its latency holds. Beyond kMostReserved (tiny
-// chunks, long latencies, thousands of ranks) the timeline grows when it must.
+// per end), one per worker and what is on its way on each FIFO. Beyond kMostReserved (tiny chunks, long
+// latencies, thousands of ranks) the timeline grows when it must.
 std::size_t most_pending(const TrainingJob& job) {
-  const Communicator& wires = job.communicator;
   const std::size_t collectives = std::max(job.warm_up.collectives.size(), job.steady.collectives.size());
+  constexpr std::size_t kMostReserved = 1 << 24;
   std::size_t pending = job.ranks() * (3 + 2 * collectives);
-  for (const Channel& channel : wires.channels) {
-    for (const std::uint32_t hop_class : wires.patterns[channel.pattern]) {
-      std::int64_t in_flight = 1;
-      for (const CollectivePlan& plan : job.plans) {
-        const std::int64_t stay =
-            std::max<std::int64_t>(1, occupancy(plan.chunk, wires.classes[hop_class]).ps);
-        const std::int64_t held = wires.classes[hop_class].latency.ps / stay + 2;
-        in_flight = std::max(in_flight, std::min(plan.chunks, held));
+  for (std::size_t g = 0; g < job.communicator.graphs.size(); ++g) {
+    const CollectiveGraph& graph = job.communicator.graphs[g];
+    std::vector<std::int64_t> in_flight(graph.hops.size(), 1);
+    for (const CollectivePlan& plan : job.plans) {
+      for (std::uint32_t hop = 0; plan.graph == g && hop < in_flight.size(); ++hop) {
+        in_flight[hop] = std::max(in_flight[hop], most_in_flight(plan, StepTimes(graph, plan), hop));
       }
-      pending += 1 + static_cast<std::size_t>(in_flight);
+    }
+    pending += graph.workers.size();
+    for (const Fifo& fifo : graph.fifos) {
+      pending += static_cast<std::size_t>(in_flight[fifo.hop]);
     }
   }
-  constexpr std::size_t kMostReserved = 1 << 24;
   return std::min(pending, kMostReserved);
 }
 
@@ -58,44 +65,19 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
       run_(run),
       trace_(trace),
       ranks_(static_cast<std::uint32_t>(job.ranks())),
-      channels_(static_cast<std::uint32_t>(job.communicator.channels.size())),
       last_iteration_(static_cast<std::uint32_t>(run.iterations)),
       variability_(job.variability, job.ranks(), run.seed),
       input_jitter_(job.input ? job.input->jitter : Distribution{}),
       timeline_(most_pending(job)),
       rank_(ranks_),
-      hops_(std::size_t{channels_} * ranks_),
-      position_(hops_.size()),
       slots_(static_cast<std::size_t>(job.host_runs_ahead) + 3),
       previous_rank_end_(ranks_),
       last_stream_op_{last_stream_op(job.warm_up), last_stream_op(job.steady)} {
-  const Communicator& wires = job.communicator;
-  for (std::uint32_t c = 0; c < channels_; ++c) {
-    root_position_.push_back(static_cast<std::uint32_t>(root_position(wires.channels[c])));
-    for (std::uint32_t p = 0; p < ranks_; ++p) {
-      position_[c * ranks_ + wires.channels[c].order[p].index()] = p;
-    }
-  }
-  hop_class_.reserve(hops_.size());
-  for (const Channel& channel : wires.channels) {
-    const std::vector<std::uint32_t>& pattern = wires.patterns[channel.pattern];
-    hop_class_.insert(hop_class_.end(), pattern.begin(), pattern.end());
-  }
   for (const Program* each : {&job.warm_up, &job.steady}) {
     collective_op_.push_back(collective_ops(*each));
   }
-  for (std::uint32_t i = 0; i < wires.shared_hops.size(); ++i) {
-    hops_[wires.shared_hops[i].channel * ranks_ + wires.shared_hops[i].position].shared = i;
-  }
-  if (!wires.shared_capacity.empty()) {
-    network_.emplace(wires.shared_capacity, wires.shared_hops.size() + wires.background.size());
-    ended_flows_.reserve(wires.shared_hops.size());
-  }
-  for (const CollectivePlan& plan : job.plans) {
-    std::vector<SimTime>& stays = occupancy_.emplace_back();
-    for (const HopClass& hop : wires.classes) {
-      stays.push_back(occupancy(plan.chunk, hop));
-    }
+  if (ranks_ > 1) {
+    lay_out_graphs();
   }
   const std::size_t ops = std::max(job.warm_up.ops.size(), job.steady.ops.size());
   const std::size_t collectives = std::max(job.warm_up.collectives.size(), job.steady.collectives.size());
@@ -111,12 +93,73 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
   result_.iteration_end.reserve(last_iteration_ + 1);
 }
 
+void EventEngine::lay_out_graphs() {
+  std::size_t shared = 0;
+  for (std::uint32_t g = 0; g < job_.communicator.graphs.size(); ++g) {
+    const CollectiveGraph& graph = job_.communicator.graphs[g];
+    const auto first_worker = static_cast<std::uint32_t>(workers_.size());
+    const auto first_fifo = static_cast<std::uint32_t>(fifos_.size());
+    const auto first_in = static_cast<std::uint32_t>(in_.size()),
+               first_out = static_cast<std::uint32_t>(out_.size());
+    GraphState& state = graphs_.emplace_back();
+    state.first_worker = first_worker;
+    std::vector<std::vector<std::uint32_t>> of_rank(ranks_);
+    for (const Worker& w : graph.workers) {
+      if (w.rank != Worker::kSwitch) {
+        of_rank[w.rank].push_back(static_cast<std::uint32_t>(workers_.size()));
+      }
+      workers_.push_back({{}, 0, g, first_in + w.first_in, first_out + w.first_out, 0, false, {}});
+    }
+    for (const std::vector<std::uint32_t>& workers : of_rank) {
+      state.first_of_rank.push_back(static_cast<std::uint32_t>(state.of_rank.size()));
+      state.of_rank.insert(state.of_rank.end(), workers.begin(), workers.end());
+    }
+    state.first_of_rank.push_back(static_cast<std::uint32_t>(state.of_rank.size()));
+    for (const Fifo& fifo : graph.fifos) {
+      fifos_.push_back(
+          {first_worker + fifo.from, first_worker + fifo.to, fifo.hop, kNotShared, 0, 0, 0, 0, {}});
+    }
+    for (std::uint32_t i = 0; i < graph.shared.size(); ++i) {
+      fifos_[first_fifo + graph.shared[i].fifo].shared = i;
+    }
+    shared += graph.shared.size();
+    for (const std::uint32_t fifo : graph.in) {
+      in_.push_back(first_fifo + fifo);
+    }
+    for (const std::uint32_t fifo : graph.out) {
+      out_.push_back(first_fifo + fifo);
+    }
+  }
+  WorkerState end;
+  end.first_in = static_cast<std::uint32_t>(in_.size());
+  end.first_out = static_cast<std::uint32_t>(out_.size());
+  workers_.push_back(end);
+  for (const CollectivePlan& plan : job_.plans) {
+    step_times_.emplace_back(job_.communicator.graphs[plan.graph], plan);
+  }
+  if (!job_.communicator.shared_capacity.empty()) {
+    network_.emplace(job_.communicator.shared_capacity, shared + job_.communicator.background.size());
+    ended_flows_.reserve(shared);
+  }
+}
+
+// Switches wait for nobody's launch: each is in its graph's first collective from the beginning.
+void EventEngine::start_switches(SimTime now) {
+  for (std::uint32_t w = 0; w + 1 < workers_.size(); ++w) {
+    if (worker(w).rank == Worker::kSwitch) {
+      workers_[w].use = {0, ~std::uint32_t{0}};
+      finish_worker(w, now);
+    }
+  }
+}
+
 void EventEngine::run() {
   SimTime now;
   for (std::size_t i = 0; network_ && i < job_.communicator.background.size(); ++i) {
     const SharedFlow& flow = job_.communicator.background[i];
     network_->start(flow.links, flow.rate, std::nullopt, 0, now);
   }
+  start_switches(now);
   for (std::uint32_t r = 0; r < ranks_; ++r) {
     rank_[r].factor = variability_.rank_factor(Rank(r), 0);
     advance_loader(r, now);
@@ -137,9 +180,9 @@ void EventEngine::run() {
       if (flow_end && *flow_end == now) {
         ended_flows_.clear();
         network_->take_ended(now, ended_flows_);
-        for (const std::uint64_t hop : ended_flows_) {
+        for (const std::uint64_t fifo : ended_flows_) {
           ++result_.events;
-          end_send(static_cast<std::uint32_t>(hop), now);
+          end_flow(static_cast<std::uint32_t>(fifo), now);
         }
       }
       network_->share(now);  // once per instant, after everything that starts in it
@@ -150,13 +193,14 @@ void EventEngine::run() {
 void EventEngine::handle(const Event& event, SimTime now) {
   const std::uint32_t subject = event.subject;
   switch (event.kind) {
-    case EventKind::send_end:
-      end_send(subject, now);
+    case EventKind::move_end:
+      end_move(subject, now);
       break;
     case EventKind::arrival:
-      ++hops_[subject].received;
-      try_send(subject, now);
-      finish_hop_if_done(subject, now);
+      arrive(subject, now);
+      break;
+    case EventKind::collective_start:
+      start_workers(subject, now);
       break;
     case EventKind::host_done:
       end_issue(subject, now);

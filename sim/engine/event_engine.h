@@ -1,7 +1,7 @@
 // The event engine: every operation, transfer and step is an event; links are shared; anything may happen.
 //
-// Three actors per rank (host thread, compute stream, communication stream), a data loader, and one sender
-// per hop of every ring. Each runs until it must wait, and is poked by what it waits for. Nothing is
+// Three actors per rank (host thread, compute stream, communication stream), a data loader, and the workers
+// of every collective graph. Each runs until it must wait, and is poked by what it waits for. Nothing is
 // allocated in the loop.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "sim/collective/step_times.h"
 #include "sim/engine/simulate.h"
 #include "sim/engine/timeline.h"
 #include "sim/engine/trajectory.h"
@@ -31,6 +32,7 @@ class EventEngine {
     friend auto operator<=>(const Place&, const Place&) = default;
   };
   __extension__ using Work = __int128;
+  static constexpr std::uint32_t kNotShared = 0xffffffffU;
 
   struct RankState {
     Place host, stream;  // the operation that each does next
@@ -40,23 +42,31 @@ class EventEngine {
     std::uint32_t completed = 0;               // iterations
     std::uint32_t produced = 0, consumed = 0;  // batches
     std::uint32_t reached = 0, launched = 0;   // collectives, over all iterations
-    std::uint32_t channels_left = 0;           // of the collective that runs
+    std::uint32_t workers_left = 0;            // of the collective that runs
     std::uint64_t kernel_event = 0;            // sequence of the event that ends the running kernel
     SimTime work_left_at;                      // the running kernel had `work` left at this time
     Work work = 0;
     double factor = 1;  // of this iteration's kernels
   };
 
-  struct Hop {  // of one channel, at one position: a sender, and the receiver at the same position
-    std::uint32_t sends = 0, sent = 0;    // of the active collective
-    std::uint32_t receives = 0, lag = 0;  // send s needs s + lag chunks received
-    std::uint32_t received = 0;           // over all collectives
-    std::uint32_t received_before = 0;    // the active collective
-    std::uint32_t plan = 0, shared = kNotShared;
-    bool sending = false, active = false;
+  struct WorkerState {
+    Cursor at;
+    std::uint32_t plan = 0, graph = 0;
+    std::uint32_t first_in = 0, first_out = 0;  // in in_ and out_
+    std::uint32_t unfinished = 0;               // parts of the move that runs
+    bool active = false;
+    Place use;  // of a switch: the collective that it is in, as RankState::collective
   };
-  static constexpr std::uint32_t kNotShared = 0xffffffffU;
-
+  // Counts over all collectives, but sent_before: sent before the sender's present one.
+  struct FifoState {
+    std::uint32_t from = 0, to = 0, hop = 0, shared = kNotShared;
+    std::uint32_t sent = 0, sent_before = 0, arrived = 0, received = 0;
+    SimTime sent_at;  // of a shared one: when its last transfer began
+  };
+  struct GraphState {
+    std::uint32_t first_worker = 0;
+    std::vector<std::uint32_t> first_of_rank, of_rank;  // workers of rank r: of_rank[first_of_rank[r] ..)
+  };
   struct CollectiveRecord {
     LastLaunch launch;
     SimTime ready, end;
@@ -84,16 +94,27 @@ class EventEngine {
 
   void launch_next(std::uint32_t rank, SimTime now);
   void set_communicating(std::uint32_t rank, bool, SimTime now);
-  void start_hop(std::uint32_t hop, std::uint32_t plan, SimTime now);
-  void try_send(std::uint32_t hop, SimTime now);
-  void end_send(std::uint32_t hop, SimTime now);
-  void finish_hop_if_done(std::uint32_t hop, SimTime now);
+  void start_workers(std::uint32_t rank, SimTime now);
+  void start_worker(std::uint32_t worker, std::uint32_t plan);
+  bool may_move(const WorkerState&, const FlatStep&) const;
+  void advance_worker(std::uint32_t worker, SimTime now);
+  void end_flow(std::uint32_t fifo, SimTime now);
+  void end_move(std::uint32_t worker, SimTime now);
+  void arrive(std::uint32_t fifo, SimTime now);
+  void finish_worker(std::uint32_t worker, SimTime now);
+  void next_use(std::uint32_t worker, Place&) const;
   void end_collective(std::uint32_t rank, SimTime now);
   void record_collective(std::uint32_t rank, Place, SimTime launch, SimTime end);
 
   void close_iteration(std::uint32_t iteration);
+  void lay_out_graphs();
+  void start_switches(SimTime now);
 
   const Program& program(std::uint32_t iteration) const { return job_.program(iteration); }
+  const Worker& worker(std::uint32_t index) const {
+    const std::uint32_t graph = workers_[index].graph;
+    return job_.communicator.graphs[graph].workers[index - graphs_[graph].first_worker];
+  }
   IterationSlot& slot(std::uint32_t iteration) { return slots_[iteration % slots_.size()]; }
   OpSpan& span(std::uint32_t rank, Place at) {
     return slot(at.iteration).spans[rank * program(at.iteration).ops.size() + at.op];
@@ -102,20 +123,21 @@ class EventEngine {
   const TrainingJob& job_;
   RunSpec run_;
   TraceRequest trace_;
-  std::uint32_t ranks_, channels_, last_iteration_;
+  std::uint32_t ranks_, last_iteration_;
   Variability variability_;
   Sampler input_jitter_;
   Timeline timeline_;
   std::optional<FlowNetwork> network_;
   std::vector<std::uint64_t> ended_flows_;
   std::vector<RankState> rank_;
-  std::vector<Hop> hops_;                        // [channel * ranks + position]
-  std::vector<std::uint32_t> position_;          // [channel * ranks + rank]
-  std::vector<std::vector<SimTime>> occupancy_;  // [plan][class]
-  std::vector<std::uint32_t> root_position_;     // by channel
+  // Of all graphs, one after the other; workers_ has one more, the end of the last one's ports:
+  std::vector<GraphState> graphs_;
+  std::vector<WorkerState> workers_;
+  std::vector<FifoState> fifos_;
+  std::vector<std::uint32_t> in_, out_;
+  std::vector<StepTimes> step_times_;  // by plan
   std::vector<IterationSlot> slots_;
   std::vector<SimTime> previous_rank_end_, last_launch_;
-  std::vector<std::uint32_t> hop_class_;  // by hop
   // Of the warm-up and of the steady program:
   std::vector<std::uint32_t> last_stream_op_;
   std::vector<std::vector<std::uint32_t>> collective_op_;  // operation of each collective

@@ -10,25 +10,42 @@ namespace {
 
 double seconds(SimTime t) { return to_seconds(t).value; }
 
+// No collective takes longer on a healthy or a shared network: every slice alone, one after the other.
+double longest_collective(const Communicator& communicator, const CollectivePlan& plan) {
+  const CollectiveGraph& graph = communicator.graphs[plan.graph];
+  double slowest = plan.copy_rate.value, latency = 0;
+  for (const HopCost& hop : plan.hops) {
+    slowest = std::min(slowest, hop.rate.value);
+    latency = std::max(latency, seconds(hop.latency));
+  }
+  double moves = 0, blocks = 0;  // of the script with most
+  for (const Script& script : graph.scripts) {
+    double steps = 0, moved = 0;
+    for (const Step& step : script.steps) {
+      steps += static_cast<double>(step.times) * plan.slices;
+      moved += static_cast<double>(step.times) * step.width;
+    }
+    moves = std::max(moves, steps);
+    blocks = std::max(blocks, moved);
+  }
+  const double sharing = 1.0 + static_cast<double>(graph.shared.size() + communicator.background.size());
+  double total = seconds(plan.startup);
+  for (const Loops& loops : plan.loops) {
+    const double work = static_cast<double>(loops.chunk.value) * blocks / slowest * sharing + moves * latency;
+    total += static_cast<double>(loops.count) * work;
+  }
+  return total + static_cast<double>(communicator.ranks) * latency;
+}
+
 // No iteration takes longer, but for one draw in 10^20: everything one after the other, at its slowest.
 double longest_iteration(const TrainingJob& job, const Program& program) {
-  const Communicator& wires = job.communicator;
-  SimTime slowest_latency;
-  BytesPerSecond slowest = wires.classes.front().rate;
-  for (const HopClass& hop : wires.classes) {
-    slowest_latency = std::max(slowest_latency, hop.latency);
-    slowest = std::min(slowest, hop.rate);
-  }
-  const double sharing = 1.0 + static_cast<double>(wires.shared_hops.size() + wires.background.size());
   const double slow = largest_factor(job.variability) * static_cast<double>(job.slowdown.numerator) /
                       static_cast<double>(job.slowdown.denominator);
   double total = 0;
   for (const Op& op : program.ops) {
     total += seconds(op.duration) * slow + seconds(op.host_cost);
     if (op.kind == OpKind::collective && job.ranks() > 1) {
-      const CollectivePlan& plan = job.plans[program.collectives[op.index]];
-      const double steps = static_cast<double>(plan.chunks) + static_cast<double>(job.ranks());
-      total += steps * ((plan.chunk / slowest).value * sharing + seconds(slowest_latency));
+      total += longest_collective(job.communicator, job.plans[program.collectives[op.index]]);
     } else if (op.kind == OpKind::take_batch) {
       total += seconds(job.input->batch_time) * Sampler(job.input->jitter).largest();
     }
@@ -55,14 +72,27 @@ void require_clock_range(const TrainingJob& job, const RunSpec& run) {
   }
 }
 
-// Two events per transfer; everything else is little beside them.
+// Two events per move; everything else is little beside them.
 double events_of(const TrainingJob& job, const RunSpec& run) {
-  double transfers = 0;
-  for (const std::uint32_t plan : job.steady.collectives) {
-    transfers += static_cast<double>(job.plans[plan].chunks) * static_cast<double>(job.ranks()) *
-                 static_cast<double>(job.communicator.channels.size());
+  double moves = 0;
+  for (const std::uint32_t number : job.steady.collectives) {
+    const CollectivePlan& plan = job.plans[number];
+    const CollectiveGraph& graph = job.communicator.graphs[plan.graph];
+    std::vector<double> of_script(graph.scripts.size());
+    for (std::size_t s = 0; s < of_script.size(); ++s) {
+      for (const Step& step : graph.scripts[s].steps) {
+        of_script[s] += static_cast<double>(step.times) * plan.slices;
+      }
+    }
+    double of_loop = 0;
+    for (const Worker& worker : graph.workers) {
+      of_loop += of_script[worker.script];
+    }
+    for (const Loops& loops : plan.loops) {
+      moves += of_loop * static_cast<double>(loops.count);
+    }
   }
-  return 2 * transfers * (run.iterations + 1.0);
+  return 2 * moves * (run.iterations + 1.0);
 }
 
 void require_patience(const TrainingJob& job, const RunSpec& run) {
@@ -79,9 +109,13 @@ void require_patience(const TrainingJob& job, const RunSpec& run) {
 }  // namespace
 
 std::optional<std::string> why_not_vector(const TrainingJob& job) {
-  if (!job.communicator.shared_hops.empty()) {
-    return "background traffic crosses " + std::to_string(job.communicator.shared_hops.size()) +
-           " hops of the collectives' rings, so their rates change as the run goes";
+  std::size_t shared = 0;
+  for (const CollectiveGraph& graph : job.communicator.graphs) {
+    shared += graph.shared.size();
+  }
+  if (shared > 0) {
+    return "other traffic crosses " + std::to_string(shared) +
+           " hops of the collectives, so their rates change as the run goes";
   }
   return std::nullopt;
 }
@@ -96,7 +130,7 @@ Result simulate(const TrainingJob& job, const RunSpec& run, const TraceRequest& 
   }
   const bool vector =
       run.engine == EngineChoice::vector || (run.engine == EngineChoice::automatic && !obstacle);
-  if (!vector) {
+  if (!vector && job.ranks() > 1) {
     require_patience(job, run);
   }
   Result result = vector ? run_vector_engine(job, run, trace) : run_event_engine(job, run, trace);

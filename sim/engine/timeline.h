@@ -9,13 +9,20 @@
 
 namespace paceline {
 
-enum class EventKind : std::uint32_t { host_done, batch_ready, kernel_end, send_end, arrival };
+enum class EventKind : std::uint32_t {
+  host_done,
+  batch_ready,
+  kernel_end,
+  collective_start,
+  move_end,
+  arrival
+};
 
 struct Event {
   SimTime time;
   std::uint64_t sequence = 0;
   EventKind kind = EventKind::host_done;
-  std::uint32_t subject = 0;  // rank, or hop for send_end and arrival
+  std::uint32_t subject = 0;  // rank; move_end: worker; arrival: FIFO
 };
 static_assert(sizeof(Event) == 24);
 

@@ -40,7 +40,6 @@ std::vector<LayerSpan> scaled(const std::vector<LayerTime>& times, double factor
 SimTime lone_step(const Model& model, const GpuCosts& costs, const TrainingSpec& training,
                   const std::vector<LayerSpan>& layers) {
   TrainingJob job;
-  job.communicator = lone_communicator();
   job.steady = job.warm_up = plain_program(model, costs, training, layers);
   job.host_runs_ahead = training.host.runs_ahead;
   RunSpec run;
@@ -92,10 +91,11 @@ std::vector<LayerSpan> layer_spans(const Model& model, const GpuCosts& costs, co
     }
     target = target + to_seconds(missing);
   }
-  throw InputError("expected a rate that one GPU can reach: a step this short leaves no time beside its kernel "
-                   "launches and optimizer, which alone take " +
-                       std::to_string(to_seconds(lone_step(model, costs, plain, scaled(times, 0))).value) + " s",
-                   "/training/measured");
+  throw InputError(
+      "expected a rate that one GPU can reach: a step this short leaves no time beside its kernel "
+      "launches and optimizer, which alone take " +
+          std::to_string(to_seconds(lone_step(model, costs, plain, scaled(times, 0))).value) + " s",
+      "/training/measured");
 }
 
 }  // namespace paceline

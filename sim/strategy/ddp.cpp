@@ -65,12 +65,12 @@ using Buckets = std::vector<std::vector<std::size_t>>;
 class DdpPrograms {
  public:
   DdpPrograms(const Model& model, const GpuCosts& costs, const TrainingSpec& training,
-              std::vector<LayerSpan> layers, std::size_t ranks, std::size_t channels)
+              std::vector<LayerSpan> layers, CollectivePlanner& planner)
       : model_(model),
         training_(training),
         layers_(std::move(layers)),
         gradients_(gradients_in_ready_order(model, bytes_per_element(training.gradients))),
-        plans_(ranks, channels),
+        plans_(planner),
         costs_(costs) {}
 
   Program steady() {
@@ -208,7 +208,6 @@ TrainingJob job_without_programs(const TrainingSpec& training, const Variability
 TrainingJob lone_job(const Model& model, const GpuCosts& costs, const TrainingSpec& training,
                      const VariabilitySpec& variability, const std::vector<LayerSpan>& layers) {
   TrainingJob job = job_without_programs(training, variability, 1);
-  job.communicator = lone_communicator();
   job.steady = job.warm_up = plain_program(model, costs, training, layers);
   return job;
 }
@@ -234,21 +233,22 @@ std::vector<std::vector<std::size_t>> assign_buckets(std::span<const Bytes> size
 }
 
 TrainingJob build_ddp_job(const Model& model, const GpuSpec& gpu, const TrainingSpec& training,
-                          const VariabilitySpec& variability, Communicator communicator) {
+                          const VariabilitySpec& variability, CollectivePlanner& planner) {
   if (parameter_tensors(model) == 0) {
     throw InputError("expected a model with parameters, found none in " + model.name, "/model");
   }
   const GpuCosts costs{gpu, training.roofline, training.precision};
   const std::vector<LayerSpan> layers = layer_spans(model, costs, training);
-  if (communicator.ranks() == 1) {
+  const std::uint32_t ranks = planner.communicator().ranks;
+  if (ranks == 1) {
     return lone_job(model, costs, training, variability, layers);
   }
-  TrainingJob job = job_without_programs(training, variability, communicator.ranks());
-  DdpPrograms programs(model, costs, training, layers, communicator.ranks(), communicator.channels.size());
+  TrainingJob job = job_without_programs(training, variability, ranks);
+  DdpPrograms programs(model, costs, training, layers, planner);
   job.warm_up = programs.warm_up();
   job.steady = programs.steady();
   job.plans = programs.plans();
-  job.communicator = std::move(communicator);
+  job.communicator = planner.take();
   return job;
 }
 

@@ -16,11 +16,11 @@ namespace paceline {
 // which gradients become ready.
 std::vector<std::vector<std::size_t>> assign_buckets(std::span<const Bytes> sizes, Bytes first, Bytes cap);
 
-// The job of `training` on all ranks of the communicator. One rank: plain training without DDP.
+// The job of `training` on all ranks of the planner's communicator. One rank: plain training without DDP.
 // Throws InputError (places below /training) when the GPU lacks the precision, a measured rate can't be
 // reached, the number of explicit layer times differs from the model's, ...
 TrainingJob build_ddp_job(const Model&, const GpuSpec&, const TrainingSpec&, const VariabilitySpec&,
-                          Communicator);
+                          CollectivePlanner&);
 
 // The job whose throughput defines a scaling efficiency of 1: one GPU of the same kind, batch, accumulation
 // and jitter, no stragglers, no gradient exchange.

@@ -10,8 +10,7 @@ std::uint32_t PlanTable::number(CollectiveKind kind, Bytes bytes) {
       return static_cast<std::uint32_t>(i);
     }
   }
-  plans_.push_back(kind == CollectiveKind::all_reduce ? plan_all_reduce(bytes, ranks_, channels_)
-                                                      : plan_broadcast(bytes, ranks_, channels_));
+  plans_.push_back(planner_.plan(kind, bytes));
   return static_cast<std::uint32_t>(plans_.size() - 1);
 }
 
@@ -75,7 +74,8 @@ void ProgramBuilder::wait(std::uint32_t collective) {
 
 Program plain_program(const Model& model, const GpuCosts& costs, const TrainingSpec& training,
                       const std::vector<LayerSpan>& layers) {
-  PlanTable no_plans(1, 1);
+  CollectivePlanner nobody = lone_planner();
+  PlanTable no_plans(nobody);
   ProgramBuilder b(training, costs, no_plans);
   for (int micro = 0; micro < training.accumulation; ++micro) {
     b.take_batch();

@@ -19,12 +19,12 @@ struct LayerSpan {
 // The plans of a job, each different collective once.
 class PlanTable {
  public:
-  PlanTable(std::size_t ranks, std::size_t channels) : ranks_(ranks), channels_(channels) {}
+  explicit PlanTable(CollectivePlanner& planner) : planner_(planner) {}
   std::uint32_t number(CollectiveKind, Bytes);
   const std::vector<CollectivePlan>& plans() const { return plans_; }
 
  private:
-  std::size_t ranks_, channels_;
+  CollectivePlanner& planner_;
   std::vector<CollectivePlan> plans_;
 };
 

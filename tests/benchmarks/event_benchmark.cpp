@@ -1,6 +1,7 @@
 // Events per second of the event engine on one ring all-reduce.
 #include <benchmark/benchmark.h>
 
+#include "../engines/test_planner.h"
 #include "sim/engine/event_engine.h"
 
 namespace paceline {
@@ -8,15 +9,11 @@ namespace {
 
 // One all-reduce of 256 MiB on a single ring, and nothing else.
 TrainingJob ring_job(std::size_t ranks) {
+  CollectivePlanner planner =
+      ring_planner(std::vector<HopCost>(ranks, {BytesPerSecond(46e9), SimTime{5'000'000}, {}}));
   TrainingJob job;
-  Channel ring;
-  for (std::size_t r = 0; r < ranks; ++r) {
-    ring.order.push_back(Rank(r));
-  }
-  job.communicator.classes = {{BytesPerSecond(46e9), SimTime{5'000'000}}};
-  job.communicator.patterns = {std::vector<std::uint32_t>(ranks, 0)};
-  job.communicator.channels = {ring};
-  job.plans = {plan_all_reduce(Bytes(256 << 20), ranks, 1)};
+  job.plans = {planner.plan(CollectiveKind::all_reduce, Bytes(256 << 20))};
+  job.communicator = planner.take();
   job.steady.collectives = {0};
   job.steady.ops = {{OpKind::collective, 0, {}, {}, "all_reduce"}, {OpKind::wait, 0, {}, {}, "wait"}};
   job.warm_up = job.steady;

@@ -177,17 +177,5 @@ void RingRatio(benchmark::State& state) {
 }
 BENCHMARK(RingRatio)->Args({1024, 0})->Args({4096, 0})->Args({1024, 1})->Args({4096, 1});
 
-void ChainEnd(benchmark::State& state) {
-  const Ring ring = two_classes(ranks(state), kMicrosecond);
-  const Times begin = random_begins(ranks(state), kSecond);
-  Times end(begin.size());
-  for (auto _ : state) {
-    chain_end(ring.links(), 1000, begin, end);
-    benchmark::DoNotOptimize(end.data());
-    benchmark::ClobberMemory();
-  }
-}
-BENCHMARK(ChainEnd)->Arg(kRanks);
-
 }  // namespace
 }  // namespace paceline

@@ -45,8 +45,8 @@ TEST_CASE(
   const std::vector<BackgroundFlow> background{{0, 9, BytesPerSecond(5e9)}, {3, 12, BytesPerSecond(9e9)}};
   Dice dice(6);
   const TrainingSpec training;
-  const TrainingJob job = build_ddp_job(random_model(dice), gpu_preset("A100-80GB"), training, {},
-                                        make_communicator(topology, training.collective, background));
+  CollectivePlanner planner = nccl_planner(topology, training.collective, background);
+  const TrainingJob job = build_ddp_job(random_model(dice), gpu_preset("A100-80GB"), training, {}, planner);
   const auto allocations_in = [&](int iterations) {
     RunSpec run;
     run.iterations = iterations;

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "random_job.h"
+#include "sim/collective/pricing.h"
 #include "sim/engine/simulate.h"
 
 namespace paceline {
@@ -19,20 +20,20 @@ ClusterSpec cluster(const char* node, int nodes) {
   return spec;
 }
 
-// Sends every hop's flows through the flow network over all links of their routes, at the links' full
+// Sends every FIFO's flows through the flow network over all links of their routes, at the links' full
 // capacities.
-Communicator everything_shared(const Topology& topology, Communicator wires) {
+void share_everything(const Topology& topology, Communicator& communicator) {
   for (std::size_t l = 0; l < topology.links(); ++l) {
-    wires.shared_capacity.push_back(topology.link(LinkId(l)).bandwidth);
+    communicator.shared_capacity.push_back(topology.link(LinkId(l)).bandwidth);
   }
-  for (std::uint32_t c = 0; c < wires.channels.size(); ++c) {
-    const std::vector<Rank>& order = wires.channels[c].order;
-    for (std::uint32_t p = 0; p < order.size(); ++p) {
-      const Route route = topology.route(order[p], order[(p + 1) % order.size()], static_cast<int>(c));
-      wires.shared_hops.push_back({c, p, {route.begin(), route.end()}});
+  for (CollectiveGraph& graph : communicator.graphs) {
+    for (std::uint32_t f = 0; f < graph.fifos.size(); ++f) {
+      const Route route = route_of(graph, graph.fifos[f], topology);
+      if (route.size > 0) {
+        graph.shared.push_back({f, {route.begin(), route.end()}});
+      }
     }
   }
-  return wires;
 }
 
 RunSpec two_iterations() {
@@ -42,24 +43,29 @@ RunSpec two_iterations() {
 }
 
 TEST_CASE("max-min sharing never binds among the hops of one communicator") {
-  // A hop's rate is its links' bandwidth over the hops that cross them, so that even if all are live at once
-  // they fit; this is what lets the vector engine ignore the links. Here the event engine checks it with
-  // every flow in the flow network.
+  // A hop's rate is its share of its links' bandwidth, so that even if all are live at once they fit; this is
+  // what lets the vector engine ignore the links. Here the event engine checks it with every flow in the flow
+  // network.
   Dice dice(21);
   for (const char* node : {"dgx-a100", "dgx1-v100", "pcie-a100"}) {
     for (int nodes = 1; nodes <= 4; nodes += 3) {
       const Topology topology = build_topology(cluster(node, nodes));
-      const TrainingSpec training;
-      const Communicator wires = make_communicator(topology, training.collective, {});
+      TrainingSpec training;
       VariabilitySpec jitter;
       jitter.per_operation = {DistributionKind::lognormal, 0.3, {}};
       const Model model = random_model(dice);
-      const TrainingJob free = build_ddp_job(model, gpu_preset("A100-80GB"), training, jitter, wires);
-      const TrainingJob shared =
-          build_ddp_job(model, gpu_preset("A100-80GB"), training, jitter, everything_shared(topology, wires));
-      INFO(node << " x " << nodes);
-      CHECK(run_event_engine(shared, two_iterations()).fingerprint ==
-            run_vector_engine(free, two_iterations()).fingerprint);
+      for (const char* algorithm : {"ring", "tree"}) {
+        training.collective.algorithm = algorithm;
+        training.collective.protocol = "simple";
+        training.collective.costs = {{"block.copy_rate", 1e18}};  // else a sender makes up for pauses to copy
+        CollectivePlanner planner = nccl_planner(topology, training.collective, {});
+        const TrainingJob free = build_ddp_job(model, gpu_preset("A100-80GB"), training, jitter, planner);
+        TrainingJob shared = free;
+        share_everything(topology, shared.communicator);
+        INFO(node << " x " << nodes << ", " << algorithm);
+        CHECK(run_event_engine(shared, two_iterations()).fingerprint ==
+              run_vector_engine(free, two_iterations()).fingerprint);
+      }
     }
   }
 }
@@ -70,7 +76,7 @@ TEST_CASE("background traffic takes its fair share of a NIC") {
   // steps of the all-reduce takes twice its occupancy there: rank 0 sends chunk 0 in 2t, rank 1 in t; step 1
   // of rank 1 waits for rank 0's chunk. All in all 4t + 2l on the slow side (2t for each of rank 0's two
   // chunks, the second beginning when its first has left, as rank 1's arrived long ago), and the last chunk
-  // arrives at 4t + l.
+  // arrives at 4t + l, after which rank 1 copies it.
   ClusterSpec spec;
   spec.node = node_preset("dgx-h100");
   spec.node.gpus = spec.node.nics = spec.node.pcie_switches = spec.node.sockets = 1;
@@ -79,49 +85,52 @@ TEST_CASE("background traffic takes its fair share of a NIC") {
   spec.nodes = 2;
   const Topology topology = build_topology(spec);
   const std::vector<BackgroundFlow> background{{0, 1, BytesPerSecond(12.5e9)}};
+  CollectiveSpec collective;
+  collective.algorithm = "ring";
+  collective.protocol = "simple";
+  collective.min_channels = collective.max_channels = 1;
+  CollectivePlanner planner = nccl_planner(topology, collective, background);
   TrainingJob job;
-  job.communicator = make_communicator(topology, {}, background);
-  CHECK(job.communicator.shared_hops.size() == 1);
-  job.plans = {plan_all_reduce(Bytes(25'000'000), 2, 1)};
+  job.plans = {planner.plan(CollectiveKind::all_reduce, Bytes(25'000'000))};
+  job.communicator = planner.take();
+  REQUIRE(job.communicator.graphs[0].shared.size() == 1);
+  REQUIRE(job.communicator.graphs[0].channels == 1);
+  CollectivePlan& plan = job.plans[0];
+  plan.loops = {{1, Bytes(12'500'000)}};
+  plan.slices = 1;
+  plan.startup = {};
+  for (HopCost& hop : plan.hops) {
+    hop.rate = BytesPerSecond(12.5e9);
+  }
   job.steady.collectives = {0};
   job.steady.ops = {{OpKind::collective, 0, {}, {}, "all_reduce"}, {OpKind::wait, 0, {}, {}, "wait"}};
   job.warm_up = job.steady;
-  const SimTime t = occupancy(job.plans[0].chunk, {BytesPerSecond(12.5e9), {}});
-  const SimTime latency = job.communicator.classes[0].latency;
-  CHECK(t == SimTime{1'000'000'000});
-  CHECK(run_event_engine(job, two_iterations()).iteration_end[0] == 4 * t + latency);
+  const SimTime t{1'000'000'000};
+  const SimTime latency = plan.hops[0].latency, copy = to_sim_time(plan.loops[0].chunk / plan.copy_rate);
+  CHECK(run_event_engine(job, two_iterations()).iteration_end[0] == 4 * t + latency + copy);
 
   RunSpec run = two_iterations();
   CHECK(simulate(job, run).engine == EngineKind::event);
   run.engine = EngineChoice::vector;
-  CHECK_THROWS_WITH(simulate(job, run), Catch::Contains("background traffic"));
+  CHECK_THROWS_WITH(simulate(job, run), Catch::Contains("other traffic"));
 }
 
-TEST_CASE("background traffic that meets no ring leaves the vector engine exact") {
-  ClusterSpec spec = cluster("dgx1-v100", 2);
-  const Topology topology = build_topology(spec);
-  // GPUs 0 and 5 are not neighbours: the way leads over an NVLink that rings use; a flow on no ring's link
-  // needs a direction that none takes, which the presets' rings don't leave. So compare with no traffic at
-  // all.
-  CHECK(make_communicator(topology, {}, {}).background.empty());
-  CHECK_FALSE(make_communicator(topology, {}, std::vector<BackgroundFlow>{{0, 1, BytesPerSecond(1e9)}})
-                  .background.empty());
-}
-
-TEST_CASE("more background traffic never makes a step faster") {
+TEST_CASE("background traffic never makes a step faster than none") {
+  // A flow is capped at its hop's rate, so every transfer takes at least as long; times are maxima of sums.
   const Topology topology = build_topology(cluster("dgx-a100", 4));
   Dice dice(9);
   const Model model = random_model(dice);
-  SimTime previous;
-  std::vector<BackgroundFlow> background;
-  for (int flows = 0; flows < 5; ++flows) {
+  const auto last_end = [&](const std::vector<BackgroundFlow>& background) {
     const TrainingSpec training;
-    const TrainingJob job = build_ddp_job(model, gpu_preset("A100-80GB"), training, {},
-                                          make_communicator(topology, training.collective, background));
-    const Result result = run_event_engine(job, two_iterations());
-    CHECK(result.iteration_end.back() >= previous);
-    previous = result.iteration_end.back();
+    CollectivePlanner planner = nccl_planner(topology, training.collective, background);
+    const TrainingJob job = build_ddp_job(model, gpu_preset("A100-80GB"), training, {}, planner);
+    return run_event_engine(job, two_iterations()).iteration_end.back();
+  };
+  const SimTime alone = last_end({});
+  std::vector<BackgroundFlow> background;
+  for (int flows = 0; flows < 4; ++flows) {
     background.push_back({flows, 8 + flows, BytesPerSecond(20e9)});
+    CHECK(last_end(background) >= alone);
   }
 }
 

@@ -89,15 +89,11 @@ TEST_CASE("the engines agree beyond one block of ranks") {
   // The vector engine runs kernels in blocks of Sampler::kMostRanks; 520 ranks need two.
   constexpr std::size_t kRanks = Sampler::kMostRanks + 8;
   RandomJob random;
-  Channel ring;
-  for (std::size_t r = 0; r < kRanks; ++r) {
-    ring.order.push_back(Rank(r));
-  }
+  CollectivePlanner planner =
+      ring_planner(std::vector<HopCost>(kRanks, {BytesPerSecond(1e10), SimTime{100'000}, {}}));
   TrainingJob& job = random.job;
-  job.communicator.classes = {{BytesPerSecond(1e10), SimTime{100'000}}};
-  job.communicator.patterns = {std::vector<std::uint32_t>(kRanks, 0)};
-  job.communicator.channels = {ring};
-  job.plans = {plan_all_reduce(Bytes(1 << 20), kRanks, 1)};
+  job.plans = {planner.plan(CollectiveKind::all_reduce, Bytes(1 << 20))};
+  job.communicator = planner.take();
   job.steady.collectives = {0};
   job.steady.ops = {{OpKind::kernel, 0, SimTime{900'000'000}, SimTime{5'000'000}, "kernel"},
                     {OpKind::collective, 0, {}, SimTime{15'000'000}, "all_reduce"},

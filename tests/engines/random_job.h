@@ -3,61 +3,116 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "core/fingerprint.h"
 #include "sim/strategy/ddp.h"
+#include "test_planner.h"
 
 namespace paceline {
 
-// Small and reproducible everywhere; std's distributions are not.
-class Dice {
+inline NodeChannel random_channel(Dice& dice, std::uint32_t gpus, bool several_nodes) {
+  NodeChannel channel = plain_graphs(gpus).ring.channels[0];
+  for (std::size_t i = gpus; i > 1; --i) {
+    std::swap(channel.gpus[i - 1],
+              channel.gpus[static_cast<std::size_t>(dice.between(0, static_cast<std::int64_t>(i) - 1))]);
+  }
+  channel.nic_in = channel.nic_out = several_nodes ? 0 : -1;
+  return channel;
+}
+
+// Any algorithm on any graph with any hops: what NCCL would choose doesn't matter to the engines.
+class RandomCollectives {
  public:
-  explicit Dice(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() { return mix64(state_ += 0x9e3779b97f4a7c15ULL); }
-  std::int64_t between(std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(high - low + 1));
-  }
-  double real(double low, double high) {
-    return low + (high - low) * static_cast<double>(next() >> 11) * 0x1p-53;
-  }
-  bool maybe(double probability) { return real(0, 1) < probability; }
-
- private:
-  std::uint64_t state_;
-};
-
-inline Communicator random_communicator(Dice& dice, std::size_t ranks) {
-  if (ranks == 1) {
-    return lone_communicator();
-  }
-  Communicator made;
-  const std::int64_t classes = dice.maybe(0.3) ? static_cast<std::int64_t>(ranks) : dice.between(1, 3);
-  for (std::int64_t i = 0; i < classes; ++i) {
-    made.classes.push_back(
-        {BytesPerSecond(dice.real(1e9, 5e10)), SimTime{dice.between(0, 1) * dice.between(0, 20'000'000)}});
-  }
-  const std::int64_t channels = dice.between(1, 4);
-  for (std::int64_t c = 0; c < channels; ++c) {
-    if (c == 0 || dice.maybe(0.5)) {
-      std::vector<std::uint32_t>& pattern = made.patterns.emplace_back(ranks);
-      for (std::uint32_t& hop : pattern) {
-        hop = static_cast<std::uint32_t>(dice.between(0, classes - 1));
+  RandomCollectives(Dice& dice, std::uint32_t ranks) : dice_(dice.next()) {
+    std::vector<std::uint32_t> nodes;
+    for (std::uint32_t n = 1; n <= ranks; ++n) {
+      if (ranks % n == 0) {
+        nodes.push_back(n);
       }
     }
-    Channel channel{{}, static_cast<std::uint32_t>(made.patterns.size() - 1)};
-    for (std::size_t r = 0; r < ranks; ++r) {
-      channel.order.push_back(Rank(r));
+    layout_.nodes =
+        nodes[static_cast<std::size_t>(dice_.between(0, static_cast<std::int64_t>(nodes.size()) - 1))];
+    layout_.gpus_per_node = ranks / layout_.nodes;
+    for (ChannelGraph* graph :
+         {&graphs_.ring, &graphs_.tree, &graphs_.nvls, &graphs_.collnet_chain, &graphs_.collnet_direct}) {
+      graph->pattern = graph == &graphs_.tree ? GraphPattern::tree : GraphPattern::ring;
+      for (std::int64_t c = dice_.between(1, 3); c > 0; --c) {
+        graph->channels.push_back(random_channel(dice_, layout_.gpus_per_node, layout_.nodes > 1));
+      }
     }
-    for (std::size_t r = ranks; r > 1; --r) {
-      std::swap(channel.order[r - 1],
-                channel.order[static_cast<std::size_t>(dice.between(0, static_cast<std::int64_t>(r) - 1))]);
+    for (std::int64_t i = dice_.maybe(0.3) ? 20 : dice_.between(1, 3); i > 0; --i) {
+      hops_.push_back({BytesPerSecond(dice_.real(1e9, 5e10)),
+                       SimTime{dice_.between(0, 1) * dice_.between(0, 20'000'000)},
+                       SimTime{dice_.between(0, 1) * dice_.between(0, 1'000'000)}});
     }
-    made.channels.push_back(std::move(channel));
   }
-  return made;
+
+  CollectivePlan plan(Communicator& communicator, CollectiveKind kind, Bytes bytes) {
+    CollectivePlan plan;
+    plan.kind = kind;
+    plan.bytes = bytes;
+    plan.algorithm = algorithm_for(kind);
+    plan.graph = graph(communicator, plan.algorithm, kind);
+    plan.loops = {{dice_.between(1, 3), Bytes(bytes.value / 16 + 1)}};
+    if (dice_.maybe(0.5)) {
+      plan.loops.push_back({1, Bytes(bytes.value / 64)});
+    }
+    plan.slices = static_cast<std::uint32_t>(dice_.between(1, 2));
+    plan.slots = static_cast<std::uint32_t>(dice_.maybe(0.3) ? 0 : dice_.between(4, 9));
+    plan.startup = SimTime{dice_.between(0, 1) * dice_.between(0, 10'000'000)};
+    plan.hops = hops_;
+    plan.copy_rate = BytesPerSecond(dice_.real(1e9, 1e11));
+    return plan;
+  }
+
+ private:
+  Algorithm algorithm_for(CollectiveKind kind) {
+    std::vector<Algorithm> possible;
+    for (std::size_t a = 0; a < kAlgorithms; ++a) {
+      if (runs(static_cast<Algorithm>(a), kind, layout_)) {
+        possible.push_back(static_cast<Algorithm>(a));
+      }
+    }
+    return possible[static_cast<std::size_t>(
+        dice_.between(0, static_cast<std::int64_t>(possible.size()) - 1))];
+  }
+
+  std::uint32_t graph(Communicator& communicator, Algorithm algorithm, CollectiveKind kind) {
+    const auto [at, added] =
+        known_.try_emplace({algorithm, kind}, static_cast<std::uint32_t>(communicator.graphs.size()));
+    if (added) {
+      CollectiveGraph made =
+          make_graph(algorithm, kind, layout_, graphs_, static_cast<std::uint32_t>(dice_.between(1, 4)));
+      made.hops.resize(hops_.size());
+      for (Fifo& fifo : made.fifos) {
+        fifo.hop = static_cast<std::uint32_t>(dice_.between(0, static_cast<std::int64_t>(hops_.size()) - 1));
+      }
+      communicator.graphs.push_back(std::move(made));
+    }
+    return at->second;
+  }
+
+  Dice dice_;
+  RankLayout layout_;
+  ChannelGraphs graphs_;
+  std::vector<HopCost> hops_;
+  std::map<std::pair<Algorithm, CollectiveKind>, std::uint32_t> known_;
+};
+
+inline CollectivePlanner random_planner(Dice& dice, std::size_t ranks) {
+  if (ranks == 1) {
+    return lone_planner();
+  }
+  Communicator start;
+  start.ranks = static_cast<std::uint32_t>(ranks);
+  RandomCollectives collectives(dice, start.ranks);
+  return {std::move(start), [random = std::move(collectives)](Communicator& communicator, CollectiveKind kind,
+                                                              Bytes bytes) mutable {
+            return random.plan(communicator, kind, bytes);
+          }};
 }
 
 inline Model random_model(Dice& dice) {
@@ -145,9 +200,8 @@ inline RandomJob random_job(std::uint64_t seed, std::int64_t most_ranks) {
   RunSpec run;
   run.iterations = static_cast<int>(dice.between(1, 4));
   run.seed = dice.next();
-  return {
-      build_ddp_job(model, gpu_preset("A100-80GB"), training, variability, random_communicator(dice, ranks)),
-      run};
+  CollectivePlanner planner = random_planner(dice, ranks);
+  return {build_ddp_job(model, gpu_preset("A100-80GB"), training, variability, planner), run};
 }
 
 }  // namespace paceline

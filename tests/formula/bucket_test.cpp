@@ -4,6 +4,7 @@
 #include <sstream>
 #include <string>
 
+#include "../engines/test_planner.h"
 #include "scenarios/scenario.h"
 #include "sim/strategy/ddp.h"
 
@@ -36,12 +37,10 @@ std::vector<std::int64_t> steady_buckets(const TrainingJob& job) {
   return bytes;
 }
 
-Communicator two_ranks() {
-  Communicator made;
-  made.classes = {{BytesPerSecond(1e10), SimTime{1000}}};
-  made.patterns = {{0, 0}};
-  made.channels = {{{Rank(0), Rank(1)}, 0}};
-  return made;
+TrainingJob on_two_ranks(const Model& model, const TrainingSpec& training) {
+  CollectivePlanner planner =
+      ring_planner(std::vector<HopCost>(2, {BytesPerSecond(1e10), SimTime{1000}, {}}));
+  return build_ddp_job(model, gpu_preset("A100-80GB"), training, {}, planner);
 }
 
 TEST_CASE("ResNet-50 falls into the five buckets of a real PyTorch trace") {
@@ -53,8 +52,7 @@ TEST_CASE("ResNet-50 falls into the five buckets of a real PyTorch trace") {
   }
   CHECK(bucket_bytes(builtin_model("resnet50"), 25) == bytes);
   TrainingSpec training;
-  const TrainingJob job =
-      build_ddp_job(builtin_model("resnet50"), gpu_preset("A100-80GB"), training, {}, two_ranks());
+  const TrainingJob job = on_two_ranks(builtin_model("resnet50"), training);
   CHECK(steady_buckets(job) == bytes);
 }
 
@@ -76,7 +74,7 @@ TEST_CASE("the warm-up reduces everything in one bucket, then broadcasts the reb
   const Model model = builtin_model("resnet50");
   TrainingSpec training;
   training.ddp.broadcast_buffers = false;
-  const TrainingJob job = build_ddp_job(model, gpu_preset("A100-80GB"), training, {}, two_ranks());
+  const TrainingJob job = on_two_ranks(model, training);
   REQUIRE(job.warm_up.collectives.size() == 3);
   CHECK(job.plans[job.warm_up.collectives[0]].bytes == Bytes(4 * 25557032));
   CHECK(job.plans[job.warm_up.collectives[1]].kind == CollectiveKind::broadcast);
@@ -84,8 +82,7 @@ TEST_CASE("the warm-up reduces everything in one bucket, then broadcasts the reb
 
 TEST_CASE("with broadcast_buffers a ResNet-50 sends 212480 bytes of statistics and 424 of counters") {
   // The two broadcasts of the same trace: 53120 fp32 and 53 int64.
-  const TrainingJob job =
-      build_ddp_job(builtin_model("resnet50"), gpu_preset("A100-80GB"), TrainingSpec{}, {}, two_ranks());
+  const TrainingJob job = on_two_ranks(builtin_model("resnet50"), TrainingSpec{});
   REQUIRE(job.steady.collectives.size() == 7);
   CHECK(job.plans[job.steady.collectives[0]].bytes == Bytes(4 * 53120));
   CHECK(job.plans[job.steady.collectives[1]].bytes == Bytes(8 * 53));
@@ -94,8 +91,7 @@ TEST_CASE("with broadcast_buffers a ResNet-50 sends 212480 bytes of statistics a
 TEST_CASE("under accumulation only the last micro-batch communicates") {
   TrainingSpec training;
   training.accumulation = 4;
-  const TrainingJob job =
-      build_ddp_job(builtin_model("resnet50"), gpu_preset("A100-80GB"), training, {}, two_ranks());
+  const TrainingJob job = on_two_ranks(builtin_model("resnet50"), training);
   CHECK(job.steady.collectives.size() == 7);
   const auto is_forward = [](const Op& op) { return op.label == "forward conv1"; };
   const auto ops = job.steady.ops;
@@ -109,8 +105,7 @@ TEST_CASE("under accumulation only the last micro-batch communicates") {
 TEST_CASE("gradient_as_bucket_view leaves out the copies back, and keeps the division in place") {
   TrainingSpec training;
   const auto copies = [&](const char* direction) {
-    const TrainingJob job =
-        build_ddp_job(builtin_model("resnet50"), gpu_preset("A100-80GB"), training, {}, two_ranks());
+    const TrainingJob job = on_two_ranks(builtin_model("resnet50"), training);
     return std::count_if(job.steady.ops.begin(), job.steady.ops.end(),
                          [&](const Op& op) { return op.label.rfind(direction, 0) == 0; });
   };
@@ -128,7 +123,7 @@ TEST_CASE("a printed job reads like DDP's task graph") {
                      {"second", LayerKind::linear, {300'000}, 1'000'000, 100}}};
   TrainingSpec training;
   training.layer_times = {{Seconds(2e-6), Seconds(4e-6)}, {Seconds(1e-6), Seconds(3e-6)}};
-  const TrainingJob job = build_ddp_job(model, gpu_preset("A100-80GB"), training, {}, two_ranks());
+  const TrainingJob job = on_two_ranks(model, training);
   std::ostringstream out;
   print(job, out);
   const std::string text = out.str(), steady = text.substr(text.find("steady\n"));
@@ -142,7 +137,7 @@ TEST_CASE("a printed job reads like DDP's task graph") {
                                            "to bucket 1", "all_reduce bucket 1", "wait for collective 0",
                                            "from bucket 0", "wait for collective 1", "from bucket 1",
                                            "optimizer"});
-  CHECK(steady.find("1200000 bytes in 2 chunks of 600000: all_reduce bucket 0") != std::string::npos);
+  CHECK(steady.find("1200000 bytes, ring simple on 1 channels: all_reduce bucket 0") != std::string::npos);
 }
 
 }  // namespace

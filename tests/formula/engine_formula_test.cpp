@@ -10,25 +10,13 @@
 namespace paceline {
 namespace {
 
-Communicator ring_of(std::vector<HopClass> hops) {
-  Communicator made;
-  made.classes = std::move(hops);
-  Channel ring;
-  std::vector<std::uint32_t> pattern;
-  for (std::uint32_t r = 0; r < made.classes.size(); ++r) {
-    ring.order.push_back(Rank(r));
-    pattern.push_back(r);
-  }
-  made.patterns = {pattern};
-  made.channels = {ring};
-  return made;
-}
-
-// One collective after one kernel, and nothing else; no host costs.
-TrainingJob collective_job(Communicator wires, CollectivePlan plan, SimTime kernel = {}) {
+// One collective on a ring after one kernel, and nothing else; no host costs.
+TrainingJob collective_job(const std::vector<HopCost>& hops, CollectiveKind kind, Bytes bytes,
+                           SimTime kernel = {}, std::int64_t chunks = 1) {
+  CollectivePlanner planner = ring_planner(hops, chunks);
   TrainingJob job;
-  job.communicator = std::move(wires);
-  job.plans = {plan};
+  job.plans = {planner.plan(kind, bytes)};
+  job.communicator = planner.take();
   job.steady.collectives = {0};
   job.steady.ops = {{OpKind::kernel, 0, kernel, {}, "kernel"},
                     {OpKind::collective, 0, {}, {}, "collective"},
@@ -46,15 +34,13 @@ RunSpec one_iteration() {
 TEST_CASE("an equal ring takes 2 (N-1) steps of occupancy and latency") {
   // All ranks begin together; every step waits for the predecessor's chunk of the step before, which arrives
   // one occupancy and one latency after that step began. So step s begins at s (t + l), and the last of 2
-  // (N-1) steps has arrived at 2 (N-1) (t + l). With 1 MiB over N ranks and one channel, t = ceil16(2^20 / N)
-  // bytes / rate.
+  // (N-1) steps has arrived at 2 (N-1) (t + l), where t = ceil(2^20 / N) bytes / rate.
   for (std::size_t n = 2; n <= 33; ++n) {
-    const HopClass hop{BytesPerSecond(20e9), SimTime{700'001}};
-    const CollectivePlan plan = plan_all_reduce(Bytes(1 << 20), n, 1);
-    const auto bytes = static_cast<double>(((1 << 20) + static_cast<int>(n) - 1) / static_cast<int>(n) + 15);
-    CHECK(plan.chunk.value == static_cast<std::int64_t>(bytes) / 16 * 16);
-    const SimTime t{std::llrint(static_cast<double>(plan.chunk.value) / 20e9 * 1e12)};
-    const TrainingJob job = collective_job(ring_of(std::vector<HopClass>(n, hop)), plan);
+    const HopCost hop{BytesPerSecond(20e9), SimTime{700'001}, {}};
+    const auto bytes = static_cast<double>(((1 << 20) + static_cast<int>(n) - 1) / static_cast<int>(n));
+    const SimTime t{std::llrint(bytes / 20e9 * 1e12)};
+    const TrainingJob job =
+        collective_job(std::vector<HopCost>(n, hop), CollectiveKind::all_reduce, Bytes(1 << 20));
     const SimTime expected = 2 * (static_cast<std::int64_t>(n) - 1) * (t + hop.latency);
     CHECK(run_event_engine(job, one_iteration()).iteration_end[0] == expected);
     CHECK(run_vector_engine(job, one_iteration()).iteration_end[0] == expected);
@@ -67,11 +53,11 @@ TEST_CASE("the event engine takes every rank of a ring through its 2 (N-1) steps
   Dice dice(11);
   for (int i = 0; i < 200; ++i) {
     const auto n = static_cast<std::size_t>(dice.between(2, 40));
-    std::vector<HopClass> hops;
+    std::vector<HopCost> hops;
     for (std::size_t r = 0; r < n; ++r) {
-      hops.push_back({BytesPerSecond(dice.real(1e9, 5e10)), SimTime{dice.between(0, 5'000'000)}});
+      hops.push_back({BytesPerSecond(dice.real(1e9, 5e10)), SimTime{dice.between(0, 5'000'000)}, {}});
     }
-    TrainingJob job = collective_job(ring_of(hops), plan_all_reduce(Bytes(dice.between(1, 50'000'000)), n, 1),
+    TrainingJob job = collective_job(hops, CollectiveKind::all_reduce, Bytes(dice.between(1, 50'000'000)),
                                      SimTime{dice.between(0, 400'000'000)});
     for (std::size_t r = 0; r < n; ++r) {
       job.variability.slow_gpus.push_back({{static_cast<std::int64_t>(r)}, 0, dice.real(1, 9)});
@@ -80,7 +66,7 @@ TEST_CASE("the event engine takes every rank of a ring through its 2 (N-1) steps
     std::vector<SimTime> begin, stay, move, end(n);
     for (std::size_t r = 0; r < n; ++r) {
       begin.push_back(result.trace[r].ops[1].start);
-      stay.push_back(occupancy(job.plans[0].chunk, hops[r]));
+      stay.push_back(stay_of(job.plans[0].loops[0].chunk, hops[r]));
       move.push_back(stay.back() + hops[r].latency);
     }
     ring_end_by_steps({stay, move}, 2 * (static_cast<std::int64_t>(n) - 1), begin, end);
@@ -94,11 +80,10 @@ TEST_CASE("a broadcast is a pipelined chain from the root") {
   // M chunks over N-1 equal hops: the first has arrived at the last rank after (N-1) (t + l), the others
   // follow t apart: (N-1) (t + l) + (M-1) t. The root has sent its M chunks after M t and is done.
   const std::size_t n = 6;
-  const HopClass hop{BytesPerSecond(10e9), SimTime{2'000'000}};
-  const CollectivePlan plan = plan_broadcast(Bytes(9'600'000), n, 1);
-  REQUIRE(plan.chunks == 6);
-  const SimTime t = occupancy(plan.chunk, hop);
-  const TrainingJob job = collective_job(ring_of(std::vector<HopClass>(n, hop)), plan);
+  const HopCost hop{BytesPerSecond(10e9), SimTime{2'000'000}, {}};
+  const TrainingJob job =
+      collective_job(std::vector<HopCost>(n, hop), CollectiveKind::broadcast, Bytes(9'600'000), {}, 6);
+  const SimTime t = stay_of(Bytes(1'600'000), hop);
   const Result result = run_event_engine(job, one_iteration(), {static_cast<std::uint32_t>(n), 1});
   CHECK(result.trace[0].ops[1].end == 6 * t);
   CHECK(result.iteration_end[0] == 5 * (t + hop.latency) + 5 * t);
@@ -108,15 +93,17 @@ TEST_CASE("doubling every bandwidth halves the transfers") {
   Dice dice(5);
   for (int i = 0; i < 20; ++i) {
     const std::size_t n = static_cast<std::size_t>(dice.between(2, 20));
-    std::vector<HopClass> slow, fast;
+    std::vector<HopCost> slow, fast;
     for (std::size_t r = 0; r < n; ++r) {
       const double rate = 1e12 / static_cast<double>(dice.between(1, 8));  // whole picoseconds per byte
-      slow.push_back({BytesPerSecond(rate / 2), SimTime{}});
-      fast.push_back({BytesPerSecond(rate), SimTime{}});
+      slow.push_back({BytesPerSecond(rate / 2), {}, {}});
+      fast.push_back({BytesPerSecond(rate), {}, {}});
     }
-    const CollectivePlan plan = plan_all_reduce(Bytes(dice.between(1, 1'000'000)), n, 1);
-    const Result a = run_event_engine(collective_job(ring_of(slow), plan), one_iteration());
-    const Result b = run_event_engine(collective_job(ring_of(fast), plan), one_iteration());
+    const Bytes bytes(dice.between(1, 1'000'000));
+    const Result a =
+        run_event_engine(collective_job(slow, CollectiveKind::all_reduce, bytes), one_iteration());
+    const Result b =
+        run_event_engine(collective_job(fast, CollectiveKind::all_reduce, bytes), one_iteration());
     CHECK(a.iteration_end[0] == 2 * b.iteration_end[0]);
   }
 }
@@ -127,8 +114,8 @@ TEST_CASE("permuting the ranks permutes the result") {
     const RandomJob original = random_job(static_cast<std::uint64_t>(1000 + i), 16);
     RandomJob moved = original;
     const std::size_t n = original.job.ranks();
-    // Rotate names: rank r becomes (r + shift) % n. Without draws and broadcasts (whose root is rank 0)
-    // nothing else distinguishes ranks but the slow ones, which move along.
+    // Rotate names: rank r becomes (r + shift) % n. Without draws nothing else distinguishes ranks but the
+    // slow ones, which move along.
     const auto shift = static_cast<std::size_t>(dice.between(0, static_cast<std::int64_t>(n) - 1));
     const auto renamed = [&](std::size_t r) { return (r + shift) % n; };
     RandomJob still = original;
@@ -139,14 +126,12 @@ TEST_CASE("permuting the ranks permutes the result") {
       for (Program* program : {&job->job.warm_up, &job->job.steady}) {
         std::erase_if(program->ops, [](const Op& op) { return op.kind == OpKind::take_batch; });
       }
-      for (CollectivePlan& plan : job->job.plans) {
-        plan = plan_all_reduce(plan.bytes, n, job->job.communicator.channels.size());
-      }
     }
     moved.job.variability.slow_gpus[0].ranks[0] = static_cast<std::int64_t>(renamed(0));
-    for (Channel& channel : moved.job.communicator.channels) {
-      for (Rank& rank : channel.order) {
-        rank = Rank(renamed(rank.index()));
+    for (CollectiveGraph& graph : moved.job.communicator.graphs) {
+      for (Worker& worker : graph.workers) {
+        worker.rank =
+            worker.rank == Worker::kSwitch ? worker.rank : static_cast<std::uint32_t>(renamed(worker.rank));
       }
     }
     const Result a = run_vector_engine(still.job, original.run),
@@ -164,10 +149,9 @@ TEST_CASE("compute under communication is slowed by the ratio, at the ceiling") 
   // One kernel K1 launches the collective, the next runs beside it. The collective lasts from d1 to d1 + c on
   // both ranks. While it runs, K2 does q units per picosecond of its d2 p; if it does not end in c, the rest
   // runs at p: end = d1 + c + ceil((d2 p - c q) / p).
-  const HopClass hop{BytesPerSecond(1e12), SimTime{1'000}};
-  const CollectivePlan plan = plan_all_reduce(Bytes(2 * 4'096), 2, 1);
+  const HopCost hop{BytesPerSecond(1e12), SimTime{1'000}, {}};
   const std::int64_t c = 2 * (4'096 + 1'000), d1 = 777, d2 = 20'001, p = 121, q = 100;
-  TrainingJob job = collective_job(ring_of({hop, hop}), plan, SimTime{d1});
+  TrainingJob job = collective_job({hop, hop}, CollectiveKind::all_reduce, Bytes(2 * 4'096), SimTime{d1});
   job.slowdown = {p, q};
   for (Program* program : {&job.warm_up, &job.steady}) {
     program->ops.insert(program->ops.begin() + 2, {OpKind::kernel, 0, SimTime{d2}, {}, "beside"});
@@ -181,7 +165,6 @@ TEST_CASE("a loader slower than the GPU sets the step") {
   // The batch time is 30 us, the kernel takes 10: in the steady state an iteration takes 30, of which the
   // stream waits 20.
   TrainingJob job;
-  job.communicator = lone_communicator();
   job.input = InputPipeline{SimTime{30'000'000}, 2, {}};
   job.steady.ops = {{OpKind::take_batch, 0, {}, {}, "batch"},
                     {OpKind::kernel, 0, SimTime{10'000'000}, {}, "kernel"}};
@@ -199,7 +182,6 @@ TEST_CASE("launches slower than kernels make the step host-bound") {
   // Three kernels of 1 us, each 5 us to launch: the host is the bottleneck, 15 us an iteration, 3 of them
   // compute.
   TrainingJob job;
-  job.communicator = lone_communicator();
   job.steady.ops = std::vector<Op>(3, {OpKind::kernel, 0, SimTime{1'000'000}, SimTime{5'000'000}, "kernel"});
   job.warm_up = job.steady;
   const Result result = run_event_engine(job, one_iteration());
@@ -231,9 +213,9 @@ TEST_CASE("a measured rate beyond what launches allow is refused") {
   TrainingSpec training;
   training.batch_per_gpu = 1;
   training.measured = SamplesPerSecond(1e9);
-  CHECK_THROWS_WITH(
-      build_reference_job(model, gpu_preset("H100"), training, {}),
-      Catch::Contains("/training/measured") && Catch::Contains("its kernel launches and optimizer, which alone take"));
+  CHECK_THROWS_WITH(build_reference_job(model, gpu_preset("H100"), training, {}),
+                    Catch::Contains("/training/measured") &&
+                        Catch::Contains("its kernel launches and optimizer, which alone take"));
 }
 
 TEST_CASE("GPUs that the job does not use change nothing") {
@@ -247,9 +229,9 @@ TEST_CASE("GPUs that the job does not use change nothing") {
     cluster.nodes = 2;
     const TrainingSpec training;
     Dice dice(4);
-    const TrainingJob job =
-        build_ddp_job(random_model(dice), gpu_preset("H100"), training, {},
-                      make_communicator(build_topology(cluster), training.collective, {}));
+    const Topology topology = build_topology(cluster);
+    CollectivePlanner planner = nccl_planner(topology, training.collective, {});
+    const TrainingJob job = build_ddp_job(random_model(dice), gpu_preset("H100"), training, {}, planner);
     return run_vector_engine(job, one_iteration()).fingerprint;
   };
   CHECK(step(4) == step(8));

@@ -1,4 +1,4 @@
-// Do RingSchedule and chain_end equal the recursions of their steps, and those their closed forms?
+// Does RingSchedule equal the recursion of its steps, and that its closed forms?
 #include "sim/collective/ring_time.h"
 
 #include <algorithm>
@@ -163,12 +163,6 @@ Times ring_end(const Ring& ring, std::int64_t steps, const Times& begin) {
 Times steps_end(const Ring& ring, std::int64_t steps, const Times& begin) {
   Times end(begin.size());
   ring_end_by_steps(ring.links(), steps, begin, end);
-  return end;
-}
-
-Times chain_ends(const Ring& ring, std::int64_t chunks, const Times& begin) {
-  Times end(begin.size());
-  chain_end(ring.links(), chunks, begin, end);
   return end;
 }
 
@@ -342,39 +336,6 @@ TEST_CASE("smaller adversaries: every rank equals the steps") {
         }
       }
     }
-  }
-}
-
-TEST_CASE("chain: closed form with equal links") {
-  // The root's last chunk leaves after chunks * stay; each further hop adds its move after the same last
-  // start. The root doesn't wait for the others, and the last position only receives.
-  const std::int64_t stay = 700, latency = 55, move = stay + latency;
-  for (const std::int64_t n : {2, 3, 9}) {
-    for (const std::int64_t chunks : {1, 2, 100}) {
-      const Ring ring{Times(static_cast<std::size_t>(n), SimTime{stay}),
-                      Times(static_cast<std::size_t>(n), SimTime{move})};
-      const Times end = chain_ends(ring, chunks, Times(static_cast<std::size_t>(n)));
-      for (std::int64_t r = 0; r + 1 < n; ++r) {
-        CHECK(end[static_cast<std::size_t>(r)].ps == r * move + chunks * stay);
-      }
-      CHECK(end.back().ps == (n - 1) * move + (chunks - 1) * stay);
-    }
-  }
-  CHECK(same(chain_ends({{SimTime{5}}, {SimTime{7}}}, 3, {SimTime{42}}), Times{SimTime{42}}));
-}
-
-TEST_CASE("chain: equals its steps on random chains") {
-  Draws draws(4);
-  for (int trial = 0; trial < 20'000; ++trial) {
-    const auto n = static_cast<std::size_t>(1 + draws.below(24));
-    const std::int64_t chunks = 1 + draws.below(40);
-    const Ring ring = draw_ring(n, draws);
-    const Times begin = draw_begins(ring, draws);
-    Times expected(n), in_place = begin;
-    chain_end_by_steps(ring.links(), chunks, begin, expected);
-    chain_end(ring.links(), chunks, in_place, in_place);
-    REQUIRE(same(chain_ends(ring, chunks, begin), expected));
-    REQUIRE(same(in_place, expected));
   }
 }
 

@@ -99,7 +99,7 @@ TEST_CASE("every bad file gives its message") {
       CHECK(found + '\n' == expected);
     }
   }
-  CHECK(files >= 200);
+  CHECK(files >= 300);
 }
 
 TEST_CASE("a file of 1 GB is refused without being read") {
@@ -212,6 +212,129 @@ TEST_CASE("a scenario cut anywhere, or with any byte changed, is refused or read
       CHECK_NOTHROW(complaint_about_text(changed));
     }
   }
+}
+
+// ---- files that NCCL wrote, or might have ----
+
+// What a scenario answers whose node is the machine of this file.
+std::string complaint_about_machine(const TemporaryFolder& folder, const std::string& text) {
+  std::ofstream(folder.file("m.xml"), std::ios::binary) << text;
+  const std::string scenario = folder.file("s.json");
+  std::ofstream(scenario) << R"({"cluster": {"node": {"nccl_topology": "m.xml", "gpu": "H100"}},
+      "model": "resnet18", "training": {"batch_per_gpu": 1}})";
+  return without(complaint(scenario), folder.file(""));
+}
+
+std::string machine(const std::string& inside) {
+  return "<system version=\"1\">\n<cpu numaid=\"0\" arch=\"x86_64\" vendor=\"GenuineIntel\">\n" + inside +
+         "</cpu>\n</system>\n";
+}
+std::string gpu_at(int bus, int dev, const std::string& inside = "") {
+  const std::string digits = "0123456789abcdef";
+  const std::string text = {digits[static_cast<std::size_t>(bus / 16)],
+                            digits[static_cast<std::size_t>(bus % 16)]};
+  return "<pci busid=\"0000:" + text + ":00.0\" class=\"0x030200\"><gpu dev=\"" + std::to_string(dev) +
+         "\" sm=\"90\">" + inside + "</gpu></pci>\n";
+}
+std::string nvlink_to(int bus) {
+  return "<nvlink target=\"0000:0" + std::to_string(bus) + ":00.0\" tclass=\"0x030200\"/>";
+}
+std::string repeated(const std::string& text, std::size_t times) {
+  std::string all;
+  all.reserve(text.size() * times);
+  for (std::size_t i = 0; i < times; ++i) {
+    all += text;
+  }
+  return all;
+}
+
+TEST_CASE("a topology file that is none says so, with file and line") {
+  const TemporaryFolder folder;
+  const std::string good = text_of(fs::path(PACELINE_SOURCE_DIR) / "tests/input/nccl/h100-dump.xml");
+  REQUIRE(complaint_about_machine(folder, good).empty());
+  std::string bomb = "<?xml version=\"1.0\"?>\n<!DOCTYPE x [\n<!ENTITY a \"ha\">\n";
+  for (char c = 'b'; c <= 'z'; ++c) {
+    bomb += std::string("<!ENTITY ") + c + " \"" +
+            repeated(std::string("&") + static_cast<char>(c - 1) + ';', 10) + "\">\n";
+  }
+  bomb += "]>\n<system version=\"1\">&z;</system>\n";
+  const std::vector<std::pair<std::string, std::string>> bad{
+      {"", "m.xml: line 1: expected XML, found this: No document element found"},
+      {"hello\n", "m.xml: line 2: expected XML, found this: No document element found"},
+      {"{\"a\": 1}", "m.xml: line 1: expected XML, found this: No document element found"},
+      {good.substr(0, good.size() / 2), "m.xml: line 65: expected XML, found this: "},
+      {good + good, "m.xml: line 133: expected nothing after </system>, found <system>"},
+      {good.substr(0, 200) + '\0' + good.substr(200), "m.xml: line 3: expected text, found a byte 0"},
+      {bomb, "m.xml: line 2: expected no DOCTYPE, found one"},
+      {"<!DOCTYPE system SYSTEM \"file:///etc/passwd\">\n<system version=\"1\"/>",
+       "m.xml: line 1: expected no DOCTYPE, found one"},
+      {machine("<pci busid=\"&x;\"/>"),
+       "m.xml: line 3: expected a PCI bus id such as \"0000:0f:00.0\" as busid of <pci>, found \"&x;\""},
+      {"<system version=\"2\"/>", "m.xml: line 1: expected version 1 of the format, found 2"},
+      {machine(""), "m.xml: line 1: expected a machine with a GPU, found none"},
+      {machine(gpu_at(1, 0) + gpu_at(1, 1)),
+       "m.xml: line 4: expected each busid once, found \"0000:01:00.0\" again"},
+      {machine(gpu_at(1, 0) + gpu_at(2, 0)),
+       "m.xml: line 4: expected each GPU of a host to have its own dev, found 0 again"},
+      {machine(gpu_at(1, 0, nvlink_to(1))),
+       "m.xml: line 3: expected another GPU as target of <nvlink>, found the GPU itself"},
+      {machine(gpu_at(1, 0, "<nvlink target=\"0000:02:00.0\" count=\"-1\"/>")),
+       "m.xml: line 3: expected a whole number from 0 to 1000 as count of <nvlink>, found \"-1\""},
+  };
+  for (const auto& [text, expected] : bad) {
+    CAPTURE(expected);
+    CHECK_THAT(complaint_about_machine(folder, text), Catch::StartsWith(expected));
+  }
+}
+
+TEST_CASE("GPUs whose NVLinks go in a circle are a machine") {
+  const TemporaryFolder folder;
+  CHECK(complaint_about_machine(folder, machine(gpu_at(1, 0, nvlink_to(2)) + gpu_at(2, 1, nvlink_to(3)) +
+                                                gpu_at(3, 2, nvlink_to(1))))
+            .empty());
+}
+
+TEST_CASE("a topology file of any size and depth is refused within bounds") {
+  const TemporaryFolder folder;
+  const std::string deep = "<pci busid=\"0000:01:00.0\" class=\"0x060400\">";
+  CHECK_THAT(complaint_about_machine(folder, machine(repeated(deep, 100) + repeated("</pci>", 100))),
+             Catch::StartsWith("m.xml: line 3: expected at most 64 elements inside each other"));
+  CHECK_THAT(complaint_about_machine(folder, repeated("<a>", 200'000) + repeated("</a>", 200'000)),
+             Catch::StartsWith("m.xml: line 1: expected at most 64 elements inside each other"));
+  CHECK_THAT(complaint_about_machine(folder, repeated("<a>", 400'000)),
+             Catch::StartsWith("m.xml: line 1: expected XML, found this: "));
+  CHECK(complaint_about_machine(folder, machine(repeated("<a/>", 600'000))) ==
+        "m.xml: expected at most 500000 elements, found more");
+  CHECK_THAT(complaint_about_machine(folder, machine(repeated("<pci/>", 400'000))),
+             Catch::StartsWith("m.xml: line 3: "));
+  CHECK_THAT(
+      complaint_about_machine(folder, machine(gpu_at(1, 0, repeated(nvlink_to(2), 200'000)) + gpu_at(2, 1))),
+      !Contains("internal"));
+  CHECK(complaint_about_machine(folder, machine("<!--" + std::string(17 << 20, 'x') + "-->"))
+            .starts_with("m.xml: expected at most 16777216 bytes, found "));
+  const std::string large = folder.file("m.xml");
+  complaint_about_machine(folder, "");
+  fs::resize_file(large, 100 << 20);
+  CHECK(without(complaint(folder.file("s.json")), folder.file("")) ==
+        "s.json: /cluster/node/nccl_topology: m.xml: expected a file of at most 64 MiB, found a larger one");
+}
+
+TEST_CASE("what is no topology file at all is an input error of the scenario") {
+  const TemporaryFolder folder;
+  const auto answer = [&](const std::string& name) {
+    const std::string scenario = folder.file("s.json");
+    std::ofstream(scenario) << "{\"cluster\": {\"node\": {\"nccl_topology\": \"" + name +
+                                   "\"}}, \"model\": \"resnet18\", \"training\": {\"batch_per_gpu\": 1}}";
+    return without(complaint(scenario), folder.file(""));
+  };
+  const std::string place = "s.json: /cluster/node/nccl_topology: ";
+  CHECK(answer("/dev/zero") == place + "/dev/zero: expected a file of at most 64 MiB, found a larger one");
+  CHECK(answer("none.xml") == place + "none.xml: can't be read: No such file or directory");
+  CHECK(answer(".") == place + ".: can't be read: is a directory");
+  CHECK_THAT(answer("/dev/null"), Catch::StartsWith("/dev/null: line 1: expected XML"));
+  CHECK_THAT(answer("s.json"), Catch::StartsWith("s.json: line 1: expected XML"));
+  REQUIRE(::mkfifo(folder.file("fifo").c_str(), 0600) == 0);
+  CHECK_THAT(answer("fifo"), Catch::StartsWith("fifo: line 1: expected XML"));
 }
 
 TEST_CASE("what is written appears whole or not at all") {

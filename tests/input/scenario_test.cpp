@@ -16,6 +16,7 @@
 
 #include "core/error.h"
 #include "scenarios/predict.h"
+#include "sim/collective/costs.h"
 #include "topology/topology.h"
 
 namespace paceline {
@@ -41,6 +42,18 @@ std::vector<fs::path> examples() {
     }
   }
   std::ranges::sort(paths);
+  return paths;
+}
+
+// Scenarios that say a node in each of the three ways.
+const std::vector<std::string> kWaysToSayANode{"tests/input/everything.json", "tests/input/listed_node.json",
+                                               "tests/input/imported_node.json"};
+
+std::vector<fs::path> examples_and_more() {
+  std::vector<fs::path> paths = examples();
+  for (const std::string& name : kWaysToSayANode) {
+    paths.push_back(kSource / name);
+  }
   return paths;
 }
 
@@ -105,13 +118,19 @@ bool valid(const json& schema, const json& value) {
                            : !value.is_number() || valid_number(schema, value.get<double>());
 }
 
-// Every key of a schema, or of a document, by its path: /cluster/node/mesh/a
+const std::string kCostsKey = "/training/collective/costs";
+
+// Every key of a schema, or of a document, by its path: /cluster/node/mesh/a. Cost parameters are names, not
+// keys.
 void keys_of_schema(const json& schema, const std::string& path, std::set<std::string>& keys) {
   for (const json& choice : schema.value("anyOf", json::array())) {
     keys_of_schema(choice, path, keys);
   }
   if (schema.contains("items")) {
     keys_of_schema(schema["items"], path, keys);
+  }
+  if (path == kCostsKey) {
+    return;
   }
   const json properties = schema.value("properties", json::object());
   for (const auto& [key, inner] : properties.items()) {
@@ -125,7 +144,7 @@ void keys_of_document(const json& document, const std::string& path, std::set<st
     for (const json& item : document) {
       keys_of_document(item, path, keys);
     }
-  } else if (document.is_object()) {
+  } else if (document.is_object() && path != kCostsKey) {
     for (const auto& [key, inner] : document.items()) {
       keys.insert(path + '/' + key);
       keys_of_document(inner, path + '/' + key, keys);
@@ -139,6 +158,9 @@ void check_documented(const json& schema, const std::string& path) {
   }
   if (schema.contains("items")) {
     check_documented(schema["items"], path);
+  }
+  if (path == kCostsKey) {
+    return;
   }
   const json properties = schema.value("properties", json::object());
   for (const auto& [key, inner] : properties.items()) {
@@ -154,9 +176,7 @@ void check_documented(const json& schema, const std::string& path) {
 
 TEST_CASE("the effective scenario of every example is the same scenario") {
   REQUIRE(examples().size() >= 9);
-  std::vector<fs::path> paths = examples();
-  paths.push_back(kSource / "tests/input/everything.json");
-  for (const fs::path& path : paths) {
+  for (const fs::path& path : examples_and_more()) {
     CAPTURE(path.string());
     const Scenario scenario = load_scenario(path.string());
     const std::string written = to_json(scenario);
@@ -170,8 +190,10 @@ TEST_CASE("the effective scenario of every example is the same scenario") {
 }
 
 TEST_CASE("the effective scenario gives the same run") {
-  for (const char* name : {"tests/input/everything.json", "scenarios/slow_gpu_64.json",
-                           "scenarios/degraded_nic.json", "scenarios/resnet50_v100_4x8.json"}) {
+  std::vector<std::string> names = kWaysToSayANode;
+  names.insert(names.end(), {"scenarios/slow_gpu_64.json", "scenarios/degraded_nic.json",
+                             "scenarios/resnet50_v100_4x8.json"});
+  for (const std::string& name : names) {
     CAPTURE(name);
     const Scenario scenario = load_scenario((kSource / name).string());
     const Prediction first = predict(scenario);
@@ -185,10 +207,14 @@ TEST_CASE("the effective scenario gives the same run") {
 TEST_CASE("a scenario that says everything is read to the last key") {
   const Scenario s = load_scenario((kSource / "tests/input/everything.json").string());
   CHECK(s.cluster.node.mesh.at(0).count == 2);
-  CHECK(s.cluster.node.rings.at(1) == std::vector<int>{1, 0});
   CHECK(s.cluster.node.gpu == "mine");
+  CHECK(s.cluster.node.compute_capability == 89);
+  CHECK(s.cluster.node.cpu == CpuVendor::amd);
   CHECK(s.cluster.fabric.kind == FabricKind::fat_tree);
   CHECK(s.cluster.fabric.placement == Placement::striped);
+  CHECK(s.cluster.fabric.routing == FabricSpec::Routing::ecmp);
+  CHECK(s.cluster.fabric.routing_seed == 18446744073709551614ULL);
+  CHECK(s.cluster.fabric.sharp);
   CHECK(s.cluster.degraded.at(0).to == "leaf1");
   CHECK(s.cluster.degraded.at(0).extra_latency == Seconds(1.7e-6));
   CHECK(s.gpu.peak.at(4) == FlopsPerSecond(7e14));
@@ -199,11 +225,104 @@ TEST_CASE("a scenario that says everything is read to the last key") {
   CHECK(s.training.slowdown_while_communicating.denominator == 100);
   CHECK(s.training.ddp.find_unused_parameters);
   CHECK(s.training.input.value().jitter.kind == DistributionKind::normal);
+  const CollectiveSpec& collective = s.training.collective;
+  CHECK(collective.nccl == "2.22");
+  CHECK(collective.algorithm == "allreduce:ring,tree");
+  CHECK(collective.protocol == "^ll128");
+  CHECK(collective.min_channels == 2);
+  CHECK(collective.max_channels == 4);
+  CHECK(collective.cross_nic == 0);
+  CHECK_FALSE(collective.pxn);
+  CHECK_FALSE(collective.nvls);
+  CHECK_FALSE(collective.limited_fifos);
+  REQUIRE(collective.costs.size() == 3);
+  CHECK(collective.costs.at(0).name == "ring.simple.network.latency");
+  CHECK(collective.costs.at(0).value == 13.5e-6);
+  CHECK(collective.costs.at(1).value == 0.9);
+  CHECK(collective.costs.at(2).value == 2e10);
   CHECK(s.variability.per_iteration.values == std::vector<double>{1, 1.1, 0.95});
   CHECK(s.variability.slow_gpus.at(1).fraction == 0.25);
   CHECK(s.background.at(0).to == 7);
   CHECK(s.run.seed == 18446744073709551615ULL);
   CHECK(s.run.engine == EngineChoice::event);
+}
+
+TEST_CASE("a node is read device by device") {
+  const Scenario s = load_scenario((kSource / "tests/input/listed_node.json").string());
+  const NodeSpec& node = s.cluster.node;
+  REQUIRE(node.devices.size() == 11);
+  REQUIRE(node.cables.size() == 13);
+  CHECK(node.devices.at(0).name == "first");
+  CHECK(node.devices.at(2).kind == NodePart::nic);
+  CHECK(node.devices.at(2).bandwidth == BytesPerSecond(25e9));
+  CHECK(node.devices.at(5).kind == NodePart::nvswitch);
+  CHECK(node.cables.at(3).bandwidth == BytesPerSecond(120e9));
+  CHECK(node.cables.at(9).kind == CableKind::c2c);
+  CHECK(node.cables.at(12).kind == CableKind::socket);
+  CHECK(node.cables.at(12).a == 8);
+  CHECK(node.cpu == CpuVendor::arm);
+  CHECK(s.cluster.gpus_per_node == 4);
+}
+
+TEST_CASE("the effective scenario of an imported node needs no file") {
+  const fs::path path = kSource / "tests/input/imported_node.json";
+  const Scenario s = load_scenario(path.string());
+  CHECK(s.cluster.node.name == "imported");
+  CHECK(s.cluster.node.nic_latency == Seconds(1.25e-6));
+  CHECK(s.gpu.name == "H200");
+  const std::string written = to_json(s);
+  CHECK(written.find("nccl_topology") == std::string::npos);
+  CHECK(written.find(".xml") == std::string::npos);
+  const Scenario again = parse_scenario(written, "/nowhere/effective.json");
+  CHECK(again.cluster.node.devices.size() == s.cluster.node.devices.size());
+  CHECK(again.cluster.node.cables.size() == s.cluster.node.cables.size());
+  CHECK(again.cluster.node.compute_capability == 90);
+  CHECK(to_json(again) == written);
+  // Without the keys that replace them, what the file says holds.
+  const Scenario plain = parse_scenario(
+      R"({"cluster": {"node": {"nccl_topology": "nccl/v100-mesh.xml"}}, "model": "resnet18",
+          "training": {"batch_per_gpu": 1}})",
+      path.string());
+  CHECK(plain.cluster.node.compute_capability == 70);
+  CHECK(plain.gpu.name.starts_with("V100"));
+  CHECK(to_json(parse_scenario(to_json(plain), "x.json")) == to_json(plain));
+}
+
+// The name of a node may be its file's, which may be longer than a name in a scenario, and the file may hold
+// numbers that a scenario may not.
+TEST_CASE("whatever topology file is read, the effective scenario reads back") {
+  std::string pattern = (fs::temp_directory_path() / "paceline-XXXXXX").string();
+  const fs::path folder = ::mkdtemp(pattern.data());
+  const std::string good = text_of(kSource / "tests/input/nccl/h100-dump.xml");
+  const auto with = [&](const std::string& what, const std::string& by) {
+    std::string text = good;
+    for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size())) {
+      text.replace(at, what.size(), by);
+    }
+    return text;
+  };
+  const std::vector<std::pair<std::string, std::string>> files{
+      {std::string(200, 'n') + ".xml", good},
+      {"control.xml", with("mlx5_0", "m&#10;&#7;&lt;\xc3\xa4")},
+      {"long_name.xml", with("mlx5_0", std::string(100'000, 'm'))},
+      {"quote\".xml", good},
+      {"old.xml", with("sm=\"90\"", "sm=\"20\"")},
+      {"new.xml", with("sm=\"90\"", "sm=\"999\"")}};
+  for (const auto& [name, text] : files) {
+    CAPTURE(name);
+    std::ofstream(folder / name) << text;
+    const json scenario{{"cluster", {{"node", {{"nccl_topology", name}, {"gpu", "H100"}}}}},
+                        {"model", "resnet18"},
+                        {"training", {{"batch_per_gpu", 1}}}};
+    std::string written;
+    try {
+      written = to_json(parse_scenario(scenario.dump(), (folder / "s.json").string()));
+    } catch (const InputError&) {
+      continue;  // refused: as good
+    }
+    CHECK_NOTHROW(parse_scenario(written, "effective.json"));
+  }
+  fs::remove_all(folder);
 }
 
 TEST_CASE("a ratio is read exactly, as a number or a fraction") {
@@ -274,14 +393,25 @@ TEST_CASE("the schema says every key that the reader takes, and what it means") 
   keys_of_schema(schema, "", in_schema);
   keys_of_document(json::parse(text_of(kSource / "tests/input/everything.json")), "", said);
   // The other ways to say a cluster, a GPU and a model.
-  const json others = json::parse(R"({"cluster": {"node": {"preset": "dgx-a100"}, "gpu": {"preset": "H100"}},
+  const json others = json::parse(
+      R"({"cluster": {"node": {"preset": "dgx-a100", "nccl_topology": "n.xml"}, "gpu": {"preset": "H100"}},
     "model": {"file": "m.json", "transformer": {"layers": 2, "hidden": 64, "heads": 4, "key_value_heads": 2,
       "feed_forward": 128, "gated_feed_forward": true, "fused_qkv": false, "bias": false, "vocabulary": 100, "sequence": 32,
       "learned_positions": false, "tied_embeddings": false}},
     "training": {"input": {"jitter": {"distribution": "empirical", "values": [1]}}},
     "variability": {"per_operation": {"values": [1]}, "per_iteration": {"cv": 0.1}}})");
   keys_of_document(others, "", said);
+  keys_of_document(json::parse(text_of(kSource / "tests/input/listed_node.json")), "", said);
   CHECK(in_schema == said);
+  // Every cost parameter, and no other.
+  const json& costs = schema["properties"]["training"]["properties"]["collective"]["properties"]["costs"];
+  std::set<std::string> in_costs;
+  for (const auto& [name, inner] : costs["properties"].items()) {
+    in_costs.insert(name);
+    CHECK((inner["type"] == "string" || inner["type"] == "number"));
+  }
+  const std::vector<std::string> known = cost_parameter_names();
+  CHECK(in_costs == std::set<std::string>(known.begin(), known.end()));
   json transformer = json::parse(R"({"cluster": "dgx-a100", "training": {"batch_per_gpu": 1}})");
   transformer["model"]["transformer"] = others["model"]["transformer"];
   CHECK(valid(schema, transformer));
@@ -317,9 +447,7 @@ TEST_CASE("the schema's defaults are those of a scenario that says as little as 
 
 TEST_CASE("the schema accepts every example and every effective scenario") {
   const json schema = json::parse(scenario_schema());
-  std::vector<fs::path> paths = examples();
-  paths.push_back(kSource / "tests/input/everything.json");
-  for (const fs::path& path : paths) {
+  for (const fs::path& path : examples_and_more()) {
     CAPTURE(path.string());
     CHECK(valid(schema, json::parse(text_of(path))));
     CHECK(valid(schema, json::parse(to_json(load_scenario(path.string())))));
@@ -348,7 +476,23 @@ TEST_CASE("the schema refuses what it can express") {
                            "slow_factor_missing",
                            "transient_object",
                            "background_rate",
-                           "node_rings_type",
+                           "node_rings_gone",
+                           "node_capability_low",
+                           "node_cpu_name",
+                           "devices_kind",
+                           "devices_kind_missing",
+                           "cables_bandwidth_missing",
+                           "fabric_routing_name",
+                           "fabric_sharp_type",
+                           "collective_channels_gone",
+                           "collective_cross_nic",
+                           "collective_min_channels",
+                           "collective_pxn",
+                           "collective_costs_name",
+                           "collective_costs_unit",
+                           "collective_costs_efficiency",
+                           "xml_type",
+                           "xml_unknown_key",
                            "transformer_layers"}) {
     CAPTURE(name);
     CHECK_FALSE(valid(schema, json::parse(text_of(bad / (std::string(name) + ".json")))));

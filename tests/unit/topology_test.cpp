@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "topology/nccl_xml.h"
 
 using namespace paceline;
 using namespace paceline::units;
@@ -262,7 +263,7 @@ TEST_CASE("GPUs that the job does not use forward nothing, and NICs far from the
   CHECK(t.ranks() == 6);
   CHECK(t.gpus_per_node() == 3);
   CHECK(t.device_name(t.gpu_of(Rank(5))) == "node1/gpu2");
-  CHECK(t.default_channels() == 4);
+  CHECK(t.node().nics_in_use == 4);
   CHECK(names_on(t, t.route(Rank(0), Rank(3), 3)).at(2) ==
         "node0/gpu2");  // not GPU 3, though NIC 3 is its own
   CHECK(names_on(t, t.route(Rank(0), Rank(3), 4)) == names_on(t, t.route(Rank(0), Rank(3), 0)));
@@ -382,77 +383,6 @@ TEST_CASE("rail-optimized: NIC i of every node of a pod hangs on the pod's leaf 
              .empty());
 }
 
-TEST_CASE("a ring passes every rank once, node after node") {
-  for_each_cluster([](ClusterSpec spec) {
-    for (const int gpus : {0, 1, 5}) {
-      spec.gpus_per_node = gpus;
-      const Topology t = build_topology(spec);
-      CAPTURE(text(spec));
-      for (int channel = 0; channel < t.default_channels(); ++channel) {
-        std::vector<Rank> ring = t.ring_order(channel);
-        REQUIRE(ring.size() == t.ranks());
-        const auto per_node = static_cast<std::size_t>(t.gpus_per_node());
-        bool in_order = true;
-        for (std::size_t i = 0; i < ring.size(); ++i) {
-          in_order = in_order && ring[i].index() / per_node == i / per_node;
-        }
-        CHECK(in_order);
-        std::ranges::sort(ring);
-        CHECK(std::ranges::adjacent_find(ring) == ring.end());
-      }
-    }
-  });
-}
-
-TEST_CASE(
-    "the rings of the cube meshes use every NVLink equally in each direction and end beside their NIC") {
-  for (const auto& [preset, rings, links, times] :
-       {std::tuple("dgx1-p100", 4, 16, 1), std::tuple("dgx1-v100", 12, 24, 2)}) {
-    const NodeSpec node = node_preset(preset);
-    REQUIRE(node.rings.size() == static_cast<std::size_t>(rings));
-    std::map<std::pair<int, int>, int> used, present;
-    int total = 0;
-    for (const NvlinkPair& pair : node.mesh) {
-      present[{pair.a, pair.b}] = present[{pair.b, pair.a}] = times * pair.count;
-      total += pair.count;
-    }
-    CHECK(total == links);
-    for (std::size_t c = 0; c < node.rings.size(); ++c) {
-      const std::vector<int>& ring = node.rings[c];
-      for (std::size_t i = 0; i < ring.size(); ++i) {
-        ++used[{ring[i], ring[(i + 1) % ring.size()]}];
-      }
-      CHECK(ring.front() / 2 == static_cast<int>(c) % node.nics);
-      CHECK((c == 10 || ring.back() / 2 == static_cast<int>(c) % node.nics));
-    }
-    CHECK(used == present);
-  }
-}
-
-TEST_CASE("no two of the default rings of a switched node share a PCIe cable or a NIC") {
-  for (const char* preset : {"dgx-a100", "dgx-h100", "dgx-b200"}) {
-    CAPTURE(preset);
-    const Topology t = build_topology(cluster(preset, 3));
-    REQUIRE(t.default_channels() == 8);
-    std::map<LinkId, int> uses;
-    for (int c = 0; c < t.default_channels(); ++c) {
-      const std::vector<Rank> ring = t.ring_order(c);
-      CHECK(t.device_name(t.gpu_of(ring.front())) == "node0/gpu" + std::to_string(c));
-      for (std::size_t i = 0; i < ring.size(); ++i) {
-        for (const LinkId id : t.route(ring[i], ring[(i + 1) % ring.size()], c)) {
-          uses[id] += t.link(id).kind == LinkKind::nvlink ? 0 : 1;
-        }
-      }
-    }
-    CHECK(std::ranges::all_of(uses, [](const auto& use) { return use.second <= 1; }));
-  }
-  const Topology a100 = build_topology(cluster("dgx-a100", 1));
-  CHECK(a100.ring_order(2) ==
-        std::vector{Rank(2), Rank(1), Rank(0), Rank(7), Rank(6), Rank(5), Rank(4), Rank(3)});
-  CHECK(a100.ring_order(3) ==
-        std::vector{Rank(3), Rank(4), Rank(5), Rank(6), Rank(7), Rank(0), Rank(1), Rank(2)});
-}
-
 TEST_CASE("striped placement puts consecutive nodes on different leaves and fills every port once") {
   for (const std::string& preset : {std::string("dgx-h100"), std::string("pcie-a100")}) {
     for (const FabricKind kind : {FabricKind::leaf_spine, FabricKind::rail_optimized, FabricKind::fat_tree}) {
@@ -552,8 +482,6 @@ TEST_CASE("a spec without meaning is an error that names its place") {
        }},
       {"/node/mesh", [](ClusterSpec& s) { s.node.mesh.clear(); }},
       {"/node/mesh", [](ClusterSpec& s) { s.node.wiring = NvlinkWiring::nvswitch; }},
-      {"/node/rings/1", [](ClusterSpec& s) { s.node.rings[1].pop_back(); }},
-      {"/node/rings/0", [](ClusterSpec& s) { s.node.rings[0][0] = s.node.rings[0][1]; }},
       {"/fabric/nodes_per_leaf", [](ClusterSpec& s) { s.fabric.nodes_per_leaf = 0; }},
       {"/fabric/leaves_per_pod", [](ClusterSpec& s) { s.fabric.leaves_per_pod = -3; }},
       {"/fabric/oversubscription", [](ClusterSpec& s) { s.fabric.oversubscription = 0.99; }},
@@ -597,13 +525,118 @@ TEST_CASE("a spec without meaning is an error that names its place") {
   CHECK_THROWS_WITH(build_topology(none), "/cluster/nodes: expected 1 to 10000000 nodes, found 0");
 }
 
+namespace {
+
+// Two channels through the first three GPUs of dgx1-v100, NICs 0 and 1.
+ChannelGraphs three_gpus() {
+  ChannelGraph graph;
+  graph.bw_intra = graph.bw_inter = 20;
+  graph.channels = {{{0, 1, 2}, 0, 0}, {{2, 1, 0}, 1, 1}};
+  ChannelGraphs graphs{graph, graph, graph, graph, graph, 4, 16};
+  graphs.tree.pattern = GraphPattern::balanced_tree;
+  graphs.collnet_chain.pattern = GraphPattern::tree;
+  graphs.collnet_direct.pattern = GraphPattern::collnet_direct;
+  graphs.nvls.pattern = GraphPattern::nvls;
+  return graphs;
+}
+
+}  // namespace
+
+TEST_CASE("graphs of a job without meaning are an error that names its place") {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  const std::vector<std::pair<std::string, std::function<void(ChannelGraphs&)>>> bad{
+      {"/ring/channels", [](ChannelGraphs& g) { g.ring.channels.clear(); }},
+      {"/ring/channels", [](ChannelGraphs& g) { g.ring.channels.resize(65, g.ring.channels[0]); }},
+      {"/nvls/channels", [](ChannelGraphs& g) { g.nvls.channels.resize(65, g.ring.channels[0]); }},
+      {"/ring/channels/1/gpus", [](ChannelGraphs& g) { g.ring.channels[1].gpus.pop_back(); }},
+      {"/ring/channels/0/gpus", [](ChannelGraphs& g) { g.ring.channels[0].gpus.push_back(3); }},
+      {"/ring/channels/0/gpus", [](ChannelGraphs& g) { g.ring.channels[0].gpus.clear(); }},
+      {"/tree/channels/0/gpus", [](ChannelGraphs& g) { g.tree.channels[0].gpus[0] = 1; }},
+      {"/tree/channels/1/gpus", [](ChannelGraphs& g) { g.tree.channels[1].gpus[2] = -1; }},
+      {"/collnet_chain/channels/0/gpus", [](ChannelGraphs& g) { g.collnet_chain.channels[0].gpus[0] = 3; }},
+      {"/nvls/channels/1/gpus", [](ChannelGraphs& g) { g.nvls.channels[1].gpus.resize(1); }},
+      {"/ring/channels/0/nic_in", [](ChannelGraphs& g) { g.ring.channels[0].nic_in = -1; }},
+      {"/collnet_direct/channels/1/nic_out",
+       [](ChannelGraphs& g) { g.collnet_direct.channels[1].nic_out = 4; }},
+      {"/ring/bw_intra", [](ChannelGraphs& g) { g.ring.bw_intra = 0; }},
+      {"/tree/bw_intra", [=](ChannelGraphs& g) { g.tree.bw_intra = nan; }},
+      {"/nvls/bw_inter", [=](ChannelGraphs& g) { g.nvls.bw_inter = inf; }},
+      {"/tree/bw_inter", [](ChannelGraphs& g) { g.tree.bw_inter = -1; }},
+      {"/ring/bw_inter", [](ChannelGraphs& g) { g.ring.bw_inter = 0; }},
+      {"/ring/latency_inter", [=](ChannelGraphs& g) { g.ring.latency_inter = nan; }},
+      {"/ring/cross_nic", [](ChannelGraphs& g) { g.ring.cross_nic = 3; }},
+      {"/channels", [](ChannelGraphs& g) { g.channels = 0; }},
+      {"/channels", [](ChannelGraphs& g) { g.channels = 65; }},
+      {"/nvls_channels", [](ChannelGraphs& g) { g.nvls_channels = 0; }},
+      {"/nvls_channels", [](ChannelGraphs& g) { g.nvls_channels = 65; }},
+  };
+  ClusterSpec good = cluster("dgx1-v100", 2);
+  good.gpus_per_node = 3;
+  good.graphs = three_gpus();
+  CHECK(place_of_error(good) == "no error");
+  for (std::size_t i = 0; i < bad.size(); ++i) {
+    CAPTURE(i);
+    ClusterSpec spec = good;
+    bad[i].second(*spec.graphs);
+    CHECK(place_of_error(spec) == "/cluster/graphs" + bad[i].first);
+  }
+  ClusterSpec other_gpus = good;
+  other_gpus.gpus_per_node = 0;
+  CHECK_THROWS_WITH(
+      build_topology(other_gpus),
+      "/cluster/graphs/ring/channels/0/gpus: expected each GPU 0 to 7 once, as these are in use, "
+      "found 0 1 2");
+}
+
+TEST_CASE("channels of a graph file that are given by their heads go on with the other GPUs in order") {
+  const auto text = [](const std::string& head) {
+    const auto channel = [](const std::string& gpus) { return "<channel>" + gpus + "</channel>"; };
+    const std::string gpu0 = R"(<gpu dev="0"/>)", gpu1 = R"(<gpu dev="1"/>)", gpu2 = R"(<gpu dev="2"/>)";
+    return R"(<graphs version="1"><graph id="3" speedintra="20" speedinter="20">)" + channel(head) +
+           R"(</graph><graph id="4" speedintra="20" speedinter="20">)" + channel(gpu2) + channel(gpu0) +
+           R"(</graph><graph id="0" speedintra="20" speedinter="20">)" + channel(gpu1 + gpu2 + gpu0) +
+           "</graph></graphs>";
+  };
+  ClusterSpec spec = cluster("dgx1-v100", 1);
+  spec.gpus_per_node = 3;
+  spec.node = with_devices(spec.node);
+  int gpus = 0;
+  for (NodeDevice& device : spec.node.devices) {
+    device.number = device.kind == NodePart::gpu ? gpus++ : device.number;
+  }
+  spec.graphs = read_nccl_graphs(text(R"(<gpu dev="1"/>)"), "", &spec.node);
+  CHECK(spec.graphs->nvls.channels.at(0).gpus == std::vector{1, 0, 2});
+  CHECK(spec.graphs->collnet_direct.channels.at(0).gpus == std::vector{2, 0, 1});
+  CHECK(spec.graphs->collnet_direct.channels.at(1).gpus == std::vector{0, 1, 2});
+  CHECK(place_of_error(spec) == "no error");
+  CHECK(read_nccl_graphs(text(R"(<gpu dev="2"/>)"), "").nvls.channels.at(0).gpus == std::vector{2, 0, 1});
+  CHECK_THROWS_WITH(read_nccl_graphs(text(R"(<gpu dev="3"/>)"), "g.xml", &spec.node),
+                    Catch::Contains("expected one of the first 3 GPUs at the head"));
+}
+
+TEST_CASE("graphs of a job may lack what the job does without") {
+  ClusterSpec spec = cluster("dgx1-v100", 1);
+  spec.gpus_per_node = 3;
+  spec.graphs = three_gpus();
+  for (NodeChannel& channel : spec.graphs->ring.channels) {
+    channel.nic_in = channel.nic_out = -1;
+  }
+  spec.graphs->nvls.bw_inter = 0;
+  CHECK(place_of_error(spec) == "no error");
+  const ChannelGraph ring = spec.graphs->ring;
+  spec.graphs.emplace();
+  spec.graphs->ring = ring;
+  spec.graphs->channels = 4;
+  CHECK(place_of_error(spec) == "no error");
+  CHECK(build_topology(spec).spec().graphs->ring.channels.size() == 2);
+}
+
 TEST_CASE("one node needs no NIC") {
   ClusterSpec spec = cluster("dgx-h100", 1);
   spec.node.nics = 0;
   const Topology t = build_topology(spec);
   CHECK(t.devices() == 8 + 1 + 8 + 2);
-  CHECK(t.default_channels() == 1);
-  CHECK(t.ring_order(0).size() == 8);
+  CHECK(t.node().nics_in_use == 0);
   CHECK(t.hop_kind(t.route(Rank(0), Rank(7), 0)) == HopKind::nvlink);
 }
 
@@ -696,11 +729,241 @@ TEST_CASE("presets are sorted by name, known by name, and build") {
   const std::vector<std::string> names = node_preset_names();
   CHECK(std::ranges::is_sorted(names));
   CHECK(names == Names{"dgx-a100", "dgx-a100-40gb", "dgx-b200", "dgx-h100", "dgx-h200", "dgx1-p100",
-                       "dgx1-v100", "pcie-a100"});
+                       "dgx1-v100", "dgx2-v100", "gb200-nvl72", "pcie-a100"});
   for (const std::string& name : names) {
-    CHECK(node_preset(name).name == name);
-    CHECK(build_topology(cluster(name, 2)).ranks() == 16);
+    const NodeSpec node = node_preset(name);
+    CHECK(node.name == name);
+    CHECK(node.compute_capability >= 60);
+    CHECK(build_topology(cluster(name, 2)).ranks() == 2 * static_cast<std::size_t>(node.gpus));
   }
   CHECK_THROWS_WITH(node_preset("dgx-h10"), Catch::Contains("dgx-h100"));
   CHECK_THROWS_AS(node_preset("dgx-h10"), InputError);
+}
+
+TEST_CASE("a node with listed devices has the routes of the numbers that it follows from") {
+  for (const std::string& preset : node_preset_names()) {
+    for (const int gpus : {0, 3}) {
+      ClusterSpec spec = cluster(preset, 2, FabricKind::rail_optimized);
+      if (!spec.node.devices.empty()) {
+        continue;
+      }
+      spec.gpus_per_node = gpus;
+      const Topology numbers = build_topology(spec);
+      spec.node = with_devices(spec.node);
+      const Topology listed = build_topology(spec);
+      CAPTURE(preset, gpus);
+      REQUIRE(listed.devices() == numbers.devices());
+      REQUIRE(listed.links() == numbers.links());
+      REQUIRE(listed.node().nics_in_use == numbers.node().nics_in_use);
+      const auto nics = static_cast<int>(numbers.node().nics_in_use);
+      bool same = true;
+      for (std::uint32_t a = 0; a < numbers.ranks(); ++a) {
+        for (std::uint32_t b = 0; b < numbers.ranks(); ++b) {
+          for (int c = 0; a != b && c < nics; ++c) {
+            const Route one = numbers.route(Rank(a), Rank(b), c), other = listed.route(Rank(a), Rank(b), c);
+            same = same && std::ranges::equal(one, other);
+            for (const LinkId id : one) {
+              same = same && numbers.link(id).bandwidth == listed.link(id).bandwidth &&
+                     numbers.link(id).latency == listed.link(id).latency;
+            }
+          }
+        }
+      }
+      CHECK(same);
+      CHECK(bisection_bandwidth(listed) == bisection_bandwidth(numbers));
+    }
+  }
+}
+
+TEST_CASE("routes over named NICs, and the parts that make them up") {
+  for (const char* preset : {"dgx-h100", "dgx1-v100", "gb200-nvl72", "pcie-a100"}) {
+    const Topology t = build_topology(cluster(preset, 8, FabricKind::fat_tree));
+    CAPTURE(preset);
+    const int nics = t.spec().node.nics;
+    const Rank from(1), to(t.ranks() - 2);
+    for (int out = 0; out < nics; ++out) {
+      const int in = (out + 1) % nics;
+      const Names names = names_on(t, t.route_over_nics(from, to, out, in));
+      const Names first = names_on(t, t.to_fabric(from, out)), last = names_on(t, t.from_fabric(to, in));
+      REQUIRE(names.size() > first.size() + last.size() - 2);
+      CHECK(std::equal(first.begin(), first.end(), names.begin()));
+      CHECK(std::equal(last.rbegin(), last.rend(), names.rbegin()));
+      CHECK(names_on(t, t.route_over_nics(from, to, out, out)) == names_on(t, t.route(from, to, out)));
+    }
+    CHECK(names_on(t, t.route_over_nics(from, Rank(0), 0, 0)) == names_on(t, t.route(from, Rank(0), 0)));
+  }
+  const Topology h100 = build_topology(cluster("dgx-h100", 2));
+  CHECK(names_on(h100, h100.to_nvswitch(Rank(9))) == Names{"node1/gpu1", "node1/nvswitch"});
+  CHECK(names_on(h100, h100.from_nvswitch(Rank(9))) == Names{"node1/nvswitch", "node1/gpu1"});
+  CHECK(names_on(h100, h100.to_fabric(Rank(9), 1)) ==
+        Names{"node1/gpu1", "node1/pcie1", "node1/nic1", "leaf0"});
+}
+
+namespace {
+
+// GPU 0 and NIC 0 on a switch inside a switch, where NIC 2 is; GPU 1 and NIC 1 on the second CPU; NVLink
+// between the GPUs.
+NodeSpec nested_node() {
+  NodeSpec node = node_preset("pcie-a100");
+  node.gpus = 2;
+  node.nics = 3;
+  const BytesPerSecond port(10e9), wide(24e9);
+  node.devices = {{NodePart::gpu, "gpu 0", {}, 0},          {NodePart::gpu, "gpu 1", {}, 1},
+                  {NodePart::pcie_switch, "inner", {}, -1}, {NodePart::pcie_switch, "outer", {}, -1},
+                  {NodePart::cpu, "cpu 0", {}, -1},         {NodePart::cpu, "cpu 1", {}, -1},
+                  {NodePart::nic, "nic 0", port, 0},        {NodePart::nic, "nic 1", port * 2, 1},
+                  {NodePart::nic, "nic 2", port * 3, 2}};
+  node.cables = {{0, 2, CableKind::pcie, wide},       {6, 2, CableKind::pcie, wide},
+                 {2, 3, CableKind::pcie, wide},       {8, 3, CableKind::pcie, wide},
+                 {3, 4, CableKind::pcie, wide},       {5, 1, CableKind::pcie, wide},
+                 {5, 7, CableKind::pcie, wide},       {4, 5, CableKind::socket, BytesPerSecond(16e9)},
+                 {0, 1, CableKind::nvlink, wide * 10}};
+  return node;
+}
+
+}  // namespace
+
+TEST_CASE("NICs are reached through switches inside switches, NVLink and a GPU, or the CPUs, in this order") {
+  ClusterSpec spec;
+  spec.node = nested_node();
+  spec.nodes = 2;
+  const Topology t = build_topology(spec);
+  CHECK(names_on(t, t.to_fabric(Rank(0), 2)) ==
+        Names{"node0/gpu0", "node0/pcie0", "node0/pcie1", "node0/nic2", "leaf0"});
+  CHECK(names_on(t, t.to_fabric(Rank(1), 2)) ==
+        Names{"node0/gpu1", "node0/gpu0", "node0/pcie0", "node0/pcie1", "node0/nic2", "leaf0"});
+  // GPU 1 reaches NIC 1 over the CPU: then it doesn't forward to it.
+  CHECK(names_on(t, t.to_fabric(Rank(0), 1)) ==
+        Names{"node0/gpu0", "node0/pcie0", "node0/pcie1", "node0/cpu0", "node0/cpu1", "node0/nic1", "leaf0"});
+  CHECK(t.node().first_gpu == std::vector<std::uint32_t>{0, 1, 0});
+  const auto port = [&](const char* nic) {
+    return t.link(*t.link_between(t.device_named("leaf0"), t.device_named(nic))).bandwidth.value;
+  };
+  CHECK(port("node1/nic0") == 10e9);
+  CHECK(port("node1/nic2") == 30e9);
+
+  spec.gpus_per_node = 1;
+  CHECK(build_topology(spec).node().nics_in_use == 1);  // NIC 0 alone is nearest to GPU 0
+  spec.gpus_per_node = 0;
+  spec.fabric.kind = FabricKind::leaf_spine;
+  spec.fabric.nodes_per_leaf = 1;
+  const Topology two_leaves = build_topology(spec);
+  double up = 0;
+  for (const LinkId id : links_out(two_leaves, two_leaves.device_named("leaf0"))) {
+    up += two_leaves.device_kind(two_leaves.link(id).to) == DeviceKind::spine
+              ? two_leaves.link(id).bandwidth.value
+              : 0;
+  }
+  CHECK(up == Approx(60e9));  // the mean of the ports, three times
+}
+
+TEST_CASE("the trays of an NVL72 are one node") {
+  const Topology t = build_topology(cluster("gb200-nvl72", 2));
+  CHECK(t.gpus_per_node() == 72);
+  CHECK(t.node().nics_in_use == 72);
+  CHECK(names_on(t, t.route(Rank(0), Rank(71), 0)) == Names{"node0/gpu0", "node0/nvswitch", "node0/gpu71"});
+  CHECK(names_on(t, t.to_fabric(Rank(5), 5)) == Names{"node0/gpu5", "node0/cpu2", "node0/nic5", "leaf0"});
+  CHECK(names_on(t, t.to_fabric(Rank(5), 70)) ==
+        Names{"node0/gpu5", "node0/nvswitch", "node0/gpu70", "node0/cpu35", "node0/nic70", "leaf0"});
+  CHECK(t.hop_kind(t.to_fabric(Rank(5), 5)) == HopKind::network);
+  ClusterSpec tray = cluster("gb200-nvl72", 2);
+  tray.gpus_per_node = 4;
+  const Topology four = build_topology(tray);
+  CHECK(four.node().nics_in_use == 4);
+  CHECK(four.route(Rank(0), Rank(7), 3).size > 0);
+}
+
+TEST_CASE("a list of devices without meaning is an error that names its place") {
+  const BytesPerSecond wide(1e9);
+  const std::vector<std::pair<std::string, std::function<void(NodeSpec&)>>> bad{
+      {"/node/gpus", [](NodeSpec& n) { n.gpus = 3; }},
+      {"/node/gpus", [](NodeSpec& n) { n.gpus = 0; }},
+      {"/node/nics", [](NodeSpec& n) { n.nics = 2; }},
+      {"/node/devices/6/bandwidth", [](NodeSpec& n) { n.devices[6].bandwidth = BytesPerSecond(0); }},
+      {"/node/devices",
+       [](NodeSpec& n) {
+         n.devices.insert(n.devices.end(), 2, {NodePart::nvswitch, "", {}, -1});
+       }},
+      {"/node/devices",
+       [](NodeSpec& n) {
+         n.devices.insert(n.devices.end(), 255, {NodePart::cpu, "", {}, -1});
+       }},
+      {"/node/cables/0/a", [](NodeSpec& n) { n.cables[0].a = 9; }},
+      {"/node/cables/1/b", [](NodeSpec& n) { n.cables[1].b = -1; }},
+      {"/node/cables/2", [](NodeSpec& n) { n.cables[2].b = n.cables[2].a; }},
+      {"/node/cables/0", [](NodeSpec& n) { n.cables[0].kind = CableKind::c2c; }},
+      {"/node/cables/0", [](NodeSpec& n) { n.cables[0].kind = CableKind::nvlink; }},
+      {"/node/cables/8", [](NodeSpec& n) { n.cables[8].kind = CableKind::pcie; }},
+      {"/node/cables/7/bandwidth", [](NodeSpec& n) { n.cables[7].bandwidth = BytesPerSecond(-1); }},
+      {"/node/cables/9",
+       [&](NodeSpec& n) {
+         n.cables.push_back({2, 0, CableKind::pcie, wide});
+       }},
+      {"/node/cables", [](NodeSpec& n) { n.cables.erase(n.cables.begin()); }},      // GPU 0 without a host
+      {"/node/cables", [](NodeSpec& n) { n.cables.erase(n.cables.begin() + 3); }},  // NIC 2
+      {"/node/nic_latency", [](NodeSpec& n) { n.nic_latency = Seconds(-1); }},
+      {"/node/cables", [](NodeSpec& n) { n.devices.clear(); }},
+      {"/node/cables",
+       [&](NodeSpec& n) {  // thirteen more switches between the two
+         n.cables.erase(n.cables.begin() + 2);
+         int last = 2;
+         for (int i = 0; i < 13; ++i) {
+           n.devices.push_back({NodePart::pcie_switch, "", {}, -1});
+           n.cables.push_back({last, static_cast<int>(n.devices.size()) - 1, CableKind::pcie, wide});
+           last = static_cast<int>(n.devices.size()) - 1;
+         }
+         n.cables.push_back({last, 3, CableKind::pcie, wide});
+       }},
+  };
+  ClusterSpec good;
+  good.node = nested_node();
+  good.nodes = 2;
+  CHECK(place_of_error(good) == "no error");
+  for (std::size_t i = 0; i < bad.size(); ++i) {
+    CAPTURE(i);
+    ClusterSpec spec = good;
+    bad[i].second(spec.node);
+    CHECK(place_of_error(spec) == "/cluster" + bad[i].first);
+  }
+}
+
+TEST_CASE(
+    "ECMP spreads routes over the spines by a hash: the same each time, colliding, another with the seed") {
+  for (const FabricKind kind : {FabricKind::leaf_spine, FabricKind::fat_tree}) {
+    ClusterSpec spec = cluster("dgx-h100", 12, kind);
+    spec.fabric.nodes_per_leaf = 2;
+    const Topology fixed = build_topology(spec);
+    spec.fabric.routing = FabricSpec::Routing::ecmp;
+    const Topology one = build_topology(spec), again = build_topology(spec);
+    spec.fabric.routing_seed = 1;
+    const Topology seeded = build_topology(spec);
+    std::map<LinkId, int> on_leaf0, load;
+    int same = 0, routes = 0;
+    for (std::uint32_t n = 0; n < 2; ++n) {
+      for (std::uint32_t to = 2; to < 12; ++to) {
+        for (std::uint32_t c = 0; c < 8; ++c) {
+          const Rank a(8 * n + c), b(8 * to + c);
+          const int nic = static_cast<int>(c);
+          const Route route = one.route(a, b, nic);
+          CHECK(fault(one, route, a, b, nic).empty());
+          CHECK(std::ranges::equal(route, again.route(a, b, nic)));
+          CHECK(route.size == fixed.route(a, b, nic).size);
+          same += std::ranges::equal(route, seeded.route(a, b, nic)) ? 1 : 0;
+          ++routes;
+          for (const LinkId id : route) {
+            if (one.device_name(one.link(id).from) == "leaf0") {
+              ++on_leaf0[id];
+              load[id] += to == 2 + n ? 1 : 0;  // of the permutation 0 -> 2, 1 -> 3
+            }
+          }
+        }
+      }
+    }
+    CHECK(routes == 160);
+    CHECK(same < 40);
+    CHECK(on_leaf0.size() == 16);  // of 16 spines all
+    CHECK(std::ranges::all_of(on_leaf0, [](const auto& use) { return use.second >= 2 && use.second <= 25; }));
+    // Sixteen flows on sixteen cables: by destination one each, by a hash some share.
+    CHECK(std::ranges::max_element(load, {}, [](const auto& l) { return l.second; })->second > 1);
+  }
 }

@@ -1,0 +1,254 @@
+#include "scenarios/collective_table.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+
+#include "core/error.h"
+#include "scenarios/files.h"
+#include "scenarios/predict.h"
+#include "scenarios/reader.h"
+#include "sim/collective/costs.h"
+
+namespace paceline {
+namespace {
+
+constexpr std::int64_t kElement = 4;  // bytes of a float
+constexpr std::size_t kMostRows = 10'000;
+
+struct KindName {
+  const char* name;
+  CollectiveKind kind;
+};
+constexpr std::array<KindName, 7> kKinds{{{"all_reduce", CollectiveKind::all_reduce},
+                                          {"all_gather", CollectiveKind::all_gather},
+                                          {"reduce_scatter", CollectiveKind::reduce_scatter},
+                                          {"broadcast", CollectiveKind::broadcast},
+                                          {"reduce", CollectiveKind::reduce},
+                                          {"alltoall", CollectiveKind::all_to_all},
+                                          {"sendrecv", CollectiveKind::send_recv}}};
+
+bool counts_per_rank(CollectiveKind kind) {
+  return kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter ||
+         kind == CollectiveKind::all_to_all;
+}
+bool reduces(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter ||
+         kind == CollectiveKind::reduce;
+}
+bool has_root(CollectiveKind kind) {
+  return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
+}
+
+std::string name_of_kind(CollectiveKind kind) { return kKinds[static_cast<std::size_t>(kind)].name; }
+
+// Rounded down to what every rank has an equal share of, in elements.
+Bytes usable(Bytes size, CollectiveKind kind, std::size_t ranks) {
+  const std::int64_t share = counts_per_rank(kind) ? kElement * static_cast<std::int64_t>(ranks) : kElement;
+  return Bytes(size.value / share * share);
+}
+
+std::vector<Bytes> sizes_of(const CollectiveTest& test, std::size_t ranks) {
+  std::vector<Bytes> sizes;
+  for (Bytes size = test.first; size <= test.last;) {
+    sizes.push_back(usable(size, test.kind, ranks));
+    if (sizes.size() > kMostRows) {
+      throw InputError("expected at most " + std::to_string(kMostRows) + " sizes, found more", "-i");
+    }
+    if (test.factor > 0 && size.value > test.last.value / test.factor) {
+      break;
+    }
+    size = test.factor > 0 ? size * test.factor : size + test.increment;
+  }
+  return sizes;
+}
+
+template <class... Values>
+std::string line(const char* format, Values... values) {
+  std::array<char, 256> buffer{};
+  const int length = std::snprintf(buffer.data(), buffer.size(), format, values...);
+  return {buffer.data(), static_cast<std::size_t>(std::min<int>(length, buffer.size() - 1))};
+}
+
+double microseconds(SimTime t) { return static_cast<double>(t.ps) * 1e-6; }
+
+std::string time_text(double us) { return line(us < 100 ? "%.2f" : us < 10'000 ? "%.1f" : "%.0f", us); }
+
+struct Bandwidths {
+  double algorithm = 0, bus = 0;  // GB/s
+};
+Bandwidths bandwidths(const CollectiveCost& row, std::size_t ranks) {
+  const double us = microseconds(row.time);
+  const double algorithm = us > 0 ? static_cast<double>(row.plan.bytes.value) * 1e-3 / us : 0;
+  return {algorithm, algorithm * bus_factor(row.plan.kind, ranks)};
+}
+
+std::int64_t count_of(const CollectiveCost& row, std::size_t ranks) {
+  const std::int64_t elements = row.plan.bytes.value / kElement;
+  return counts_per_rank(row.plan.kind) ? elements / static_cast<std::int64_t>(ranks) : elements;
+}
+
+const char* algorithm_of(const CollectiveCost& row) {
+  return row.channels > 0 ? kAlgorithmNames[static_cast<std::size_t>(row.plan.algorithm)] : "none";
+}
+const char* protocol_of(const CollectiveCost& row) {
+  return row.channels > 0 ? kProtocolNames[static_cast<std::size_t>(row.plan.protocol)] : "none";
+}
+
+double average_bus(const CollectiveTestResult& result) {
+  double sum = 0;
+  for (const CollectiveCost& row : result.rows) {
+    sum += bandwidths(row, result.ranks).bus;
+  }
+  return result.rows.empty() ? 0 : sum / static_cast<double>(result.rows.size());
+}
+
+std::string table_row(const CollectiveTestResult& result, const CollectiveCost& row) {
+  const Bandwidths bandwidth = bandwidths(row, result.ranks);
+  const std::string half = line("  %7s  %6.2f  %6.2f  %5d", time_text(microseconds(row.time)).c_str(),
+                                bandwidth.algorithm, bandwidth.bus, 0);
+  std::string text = line("%12lld  %12lld  %8s  %6s  %6d", static_cast<long long>(row.plan.bytes.value),
+                          static_cast<long long>(count_of(row, result.ranks)), "float",
+                          reduces(row.plan.kind) ? "sum" : "none", has_root(row.plan.kind) ? 0 : -1);
+  text += half + half + line("  %14s  %6s  %8u", algorithm_of(row), protocol_of(row), row.channels);
+  if (result.test.explain) {
+    for (const SimTime part : {row.launch, row.latency, row.fill, row.bandwidth}) {
+      text += line("  %9s", time_text(microseconds(part)).c_str());
+    }
+  }
+  return text + '\n';
+}
+
+}  // namespace
+
+double bus_factor(CollectiveKind kind, std::size_t ranks) {
+  const auto n = static_cast<double>(ranks);
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return 2 * (n - 1) / n;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_to_all:
+      return (n - 1) / n;
+    default:
+      return 1;
+  }
+}
+
+CollectiveKind collective_named(const std::string& name) {
+  std::vector<std::string> known;
+  for (const KindName& each : kKinds) {
+    if (each.name == name) {
+      return each.kind;
+    }
+    known.emplace_back(each.name);
+  }
+  throw InputError(unknown_name("collective", in_short(name), known));
+}
+
+Bytes test_size(const std::string& text, const char* option) {
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  const std::string_view suffix(rest, static_cast<std::size_t>(end - rest));
+  const int shift = suffix.empty()                   ? 0
+                    : suffix == "K" || suffix == "k" ? 10
+                    : suffix == "M" || suffix == "m" ? 20
+                    : suffix == "G" || suffix == "g" ? 30
+                                                     : -1;
+  constexpr std::int64_t kMost = std::int64_t{1} << 42;
+  if (error != std::errc() || shift < 0 || value < 1 || value > (kMost >> shift)) {
+    throw InputError("expected a size such as 8, 64K or 16G, up to 4096G, found " + in_quotes(text), option);
+  }
+  return Bytes(value << shift);
+}
+
+std::vector<CostParameter> load_profile(const std::string& path) {
+  try {
+    const Json json = parse_json(read_file(path));
+    const Spot spot{"/parameters", {}, 0};
+    const Json* parameters = json.find("parameters");
+    if (parameters == nullptr) {
+      throw InputError("missing key \"parameters\"");
+    }
+    std::vector<CostParameter> costs;
+    read(*parameters, costs, any(), spot);
+    return costs;
+  } catch (const InputError& error) {
+    throw error.in_file(path);
+  }
+}
+
+CollectiveTestResult run_collective_test(const CollectiveTest& test) {
+  if (test.last < test.first) {
+    throw InputError("expected sizes up to at least the first one", "-e");
+  }
+  const Topology topology = build_checked_topology(test.cluster);
+  CollectivePlanner planner = nccl_planner(topology, test.collective, {});
+  const std::vector<Bytes> sizes = sizes_of(test, topology.ranks());
+  return {test, topology.ranks(), cost_collectives(planner, test.kind, sizes, test.explain)};
+}
+
+std::string nccl_tests_table(const CollectiveTestResult& result) {
+  const CollectiveTest& test = result.test;
+  std::string text = line("# Collective test starting: %s_perf\n", name_of_kind(test.kind).c_str());
+  text += line("# predicted by paceline: %zu GPUs, %d nodes of %s, NCCL %s\n#\n", result.ranks,
+               test.cluster.nodes, test.cluster_name.c_str(), test.collective.nccl.c_str());
+  text +=
+      "#                                                              out-of-place                       "
+      "in-place\n";
+  text +=
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw "
+      "  busbw #wrong"
+      "       algorithm   proto  channels";
+  text += test.explain ? "     launch    latency       fill  bandwidth\n" : "\n";
+  text +=
+      "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s) "
+      " (GB/s)       ";
+  text +=
+      test.explain ? "                                        (us)       (us)       (us)       (us)\n" : "\n";
+  for (const CollectiveCost& row : result.rows) {
+    text += table_row(result, row);
+  }
+  text += "# Out of bounds values : 0 OK\n";
+  text += line("# Avg bus bandwidth    : %g\n#\n", average_bus(result));
+  return text + line("# Collective test concluded: %s_perf\n", name_of_kind(test.kind).c_str());
+}
+
+std::string nccl_tests_json(const CollectiveTestResult& result) {
+  Json::Array rows;
+  for (const CollectiveCost& row : result.rows) {
+    const Bandwidths bandwidth = bandwidths(row, result.ranks);
+    const Json half = Json::Object{{"time", microseconds(row.time)},
+                                   {"alg_bw", bandwidth.algorithm},
+                                   {"bus_bw", bandwidth.bus},
+                                   {"nwrong", 0}};
+    Json::Object entry{{"size", row.plan.bytes.value},
+                       {"count", count_of(row, result.ranks)},
+                       {"type", "float"},
+                       {"redop", reduces(row.plan.kind) ? "sum" : "none"},
+                       {"root", has_root(row.plan.kind) ? 0 : -1},
+                       {"out_of_place", half},
+                       {"in_place", half},
+                       {"algorithm", algorithm_of(row)},
+                       {"protocol", protocol_of(row)},
+                       {"channels", static_cast<std::int64_t>(row.channels)}};
+    if (result.test.explain) {
+      entry.push_back({"explained_us", Json::Object{{"launch", microseconds(row.launch)},
+                                                    {"latency", microseconds(row.latency)},
+                                                    {"fill", microseconds(row.fill)},
+                                                    {"bandwidth", microseconds(row.bandwidth)}}});
+    }
+    rows.push_back(std::move(entry));
+  }
+  return to_text(Json(Json::Object{{"collective", name_of_kind(result.test.kind)},
+                                   {"cluster", result.test.cluster_name},
+                                   {"nodes", result.test.cluster.nodes},
+                                   {"ranks", static_cast<std::int64_t>(result.ranks)},
+                                   {"nccl_version", result.test.collective.nccl},
+                                   {"results", std::move(rows)},
+                                   {"average_bus_bandwidth", average_bus(result)}}));
+}
+
+}  // namespace paceline

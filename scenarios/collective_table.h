@@ -1,0 +1,48 @@
+// What nccl-tests would print on a cluster that the user does not have.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/report/collective_cost.h"
+#include "sim/training.h"
+#include "topology/cluster_spec.h"
+
+namespace paceline {
+
+struct CollectiveTest {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  std::string cluster_name;
+  ClusterSpec cluster;
+  CollectiveSpec collective;
+  Bytes first{8}, last{std::int64_t{16} << 30};  // sizes, as -b and -e of nccl-tests
+  std::int64_t factor = 2;                       // -f; 0: by `increment`
+  Bytes increment{1 << 20};                      // -i
+  bool explain = false;
+};
+
+struct CollectiveTestResult {
+  CollectiveTest test;
+  std::size_t ranks = 1;
+  std::vector<CollectiveCost> rows;
+};
+
+// Throws InputError for sizes that make no table and for a cluster that can't be.
+CollectiveTestResult run_collective_test(const CollectiveTest&);
+
+// The columns of nccl-tests (2.13 and later), the plan behind them.
+std::string nccl_tests_table(const CollectiveTestResult&);
+// The keys of nccl-tests -J, and the plan with each result.
+std::string nccl_tests_json(const CollectiveTestResult&);
+
+// "all_reduce", "alltoall" ...: as nccl-tests' programs are called; throws InputError with the known names.
+CollectiveKind collective_named(const std::string&);
+// "8", "64K", "16G": powers of 1024, as nccl-tests reads them.
+Bytes test_size(const std::string& text, const char* option);
+// A file of cost parameters: {"parameters": {"ring.simple.network.latency": "14 us", ...}}.
+std::vector<CostParameter> load_profile(const std::string& path);
+
+// busbw = algbw * factor.
+double bus_factor(CollectiveKind, std::size_t ranks);
+
+}  // namespace paceline

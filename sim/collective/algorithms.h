@@ -1,0 +1,51 @@
+// The algorithms: pure functions from who is where to the graph of workers that runs a collective.
+//
+// Rank r is GPU r % gpus_per_node of node r / gpus_per_node. Channel c < channels runs in the order of
+// channel c % size of the ChannelGraph that its algorithm uses. Sources: NCCL src/device/{all_reduce,
+// all_gather, reduce_scatter, broadcast, reduce}.h and src/include/collectives.h (what each rank does),
+// src/graph/connect.cc and trees.cc (who is whose neighbour), src/init.cc (the order of peers).
+//
+// FIFOs must hold at least: one slice more than a step has (ring, but for broadcast and reduce;
+// hierarchical), a step's slices (pat, collnet_direct, point_to_point), one slice (the others); else the
+// workers deadlock.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/collective/plan.h"
+#include "topology/channel_graph.h"
+
+namespace paceline {
+
+struct RankLayout {
+  std::uint32_t nodes = 1, gpus_per_node = 1;
+  std::uint32_t ranks() const { return nodes * gpus_per_node; }
+};
+
+// Whether the algorithm exists for this collective at all (NCCL's rules of src/graph/tuning.cc; hierarchical
+// for all_reduce on several nodes of equal size; point_to_point for all_to_all and send_recv alone).
+bool runs(Algorithm, CollectiveKind, const RankLayout&);
+
+// Requires: runs(algorithm, kind, layout), channels >= 1, layout.ranks() >= 2, root < ranks (broadcast and
+// reduce), and the graph that the algorithm uses has channels: ring (ring, pat, hierarchical,
+// point_to_point), tree (tree), nvls (nvls, nvls_tree), collnet_chain, collnet_direct.
+// The first GPUs of an nvls or collnet_direct graph's channels are the heads, in that order. all_gather and
+// reduce_scatter make heads of the rest too (NCCL does not run them there).
+// `root`: of broadcast and reduce. Cost: O(workers + FIFOs).
+CollectiveGraph make_graph(Algorithm, CollectiveKind, const RankLayout&, const ChannelGraphs&,
+                           std::uint32_t channels, std::uint32_t root = 0);
+
+// Data blocks of one loop of one channel: the chunk is ceil(bytes of the channel / (loops * blocks)).
+// tree, collnet_chain, broadcast, reduce, send_recv: 1; all_reduce of nvls, nvls_tree and collnet_direct: the
+// GPUs of a node; all else: ranks.
+std::uint32_t blocks_per_loop(Algorithm, CollectiveKind, const RankLayout&);
+
+// Parent and children of a node in NCCL's double binary tree over nodes 0 .. nodes-1 (src/graph/trees.cc,
+// ncclGetDtree): tree 0, and tree 1, its mirror (even number of nodes) or shift by one (odd). -1: none.
+struct TreePlace {
+  int up = -1;
+  int down[2] = {-1, -1};
+};
+TreePlace double_binary_tree(int nodes, int node, int tree);
+
+}  // namespace paceline

@@ -1,0 +1,86 @@
+// Which algorithm runs what, and where to find it.
+#include <cassert>
+#include <stdexcept>
+
+#include "sim/collective/algorithms.h"
+#include "sim/collective/algorithms/graph_builder.h"
+
+namespace paceline {
+
+bool runs(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout) {
+  const bool all_reduce = kind == CollectiveKind::all_reduce;
+  const bool gather_or_scatter = kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter;
+  const bool point_to_point = kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_recv;
+  const bool several_nodes = layout.nodes > 1, several_gpus = layout.gpus_per_node > 1;
+  switch (algorithm) {
+    case Algorithm::tree:
+      return all_reduce;
+    case Algorithm::ring:
+      return !point_to_point;
+    case Algorithm::collnet_direct:
+      return (all_reduce || gather_or_scatter) && several_nodes;
+    case Algorithm::collnet_chain:
+      return all_reduce && several_nodes;
+    case Algorithm::nvls:
+      return (all_reduce || gather_or_scatter) && several_gpus;
+    case Algorithm::nvls_tree:
+      return all_reduce && several_nodes && several_gpus;
+    case Algorithm::pat:
+      return gather_or_scatter && !several_gpus;
+    case Algorithm::hierarchical:
+      return all_reduce && several_nodes;
+    case Algorithm::point_to_point:
+      return point_to_point;
+  }
+  throw std::logic_error("no such algorithm");
+}
+
+CollectiveGraph make_graph(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout,
+                           const ChannelGraphs& found, std::uint32_t channels, std::uint32_t root) {
+  assert(runs(algorithm, kind, layout) && channels >= 1 && layout.ranks() >= 2 && root < layout.ranks());
+  const GraphRequest request{kind, layout, found, channels, root};
+  switch (algorithm) {
+    case Algorithm::tree:
+      return tree_graph(request);
+    case Algorithm::ring:
+      return ring_graph(request);
+    case Algorithm::collnet_direct:
+      return collnet_direct_graph(request);
+    case Algorithm::collnet_chain:
+      return collnet_chain_graph(request);
+    case Algorithm::nvls:
+      return nvls_graph(request, false);
+    case Algorithm::nvls_tree:
+      return nvls_graph(request, true);
+    case Algorithm::pat:
+      return pat_graph(request);
+    case Algorithm::hierarchical:
+      return hierarchical_graph(request);
+    case Algorithm::point_to_point:
+      return point_to_point_graph(request);
+  }
+  throw std::logic_error("no such algorithm");
+}
+
+std::uint32_t blocks_per_loop(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout) {
+  const bool all_reduce = kind == CollectiveKind::all_reduce;
+  const bool one = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce ||
+                   kind == CollectiveKind::send_recv;
+  switch (algorithm) {
+    case Algorithm::tree:
+    case Algorithm::collnet_chain:
+      return 1;
+    case Algorithm::collnet_direct:
+    case Algorithm::nvls:
+    case Algorithm::nvls_tree:
+      return all_reduce ? layout.gpus_per_node : layout.ranks();
+    case Algorithm::ring:
+    case Algorithm::pat:
+    case Algorithm::hierarchical:
+    case Algorithm::point_to_point:
+      return one ? 1 : layout.ranks();
+  }
+  throw std::logic_error("no such algorithm");
+}
+
+}  // namespace paceline

@@ -1,0 +1,170 @@
+#include "sim/collective/costs.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/error.h"
+
+namespace paceline {
+namespace {
+
+using namespace units;
+
+// What a link's latency is already part of NCCL's cost per hop: the presets' links. A route's latency beyond
+// it is added.
+constexpr std::array<Seconds, kHopKinds> kUsualLatency{0.93625_us, 0.9_us, 1.46_us};
+
+// Payload over bandwidth. NVLink and PCIe bandwidths are payload rates already (topology/presets.cpp);
+// network: ib_write_bw reaches 193.72 Gb/s on a 200 Gb/s adapter (stas00/ml-engineering network/README.md).
+constexpr std::array<double, kHopKinds> kEfficiency{1, 1, 0.9686};
+
+// One turn of the proxy thread (src/graph/tuning.cc, netOverhead): 1 us, 2 on AMD hosts.
+constexpr Seconds slice_overhead(CpuVendor cpu) { return cpu == CpuVendor::amd ? 2.0_us : 1.0_us; }
+
+// Data per byte on the wire (src/include/device.h): LL 8 of 16 bytes, LL128 120 of 128.
+constexpr std::array<double, kProtocols> kLineEfficiency{0.5, 120.0 / 128.0, 1};
+
+// NCCL's latencies of NVLS and CollNet are of a whole pass; how many of our hops make one up.
+double hops_of_a_pass(Algorithm algorithm, HopKind kind) {
+  const bool nvls = algorithm == Algorithm::nvls || algorithm == Algorithm::nvls_tree;
+  if (kind == HopKind::nvlink && nvls) {
+    return 4;  // to the switch, to the head, back, and to all
+  }
+  const bool switched = algorithm == Algorithm::collnet_direct || algorithm == Algorithm::collnet_chain ||
+                        algorithm == Algorithm::nvls;
+  return kind == HopKind::network && switched ? 2 : 1;
+}
+
+// A thread block's name for its parameters, and where its value stands.
+struct NamedCost {
+  std::string name;
+  double* value;
+};
+
+std::vector<NamedCost> named(CollectiveCosts& costs) {
+  std::vector<NamedCost> all;
+  for (std::size_t a = 0; a < kAlgorithms; ++a) {
+    for (std::size_t p = 0; p < kProtocols; ++p) {
+      const std::string prefix = std::string(kAlgorithmNames[a]) + '.' + kProtocolNames[p] + '.';
+      all.push_back({prefix + "startup", &costs.of[a][p].startup.value});
+      for (std::size_t k = 0; k < kHopKinds; ++k) {
+        all.push_back({prefix + kHopKindNames[k] + ".latency", &costs.of[a][p].latency[k].value});
+      }
+    }
+  }
+  for (std::size_t k = 0; k < kHopKinds; ++k) {
+    all.push_back({std::string(kHopKindNames[k]) + ".efficiency", &costs.efficiency[k]});
+  }
+  all.push_back({"block.copy_rate", &costs.copy_rate.value});
+  all.push_back({"nvls.efficiency", &costs.nvls_efficiency});
+  all.push_back({"network.slice_overhead", &costs.slice_overhead.value});
+  return all;
+}
+
+// The most that one channel of an algorithm moves, by NCCL's caps; `share`: search channels per channel.
+double channel_cap(const CollectivePlan& plan, const ProtocolLimits& limits, double share, double channels) {
+  constexpr double kNone = std::numeric_limits<double>::infinity(), kGiga = 1e9;
+  const auto cap = [&](double gigabytes) { return gigabytes > 0 ? gigabytes * kGiga : kNone; };
+  const bool ll = plan.protocol == Protocol::ll, ll128 = plan.protocol == Protocol::ll128;
+  switch (plan.algorithm) {
+    case Algorithm::tree: {  // its bus bandwidth is twice what a worker moves
+      const double simple = cap(limits.tree * share / 2);
+      const double of_protocol = ll      ? cap(limits.ll_bus / channels / 2)
+                                 : ll128 ? cap(limits.tree_ll128 * share / 2)
+                                         : kNone;
+      return std::min(simple, of_protocol);
+    }
+    case Algorithm::nvls_tree:
+      return kNone;
+    default:
+      return ll ? cap(limits.ll_bus / channels) : ll128 ? cap(limits.ring_ll128 * share) : kNone;
+  }
+}
+
+// A worker that only copies for a while leaves its share of the link to the others, and gets theirs when they
+// do: it sends faster than its share, up to what a thread block can. Blocks that read over NVLink instead of
+// writing (compute capability 8.0, src/graph/paths.cc) don't: their rate is what they have in flight.
+BytesPerSecond while_sending(BytesPerSecond share, const Hop& hop, const CollectiveCosts& costs) {
+  if (hop.copies == 0 || (costs.nvlink_reads && hop.kind == HopKind::nvlink)) {
+    return share;
+  }
+  const double time = 1 / share.value - hop.copies / costs.copy_rate.value;
+  const double fastest = std::max(share.value, costs.copy_rate.value);
+  return BytesPerSecond(time * fastest > 1 ? 1 / time : fastest);
+}
+
+}  // namespace
+
+CollectiveCosts default_costs(NcclVersion version, int compute_capability, CpuVendor cpu, int nodes) {
+  CollectiveCosts costs;
+  for (std::size_t a = 0; a < kAlgorithms; ++a) {
+    for (std::size_t p = 0; p < kProtocols; ++p) {
+      const auto algorithm = static_cast<Algorithm>(a);
+      const ProtocolLatency nccl = protocol_latency(version, algorithm, static_cast<Protocol>(p));
+      const auto of_hop = [&](double pass, HopKind kind) {
+        return Seconds(pass * 1e-6 / hops_of_a_pass(algorithm, kind));
+      };
+      costs.of[a][p] = {Seconds(nccl.base * 1e-6),
+                        {of_hop(nccl.nvlink, HopKind::nvlink), of_hop(nccl.pcie, HopKind::pcie),
+                         of_hop(nccl.network, HopKind::network)}};
+    }
+  }
+  costs.limits = protocol_limits(version, compute_capability, cpu, nodes);
+  costs.limits.ll_bus =
+      protocol_limits(version, compute_capability, cpu, 1).ll_bus;  // what thread blocks can
+  costs.efficiency = kEfficiency;
+  costs.copy_rate = BytesPerSecond(costs.limits.ring_ll128 * 1e9);
+  costs.nvls_efficiency = costs.limits.nvls_efficiency > 0 ? costs.limits.nvls_efficiency : 1;
+  costs.slice_overhead = slice_overhead(cpu);
+  costs.nvlink_reads = compute_capability == 80;
+  return costs;
+}
+
+std::vector<std::string> cost_parameter_names() {
+  CollectiveCosts costs;
+  std::vector<std::string> names;
+  for (const NamedCost& cost : named(costs)) {
+    names.push_back(cost.name);
+  }
+  return names;
+}
+
+void set_costs(std::span<const CostParameter> parameters, CollectiveCosts& costs) {
+  const std::vector<NamedCost> all = named(costs);
+  for (const CostParameter& parameter : parameters) {
+    const auto found = std::ranges::find(all, parameter.name, &NamedCost::name);
+    if (found == all.end()) {
+      throw InputError(unknown_name("cost parameter", parameter.name, cost_parameter_names()));
+    }
+    *found->value = parameter.value;
+  }
+}
+
+void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, const CollectiveCosts& costs,
+                std::size_t search_channels, std::size_t all_channels) {
+  const auto& of_protocol =
+      costs.of[static_cast<std::size_t>(plan.algorithm)][static_cast<std::size_t>(plan.protocol)];
+  const double line = kLineEfficiency[static_cast<std::size_t>(plan.protocol)];
+  const double share = static_cast<double>(search_channels) / static_cast<double>(all_channels);
+  const BytesPerSecond cap(channel_cap(plan, costs.limits, share, static_cast<double>(all_channels)));
+  const bool nvls = plan.algorithm == Algorithm::nvls || plan.algorithm == Algorithm::nvls_tree;
+  plan.startup = to_sim_time(of_protocol.startup);
+  plan.copy_rate = costs.copy_rate;
+  plan.hops.clear();
+  for (const Hop& hop : graph.hops) {
+    if (hop.kind == HopKind::inside) {
+      plan.hops.push_back({hop.rate, {}, {}});
+      continue;
+    }
+    const auto kind = static_cast<std::size_t>(hop.kind);
+    const double nvlink = nvls && hop.kind == HopKind::nvlink ? costs.nvls_efficiency : 1;
+    const Seconds beyond(std::max(0.0, hop.latency.value - kUsualLatency[kind].value));
+    const Seconds overhead = hop.kind == HopKind::network ? costs.slice_overhead : Seconds{};
+    const SimTime least = to_sim_time(plan.protocol == Protocol::simple ? overhead : overhead / plan.slices);
+    const BytesPerSecond share = hop.rate * (line * costs.efficiency[kind] * nvlink);
+    plan.hops.push_back({std::min(while_sending(share, hop, costs), cap),
+                         to_sim_time(of_protocol.latency[kind] + beyond), least});
+  }
+}
+
+}  // namespace paceline

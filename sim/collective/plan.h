@@ -1,0 +1,164 @@
+// A collective as what its thread blocks do: a graph of workers joined by FIFOs, and the sizes that run on
+// it.
+//
+// A worker is a thread block, or an independent part of one (the two directions of a tree), on one rank and
+// channel: a serial resource. It runs a script of steps, each one primitive of NCCL's device code
+// (src/device/primitives.h): receive a chunk on some FIFOs, combine, send the result on others. A FIFO holds
+// the chunks from one worker to another, in order; it has as many slots as the plan says. Switches that
+// reduce (NVLS, SHARP) are workers without a rank.
+//
+// When a step happens, for all its `slices` alike (sim/collective/wavefront.h):
+//   start = max(end of the worker's previous step, arrival of each chunk received,
+//               end of the receiver's step that emptied the slot, for each FIFO sent on)
+//   end   = start + max over FIFOs sent on of stay; a step that sends nothing: start + slice / copy rate
+//   arrival of what it sends on a FIFO = start + stay + latency, stay = max(slice / rate, least)
+// A worker starts `startup` after its rank enters; a rank leaves when its last worker has ended.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/id.h"
+#include "core/time.h"
+#include "core/units.h"
+#include "topology/topology.h"
+
+namespace paceline {
+
+enum class CollectiveKind : std::uint8_t {
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  broadcast,
+  reduce,
+  all_to_all,
+  send_recv
+};
+// NCCL's numbers (src/include/nccl_common.h), then what NCCL has no number for.
+enum class Algorithm : std::uint8_t {
+  tree,
+  ring,
+  collnet_direct,
+  collnet_chain,
+  nvls,
+  nvls_tree,
+  pat,
+  hierarchical,   // reduce-scatter in the node, all-reduce across, all-gather in the node
+  point_to_point  // all_to_all and send_recv
+};
+inline constexpr std::size_t kNcclAlgorithms = 7, kAlgorithms = 9;
+enum class Protocol : std::uint8_t { ll, ll128, simple };
+inline constexpr std::size_t kProtocols = 3;
+
+// A contiguous range of a worker's receive or send ports.
+struct Ports {
+  std::uint16_t first = 0, count = 0;
+  friend bool operator==(const Ports&, const Ports&) = default;
+};
+
+// One primitive, `times` in a row. The i-th time it moves `width` blocks of the loop's data, the j-th of them
+//   base + (shift + block + i * stride + j * gap) mod modulus
+// with the worker's base and shift and the script's modulus. What it sends and keeps: the sum of what it
+// receives and, with `own`, of what the rank has of the block: what it kept in this loop, or else its input.
+// A step that receives nothing and has no `own` sends what the rank has kept.
+struct Step {
+  std::uint32_t times = 1;
+  Ports receive{}, send{};
+  std::uint32_t width = 1;
+  bool own = false;
+  bool keep = false;  // the result goes to the rank's output
+  std::int64_t block = 0, stride = 0, gap = 1;
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+struct Script {
+  std::vector<Step> steps;  // of one loop
+  std::int64_t modulus = 1;
+};
+
+struct Worker {
+  static constexpr std::uint32_t kSwitch = 0xffffffffU;
+  std::uint32_t rank = kSwitch;
+  std::uint32_t channel = 0;
+  std::uint32_t script = 0;                   // in CollectiveGraph::scripts
+  std::uint32_t first_in = 0, first_out = 0;  // its ports: CollectiveGraph::in and out from here on
+  std::int64_t base = 0, shift = 0;
+};
+
+// What a FIFO crosses; `fabric` is the switch of the network that reduces (SHARP).
+enum class Wire : std::uint8_t {
+  gpu_to_gpu,
+  gpu_to_nvswitch,
+  nvswitch_to_gpu,
+  gpu_to_fabric,
+  fabric_to_gpu,
+  inside
+};
+
+struct Fifo {
+  std::uint32_t from = 0, to = 0;  // workers
+  std::uint32_t hop = 0;           // in CollectiveGraph::hops and CollectivePlan::hops, once priced
+  Wire wire = Wire::gpu_to_gpu;    // inside: within one GPU or switch, at no cost
+  std::int16_t nic_out = -1,
+               nic_in = -1;  // of the sender's and the receiver's node, where it leaves the node
+};
+
+// The links of a FIFO, whatever the protocol: the narrowest one's bandwidth as shared among this collective's
+// own FIFOs, the sum of their latencies, and their slowest class.
+struct Hop {
+  BytesPerSecond rate;
+  Seconds latency;
+  HopKind kind = HopKind::nvlink;
+  double copies = 0;  // blocks that its sender only copies for each that it sends: the link is free then
+  friend bool operator==(const Hop&, const Hop&) = default;
+};
+
+// A FIFO whose links others use too; its transfers share bandwidth in the event engine.
+struct SharedFifo {
+  std::uint32_t fifo = 0;
+  std::vector<LinkId> links;  // numbered in Communicator::shared_capacity
+};
+
+// The ports of worker w end where those of w + 1 begin.
+struct CollectiveGraph {
+  std::uint32_t channels = 0, ranks = 0;
+  std::vector<Script> scripts;
+  std::vector<Worker> workers;         // of a channel together
+  std::vector<std::uint32_t> in, out;  // FIFO of each port
+  std::vector<Fifo> fifos;
+  // Filled by price_graph (sim/collective/pricing.h):
+  std::vector<Hop> hops;
+  std::vector<SharedFifo> shared;
+};
+
+// `count` loops over the script with chunks of `chunk` bytes of data.
+struct Loops {
+  std::int64_t count = 0;
+  Bytes chunk;
+  friend bool operator==(const Loops&, const Loops&) = default;
+};
+
+// What a FIFO costs under the plan's protocol. rate: of data; infinite inside a device. least: a slice
+// occupies the hop at least so long.
+struct HopCost {
+  BytesPerSecond rate;
+  SimTime latency;
+  SimTime least;
+  friend bool operator==(const HopCost&, const HopCost&) = default;
+};
+
+struct CollectivePlan {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  Bytes bytes;  // NCCL's count: of one rank's buffer; all_gather, reduce_scatter, all_to_all: of all ranks'
+  Algorithm algorithm = Algorithm::ring;
+  Protocol protocol = Protocol::simple;
+  std::uint32_t graph = 0;  // in Communicator::graphs
+  std::vector<Loops> loops;
+  std::uint32_t slices = 1;  // each step's chunk moves in so many equal parts
+  std::uint32_t slots = 0;   // slices that a FIFO holds; 0: any number
+  SimTime startup;
+  std::vector<HopCost> hops;  // by CollectiveGraph::hops
+  BytesPerSecond copy_rate;   // of a worker that sends nothing
+};
+
+}  // namespace paceline

@@ -1,0 +1,34 @@
+// The links under a collective graph's FIFOs.
+#pragma once
+
+#include <map>
+#include <span>
+#include <vector>
+
+#include "sim/collective/communicator.h"
+
+namespace paceline {
+
+// The links that background flows use; a link's number is its place in Communicator::shared_capacity.
+class SharedLinks {
+ public:
+  SharedLinks(const Topology&, std::span<const BackgroundFlow>);
+
+  std::vector<LinkId> among(const Route&) const;  // those of a route, numbered
+
+  std::vector<BytesPerSecond> capacity;
+  std::vector<SharedFlow> flows;
+
+ private:
+  std::map<LinkId, LinkId> number_;
+};
+
+// The links that a FIFO crosses, none inside a device.
+Route route_of(const CollectiveGraph&, const Fifo&, const Topology&);
+
+// Fills hops, Fifo::hop and shared. A link that several workers' FIFOs cross in one direction is shared in
+// proportion to what each worker sends over it; what a worker sends in turns counts together, as only one is
+// live. Cost: O(FIFOs * route length).
+void price_graph(CollectiveGraph&, const Topology&, const SharedLinks&);
+
+}  // namespace paceline

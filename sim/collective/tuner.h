@@ -1,0 +1,99 @@
+// NCCL's choice of algorithm and protocol (src/graph/tuning.cc), by version. It selects; what the collective
+// then costs is simulated.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/collective/plan.h"
+#include "topology/channel_graph.h"
+#include "topology/cluster_spec.h"
+
+namespace paceline {
+
+// 2.12 to 2.30, by minor version. A patch that differs within a minor version: the last one's.
+struct NcclVersion {
+  int minor = 30;
+  friend auto operator<=>(const NcclVersion&, const NcclVersion&) = default;
+};
+inline constexpr int kOldestNccl = 12, kNewestNccl = 30;
+NcclVersion nccl_version(const std::string& text);  // "2.22", "2.22.3"; throws InputError with what is known
+std::string to_string(NcclVersion);                 // "2.22"
+
+// What NCCL_ALGO and NCCL_PROTO allow.
+struct TunerOverrides {
+  std::array<bool, kNcclAlgorithms> algorithm{true, true, true, true, true, true, true};
+  std::array<bool, kProtocols> protocol{true, true, true};
+  bool protocol_forced = false;  // NCCL_PROTO is set: LL128 is allowed where it would be off by default
+};
+// "ring", "ring,tree", "^nvls", "tree;allgather:ring": NCCL's syntax (2.24 and later). Throws InputError.
+TunerOverrides tuner_overrides(const std::string& algo, const std::string& proto, CollectiveKind);
+
+struct TunerInput {
+  NcclVersion version;
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  int nodes = 1, ranks = 1;
+  int compute_capability = 80;  // of all GPUs alike
+  CpuVendor cpu = CpuVendor::intel;
+  ChannelGraphs graphs;              // nvls.bw_inter may be 0 on one node: no limit
+  bool nvls = false, sharp = false;  // the hardware is there and enabled; nvswitch, for CollNetDirect
+  bool nvswitch = false;
+  TunerOverrides allowed;
+};
+
+// One row of NCCL's table, as NCCL_DEBUG_SUBSYS=TUNING prints it. All 0 where it is not possible or switched
+// off.
+struct TunerRow {
+  bool enabled = false;
+  double latency = 0;    // us
+  double bandwidth = 0;  // GB/s, of the algorithm (not the bus)
+};
+using TunerTable = std::array<std::array<TunerRow, kProtocols>, kNcclAlgorithms>;
+TunerTable tuner_table(const TunerInput&);
+
+struct TunerChoice {
+  Algorithm algorithm = Algorithm::ring;
+  Protocol protocol = Protocol::simple;
+  double time = 0;  // us, as NCCL's log prints it
+};
+// Bytes as NCCL counts them: total over ranks for all_gather and reduce_scatter. nullopt where the overrides
+// leave nothing (NCCL then fails; until 2.23 it takes a ring).
+double tuner_time(const TunerInput&, const TunerTable&, Algorithm, Protocol,
+                  Bytes);  // us; <= 0: not possible
+std::optional<TunerChoice> tune(const TunerInput&, const TunerTable&, Bytes);
+
+// all_to_all and send_recv, which NCCL does not tune (tune() answers with time 0): LL where each channel's
+// part for a peer is small and no network is crossed.
+Protocol point_to_point_protocol(const TunerInput&, Bytes);
+
+// How many of `channels` a collective of `bytes` runs on, and its chunk (src/enqueue.cc). `bytes` of the
+// loops are those of one channel, ceil(bytes / channels), to the next grain of 16 (LL), 1920 (LL128) or 512
+// bytes (Simple) of a block. Nothing to move: one loop with a chunk of 0.
+struct Sizing {
+  int channels = 1;
+  std::vector<Loops> loops;
+  std::uint32_t slices = 1, slots = 8;
+};
+Sizing size_collective(const TunerInput&, const TunerChoice&, Bytes);
+
+// Caps of what one thread block moves and other constants that pricing takes as hardware facts, GB/s. What a
+// version does not know yet: nvls_* as 2.28 has them; a newer GPU as the newest it knows (2.12 to 2.16: as a
+// V100).
+struct ProtocolLimits {
+  double ll_bus = 0;      // all channels of a ring in LL together (llMaxBws)
+  double ring_ll128 = 0;  // one search channel (perChMaxRingLL128Bws)
+  double tree_ll128 = 0, tree = 0, nvls_tree = 0;
+  double nvls_efficiency = 0;  // share of the links' rate
+};
+ProtocolLimits protocol_limits(NcclVersion, int compute_capability, CpuVendor, int nodes);
+
+// Per hop and once per collective, us: hwLatencies and baseLatencies. hierarchical and point_to_point: the
+// ring's; 0 where the version lacks the algorithm.
+struct ProtocolLatency {
+  double base = 0, nvlink = 0, pcie = 0, network = 0;
+};
+ProtocolLatency protocol_latency(NcclVersion, Algorithm, Protocol);
+
+}  // namespace paceline

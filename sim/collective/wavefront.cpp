@@ -1,0 +1,117 @@
+#include "sim/collective/wavefront.h"
+
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+
+namespace paceline {
+
+Wavefront::Wavefront(const CollectiveGraph& graph)
+    : graph_(graph), state_(graph.workers.size()), queue_(graph.fifos.size()) {
+  for (std::size_t w = 0; w < state_.size(); ++w) {
+    state_[w].script = graph.workers[w].script;
+  }
+}
+
+void Wavefront::run(const CollectivePlan& plan, const StepTimes& times, std::span<SimTime> time) {
+  plan_ = &plan;
+  times_ = &times;
+  limit_ = plan.slots > 0 ? plan.slots : kWindow;
+  mask_ = std::bit_ceil(limit_) - 1;
+  std::fill(queue_.begin(), queue_.end(), Queue{});
+  arrival_.resize(queue_.size() * (mask_ + 1));
+  freed_.resize(arrival_.size());
+  ready_.clear();
+  for (std::uint32_t w = static_cast<std::uint32_t>(state_.size()); w-- > 0;) {
+    state_[w].at = times.begin(state_[w].script);
+    state_[w].queued = false;
+    wake(w);
+  }
+  while (!ready_.empty()) {
+    const std::uint32_t w = ready_.back();
+    ready_.pop_back();
+    State& state = state_[w];
+    state.queued = false;
+    const Worker& worker = graph_.workers[w];
+    while (!times.done(state.at)) {
+      const FlatStep& step = times.step(state.script, state.at);
+      if (!may_move(worker, step)) {
+        break;
+      }
+      move(worker, step, state.at, time[w]);
+      times.advance(state.script, state.at);
+    }
+  }
+  for (const State& state : state_) {
+    if (!times.done(state.at)) {
+      throw std::logic_error("collective: a plan whose FIFOs are too short for it");
+    }
+  }
+}
+
+void Wavefront::wake(std::uint32_t worker) {
+  if (!state_[worker].queued) {
+    state_[worker].queued = true;
+    ready_.push_back(worker);
+  }
+}
+
+// Whether the worker's next move is known; else remembers what it waits for.
+bool Wavefront::may_move(const Worker& worker, const FlatStep& step) {
+  for (std::uint32_t p = 0; p < step.receive.count; ++p) {
+    Queue& queue = queue_[graph_.in[worker.first_in + step.receive.first + p]];
+    if (queue.received == queue.sent) {
+      queue.receiver_waits = true;
+      return false;
+    }
+  }
+  for (std::uint32_t p = 0; p < step.send.count; ++p) {
+    Queue& queue = queue_[graph_.out[worker.first_out + step.send.first + p]];
+    if (queue.sent - queue.received >= limit_) {
+      queue.sender_waits = true;
+      return false;
+    }
+  }
+  return true;
+}
+
+void Wavefront::move(const Worker& worker, const FlatStep& step, const Cursor& at, SimTime& time) {
+  const std::size_t size = std::size_t{mask_} + 1;
+  const std::uint32_t* in = graph_.in.data() + worker.first_in + step.receive.first;
+  const std::uint32_t* out = graph_.out.data() + worker.first_out + step.send.first;
+  SimTime start = time;
+  for (std::uint32_t p = 0; p < step.receive.count; ++p) {
+    start = std::max(start, arrival_[in[p] * size + (queue_[in[p]].received & mask_)]);
+  }
+  for (std::uint32_t p = 0; plan_->slots > 0 && p < step.send.count; ++p) {
+    const std::uint32_t sent = queue_[out[p]].sent;
+    if (sent >= plan_->slots) {
+      start = std::max(start, freed_[out[p] * size + ((sent - plan_->slots) & mask_)]);
+    }
+  }
+  SimTime end = step.send.count == 0 ? start + times_->copy(at, step) : start;
+  for (std::uint32_t p = 0; p < step.send.count; ++p) {
+    const Fifo& fifo = graph_.fifos[out[p]];
+    Queue& queue = queue_[out[p]];
+    const SimTime left = start + times_->stay(at, step, fifo.hop);
+    end = std::max(end, left);
+    arrival_[out[p] * size + (queue.sent & mask_)] = left + plan_->hops[fifo.hop].latency;
+    ++queue.sent;
+    if (queue.receiver_waits) {
+      queue.receiver_waits = false;
+      wake(fifo.to);
+    }
+  }
+  for (std::uint32_t p = 0; p < step.receive.count; ++p) {
+    Queue& queue = queue_[in[p]];
+    freed_[in[p] * size + (queue.received & mask_)] = end;
+    ++queue.received;
+    if (queue.sender_waits) {
+      queue.sender_waits = false;
+      wake(graph_.fifos[in[p]].from);
+    }
+  }
+  time = end;
+}
+
+}  // namespace paceline

@@ -1,0 +1,193 @@
+// The event engine's communication streams, and the workers of every collective.
+#include <algorithm>
+
+#include "sim/engine/event_engine.h"
+
+namespace paceline {
+
+void EventEngine::launch_next(std::uint32_t rank, SimTime now) {
+  RankState& state = rank_[rank];
+  if (state.communicating || state.launched == state.reached) {
+    return;
+  }
+  const Place at = state.collective;
+  slot(at.iteration).collectives[at.op].launch.add(rank, now);
+  fingerprint_.add(subject(Fact::launch, at.iteration, at.op), rank, now);
+  record_collective(rank, at, now, kNever);
+  ++state.launched;
+  set_communicating(rank, true, now);
+  if (ranks_ == 1) {
+    end_collective(rank, now);
+    return;
+  }
+  const std::uint32_t plan = program(at.iteration).collectives[at.op];
+  timeline_.push(now + job_.plans[plan].startup, EventKind::collective_start, rank);
+}
+
+void EventEngine::start_workers(std::uint32_t rank, SimTime now) {
+  RankState& state = rank_[rank];
+  const std::uint32_t plan = program(state.collective.iteration).collectives[state.collective.op];
+  const std::uint32_t graph = job_.plans[plan].graph;
+  const std::uint32_t first = graphs_[graph].first_of_rank[rank],
+                      last = graphs_[graph].first_of_rank[rank + 1];
+  state.workers_left = last - first;
+  for (std::uint32_t i = first; i < last; ++i) {
+    start_worker(graphs_[graph].of_rank[i], plan);
+  }
+  if (first == last) {
+    end_collective(rank, now);
+  }
+  for (std::uint32_t i = first; i < last; ++i) {
+    advance_worker(graphs_[graph].of_rank[i], now);
+  }
+}
+
+void EventEngine::start_worker(std::uint32_t index, std::uint32_t plan) {
+  WorkerState& state = workers_[index];
+  state.plan = plan;
+  state.active = true;
+  state.at = step_times_[plan].begin(worker(index).script);
+  for (std::uint32_t p = state.first_out; p < workers_[index + 1].first_out; ++p) {
+    fifos_[out_[p]].sent_before = fifos_[out_[p]].sent;
+  }
+}
+
+bool EventEngine::may_move(const WorkerState& state, const FlatStep& step) const {
+  for (std::uint32_t p = 0; p < step.receive.count; ++p) {
+    const FifoState& fifo = fifos_[in_[state.first_in + step.receive.first + p]];
+    if (fifo.arrived == fifo.received) {
+      return false;
+    }
+  }
+  const std::uint32_t slots = job_.plans[state.plan].slots;
+  for (std::uint32_t p = 0; slots > 0 && p < step.send.count; ++p) {
+    const FifoState& fifo = fifos_[out_[state.first_out + step.send.first + p]];
+    // The receiver may still be in a collective before this one: what that left doesn't count.
+    if (fifo.sent - std::max(fifo.received, fifo.sent_before) >= slots) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Begins the worker's next move if it can, or ends its part of the collective.
+void EventEngine::advance_worker(std::uint32_t index, SimTime now) {
+  WorkerState& state = workers_[index];
+  if (!state.active || state.unfinished > 0) {
+    return;
+  }
+  const StepTimes& times = step_times_[state.plan];
+  if (times.done(state.at)) {
+    finish_worker(index, now);
+    return;
+  }
+  const FlatStep& step = times.step(worker(index).script, state.at);
+  if (!may_move(state, step)) {
+    return;
+  }
+  const CollectivePlan& plan = job_.plans[state.plan];
+  SimTime end = step.send.count == 0 ? now + times.copy(state.at, step) : now;
+  state.unfinished = 1;
+  for (std::uint32_t p = 0; p < step.send.count; ++p) {
+    const std::uint32_t f = out_[state.first_out + step.send.first + p];
+    FifoState& fifo = fifos_[f];
+    ++fifo.sent;
+    if (fifo.shared != kNotShared) {
+      ++state.unfinished;
+      fifo.sent_at = now;
+      end = std::max(end, now + plan.hops[fifo.hop].least);
+      const SharedFifo& shared = job_.communicator.graphs[plan.graph].shared[fifo.shared];
+      network_->start(shared.links, plan.hops[fifo.hop].rate, times.bytes(state.at, step), f, now);
+    } else {
+      const SimTime left = now + times.stay(state.at, step, fifo.hop);
+      end = std::max(end, left);
+      timeline_.push(left + plan.hops[fifo.hop].latency, EventKind::arrival, f);
+    }
+  }
+  timeline_.push(end, EventKind::move_end, index);
+}
+
+// A transfer over shared links has left its sender.
+void EventEngine::end_flow(std::uint32_t f, SimTime now) {
+  const FifoState& fifo = fifos_[f];
+  const HopCost& hop = job_.plans[workers_[fifo.from].plan].hops[fifo.hop];
+  timeline_.push(std::max(now, fifo.sent_at + hop.least) + hop.latency, EventKind::arrival, f);
+  end_move(fifo.from, now);
+}
+
+void EventEngine::end_move(std::uint32_t index, SimTime now) {
+  WorkerState& state = workers_[index];
+  if (--state.unfinished > 0) {
+    return;
+  }
+  const StepTimes& times = step_times_[state.plan];
+  const FlatStep& step = times.step(worker(index).script, state.at);
+  const std::uint32_t first = state.first_in + step.receive.first, last = first + step.receive.count;
+  times.advance(worker(index).script, state.at);
+  for (std::uint32_t p = first; p < last; ++p) {
+    ++fifos_[in_[p]].received;
+  }
+  advance_worker(index, now);
+  for (std::uint32_t p = first; p < last; ++p) {
+    advance_worker(fifos_[in_[p]].from, now);
+  }
+}
+
+void EventEngine::arrive(std::uint32_t f, SimTime now) {
+  ++fifos_[f].arrived;
+  advance_worker(fifos_[f].to, now);
+}
+
+void EventEngine::finish_worker(std::uint32_t index, SimTime now) {
+  WorkerState& state = workers_[index];
+  state.active = false;
+  const std::uint32_t rank = worker(index).rank;
+  if (rank == Worker::kSwitch) {
+    next_use(index, state.use);
+    if (state.use.iteration <= last_iteration_) {
+      start_worker(index, program(state.use.iteration).collectives[state.use.op]);
+      advance_worker(index, now);
+    }
+  } else if (--rank_[rank].workers_left == 0) {
+    end_collective(rank, now);
+  }
+}
+
+// The next collective on a switch's graph, after `use`.
+void EventEngine::next_use(std::uint32_t index, Place& use) const {
+  const std::uint32_t graph = workers_[index].graph;
+  while (use.iteration <= last_iteration_) {
+    const std::vector<std::uint32_t>& collectives = program(use.iteration).collectives;
+    while (++use.op < collectives.size()) {
+      if (job_.plans[collectives[use.op]].graph == graph) {
+        return;
+      }
+    }
+    use = {use.iteration + 1, ~std::uint32_t{0}};
+  }
+}
+
+void EventEngine::end_collective(std::uint32_t rank, SimTime now) {
+  RankState& state = rank_[rank];
+  const Place at = state.collective;
+  CollectiveRecord& record = slot(at.iteration).collectives[at.op];
+  record.end = std::max(record.end, now);
+  fingerprint_.add(subject(Fact::collective_end, at.iteration, at.op), rank, now);
+  record_collective(rank, at, kNever, now);
+  if (++state.collective.op == program(at.iteration).collectives.size()) {
+    state.collective = {at.iteration + 1, 0};
+  }
+  set_communicating(rank, false, now);
+  launch_next(rank, now);
+  advance_stream(rank, now);
+  advance_host(rank, now);
+}
+
+// Puts a collective's launch or end into the record of its operation.
+void EventEngine::record_collective(std::uint32_t rank, Place at, SimTime launch, SimTime end) {
+  const std::uint32_t op = collective_op_[at.iteration == 0 ? 0 : 1][at.op];
+  OpSpan& recorded = span(rank, {at.iteration, op});
+  (launch < kNever ? recorded.start : recorded.end) = std::min(launch, end);
+}
+
+}  // namespace paceline

@@ -1,0 +1,113 @@
+#include "sim/report/collective_cost.h"
+
+#include <algorithm>
+
+#include "sim/engine/collective_times.h"
+
+namespace paceline {
+namespace {
+
+SimTime time_of(const Communicator& communicator, const CollectivePlan& plan) {
+  CollectiveTimes times(communicator, std::span(&plan, 1));
+  std::vector<SimTime> launch(communicator.ranks), end(communicator.ranks);
+  times.end(0, launch, SimTime{}, end);
+  return *std::ranges::max_element(end);
+}
+
+// The time between two of many that follow each other: ranks that have done their part go on.
+SimTime period_of(const Communicator& communicator, const CollectivePlan& plan) {
+  constexpr int kWarmUp = 2, kCounted = 4;
+  CollectiveTimes times(communicator, std::span(&plan, 1));
+  std::vector<SimTime> launch(communicator.ranks), end(communicator.ranks);
+  SimTime warm;
+  for (int i = 0; i < kWarmUp + kCounted; ++i) {
+    times.end(0, launch, *std::ranges::min_element(launch), end);
+    launch = end;
+    warm = i + 1 == kWarmUp ? *std::ranges::max_element(end) : warm;
+  }
+  return {(*std::ranges::max_element(end) - warm).ps / kCounted};
+}
+
+CollectivePlan without_latency(CollectivePlan plan) {
+  for (HopCost& hop : plan.hops) {
+    hop.latency = {};
+  }
+  return plan;
+}
+
+// Occupancy of the worker that moves most.
+SimTime busiest(const CollectiveGraph& graph, const CollectivePlan& plan) {
+  const StepTimes times(graph, plan);
+  SimTime most;
+  for (const Worker& worker : graph.workers) {
+    SimTime total;
+    const std::vector<Step>& steps = graph.scripts[worker.script].steps;
+    for (Cursor at{0, 0, 1, 1}; at.phase < plan.loops.size(); ++at.phase) {
+      for (at.step = 0; at.step < steps.size(); ++at.step) {
+        const FlatStep& step = times.step(worker.script, at);
+        SimTime longest = step.send.count == 0 ? times.copy(at, step) : SimTime{};
+        for (std::uint32_t p = 0; p < step.send.count; ++p) {
+          const std::uint32_t fifo = graph.out[worker.first_out + step.send.first + p];
+          longest = std::max(longest, times.stay(at, step, graph.fifos[fifo].hop));
+        }
+        total += longest * (plan.loops[at.phase].count * step.moves);
+      }
+    }
+    most = std::max(most, total);
+  }
+  return most;
+}
+
+bool one_way(CollectiveKind kind) {
+  return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
+}
+
+SimTime measured(const Communicator& communicator, const CollectivePlan& plan) {
+  return one_way(plan.kind) ? period_of(communicator, plan) : time_of(communicator, plan);
+}
+
+void explain(const Communicator& communicator, CollectiveCost& cost) {
+  CollectivePlan plan = cost.plan;
+  plan.startup = {};
+  const SimTime launched = measured(communicator, plan);
+  plan = without_latency(std::move(plan));
+  const SimTime moved = measured(communicator, plan);
+  cost.launch = cost.time - launched;
+  cost.latency = launched - moved;
+  cost.bandwidth = busiest(communicator.graphs[plan.graph], plan);
+  cost.fill = moved - cost.bandwidth;
+}
+
+}  // namespace
+
+std::vector<CollectiveCost> cost_collectives(CollectivePlanner& planner, CollectiveKind kind,
+                                             std::span<const Bytes> sizes, bool explained) {
+  std::vector<CollectivePlan> plans;
+  for (const Bytes bytes : sizes) {
+    plans.push_back(planner.plan(kind, bytes));
+  }
+  const Communicator& communicator = planner.communicator();
+  CollectiveTimes times(communicator, plans);
+  std::vector<SimTime> launch(communicator.ranks), end(communicator.ranks);
+  std::vector<CollectiveCost> costs;
+  for (std::uint32_t p = 0; p < plans.size(); ++p) {
+    const SimTime now = *std::ranges::max_element(end);  // when the one before has ended
+    std::ranges::fill(launch, now);
+    times.end(p, launch, now, end);
+    CollectiveCost& cost = costs.emplace_back();
+    cost.plan = plans[p];
+    cost.time = *std::ranges::max_element(end) - now;
+    if (one_way(kind)) {
+      cost.time = period_of(communicator, plans[p]);
+    }
+    if (communicator.ranks > 1) {
+      cost.channels = communicator.graphs[plans[p].graph].channels;
+      if (explained) {
+        explain(communicator, cost);
+      }
+    }
+  }
+  return costs;
+}
+
+}  // namespace paceline

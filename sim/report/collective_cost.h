@@ -1,0 +1,29 @@
+// One collective alone: how long it takes when all ranks enter together, and what makes up the time. A
+// broadcast or a reduction: the time from one to the next of many, as nccl-tests measures, where the root (or
+// the leaves) go on before the others have ended.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "sim/collective/communicator.h"
+
+namespace paceline {
+
+// time = launch + latency + fill + bandwidth, each by re-simulation:
+//   launch     what the startup adds
+//   latency    what the hops' latencies add then
+//   bandwidth  how long the busiest worker moves data
+//   fill       the rest: waiting for the first chunk and behind the last, and for slots
+struct CollectiveCost {
+  CollectivePlan plan;
+  std::uint32_t channels = 0;
+  SimTime time;
+  SimTime launch, latency, fill, bandwidth;
+};
+
+// Cost: that of the graphs, then O(moves of one worker of each class) for each size, thrice with `explain`.
+std::vector<CollectiveCost> cost_collectives(CollectivePlanner&, CollectiveKind, std::span<const Bytes>,
+                                             bool explain);
+
+}  // namespace paceline

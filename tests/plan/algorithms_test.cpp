@@ -1,0 +1,227 @@
+// Does every algorithm, for 2 to 33 ranks, leave every rank with exactly what it should, over FIFOs as short
+// as NCCL's, and move as many bytes as it says? Executed symbolically.
+#include "sim/collective/algorithms.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "random_graphs.h"
+#include "symbolic.h"
+
+namespace paceline {
+namespace {
+
+// The only rank in a value, once; `ranks`: there is none such.
+std::size_t only_rank(const Value& value, std::size_t ranks) {
+  const auto rank = static_cast<std::size_t>(std::find(value.begin(), value.end(), 1) - value.begin());
+  return rank < ranks && value == of_rank(rank) ? rank : ranks;
+}
+
+using Outputs = std::vector<Symbolic::Output>;  // by rank
+
+bool all_reduced(const Outputs& outputs, std::uint32_t blocks) {
+  return std::all_of(outputs.begin(), outputs.end(), [&](const Symbolic::Output& kept) {
+    return kept.size() == blocks && kept.begin()->first == 0 && kept.rbegin()->first == blocks - 1 &&
+           std::all_of(kept.begin(), kept.end(),
+                       [&](const auto& block) { return block.second == of_all(outputs.size()); });
+  });
+}
+
+bool all_gathered(const Outputs& outputs) {
+  std::set<std::size_t> sources;
+  for (const auto& [block, value] : outputs[0]) {
+    sources.insert(only_rank(value, outputs.size()));
+  }
+  return outputs[0].size() == outputs.size() && sources.size() == outputs.size() &&
+         sources.count(outputs.size()) == 0 &&
+         std::all_of(outputs.begin(), outputs.end(), [&](const auto& kept) { return kept == outputs[0]; });
+}
+
+// Every rank has one complete block, each another; what else it kept was on the way.
+bool reduced_and_scattered(const Outputs& outputs) {
+  std::set<std::int64_t> taken;
+  for (const Symbolic::Output& kept : outputs) {
+    std::vector<std::int64_t> complete;
+    for (const auto& [block, value] : kept) {
+      if (*std::max_element(value.begin(), value.end()) > 1) {
+        return false;
+      }
+      if (value == of_all(outputs.size())) {
+        complete.push_back(block);
+      }
+    }
+    if (complete.size() != 1 || !taken.insert(complete[0]).second) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Every rank has one block of every rank, and every block of every rank has gone to one place.
+bool exchanged(const Outputs& outputs) {
+  std::set<std::pair<std::size_t, std::int64_t>> delivered;
+  for (const Symbolic::Output& kept : outputs) {
+    std::set<std::size_t> sources;
+    for (const auto& [block, value] : kept) {
+      const std::size_t source = only_rank(value, outputs.size());
+      if (source == outputs.size() || !sources.insert(source).second ||
+          !delivered.insert({source, block}).second) {
+        return false;
+      }
+    }
+    if (sources.size() != outputs.size()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool is_right(CollectiveKind kind, const Outputs& outputs, std::uint32_t blocks, std::uint32_t root) {
+  const std::size_t n = outputs.size();
+  const auto is = [&](std::size_t rank, const Value& value) {
+    return outputs[rank].size() == 1 && outputs[rank].begin()->second == value;
+  };
+  std::vector<std::size_t> ranks(n);
+  std::iota(ranks.begin(), ranks.end(), std::size_t{0});
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return all_reduced(outputs, blocks);
+    case CollectiveKind::all_gather:
+      return all_gathered(outputs);
+    case CollectiveKind::reduce_scatter:
+      return reduced_and_scattered(outputs);
+    case CollectiveKind::all_to_all:
+      return exchanged(outputs);
+    case CollectiveKind::reduce:
+      return is(root, of_all(n));
+    case CollectiveKind::broadcast:
+      return std::all_of(ranks.begin(), ranks.end(), [&](std::size_t r) { return is(r, of_rank(root)); });
+    case CollectiveKind::send_recv:
+      return std::all_of(ranks.begin(), ranks.end(),
+                         [&](std::size_t r) { return is(r, of_rank((r + n - 1) % n)); });
+  }
+  return false;
+}
+
+// Runs a graph to the end and looks at every channel, loop and slice.
+std::string outcome(const CollectiveGraph& graph, CollectiveKind kind, SymbolicRun run, std::uint32_t blocks,
+                    std::uint32_t root) {
+  const Symbolic symbolic(graph, run);
+  if (!symbolic.error().empty()) {
+    return symbolic.error();
+  }
+  for (std::size_t channel = 0; channel < graph.channels; ++channel) {
+    for (std::size_t part = 0; part < std::size_t{run.loops} * run.slices; ++part) {
+      Outputs outputs;
+      for (std::size_t rank = 0; rank < graph.ranks; ++rank) {
+        outputs.push_back(symbolic.output(rank, channel, part / run.slices, part % run.slices));
+      }
+      if (!is_right(kind, outputs, blocks, root)) {
+        return "wrong data in channel " + std::to_string(channel) + ", part " + std::to_string(part);
+      }
+    }
+  }
+  return {};
+}
+
+TEST_CASE("every algorithm leaves every rank with exactly what it should") {
+  Random random(1);
+  for (std::uint32_t n = 2; n <= kMostRanks; ++n) {
+    for (const RankLayout& layout : layouts(n)) {
+      for_each_way(layout, [&](Algorithm algorithm, CollectiveKind kind) {
+        for (const std::uint32_t channels : {1U, 2U, 5U}) {
+          const ChannelGraphs found = random_graphs(random, layout.gpus_per_node);
+          const auto root = static_cast<std::uint32_t>(draw(random, n));
+          const CollectiveGraph graph = make_graph(algorithm, kind, layout, found, channels, root);
+          const std::uint32_t blocks = blocks_per_loop(algorithm, kind, layout);
+          for (const std::uint32_t loops : {1U, 3U}) {
+            INFO(name(algorithm, kind, layout) << ", " << channels << " channels, " << loops << " loops");
+            REQUIRE(outcome(graph, kind, {loops}, blocks, root).empty());
+          }
+        }
+      });
+    }
+  }
+}
+
+// The fewest slots that keep an algorithm from deadlock, where a step has so many slices. A ring begins with
+// a chunk of its own and then waits for room before it takes what has come: one slice more than a step has.
+// Where steps of one worker lead to different places, as in PAT, a whole step must fit. The rest is free of
+// cycles.
+std::uint32_t enough_slots(Algorithm algorithm, CollectiveKind kind, std::uint32_t slices) {
+  const bool chain = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
+  switch (algorithm) {
+    case Algorithm::ring:
+      return chain ? 1 : slices + 1;
+    case Algorithm::hierarchical:
+      return slices + 1;
+    case Algorithm::pat:
+    case Algorithm::collnet_direct:
+    case Algorithm::point_to_point:
+      return slices;
+    default:
+      return 1;
+  }
+}
+
+// Whether fewer deadlock, whatever the layout.
+bool is_sharp(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout) {
+  return algorithm == Algorithm::hierarchical || algorithm == Algorithm::pat ||
+         (algorithm == Algorithm::ring && (layout.ranks() > 2 || kind == CollectiveKind::all_reduce));
+}
+
+TEST_CASE("FIFOs may be as short as the algorithm allows, and no shorter") {
+  Random random(2);
+  for (std::uint32_t n = 2; n <= kMostRanks; ++n) {
+    for (const RankLayout& layout : layouts(n)) {
+      const ChannelGraphs found = random_graphs(random, layout.gpus_per_node);
+      for_each_way(layout, [&](Algorithm algorithm, CollectiveKind kind) {
+        const CollectiveGraph graph = make_graph(algorithm, kind, layout, found, 1);
+        const std::uint32_t blocks = blocks_per_loop(algorithm, kind, layout);
+        for (const std::uint32_t slices : {1U, 2U}) {
+          const std::uint32_t enough = enough_slots(algorithm, kind, slices);
+          for (const std::uint32_t slots : {1U, 2U, 3U, 4U, 8U}) {
+            INFO(name(algorithm, kind, layout) << ", " << slices << " slices, " << slots << " slots");
+            if (slots >= enough) {
+              REQUIRE(outcome(graph, kind, {3, slices, slots}, blocks, 0).empty());
+            } else if (is_sharp(algorithm, kind, layout)) {
+              REQUIRE_FALSE(outcome(graph, kind, {3, slices, slots}, blocks, 0).empty());
+            }
+          }
+        }
+      });
+    }
+  }
+}
+
+TEST_CASE("the symbols notice a wrong graph") {
+  Random random(10);
+  const RankLayout layout{2, 3};
+  const CollectiveGraph right =
+      make_graph(Algorithm::ring, CollectiveKind::all_reduce, layout, random_graphs(random, 3), 1);
+  const auto notices = [](const CollectiveGraph& graph) {
+    return !outcome(graph, CollectiveKind::all_reduce, {2, 1, 8}, 6, 0).empty();
+  };
+  REQUIRE_FALSE(notices(right));
+  for (std::size_t step = 0; step < right.scripts[0].steps.size(); ++step) {
+    INFO("step " << step);
+    const auto with = [&](auto&& change) {
+      CollectiveGraph wrong = right;
+      change(wrong.scripts[0].steps[step]);
+      return notices(wrong);
+    };
+    CHECK(with([](Step& s) { s.own = !s.own; }));
+    CHECK((step == 0 || with([](Step& s) { s.times += 1; })));
+    CHECK(with([](Step& s) { s.block += 1; }));
+    CHECK((step < 2 || with([](Step& s) { s.keep = false; })));
+  }
+  CollectiveGraph wrong = right;
+  wrong.workers[2].shift = 0;
+  CHECK(notices(wrong));
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,43 @@
+// What NCCL's graph search finds on a node (src/graph/topo.h, ncclTopoGraph): the orders of GPUs in which
+// channels run, and how wide they are. All nodes are equal, so one node's orders are every node's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace paceline {
+
+// Paths between two devices, best first (src/graph/topo.h, PATH_*).
+enum class PathType : std::uint8_t { loc, nvl, nvb, c2c, pix, pxb, p2c, pxn, phb, sys, net, dis };
+inline constexpr std::array<const char*, 12> kPathTypeNames{"LOC", "NVL", "NVB", "C2C", "PIX", "PXB",
+                                                            "P2C", "PXN", "PHB", "SYS", "NET", "DIS"};
+
+enum class GraphPattern : std::uint8_t { balanced_tree = 1, split_tree, tree, ring, nvls, collnet_direct };
+
+// One channel on a node. ring: NIC -> gpus in order -> NIC, or a cycle on one node. Trees and chains: a chain
+// of gpus whose first is beside the NIC (split_tree: the second sends up to the NIC too). nvls and
+// collnet_direct: the channel's head first.
+struct NodeChannel {
+  std::vector<int> gpus;          // of 0 .. gpus in use - 1
+  int nic_in = -1, nic_out = -1;  // of the node; -1 on one node
+};
+
+struct ChannelGraph {
+  GraphPattern pattern = GraphPattern::ring;
+  int cross_nic = 0;                  // 2: channels come in pairs, and odd nodes swap the two of a pair
+  double bw_intra = 0, bw_inter = 0;  // GB/s of one channel, as the search counts
+  PathType type_intra = PathType::loc, type_inter = PathType::pix;
+  double latency_inter = 0;  // us, of the network device; 0 where it states none
+  bool same_channels = true;
+  std::vector<NodeChannel> channels;  // empty: none found
+};
+
+// The graphs of one job. `channels` is the number that rings and trees run on after doubling
+// (src/graph/connect.cc); channel c takes the order of c % ring.channels.size().
+struct ChannelGraphs {
+  ChannelGraph ring, tree, collnet_chain, collnet_direct, nvls;
+  int channels = 0, nvls_channels = 0;
+};
+
+}  // namespace paceline

@@ -1,0 +1,158 @@
+// The vertices and links of a CountedNode, with NCCL's rates (src/graph/topo.cc).
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "topology/channel_paths.h"
+#include "topology/channel_speeds.h"
+
+namespace paceline {
+namespace {
+
+double gigabytes(BytesPerSecond bandwidth) { return bandwidth.value / 1e9; }
+
+// NVLinks of a GPU as it is sold on an NVSwitch.
+int standard_ports(int compute_capability) {
+  return compute_capability >= 90 ? 18 : compute_capability >= 80 ? 12 : compute_capability >= 70 ? 6 : 4;
+}
+
+// A node's bandwidths are payload rates, near NCCL's but not equal: a number of links that explains the
+// bandwidth within this factor is taken.
+constexpr double kLikely = 1.3;
+bool likely(double ratio) { return ratio < kLikely && ratio > 1 / kLikely; }
+
+int nvlinks(const NodeSpec& spec, const Link& link, bool to_switch, double rate) {
+  const double ratio = gigabytes(link.bandwidth) / rate;
+  const int ports = standard_ports(spec.compute_capability);
+  if (to_switch && likely(ratio / ports)) {
+    return ports;
+  }
+  const bool counted = spec.devices.empty() && spec.wiring == NvlinkWiring::mesh;
+  if (counted && likely(gigabytes(spec.nvlink_bandwidth) / rate)) {
+    return static_cast<int>(std::lround(link.bandwidth / spec.nvlink_bandwidth));
+  }
+  return std::max(1, static_cast<int>(std::lround(ratio)));
+}
+
+float counted_rate(const NodeSpec& spec, const NodeLayout& layout, const Link& link, int version) {
+  if (link.kind == LinkKind::socket && spec.cpu == CpuVendor::amd && version < 216) {
+    return kLocalRate;  // no limit was known
+  }
+  if (link.kind != LinkKind::nvlink || spec.compute_capability == 0) {
+    return static_cast<float>(gigabytes(link.bandwidth));
+  }
+  const bool to_switch =
+      layout.kind_of(link.from) == DeviceKind::nvswitch || layout.kind_of(link.to) == DeviceKind::nvswitch;
+  const float rate = nvlink_rate(spec.compute_capability, version);
+  return static_cast<float>(nvlinks(spec, link, to_switch, static_cast<double>(rate))) * rate;
+}
+
+PathType type_of(LinkKind kind) {
+  switch (kind) {
+    case LinkKind::nvlink:
+      return PathType::nvl;
+    case LinkKind::c2c:
+      return PathType::c2c;
+    case LinkKind::pcie:
+      return PathType::pix;
+    case LinkKind::socket:
+      return PathType::sys;
+    case LinkKind::network:
+      break;
+  }
+  return PathType::loc;
+}
+
+// Builds the vertices and links of a CountedNode.
+class Counter {
+ public:
+  Counter(const NodeLayout& layout, const NodeSpec& spec, int version)
+      : layout_(layout), spec_(spec), version_(version) {}
+
+  CountedNode count() {
+    node_.gpus = static_cast<int>(layout_.gpus_in_use);
+    node_.nics = static_cast<int>(layout_.count(DeviceKind::nic));
+    node_.cpus = static_cast<int>(layout_.count(DeviceKind::cpu));
+    node_.switches = static_cast<int>(layout_.count(DeviceKind::pcie_switch));
+    node_.has_nvswitch = layout_.count(DeviceKind::nvswitch) > 0;
+    node_.compute_capability = spec_.compute_capability > 0 ? spec_.compute_capability : 80;
+    node_.cpu = spec_.cpu;
+    node_.vertices = node_.cpu_at(node_.cpus + node_.switches + node_.nics);
+    add_links();
+    node_.links_from.resize(node_.vertices);
+    for (std::uint32_t k = 0; k < node_.links.size(); ++k) {
+      node_.links_from[node_.links[k].from].push_back(k);
+    }
+    for (auto& out : node_.links_from) {
+      std::ranges::stable_sort(out, std::ranges::greater(),
+                               [&](std::uint32_t k) { return node_.links[k].rate; });
+    }
+    return std::move(node_);
+  }
+
+ private:
+  // Absent: a GPU that is not in use.
+  std::optional<std::uint32_t> vertex_of(DeviceId device) const {
+    const DeviceKind kind = layout_.kind_of(device);
+    const std::uint32_t i = device.value - layout_.device(kind, 0).value;
+    const std::uint32_t first_rest = node_.cpu_at(node_.cpus);
+    switch (kind) {
+      case DeviceKind::gpu:
+        return i < layout_.gpus_in_use ? std::optional(i) : std::nullopt;
+      case DeviceKind::nvswitch:
+        return node_.nvswitch();
+      case DeviceKind::cpu:
+        return node_.cpu_at(static_cast<int>(i));
+      case DeviceKind::pcie_switch:
+        return first_rest + i;
+      default:
+        return first_rest + layout_.count(DeviceKind::pcie_switch) + i;
+    }
+  }
+
+  // Parallel cables are one link, as wide as all of them.
+  void add(std::uint32_t from, std::uint32_t to, PathType type, float rate) {
+    const auto same = std::ranges::find_if(node_.links, [&](const CountedLink& link) {
+      return link.from == from && link.to == to && link.type == type;
+    });
+    if (same != node_.links.end()) {
+      same->rate += rate;
+    } else {
+      node_.links.push_back({from, to, type, rate, 0});
+    }
+  }
+
+  void add_links() {
+    for (const Link& link : layout_.links) {
+      const std::optional<std::uint32_t> from = vertex_of(link.from);
+      const PathType type = type_of(link.kind);
+      const float rate = counted_rate(spec_, layout_, link, version_);
+      if (link.to == kOutside) {
+        const std::uint32_t nic = link.from.value - layout_.device(DeviceKind::nic, 0).value;
+        add(*from, node_.port(static_cast<int>(nic)), type, rate);
+        add(node_.port(static_cast<int>(nic)), *from, type, rate);
+      } else if (const std::optional<std::uint32_t> to = vertex_of(link.to); from && to) {
+        add(*from, *to, type, rate);
+      }
+    }
+    for (CountedLink& link : node_.links) {
+      const auto back = std::ranges::find_if(node_.links, [&](const CountedLink& other) {
+        return other.from == link.to && other.to == link.from && other.type == link.type;
+      });
+      link.back = static_cast<std::uint32_t>(back - node_.links.begin());
+    }
+  }
+
+  const NodeLayout& layout_;
+  const NodeSpec& spec_;
+  int version_;
+  CountedNode node_;
+};
+
+}  // namespace
+
+CountedNode count_links(const NodeLayout& layout, const NodeSpec& spec, int version) {
+  return Counter(layout, spec, version).count();
+}
+
+}  // namespace paceline
