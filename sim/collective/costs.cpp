@@ -61,8 +61,10 @@ std::vector<NamedCost> named(CollectiveCosts& costs) {
   return all;
 }
 
-// The most that one channel of an algorithm moves, by NCCL's caps; `share`: search channels per channel.
-double channel_cap(const CollectivePlan& plan, const ProtocolLimits& limits, double share, double channels) {
+// The most that one channel of an algorithm moves: what a thread block can, and NCCL's caps; `share`: search
+// channels per channel.
+double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, double share, double channels) {
+  const ProtocolLimits& limits = costs.limits;
   constexpr double kNone = std::numeric_limits<double>::infinity(), kGiga = 1e9;
   const auto cap = [&](double gigabytes) { return gigabytes > 0 ? gigabytes * kGiga : kNone; };
   const bool ll = plan.protocol == Protocol::ll, ll128 = plan.protocol == Protocol::ll128;
@@ -74,10 +76,15 @@ double channel_cap(const CollectivePlan& plan, const ProtocolLimits& limits, dou
                                          : kNone;
       return std::min(simple, of_protocol);
     }
+    case Algorithm::nvls:
     case Algorithm::nvls_tree:
-      return kNone;
-    default:
-      return ll ? cap(limits.ll_bus / channels) : ll128 ? cap(limits.ring_ll128 * share) : kNone;
+      return kNone;  // the switch moves the data
+    default: {
+      const double of_protocol = ll      ? cap(limits.ll_bus / channels)
+                                 : ll128 ? cap(limits.ring_ll128 * share)
+                                         : kNone;
+      return std::min(of_protocol, costs.copy_rate.value);
+    }
   }
 }
 
@@ -146,7 +153,7 @@ void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, const Collec
       costs.of[static_cast<std::size_t>(plan.algorithm)][static_cast<std::size_t>(plan.protocol)];
   const double line = kLineEfficiency[static_cast<std::size_t>(plan.protocol)];
   const double share = static_cast<double>(search_channels) / static_cast<double>(all_channels);
-  const BytesPerSecond cap(channel_cap(plan, costs.limits, share, static_cast<double>(all_channels)));
+  const BytesPerSecond cap(channel_cap(plan, costs, share, static_cast<double>(all_channels)));
   const bool nvls = plan.algorithm == Algorithm::nvls || plan.algorithm == Algorithm::nvls_tree;
   plan.startup = to_sim_time(of_protocol.startup);
   plan.copy_rate = costs.copy_rate;

@@ -5,7 +5,7 @@
 //   ALGORITHM.PROTOCOL.startup        s   from the launch to the first step
 //   ALGORITHM.PROTOCOL.LINK.latency   s   of a step over LINK: nvlink, pcie, network
 //   LINK.efficiency                       payload over the links' bandwidth, in Simple
-//   block.copy_rate                   B/s of a thread block that copies within its GPU
+//   block.copy_rate                   B/s that a thread block moves, in its GPU or out of it
 //   nvls.efficiency                       of NVLinks, while the switch reduces or multicasts
 //   network.slice_overhead            s   least time that a slice occupies a network hop: the proxy's loop
 #pragma once

@@ -121,10 +121,16 @@ const std::vector<std::string> kProtocolNames{"LL", "LL128", "Simple"};
 const std::vector<std::string> kFunctionNames{"AllReduce", "AllGather", "ReduceScatter", "Broadcast",
                                               "Reduce"};
 
+// Without case and underscores: "NVLSTree" is also nvls_tree.
 bool same_word(std::string_view a, std::string_view b) {
-  return std::ranges::equal(
-      a, b, {}, [](unsigned char c) { return std::tolower(c); },
-      [](unsigned char c) { return std::tolower(c); });
+  const auto plain = [](std::string_view word) {
+    std::string letters;
+    for (const unsigned char c : word) {
+      letters += c == '_' ? "" : std::string(1, static_cast<char>(std::tolower(c)));
+    }
+    return letters;
+  };
+  return plain(a) == plain(b);
 }
 
 std::size_t place_of(const std::string& what, std::string_view word, const std::vector<std::string>& known) {
