@@ -248,7 +248,7 @@ void describe(V& v, NodeSpec& s) {
         nics ? need : absent("there is no NIC"));
   v.key("nic_latency", s.nic_latency, kDuration, "From the NIC to its switch, the NIC's own share included.",
         nics ? need : absent("there is no NIC"));
-  v.key("compute_capability", s.compute_capability, between(30, 200).absent_at_zero(),
+  v.key("compute_capability", s.compute_capability, between(1, 999).absent_at_zero(),
         "Of the GPUs: 70 is Volta, 80 Ampere, 90 Hopper, 100 Blackwell; NCCL's choices depend on it.",
         as_preset);
   v.key("cpu", s.cpu, any(), "Who made the CPUs.", as_preset);
@@ -311,11 +311,11 @@ void describe(V& v, ChannelGraph& s) {
 
 template <class V>
 void describe(V& v, ChannelGraphs& s) {
-  v.key("ring", s.ring, any(), "Of rings.", required());
-  v.key("tree", s.tree, any(), "Of trees.", required());
-  v.key("collnet_chain", s.collnet_chain, any(), "Of CollNet chains.", required());
-  v.key("collnet_direct", s.collnet_direct, any(), "Of CollNet direct.", required());
-  v.key("nvls", s.nvls, any(), "Of NVLS.", required());
+  v.key("ring", s.ring, any(), "What rings run on.", required());
+  v.key("tree", s.tree, any(), "What trees run on.", required());
+  v.key("collnet_chain", s.collnet_chain, any(), "What CollNet chains run on.", required());
+  v.key("collnet_direct", s.collnet_direct, any(), "What CollNet direct runs on.", required());
+  v.key("nvls", s.nvls, any(), "What NVLS and NVLSTree run on.", required());
   v.key("channels", s.channels, between(1, 64), "That rings and trees run on.", required());
   v.key("nvls_channels", s.nvls_channels, between(0, 64), "That NVLS runs on.", required());
 }
@@ -324,6 +324,8 @@ template <class V>
 void describe(V& v, Cluster& s) {
   v.key("node", s.spec.node, any(), "What a node is: the name of a preset, or its parts.", required());
   v.key("nodes", s.spec.nodes, between(1, static_cast<double>(kMostRanks)), "How many nodes the job has.");
+  v.key("job_nodes", s.spec.job_nodes, between(1, static_cast<double>(kMostRanks)).absent_at_zero(),
+        "Nodes that this job has, the first ones; left out: all. The others run other jobs.");
   v.key("gpus_per_node", s.spec.gpus_per_node, between(1, 256).absent_at_zero(),
         "GPUs of each node that the job uses, the first ones; left out: all.");
   v.key("gpu", s.gpu, any(), "The GPU, by the name of a preset or by its numbers; left out: the node's.",
@@ -467,7 +469,7 @@ void describe(V& v, NodeOfTopologyFile& s) {
         required());
   v.key("name", node.name, text(100, 0), "What to call the node.");
   v.key("gpu", node.gpu, text(100, 0), "Its GPU, by the name of a preset; left out: as the file lets know.");
-  v.key("compute_capability", node.compute_capability, between(30, 200).absent_at_zero(),
+  v.key("compute_capability", node.compute_capability, between(1, 999).absent_at_zero(),
         "Of the GPUs, where the file doesn't say.");
   v.key("nic_latency", node.nic_latency, between(0, kMostSeconds).absent_at_zero(),
         "From the NIC to its switch, the NIC's own share included.");
@@ -555,6 +557,16 @@ void describe(V& v, BackgroundFlow& s) {
   v.key("from", s.from, rank, "The rank whose GPU sends.", required());
   v.key("to", s.to, rank, "The rank whose GPU receives.", required());
   v.key("rate", s.rate, kBandwidth, "What it takes where it gets it.", required());
+  v.key("nic", s.nic, between(0, 255), "Through which NIC of both nodes.");
+}
+
+template <class V>
+void describe(V& v, OtherJob& s) {
+  v.key("first_node", s.first_node, between(0, static_cast<double>(kMostRanks)), "Its first node.",
+        required());
+  v.key("nodes", s.nodes, between(2, 100'000), "How many nodes it has, from there on.", required());
+  v.key("rate", s.rate, kBandwidth, "What each of its NICs sends to the next node's, where it gets it.",
+        required());
 }
 
 template <class V>
@@ -578,6 +590,8 @@ void describe(V& v, ScenarioFile& s) {
   v.key("variability", s.scenario.variability, any(), "What makes one GPU slower than another.");
   v.key("background", s.scenario.background, list(0, 10'000),
         "Traffic of others: endless flows between two GPUs.");
+  v.key("other_jobs", s.scenario.other_jobs, list(0, 100),
+        "Jobs on other nodes of the same fabric that reduce all the time.");
   v.key("run", s.scenario.run, any(), "The simulation itself.");
   v.settle([&](const Spot& spot) { settle_scenario(s, spot); });
 }

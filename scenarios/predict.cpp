@@ -13,8 +13,24 @@
 namespace paceline {
 namespace {
 
+// Background flows, those of other jobs among them.
+std::vector<BackgroundFlow> traffic(const Scenario& scenario, const Topology& topology) {
+  std::vector<BackgroundFlow> flows = scenario.background;
+  const int gpus = topology.gpus_per_node();
+  for (const OtherJob& job : scenario.other_jobs) {
+    for (int n = 0; n < job.nodes; ++n) {
+      const std::int64_t from = job.first_node + n, to = job.first_node + (n + 1) % job.nodes;
+      for (int nic = 0; nic < static_cast<int>(topology.node().nics_in_use); ++nic) {
+        flows.push_back({from * gpus + nic % gpus, to * gpus + nic % gpus, job.rate, nic});
+      }
+    }
+  }
+  return flows;
+}
+
 TrainingJob build_job(const Scenario& scenario, const Topology& topology) {
-  CollectivePlanner planner = nccl_planner(topology, scenario.training.collective, scenario.background);
+  CollectivePlanner planner =
+      nccl_planner(topology, scenario.training.collective, traffic(scenario, topology));
   return build_ddp_job(scenario.model, scenario.gpu, scenario.training, scenario.variability, planner);
 }
 

@@ -164,6 +164,7 @@ NodeSpec node_of_topology_file(const Json& json, const Spot& spot) {
     }
   };
   replace(node.name, form.node.name);
+  node.name = in_short(node.name);  // a file's name may be long
   replace(node.gpu, form.node.gpu);
   replace(node.compute_capability, form.node.compute_capability);
   replace(node.nic_latency, form.node.nic_latency);
@@ -255,6 +256,10 @@ void settle_cluster(Cluster& cluster, const Spot& spot) {
             std::to_string(spec.gpus_per_node));
   }
   spec.gpus_per_node = spec.gpus_per_node == 0 ? spec.node.gpus : spec.gpus_per_node;
+  if (spec.job_nodes > spec.nodes) {
+    fail_at(below(spot, "job_nodes"), "at most the cluster's " + std::to_string(spec.nodes) + " nodes",
+            std::to_string(spec.job_nodes));
+  }
   const std::int64_t ranks = std::int64_t{spec.nodes} * spec.gpus_per_node;
   if (ranks > kMostRanks) {
     fail_at(below(spot, "nodes"), "a job of at most " + std::to_string(kMostRanks) + " GPUs",
@@ -264,8 +269,10 @@ void settle_cluster(Cluster& cluster, const Spot& spot) {
 
 namespace {
 
-// Every rank that a scenario names.
-void check_ranks(const Scenario& scenario, std::int64_t ranks, const Spot& spot) {
+// Every rank that a scenario names: of the job, and for traffic of any node.
+void check_ranks(const Scenario& scenario, const ClusterSpec& cluster, const Spot& spot) {
+  const std::int64_t own = cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes;
+  std::int64_t ranks = own * cluster.gpus_per_node;
   const auto check = [&](std::int64_t rank, const Spot& place) {
     if (rank >= ranks) {
       fail_at(place, "a rank from 0 to " + std::to_string(ranks - 1), std::to_string(rank));
@@ -278,6 +285,7 @@ void check_ranks(const Scenario& scenario, std::int64_t ranks, const Spot& spot)
       check(named[k], below(below(below(slow, i), "ranks"), k));
     }
   }
+  ranks = std::int64_t{cluster.nodes} * cluster.gpus_per_node;
   for (std::size_t i = 0; i < scenario.background.size(); ++i) {
     const BackgroundFlow& flow = scenario.background[i];
     const Spot place = below(below(spot, "background"), i);
@@ -285,6 +293,17 @@ void check_ranks(const Scenario& scenario, std::int64_t ranks, const Spot& spot)
     check(flow.to, below(place, "to"));
     if (flow.from == flow.to) {
       fail_at(place, "two different ranks", std::to_string(flow.from) + " twice");
+    }
+  }
+  for (std::size_t i = 0; i < scenario.other_jobs.size(); ++i) {
+    const OtherJob& job = scenario.other_jobs[i];
+    const Spot place = below(below(spot, "other_jobs"), i);
+    if (job.first_node < own || job.first_node + job.nodes > cluster.nodes) {
+      fail_at(place,
+              "nodes " + std::to_string(own) + " to " + std::to_string(cluster.nodes - 1) +
+                  ", which this job leaves",
+              "nodes " + std::to_string(job.first_node) + " to " +
+                  std::to_string(job.first_node + job.nodes - 1));
     }
   }
 }
@@ -343,7 +362,7 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
   } catch (const InputError& error) {
     throw error.at(below(place, "precision").place);
   }
-  check_ranks(scenario, std::int64_t{file.cluster.spec.nodes} * file.cluster.spec.gpus_per_node, spot);
+  check_ranks(scenario, file.cluster.spec, spot);
 }
 
 Scenario parse_scenario(const std::string& json, const std::string& file_name) {

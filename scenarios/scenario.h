@@ -19,6 +19,7 @@ struct Scenario {
   TrainingSpec training;
   VariabilitySpec variability;
   std::vector<BackgroundFlow> background;
+  std::vector<OtherJob> other_jobs;
   RunSpec run;
 };
 

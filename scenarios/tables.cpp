@@ -43,10 +43,11 @@ std::string plural(std::int64_t n, const std::string& noun) {
 std::string headline(const Prediction& p) {
   const Scenario& s = p.scenario;
   const std::int64_t per_node = s.cluster.gpus_per_node > 0 ? s.cluster.gpus_per_node : s.cluster.node.gpus;
+  const int nodes = s.cluster.job_nodes > 0 ? s.cluster.job_nodes : s.cluster.nodes;
   std::string line = s.model.name + " on " + plural(static_cast<std::int64_t>(p.job.ranks()), "GPU") + ": " +
-                     plural(s.cluster.nodes, "node") + " (" + s.cluster.node.name + ") x " +
-                     std::to_string(per_node) + ' ' + s.gpu.name;
-  if (s.cluster.nodes > 1) {
+                     plural(nodes, "node") + " (" + s.cluster.node.name + ") x " + std::to_string(per_node) +
+                     ' ' + s.gpu.name;
+  if (nodes > 1) {
     std::string fabric(name_of(s.cluster.fabric.kind));
     std::ranges::replace(fabric, '_', ' ');
     line += ", " + fabric;

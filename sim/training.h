@@ -107,7 +107,15 @@ struct VariabilitySpec {
 
 // Traffic of others: an endless flow between two GPUs of the cluster that takes up to `rate`.
 struct BackgroundFlow {
-  std::int64_t from = 0, to = 0;  // ranks
+  std::int64_t from = 0, to = 0;  // ranks, other jobs' too
+  BytesPerSecond rate;
+  int nic = 0;  // of both nodes, counted round
+};
+
+// Another job on the same fabric that reduces all the time: each NIC of each of its nodes sends to the next
+// of its nodes, round, at up to `rate`.
+struct OtherJob {
+  int first_node = 0, nodes = 2;
   BytesPerSecond rate;
 };
 

@@ -91,7 +91,7 @@ ChannelGraphs search_channels(const NodeLayout& layout, const NodeSpec& spec, in
 }
 
 ChannelGraphs search_channels(const Topology& topology, const SearchSpec& search) {
-  return search_channels(topology.node(), topology.spec().node, topology.spec().nodes, search);
+  return search_channels(topology.node(), topology.spec().node, topology.job_nodes(), search);
 }
 
 }  // namespace paceline

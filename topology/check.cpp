@@ -285,6 +285,7 @@ void check_degraded(const std::vector<DegradedLink>& degraded) {
 void check_cluster(const ClusterSpec& cluster) {
   check_node(cluster.node);
   check_count("/nodes", "nodes", cluster.nodes, 1, kMostNodes);
+  check_count("/job_nodes", "nodes", cluster.job_nodes, 0, cluster.nodes);
   if (cluster.nodes > 1 && cluster.node.nics == 0) {
     fail("/node/nics", "at least 1 NIC, as there are " + std::to_string(cluster.nodes) + " nodes", 0);
   }

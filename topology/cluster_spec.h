@@ -108,6 +108,7 @@ struct DegradedLink {
 struct ClusterSpec {
   NodeSpec node;
   int nodes = 1;
+  int job_nodes = 0;      // nodes that this job has, the first ones; 0: all. The others run other jobs
   int gpus_per_node = 0;  // GPUs of each node that the job uses, the first ones; 0: all
   FabricSpec fabric;
   std::vector<DegradedLink> degraded;

@@ -128,7 +128,7 @@ std::string Topology::link_name(LinkId id) const {
 }
 
 DeviceId Topology::gpu_of(Rank rank) const {
-  assert(rank.index() < ranks());
+  assert(rank.index() < static_cast<std::size_t>(spec_.nodes) * node_.gpus_in_use);
   return DeviceId(rank.value / node_.gpus_in_use * node_.devices() + rank.value % node_.gpus_in_use);
 }
 

@@ -1,6 +1,7 @@
 // The cluster as an immutable directed graph, with routes that cost O(path length).
 //
-// Ranks: rank r is GPU r % gpus_per_node of node r / gpus_per_node. A full-duplex cable is two directed
+// Ranks: rank r is GPU r % gpus_per_node of node r / gpus_per_node; those of other jobs' nodes come after the
+// job's own. A full-duplex cable is two directed
 // links. Memory is O(devices + links); there is no table of pairs. Routes inside a node come from one table
 // per node type (all nodes are equal); between nodes they are computed from the fabric's structure. Routes
 // are static: a degraded link is slower, not avoided.
@@ -54,7 +55,10 @@ class Topology {
   const ClusterSpec& spec() const { return spec_; }
   const NodeLayout& node() const { return node_; }
   int gpus_per_node() const { return static_cast<int>(node_.gpus_in_use); }  // in use
-  std::size_t ranks() const { return static_cast<std::size_t>(spec_.nodes) * node_.gpus_in_use; }
+  int job_nodes() const { return spec_.job_nodes > 0 ? spec_.job_nodes : spec_.nodes; }
+  std::size_t ranks() const {
+    return static_cast<std::size_t>(job_nodes()) * node_.gpus_in_use;
+  }  // of the job
   std::size_t devices() const { return first_leaf() + fabric_.devices(); }
   std::size_t links() const { return links_.size(); }
   const Link& link(LinkId id) const { return links_[id.index()]; }

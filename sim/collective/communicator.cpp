@@ -49,13 +49,13 @@ class Nccl {
   Nccl(const Topology& topology, const CollectiveSpec& spec, std::span<const BackgroundFlow> background)
       : topology_(topology),
         spec_(spec),
-        layout_{static_cast<std::uint32_t>(topology.spec().nodes),
+        layout_{static_cast<std::uint32_t>(topology.job_nodes()),
                 static_cast<std::uint32_t>(topology.gpus_per_node())},
         links_(topology, background) {
     const NodeSpec& node = topology.spec().node;
     const bool nvswitch = topology.node().count(DeviceKind::nvswitch) > 0;
     input_.version = nccl_version(spec.nccl);
-    input_.nodes = topology.spec().nodes;
+    input_.nodes = topology.job_nodes();
     input_.ranks = static_cast<int>(topology.ranks());
     input_.compute_capability = node.compute_capability;
     input_.cpu = node.cpu;

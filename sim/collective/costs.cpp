@@ -152,8 +152,8 @@ void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, const Collec
   const auto& of_protocol =
       costs.of[static_cast<std::size_t>(plan.algorithm)][static_cast<std::size_t>(plan.protocol)];
   const double line = kLineEfficiency[static_cast<std::size_t>(plan.protocol)];
-  const double share = static_cast<double>(search_channels) / static_cast<double>(all_channels);
-  const BytesPerSecond cap(channel_cap(plan, costs, share, static_cast<double>(all_channels)));
+  const double searched = static_cast<double>(search_channels) / static_cast<double>(all_channels);
+  const BytesPerSecond cap(channel_cap(plan, costs, searched, static_cast<double>(all_channels)));
   const bool nvls = plan.algorithm == Algorithm::nvls || plan.algorithm == Algorithm::nvls_tree;
   plan.startup = to_sim_time(of_protocol.startup);
   plan.copy_rate = costs.copy_rate;

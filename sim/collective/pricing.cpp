@@ -163,7 +163,7 @@ Route route_of(const CollectiveGraph& graph, const Fifo& fifo, const Topology& t
 SharedLinks::SharedLinks(const Topology& topology, std::span<const BackgroundFlow> background) {
   for (const BackgroundFlow& flow : background) {
     SharedFlow shared{{}, flow.rate};
-    for (const LinkId id : topology.route(Rank(flow.from), Rank(flow.to), 0)) {
+    for (const LinkId id : topology.route(Rank(flow.from), Rank(flow.to), flow.nic)) {
       const auto [at, added] = number_.try_emplace(id, LinkId(capacity.size()));
       if (added) {
         capacity.push_back(topology.link(id).bandwidth);

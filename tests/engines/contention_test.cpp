@@ -134,5 +134,30 @@ TEST_CASE("background traffic never makes a step faster than none") {
   }
 }
 
+TEST_CASE("the nodes of other jobs carry traffic, but no ranks") {
+  ClusterSpec spec = cluster("dgx-a100", 8);
+  spec.job_nodes = 4;
+  const Topology shared = build_topology(spec);
+  CHECK(shared.ranks() == 32);
+  const auto last_end = [&](const std::vector<BackgroundFlow>& background) {
+    CollectivePlanner planner = nccl_planner(shared, {}, background);
+    TrainingJob job;
+    job.plans = {planner.plan(CollectiveKind::all_reduce, Bytes(64 << 20))};
+    job.communicator = planner.take();
+    job.steady.collectives = {0};
+    job.steady.ops = {{OpKind::collective, 0, {}, {}, "all_reduce"}, {OpKind::wait, 0, {}, {}, "wait"}};
+    job.warm_up = job.steady;
+    return run_event_engine(job, two_iterations()).iteration_end.back();
+  };
+  // Between the leaves both jobs use the same cables (striped, 2:1 oversubscribed).
+  std::vector<BackgroundFlow> neighbour;
+  for (int node = 4; node < 8; ++node) {
+    for (int nic = 0; nic < 8; ++nic) {
+      neighbour.push_back({8 * node + nic, 8 * (4 + (node + 1) % 4) + nic, BytesPerSecond(25e9), nic});
+    }
+  }
+  CHECK(last_end(neighbour) > last_end({}));
+}
+
 }  // namespace
 }  // namespace paceline

@@ -135,6 +135,7 @@ TEST_CASE("a cluster's long name stays on its line") {
   int heads = 0;
   for (std::string line; std::getline(lines, line);) {
     heads += line.starts_with("#       size") ? 1 : 0;
+    CHECK((line.find("out-of-place") == std::string::npos || line.starts_with("#     ")));
     const std::size_t hash = line.find('#');
     CHECK((hash == 0 || hash == std::string::npos));
   }
