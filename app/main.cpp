@@ -17,6 +17,7 @@
 #include "scenarios/predict.h"
 #include "scenarios/scenario.h"
 #include "scenarios/tables.h"
+#include "sim/collective/tuner.h"
 #include "topology/topology.h"
 
 namespace paceline {
@@ -129,6 +130,21 @@ struct CollectiveOptions {
   bool json = false, explain = false;
 };
 
+void check_options(const CollectiveSpec& spec) {
+  const auto naming = [](const char* option, auto&& check) {
+    try {
+      check();
+    } catch (const InputError& error) {
+      throw error.at(option);
+    }
+  };
+  naming("--nccl", [&] { static_cast<void>(nccl_version(spec.nccl)); });
+  const std::string algorithm = spec.algorithm == "hierarchical" ? "" : spec.algorithm;
+  naming("--algo", [&] { static_cast<void>(tuner_overrides(algorithm, "", CollectiveKind::all_reduce)); });
+  naming("--proto",
+         [&] { static_cast<void>(tuner_overrides("", spec.protocol, CollectiveKind::all_reduce)); });
+}
+
 void test_collective(const CollectiveOptions& options) {
   constexpr std::uint64_t kMostNodes = 4'000'000, kMostGpus = 256, kMostFactor = 1 << 20;
   CollectiveTest test;
@@ -157,6 +173,7 @@ void test_collective(const CollectiveOptions& options) {
   if (options.profile) {
     test.collective.costs = load_profile(*options.profile);
   }
+  check_options(test.collective);
   test.explain = options.explain;
   const CollectiveTestResult result = run_collective_test(test);
   print(options.json ? nccl_tests_json(result) : nccl_tests_table(result));

@@ -35,7 +35,7 @@ bool counts_per_rank(CollectiveKind kind) {
 }
 bool reduces(CollectiveKind kind) {
   return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter ||
-         kind == CollectiveKind::reduce;
+         kind == CollectiveKind::reduce || kind == CollectiveKind::send_recv;  // as nccl-tests prints it
 }
 bool has_root(CollectiveKind kind) {
   return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
@@ -182,7 +182,15 @@ std::vector<CostParameter> load_profile(const std::string& path) {
 
 CollectiveTestResult run_collective_test(const CollectiveTest& test) {
   if (test.last < test.first) {
-    throw InputError("expected sizes up to at least the first one", "-e");
+    throw InputError("expected at least the first size, " + std::to_string(test.first.value) + ", found " +
+                         std::to_string(test.last.value),
+                     "-e");
+  }
+  const std::int64_t ranks = std::int64_t{test.cluster.nodes} * std::max(1, test.cluster.gpus_per_node);
+  if (ranks > kMostRanks) {
+    throw InputError(
+        "expected at most " + std::to_string(kMostRanks) + " GPUs, found " + std::to_string(ranks),
+        "--nodes");
   }
   const Topology topology = build_checked_topology(test.cluster);
   CollectivePlanner planner = nccl_planner(topology, test.collective, {});
@@ -193,7 +201,7 @@ CollectiveTestResult run_collective_test(const CollectiveTest& test) {
 std::string nccl_tests_table(const CollectiveTestResult& result) {
   const CollectiveTest& test = result.test;
   std::string text = line("# Collective test starting: %s_perf\n", name_of_kind(test.kind).c_str());
-  text += line("# predicted by paceline: %zu GPUs, %d nodes of %s, NCCL %s\n#\n", result.ranks,
+  text += line("# predicted by paceline: %zu GPUs, %d nodes of %.100s, NCCL %s\n#\n", result.ranks,
                test.cluster.nodes, test.cluster_name.c_str(), test.collective.nccl.c_str());
   text +=
       "#                                                              out-of-place                       "

@@ -332,7 +332,7 @@ void describe(V& v, Cluster& s) {
         {Need::Kind::preset, {}});
   v.key("fabric", s.spec.fabric, any(), "The network between the nodes; left out: one switch.");
   v.key("degraded_links", s.spec.degraded, list(0, 10'000), "Links that are slower than they should be.");
-  v.key("nccl_graph", s.nccl_graph, text(4000, 0),
+  v.key("nccl_graph", s.nccl_graph, text(4000),
         "A file that NCCL wrote (NCCL_GRAPH_DUMP_FILE): its rings and trees instead of a search; relative to "
         "this "
         "file.");
@@ -479,7 +479,7 @@ template <class V>
 void describe(V& v, CollectiveSpec& s) {
   v.key("nccl", s.nccl, text(20), "The NCCL whose tuner and graph search decide: \"2.12\" to \"2.30\".");
   v.key("algorithm", s.algorithm, text(200, 0),
-        "NCCL_ALGO: \"ring\", \"^nvls,nvls_tree\", \"allreduce:tree\" ...; or \"hierarchical\"; left out: "
+        "NCCL_ALGO: \"ring\", \"^nvls,nvlstree\", \"allreduce:tree\" ...; or \"hierarchical\"; left out: "
         "the tuner "
         "chooses.");
   v.key("protocol", s.protocol, text(200, 0),

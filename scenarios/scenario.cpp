@@ -237,7 +237,13 @@ void settle_cluster(Cluster& cluster, const Spot& spot) {
   ClusterSpec& spec = cluster.spec;
   if (!cluster.nccl_graph.empty()) {
     const auto [text, path] = file_of_nccl(cluster.nccl_graph, below(spot, "nccl_graph"));
-    spec.graphs = read_nccl_graphs(text, path, &spec.node);
+    if (spec.graphs) {
+      throw InputError("expected either nccl_graph or graphs, found both", spot.place);
+    }
+    // A node that came from a topology file knows that file's numbers.
+    const bool numbered =
+        std::ranges::any_of(spec.node.devices, [](const NodeDevice& d) { return d.number >= 0; });
+    spec.graphs = read_nccl_graphs(text, path, numbered ? &spec.node : nullptr);
     cluster.nccl_graph.clear();
   }
   if (cluster.gpu.name.empty()) {

@@ -1,5 +1,6 @@
 #include "sim/collective/communicator.h"
 
+#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -130,10 +131,24 @@ class Nccl {
     const auto [at, added] = graphs_.try_emplace({algorithm, kind, channels},
                                                  static_cast<std::uint32_t>(communicator.graphs.size()));
     if (added) {
+      require_memory(kind, channels);
       communicator.graphs.push_back(make_graph(algorithm, kind, layout_, input_.graphs, channels));
       price_graph(communicator.graphs.back(), topology_, links_);
     }
     return at->second;
+  }
+
+  // An all-to-all has a FIFO for every pair of ranks on every channel.
+  void require_memory(CollectiveKind kind, std::uint32_t channels) const {
+    constexpr double kMostFifos = 1e7;  // about 2 GB
+    const double fifos = static_cast<double>(layout_.ranks()) * layout_.ranks() * channels;
+    if (kind == CollectiveKind::all_to_all && fifos > kMostFifos) {
+      throw InputError("expected an all-to-all over at most " +
+                           std::to_string(static_cast<int>(std::sqrt(kMostFifos / channels))) + " GPUs on " +
+                           std::to_string(channels) + " channels, found " + std::to_string(layout_.ranks()) +
+                           ": every pair of GPUs is simulated",
+                       "/cluster/nodes");
+    }
   }
 
   struct Tuned {

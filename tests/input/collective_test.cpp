@@ -142,7 +142,7 @@ TEST_CASE("a cluster's long name stays on its line") {
   CHECK(heads == 1);
 }
 
-TEST_CASE("--json is JSON with the keys of nccl-tests -J") {
+TEST_CASE("the JSON has the keys of nccl-tests -J") {
   for (const char* kind : kKindNames) {
     CAPTURE(kind);
     CollectiveTest test = test_of(kind, 2);
@@ -202,7 +202,7 @@ TEST_CASE("the sizes of a table are bounded and within their ends") {
   CollectiveTest test = test_of("all_gather");
   test.last = Bytes(4);
   CHECK_THAT(error_of([&] { run_collective_test(test); }),
-             Contains("-e: expected sizes up to at least the first one"));
+             Contains("-e: expected at least the first size, 8, found 4"));
   test.last = test.first;
   CHECK(run_collective_test(test).rows.size() == 1);
   test.factor = 1 << 20;

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "core/fingerprint.h"
-#include "scenarios/readable.h"
 #include "scenarios/predict.h"
+#include "scenarios/readable.h"
 #include "scenarios/tables.h"
 
 namespace paceline {

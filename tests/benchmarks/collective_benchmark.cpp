@@ -1,0 +1,55 @@
+// How long is an nccl-tests table of all_reduce, 8 B to 16 GiB by factor 2, on DGX H100? Graph search, tuner,
+// graphs, classes of equal workers and the simulation of every row. And what the classes save: the same
+// collective with each rank beginning at its own time goes worker by worker.
+#include <benchmark/benchmark.h>
+
+#include "sim/engine/collective_times.h"
+#include "sim/report/collective_cost.h"
+
+namespace paceline {
+namespace {
+
+Topology nodes_of_h100(std::int64_t gpus) {
+  ClusterSpec spec;
+  spec.node = node_preset("dgx-h100");
+  spec.nodes = static_cast<int>(gpus / 8);
+  return build_topology(spec);
+}
+
+void all_reduce_table(benchmark::State& state) {
+  const Topology topology = nodes_of_h100(state.range(0));
+  std::vector<Bytes> sizes;
+  for (std::int64_t size = 8; size <= std::int64_t{16} << 30; size *= 2) {
+    sizes.emplace_back(size);
+  }
+  for (auto _ : state) {
+    CollectivePlanner planner = nccl_planner(topology, {}, {});
+    benchmark::DoNotOptimize(cost_collectives(planner, CollectiveKind::all_reduce, sizes, false));
+  }
+}
+BENCHMARK(all_reduce_table)->Arg(16)->Arg(1024)->Arg(16'384)->Unit(benchmark::kMillisecond);
+
+// 64 MiB; range(1): all ranks begin together, or each a microsecond after the one before.
+void one_all_reduce(benchmark::State& state) {
+  const Topology topology = nodes_of_h100(state.range(0));
+  CollectivePlanner planner = nccl_planner(topology, {}, {});
+  const std::vector<CollectivePlan> plans{planner.plan(CollectiveKind::all_reduce, Bytes(64 << 20))};
+  CollectiveTimes times(planner.communicator(), plans);
+  std::vector<SimTime> launch(topology.ranks()), end(topology.ranks());
+  SimTime now;
+  for (auto _ : state) {
+    for (std::size_t r = 0; r < launch.size(); ++r) {
+      launch[r] = now + SimTime{state.range(1) * static_cast<std::int64_t>(r)};
+    }
+    times.end(0, launch, now, end);
+    now = *std::max_element(end.begin(), end.end());
+  }
+}
+BENCHMARK(one_all_reduce)
+    ->Args({1024, 0})
+    ->Args({1024, 1'000'000})
+    ->Args({16'384, 1'000'000})
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace paceline
