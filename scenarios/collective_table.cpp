@@ -41,6 +41,8 @@ bool has_root(CollectiveKind kind) {
   return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
 }
 
+int nodes_of(const ClusterSpec& cluster) { return cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes; }
+
 std::string name_of_kind(CollectiveKind kind) { return kKinds[static_cast<std::size_t>(kind)].name; }
 
 // Rounded down to what every rank has an equal share of, in elements.
@@ -252,7 +254,7 @@ std::string nccl_tests_json(const CollectiveTestResult& result) {
   }
   return to_text(Json(Json::Object{{"collective", name_of_kind(result.test.kind)},
                                    {"cluster", result.test.cluster_name},
-                                   {"nodes", result.test.cluster.nodes},
+                                   {"nodes", nodes_of(result.test.cluster)},
                                    {"ranks", static_cast<std::int64_t>(result.ranks)},
                                    {"nccl_version", result.test.collective.nccl},
                                    {"results", std::move(rows)},

@@ -93,13 +93,6 @@ class Nccl {
 
  private:
   TunerChoice choose(CollectiveKind kind, Bytes bytes) {
-    constexpr Bytes kLongestLl(
-        16 << 10);  // of point-to-point messages (src/include/device.h, NCCL_P2P_LL_THRESHOLD)
-    if (kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_recv) {
-      const std::int64_t message =
-          kind == CollectiveKind::all_to_all ? bytes.value / layout_.ranks() : bytes.value;
-      return {Algorithm::point_to_point, Bytes(message) <= kLongestLl ? Protocol::ll : Protocol::simple, 0};
-    }
     if (spec_.algorithm == kHierarchical && runs(Algorithm::hierarchical, kind, layout_)) {
       return {Algorithm::hierarchical, Protocol::simple, 0};
     }
@@ -147,6 +140,14 @@ class Nccl {
                            std::to_string(static_cast<int>(std::sqrt(kMostFifos / channels))) + " GPUs on " +
                            std::to_string(channels) + " channels, found " + std::to_string(layout_.ranks()) +
                            ": every pair of GPUs is simulated",
+                       "/cluster/nodes");
+    }
+    constexpr double kMostWorkers = 4e7;  // about 10 GB
+    if (static_cast<double>(layout_.ranks()) * channels > kMostWorkers ||
+        (input_.sharp && layout_.nodes > 65'535)) {
+      throw InputError("expected at most " + std::to_string(static_cast<int>(kMostWorkers / channels)) +
+                           " GPUs on " + std::to_string(channels) +
+                           " channels, and 65535 nodes with SHARP, found " + std::to_string(layout_.ranks()),
                        "/cluster/nodes");
     }
   }

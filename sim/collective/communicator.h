@@ -45,7 +45,7 @@ class CollectivePlanner {
 // One rank alone: every collective ends when it begins.
 CollectivePlanner lone_planner();
 
-// As NCCL on this cluster: graph search, tuner, channels and chunks (sim/collective/nccl_planner.cpp).
+// As NCCL on this cluster: graph search, tuner, channels and chunks (sim/collective/communicator.cpp).
 // Broadcasts and reductions have root 0. Throws InputError where the spec leaves no algorithm. Requires: the
 // topology outlives the planner.
 CollectivePlanner nccl_planner(const Topology&, const CollectiveSpec&,

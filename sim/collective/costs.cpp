@@ -35,7 +35,7 @@ double hops_of_a_pass(Algorithm algorithm, HopKind kind) {
   return kind == HopKind::network && switched ? 2 : 1;
 }
 
-// A thread block's name for its parameters, and where its value stands.
+// A parameter's name, and where its value stands.
 struct NamedCost {
   std::string name;
   double* value;

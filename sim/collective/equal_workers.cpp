@@ -55,16 +55,24 @@ class Partition {
     }
   }
 
-  void refine() {
+  // False: not within kMostRounds, where a chain or a ring with one slow link tells its places apart one by
+  // one.
+  bool refine() {
+    constexpr int kMostRounds = 200;
     std::vector<std::uint64_t> signature(class_of.size());
     std::size_t before = 0;
+    int rounds = 0;
     do {
+      if (++rounds > kMostRounds) {
+        return false;
+      }
       before = classes;
       for (std::uint32_t w = 0; w < signature.size(); ++w) {
         signature[w] = sign(w);
       }
       number(signature);
     } while (classes != before);
+    return true;
   }
 
   std::uint32_t in_end(std::uint32_t w) const {
@@ -217,7 +225,9 @@ class Quotient {
 
 EqualWorkers find_equal_workers(const CollectiveGraph& whole, Begin begin) {
   Partition partition(whole, begin);
-  partition.refine();
+  if (!partition.refine() && begin == Begin::together) {
+    return find_equal_workers(whole, Begin::by_rank);  // finer, and enough
+  }
   EqualWorkers found;
   found.graph = Quotient(whole, partition).make();
   found.class_of = std::move(partition.class_of);

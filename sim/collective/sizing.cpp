@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "sim/collective/algorithms.h"
 #include "sim/collective/tuner.h"
 
 namespace paceline {
@@ -289,21 +290,10 @@ std::int64_t chunk_of(const TunerInput& in, const TunerChoice& choice, std::int6
   }
 }
 
-int blocks_of(const TunerInput& in, const TunerChoice& choice) {
-  switch (choice.algorithm) {
-    case Algorithm::tree:
-    case Algorithm::collnet_chain:
-      return 1;
-    case Algorithm::nvls:
-    case Algorithm::nvls_tree:
-    case Algorithm::collnet_direct:
-      return gpus_per_node(in);
-    default: {
-      const bool one = in.kind == CollectiveKind::broadcast || in.kind == CollectiveKind::reduce ||
-                       in.kind == CollectiveKind::send_recv;
-      return one ? 1 : std::max(1, in.ranks);
-    }
-  }
+std::int64_t blocks_of(const TunerInput& in, const TunerChoice& choice) {
+  const RankLayout layout{static_cast<std::uint32_t>(in.nodes),
+                          static_cast<std::uint32_t>(gpus_per_node(in))};
+  return blocks_per_loop(choice.algorithm, in.kind, layout);
 }
 
 std::int64_t grain_of(Protocol protocol) {

@@ -17,13 +17,12 @@ std::vector<std::uint32_t> ring_from(const CollectiveGraph& graph, std::uint32_t
   return workers;
 }
 
-// One loop at a time is a ring of RingSchedule where every chunk is one slice and no FIFO fills.
+}  // namespace
+
 bool is_free_ring(const CollectivePlan& plan) {
   return plan.algorithm == Algorithm::ring && plan.kind == CollectiveKind::all_reduce && plan.slices == 1 &&
          plan.slots == 0;
 }
-
-}  // namespace
 
 CollectiveTimes::Reduced::Reduced(const CollectiveGraph& graph, Begin begin)
     : workers(find_equal_workers(graph, begin)),

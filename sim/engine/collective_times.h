@@ -14,8 +14,11 @@
 
 namespace paceline {
 
+// Whether one loop at a time is a ring of RingSchedule: every chunk is one slice and no FIFO fills.
+bool is_free_ring(const CollectivePlan&);
+
 // Three ways, equal to the picosecond: where all ranks enter together, one worker of each class of equal ones
-// step by step; a ring all-reduce with FIFOs of any length by RingSchedule; else step by step.
+// step by step; a ring all-reduce with endless FIFOs and whole chunks by RingSchedule; else step by step.
 class CollectiveTimes {
  public:
   CollectiveTimes(const Communicator&, std::span<const CollectivePlan>);

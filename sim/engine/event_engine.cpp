@@ -46,8 +46,12 @@ std::size_t most_pending(const TrainingJob& job) {
     const CollectiveGraph& graph = job.communicator.graphs[g];
     std::vector<std::int64_t> in_flight(graph.hops.size(), 1);
     for (const CollectivePlan& plan : job.plans) {
-      for (std::uint32_t hop = 0; plan.graph == g && hop < in_flight.size(); ++hop) {
-        in_flight[hop] = std::max(in_flight[hop], most_in_flight(plan, StepTimes(graph, plan), hop));
+      if (plan.graph != g) {
+        continue;
+      }
+      const StepTimes times(graph, plan);
+      for (std::uint32_t hop = 0; hop < in_flight.size(); ++hop) {
+        in_flight[hop] = std::max(in_flight[hop], most_in_flight(plan, times, hop));
       }
     }
     pending += graph.workers.size();
@@ -117,7 +121,7 @@ void EventEngine::lay_out_graphs() {
     state.first_of_rank.push_back(static_cast<std::uint32_t>(state.of_rank.size()));
     for (const Fifo& fifo : graph.fifos) {
       fifos_.push_back(
-          {first_worker + fifo.from, first_worker + fifo.to, fifo.hop, kNotShared, 0, 0, 0, 0, {}});
+          {first_worker + fifo.from, first_worker + fifo.to, fifo.hop, kNotShared, 0, 0, 0, 0, {}, {}});
     }
     for (std::uint32_t i = 0; i < graph.shared.size(); ++i) {
       fifos_[first_fifo + graph.shared[i].fifo].shared = i;

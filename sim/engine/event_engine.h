@@ -60,8 +60,9 @@ class EventEngine {
   // Counts over all collectives, but sent_before: sent before the sender's present one.
   struct FifoState {
     std::uint32_t from = 0, to = 0, hop = 0, shared = kNotShared;
-    std::uint32_t sent = 0, sent_before = 0, arrived = 0, received = 0;
-    SimTime sent_at;  // of a shared one: when its last transfer began
+    std::uint64_t sent = 0, sent_before = 0, arrived = 0, received = 0;
+    SimTime last_arrival;  // chunks arrive in order, also those of a faster collective after a slower one
+    SimTime sent_at;       // of a shared one: when its last transfer began
   };
   struct GraphState {
     std::uint32_t first_worker = 0;

@@ -101,7 +101,8 @@ void EventEngine::advance_worker(std::uint32_t index, SimTime now) {
     } else {
       const SimTime left = now + times.stay(state.at, step, fifo.hop);
       end = std::max(end, left);
-      timeline_.push(left + plan.hops[fifo.hop].latency, EventKind::arrival, f);
+      fifo.last_arrival = std::max(fifo.last_arrival, left + plan.hops[fifo.hop].latency);
+      timeline_.push(fifo.last_arrival, EventKind::arrival, f);
     }
   }
   timeline_.push(end, EventKind::move_end, index);
@@ -109,9 +110,10 @@ void EventEngine::advance_worker(std::uint32_t index, SimTime now) {
 
 // A transfer over shared links has left its sender.
 void EventEngine::end_flow(std::uint32_t f, SimTime now) {
-  const FifoState& fifo = fifos_[f];
+  FifoState& fifo = fifos_[f];
   const HopCost& hop = job_.plans[workers_[fifo.from].plan].hops[fifo.hop];
-  timeline_.push(std::max(now, fifo.sent_at + hop.least) + hop.latency, EventKind::arrival, f);
+  fifo.last_arrival = std::max(fifo.last_arrival, std::max(now, fifo.sent_at + hop.least) + hop.latency);
+  timeline_.push(fifo.last_arrival, EventKind::arrival, f);
   end_move(fifo.from, now);
 }
 

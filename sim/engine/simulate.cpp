@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "sim/engine/collective_times.h"
 #include "sim/engine/variability.h"
 
 namespace paceline {
@@ -10,31 +11,21 @@ namespace {
 
 double seconds(SimTime t) { return to_seconds(t).value; }
 
-// No collective takes longer on a healthy or a shared network: every slice alone, one after the other.
-double longest_collective(const Communicator& communicator, const CollectivePlan& plan) {
-  const CollectiveGraph& graph = communicator.graphs[plan.graph];
-  double slowest = plan.copy_rate.value, latency = 0;
-  for (const HopCost& hop : plan.hops) {
-    slowest = std::min(slowest, hop.rate.value);
-    latency = std::max(latency, seconds(hop.latency));
-  }
-  double moves = 0, blocks = 0;  // of the script with most
+// The moves of a worker in a loop, of the script with most, and its widest step.
+struct LoopBound {
+  double moves = 0, width = 1;
+};
+LoopBound bound_of_loop(const CollectiveGraph& graph, const CollectivePlan& plan) {
+  LoopBound bound;
   for (const Script& script : graph.scripts) {
-    double steps = 0, moved = 0;
+    double moves = 0;
     for (const Step& step : script.steps) {
-      steps += static_cast<double>(step.times) * plan.slices;
-      moved += static_cast<double>(step.times) * step.width;
+      moves += static_cast<double>(step.times) * plan.slices;
+      bound.width = std::max<double>(bound.width, step.width);
     }
-    moves = std::max(moves, steps);
-    blocks = std::max(blocks, moved);
+    bound.moves = std::max(bound.moves, moves);
   }
-  const double sharing = 1.0 + static_cast<double>(graph.shared.size() + communicator.background.size());
-  double total = seconds(plan.startup);
-  for (const Loops& loops : plan.loops) {
-    const double work = static_cast<double>(loops.chunk.value) * blocks / slowest * sharing + moves * latency;
-    total += static_cast<double>(loops.count) * work;
-  }
-  return total + static_cast<double>(communicator.ranks) * latency;
+  return bound;
 }
 
 // No iteration takes longer, but for one draw in 10^20: everything one after the other, at its slowest.
@@ -54,8 +45,7 @@ double longest_iteration(const TrainingJob& job, const Program& program) {
 }
 
 void require_clock_range(const TrainingJob& job, const RunSpec& run) {
-  constexpr double kSecondsPerDay = 86400,
-                   kLongestIteration = 576460;  // 2^59 ps, what RingSchedule can add up
+  constexpr double kSecondsPerDay = 86400;
   const double iteration = std::max(longest_iteration(job, job.warm_up), longest_iteration(job, job.steady));
   if (!(iteration < kLongestIteration)) {
     throw InputError("expected iterations shorter than 6 days, found one that could take " +
@@ -73,10 +63,13 @@ void require_clock_range(const TrainingJob& job, const RunSpec& run) {
 }
 
 // Two events per move; everything else is little beside them.
-double events_of(const TrainingJob& job, const RunSpec& run) {
+double events_of(const TrainingJob& job, const RunSpec& run, bool vector) {
   double moves = 0;
   for (const std::uint32_t number : job.steady.collectives) {
     const CollectivePlan& plan = job.plans[number];
+    if (vector && is_free_ring(plan)) {
+      continue;
+    }
     const CollectiveGraph& graph = job.communicator.graphs[plan.graph];
     std::vector<double> of_script(graph.scripts.size());
     for (std::size_t s = 0; s < of_script.size(); ++s) {
@@ -95,18 +88,46 @@ double events_of(const TrainingJob& job, const RunSpec& run) {
   return 2 * moves * (run.iterations + 1.0);
 }
 
-void require_patience(const TrainingJob& job, const RunSpec& run) {
-  constexpr double kMostEvents = 1e11;  // two or three hours
-  if (const double events = events_of(job, run); events > kMostEvents) {
+// Ranks that differ are stepped one by one.
+bool has_variability(const VariabilitySpec& v) {
+  return v.per_operation.kind != DistributionKind::none || v.per_iteration.kind != DistributionKind::none ||
+         !v.slow_gpus.empty() || !v.transient.empty();
+}
+
+void require_patience(const TrainingJob& job, const RunSpec& run, bool vector) {
+  constexpr double kMostEvents = 1e11;  // an hour or more
+  if (const double events = events_of(job, run, vector); events > kMostEvents) {
     throw InputError(
         "expected at most 1e11 events, found a job of " + std::to_string(events / 1e9) +
-            "e9: the event engine would take days; use fewer GPUs, channels or iterations, or leave "
-            "out what keeps the vector engine from being exact",
-        "/run/engine");
+            "e9, which would take hours or days; use fewer GPUs, channels or iterations, another "
+            "algorithm, or rings with limited_fifos false",
+        "/run/iterations");
   }
 }
 
 }  // namespace
+
+// A path through the moves stays at a worker or goes on to the next: no longer than one worker's moves and
+// all ranks together.
+double longest_collective(const Communicator& communicator, const CollectivePlan& plan) {
+  const CollectiveGraph& graph = communicator.graphs[plan.graph];
+  const double sharing = 1.0 + static_cast<double>(graph.shared.size() + communicator.background.size());
+  double slowest = plan.copy_rate.value, least = 0, latency = 0;
+  for (const HopCost& hop : plan.hops) {
+    slowest = std::min(slowest, hop.rate.value);
+    least = std::max(least, seconds(hop.least));
+    latency = std::max(latency, seconds(hop.latency));
+  }
+  const LoopBound bound = bound_of_loop(graph, plan);
+  double total = seconds(plan.startup), longest_move = 0;
+  for (const Loops& loops : plan.loops) {
+    const double slice = static_cast<double>(loops.chunk.value) * bound.width / plan.slices + 1;
+    const double move = std::max(slice / slowest * sharing, least) + latency;
+    total += static_cast<double>(loops.count) * bound.moves * move;
+    longest_move = std::max(longest_move, move);
+  }
+  return total + static_cast<double>(communicator.ranks) * longest_move;
+}
 
 std::optional<std::string> why_not_vector(const TrainingJob& job) {
   std::size_t shared = 0;
@@ -130,8 +151,8 @@ Result simulate(const TrainingJob& job, const RunSpec& run, const TraceRequest& 
   }
   const bool vector =
       run.engine == EngineChoice::vector || (run.engine == EngineChoice::automatic && !obstacle);
-  if (!vector && job.ranks() > 1) {
-    require_patience(job, run);
+  if (job.ranks() > 1 && (!vector || has_variability(job.variability))) {
+    require_patience(job, run, vector);
   }
   Result result = vector ? run_vector_engine(job, run, trace) : run_event_engine(job, run, trace);
   result.engine_reason = run.engine != EngineChoice::automatic ? "as asked"

@@ -61,6 +61,11 @@ struct TraceRequest {
   std::uint32_t ranks = 0, iterations = 0;  // the first ones
 };
 
+// An upper bound in seconds, whatever the launches. Both engines add up times below 2^59 ps,
+// kLongestIteration.
+inline constexpr double kLongestIteration = 576'460;
+double longest_collective(const Communicator&, const CollectivePlan&);
+
 // Why the vector engine can't run this job exactly, or nullopt when it can.
 std::optional<std::string> why_not_vector(const TrainingJob&);
 

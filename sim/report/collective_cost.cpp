@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "core/error.h"
 #include "sim/engine/collective_times.h"
+#include "sim/engine/simulate.h"
 
 namespace paceline {
 namespace {
@@ -87,18 +89,27 @@ std::vector<CollectiveCost> cost_collectives(CollectivePlanner& planner, Collect
     plans.push_back(planner.plan(kind, bytes));
   }
   const Communicator& communicator = planner.communicator();
+  double longest = 0;
+  for (std::size_t p = 0; communicator.ranks > 1 && p < plans.size(); ++p) {
+    longest += longest_collective(communicator, plans[p]);
+    if (!(longest < kLongestIteration)) {
+      throw InputError("expected collectives that end within 6 days together, found " +
+                       std::to_string(plans[p].bytes.value) + " bytes and those before, which may not");
+    }
+  }
   CollectiveTimes times(communicator, plans);
   std::vector<SimTime> launch(communicator.ranks), end(communicator.ranks);
   std::vector<CollectiveCost> costs;
   for (std::uint32_t p = 0; p < plans.size(); ++p) {
     const SimTime now = *std::ranges::max_element(end);  // when the one before has ended
     std::ranges::fill(launch, now);
-    times.end(p, launch, now, end);
     CollectiveCost& cost = costs.emplace_back();
     cost.plan = plans[p];
-    cost.time = *std::ranges::max_element(end) - now;
     if (one_way(kind)) {
       cost.time = period_of(communicator, plans[p]);
+    } else {
+      times.end(p, launch, now, end);
+      cost.time = *std::ranges::max_element(end) - now;
     }
     if (communicator.ranks > 1) {
       cost.channels = communicator.graphs[plans[p].graph].channels;

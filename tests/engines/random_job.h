@@ -43,11 +43,7 @@ class RandomCollectives {
         graph->channels.push_back(random_channel(dice_, layout_.gpus_per_node, layout_.nodes > 1));
       }
     }
-    for (std::int64_t i = dice_.maybe(0.3) ? 20 : dice_.between(1, 3); i > 0; --i) {
-      hops_.push_back({BytesPerSecond(dice_.real(1e9, 5e10)),
-                       SimTime{dice_.between(0, 1) * dice_.between(0, 20'000'000)},
-                       SimTime{dice_.between(0, 1) * dice_.between(0, 1'000'000)}});
-    }
+    hops_ = dice_.maybe(0.3) ? 20 : dice_.between(1, 3);
   }
 
   CollectivePlan plan(Communicator& communicator, CollectiveKind kind, Bytes bytes) {
@@ -63,7 +59,11 @@ class RandomCollectives {
     plan.slices = static_cast<std::uint32_t>(dice_.between(1, 2));
     plan.slots = static_cast<std::uint32_t>(dice_.maybe(0.3) ? 0 : dice_.between(4, 9));
     plan.startup = SimTime{dice_.between(0, 1) * dice_.between(0, 10'000'000)};
-    plan.hops = hops_;
+    for (std::int64_t i = 0; i < hops_; ++i) {  // each plan's own: a faster one may follow a slower one
+      plan.hops.push_back({BytesPerSecond(dice_.real(1e9, 5e10)),
+                           SimTime{dice_.between(0, 1) * dice_.between(0, 20'000'000)},
+                           SimTime{dice_.between(0, 1) * dice_.between(0, 1'000'000)}});
+    }
     plan.copy_rate = BytesPerSecond(dice_.real(1e9, 1e11));
     return plan;
   }
@@ -86,9 +86,9 @@ class RandomCollectives {
     if (added) {
       CollectiveGraph made =
           make_graph(algorithm, kind, layout_, graphs_, static_cast<std::uint32_t>(dice_.between(1, 4)));
-      made.hops.resize(hops_.size());
+      made.hops.resize(static_cast<std::size_t>(hops_));
       for (Fifo& fifo : made.fifos) {
-        fifo.hop = static_cast<std::uint32_t>(dice_.between(0, static_cast<std::int64_t>(hops_.size()) - 1));
+        fifo.hop = static_cast<std::uint32_t>(dice_.between(0, hops_ - 1));
       }
       communicator.graphs.push_back(std::move(made));
     }
@@ -98,7 +98,7 @@ class RandomCollectives {
   Dice dice_;
   RankLayout layout_;
   ChannelGraphs graphs_;
-  std::vector<HopCost> hops_;
+  std::int64_t hops_ = 1;
   std::map<std::pair<Algorithm, CollectiveKind>, std::uint32_t> known_;
 };
 

@@ -483,8 +483,9 @@ std::vector<Way> ways() {
     const std::int64_t ranks = 8 * nodes;
     for (const K kind : {K::all_reduce, K::all_gather, K::reduce_scatter}) {
       all.push_back({A::ring, kind, nodes, 8, ranks});
-      all.push_back({A::nvls, kind, nodes, 8, 8});
-      all.push_back({A::collnet_direct, kind, nodes, 8, 8});
+      const std::int64_t heads = kind == K::all_reduce ? 8 : ranks;  // a gather's blocks are all ranks'
+      all.push_back({A::nvls, kind, nodes, 8, heads});
+      all.push_back({A::collnet_direct, kind, nodes, 8, heads});
     }
     for (const K kind : {K::broadcast, K::reduce}) {
       all.push_back({A::ring, kind, nodes, 8, 1});
