@@ -7,10 +7,15 @@
 #include <limits>
 #include <new>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "app/calibrate.h"
+#include "calibrate/fit/collective_fit.h"
+#include "calibrate/fit/training_interval.h"
+#include "calibrate/validate/validate.h"
 #include "core/error.h"
 #include "scenarios/collective_table.h"
 #include "scenarios/files.h"
@@ -23,13 +28,13 @@
 namespace paceline {
 namespace {
 
-constexpr const char* kVersion = "paceline 0.1";
-constexpr int kOurFault = 1, kInputFault = 2;
+constexpr const char* kVersion = kTool;
+constexpr int kOurFault = 1, kToleranceBroken = 1, kInputFault = 2;
 constexpr TraceRequest kTraced{.ranks = 32, .iterations = 4};
 
 struct RunOptions {
   std::string scenario;
-  std::optional<std::string> engine, seed, iterations, out, trace;
+  std::optional<std::string> engine, seed, iterations, out, trace, profile;
   bool quiet = false;
 };
 
@@ -91,9 +96,20 @@ void run(const RunOptions& options) {
   Scenario scenario = load_scenario(options.scenario);
   apply(options, scenario.run);
   check_places(options);
+  std::optional<Profile> profile;
+  if (options.profile) {
+    profile = load_profile(*options.profile);
+  }
   Prediction prediction;
+  std::string interval;
   try {
+    if (profile) {
+      scenario = with_profile(scenario, *profile);
+    }
     prediction = predict(scenario, options.trace ? kTraced : TraceRequest{});
+    if (profile && !options.quiet) {
+      interval = interval_text(training_interval(scenario, *profile));
+    }
   } catch (const InputError& error) {
     throw error.in_file(options.scenario);
   }
@@ -106,7 +122,7 @@ void run(const RunOptions& options) {
   }
   write_files(files);
   if (!options.quiet) {
-    print(terminal_table(prediction));
+    print(terminal_table(prediction) + interval);
   }
 }
 
@@ -125,9 +141,15 @@ void show_topology(const std::string& cluster, const std::optional<std::string>&
 }
 
 struct CollectiveOptions {
-  std::string kind, cluster, first = "8", last = "16G", factor = "2", nccl, algorithm, protocol;
+  std::string kind, cluster, first = "8", last = "16G", factor = "2", nccl, algorithm, protocol,
+                             library = "nccl";
   std::optional<std::string> nodes, gpus_per_node, increment, profile;
   bool json = false, explain = false;
+};
+
+struct ValidateOptions {
+  std::vector<std::string> paths{"scenarios/validation"};
+  bool json = false, markdown = false;
 };
 
 void check_options(const CollectiveSpec& spec) {
@@ -170,13 +192,32 @@ void test_collective(const CollectiveOptions& options) {
   }
   test.collective.algorithm = options.algorithm;
   test.collective.protocol = options.protocol;
-  if (options.profile) {
-    test.collective.costs = load_profile(*options.profile);
-  }
+  test.collective.library = collective_library_named(options.library);
   check_options(test.collective);
   test.explain = options.explain;
-  const CollectiveTestResult result = run_collective_test(test);
-  print(options.json ? nccl_tests_json(result) : nccl_tests_table(result));
+  const auto shown = [&](const CollectiveTestResult& result, std::span<const CollectiveInterval> intervals) {
+    print(options.json ? nccl_tests_json(result, intervals) : nccl_tests_table(result, intervals));
+  };
+  if (!options.profile) {
+    shown(run_collective_test(test), {});
+    return;
+  }
+  const Profile profile = load_profile(*options.profile);
+  if (options.nccl.empty() && !profile.nccl.empty()) {
+    test.collective.nccl = profile.nccl;
+  }
+  const CollectivePrediction prediction = predict_collectives(test, profile);
+  shown(prediction.result, prediction.intervals);
+}
+
+// Whether all that was claimed holds.
+bool validate(const ValidateOptions& options) {
+  const ValidationForm form = options.json       ? ValidationForm::json
+                              : options.markdown ? ValidationForm::markdown
+                                                 : ValidationForm::table;
+  const ValidationResult result = run_validation(options.paths, form);
+  print(result.text);
+  return result.holds;
 }
 
 // One subcommand each; they run when the line has been read whole.
@@ -190,6 +231,9 @@ struct CommandLine {
   CLI::App* run = nullptr;
   CollectiveOptions collective_options;
   CLI::App* collective = nullptr;
+  CalibrateCommands calibrate;
+  ValidateOptions validate_options;
+  CLI::App* validate = nullptr;
   CLI::App* topology = nullptr;
   CLI::App* presets = nullptr;
   CLI::App* schema = nullptr;
@@ -202,6 +246,8 @@ struct CommandLine {
         "`paceline COMMAND --help` tells more. Exit status: 0 done, 2 the input is wrong, 1 our fault.");
     add_run();
     add_collective();
+    calibrate.add_to(app);
+    add_validate();
     add_topology();
     presets =
         app.add_subcommand("presets", "List the GPUs, nodes, models and clusters that a scenario may name.");
@@ -218,6 +264,8 @@ struct CommandLine {
     run->add_option("--engine", options.engine, "auto, event or vector, instead of the scenario's");
     run->add_option("--seed", options.seed, "Seed of all random draws, instead of the scenario's");
     run->add_option("--iterations", options.iterations, "Steps to simulate, instead of the scenario's");
+    run->add_option("--profile", options.profile,
+                    "What calibration knows of the machine (see `paceline calibrate fit`)");
     run->add_option("--out", options.out,
                     "Write the result, and the scenario it came from, to this JSON file");
     run->add_option("--trace", options.trace,
@@ -244,12 +292,24 @@ struct CommandLine {
     collective->add_option("--nccl", o.nccl, "NCCL version, 2.12 to 2.30; the newest if left out");
     collective->add_option("--algo", o.algorithm, "As NCCL_ALGO; or hierarchical");
     collective->add_option("--proto", o.protocol, "As NCCL_PROTO");
-    collective->add_option("--profile", o.profile, "Cost parameters in a JSON file");
+    collective->add_option("--library", o.library, "nccl or mpi")->capture_default_str();
+    collective->add_option("--profile", o.profile,
+                           "What calibration knows of the machine (see `paceline calibrate fit`), or cost "
+                           "parameters in a JSON file");
     collective->add_flag("--json", o.json, "JSON instead of a table");
     collective->add_flag("--explain", o.explain,
                          "Which part of the time is launch, latency, fill, bandwidth");
     collective->footer(
         "Example: paceline collective all_reduce --cluster dgx-h100 --nodes 2 -b 8 -e 16G -f 2 --explain");
+  }
+  void add_validate() {
+    validate = app.add_subcommand("validate", "Compare predictions with measurements that were not fitted.");
+    validate->add_option("FILES", validate_options.paths, "Validation sets (JSON), or folders of them")
+        ->capture_default_str();
+    validate->add_flag("--json", validate_options.json, "JSON instead of tables");
+    validate->add_flag("--markdown", validate_options.markdown, "The tables as Markdown");
+    validate->footer(
+        "Example: paceline validate scenarios/validation\nExit status 1: a tolerance is broken.");
   }
   void add_topology() {
     topology = app.add_subcommand("topology", "Describe a cluster: devices, links, bisection bandwidth.");
@@ -276,6 +336,10 @@ int main_of(int argc, char** argv) {
     run(line.options);
   } else if (line.collective->parsed()) {
     test_collective(line.collective_options);
+  } else if (line.calibrate.parsed()) {
+    line.calibrate.run();
+  } else if (line.validate->parsed()) {
+    return validate(line.validate_options) ? 0 : kToleranceBroken;
   } else if (line.topology->parsed()) {
     show_topology(line.cluster, line.graphviz);
   } else if (line.presets->parsed()) {

@@ -148,6 +148,8 @@ double Sampler::draw(const DrawAddress& at, Rank rank, std::uint32_t operation) 
                               shift_);
     case DistributionKind::gamma:
       return gamma_draw(at, rank, operation);
+    case DistributionKind::exponential:
+      return 1 - cv_ - cv_ * portable_log(uniform(at, rank, operation));
     case DistributionKind::empirical: {
       const std::uint64_t word = block_at(at, rank, operation / 4)[operation % 4];
       return values_[(word * values_.size()) >> 32];
@@ -210,7 +212,8 @@ void Sampler::draw_group(const DrawAddress& at, Rank first, std::size_t count, s
 }
 
 double Sampler::largest() const {
-  constexpr double kLargestNormal = 6.77;  // sqrt(-2 ln 2^-33)
+  constexpr double kLargestNormal = 6.77;       // sqrt(-2 ln 2^-33)
+  constexpr double kLargestExponential = 21.9;  // -ln 2^-33, less 1
   switch (kind_) {
     case DistributionKind::none:
       return 1;
@@ -220,6 +223,8 @@ double Sampler::largest() const {
       return portable_exp(scale_ * kLargestNormal + shift_);
     case DistributionKind::gamma:
       return 1 + 10 * cv_ + 50 * cv_ * cv_;
+    case DistributionKind::exponential:
+      return 1 + cv_ * kLargestExponential;
     case DistributionKind::empirical:
       return *std::max_element(values_.begin(), values_.end());
   }

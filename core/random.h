@@ -30,11 +30,12 @@ struct DrawAddress {
 // Uniform in (0, 1), a multiple of 2^-32 plus 2^-33.
 double uniform(const DrawAddress&, Rank, std::uint32_t operation);
 
-enum class DistributionKind : std::uint8_t { none, normal, lognormal, gamma, empirical };
+enum class DistributionKind : std::uint8_t { none, normal, lognormal, gamma, exponential, empirical };
 
 // A factor with mean 1. Requires: 0 <= cv <= 3; below 1e-9 it is taken as 0. cv is the coefficient of
 // variation (standard deviation over mean). normal: 1 + cv * z, cut at 0. lognormal: exp(s z - s^2/2), s^2 =
-// ln(1 + cv^2). gamma: shape 1/cv^2. empirical: one of `values`, each divided by their mean.
+// ln(1 + cv^2). gamma: shape 1/cv^2. exponential: 1 - cv + cv * x, x exponential with mean 1 (a least time
+// and memoryless delays; cv <= 1). empirical: one of `values`, each divided by their mean.
 struct Distribution {
   DistributionKind kind = DistributionKind::none;
   double cv = 0;

@@ -17,18 +17,6 @@ namespace {
 constexpr std::int64_t kElement = 4;  // bytes of a float
 constexpr std::size_t kMostRows = 10'000;
 
-struct KindName {
-  const char* name;
-  CollectiveKind kind;
-};
-constexpr std::array<KindName, 7> kKinds{{{"all_reduce", CollectiveKind::all_reduce},
-                                          {"all_gather", CollectiveKind::all_gather},
-                                          {"reduce_scatter", CollectiveKind::reduce_scatter},
-                                          {"broadcast", CollectiveKind::broadcast},
-                                          {"reduce", CollectiveKind::reduce},
-                                          {"alltoall", CollectiveKind::all_to_all},
-                                          {"sendrecv", CollectiveKind::send_recv}}};
-
 bool counts_per_rank(CollectiveKind kind) {
   return kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter ||
          kind == CollectiveKind::all_to_all;
@@ -43,7 +31,7 @@ bool has_root(CollectiveKind kind) {
 
 int nodes_of(const ClusterSpec& cluster) { return cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes; }
 
-std::string name_of_kind(CollectiveKind kind) { return kKinds[static_cast<std::size_t>(kind)].name; }
+std::string name_of_kind(CollectiveKind kind) { return std::string(name_of(kind)); }
 
 // Rounded down to what every rank has an equal share of, in elements.
 Bytes usable(Bytes size, CollectiveKind kind, std::size_t ranks) {
@@ -53,7 +41,10 @@ Bytes usable(Bytes size, CollectiveKind kind, std::size_t ranks) {
 
 std::vector<Bytes> sizes_of(const CollectiveTest& test, std::size_t ranks) {
   std::vector<Bytes> sizes;
-  for (Bytes size = test.first; size <= test.last;) {
+  for (const Bytes size : test.sizes) {
+    sizes.push_back(usable(size, test.kind, ranks));
+  }
+  for (Bytes size = test.first; test.sizes.empty() && size <= test.last;) {
     sizes.push_back(usable(size, test.kind, ranks));
     if (sizes.size() > kMostRows) {
       throw InputError("expected at most " + std::to_string(kMostRows) + " sizes, found more", "-i");
@@ -119,7 +110,13 @@ std::string table_row(const CollectiveTestResult& result, const CollectiveCost& 
       text += line("  %9s", time_text(microseconds(part)).c_str());
     }
   }
-  return text + '\n';
+  return text;
+}
+
+std::string interval_columns(const CollectiveInterval& interval) {
+  return line("  %9s %9s", time_text(interval.low.value * 1e6).c_str(),
+              time_text(interval.high.value * 1e6).c_str()) +
+         (interval.extrapolated ? "  extrapolated: " + interval.why : "");
 }
 
 }  // namespace
@@ -140,13 +137,24 @@ double bus_factor(CollectiveKind kind, std::size_t ranks) {
 
 CollectiveKind collective_named(const std::string& name) {
   std::vector<std::string> known;
-  for (const KindName& each : kKinds) {
+  for (const Named<CollectiveKind>& each : kCollectiveNames) {
     if (each.name == name) {
-      return each.kind;
+      return each.value;
     }
     known.emplace_back(each.name);
   }
   throw InputError(unknown_name("collective", in_short(name), known));
+}
+
+CollectiveLibrary collective_library_named(const std::string& name) {
+  std::vector<std::string> known;
+  for (const Named<CollectiveLibrary>& each : kLibraryNames) {
+    if (each.name == name) {
+      return each.value;
+    }
+    known.emplace_back(each.name);
+  }
+  throw InputError(unknown_name("library", in_short(name), known));
 }
 
 Bytes test_size(const std::string& text, const char* option) {
@@ -166,22 +174,6 @@ Bytes test_size(const std::string& text, const char* option) {
   return Bytes(value << shift);
 }
 
-std::vector<CostParameter> load_profile(const std::string& path) {
-  try {
-    const Json json = parse_json(read_file(path));
-    const Spot spot{"/parameters", {}, 0};
-    const Json* parameters = json.find("parameters");
-    if (parameters == nullptr) {
-      throw InputError("missing key \"parameters\"");
-    }
-    std::vector<CostParameter> costs;
-    read(*parameters, costs, any(), spot);
-    return costs;
-  } catch (const InputError& error) {
-    throw error.in_file(path);
-  }
-}
-
 CollectiveTestResult run_collective_test(const CollectiveTest& test) {
   if (test.last < test.first) {
     throw InputError("expected at least the first size, " + std::to_string(test.first.value) + ", found " +
@@ -195,16 +187,19 @@ CollectiveTestResult run_collective_test(const CollectiveTest& test) {
         "--nodes");
   }
   const Topology topology = build_checked_topology(test.cluster);
-  CollectivePlanner planner = nccl_planner(topology, test.collective, {});
+  CollectivePlanner planner = collective_planner(topology, test.collective, {});
   const std::vector<Bytes> sizes = sizes_of(test, topology.ranks());
   return {test, topology.ranks(), cost_collectives(planner, test.kind, sizes, test.explain)};
 }
 
-std::string nccl_tests_table(const CollectiveTestResult& result) {
+std::string nccl_tests_table(const CollectiveTestResult& result,
+                             std::span<const CollectiveInterval> intervals) {
   const CollectiveTest& test = result.test;
   std::string text = line("# Collective test starting: %s_perf\n", name_of_kind(test.kind).c_str());
-  text += line("# predicted by paceline: %zu GPUs, %d nodes of %.100s, NCCL %s\n#\n", result.ranks,
-               test.cluster.nodes, test.cluster_name.c_str(), test.collective.nccl.c_str());
+  const bool mpi = test.collective.library == CollectiveLibrary::mpi;
+  text +=
+      line("# predicted by paceline: %zu GPUs, %d nodes of %.100s, %s\n#\n", result.ranks, test.cluster.nodes,
+           test.cluster_name.c_str(), mpi ? "OpenMPI" : ("NCCL " + test.collective.nccl).c_str());
   text +=
       "#                                                              out-of-place                       "
       "in-place\n";
@@ -212,23 +207,29 @@ std::string nccl_tests_table(const CollectiveTestResult& result) {
       "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw "
       "  busbw #wrong"
       "       algorithm   proto  channels";
-  text += test.explain ? "     launch    latency       fill  bandwidth\n" : "\n";
+  text += test.explain ? "     launch    latency       fill  bandwidth" : "";
+  text += intervals.empty() ? "\n" : "       from        to\n";
   text +=
       "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s) "
       " (GB/s)       ";
-  text +=
-      test.explain ? "                                        (us)       (us)       (us)       (us)\n" : "\n";
-  for (const CollectiveCost& row : result.rows) {
-    text += table_row(result, row);
+  text += test.explain ? "                                        (us)       (us)       (us)       (us)" : "";
+  text += intervals.empty()
+              ? "\n"
+              : std::string(test.explain ? 7 : 42, ' ') + "(us)      (us): 90 % of measurements\n";
+  for (std::size_t i = 0; i < result.rows.size(); ++i) {
+    text +=
+        table_row(result, result.rows[i]) + (intervals.empty() ? "" : interval_columns(intervals[i])) + '\n';
   }
   text += "# Out of bounds values : 0 OK\n";
   text += line("# Avg bus bandwidth    : %g\n#\n", average_bus(result));
   return text + line("# Collective test concluded: %s_perf\n", name_of_kind(test.kind).c_str());
 }
 
-std::string nccl_tests_json(const CollectiveTestResult& result) {
+std::string nccl_tests_json(const CollectiveTestResult& result,
+                            std::span<const CollectiveInterval> intervals) {
   Json::Array rows;
-  for (const CollectiveCost& row : result.rows) {
+  for (std::size_t i = 0; i < result.rows.size(); ++i) {
+    const CollectiveCost& row = result.rows[i];
     const Bandwidths bandwidth = bandwidths(row, result.ranks);
     const Json half = Json::Object{{"time", microseconds(row.time)},
                                    {"alg_bw", bandwidth.algorithm},
@@ -250,12 +251,21 @@ std::string nccl_tests_json(const CollectiveTestResult& result) {
                                                     {"fill", microseconds(row.fill)},
                                                     {"bandwidth", microseconds(row.bandwidth)}}});
     }
+    if (!intervals.empty()) {
+      entry.push_back({"interval_us", Json::Object{{"low", intervals[i].low.value * 1e6},
+                                                   {"high", intervals[i].high.value * 1e6}}});
+      entry.push_back({"extrapolated", intervals[i].extrapolated});
+      if (intervals[i].extrapolated) {
+        entry.push_back({"extrapolated_because", intervals[i].why});
+      }
+    }
     rows.push_back(std::move(entry));
   }
   return to_text(Json(Json::Object{{"collective", name_of_kind(result.test.kind)},
                                    {"cluster", result.test.cluster_name},
                                    {"nodes", nodes_of(result.test.cluster)},
                                    {"ranks", static_cast<std::int64_t>(result.ranks)},
+                                   {"library", name_of(result.test.collective.library)},
                                    {"nccl_version", result.test.collective.nccl},
                                    {"results", std::move(rows)},
                                    {"average_bus_bandwidth", average_bus(result)}}));

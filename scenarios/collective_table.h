@@ -1,6 +1,7 @@
 // What nccl-tests would print on a cluster that the user does not have.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct CollectiveTest {
   Bytes first{8}, last{std::int64_t{16} << 30};  // sizes, as -b and -e of nccl-tests
   std::int64_t factor = 2;                       // -f; 0: by `increment`
   Bytes increment{1 << 20};                      // -i
+  std::vector<Bytes> sizes;                      // not empty: these, rounded down to what ranks can share
   bool explain = false;
 };
 
@@ -27,20 +29,27 @@ struct CollectiveTestResult {
   std::vector<CollectiveCost> rows;
 };
 
+// How far a row's time may be off, where a profile tells (calibrate/fit).
+struct CollectiveInterval {
+  Seconds low, high;          // 90 %
+  bool extrapolated = false;  // outside what the profile was fitted on
+  std::string why;            // how so
+};
+
 // Throws InputError for sizes that make no table and for a cluster that can't be.
 CollectiveTestResult run_collective_test(const CollectiveTest&);
 
-// The columns of nccl-tests (2.13 and later), the plan behind them.
-std::string nccl_tests_table(const CollectiveTestResult&);
-// The keys of nccl-tests -J, and the plan with each result.
-std::string nccl_tests_json(const CollectiveTestResult&);
+// The columns of nccl-tests (2.13 and later), the plan behind them, and the interval of each row if any.
+std::string nccl_tests_table(const CollectiveTestResult&, std::span<const CollectiveInterval> = {});
+// The keys of nccl-tests -J, and the same with each result.
+std::string nccl_tests_json(const CollectiveTestResult&, std::span<const CollectiveInterval> = {});
 
 // "all_reduce", "alltoall" ...: as nccl-tests' programs are called; throws InputError with the known names.
 CollectiveKind collective_named(const std::string&);
+// "nccl" or "mpi"; throws InputError.
+CollectiveLibrary collective_library_named(const std::string&);
 // "8", "64K", "16G": powers of 1024, as nccl-tests reads them.
 Bytes test_size(const std::string& text, const char* option);
-// A file of cost parameters: {"parameters": {"ring.simple.network.latency": "14 us", ...}}.
-std::vector<CostParameter> load_profile(const std::string& path);
 
 // busbw = algbw * factor.
 double bus_factor(CollectiveKind, std::size_t ranks);

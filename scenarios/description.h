@@ -69,6 +69,7 @@ const Dimension* dimension_of_cost(std::string_view name);
 // clash.
 void settle_cluster(Cluster&, const Spot&);
 void settle_scenario(ScenarioFile&, const Spot&);
+void require_ascending(const std::vector<Correction>&, const Spot&);
 
 template <class E>
 struct Named {
@@ -107,11 +108,15 @@ inline constexpr Named<FabricKind> kFabricNames[] = {{"single_switch", FabricKin
 inline constexpr Named<Placement> kPlacementNames[] = {{"packed", Placement::packed},
                                                        {"striped", Placement::striped}};
 inline constexpr Named<Optimizer> kOptimizerNames[] = {{"sgd", Optimizer::sgd}, {"adam", Optimizer::adam}};
-inline constexpr Named<DistributionKind> kDistributionNames[] = {{"none", DistributionKind::none},
-                                                                 {"normal", DistributionKind::normal},
-                                                                 {"lognormal", DistributionKind::lognormal},
-                                                                 {"gamma", DistributionKind::gamma},
-                                                                 {"empirical", DistributionKind::empirical}};
+inline constexpr Named<DistributionKind> kDistributionNames[] = {
+    {"none", DistributionKind::none},
+    {"normal", DistributionKind::normal},
+    {"lognormal", DistributionKind::lognormal},
+    {"gamma", DistributionKind::gamma},
+    {"exponential", DistributionKind::exponential},
+    {"empirical", DistributionKind::empirical}};
+inline constexpr Named<CollectiveLibrary> kLibraryNames[] = {{"nccl", CollectiveLibrary::nccl},
+                                                             {"mpi", CollectiveLibrary::mpi}};
 inline constexpr Named<EngineChoice> kEngineChoiceNames[] = {
     {"auto", EngineChoice::automatic}, {"event", EngineChoice::event}, {"vector", EngineChoice::vector}};
 
@@ -127,6 +132,19 @@ inline constexpr auto kPrecisionTable = numbered<Precision>(kPrecisionNames);
 inline constexpr auto kPathTypeTable = numbered<PathType>(kPathTypeNames);
 inline constexpr auto kLayerKindTable = numbered<LayerKind>(kLayerKindNames);
 
+inline constexpr Named<AlgorithmChoice> kAlgorithmChoiceNames[] = {{"tuner", AlgorithmChoice::tuner},
+                                                                   {"fastest", AlgorithmChoice::fastest}};
+// As nccl-tests' programs are called.
+inline constexpr Named<CollectiveKind> kCollectiveNames[] = {
+    {"all_reduce", CollectiveKind::all_reduce},
+    {"all_gather", CollectiveKind::all_gather},
+    {"reduce_scatter", CollectiveKind::reduce_scatter},
+    {"broadcast", CollectiveKind::broadcast},
+    {"reduce", CollectiveKind::reduce},
+    {"alltoall", CollectiveKind::all_to_all},
+    {"sendrecv", CollectiveKind::send_recv}};
+inline std::span<const Named<AlgorithmChoice>> names_of(AlgorithmChoice) { return kAlgorithmChoiceNames; }
+inline std::span<const Named<CollectiveKind>> names_of(CollectiveKind) { return kCollectiveNames; }
 inline std::span<const Named<NvlinkWiring>> names_of(NvlinkWiring) { return kWiringNames; }
 inline std::span<const Named<CpuVendor>> names_of(CpuVendor) { return kCpuNames; }
 inline std::span<const Named<NodePart>> names_of(NodePart) { return kPartNames; }
@@ -138,6 +156,7 @@ inline std::span<const Named<FabricKind>> names_of(FabricKind) { return kFabricN
 inline std::span<const Named<Placement>> names_of(Placement) { return kPlacementNames; }
 inline std::span<const Named<Optimizer>> names_of(Optimizer) { return kOptimizerNames; }
 inline std::span<const Named<DistributionKind>> names_of(DistributionKind) { return kDistributionNames; }
+inline std::span<const Named<CollectiveLibrary>> names_of(CollectiveLibrary) { return kLibraryNames; }
 inline std::span<const Named<EngineChoice>> names_of(EngineChoice) { return kEngineChoiceNames; }
 inline std::span<const Named<Precision>> names_of(Precision) { return kPrecisionTable; }
 inline std::span<const Named<LayerKind>> names_of(LayerKind) { return kLayerKindTable; }
@@ -400,10 +419,14 @@ void describe(V& v, Distribution& s) {
   const bool values = s.kind == DistributionKind::empirical;
   const bool cv = !values && s.kind != DistributionKind::none;
   const std::string kind = "the distribution is " + std::string(name_of(s.kind));
-  v.key("cv", s.cv, between(0, s.kind == DistributionKind::normal ? 0.5 : 3),
-        "Coefficient of variation, standard deviation over mean: at most 0.5 for normal, 3 for lognormal and "
-        "gamma.",
-        cv || v.lists_all() ? required_unless(v.lists_all()) : absent(kind));
+  const double most = s.kind == DistributionKind::normal        ? 0.5
+                      : s.kind == DistributionKind::exponential ? 1
+                                                                : 3;
+  v.key(
+      "cv", s.cv, between(0, most),
+      "Coefficient of variation, standard deviation over mean: at most 0.5 for normal, 1 for exponential, 3 "
+      "for lognormal and gamma.",
+      cv || v.lists_all() ? required_unless(v.lists_all()) : absent(kind));
   v.key("values", s.values, between(1e-6, 1e6).length(1, 1'000'000),
         "Observed times or factors, drawn with equal probability; divided by their mean.",
         values || v.lists_all() ? required_unless(v.lists_all()) : absent(kind));
@@ -476,7 +499,16 @@ void describe(V& v, NodeOfTopologyFile& s) {
 }
 
 template <class V>
+void describe(V& v, Correction& s) {
+  v.key("collective", s.kind, any(), "Which collective.", required());
+  v.key("bytes", s.bytes, kSize, "Its size, as nccl-tests counts it.", required());
+  v.key("factor", s.factor, above(0, 1000), "What its time is multiplied with.", required());
+}
+
+template <class V>
 void describe(V& v, CollectiveSpec& s) {
+  v.key("library", s.library, any(),
+        "nccl; or mpi: OpenMPI's ring over TCP, for which of these keys only `costs` counts.");
   v.key("nccl", s.nccl, text(20), "The NCCL whose tuner and graph search decide: \"2.12\" to \"2.30\".");
   v.key("algorithm", s.algorithm, text(200, 0),
         "NCCL_ALGO: \"ring\", \"^nvls,nvlstree\", \"allreduce:tree\" ...; or \"hierarchical\"; left out: "
@@ -494,6 +526,13 @@ void describe(V& v, CollectiveSpec& s) {
       "limited_fifos", s.limited_fifos, any(),
       "A sender waits for its receiver when NCCL's buffer between them is full; false: buffers never fill.");
   v.key("costs", s.costs, any(), "Values of cost parameters by name, in place of the defaults.");
+  v.key("choose", s.choose, any(),
+        "Who chooses algorithm and protocol: NCCL's tuner, or a choice that is always the fastest.");
+  v.key(
+      "corrections", s.corrections, list(0, 10'000),
+      "Factors on the times of collectives by kind and ascending size, log-linear between the sizes: what a "
+      "profile has beyond costs.");
+  v.settle([&](const Spot& spot) { require_ascending(s.corrections, spot); });
 }
 
 template <class V>

@@ -30,7 +30,7 @@ std::vector<BackgroundFlow> traffic(const Scenario& scenario, const Topology& to
 
 TrainingJob build_job(const Scenario& scenario, const Topology& topology) {
   CollectivePlanner planner =
-      nccl_planner(topology, scenario.training.collective, traffic(scenario, topology));
+      collective_planner(topology, scenario.training.collective, traffic(scenario, topology));
   return build_ddp_job(scenario.model, scenario.gpu, scenario.training, scenario.variability, planner);
 }
 

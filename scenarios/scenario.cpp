@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <string_view>
 
 #include "core/error.h"
@@ -326,6 +327,11 @@ void check_collective(const CollectiveSpec& spec, const Spot& spot) {
       throw error.at(below(spot, key).place);
     }
   };
+  for (const auto& [key, value] : {std::pair{"algorithm", spec.algorithm}, {"protocol", spec.protocol}}) {
+    if (spec.library == CollectiveLibrary::mpi && !value.empty()) {
+      fail_at(below(spot, key), "none with the library mpi, which has one", in_quotes(value));
+    }
+  }
   at("nccl", [&] { static_cast<void>(nccl_version(spec.nccl)); });
   const std::string algorithm = spec.algorithm == "hierarchical" ? "" : spec.algorithm;
   at("algorithm", [&] { static_cast<void>(tuner_overrides(algorithm, "", CollectiveKind::all_reduce)); });
@@ -337,6 +343,19 @@ void check_collective(const CollectiveSpec& spec, const Spot& spot) {
 }
 
 }  // namespace
+
+void require_ascending(const std::vector<Correction>& corrections, const Spot& spot) {
+  std::map<CollectiveKind, Bytes> last;
+  for (std::size_t i = 0; i < corrections.size(); ++i) {
+    const auto [at, first] = last.try_emplace(corrections[i].kind, corrections[i].bytes);
+    if (!first && corrections[i].bytes <= at->second) {
+      fail_at(below(below(below(spot, "corrections"), i), "bytes"),
+              "more than the " + std::to_string(at->second.value) + " bytes of this collective before",
+              std::to_string(corrections[i].bytes.value));
+    }
+    at->second = corrections[i].bytes;
+  }
+}
 
 void settle_scenario(ScenarioFile& file, const Spot& spot) {
   constexpr std::int64_t kMostPasses = 1'000'000, kMostActivations = 1'000'000'000'000'000;

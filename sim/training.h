@@ -9,6 +9,7 @@
 #include "core/random.h"
 #include "core/units.h"
 #include "kernels/cost_model.h"
+#include "sim/collective/plan.h"
 #include "topology/topology.h"
 
 namespace paceline {
@@ -30,6 +31,19 @@ struct CostParameter {
   double value = 0;
 };
 
+// A factor on the times of a collective of `bytes`: what the cost parameters leave of a measurement
+// (scenarios/profile.h).
+struct Correction {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  Bytes bytes;
+  double factor = 1;
+  friend bool operator==(const Correction&, const Correction&) = default;
+};
+
+// Who chooses among the algorithms and protocols that NCCL could run: its tuner, or a choice that is always
+// right. The second where the version's tuner is not known (docs/model.md, "Calibration").
+enum class AlgorithmChoice : std::uint8_t { tuner, fastest };
+
 // The host thread that launches work on its GPU.
 struct HostSpec {
   Seconds kernel_launch{5.4e-6};  // superbenchmark, CUDA kernel launch, event time
@@ -45,17 +59,23 @@ struct InputSpec {
   Distribution jitter;    // of the time for a batch
 };
 
+// Whose algorithms run collectives. mpi: OpenMPI's ring over TCP (sim/collective/mpi.h).
+enum class CollectiveLibrary : std::uint8_t { nccl, mpi };
+
 // How NCCL runs collectives. The names in capitals are NCCL's environment variables.
 struct CollectiveSpec {
-  std::string nccl = "2.30";  // 2.12 to 2.30: tuner and graph search
-  std::string algorithm;      // NCCL_ALGO: "ring", "^nvls" ...; or "hierarchical"; empty: the tuner chooses
-  std::string protocol;       // NCCL_PROTO
+  CollectiveLibrary library = CollectiveLibrary::nccl;  // mpi: of the rest, only the costs count
+  std::string nccl = "2.30";                            // 2.12 to 2.30: tuner and graph search
+  std::string algorithm;  // NCCL_ALGO: "ring", "^nvls" ...; or "hierarchical"; empty: the tuner chooses
+  std::string protocol;   // NCCL_PROTO
   int min_channels = 0, max_channels = 0;  // NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS; 0: NCCL's
   int cross_nic = 2;                       // NCCL_CROSS_NIC
   bool pxn = true;                         // NCCL_PXN_DISABLE=0
   bool nvls = true;                        // NCCL_NVLS_ENABLE
   bool limited_fifos = true;               // a FIFO holds what NCCL's buffers do; false: any number of chunks
   std::vector<CostParameter> costs;        // in place of the defaults (sim/collective/costs.h)
+  AlgorithmChoice choose = AlgorithmChoice::tuner;
+  std::vector<Correction> corrections;  // by kind and ascending size
 };
 
 // A layer's times as the user measured them.

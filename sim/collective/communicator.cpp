@@ -1,173 +1,55 @@
 #include "sim/collective/communicator.h"
 
+#include <algorithm>
 #include <cmath>
-#include <map>
-#include <tuple>
 
-#include "core/error.h"
-#include "sim/collective/algorithms.h"
-#include "sim/collective/costs.h"
-#include "sim/collective/pricing.h"
-#include "sim/collective/tuner.h"
-#include "topology/channel_search.h"
+#include "sim/collective/nccl.h"
+#include "sim/engine/collective_times.h"
 
 namespace paceline {
 namespace {
 
-constexpr const char* kHierarchical = "hierarchical";
-
-SearchSpec search_spec(const CollectiveSpec& spec, const ClusterSpec& cluster) {
-  SearchSpec search;
-  search.nccl_minor = nccl_version(spec.nccl).minor;
-  search.cross_nic = spec.cross_nic;
-  search.pxn = spec.pxn;
-  search.nvls = spec.nvls;
-  search.sharp = cluster.fabric.sharp;
-  search.min_channels = spec.min_channels;
-  search.max_channels = spec.max_channels > 0 ? spec.max_channels : search.max_channels;
-  return search;
+SimTime time_of(const Communicator& communicator, const CollectivePlan& plan) {
+  CollectiveTimes times(communicator, std::span(&plan, 1));
+  std::vector<SimTime> launch(communicator.ranks), end(communicator.ranks);
+  times.end(0, launch, SimTime{}, end);
+  return *std::ranges::max_element(end);
 }
 
-const ChannelGraph& graph_of(Algorithm algorithm, const ChannelGraphs& graphs) {
-  switch (algorithm) {
-    case Algorithm::tree:
-      return graphs.tree;
-    case Algorithm::nvls:
-    case Algorithm::nvls_tree:
-      return graphs.nvls;
-    case Algorithm::collnet_chain:
-      return graphs.collnet_chain;
-    case Algorithm::collnet_direct:
-      return graphs.collnet_direct;
-    default:
-      return graphs.ring;
+CollectivePlan fastest(NcclCollectives& nccl, Communicator& communicator, CollectiveKind kind, Bytes bytes) {
+  CollectivePlan best;
+  SimTime least{std::numeric_limits<std::int64_t>::max()};
+  for (const TunerChoice& choice : nccl.possible(kind, bytes)) {
+    CollectivePlan plan = nccl.plan(communicator, kind, bytes, choice);
+    if (const SimTime time = time_of(communicator, plan); time < least) {
+      least = time;
+      best = std::move(plan);
+    }
   }
+  return best;
 }
-
-// NCCL on one cluster: what is the same for all its collectives.
-class Nccl {
- public:
-  Nccl(const Topology& topology, const CollectiveSpec& spec, std::span<const BackgroundFlow> background)
-      : topology_(topology),
-        spec_(spec),
-        layout_{static_cast<std::uint32_t>(topology.job_nodes()),
-                static_cast<std::uint32_t>(topology.gpus_per_node())},
-        links_(topology, background) {
-    const NodeSpec& node = topology.spec().node;
-    const bool nvswitch = topology.node().count(DeviceKind::nvswitch) > 0;
-    input_.version = nccl_version(spec.nccl);
-    input_.nodes = topology.job_nodes();
-    input_.ranks = static_cast<int>(topology.ranks());
-    input_.compute_capability = node.compute_capability;
-    input_.cpu = node.cpu;
-    const std::optional<ChannelGraphs>& given = topology.spec().graphs;
-    input_.graphs = given ? *given : search_channels(topology, search_spec(spec, topology.spec()));
-    input_.nvls = spec.nvls && nvswitch && node.compute_capability >= 90;
-    input_.sharp = topology.spec().fabric.sharp;
-    input_.nvswitch = nvswitch;
-    costs_ = default_costs(input_.version, node.compute_capability, node.cpu, input_.nodes);
-    set_costs(spec.costs, costs_);
-  }
-
-  CollectivePlan plan(Communicator& communicator, CollectiveKind kind, Bytes bytes) {
-    input_.kind = kind;
-    const TunerChoice choice = choose(kind, bytes);
-    const Sizing sizing = size_collective(input_, choice, bytes);
-    CollectivePlan plan;
-    plan.kind = kind;
-    plan.bytes = bytes;
-    plan.algorithm = choice.algorithm;
-    plan.protocol = choice.protocol;
-    plan.loops = sizing.loops;
-    plan.slices = sizing.slices;
-    plan.slots = spec_.limited_fifos ? sizing.slots : 0;
-    plan.graph = graph(communicator, choice.algorithm, kind, static_cast<std::uint32_t>(sizing.channels));
-    price_plan(plan, communicator.graphs[plan.graph], costs_,
-               graph_of(choice.algorithm, input_.graphs).channels.size(), channels_of(choice.algorithm));
-    if (!communicator.graphs[plan.graph].shared.empty()) {
-      communicator.shared_capacity = links_.capacity;
-      communicator.background = links_.flows;
-    }
-    return plan;
-  }
-
- private:
-  TunerChoice choose(CollectiveKind kind, Bytes bytes) {
-    if (spec_.algorithm == kHierarchical && runs(Algorithm::hierarchical, kind, layout_)) {
-      return {Algorithm::hierarchical, Protocol::simple, 0};
-    }
-    const auto [at, added] = tables_.try_emplace(kind);
-    if (added) {
-      input_.allowed =
-          tuner_overrides(spec_.algorithm == kHierarchical ? "" : spec_.algorithm, spec_.protocol, kind);
-      at->second = {input_.allowed, tuner_table(input_)};
-    }
-    input_.allowed = at->second.allowed;
-    if (const std::optional<TunerChoice> choice = tune(input_, at->second.table, bytes)) {
-      return *choice;
-    }
-    if (kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce) {
-      return {Algorithm::ring, Protocol::simple, 0};  // whatever is asked for: they have no other algorithm
-    }
-    throw InputError("expected an algorithm and a protocol that NCCL can run here, found none that \"" +
-                         spec_.algorithm + "\" and \"" + spec_.protocol + "\" leave",
-                     "/training/collective");
-  }
-
-  std::size_t channels_of(Algorithm algorithm) const {
-    const bool nvls = algorithm == Algorithm::nvls || algorithm == Algorithm::nvls_tree;
-    return static_cast<std::size_t>(nvls ? input_.graphs.nvls_channels : input_.graphs.channels);
-  }
-
-  std::uint32_t graph(Communicator& communicator, Algorithm algorithm, CollectiveKind kind,
-                      std::uint32_t channels) {
-    const auto [at, added] = graphs_.try_emplace({algorithm, kind, channels},
-                                                 static_cast<std::uint32_t>(communicator.graphs.size()));
-    if (added) {
-      require_memory(kind, channels);
-      communicator.graphs.push_back(make_graph(algorithm, kind, layout_, input_.graphs, channels));
-      price_graph(communicator.graphs.back(), topology_, links_);
-    }
-    return at->second;
-  }
-
-  // An all-to-all has a FIFO for every pair of ranks on every channel.
-  void require_memory(CollectiveKind kind, std::uint32_t channels) const {
-    constexpr double kMostFifos = 1e7;  // about 2 GB
-    const double fifos = static_cast<double>(layout_.ranks()) * layout_.ranks() * channels;
-    if (kind == CollectiveKind::all_to_all && fifos > kMostFifos) {
-      throw InputError("expected an all-to-all over at most " +
-                           std::to_string(static_cast<int>(std::sqrt(kMostFifos / channels))) + " GPUs on " +
-                           std::to_string(channels) + " channels, found " + std::to_string(layout_.ranks()) +
-                           ": every pair of GPUs is simulated",
-                       "/cluster/nodes");
-    }
-    constexpr double kMostWorkers = 4e7;  // about 10 GB
-    if (static_cast<double>(layout_.ranks()) * channels > kMostWorkers ||
-        (input_.sharp && layout_.nodes > 65'535)) {
-      throw InputError("expected at most " + std::to_string(static_cast<int>(kMostWorkers / channels)) +
-                           " GPUs on " + std::to_string(channels) +
-                           " channels, and 65535 nodes with SHARP, found " + std::to_string(layout_.ranks()),
-                       "/cluster/nodes");
-    }
-  }
-
-  struct Tuned {
-    TunerOverrides allowed;
-    TunerTable table;
-  };
-
-  const Topology& topology_;
-  CollectiveSpec spec_;
-  RankLayout layout_;
-  SharedLinks links_;
-  TunerInput input_;
-  CollectiveCosts costs_;
-  std::map<CollectiveKind, Tuned> tables_;
-  std::map<std::tuple<Algorithm, CollectiveKind, std::uint32_t>, std::uint32_t> graphs_;
-};
 
 }  // namespace
+
+double correction(std::span<const Correction> all, CollectiveKind kind, Bytes bytes) {
+  const Correction* below = nullptr;
+  for (const Correction& one : all) {
+    if (one.kind != kind) {
+      continue;
+    }
+    if (one.bytes >= bytes) {
+      if (below == nullptr || one.bytes == bytes) {
+        return one.factor;
+      }
+      const auto log_size = [](Bytes b) { return std::log2(static_cast<double>(b.value)); };
+      const double share =
+          (log_size(bytes) - log_size(below->bytes)) / (log_size(one.bytes) - log_size(below->bytes));
+      return below->factor * std::pow(one.factor / below->factor, share);
+    }
+    below = &one;
+  }
+  return below != nullptr ? below->factor : 1;
+}
 
 CollectivePlanner lone_planner() {
   return {Communicator{}, [](Communicator&, CollectiveKind kind, Bytes bytes) {
@@ -185,9 +67,15 @@ CollectivePlanner nccl_planner(const Topology& topology, const CollectiveSpec& s
   }
   Communicator start;
   start.ranks = static_cast<std::uint32_t>(topology.ranks());
-  return {std::move(start), [nccl = Nccl(topology, spec, background)](
+  return {std::move(start), [nccl = NcclCollectives(topology, spec, background), spec](
                                 Communicator& communicator, CollectiveKind kind, Bytes bytes) mutable {
-            return nccl.plan(communicator, kind, bytes);
+            CollectivePlan plan = spec.choose == AlgorithmChoice::fastest
+                                      ? fastest(nccl, communicator, kind, bytes)
+                                      : nccl.plan(communicator, kind, bytes, nccl.tuned(kind, bytes));
+            if (const double factor = correction(spec.corrections, kind, bytes); factor != 1) {
+              scale(plan, factor);
+            }
+            return plan;
           }};
 }
 

@@ -45,10 +45,18 @@ class CollectivePlanner {
 // One rank alone: every collective ends when it begins.
 CollectivePlanner lone_planner();
 
+// The factor on a collective's times: log-linear in the size between corrections, constant beyond them, 1
+// where there is none. Requires: those of a kind ascend in size.
+double correction(std::span<const Correction>, CollectiveKind, Bytes);
+
 // As NCCL on this cluster: graph search, tuner, channels and chunks (sim/collective/communicator.cpp).
 // Broadcasts and reductions have root 0. Throws InputError where the spec leaves no algorithm. Requires: the
 // topology outlives the planner.
 CollectivePlanner nccl_planner(const Topology&, const CollectiveSpec&,
                                std::span<const BackgroundFlow> background);
+
+// As the library that the spec names.
+CollectivePlanner collective_planner(const Topology&, const CollectiveSpec&,
+                                     std::span<const BackgroundFlow> background);
 
 }  // namespace paceline

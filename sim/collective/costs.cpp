@@ -21,6 +21,12 @@ constexpr std::array<double, kHopKinds> kEfficiency{1, 1, 0.9686};
 // One turn of the proxy thread (src/graph/tuning.cc, netOverhead): 1 us, 2 on AMD hosts.
 constexpr Seconds slice_overhead(CpuVendor cpu) { return cpu == CpuVendor::amd ? 2.0_us : 1.0_us; }
 
+// A host thread launches a kernel in about 5 us (superbenchmark, CUDA kernel launch, event time).
+constexpr Seconds kLaunchPeriod = 5.0_us;
+
+// NCCL's base latencies hold an ordinary launch; frameworks add to it.
+constexpr Seconds kLaunchLatency = 0.5_us;
+
 // Data per byte on the wire (src/include/device.h): LL 8 of 16 bytes, LL128 120 of 128.
 constexpr std::array<double, kProtocols> kLineEfficiency{0.5, 120.0 / 128.0, 1};
 
@@ -41,6 +47,11 @@ struct NamedCost {
   double* value;
 };
 
+bool has_cap(Algorithm algorithm, Protocol protocol) {
+  const bool switched = algorithm == Algorithm::nvls || algorithm == Algorithm::nvls_tree;
+  return !switched && (protocol != Protocol::simple || algorithm == Algorithm::tree);
+}
+
 std::vector<NamedCost> named(CollectiveCosts& costs) {
   std::vector<NamedCost> all;
   for (std::size_t a = 0; a < kAlgorithms; ++a) {
@@ -50,6 +61,9 @@ std::vector<NamedCost> named(CollectiveCosts& costs) {
       for (std::size_t k = 0; k < kHopKinds; ++k) {
         all.push_back({prefix + kHopKindNames[k] + ".latency", &costs.of[a][p].latency[k].value});
       }
+      if (has_cap(static_cast<Algorithm>(a), static_cast<Protocol>(p))) {
+        all.push_back({prefix + "efficiency", &costs.of[a][p].efficiency});
+      }
     }
   }
   for (std::size_t k = 0; k < kHopKinds; ++k) {
@@ -58,32 +72,48 @@ std::vector<NamedCost> named(CollectiveCosts& costs) {
   all.push_back({"block.copy_rate", &costs.copy_rate.value});
   all.push_back({"nvls.efficiency", &costs.nvls_efficiency});
   all.push_back({"network.slice_overhead", &costs.slice_overhead.value});
+  all.push_back({"launch.latency", &costs.launch_latency.value});
+  all.push_back({"launch.period", &costs.launch_period.value});
+  all.push_back({"mpi.startup", &costs.mpi.startup.value});
+  for (std::size_t k = 0; k < kHopKinds; ++k) {
+    all.push_back({std::string("mpi.") + kHopKindNames[k] + ".latency", &costs.mpi.latency[k].value});
+  }
+  all.push_back({"mpi.rendezvous", &costs.mpi.rendezvous.value});
+  all.push_back({"mpi.reduce_rate", &costs.mpi.reduce_rate.value});
   return all;
 }
 
-// The most that one channel of an algorithm moves: what a thread block can, and NCCL's caps; `share`: search
-// channels per channel.
-double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, double share, double channels) {
+const NamedCost& find_cost(const std::vector<NamedCost>& all, const std::string& name) {
+  const auto found = std::ranges::find(all, name, &NamedCost::name);
+  if (found == all.end()) {
+    throw InputError(unknown_name("cost parameter", name, cost_parameter_names()));
+  }
+  return *found;
+}
+
+// The most that one channel of an algorithm moves: what a thread block can, in lines of the protocol, and
+// NCCL's caps; `share`: search channels per channel. NCCL's cap on LL (llMaxBws) is of all channels together
+// and selects; one block in LL carries several times its part (8 x H100: 23 GB/s, of 141 over 24 channels).
+double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, double share) {
   const ProtocolLimits& limits = costs.limits;
   constexpr double kNone = std::numeric_limits<double>::infinity(), kGiga = 1e9;
   const auto cap = [&](double gigabytes) { return gigabytes > 0 ? gigabytes * kGiga : kNone; };
+  const auto protocol = static_cast<std::size_t>(plan.protocol);
+  const double efficiency = costs.of[static_cast<std::size_t>(plan.algorithm)][protocol].efficiency;
+  const double block = costs.copy_rate.value * kLineEfficiency[protocol];
   const bool ll = plan.protocol == Protocol::ll, ll128 = plan.protocol == Protocol::ll128;
   switch (plan.algorithm) {
     case Algorithm::tree: {  // its bus bandwidth is twice what a worker moves
       const double simple = cap(limits.tree * share / 2);
-      const double of_protocol = ll      ? cap(limits.ll_bus / channels / 2)
-                                 : ll128 ? cap(limits.tree_ll128 * share / 2)
-                                         : kNone;
-      return std::min(simple, of_protocol);
+      const double of_protocol = ll ? block / 2 : ll128 ? cap(limits.tree_ll128 * share / 2) : kNone;
+      return std::min(simple, of_protocol) * efficiency;
     }
     case Algorithm::nvls:
     case Algorithm::nvls_tree:
       return kNone;  // the switch moves the data
     default: {
-      const double of_protocol = ll      ? cap(limits.ll_bus / channels)
-                                 : ll128 ? cap(limits.ring_ll128 * share)
-                                         : kNone;
-      return std::min(of_protocol, costs.copy_rate.value);
+      const double of_protocol = ll ? block : ll128 ? cap(limits.ring_ll128 * share) : kNone;
+      return std::min(of_protocol * efficiency, costs.copy_rate.value);
     }
   }
 }
@@ -117,13 +147,25 @@ CollectiveCosts default_costs(NcclVersion version, int compute_capability, CpuVe
     }
   }
   costs.limits = protocol_limits(version, compute_capability, cpu, nodes);
-  costs.limits.ll_bus =
-      protocol_limits(version, compute_capability, cpu, 1).ll_bus;  // what thread blocks can
   costs.efficiency = kEfficiency;
   costs.copy_rate = BytesPerSecond(costs.limits.ring_ll128 * 1e9);
   costs.nvls_efficiency = costs.limits.nvls_efficiency > 0 ? costs.limits.nvls_efficiency : 1;
   costs.slice_overhead = slice_overhead(cpu);
+  costs.launch_latency = kLaunchLatency;
+  costs.launch_period = kLaunchPeriod;
   costs.nvlink_reads = compute_capability == 80;
+  return costs;
+}
+
+CollectiveCosts default_mpi_costs() {
+  // 1448 bytes of data in 1538 on the wire: preamble, Ethernet, IP and TCP headers with time stamps, gap.
+  constexpr double kEthernet = 1448.0 / 1538.0;
+  CollectiveCosts costs;
+  costs.efficiency = {1, 1, kEthernet};
+  costs.mpi = {.startup = 2.0_us,
+               .latency = {1.0_us, 1.0_us, 25.0_us},
+               .rendezvous = 100.0_us,
+               .reduce_rate = BytesPerSecond(5e9)};
   return costs;
 }
 
@@ -136,14 +178,14 @@ std::vector<std::string> cost_parameter_names() {
   return names;
 }
 
+double cost_value(const std::string& name, CollectiveCosts costs) {
+  return *find_cost(named(costs), name).value;
+}
+
 void set_costs(std::span<const CostParameter> parameters, CollectiveCosts& costs) {
   const std::vector<NamedCost> all = named(costs);
   for (const CostParameter& parameter : parameters) {
-    const auto found = std::ranges::find(all, parameter.name, &NamedCost::name);
-    if (found == all.end()) {
-      throw InputError(unknown_name("cost parameter", parameter.name, cost_parameter_names()));
-    }
-    *found->value = parameter.value;
+    *find_cost(all, parameter.name).value = parameter.value;
   }
 }
 
@@ -153,9 +195,10 @@ void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, const Collec
       costs.of[static_cast<std::size_t>(plan.algorithm)][static_cast<std::size_t>(plan.protocol)];
   const double line = kLineEfficiency[static_cast<std::size_t>(plan.protocol)];
   const double searched = static_cast<double>(search_channels) / static_cast<double>(all_channels);
-  const BytesPerSecond cap(channel_cap(plan, costs, searched, static_cast<double>(all_channels)));
+  const BytesPerSecond cap(channel_cap(plan, costs, searched));
   const bool nvls = plan.algorithm == Algorithm::nvls || plan.algorithm == Algorithm::nvls_tree;
-  plan.startup = to_sim_time(of_protocol.startup);
+  plan.startup = to_sim_time(of_protocol.startup + costs.launch_latency);
+  plan.launch_period = to_sim_time(costs.launch_period);
   plan.copy_rate = costs.copy_rate;
   plan.hops.clear();
   for (const Hop& hop : graph.hops) {

@@ -43,10 +43,12 @@ enum class Algorithm : std::uint8_t {
   nvls,
   nvls_tree,
   pat,
-  hierarchical,   // reduce-scatter in the node, all-reduce across, all-gather in the node
-  point_to_point  // all_to_all and send_recv
+  hierarchical,    // reduce-scatter in the node, all-reduce across, all-gather in the node
+  point_to_point,  // all_to_all and send_recv
+  mpi_ring,        // OpenMPI's (sim/collective/mpi.h)
+  recursive_doubling
 };
-inline constexpr std::size_t kNcclAlgorithms = 7, kAlgorithms = 9;
+inline constexpr std::size_t kNcclAlgorithms = 7, kAlgorithms = 9;  // that NCCL has; whose costs have names
 enum class Protocol : std::uint8_t { ll, ll128, simple };
 inline constexpr std::size_t kProtocols = 3;
 
@@ -157,6 +159,7 @@ struct CollectivePlan {
   std::uint32_t slices = 1;  // each step's chunk moves in so many equal parts
   std::uint32_t slots = 0;   // slices that a FIFO holds; 0: any number
   SimTime startup;
+  SimTime launch_period;      // collectives in a row begin at least so far apart (collective_cost.h)
   std::vector<HopCost> hops;  // by CollectiveGraph::hops
   BytesPerSecond copy_rate;   // of a worker that sends nothing
 };

@@ -26,6 +26,9 @@ class CollectiveTimes {
   // launch and end by rank. Requires: |launch[r] - origin| within 2^59 ps.
   void end(std::uint32_t plan, std::span<const SimTime> launch, SimTime origin, std::span<SimTime> end);
 
+  // The plan's costs are not what they were.
+  void forget(std::uint32_t plan) { of_plan_[plan] = {}; }
+
  private:
   // A graph's workers with one for each class.
   struct Reduced {

@@ -1,6 +1,7 @@
 #include "sim/report/collective_cost.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "sim/engine/collective_times.h"
@@ -9,25 +10,23 @@
 namespace paceline {
 namespace {
 
-SimTime time_of(const Communicator& communicator, const CollectivePlan& plan) {
-  CollectiveTimes times(communicator, std::span(&plan, 1));
-  std::vector<SimTime> launch(communicator.ranks), end(communicator.ranks);
-  times.end(0, launch, SimTime{}, end);
-  return *std::ranges::max_element(end);
+bool one_way(CollectiveKind kind) {
+  return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
 }
 
 // The time between two of many that follow each other: ranks that have done their part go on.
-SimTime period_of(const Communicator& communicator, const CollectivePlan& plan) {
+SimTime period_of(CollectiveTimes& times, const Communicator& communicator, std::uint32_t plan,
+                  SimTime& now) {
   constexpr int kWarmUp = 2, kCounted = 4;
-  CollectiveTimes times(communicator, std::span(&plan, 1));
-  std::vector<SimTime> launch(communicator.ranks), end(communicator.ranks);
+  std::vector<SimTime> launch(communicator.ranks, now), end(communicator.ranks);
   SimTime warm;
   for (int i = 0; i < kWarmUp + kCounted; ++i) {
-    times.end(0, launch, *std::ranges::min_element(launch), end);
+    times.end(plan, launch, *std::ranges::min_element(launch), end);
     launch = end;
     warm = i + 1 == kWarmUp ? *std::ranges::max_element(end) : warm;
   }
-  return {(*std::ranges::max_element(end) - warm).ps / kCounted};
+  now = *std::ranges::max_element(end);
+  return {(now - warm).ps / kCounted};
 }
 
 CollectivePlan without_latency(CollectivePlan plan) {
@@ -60,17 +59,15 @@ SimTime busiest(const CollectiveGraph& graph, const CollectivePlan& plan) {
   return most;
 }
 
-bool one_way(CollectiveKind kind) {
-  return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
-}
-
 SimTime measured(const Communicator& communicator, const CollectivePlan& plan) {
-  return one_way(plan.kind) ? period_of(communicator, plan) : time_of(communicator, plan);
+  CollectiveTimes times(communicator, std::span(&plan, 1));
+  SimTime now;
+  return time_alone(times, communicator, plan, 0, now);
 }
 
 void explain(const Communicator& communicator, CollectiveCost& cost) {
   CollectivePlan plan = cost.plan;
-  plan.startup = {};
+  plan.startup = plan.launch_period = {};
   const SimTime launched = measured(communicator, plan);
   plan = without_latency(std::move(plan));
   const SimTime moved = measured(communicator, plan);
@@ -81,6 +78,18 @@ void explain(const Communicator& communicator, CollectiveCost& cost) {
 }
 
 }  // namespace
+
+SimTime time_alone(CollectiveTimes& times, const Communicator& communicator, const CollectivePlan& plan,
+                   std::uint32_t number, SimTime& now) {
+  if (one_way(plan.kind)) {
+    return std::max(plan.launch_period, period_of(times, communicator, number, now));
+  }
+  const std::vector<SimTime> launch(communicator.ranks, now);
+  std::vector<SimTime> end(communicator.ranks);
+  times.end(number, launch, now, end);
+  const SimTime begun = std::exchange(now, *std::ranges::max_element(end));
+  return std::max(plan.launch_period, now - begun);
+}
 
 std::vector<CollectiveCost> cost_collectives(CollectivePlanner& planner, CollectiveKind kind,
                                              std::span<const Bytes> sizes, bool explained) {
@@ -98,19 +107,12 @@ std::vector<CollectiveCost> cost_collectives(CollectivePlanner& planner, Collect
     }
   }
   CollectiveTimes times(communicator, plans);
-  std::vector<SimTime> launch(communicator.ranks), end(communicator.ranks);
+  SimTime now;
   std::vector<CollectiveCost> costs;
   for (std::uint32_t p = 0; p < plans.size(); ++p) {
-    const SimTime now = *std::ranges::max_element(end);  // when the one before has ended
-    std::ranges::fill(launch, now);
     CollectiveCost& cost = costs.emplace_back();
     cost.plan = plans[p];
-    if (one_way(kind)) {
-      cost.time = period_of(communicator, plans[p]);
-    } else {
-      times.end(p, launch, now, end);
-      cost.time = *std::ranges::max_element(end) - now;
-    }
+    cost.time = time_alone(times, communicator, plans[p], p, now);
     if (communicator.ranks > 1) {
       cost.channels = communicator.graphs[plans[p].graph].channels;
       if (explained) {

@@ -1,12 +1,14 @@
 // One collective alone: how long it takes when all ranks enter together, and what makes up the time. A
 // broadcast or a reduction: the time from one to the next of many, as nccl-tests measures, where the root (or
-// the leaves) go on before the others have ended.
+// the leaves) go on before the others have ended. Never less than the plan's launch period: nccl-tests times
+// many in a row.
 #pragma once
 
 #include <span>
 #include <vector>
 
 #include "sim/collective/communicator.h"
+#include "sim/engine/collective_times.h"
 
 namespace paceline {
 
@@ -25,5 +27,9 @@ struct CollectiveCost {
 // Cost: that of the graphs, then O(moves of one worker of each class) for each size, thrice with `explain`.
 std::vector<CollectiveCost> cost_collectives(CollectivePlanner&, CollectiveKind, std::span<const Bytes>,
                                              bool explain);
+
+// The time of one plan, `number` of these times, alone, as CollectiveCost::time has it, begun at `now`, which moves on to its end.
+SimTime time_alone(CollectiveTimes&, const Communicator&, const CollectivePlan&, std::uint32_t number,
+                   SimTime& now);
 
 }  // namespace paceline

@@ -14,6 +14,7 @@
 
 #include "core/error.h"
 #include "scenarios/collective_table.h"
+#include "scenarios/profile.h"
 #include "scenarios/scenario.h"
 #include "sim/collective/costs.h"
 
@@ -274,16 +275,18 @@ TEST_CASE("a profile is a file of cost parameters") {
   };
   CHECK(error_with(R"({"parameters": {"ring.simple.network.latency": "14 us", "network.efficiency": 0.9}})")
             .empty());
-  const std::vector<CostParameter> costs = load_profile(path);
-  REQUIRE(costs.size() == 2);
-  CHECK(costs[0].value == 14e-6);
+  const Profile profile = load_profile(path);
+  REQUIRE(profile.parameters.size() == 2);
+  CHECK(profile.parameters[0].name == "ring.simple.network.latency");
+  CHECK(profile.parameters[0].value == 14e-6);
+  CHECK(profile.parameters[1].value == 0.9);
   for (const std::string& name : cost_parameter_names()) {
     CAPTURE(name);
     CHECK_FALSE(error_with("{\"parameters\": {\"" + name + "\": true}}").empty());
   }
   CHECK(error_with("") == "expected JSON, found an empty file");
   CHECK(error_with("{}") == "missing key \"parameters\"");
-  CHECK(error_with("7") == "missing key \"parameters\"");
+  CHECK(error_with("7") == "expected an object, found 7");
   CHECK(error_with(R"({"parameters": 5})") == "/parameters: expected an object of cost parameters, found 5");
   CHECK(error_with(R"({"parameters": {"ring.simple.startup": 14}})") ==
         "/parameters/ring.simple.startup: expected a time with its unit, found 14: write for example \"14 "

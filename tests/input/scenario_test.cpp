@@ -244,6 +244,11 @@ TEST_CASE("a scenario that says everything is read to the last key") {
   CHECK(collective.costs.at(0).value == 13.5e-6);
   CHECK(collective.costs.at(1).value == 0.9);
   CHECK(collective.costs.at(2).value == 2e10);
+  CHECK(collective.choose == AlgorithmChoice::fastest);
+  REQUIRE(collective.corrections.size() == 3);
+  CHECK(collective.corrections.at(1).bytes == Bytes(1 << 20));
+  CHECK(collective.corrections.at(1).factor == 0.95);
+  CHECK(collective.corrections.at(2).kind == CollectiveKind::broadcast);
   CHECK(s.variability.per_iteration.values == std::vector<double>{1, 1.1, 0.95});
   CHECK(s.variability.slow_gpus.at(1).fraction == 0.25);
   CHECK(s.background.at(0).to == 7);

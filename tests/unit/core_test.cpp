@@ -80,13 +80,12 @@ TEST_CASE("our logarithm, exponential, sine and cosine are libm's to 1e-15") {
 }
 
 TEST_CASE("every distribution has mean 1 and the coefficient of variation that was asked") {
-  const Distribution all[] = {{DistributionKind::normal, 0.2, {}},
-                              {DistributionKind::lognormal, 0.3, {}},
-                              {DistributionKind::gamma, 0.3, {}},
-                              {DistributionKind::gamma, 1.5, {}},
-                              {DistributionKind::empirical, 0, {1, 2, 3, 2}}};
-  const double wanted[] = {0.2, 0.3, 0.3, 1.5, std::sqrt(0.5) / 2};
-  for (std::size_t d = 0; d < 5; ++d) {
+  const Distribution all[] = {
+      {DistributionKind::normal, 0.2, {}},      {DistributionKind::lognormal, 0.3, {}},
+      {DistributionKind::gamma, 0.3, {}},       {DistributionKind::gamma, 1.5, {}},
+      {DistributionKind::exponential, 0.4, {}}, {DistributionKind::empirical, 0, {1, 2, 3, 2}}};
+  const double wanted[] = {0.2, 0.3, 0.3, 1.5, 0.4, std::sqrt(0.5) / 2};
+  for (std::size_t d = 0; d < 6; ++d) {
     const Sampler sampler(all[d]);
     constexpr int kDraws = 200'000;
     double sum = 0, squares = 0;
@@ -119,7 +118,7 @@ TEST_CASE("a coefficient of variation too small to square is none") {
 TEST_CASE("a block of draws is the same as the draws one by one") {
   for (const DistributionKind kind :
        {DistributionKind::none, DistributionKind::normal, DistributionKind::lognormal,
-        DistributionKind::gamma, DistributionKind::empirical}) {
+        DistributionKind::gamma, DistributionKind::exponential, DistributionKind::empirical}) {
     const Sampler sampler({kind, 0.4, {1, 2, 5}});
     const DrawAddress at{0xdeadbeefcafeULL, Stream::per_operation, 5};
     constexpr std::size_t kStride = 40, kCount = 37;

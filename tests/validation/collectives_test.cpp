@@ -1,6 +1,6 @@
 // How far from measurement are collectives with default parameters, nothing fitted? The tables are under
-// collectives/, with their sources in index.csv; docs/accuracy.md states each one's error and these tests
-// hold it to that.
+// scenarios/validation/collectives, with their sources in index.csv; docs/accuracy.md states each one's
+// error and these tests hold it to that.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>
@@ -12,7 +12,7 @@ namespace paceline {
 namespace {
 
 const std::string kSource = PACELINE_SOURCE_DIR;
-const std::string kFolder = kSource + "/tests/validation/collectives/";
+const std::string kFolder = kSource + "/scenarios/validation/collectives/";
 
 std::vector<CsvRow> index() { return read_csv(kFolder + "index.csv"); }
 

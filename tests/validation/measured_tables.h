@@ -1,4 +1,4 @@
-// The measured tables of tests/validation/collectives, and what is predicted for them with default
+// The measured tables of scenarios/validation/collectives, and what is predicted for them with default
 // parameters.
 #pragma once
 

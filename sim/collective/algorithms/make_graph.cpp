@@ -31,6 +31,9 @@ bool runs(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout) {
       return all_reduce && several_nodes;
     case Algorithm::point_to_point:
       return point_to_point;
+    case Algorithm::mpi_ring:
+    case Algorithm::recursive_doubling:
+      return false;  // NCCL has neither: sim/collective/mpi.h
   }
   throw std::logic_error("no such algorithm");
 }
@@ -58,6 +61,9 @@ CollectiveGraph make_graph(Algorithm algorithm, CollectiveKind kind, const RankL
       return hierarchical_graph(request);
     case Algorithm::point_to_point:
       return point_to_point_graph(request);
+    case Algorithm::mpi_ring:
+    case Algorithm::recursive_doubling:
+      break;
   }
   throw std::logic_error("no such algorithm");
 }
@@ -78,7 +84,10 @@ std::uint32_t blocks_per_loop(Algorithm algorithm, CollectiveKind kind, const Ra
     case Algorithm::pat:
     case Algorithm::hierarchical:
     case Algorithm::point_to_point:
+    case Algorithm::mpi_ring:
       return one ? 1 : layout.ranks();
+    case Algorithm::recursive_doubling:
+      return 1;
   }
   throw std::logic_error("no such algorithm");
 }

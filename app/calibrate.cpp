@@ -1,0 +1,267 @@
+#include "app/calibrate.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <sstream>
+
+#include "calibrate/fit/collective_fit.h"
+#include "calibrate/fit/training_fit.h"
+#include "calibrate/import/import.h"
+#include "calibrate/replay/replay.h"
+#include "core/error.h"
+#include "scenarios/collective_table.h"
+#include "scenarios/files.h"
+#include "scenarios/profile.h"
+#include "scenarios/scenario.h"
+#include "sim/collective/tuner.h"
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The measuring program: beside this one, as built or as installed. With a GPU the one for NCCL.
+std::string measuring_program() {
+  const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
+  std::vector<std::string> names{"paceline-measure-mpi"};
+  if (fs::exists("/dev/nvidiactl")) {
+    names.insert(names.begin(), "paceline-measure-nccl");
+  }
+  for (const std::string& name : names) {
+    for (const fs::path& path : {here / name, here / "calibrate" / "measure" / name}) {
+      if (fs::exists(path)) {
+        return path.string();
+      }
+    }
+  }
+  throw InputError(
+      "expected " + names.front() + " beside " + here.string() +
+      "/paceline, found none: install MPI (Debian: libopenmpi-dev openmpi-bin) or CUDA with NCCL, "
+      "and build again");
+}
+
+void measure(const CLI::App& command) {
+  const std::string program = measuring_program();
+  std::vector<std::string> words{program};
+  for (const std::string& word : command.remaining()) {
+    words.push_back(word);
+  }
+  std::vector<char*> arguments;
+  for (std::string& word : words) {
+    arguments.push_back(word.data());
+  }
+  arguments.push_back(nullptr);
+  execv(program.c_str(), arguments.data());
+  throw InputError("can't start it", {}, program);
+}
+
+void import_data(const std::vector<std::string>& files, const std::optional<std::string>& csv) {
+  const MeasuredData data = import_files(files);
+  if (csv) {
+    std::ostringstream text;
+    write_csv(data, text);
+    write_file(*csv, text.str());
+  }
+  std::cout << import_summary(data);
+}
+
+ProfileTraining training_of(const Scenario& base, const MeasuredData& data, const std::string& overlap) {
+  const std::vector<std::string> known{"stated", "unknown"};
+  if (overlap != known[0] && overlap != known[1]) {
+    throw InputError(unknown_name("overlap", overlap, known), "--overlap");
+  }
+  const TrainingFit fit =
+      fit_training(base, data.training, overlap == "unknown" ? Overlap::unknown : Overlap::as_stated);
+  return {.samples_per_second = fit.one_gpu_rate.value,
+          .samples_low = fit.one_gpu_rate.low,
+          .samples_high = fit.one_gpu_rate.high,
+          .delay = fit.delay_cv.value,
+          .delay_low = fit.delay_cv.low,
+          .delay_high = fit.delay_cv.high,
+          .most_ranks = fit.most_ranks,
+          .most_nodes = fit.most_nodes,
+          .overlap_known = fit.overlap == Overlap::as_stated,
+          .delay_fitted = fit.delay_cv.determined};
+}
+
+std::string training_text(const ProfileTraining& training) {
+  std::ostringstream text;
+  text << "one GPU: " << training.samples_per_second << " samples/s; delays of a GPU in a step: cv "
+       << training.delay << " (90 %: " << training.delay_low << " to " << training.delay_high << ", "
+       << (training.delay_fitted ? "fitted" : "not determined by these data: the default") << ")\n";
+  return text.str();
+}
+
+struct FitOptions {
+  std::vector<std::string> files;
+  std::string cluster, library, overlap, out;
+  std::optional<std::string> nccl, training;
+};
+
+void fit(const FitOptions& options) {
+  require_writable(options.out);
+  FitRequest request;
+  request.cluster_name = options.cluster;
+  request.cluster = load_cluster(options.cluster);
+  request.collective.library = collective_library_named(options.library);
+  if (options.nccl) {
+    try {
+      static_cast<void>(nccl_version(*options.nccl));
+    } catch (const InputError& error) {
+      throw error.at("--nccl");
+    }
+    request.collective.nccl = *options.nccl;
+    request.nccl_stated = true;
+  }
+  for (const std::string& file : options.files) {
+    std::error_code none;
+    if (fs::equivalent(file, options.out, none)) {
+      throw InputError("expected a new file, found one of the measurements", "--out", options.out);
+    }
+  }
+  const MeasuredData data = import_files(options.files);
+  std::cout << import_summary(data);
+  Profile profile;
+  if (!data.collectives.empty() || !options.training) {
+    const CollectiveFit collectives = fit_collectives(request, data);
+    std::cout << fit_table(collectives, data);
+    profile = collectives.profile;
+  }
+  if (options.training) {
+    profile.tool = kTool;
+    profile.cluster = options.cluster;
+    profile.training.push_back(
+        training_of(with_profile(load_scenario(*options.training), profile), data, options.overlap));
+    std::cout << training_text(profile.training.front());
+  }
+  write_file(options.out, to_json(profile));
+  std::cout << "Wrote " << options.out << ".\n";
+}
+
+struct ReplayOptions {
+  std::string scenario, launcher;
+  std::optional<std::string> steps, measured, profile;
+};
+
+// For the shell.
+std::string quoted(const std::string& path) {
+  std::string text = "'";
+  for (const char c : path) {
+    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return text + '\'';
+}
+
+void replay(const ReplayOptions& options) {
+  const Scenario given = load_scenario(options.scenario);
+  const Prediction prediction =
+      predict(options.profile ? with_profile(given, load_profile(*options.profile)) : given);
+  if (options.measured && fs::exists(*options.measured)) {
+    if (!options.launcher.empty()) {
+      throw InputError("expected a new file for what will be measured: it exists", "--measured",
+                       *options.measured);
+    }
+    std::cout << replay_table(prediction, import_file(*options.measured));
+    return;
+  }
+  // Named after what they hold: the measuring program skips what its file has.
+  const std::string operations = steps_csv(prediction.job);
+  const std::string name = std::to_string(std::hash<std::string>{}(operations) % 1'000'000);
+  const std::string steps = options.steps.value_or("steps-" + name + ".csv");
+  const std::string measured = options.measured.value_or("measured-" + name + ".csv");
+  write_file(steps, operations);
+  const auto command = [&](const std::string& program) {
+    return program + " --train " + quoted(steps) + " --out " + quoted(measured);
+  };
+  if (prediction.job.ranks() > 1 && options.launcher.empty()) {
+    std::cout << "Wrote " << steps << ". Run it on " << prediction.job.ranks()
+              << " ranks with your launcher, then compare:\n  mpirun -np " << prediction.job.ranks() << ' '
+              << command("paceline-measure-mpi") << "\n  paceline calibrate replay " << options.scenario
+              << " --measured " << measured << '\n';
+    return;
+  }
+  const std::string line = options.launcher + ' ' + command(quoted(measuring_program()));
+  std::cout << std::flush;
+  if (std::system(line.c_str()) != 0) {
+    throw InputError("the measurement failed: " + line);
+  }
+  std::cout << replay_table(prediction, import_file(measured));
+}
+
+}  // namespace
+
+void CalibrateCommands::add_to(CLI::App& app) {
+  calibrate_ = app.add_subcommand("calibrate",
+                                  "Measure real hardware, or read measurements, and fit the model to them.");
+  calibrate_->require_subcommand(1);
+  add_measure();
+  add_import();
+  add_fit();
+  add_replay();
+}
+
+void CalibrateCommands::add_measure() {
+  measure_ = calibrate_->add_subcommand(
+      "measure", "Measure collectives and kernels on this machine (CUDA and NCCL, or CPU and MPI).");
+  measure_->prefix_command();
+  measure_->footer(
+      "All further words go to the measuring program: paceline calibrate measure -- --help\n"
+      "Example: paceline calibrate measure --out measured.csv");
+}
+
+void CalibrateCommands::add_import() {
+  import_ = calibrate_->add_subcommand(
+      "import", "Read nccl-tests output, its JSON, CSV and profiler traces, and say what was found.");
+  import_->add_option("DATA", files_, "Files or folders")->required();
+  import_->add_option("--csv", csv_, "Write all collectives to this CSV file");
+  import_->footer("Example: paceline calibrate import all_reduce.log --csv all_reduce.csv");
+}
+
+void CalibrateCommands::add_fit() {
+  fit_ = calibrate_->add_subcommand("fit", "Fit the model's parameters to measurements.");
+  fit_->add_option("DATA", fit_files_, "Files or folders, as `paceline calibrate import` reads them")
+      ->required();
+  fit_->add_option("--cluster", cluster_,
+                   "What was measured: a node preset, a built-in cluster, or a JSON file")
+      ->required();
+  fit_->add_option("-o,--out", profile_out_, "The profile to write")->required();
+  fit_->add_option("--nccl", nccl_, "NCCL version of the measurements, where the files don't say");
+  fit_->add_option("--library", library_, "nccl or mpi")->capture_default_str();
+  fit_->add_option("--training", training_,
+                   "Also fit throughput rows (columns gpus, nodes, throughput) of this scenario");
+  fit_->add_option("--overlap", overlap_,
+                   "stated: gradients are reduced as the scenario says; unknown: a framework that may reduce "
+                   "them after backward")
+      ->capture_default_str();
+  fit_->footer("Example: paceline calibrate fit all_reduce.log --cluster dgx-h100 -o profile.json");
+}
+
+void CalibrateCommands::add_replay() {
+  replay_ = calibrate_->add_subcommand(
+      "replay", "Run a scenario's layers and buckets for real, and compare with the prediction.");
+  replay_->add_option("SCENARIO", scenario_, "A scenario whose ranks are those that will run")->required();
+  replay_->add_option("--launch", launcher_, "What starts the ranks: \"mpirun -np 2\"");
+  replay_->add_option("--steps", steps_, "Where to write the operations; steps-NUMBER.csv");
+  replay_->add_option("--measured", measured_,
+                      "The measured steps: read if the file exists; else written, as measured-NUMBER.csv");
+  replay_->add_option("--profile", profile_, "What calibration knows of the machine");
+  replay_->footer(
+      "Example: paceline calibrate replay scenarios/replay_two_hosts.json --launch \"mpirun -np 2\"");
+}
+
+void CalibrateCommands::run() const {
+  if (measure_->parsed()) {
+    measure(*measure_);
+  } else if (import_->parsed()) {
+    import_data(files_, csv_);
+  } else if (fit_->parsed()) {
+    fit({fit_files_, cluster_, library_, overlap_, profile_out_, nccl_, training_});
+  } else {
+    replay({scenario_, launcher_, steps_, measured_, profile_});
+  }
+}
+
+}  // namespace paceline

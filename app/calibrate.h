@@ -1,0 +1,33 @@
+// paceline calibrate: measure, import, fit, replay.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline {
+
+class CalibrateCommands {
+ public:
+  void add_to(CLI::App&);
+  bool parsed() const { return calibrate_->parsed(); }
+  void run() const;  // the subcommand that was given
+
+ private:
+  void add_measure();
+  void add_import();
+  void add_fit();
+  void add_replay();
+
+  CLI::App* calibrate_ = nullptr;
+  CLI::App* measure_ = nullptr;
+  CLI::App* import_ = nullptr;
+  CLI::App* fit_ = nullptr;
+  CLI::App* replay_ = nullptr;
+  std::vector<std::string> files_, fit_files_;
+  std::optional<std::string> csv_, nccl_, training_, steps_, measured_, profile_;
+  std::string cluster_, library_ = "nccl", overlap_ = "stated", profile_out_, scenario_, launcher_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,180 @@
+#include "calibrate/fit/collective_fit.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "calibrate/fit/collective_points.h"
+#include "calibrate/fit/cost_fit.h"
+#include "calibrate/fit/place_forecast.h"
+#include "core/error.h"
+#include "scenarios/tables.h"
+
+namespace paceline {
+namespace {
+
+std::string today() {
+  const std::chrono::year_month_day date =
+      std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), "%04d-%02u-%02u", static_cast<int>(date.year()),
+                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()));
+  return text.data();
+}
+
+std::vector<ProfileSource> sources_of(const MeasuredData& data) {
+  std::vector<ProfileSource> sources;
+  for (const DataFile& file : data.files) {
+    std::array<char, 17> hash{};
+    std::snprintf(hash.data(), hash.size(), "%016llx", static_cast<unsigned long long>(file.hash));
+    sources.push_back({file.path, file.format, hash.data(), file.rows});
+  }
+  return sources;
+}
+
+// Of most points.
+std::string usual_version(const MeasuredPoints& measured) {
+  std::map<std::string, int> points;
+  for (const MeasuredPoint& point : measured.points) {
+    ++points[measured.places[point.place].spec.nccl];
+  }
+  return std::ranges::max_element(points, {}, [](const auto& entry) { return entry.second; })->first;
+}
+
+Profile profile_of(const FitRequest& request, const MeasuredData& data, const MeasuredPoints& measured,
+                   const CostFit& fit, AlgorithmChoice choose) {
+  Profile profile;
+  profile.tool = kTool;
+  profile.date = today();
+  profile.cluster = request.cluster_name;
+  profile.sources = sources_of(data);
+  profile.library = request.collective.library;
+  profile.nccl = usual_version(measured);
+  profile.choose = choose;
+  profile.covariance = fit.covariance;
+  for (const FittedParameter& p : fit.parameters) {
+    profile.parameters.push_back({p.name, p.value, p.initial, p.deviation, p.determined, p.least, p.most,
+                                  p.fewest_ranks, p.most_ranks});
+  }
+  for (std::size_t p = 0; p < measured.points.size(); ++p) {
+    const MeasuredPoint& point = measured.points[p];
+    const MeasuredPlace& place = measured.places[point.place];
+    std::set<std::string> tables;  // rows of one run are not independent
+    for (const std::size_t r : point.rows) {
+      tables.insert(data.collectives[r].table);
+    }
+    const double noise = noise_of(point.bytes) / std::sqrt(static_cast<double>(tables.size()));
+    profile.points.push_back({place.kind, place.nodes(), place.gpus_per_node(), point.bytes, fit.log_ratio[p],
+                              noise, place.spec.nccl, place.spec.algorithm, place.spec.protocol,
+                              place.spec.max_channels, place.spec.nvls});
+  }
+  profile.curvature = curvature_of(measured.points, fit.log_ratio);
+  return profile;
+}
+
+bool any_version_stated(const FitRequest& request, const MeasuredData& data) {
+  return request.nccl_stated || std::ranges::any_of(data.collectives, [](const CollectiveMeasurement& row) {
+           return !row.nccl.empty();
+         });
+}
+
+// Where the version isn't known the tuner must be clearly worse to be overruled.
+constexpr double kClearly = 0.8;
+
+}  // namespace
+
+CollectiveFit fit_collectives(const FitRequest& request, const MeasuredData& data) {
+  const MeasuredPoints measured = gather_points(request, data);
+  if (measured.points.empty()) {
+    const std::string why =
+        measured.rows.empty() ? "the files hold no collectives" : measured.rows.front().note;
+    throw InputError("expected measured collectives on " + request.cluster_name + ", found none (" + why +
+                     ")");
+  }
+  CollectiveFit result;
+  CostFit fit = fit_costs(measured.places, measured.points, AlgorithmChoice::tuner);
+  result.tuner_error = fit.mean_error;
+  AlgorithmChoice choose = AlgorithmChoice::tuner;
+  if (!any_version_stated(request, data) && request.collective.library == CollectiveLibrary::nccl) {
+    CostFit fastest = fit_costs(measured.places, measured.points, AlgorithmChoice::fastest);
+    result.fastest_error = fastest.mean_error;
+    if (fastest.mean_error < kClearly * fit.mean_error) {
+      fit = std::move(fastest);
+      choose = AlgorithmChoice::fastest;
+    }
+  }
+  result.profile = profile_of(request, data, measured, fit, choose);
+  result.rows = measured.rows;
+  for (std::size_t p = 0; p < measured.points.size(); ++p) {
+    for (const std::size_t r : measured.points[p].rows) {
+      const double more = std::log(data.collectives[r].time.value) - measured.points[p].log_time;
+      result.rows[r].log_ratio = fit.log_ratio[p] + more;
+    }
+  }
+  return result;
+}
+
+namespace {
+
+template <class... Values>
+std::string text_line(const char* format, Values... values) {
+  std::array<char, 256> buffer{};
+  const int length = std::snprintf(buffer.data(), buffer.size(), format, values...);
+  return {buffer.data(), std::min<std::size_t>(static_cast<std::size_t>(std::max(length, 0)), 255)};
+}
+
+// To four digits.
+std::string shown_cost(const std::string& name, double value) {
+  const double unit = std::pow(10.0, std::floor(std::log10(value)) - 3);
+  return cost_text(name, std::round(value / unit) * unit);
+}
+
+std::string parameter_lines(const Profile& profile) {
+  std::string text = text_line("%-34s %14s %14s  %s\n", "parameter", "fitted", "initial", "90 % within");
+  std::string kept;
+  for (const ProfileParameter& p : profile.parameters) {
+    if (!p.fitted) {
+      kept += (kept.empty() ? "" : ", ") + p.name;
+      continue;
+    }
+    text += text_line("%-34s %14s %14s  x/ %.3f\n", p.name.c_str(), shown_cost(p.name, p.value).c_str(),
+                      shown_cost(p.name, p.initial).c_str(), std::exp(1.645 * p.deviation));
+  }
+  return text + (kept.empty() ? "" : "Not determined by these data, kept as they were: " + kept + "\n");
+}
+
+}  // namespace
+
+std::string fit_table(const CollectiveFit& fit, const MeasuredData& data) {
+  std::string text;
+  std::size_t used = 0;
+  double sum = 0;
+  for (const FittedRow& row : fit.rows) {
+    if (row.use == RowUse::fitted) {
+      ++used;
+      sum += std::abs(row.log_ratio);
+    } else {
+      const CollectiveMeasurement& measured = data.collectives[row.row];
+      text += text_line("not fitted: %s:%lld, %lld bytes: ", measured.origin.file.c_str(),
+                        static_cast<long long>(measured.origin.line),
+                        static_cast<long long>(measured.bytes.value)) +
+              row.note + "\n";
+    }
+  }
+  text += parameter_lines(fit.profile);
+  text += text_line("%zu of %zu rows fitted; the model alone is off by %.1f %% (geometric mean)\n", used,
+                    fit.rows.size(), 100 * std::expm1(used > 0 ? sum / static_cast<double>(used) : 0));
+  if (fit.fastest_error > 0) {
+    text += text_line("algorithms: the tuner's choice is off by %.1f %%, always the fastest by %.1f %%: %s\n",
+                      100 * std::expm1(fit.tuner_error), 100 * std::expm1(fit.fastest_error),
+                      fit.profile.choose == AlgorithmChoice::tuner ? "the tuner's" : "the fastest");
+  }
+  return text;
+}
+
+}  // namespace paceline

@@ -1,0 +1,60 @@
+// Collectives: from measurements to a profile, and from a profile to predictions with a 90 % interval.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "calibrate/measurement.h"
+#include "scenarios/collective_table.h"
+#include "scenarios/profile.h"
+#include "scenarios/scenario.h"
+
+namespace paceline {
+
+struct FitRequest {
+  std::string cluster_name;
+  ClusterSpec cluster;        // its node and fabric; rows say how many nodes and GPUs took part
+  CollectiveSpec collective;  // what holds for all rows that don't say otherwise
+  bool nccl_stated = false;   // collective.nccl is known, not a default, where a row doesn't say
+};
+
+// What became of a row, and how well the fit has it.
+enum class RowUse : std::uint8_t { fitted, warm_up, outlier, elsewhere };
+struct FittedRow {
+  std::size_t row = 0;  // in MeasuredData::collectives
+  RowUse use = RowUse::fitted;
+  double log_ratio = 0;  // ln(measured / simulated with the fitted parameters)
+  std::string note;      // for what is not fitted: why
+};
+
+struct CollectiveFit {
+  Profile profile;
+  std::vector<FittedRow> rows;
+  double tuner_error = 0, fastest_error = 0;  // mean |log_ratio| with each AlgorithmChoice; 0: not tried
+};
+
+// Warm-up rows (the first of a table, slower than the next) and outliers (far from both neighbours of their
+// table) are named and left out, by rules fixed beforehand. Throws InputError when nothing is left to fit.
+CollectiveFit fit_collectives(const FitRequest&, const MeasuredData&);
+
+// The page that `paceline calibrate fit` prints.
+std::string fit_table(const CollectiveFit&, const MeasuredData&);
+
+// The profile's parameters and, where it has points, its library, choice, NCCL (unless the spec asks for
+// another than the default) and corrections: of `kinds`, up to `most` bytes.
+CollectiveSpec with_profile(const CollectiveSpec&, const Profile&, const ClusterSpec&,
+                            std::span<const CollectiveKind> kinds, Bytes most);
+// All gradients at once.
+Bytes largest_collective(const Scenario&);
+
+// The profile's costs and corrections for all that DDP runs.
+Scenario with_profile(const Scenario&, const Profile&);
+
+struct CollectivePrediction {
+  CollectiveTestResult result;
+  std::vector<CollectiveInterval> intervals;  // one for each row
+};
+CollectivePrediction predict_collectives(const CollectiveTest&, const Profile&);
+
+}  // namespace paceline

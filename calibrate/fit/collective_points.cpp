@@ -1,0 +1,336 @@
+#include "calibrate/fit/collective_points.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "core/error.h"
+#include "sim/collective/step_times.h"
+#include "sim/report/collective_cost.h"
+
+namespace paceline {
+namespace {
+
+// A larger message can't be faster by so much, of ln(time), unless one of the two was disturbed.
+constexpr double kDisturbed = 0.262364264467;  // ln(1.3)
+
+constexpr Bytes kMostBytesOfRow(std::int64_t{1} << 40);
+
+std::string version_text(const std::string& version) {
+  const std::size_t dot = version.find('.');
+  const int minor = std::atoi(version.substr(dot == std::string::npos ? 0 : dot + 1).c_str());
+  return "2." + std::to_string(std::clamp(minor, kOldestNccl, kNewestNccl));
+}
+
+// "" or why the row says nothing about this cluster.
+std::string place_row(const CollectiveMeasurement& row, const FitRequest& request, MeasuredPlace& place) {
+  if (row.bytes.value <= 0 || !(row.time.value > 0)) {
+    return "no size or no time";
+  }
+  if (row.bytes > kMostBytesOfRow) {
+    return "larger than 1 TiB";
+  }
+  if (row.ranks < 2) {
+    return row.ranks == 0 ? "its number of GPUs is not stated" : "one GPU alone";
+  }
+  constexpr int kMostRanks = 4'000'000;  // as many as a cluster may have
+  if (row.ranks > kMostRanks) {
+    return std::to_string(row.ranks) + " GPUs, more than a cluster may have";
+  }
+  const int gpus = request.cluster.node.gpus;
+  const int nodes = row.nodes > 0 ? row.nodes : (row.ranks + gpus - 1) / gpus;
+  if (row.ranks % nodes != 0 || row.ranks / nodes > gpus) {
+    return std::to_string(row.ranks) + " GPUs on " + std::to_string(nodes) + " nodes, but a node of " +
+           request.cluster_name + " has " + std::to_string(gpus);
+  }
+  place.kind = row.kind;
+  place.cluster = request.cluster;
+  place.cluster.nodes = std::max(nodes, 1);
+  place.cluster.job_nodes = 0;
+  place.cluster.gpus_per_node = row.ranks / nodes;
+  place.spec = request.collective;
+  if (!row.nccl.empty()) {
+    place.spec.nccl = version_text(row.nccl);
+  }
+  place.spec.algorithm = row.algorithm.empty() ? place.spec.algorithm : row.algorithm;
+  place.spec.protocol = row.protocol.empty() ? place.spec.protocol : row.protocol;
+  place.spec.max_channels = row.channels > 0 ? row.channels : place.spec.max_channels;
+  place.spec.nvls = place.spec.nvls && row.nvls != "off";
+  return {};
+}
+
+// "" or why the simulator can't run it.
+std::string why_impossible(const MeasuredPlace& place, Bytes bytes) {
+  try {
+    PlaceModel(place, std::span(&bytes, 1), AlgorithmChoice::tuner);
+    return {};
+  } catch (const InputError& error) {
+    return error.message();
+  }
+}
+
+using PlaceKey = std::tuple<CollectiveKind, int, int, std::string, std::string, std::string, int, bool>;
+PlaceKey key_of(const MeasuredPlace& place) {
+  const CollectiveSpec& s = place.spec;
+  return {place.kind,  place.nodes(), place.gpus_per_node(), s.nccl,
+          s.algorithm, s.protocol,    s.max_channels,        s.nvls};
+}
+
+// The rows of one table at one place, by size.
+class Table {
+ public:
+  Table(const std::vector<std::size_t>& rows, const MeasuredData& data) {
+    for (const std::size_t r : rows) {
+      log_bytes_.push_back(std::log(static_cast<double>(data.collectives[r].bytes.value)));
+      log_time_.push_back(std::log(data.collectives[r].time.value));
+    }
+  }
+  // Slower than the next size allows, and than the last.
+  bool above(std::size_t i) const {
+    return i + 1 < size() && falls(i, i + 1) && (i == 0 || log_time_[i] > log_time_[i - 1] + kDisturbed);
+  }
+  // Faster than the last size allows, and than the next. Row 1 may only seem so: row 0 warms up.
+  bool below(std::size_t i) const {
+    return i > 1 && i < size() && falls(i - 1, i) &&
+           (i + 1 == size() || log_time_[i] + kDisturbed < log_time_[i + 1]);
+  }
+  // Of two rows that blame each other: whether the first is farther from the line of those around them.
+  bool first_is_farther(std::size_t i) const {
+    const bool last = i + 2 == size();
+    const std::size_t a = last ? i - 2 : i - 1, b = last ? i - 1 : i + 2;
+    const auto miss = [&](std::size_t at) {
+      const double wide = log_bytes_[b] - log_bytes_[a];
+      const double share = wide > 0 ? (log_bytes_[at] - log_bytes_[a]) / wide : 0.5;
+      return std::abs(log_time_[at] - log_time_[a] - share * (log_time_[b] - log_time_[a]));
+    };
+    return miss(i) > miss(i + 1);
+  }
+  std::size_t size() const { return log_time_.size(); }
+
+ private:
+  bool falls(std::size_t i, std::size_t next) const { return log_time_[i] > log_time_[next] + kDisturbed; }
+
+  std::vector<double> log_bytes_, log_time_;
+};
+
+// A first row that is slower than the next has warmed up; one that is slower than both neighbours' sizes
+// allow, or faster, was disturbed.
+void mark_disturbed(const std::vector<std::size_t>& rows_of_table, const MeasuredData& data,
+                    std::vector<FittedRow>& rows) {
+  const Table table(rows_of_table, data);
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    FittedRow& row = rows[rows_of_table[i]];
+    // A spike among growing times makes its successor look too fast, a dip its predecessor too slow.
+    const bool with_next = i > 1 && table.above(i) && table.below(i + 1);
+    const bool with_last = i > 2 && table.below(i) && table.above(i - 1);
+    if (table.above(i) && (!with_next || table.first_is_farther(i))) {
+      row.use = i == 0 ? RowUse::warm_up : RowUse::outlier;
+      row.note = i == 0 ? "slower than the next larger size: warm-up"
+                        : "slower than both neighbouring sizes: disturbed";
+    } else if (table.below(i) && (!with_last || !table.first_is_farther(i - 1))) {
+      row.use = RowUse::outlier;
+      row.note = "faster than both neighbouring sizes: disturbed";
+    }
+  }
+}
+
+void find_disturbed(const std::map<std::pair<std::size_t, std::string>, std::vector<std::size_t>>& tables,
+                    const MeasuredData& data, std::vector<FittedRow>& rows) {
+  for (auto [key, table] : tables) {
+    std::ranges::stable_sort(table, {}, [&](std::size_t r) { return data.collectives[r].bytes; });
+    mark_disturbed(table, data, rows);
+  }
+}
+
+// At most `each` points of an octave of a place.
+std::size_t thin(std::vector<MeasuredPoint>& points, int each) {
+  std::map<std::pair<std::size_t, int>, int> of_octave;
+  std::size_t fitted = 0;
+  for (MeasuredPoint& point : points) {
+    const int octave = std::ilogb(static_cast<double>(point.bytes.value));
+    point.fitted = ++of_octave[{point.place, octave}] <= each;
+    fitted += point.fitted ? 1 : 0;
+  }
+  return fitted;
+}
+
+// What a plan takes at least: one worker of each script after the other through its moves. Its cost doesn't
+// grow with the number of loops.
+double least_seconds(const CollectiveGraph& graph, const CollectivePlan& plan) {
+  const StepTimes times(graph, plan);
+  std::vector<bool> seen(graph.scripts.size());
+  SimTime most;
+  for (const Worker& worker : graph.workers) {
+    if (seen[worker.script]) {
+      continue;
+    }
+    seen[worker.script] = true;
+    SimTime total;
+    Cursor at;
+    const std::size_t steps = graph.scripts[worker.script].steps.size();
+    for (; at.phase < plan.loops.size(); ++at.phase) {
+      for (at.step = 0; at.step < steps; ++at.step) {
+        const FlatStep& step = times.step(worker.script, at);
+        SimTime move = step.send.count == 0 ? times.copy(at, step) : SimTime{};
+        for (std::uint32_t port = 0; port < step.send.count; ++port) {
+          const std::uint32_t fifo = graph.out[worker.first_out + step.send.first + port];
+          move = std::max(move, times.stay(at, step, graph.fifos[fifo].hop));
+        }
+        total += move * (plan.loops[at.phase].count * step.moves);
+      }
+    }
+    most = std::max(most, total);
+  }
+  return static_cast<double>(most.ps) * 1e-12;
+}
+
+}  // namespace
+
+double noise_of(Bytes bytes) { return bytes.value < (1 << 20) ? 0.04 : 0.02; }
+
+MeasuredPoints gather_points(const FitRequest& request, const MeasuredData& data) {
+  MeasuredPoints all;
+  std::map<PlaceKey, std::size_t> known;
+  std::map<PlaceKey, std::string> impossible;
+  std::map<std::pair<std::size_t, std::string>, std::vector<std::size_t>> tables;  // by place
+  for (std::size_t r = 0; r < data.collectives.size(); ++r) {
+    FittedRow& row = all.rows.emplace_back();
+    row.row = r;
+    MeasuredPlace place;
+    row.note = place_row(data.collectives[r], request, place);
+    if (!row.note.empty()) {
+      row.use = RowUse::elsewhere;
+      continue;
+    }
+    const PlaceKey key = key_of(place);
+    if (const auto bad = impossible.find(key); bad != impossible.end()) {
+      row.use = RowUse::elsewhere;
+      row.note = bad->second;
+      continue;
+    }
+    const auto [at, added] = known.try_emplace(key, all.places.size());
+    if (added) {
+      if (std::string why = why_impossible(place, data.collectives[r].bytes); !why.empty()) {
+        known.erase(at);
+        row.use = RowUse::elsewhere;
+        row.note = impossible[key] = std::move(why);
+        continue;
+      }
+      all.places.push_back(std::move(place));
+    }
+    tables[{at->second, data.collectives[r].table}].push_back(r);
+  }
+  find_disturbed(tables, data, all.rows);
+  std::map<std::pair<std::size_t, Bytes>, std::vector<std::size_t>> by_size;
+  for (const auto& [key, rows] : tables) {
+    for (const std::size_t r : rows) {
+      if (all.rows[r].use == RowUse::fitted) {
+        by_size[{key.first, data.collectives[r].bytes}].push_back(r);
+      }
+    }
+  }
+  for (const auto& [key, rows] : by_size) {
+    std::vector<double> logs;
+    for (const std::size_t r : rows) {
+      logs.push_back(std::log(data.collectives[r].time.value));
+    }
+    std::ranges::sort(logs);
+    const std::size_t middle = logs.size() / 2;
+    const double median = logs.size() % 2 == 1 ? logs[middle] : (logs[middle - 1] + logs[middle]) / 2;
+    all.points.push_back({key.first, key.second, median, rows, true});
+  }
+  for (int each = 4; thin(all.points, each) > kMostFitted && each > 1;) {
+    each /= 2;
+  }
+  return all;
+}
+
+PlaceModel::PlaceModel(const MeasuredPlace& place, std::span<const Bytes> sizes, AlgorithmChoice choose)
+    : sizes_(sizes.size()),
+      topology_(std::make_unique<Topology>(build_topology(place.cluster))),
+      communicator_(std::make_unique<Communicator>()) {
+  communicator_->ranks = static_cast<std::uint32_t>(topology_->ranks());
+  if (place.spec.library == CollectiveLibrary::mpi) {
+    mpi_ = std::make_unique<MpiCollectives>(*topology_, place.spec, std::span<const BackgroundFlow>{});
+  } else {
+    nccl_ = std::make_unique<NcclCollectives>(*topology_, place.spec, std::span<const BackgroundFlow>{});
+  }
+  for (std::size_t s = 0; s < sizes.size(); ++s) {
+    if (mpi_) {
+      add(s, mpi_->plan(*communicator_, place.kind, sizes[s]));
+      continue;
+    }
+    std::vector<TunerChoice> choices{nccl_->tuned(place.kind, sizes[s])};
+    if (choose == AlgorithmChoice::fastest) {
+      choices = nccl_->possible(place.kind, sizes[s]);
+    }
+    for (const TunerChoice& choice : choices) {
+      add(s, nccl_->plan(*communicator_, place.kind, sizes[s], choice));
+    }
+  }
+  times_ = std::make_unique<CollectiveTimes>(*communicator_, plans_);
+}
+
+void PlaceModel::add(std::size_t size, CollectivePlan plan) {
+  candidates_.push_back({size, plan.algorithm, plan.protocol});
+  plans_.push_back(std::move(plan));
+}
+
+void PlaceModel::price(std::size_t plan, const CollectiveCosts& costs) {
+  if (mpi_) {
+    mpi_->price(plans_[plan], *communicator_, costs);
+  } else {
+    nccl_->price(plans_[plan], *communicator_, costs);
+  }
+}
+
+double PlaceModel::simulated(std::size_t plan) {
+  const auto number = static_cast<std::uint32_t>(plan);
+  times_->forget(number);
+  return static_cast<double>(time_alone(*times_, *communicator_, plans_[plan], number, now_).ps) * 1e-12;
+}
+
+void PlaceModel::times(const CollectiveCosts& costs, const std::vector<bool>& wanted,
+                       std::span<double> seconds) {
+  for (std::size_t p = 0; p < plans_.size(); ++p) {
+    if (wanted[p]) {
+      price(p, costs);
+      seconds[p] = simulated(p);
+    }
+  }
+}
+
+void PlaceModel::times_of_fastest(const CollectiveCosts& costs, std::span<const double> within,
+                                  std::span<double> seconds) {
+  std::vector<std::pair<double, std::size_t>> order;  // at least so long, which plan
+  for (std::size_t first = 0; first < plans_.size();) {
+    std::size_t end = first;
+    order.clear();
+    for (; end < plans_.size() && candidates_[end].size == candidates_[first].size; ++end) {
+      price(end, costs);
+      order.emplace_back(least_seconds(communicator_->graphs[plans_[end].graph], plans_[end]), end);
+    }
+    std::ranges::sort(order);
+    double fastest = std::numeric_limits<double>::infinity();
+    for (const auto& [least, plan] : order) {
+      const bool may_be = least <= within[candidates_[first].size] * fastest;
+      seconds[plan] = may_be ? simulated(plan) : std::numeric_limits<double>::infinity();
+      fastest = std::min(fastest, seconds[plan]);
+    }
+    first = end;
+  }
+}
+
+std::vector<double> PlaceModel::log_times(const CollectiveCosts& costs) {
+  std::vector<double> seconds(candidates_.size());
+  times_of_fastest(costs, std::vector<double>(sizes_, 1), seconds);
+  std::vector<double> logs(sizes_, std::numeric_limits<double>::infinity());
+  for (std::size_t c = 0; c < candidates_.size(); ++c) {
+    double& least = logs[candidates_[c].size];
+    least = std::min(least, std::log(seconds[c]));
+  }
+  return logs;
+}
+
+}  // namespace paceline

@@ -1,0 +1,88 @@
+// Measured collectives as the fit sees them: places, points, and the plans that could have run there.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "calibrate/fit/collective_fit.h"
+#include "sim/collective/mpi.h"
+#include "sim/collective/nccl.h"
+#include "sim/engine/collective_times.h"
+#include "topology/topology.h"
+
+namespace paceline {
+
+// One place where collectives of one kind were measured.
+struct MeasuredPlace {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  ClusterSpec cluster;  // with the nodes and GPUs that took part
+  CollectiveSpec spec;
+  int nodes() const { return cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes; }
+  int gpus_per_node() const { return cluster.gpus_per_node > 0 ? cluster.gpus_per_node : cluster.node.gpus; }
+  int ranks() const { return nodes() * gpus_per_node(); }
+};
+
+// The rows of one size at one place.
+struct MeasuredPoint {
+  std::size_t place = 0;
+  Bytes bytes;
+  double log_time = 0;            // of seconds; median of its rows
+  std::vector<std::size_t> rows;  // in MeasuredData::collectives
+  bool fitted = true;             // takes part in the fit of the costs
+};
+
+struct MeasuredPoints {
+  std::vector<MeasuredPlace> places;
+  std::vector<MeasuredPoint> points;  // by place, then size
+  std::vector<FittedRow> rows;        // of all measurements
+};
+
+// Names warm-up rows and outliers, joins rows of equal size, and lets so many points of an octave take part
+// in the fit that there are at most kMostFitted in all.
+inline constexpr std::size_t kMostFitted = 400;
+MeasuredPoints gather_points(const FitRequest&, const MeasuredData&);
+
+// The noise of a measurement, of its logarithm: nccl-tests' in-place against out-of-place, and the same
+// machine on two dates (below 1 MiB 4 %, above 2 %).
+double noise_of(Bytes);
+
+// The times of one place's sizes under any costs. Cost of times(): some 20 us for each plan.
+class PlaceModel {
+ public:
+  // tuner: for each size the tuner's plan; fastest: all that NCCL could run.
+  PlaceModel(const MeasuredPlace&, std::span<const Bytes> sizes, AlgorithmChoice);
+
+  struct Candidate {
+    std::size_t size = 0;  // which of `sizes`
+    Algorithm algorithm = Algorithm::ring;
+    Protocol protocol = Protocol::simple;
+  };
+  const std::vector<Candidate>& candidates() const { return candidates_; }
+  const CollectiveCosts& costs() const { return mpi_ ? mpi_->costs() : nccl_->costs(); }
+
+  // Seconds of each candidate of which `wanted` is true; others keep what stands in `seconds`.
+  void times(const CollectiveCosts&, const std::vector<bool>& wanted, std::span<double> seconds);
+  // Likewise of all that may take no longer than `within` (by size) times the fastest of their size; infinity
+  // of others.
+  void times_of_fastest(const CollectiveCosts&, std::span<const double> within, std::span<double> seconds);
+  // ln(seconds) of each size: of its fastest candidate.
+  std::vector<double> log_times(const CollectiveCosts&);
+
+ private:
+  void add(std::size_t size, CollectivePlan);
+  void price(std::size_t plan, const CollectiveCosts&);
+  double simulated(std::size_t plan);  // of a priced plan
+
+  std::size_t sizes_;
+  std::unique_ptr<Topology> topology_;
+  std::unique_ptr<NcclCollectives> nccl_;  // one of the two
+  std::unique_ptr<MpiCollectives> mpi_;
+  std::unique_ptr<Communicator> communicator_;
+  std::vector<CollectivePlan> plans_;
+  std::vector<Candidate> candidates_;
+  std::unique_ptr<CollectiveTimes> times_;  // of plans_
+  SimTime now_;
+};
+
+}  // namespace paceline

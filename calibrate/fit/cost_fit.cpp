@@ -1,0 +1,507 @@
+#include "calibrate/fit/cost_fit.h"
+
+#include <ceres/ceres.h>
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <set>
+
+namespace paceline {
+namespace {
+
+constexpr int kRounds = 6;
+constexpr double kStep = 0.02;  // of ln(value), for a derivative
+
+// A plan that takes so many times the fastest of its size has no planes yet: it gets them in the first round
+// where it comes nearer. Large sizes are a matter of rates, which are better known than latencies.
+double far_of(Bytes bytes) { return bytes.value < (1 << 28) ? 2.5 : 1.6; }
+
+// ---------------------------------------------------------------------------------- parameters
+
+// A rate divides, a time multiplies.
+double sense(const std::string& name) {
+  return name.ends_with("efficiency") || name.ends_with("rate") ? -1 : 1;
+}
+
+struct Parameter {
+  std::string name;
+  double initial = 0, sense = 1, prior = 1;
+};
+
+// ---------------------------------------------------------------------------------- planes
+
+// time(u) = fixed + sum of share[j] * exp(sense[j] * (u[j] - at[j])), for the parameters that bear on it.
+struct Plane {
+  double fixed = 0;
+  std::vector<std::pair<std::size_t, double>> shares;
+  std::size_t at = 0;  // which round's parameters
+};
+
+struct Candidate {
+  std::size_t place = 0, in_place = 0;
+  std::vector<std::size_t> parameters;  // that bear on it
+  std::vector<Plane> planes;
+};
+
+class Planes {
+ public:
+  Planes(const std::vector<MeasuredPlace>& places, const std::vector<MeasuredPoint>& points,
+         AlgorithmChoice choose) {
+    of_point.resize(points.size());
+    for (std::size_t place = 0; place < places.size(); ++place) {
+      add_place(place, places[place], points, choose);
+    }
+    find_parameters();
+  }
+
+  // Simulates every candidate at u that may be near the fastest, with derivatives by what bears on it.
+  void add_round(const std::vector<double>& u) {
+    const std::size_t round = at_.size();
+    at_.push_back(u);
+    for (std::size_t m = 0; m < models_.size(); ++m) {
+      PlaceModel& model = models_[m];
+      const std::size_t count = model.candidates().size();
+      std::vector<double> base(count), moved(count);
+      model.times_of_fastest(costs(model, u), far_[m], base);
+      const std::size_t first = first_candidate_[m];
+      const std::vector<bool> near = near_fastest(model, far_[m], base);
+      for (std::size_t c = 0; c < count; ++c) {
+        if (near[c]) {
+          all[first + c].planes.push_back({base[c], {}, round});
+        }
+      }
+      for (std::size_t j = 0; j < parameters.size(); ++j) {
+        std::vector<bool> wanted(count);
+        for (std::size_t c = 0; c < count; ++c) {
+          wanted[c] = near[c] && std::ranges::count(all[first + c].parameters, j) > 0;
+        }
+        if (std::ranges::count(wanted, true) == 0) {
+          continue;
+        }
+        std::vector<double> stepped = u;
+        stepped[j] += kStep;
+        model.times(costs(model, stepped), wanted, moved);
+        const double growth = std::expm1(parameters[j].sense * kStep);
+        for (std::size_t c = 0; c < count; ++c) {
+          if (const double share = wanted[c] ? (moved[c] - base[c]) / growth : 0; share != 0) {
+            Plane& plane = all[first + c].planes.back();
+            plane.shares.emplace_back(j, share);
+            plane.fixed -= share;
+          }
+        }
+      }
+    }
+  }
+
+  // What the first round shows to have no part in a candidate, such as latencies of links that it does not
+  // use.
+  void drop_what_bears_nothing() {
+    for (Candidate& candidate : all) {
+      std::erase_if(candidate.parameters, [&](std::size_t j) {
+        return !candidate.planes.empty() && parameters[j].name.ends_with(".latency") &&
+               std::ranges::none_of(candidate.planes.front().shares,
+                                    [&](const auto& share) { return share.first == j; });
+      });
+    }
+  }
+
+  // The plane that is highest at u, and its time there.
+  std::pair<double, const Plane*> time(const Candidate& candidate, const double* u) const {
+    std::pair<double, const Plane*> most{-std::numeric_limits<double>::infinity(), nullptr};
+    for (const Plane& plane : candidate.planes) {
+      double seconds = plane.fixed;
+      for (const auto& [j, share] : plane.shares) {
+        seconds += share * std::exp(parameters[j].sense * (u[j] - at_[plane.at][j]));
+      }
+      if (seconds > most.first) {
+        most = {seconds, &plane};
+      }
+    }
+    return most;
+  }
+
+  double share_at(const Plane& plane, std::size_t which, const double* u) const {
+    const auto& [j, share] = plane.shares[which];
+    return share * std::exp(parameters[j].sense * (u[j] - at_[plane.at][j]));
+  }
+
+  // The candidate that a point's time is taken from.
+  std::tuple<double, const Plane*, std::size_t> best(std::size_t point, const double* u) const {
+    std::tuple<double, const Plane*, std::size_t> least{std::numeric_limits<double>::infinity(), nullptr, 0};
+    for (const std::size_t c : of_point[point]) {
+      const auto [seconds, plane] = time(all[c], u);
+      if (plane != nullptr && seconds < std::get<0>(least)) {
+        least = {seconds, plane, c};
+      }
+    }
+    return least;
+  }
+
+  std::vector<CostParameter> values(const std::vector<double>& u) const {
+    std::vector<CostParameter> all_values;
+    for (std::size_t j = 0; j < parameters.size(); ++j) {
+      if (u[j] != 0) {  // else each place's own default, which may differ by NCCL's version
+        all_values.push_back({parameters[j].name, parameters[j].initial * std::exp(u[j])});
+      }
+    }
+    return all_values;
+  }
+
+  std::vector<Parameter> parameters;
+  std::vector<Candidate> all;
+  std::vector<std::vector<std::size_t>> of_point;  // candidates of each point
+
+ private:
+  void add_place(std::size_t place, const MeasuredPlace& where, const std::vector<MeasuredPoint>& points,
+                 AlgorithmChoice choose) {
+    std::vector<Bytes> sizes;
+    std::vector<std::size_t> point_of;
+    for (std::size_t p = 0; p < points.size(); ++p) {
+      if (points[p].place == place && points[p].fitted) {
+        sizes.push_back(points[p].bytes);
+        point_of.push_back(p);
+      }
+    }
+    models_.emplace_back(where, sizes, choose);
+    std::ranges::transform(sizes, std::back_inserter(far_.emplace_back()), far_of);
+    first_candidate_.push_back(all.size());
+    for (const PlaceModel::Candidate& candidate : models_.back().candidates()) {
+      of_point[point_of[candidate.size]].push_back(all.size());
+      all.push_back({place, all.size() - first_candidate_.back(), {}, {}});
+    }
+  }
+
+  static std::vector<bool> near_fastest(const PlaceModel& model, const std::vector<double>& far,
+                                        const std::vector<double>& seconds) {
+    std::vector<double> fastest(far.size(), std::numeric_limits<double>::infinity());  // by size
+    for (std::size_t c = 0; c < seconds.size(); ++c) {
+      double& least = fastest[model.candidates()[c].size];
+      least = std::min(least, seconds[c]);
+    }
+    std::vector<bool> near(seconds.size());
+    for (std::size_t c = 0; c < seconds.size(); ++c) {
+      const std::size_t size = model.candidates()[c].size;
+      near[c] = seconds[c] <= far[size] * fastest[size];
+    }
+    return near;
+  }
+
+  void find_parameters() {
+    for (const std::string& name : cost_parameter_names()) {
+      const double initial = models_.empty() ? 0 : cost_value(name, models_.front().costs());
+      if (!(initial > 0) || !std::isfinite(initial)) {
+        continue;  // nothing to multiply
+      }
+      bool bears = false;
+      for (std::size_t m = 0; m < models_.size(); ++m) {
+        const auto& candidates = models_[m].candidates();
+        for (std::size_t c = 0; c < candidates.size(); ++c) {
+          if (bears_on(name, candidates[c])) {
+            all[first_candidate_[m] + c].parameters.push_back(parameters.size());
+            bears = true;
+          }
+        }
+      }
+      if (bears) {
+        parameters.push_back({name, initial, sense(name), prior_deviation(name)});
+      }
+    }
+  }
+
+  CollectiveCosts costs(const PlaceModel& model, const std::vector<double>& u) const {
+    CollectiveCosts changed = model.costs();
+    set_costs(values(u), changed);
+    return changed;
+  }
+
+  std::vector<PlaceModel> models_;
+  std::vector<std::vector<double>> far_;  // by model and size
+  std::vector<std::size_t> first_candidate_;
+  std::vector<std::vector<double>> at_;  // by round
+};
+
+// ---------------------------------------------------------------------------------- least squares
+
+class PointCost final : public ceres::CostFunction {
+ public:
+  PointCost(const Planes& planes, std::size_t point, const MeasuredPoint& measured)
+      : planes_(planes), point_(point), log_time_(measured.log_time), noise_(noise_of(measured.bytes)) {
+    set_num_residuals(1);
+    mutable_parameter_block_sizes()->push_back(static_cast<int>(planes.parameters.size()));
+  }
+  bool Evaluate(double const* const* u, double* residual, double** jacobian) const override {
+    const auto [seconds, plane, candidate] = planes_.best(point_, u[0]);
+    residual[0] = (std::log(seconds) - log_time_) / noise_;
+    if (jacobian != nullptr && jacobian[0] != nullptr) {
+      std::fill_n(jacobian[0], planes_.parameters.size(), 0.0);
+      for (std::size_t s = 0; s < plane->shares.size(); ++s) {
+        const std::size_t j = plane->shares[s].first;
+        jacobian[0][j] = planes_.parameters[j].sense * planes_.share_at(*plane, s, u[0]) / seconds / noise_;
+      }
+    }
+    return true;
+  }
+
+ private:
+  const Planes& planes_;
+  std::size_t point_;
+  double log_time_, noise_;
+};
+
+// What is not known of a value before: u is near 0.
+class PriorCost final : public ceres::CostFunction {
+ public:
+  explicit PriorCost(const std::vector<Parameter>& parameters) : parameters_(parameters) {
+    set_num_residuals(static_cast<int>(parameters.size()));
+    mutable_parameter_block_sizes()->push_back(static_cast<int>(parameters.size()));
+  }
+  bool Evaluate(double const* const* u, double* residual, double** jacobian) const override {
+    const std::size_t n = parameters_.size();
+    for (std::size_t j = 0; j < n; ++j) {
+      residual[j] = u[0][j] / parameters_[j].prior;
+    }
+    if (jacobian != nullptr && jacobian[0] != nullptr) {
+      std::fill_n(jacobian[0], n * n, 0.0);
+      for (std::size_t j = 0; j < n; ++j) {
+        jacobian[0][j * n + j] = 1 / parameters_[j].prior;
+      }
+    }
+    return true;
+  }
+
+ private:
+  const std::vector<Parameter>& parameters_;
+};
+
+// Minimises over the parameters that are not `held`; returns how far the farthest moved.
+double solve(const Planes& planes, const std::vector<MeasuredPoint>& points, const std::vector<int>& held,
+             std::vector<double>& u) {
+  ceres::Problem problem;
+  for (std::size_t p = 0; p < points.size(); ++p) {
+    if (points[p].fitted) {
+      problem.AddResidualBlock(new PointCost(planes, p, points[p]), new ceres::HuberLoss(1.5), u.data());
+    }
+  }
+  problem.AddResidualBlock(new PriorCost(planes.parameters), nullptr, u.data());
+  if (held.size() == u.size()) {
+    return 0;
+  }
+  if (!held.empty()) {
+    problem.SetManifold(u.data(), new ceres::SubsetManifold(static_cast<int>(u.size()), held));
+  }
+  const std::vector<double> before = u;
+  ceres::Solver::Options options;
+  options.linear_solver_type = ceres::DENSE_QR;
+  options.max_num_iterations = 60;
+  options.logging_type = ceres::SILENT;
+  ceres::Solver::Summary summary;
+  ceres::Solve(options, &problem, &summary);
+  double moved = 0;
+  for (std::size_t j = 0; j < u.size(); ++j) {
+    moved = std::max(moved, std::abs(u[j] - before[j]));
+  }
+  return moved;
+}
+
+// What points (by how far they are really off) and priors say of ln(value), all parameters.
+Eigen::MatrixXd information_of(const Planes& planes, const std::vector<MeasuredPoint>& points,
+                               const std::vector<double>& u) {
+  const auto n = static_cast<Eigen::Index>(planes.parameters.size());
+  Eigen::MatrixXd information = Eigen::MatrixXd::Zero(n, n);
+  double squares = 0;
+  int counted = 0;
+  for (std::size_t p = 0; p < points.size(); ++p) {
+    if (!points[p].fitted) {
+      continue;
+    }
+    const auto [seconds, plane, candidate] = planes.best(p, u.data());
+    const double noise = noise_of(points[p].bytes);
+    Eigen::VectorXd row = Eigen::VectorXd::Zero(n);
+    for (std::size_t s = 0; s < plane->shares.size(); ++s) {
+      const std::size_t j = plane->shares[s].first;
+      row(static_cast<Eigen::Index>(j)) =
+          planes.parameters[j].sense * planes.share_at(*plane, s, u.data()) / seconds / noise;
+    }
+    const double residual = std::abs(std::log(seconds) - points[p].log_time) / noise;
+    const double weight = residual > 1.5 ? 1.5 / residual : 1;  // Huber's
+    information += weight * row * row.transpose();
+    squares += weight * residual * residual;
+    ++counted;
+  }
+  information /= counted > 0 ? std::max(1.0, squares / counted) : 1;
+  for (Eigen::Index j = 0; j < n; ++j) {
+    const double prior = planes.parameters[static_cast<std::size_t>(j)].prior;
+    information(j, j) += 1 / (prior * prior);
+  }
+  return information;
+}
+
+// The inverse over those that are not held.
+Eigen::MatrixXd covariance_of(Eigen::MatrixXd information, const std::vector<int>& held) {
+  constexpr double kFixed = 1e12;
+  for (const int j : held) {
+    information(j, j) += kFixed;
+  }
+  return information.inverse();
+}
+
+// What the data can't tell keeps its value: one after the other, the least determined first, since of two
+// that only act together one can be told once the other is held.
+void hold_undetermined(const Planes& planes, const std::vector<MeasuredPoint>& points, std::vector<double>& u,
+                       std::vector<int>& held) {
+  constexpr double kDetermined = 0.5;  // of the prior deviation
+  const Eigen::MatrixXd information = information_of(planes, points, u);
+  while (held.size() < u.size()) {
+    const Eigen::MatrixXd covariance = covariance_of(information, held);
+    int worst = -1;
+    double largest = kDetermined;
+    for (int j = 0; j < static_cast<int>(u.size()); ++j) {
+      const double ratio = std::sqrt(covariance(j, j)) / planes.parameters[static_cast<std::size_t>(j)].prior;
+      if (ratio > largest && std::ranges::count(held, j) == 0) {
+        largest = ratio;
+        worst = j;
+      }
+    }
+    if (worst < 0) {
+      return;
+    }
+    held.push_back(worst);
+    u[static_cast<std::size_t>(worst)] = 0;
+  }
+}
+
+void fill_ranges(const Planes& planes, const std::vector<MeasuredPlace>& places,
+                 const std::vector<MeasuredPoint>& points, const std::vector<double>& u,
+                 std::vector<FittedParameter>& parameters) {
+  constexpr double kBears = 0.02;  // of the time
+  for (std::size_t p = 0; p < points.size(); ++p) {
+    if (!points[p].fitted) {
+      continue;
+    }
+    const auto [seconds, plane, candidate] = planes.best(p, u.data());
+    const int ranks = places[points[p].place].ranks();
+    for (std::size_t s = 0; s < plane->shares.size(); ++s) {
+      if (planes.share_at(*plane, s, u.data()) < kBears * seconds) {
+        continue;
+      }
+      FittedParameter& parameter = parameters[plane->shares[s].first];
+      const bool first = parameter.fewest_ranks == 0;
+      parameter.least = first ? points[p].bytes : std::min(parameter.least, points[p].bytes);
+      parameter.most = std::max(parameter.most, points[p].bytes);
+      parameter.fewest_ranks = first ? ranks : std::min(parameter.fewest_ranks, ranks);
+      parameter.most_ranks = std::max(parameter.most_ranks, ranks);
+    }
+  }
+}
+
+}  // namespace
+
+double prior_deviation(const std::string& name) {
+  if (name == "nvlink.efficiency" || name == "pcie.efficiency" || name == "network.efficiency" ||
+      name == "nvls.efficiency") {
+    return 0.15;
+  }
+  if (name == "launch.latency") {
+    return 2.5;  // with frameworks, tens of microseconds
+  }
+  if (name == "launch.period") {
+    return 1.5;  // one process launches for one GPU or for eight
+  }
+  return name.ends_with(".efficiency") || name.ends_with("rate") ? 0.4 : 0.7;
+}
+
+bool bears_on(const std::string& name, const PlaceModel::Candidate& candidate) {
+  const bool of_mpi = candidate.algorithm > Algorithm::point_to_point;
+  if (of_mpi || name.starts_with("mpi.")) {
+    return of_mpi && (name.starts_with("mpi.") || name == "network.efficiency");
+  }
+  const auto prefix = [](Algorithm a, Protocol p) {
+    return std::string(kAlgorithmNames[static_cast<std::size_t>(a)]) + '.' +
+           kProtocolNames[static_cast<std::size_t>(p)] + '.';
+  };
+  const bool general = std::ranges::count(name, '.') == 1;
+  return general || name.starts_with(prefix(candidate.algorithm, candidate.protocol));
+}
+
+std::vector<double> log_ratios(const std::vector<MeasuredPlace>& places,
+                               const std::vector<MeasuredPoint>& points, AlgorithmChoice choose,
+                               std::span<const CostParameter> values) {
+  std::vector<double> ratios(points.size());
+  for (std::size_t place = 0; place < places.size(); ++place) {
+    std::vector<Bytes> sizes;
+    std::vector<std::size_t> point_of;
+    for (std::size_t p = 0; p < points.size(); ++p) {
+      if (points[p].place == place) {
+        sizes.push_back(points[p].bytes);
+        point_of.push_back(p);
+      }
+    }
+    PlaceModel model(places[place], sizes, choose);
+    CollectiveCosts costs = model.costs();
+    set_costs(values, costs);
+    const std::vector<double> logs = model.log_times(costs);
+    for (std::size_t s = 0; s < sizes.size(); ++s) {
+      ratios[point_of[s]] = points[point_of[s]].log_time - logs[s];
+    }
+  }
+  return ratios;
+}
+
+CostFit fit_costs(const std::vector<MeasuredPlace>& places, const std::vector<MeasuredPoint>& points,
+                  AlgorithmChoice choose) {
+  constexpr double kStill = 0.002;
+  Planes planes(places, points, choose);
+  const std::size_t n = planes.parameters.size();
+  std::vector<double> u(n);
+  std::vector<int> held;
+  planes.add_round(u);
+  planes.drop_what_bears_nothing();
+  for (int round = 1; round < kRounds; ++round) {
+    const double moved = solve(planes, points, held, u);
+    if (round == 2) {
+      hold_undetermined(planes, points, u, held);
+      solve(planes, points, held, u);
+    }
+    planes.add_round(u);
+    if (round > 2 && moved < kStill) {
+      break;
+    }
+  }
+  CostFit fit;
+  const Eigen::MatrixXd information = information_of(planes, points, u);
+  const Eigen::MatrixXd covariance = covariance_of(information, held);
+  for (std::size_t j = 0; j < n; ++j) {
+    const Parameter& parameter = planes.parameters[j];
+    const auto k = static_cast<Eigen::Index>(j);
+    fit.parameters.push_back({.name = parameter.name,
+                              .value = parameter.initial * std::exp(u[j]),
+                              .initial = parameter.initial,
+                              .deviation = std::ranges::count(held, static_cast<int>(j)) > 0
+                                               ? parameter.prior
+                                               : std::sqrt(covariance(k, k)),
+                              .determined = std::ranges::count(held, static_cast<int>(j)) == 0,
+                              .least = {},
+                              .most = {}});
+  }
+  fill_ranges(planes, places, points, u, fit.parameters);
+  for (std::size_t a = 0; a < n; ++a) {
+    for (std::size_t b = 0; b < n; ++b) {
+      if (fit.parameters[a].determined && fit.parameters[b].determined) {
+        fit.covariance.push_back(covariance(static_cast<Eigen::Index>(a), static_cast<Eigen::Index>(b)));
+      }
+    }
+  }
+  fit.log_ratio = log_ratios(places, points, choose, planes.values(u));
+  double sum = 0;
+  for (std::size_t p = 0; p < points.size(); ++p) {
+    sum += std::abs(fit.log_ratio[p]);
+  }
+  fit.mean_error = points.empty() ? 0 : sum / static_cast<double>(points.size());
+  return fit;
+}
+
+}  // namespace paceline

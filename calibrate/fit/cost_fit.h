@@ -1,0 +1,48 @@
+// Cost parameters fitted to measured times through the simulator: robust least squares on the logarithm of
+// time (Ceres Solver).
+//
+// For fixed parameters the time of a plan is a maximum over paths of sums of latencies and bytes over rates:
+// in the coordinates latency and 1 / rate convex and homogeneous of degree one. So each simulation with its
+// derivatives gives a plane below the true time that is exact where it was taken; the fit works on the
+// maximum of a plan's planes, simulates anew where it ends, adds those planes, and stops when nothing moves.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "calibrate/fit/collective_points.h"
+
+namespace paceline {
+
+struct FittedParameter {
+  std::string name;
+  double value = 0, initial = 0;
+  double deviation = 0;     // standard, of ln(value)
+  bool determined = false;  // else it kept its initial value
+  // What the points that bear on it span.
+  Bytes least, most;
+  int fewest_ranks = 0, most_ranks = 0;
+};
+
+struct CostFit {
+  std::vector<FittedParameter> parameters;
+  std::vector<double> covariance;  // of ln(value) of the determined ones, in order, row by row
+  std::vector<double> log_ratio;   // by point: ln(measured / simulated)
+  double mean_error = 0;           // mean |log_ratio| over all points
+};
+
+// How far a parameter may be from its default before the data must insist: standard deviation of ln(value).
+double prior_deviation(const std::string& name);
+// Whether a plan of this algorithm and protocol can depend on the parameter.
+bool bears_on(const std::string& name, const PlaceModel::Candidate&);
+
+// ln(measured / simulated) of each point with these values in place of the defaults.
+std::vector<double> log_ratios(const std::vector<MeasuredPlace>&, const std::vector<MeasuredPoint>&,
+                               AlgorithmChoice, std::span<const CostParameter>);
+
+// Points whose `fitted` is false have a log_ratio but don't count otherwise. Cost: at most kRounds * 8
+// simulations of each plan.
+CostFit fit_costs(const std::vector<MeasuredPlace>&, const std::vector<MeasuredPoint>&, AlgorithmChoice);
+
+}  // namespace paceline

@@ -1,0 +1,90 @@
+#include "calibrate/fit/training_interval.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "calibrate/fit/collective_fit.h"
+#include "calibrate/fit/training_fit.h"
+#include "scenarios/predict.h"
+
+namespace paceline {
+namespace {
+
+double log_step(const Scenario& scenario) { return std::log(predict(scenario).report.step.mean.value); }
+
+CollectiveInterval of_bucket(const Scenario& fitted, const Profile& profile) {
+  CollectiveTest test;
+  test.cluster_name = profile.cluster;
+  test.cluster = fitted.cluster;
+  test.collective = fitted.training.collective;
+  test.sizes = {std::min(fitted.training.ddp.bucket_cap, largest_collective(fitted))};
+  return predict_collectives(test, profile).intervals.front();
+}
+
+// By how much ln(step) grows when all collectives take as long as the interval's upper end says.
+double of_collectives(const Scenario& fitted, const CollectiveInterval& bucket, double middle) {
+  if (!(bucket.low.value > 0)) {
+    return 0;  // one rank
+  }
+  Scenario longer = fitted;
+  const double factor = std::sqrt(bucket.high.value / bucket.low.value);
+  std::vector<Correction>& corrections = longer.training.collective.corrections;
+  if (corrections.empty()) {
+    corrections.push_back({CollectiveKind::all_reduce, Bytes(8), 1});
+  }
+  for (Correction& correction : corrections) {
+    correction.factor *= factor;
+  }
+  return log_step(longer) - middle;
+}
+
+TrainingFit fit_of(const ProfileTraining& training) {
+  TrainingFit fit;
+  fit.one_gpu_rate = {training.samples_per_second, training.samples_low, training.samples_high, true, {}};
+  fit.delay_cv = {training.delay, training.delay_low, training.delay_high, training.delay_fitted, {}};
+  fit.overlap = training.overlap_known ? Overlap::as_stated : Overlap::unknown;
+  fit.most_ranks = training.most_ranks;
+  fit.most_nodes = training.most_nodes;
+  return fit;
+}
+
+double samples_of_step(const Scenario& scenario) {
+  const ClusterSpec& cluster = scenario.cluster;
+  const int nodes = cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes;
+  const int gpus = cluster.gpus_per_node > 0 ? cluster.gpus_per_node : cluster.node.gpus;
+  return static_cast<double>(scenario.training.batch_per_gpu) * scenario.training.accumulation * nodes * gpus;
+}
+
+}  // namespace
+
+TrainingInterval training_interval(const Scenario& fitted, const Profile& profile) {
+  const CollectiveInterval bucket = of_bucket(fitted, profile);
+  TrainingInterval interval;
+  interval.extrapolated = bucket.extrapolated;
+  interval.why = bucket.why;
+  double middle = log_step(fitted);
+  const double collectives = of_collectives(fitted, bucket, middle);
+  double shorter = collectives, longer = collectives;
+  if (!profile.training.empty() && profile.training.front().samples_low > 0) {
+    const ThroughputPrediction rate = predict_throughput(fit_of(profile.training.front()), fitted);
+    middle = std::log(samples_of_step(fitted) / rate.samples_per_second);
+    shorter = std::hypot(collectives, std::log(rate.high / rate.samples_per_second));
+    longer = std::hypot(collectives, std::log(rate.samples_per_second / rate.low));
+  }
+  interval.step = Seconds(std::exp(middle));
+  interval.low = interval.step * std::exp(-shorter);
+  interval.high = interval.step * std::exp(longer);
+  return interval;
+}
+
+std::string interval_text(const TrainingInterval& interval) {
+  std::array<char, 160> text{};
+  std::snprintf(text.data(), text.size(),
+                "  with the profile: step time %.3f ms, in 90 %% of cases %.3f to %.3f ms",
+                interval.step.value * 1e3, interval.low.value * 1e3, interval.high.value * 1e3);
+  return text.data() + (interval.extrapolated ? " (extrapolated: " + interval.why + ")" : "") + "\n";
+}
+
+}  // namespace paceline

@@ -1,0 +1,24 @@
+// How far a predicted step may be off, by what the profile doesn't know: by re-simulation.
+#pragma once
+
+#include <string>
+
+#include "scenarios/profile.h"
+#include "scenarios/scenario.h"
+
+namespace paceline {
+
+struct TrainingInterval {
+  Seconds step, low, high;  // 90 %
+  bool extrapolated = false;
+  std::string why;
+};
+
+// `fitted`: with_profile(scenario, profile). The step's interval: all collectives at the ends of a full
+// bucket's interval, and, where the profile was fitted to training, predict_throughput's (training_fit.h),
+// whose middle it then has. Cost: two simulations, and those of predict_throughput.
+TrainingInterval training_interval(const Scenario& fitted, const Profile&);
+
+std::string interval_text(const TrainingInterval&);  // one line for the terminal
+
+}  // namespace paceline

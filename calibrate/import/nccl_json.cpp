@@ -1,0 +1,189 @@
+// nccl-tests -J.
+#include <array>
+#include <string>
+
+#include "calibrate/import/nccl_row.h"
+#include "calibrate/import/readers.h"
+#include "core/error.h"
+#include "scenarios/json_stream.h"
+
+namespace paceline {
+namespace {
+
+bool number_of(const Json* json, double& value) {
+  if (json == nullptr) {
+    return false;
+  }
+  if (const auto* whole = json->as<std::int64_t>()) {
+    value = static_cast<double>(*whole);
+  } else if (const auto* real = json->as<double>()) {
+    value = *real;
+  } else if (const auto* text = json->as<std::string>()) {
+    return read_number(*text, value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::int64_t whole_of(const Json* json, std::int64_t otherwise) {
+  double value = 0;
+  constexpr double kMost = 9e18;
+  return number_of(json, value) && value >= -kMost && value <= kMost ? static_cast<std::int64_t>(value)
+                                                                     : otherwise;
+}
+
+std::string text_of(const Json* json) {
+  const auto* text = json != nullptr ? json->as<std::string>() : nullptr;
+  return text != nullptr ? *text : std::string();
+}
+
+class JsonReader {
+ public:
+  JsonReader(InputFile& file, Findings& findings) : file_(file), findings_(findings) {}
+
+  void read() {
+    const JsonStreamEnd end =
+        read_json_stream({.read = [&](char* to, std::size_t most) { return file_.read(to, most); },
+                          .wanted = [](std::string_view, std::string_view) { return true; },
+                          .value = [&](const std::string& member, const Json& value,
+                                       std::int64_t line) { member_ends(member, value, line); }});
+    if (!end.trouble.empty()) {
+      findings_.remark("ends", end.line, "the file " + end.trouble + ": read up to here");
+    }
+    table_.run.environment.complete(on_command_);
+    finish_table(table_, file_.name(), findings_);
+  }
+
+ private:
+  void member_ends(const std::string& member, const Json& value, std::int64_t line) {
+    if (member == "results") {
+      read_result(value, line);
+    } else if (member == "devices") {
+      read_device(value);
+    } else if (member == "nccl_version") {
+      table_.run.nccl = version_of(value);
+    } else if (member == "args") {
+      read_argument(text_of(&value));
+    } else if (member == "env") {
+      read_environment(value);
+    } else if (member == "collective" || member == "test") {
+      table_.run.program = text_of(&value);
+    } else if (member == "config" && table_.run.program.empty()) {
+      table_.run.program = text_of(value.find("collective"));
+    }
+  }
+
+  static std::string version_of(const Json& value) {
+    const auto* code = value.as<std::int64_t>();
+    if (code != nullptr) {
+      return nccl_version_of_code(*code);
+    }
+    const std::string text = text_of(&value);
+    std::int64_t as_code = 0;
+    return read_whole(text, as_code) ? nccl_version_of_code(as_code) : nccl_version_in(text);
+  }
+
+  void read_argument(const std::string& text) {
+    if (const std::string program = nccl_program_in(text); !program.empty()) {
+      table_.run.program = program;
+    }
+    on_command_.read(text);
+  }
+
+  void read_environment(const Json& value) {
+    const auto* object = value.as<Json::Object>();
+    if (object == nullptr) {
+      table_.run.environment.read(text_of(&value));
+      return;
+    }
+    for (const JsonMember& each : *object) {
+      const auto* number = each.value.as<std::int64_t>();
+      table_.run.environment.set(each.key,
+                                 number != nullptr ? std::to_string(*number) : text_of(&each.value));
+    }
+  }
+
+  void read_device(const Json& value) {
+    const std::int64_t rank =
+        whole_of(value.find("rank"), static_cast<std::int64_t>(table_.run.ranks.size()));
+    constexpr std::int64_t kMost = 1 << 20;
+    if (rank >= 0 && rank < kMost) {
+      table_.run.ranks.insert(static_cast<int>(rank));
+    }
+    for (const char* const key : {"hostname", "host", "node"}) {
+      if (const std::string host = text_of(value.find(key)); !host.empty()) {
+        table_.run.hosts.insert(host);
+        return;
+      }
+    }
+  }
+
+  void read_result(const Json& value, std::int64_t line) {
+    NcclRow row;
+    row.line = line;
+    row.size = whole_of(value.find("size"), -1);
+    row.count = whole_of(value.find("count"), 0);
+    row.redop = text_of(value.find("redop"));
+    row.root = whole_of(value.find("root"), -1);
+    row.has_root = value.find("root") != nullptr;
+    if (row.size == 0 || full_) {
+      return;
+    }
+    bool good = row.size > 0;
+    bool any = false;
+    for (const char* const name : {"out_of_place", "in_place"}) {
+      const Json* const half = value.find(name);
+      if (half != nullptr && half->as<Json::Object>() != nullptr) {
+        good = good && read_half(*half, row);
+        any = true;
+      }
+    }
+    if (!good || !any) {
+      findings_.remark(
+          "results without a time", line,
+          "a result whose size, time and bandwidths are not there or don't fit each other: left out");
+      return;
+    }
+    full_ = !findings_.row();
+    if (!full_) {
+      table_.rows.push_back(std::move(row));
+    }
+  }
+
+  bool read_half(const Json& json, NcclRow& row) {
+    const Json* time = json.find("time");
+    if (time == nullptr && json.find("cpu_time") != nullptr) {
+      table_.layout.cpu_time = true;
+      time = json.find("cpu_time");
+    }
+    NcclHalf half;
+    double us = 0;
+    if (!number_of(time, us) || !number_of(json.find("alg_bw"), half.algorithm_bandwidth.value) ||
+        !number_of(json.find("bus_bw"), half.bus_bandwidth.value)) {
+      return false;
+    }
+    // How they were rounded isn't told: as in the text, two decimals, or to float's six or seven digits.
+    constexpr double kTwoDecimals = 0.005, kDigits = 1e-5;
+    half.time = Seconds(us * 1e-6);
+    read_microseconds(number_text(us), half.time);
+    half.time_half_digit = half.time.value * kDigits;
+    for (Printed* const each : {&half.algorithm_bandwidth, &half.bus_bandwidth}) {
+      each->half_digit = kTwoDecimals + each->value * kDigits;
+    }
+    row.wrong_values = row.wrong_values || whole_of(json.find("nwrong"), 0) > 0;
+    return add_half(half, row);
+  }
+
+  InputFile& file_;
+  Findings& findings_;
+  NcclTable table_;
+  NcclEnvironment on_command_;
+  bool full_ = false;
+};
+
+}  // namespace
+
+void read_nccl_json(InputFile& file, Findings& findings) { JsonReader(file, findings).read(); }
+
+}  // namespace paceline

@@ -1,0 +1,290 @@
+#include "calibrate/import/nccl_run.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <utility>
+
+#include "calibrate/import/findings.h"
+
+namespace paceline {
+namespace {
+
+struct Name {
+  std::string_view text;
+  CollectiveKind kind;
+};
+// Without '_', '-' and blanks. Those that contain others stand before them.
+constexpr std::array kNames{Name{"allreduce", CollectiveKind::all_reduce},
+                            Name{"allgather", CollectiveKind::all_gather},
+                            Name{"reducescatter", CollectiveKind::reduce_scatter},
+                            Name{"broadcast", CollectiveKind::broadcast},
+                            Name{"bcast", CollectiveKind::broadcast},
+                            Name{"alltoall", CollectiveKind::all_to_all},
+                            Name{"all2all", CollectiveKind::all_to_all},
+                            Name{"sendrecv", CollectiveKind::send_recv},
+                            Name{"reduce", CollectiveKind::reduce}};
+
+std::string bare(std::string_view name) {
+  std::string text = lower_case(name);
+  std::erase_if(text, [](char c) { return c == '_' || c == '-' || c == ' ' || c == '/'; });
+  return text;
+}
+
+// Cuts the first word off.
+std::string_view next_word(std::string_view& text) {
+  const std::size_t first = text.find_first_not_of(" \t\r");
+  if (first == std::string_view::npos) {
+    return text = {};
+  }
+  const std::size_t stop = std::min(text.find_first_of(" \t\r", first), text.size());
+  const std::string_view word = text.substr(first, stop - first);
+  text.remove_prefix(stop);
+  return word;
+}
+
+// The number after `name`, with blanks between.
+std::optional<std::int64_t> number_after(std::string_view text, std::string_view name) {
+  const std::size_t at = text.find(name);
+  if (at == std::string_view::npos) {
+    return std::nullopt;
+  }
+  text.remove_prefix(at + name.size());
+  std::string_view word = next_word(text);
+  word = word.substr(0, std::min(word.find_first_not_of("0123456789"), word.size()));
+  std::int64_t value = 0;
+  return read_whole(word, value) ? std::optional(value) : std::nullopt;
+}
+
+constexpr std::size_t kMostDevices = 1u << 20;
+
+// "  Rank  3 Group  0 Pid 12345 on   node-1 device  3 [0000:0f:00] NVIDIA H100"
+bool read_device(std::string_view text, NcclRun& run) {
+  std::string_view rest = text;
+  if (next_word(rest) != "Rank") {
+    return false;
+  }
+  std::int64_t rank = 0;
+  if (!read_whole(next_word(rest), rank) || rank < 0 || rank > INT32_MAX ||
+      run.ranks.size() >= kMostDevices) {
+    return false;
+  }
+  run.ranks.insert(static_cast<int>(rank));
+  while (!rest.empty()) {
+    if (next_word(rest) == "on") {
+      std::string host(next_word(rest));
+      if (!host.empty() && next_word(rest) == "device") {
+        run.hosts.insert(std::move(host));
+      }
+      break;
+    }
+  }
+  return true;
+}
+
+constexpr std::array<std::string_view, 8> kHalfColumns{"algbw", "busbw", "#wrong", "error",
+                                                       "res",   "i_min", "i_max",  "i_p99"};
+
+bool read_columns(std::string_view text, NcclLayout& layout) {
+  const std::string_view first = next_word(text), second = next_word(text);
+  const bool version_1 = first == "bytes" && second == "N";
+  if (!version_1 && !(first == "size" && second == "count")) {
+    return false;
+  }
+  if (next_word(text) != "type") {
+    return false;
+  }
+  NcclLayout found{.redop = false,
+                   .root = false,
+                   .milliseconds = version_1,
+                   .counts_wrong = false,
+                   .halves = 0,
+                   .columns_per_half = 0};
+  while (true) {
+    const std::string_view word = next_word(text);
+    if (word == "redop" || word == "op") {
+      found.redop = true;
+    } else if (word == "root") {
+      found.root = true;
+    } else if (word == "time" || word == "cputime") {
+      found.cpu_time = found.cpu_time || word == "cputime";
+      ++found.halves;
+      found.columns_per_half += found.halves == 1 ? 1 : 0;
+    } else if (found.halves > 0 && (std::ranges::count(kHalfColumns, word) > 0 || word == "i_cv%")) {
+      found.columns_per_half += found.halves == 1 ? 1 : 0;
+      found.counts_wrong = found.counts_wrong || word == "#wrong";
+    } else {
+      break;  // the end, or columns after the halves
+    }
+  }
+  constexpr int kMostColumns = 10;
+  if (found.halves < 1 || found.halves > 2 || found.columns_per_half < 3 ||
+      found.columns_per_half > kMostColumns) {
+    return false;
+  }
+  layout = found;
+  return true;
+}
+
+NcclRun begun(std::string program, std::string nccl) {
+  NcclRun run;
+  run.program = std::move(program);
+  run.nccl = std::move(nccl);
+  return run;
+}
+
+}  // namespace
+
+bool NcclEnvironment::set(std::string_view name, std::string_view value) {
+  const auto upper = [&] {
+    std::string text(value);
+    std::ranges::transform(text, text.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    return text;
+  };
+  std::int64_t number = 0;
+  if (name == "NCCL_ALGO") {
+    algorithm = upper();
+  } else if (name == "NCCL_PROTO") {
+    protocol = upper();
+  } else if (name == "NCCL_MAX_NCHANNELS" && read_whole(value, number) && number > 0 && number < 1024) {
+    channels = static_cast<int>(number);
+  } else if (name == "NCCL_NVLS_ENABLE") {
+    nvls = value == "0" ? "off" : "";
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool NcclEnvironment::read(std::string_view line) {
+  constexpr std::string_view kSet = " set by environment to ";
+  bool found = false;
+  for (std::size_t at = line.find("NCCL_"); at != std::string_view::npos; at = line.find("NCCL_", at)) {
+    const std::size_t stop =
+        std::min(line.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789", at), line.size());
+    const std::string_view name = line.substr(at, stop - at);
+    std::string_view rest = line.substr(stop);
+    at = stop;
+    if (rest.starts_with('=')) {
+      rest.remove_prefix(1);
+    } else if (rest.starts_with(kSet)) {
+      rest.remove_prefix(kSet.size());
+    } else {
+      continue;
+    }
+    if (rest.starts_with('"') || rest.starts_with('\'')) {
+      rest.remove_prefix(1);
+    }
+    std::string_view value = rest.substr(0, std::min(rest.find_first_of(" \t\r\"'`\\;)"), rest.size()));
+    while (value.ends_with('.') || value.ends_with(',')) {
+      value.remove_suffix(1);
+    }
+    constexpr std::size_t kLongestValue = 200;
+    found = (value.size() <= kLongestValue && set(name, value)) || found;
+  }
+  return found;
+}
+
+void NcclEnvironment::complete(const NcclEnvironment& other) {
+  const auto take = [](std::string& mine, const std::string& others) {
+    if (mine.empty()) {
+      mine = others;
+    }
+  };
+  take(algorithm, other.algorithm);
+  take(protocol, other.protocol);
+  take(nvls, other.nvls);
+  channels = channels == 0 ? other.channels : channels;
+}
+
+NcclLine read_nccl_header(std::string_view text, NcclRun& run, NcclLayout& layout) {
+  if (read_device(text, run)) {
+    return NcclLine::run;
+  }
+  if (read_columns(text, layout)) {
+    return NcclLine::table_starts;
+  }
+  if (text.find("nccl-tests version") != std::string_view::npos) {
+    run = {};
+    const auto library = number_after(text, "nccl-library=");
+    run.nccl = library ? nccl_version_of_code(*library) : std::string();
+    return NcclLine::run_starts;
+  }
+  constexpr std::string_view kStarting = "Collective test starting:";
+  if (const std::size_t at = text.find(kStarting); at != std::string_view::npos) {
+    // The version's line, where there is one, stands before this one.
+    run = begun(nccl_program_in(text.substr(at)), run.ranks.empty() ? run.nccl : "");
+    return NcclLine::run_starts;
+  }
+  if (number_after(text, "nThread") && number_after(text, "nGpus")) {
+    const bool named = run.ranks.empty();
+    run = named ? begun(run.program, run.nccl) : NcclRun();
+    return NcclLine::run_starts;
+  }
+  const bool known = text.find("Using devices") != std::string_view::npos ||
+                     text.find("Out of bounds values") != std::string_view::npos ||
+                     text.find("Avg bus bandwidth") != std::string_view::npos;
+  if (text.find("(us)") != std::string_view::npos && text.find("(GB/s)") != std::string_view::npos) {
+    layout.milliseconds = false;
+    return NcclLine::run;
+  }
+  return known ? NcclLine::run : NcclLine::other;
+}
+
+std::string nccl_program_in(std::string_view line) {
+  constexpr std::string_view kEnding = "_perf";
+  for (std::size_t at = line.find(kEnding); at != std::string_view::npos; at = line.find(kEnding, at + 1)) {
+    std::size_t start = at;
+    while (start > 0 &&
+           (std::islower(static_cast<unsigned char>(line[start - 1])) != 0 || line[start - 1] == '_')) {
+      --start;
+    }
+    if (start < at) {
+      return std::string(line.substr(start, at - start));
+    }
+  }
+  return {};
+}
+
+std::optional<CollectiveKind> collective_called(std::string_view name) {
+  const std::string text = bare(name);
+  for (const Name& each : kNames) {
+    if (text == each.text) {
+      return each.kind;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<CollectiveKind> collective_within(std::string_view text) {
+  const std::string whole = bare(text);
+  for (const Name& each : kNames) {
+    if (whole.find(each.text) != std::string::npos) {
+      return each.kind;
+    }
+  }
+  return std::nullopt;
+}
+
+const char* name_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return "all_reduce";
+    case CollectiveKind::all_gather:
+      return "all_gather";
+    case CollectiveKind::reduce_scatter:
+      return "reduce_scatter";
+    case CollectiveKind::broadcast:
+      return "broadcast";
+    case CollectiveKind::reduce:
+      return "reduce";
+    case CollectiveKind::all_to_all:
+      return "alltoall";
+    case CollectiveKind::send_recv:
+      return "sendrecv";
+  }
+  return "";
+}
+
+}  // namespace paceline

@@ -1,0 +1,60 @@
+// What nccl-tests' output says about a run outside of its rows, as text (every version) or JSON.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "sim/collective/plan.h"
+
+namespace paceline {
+
+// Of NCCL's environment variables, those that change a collective's time by choice.
+struct NcclEnvironment {
+  std::string algorithm, protocol, nvls;
+  int channels = 0;
+
+  // Reads every `NCCL_NAME=VALUE` and `NCCL_NAME set by environment to VALUE` of a line; true: there was one.
+  bool read(std::string_view line);
+  // What `this` leaves open, from `other`.
+  void complete(const NcclEnvironment& other);
+  bool set(std::string_view name, std::string_view value);
+};
+
+// The columns of a table after count and type.
+struct NcclLayout {
+  bool redop = true, root = true;
+  bool milliseconds = false;  // 1.0
+  bool cpu_time = false;      // -C: not the time that a collective takes
+  bool counts_wrong = true;   // the last column of a half counts wrong values; before 2.13 it is an error
+  int halves = 2;
+  int columns_per_half = 4;
+};
+
+struct NcclRun {
+  std::string program;  // "all_reduce", as the program is called; empty: not stated
+  std::string nccl;
+  std::set<int> ranks;
+  std::set<std::string, std::less<>> hosts;
+  NcclEnvironment environment;
+};
+
+enum class NcclLine : std::uint8_t { other, run_starts, run, table_starts };
+
+// What a line that begins with '#' (`text` is what follows it) says; fills `run` and `layout`. `run_starts`:
+// the line is the first of a run; `run` is then that run.
+NcclLine read_nccl_header(std::string_view text, NcclRun& run, NcclLayout& layout);
+
+// "all_reduce" from "/opt/nccl-tests/build/all_reduce_perf -b 8"; empty where there is no such program.
+std::string nccl_program_in(std::string_view line);
+
+// The collective of a program or of a column's text: "all_reduce", "AllReduce", "all-to-all"; nothing for
+// what Paceline knows no plan of (gather, scatter, hypercube).
+std::optional<CollectiveKind> collective_called(std::string_view name);
+// The one whose name stands somewhere in a text, such as a file's name.
+std::optional<CollectiveKind> collective_within(std::string_view text);
+const char* name_of(CollectiveKind);
+
+}  // namespace paceline

@@ -1,0 +1,21 @@
+// Faults on purpose, so that the tests can see what the program does about them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace paceline::measure {
+
+struct Fault {
+  enum class Kind : std::uint8_t { die, hang, freeze, wrong };
+  Kind kind = Kind::die;
+  int rank = 0;
+  int row = 0;  // of the plan; with --train: iteration
+};
+
+// "die:RANK:ROW". Throws InputError.
+Fault parse_fault(const std::string&);
+// What die, hang and freeze do; wrong does nothing here. Returns only for wrong.
+void suffer(const Fault&);
+
+}  // namespace paceline::measure

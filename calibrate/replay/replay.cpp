@@ -1,0 +1,103 @@
+#include "calibrate/replay/replay.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "core/error.h"
+
+namespace paceline {
+namespace {
+
+class Steps {
+ public:
+  void compute(SimTime duration, const std::string& label) {
+    if (pending_.ps == 0) {
+      label_ = label;
+    }
+    pending_ += duration;
+  }
+  void other(const char* op, std::uint32_t index, std::int64_t bytes) {
+    flush();
+    add(op, index, 0, bytes, std::string(op) + ' ' + std::to_string(index));
+  }
+  std::string take() {
+    flush();
+    return std::move(text_);
+  }
+
+ private:
+  void flush() {
+    if (pending_.ps > 0) {
+      add("compute", computes_++, static_cast<double>(pending_.ps) * 1e-6, 0, label_);
+      pending_ = {};
+    }
+  }
+  void add(const char* op, std::uint32_t index, double us, std::int64_t bytes, std::string label) {
+    std::ranges::replace_if(
+        label, [](char c) { return c == ',' || c == '"' || c == '\n'; }, ' ');
+    std::array<char, 128> line{};
+    std::snprintf(line.data(), line.size(), "%s,%u,%.3f,%lld,", op, index, us, static_cast<long long>(bytes));
+    text_ += line.data() + label + '\n';
+  }
+
+  std::string text_ = "op,index,duration_us,bytes,label\n", label_;
+  SimTime pending_;
+  std::uint32_t computes_ = 0;
+};
+
+}  // namespace
+
+std::string steps_csv(const TrainingJob& job) {
+  Steps steps;
+  for (const Op& op : job.steady.ops) {
+    switch (op.kind) {
+      case OpKind::kernel:
+        steps.compute(op.duration, op.label);
+        break;
+      case OpKind::collective: {
+        const CollectivePlan& plan = job.plans[job.steady.collectives[op.index]];
+        if (plan.kind != CollectiveKind::all_reduce) {
+          throw InputError(
+              "expected a step whose only collectives are all-reduces, found a broadcast: set "
+              "\"broadcast_buffers\" to false to replay it",
+              "/training/ddp/broadcast_buffers");
+        }
+        steps.other("collective", op.index, plan.bytes.value);
+        break;
+      }
+      case OpKind::wait:
+        steps.other("wait", op.index, 0);
+        break;
+      case OpKind::take_batch:
+      case OpKind::synchronize:
+        break;  // the trainer has no loader, and its host waits at the end of each step
+    }
+  }
+  return steps.take();
+}
+
+std::string replay_table(const Prediction& prediction, const MeasuredData& measured) {
+  const auto ranks = static_cast<int>(prediction.job.ranks());
+  std::vector<double> times;
+  for (const StepMeasurement& step : measured.steps) {
+    if (step.ranks == ranks && step.name == "step_median") {
+      times.push_back(step.time.value);
+    }
+  }
+  if (times.empty()) {
+    throw InputError("expected measured steps of " + std::to_string(ranks) + " ranks, found none");
+  }
+  const double predicted = prediction.report.step.mean.value;
+  std::string text = "ranks   measured (ms)   predicted (ms)   error\n";
+  for (const double time : times) {
+    std::array<char, 128> line{};
+    std::snprintf(line.data(), line.size(), "%5d   %13.3f   %14.3f   %+.1f %%\n", ranks, time * 1e3,
+                  predicted * 1e3, 100 * (predicted / time - 1));
+    text += line.data();
+  }
+  return text;
+}
+
+}  // namespace paceline

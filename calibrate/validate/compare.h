@@ -1,0 +1,17 @@
+// Calibrates on what a case fits, predicts what it tests, and puts both beside the measurements.
+#pragma once
+
+#include <vector>
+
+#include "calibrate/validate/figures.h"
+#include "calibrate/validate/validation_set.h"
+
+namespace paceline {
+
+// Throws InputError: a file that can't be read, a row that is both fitted and tested, nothing to fit.
+ComparedCase compare(const CollectiveCase&);
+ComparedCase compare(const TrainingCase&);
+// Its cases, on all cores. Cost: that of the fits.
+std::vector<ComparedCase> compare(const ValidationSet&);
+
+}  // namespace paceline

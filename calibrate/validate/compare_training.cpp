@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "calibrate/fit/training_fit.h"
+#include "calibrate/validate/compare.h"
+#include "calibrate/validate/csv_table.h"
+#include "core/error.h"
+#include "scenarios/scenario.h"
+
+namespace paceline {
+namespace {
+
+struct TrainingRows {
+  std::vector<TrainingMeasurement> fit, test;
+  std::string source;
+};
+
+TrainingRows read_rows(const TrainingCase& from) {
+  const CsvTable csv(from.data, {"gpus", "throughput", "use"});
+  TrainingRows rows;
+  std::set<std::pair<int, int>> known;
+  for (const CsvTable::Row& row : csv.rows()) {
+    TrainingMeasurement one;
+    one.ranks = csv.whole(row, "gpus", 1, 0);
+    one.nodes = csv.whole(row, "nodes", 1, 1);
+    one.samples_per_second = csv.number(row, "throughput", 1e-9);
+    one.table = from.name;
+    one.origin = {from.data, row.line};
+    if (one.ranks % one.nodes != 0) {
+      csv.fail(row, "gpus", "as many GPUs on each node");
+    }
+    const std::string use = row.text("use");
+    if (use != "fit" && use != "test") {
+      csv.fail(row, "use", "\"fit\" or \"test\"");
+    }
+    if (!known.insert({one.ranks, one.nodes}).second) {
+      csv.fail(row, "gpus", "each number of GPUs once, fitted or tested");
+    }
+    (use == "fit" ? rows.fit : rows.test).push_back(one);
+    if (rows.source.empty()) {
+      rows.source = row.text("source");
+    }
+  }
+  if (rows.fit.empty() || rows.test.empty()) {
+    throw InputError("expected rows of use \"fit\" and of use \"test\", found none of " +
+                         std::string(rows.fit.empty() ? "\"fit\"" : "\"test\""),
+                     {}, from.data);
+  }
+  return rows;
+}
+
+}  // namespace
+
+ComparedCase compare(const TrainingCase& from) {
+  const Scenario base = load_scenario(from.scenario);
+  const TrainingRows rows = read_rows(from);
+  ComparedCase result{from.name, {}, rows.source, {}, from.excluded};
+  for (const TrainingMeasurement& row : rows.fit) {
+    result.fitted.push_back(std::to_string(row.ranks) + (row.ranks == 1 ? " GPU" : " GPUs"));
+  }
+  const TrainingFit fit = fit_training(base, rows.fit, from.overlap);
+  for (const TrainingMeasurement& row : rows.test) {
+    Scenario wanted = base;
+    wanted.cluster.nodes = row.nodes;
+    wanted.cluster.job_nodes = 0;
+    wanted.cluster.gpus_per_node = row.ranks / row.nodes;
+    const ThroughputPrediction predicted = predict_throughput(fit, wanted);
+    ComparedRow compared;
+    compared.table = from.name;
+    compared.origin = row.origin;
+    compared.nodes = row.nodes;
+    compared.ranks = row.ranks;
+    compared.measured = row.samples_per_second;
+    compared.predicted = predicted.samples_per_second;
+    compared.low = predicted.low;
+    compared.high = predicted.high;
+    result.rows.push_back(std::move(compared));
+  }
+  return result;
+}
+
+}  // namespace paceline

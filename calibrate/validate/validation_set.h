@@ -1,0 +1,95 @@
+// A validation set: what is fitted, what is predicted, what was measured and where that is published, and
+// how far off a prediction may be (scenarios/validation/README.md has the format).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibrate/fit/training_fit.h"
+#include "sim/training.h"
+#include "topology/cluster_spec.h"
+
+namespace paceline {
+
+enum class SetKind : std::uint8_t { collective, training };
+enum class RowChoice : std::uint8_t { all, odd, even };  // odd: the first, third ...
+
+// What is compared with a tolerance. Errors are exp(mean |ln(predicted / measured)|) - 1; `worst` that of one
+// row; to_interpolation: the mean error in units of what log-log interpolation of the fitted rows has.
+enum class Figure : std::uint8_t {
+  mean,
+  below_1mib,
+  from_1mib,
+  from_16mib,
+  from_256mib,
+  worst,
+  to_interpolation,
+};
+inline constexpr std::array<const char*, 7> kFigureNames{
+    "mean", "below_1MiB", "from_1MiB", "from_16MiB", "from_256MiB", "worst", "to_interpolation"};
+using Tolerance = std::array<std::optional<double>, kFigureNames.size()>;
+
+// A miss that is known: the check fails where it grows, and where it has gone.
+struct KnownGap {
+  std::string case_name;  // empty: of the whole set
+  Figure which = Figure::mean;
+  double measured = 0;
+  std::string why;
+};
+
+// Measured collectives of one machine: a row of an index, or an entry of "fit" or "test" that names a file.
+struct CollectiveTable {
+  std::string name, file;
+  std::string cluster_name;
+  ClusterSpec cluster;  // with the nodes and GPUs that took part
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  CollectiveSpec spec;
+  bool nccl_stated = false;
+  std::string source;
+  bool doubtful = false;
+};
+
+struct ChosenRows {
+  CollectiveTable table;
+  RowChoice rows = RowChoice::all;
+};
+
+// What is fitted, and what is predicted with that.
+struct Fold {
+  std::vector<ChosenRows> fit, test;
+};
+
+struct CollectiveCase {
+  std::string name;
+  std::vector<Fold> folds;
+  std::string excluded;  // why its rows don't count; they are published all the same
+};
+
+// A scenario, and a CSV whose column "use" says which rows are fitted and which are predicted.
+struct TrainingCase {
+  std::string name, scenario, data;
+  Overlap overlap = Overlap::unknown;
+  std::string excluded;
+};
+
+struct ValidationSet {
+  std::string file, description, source;
+  SetKind kind = SetKind::collective;
+  std::vector<CollectiveCase> collective;  // one of the two
+  std::vector<TrainingCase> training;
+  Tolerance tolerance;  // of the set: each case weighs the same
+  Tolerance of_each;    // of each case
+  std::vector<KnownGap> known_gaps;
+};
+
+// Throws InputError with file, place and cure.
+ValidationSet load_validation_set(const std::string& path);
+
+// The files that these names stand for: a folder for its *.json, in order. Throws InputError where there is
+// none.
+std::vector<std::string> validation_files(const std::string& path);
+
+}  // namespace paceline

@@ -1,0 +1,323 @@
+#include "scenarios/profile.h"
+
+#include <set>
+
+#include "core/error.h"
+#include "scenarios/files.h"
+#include "scenarios/reader.h"
+#include "scenarios/writer.h"
+#include "sim/collective/costs.h"
+#include "sim/collective/tuner.h"
+
+namespace paceline {
+namespace {
+
+constexpr int kFormat = 1;
+
+const Json& member(const Json& object, const char* key, const Spot& spot) {
+  const Json* json = object.find(key);
+  if (json == nullptr) {
+    throw InputError("missing key " + in_quotes(key), spot.place);
+  }
+  return *json;
+}
+
+// Only keys of `known`.
+void check_keys(const Json& json, const std::vector<std::string>& known, const Spot& spot) {
+  const auto* object = json.as<Json::Object>();
+  if (object == nullptr) {
+    fail_at(spot, "an object", shown(json));
+  }
+  for (const JsonMember& each : *object) {
+    if (std::ranges::find(known, each.key) == known.end()) {
+      throw InputError(unknown_name("key", in_short(each.key), known), spot.place);
+    }
+  }
+}
+
+const Json::Array& array_of(const Json& json, const Spot& spot) {
+  const auto* array = json.as<Json::Array>();
+  if (array == nullptr) {
+    fail_at(spot, "an array", shown(json));
+  }
+  return *array;
+}
+
+template <class T>
+void read_member(const Json& object, const char* key, T& value, const Limits& limits, const Spot& spot) {
+  if (const Json* json = object.find(key)) {
+    read(*json, value, limits, below(spot, key));
+  }
+}
+
+Json value_json(const std::string& name, double value) {
+  const Dimension* dimension = dimension_of_cost(name);
+  return dimension != nullptr ? Json(quantity_text(value, *dimension)) : Json(value);
+}
+
+double read_value(const Json& json, const std::string& name, const Spot& spot) {
+  const Dimension* dimension = dimension_of_cost(name);
+  const Limits& limits = name.ends_with("rate") ? kBandwidth : kDuration;
+  return dimension != nullptr ? read_quantity(json, *dimension, limits, spot)
+                              : read_number(json, kEfficiency, spot);
+}
+
+ProfileParameter read_parameter(const JsonMember& entry, const Spot& spot) {
+  ProfileParameter parameter;
+  parameter.name = entry.key;
+  if (entry.value.as<Json::Object>() == nullptr) {  // the value alone
+    parameter.value = parameter.initial = read_value(entry.value, entry.key, spot);
+    parameter.fitted = true;
+    return parameter;
+  }
+  check_keys(
+      entry.value,
+      {"value", "initial", "fitted", "deviation", "least_bytes", "most_bytes", "fewest_ranks", "most_ranks"},
+      spot);
+  parameter.value = read_value(member(entry.value, "value", spot), entry.key, below(spot, "value"));
+  parameter.initial = parameter.value;
+  if (const Json* json = entry.value.find("initial")) {
+    parameter.initial = read_value(*json, entry.key, below(spot, "initial"));
+  }
+  read_member(entry.value, "fitted", parameter.fitted, any(), spot);
+  read_member(entry.value, "deviation", parameter.deviation, between(0, 100), spot);
+  read_member(entry.value, "least_bytes", parameter.least, between(0, kMostBytes), spot);
+  read_member(entry.value, "most_bytes", parameter.most, between(0, kMostBytes), spot);
+  read_member(entry.value, "fewest_ranks", parameter.fewest_ranks, between(0, 1e9), spot);
+  read_member(entry.value, "most_ranks", parameter.most_ranks, between(0, 1e9), spot);
+  return parameter;
+}
+
+void read_parameters(const Json& json, Profile& profile, const Spot& spot) {
+  const auto* object = json.as<Json::Object>();
+  if (object == nullptr) {
+    fail_at(spot, "an object of cost parameters", shown(json));
+  }
+  const std::vector<std::string> known = cost_parameter_names();
+  for (const JsonMember& entry : *object) {
+    if (std::ranges::find(known, entry.key) == known.end()) {
+      throw InputError(unknown_name("cost parameter", in_short(entry.key), known), spot.place);
+    }
+    profile.parameters.push_back(read_parameter(entry, below(spot, entry.key)));
+  }
+}
+
+void read_covariance(const Json& json, Profile& profile, const Spot& spot) {
+  const std::size_t fitted =
+      static_cast<std::size_t>(std::ranges::count(profile.parameters, true, &ProfileParameter::fitted));
+  const Json::Array& rows = array_of(json, spot);
+  if (rows.size() != fitted) {
+    fail_at(spot, "a row for each of the " + std::to_string(fitted) + " fitted parameters",
+            std::to_string(rows.size()));
+  }
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    std::vector<double> row;
+    read(rows[r], row, between(-1e6, 1e6).length(fitted, fitted), below(spot, r));
+    profile.covariance.insert(profile.covariance.end(), row.begin(), row.end());
+  }
+}
+
+ProfilePoint read_point(const Json& json, const Spot& spot) {
+  check_keys(json,
+             {"collective", "nodes", "gpus_per_node", "bytes", "log_ratio", "noise", "nccl", "algorithm",
+              "protocol", "channels", "nvls"},
+             spot);
+  ProfilePoint point;
+  read(member(json, "collective", spot), point.kind, any(), below(spot, "collective"));
+  read(member(json, "nodes", spot), point.nodes, between(1, 4e6), below(spot, "nodes"));
+  read(member(json, "gpus_per_node", spot), point.gpus_per_node, between(1, 256),
+       below(spot, "gpus_per_node"));
+  read(member(json, "bytes", spot), point.bytes, kSize, below(spot, "bytes"));
+  read(member(json, "log_ratio", spot), point.log_ratio, between(-20, 20), below(spot, "log_ratio"));
+  read(member(json, "noise", spot), point.noise, between(0, 10), below(spot, "noise"));
+  read_member(json, "nccl", point.nccl, text(20, 0), spot);
+  read_member(json, "algorithm", point.algorithm, text(200, 0), spot);
+  read_member(json, "protocol", point.protocol, text(200, 0), spot);
+  read_member(json, "channels", point.channels, between(0, 64), spot);
+  read_member(json, "nvls", point.nvls, any(), spot);
+  return point;
+}
+
+ProfileSource read_source(const Json& json, const Spot& spot) {
+  check_keys(json, {"file", "format", "hash", "rows"}, spot);
+  ProfileSource source;
+  read_member(json, "file", source.file, text(10'000, 0), spot);
+  read_member(json, "format", source.format, text(100, 0), spot);
+  read_member(json, "hash", source.hash, text(100, 0), spot);
+  read_member(json, "rows", source.rows, between(0, 1e15), spot);
+  return source;
+}
+
+ProfileTraining read_training(const Json& json, const Spot& spot) {
+  check_keys(json,
+             {"samples_per_second", "samples_low", "samples_high", "delay", "delay_low", "delay_high",
+              "most_ranks", "most_nodes", "overlap_known", "delay_fitted"},
+             spot);
+  ProfileTraining training;
+  read_member(json, "samples_per_second", training.samples_per_second, between(0, 1e12), spot);
+  read_member(json, "samples_low", training.samples_low, between(0, 1e12), spot);
+  read_member(json, "samples_high", training.samples_high, between(0, 1e12), spot);
+  read_member(json, "delay", training.delay, between(0, 1), spot);
+  read_member(json, "delay_low", training.delay_low, between(0, 1), spot);
+  read_member(json, "delay_high", training.delay_high, between(0, 1), spot);
+  read_member(json, "most_ranks", training.most_ranks, between(1, 1e9), spot);
+  read_member(json, "most_nodes", training.most_nodes, between(1, 1e9), spot);
+  read_member(json, "overlap_known", training.overlap_known, any(), spot);
+  read_member(json, "delay_fitted", training.delay_fitted, any(), spot);
+  return training;
+}
+
+template <class T, class Read>
+void read_all(const Json& json, const char* key, std::vector<T>& values, const Read& read_one,
+              const Spot& spot) {
+  if (const Json* list = json.find(key)) {
+    const Spot place = below(spot, key);
+    const Json::Array& array = array_of(*list, place);
+    for (std::size_t i = 0; i < array.size(); ++i) {
+      values.push_back(read_one(array[i], below(place, i)));
+    }
+  }
+}
+
+Profile read_profile(const Json& json) {
+  const Spot spot{"", {}, 0};
+  check_keys(json,
+             {"format", "tool", "date", "cluster", "sources", "library", "nccl", "choose", "parameters",
+              "covariance", "points", "curvature", "training"},
+             spot);
+  Profile profile;
+  int format = kFormat;
+  read_member(json, "format", format, between(1, kFormat), spot);
+  read_member(json, "tool", profile.tool, text(200, 0), spot);
+  read_member(json, "date", profile.date, text(100, 0), spot);
+  read_member(json, "cluster", profile.cluster, text(10'000, 0), spot);
+  read_all(json, "sources", profile.sources, read_source, spot);
+  read_member(json, "library", profile.library, any(), spot);
+  read_member(json, "nccl", profile.nccl, text(20, 0), spot);
+  if (!profile.nccl.empty()) {
+    try {
+      static_cast<void>(nccl_version(profile.nccl));
+    } catch (const InputError& error) {
+      throw error.at("/nccl");
+    }
+  }
+  read_member(json, "choose", profile.choose, any(), spot);
+  read_parameters(member(json, "parameters", spot), profile, below(spot, "parameters"));
+  if (const Json* covariance = json.find("covariance")) {
+    read_covariance(*covariance, profile, below(spot, "covariance"));
+  }
+  read_all(json, "points", profile.points, read_point, spot);
+  read_member(json, "curvature", profile.curvature, between(0, 1), spot);
+  read_all(json, "training", profile.training, read_training, spot);
+  return profile;
+}
+
+Json parameter_json(const ProfileParameter& parameter) {
+  Json::Object object{{"value", value_json(parameter.name, parameter.value)},
+                      {"initial", value_json(parameter.name, parameter.initial)},
+                      {"fitted", parameter.fitted},
+                      {"deviation", parameter.deviation}};
+  if (parameter.most_ranks > 0) {
+    object.push_back({"least_bytes", write(parameter.least)});
+    object.push_back({"most_bytes", write(parameter.most)});
+    object.push_back({"fewest_ranks", parameter.fewest_ranks});
+    object.push_back({"most_ranks", parameter.most_ranks});
+  }
+  return object;
+}
+
+Json training_json(const ProfileTraining& training) {
+  return Json::Object{{"samples_per_second", training.samples_per_second},
+                      {"samples_low", training.samples_low},
+                      {"samples_high", training.samples_high},
+                      {"delay", training.delay},
+                      {"delay_low", training.delay_low},
+                      {"delay_high", training.delay_high},
+                      {"most_ranks", training.most_ranks},
+                      {"most_nodes", training.most_nodes},
+                      {"overlap_known", training.overlap_known},
+                      {"delay_fitted", training.delay_fitted}};
+}
+
+Json covariance_json(const Profile& profile) {
+  const std::size_t fitted =
+      static_cast<std::size_t>(std::ranges::count(profile.parameters, true, &ProfileParameter::fitted));
+  Json::Array rows;
+  for (std::size_t r = 0; r < fitted; ++r) {
+    Json::Array row;
+    for (std::size_t c = 0; c < fitted; ++c) {
+      row.push_back(profile.covariance[r * fitted + c]);
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace
+
+Profile load_profile(const std::string& path) {
+  try {
+    return read_profile(parse_json(read_file(path)));
+  } catch (const InputError& error) {
+    throw error.in_file(path);
+  }
+}
+
+std::string cost_text(const std::string& name, double value) {
+  const Dimension* dimension = dimension_of_cost(name);
+  return dimension != nullptr ? quantity_text(value, *dimension) : number_text(value);
+}
+
+std::string to_json(const Profile& profile) {
+  Json::Array sources, points, training;
+  for (const ProfileSource& source : profile.sources) {
+    sources.push_back(Json::Object{
+        {"file", source.file}, {"format", source.format}, {"hash", source.hash}, {"rows", source.rows}});
+  }
+  Json::Object parameters;
+  for (const ProfileParameter& parameter : profile.parameters) {
+    parameters.push_back({parameter.name, parameter_json(parameter)});
+  }
+  for (const ProfilePoint& point : profile.points) {
+    Json::Object object{{"collective", name_of(point.kind)},
+                        {"nodes", point.nodes},
+                        {"gpus_per_node", point.gpus_per_node},
+                        {"bytes", write(point.bytes)},
+                        {"log_ratio", point.log_ratio},
+                        {"noise", point.noise},
+                        {"nccl", point.nccl}};
+    for (const auto& [key, value] : {std::pair{"algorithm", point.algorithm}, {"protocol", point.protocol}}) {
+      if (!value.empty()) {
+        object.push_back({key, value});
+      }
+    }
+    if (point.channels > 0) {
+      object.push_back({"channels", point.channels});
+    }
+    if (!point.nvls) {
+      object.push_back({"nvls", false});
+    }
+    points.push_back(std::move(object));
+  }
+  for (const ProfileTraining& each : profile.training) {
+    training.push_back(training_json(each));
+  }
+  Json::Object object{{"format", kFormat},
+                      {"tool", profile.tool},
+                      {"date", profile.date},
+                      {"cluster", profile.cluster},
+                      {"sources", std::move(sources)},
+                      {"library", name_of(profile.library)},
+                      {"nccl", profile.nccl},
+                      {"choose", name_of(profile.choose)},
+                      {"parameters", std::move(parameters)}};
+  if (!profile.covariance.empty()) {
+    object.push_back({"covariance", covariance_json(profile)});
+  }
+  object.push_back({"points", std::move(points)});
+  object.push_back({"curvature", profile.curvature});
+  object.push_back({"training", std::move(training)});
+  return to_text(Json(std::move(object))) + "\n";
+}
+
+}  // namespace paceline

@@ -1,0 +1,72 @@
+// What calibration knows of a machine, as a file: fitted parameters with their uncertainty, what they were
+// fitted to, and what the measurements say beyond them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/training.h"
+
+namespace paceline {
+
+inline constexpr const char* kTool = "paceline 0.1";
+
+struct ProfileParameter {
+  std::string name;  // sim/collective/costs.h
+  double value = 0, initial = 0;
+  double deviation = 0;  // standard, of ln(value)
+  bool fitted = false;   // else the data can't tell, and it keeps its initial value
+  // The sizes and ranks of the measurements that bear on it; 0: none.
+  Bytes least, most;
+  int fewest_ranks = 0, most_ranks = 0;
+};
+
+// What a size took where it was measured, against the fitted model: ln(measured / simulated), and the
+// standard deviation of its noise.
+struct ProfilePoint {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  int nodes = 1, gpus_per_node = 1;
+  Bytes bytes;
+  double log_ratio = 0, noise = 0;
+  // What the measurement was told: CollectiveSpec's.
+  std::string nccl, algorithm, protocol;
+  int channels = 0;
+  bool nvls = true;
+};
+
+struct ProfileSource {
+  std::string file, format;
+  std::string hash;  // of the file's bytes, FNV-1a in hexadecimal
+  std::int64_t rows = 0;
+};
+
+// Training on this machine (calibrate/fit/training_fit.h): what a step of N ranks costs beyond one GPU's.
+struct ProfileTraining {
+  double samples_per_second = 0, samples_low = 0, samples_high = 0;  // of one GPU; 0: not measured
+  double delay = 0, delay_low = 0, delay_high = 0;  // cv of variability.per_iteration, exponential
+  int most_ranks = 1, most_nodes = 1;
+  bool overlap_known = true, delay_fitted = false;
+};
+
+struct Profile {
+  std::string tool, date;  // "paceline 0.1", "2026-11-21"
+  std::string cluster;     // what was fitted: a preset's name or a file
+  std::vector<ProfileSource> sources;
+  CollectiveLibrary library = CollectiveLibrary::nccl;  // this and what follows to `choose`: of the points
+  std::string nccl;  // of most measurements, or the newest where none states it; empty: no measurement
+  AlgorithmChoice choose = AlgorithmChoice::tuner;
+  std::vector<ProfileParameter> parameters;
+  std::vector<double> covariance;  // of ln(value) of the fitted ones, row by row
+  std::vector<ProfilePoint> points;
+  double curvature = 0;  // how much of the model's shape between measured sizes is believed, 0 to 1
+  std::vector<ProfileTraining> training;  // none or one
+};
+
+// A file with {"parameters": {NAME: "14 us", ...}} alone is a profile too, without uncertainty. Throws
+// InputError with file and place; unknown names with the nearest known one.
+Profile load_profile(const std::string& path);
+// "14 us", "20 GB/s", "0.97": a parameter's value with its unit.
+std::string cost_text(const std::string& name, double value);
+std::string to_json(const Profile&);
+
+}  // namespace paceline

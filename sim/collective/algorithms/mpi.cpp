@@ -1,0 +1,158 @@
+#include "sim/collective/mpi.h"
+
+#include <array>
+#include <bit>
+#include <cassert>
+
+#include "sim/collective/algorithms/graph_builder.h"
+
+namespace paceline {
+namespace {
+
+// Joins ranks, whose workers have the same numbers.
+class RankWires {
+ public:
+  RankWires(GraphBuilder& builder, const RankLayout& layout, std::uint32_t nics)
+      : builder_(builder), layout_(layout), nics_(nics) {}
+
+  void connect(Port from, Port to) {
+    const bool leaves = from.worker / layout_.gpus_per_node != to.worker / layout_.gpus_per_node;
+    builder_.connect(from, to, Wire::gpu_to_gpu, leaves ? Nics{nic(from.worker), nic(to.worker)} : Nics{});
+  }
+  // Worker r's out port to worker r + 1's in port.
+  void connect_ring(std::uint32_t ranks, std::uint32_t port) {
+    for (std::uint32_t r = 0; r < ranks; ++r) {
+      connect({r, port}, {(r + 1) % ranks, port});
+    }
+  }
+
+ private:
+  int nic(std::uint32_t rank) const {
+    return static_cast<int>(rank % layout_.gpus_per_node * nics_ / layout_.gpus_per_node);
+  }
+
+  GraphBuilder& builder_;
+  RankLayout layout_;
+  std::uint32_t nics_;
+};
+
+std::vector<Step> ring_steps(CollectiveKind kind, std::uint32_t n) {
+  constexpr Ports kReduce{0, 1};
+  const Ports gather = ports(kind == CollectiveKind::all_reduce ? 1 : 0, 1);
+  const Step send{.send = kReduce, .own = true, .block = n - 1};
+  const Step reduce{
+      .times = n - 2, .receive = kReduce, .send = kReduce, .own = true, .block = n - 2, .stride = -1};
+  const Step pass{
+      .times = n - 2, .receive = gather, .send = gather, .keep = true, .block = n - 1, .stride = -1};
+  const Step last{.receive = gather, .keep = true, .block = 1};
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return {send, reduce, {.receive = kReduce, .send = gather, .own = true, .keep = true}, pass, last};
+    case CollectiveKind::reduce_scatter:
+      return {send, reduce, {.receive = kReduce, .own = true, .keep = true}};
+    default:
+      assert(kind == CollectiveKind::all_gather);
+      return {{.send = gather, .own = true, .keep = true}, pass, last};
+  }
+}
+
+MpiGraph chain(const RankLayout& layout, std::uint32_t nics) {
+  const std::uint32_t n = layout.ranks();
+  GraphBuilder builder(1, n);
+  const std::uint32_t first = builder.add_script(1, {Step{.send = kFirst, .own = true, .keep = true}});
+  const std::uint32_t between =
+      builder.add_script(1, {Step{.receive = kFirst, .send = kFirst, .keep = true}});
+  const std::uint32_t last = builder.add_script(1, {Step{.receive = kFirst, .keep = true}});
+  for (std::uint32_t r = 0; r < n; ++r) {
+    builder.add_worker(r, 0,
+                       r == 0       ? first
+                       : r == n - 1 ? last
+                                    : between,
+                       r == 0 ? 0 : 1, r == n - 1 ? 0 : 1);
+  }
+  RankWires wires(builder, layout, nics);
+  for (std::uint32_t r = 0; r + 1 < n; ++r) {
+    wires.connect({r, 0}, {r + 1, 0});
+  }
+  return {builder.finish(), 0};
+}
+
+// Recursive doubling over the `core` ranks that a power of two leaves; the `extra` others are the even ones
+// at the beginning: they give their data to their right neighbour first and get the sum at the end.
+struct Doubling {
+  explicit Doubling(std::uint32_t ranks)
+      : rounds(static_cast<std::uint32_t>(std::bit_width(ranks)) - 1),
+        core(std::uint32_t{1} << rounds),
+        extra(ranks - core) {}
+
+  bool gives(std::uint32_t rank) const { return rank < 2 * extra && rank % 2 == 0; }
+  bool takes(std::uint32_t rank) const { return rank < 2 * extra && rank % 2 == 1; }
+  std::uint32_t rank_of(std::uint32_t place) const { return place < extra ? 2 * place + 1 : place + extra; }
+
+  // In ports: what it takes from its neighbour, then one a round; out ports: one a round, then the neighbour.
+  std::vector<Step> steps(bool with_neighbour) const {
+    const std::uint32_t first = with_neighbour ? 1 : 0;
+    std::vector<Step> all;
+    for (std::uint32_t k = 0; k <= rounds; ++k) {
+      const bool receives = k + first > 0, sends = k < rounds || with_neighbour;
+      all.push_back({.receive = receives ? ports(k + first - 1, 1) : Ports{},
+                     .send = sends ? ports(k, 1) : Ports{},
+                     .own = true,
+                     .keep = receives});
+    }
+    return all;
+  }
+
+  std::uint32_t rounds, core, extra;
+};
+
+}  // namespace
+
+MpiGraph mpi_ring_graph(CollectiveKind kind, const RankLayout& layout, std::uint32_t nics) {
+  if (kind == CollectiveKind::broadcast) {
+    return chain(layout, nics);
+  }
+  const std::uint32_t n = layout.ranks(), rings = kind == CollectiveKind::all_reduce ? 2 : 1;
+  GraphBuilder builder(1, n);
+  builder.reserve(n, std::size_t{rings} * n);
+  const std::uint32_t script = builder.add_script(n, ring_steps(kind, n));
+  for (std::uint32_t r = 0; r < n; ++r) {
+    builder.add_worker(r, 0, script, rings, rings, r);
+  }
+  RankWires wires(builder, layout, nics);
+  for (std::uint32_t port = 0; port < rings; ++port) {
+    wires.connect_ring(n, port);
+  }
+  return {builder.finish(), kind == CollectiveKind::all_gather ? 0 : n};
+}
+
+MpiGraph recursive_doubling_graph(const RankLayout& layout, std::uint32_t nics) {
+  const std::uint32_t n = layout.ranks();
+  const Doubling doubling(n);
+  GraphBuilder builder(1, n);
+  const std::uint32_t gives =
+      builder.add_script(1, {Step{.send = kFirst, .own = true}, Step{.receive = kFirst, .keep = true}});
+  const std::array<std::uint32_t, 2> core{builder.add_script(1, doubling.steps(false)),
+                                          builder.add_script(1, doubling.steps(true))};
+  for (std::uint32_t r = 0; r < n; ++r) {
+    const std::uint32_t neighbour = doubling.takes(r) ? 1 : 0;
+    const std::uint32_t width = doubling.gives(r) ? 1 : doubling.rounds + neighbour;
+    builder.add_worker(r, 0, doubling.gives(r) ? gives : core[neighbour], width, width);
+  }
+  RankWires wires(builder, layout, nics);
+  for (std::uint32_t r = 0; r < 2 * doubling.extra; r += 2) {
+    wires.connect({r, 0}, {r + 1, 0});
+  }
+  for (std::uint32_t place = 0; place < doubling.core; ++place) {
+    for (std::uint32_t k = 0; k < doubling.rounds; ++k) {
+      const std::uint32_t from = doubling.rank_of(place), to = doubling.rank_of(place ^ (1U << k));
+      wires.connect({from, k}, {to, k + (doubling.takes(to) ? 1 : 0)});
+    }
+  }
+  for (std::uint32_t r = 0; r < 2 * doubling.extra; r += 2) {
+    wires.connect({r + 1, doubling.rounds}, {r, 0});
+  }
+  return {builder.finish(), doubling.extra + doubling.core * doubling.rounds};
+}
+
+}  // namespace paceline

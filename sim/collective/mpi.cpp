@@ -1,0 +1,120 @@
+#include "sim/collective/mpi.h"
+
+#include <limits>
+
+#include "core/error.h"
+#include "sim/collective/nccl.h"
+
+namespace paceline {
+namespace {
+
+constexpr std::int64_t kElement = 4;                                  // bytes of a float
+constexpr Bytes kEager{(std::int64_t{64} << 10) - std::int64_t{64}};  // 64 KiB less what leads a message
+
+// Gives the FIFOs that reduce hops of their own: the second half of the hops.
+void part_hops(MpiGraph& made) {
+  CollectiveGraph& graph = made.graph;
+  const std::vector<Hop> hops = graph.hops;
+  graph.hops.insert(graph.hops.end(), hops.begin(), hops.end());
+  for (std::uint32_t f = 0; f < made.reducing; ++f) {
+    graph.fifos[f].hop += static_cast<std::uint32_t>(hops.size());
+  }
+}
+
+void require_known(CollectiveKind kind) {
+  if (kind == CollectiveKind::reduce || kind == CollectiveKind::all_to_all ||
+      kind == CollectiveKind::send_recv) {
+    throw InputError(
+        "expected all_reduce, all_gather, reduce_scatter or broadcast with MPI, found a collective that is "
+        "simulated only as NCCL runs it");
+  }
+}
+
+}  // namespace
+
+MpiCollectives::MpiCollectives(const Topology& topology, const CollectiveSpec& spec,
+                               std::span<const BackgroundFlow> background)
+    : topology_(topology),
+      layout_{static_cast<std::uint32_t>(topology.job_nodes()),
+              static_cast<std::uint32_t>(topology.gpus_per_node())},
+      links_(topology, background),
+      costs_(default_mpi_costs()) {
+  set_costs(spec.costs, costs_);
+}
+
+CollectivePlan MpiCollectives::plan(Communicator& communicator, CollectiveKind kind, Bytes bytes) {
+  require_known(kind);
+  CollectivePlan plan;
+  plan.kind = kind;
+  plan.bytes = bytes;
+  const bool small =
+      kind == CollectiveKind::all_reduce && bytes.value < kElement * std::int64_t{layout_.ranks()};
+  plan.algorithm = small ? Algorithm::recursive_doubling : Algorithm::mpi_ring;
+  const std::int64_t blocks = blocks_per_loop(plan.algorithm, kind, layout_);
+  plan.loops = {{1, Bytes((bytes.value + blocks - 1) / blocks)}};
+  plan.graph = graph(communicator, plan.algorithm, kind);
+  price(plan, communicator, costs_);
+  if (!communicator.graphs[plan.graph].shared.empty()) {
+    communicator.shared_capacity = links_.capacity;
+    communicator.background = links_.flows;
+  }
+  return plan;
+}
+
+void MpiCollectives::price(CollectivePlan& plan, const Communicator& communicator,
+                           const CollectiveCosts& costs) const {
+  const std::vector<Hop>& hops = communicator.graphs[plan.graph].hops;
+  const Bytes block = plan.loops.front().chunk;
+  plan.startup = to_sim_time(costs.mpi.startup);
+  plan.copy_rate = BytesPerSecond(std::numeric_limits<double>::infinity());
+  plan.hops.clear();
+  for (std::size_t h = 0; h < hops.size(); ++h) {
+    const Hop& hop = hops[h];
+    const auto kind = static_cast<std::size_t>(hop.kind);
+    const BytesPerSecond rate = hop.rate * costs.efficiency[kind];
+    const bool agrees = hop.kind == HopKind::network && block > kEager;
+    const Seconds reduction = h < hops.size() / 2 ? Seconds{} : block / costs.mpi.reduce_rate;
+    plan.hops.push_back({rate, to_sim_time(costs.mpi.latency[kind] + hop.latency + reduction),
+                         agrees ? to_sim_time(block / rate + costs.mpi.rendezvous) : SimTime{}});
+  }
+}
+
+std::uint32_t MpiCollectives::graph(Communicator& communicator, Algorithm algorithm, CollectiveKind kind) {
+  const auto [at, added] =
+      graphs_.try_emplace({algorithm, kind}, static_cast<std::uint32_t>(communicator.graphs.size()));
+  if (added) {
+    const std::uint32_t nics = topology_.node().nics_in_use;
+    MpiGraph made = algorithm == Algorithm::mpi_ring ? mpi_ring_graph(kind, layout_, nics)
+                                                     : recursive_doubling_graph(layout_, nics);
+    price_graph(made.graph, topology_, links_);
+    part_hops(made);
+    communicator.graphs.push_back(std::move(made.graph));
+  }
+  return at->second;
+}
+
+CollectivePlanner mpi_planner(const Topology& topology, const CollectiveSpec& spec,
+                              std::span<const BackgroundFlow> background) {
+  if (topology.ranks() == 1) {
+    return lone_planner();
+  }
+  Communicator start;
+  start.ranks = static_cast<std::uint32_t>(topology.ranks());
+  return {std::move(start),
+          [mpi = MpiCollectives(topology, spec, background), corrections = spec.corrections](
+              Communicator& communicator, CollectiveKind kind, Bytes bytes) mutable {
+            CollectivePlan plan = mpi.plan(communicator, kind, bytes);
+            if (const double factor = correction(corrections, kind, bytes); factor != 1) {
+              scale(plan, factor);
+            }
+            return plan;
+          }};
+}
+
+CollectivePlanner collective_planner(const Topology& topology, const CollectiveSpec& spec,
+                                     std::span<const BackgroundFlow> background) {
+  return spec.library == CollectiveLibrary::mpi ? mpi_planner(topology, spec, background)
+                                                : nccl_planner(topology, spec, background);
+}
+
+}  // namespace paceline

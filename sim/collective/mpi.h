@@ -1,0 +1,61 @@
+// Collectives as OpenMPI runs them over TCP, with coll_tuned told to use rings
+// (ompi/mca/coll/base/coll_base_{allreduce,allgather,reduce_scatter,bcast}.c of OpenMPI 4).
+//
+// All ranks stand in one ring in their order; the data is cut into one block for each. An all-reduce passes
+// n-1 blocks on to be reduced, each on arrival, and n-1 reduced ones to all; with fewer elements than ranks
+// it doubles recursively instead. A broadcast passes everything down a chain in one piece. A block is one
+// message; a rank sends one at a time and the next as soon as the socket takes it: a reduction delays the
+// block that it is about, but not the link. The GPUs of a node share its NICs evenly.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "sim/collective/algorithms.h"
+#include "sim/collective/communicator.h"
+#include "sim/collective/costs.h"
+#include "sim/collective/pricing.h"
+
+namespace paceline {
+
+// What arrives on the FIFOs before `reducing` is reduced before it goes on.
+struct MpiGraph {
+  CollectiveGraph graph;
+  std::uint32_t reducing = 0;
+};
+
+// kind: all_reduce, all_gather, reduce_scatter or broadcast from rank 0. Requires: two ranks or more, nics >=
+// 1 where there are several nodes. Cost: O(ranks).
+MpiGraph mpi_ring_graph(CollectiveKind, const RankLayout&, std::uint32_t nics);
+// An all-reduce of one block.
+MpiGraph recursive_doubling_graph(const RankLayout&, std::uint32_t nics);
+
+class MpiCollectives {
+ public:
+  // Throws InputError for a cost that there is not. Requires: the topology outlives this; more than one rank.
+  MpiCollectives(const Topology&, const CollectiveSpec&, std::span<const BackgroundFlow>);
+
+  const CollectiveCosts& costs() const { return costs_; }
+
+  // Adds the graph that it needs to the communicator; priced with costs(). Throws InputError for all_to_all,
+  // send_recv and reduce.
+  CollectivePlan plan(Communicator&, CollectiveKind, Bytes);
+  void price(CollectivePlan&, const Communicator&, const CollectiveCosts&) const;
+
+ private:
+  std::uint32_t graph(Communicator&, Algorithm, CollectiveKind);
+
+  const Topology& topology_;
+  RankLayout layout_;
+  SharedLinks links_;
+  CollectiveCosts costs_;
+  std::map<std::pair<Algorithm, CollectiveKind>, std::uint32_t> graphs_;
+};
+
+// With the spec's corrections. Requires: the topology outlives the planner.
+CollectivePlanner mpi_planner(const Topology&, const CollectiveSpec&,
+                              std::span<const BackgroundFlow> background);
+
+}  // namespace paceline

@@ -1,0 +1,191 @@
+#include "sim/collective/nccl.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "topology/channel_search.h"
+
+namespace paceline {
+namespace {
+
+constexpr const char* kHierarchical = "hierarchical";
+
+SearchSpec search_spec(const CollectiveSpec& spec, const ClusterSpec& cluster) {
+  SearchSpec search;
+  search.nccl_minor = nccl_version(spec.nccl).minor;
+  search.cross_nic = spec.cross_nic;
+  search.pxn = spec.pxn;
+  search.nvls = spec.nvls;
+  search.sharp = cluster.fabric.sharp;
+  search.min_channels = spec.min_channels;
+  search.max_channels = spec.max_channels > 0 ? spec.max_channels : search.max_channels;
+  return search;
+}
+
+const ChannelGraph& graph_of(Algorithm algorithm, const ChannelGraphs& graphs) {
+  switch (algorithm) {
+    case Algorithm::tree:
+      return graphs.tree;
+    case Algorithm::nvls:
+    case Algorithm::nvls_tree:
+      return graphs.nvls;
+    case Algorithm::collnet_chain:
+      return graphs.collnet_chain;
+    case Algorithm::collnet_direct:
+      return graphs.collnet_direct;
+    default:
+      return graphs.ring;
+  }
+}
+
+}  // namespace
+
+NcclCollectives::NcclCollectives(const Topology& topology, const CollectiveSpec& spec,
+                                 std::span<const BackgroundFlow> background)
+    : topology_(topology),
+      spec_(spec),
+      layout_{static_cast<std::uint32_t>(topology.job_nodes()),
+              static_cast<std::uint32_t>(topology.gpus_per_node())},
+      links_(topology, background) {
+  const NodeSpec& node = topology.spec().node;
+  const bool nvswitch = topology.node().count(DeviceKind::nvswitch) > 0;
+  input_.version = nccl_version(spec.nccl);
+  input_.nodes = topology.job_nodes();
+  input_.ranks = static_cast<int>(topology.ranks());
+  input_.compute_capability = node.compute_capability;
+  input_.cpu = node.cpu;
+  const std::optional<ChannelGraphs>& given = topology.spec().graphs;
+  input_.graphs = given ? *given : search_channels(topology, search_spec(spec, topology.spec()));
+  input_.nvls = spec.nvls && nvswitch && node.compute_capability >= 90;
+  input_.sharp = topology.spec().fabric.sharp;
+  input_.nvswitch = nvswitch;
+  costs_ = default_costs(input_.version, node.compute_capability, node.cpu, input_.nodes);
+  set_costs(spec.costs, costs_);
+}
+
+const TunerTable& NcclCollectives::table(CollectiveKind kind) {
+  const auto [at, added] = tables_.try_emplace(kind);
+  if (added) {
+    input_.allowed =
+        tuner_overrides(spec_.algorithm == kHierarchical ? "" : spec_.algorithm, spec_.protocol, kind);
+    input_.kind = kind;
+    at->second = {input_.allowed, tuner_table(input_)};
+  }
+  input_.kind = kind;
+  input_.allowed = at->second.allowed;
+  return at->second.table;
+}
+
+TunerChoice NcclCollectives::tuned(CollectiveKind kind, Bytes bytes) {
+  if (spec_.algorithm == kHierarchical && runs(Algorithm::hierarchical, kind, layout_)) {
+    return {Algorithm::hierarchical, Protocol::simple, 0};
+  }
+  if (const std::optional<TunerChoice> choice = tune(input_, table(kind), bytes)) {
+    return *choice;
+  }
+  if (kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce) {
+    return {Algorithm::ring, Protocol::simple, 0};  // whatever is asked for: they have no other algorithm
+  }
+  throw InputError("expected an algorithm and a protocol that NCCL can run here, found none that \"" +
+                       spec_.algorithm + "\" and \"" + spec_.protocol + "\" leave",
+                   "/training/collective");
+}
+
+std::vector<TunerChoice> NcclCollectives::possible(CollectiveKind kind, Bytes bytes) {
+  constexpr double kHopeless = 4;
+  std::vector<TunerChoice> choices{tuned(kind, bytes)};
+  if (!(choices.front().time > 0)) {
+    return choices;  // hierarchical, or nothing that NCCL tunes
+  }
+  for (std::size_t a = 0; a < kNcclAlgorithms; ++a) {
+    for (std::size_t p = 0; p < kProtocols; ++p) {
+      const auto algorithm = static_cast<Algorithm>(a);
+      const auto protocol = static_cast<Protocol>(p);
+      const double time = tuner_time(input_, table(kind), algorithm, protocol, bytes);
+      const bool tuned = algorithm == choices.front().algorithm && protocol == choices.front().protocol;
+      if (!tuned && time > 0 && time < kHopeless * choices.front().time) {
+        choices.push_back({algorithm, protocol, time});
+      }
+    }
+  }
+  return choices;
+}
+
+CollectivePlan NcclCollectives::plan(Communicator& communicator, CollectiveKind kind, Bytes bytes,
+                                     const TunerChoice& choice) {
+  static_cast<void>(table(kind));  // what is tuned next
+  const Sizing sizing = size_collective(input_, choice, bytes);
+  CollectivePlan plan;
+  plan.kind = kind;
+  plan.bytes = bytes;
+  plan.algorithm = choice.algorithm;
+  plan.protocol = choice.protocol;
+  plan.loops = sizing.loops;
+  plan.slices = sizing.slices;
+  plan.slots = spec_.limited_fifos ? sizing.slots : 0;
+  plan.graph = graph(communicator, choice.algorithm, kind, static_cast<std::uint32_t>(sizing.channels));
+  price(plan, communicator, costs_);
+  if (!communicator.graphs[plan.graph].shared.empty()) {
+    communicator.shared_capacity = links_.capacity;
+    communicator.background = links_.flows;
+  }
+  return plan;
+}
+
+void NcclCollectives::price(CollectivePlan& plan, const Communicator& communicator,
+                            const CollectiveCosts& costs) const {
+  price_plan(plan, communicator.graphs[plan.graph], costs,
+             graph_of(plan.algorithm, input_.graphs).channels.size(), channels_of(plan.algorithm));
+}
+
+std::size_t NcclCollectives::channels_of(Algorithm algorithm) const {
+  const bool nvls = algorithm == Algorithm::nvls || algorithm == Algorithm::nvls_tree;
+  return static_cast<std::size_t>(nvls ? input_.graphs.nvls_channels : input_.graphs.channels);
+}
+
+std::uint32_t NcclCollectives::graph(Communicator& communicator, Algorithm algorithm, CollectiveKind kind,
+                                     std::uint32_t channels) {
+  const auto [at, added] = graphs_.try_emplace({algorithm, kind, channels},
+                                               static_cast<std::uint32_t>(communicator.graphs.size()));
+  if (added) {
+    require_memory(kind, channels);
+    communicator.graphs.push_back(make_graph(algorithm, kind, layout_, input_.graphs, channels));
+    price_graph(communicator.graphs.back(), topology_, links_);
+  }
+  return at->second;
+}
+
+// An all-to-all has a FIFO for every pair of ranks on every channel.
+void NcclCollectives::require_memory(CollectiveKind kind, std::uint32_t channels) const {
+  constexpr double kMostFifos = 1e7;  // about 2 GB
+  const double fifos = static_cast<double>(layout_.ranks()) * layout_.ranks() * channels;
+  if (kind == CollectiveKind::all_to_all && fifos > kMostFifos) {
+    throw InputError("expected an all-to-all over at most " +
+                         std::to_string(static_cast<int>(std::sqrt(kMostFifos / channels))) + " GPUs on " +
+                         std::to_string(channels) + " channels, found " + std::to_string(layout_.ranks()) +
+                         ": every pair of GPUs is simulated",
+                     "/cluster/nodes");
+  }
+  constexpr double kMostWorkers = 4e7;  // about 10 GB
+  if (static_cast<double>(layout_.ranks()) * channels > kMostWorkers ||
+      (input_.sharp && layout_.nodes > 65'535)) {
+    throw InputError("expected at most " + std::to_string(static_cast<int>(kMostWorkers / channels)) +
+                         " GPUs on " + std::to_string(channels) +
+                         " channels, and 65535 nodes with SHARP, found " + std::to_string(layout_.ranks()),
+                     "/cluster/nodes");
+  }
+}
+
+void scale(CollectivePlan& plan, double factor) {
+  const auto scaled = [&](SimTime time) {
+    return SimTime{std::llround(static_cast<double>(time.ps) * factor)};
+  };
+  plan.startup = scaled(plan.startup);
+  plan.launch_period = scaled(plan.launch_period);
+  plan.copy_rate = plan.copy_rate / factor;
+  for (HopCost& hop : plan.hops) {
+    hop = {hop.rate / factor, scaled(hop.latency), scaled(hop.least)};
+  }
+}
+
+}  // namespace paceline

@@ -1,0 +1,61 @@
+"""The hosts as Paceline's cluster files, and a training step as a scenario and as the trainer's operations."""
+import csv
+
+# One rank a host. What is behind the NIC costs nothing next to links of megabits.
+NODE = {"name": "host", "gpus": 1, "wiring": "none", "pcie_bandwidth": "100 GB/s", "pcie_latency": "0 s",
+        "pcie_switches": 1, "sockets": 1, "nics": 1, "nic_latency": "0 s"}
+RANK = {"name": "rank", "peak": {"fp32": "1 TFLOP/s"}, "memory_bandwidth": "1000 TB/s", "memory": "1 GiB"}
+
+
+def cluster(hosts, megabits, slow=None, racks=None):
+    """slow: (host, share of its rate); racks: (hosts of one, rate of the trunk)."""
+    described = {"node": {**NODE, "nic_bandwidth": f"{megabits} Mb/s"}, "nodes": hosts, "gpu": RANK}
+    if slow:
+        described["degraded_links"] = [{"from": f"node{slow[0]}/nic0", "bandwidth_factor": slow[1]}]
+    if racks:
+        # So much oversubscription leaves each rack's switch one link upwards, of the trunk's rate.
+        described["fabric"] = {"kind": "leaf_spine", "nodes_per_leaf": racks[0], "switch_latency": "0 s",
+                               "oversubscription": racks[0] * megabits / racks[1]}
+    return described
+
+
+# A step: layers with the times of their passes in ms and the elements of their one tensor. On healthy links the
+# exchange of two buckets hides behind backward, on slow ones it is longer than the step else is.
+LAYERS = [(30, 60, 60_000), (40, 80, 70_000), (40, 80, 80_000), (40, 80, 70_000), (30, 60, 60_000), (20, 40, 40_000)]
+BUCKET = 400_000  # bytes
+
+
+def scenario(described_cluster, costs):
+    layers = [{"name": f"layer{i}", "kind": "linear", "parameters": [elements], "forward_macs": 0,
+               "output_elements": 1} for i, (_, _, elements) in enumerate(LAYERS)]
+    times = [{"forward": f"{forward} ms", "backward": f"{backward} ms"} for forward, backward, _ in LAYERS]
+    return {
+        "description": "Data-parallel training on hosts with slow links.",
+        "cluster": described_cluster,
+        "model": {"name": "six layers", "input": "nothing", "layers": layers},
+        "training": {
+            "batch_per_gpu": 1,
+            "layer_times": times,
+            "ddp": {"bucket_cap": f"{BUCKET} B", "first_bucket": f"{BUCKET} B", "gradient_as_bucket_view": True,
+                    "broadcast_buffers": False},
+            "host": {"kernel_launch": "0 s", "collective_launch": "0 s"},
+            "collective": {"library": "mpi", "costs": costs},
+        },
+        "run": {"iterations": 5},
+    }
+
+
+def write_operations(path):
+    """The same step for `paceline-measure-mpi --train`: gradients in reverse order, a bucket closed when full."""
+    rows, held, number = [], 0, 0
+    for i, (forward, _, _) in enumerate(LAYERS):
+        rows.append(["compute", i, forward * 1000, 0, f"forward layer{i}"])
+    for i in reversed(range(len(LAYERS))):
+        rows.append(["compute", i, LAYERS[i][1] * 1000, 0, f"backward layer{i}"])
+        held += 4 * LAYERS[i][2]
+        if held >= BUCKET or i == 0:
+            rows.append(["collective", number, 0, held, f"all_reduce bucket {number}"])
+            held, number = 0, number + 1
+    rows += [["wait", k, 0, 0, f"bucket {k}"] for k in range(number)]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["op", "index", "duration_us", "bytes", "label"], *rows])

@@ -1,0 +1,155 @@
+// Does a run compare what its set asks for, and say whether it held?
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <numeric>
+
+#include "calibrate/validate/compare.h"
+#include "calibrate/validate/validate.h"
+#include "scenarios/json.h"
+#include "set_folder.h"
+
+namespace paceline {
+namespace {
+
+using Catch::Contains;
+
+// 64 KiB to 256 MiB on eight GPUs of a DGX A100: latency and bytes over a rate, no switch of protocols.
+std::string table(double slower = 1) {
+  std::string text = "size_bytes,time_us,gpus\n";
+  for (int shift = 16; shift <= 28; ++shift) {
+    const double bytes = std::ldexp(1, shift);
+    text += number_text(bytes) + ',' + number_text(slower * (40 + bytes / 130e3)) + ",8\n";
+  }
+  return text;
+}
+
+std::string set_of(const std::string& rest) {
+  return R"({"description": "d", "kind": "collective", "source": "made", "cluster": "dgx-a100", )" + rest +
+         "}";
+}
+const std::string kHalves =
+    R"("fit": [{"data": "t.csv", "rows": "odd"}], "test": [{"data": "t.csv", "rows": "even"}])";
+
+ValidationResult run(const std::string& json, ValidationForm form = ValidationForm::table) {
+  const SetFolder folder;
+  folder.add("t.csv", table());
+  folder.add("slow.csv", table(1.5));
+  const std::vector<std::string> paths{folder.add("set.json", json)};
+  return run_validation(paths, form);
+}
+
+TEST_CASE("a smooth curve is found again between its rows; a tolerance that is broken fails") {
+  const ValidationResult result = run(set_of(kHalves + R"(, "tolerance": {"mean": 0.05})"));
+  INFO(result.text);
+  CHECK(result.holds);
+  CHECK_THAT(result.text, Contains("128 KiB") && !Contains("64 KiB      8"));
+  CHECK_THAT(result.text, Contains("6 held-out measurements"));
+  CHECK_THAT(result.text, Contains("fitted: t (odd rows)") && Contains("source: made"));
+
+  const ValidationResult broken = run(set_of(kHalves + R"(, "tolerance": {"mean": 0.000001})"));
+  CHECK_FALSE(broken.holds);
+  CHECK_THAT(broken.text, Contains("BROKEN"));
+}
+
+TEST_CASE("the figures are those of the rows: a machine that became 1.5 times slower") {
+  const std::string json = set_of(R"("fit": [{"data": "t.csv"}], "test": [{"data": "slow.csv"}],
+    "tolerance": {"mean": 0.1}, "known_gaps": [{"which": "mean", "measured": 0.5, "why": "it was throttled"}])");
+  const ValidationResult result = run(json, ValidationForm::json);
+  CHECK(result.holds);
+  const Json all = parse_json(result.text);
+  const Json& set = all.find("sets")->as<Json::Array>()->at(0);
+  const Json& rows = *set.find("cases")->as<Json::Array>()->at(0).find("rows");
+  REQUIRE(rows.as<Json::Array>()->size() == 13);
+  double sum = 0;
+  for (const Json& row : *rows.as<Json::Array>()) {
+    const double measured = *row.find("measured_us")->as<double>();
+    const double predicted = *row.find("predicted_us")->as<double>();
+    sum += std::abs(std::log(predicted / measured));
+    CHECK(*row.find("error")->as<double>() == Approx(predicted / measured - 1));
+    CHECK(row.find("interpolated_us") == nullptr);  // another table
+  }
+  const double mean = std::expm1(sum / 13);
+  CHECK(mean == Approx(0.5).epsilon(0.05));
+  CHECK(*set.find("figures")->find("mean")->as<double>() == Approx(mean));
+  const Json& check = set.find("checks")->as<Json::Array>()->at(0);
+  CHECK(*check.find("verdict")->as<std::string>() == "known_gap");
+  CHECK_THAT(run(json).text, Contains("known gap: it was throttled"));
+  CHECK_THAT(run(json, ValidationForm::markdown).text, Contains("| set | 13 |"));
+}
+
+TEST_CASE("interpolation is of the fitted rows, and its figure their quotient") {
+  const ValidationResult result = run(set_of(kHalves), ValidationForm::json);
+  const Json all = parse_json(result.text);
+  const Json& one = all.find("sets")->as<Json::Array>()->at(0).find("cases")->as<Json::Array>()->at(0);
+  const Json& row = one.find("rows")->as<Json::Array>()->at(0);  // 128 KiB, between 64 and 256
+  const auto time = [](double bytes) { return 40 + bytes / 130e3; };
+  CHECK(*row.find("interpolated_us")->as<double>() == Approx(std::sqrt(time(65536) * time(262144))));
+  CHECK(one.find("figures")->find("to_interpolation") != nullptr);
+}
+
+TEST_CASE("a row that is both fitted and tested is refused, whatever name its file has") {
+  const auto refused = [](const std::string& rest) { return error_of([&] { run(set_of(rest)); }); };
+  CHECK_THAT(refused(R"("fit": [{"data": "t.csv"}], "test": [{"data": "t.csv", "rows": "odd"}])"),
+             Contains("t.csv: line 2: this row is fitted and tested"));
+  CHECK_THAT(refused(R"("fit": [{"data": "t.csv", "rows": "even"}], "test": [{"data": "./t.csv"}])"),
+             Contains("line 3: this row is fitted and tested"));
+  CHECK_THAT(refused(R"("fit": [{"data": "t.csv"}], "test": [{"data": "slow.csv", "gpus_per_node": 4}])"),
+             Contains("slow.csv: line 2: expected rows of 4 GPUs") && Contains("found 8"));
+  CHECK_THAT(refused(R"("fit": [{"data": "t.csv"}], "test": [{"data": "none.csv"}])"), Contains("none.csv"));
+  CHECK_THAT(refused(R"("fit": [{"data": "t.csv"}, {"data": "slow.csv", "cluster": "dgx-h100"}],
+                        "test": [{"data": "t.csv"}])"),
+             Contains("case set: expected one cluster in \"fit\", found \"dgx-a100\" and \"dgx-h100\""));
+}
+
+TEST_CASE("a first row that is slower than the next is published and doesn't count") {
+  const SetFolder folder;
+  std::string text = table();
+  text.insert(text.find('\n') + 1, "32768,500,8\n");
+  folder.add("t.csv", text);
+  const std::vector<std::string> paths{folder.add(
+      "set.json",
+      set_of(R"("fit": [{"data": "t.csv", "rows": "even"}], "test": [{"data": "t.csv", "rows": "odd"}])"))};
+  const std::string table_text = run_validation(paths, ValidationForm::table).text;
+  CHECK_THAT(table_text, Contains("not counted: slower than the next larger size: warm-up"));
+  CHECK_THAT(table_text, Contains(" of 6 held-out"));
+  CHECK_THAT(run_validation(paths, ValidationForm::markdown).text, Contains("- t, 32 KiB: measured 500.0"));
+}
+
+TEST_CASE("training: rows by their use, and wrong ones with line and column") {
+  const auto run_training = [](const std::string& rows) {
+    const SetFolder folder;
+    folder.add("machine.json", R"({"cluster": {"node": {"preset": "dgx1-v100", "nics": 1}, "nodes": 2},
+      "model": "resnet18", "training": {"batch_per_gpu": 128}})");
+    folder.add("rows.csv", "gpus,nodes,throughput,use\n" + rows);
+    const std::vector<std::string> paths{folder.add("set.json", R"({"description": "d", "kind": "training",
+      "source": "made", "scenario": "machine.json", "data": "rows.csv", "overlap_known": true})")};
+    return run_validation(paths, ValidationForm::table).text;
+  };
+  const std::string text = run_training("1,1,1000,fit\n8,1,7900,test\n");
+  CHECK_THAT(text, Contains("fitted: 1 GPU\n") && Contains("8 GPUs") && Contains("7900.0"));
+  const auto refused = [&](const std::string& rows) { return error_of([&] { run_training(rows); }); };
+  CHECK_THAT(refused("1,1,1000,fit\n8,1,7900,predict\n"),
+             Contains("rows.csv: line 3, column use: expected \"fit\" or \"test\", found \"predict\""));
+  CHECK_THAT(refused("1,1,1000,fit\n1,1,1010,test\n"), Contains("line 3, column gpus: expected each number"));
+  CHECK_THAT(refused("1,1,1000,fit\n"), Contains("found none of \"test\""));
+  CHECK_THAT(refused("1,1,fast,fit\n"), Contains("line 2, column throughput: expected a number"));
+  CHECK_THAT(refused("3,2,10,fit\n"), Contains("line 2, column gpus: expected as many GPUs on each node"));
+}
+
+TEST_CASE("nothing named, nothing run") {
+  CHECK_THAT(error_of([] { run_validation({}, ValidationForm::table); }), Contains("scenarios/validation"));
+}
+
+TEST_CASE("shipped sets hold") {
+  for (const char* const name :
+       {"gpu_counts_a100", "gpu_counts_v100", "deeplearningexamples_resnet50_fp32"}) {
+    const std::vector<std::string> paths{std::string(PACELINE_SOURCE_DIR "/scenarios/validation/") + name +
+                                         ".json"};
+    const ValidationResult result = run_validation(paths, ValidationForm::markdown);
+    INFO(result.text);
+    CHECK(result.holds);
+  }
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,147 @@
+// Is a set read as the README says, and a wrong one refused with place and cure?
+#include <catch2/catch.hpp>
+
+#include "calibrate/validate/validation_set.h"
+#include "set_folder.h"
+
+namespace paceline {
+namespace {
+
+using Catch::Contains;
+
+const std::string kSets = PACELINE_SOURCE_DIR "/scenarios/validation";
+const std::string kStart = R"({"description": "d", "kind": "collective", "source": "s", )";
+
+std::string refused(const std::string& json) {
+  const SetFolder folder;
+  const std::string path = folder.add("set.json", json);
+  return error_of([&] { load_validation_set(path); });
+}
+
+TEST_CASE("a small set of collectives") {
+  const SetFolder folder;
+  const ValidationSet set = load_validation_set(folder.add("mine.json", kStart + R"("cluster": "dgx-a100",
+    "fit": [{"data": "one.csv", "rows": "even", "nccl": "2.8"}],
+    "test": [{"data": "two.csv", "nodes": 2, "gpus_per_node": 4, "collective": "all_gather", "nvls": false}],
+    "tolerance": {"below_1MiB": 0.03}, "tolerance_of_each": {"worst": 0.2},
+    "known_gaps": [{"which": "below_1MiB", "measured": 0.04, "why": "w"}]})"));
+  REQUIRE(set.collective.size() == 1);
+  CHECK(set.collective[0].name == "mine");
+  REQUIRE(set.collective[0].folds.size() == 1);
+  const ChosenRows& fit = set.collective[0].folds[0].fit.at(0);
+  CHECK(fit.table.file == folder.path() + "/one.csv");
+  CHECK(fit.rows == RowChoice::even);
+  CHECK(fit.table.spec.nccl == "2.12");  // the oldest that is simulated
+  CHECK(fit.table.nccl_stated);
+  CHECK(fit.table.cluster.nodes == 1);
+  CHECK(fit.table.cluster.gpus_per_node == 8);
+  const CollectiveTable& test = set.collective[0].folds[0].test.at(0).table;
+  CHECK(test.cluster.nodes == 2);
+  CHECK(test.cluster.gpus_per_node == 4);
+  CHECK(test.kind == CollectiveKind::all_gather);
+  CHECK_FALSE(test.spec.nvls);
+  CHECK_FALSE(test.nccl_stated);
+  CHECK(test.source == "s");
+  CHECK(set.tolerance[1] == 0.03);
+  CHECK_FALSE(set.tolerance[0]);
+  CHECK(set.of_each[5] == 0.2);
+  CHECK(set.known_gaps.at(0).which == Figure::below_1mib);
+}
+
+TEST_CASE("wrong sets are refused with place and cure") {
+  const std::string fit = R"("cluster": "dgx-a100", "fit": [{"data": "a.csv"}], )";
+  const std::string both = fit + R"("test": [{"data": "b.csv"}])";
+  CHECK_THAT(refused("{"), Contains("set.json: line 1, column 2"));
+  CHECK_THAT(refused("{}"), Contains("missing key \"description\""));
+  CHECK_THAT(refused(kStart + R"("fits": []})"), Contains("unknown key \"fits\"; did you mean \"fit\"?"));
+  CHECK_THAT(refused(kStart + R"("cluster": "dgx-a100"})"), Contains("there is nothing to predict"));
+  CHECK_THAT(refused(kStart + fit + R"("source_": 1})"), Contains("did you mean \"source\"?"));
+  CHECK_THAT(refused(R"({"description": "d", "kind": "collective", )" + both + "}"),
+             Contains("missing key \"source\": where the measurements are published"));
+  CHECK_THAT(refused(kStart + R"("cluster": "dgx-a100", "fit": [{"data": "a.csv"}]})"),
+             Contains("missing key \"test\""));
+  CHECK_THAT(refused(kStart + R"("fit": [{"data": "a.csv"}], "test": [{"data": "b.csv"}]})"),
+             Contains("/fit/0: missing key \"cluster\", here or in the set"));
+  CHECK_THAT(
+      refused(kStart + R"("cluster": "dgx-a10", "fit": [{"data": "a.csv"}], "test": [{"data": "b"}]})"),
+      Contains("/fit/0") && Contains("dgx-a100"));
+  CHECK_THAT(refused(kStart + fit + R"("test": [{"rows": "odd"}]})"),
+             Contains("/test/0: expected either table or data, found neither"));
+  CHECK_THAT(refused(kStart + fit + R"("test": [{"table": "b"}]})"),
+             Contains("/test/0: a table needs the key \"index\" of the set"));
+  CHECK_THAT(refused(kStart + fit + R"("test": [{"data": "b.csv", "rows": "some"}]})"),
+             Contains("/test/0/rows: unknown value \"some\"") && Contains("even"));
+  CHECK_THAT(refused(kStart + both + R"(, "tolerance": {"from_1MB": 0.1}})"),
+             Contains("/tolerance: unknown key \"from_1MB\"; did you mean \"from_1MiB\"?"));
+  CHECK_THAT(refused(kStart + both + R"(, "tolerance": {"worst": "3 %"}})"), Contains("/tolerance/worst"));
+  CHECK_THAT(refused(kStart + both + R"(, "scenario": "x.json"})"),
+             Contains("expected no key \"scenario\", as it is for training"));
+  CHECK_THAT(refused(kStart + both + R"(, "alternate": {}})"), Contains("/alternate: missing key \"index\""));
+  CHECK_THAT(refused(kStart + both + R"(, "known_gaps": [{"which": "mean", "measured": 1, "why": "w"}]})"),
+             Contains("/known_gaps/0: expected a figure above its tolerance, which is not given"));
+  CHECK_THAT(refused(kStart + both + R"(, "tolerance": {"mean": 0.2},
+                     "known_gaps": [{"which": "mean", "measured": 0.1, "why": "w"}]})"),
+             Contains("above its tolerance, 0.2, found 0.1"));
+  CHECK_THAT(refused(kStart + both + R"(, "tolerance": {"mean": 0.2},
+                     "known_gaps": [{"case": "sets", "which": "mean", "measured": 1, "why": "w"}]})"),
+             Contains("unknown case \"sets\"; did you mean \"set\"?"));
+  CHECK_THAT(refused(R"({"description": "d", "kind": "training", "source": "s", "data": "x.csv"})"),
+             Contains("missing key \"scenario\""));
+  CHECK_THAT(error_of([] { load_validation_set("/nowhere/set.json"); }), Contains("/nowhere/set.json"));
+}
+
+TEST_CASE("wrong indexes are refused with line and column") {
+  const auto with_index = [](const std::string& rows) {
+    const SetFolder folder;
+    folder.add("index.csv", "name,file,collective,cluster,nodes,gpus_per_node,source\n" + rows);
+    const std::string path = folder.add(
+        "set.json", R"({"description": "d", "kind": "collective", "index": "index.csv", "alternate": {}})");
+    return error_of([&] { load_validation_set(path); });
+  };
+  CHECK_THAT(with_index("a,a.csv,all_reduce,dgx-a100,two,8,s\n"),
+             Contains("index.csv: line 2, column nodes: expected a whole number from 1 on, found \"two\""));
+  CHECK_THAT(with_index("a,a.csv,all_reduc,dgx-a100,2,8,s\n"), Contains("line 2: unknown collective"));
+  CHECK_THAT(with_index("a,a.csv,all_reduce,dgx-a100,2,8,\n"),
+             Contains("line 2, column source: expected a text, found none"));
+  CHECK_THAT(with_index("a,a.csv,all_reduce,dgx-a100,2,8\n"), Contains("line 2: expected 7 cells"));
+  CHECK_THAT(with_index("a,a.csv,all_reduce,dgx-a100,2,8,s\na,a.csv,all_reduce,dgx-a100,2,8,s\n"),
+             Contains("line 3, column name: expected each name once"));
+  CHECK_THAT(with_index("a,a.csv,all_reduce,dgx-a100,2,8,s\n"), Contains("a.csv"));  // isn't there
+}
+
+TEST_CASE("the shipped sets are read; their fit and test rows are disjoint by construction") {
+  std::size_t cases = 0;
+  const std::vector<std::string> files = validation_files(kSets);
+  CHECK(files.size() >= 9);
+  for (const std::string& file : files) {
+    const ValidationSet set = load_validation_set(file);
+    INFO(file);
+    CHECK(set.collective.empty() != set.training.empty());
+    cases += set.collective.size() + set.training.size();
+    for (const CollectiveCase& each : set.collective) {
+      for (const Fold& fold : each.folds) {
+        for (const ChosenRows& fit : fold.fit) {
+          for (const ChosenRows& test : fold.test) {
+            const bool same = fit.table.file == test.table.file;
+            CHECK((!same ||
+                   (fit.rows != test.rows && fit.rows != RowChoice::all && test.rows != RowChoice::all)));
+          }
+        }
+      }
+    }
+  }
+  CHECK(cases > 90);
+}
+
+TEST_CASE("a folder stands for its sets, and an empty one for nothing") {
+  const SetFolder folder;
+  CHECK_THAT(error_of([&] { validation_files(folder.path()); }), Contains("found none"));
+  folder.add("b.json", "{}");
+  folder.add("a.json", "{}");
+  folder.add("a.csv", "");
+  CHECK(validation_files(folder.path()) ==
+        std::vector<std::string>{folder.path() + "/a.json", folder.path() + "/b.json"});
+}
+
+}  // namespace
+}  // namespace paceline
