@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "calibrate/fit/collective_fit.h"
+#include "calibrate/fit/kernel_fit.h"
 #include "calibrate/fit/training_fit.h"
 #include "calibrate/import/import.h"
 #include "calibrate/replay/replay.h"
@@ -98,8 +99,13 @@ std::string training_text(const ProfileTraining& training) {
 struct FitOptions {
   std::vector<std::string> files;
   std::string cluster, library, overlap, out;
-  std::optional<std::string> nccl, training;
+  std::optional<std::string> nccl, scenario;
 };
+
+// The GPU that kernels ran on: the scenario's, or the cluster's node's.
+GpuSpec gpu_of(const FitOptions& options, const ClusterSpec& cluster) {
+  return options.scenario ? load_scenario(*options.scenario).gpu : gpu_preset(cluster.node.gpu);
+}
 
 void fit(const FitOptions& options) {
   require_writable(options.out);
@@ -124,17 +130,23 @@ void fit(const FitOptions& options) {
   }
   const MeasuredData data = import_files(options.files);
   std::cout << import_summary(data);
-  Profile profile;
-  if (!data.collectives.empty() || !options.training) {
+  Profile profile = empty_profile(options.cluster, data);
+  if (!data.collectives.empty() || (data.kernels.empty() && data.training.empty())) {
     const CollectiveFit collectives = fit_collectives(request, data);
     std::cout << fit_table(collectives, data);
     profile = collectives.profile;
   }
-  if (options.training) {
-    profile.tool = kTool;
-    profile.cluster = options.cluster;
+  if (!data.kernels.empty()) {
+    const KernelFit kernels = fit_kernels(gpu_of(options, request.cluster), data);
+    std::cout << kernel_table(kernels, data);
+    profile.kernels.push_back(kernels.kernels);
+  }
+  if (!data.training.empty()) {
+    if (!options.scenario) {
+      throw InputError("expected the scenario that the throughput rows are of", "--scenario");
+    }
     profile.training.push_back(
-        training_of(with_profile(load_scenario(*options.training), profile), data, options.overlap));
+        training_of(with_profile(load_scenario(*options.scenario), profile), data, options.overlap));
     std::cout << training_text(profile.training.front());
   }
   write_file(options.out, to_json(profile));
@@ -230,8 +242,9 @@ void CalibrateCommands::add_fit() {
   fit_->add_option("-o,--out", profile_out_, "The profile to write")->required();
   fit_->add_option("--nccl", nccl_, "NCCL version of the measurements, where the files don't say");
   fit_->add_option("--library", library_, "nccl or mpi")->capture_default_str();
-  fit_->add_option("--training", training_,
-                   "Also fit throughput rows (columns gpus, nodes, throughput) of this scenario");
+  fit_->add_option(
+      "--scenario", scenario_of_rows_,
+      "Whose throughput rows (columns gpus, nodes, throughput) and on whose GPU the kernels are");
   fit_->add_option("--overlap", overlap_,
                    "stated: gradients are reduced as the scenario says; unknown: a framework that may reduce "
                    "them after backward")
@@ -258,7 +271,7 @@ void CalibrateCommands::run() const {
   } else if (import_->parsed()) {
     import_data(files_, csv_);
   } else if (fit_->parsed()) {
-    fit({fit_files_, cluster_, library_, overlap_, profile_out_, nccl_, training_});
+    fit({fit_files_, cluster_, library_, overlap_, profile_out_, nccl_, scenario_of_rows_});
   } else {
     replay({scenario_, launcher_, steps_, measured_, profile_});
   }

@@ -167,6 +167,23 @@ ProfileTraining read_training(const Json& json, const Spot& spot) {
   return training;
 }
 
+ProfileRoofline read_products(const Json& json, const Spot& spot) {
+  check_keys(json, {"precision", "efficiency", "half_work"}, spot);
+  ProfileRoofline products;
+  read_member(json, "precision", products.precision, text(20), spot);
+  read_member(json, "efficiency", products.efficiency, kEfficiency, spot);
+  read_member(json, "half_work", products.half_work, kDuration, spot);
+  return products;
+}
+
+ProfileKernel read_kernel(const Json& json, const Spot& spot) {
+  check_keys(json, {"name", "efficiency"}, spot);
+  ProfileKernel kernel;
+  read_member(json, "name", kernel.name, text(100), spot);
+  read_member(json, "efficiency", kernel.efficiency, kEfficiency, spot);
+  return kernel;
+}
+
 template <class T, class Read>
 void read_all(const Json& json, const char* key, std::vector<T>& values, const Read& read_one,
               const Spot& spot) {
@@ -179,11 +196,23 @@ void read_all(const Json& json, const char* key, std::vector<T>& values, const R
   }
 }
 
+ProfileKernels read_kernels(const Json& json, const Spot& spot) {
+  check_keys(json, {"gpu", "products", "memory_efficiency", "of_kernel", "launch", "slowdown"}, spot);
+  ProfileKernels kernels;
+  read_member(json, "gpu", kernels.gpu, text(100, 0), spot);
+  read_all(json, "products", kernels.products, read_products, spot);
+  read_member(json, "memory_efficiency", kernels.memory_efficiency, between(0, 10), spot);
+  read_all(json, "of_kernel", kernels.of_kernel, read_kernel, spot);
+  read_member(json, "launch", kernels.launch, kDuration, spot);
+  read_member(json, "slowdown", kernels.slowdown, between(0, 1000), spot);
+  return kernels;
+}
+
 Profile read_profile(const Json& json) {
   const Spot spot{"", {}, 0};
   check_keys(json,
              {"format", "tool", "date", "cluster", "sources", "library", "nccl", "choose", "parameters",
-              "covariance", "points", "curvature", "training"},
+              "covariance", "points", "curvature", "kernels", "training"},
              spot);
   Profile profile;
   int format = kFormat;
@@ -208,6 +237,7 @@ Profile read_profile(const Json& json) {
   }
   read_all(json, "points", profile.points, read_point, spot);
   read_member(json, "curvature", profile.curvature, between(0, 1), spot);
+  read_all(json, "kernels", profile.kernels, read_kernels, spot);
   read_all(json, "training", profile.training, read_training, spot);
   return profile;
 }
@@ -237,6 +267,24 @@ Json training_json(const ProfileTraining& training) {
                       {"most_nodes", training.most_nodes},
                       {"overlap_known", training.overlap_known},
                       {"delay_fitted", training.delay_fitted}};
+}
+
+Json kernels_json(const ProfileKernels& kernels) {
+  Json::Array products, of_kernel;
+  for (const ProfileRoofline& each : kernels.products) {
+    products.push_back(Json::Object{{"precision", each.precision},
+                                    {"efficiency", each.efficiency},
+                                    {"half_work", write(each.half_work)}});
+  }
+  for (const ProfileKernel& each : kernels.of_kernel) {
+    of_kernel.push_back(Json::Object{{"name", each.name}, {"efficiency", each.efficiency}});
+  }
+  return Json::Object{{"gpu", kernels.gpu},
+                      {"products", std::move(products)},
+                      {"memory_efficiency", kernels.memory_efficiency},
+                      {"of_kernel", std::move(of_kernel)},
+                      {"launch", write(kernels.launch)},
+                      {"slowdown", kernels.slowdown}};
 }
 
 Json covariance_json(const Profile& profile) {
@@ -269,7 +317,7 @@ std::string cost_text(const std::string& name, double value) {
 }
 
 std::string to_json(const Profile& profile) {
-  Json::Array sources, points, training;
+  Json::Array sources, points, kernels, training;
   for (const ProfileSource& source : profile.sources) {
     sources.push_back(Json::Object{
         {"file", source.file}, {"format", source.format}, {"hash", source.hash}, {"rows", source.rows}});
@@ -299,6 +347,9 @@ std::string to_json(const Profile& profile) {
     }
     points.push_back(std::move(object));
   }
+  for (const ProfileKernels& each : profile.kernels) {
+    kernels.push_back(kernels_json(each));
+  }
   for (const ProfileTraining& each : profile.training) {
     training.push_back(training_json(each));
   }
@@ -316,6 +367,7 @@ std::string to_json(const Profile& profile) {
   }
   object.push_back({"points", std::move(points)});
   object.push_back({"curvature", profile.curvature});
+  object.push_back({"kernels", std::move(kernels)});
   object.push_back({"training", std::move(training)});
   return to_text(Json(std::move(object))) + "\n";
 }

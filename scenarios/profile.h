@@ -48,6 +48,25 @@ struct ProfileTraining {
   bool overlap_known = true, delay_fitted = false;
 };
 
+// What a kernel costs on this GPU (calibrate/fit/kernel_fit.h); 0: not measured.
+struct ProfileRoofline {
+  std::string precision;
+  double efficiency = 0;
+  Seconds half_work;
+};
+struct ProfileKernel {
+  std::string name;
+  double efficiency = 0;  // of the memory's bandwidth
+};
+struct ProfileKernels {
+  std::string gpu;
+  std::vector<ProfileRoofline> products;
+  double memory_efficiency = 0;
+  std::vector<ProfileKernel> of_kernel;  // those that don't just stream
+  Seconds launch;
+  double slowdown = 0;  // of kernels beside a collective
+};
+
 struct Profile {
   std::string tool, date;  // "paceline 0.1", "2026-11-21"
   std::string cluster;     // what was fitted: a preset's name or a file
@@ -59,7 +78,8 @@ struct Profile {
   std::vector<double> covariance;  // of ln(value) of the fitted ones, row by row
   std::vector<ProfilePoint> points;
   double curvature = 0;  // how much of the model's shape between measured sizes is believed, 0 to 1
-  std::vector<ProfileTraining> training;  // none or one
+  std::vector<ProfileKernels> kernels;    // none or one
+  std::vector<ProfileTraining> training;  // likewise
 };
 
 // A file with {"parameters": {NAME: "14 us", ...}} alone is a profile too, without uncertainty. Throws

@@ -48,11 +48,7 @@ std::string usual_version(const MeasuredPoints& measured) {
 
 Profile profile_of(const FitRequest& request, const MeasuredData& data, const MeasuredPoints& measured,
                    const CostFit& fit, AlgorithmChoice choose) {
-  Profile profile;
-  profile.tool = kTool;
-  profile.date = today();
-  profile.cluster = request.cluster_name;
-  profile.sources = sources_of(data);
+  Profile profile = empty_profile(request.cluster_name, data);
   profile.library = request.collective.library;
   profile.nccl = usual_version(measured);
   profile.choose = choose;
@@ -87,6 +83,15 @@ bool any_version_stated(const FitRequest& request, const MeasuredData& data) {
 constexpr double kClearly = 0.8;
 
 }  // namespace
+
+Profile empty_profile(const std::string& cluster_name, const MeasuredData& data) {
+  Profile profile;
+  profile.tool = kTool;
+  profile.date = today();
+  profile.cluster = cluster_name;
+  profile.sources = sources_of(data);
+  return profile;
+}
 
 CollectiveFit fit_collectives(const FitRequest& request, const MeasuredData& data) {
   const MeasuredPoints measured = gather_points(request, data);

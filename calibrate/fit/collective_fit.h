@@ -38,6 +38,9 @@ struct CollectiveFit {
 // table) are named and left out, by rules fixed beforehand. Throws InputError when nothing is left to fit.
 CollectiveFit fit_collectives(const FitRequest&, const MeasuredData&);
 
+// A profile that says what it comes from, and nothing else yet.
+Profile empty_profile(const std::string& cluster_name, const MeasuredData&);
+
 // The page that `paceline calibrate fit` prints.
 std::string fit_table(const CollectiveFit&, const MeasuredData&);
 

@@ -31,6 +31,10 @@ std::string place_row(const CollectiveMeasurement& row, const FitRequest& reques
   if (row.bytes > kMostBytesOfRow) {
     return "larger than 1 TiB";
   }
+  constexpr double kShortest = 1e-8, kLongest = 1e4;  // s
+  if (row.time.value < kShortest || row.time.value > kLongest) {
+    return "a time that no collective takes";
+  }
   if (row.ranks < 2) {
     return row.ranks == 0 ? "its number of GPUs is not stated" : "one GPU alone";
   }
@@ -240,8 +244,15 @@ MeasuredPoints gather_points(const FitRequest& request, const MeasuredData& data
     const double median = logs.size() % 2 == 1 ? logs[middle] : (logs[middle - 1] + logs[middle]) / 2;
     all.points.push_back({key.first, key.second, median, rows, true});
   }
-  for (int each = 4; thin(all.points, each) > kMostFitted && each > 1;) {
-    each /= 2;
+  std::size_t fitted = thin(all.points, 4);
+  for (int each = 2; fitted > kMostFitted && each > 0; each /= 2) {
+    fitted = thin(all.points, each);
+  }
+  for (std::size_t seen = 0; MeasuredPoint & point : all.points) {  // of very many places, evenly
+    if (fitted > kMostFitted && point.fitted) {
+      point.fitted = seen * kMostFitted / fitted != (seen + 1) * kMostFitted / fitted;
+      ++seen;
+    }
   }
   return all;
 }

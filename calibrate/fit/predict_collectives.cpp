@@ -197,11 +197,37 @@ CollectiveSpec with_profile(const CollectiveSpec& given, const Profile& profile,
   return spec;
 }
 
+namespace {
+
+void set_kernels(const ProfileKernels& kernels, TrainingSpec& training) {
+  for (const ProfileRoofline& products : kernels.products) {
+    if (products.precision == kPrecisionNames[static_cast<std::size_t>(training.precision)]) {
+      training.roofline.compute_efficiency = std::min(1.0, products.efficiency);
+      training.roofline.half_work = products.half_work;
+    }
+  }
+  if (kernels.memory_efficiency > 0) {
+    training.roofline.memory_efficiency = std::min(1.0, kernels.memory_efficiency);
+  }
+  if (kernels.launch.value > 0) {
+    training.host.kernel_launch = kernels.launch;
+  }
+  if (kernels.slowdown > 1) {
+    constexpr std::int64_t kParts = 100;
+    training.slowdown_while_communicating = {std::llround(kernels.slowdown * kParts), kParts};
+  }
+}
+
+}  // namespace
+
 Scenario with_profile(const Scenario& given, const Profile& profile) {
   constexpr CollectiveKind kOfDdp[] = {CollectiveKind::all_reduce, CollectiveKind::broadcast};
   Scenario scenario = given;
   scenario.training.collective =
       with_profile(given.training.collective, profile, given.cluster, kOfDdp, largest_collective(given));
+  for (const ProfileKernels& kernels : profile.kernels) {
+    set_kernels(kernels, scenario.training);
+  }
   for (const ProfileTraining& training : profile.training) {
     if (!scenario.training.measured && training.samples_per_second > 0) {
       scenario.training.measured = SamplesPerSecond(training.samples_per_second);

@@ -74,12 +74,16 @@ class Paceline:
 
     def step(self, cluster):
         """Microseconds."""
-        with open(self.profile, encoding="utf-8") as file:
-            costs = json.load(file)["parameters"]
-        path, out = self.file("scenario.json", hosts.scenario(cluster, costs)), self.file("result.json")
-        self.run("run", path, "--quiet", "--out", out)
+        path, out = self.file("scenario.json", hosts.scenario(cluster)), self.file("result.json")
+        self.run("run", path, "--profile", self.profile, "--quiet", "--out", out)
         with open(out, encoding="utf-8") as file:
             return json.load(file)["step_time_s"]["mean"] * 1e6
+
+    def operations(self, cluster):
+        """The file of what each rank does in a step, for the trainer."""
+        path = self.file("steps.csv")
+        self.run("calibrate", "replay", self.file("scenario.json", hosts.scenario(cluster)), "--steps", path)
+        return path
 
 
 class Comparison:
@@ -146,8 +150,7 @@ def compare_collectives(network, measuring, paceline, comparison):
 
 
 def compare_steps(network, measuring, paceline, comparison):
-    operations = paceline.file("steps.csv")
-    hosts.write_operations(operations)
+    operations = paceline.operations(hosts.cluster(2, RATE))
     for count, slow in ((4, None), (6, None), (4, (1, SLOW))):
         if slow:
             network.set_rate(slow[0], RATE * slow[1])

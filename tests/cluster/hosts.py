@@ -1,6 +1,4 @@
-"""The hosts as Paceline's cluster files, and a training step as a scenario and as the trainer's operations."""
-import csv
-
+"""The hosts as Paceline's cluster files, and a training step as a scenario."""
 # One rank a host. What is behind the NIC costs nothing next to links of megabits.
 NODE = {"name": "host", "gpus": 1, "wiring": "none", "pcie_bandwidth": "100 GB/s", "pcie_latency": "0 s",
         "pcie_switches": 1, "sockets": 1, "nics": 1, "nic_latency": "0 s"}
@@ -25,7 +23,7 @@ LAYERS = [(30, 60, 60_000), (40, 80, 70_000), (40, 80, 80_000), (40, 80, 70_000)
 BUCKET = 400_000  # bytes
 
 
-def scenario(described_cluster, costs):
+def scenario(described_cluster):
     layers = [{"name": f"layer{i}", "kind": "linear", "parameters": [elements], "forward_macs": 0,
                "output_elements": 1} for i, (_, _, elements) in enumerate(LAYERS)]
     times = [{"forward": f"{forward} ms", "backward": f"{backward} ms"} for forward, backward, _ in LAYERS]
@@ -39,23 +37,7 @@ def scenario(described_cluster, costs):
             "ddp": {"bucket_cap": f"{BUCKET} B", "first_bucket": f"{BUCKET} B", "gradient_as_bucket_view": True,
                     "broadcast_buffers": False},
             "host": {"kernel_launch": "0 s", "collective_launch": "0 s"},
-            "collective": {"library": "mpi", "costs": costs},
+            "collective": {"library": "mpi"},
         },
         "run": {"iterations": 5},
     }
-
-
-def write_operations(path):
-    """The same step for `paceline-measure-mpi --train`: gradients in reverse order, a bucket closed when full."""
-    rows, held, number = [], 0, 0
-    for i, (forward, _, _) in enumerate(LAYERS):
-        rows.append(["compute", i, forward * 1000, 0, f"forward layer{i}"])
-    for i in reversed(range(len(LAYERS))):
-        rows.append(["compute", i, LAYERS[i][1] * 1000, 0, f"backward layer{i}"])
-        held += 4 * LAYERS[i][2]
-        if held >= BUCKET or i == 0:
-            rows.append(["collective", number, 0, held, f"all_reduce bucket {number}"])
-            held, number = 0, number + 1
-    rows += [["wait", k, 0, 0, f"bucket {k}"] for k in range(number)]
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([["op", "index", "duration_us", "bytes", "label"], *rows])

@@ -150,8 +150,8 @@ TEST_CASE("what no row depends on is not fitted") {
 TEST_CASE("a warm-up row, a spike and a dip are named and change nothing else") {
   const std::vector<Bytes> at = sizes(8, kGiB);
   const MeasuredData clean = measured(kWorld, {{1, 8}, {1, 4}}, at, 0.01);
-  const std::vector<std::pair<std::size_t, double>> changes{
-      {0, 2.5}, {5, 2.0}, {22, 4.0}, {18, 0.3}, {9, 0.4}};
+  const std::vector<std::pair<std::size_t, double>> changes{{0, 2.5},  {5, 2.0}, {22, 4.0}, {26, 4.0},
+                                                            {18, 0.3}, {9, 0.4}, {24, 0.25}};
   for (std::size_t only = 0; only < changes.size(); ++only) {
     MeasuredData data = clean;
     const auto [row, factor] = changes[only];
@@ -193,6 +193,10 @@ TEST_CASE("rows of other machines are named") {
   add(9, 2);
   add(-4, 1);
   add(2'000'000'000, 250'000'000);
+  add(8, 1);
+  data.collectives.back().time = Seconds(1e8);
+  add(8, 1);
+  data.collectives.back().time = Seconds(1e-15);
   const CollectiveFit fit = fit_collectives(request_of(kWorld), data);
   const CollectiveFit alone =
       fit_collectives(request_of(kWorld), measured(kWorld, {{1, 8}}, sizes(8, kGiB), 0.01));
@@ -226,7 +230,8 @@ TEST_CASE("equal rows give equal profiles, in any order of the files") {
   CHECK(text(data) == text(data));
   const std::size_t third = data.collectives.size() / 3;
   MeasuredData turned = data;
-  std::ranges::rotate(turned.collectives, turned.collectives.begin() + static_cast<std::ptrdiff_t>(third));
+  std::rotate(turned.collectives.begin(), turned.collectives.begin() + static_cast<std::ptrdiff_t>(third),
+              turned.collectives.end());
   const Profile one = fit_collectives(request_of(kWorld), data).profile;
   const Profile other = fit_collectives(request_of(kWorld), turned).profile;
   REQUIRE(one.parameters.size() == other.parameters.size());
@@ -313,6 +318,29 @@ TEST_CASE("plans that can't be the fastest are not simulated, and the fastest is
     }
   }
   CHECK(left_out > 0);
+}
+
+TEST_CASE("many places: at most so many points are fitted, of every place") {
+  MeasuredData data;
+  CollectiveMeasurement row;
+  for (int nodes = 1; nodes <= 6; ++nodes) {
+    for (int gpus = 1 + (nodes == 1 ? 1 : 0); gpus <= 8; ++gpus) {
+      for (const Bytes size : sizes(8, kGiB)) {
+        row.bytes = size;
+        row.time = Seconds(20e-6 + static_cast<double>(size.value) / 1e11);
+        row.nodes = nodes;
+        row.ranks = nodes * gpus;
+        data.collectives.push_back(row);
+      }
+    }
+  }
+  const MeasuredPoints points = gather_points(request_of(kWorld), data);
+  CHECK(points.points.size() == data.collectives.size());
+  CHECK(std::ranges::count(points.points, true, &MeasuredPoint::fitted) == kMostFitted);
+  for (std::size_t place = 0; place < points.places.size(); ++place) {
+    CHECK(std::ranges::any_of(points.points,
+                              [&](const MeasuredPoint& p) { return p.place == place && p.fitted; }));
+  }
 }
 
 TEST_CASE("many sizes: at most so many of an octave are fitted, all are points") {

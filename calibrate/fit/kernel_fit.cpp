@@ -1,0 +1,191 @@
+#include "calibrate/fit/kernel_fit.h"
+
+#include <ceres/ceres.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <optional>
+
+namespace paceline {
+namespace {
+
+constexpr std::array<const char*, 5> kStreaming{"copy", "elementwise", "layer_norm", "adam", "copy_scale"};
+
+bool is_product(const KernelMeasurement& row) {
+  return row.kind == "kernel" && row.work.value > 0 && row.kernel.ends_with("gemm");
+}
+bool is_memory(const KernelMeasurement& row) {
+  return (row.kind == "kernel" || row.kind == "memory") && !is_product(row) && row.traffic.value > 0;
+}
+bool streams(const std::string& kernel) {
+  return std::ranges::any_of(kStreaming, [&](const char* each) { return kernel == each; });
+}
+
+std::optional<Precision> precision_of(const KernelMeasurement& row) {
+  for (std::size_t p = 0; p < kPrecisionNames.size(); ++p) {
+    if (row.precision == kPrecisionNames[p]) {
+      return static_cast<Precision>(p);
+    }
+  }
+  return std::nullopt;
+}
+
+double peak_of(const GpuSpec& gpu, const KernelMeasurement& row) {
+  const std::optional<Precision> precision = precision_of(row);
+  return precision ? gpu.peak[static_cast<std::size_t>(*precision)].value : 0;
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+// ln(seconds): x[0] = -ln(efficiency), x[1] = ln(half_work).
+struct ProductError {
+  double at_peak, log_measured;
+  template <class T>
+  bool operator()(const T* x, T* residual) const {
+    using std::exp;
+    using std::log;
+    constexpr double kNoise = 0.05;
+    residual[0] = (log((at_peak + exp(x[1])) * exp(x[0])) - log_measured) / kNoise;
+    return true;
+  }
+};
+// As little as the default is known: half_work of a CPU is a thousandth of a GPU's.
+struct PriorError {
+  double efficiency, half_work;
+  template <class T>
+  bool operator()(const T* x, T* residual) const {
+    residual[0] = x[0] - efficiency;
+    residual[1] = (x[1] - half_work) / 3.0;
+    return true;
+  }
+};
+
+ProfileRoofline fit_products(const GpuSpec& gpu, const std::vector<const KernelMeasurement*>& rows) {
+  const RooflineSpec usual;
+  double x[2] = {-std::log(usual.compute_efficiency), std::log(usual.half_work.value)};
+  ceres::Problem problem;
+  for (const KernelMeasurement* row : rows) {
+    problem.AddResidualBlock(new ceres::AutoDiffCostFunction<ProductError, 1, 2>(new ProductError{
+                                 row->work.value / peak_of(gpu, *row), std::log(row->time.value)}),
+                             new ceres::HuberLoss(1.5), x);
+  }
+  problem.AddResidualBlock(new ceres::AutoDiffCostFunction<PriorError, 2, 2>(new PriorError{x[0], x[1]}),
+                           nullptr, x);
+  ceres::Solver::Options options;
+  options.linear_solver_type = ceres::DENSE_QR;
+  options.logging_type = ceres::SILENT;
+  ceres::Solver::Summary summary;
+  ceres::Solve(options, &problem, &summary);
+  return {rows.front()->precision, std::exp(-x[0]), Seconds(std::exp(x[1]))};
+}
+
+void fit_memory(const GpuSpec& gpu, const MeasuredData& data, ProfileKernels& kernels) {
+  std::vector<double> streaming;
+  std::map<std::string, std::vector<double>> others;
+  for (const KernelMeasurement& row : data.kernels) {
+    if (is_memory(row)) {
+      const double efficiency = row.traffic / gpu.memory_bandwidth / row.time;
+      (streams(row.kernel) ? streaming : others[row.kernel]).push_back(efficiency);
+    }
+  }
+  kernels.memory_efficiency = streaming.empty() ? 0 : median(streaming);
+  for (const auto& [name, efficiencies] : others) {
+    kernels.of_kernel.push_back({name, median(efficiencies)});
+  }
+}
+
+// Of kernels that were also measured alone.
+double slowdown_of(const MeasuredData& data) {
+  std::vector<double> ratios;
+  for (const ConditionedKernel& beside : data.conditioned_kernels) {
+    const KernelMeasurement& row = beside.measurement;
+    for (const KernelMeasurement& alone : data.kernels) {
+      if (alone.kernel == row.kernel && alone.precision == row.precision && alone.m == row.m &&
+          alone.n == row.n && alone.k == row.k && alone.kind == row.kind) {
+        ratios.push_back(row.time / alone.time);
+        break;
+      }
+    }
+  }
+  return ratios.empty() ? 0 : std::max(1.0, median(ratios));
+}
+
+}  // namespace
+
+Seconds fitted_time(const GpuSpec& gpu, const ProfileKernels& kernels, const KernelMeasurement& row) {
+  if (is_product(row)) {
+    const auto of_precision = std::ranges::find(kernels.products, row.precision, &ProfileRoofline::precision);
+    if (of_precision == kernels.products.end()) {
+      return {};
+    }
+    return (Seconds(row.work.value / peak_of(gpu, row)) + of_precision->half_work) / of_precision->efficiency;
+  }
+  const auto own = std::ranges::find(kernels.of_kernel, row.kernel, &ProfileKernel::name);
+  const double efficiency = own != kernels.of_kernel.end() ? own->efficiency : kernels.memory_efficiency;
+  return efficiency > 0 ? row.traffic / gpu.memory_bandwidth / efficiency : Seconds{};
+}
+
+KernelFit fit_kernels(const GpuSpec& gpu, const MeasuredData& data) {
+  KernelFit fit;
+  fit.kernels.gpu = gpu.name;
+  std::map<std::string, std::vector<const KernelMeasurement*>> products;
+  std::vector<double> launches;
+  for (const KernelMeasurement& row : data.kernels) {
+    if (row.kind == "launch") {
+      launches.push_back(row.time.value);
+    } else if (is_product(row) && peak_of(gpu, row) > 0) {
+      products[row.precision].push_back(&row);
+    }
+  }
+  for (const auto& [precision, rows] : products) {
+    fit.kernels.products.push_back(fit_products(gpu, rows));
+  }
+  fit_memory(gpu, data, fit.kernels);
+  fit.kernels.launch = launches.empty() ? Seconds{} : Seconds(median(launches));
+  fit.kernels.slowdown = slowdown_of(data);
+  double sum = 0;
+  for (std::size_t r = 0; r < data.kernels.size(); ++r) {
+    const Seconds predicted = fitted_time(gpu, fit.kernels, data.kernels[r]);
+    if ((is_product(data.kernels[r]) || is_memory(data.kernels[r])) && predicted.value > 0) {
+      fit.rows.push_back({r, predicted.value});
+      sum += std::abs(std::log(predicted / data.kernels[r].time));
+    }
+  }
+  fit.mean_error = fit.rows.empty() ? 0 : sum / static_cast<double>(fit.rows.size());
+  return fit;
+}
+
+std::string kernel_table(const KernelFit& fit, const MeasuredData& data) {
+  std::string text = "kernels of " + fit.kernels.gpu + "\n";
+  std::array<char, 160> line{};
+  const auto add = [&](auto... values) {
+    std::snprintf(line.data(), line.size(), values...);
+    text += line.data();
+  };
+  for (const ProfileRoofline& each : fit.kernels.products) {
+    add("  products in %-6s %5.1f %% of peak, half of that at %.3g us of work\n", each.precision.c_str(),
+        100 * each.efficiency, each.half_work.value * 1e6);
+  }
+  add("  streaming         %5.1f %% of the memory's bandwidth\n", 100 * fit.kernels.memory_efficiency);
+  for (const ProfileKernel& each : fit.kernels.of_kernel) {
+    add("  %-17s %5.1f %%\n", each.name.c_str(), 100 * each.efficiency);
+  }
+  if (fit.kernels.launch.value > 0) {
+    add("  a launch takes %.2f us\n", fit.kernels.launch.value * 1e6);
+  }
+  if (fit.kernels.slowdown > 0) {
+    add("  beside a collective kernels take %.2f times as long\n", fit.kernels.slowdown);
+  }
+  add("  %zu of %zu rows, off by %.1f %% (geometric mean)\n", fit.rows.size(), data.kernels.size(),
+      100 * std::expm1(fit.mean_error));
+  return text;
+}
+
+}  // namespace paceline

@@ -1,0 +1,114 @@
+// Does the kernel fit find the roofline that it was given?
+#include "calibrate/fit/kernel_fit.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "calibrate/fit/collective_fit.h"
+#include "kernels/cost_model.h"
+#include "scenarios/scenario.h"
+
+namespace paceline {
+namespace {
+
+constexpr double kEfficiency = 0.7, kMemoryEfficiency = 0.8, kHalfWork = 20e-6;
+
+KernelMeasurement product(const GpuSpec& gpu, std::int64_t n, double disturbed = 1) {
+  KernelMeasurement row;
+  row.kernel = "gemm";
+  row.precision = "fp16";
+  row.m = row.n = row.k = n;
+  row.work = Flops(2.0 * static_cast<double>(n * n * n));
+  const RooflineSpec roofline{.compute_efficiency = kEfficiency, .half_work = Seconds(kHalfWork)};
+  row.time = kernel_time({gpu, roofline, Precision::fp16}, row.work, Bytes{}) * disturbed;
+  return row;
+}
+
+KernelMeasurement streaming(const GpuSpec& gpu, const std::string& name, std::int64_t bytes,
+                            double efficiency) {
+  KernelMeasurement row;
+  row.kernel = name;
+  row.precision = "fp32";
+  row.m = bytes;
+  row.traffic = Bytes(bytes);
+  row.time = row.traffic / gpu.memory_bandwidth / efficiency;
+  return row;
+}
+
+MeasuredData measured(const GpuSpec& gpu) {
+  MeasuredData data;
+  for (const std::int64_t n : {256, 512, 1024, 2048, 4096, 8192}) {
+    data.kernels.push_back(product(gpu, n));
+  }
+  for (const char* name : {"copy", "adam", "elementwise"}) {
+    data.kernels.push_back(streaming(gpu, name, 1 << 24, kMemoryEfficiency));
+  }
+  data.kernels.push_back(streaming(gpu, "top_k", 1 << 24, 0.1));
+  KernelMeasurement launch;
+  launch.kernel = "empty";
+  launch.kind = "launch";
+  launch.time = Seconds(3e-6);
+  data.kernels.push_back(launch);
+  return data;
+}
+
+TEST_CASE("the roofline that made the kernels' times is found") {
+  const GpuSpec gpu = gpu_preset("A100-80GB");
+  const KernelFit fit = fit_kernels(gpu, measured(gpu));
+  REQUIRE(fit.kernels.products.size() == 1);
+  CHECK(fit.kernels.products[0].precision == "fp16");
+  CHECK(fit.kernels.products[0].efficiency == Approx(kEfficiency).epsilon(0.01));
+  CHECK(fit.kernels.products[0].half_work.value == Approx(kHalfWork).epsilon(0.02));
+  CHECK(fit.kernels.memory_efficiency == Approx(kMemoryEfficiency));
+  REQUIRE(fit.kernels.of_kernel.size() == 1);
+  CHECK(fit.kernels.of_kernel[0].efficiency == Approx(0.1));
+  CHECK(fit.kernels.launch.value == Approx(3e-6));
+  CHECK(fit.kernels.slowdown == 0);
+  CHECK(fit.rows.size() == 10);
+  CHECK(fit.mean_error < 0.01);
+}
+
+TEST_CASE("one disturbed product doesn't change the roofline") {
+  const GpuSpec gpu = gpu_preset("A100-80GB");
+  MeasuredData data = measured(gpu);
+  data.kernels.push_back(product(gpu, 3072, 3));
+  const KernelFit fit = fit_kernels(gpu, data);
+  CHECK(fit.kernels.products[0].efficiency == Approx(kEfficiency).epsilon(0.1));
+}
+
+TEST_CASE("a kernel beside a collective gives the slow-down") {
+  const GpuSpec gpu = gpu_preset("A100-80GB");
+  MeasuredData data = measured(gpu);
+  data.conditioned_kernels.push_back({"beside=all_reduce:1048576", product(gpu, 1024, 1.2)});
+  data.conditioned_kernels.push_back({"beside=all_reduce:1048576", product(gpu, 2048, 1.3)});
+  data.conditioned_kernels.push_back({"beside=all_reduce:1048576", product(gpu, 4096, 1.4)});
+  CHECK(fit_kernels(gpu, data).kernels.slowdown == Approx(1.3));
+}
+
+TEST_CASE("a scenario takes the kernels of a profile") {
+  const GpuSpec gpu = gpu_preset("A100-80GB");
+  Profile profile;
+  profile.kernels.push_back(fit_kernels(gpu, measured(gpu)).kernels);
+  profile.kernels.front().slowdown = 1.25;
+  Scenario scenario = load_scenario(std::string(PACELINE_SOURCE_DIR) + "/scenarios/slow_gpu_64.json");
+  scenario.training.precision = Precision::fp16;
+  const TrainingSpec training = with_profile(scenario, profile).training;
+  CHECK(training.roofline.compute_efficiency == Approx(kEfficiency).epsilon(0.01));
+  CHECK(training.roofline.memory_efficiency == Approx(kMemoryEfficiency));
+  CHECK(training.host.kernel_launch.value == Approx(3e-6));
+  CHECK(training.slowdown_while_communicating.numerator * 100 ==
+        training.slowdown_while_communicating.denominator * 125);
+}
+
+TEST_CASE("products of a precision that the GPU lacks are left out") {
+  const GpuSpec gpu = gpu_preset("V100-16GB");
+  MeasuredData data;
+  data.kernels.push_back(product(gpu_preset("A100-80GB"), 1024));
+  data.kernels.back().precision = "bf16";
+  const KernelFit fit = fit_kernels(gpu, data);
+  CHECK(fit.kernels.products.empty());
+  CHECK(fit.rows.empty());
+}
+
+}  // namespace
+}  // namespace paceline
