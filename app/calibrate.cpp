@@ -219,8 +219,9 @@ void CalibrateCommands::add_measure() {
   measure_ = calibrate_->add_subcommand(
       "measure", "Measure collectives and kernels on this machine (CUDA and NCCL, or CPU and MPI).");
   measure_->prefix_command();
+  measure_->set_help_flag();  // the measuring program's own help says more
   measure_->footer(
-      "All further words go to the measuring program: paceline calibrate measure -- --help\n"
+      "All further words go to the measuring program: paceline calibrate measure --help\n"
       "Example: paceline calibrate measure --out measured.csv");
 }
 

@@ -135,8 +135,9 @@ std::string text_line(const char* format, Values... values) {
 
 // To four digits.
 std::string shown_cost(const std::string& name, double value) {
-  const double unit = std::pow(10.0, std::floor(std::log10(value)) - 3);
-  return cost_text(name, std::round(value / unit) * unit);
+  const std::string exact = cost_text(name, value);
+  const std::size_t number = std::min(exact.find(' '), exact.size());
+  return text_line("%.4g", std::stod(exact)) + exact.substr(number);
 }
 
 std::string parameter_lines(const Profile& profile) {
