@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "scenarios/collective_table.h"
 #include "scenarios/files.h"
+#include "scenarios/json.h"
 #include "scenarios/profile.h"
 #include "scenarios/scenario.h"
 #include "sim/collective/tuner.h"
@@ -59,8 +60,34 @@ void measure(const CLI::App& command) {
   throw InputError("can't start it", {}, program);
 }
 
-void import_data(const std::vector<std::string>& files, const std::optional<std::string>& csv) {
+// To six digits: a profiler knows no more.
+std::string microseconds(Seconds time) {
+  std::ostringstream text;
+  text << time.value * 1e6 << " us";
+  return text.str();
+}
+
+// A trace's layers, in order, as training.layer_times has them.
+std::string layer_times(const MeasuredData& data) {
+  Json::Array layers;
+  for (const LayerMeasurement& layer : data.layers) {
+    if (layer.forward.value > 0) {  // not the optimizer
+      layers.push_back(
+          Json::Object{{"forward", microseconds(layer.forward)}, {"backward", microseconds(layer.backward)}});
+    }
+  }
+  if (layers.empty()) {
+    throw InputError("expected a profiler's trace with layers, found none", "--layers");
+  }
+  return to_text(Json(std::move(layers))) + "\n";
+}
+
+void import_data(const std::vector<std::string>& files, const std::optional<std::string>& csv,
+                 const std::optional<std::string>& layers) {
   const MeasuredData data = import_files(files);
+  if (layers) {
+    write_file(*layers, layer_times(data));
+  }
   if (csv) {
     std::ostringstream text;
     write_csv(data, text);
@@ -230,6 +257,8 @@ void CalibrateCommands::add_import() {
       "import", "Read nccl-tests output, its JSON, CSV and profiler traces, and say what was found.");
   import_->add_option("DATA", files_, "Files or folders")->required();
   import_->add_option("--csv", csv_, "Write all collectives to this CSV file");
+  import_->add_option("--layers", layers_,
+                      "Write the layers of a profiler's trace to this JSON file, for training.layer_times");
   import_->footer("Example: paceline calibrate import all_reduce.log --csv all_reduce.csv");
 }
 
@@ -270,7 +299,7 @@ void CalibrateCommands::run() const {
   if (measure_->parsed()) {
     measure(*measure_);
   } else if (import_->parsed()) {
-    import_data(files_, csv_);
+    import_data(files_, csv_, layers_);
   } else if (fit_->parsed()) {
     fit({fit_files_, cluster_, library_, overlap_, profile_out_, nccl_, scenario_of_rows_});
   } else {

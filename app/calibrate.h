@@ -26,7 +26,7 @@ class CalibrateCommands {
   CLI::App* fit_ = nullptr;
   CLI::App* replay_ = nullptr;
   std::vector<std::string> files_, fit_files_;
-  std::optional<std::string> csv_, nccl_, scenario_of_rows_, steps_, measured_, profile_;
+  std::optional<std::string> csv_, layers_, nccl_, scenario_of_rows_, steps_, measured_, profile_;
   std::string cluster_, library_ = "nccl", overlap_ = "stated", profile_out_, scenario_, launcher_;
 };
 

@@ -178,4 +178,50 @@ TEST_CASE("replay writes the step's operations, and compares what was measured")
   CHECK_THAT(buffers.error, Contains("broadcast_buffers"));
 }
 
+// Three steps of one layer: forward 40 us, backward 80 us, on one stream, without a gap.
+std::string trace_of_one_layer() {
+  std::ostringstream events;
+  int correlation = 0;
+  const auto span = [&](const char* kind, const std::string& name, int thread, double start, double duration,
+                        const std::string& more = "") {
+    events << (events.tellp() > 0 ? ",\n" : "") << R"({"ph": "X", "cat": ")" << kind << R"(", "name": ")"
+           << name << R"(", "pid": 1, "tid": )" << thread << R"(, "ts": )" << start << R"(, "dur": )"
+           << duration << R"(, "args": {)" << more << "}}";
+  };
+  const auto kernel = [&](int thread, double launch, double start, double duration) {
+    const std::string id = R"("correlation": )" + std::to_string(++correlation);
+    span("cuda_runtime", "cudaLaunchKernel", thread, launch, 1, id);
+    span("kernel", "gemm", 7, start, duration, id + R"(, "device": 0, "stream": 7)");
+  };
+  for (int k = 0; k < 3; ++k) {
+    const double t = 1000.0 * k;
+    const std::string number = R"("External id": 1, "Sequence number": )" + std::to_string(k);
+    span("user_annotation", "ProfilerStep#" + std::to_string(k), 1, t, 999);
+    span("python_function", "nn.Module: Linear_0", 1, t + 10, 30);
+    span("cpu_op", "aten::addmm", 1, t + 12, 20, number + R"(, "Fwd thread id": 0)");
+    kernel(1, t + 15, t + 20, 40);
+    span("cpu_op", "autograd::engine::evaluate_function: AddmmBackward0", 2, t + 50, 30,
+         number + R"(, "Fwd thread id": 1)");
+    kernel(2, t + 52, t + 60, 80);
+  }
+  return R"({"schemaVersion": 1, "traceEvents": [)" + events.str() + "]}";
+}
+
+TEST_CASE("the layers of a profiler's trace become a scenario's layer times") {
+  const Terminal terminal;
+  std::ofstream(terminal.file("trace.json")) << trace_of_one_layer();
+  const Outcome done = terminal.run("calibrate import trace.json --layers layers.json");
+  INFO(done.out << done.error);
+  REQUIRE(done.status == 0);
+  const nlohmann::json layers = nlohmann::json::parse(text_of(terminal.file("layers.json")));
+  REQUIRE(layers.size() == 1);
+  CHECK(layers[0]["forward"] == "40 us");
+  CHECK(layers[0]["backward"] == "80 us");
+  const Outcome none =
+      terminal.run("calibrate import " + quoted(kSource / "tests/import/logs/h100_dgx_1node_dgxc.txt") +
+                   " --layers layers.json");
+  CHECK(none.status == 2);
+  CHECK_THAT(none.error, Contains("expected a profiler's trace with layers"));
+}
+
 }  // namespace
