@@ -95,62 +95,27 @@ FitData gather(const std::vector<ChosenRows>& parts) {
   return all;
 }
 
-// A table of sizes as predict_collectives makes it.
-struct SizeRun {
-  Bytes first, last;
-  std::int64_t factor = 2, increment = 1;
-};
-
-// Few runs that hold all sizes: ascending ones, each geometric or arithmetic.
-std::vector<SizeRun> runs_of(std::set<std::int64_t> sizes) {
-  std::vector<SizeRun> runs;
-  while (!sizes.empty()) {
-    const std::int64_t first = *sizes.begin(),
-                       next = sizes.size() > 1 ? *std::next(sizes.begin()) : first * 2;
-    const std::int64_t factor = next % first == 0 ? next / first : 2, step = next - first;
-    std::int64_t geometric = first, arithmetic = first;
-    std::size_t by_factor = 1, by_step = 1;
-    for (; sizes.contains(geometric * factor); ++by_factor) {
-      geometric *= factor;
-    }
-    for (; sizes.contains(arithmetic + step); ++by_step) {
-      arithmetic += step;
-    }
-    const bool grows = by_factor >= by_step;
-    const std::int64_t last = grows ? geometric : arithmetic;
-    runs.push_back({Bytes(first), Bytes(last), grows ? factor : 0, step});
-    for (std::int64_t size = first; size <= last; size = grows ? size * factor : size + step) {
-      sizes.erase(size);
-    }
-  }
-  return runs;
-}
-
 struct Predicted {
   double time = 0, low = 0, high = 0;
 };
 
 std::map<std::int64_t, Predicted> predict_sizes(const CollectiveTable& table, const Profile& profile,
                                                 const std::set<std::int64_t>& sizes) {
+  CollectiveTest test;
+  test.kind = table.kind;
+  test.cluster_name = table.cluster_name;
+  test.cluster = table.cluster;
+  test.collective = table.spec;
+  for (const std::int64_t size : sizes) {
+    test.sizes.emplace_back(size);
+  }
   std::map<std::int64_t, Predicted> all;
-  for (const SizeRun& run : runs_of(sizes)) {
-    CollectiveTest test;
-    test.kind = table.kind;
-    test.cluster_name = table.cluster_name;
-    test.cluster = table.cluster;
-    test.collective = table.spec;
-    test.first = run.first;
-    test.last = run.last;
-    test.factor = run.factor;
-    test.increment = Bytes(run.increment);
-    const CollectivePrediction prediction = predict_collectives(test, profile);
-    std::int64_t size = run.first.value;
-    for (std::size_t i = 0; i < prediction.result.rows.size(); ++i) {
-      const CollectiveInterval& interval = prediction.intervals.at(i);
-      all[size] = {static_cast<double>(prediction.result.rows[i].time.ps) * 1e-12, interval.low.value,
-                   interval.high.value};
-      size = run.factor > 0 ? size * run.factor : size + run.increment;
-    }
+  const CollectivePrediction prediction = predict_collectives(test, profile);
+  std::size_t row = 0;
+  for (const std::int64_t size : sizes) {
+    const CollectiveInterval& interval = prediction.intervals.at(row);
+    const SimTime time = prediction.result.rows.at(row++).time;
+    all[size] = {static_cast<double>(time.ps) * 1e-12, interval.low.value, interval.high.value};
   }
   return all;
 }
