@@ -80,7 +80,8 @@ TEST_CASE("a result runs again from itself") {
 }
 
 TEST_CASE("a degraded link is blamed with what its repair would bring") {
-  const Scenario ill = example("degraded_nic");
+  Scenario ill = example("degraded_nic");
+  ill.run.iterations = 3;
   Scenario healthy = ill;
   healthy.cluster.degraded.clear();
   const Prediction p = predict(ill);
@@ -96,6 +97,7 @@ TEST_CASE("a degraded link is blamed with what its repair would bring") {
 
 TEST_CASE("several degraded links are ranked, and a harmless one costs nothing") {
   Scenario s = example("degraded_nic");
+  s.run.iterations = 3;
   s.cluster.degraded = {{"node0/nic1", std::nullopt, 1, Seconds(0)},
                         {"node3/nic5", "leaf5", 0.1, Seconds(0)},
                         {"node5/nic2", std::nullopt, 0.5, Seconds(0)}};

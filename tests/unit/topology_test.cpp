@@ -642,7 +642,12 @@ TEST_CASE("one node needs no NIC") {
 
 TEST_CASE("the closed form of the bisection bandwidth is the maximum flow") {
   for_each_cluster([](ClusterSpec spec) {
-    for (const double over : {1.0, 2.5, 40.0}) {
+#ifdef NDEBUG
+    const std::vector<double> all{1.0, 2.5, 40.0};
+#else
+    const std::vector<double> all{2.5};  // with sanitizers each takes a minute
+#endif
+    for (const double over : all) {
       spec.fabric.oversubscription = over;
       CAPTURE(text(spec));
       const Topology t = build_topology(spec);
