@@ -80,7 +80,8 @@ TEST_CASE("fit, then predict with the profile") {
   CHECK_THAT(plain.out, !Contains("90 %"));
   const Outcome json = terminal.run(collective + "--json --profile profile.json");
   REQUIRE(json.status == 0);
-  for (const nlohmann::json& row : nlohmann::json::parse(json.out).at("results")) {
+  const nlohmann::json entries = nlohmann::json::parse(json.out).at("results");
+  for (const nlohmann::json& row : entries) {
     const double time = row.at("in_place").at("time").get<double>();
     CHECK(row.at("interval_us").at("low").get<double>() < time);
     CHECK(row.at("interval_us").at("high").get<double>() > time);
