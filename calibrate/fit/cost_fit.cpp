@@ -6,9 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
-#include <map>
-#include <set>
 
 #include "calibrate/fit/planes.h"
 

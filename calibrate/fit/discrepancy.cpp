@@ -34,7 +34,6 @@ struct DiscrepancyModel::Solved {
   DiscrepancyScales scales;
   Eigen::LLT<Eigen::MatrixXd> factor;
   Eigen::VectorXd weights;
-  double log_likelihood = 0;
 };
 
 DiscrepancyModel::DiscrepancyModel(std::span<const DiscrepancyPoint> points, const DiscrepancyScales& scales)
@@ -54,17 +53,10 @@ DiscrepancyModel::DiscrepancyModel(std::span<const DiscrepancyPoint> points, con
   }
   solved_->factor.compute(all);
   solved_->weights = solved_->factor.solve(ratios);
-  double log_determinant = 0;
-  for (Eigen::Index i = 0; i < n; ++i) {
-    log_determinant += std::log(solved_->factor.matrixL()(i, i));
-  }
-  solved_->log_likelihood = -0.5 * ratios.dot(solved_->weights) - log_determinant;
 }
 DiscrepancyModel::~DiscrepancyModel() = default;
 DiscrepancyModel::DiscrepancyModel(DiscrepancyModel&&) noexcept = default;
 DiscrepancyModel& DiscrepancyModel::operator=(DiscrepancyModel&&) noexcept = default;
-
-double DiscrepancyModel::log_likelihood() const { return solved_->log_likelihood; }
 
 Discrepancy DiscrepancyModel::at(CollectiveKind kind, int nodes, int gpus_per_node, Bytes bytes) const {
   const DiscrepancyPoint here{kind, nodes, gpus_per_node, bytes, 0, 0};

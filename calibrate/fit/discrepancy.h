@@ -45,7 +45,6 @@ class DiscrepancyModel {
   DiscrepancyModel& operator=(DiscrepancyModel&&) noexcept;
 
   Discrepancy at(CollectiveKind, int nodes, int gpus_per_node, Bytes) const;
-  double log_likelihood() const;
 
  private:
   struct Solved;
