@@ -28,6 +28,9 @@ struct SimTime {
   }
 };
 
+// Sums over ranks: a million times 106 days.
+__extension__ using PicosecondSum = __int128;
+
 // Later than any time a run can reach. Nothing may be added to it.
 inline constexpr SimTime kNever{std::numeric_limits<std::int64_t>::max()};
 inline constexpr double kPicosecondsPerSecond = 1e12;

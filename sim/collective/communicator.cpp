@@ -60,6 +60,26 @@ CollectivePlanner lone_planner() {
           }};
 }
 
+Communicator for_plans(const Communicator& whole, std::span<CollectivePlan> plans) {
+  Communicator made;
+  made.ranks = whole.ranks;
+  std::map<std::uint32_t, std::uint32_t> number;
+  bool shared = false;
+  for (CollectivePlan& plan : plans) {
+    const auto [at, added] = number.try_emplace(plan.graph, static_cast<std::uint32_t>(made.graphs.size()));
+    if (added) {
+      made.graphs.share(whole.graphs, plan.graph);
+      shared = shared || !whole.graphs[plan.graph].shared.empty();
+    }
+    plan.graph = at->second;
+  }
+  if (shared) {
+    made.shared_capacity = whole.shared_capacity;
+    made.background = whole.background;
+  }
+  return made;
+}
+
 CollectivePlanner nccl_planner(const Topology& topology, const CollectiveSpec& spec,
                                std::span<const BackgroundFlow> background) {
   if (topology.ranks() == 1) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -17,15 +18,32 @@ struct SharedFlow {
   BytesPerSecond rate;
 };
 
+// Priced graphs, which any number of jobs hold together: at 16,384 GPUs one takes tens of megabytes.
+class GraphList {
+ public:
+  std::size_t size() const { return graphs_.size(); }
+  const CollectiveGraph& operator[](std::size_t g) const { return *graphs_[g]; }
+  void push_back(CollectiveGraph graph) {
+    graphs_.push_back(std::make_shared<const CollectiveGraph>(std::move(graph)));
+  }
+  void share(const GraphList& of, std::size_t g) { graphs_.push_back(of.graphs_[g]); }
+
+ private:
+  std::vector<std::shared_ptr<const CollectiveGraph>> graphs_;
+};
+
 struct Communicator {
   std::uint32_t ranks = 1;
-  std::vector<CollectiveGraph> graphs;
+  GraphList graphs;
   // Empty unless other traffic crosses the graphs' FIFOs:
   std::vector<BytesPerSecond> shared_capacity;
   std::vector<SharedFlow> background;
 };
 
-// Plans collectives, and adds to the communicator the graphs that they need.
+// The communicator with just the graphs that these plans run on, in the order of their first use; the plans are numbered anew.
+Communicator for_plans(const Communicator&, std::span<CollectivePlan> plans);
+
+// Plans collectives, and adds to the communicator the graphs that they need. May be used for one job after the other.
 class CollectivePlanner {
  public:
   using Plan = std::function<CollectivePlan(Communicator&, CollectiveKind, Bytes)>;
@@ -35,7 +53,6 @@ class CollectivePlanner {
 
   CollectivePlan plan(CollectiveKind kind, Bytes bytes) { return plan_(communicator_, kind, bytes); }
   const Communicator& communicator() const { return communicator_; }
-  Communicator take() { return std::move(communicator_); }  // ends the planner's life
 
  private:
   Communicator communicator_;

@@ -149,8 +149,9 @@ std::uint32_t NcclCollectives::graph(Communicator& communicator, Algorithm algor
                                                static_cast<std::uint32_t>(communicator.graphs.size()));
   if (added) {
     require_memory(kind, channels);
-    communicator.graphs.push_back(make_graph(algorithm, kind, layout_, input_.graphs, channels));
-    price_graph(communicator.graphs.back(), topology_, links_);
+    CollectiveGraph graph = make_graph(algorithm, kind, layout_, input_.graphs, channels);
+    price_graph(graph, topology_, links_);
+    communicator.graphs.push_back(std::move(graph));
   }
   return at->second;
 }

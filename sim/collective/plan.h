@@ -7,7 +7,7 @@
 // the chunks from one worker to another, in order; it has as many slots as the plan says. Switches that
 // reduce (NVLS, SHARP) are workers without a rank.
 //
-// When a step happens, for all its `slices` alike (sim/collective/wavefront.h):
+// When a step happens, for all its `slices` alike (sim/collective/passes.h):
 //   start = max(end of the worker's previous step, arrival of each chunk received,
 //               end of the receiver's step that emptied the slot, for each FIFO sent on)
 //   end   = start + max over FIFOs sent on of stay; a step that sends nothing: start + slice / copy rate

@@ -60,8 +60,17 @@ void StepTimes::enter(std::uint32_t script, Cursor& at) const {
   }
   if (at.phase < loops_.size()) {
     at.loops_left = loops_[at.phase].count;
-    at.moves_left = steps_[first_step_[script]].moves;
+    begin_loop(script, at);
   }
+}
+
+void StepTimes::begin_loop(std::uint32_t script, Cursor& at) const {
+  constexpr std::int64_t kMostMoves = std::int64_t{1} << 31;
+  const std::int64_t moves = steps_[first_step_[script]].moves;
+  const bool one_step = first_step_[script + 1] - first_step_[script] == 1;
+  const std::int64_t loops = one_step ? std::clamp(kMostMoves / moves, std::int64_t{1}, at.loops_left) : 1;
+  at.loops_left -= loops - 1;
+  at.moves_left = static_cast<std::uint32_t>(moves * loops);
 }
 
 void StepTimes::next_step(std::uint32_t script, Cursor& at) const {
@@ -71,8 +80,10 @@ void StepTimes::next_step(std::uint32_t script, Cursor& at) const {
     if (--at.loops_left == 0) {
       ++at.phase;
       enter(script, at);
-      return;
+    } else {
+      begin_loop(script, at);
     }
+    return;
   }
   at.moves_left = steps_[first_step_[script] + at.step].moves;
 }

@@ -18,7 +18,8 @@ struct FlatStep {
   std::uint32_t width = 0;  // index of the step's width in StepTimes
 };
 
-// Where a worker is: the step's next move. done() when there is none.
+// Where a worker is: the step's next move. done() when there is none. A script of one step runs through many
+// loops as if they were one.
 struct Cursor {
   std::uint32_t phase = 0, step = 0, moves_left = 0;
   std::int64_t loops_left = 0;
@@ -33,8 +34,10 @@ class StepTimes {
   const FlatStep& step(std::uint32_t script, const Cursor& at) const {
     return steps_[first_step_[script] + at.step];
   }
-  void advance(std::uint32_t script, Cursor& at) const {
-    if (--at.moves_left == 0) {
+  // Requires: moves <= at.moves_left.
+  void advance(std::uint32_t script, Cursor& at, std::uint32_t moves = 1) const {
+    at.moves_left -= moves;
+    if (at.moves_left == 0) {
       next_step(script, at);
     }
   }
@@ -53,6 +56,7 @@ class StepTimes {
  private:
   void next_step(std::uint32_t script, Cursor&) const;
   void enter(std::uint32_t script, Cursor&) const;
+  void begin_loop(std::uint32_t script, Cursor&) const;
 
   std::vector<Loops> loops_;
   std::vector<std::uint32_t> first_step_;  // by script, and the end

@@ -1,4 +1,5 @@
-// When each worker of a collective ends: the rules of sim/collective/plan.h, step by step.
+// When each worker of a collective ends: the rules of sim/collective/plan.h, step by step. The oracle that
+// Passes (sim/collective/passes.h) is compared with.
 #pragma once
 
 #include <cstdint>

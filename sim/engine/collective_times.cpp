@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/collective/channels.h"
+
 namespace paceline {
 namespace {
 
@@ -25,8 +27,8 @@ bool is_free_ring(const CollectivePlan& plan) {
 }
 
 CollectiveTimes::Reduced::Reduced(const CollectiveGraph& graph, Begin begin)
-    : workers(find_equal_workers(graph, begin)),
-      wavefront(workers.graph),
+    : workers(begin == Begin::together ? find_equal_workers(graph, begin) : merge_channels(graph)),
+      passes(workers.graph),
       time(workers.graph.workers.size()),
       kind_of(graph.ranks) {
   std::vector<std::vector<std::uint32_t>> of_rank(graph.ranks);
@@ -104,7 +106,7 @@ void CollectiveTimes::end_together(std::uint32_t plan, SimTime launch, std::span
   if (of_plan.end_of_worker.empty()) {
     of_plan.end_of_worker.assign(reduced.time.size(), plans_[plan].startup);
     const StepTimes times(reduced.workers.graph, plans_[plan]);
-    reduced.wavefront.run(plans_[plan], times, of_plan.end_of_worker);
+    reduced.passes.run(plans_[plan], times, of_plan.end_of_worker);
   }
   std::vector<SimTime> end_of_kind;
   for (std::size_t k = 0; k + 1 < reduced.first_worker.size(); ++k) {
@@ -141,7 +143,7 @@ void CollectiveTimes::end_by_steps(std::uint32_t plan, std::span<const SimTime> 
   if (!of_plan.by_rank) {
     of_plan.by_rank.emplace(reduced.workers.graph, plans_[plan]);
   }
-  reduced.wavefront.run(plans_[plan], *of_plan.by_rank, reduced.time);
+  reduced.passes.run(plans_[plan], *of_plan.by_rank, reduced.time);
   for (std::size_t r = 0; r < end.size(); ++r) {
     const std::uint32_t kind = reduced.kind_of[r];
     SimTime latest;

@@ -8,8 +8,8 @@
 
 #include "core/time.h"
 #include "sim/collective/equal_workers.h"
+#include "sim/collective/passes.h"
 #include "sim/collective/ring_time.h"
-#include "sim/collective/wavefront.h"
 #include "sim/job.h"
 
 namespace paceline {
@@ -34,7 +34,7 @@ class CollectiveTimes {
   struct Reduced {
     Reduced(const CollectiveGraph&, Begin);
     EqualWorkers workers;
-    Wavefront wavefront;
+    Passes passes;
     std::vector<SimTime> time;                        // by worker
     std::vector<std::uint32_t> rank_of;               // by worker; kSwitch
     std::vector<std::uint32_t> first_worker, worker;  // of each kind of rank: worker[first_worker[k] ..)

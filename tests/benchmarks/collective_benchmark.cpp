@@ -3,18 +3,26 @@
 // collective with each rank beginning at its own time goes worker by worker.
 #include <benchmark/benchmark.h>
 
+#include <chrono>
+#include <cstdlib>
+
+#include "sim/collective/channels.h"
+#include "sim/collective/passes.h"
+#include "sim/collective/wavefront.h"
 #include "sim/engine/collective_times.h"
 #include "sim/report/collective_cost.h"
 
 namespace paceline {
 namespace {
 
-Topology nodes_of_h100(std::int64_t gpus) {
+Topology nodes_of(const char* preset, std::int64_t gpus) {
   ClusterSpec spec;
-  spec.node = node_preset("dgx-h100");
+  spec.node = node_preset(preset);
   spec.nodes = static_cast<int>(gpus / 8);
   return build_topology(spec);
 }
+
+Topology nodes_of_h100(std::int64_t gpus) { return nodes_of("dgx-h100", gpus); }
 
 void all_reduce_table(benchmark::State& state) {
   const Topology topology = nodes_of_h100(state.range(0));
@@ -49,6 +57,45 @@ BENCHMARK(one_all_reduce)
     ->Args({1024, 0})
     ->Args({1024, 1'000'000})
     ->Args({16'384, 1'000'000})
+    ->Unit(benchmark::kMillisecond);
+
+// 64 MiB in passes and by the wavefront, the ranks beginning a microsecond after one another: the wavefront's
+// time over the passes', and by how much the results differ, which must be 0 ps. range(1): on DGX A100, where
+// NCCL takes trees, or on DGX H100, where it takes NVLS trees.
+void passes_ratio(benchmark::State& state) {
+  const Topology topology = nodes_of(state.range(1) == 0 ? "dgx-a100" : "dgx-h100", state.range(0));
+  CollectivePlanner planner = nccl_planner(topology, {}, {});
+  const CollectivePlan plan = planner.plan(CollectiveKind::all_reduce, Bytes(64 << 20));
+  const CollectiveGraph graph = merge_channels(planner.communicator().graphs[plan.graph]).graph;
+  const StepTimes times(graph, plan);
+  std::vector<SimTime> begin;
+  for (const Worker& worker : graph.workers) {
+    begin.push_back({worker.rank == Worker::kSwitch ? 0 : 1'000'000 * std::int64_t{worker.rank}});
+  }
+  Passes passes(graph);
+  Wavefront wavefront(graph);
+  double seconds[2] = {};
+  std::int64_t apart = 0;
+  for (auto _ : state) {
+    std::vector<SimTime> by_passes = begin, by_moves = begin;
+    const auto start = std::chrono::steady_clock::now();
+    passes.run(plan, times, by_passes);
+    const auto between = std::chrono::steady_clock::now();
+    wavefront.run(plan, times, by_moves);
+    seconds[0] += std::chrono::duration<double>(between - start).count();
+    seconds[1] += std::chrono::duration<double>(std::chrono::steady_clock::now() - between).count();
+    for (std::size_t w = 0; w < begin.size(); ++w) {
+      apart = std::max(apart, std::abs(by_passes[w].ps - by_moves[w].ps));
+    }
+  }
+  state.counters["ratio"] = seconds[1] / seconds[0];
+  state.counters["apart_ps"] = static_cast<double>(apart);
+}
+BENCHMARK(passes_ratio)
+    ->Args({1024, 0})
+    ->Args({16'384, 0})
+    ->Args({1024, 1})
+    ->Args({16'384, 1})
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace

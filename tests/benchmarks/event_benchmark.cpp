@@ -13,7 +13,7 @@ TrainingJob ring_job(std::size_t ranks) {
       ring_planner(std::vector<HopCost>(ranks, {BytesPerSecond(46e9), SimTime{5'000'000}, {}}));
   TrainingJob job;
   job.plans = {planner.plan(CollectiveKind::all_reduce, Bytes(256 << 20))};
-  job.communicator = planner.take();
+  job.communicator = planner.communicator();
   job.steady.collectives = {0};
   job.steady.ops = {{OpKind::collective, 0, {}, {}, "all_reduce"}, {OpKind::wait, 0, {}, {}, "wait"}};
   job.warm_up = job.steady;

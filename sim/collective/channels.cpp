@@ -1,0 +1,111 @@
+#include "sim/collective/channels.h"
+
+#include <algorithm>
+
+namespace paceline {
+
+std::vector<Channel> channels_of(const CollectiveGraph& graph) {
+  std::vector<Channel> channels;
+  for (std::uint32_t w = 0; w < graph.workers.size(); ++w) {
+    const Worker& worker = graph.workers[w];
+    if (w == 0 || worker.channel != graph.workers[w - 1].channel) {
+      channels.push_back({.first = w, .in = worker.first_in, .out = worker.first_out});
+    }
+    channels.back().last = w + 1;
+  }
+  std::uint32_t fifo = 0;
+  for (std::size_t c = 0; c < channels.size(); ++c) {
+    Channel& channel = channels[c];
+    const bool last = c + 1 == channels.size();
+    channel.in_end = last ? static_cast<std::uint32_t>(graph.in.size()) : channels[c + 1].in;
+    channel.out_end = last ? static_cast<std::uint32_t>(graph.out.size()) : channels[c + 1].out;
+    channel.fifo = fifo;
+    channel.fifos = channel.in_end - channel.in;
+    fifo += channel.fifos;
+    const auto outside = [&](std::uint32_t f) { return f < channel.fifo || f >= fifo; };
+    if (std::any_of(graph.in.begin() + channel.in, graph.in.begin() + channel.in_end, outside) ||
+        std::any_of(graph.out.begin() + channel.out, graph.out.begin() + channel.out_end, outside)) {
+      return {};
+    }
+  }
+  return channels;
+}
+
+bool same_channel(const CollectiveGraph& graph, const Channel& a, const Channel& b, Ranks ranks) {
+  const auto same_worker = [&](const Worker& x, const Worker& y) {
+    return (ranks == Ranks::any || x.rank == y.rank) && x.script == y.script &&
+           x.first_in - a.in == y.first_in - b.in && x.first_out - a.out == y.first_out - b.out;
+  };
+  const auto same_fifo = [&](std::uint32_t f, std::uint32_t g) {
+    return f - a.fifo == g - b.fifo && graph.fifos[f].hop == graph.fifos[g].hop;
+  };
+  return std::equal(graph.workers.begin() + a.first, graph.workers.begin() + a.last,
+                    graph.workers.begin() + b.first, graph.workers.begin() + b.last, same_worker) &&
+         std::equal(graph.in.begin() + a.in, graph.in.begin() + a.in_end, graph.in.begin() + b.in,
+                    graph.in.begin() + b.in_end, same_fifo) &&
+         std::equal(graph.out.begin() + a.out, graph.out.begin() + a.out_end, graph.out.begin() + b.out,
+                    graph.out.begin() + b.out_end, same_fifo);
+}
+
+namespace {
+
+// Appends a channel; returns the number of its first worker.
+std::uint32_t append(const CollectiveGraph& whole, const Channel& channel, CollectiveGraph& made) {
+  const auto first = static_cast<std::uint32_t>(made.workers.size());
+  const auto fifo = static_cast<std::uint32_t>(made.fifos.size());
+  const auto in = static_cast<std::uint32_t>(made.in.size()),
+             out = static_cast<std::uint32_t>(made.out.size());
+  for (std::uint32_t w = channel.first; w < channel.last; ++w) {
+    Worker worker = whole.workers[w];
+    worker.first_in += in - channel.in;
+    worker.first_out += out - channel.out;
+    made.workers.push_back(worker);
+  }
+  for (std::uint32_t p = channel.in; p < channel.in_end; ++p) {
+    made.in.push_back(whole.in[p] - channel.fifo + fifo);
+  }
+  for (std::uint32_t p = channel.out; p < channel.out_end; ++p) {
+    made.out.push_back(whole.out[p] - channel.fifo + fifo);
+  }
+  for (std::uint32_t f = channel.fifo; f < channel.fifo + channel.fifos; ++f) {
+    Fifo moved = whole.fifos[f];
+    moved.from += first - channel.first;
+    moved.to += first - channel.first;
+    made.fifos.push_back(moved);
+  }
+  return first;
+}
+
+}  // namespace
+
+EqualWorkers merge_channels(const CollectiveGraph& whole) {
+  const std::vector<Channel> channels = channels_of(whole);
+  if (channels.empty()) {
+    return find_equal_workers(whole, Begin::by_rank);
+  }
+  EqualWorkers found;
+  found.graph.channels = whole.channels;
+  found.graph.ranks = whole.ranks;
+  found.graph.hops = whole.hops;
+  found.graph.scripts = whole.scripts;
+  found.class_of.resize(whole.workers.size());
+  struct Kept {
+    const Channel* channel;
+    std::uint32_t first;
+  };
+  std::vector<Kept> kept;
+  for (const Channel& channel : channels) {
+    auto stands = std::ranges::find_if(
+        kept, [&](const Kept& one) { return same_channel(whole, *one.channel, channel, Ranks::same); });
+    if (stands == kept.end()) {
+      kept.push_back({&channel, append(whole, channel, found.graph)});
+      stands = kept.end() - 1;
+    }
+    for (std::uint32_t w = channel.first; w < channel.last; ++w) {
+      found.class_of[w] = stands->first + (w - channel.first);
+    }
+  }
+  return found;
+}
+
+}  // namespace paceline

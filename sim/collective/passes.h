@@ -1,0 +1,86 @@
+// When each worker of a collective ends: what Wavefront finds, to the picosecond, several times faster.
+//
+// Which moves are possible depends on how many slices the FIFOs hold, never on times, and in whatever order
+// moves are made the times are the same. So the workers are visited in turn, producers before consumers where
+// no cycle forbids it, and each makes in one go all the moves that it can: as many as its FIFOs have slots,
+// as a rule. Channels are independent: those that differ in nothing but their ranks run side by side, as
+// lanes of vector instructions, others one after the other in the same memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/collective/channels.h"
+#include "sim/collective/plan.h"
+#include "sim/collective/step_times.h"
+
+namespace paceline {
+
+// A FIFO's next slots to be filled, and since when each is empty; what it takes a slice to arrive.
+struct SlotsSent {
+  SimTime* arrival = nullptr;
+  const SimTime* emptied = nullptr;
+  SimTime way;
+};
+
+// A graph in the order of visits and its working memory, for any number of plans on it.
+class Passes {
+ public:
+  explicit Passes(const CollectiveGraph&);
+
+  // time[w]: in: when worker w may begin; out: when it has ended. Requires: plan.graph is this graph; where
+  // `slots` is 0, no FIFO ever holds more than kWindow slices. Cost: O(moves of all workers).
+  void run(const CollectivePlan&, const StepTimes&, std::span<SimTime> time);
+
+  static constexpr std::uint32_t kWindow = 64;
+
+ private:
+  struct Visit {  // a worker, in the order of visits
+    std::uint32_t worker = 0, script = 0;
+    std::uint32_t first_in = 0;   // its FIFOs, one a port
+    std::uint32_t first_out = 0;  // in out_
+  };
+  struct Out {  // a port to send on
+    std::uint32_t fifo = 0, hop = 0;
+  };
+  struct Part {                         // channels alike
+    Channel channel;                    // the first of them
+    std::vector<std::uint32_t> lanes;   // by channel: how much higher its workers are numbered
+    std::uint32_t first = 0, last = 0;  // in visits_
+  };
+  struct Count {  // slices of one FIFO so far
+    std::uint32_t sent = 0, received = 0;
+  };
+
+  struct Possible {  // moves of a step: at all, and while each FIFO's slots are in a row
+    std::uint32_t moves = 0, in_row = 0;
+  };
+
+  void add_visits(const CollectiveGraph&, Part&);
+  void run_part(const StepTimes&, const Part&, std::span<SimTime> time);
+  void run_passes(const StepTimes&, const Part&);
+  bool visit(const StepTimes&, const Visit&, Cursor&, SimTime* time);
+  Possible possible(const Visit&, const FlatStep&, std::uint32_t most) const;
+  void move(const StepTimes&, const Visit&, const FlatStep&, const Cursor&, SimTime* time,
+            std::uint32_t moves);
+  SimTime* slot(std::uint32_t fifo, std::uint32_t number) {
+    return slots_.data() + (std::size_t{fifo} * (std::size_t{mask_} + 1) + (number & mask_)) * lanes_;
+  }
+
+  std::vector<Visit> visits_;
+  std::vector<Out> out_;
+  std::vector<Part> parts_;
+  const CollectivePlan* plan_ = nullptr;
+  std::uint32_t limit_ = 0, mask_ = 0;  // slices that a FIFO holds; of a slice's place in slots_
+  std::uint32_t lanes_ = 1;             // of the part at hand, as is all that follows
+  std::vector<Cursor> at_;              // by visit
+  std::vector<SimTime> time_;           // by visit and lane
+  std::vector<Count> counts_;           // by FIFO, from 0 in each part
+  std::vector<SimTime> never_filled_;  // slots that are empty from the beginning, as many as a run takes
+  std::vector<SimTime> slots_;  // by FIFO, slot and lane: when a slice has arrived, or when it was taken away
+  std::vector<SimTime*> in_;    // of the visit at hand: the next full slots, by port
+  std::vector<SlotsSent> sent_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,179 @@
+// Does Passes find what Wavefront finds, to the picosecond, whatever the graph, the sizes and the beginnings?
+#include "sim/collective/passes.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <stdexcept>
+
+#include "random_graphs.h"
+#include "sim/collective/channels.h"
+#include "sim/collective/mpi.h"
+#include "sim/collective/wavefront.h"
+
+namespace paceline {
+namespace {
+
+using Times = std::vector<SimTime>;
+
+SimTime draw_time(Random& random, std::size_t below) {
+  return SimTime{static_cast<std::int64_t>(draw(random, below))};
+}
+
+// Hops as pricing might give them: by what a FIFO is in its channel, so that channels are alike, or by
+// chance.
+void draw_hops(Random& random, CollectiveGraph& graph) {
+  graph.hops.resize(1 + draw(random, 4));
+  const bool alike = draw(random, 3) > 0;
+  const std::size_t in_channel = std::max<std::size_t>(1, graph.fifos.size() / graph.channels);
+  for (std::size_t f = 0; f < graph.fifos.size(); ++f) {
+    const std::size_t hop = alike ? f % in_channel * 7 / 3 : random();
+    graph.fifos[f].hop = static_cast<std::uint32_t>(hop % graph.hops.size());
+  }
+}
+
+CollectivePlan draw_plan(Random& random, const CollectiveGraph& graph) {
+  CollectivePlan plan;
+  plan.slices = static_cast<std::uint32_t>(1 + draw(random, 3));
+  plan.slots = draw(random, 4) == 0 ? 0 : static_cast<std::uint32_t>(1 + draw(random, 20));
+  const std::size_t phases = 1 + draw(random, 3);
+  for (std::size_t i = 0; i < phases; ++i) {  // a phase may have no loop
+    const std::int64_t most = graph.workers.size() > 1000 ? 4 : 20;
+    plan.loops.push_back({static_cast<std::int64_t>(random() % most), Bytes(1 + random() % 100'000)});
+  }
+  for (std::size_t h = 0; h < graph.hops.size(); ++h) {
+    plan.hops.push_back({BytesPerSecond(1e9 * static_cast<double>(1 + draw(random, 100))),
+                         draw_time(random, 3'000'000), draw_time(random, 500'000)});
+  }
+  plan.copy_rate = BytesPerSecond(1e11);
+  return plan;
+}
+
+Times draw_begin(Random& random, const CollectiveGraph& graph) {
+  const std::size_t spread = std::size_t{1} << draw(random, 40);
+  Times begin;
+  for (std::size_t w = 0; w < graph.workers.size(); ++w) {
+    begin.push_back(draw_time(random, spread));
+  }
+  return begin;
+}
+
+// Empty: FIFOs too short for the plan.
+template <class Engine>
+Times end_of(Engine& engine, const CollectiveGraph& graph, const CollectivePlan& plan, Times time) {
+  try {
+    engine.run(plan, StepTimes(graph, plan), time);
+  } catch (const std::logic_error&) {
+    return {};
+  }
+  return time;
+}
+
+struct Seen {
+  int ended = 0, stuck = 0, lanes = 0;
+};
+
+void compare(Random& random, CollectiveGraph graph, const std::string& way, Seen& seen) {
+  draw_hops(random, graph);
+  Passes passes(graph);  // used again for the next plan
+  Wavefront wavefront(graph);
+  for (int i = 0; i < 3; ++i) {
+    const CollectivePlan plan = draw_plan(random, graph);
+    const Times begin = draw_begin(random, graph);
+    const Times expected = end_of(wavefront, graph, plan, begin);
+    const bool same = end_of(passes, graph, plan, begin) == expected;
+    INFO(way << ", slices " << plan.slices << ", slots " << plan.slots);
+    REQUIRE(same);
+    ++(expected.empty() ? seen.stuck : seen.ended);
+  }
+  const std::vector<Channel> channels = channels_of(graph);
+  seen.lanes += channels.size() > 1 && same_channel(graph, channels[0], channels[1], Ranks::any) ? 1 : 0;
+}
+
+TEST_CASE("passes equal the wavefront for every algorithm, collective, size and beginning") {
+  Random random(21);
+  Seen seen;
+  for (const std::uint32_t n : {2U, 3U, 4U, 6U, 8U, 12U, 16U, 24U, 33U}) {
+    for (const RankLayout& layout : layouts(n)) {
+      for_each_way(layout, [&](Algorithm algorithm, CollectiveKind kind) {
+        for (int i = 0; i < 3; ++i) {
+          const ChannelGraphs found = random_graphs(random, layout.gpus_per_node);
+          const auto channels = static_cast<std::uint32_t>(1 + draw(random, 10));
+          compare(random, make_graph(algorithm, kind, layout, found, channels), name(algorithm, kind, layout),
+                  seen);
+        }
+      });
+    }
+  }
+  CHECK(seen.ended > 1000);
+  CHECK(seen.stuck > 0);
+  CHECK(seen.lanes > 100);
+}
+
+TEST_CASE("passes equal the wavefront for MPI's rings and recursive doubling") {
+  Random random(22);
+  Seen seen;
+  for (std::uint32_t n = 2; n <= 33; ++n) {
+    const RankLayout layout{n, 1};
+    for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::all_gather,
+                                      CollectiveKind::reduce_scatter, CollectiveKind::broadcast}) {
+      compare(random, mpi_ring_graph(kind, layout, 1).graph, "MPI ring " + std::to_string(n), seen);
+    }
+    compare(random, recursive_doubling_graph(layout, 1).graph, "recursive doubling", seen);
+  }
+  CHECK(seen.ended > 100);
+}
+
+// By worker of the whole graph, from when each rank begins.
+Times end_of_classes(const EqualWorkers& classes, const CollectivePlan& plan, const Times& begin_of_rank) {
+  Times begin;
+  for (const Worker& worker : classes.graph.workers) {
+    begin.push_back(worker.rank == Worker::kSwitch ? SimTime{} : begin_of_rank[worker.rank]);
+  }
+  Passes passes(classes.graph);
+  const Times end = end_of(passes, classes.graph, plan, begin);
+  Times all;
+  for (const std::uint32_t c : classes.class_of) {
+    all.push_back(end.empty() ? SimTime{} : end[c]);
+  }
+  return all;
+}
+
+std::size_t most_class(const EqualWorkers& classes) { return std::ranges::max(classes.class_of); }
+
+TEST_CASE("merged channels have the times of the classes found by refinement, and of the whole") {
+  Random random(23);
+  std::size_t merged = 0;
+  for (const std::uint32_t n : {2U, 4U, 8U, 16U, 24U}) {
+    for (const RankLayout& layout : layouts(n)) {
+      for_each_way(layout, [&](Algorithm algorithm, CollectiveKind kind) {
+        const ChannelGraphs found = random_graphs(random, layout.gpus_per_node);
+        CollectiveGraph graph =
+            make_graph(algorithm, kind, layout, found, static_cast<std::uint32_t>(1 + draw(random, 12)));
+        draw_hops(random, graph);
+        const CollectivePlan plan = draw_plan(random, graph);
+        Times begin;
+        for (std::uint32_t r = 0; r < graph.ranks; ++r) {
+          begin.push_back(draw_time(random, 100'000'000));
+        }
+        const EqualWorkers alike = merge_channels(graph);
+        EqualWorkers whole{graph, {}};
+        for (std::uint32_t w = 0; w < graph.workers.size(); ++w) {
+          whole.class_of.push_back(w);
+        }
+        const Times expected = end_of_classes(whole, plan, begin);
+        INFO(name(algorithm, kind, layout));
+        const bool same = end_of_classes(alike, plan, begin) == expected;
+        REQUIRE(same);
+        const EqualWorkers refined = find_equal_workers(graph, Begin::by_rank);
+        const bool same_refined = end_of_classes(refined, plan, begin) == expected;
+        REQUIRE(same_refined);
+        REQUIRE(most_class(refined) <= most_class(alike));
+        merged += most_class(alike) + 1 < graph.workers.size() ? 1 : 0;
+      });
+    }
+  }
+  CHECK(merged > 100);
+}
+
+}  // namespace
+}  // namespace paceline
