@@ -96,6 +96,7 @@ struct TrainingSpec {
   Optimizer optimizer = Optimizer::sgd;
   RooflineSpec roofline;
   std::optional<SamplesPerSecond> measured;  // one GPU's rate: per-layer times are scaled to reach it exactly
+  std::int64_t measured_batch = 0;           // the batch_per_gpu of `measured`; 0: this one
   std::vector<ExplicitLayerTime> layer_times;  // one per layer of the model; replaces the roofline
   Slowdown slowdown_while_communicating;       // 1/1 unless measured: one A100 trace shows 1.21
   DdpSpec ddp;
@@ -123,6 +124,7 @@ struct VariabilitySpec {
   Distribution per_iteration;  // of all kernels of a rank in an iteration
   std::vector<SlowGpus> slow_gpus;
   std::vector<TransientSlowdown> transient;
+  std::vector<std::int64_t> spared_gpus;  // ranks that neither slow_gpus nor transient touch
 };
 
 // Traffic of others: an endless flow between two GPUs of the cluster that takes up to `rate`.

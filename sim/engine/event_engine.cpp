@@ -83,18 +83,32 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
   if (ranks_ > 1) {
     lay_out_graphs();
   }
+  while (!trace_.ranks.empty() && trace_.ranks.back().index() >= ranks_) {
+    trace_.ranks.pop_back();
+  }
+  if (!trace_.ranks.empty() && trace_.iterations > 0) {
+    traced_.assign(ranks_, kNotTraced);
+    for (std::uint32_t i = 0; i < trace_.ranks.size(); ++i) {
+      traced_[trace_.ranks[i].index()] = i;
+    }
+  }
   const std::size_t ops = std::max(job.warm_up.ops.size(), job.steady.ops.size());
   const std::size_t collectives = std::max(job.warm_up.collectives.size(), job.steady.collectives.size());
   for (IterationSlot& s : slots_) {
     s = {std::vector<OpSpan>(ops * ranks_), std::vector<CollectiveRecord>(collectives),
-         std::vector<SimTime>(ranks_), 0};
+         std::vector<SimTime>(ranks_), 0, std::vector<SimTime>(ops * trace_.ranks.size())};
   }
   last_launch_.resize(collectives);
+  waits_.collectives.reserve(collectives);
   result_.engine = EngineKind::event;
   result_.breakdown.resize(ranks_);
   result_.blame.resize(ranks_);
   result_.timing.resize(job.steady.collectives.size());
+  result_.waits.resize(job.steady.collectives.size());
+  result_.waited_for.resize(ranks_);
   result_.iteration_end.reserve(last_iteration_ + 1);
+  result_.last_to_end.reserve(last_iteration_ + 1);
+  result_.last_to_launch.reserve(last_iteration_ * job.steady.collectives.size());
 }
 
 void EventEngine::lay_out_graphs() {
@@ -226,7 +240,8 @@ void EventEngine::handle(const Event& event, SimTime now) {
 void EventEngine::close_iteration(std::uint32_t iteration) {
   IterationSlot& closed = slot(iteration);
   const SimTime began = iteration == 0 ? SimTime{} : result_.iteration_end.back();
-  result_.iteration_end.push_back(*std::max_element(closed.rank_end.begin(), closed.rank_end.end()));
+  const auto last = std::max_element(closed.rank_end.begin(), closed.rank_end.end());
+  result_.iteration_end.push_back(*last);
   const Program& done = program(iteration);
   for (std::size_t k = 0; k < done.collectives.size(); ++k) {
     const CollectiveRecord& record = closed.collectives[k];
@@ -239,22 +254,43 @@ void EventEngine::close_iteration(std::uint32_t iteration) {
         ++result_.blame[record.launch.rank].count;
         result_.blame[record.launch.rank].total += record.launch.last - record.launch.second;
       }
+      result_.last_to_launch.emplace_back(record.launch.rank);
     }
   }
+  waits_.collectives.assign(done.collectives.size(), {});
+  waits_.finished = 0;
+  auto traced = trace_.ranks.begin();
   for (std::uint32_t r = 0; r < ranks_; ++r) {
     const std::span<const OpSpan> spans(&closed.spans[r * done.ops.size()], done.ops.size());
     if (iteration > 0) {
       account({done, spans, last_launch_, previous_rank_end_[r], closed.rank_end[r], began,
                result_.iteration_end[0]},
-              result_.breakdown[r]);
+              result_.breakdown[r], waits_);
     }
-    if (iteration < trace_.iterations && r < trace_.ranks) {
-      result_.trace.push_back({iteration, Rank(r), {spans.begin(), spans.end()}});
+    if (trace_.wants(iteration) && traced != trace_.ranks.end() && *traced == Rank(r)) {
+      const std::span<const SimTime> issued(&closed.issued[traced_[r] * done.ops.size()], done.ops.size());
+      result_.trace.push_back(
+          {iteration, Rank(r), {spans.begin(), spans.end()}, {issued.begin(), issued.end()}});
+      ++traced;
     }
   }
+  if (iteration > 0) {
+    charge_waits(iteration);
+  }
+  result_.last_to_end.emplace_back(last - closed.rank_end.begin());
   previous_rank_end_ = closed.rank_end;
   closed.ranks_done = 0;
   std::fill(closed.collectives.begin(), closed.collectives.end(), CollectiveRecord{});
+}
+
+// Who is charged for the waits of a steady iteration: the last to launch, and to end the iteration before.
+void EventEngine::charge_waits(std::uint32_t iteration) {
+  for (std::size_t k = 0; k < waits_.collectives.size(); ++k) {
+    result_.waits[k].straggler += waits_.collectives[k].straggler;
+    result_.waits[k].exposed += waits_.collectives[k].exposed;
+    result_.waited_for[slot(iteration).collectives[k].launch.rank] += waits_.collectives[k].straggler;
+  }
+  result_.waited_for[result_.last_to_end.back().index()] += waits_.finished;
 }
 
 Result EventEngine::finish() {
@@ -262,6 +298,7 @@ Result EventEngine::finish() {
   for (std::uint32_t r = 0; r < ranks_; ++r) {
     Breakdown& b = result_.breakdown[r];
     b.straggler_wait += last - previous_rank_end_[r];
+    result_.waited_for[result_.last_to_end.back().index()] += (last - previous_rank_end_[r]).ps;
     b.other = total - (b.compute + b.exposed_communication + b.straggler_wait + b.input_wait);
   }
   result_.fingerprint = fingerprint_.value();

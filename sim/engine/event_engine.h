@@ -15,6 +15,7 @@
 #include "sim/engine/trajectory.h"
 #include "sim/engine/variability.h"
 #include "sim/network/flow_network.h"
+#include "sim/report/account.h"
 
 namespace paceline {
 
@@ -32,7 +33,7 @@ class EventEngine {
     friend auto operator<=>(const Place&, const Place&) = default;
   };
   __extension__ using Work = __int128;
-  static constexpr std::uint32_t kNotShared = 0xffffffffU;
+  static constexpr std::uint32_t kNotShared = 0xffffffffU, kNotTraced = 0xffffffffU;
 
   struct RankState {
     Place host, stream;  // the operation that each does next
@@ -77,6 +78,7 @@ class EventEngine {
     std::vector<CollectiveRecord> collectives;
     std::vector<SimTime> rank_end;
     std::uint32_t ranks_done = 0;
+    std::vector<SimTime> issued;  // [traced rank's place * ops + op]
   };
 
   void handle(const Event&, SimTime now);
@@ -108,6 +110,7 @@ class EventEngine {
   void record_collective(std::uint32_t rank, Place, SimTime launch, SimTime end);
 
   void close_iteration(std::uint32_t iteration);
+  void charge_waits(std::uint32_t iteration);
   void lay_out_graphs();
   void start_switches(SimTime now);
 
@@ -139,6 +142,8 @@ class EventEngine {
   std::vector<StepTimes> step_times_;  // by plan
   std::vector<IterationSlot> slots_;
   std::vector<SimTime> previous_rank_end_, last_launch_;
+  IterationWaits waits_;               // of the iteration that closes
+  std::vector<std::uint32_t> traced_;  // by rank: its place among the traced ones, or kNotTraced; empty: none
   // Of the warm-up and of the steady program:
   std::vector<std::uint32_t> last_stream_op_;
   std::vector<std::vector<std::uint32_t>> collective_op_;  // operation of each collective

@@ -48,6 +48,10 @@ bool EventEngine::host_may_issue(std::uint32_t rank, SimTime now) {
 void EventEngine::end_issue(std::uint32_t rank, SimTime now) {
   RankState& state = rank_[rank];
   state.host_busy = false;
+  if (!traced_.empty() && traced_[rank] != kNotTraced) {
+    slot(state.host.iteration)
+        .issued[traced_[rank] * program(state.host.iteration).ops.size() + state.host.op] = now;
+  }
   if (++state.host.op == program(state.host.iteration).ops.size()) {
     state.host = {state.host.iteration + 1, 0};
   }

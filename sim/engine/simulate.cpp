@@ -131,14 +131,22 @@ double longest_collective(const Communicator& communicator, const CollectivePlan
 
 std::optional<std::string> why_not_vector(const TrainingJob& job) {
   std::size_t shared = 0;
-  for (const CollectiveGraph& graph : job.communicator.graphs) {
-    shared += graph.shared.size();
+  for (std::size_t g = 0; g < job.communicator.graphs.size(); ++g) {
+    shared += job.communicator.graphs[g].shared.size();
   }
   if (shared > 0) {
     return "other traffic crosses " + std::to_string(shared) +
            " hops of the collectives, so their rates change as the run goes";
   }
   return std::nullopt;
+}
+
+TraceRequest trace_of_first(std::uint32_t ranks, std::uint32_t iterations) {
+  TraceRequest request{{}, 0, iterations};
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    request.ranks.emplace_back(r);
+  }
+  return request;
 }
 
 Result simulate(const TrainingJob& job, const RunSpec& run, const TraceRequest& trace) {

@@ -41,7 +41,14 @@ struct OpSpan {
 struct TracedIteration {
   std::uint32_t iteration = 0;
   Rank rank;
-  std::vector<OpSpan> ops;  // by index in the program
+  std::vector<OpSpan> ops;      // by index in the program
+  std::vector<SimTime> issued;  // by index: the host had issued it, which took the operation's host_cost
+};
+
+// What all ranks together spent waiting on a collective of the steady program, over the steady iterations:
+// before its last rank launched it, and after.
+struct CollectiveWaits {
+  PicosecondSum straggler = 0, exposed = 0;
 };
 
 struct Result {
@@ -51,15 +58,25 @@ struct Result {
   std::vector<Breakdown> breakdown;      // by rank, over the steady iterations
   std::vector<Blame> blame;              // by rank, over the steady iterations
   std::vector<CollectiveTiming> timing;  // by collective of the steady program
-  std::uint64_t fingerprint = 0;         // over every launch, collective end and iteration end of every rank
-  std::uint64_t events = 0;              // event engine: ends of operations, occupancies and arrivals
+  std::vector<CollectiveWaits> waits;    // by collective of the steady program
+  // By rank: what the others waited for it, as the last to launch a collective or to end an iteration; all of
+  // them together are the straggler_wait of all ranks. Among equally late ranks the first one is charged.
+  std::vector<PicosecondSum> waited_for;
+  std::vector<Rank> last_to_end;     // by iteration
+  std::vector<Rank> last_to_launch;  // by steady iteration, by collective
+  std::uint64_t fingerprint = 0;     // over every launch, collective end and iteration end of every rank
+  std::uint64_t events = 0;          // event engine: ends of operations, occupancies and arrivals
   std::vector<TracedIteration> trace;
 };
 
-// Which ranks and iterations to record, the warm-up included.
+// Which ranks and iterations to record. Iteration 0 is the warm-up.
 struct TraceRequest {
-  std::uint32_t ranks = 0, iterations = 0;  // the first ones
+  std::vector<Rank> ranks;  // ascending, each once; those that the job doesn't have are left out
+  std::uint32_t first = 0, iterations = 0;
+
+  bool wants(std::uint32_t iteration) const { return iteration - first < iterations; }
 };
+TraceRequest trace_of_first(std::uint32_t ranks, std::uint32_t iterations);
 
 // An upper bound in seconds, whatever the launches. Both engines add up times below 2^59 ps,
 // kLongestIteration.

@@ -1,6 +1,7 @@
 // Rules that both engines share about what is reported.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/fingerprint.h"
@@ -21,7 +22,7 @@ constexpr SimTime overlap(SimTime from, SimTime to, SimTime begin, SimTime end) 
   return a < b ? b - a : SimTime{};
 }
 
-// The last ranks to launch a collective.
+// The last ranks to launch a collective; of equally late ones the first.
 struct LastLaunch {
   SimTime last{-1}, second{-1};
   std::uint32_t rank = 0;
@@ -31,6 +32,9 @@ struct LastLaunch {
       second = last;
       last = at;
       rank = r;
+    } else if (at == last) {
+      second = at;
+      rank = std::min(rank, r);
     } else if (at > second) {
       second = at;
     }

@@ -23,6 +23,15 @@ Variability::Variability(const VariabilitySpec& spec, std::size_t ranks, std::ui
       }
     }
   }
+  for (const std::int64_t rank : spec.spared_gpus) {
+    if (!slow_.empty()) {
+      slow_[static_cast<std::size_t>(rank)] = 1.0;
+    }
+    if (!transient_.empty()) {
+      spared_.resize(ranks);
+      spared_[static_cast<std::size_t>(rank)] = true;
+    }
+  }
   ill_for_.assign(transient_.size(), std::vector<int>(ranks, 0));
 }
 
@@ -35,7 +44,7 @@ double Variability::rank_factor(Rank rank, std::uint32_t iteration) {
     }
     if (ill_for > 0) {
       --ill_for;
-      factor *= transient_[i].factor;
+      factor *= spared_.empty() || !spared_[rank.index()] ? transient_[i].factor : 1.0;
     }
   }
   return factor * per_iteration_.draw({seed_, Stream::per_iteration, iteration}, rank, 0);

@@ -33,6 +33,7 @@ class Variability {
   Sampler per_operation_, per_iteration_;
   std::vector<double> slow_;  // by rank; empty: all 1
   std::vector<TransientSlowdown> transient_;
+  std::vector<bool> spared_;               // by rank, from transient_; empty: none
   std::vector<std::vector<int>> ill_for_;  // by transient, by rank: iterations still to come
 };
 

@@ -72,6 +72,17 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
   result_.engine = EngineKind::vector;
   result_.blame.resize(n);
   result_.timing.resize(job.steady.collectives.size());
+  result_.waits.resize(job.steady.collectives.size());
+  result_.waited_for.resize(n);
+  while (!trace_.ranks.empty() && trace_.ranks.back().index() >= n) {
+    trace_.ranks.pop_back();
+  }
+  if (!trace_.ranks.empty() && trace_.iterations > 0) {
+    traced_.assign(n, kNotTraced);
+    for (std::uint32_t i = 0; i < trace_.ranks.size(); ++i) {
+      traced_[trace_.ranks[i].index()] = i;
+    }
+  }
 }
 
 void VectorEngine::run_iteration() {
@@ -112,9 +123,10 @@ void VectorEngine::begin_iteration() {
   launched_ = 0;
   settle_start_ = true;
   settle_input_ = false;
-  if (iteration_ < trace_.iterations) {
-    for (std::size_t r = 0; r < std::min<std::size_t>(trace_.ranks, n); ++r) {
-      result_.trace.push_back({iteration_, Rank(r), std::vector<OpSpan>(program().ops.size())});
+  if (trace_.wants(iteration_)) {
+    for (const Rank rank : trace_.ranks) {
+      result_.trace.push_back({iteration_, rank, std::vector<OpSpan>(program().ops.size()),
+                               std::vector<SimTime>(program().ops.size())});
     }
   }
 }
@@ -140,7 +152,7 @@ void VectorEngine::run_kernel_block(std::size_t first_op, std::size_t last_op, s
                                     std::size_t count) {
   const std::vector<Op>& ops = program().ops;
   const Sampler& sampler = variability_.per_operation();
-  const bool traced = iteration_ < trace_.iterations && first_rank < trace_.ranks;
+  const bool traced = traces(first_rank, count);
   SimTime issued;
   for (std::size_t op = first_op; op < last_op; ++op) {
     issued += ops[op].host_cost;
@@ -169,7 +181,7 @@ void VectorEngine::run_kernel_in_detail(std::uint32_t op, std::size_t rank, SimT
   const SimTime end = slowed_ ? run_slowed(rank, start, duration) : start + duration;
   stream_[rank] = end;
   compute_[rank] += overlap(start, end, counted_from_, kNever);
-  record(op, rank, start, end);
+  record(op, rank, {start, end}, issued);
 }
 
 // Work is counted in units of 1/p picosecond: p per picosecond when the communication stream is free, q while
@@ -227,17 +239,18 @@ void VectorEngine::run_collective(const Op& op, std::uint32_t index) {
     latest = std::max(latest, busy.end[r]);
     fingerprint_.add(end_fact, r, busy.end[r]);
   }
-  for (std::size_t r = 0;
-       iteration_ < trace_.iterations && r < std::min<std::size_t>(trace_.ranks, job_.ranks()); ++r) {
-    record(index, r, busy.launch[r], busy.end[r]);
+  for (std::size_t i = 0; trace_.wants(iteration_) && i < trace_.ranks.size(); ++i) {
+    const std::size_t r = trace_.ranks[i].index();
+    record(index, r, {busy.launch[r], busy.end[r]}, host_[r]);
   }
-  last_launch_[op.index] = last.last;
+  last_launch_[op.index] = last;
   ++launched_;
   if (iteration_ > 0) {
     CollectiveTiming& timing = result_.timing[op.index];
     timing.ready += ready - previous_end_;
     timing.launch += last.last - previous_end_;
     timing.end += latest - previous_end_;
+    result_.last_to_launch.emplace_back(last.rank);
     if (job_.ranks() > 1 && last.last > last.second) {
       ++result_.blame[last.rank].count;
       result_.blame[last.rank].total += last.last - last.second;
@@ -248,14 +261,24 @@ void VectorEngine::run_collective(const Op& op, std::uint32_t index) {
 void VectorEngine::run_wait(const Op& op, std::uint32_t index) {
   settle_idle(op.host_cost);
   const Busy& busy = busy_[op.index];
-  const SimTime everybody = last_launch_[op.index];
+  const SimTime everybody = last_launch_[op.index].last;
+  CollectiveWaits waits;
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
     host_[r] += op.host_cost;
     const SimTime begin = std::max(stream_[r], host_[r]), end = std::max(begin, busy.end[r]);
-    straggler_[r] += overlap(begin, std::min(end, everybody), counted_from_, kNever);
-    exposed_[r] += overlap(std::max(begin, everybody), end, counted_from_, kNever);
+    const SimTime straggler = overlap(begin, std::min(end, everybody), counted_from_, kNever);
+    const SimTime exposed = overlap(std::max(begin, everybody), end, counted_from_, kNever);
+    straggler_[r] += straggler;
+    exposed_[r] += exposed;
+    waits.straggler += straggler.ps;
+    waits.exposed += exposed.ps;
     stream_[r] = end;
-    record(index, r, begin, end);
+    record(index, r, {begin, end}, host_[r]);
+  }
+  if (iteration_ > 0) {
+    result_.waits[op.index].straggler += waits.straggler;
+    result_.waits[op.index].exposed += waits.exposed;
+    result_.waited_for[last_launch_[op.index].rank] += waits.straggler;
   }
 }
 
@@ -267,8 +290,9 @@ void VectorEngine::take_batch(const Op& op, std::uint32_t index) {
     batch_ready_[r] = std::max(batch_ready_[r], consumed[r]) + disturbed(input.batch_time, 1.0, jitter);
     batch_begin_[r] = host_[r];
     consumed[r] = std::max(host_[r], batch_ready_[r]);
-    record(index, r, host_[r], consumed[r]);
+    const OpSpan waited{host_[r], consumed[r]};
     host_[r] = consumed[r] + op.host_cost;
+    record(index, r, waited, host_[r]);
   }
   ++batches_;
   settle_input_ = true;
@@ -277,8 +301,9 @@ void VectorEngine::take_batch(const Op& op, std::uint32_t index) {
 void VectorEngine::synchronize(const Op& op, std::uint32_t index) {
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
     const SimTime released = std::max(host_[r], stream_[r]);
-    record(index, r, host_[r], released);
+    const OpSpan waited{host_[r], released};
     host_[r] = released + op.host_cost;
+    record(index, r, waited, host_[r]);
   }
 }
 
@@ -287,6 +312,7 @@ void VectorEngine::settle_idle(SimTime next_host_cost) {
   if ((!settle_start_ && !settle_input_) || iteration_ == 0) {
     return;
   }
+  PicosecondSum waited = 0;
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
     const SimTime from = std::max(stream_[r], counted_from_);
     const SimTime to = std::max(from, host_[r] + next_host_cost);
@@ -295,10 +321,13 @@ void VectorEngine::settle_idle(SimTime next_host_cost) {
     waited_for_input_[r] += overlap(from, to, input_begin, input_end);
     if (settle_start_) {
       const SimTime finished_until = std::min(to, previous_end_);
-      straggler_[r] +=
+      const SimTime finished =
           overlap(from, finished_until, from, kNever) - overlap(from, finished_until, input_begin, input_end);
+      straggler_[r] += finished;
+      waited += finished.ps;
     }
   }
+  result_.waited_for[result_.last_to_end.back().index()] += waited;
   settle_start_ = settle_input_ = false;
 }
 
@@ -306,31 +335,44 @@ void VectorEngine::end_iteration() {
   const std::uint64_t end_fact = subject(Fact::iteration_end, iteration_);
   std::vector<SimTime>& ends = ends_[iteration_ % ends_.size()];
   SimTime latest;
+  std::size_t last = 0;
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
     ends[r] = stream_[r];
-    latest = std::max(latest, stream_[r]);
+    if (stream_[r] > latest) {
+      latest = stream_[r];
+      last = r;
+    }
     fingerprint_.add(end_fact, r, stream_[r]);
   }
   previous_end_ = latest;
   result_.iteration_end.push_back(latest);
+  result_.last_to_end.emplace_back(last);
   if (iteration_ == 0) {
     counted_from_ = latest;
   }
   ++iteration_;
 }
 
-void VectorEngine::record(std::uint32_t op, std::size_t rank, SimTime start, SimTime end) {
-  if (iteration_ < trace_.iterations && rank < trace_.ranks) {
-    const std::size_t traced = std::min<std::size_t>(trace_.ranks, job_.ranks());
-    result_.trace[result_.trace.size() - traced + rank].ops[op] = {start, end};
+void VectorEngine::record(std::uint32_t op, std::size_t rank, OpSpan span, SimTime issued) {
+  if (trace_.wants(iteration_) && !traced_.empty() && traced_[rank] != kNotTraced) {
+    TracedIteration& traced = result_.trace[result_.trace.size() - trace_.ranks.size() + traced_[rank]];
+    traced.ops[op] = span;
+    traced.issued[op] = issued;
   }
+}
+
+bool VectorEngine::traces(std::size_t first_rank, std::size_t count) const {
+  const auto next = std::ranges::lower_bound(trace_.ranks, Rank(first_rank));
+  return trace_.wants(iteration_) && next != trace_.ranks.end() && next->index() < first_rank + count;
 }
 
 Result VectorEngine::finish() {
   const SimTime total = result_.iteration_end.back() - result_.iteration_end.front();
   result_.breakdown.resize(job_.ranks());
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
-    straggler_[r] += overlap(stream_[r], previous_end_, counted_from_, kNever);
+    const SimTime finished = overlap(stream_[r], previous_end_, counted_from_, kNever);
+    straggler_[r] += finished;
+    result_.waited_for[result_.last_to_end.back().index()] += finished.ps;
     const SimTime known = compute_[r] + exposed_[r] + straggler_[r] + waited_for_input_[r];
     result_.breakdown[r] = {compute_[r], exposed_[r], straggler_[r], waited_for_input_[r], total - known};
   }

@@ -11,6 +11,7 @@
 #include "core/fingerprint.h"
 #include "sim/engine/collective_times.h"
 #include "sim/engine/simulate.h"
+#include "sim/engine/trajectory.h"
 #include "sim/engine/variability.h"
 
 namespace paceline {
@@ -28,6 +29,8 @@ class VectorEngine {
     std::vector<SimTime> launch, end;
   };
 
+  static constexpr std::uint32_t kNotTraced = 0xffffffffU;
+
   void begin_iteration();
   std::size_t run_kernels(std::size_t first_op);  // returns the first op that is none
   void run_kernel_block(std::size_t first_op, std::size_t last_op, std::size_t first_rank, std::size_t count);
@@ -39,7 +42,8 @@ class VectorEngine {
   void settle_idle(SimTime next_host_cost);
   SimTime run_slowed(std::size_t rank, SimTime start, SimTime duration);
   void end_iteration();
-  void record(std::uint32_t op, std::size_t rank, SimTime start, SimTime end);
+  void record(std::uint32_t op, std::size_t rank, OpSpan span, SimTime issued);
+  bool traces(std::size_t first_rank, std::size_t count) const;
   const Program& program() const { return job_.program(iteration_); }
 
   const TrainingJob& job_;
@@ -67,9 +71,10 @@ class VectorEngine {
   std::vector<Busy> busy_;                          // by collective of this iteration
   std::vector<std::uint32_t> next_busy_;            // the first that may still slow the rank's kernels
   std::uint32_t launched_ = 0;                      // collectives of this iteration so far
-  std::vector<SimTime> last_launch_;                // by collective: on the last rank
+  std::vector<LastLaunch> last_launch_;             // by collective
   std::vector<SimTime> compute_, exposed_, straggler_, waited_for_input_;  // over the steady iterations
-  std::vector<double> jitter_;  // of a block of ranks: four operations
+  std::vector<std::uint32_t> traced_;  // by rank: its place among the traced ones, or kNotTraced; empty: none
+  std::vector<double> jitter_;         // of a block of ranks: four operations
   Result result_;
   Fingerprint fingerprint_;
 };

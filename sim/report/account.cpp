@@ -6,7 +6,7 @@
 
 namespace paceline {
 
-void account(const IterationRecord& it, Breakdown& total) {
+void account(const IterationRecord& it, Breakdown& total, IterationWaits& waits) {
   const auto counted = [&](SimTime from, SimTime to) { return overlap(from, to, it.counted_from, kNever); };
   SimTime idle_from = it.rank_began;  // the stream's last activity ended here
   OpSpan batch;                       // the host's wait for input since then
@@ -24,14 +24,19 @@ void account(const IterationRecord& it, Breakdown& total) {
     total.input_wait += overlap(from, to, batch.start, batch.end);
     if (first) {  // finished with the previous iteration, others are not
       const SimTime until = std::min(to, it.all_began);
-      total.straggler_wait += counted(from, until) - overlap(from, until, batch.start, batch.end);
+      const SimTime finished = counted(from, until) - overlap(from, until, batch.start, batch.end);
+      total.straggler_wait += finished;
+      waits.finished += finished.ps;
     }
     if (op.kind == OpKind::kernel) {
       total.compute += counted(span.start, span.end);
     } else {
       const SimTime everybody = std::clamp(it.last_launch[op.index], span.start, span.end);
-      total.straggler_wait += counted(span.start, everybody);
-      total.exposed_communication += counted(everybody, span.end);
+      const SimTime straggler = counted(span.start, everybody), exposed = counted(everybody, span.end);
+      total.straggler_wait += straggler;
+      total.exposed_communication += exposed;
+      waits.collectives[op.index].straggler += straggler.ps;
+      waits.collectives[op.index].exposed += exposed.ps;
     }
     idle_from = span.end;
     batch = {};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "sim/engine/simulate.h"
 #include "sim/job.h"
@@ -19,7 +20,13 @@ struct IterationRecord {
   SimTime counted_from;  // start of the steady iterations: nothing before it counts
 };
 
+// Of one iteration, summed over ranks.
+struct IterationWaits {
+  std::vector<CollectiveWaits> collectives;  // by collective
+  PicosecondSum finished = 0;  // from a rank's end of the previous iteration to the latest rank's
+};
+
 // Adds one iteration of one rank; `other` is left alone.
-void account(const IterationRecord&, Breakdown& total);
+void account(const IterationRecord&, Breakdown& total, IterationWaits&);
 
 }  // namespace paceline

@@ -14,11 +14,6 @@ std::vector<SimTime> step_times(const Result& result) {
   return steps;
 }
 
-Seconds mean_step(const Result& result) {
-  return to_seconds(result.iteration_end.back() - result.iteration_end.front()) /
-         static_cast<double>(result.iteration_end.size() - 1);
-}
-
 StepTime step_time(const Result& result) {
   std::vector<SimTime> steps = step_times(result);
   std::sort(steps.begin(), steps.end());
@@ -36,13 +31,16 @@ BreakdownSeconds per_step(const Breakdown& sum, double steps) {
           to_seconds(sum.other) / steps};
 }
 
-// Means over ranks without overflow of the sum: 106 days in picoseconds times a million ranks needs 128 bits.
+// Ranks times steady iterations, in picoseconds: what divides a sum over both to a mean in seconds.
+double rank_steps(const Result& result) {
+  return static_cast<double>(result.breakdown.size()) * static_cast<double>(result.iteration_end.size() - 1) *
+         kPicosecondsPerSecond;
+}
+
 BreakdownSeconds mean_breakdown(const Result& result) {
-  __extension__ using Sum = __int128;
-  const double each = static_cast<double>(result.breakdown.size()) *
-                      static_cast<double>(result.iteration_end.size() - 1) * kPicosecondsPerSecond;
+  const double each = rank_steps(result);
   const auto mean = [&](SimTime Breakdown::*part) {
-    Sum sum = 0;
+    PicosecondSum sum = 0;
     for (const Breakdown& b : result.breakdown) {
       sum += (b.*part).ps;
     }
@@ -63,16 +61,34 @@ std::vector<BucketReport> bucket_reports(const TrainingJob& job, const Result& r
   return buckets;
 }
 
-std::vector<StragglerReport> straggler_reports(const Result& result, const Topology& topology) {
-  std::vector<StragglerReport> stragglers;
-  for (std::size_t r = 0; r < result.blame.size(); ++r) {
-    if (result.blame[r].count > 0) {
-      stragglers.push_back({Rank(r), {}, result.blame[r].count, to_seconds(result.blame[r].total)});
+std::vector<CollectiveReport> collective_reports(const TrainingJob& job, const Result& result) {
+  const double each = rank_steps(result);
+  std::vector<CollectiveReport> collectives;
+  for (const Op& op : job.steady.ops) {
+    if (op.kind == OpKind::collective) {
+      const CollectivePlan& plan = job.plans[job.steady.collectives[op.index]];
+      const CollectiveWaits& waits = result.waits[op.index];
+      collectives.push_back({op.label, plan.bytes, plan.algorithm, plan.protocol,
+                             Seconds(static_cast<double>(waits.straggler) / each),
+                             Seconds(static_cast<double>(waits.exposed) / each)});
     }
   }
-  std::sort(stragglers.begin(), stragglers.end(), [](const StragglerReport& a, const StragglerReport& b) {
-    return a.delay != b.delay ? a.delay > b.delay : a.rank < b.rank;
-  });
+  return collectives;
+}
+
+std::vector<StragglerReport> straggler_reports(const Result& result, const Topology& topology) {
+  const double each = rank_steps(result);
+  std::vector<StragglerReport> stragglers;
+  for (std::size_t r = 0; r < result.blame.size(); ++r) {
+    if (result.blame[r].count > 0 || result.waited_for[r] > 0) {
+      stragglers.push_back({Rank(r),
+                            {},
+                            result.blame[r].count,
+                            to_seconds(result.blame[r].total),
+                            Seconds(static_cast<double>(result.waited_for[r]) / each)});
+    }
+  }
+  std::ranges::stable_sort(stragglers, std::ranges::greater{}, &StragglerReport::waited);
   for (StragglerReport& s : stragglers) {
     s.gpu = topology.device_name(topology.gpu_of(s.rank));
   }
@@ -88,6 +104,19 @@ Rank rank_with_most_compute(const Result& result) {
 
 }  // namespace
 
+Seconds mean_step(const Result& result) {
+  return to_seconds(result.iteration_end.back() - result.iteration_end.front()) /
+         static_cast<double>(result.iteration_end.size() - 1);
+}
+
+std::uint32_t median_iteration(const Result& result) {
+  const std::vector<SimTime> steps = step_times(result);
+  std::vector<SimTime> sorted = steps;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>((sorted.size() + 1) / 2 - 1);
+  std::ranges::nth_element(sorted, middle);
+  return static_cast<std::uint32_t>(std::ranges::find(steps, *middle) - steps.begin()) + 1;
+}
+
 Report summarize(const TrainingJob& job, const Result& result, const Topology& topology,
                  const TrainingJob& reference_job, const Result& reference) {
   Report report;
@@ -101,6 +130,7 @@ Report summarize(const TrainingJob& job, const Result& result, const Topology& t
   report.worst_breakdown = per_step(result.breakdown[report.worst_rank.index()],
                                     static_cast<double>(result.iteration_end.size() - 1));
   report.buckets = bucket_reports(job, result);
+  report.collectives = collective_reports(job, result);
   report.stragglers = straggler_reports(result, topology);
   return report;
 }

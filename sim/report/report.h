@@ -23,11 +23,21 @@ struct BucketReport {
   Seconds ready, start, end;  // from the iteration's start, mean over the steady iterations
 };
 
+// What waiting for a collective costs a step, mean over ranks: before its last rank launched it, and after.
+struct CollectiveReport {
+  std::string label;  // "all_reduce bucket 3"
+  Bytes bytes;
+  Algorithm algorithm = Algorithm::ring;
+  Protocol protocol = Protocol::simple;
+  Seconds straggler_wait, exposed_communication;
+};
+
 struct StragglerReport {
   Rank rank;
   std::string gpu;               // "node3/gpu5"
   std::int64_t collectives = 0;  // that it was the last to launch
   Seconds delay;                 // by which it was later than the second last, in total
+  Seconds waited;                // of a step, that ranks waited for this one, mean over all ranks
 };
 
 struct LinkReport {
@@ -44,9 +54,18 @@ struct Report {
   Rank worst_rank;                // the one with most compute
   BreakdownSeconds worst_breakdown;
   std::vector<BucketReport> buckets;
-  std::vector<StragglerReport> stragglers;  // largest delay first, those that delayed anybody
-  std::vector<LinkReport> links;            // largest first; filled by predict()
+  // Their exposed_communication together is the breakdown's; the stragglers' `waited` together is its
+  // straggler_wait.
+  std::vector<CollectiveReport> collectives;  // in issue order
+  std::vector<StragglerReport> stragglers;    // most waited for first, those that delayed anybody
+  std::vector<LinkReport> links;              // largest first; filled by predict()
 };
+
+// Of the steady iterations.
+Seconds mean_step(const Result&);
+
+// The first steady iteration that took the median time (p50).
+std::uint32_t median_iteration(const Result&);
 
 // reference: the run of build_reference_job.
 Report summarize(const TrainingJob&, const Result&, const Topology&, const TrainingJob& reference_job,

@@ -60,15 +60,17 @@ SimTime& longest(std::vector<LayerSpan>& spans) {
 }  // namespace
 
 std::vector<LayerSpan> layer_spans(const Model& model, const GpuCosts& costs, const TrainingSpec& training) {
-  const std::vector<LayerTime> times = undisturbed_times(model, costs, training);
   if (!training.measured) {
-    return scaled(times, 1);
+    return scaled(undisturbed_times(model, costs, training), 1);
   }
   TrainingSpec plain = training;
   plain.accumulation = 1;
   plain.input.reset();
+  plain.batch_per_gpu = training.measured_batch > 0 ? training.measured_batch : training.batch_per_gpu;
+  const bool as_measured = plain.batch_per_gpu == training.batch_per_gpu;
+  const std::vector<LayerTime> times = undisturbed_times(model, costs, plain);
   const SimTime wanted =
-      to_sim_time(Seconds(static_cast<double>(training.batch_per_gpu) / training.measured->value));
+      to_sim_time(Seconds(static_cast<double>(plain.batch_per_gpu) / training.measured->value));
   Seconds layers;
   for (const LayerTime& t : times) {
     layers = layers + t.forward + t.backward;
@@ -86,7 +88,7 @@ std::vector<LayerSpan> layer_spans(const Model& model, const GpuCosts& costs, co
     if (std::abs(missing.ps) <= kRoundingRest) {
       longest(spans) += missing;
       if (longest(spans).ps >= 0 && lone_step(model, costs, plain, spans) == wanted) {
-        return spans;
+        return as_measured ? spans : scaled(undisturbed_times(model, costs, training), target / layers);
       }
     }
     target = target + to_seconds(missing);

@@ -248,7 +248,7 @@ TrainingJob build_ddp_job(const Model& model, const GpuSpec& gpu, const Training
   job.warm_up = programs.warm_up();
   job.steady = programs.steady();
   job.plans = programs.plans();
-  job.communicator = planner.take();
+  job.communicator = for_plans(planner.communicator(), job.plans);
   return job;
 }
 

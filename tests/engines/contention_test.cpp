@@ -26,14 +26,18 @@ void share_everything(const Topology& topology, Communicator& communicator) {
   for (std::size_t l = 0; l < topology.links(); ++l) {
     communicator.shared_capacity.push_back(topology.link(LinkId(l)).bandwidth);
   }
-  for (CollectiveGraph& graph : communicator.graphs) {
+  GraphList shared;
+  for (std::size_t g = 0; g < communicator.graphs.size(); ++g) {
+    CollectiveGraph graph = communicator.graphs[g];
     for (std::uint32_t f = 0; f < graph.fifos.size(); ++f) {
       const Route route = route_of(graph, graph.fifos[f], topology);
       if (route.size > 0) {
         graph.shared.push_back({f, {route.begin(), route.end()}});
       }
     }
+    shared.push_back(std::move(graph));
   }
+  communicator.graphs = std::move(shared);
 }
 
 RunSpec two_iterations() {
@@ -92,7 +96,7 @@ TEST_CASE("background traffic takes its fair share of a NIC") {
   CollectivePlanner planner = nccl_planner(topology, collective, background);
   TrainingJob job;
   job.plans = {planner.plan(CollectiveKind::all_reduce, Bytes(25'000'000))};
-  job.communicator = planner.take();
+  job.communicator = planner.communicator();
   REQUIRE(job.communicator.graphs[0].shared.size() == 1);
   REQUIRE(job.communicator.graphs[0].channels == 1);
   CollectivePlan& plan = job.plans[0];
@@ -143,7 +147,7 @@ TEST_CASE("the nodes of other jobs carry traffic, but no ranks") {
     CollectivePlanner planner = nccl_planner(shared, {}, background);
     TrainingJob job;
     job.plans = {planner.plan(CollectiveKind::all_reduce, Bytes(64 << 20))};
-    job.communicator = planner.take();
+    job.communicator = planner.communicator();
     job.steady.collectives = {0};
     job.steady.ops = {{OpKind::collective, 0, {}, {}, "all_reduce"}, {OpKind::wait, 0, {}, {}, "wait"}};
     job.warm_up = job.steady;

@@ -14,16 +14,19 @@ bool operator==(const Blame& a, const Blame& b) { return a.count == b.count && a
 bool operator==(const CollectiveTiming& a, const CollectiveTiming& b) {
   return a.ready == b.ready && a.launch == b.launch && a.end == b.end;
 }
+bool operator==(const CollectiveWaits& a, const CollectiveWaits& b) {
+  return a.straggler == b.straggler && a.exposed == b.exposed;
+}
 bool operator==(const OpSpan& a, const OpSpan& b) { return a.start == b.start && a.end == b.end; }
 
 namespace {
 
-const std::vector<OpSpan>& spans_of(const Result& result, std::uint32_t iteration, Rank rank) {
+const TracedIteration& traced_of(const Result& result, std::uint32_t iteration, Rank rank) {
   const auto found = std::find_if(result.trace.begin(), result.trace.end(), [&](const TracedIteration& t) {
     return t.iteration == iteration && t.rank == rank;
   });
   REQUIRE(found != result.trace.end());
-  return found->ops;
+  return *found;
 }
 
 // Operations that both engines record alike: a collective and a kernel always, a host's wait when there is
@@ -37,9 +40,25 @@ void check_same_spans(const Program& program, const std::vector<OpSpan>& a, cons
   }
 }
 
+// The host issues in order, each operation at its cost; what it waits for first; and nothing runs before it
+// is issued.
+void check_issued(const Program& program, const TracedIteration& traced) {
+  REQUIRE(traced.issued.size() == program.ops.size());
+  SimTime before;
+  for (std::size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    INFO("operation " << i << ", " << op.label);
+    const bool host_waits = op.kind == OpKind::take_batch || op.kind == OpKind::synchronize;
+    CHECK(traced.issued[i] - op.host_cost >= before);
+    CHECK((host_waits ? traced.issued[i] == traced.ops[i].end + op.host_cost
+                      : traced.issued[i] <= traced.ops[i].start));
+    before = traced.issued[i];
+  }
+}
+
 void check_agreement(const RandomJob& random) {
   REQUIRE_FALSE(why_not_vector(random.job));
-  const TraceRequest trace{2, 3};
+  const TraceRequest trace{{Rank(0), Rank(3)}, 1, 2};
   const Result event = run_event_engine(random.job, random.run, trace);
   const Result vector = run_vector_engine(random.job, random.run, trace);
   CHECK(event.iteration_end == vector.iteration_end);
@@ -47,9 +66,16 @@ void check_agreement(const RandomJob& random) {
   CHECK(event.breakdown == vector.breakdown);
   CHECK(event.blame == vector.blame);
   CHECK(event.timing == vector.timing);
+  CHECK((event.waits == vector.waits));
+  CHECK((event.waited_for == vector.waited_for));
+  CHECK(event.last_to_end == vector.last_to_end);
+  CHECK(event.last_to_launch == vector.last_to_launch);
   REQUIRE(event.trace.size() == vector.trace.size());
   for (const TracedIteration& t : vector.trace) {
-    check_same_spans(random.job.program(t.iteration), spans_of(event, t.iteration, t.rank), t.ops);
+    const TracedIteration& same = traced_of(event, t.iteration, t.rank);
+    check_same_spans(random.job.program(t.iteration), same.ops, t.ops);
+    CHECK(same.issued == t.issued);
+    check_issued(random.job.program(t.iteration), t);
   }
   // Tracing runs kernels one by one; without it they run in blocks.
   const Result untraced = run_vector_engine(random.job, random.run);
@@ -85,6 +111,27 @@ TEST_CASE("the parts of every rank's step add up to the step, and none is negati
   }
 }
 
+TEST_CASE("the waits by collective and by culprit add up to the ranks' waits") {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const RandomJob random = random_job(seed, 16);
+    const Result result = run_vector_engine(random.job, random.run);
+    PicosecondSum exposed = 0, straggler = 0, exposed_by_collective = 0, straggler_by_culprit = 0;
+    for (const Breakdown& b : result.breakdown) {
+      exposed += b.exposed_communication.ps;
+      straggler += b.straggler_wait.ps;
+    }
+    for (const CollectiveWaits& w : result.waits) {
+      exposed_by_collective += w.exposed;
+    }
+    for (const PicosecondSum waited : result.waited_for) {
+      straggler_by_culprit += waited;
+    }
+    INFO("seed " << seed);
+    CHECK((exposed == exposed_by_collective));
+    CHECK((straggler == straggler_by_culprit));
+  }
+}
+
 TEST_CASE("the engines agree beyond one block of ranks") {
   // The vector engine runs kernels in blocks of Sampler::kMostRanks; 520 ranks need two.
   constexpr std::size_t kRanks = Sampler::kMostRanks + 8;
@@ -93,7 +140,7 @@ TEST_CASE("the engines agree beyond one block of ranks") {
       ring_planner(std::vector<HopCost>(kRanks, {BytesPerSecond(1e10), SimTime{100'000}, {}}));
   TrainingJob& job = random.job;
   job.plans = {planner.plan(CollectiveKind::all_reduce, Bytes(1 << 20))};
-  job.communicator = planner.take();
+  job.communicator = planner.communicator();
   job.steady.collectives = {0};
   job.steady.ops = {{OpKind::kernel, 0, SimTime{900'000'000}, SimTime{5'000'000}, "kernel"},
                     {OpKind::collective, 0, {}, SimTime{15'000'000}, "all_reduce"},

@@ -171,7 +171,7 @@ inline TrainingSpec random_training(Dice& dice) {
 }
 
 inline VariabilitySpec random_variability(Dice& dice, std::size_t ranks) {
-  VariabilitySpec variability{random_distribution(dice), random_distribution(dice), {}, {}};
+  VariabilitySpec variability{random_distribution(dice), random_distribution(dice), {}, {}, {}};
   if (dice.maybe(0.4)) {
     variability.slow_gpus.push_back(
         {{dice.between(0, static_cast<std::int64_t>(ranks) - 1)}, 0, dice.real(1, 2)});

@@ -16,7 +16,7 @@ TrainingJob collective_job(const std::vector<HopCost>& hops, CollectiveKind kind
   CollectivePlanner planner = ring_planner(hops, chunks);
   TrainingJob job;
   job.plans = {planner.plan(kind, bytes)};
-  job.communicator = planner.take();
+  job.communicator = planner.communicator();
   job.steady.collectives = {0};
   job.steady.ops = {{OpKind::kernel, 0, kernel, {}, "kernel"},
                     {OpKind::collective, 0, {}, {}, "collective"},
@@ -62,7 +62,8 @@ TEST_CASE("the event engine takes every rank of a ring through its 2 (N-1) steps
     for (std::size_t r = 0; r < n; ++r) {
       job.variability.slow_gpus.push_back({{static_cast<std::int64_t>(r)}, 0, dice.real(1, 9)});
     }
-    const Result result = run_event_engine(job, one_iteration(), {static_cast<std::uint32_t>(n), 1});
+    const Result result =
+        run_event_engine(job, one_iteration(), trace_of_first(static_cast<std::uint32_t>(n), 1));
     std::vector<SimTime> begin, stay, move, end(n);
     for (std::size_t r = 0; r < n; ++r) {
       begin.push_back(result.trace[r].ops[1].start);
@@ -84,7 +85,8 @@ TEST_CASE("a broadcast is a pipelined chain from the root") {
   const TrainingJob job =
       collective_job(std::vector<HopCost>(n, hop), CollectiveKind::broadcast, Bytes(9'600'000), {}, 6);
   const SimTime t = stay_of(Bytes(1'600'000), hop);
-  const Result result = run_event_engine(job, one_iteration(), {static_cast<std::uint32_t>(n), 1});
+  const Result result =
+      run_event_engine(job, one_iteration(), trace_of_first(static_cast<std::uint32_t>(n), 1));
   CHECK(result.trace[0].ops[1].end == 6 * t);
   CHECK(result.iteration_end[0] == 5 * (t + hop.latency) + 5 * t);
 }

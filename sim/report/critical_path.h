@@ -1,0 +1,47 @@
+// The critical path of a step: the chain of intervals from the end of the step before to the latest rank's
+// end, each of which had to end before the next could begin. Follows the definitions of docs/model.md
+// backwards through what ranks did:
+//   a kernel                          -> what the stream did before it
+//   a wait for a collective           -> the collective, back to its last launch, on the rank that launched
+//   it last a launch                          -> what the stream did before it, or the collective before it
+//   a stream that nothing was ready for: the host was waiting for input, or launching
+// A rank that left a collective before the last one launched it (the root of a broadcast) was bound by its
+// own launch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/engine/simulate.h"
+#include "sim/job.h"
+
+namespace paceline {
+
+enum class PathKind : std::uint8_t { compute, communication, input_wait, launch };
+inline constexpr const char* kPathKindNames[] = {"compute", "communication", "input_wait", "launch"};
+
+struct PathSegment {
+  PathKind kind = PathKind::compute;
+  Rank rank;         // communication: the last to launch it
+  std::string what;  // compute: forward, backward, ...; communication: the collective's label
+  SimTime start, end;
+};
+
+struct CriticalPath {
+  std::uint32_t iteration = 0;
+  SimTime began;  // segments' times are the run's; the first begins here
+  std::vector<PathSegment>
+      segments;  // each begins where the one before ends: together the step time, exactly
+};
+
+// What critical_path needs to be traced. Requires: `iteration` is a steady one of the run.
+TraceRequest ranks_on_path(const TrainingJob&, const Result&, std::uint32_t iteration);
+
+// traced: a run of the same job with that request.
+CriticalPath critical_path(const TrainingJob&, const Result& traced, std::uint32_t iteration);
+
+// "forward", "backward", "accumulate", "bucket copies", "optimizer": what a kernel's label says first.
+std::string phase_of(const std::string& label);
+
+}  // namespace paceline

@@ -1,0 +1,108 @@
+// Is the critical path a chain that adds up to the step?
+#include "sim/report/critical_path.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "random_job.h"
+#include "sim/engine/variability.h"
+#include "sim/report/report.h"
+
+namespace paceline {
+namespace {
+
+CriticalPath path_of(const RandomJob& random, EngineChoice engine, std::uint32_t iteration) {
+  RunSpec run = random.run;
+  run.engine = engine;
+  const Result result = simulate(random.job, run);
+  return critical_path(random.job, simulate(random.job, run, ranks_on_path(random.job, result, iteration)),
+                       iteration);
+}
+
+std::vector<SimTime> ends(const RandomJob& random) { return simulate(random.job, random.run).iteration_end; }
+
+TEST_CASE("the pieces of a critical path touch and add up to the step, to the picosecond") {
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    const RandomJob random = random_job(seed, 24);
+    const std::vector<SimTime> end = ends(random);
+    for (std::uint32_t iteration = 1; iteration < end.size(); ++iteration) {
+      INFO("seed " << seed << ", iteration " << iteration);
+      const CriticalPath path = path_of(random, EngineChoice::vector, iteration);
+      REQUIRE_FALSE(path.segments.empty());
+      CHECK(path.segments.front().start == end[iteration - 1]);
+      CHECK(path.segments.back().end == end[iteration]);
+      SimTime sum;
+      for (std::size_t i = 0; i < path.segments.size(); ++i) {
+        CHECK(path.segments[i].start < path.segments[i].end);
+        CHECK((i == 0 || path.segments[i].start == path.segments[i - 1].end));
+        sum += path.segments[i].end - path.segments[i].start;
+      }
+      CHECK(sum == end[iteration] - end[iteration - 1]);
+    }
+  }
+}
+
+TEST_CASE("both engines find the same critical path") {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    const RandomJob random = random_job(seed, 12);
+    const CriticalPath a = path_of(random, EngineChoice::vector, 1),
+                       b = path_of(random, EngineChoice::event, 1);
+    INFO("seed " << seed);
+    REQUIRE(a.segments.size() == b.segments.size());
+    for (std::size_t i = 0; i < a.segments.size(); ++i) {
+      CHECK(a.segments[i].kind == b.segments[i].kind);
+      CHECK(a.segments[i].rank == b.segments[i].rank);
+      CHECK(a.segments[i].what == b.segments[i].what);
+      CHECK(a.segments[i].start == b.segments[i].start);
+    }
+  }
+}
+
+// Two ranks; rank 1 computes 3 ms, rank 0 1 ms; the all-reduce takes c; then both compute 1 ms more.
+TEST_CASE("a slow rank's computing, then the collective, then the last to end") {
+  CollectivePlanner planner =
+      ring_planner(std::vector<HopCost>(2, {BytesPerSecond(1e9), SimTime{1'000'000}, {}}));
+  RandomJob random;
+  TrainingJob& job = random.job;
+  job.plans = {planner.plan(CollectiveKind::all_reduce, Bytes(1 << 20))};
+  job.communicator = planner.communicator();
+  job.steady.collectives = {0};
+  job.steady.ops = {{OpKind::kernel, 0, SimTime{1'000'000'000}, {}, "forward a"},
+                    {OpKind::collective, 0, {}, {}, "all_reduce bucket 0"},
+                    {OpKind::wait, 0, {}, {}, "wait"},
+                    {OpKind::kernel, 0, SimTime{1'000'000'000}, {}, "optimizer"}};
+  job.warm_up = job.steady;
+  job.variability.slow_gpus = {{{1}, 0, 3}};
+  random.run.iterations = 2;
+  const CriticalPath path = path_of(random, EngineChoice::automatic, 2);
+  REQUIRE(path.segments.size() == 3);
+  CHECK(path.segments[0].what == "forward");
+  CHECK(path.segments[0].rank == Rank(1));
+  CHECK(path.segments[0].end - path.segments[0].start == SimTime{3'000'000'000});
+  CHECK(path.segments[1].kind == PathKind::communication);
+  CHECK(path.segments[1].what == "all_reduce bucket 0");
+  CHECK(path.segments[2].what == "optimizer");
+  CHECK(path.segments[2].end - path.segments[2].start == SimTime{3'000'000'000});
+}
+
+TEST_CASE("a spared GPU is as fast as the others, and changes no other draw") {
+  VariabilitySpec spec;
+  spec.per_iteration = {DistributionKind::lognormal, 0.1, {}};
+  const VariabilitySpec jitter = spec;
+  spec.slow_gpus = {{{3}, 0, 1.5}, {{}, 0.5, 2}};
+  spec.transient = {{0.3, 2, 1.25}};
+  VariabilitySpec sparing = spec;
+  sparing.spared_gpus = {3, 7};
+  constexpr std::size_t kRanks = 12;
+  Variability slow(spec, kRanks, 9), spared(sparing, kRanks, 9), healthy(jitter, kRanks, 9);
+  for (std::uint32_t iteration = 0; iteration < 20; ++iteration) {
+    for (std::size_t r = 0; r < kRanks; ++r) {
+      const double with = slow.rank_factor(Rank(r), iteration),
+                   without = healthy.rank_factor(Rank(r), iteration);
+      CHECK(spared.rank_factor(Rank(r), iteration) == (r == 3 || r == 7 ? without : with));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paceline
