@@ -183,14 +183,16 @@ void describe(V& v, Peaks& s) {
 
 template <class V>
 void describe(V& v, GpuSpec& s) {
-  const bool preset =
-      v.preset(s, "Start from this GPU (see `paceline presets`); other keys replace its values.");
+  const bool preset = v.preset(
+      s,
+      "Start from this GPU (see `paceline presets`): keys beside it replace its values. Left out: the keys "
+      "must say what a GPU needs.");
   v.key("name", s.name, text(100), "What to call the GPU.", required_unless(preset));
   Peaks peaks{s.peak};
   v.key("peak", peaks, any(), "Dense peak rates by precision.", required_unless(preset));
   s.peak = peaks.rates;
-  v.key("memory_bandwidth", s.memory_bandwidth, kBandwidth, "Peak bandwidth of the GPU's memory.",
-        required_unless(preset));
+  v.key("memory_bandwidth", s.memory_bandwidth, kBandwidth,
+        "Peak bandwidth of the GPU's memory, as its data sheet has it.", required_unless(preset));
   v.key("memory", s.memory, kSize, "Size of the GPU's memory.", required_unless(preset));
 }
 
@@ -203,17 +205,18 @@ void describe(V& v, NvlinkPair& s) {
 
 template <class V>
 void describe(V& v, NodeDevice& s) {
-  v.key("kind", s.kind, any(), "What it is.", required());
-  v.key("name", s.name, text(200, 0), "What its file calls it.");
-  v.key("bandwidth", s.bandwidth, kBandwidth.absent_at_zero(), "nic: per direction, of its port.");
+  v.key("kind", s.kind, any(), "What the device is.", required());
+  v.key("name", s.name, text(200, 0), "What NCCL's file calls it: a bus id, \"mlx5_0\".");
+  v.key("bandwidth", s.bandwidth, kBandwidth.absent_at_zero(),
+        "nic: bandwidth per direction of its port to the network.");
 }
 
 template <class V>
 void describe(V& v, NodeCable& s) {
-  v.key("a", s.a, between(0, 1500), "A device, by its place in `devices`.", required());
+  v.key("a", s.a, between(0, 1500), "A device, by its place in `devices`, counted from 0.", required());
   v.key("b", s.b, between(0, 1500), "The device at the other end.", required());
-  v.key("kind", s.kind, any(), "What it is.", required());
-  v.key("bandwidth", s.bandwidth, kBandwidth, "Per direction.", required());
+  v.key("kind", s.kind, any(), "What the cable is.", required());
+  v.key("bandwidth", s.bandwidth, kBandwidth, "Its bandwidth per direction.", required());
 }
 
 // What spreads a node's devices evenly; absent where they are listed one by one.
@@ -224,29 +227,33 @@ void describe_even_node(V& v, NodeSpec& s, const Need& need, bool listed) {
   const bool none = s.wiring == NvlinkWiring::none && !v.lists_all() && !listed;
   const bool mesh = s.wiring == NvlinkWiring::mesh || v.lists_all() || listed;
   v.key("nvlink_bandwidth", s.nvlink_bandwidth, kBandwidth,
-        "Per direction: nvswitch: of one GPU's whole port; mesh: of one link.",
+        "Bandwidth per direction: nvswitch: of all NVLinks of one GPU together; mesh: of one link.",
         none ? absent("the wiring is none") : need);
-  v.key("mesh", s.mesh, list(1, 10'000), "The pairs of GPUs that NVLinks join.",
+  v.key("mesh", s.mesh, list(1, 10'000), "mesh alone: the pairs of GPUs that NVLinks join.",
         mesh ? need : absent("the wiring is no mesh"));
   v.key("pcie_bandwidth", s.pcie_bandwidth, kBandwidth,
-        "Per direction, of the links GPU - PCIe switch, NIC - PCIe switch and PCIe switch - CPU.", need);
+        "Bandwidth per direction of the links GPU - PCIe switch, NIC - PCIe switch and PCIe switch - CPU.",
+        need);
   v.key("pcie_switches", s.pcie_switches, between(1, 256),
         "PCIe switches; GPUs and NICs are spread over them evenly.", need);
   v.key("sockets", s.sockets, between(1, 256), "CPU sockets; PCIe switches are spread over them evenly.",
         need);
   const bool sockets = s.sockets > 1 || v.lists_all() || listed;
   v.key("socket_bandwidth", s.socket_bandwidth, kBandwidth,
-        "Per direction, of the link between two CPU sockets.",
+        "Bandwidth per direction of the link between two CPU sockets.",
         sockets ? need : absent("there is one socket"));
 }
 
 template <class V>
 void describe(V& v, NodeSpec& s) {
-  const bool preset =
-      v.preset(s, "Start from this node (see `paceline presets`); other keys replace its values.");
+  const bool preset = v.preset(
+      s,
+      "Start from this node (see `paceline presets`): keys beside it replace its values. Left out: the keys "
+      "must say what a node needs.");
   const Need need = required_unless(preset), as_preset{Need::Kind::preset, {}};
   v.key("name", s.name, text(100), "What to call the node.", need);
-  v.key("gpu", s.gpu, text(100), "Its GPU, by the name of a preset.", as_preset);
+  v.key("gpu", s.gpu, text(100),
+        "Its GPU, by the name of a preset; not needed where the cluster says the GPU.", as_preset);
   v.key("gpus", s.gpus, between(1, 256), "GPUs in a node.", need);
   v.key("devices", s.devices, list(0, 1500),
         "The node's devices one by one, in place of the keys that spread them evenly.", as_preset);
@@ -254,23 +261,25 @@ void describe(V& v, NodeSpec& s) {
   const bool listed = !s.devices.empty() && !v.lists_all();
   describe_even_node(v, s, listed ? absent("the devices are listed") : need, listed);
   const bool nvlink = s.wiring != NvlinkWiring::none || v.lists_all() || listed;
-  v.key("nvlink_latency", s.nvlink_latency, kDuration, "Of one NVLink.",
+  v.key("nvlink_latency", s.nvlink_latency, kDuration, "Latency of one NVLink.",
         nvlink ? need : absent("the wiring is none"));
-  v.key("pcie_latency", s.pcie_latency, kDuration, "Of one PCIe link.", need);
+  v.key("pcie_latency", s.pcie_latency, kDuration, "Latency of one PCIe link.", need);
   const bool sockets = s.sockets > 1 || v.lists_all() || listed;
-  v.key("socket_latency", s.socket_latency, kDuration, "Of the link between two CPU sockets.",
+  v.key("socket_latency", s.socket_latency, kDuration, "Latency of the link between two CPU sockets.",
         sockets ? need : absent("there is one socket"));
   v.key("nics", s.nics, between(0, 256), "Network cards in a node.", need);
   const bool nics = s.nics > 0 || v.lists_all();
   v.key("nic_bandwidth", s.nic_bandwidth, kBandwidth,
-        "Per direction, of one NIC and of every link of the fabric.",
+        "Bandwidth per direction of one NIC, and of every link of the fabric.",
         nics ? need : absent("there is no NIC"));
-  v.key("nic_latency", s.nic_latency, kDuration, "From the NIC to its switch, the NIC's own share included.",
+  v.key("nic_latency", s.nic_latency, kDuration,
+        "Latency from the NIC to its switch, the NIC's own share included.",
         nics ? need : absent("there is no NIC"));
   v.key("compute_capability", s.compute_capability, between(1, 999).absent_at_zero(),
-        "Of the GPUs: 70 is Volta, 80 Ampere, 90 Hopper, 100 Blackwell; NCCL's choices depend on it.",
+        "Of the GPUs, ten times CUDA's: 70 is Volta, 80 Ampere, 90 Hopper, 100 Blackwell; NCCL's choices "
+        "depend on it.",
         as_preset);
-  v.key("cpu", s.cpu, any(), "Who made the CPUs.", as_preset);
+  v.key("cpu", s.cpu, any(), "Who made the CPUs; NCCL's choices depend on it.", as_preset);
   v.settle([&](const Spot&) {
     if (s.wiring != NvlinkWiring::mesh) {
       s.mesh.clear();
@@ -287,14 +296,17 @@ void describe(V& v, FabricSpec& s) {
         "Bandwidth into a leaf over bandwidth out of it: 4 means 4:1. Not for single_switch.");
   v.key("leaves_per_pod", s.leaves_per_pod, between(1, 100'000),
         "fat_tree: leaves below one group of spines.");
-  v.key("switch_latency", s.switch_latency, kDuration, "Of a link between two switches, port to port.");
+  v.key("switch_latency", s.switch_latency, kDuration,
+        "Latency of a link between two switches, port to port.");
   v.key("placement", s.placement, any(),
         "packed: consecutive nodes of the job share a leaf; striped: they sit on different leaves.");
   v.key("routing", s.routing, any(),
         "Which spine a flow takes: static: by its destination (InfiniBand); ecmp: by a hash, so that flows "
         "collide.");
-  v.key("routing_seed", s.routing_seed, between(0, 18446744073709551615.0), "Of ecmp's hash.");
-  v.key("sharp", s.sharp, any(), "The switches reduce (SHARP): CollNet algorithms.");
+  v.key("routing_seed", s.routing_seed, between(0, 18446744073709551615.0),
+        "Seed of ecmp's hash: another one, other collisions.");
+  v.key("sharp", s.sharp, any(),
+        "The switches reduce (SHARP), so that NCCL may choose its CollNet algorithms.");
 }
 
 template <class V>
@@ -302,7 +314,8 @@ void describe(V& v, DegradedLink& s) {
   v.key("from", s.from, text(100), "A device, such as \"node3/nic0\", \"node0/gpu2\", \"leaf1\".",
         required());
   v.key("to", s.to, text(100), "The device at the link's other end; left out: every link of `from`.");
-  v.key("bandwidth_factor", s.bandwidth_factor, above(0, 1), "Multiplies the bandwidth, in both directions.");
+  v.key("bandwidth_factor", s.bandwidth_factor, above(0, 1),
+        "What is left of the bandwidth, in both directions: 0.25 is a quarter.");
   v.key("extra_latency", s.extra_latency, kDuration, "Added to the latency, in both directions.");
 }
 
@@ -311,7 +324,7 @@ void describe(V& v, NodeChannel& s) {
   v.key("gpus", s.gpus, between(0, 255).length(1, 256), "The node's GPUs in the channel's order.",
         required());
   v.key("nic_in", s.nic_in, between(-1, 255), "The NIC through which the channel enters a node; -1: none.");
-  v.key("nic_out", s.nic_out, between(-1, 255), "The NIC through which it leaves.");
+  v.key("nic_out", s.nic_out, between(-1, 255), "The NIC through which it leaves; -1: none.");
 }
 
 template <class V>
@@ -335,8 +348,8 @@ void describe(V& v, ChannelGraphs& s) {
   v.key("collnet_chain", s.collnet_chain, any(), "What CollNet chains run on.", required());
   v.key("collnet_direct", s.collnet_direct, any(), "What CollNet direct runs on.", required());
   v.key("nvls", s.nvls, any(), "What NVLS and NVLSTree run on.", required());
-  v.key("channels", s.channels, between(1, 64), "That rings and trees run on.", required());
-  v.key("nvls_channels", s.nvls_channels, between(0, 64), "That NVLS runs on.", required());
+  v.key("channels", s.channels, between(1, 64), "How many channels rings and trees run on.", required());
+  v.key("nvls_channels", s.nvls_channels, between(0, 64), "How many channels NVLS runs on.", required());
 }
 
 template <class V>
@@ -349,13 +362,14 @@ void describe(V& v, Cluster& s) {
         "GPUs of each node that the job uses, the first ones; left out: all.");
   v.key("gpu", s.gpu, any(), "The GPU, by the name of a preset or by its numbers; left out: the node's.",
         {Need::Kind::preset, {}});
-  v.key("fabric", s.spec.fabric, any(), "The network between the nodes; left out: one switch.");
+  v.key("fabric", s.spec.fabric, any(), "The network between the nodes.");
   v.key("degraded_links", s.spec.degraded, list(0, 10'000), "Links that are slower than they should be.");
   v.key("nccl_graph", s.nccl_graph, text(4000),
         "A file that NCCL wrote (NCCL_GRAPH_DUMP_FILE): its rings and trees instead of a search; relative to "
         "this "
         "file.");
-  v.key("graphs", s.spec.graphs, any(), "The same, written out.");
+  v.key("graphs", s.spec.graphs, any(),
+        "What `nccl_graph` would say, written out as a result has it; give one of the two or none.");
   v.settle([&](const Spot& spot) { settle_cluster(s, spot); });
 }
 
@@ -376,10 +390,10 @@ void describe(V& v, Layer& s) {
 template <class V>
 void describe(V& v, Model& s) {
   v.key("name", s.name, text(200), "What to call the model.", required());
-  v.key("input", s.input, text(200, 0), "What one sample is: \"224x224 image\".");
+  v.key("input", s.input, text(200, 0), "What one sample is: \"224x224 image\"; for pages alone.");
   std::string source;
   v.key("source", source, text(10'000, 0), "Where the numbers come from; not used.");
-  v.key("layers", s.layers, list(1, 10'000), "In registration order.", required());
+  v.key("layers", s.layers, list(1, 10'000), "In the order of the forward pass.", required());
 }
 
 template <class V>
@@ -447,8 +461,8 @@ void describe(V& v, RooflineSpec& s) {
 
 template <class V>
 void describe(V& v, ExplicitLayerTime& s) {
-  v.key("forward", s.forward, kDuration, "Of the whole batch.", required());
-  v.key("backward", s.backward, kDuration, "Of the whole batch.", required());
+  v.key("forward", s.forward, kDuration, "Its forward pass of a whole batch.", required());
+  v.key("backward", s.backward, kDuration, "Its backward pass of a whole batch.", required());
 }
 
 template <class V>
@@ -467,8 +481,8 @@ void describe(V& v, DdpSpec& s) {
 
 template <class V>
 void describe(V& v, HostSpec& s) {
-  v.key("kernel_launch", s.kernel_launch, between(0, 10), "Host time to launch a kernel.");
-  v.key("collective_launch", s.collective_launch, between(0, 10), "Host time to launch a collective.");
+  v.key("kernel_launch", s.kernel_launch, between(0, 10), "Time of the host to launch a kernel.");
+  v.key("collective_launch", s.collective_launch, between(0, 10), "Time of the host to launch a collective.");
   v.key("runs_ahead", s.runs_ahead, between(0, 1000), "Iterations that the host may be ahead of its GPU.");
 }
 
@@ -476,7 +490,7 @@ template <class V>
 void describe(V& v, InputSpec& s) {
   v.key("rate", s.rate, kSampleRate, "Samples that the data loader of one GPU makes per second.", required());
   v.key("prefetch", s.prefetch, between(1, 10'000), "Batches that may wait for the GPU.");
-  v.key("jitter", s.jitter, any(), "Variation of the time for a batch.");
+  v.key("jitter", s.jitter, any(), "Variation of the time that the loader takes for a batch.");
 }
 
 // A node from a file that NCCL wrote.
@@ -495,14 +509,15 @@ void describe(V& v, NodeOfTopologyFile& s) {
   v.key("compute_capability", node.compute_capability, between(1, 999).absent_at_zero(),
         "Of the GPUs, where the file doesn't say.");
   v.key("nic_latency", node.nic_latency, between(0, kMostSeconds).absent_at_zero(),
-        "From the NIC to its switch, the NIC's own share included.");
+        "Latency from the NIC to its switch, the NIC's own share included; left out: EDR's for "
+        "a bandwidth up to EDR's, else HDR's.");
 }
 
 template <class V>
 void describe(V& v, Correction& s) {
   v.key("collective", s.kind, any(), "Which collective.", required());
   v.key("bytes", s.bytes, kSize, "Its size, as nccl-tests counts it.", required());
-  v.key("factor", s.factor, above(0, 1000), "What its time is multiplied with.", required());
+  v.key("factor", s.factor, above(0, 1000), "What its time is multiplied by.", required());
 }
 
 template <class V>
@@ -516,8 +531,10 @@ void describe(V& v, CollectiveSpec& s) {
         "chooses.");
   v.key("protocol", s.protocol, text(200, 0),
         "NCCL_PROTO: \"simple\", \"^ll128\" ...; left out: the tuner chooses.");
-  v.key("min_channels", s.min_channels, between(1, 64).absent_at_zero(), "NCCL_MIN_NCHANNELS.");
-  v.key("max_channels", s.max_channels, between(1, 64).absent_at_zero(), "NCCL_MAX_NCHANNELS.");
+  v.key("min_channels", s.min_channels, between(1, 64).absent_at_zero(),
+        "NCCL_MIN_NCHANNELS; left out: NCCL's.");
+  v.key("max_channels", s.max_channels, between(1, 64).absent_at_zero(),
+        "NCCL_MAX_NCHANNELS; left out: NCCL's.");
   v.key("cross_nic", s.cross_nic, between(0, 2),
         "NCCL_CROSS_NIC: 0: rings keep to their rail; 1: they may leave it; 2: NCCL decides.");
   v.key("pxn", s.pxn, any(), "Reach a NIC through a GPU that is nearer to it (NCCL_PXN_DISABLE=0).");
@@ -525,7 +542,9 @@ void describe(V& v, CollectiveSpec& s) {
   v.key(
       "limited_fifos", s.limited_fifos, any(),
       "A sender waits for its receiver when NCCL's buffer between them is full; false: buffers never fill.");
-  v.key("costs", s.costs, any(), "Values of cost parameters by name, in place of the defaults.");
+  v.key("costs", s.costs, any(),
+        "Values of cost parameters by name; the others keep their defaults, which follow NCCL's version, "
+        "GPU, CPU and number of nodes.");
   v.key("choose", s.choose, any(),
         "Who chooses algorithm and protocol: NCCL's tuner, or a choice that is always the fastest.");
   v.key(
@@ -541,20 +560,33 @@ void describe(V& v, TrainingSpec& s) {
         required());
   v.key("accumulation", s.accumulation, between(1, 10'000),
         "Forward and backward passes per optimizer step; all but the last exchange nothing (no_sync).");
-  v.key("precision", s.precision, any(), "Of the kernels.");
-  v.key("gradients", s.gradients, any(), "Of gradients in memory and on the wire.");
+  v.key("precision", s.precision, any(),
+        "Number format of the kernels: it decides their peak rate and their bytes.");
+  v.key("gradients", s.gradients, any(), "Number format of gradients in memory and on the wire.");
   v.key("optimizer", s.optimizer, any(), "Decides the optimizer's memory traffic.");
   v.key("measured", s.measured, kSampleRate,
-        "What one GPU reaches, step and optimizer included: layer times are scaled to reach it exactly.");
+        "What one GPU reaches, step and optimizer included: layer times are scaled to reach it exactly; left "
+        "out: they stay the roofline's, for tensor cores an upper bound.");
+  v.key("measured_batch", s.measured_batch, between(1, 1'000'000).absent_at_zero(),
+        "The batch_per_gpu with which `measured` was measured; left out: batch_per_gpu.");
   v.key("layer_times", s.layer_times, list(0, 10'000),
-        "Measured times, one entry per layer of the model, instead of the roofline.");
+        "Measured times, one entry per layer of the model in its order, instead of the roofline.");
   v.key("roofline", s.roofline, any(), "How much of a GPU's peak rates kernels reach.");
   v.key("slowdown_while_communicating", s.slowdown_while_communicating, between(1, 100),
-        "Kernels take this times as long while a collective runs on their GPU: 1.21, or \"121/100\".");
+        "Kernels take this many times as long while a collective runs on their GPU: 1.21, or \"121/100\".");
   v.key("ddp", s.ddp, any(), "PyTorch DistributedDataParallel's options.");
   v.key("host", s.host, any(), "The host thread that launches work on its GPU.");
   v.key("input", s.input, any(), "The data loader; left out: it is never the bottleneck.");
-  v.key("collective", s.collective, any(), "How all-reduces are run.");
+  v.key("collective", s.collective, any(), "How collectives run: library, algorithm, costs.");
+  v.settle([&](const Spot& spot) {
+    s.measured_batch = s.measured_batch == s.batch_per_gpu ? 0 : s.measured_batch;
+    if (s.measured_batch > 0 && !s.layer_times.empty()) {
+      throw InputError(
+          "expected no layer_times, which hold for one batch, with a measured_batch that is not " +
+              std::to_string(s.batch_per_gpu),
+          spot.place);
+    }
+  });
 }
 
 // ---- variability, background, run ----
@@ -562,9 +594,11 @@ void describe(V& v, TrainingSpec& s) {
 template <class V>
 void describe(V& v, SlowGpus& s) {
   v.key("ranks", s.ranks, between(0, static_cast<double>(kMostRanks) - 1).length(0, 1'000'000),
-        "These GPUs, or");
-  v.key("fraction", s.fraction, between(0, 1).absent_at_zero(), "each GPU with this probability.");
-  v.key("factor", s.factor, kFactor, "Their kernels take this times as long.", required());
+        "The ranks of the slow GPUs. Give either `ranks` or `fraction`.");
+  v.key("fraction", s.fraction, between(0, 1).absent_at_zero(),
+        "The probability that a GPU is slow, drawn for each of them.");
+  v.key("factor", s.factor, kFactor, "Their kernels take this many times as long: 1.15 is 15 % slower.",
+        required());
   v.settle([&](const Spot& spot) {
     if (s.ranks.empty() == (s.fraction == 0)) {
       throw InputError(
@@ -576,18 +610,23 @@ void describe(V& v, SlowGpus& s) {
 
 template <class V>
 void describe(V& v, TransientSlowdown& s) {
-  v.key("probability", s.probability, between(0, 1), "That a GPU becomes slow in an iteration.", required());
+  v.key("probability", s.probability, between(0, 1),
+        "The probability that a GPU becomes slow in an iteration, drawn for each GPU and iteration.",
+        required());
   v.key("length", s.length, between(1, 1'000'000), "Iterations that it stays slow.");
-  v.key("factor", s.factor, kFactor, "Its kernels take this times as long.", required());
+  v.key("factor", s.factor, kFactor, "Meanwhile its kernels take this many times as long.", required());
 }
 
 template <class V>
 void describe(V& v, VariabilitySpec& s) {
-  v.key("per_operation", s.per_operation, any(), "Variation of every kernel's time.");
+  v.key("per_operation", s.per_operation, any(), "Variation of every kernel's time, drawn for each kernel.");
   v.key("per_iteration", s.per_iteration, any(),
         "Variation of all kernels of a GPU together, drawn each iteration.");
   v.key("slow_gpus", s.slow_gpus, list(0, 1000), "GPUs that are always slow.");
   v.key("transient", s.transient, list(0, 100), "GPUs that become slow for a while.");
+  v.key("spared_gpus", s.spared_gpus, list(0, 100'000),
+        "Ranks that stay as fast as the others, whatever slow_gpus and transient say: what if this GPU were "
+        "healthy?");
 }
 
 template <class V>
@@ -595,16 +634,18 @@ void describe(V& v, BackgroundFlow& s) {
   const Limits rank = between(0, static_cast<double>(kMostRanks) - 1);
   v.key("from", s.from, rank, "The rank whose GPU sends.", required());
   v.key("to", s.to, rank, "The rank whose GPU receives.", required());
-  v.key("rate", s.rate, kBandwidth, "What it takes where it gets it.", required());
-  v.key("nic", s.nic, between(0, 255), "Through which NIC of both nodes.");
+  v.key("rate", s.rate, kBandwidth, "Its bandwidth; less where its fair share of a link is less.",
+        required());
+  v.key("nic", s.nic, between(0, 255), "Through which NIC of both nodes, counted from 0 and round.");
 }
 
 template <class V>
 void describe(V& v, OtherJob& s) {
-  v.key("first_node", s.first_node, between(0, static_cast<double>(kMostRanks)), "Its first node.",
-        required());
+  v.key("first_node", s.first_node, between(0, static_cast<double>(kMostRanks)),
+        "The first of its nodes, which are among those that job_nodes leaves.", required());
   v.key("nodes", s.nodes, between(2, 100'000), "How many nodes it has, from there on.", required());
-  v.key("rate", s.rate, kBandwidth, "What each of its NICs sends to the next node's, where it gets it.",
+  v.key("rate", s.rate, kBandwidth,
+        "What each of its NICs sends to the next node's; less where its fair share of a link is less.",
         required());
 }
 
@@ -612,9 +653,10 @@ template <class V>
 void describe(V& v, RunSpec& s) {
   v.key("iterations", s.iterations, between(1, 100'000), "Steps to simulate, after one for warm-up.");
   v.key("seed", s.seed, between(0, 18446744073709551615.0),
-        "Of all random draws: the same seed, the same run.");
+        "Seed of all random draws: the same seed, the same run.");
   v.key("engine", s.engine, any(),
-        "vector: fast, where it is exact; event: every transfer is an event; auto: vector where exact.");
+        "vector: fast, refused where it isn't exact; event: every transfer is an event; auto: vector where "
+        "exact.");
 }
 
 template <class V>

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "scenarios/json.h"
+#include "scenarios/machines.h"
 #include "scenarios/scenario.h"
 #include "sim/report/report.h"
 
@@ -19,15 +21,17 @@ struct Prediction {
 // links, the same run without that degradation.
 inline constexpr std::size_t kMostLinksExamined = 16;
 Prediction predict(const Scenario&, const TraceRequest& = {});
+Prediction predict(const Scenario&, const TraceRequest&, Machines&);
+
+// The mean steady step alone, as predict's report has it.
+Seconds mean_step_of(const Scenario&, Machines&);
 
 // result.json, trace.json (Chrome / Perfetto trace events: a process per rank, a track per stream) and the
 // terminal's table.
-std::string result_json(const Prediction&);
+std::string result_json(const Prediction&, Json::Object more = {});  // `more`: further members
 std::string trace_json(const Prediction&);
 std::string terminal_table(const Prediction&);
-
-// build_topology, with the places of its errors as a file names them.
-Topology build_checked_topology(const ClusterSpec&);
+std::string terminal_footer(const Prediction&);  // iterations, seed, fingerprint, engine
 
 // "node3/gpu5", as Topology names it.
 std::string gpu_name(const Scenario&, Rank);

@@ -41,6 +41,11 @@ std::string readable_time(Seconds t) {
   return t.value == 0 ? "0 s" : scaled(t.value, kScales);
 }
 
+std::string readable_size(Bytes size) {
+  constexpr Scale kScales[] = {{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}, {1, "B"}};
+  return scaled(static_cast<double>(size.value), kScales);
+}
+
 std::string readable_rate(BytesPerSecond rate) {
   constexpr Scale kScales[] = {{1e12, "TB/s"}, {1e9, "GB/s"}, {1e6, "MB/s"}, {1e3, "kB/s"}, {1, "B/s"}};
   return scaled(rate.value, kScales);

@@ -9,7 +9,8 @@
 
 namespace paceline {
 
-std::string readable_time(Seconds);         // "371.2 ms"
+std::string readable_time(Seconds);  // "371.2 ms"
+std::string readable_size(Bytes);
 std::string readable_rate(BytesPerSecond);  // "25.0 GB/s"
 std::string readable_count(double);         // "11,035", "367.3"
 std::string readable_large(double);         // "25.6 M"

@@ -154,7 +154,8 @@ std::vector<std::string> keys_of(T value) {
   return names.take();
 }
 
-// A struct from its object.
+// A struct from its object. At the top of a file there may be a "$schema" too, for editors: it is ignored.
+inline constexpr Limits kSchemaName = text(4000, 0);
 template <class T>
 void read_object(const Json& json, T& value, const Spot& spot) {
   const auto* object = json.as<Json::Object>();
@@ -163,7 +164,10 @@ void read_object(const Json& json, T& value, const Spot& spot) {
   }
   const std::vector<std::string> known = keys_of(T{});
   for (const JsonMember& member : *object) {
-    if (std::ranges::find(known, member.key) == known.end()) {
+    if (member.key == "$schema" && spot.place.empty()) {
+      std::string ignored;
+      read(member.value, ignored, kSchemaName, below(spot, member.key));
+    } else if (std::ranges::find(known, member.key) == known.end()) {
       throw InputError(unknown_name("key", in_short(member.key), known), spot.place);
     }
   }

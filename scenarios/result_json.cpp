@@ -1,10 +1,12 @@
 // result.json: what a prediction says, in base units (the unit is the end of each key), and the effective
 // scenario.
+#include "scenarios/result_json.h"
+
 #include <string>
+#include <utility>
 
 #include "core/fingerprint.h"
 #include "scenarios/json.h"
-#include "scenarios/predict.h"
 #include "scenarios/writer.h"
 
 namespace paceline {
@@ -40,7 +42,21 @@ Json::Array stragglers_json(const std::vector<StragglerReport>& stragglers) {
     array.push_back(Json::Object{{"rank", static_cast<std::int64_t>(s.rank.value)},
                                  {"gpu", s.gpu},
                                  {"collectives", s.collectives},
-                                 {"delay_s", s.delay.value}});
+                                 {"delay_s", s.delay.value},
+                                 {"waited_s", s.waited.value}});
+  }
+  return array;
+}
+
+Json::Array collectives_json(const std::vector<CollectiveReport>& collectives) {
+  Json::Array array;
+  for (const CollectiveReport& c : collectives) {
+    array.push_back(Json::Object{{"collective", c.label},
+                                 {"bytes", c.bytes.value},
+                                 {"algorithm", kAlgorithmNames[static_cast<std::size_t>(c.algorithm)]},
+                                 {"protocol", kProtocolNames[static_cast<std::size_t>(c.protocol)]},
+                                 {"straggler_wait_s", c.straggler_wait.value},
+                                 {"exposed_communication_s", c.exposed_communication.value}});
   }
   return array;
 }
@@ -57,28 +73,39 @@ Json::Array links_json(const std::vector<LinkReport>& links, int steps) {
 
 }  // namespace
 
-std::string result_json(const Prediction& p) {
+Json::Object result_summary(const Prediction& p) {
   const Report& r = p.report;
-  return to_text(
-      Json(Json::Object{{"description", p.scenario.description},
-                        {"engine", kEngineNames[static_cast<std::size_t>(p.result.engine)]},
-                        {"engine_reason", p.result.engine_reason},
-                        {"gpus", static_cast<std::int64_t>(p.job.ranks())},
-                        {"iterations", std::int64_t{p.scenario.run.iterations}},
-                        {"seed", p.scenario.run.seed},
-                        {"fingerprint", to_hex(p.result.fingerprint)},
-                        {"step_time_s", step_json(r.step)},
-                        {"warm_up_s", r.warm_up.value},
-                        {"throughput_samples_per_s", r.throughput},
-                        {"scaling_efficiency", r.scaling_efficiency},
-                        {"breakdown_s", breakdown_json(r.breakdown)},
-                        {"worst_rank", Json::Object{{"rank", static_cast<std::int64_t>(r.worst_rank.value)},
-                                                    {"gpu", gpu_name(p.scenario, r.worst_rank)},
-                                                    {"breakdown_s", breakdown_json(r.worst_breakdown)}}},
-                        {"buckets", buckets_json(r.buckets)},
-                        {"stragglers", stragglers_json(r.stragglers)},
-                        {"degraded_links", links_json(r.links, p.scenario.run.iterations)},
-                        {"scenario", scenario_json(p.scenario)}}));
+  return {{"gpus", static_cast<std::int64_t>(p.job.ranks())},
+          {"samples_per_step", p.job.samples_per_iteration},
+          {"iterations", std::int64_t{p.scenario.run.iterations}},
+          {"engine", kEngineNames[static_cast<std::size_t>(p.result.engine)]},
+          {"fingerprint", to_hex(p.result.fingerprint)},
+          {"step_time_s", step_json(r.step)},
+          {"warm_up_s", r.warm_up.value},
+          {"throughput_samples_per_s", r.throughput},
+          {"scaling_efficiency", r.scaling_efficiency},
+          {"breakdown_s", breakdown_json(r.breakdown)},
+          {"worst_rank", Json::Object{{"rank", static_cast<std::int64_t>(r.worst_rank.value)},
+                                      {"gpu", gpu_name(p.scenario, r.worst_rank)},
+                                      {"breakdown_s", breakdown_json(r.worst_breakdown)}}}};
+}
+
+std::string result_json(const Prediction& p, Json::Object more) {
+  Json::Object result{{"description", p.scenario.description}};
+  for (JsonMember& member : result_summary(p)) {
+    result.push_back(std::move(member));
+  }
+  result.push_back({"engine_reason", p.result.engine_reason});
+  result.push_back({"seed", p.scenario.run.seed});
+  result.push_back({"buckets", buckets_json(p.report.buckets)});
+  result.push_back({"collectives", collectives_json(p.report.collectives)});
+  result.push_back({"stragglers", stragglers_json(p.report.stragglers)});
+  result.push_back({"degraded_links", links_json(p.report.links, p.scenario.run.iterations)});
+  for (JsonMember& member : more) {
+    result.push_back(std::move(member));
+  }
+  result.push_back({"scenario", scenario_json(p.scenario)});
+  return to_text(Json(std::move(result)));
 }
 
 }  // namespace paceline

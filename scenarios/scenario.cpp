@@ -285,7 +285,10 @@ void check_ranks(const Scenario& scenario, const ClusterSpec& cluster, const Spo
       fail_at(place, "a rank from 0 to " + std::to_string(ranks - 1), std::to_string(rank));
     }
   };
-  const Spot slow = below(below(spot, "variability"), "slow_gpus");
+  const Spot variability = below(spot, "variability"), slow = below(variability, "slow_gpus");
+  for (std::size_t i = 0; i < scenario.variability.spared_gpus.size(); ++i) {
+    check(scenario.variability.spared_gpus[i], below(below(variability, "spared_gpus"), i));
+  }
   for (std::size_t i = 0; i < scenario.variability.slow_gpus.size(); ++i) {
     const std::vector<std::int64_t>& named = scenario.variability.slow_gpus[i].ranks;
     for (std::size_t k = 0; k < named.size(); ++k) {

@@ -1,30 +1,58 @@
+#include <algorithm>
+#include <iterator>
 #include <limits>
+#include <utility>
 
+#include "scenarios/reader.h"
 #include "scenarios/scenario.h"
 #include "scenarios/schema_writer.h"
 
 namespace paceline {
 
+namespace {
+
+Json bound(double value) {
+  constexpr double kWhole = 9223372036854775808.0;   // 2^63
+  constexpr double kSeeds = 18446744073709551616.0;  // 2^64, the double that 2^64 - 1 is rounded to
+  if (value == kSeeds) {
+    return std::numeric_limits<std::uint64_t>::max();
+  }
+  return value == std::floor(value) && std::abs(value) < kWhole ? Json(static_cast<std::int64_t>(value))
+                                                                : Json(value);
+}
+
+std::string title_of_quantity(const Dimension& dimension, const Limits& limits) {
+  std::string title(dimension.noun);
+  if (!std::isfinite(limits.least) || !std::isfinite(limits.most)) {
+    return title;
+  }
+  const std::string most = limits.most == kMostBytes ? "4 EiB" : quantity_text(limits.most, dimension);
+  return title + ", " + quantity_text(limits.least, dimension) + " to " + most;
+}
+
+}  // namespace
+
 Json::Object schema_of_number(const Limits& limits, bool whole) {
   Json::Object schema{{"type", whole ? "integer" : "number"}};
-  const auto bound = [&](const char* name, double value) {
-    constexpr double kExact = 9007199254740992.0;  // 2^53
-    if (std::isfinite(value)) {
-      schema.push_back(
-          {name, whole && std::abs(value) <= kExact ? Json(static_cast<std::int64_t>(value)) : Json(value)});
-    }
-  };
-  bound(limits.above ? "exclusiveMinimum" : "minimum", limits.least);
-  bound("maximum", limits.most);
+  if (std::isfinite(limits.least)) {
+    schema.push_back({limits.above ? "exclusiveMinimum" : "minimum", bound(limits.least)});
+  }
+  if (std::isfinite(limits.most)) {
+    schema.push_back({"maximum", bound(limits.most)});
+  }
   return schema;
 }
 
-Json::Object schema_of_quantity(const Dimension& dimension) {
-  std::string pattern = R"(^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)? ()";
+Json::Object schema_of_quantity(const Dimension& dimension, const Limits& limits) {
+  std::string pattern = limits.least >= 0 ? "^" : "^-?";
+  pattern += R"([0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)? ()";
   for (std::size_t i = 0; i < dimension.units.size(); ++i) {
     pattern += (i == 0 ? "" : "|") + std::string(dimension.units[i].name);
   }
-  return {{"type", "string"}, {"pattern", pattern + ")$"}, {"examples", Json::Array{dimension.example}}};
+  return {{"type", "string"},
+          {"title", title_of_quantity(dimension, limits)},
+          {"pattern", pattern + ")$"},
+          {"examples", Json::Array{dimension.example}}};
 }
 
 Json::Object schema_of_names(const std::vector<std::string>& names) {
@@ -33,51 +61,111 @@ Json::Object schema_of_names(const std::vector<std::string>& names) {
 
 Json::Object one_of(Json::Array choices) { return {{"anyOf", std::move(choices)}}; }
 
-Json::Object schema_of(Type<Slowdown>, const Limits& limits) {
-  return one_of(
-      {schema_of_number(limits, false),
-       Json::Object{{"type", "string"}, {"pattern", R"(^([0-9]+/[0-9]+|[0-9]+(\.[0-9]{1,6})?)$)"}}});
+Json::Object titled(const char* title, Json::Object schema) {
+  schema.insert(schema.begin(), {"title", title});
+  return schema;
 }
+
+Json schema_of_file(const char* title, const char* description, Json::Object object) {
+  Json::Object schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                      {"title", title},
+                      {"description", description}};
+  for (JsonMember& member : object) {
+    if (auto* properties = std::get_if<Json::Object>(&member.value.value); member.key == "properties") {
+      Json::Object own = schema_of(Type<std::string>{}, kSchemaName);
+      own.push_back(
+          {"description",
+           "Where an editor finds this schema, for completion and hints: a path from this file, or a "
+           "URL. Not used otherwise."});
+      properties->insert(properties->begin(), {"$schema", std::move(own)});
+    }
+    schema.push_back(std::move(member));
+  }
+  return schema;
+}
+
+Json::Object schema_of(Type<Slowdown>, const Limits& limits) {
+  return one_of({schema_of_number(limits, false),
+                 titled("the same as a text: a fraction \"121/100\", or \"1.21\"",
+                        {{"type", "string"}, {"pattern", R"(^([0-9]+/[0-9]+|[0-9]+(\.[0-9]{1,6})?)$)"}})});
+}
+
+namespace {
+
+// By the end of a parameter's name; the first that fits.
+constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
+    {"mpi.startup", "From the call to the first message."},
+    {"mpi.rendezvous",
+     "How much longer a block above 64 KiB occupies a network hop, while sender and receiver agree."},
+    {"mpi.reduce_rate", "At which a block that was received is reduced into the rank's own."},
+    {"launch.latency", "From the call to the startup, whatever the algorithm."},
+    {"launch.period", "From one launch to the next: what small collectives in a row take."},
+    {"network.slice_overhead", "The least time that a slice occupies a network hop."},
+    {"block.copy_rate", "What a thread block moves, in its GPU or out of it."},
+    {"nvls.efficiency", "Share of the NVLinks' bandwidth while the switch reduces or multicasts."},
+    {".startup", "From the launch to the first step."},
+    {".nvlink.latency", "Of a step, or with mpi a message, over NVLink."},
+    {".pcie.latency", "Of a step, or with mpi a message, over PCIe."},
+    {".network.latency", "Of a step, or with mpi a message, between nodes."},
+    {".ll.efficiency", "Share of what NCCL holds a channel to carry."},
+    {".ll128.efficiency", "Share of what NCCL holds a channel to carry."},
+    {".simple.efficiency", "Share of what NCCL holds a channel to carry."},
+    {"efficiency", "Payload over the links' bandwidth, in Simple."}};
+
+const char* cost_documentation(std::string_view name) {
+  const auto* const row =
+      std::ranges::find_if(kCostDocumentation, [&](const auto& each) { return name.ends_with(each.first); });
+  return row != std::end(kCostDocumentation) ? row->second : "";
+}
+
+}  // namespace
 
 Json::Object schema_of(Type<std::vector<CostParameter>>, const Limits&) {
   Json::Object properties;
   for (const std::string& name : cost_parameter_names()) {
     const Dimension* dimension = dimension_of_cost(name);
-    properties.push_back(
-        {name, dimension != nullptr ? schema_of_quantity(*dimension) : schema_of_number(kEfficiency, false)});
+    const Limits& limits = name.ends_with("rate") ? kBandwidth : kDuration;
+    Json::Object schema =
+        dimension != nullptr ? schema_of_quantity(*dimension, limits) : schema_of_number(kEfficiency, false);
+    schema.push_back({"description", cost_documentation(name)});
+    properties.push_back({name, std::move(schema)});
   }
   return {{"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
 }
 
 Json::Object schema_of(Type<Cluster>, const Limits&) {
-  return one_of({Json::Object{{"type", "string"}, {"minLength", 1}}, schema_of_object<Cluster>()});
+  std::vector<std::string> names = cluster_names();
+  std::ranges::copy(node_preset_names(), std::back_inserter(names));
+  return one_of({titled("the name of a built-in cluster or a node preset", schema_of_names(names)),
+                 titled("a file, with a / in its name or ending in .json",
+                        {{"type", "string"}, {"pattern", R"(/|\.json$)"}}),
+                 titled("its parts", schema_of_object<Cluster>())});
 }
 
 Json::Object schema_of(Type<NodeSpec>, const Limits&) {
-  return one_of({schema_of_names(node_preset_names()), schema_of_object<NodeSpec>(),
-                 schema_of_object<NodeOfTopologyFile>()});
+  return one_of({titled("a preset's name", schema_of_names(node_preset_names())),
+                 titled("its parts", schema_of_object<NodeSpec>()),
+                 titled("a file of NCCL's", schema_of_object<NodeOfTopologyFile>())});
 }
 
 Json::Object schema_of(Type<GpuSpec>, const Limits&) {
-  return one_of({schema_of_names(gpu_preset_names()), schema_of_object<GpuSpec>()});
+  return one_of({titled("a preset's name", schema_of_names(gpu_preset_names())),
+                 titled("its numbers", schema_of_object<GpuSpec>())});
 }
 
 Json::Object schema_of(Type<Model>, const Limits&) {
-  return one_of({schema_of_names(model_names()), schema_of_object<Model>(), schema_of_object<ModelFile>(),
-                 schema_of_object<ModelOfTransformer>()});
+  return one_of({titled("a built-in model's name", schema_of_names(model_names())),
+                 titled("its layers", schema_of_object<Model>()),
+                 titled("a file", schema_of_object<ModelFile>()),
+                 titled("a transformer", schema_of_object<ModelOfTransformer>())});
 }
 
 std::string scenario_schema() {
-  Json::Object schema{
-      {"$schema", "https://json-schema.org/draft/2020-12/schema"},
-      {"title", "Paceline scenario"},
-      {"description",
-       "What is trained, on which machines, and how. Quantities are texts with their unit: \"25 MiB\", "
-       "\"450 GB/s\", \"400 Gb/s\" (bits), \"5 us\"."}};
-  for (JsonMember& member : schema_of_object<ScenarioFile>()) {
-    schema.push_back(std::move(member));
-  }
-  return to_text(Json(std::move(schema)));
+  return to_text(
+      schema_of_file("Paceline scenario",
+                     "What is trained, on which machines, and how. Quantities are texts with their "
+                     "unit: \"25 MiB\", \"450 GB/s\", \"400 Gb/s\" (bits), \"5 us\".",
+                     schema_of_object<ScenarioFile>()));
 }
 
 }  // namespace paceline

@@ -1,4 +1,6 @@
-// The JSON Schema (draft 2020-12) of what description.h describes.
+// The JSON Schema (draft 2020-12) of what description.h describes. A `title` says what kind of value a key
+// has
+// ("a time, 0 s to 10 s") or which of several forms an object is ("its parts"); schema_markdown.h shows it.
 #pragma once
 
 #include <cmath>
@@ -20,9 +22,12 @@ struct Type {};  // a type as an argument
 
 // schema.cpp
 Json::Object schema_of_number(const Limits&, bool whole);
-Json::Object schema_of_quantity(const Dimension&);
+Json::Object schema_of_quantity(const Dimension&, const Limits&);
 Json::Object schema_of_names(const std::vector<std::string>& names);
 Json::Object one_of(Json::Array choices);
+Json::Object titled(const char* title, Json::Object schema);
+// A whole file: `object` with a title, a description and the key "$schema", which read_object ignores.
+Json schema_of_file(const char* title, const char* description, Json::Object object);
 Json::Object schema_of(Type<Slowdown>, const Limits&);
 Json::Object schema_of(Type<std::vector<CostParameter>>, const Limits&);
 Json::Object schema_of(Type<Cluster>, const Limits&);
@@ -33,19 +38,21 @@ Json::Object schema_of(Type<Model>, const Limits&);
 inline Json::Object schema_of(Type<bool>, const Limits&) { return {{"type", "boolean"}}; }
 inline Json::Object schema_of(Type<double>, const Limits& limits) { return schema_of_number(limits, false); }
 inline Json::Object schema_of(Type<std::string>, const Limits& limits) {
-  return {{"type", "string"}, {"minLength", static_cast<std::int64_t>(limits.fewest)}};
+  return {{"type", "string"},
+          {"minLength", static_cast<std::int64_t>(limits.fewest)},
+          {"maxLength", static_cast<std::int64_t>(limits.longest)}};
 }
 template <class T>
   requires(std::integral<T>)
 Json::Object schema_of(Type<T>, const Limits& limits) {
   return schema_of_number(limits, true);
 }
-inline Json::Object schema_of(Type<Bytes>, const Limits&) {
-  return schema_of_quantity(dimension_of(Bytes{}));
+inline Json::Object schema_of(Type<Bytes>, const Limits& limits) {
+  return schema_of_quantity(dimension_of(Bytes{}), limits);
 }
 template <class Tag>
-Json::Object schema_of(Type<Quantity<Tag>>, const Limits&) {
-  return schema_of_quantity(dimension_of(Quantity<Tag>{}));
+Json::Object schema_of(Type<Quantity<Tag>>, const Limits& limits) {
+  return schema_of_quantity(dimension_of(Quantity<Tag>{}), limits);
 }
 template <class E>
   requires(std::is_enum_v<E>)
@@ -71,6 +78,13 @@ Json::Object schema_of(Type<std::vector<T>>, const Limits& limits) {
           {"maxItems", static_cast<std::int64_t>(limits.longest)}};
 }
 
+// Left out, a list is empty; a number or text that is not written stands for something that its
+// documentation says.
+template <class T>
+inline constexpr bool kIsList = false;
+template <class T>
+inline constexpr bool kIsList<std::vector<T>> = true;
+
 class SchemaWriter {
  public:
   template <class T>
@@ -78,10 +92,8 @@ class SchemaWriter {
            const Need& need = {}) {
     Json::Object schema = schema_of(Type<T>{}, limits);
     schema.push_back({"description", documentation});
-    if constexpr (!requires(KeyNames& names, T& v) { describe(names, v); }) {
-      if (need.kind == Need::Kind::defaulted && !is_absent(value, limits)) {
-        schema.push_back({"default", write(value)});
-      }
+    if (need.kind == Need::Kind::defaulted && (!is_absent(value, limits) || kIsList<T>)) {
+      schema.push_back({"default", write(value)});
     }
     properties_.push_back({name, std::move(schema)});
     if (need.kind == Need::Kind::required) {

@@ -91,21 +91,20 @@ std::string parts(const Prediction& p) {
          part("waiting for input", b.input_wait, step) + part("other (launches, idle)", b.other, step);
 }
 
-// Those that cost a thousandth of the run or more.
+// Those that cost a thousandth of the step or more.
 std::string stragglers(const Prediction& p) {
   constexpr std::size_t kShown = 3;
   constexpr double kWorthALine = 1e-3;
-  const Seconds run = p.report.step.mean * static_cast<double>(p.scenario.run.iterations);
   std::string text;
   for (const StragglerReport& s :
        std::span(p.report.stragglers).first(std::min(kShown, p.report.stragglers.size()))) {
-    if (s.delay > kWorthALine * run) {
+    if (s.waited > kWorthALine * p.report.step.mean) {
       text += "    " + padded_right("rank " + std::to_string(s.rank.value) + " (" + s.gpu + ")", 26) +
-              " last to enter " + plural(s.collectives, "collective") + ", late by " +
-              readable_time(s.delay) + " in all\n";
+              readable_time(s.waited) + " a step, mean of all GPUs; last to enter " +
+              plural(s.collectives, "collective") + '\n';
     }
   }
-  return text.empty() ? text : "\n  who made the others wait most\n" + text;
+  return text.empty() ? text : "\n  whom the others waited for most\n" + text;
 }
 
 std::string links(const Prediction& p) {
@@ -131,8 +130,11 @@ std::string terminal_table(const Prediction& p) {
   constexpr std::size_t kWidth = 96, kShownDescription = 280;
   std::string question = p.scenario.description.substr(0, kShownDescription);
   question += question.size() < p.scenario.description.size() ? " ..." : "";
-  return wrapped(question, kWidth) + headline(p) + '\n' + summary(p) + parts(p) + stragglers(p) + links(p) +
-         '\n' + "  " + plural(p.scenario.run.iterations, "step") + " after one of warm-up (" +
+  return wrapped(question, kWidth) + headline(p) + '\n' + summary(p) + parts(p) + stragglers(p) + links(p);
+}
+
+std::string terminal_footer(const Prediction& p) {
+  return "\n  " + plural(p.scenario.run.iterations, "step") + " after one of warm-up (" +
          readable_time(p.report.warm_up) + "), seed " + std::to_string(p.scenario.run.seed) +
          ", fingerprint " + to_hex(p.result.fingerprint) + '\n' + "  " +
          kEngineNames[static_cast<std::size_t>(p.result.engine)] + " engine: " + p.result.engine_reason +

@@ -1,155 +1,348 @@
-// trace.json: Chrome / Perfetto trace events. A process per rank; a track each for the host, the compute
-// stream and the communication stream. Times are in microseconds with three decimals: both ends of a slice
-// are cut to the nanosecond, so that slices that touch still touch and nothing overlaps.
+// Kineto's trace events of traced ranks.
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/fingerprint.h"
 #include "scenarios/json.h"
 #include "scenarios/predict.h"
+#include "scenarios/trace.h"
+#include "scenarios/trace_events.h"
+#include "scenarios/trace_names.h"
+#include "sim/collective/costs.h"
 
 namespace paceline {
 namespace {
 
-enum Track : std::uint32_t { kHost, kCompute, kCommunication };
-constexpr std::array<const char*, 3> kTrackNames{"host", "compute stream", "communication stream"};
+using Track = TraceTrack;
+using Span = TraceSlice;
+using Events = TraceEvents;
 
-struct Slice {
-  std::uint32_t rank = 0, track = 0;
-  std::int64_t start = 0, end = 0;  // ns
-  std::string name;
-  const char* category = "";
-  Json::Object arguments;
+constexpr int kHostThread = 1, kComputeStream = 7, kCommunicationStream = 20;
+// CUPTI's numbers of runtime calls, which tools read beside the names.
+constexpr int kLaunchKernel = 211, kLaunchKernelExC = 430, kStreamSynchronize = 131, kEventSynchronize = 137;
+
+// What the collectives of a program are called, by their number.
+struct CollectiveEvent {
+  std::string kernel, annotation, arguments;
+};
+std::vector<CollectiveEvent> collective_events(const Prediction& p, const Program& program) {
+  const bool mpi = p.scenario.training.collective.library == CollectiveLibrary::mpi;
+  std::vector<CollectiveEvent> events;
+  for (const Op& op : program.ops) {
+    if (op.kind != OpKind::collective) {
+      continue;
+    }
+    const CollectivePlan& plan = p.job.plans[program.collectives[op.index]];
+    const ElementType type = element_type(program, op.index, p.scenario.training.gradients);
+    const std::int64_t elements = plan.bytes.value / type.bytes;
+    const std::string arguments =
+        to_line(Json::Object{{"Collective name", c10d_name(plan.kind)},
+                             {"In msg nelems", elements},
+                             {"Out msg nelems", elements},
+                             {"Group size", static_cast<std::int64_t>(p.job.ranks())},
+                             {"dtype", type.torch},
+                             {"Process Group Name", "0"},
+                             {"Process Group Description", "default_pg"},
+                             {"Process Group Ranks", group_ranks(p.job.ranks())},
+                             {"algorithm", kAlgorithmNames[static_cast<std::size_t>(plan.algorithm)]},
+                             {"protocol", kProtocolNames[static_cast<std::size_t>(plan.protocol)]},
+                             {"label", op.label}});
+    events.push_back(
+        {mpi ? std::string() : quoted(nccl_kernel_name(plan, type, p.scenario.training.collective.nccl)),
+         quoted((mpi ? "mpi:" : "nccl:") + c10d_operation(plan.kind)),
+         ", " + arguments.substr(1, arguments.size() - 2)});
+  }
+  return events;
+}
+
+// What the host is at, as PyTorch annotates it.
+enum class Phase : std::uint8_t { none, forward, backward, optimizer };
+
+Phase phase_after(Phase before, const Op& op) {
+  const std::string_view label = op.label;
+  if (op.kind == OpKind::take_batch || op.kind == OpKind::synchronize ||
+      label == "broadcast rebuilt buckets") {
+    return Phase::none;
+  }
+  if (op.kind == OpKind::wait) {
+    return before;
+  }
+  if (label.starts_with("forward ") || label == "broadcast buffers") {
+    return Phase::forward;
+  }
+  return label == "optimizer" ? Phase::optimizer : Phase::backward;
+}
+
+struct Tracks {
+  std::int64_t host = 0, device = 0;  // processes
+  std::int64_t gpu = 0;               // number of the device in its node
 };
 
-std::int64_t nanoseconds(SimTime t) { return t.ps / 1000; }
+class RankWriter {
+ public:
+  RankWriter(const Prediction& p, Events& events, Tracks tracks, std::int64_t& last_id)
+      : p_(p), events_(events), tracks_(tracks), last_id_(last_id) {}
 
-std::string microseconds(std::int64_t ns) {
-  const std::string decimals = std::to_string(ns % 1000);
-  return std::to_string(ns / 1000) + '.' + std::string(3 - decimals.size(), '0') + decimals;
-}
-
-Track track_of(OpKind kind) {
-  switch (kind) {
-    case OpKind::kernel:
-    case OpKind::wait:
-      return kCompute;
-    case OpKind::collective:
-      return kCommunication;
-    case OpKind::take_batch:
-    case OpKind::synchronize:
-      break;
+  void metadata(Rank rank) {
+    const std::string name = "rank " + std::to_string(rank.value) + " (" + gpu_name(p_.scenario, rank) + ')';
+    if (tracks_.device != tracks_.host) {
+      describe_process(tracks_.host, name, "CPU", rank);
+    }
+    describe_process(tracks_.device, name, "GPU " + std::to_string(tracks_.gpu), rank);
+    describe_thread(host(), "host thread");
+    describe_thread(compute(), "stream 7: compute");
+    describe_thread(communication(), "stream 20: communication");
   }
-  return kHost;
-}
 
-const char* category_of(OpKind kind) {
-  constexpr std::array<const char*, 5> kNames{"kernel", "collective", "wait", "input", "synchronize"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
-
-std::string name_of(const Op& op) {
-  if (!op.label.empty()) {
-    return op.label;
+  void iteration(const TracedIteration& traced, const std::vector<CollectiveEvent>& collectives) {
+    traced_ = &traced;
+    program_ = &p_.job.program(traced.iteration);
+    annotate_step();
+    annotate_phases();
+    for (std::size_t i = 0; i < program_->ops.size(); ++i) {
+      operation(i, collectives);
+    }
+    last_issued_ = traced.issued.back();
+    next_iteration_ = traced.iteration + 1;
   }
-  return op.kind == OpKind::wait ? "wait for collective " + std::to_string(op.index) : category_of(op.kind);
-}
 
-// Around the kernels and waits of an iteration, which follow each other on the compute stream.
-Slice iteration_slice(const TracedIteration& traced, const Program& program) {
-  Slice around{.rank = traced.rank.value,
-               .track = kCompute,
-               .start = INT64_MAX,
-               .end = 0,
-               .name = "iteration " + std::to_string(traced.iteration),
-               .category = "iteration",
-               .arguments = {}};
-  for (std::size_t i = 0; i < traced.ops.size(); ++i) {
-    if (track_of(program.ops[i].kind) == kCompute) {
-      around.start = std::min(around.start, nanoseconds(traced.ops[i].start));
-      around.end = std::max(around.end, nanoseconds(traced.ops[i].end));
+ private:
+  Track host() const { return {tracks_.host, kHostThread}; }
+  Track compute() const { return {tracks_.device, kComputeStream}; }
+  Track communication() const { return {tracks_.device, kCommunicationStream}; }
+
+  void describe_process(std::int64_t process, const std::string& name, const std::string& label, Rank rank) {
+    events_.metadata("process_name", {process, 0}, {{"name", name}});
+    events_.metadata("process_labels", {process, 0}, {{"labels", label}});
+    events_.metadata("process_sort_index", {process, 0}, {{"sort_index", std::int64_t{rank.value}}});
+  }
+  void describe_thread(Track track, const char* name) {
+    events_.metadata("thread_name", track, {{"name", name}});
+    events_.metadata("thread_sort_index", track, {{"sort_index", std::int64_t{track.thread}}});
+  }
+
+  bool host_waits(std::size_t op) const {
+    return program_->ops[op].kind == OpKind::take_batch || program_->ops[op].kind == OpKind::synchronize;
+  }
+  // When the host was at an operation.
+  Span issue(std::size_t op) const {
+    const SimTime issued = traced_->issued[op];
+    return {host_waits(op) ? traced_->ops[op].start : issued - program_->ops[op].host_cost, issued};
+  }
+  std::string step_argument() const { return "\"iteration\": " + std::to_string(traced_->iteration); }
+
+  // The host's step, and the compute stream's.
+  void annotate_step() {
+    const bool follows = last_issued_ && next_iteration_ == traced_->iteration;
+    const Span step{follows ? *last_issued_ : issue(0).start, traced_->issued.back()};
+    const std::string number = std::to_string(traced_->iteration);
+    events_.add("user_annotation", "\"ProfilerStep#" + number + '"', host(), step, "");
+    if (step.start < issue(0).start) {  // as far ahead of its GPU as it may be
+      call("cudaEventSynchronize", kEventSynchronize, ++last_id_, {step.start, issue(0).start});
+    }
+    Span on_stream{kNever, SimTime{}};
+    for (std::size_t i = 0; i < program_->ops.size(); ++i) {
+      if (program_->ops[i].kind == OpKind::kernel || program_->ops[i].kind == OpKind::wait) {
+        on_stream.start = std::min(on_stream.start, traced_->ops[i].start);
+        on_stream.end = std::max(on_stream.end, traced_->ops[i].end);
+      }
+    }
+    if (on_stream.start < on_stream.end) {
+      events_.add("gpu_user_annotation", "\"iteration " + number + '"', compute(), on_stream,
+                  step_argument());
     }
   }
-  return around;
-}
 
-void append_slices(std::vector<Slice>& slices, const TrainingJob& job, const TracedIteration& traced) {
-  const Program& program = job.program(traced.iteration);
-  slices.push_back(iteration_slice(traced, program));
-  for (std::size_t i = 0; i < traced.ops.size(); ++i) {
-    const Op& op = program.ops[i];
-    const OpSpan& span = traced.ops[i];
-    Slice slice{.rank = traced.rank.value,
-                .track = track_of(op.kind),
-                .start = nanoseconds(span.start),
-                .end = nanoseconds(span.end),
-                .name = name_of(op),
-                .category = category_of(op.kind),
-                .arguments = {{"iteration", static_cast<std::int64_t>(traced.iteration)}}};
-    if (op.kind == OpKind::collective) {
-      slice.arguments.push_back({"bytes", job.plans[program.collectives[op.index]].bytes.value});
+  void annotate_phases() {
+    Phase open = Phase::none;
+    Span span;
+    for (std::size_t i = 0; i < program_->ops.size(); ++i) {
+      const Phase phase = phase_after(open, program_->ops[i]);
+      if (phase != open) {
+        annotate_phase(open, span);
+        span.start = issue(i).start;
+        open = phase;
+      }
+      span.end = issue(i).end;
     }
-    slices.push_back(std::move(slice));
+    annotate_phase(open, span);
   }
-}
 
-std::string metadata(const char* name, std::uint32_t rank, std::uint32_t track, Json::Object arguments) {
-  return "{\"ph\": \"M\", \"name\": \"" + std::string(name) + "\", \"pid\": " + std::to_string(rank) +
-         ", \"tid\": " + std::to_string(track) + ", \"args\": " + to_line(std::move(arguments)) + '}';
-}
-
-void append_metadata(std::vector<std::string>& events, const Scenario& scenario, Rank rank) {
-  const std::string process = "rank " + std::to_string(rank.value) + " (" + gpu_name(scenario, rank) + ')';
-  events.push_back(metadata("process_name", rank.value, 0, {{"name", process}}));
-  events.push_back(metadata("process_sort_index", rank.value, 0, {{"sort_index", std::int64_t{rank.value}}}));
-  for (std::uint32_t track = 0; track < kTrackNames.size(); ++track) {
-    events.push_back(metadata("thread_name", rank.value, track, {{"name", kTrackNames[track]}}));
-    events.push_back(metadata("thread_sort_index", rank.value, track, {{"sort_index", std::int64_t{track}}}));
+  void annotate_phase(Phase phase, Span span) {
+    const bool ddp = p_.job.ranks() > 1, adam = p_.scenario.training.optimizer == Optimizer::adam;
+    const std::array<const char*, 4> names{
+        "", ddp ? "\"DistributedDataParallel.forward\"" : "\"forward\"", "\"backward\"",
+        adam ? "\"Optimizer.step#Adam.step\"" : "\"Optimizer.step#SGD.step\""};
+    if (phase != Phase::none) {
+      events_.add("user_annotation", names[static_cast<std::size_t>(phase)], host(), span, "");
+    }
   }
+
+  void operation(std::size_t i, const std::vector<CollectiveEvent>& collectives) {
+    const Op& op = program_->ops[i];
+    const OpSpan& ran = traced_->ops[i];
+    switch (op.kind) {
+      case OpKind::kernel:
+        kernel(op, issue(i), {ran.start, ran.end});
+        break;
+      case OpKind::collective:
+        collective(collectives[op.index], issue(i), {ran.start, ran.end});
+        break;
+      case OpKind::wait:
+        if (nanoseconds(ran.start) < nanoseconds(ran.end)) {
+          events_.add("gpu_user_annotation", quoted(op.label), compute(), {ran.start, ran.end},
+                      step_argument());
+        }
+        break;
+      case OpKind::take_batch:
+        events_.add("user_annotation", "\"enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__\"",
+                    host(), issue(i), "");
+        break;
+      case OpKind::synchronize:
+        call("cudaStreamSynchronize", kStreamSynchronize, ++last_id_, issue(i));
+        break;
+    }
+  }
+
+  void call(const char* name, int number, std::int64_t id, Span span) {
+    events_.add("cuda_runtime", '"' + std::string(name) + '"', host(), span,
+                "\"cbid\": " + std::to_string(number) + ", \"correlation\": " + std::to_string(id));
+  }
+
+  // A launch and what it launched; `arguments` are the kernel's own.
+  void launch(const char* name, int number, std::int64_t id, Span issued, Track stream,
+              const std::string& kernel, Span ran, const std::string& arguments) {
+    const std::string external = "\"External id\": " + std::to_string(id);
+    const std::string correlation = "\"correlation\": " + std::to_string(id);
+    events_.add("cuda_runtime", '"' + std::string(name) + '"', host(), issued,
+                external + ", \"cbid\": " + std::to_string(number) + ", " + correlation);
+    if (nanoseconds(ran.start) >= nanoseconds(ran.end)) {
+      return;
+    }
+    events_.flow(id, host(), issued.start, stream, ran.start);
+    events_.add("kernel", kernel, stream, ran,
+                external + ", \"device\": " + std::to_string(tracks_.gpu) + ", \"stream\": " +
+                    std::to_string(stream.thread) + ", " + correlation + ", " + step_argument() + arguments);
+  }
+
+  void kernel(const Op& op, Span issued, Span ran) {
+    constexpr std::string_view kForward = "forward ", kBackward = "backward ";
+    const std::int64_t id = ++last_id_;
+    std::string name = op.label, arguments = "\"External id\": " + std::to_string(id);
+    if (name.starts_with(kForward)) {
+      const std::string layer = name.substr(kForward.size());
+      events_.add("python_function", quoted("nn.Module: " + layer), host(), issued, "");
+      sequences_[layer].push_back(++last_sequence_);
+      arguments += ", \"Sequence number\": " + std::to_string(last_sequence_) + ", \"Fwd thread id\": 0";
+    } else if (name.starts_with(kBackward)) {
+      const std::string layer = name.substr(kBackward.size());
+      name = "autograd::engine::evaluate_function: " + layer;
+      if (std::vector<std::int64_t>& of_layer = sequences_[layer]; !of_layer.empty()) {
+        arguments += ", \"Sequence number\": " + std::to_string(of_layer.back()) +
+                     ", \"Fwd thread id\": " + std::to_string(kHostThread);
+        of_layer.pop_back();
+      }
+    }
+    events_.add("cpu_op", quoted(name), host(), issued, arguments);
+    launch("cudaLaunchKernel", kLaunchKernel, id, issued, compute(), quoted(op.label), ran, "");
+  }
+
+  void collective(const CollectiveEvent& event, Span issued, Span ran) {
+    const std::int64_t id = ++last_id_;
+    const std::string arguments = "\"External id\": " + std::to_string(id) + event.arguments;
+    events_.add("user_annotation", event.annotation, host(), issued, "");
+    events_.add("cpu_op", "\"record_param_comms\"", host(), issued, arguments);
+    if (!event.kernel.empty()) {
+      launch("cudaLaunchKernelExC", kLaunchKernelExC, id, issued, communication(), event.kernel, ran,
+             event.arguments);
+    } else if (nanoseconds(ran.start) < nanoseconds(ran.end)) {  // MPI: a thread of the host
+      events_.add("cpu_op", event.annotation, communication(), ran, arguments);
+    }
+  }
+
+  const Prediction& p_;
+  Events& events_;
+  Tracks tracks_;
+  std::int64_t& last_id_;  // of correlations and operators, in the file
+  std::int64_t last_sequence_ = 0;
+  std::map<std::string, std::vector<std::int64_t>>
+      sequences_;  // of forward operators whose backward is to come
+  std::optional<SimTime> last_issued_;
+  std::uint32_t next_iteration_ = 0;
+  const TracedIteration* traced_ = nullptr;
+  const Program* program_ = nullptr;
+};
+
+// A process per rank (one file), or one for the host and one for the device, named by its number (a file per
+// rank).
+struct TraceFile {
+  std::vector<Rank> ranks;
+  bool own_file = false;
+};
+
+std::string head(const Prediction& p, Rank first, std::int64_t gpu) {
+  const Json::Object device{
+      {"id", gpu}, {"name", p.scenario.gpu.name}, {"totalGlobalMem", p.scenario.gpu.memory.value}};
+  const bool mpi = p.scenario.training.collective.library == CollectiveLibrary::mpi;
+  const Json::Object job{{"backend", mpi ? "mpi" : "nccl"},
+                         {"rank", std::int64_t{first.value}},
+                         {"world_size", static_cast<std::int64_t>(p.job.ranks())}};
+  const Json::Object other{{"fingerprint", to_hex(p.result.fingerprint)},
+                           {"seed", p.scenario.run.seed},
+                           {"model", p.scenario.model.name}};
+  return "{\"schemaVersion\": 1,\n \"deviceProperties\": [" + to_line(device) +
+         "],\n \"distributedInfo\": " + to_line(job) +
+         ",\n \"displayTimeUnit\": \"ms\",\n \"otherData\": " + to_line(other) + ",\n \"traceEvents\": [";
 }
 
-std::string event_of(const Slice& s) {
-  return "{\"ph\": \"X\", \"name\": " + to_line(s.name) + ", \"cat\": \"" + s.category +
-         "\", \"pid\": " + std::to_string(s.rank) + ", \"tid\": " + std::to_string(s.track) +
-         ", \"ts\": " + microseconds(s.start) + ", \"dur\": " + microseconds(s.end - s.start) +
-         ", \"args\": " + to_line(s.arguments) + '}';
+std::int64_t device_of(const Scenario& scenario, Rank rank) {
+  const std::string name = gpu_name(scenario, rank);  // "node3/gpu5"
+  return std::stoll(name.substr(name.rfind("gpu") + 3));
+}
+
+std::string write_trace(const Prediction& p, const TraceFile& file) {
+  constexpr std::int64_t kFirstHostProcess = 1000;
+  const Rank first = file.ranks.empty() ? Rank(0) : file.ranks.front();
+  std::string out = head(p, first, device_of(p.scenario, first));
+  Events events(out);
+  const std::vector<CollectiveEvent> warm_up = collective_events(p, p.job.warm_up),
+                                     steady = collective_events(p, p.job.steady);
+  // Tools keep correlations in as few bits as these need, and then put numbers of rows in their place.
+  std::int64_t last_id = 100'000;
+  for (const Rank rank : file.ranks) {
+    const std::int64_t gpu = device_of(p.scenario, rank), process = rank.value;
+    const Tracks tracks =
+        file.own_file ? Tracks{kFirstHostProcess + process, gpu, gpu} : Tracks{process, process, gpu};
+    RankWriter writer(p, events, tracks, last_id);
+    writer.metadata(rank);
+    for (const TracedIteration& traced : p.result.trace) {
+      if (traced.rank == rank) {
+        writer.iteration(traced, traced.iteration == 0 ? warm_up : steady);
+      }
+    }
+  }
+  return out += "\n ]}\n";
 }
 
 }  // namespace
 
 std::string trace_json(const Prediction& p) {
-  std::vector<Slice> slices;
-  std::vector<std::string> events;
-  std::vector<std::uint32_t> ranks;
+  TraceFile file;
   for (const TracedIteration& traced : p.result.trace) {
-    append_slices(slices, p.job, traced);
-    ranks.push_back(traced.rank.value);
+    file.ranks.push_back(traced.rank);
   }
-  std::erase_if(slices, [](const Slice& s) { return s.end <= s.start; });
-  std::ranges::sort(ranks);
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  for (const std::uint32_t rank : ranks) {
-    append_metadata(events, p.scenario, Rank(rank));
-  }
-  // By time; of those that begin together the longest first, so that the outer slice comes before the inner.
-  std::ranges::stable_sort(slices, [](const Slice& a, const Slice& b) {
-    return a.start != b.start ? a.start < b.start : a.end > b.end;
-  });
-  std::string out = "{\"displayTimeUnit\": \"ns\",\n \"otherData\": " +
-                    to_line(Json::Object{{"fingerprint", to_hex(p.result.fingerprint)},
-                                         {"seed", p.scenario.run.seed},
-                                         {"model", p.scenario.model.name}}) +
-                    ",\n \"traceEvents\": [";
-  for (const Slice& slice : slices) {
-    events.push_back(event_of(slice));
-  }
-  for (std::size_t i = 0; i < events.size(); ++i) {
-    out += (i == 0 ? "\n  " : ",\n  ") + events[i];
-  }
-  return out + "\n ]}\n";
+  std::ranges::sort(file.ranks);
+  file.ranks.erase(std::unique(file.ranks.begin(), file.ranks.end()), file.ranks.end());
+  return write_trace(p, file);
 }
+
+std::string trace_json(const Prediction& p, Rank rank) { return write_trace(p, {{rank}, true}); }
 
 }  // namespace paceline

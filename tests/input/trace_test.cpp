@@ -1,0 +1,245 @@
+// Does a trace say what the run did, as PyTorch's profiler would?
+#include "scenarios/trace.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scenarios/predict.h"
+#include "scenarios/trace_names.h"
+
+namespace paceline {
+namespace {
+
+using nlohmann::json;
+
+Scenario example(const std::string& name) {
+  return load_scenario(
+      (std::filesystem::path(PACELINE_SOURCE_DIR) / "scenarios" / (name + ".json")).string());
+}
+
+struct Span {
+  std::int64_t start, end;  // ns
+};
+
+// The slices of each (process, track), in nanoseconds: they nest, or do not touch.
+void check_nested(std::vector<Span> slices) {
+  std::ranges::sort(slices,
+                    [](Span a, Span b) { return a.start != b.start ? a.start < b.start : a.end > b.end; });
+  std::vector<std::int64_t> open;
+  bool nested = true;
+  for (const Span& slice : slices) {
+    while (!open.empty() && open.back() <= slice.start) {
+      open.pop_back();
+    }
+    nested = nested && slice.start < slice.end && (open.empty() || slice.end <= open.back());
+    open.push_back(slice.end);
+  }
+  CHECK(nested);
+}
+
+// The X events of a trace of that category.
+std::vector<json> events_of(const json& trace, const std::string& category) {
+  std::vector<json> events;
+  for (const json& event : trace.at("traceEvents")) {
+    if (event.at("ph") == "X" && event.at("cat") == category) {
+      events.push_back(event);
+    }
+  }
+  return events;
+}
+
+std::int64_t nanoseconds_of(const json& event, const char* key) {
+  return std::llround(event.at(key).get<double>() * 1000);
+}
+
+TEST_CASE("the trace has a process per rank, a track per stream, and slices that nest") {
+  for (const char* name : {"slow_gpu_64", "input_bottleneck", "first_node"}) {
+    CAPTURE(name);
+    const Prediction p = predict(example(name), trace_of_first(5, 3));
+    const json trace = json::parse(trace_json(p));
+    std::map<std::pair<int, int>, std::vector<Span>> tracks;
+    std::map<int, std::string> processes;
+    std::map<std::string, int> names;
+    for (const json& event : trace.at("traceEvents")) {
+      const int pid = event.at("pid"), tid = event.at("tid");
+      if (event.at("ph") == "M" && event.at("name") == "process_name") {
+        processes[pid] = event.at("args").at("name");
+      }
+      if (event.at("ph") == "X") {
+        const std::int64_t start = nanoseconds_of(event, "ts"), length = nanoseconds_of(event, "dur");
+        CHECK(length >= 0);
+        if (length > 0) {
+          tracks[{pid, tid}].push_back({start, start + length});
+        }
+        ++names[event.at("name").get<std::string>()];
+      }
+    }
+    CHECK(processes.size() == 5);
+    CHECK(processes.at(3) == "rank 3 (node0/gpu3)");
+    CHECK(names.at("ProfilerStep#2") == 5);
+    CHECK(names.at("iteration 2") == 5);
+    CHECK(names.at("DistributedDataParallel.forward") == 5 * 3);
+    CHECK(names.at("backward") == 5 * 3);
+    CHECK(names.at(p.scenario.training.optimizer == Optimizer::adam ? "Optimizer.step#Adam.step"
+                                                                    : "Optimizer.step#SGD.step") == 5 * 3);
+    CHECK(names["enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"] ==
+          (p.scenario.training.input ? 5 * 3 : 0));
+    for (auto& [track, slices] : tracks) {
+      CHECK((track.second == 1 || track.second == 7 || track.second == 20));
+      check_nested(std::move(slices));
+    }
+    CHECK(tracks.size() == 5 * 3);
+  }
+}
+
+TEST_CASE("every kernel has its launch, an arrow from it, and an operator around it") {
+  const Prediction p = predict(example("input_bottleneck"), trace_of_first(3, 4));
+  const json trace = json::parse(trace_json(p));
+  std::map<std::int64_t, json> launches, operators, departures, arrivals;
+  for (const json& event : events_of(trace, "cuda_runtime")) {
+    CHECK(launches.emplace(event.at("args").at("correlation"), event).second);
+  }
+  for (const json& event : events_of(trace, "cpu_op")) {
+    CHECK(operators.emplace(event.at("args").at("External id"), event).second);
+  }
+  for (const json& event : trace.at("traceEvents")) {
+    if (event.at("ph") == "s" || event.at("ph") == "f") {
+      CHECK(event.at("cat") == "ac2g");
+      (event["ph"] == "s" ? departures : arrivals)[event.at("id")] = event;
+    }
+  }
+  const std::vector<json> kernels = events_of(trace, "kernel");
+  REQUIRE(kernels.size() > 1000);
+  for (const json& kernel : kernels) {
+    const json& args = kernel.at("args");
+    const json &launch = launches.at(args.at("correlation")), &around = operators.at(args.at("External id"));
+    const bool nccl = kernel.at("tid") == 20;
+    CHECK(kernel.at("tid") == args.at("stream"));
+    CHECK(args.at("device") == kernel.at("pid"));  // one node: the rank is the device
+    CHECK(launch.at("name") == (nccl ? "cudaLaunchKernelExC" : "cudaLaunchKernel"));
+    CHECK(launch.at("pid") == kernel.at("pid"));
+    CHECK(nanoseconds_of(launch, "ts") + nanoseconds_of(launch, "dur") <= nanoseconds_of(kernel, "ts"));
+    CHECK(around.at("ts") == launch.at("ts"));
+    CHECK(departures.at(args["correlation"]).at("ts") == launch.at("ts"));
+    CHECK(arrivals.at(args["correlation"]).at("ts") == kernel.at("ts"));
+  }
+  CHECK(departures.size() == kernels.size());
+  CHECK(arrivals.size() == kernels.size());
+}
+
+TEST_CASE("a communication kernel is named as NCCL's, and where the run had it") {
+  const Prediction p = predict(example("first_node"), trace_of_first(1, 2));
+  REQUIRE(p.result.trace.size() == 2);
+  const TracedIteration& traced = p.result.trace[1];
+  const Program& program = p.job.program(traced.iteration);
+  const json trace = json::parse(trace_json(p));
+  std::size_t found = 0, expected = 0;
+  for (std::size_t i = 0; i < traced.ops.size(); ++i) {
+    if (program.ops[i].kind != OpKind::collective) {
+      continue;
+    }
+    ++expected;
+    const CollectivePlan& plan = p.job.plans[program.collectives[program.ops[i].index]];
+    for (const json& event : events_of(trace, "kernel")) {
+      const json& args = event.at("args");
+      if (event.at("tid") != 20 || nanoseconds_of(event, "ts") != traced.ops[i].start.ps / 1000) {
+        continue;
+      }
+      ++found;
+      CHECK(nanoseconds_of(event, "ts") + nanoseconds_of(event, "dur") == traced.ops[i].end.ps / 1000);
+      CHECK(args.at("iteration") == traced.iteration);
+      CHECK(args.at("label") == program.ops[i].label);
+      CHECK(args.at("Group size") == 8);
+      const bool reduces = plan.kind == CollectiveKind::all_reduce;
+      CHECK(args.at("Collective name") == (reduces ? "allreduce" : "broadcast"));
+      const std::int64_t bytes = args.at("dtype") == "Float" ? 4 : args.at("dtype") == "Long" ? 8 : 0;
+      CHECK(args.at("In msg nelems").get<std::int64_t>() * bytes == plan.bytes.value);
+      const std::string algorithm = plan.algorithm == Algorithm::tree ? "TREE" : "RING";
+      CHECK(event.at("name") ==
+            (reduces
+                 ? "ncclDevKernel_AllReduce_Sum_f32_" + algorithm + "_LL(ncclDevKernelArgsStorage<4096ul>)"
+                 : "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096ul>)"));
+    }
+  }
+  CHECK(expected > 1);
+  CHECK(found == expected);
+}
+
+TEST_CASE("names of NCCL's kernels follow its version and type") {
+  const auto name = [](CollectiveKind kind, Algorithm algorithm, const char* version, Precision precision) {
+    CollectivePlan plan;
+    plan.kind = kind;
+    plan.algorithm = algorithm;
+    return nccl_kernel_name(plan, element_type({}, 0, precision), version);
+  };
+  CHECK(name(CollectiveKind::all_reduce, Algorithm::tree, "2.30", Precision::bf16) ==
+        "ncclDevKernel_AllReduce_Sum_bf16_TREE_LL(ncclDevKernelArgsStorage<4096ul>)");
+  CHECK(name(CollectiveKind::all_reduce, Algorithm::nvls_tree, "2.21", Precision::fp16) ==
+        "ncclDevKernel_AllReduce_Sum_f16_RING_LL(ncclDevComm*, unsigned long, ncclWork*)");
+  CHECK(name(CollectiveKind::all_reduce, Algorithm::ring, "2.18", Precision::tf32) ==
+        "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)");
+  CHECK(name(CollectiveKind::broadcast, Algorithm::ring, "2.12", Precision::fp32) ==
+        "ncclKernel_Broadcast_RING_LL_Sum_int8_t(ncclDevComm*, ncclWorkElem)");
+  CHECK(name(CollectiveKind::send_recv, Algorithm::point_to_point, "2.30", Precision::fp32) ==
+        "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)");
+  CHECK(group_ranks(3) == "[0, 1, 2]");
+  CHECK(group_ranks(64).ends_with("27, 28, ..., 63]"));
+}
+
+TEST_CASE("a rank's own trace has the head and processes of PyTorch's profiler") {
+  Prediction p = predict(example("slow_gpu_64"));
+  const std::vector<Rank> ranks = ranks_worth_tracing(p.result);
+  REQUIRE(ranks.size() == 9);
+  CHECK(ranks.back() == Rank(37));  // the slow one
+  record_trace(p, {ranks, 1, 2});
+  REQUIRE(p.result.trace.size() == 18);
+  const json trace = json::parse(trace_json(p, Rank(37)));
+  CHECK(trace.at("schemaVersion") == 1);
+  CHECK(trace.at("distributedInfo") == json{{"backend", "nccl"}, {"rank", 37}, {"world_size", 64}});
+  CHECK(trace.at("deviceProperties").at(0).at("id") == 5);
+  for (const json& kernel : events_of(trace, "kernel")) {
+    CHECK(kernel.at("pid") == 5);
+    CHECK(kernel.at("args").at("device") == 5);
+  }
+  for (const json& launch : events_of(trace, "cuda_runtime")) {
+    CHECK(launch.at("pid") == 1037);
+  }
+  for (const json& event : events_of(trace, "user_annotation")) {
+    CHECK(event.at("name") != "ProfilerStep#0");
+    CHECK(event.at("name") != "ProfilerStep#3");
+  }
+}
+
+TEST_CASE("what is traced afterwards is what the run did, with either engine") {
+  for (const EngineChoice engine : {EngineChoice::vector, EngineChoice::event}) {
+    Scenario s = example("first_node");
+    s.run.engine = engine;
+    s.run.iterations = 5;
+    Prediction p = predict(s);
+    record_trace(p, trace_of_first(2, 3));
+    const Prediction at_once = predict(s, trace_of_first(2, 3));
+    CHECK(trace_json(p) == trace_json(at_once));
+    CHECK(p.result.iteration_end == at_once.result.iteration_end);
+  }
+}
+
+TEST_CASE("a trace without bounds is refused") {
+  Prediction p = predict(example("slow_gpu_64"));
+  CHECK_THROWS_WITH(record_trace(p, trace_of_first(64, 100'000)), Catch::Contains("--trace-ranks"));
+  CHECK(overlap_json(p).empty());
+  CHECK(overlap_text(p).empty());
+}
+
+TEST_CASE("a trace that was not asked for is empty but valid") {
+  CHECK(json::parse(trace_json(predict(example("first_node")))).at("traceEvents").empty());
+}
+
+}  // namespace
+}  // namespace paceline
