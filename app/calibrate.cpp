@@ -8,17 +8,14 @@
 #include <sstream>
 
 #include "calibrate/fit/collective_fit.h"
-#include "calibrate/fit/kernel_fit.h"
-#include "calibrate/fit/training_fit.h"
+#include "calibrate/fit/fit_files.h"
 #include "calibrate/import/import.h"
 #include "calibrate/replay/replay.h"
 #include "core/error.h"
-#include "scenarios/collective_table.h"
 #include "scenarios/files.h"
 #include "scenarios/json.h"
 #include "scenarios/profile.h"
 #include "scenarios/scenario.h"
-#include "sim/collective/tuner.h"
 
 namespace paceline {
 namespace {
@@ -96,88 +93,16 @@ void import_data(const std::vector<std::string>& files, const std::optional<std:
   std::cout << import_summary(data);
 }
 
-ProfileTraining training_of(const Scenario& base, const MeasuredData& data, const std::string& overlap) {
-  const std::vector<std::string> known{"stated", "unknown"};
-  if (overlap != known[0] && overlap != known[1]) {
-    throw InputError(unknown_name("overlap", overlap, known), "--overlap");
-  }
-  const TrainingFit fit =
-      fit_training(base, data.training, overlap == "unknown" ? Overlap::unknown : Overlap::as_stated);
-  return {.samples_per_second = fit.one_gpu_rate.value,
-          .samples_low = fit.one_gpu_rate.low,
-          .samples_high = fit.one_gpu_rate.high,
-          .delay = fit.delay_cv.value,
-          .delay_low = fit.delay_cv.low,
-          .delay_high = fit.delay_cv.high,
-          .most_ranks = fit.most_ranks,
-          .most_nodes = fit.most_nodes,
-          .overlap_known = fit.overlap == Overlap::as_stated,
-          .delay_fitted = fit.delay_cv.determined};
-}
-
-std::string training_text(const ProfileTraining& training) {
-  std::ostringstream text;
-  text << "one GPU: " << training.samples_per_second << " samples/s; delays of a GPU in a step: cv "
-       << training.delay << " (90 %: " << training.delay_low << " to " << training.delay_high << ", "
-       << (training.delay_fitted ? "fitted" : "not determined by these data: the default") << ")\n";
-  return text.str();
-}
-
-struct FitOptions {
-  std::vector<std::string> files;
-  std::string cluster, library, overlap, out;
-  std::optional<std::string> nccl, scenario;
-};
-
-// The GPU that kernels ran on: the scenario's, or the cluster's node's.
-GpuSpec gpu_of(const FitOptions& options, const ClusterSpec& cluster) {
-  return options.scenario ? load_scenario(*options.scenario).gpu : gpu_preset(cluster.node.gpu);
-}
-
-void fit(const FitOptions& options) {
-  require_writable(options.out);
-  FitRequest request;
-  request.cluster_name = options.cluster;
-  request.cluster = load_cluster(options.cluster);
-  request.collective.library = collective_library_named(options.library);
-  if (options.nccl) {
-    try {
-      static_cast<void>(nccl_version(*options.nccl));
-    } catch (const InputError& error) {
-      throw error.at("--nccl");
-    }
-    request.collective.nccl = *options.nccl;
-    request.nccl_stated = true;
-  }
-  for (const std::string& file : options.files) {
+void fit(const FitFiles& request, const std::string& out) {
+  require_writable(out);
+  for (const std::string& file : request.files) {
     std::error_code none;
-    if (fs::equivalent(file, options.out, none)) {
-      throw InputError("expected a new file, found one of the measurements", "--out", options.out);
+    if (fs::equivalent(file, out, none)) {
+      throw InputError("expected a new file, found one of the measurements", "--out", out);
     }
   }
-  const MeasuredData data = import_files(options.files);
-  std::cout << import_summary(data);
-  Profile profile = empty_profile(options.cluster, data);
-  if (!data.collectives.empty() || (data.kernels.empty() && data.training.empty())) {
-    const CollectiveFit collectives = fit_collectives(request, data);
-    std::cout << fit_table(collectives, data);
-    profile = collectives.profile;
-  }
-  if (!data.kernels.empty()) {
-    const KernelFit kernels = fit_kernels(gpu_of(options, request.cluster), data);
-    std::cout << kernel_table(kernels, data);
-    profile.kernels.push_back(kernels.kernels);
-  }
-  if (!data.training.empty()) {
-    if (!options.scenario) {
-      throw InputError("expected the scenario that the throughput rows are of", "--scenario");
-    }
-    profile.training.push_back(
-        training_of(with_profile(load_scenario(*options.scenario), profile), data, options.overlap));
-    std::cout << training_text(profile.training.front());
-  }
-  write_file(options.out, to_json(profile));
-  std::cout << "Wrote " << options.out << ".\n";
+  write_file(out, to_json(fit_files(request, std::cout)));
+  std::cout << "Wrote " << out << ".\n";
 }
 
 struct ReplayOptions {
@@ -301,7 +226,13 @@ void CalibrateCommands::run() const {
   } else if (import_->parsed()) {
     import_data(files_, csv_, layers_);
   } else if (fit_->parsed()) {
-    fit({fit_files_, cluster_, library_, overlap_, profile_out_, nccl_, scenario_of_rows_});
+    fit({.files = fit_files_,
+         .cluster = cluster_,
+         .library = library_,
+         .overlap = overlap_,
+         .nccl = nccl_,
+         .scenario = scenario_of_rows_},
+        profile_out_);
   } else {
     replay({scenario_, launcher_, steps_, measured_, profile_});
   }

@@ -1,10 +1,8 @@
 // paceline: the command line. Exit status 0: done; 2: the input is wrong; 1: our fault.
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdint>
 #include <exception>
 #include <iostream>
-#include <limits>
 #include <new>
 #include <optional>
 #include <span>
@@ -13,16 +11,21 @@
 #include <vector>
 
 #include "app/calibrate.h"
+#include "app/options.h"
+#include "app/run.h"
+#include "app/studies.h"
 #include "calibrate/fit/collective_fit.h"
-#include "calibrate/fit/training_interval.h"
 #include "calibrate/validate/validate.h"
 #include "core/error.h"
 #include "scenarios/collective_table.h"
 #include "scenarios/files.h"
+#include "scenarios/json.h"
 #include "scenarios/predict.h"
 #include "scenarios/scenario.h"
+#include "scenarios/schema_markdown.h"
 #include "scenarios/tables.h"
 #include "sim/collective/tuner.h"
+#include "studies/study.h"
 #include "topology/topology.h"
 
 namespace paceline {
@@ -30,101 +33,6 @@ namespace {
 
 constexpr const char* kVersion = kTool;
 constexpr int kOurFault = 1, kToleranceBroken = 1, kInputFault = 2;
-constexpr TraceRequest kTraced{.ranks = 32, .iterations = 4};
-
-struct RunOptions {
-  std::string scenario;
-  std::optional<std::string> engine, seed, iterations, out, trace, profile;
-  bool quiet = false;
-};
-
-void print(const std::string& text) {
-  if (!(std::cout << text << std::flush)) {
-    throw InputError("can't write to the standard output");
-  }
-}
-
-EngineChoice engine_named(const std::string& name) {
-  const std::vector<std::string> known{"auto", "event", "vector"};
-  for (const EngineChoice choice : {EngineChoice::automatic, EngineChoice::event, EngineChoice::vector}) {
-    if (known[static_cast<std::size_t>(choice)] == name) {
-      return choice;
-    }
-  }
-  throw InputError(unknown_name("engine", name, known), "--engine");
-}
-
-// CLI11 would take -1 for 2^64 - 1.
-std::uint64_t whole_number(const std::string& text, std::uint64_t least, std::uint64_t most,
-                           const char* option) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
-    throw InputError("expected a whole number from " + std::to_string(least) + " to " + std::to_string(most) +
-                         ", found \"" + text + '"',
-                     option);
-  }
-  return value;
-}
-
-void apply(const RunOptions& options, RunSpec& run) {
-  constexpr std::uint64_t kMostIterations = 100'000;
-  if (options.engine) {
-    run.engine = engine_named(*options.engine);
-  }
-  if (options.seed) {
-    run.seed = whole_number(*options.seed, 0, std::numeric_limits<std::uint64_t>::max(), "--seed");
-  }
-  if (options.iterations) {
-    run.iterations = static_cast<int>(whole_number(*options.iterations, 1, kMostIterations, "--iterations"));
-  }
-}
-
-// Before the simulation: nobody should wait for a result that can't be kept.
-void check_places(const RunOptions& options) {
-  for (const std::optional<std::string>& path : {options.out, options.trace}) {
-    if (path) {
-      require_writable(*path);
-    }
-  }
-  if (options.out && options.out == options.trace) {
-    throw InputError("expected different files for --out and --trace", {}, *options.out);
-  }
-}
-
-void run(const RunOptions& options) {
-  Scenario scenario = load_scenario(options.scenario);
-  apply(options, scenario.run);
-  check_places(options);
-  std::optional<Profile> profile;
-  if (options.profile) {
-    profile = load_profile(*options.profile);
-  }
-  Prediction prediction;
-  std::string interval;
-  try {
-    if (profile) {
-      scenario = with_profile(scenario, *profile);
-    }
-    prediction = predict(scenario, options.trace ? kTraced : TraceRequest{});
-    if (profile && !options.quiet) {
-      interval = interval_text(training_interval(scenario, *profile));
-    }
-  } catch (const InputError& error) {
-    throw error.in_file(options.scenario);
-  }
-  std::vector<OutputFile> files;
-  if (options.out) {
-    files.push_back({*options.out, result_json(prediction)});
-  }
-  if (options.trace) {
-    files.push_back({*options.trace, trace_json(prediction)});
-  }
-  write_files(files);
-  if (!options.quiet) {
-    print(terminal_table(prediction) + interval);
-  }
-}
 
 void show_topology(const std::string& cluster, const std::optional<std::string>& graphviz) {
   if (graphviz) {
@@ -225,10 +133,9 @@ struct CommandLine {
   CLI::App app{
       "Paceline predicts how data-parallel training scales: it simulates GPUs, links, collectives and "
       "stragglers from a JSON scenario."};
-  RunOptions options;
+  RunCommands runs;
   std::string cluster;
   std::optional<std::string> graphviz;
-  CLI::App* run = nullptr;
   CollectiveOptions collective_options;
   CLI::App* collective = nullptr;
   CalibrateCommands calibrate;
@@ -237,6 +144,8 @@ struct CommandLine {
   CLI::App* topology = nullptr;
   CLI::App* presets = nullptr;
   CLI::App* schema = nullptr;
+  bool schema_as_markdown = false, schema_of_study = false;
+  StudyCommands studies;
 
   CommandLine() {
     app.require_subcommand(1);
@@ -244,36 +153,23 @@ struct CommandLine {
     app.footer(
         "Example: paceline run scenarios/first_node.json\n"
         "`paceline COMMAND --help` tells more. Exit status: 0 done, 2 the input is wrong, 1 our fault.");
-    add_run();
+    runs.add_to(app);
     add_collective();
     calibrate.add_to(app);
+    studies.add_to(app);
     add_validate();
     add_topology();
     presets =
         app.add_subcommand("presets", "List the GPUs, nodes, models and clusters that a scenario may name.");
     presets->footer("Example: paceline presets");
     schema = app.add_subcommand("schema", "Print the JSON Schema of a scenario, for an editor's completion.");
+    schema->add_flag("--markdown", schema_as_markdown,
+                     "Tables of all keys for people instead (docs/scenario.md)");
+    schema->add_flag("--study", schema_of_study, "Of a study (`paceline sweep`) instead of a scenario");
     schema->footer("Example: paceline schema > scenario.schema.json");
   }
 
  private:
-  void add_run() {
-    run = app.add_subcommand("run", "Predict step time, throughput and scaling of a scenario.");
-    run->add_option("SCENARIO", options.scenario, "A scenario (JSON), or a result.json, which is run again")
-        ->required();
-    run->add_option("--engine", options.engine, "auto, event or vector, instead of the scenario's");
-    run->add_option("--seed", options.seed, "Seed of all random draws, instead of the scenario's");
-    run->add_option("--iterations", options.iterations, "Steps to simulate, instead of the scenario's");
-    run->add_option("--profile", options.profile,
-                    "What calibration knows of the machine (see `paceline calibrate fit`)");
-    run->add_option("--out", options.out,
-                    "Write the result, and the scenario it came from, to this JSON file");
-    run->add_option("--trace", options.trace,
-                    "Write a timeline of the first " + std::to_string(kTraced.ranks) + " GPUs and " +
-                        std::to_string(kTraced.iterations) + " steps, for https://ui.perfetto.dev");
-    run->add_flag("--quiet", options.quiet, "Print nothing on the terminal");
-    run->footer("Example: paceline run scenarios/slow_gpu_64.json --out result.json --trace trace.json");
-  }
   void add_collective() {
     CollectiveOptions& o = collective_options;
     collective = app.add_subcommand("collective", "Print what nccl-tests would print on a cluster.");
@@ -332,12 +228,14 @@ int main_of(int argc, char** argv) {
     }
     throw InputError(std::string(error.what()) + " (paceline --help tells more)");
   }
-  if (line.run->parsed()) {
-    run(line.options);
+  if (line.runs.parsed()) {
+    line.runs.run();
   } else if (line.collective->parsed()) {
     test_collective(line.collective_options);
   } else if (line.calibrate.parsed()) {
     line.calibrate.run();
+  } else if (line.studies.parsed()) {
+    return line.studies.run();
   } else if (line.validate->parsed()) {
     return validate(line.validate_options) ? 0 : kToleranceBroken;
   } else if (line.topology->parsed()) {
@@ -345,7 +243,8 @@ int main_of(int argc, char** argv) {
   } else if (line.presets->parsed()) {
     print(presets_table());
   } else {
-    print(scenario_schema());
+    const std::string schema = line.schema_of_study ? study_schema() : scenario_schema();
+    print(line.schema_as_markdown ? schema_markdown(parse_json(schema)) : schema);
   }
   return 0;
 }

@@ -22,7 +22,8 @@ const std::map<std::string, Names> kMayInclude{
     {"sim", {"core", "topology", "kernels", "sim"}},
     {"scenarios", {"core", "topology", "kernels", "sim", "scenarios"}},
     {"calibrate", {"core", "topology", "kernels", "sim", "scenarios", "calibrate"}},
-    {"app", {"core", "topology", "kernels", "sim", "scenarios", "calibrate", "app"}},
+    {"studies", {"core", "topology", "kernels", "sim", "scenarios", "calibrate", "studies"}},
+    {"app", {"core", "topology", "kernels", "sim", "scenarios", "calibrate", "studies", "app"}},
 };
 
 // Rooms within rooms that may include less than their room: the measuring programs are to run where nothing

@@ -1,0 +1,172 @@
+#include "app/run.h"
+
+#include <filesystem>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "app/options.h"
+#include "calibrate/fit/collective_fit.h"
+#include "calibrate/fit/training_interval.h"
+#include "core/error.h"
+#include "scenarios/files.h"
+#include "scenarios/json.h"
+#include "scenarios/predict.h"
+#include "scenarios/scenario.h"
+#include "scenarios/trace.h"
+#include "studies/edit.h"
+#include "studies/explain.h"
+
+namespace paceline {
+namespace {
+
+EngineChoice engine_named(const std::string& name) {
+  const std::vector<std::string> known{"auto", "event", "vector"};
+  for (const EngineChoice choice : {EngineChoice::automatic, EngineChoice::event, EngineChoice::vector}) {
+    if (known[static_cast<std::size_t>(choice)] == name) {
+      return choice;
+    }
+  }
+  throw InputError(unknown_name("engine", name, known), "--engine");
+}
+
+void apply(const RunOptions& options, RunSpec& run) {
+  constexpr std::uint64_t kMostIterations = 100'000;
+  if (options.engine) {
+    run.engine = engine_named(*options.engine);
+  }
+  if (options.seed) {
+    run.seed = whole_number(*options.seed, 0, std::numeric_limits<std::uint64_t>::max(), "--seed");
+  }
+  if (options.iterations) {
+    run.iterations = static_cast<int>(whole_number(*options.iterations, 1, kMostIterations, "--iterations"));
+  }
+}
+
+// Before the simulation: nobody should wait for a result that can't be kept.
+void check_places(const RunOptions& options) {
+  if (options.out) {
+    require_writable(*options.out);
+  }
+  check_trace(options.trace);
+  if (options.out && options.out == options.trace.path) {
+    throw InputError("expected different files for --out and --trace", {}, *options.out);
+  }
+}
+
+Json parse_named(const std::string& path) {
+  try {
+    return parse_json(read_file(path));
+  } catch (const InputError& error) {
+    throw error.in_file(path);
+  }
+}
+
+// The scenario with "POINTER=VALUE" set in it; a value that is no JSON is a text.
+Scenario load_with(const std::string& path, const std::vector<std::string>& settings) {
+  if (settings.empty()) {
+    return load_scenario(path);
+  }
+  Json json = parse_named(path);
+  for (const std::string& setting : settings) {
+    const std::size_t end = setting.find('=');
+    if (end == std::string::npos) {
+      throw InputError("expected POINTER=VALUE such as /run/seed=2, found " + in_quotes(setting), "--set");
+    }
+    const std::string value = setting.substr(end + 1);
+    Json given = value;
+    try {
+      given = parse_json(value);
+    } catch (const InputError&) {  // a text as it is
+    }
+    try {
+      set_at(json, setting.substr(0, end), std::move(given),
+             std::filesystem::path(path).parent_path().string());
+    } catch (const InputError& error) {
+      throw InputError(error.what(), "--set");
+    }
+  }
+  return parse_scenario(to_line(json), path);
+}
+
+void predict_and_print(const RunOptions& options) {
+  Scenario scenario = load_with(options.scenario, options.settings);
+  apply(options, scenario.run);
+  check_places(options);
+  const int jobs = thread_count(options.jobs, "--jobs");
+  Json::Object explanation;
+  try {
+    std::optional<Profile> profile;
+    if (options.profile) {
+      profile = load_profile(*options.profile);
+      scenario = with_profile(scenario, *profile);
+    }
+    Prediction prediction = predict(scenario);
+    record_trace(options.trace, prediction);
+    if (!options.quiet) {
+      print(terminal_table(prediction) +
+            (profile ? interval_text(training_interval(scenario, *profile)) : ""));
+    }
+    if (!options.no_explain && (options.out || !options.quiet)) {
+      const Explanation why = explain(prediction, jobs);
+      explanation = explanation_json(prediction, why);
+      if (!options.quiet) {
+        print(explanation_text(prediction, why));
+      }
+    }
+    if (!options.quiet) {
+      print(overlap_text(prediction) + terminal_footer(prediction));
+    }
+    std::vector<OutputFile> files = trace_files(options.trace, prediction);
+    if (options.out) {
+      if (options.trace.path) {
+        explanation.push_back({"communication_overlap", overlap_json(prediction)});
+      }
+      files.push_back({*options.out, result_json(prediction, std::move(explanation))});
+    }
+    write_files(files);
+    remove_older_traces(options.trace, files);
+  } catch (const InputError& error) {
+    throw error.in_file(options.scenario);
+  }
+}
+
+}  // namespace
+
+void RunCommands::add_to(CLI::App& app) {
+  run_ = app.add_subcommand("run", "Predict step time, throughput and scaling of a scenario.");
+  add_common(run_);
+  options_.trace.add_to(run_);
+  run_->add_flag("--quiet", options_.quiet, "Print nothing on the terminal");
+  run_->add_flag("--no-explain", options_.no_explain,
+                 "Without the critical path and what would change the step: one simulation instead of many");
+  run_->footer("Example: paceline run scenarios/slow_gpu_64.json --out result.json --trace trace.json");
+  explain_ = app.add_subcommand(
+      "explain", "Why a step takes as long as it does, and what would change it: all by simulating again.");
+  add_common(explain_);
+  explain_->footer("Example: paceline explain scenarios/slow_gpu_64.json");
+}
+
+void RunCommands::add_common(CLI::App* command) {
+  command
+      ->add_option("SCENARIO", options_.scenario,
+                   "A scenario (JSON), or a result.json, whose scenario is run again")
+      ->required();
+  command->add_option("--engine", options_.engine, "auto, event or vector, instead of the scenario's");
+  command->add_option("--seed", options_.seed, "Seed of all random draws, instead of the scenario's");
+  command->add_option("--iterations", options_.iterations, "Steps to simulate, instead of the scenario's");
+  command
+      ->add_option(
+          "--set", options_.settings,
+          "POINTER=VALUE: another value in the scenario, such as /training/batch_per_gpu=64 (repeatable)")
+      ->allow_extra_args(false);
+  command->add_option("--profile", options_.profile,
+                      "What calibration knows of the machine (see `paceline calibrate fit`)");
+  command->add_option("--out", options_.out,
+                      "Write the result, and the scenario it came from, to this JSON file");
+  command->add_option("--jobs", options_.jobs, "Threads for what is simulated again; all cores if left out");
+}
+
+void RunCommands::run() const { predict_and_print(options_); }
+
+}  // namespace paceline

@@ -1,0 +1,36 @@
+// `paceline run` and `paceline explain`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/trace.h"
+
+namespace paceline {
+
+struct RunOptions {
+  std::string scenario;
+  std::optional<std::string> engine, seed, iterations, out, profile;
+  TraceOptions trace;
+  std::vector<std::string> settings;  // "/run/seed=2"
+  std::string jobs;
+  bool quiet = false, no_explain = false;
+};
+
+class RunCommands {
+ public:
+  void add_to(CLI::App&);
+  bool parsed() const { return run_->parsed() || explain_->parsed(); }
+  void run() const;
+
+ private:
+  void add_common(CLI::App*);
+
+  CLI::App* run_ = nullptr;
+  CLI::App* explain_ = nullptr;
+  RunOptions options_;
+};
+
+}  // namespace paceline

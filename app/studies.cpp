@@ -1,0 +1,127 @@
+#include "app/studies.h"
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "app/options.h"
+#include "app/progress.h"
+#include "core/error.h"
+#include "studies/study.h"
+#include "studies/sweep.h"
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kOurFault = 1, kInputFault = 2;
+constexpr std::size_t kMostFaults = 5;
+
+std::string summary(const SweepOutcome& outcome, const std::string& out) {
+  std::string text = (fs::path(out) / "results.jsonl").string() + ": " + std::to_string(outcome.points) +
+                     " points, " + std::to_string(outcome.found) + " found, " +
+                     std::to_string(outcome.computed) + " computed";
+  text += outcome.failed > 0 ? ", " + std::to_string(outcome.failed) + " failed" : "";
+  text += outcome.faults.empty() ? "" : ", " + std::to_string(outcome.faults.size()) + " not computed";
+  return text + '\n';
+}
+
+int sweep_and_print(const std::string& path, const std::string& out, const std::string& jobs) {
+  const int threads = thread_count(jobs, "--jobs");
+  const Study study = load_study(path);
+  SweepOutcome outcome;
+  {
+    ProgressDisplay display(study.points.size());
+    outcome = sweep(study, {out, threads, [&](const SweepProgress& progress) { display.show(progress); }});
+  }
+  print(sweep_table(study, out) + summary(outcome, out));
+  for (std::size_t i = 0; i < outcome.faults.size() && i < kMostFaults; ++i) {
+    std::cerr << "paceline: " << outcome.faults[i] << '\n';
+  }
+  return !outcome.faults.empty() ? kOurFault : outcome.failed > 0 ? kInputFault : 0;
+}
+
+// The interpreter that has the package: beside the program, beside the build's folder, or the first of PATH.
+std::string interpreter() {
+  std::error_code error;
+  const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const fs::path& path : {here / "python3", here.parent_path() / "python" / "bin" / "python3"}) {
+    if (::access(path.c_str(), X_OK) == 0) {
+      return path.string();
+    }
+  }
+  return "python3";
+}
+
+// The words as a program's arguments, while they last.
+std::vector<char*> arguments_of(std::vector<std::string>& words) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) {
+    arguments.push_back(word.data());
+  }
+  arguments.push_back(nullptr);
+  return arguments;
+}
+
+bool has_package(const std::string& python) {
+  std::vector<std::string> words{
+      python, "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('paceline') is None)"};
+  const std::vector<char*> arguments = arguments_of(words);
+  pid_t child = 0;
+  int status = -1;
+  return ::posix_spawnp(&child, arguments.front(), nullptr, nullptr, arguments.data(), environ) == 0 &&
+         ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+void plot(const std::vector<std::string>& given) {
+  std::vector<std::string> words{interpreter(), "-m", "paceline", "plot"};
+  words.insert(words.end(), given.begin(), given.end());
+  const std::vector<char*> arguments = arguments_of(words);
+  if (has_package(words.front())) {
+    ::execvp(arguments.front(), arguments.data());
+  }
+  throw InputError(
+      "expected Python 3 with the package paceline, which draws plots, found none: pip install .", {},
+      words.front());
+}
+
+}  // namespace
+
+void StudyCommands::add_to(CLI::App& app) {
+  add_sweep(app);
+  add_plot(app);
+}
+
+void StudyCommands::add_sweep(CLI::App& app) {
+  sweep_ = app.add_subcommand("sweep", "Predict every point of a study: a scenario along some axes.");
+  sweep_->add_option("STUDY", study_, "A study (JSON; see `paceline schema --study`)")->required();
+  sweep_->add_option("--out", out_, "The folder for the results; what it holds already is not computed again")
+      ->required();
+  sweep_->add_option("--jobs", jobs_, "Threads; all cores if left out");
+  sweep_->footer(
+      "Example: paceline sweep scenarios/studies/strong_resnet50.json --out strong\n"
+      "It may be ended at any time and goes on where it was. Exit status 2: the input of a point is wrong.");
+}
+
+void StudyCommands::add_plot(CLI::App& app) {
+  plot_ = app.add_subcommand("plot", "Draw what sweeps and runs found (needs the Python package).");
+  plot_->prefix_command();
+  plot_->set_help_flag();  // --help is the package's
+  plot_->footer("Example: paceline plot strong -o strong.svg");
+}
+
+int StudyCommands::run() const {
+  if (sweep_->parsed()) {
+    return sweep_and_print(study_, out_, jobs_);
+  }
+  plot(plot_->remaining());
+  return kOurFault;
+}
+
+}  // namespace paceline

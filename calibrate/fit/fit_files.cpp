@@ -1,0 +1,96 @@
+#include "calibrate/fit/fit_files.h"
+
+#include <ostream>
+
+#include "calibrate/fit/collective_fit.h"
+#include "calibrate/fit/kernel_fit.h"
+#include "calibrate/fit/training_fit.h"
+#include "calibrate/import/import.h"
+#include "core/error.h"
+#include "scenarios/collective_table.h"
+#include "scenarios/scenario.h"
+#include "sim/collective/tuner.h"
+
+namespace paceline {
+namespace {
+
+ProfileTraining training_of(const Scenario& base, const MeasuredData& data, const std::string& overlap) {
+  const TrainingFit fit =
+      fit_training(base, data.training, overlap == "unknown" ? Overlap::unknown : Overlap::as_stated);
+  return {.samples_per_second = fit.one_gpu_rate.value,
+          .samples_low = fit.one_gpu_rate.low,
+          .samples_high = fit.one_gpu_rate.high,
+          .delay = fit.delay_cv.value,
+          .delay_low = fit.delay_cv.low,
+          .delay_high = fit.delay_cv.high,
+          .most_ranks = fit.most_ranks,
+          .most_nodes = fit.most_nodes,
+          .overlap_known = fit.overlap == Overlap::as_stated,
+          .delay_fitted = fit.delay_cv.determined};
+}
+
+void print_training(const ProfileTraining& training, std::ostream& page) {
+  page << "one GPU: " << training.samples_per_second << " samples/s; delays of a GPU in a step: cv "
+       << training.delay << " (90 %: " << training.delay_low << " to " << training.delay_high << ", "
+       << (training.delay_fitted ? "fitted" : "not determined by these data: the default") << ")\n";
+}
+
+// The GPU that kernels ran on: the scenario's, or the cluster's node's.
+GpuSpec gpu_of(const FitFiles& fit, const ClusterSpec& cluster) {
+  return fit.scenario ? load_scenario(*fit.scenario).gpu : gpu_preset(cluster.node.gpu);
+}
+
+FitRequest request_of(const FitFiles& fit) {
+  FitRequest request;
+  request.cluster_name = fit.cluster;
+  request.cluster = load_cluster(fit.cluster);
+  request.collective.library = collective_library_named(fit.library);
+  if (fit.nccl) {
+    try {
+      static_cast<void>(nccl_version(*fit.nccl));
+    } catch (const InputError& error) {
+      throw error.at("--nccl");
+    }
+    request.collective.nccl = *fit.nccl;
+    request.nccl_stated = true;
+  }
+  return request;
+}
+
+void require_overlap(const std::string& overlap) {
+  const std::vector<std::string> known{"stated", "unknown"};
+  if (overlap != known[0] && overlap != known[1]) {
+    throw InputError(unknown_name("overlap", overlap, known), "--overlap");
+  }
+}
+
+}  // namespace
+
+Profile fit_files(const FitFiles& fit, std::ostream& page) {
+  const FitRequest request = request_of(fit);
+  const MeasuredData data = import_files(fit.files);
+  page << import_summary(data);
+  Profile profile = empty_profile(fit.cluster, data);
+  if (!data.collectives.empty() || (data.kernels.empty() && data.training.empty())) {
+    const CollectiveFit collectives = fit_collectives(request, data);
+    page << fit_table(collectives, data);
+    profile = collectives.profile;
+  }
+  if (!data.kernels.empty()) {
+    const KernelFit kernels = fit_kernels(gpu_of(fit, request.cluster), data);
+    page << kernel_table(kernels, data);
+    profile.kernels.push_back(kernels.kernels);
+  }
+  if (!data.training.empty()) {
+    if (!fit.scenario) {
+      throw InputError("expected the scenario that the throughput rows are of", "--scenario");
+    }
+    require_overlap(fit.overlap);
+    profile.training.push_back(
+        training_of(with_profile(load_scenario(*fit.scenario), profile), data, fit.overlap));
+    print_training(profile.training.front(), page);
+  }
+  return profile;
+}
+
+}  // namespace paceline

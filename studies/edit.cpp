@@ -1,0 +1,222 @@
+#include "studies/edit.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "core/error.h"
+#include "kernels/gpu.h"
+#include "scenarios/builtin_files.h"
+#include "scenarios/files.h"
+#include "topology/topology.h"
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostFilesAbove = 4;
+
+// The words of a pointer, "~1" and "~0" read.
+std::vector<std::string> words_of(std::string_view pointer) {
+  if (!pointer.empty() && pointer.front() != '/') {
+    throw InputError("expected a JSON pointer such as \"/training/batch_per_gpu\", found " +
+                     in_quotes(pointer));
+  }
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < pointer.size(); ++i) {
+    if (pointer[i] == '/') {
+      words.emplace_back();
+    } else if (pointer[i] != '~') {
+      words.back() += pointer[i];
+    } else if (i + 1 < pointer.size() && (pointer[i + 1] == '0' || pointer[i + 1] == '1')) {
+      words.back() += pointer[++i] == '0' ? '~' : '/';
+    } else {
+      throw InputError("expected ~0 or ~1 after ~ in a JSON pointer, found " + in_quotes(pointer));
+    }
+  }
+  return words;
+}
+
+std::optional<std::size_t> index_of(const std::string& word) {
+  std::size_t index = 0;
+  const char* end = word.data() + word.size();
+  const auto [at, error] = std::from_chars(word.data(), end, index);
+  const bool plain = word.size() == 1 || !word.starts_with('0');
+  return error == std::errc() && at == end && plain ? std::optional(index) : std::nullopt;
+}
+
+Json* member(Json& object, std::string_view key) { return const_cast<Json*>(object.find(key)); }
+
+bool is_among(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+const BuiltinFile* builtin(std::string_view kind, std::string_view name) {
+  for (const BuiltinFile& file : builtin_files()) {
+    if (file.kind == kind && file.name == name) {
+      return &file;
+    }
+  }
+  return nullptr;
+}
+
+// The text of a key that names a file, as it must be where another folder is the start.
+void move_path(Json* json, const fs::path& folder) {
+  if (json != nullptr && json->as<std::string>() != nullptr) {
+    *json = (folder / *json->as<std::string>()).string();
+  }
+}
+
+void drop_key(Json& json, std::string_view key) {
+  if (auto* object = std::get_if<Json::Object>(&json.value)) {
+    std::erase_if(*object, [&](const JsonMember& m) { return m.key == key; });
+  }
+}
+
+// A file of the user's, `name` relative to `folder`.
+Json file_at(const std::string& name, const std::string& folder) {
+  const std::string path = (fs::path(folder) / name).string();
+  try {
+    Json json = parse_json(read_file(path));
+    drop_key(json, "$schema");
+    return json;
+  } catch (const InputError& error) {
+    throw error.in_file(path);
+  }
+}
+
+// As scenario.cpp reads a cluster's name: a node preset, a built-in cluster, or a file that is a cluster, a
+// scenario or a result. Anything else stays as it is: the scenario's reader will say so.
+Json cluster_of(const std::string& name, const std::string& folder, int files_above) {
+  if (is_among(node_preset_names(), name)) {
+    return Json::Object{{"node", name}};
+  }
+  if (const BuiltinFile* file = builtin("clusters", name)) {
+    return parse_json(std::string(file->text));
+  }
+  const bool is_file = name.find('/') != std::string::npos || name.ends_with(".json");
+  if (!is_file || files_above >= kMostFilesAbove) {
+    return name;
+  }
+  Json json = file_at(name, folder);
+  json = scenario_of_result(std::move(json));
+  const fs::path beside = fs::path(name).parent_path();
+  if (const Json* cluster = json.find("cluster")) {
+    const auto* inner = cluster->as<std::string>();
+    json = inner == nullptr ? Json(*cluster)
+                            : cluster_of(*inner, (fs::path(folder) / beside).string(), files_above + 1);
+  }
+  move_path(member(json, "nccl_graph"), beside);
+  if (Json* node = member(json, "node")) {
+    move_path(member(*node, "nccl_topology"), beside);
+  }
+  return json;
+}
+
+Json model_of(const Json& json, const std::string& folder) {
+  if (const auto* name = json.as<std::string>()) {
+    const BuiltinFile* file = builtin("models", *name);
+    return file == nullptr ? json : parse_json(std::string(file->text));
+  }
+  const Json* file = json.find("file");
+  return file != nullptr && file->as<std::string>() != nullptr ? file_at(*file->as<std::string>(), folder)
+                                                               : json;
+}
+
+// What a name on the way stands for.
+void write_out(Json& json, std::string_view place, const std::string& next, const std::string& folder) {
+  if (place == "/model") {
+    if (next != "file") {
+      json = model_of(json, folder);
+    }
+    return;
+  }
+  const auto* name = json.as<std::string>();
+  if (name == nullptr) {
+    return;
+  }
+  if (place == "/cluster") {
+    json = cluster_of(*name, folder, 0);
+  } else if ((place == "/cluster/node" && is_among(node_preset_names(), *name)) ||
+             (place == "/cluster/gpu" && is_among(gpu_preset_names(), *name))) {
+    json = Json::Object{{"preset", *name}};
+  }
+}
+
+// The place of `word` in `json`, made where it is absent.
+Json& step_into(Json& json, const std::string& word, const std::string& place) {
+  const std::string where = place.empty() ? "at the top" : "at " + place;
+  if (json.as<std::nullptr_t>() != nullptr) {
+    json = word == "-" ? Json(Json::Array{}) : Json(Json::Object{});
+  }
+  if (auto* object = std::get_if<Json::Object>(&json.value)) {
+    if (Json* found = member(json, word)) {
+      return *found;
+    }
+    object->push_back({word, {}});
+    return object->back().value;
+  }
+  auto* array = std::get_if<Json::Array>(&json.value);
+  if (array == nullptr) {
+    throw InputError("expected an object or an array " + where + ", found " + shown(json));
+  }
+  if (word == "-") {
+    array->emplace_back();
+    return array->back();
+  }
+  const std::optional<std::size_t> index = index_of(word);
+  if (!index || *index >= array->size()) {
+    throw InputError("expected an index below " + std::to_string(array->size()) +
+                     ", or \"-\" for one more, " + where + ", found " + in_quotes(word));
+  }
+  return (*array)[*index];
+}
+
+}  // namespace
+
+Json scenario_of_result(Json json) {
+  if (json.find("fingerprint") != nullptr) {
+    if (Json* inner = member(json, "scenario")) {
+      Json scenario = std::move(*inner);
+      return scenario;
+    }
+  }
+  return json;
+}
+
+void set_at(Json& scenario, std::string_view pointer, Json value, const std::string& folder) {
+  try {
+    scenario = scenario_of_result(std::move(scenario));
+    Json* at = &scenario;
+    std::string place;
+    for (const std::string& word : words_of(pointer)) {
+      write_out(*at, place, word, folder);
+      at = &step_into(*at, word, place);
+      place = paceline::pointer(place, word);
+    }
+    *at = std::move(value);
+  } catch (const InputError& error) {
+    throw InputError(error.what(), in_short(pointer));
+  }
+}
+
+const Json* value_at(const Json& json, std::string_view pointer) {
+  const Json* at = &json;
+  for (const std::string& word : words_of(pointer)) {
+    if (const auto* array = at->as<Json::Array>()) {
+      const std::optional<std::size_t> index = index_of(word);
+      at = index && *index < array->size() ? &(*array)[*index] : nullptr;
+    } else {
+      at = at->find(word);
+    }
+    if (at == nullptr) {
+      return nullptr;
+    }
+  }
+  return at;
+}
+
+}  // namespace paceline

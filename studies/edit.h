@@ -1,0 +1,24 @@
+// Changing a scenario as it is written, before it is read: one value at one JSON pointer.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "scenarios/json.h"
+
+namespace paceline {
+
+// Sets the value at a JSON pointer (RFC 6901) of a scenario. Objects on the way that are absent are made, "-"
+// appends to an array. Where the pointer goes into something that the scenario names, the name is written out
+// first: a cluster or model becomes the JSON of its file (relative to `folder`), a node or GPU preset
+// {"preset": name}. Whether the result makes sense is for the scenario's reader to say. Throws InputError
+// with the pointer as place: a malformed pointer, an index beyond an array, a way through a number or a text.
+void set_at(Json& scenario, std::string_view pointer, Json value, const std::string& folder);
+
+// The scenario that a result.json holds; anything else as it is.
+Json scenario_of_result(Json);
+
+// The value at a pointer; nullptr where there is none.
+const Json* value_at(const Json&, std::string_view pointer);
+
+}  // namespace paceline

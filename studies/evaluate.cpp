@@ -1,0 +1,188 @@
+#include "studies/evaluate.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <utility>
+
+#include "calibrate/fit/collective_fit.h"
+#include "calibrate/fit/training_interval.h"
+#include "core/error.h"
+#include "core/fingerprint.h"
+#include "scenarios/predict.h"
+#include "scenarios/result_json.h"
+#include "scenarios/writer.h"
+#include "studies/sweep.h"
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Two sums of 64 bits over words of eight bytes, which differ in how a word enters them.
+class ContentHash {
+ public:
+  void add(const std::string& text) {
+    add_word(text.size());
+    for (std::size_t i = 0; i < text.size(); i += 8) {
+      std::uint64_t word = 0;
+      for (std::size_t k = i; k < std::min(i + 8, text.size()); ++k) {
+        word = word << 8 | static_cast<unsigned char>(text[k]);
+      }
+      add_word(word);
+    }
+  }
+  std::string text() const { return to_hex(sums_[0]) + to_hex(sums_[1]); }
+
+ private:
+  void add_word(std::uint64_t word) {
+    constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
+    sums_[0] = mix64(sums_[0] ^ word);
+    sums_[1] = mix64(sums_[1] + word * kOdd);
+  }
+  std::array<std::uint64_t, 2> sums_{1, 2};
+};
+
+// As seen from the study's folder, so that it doesn't matter where the program was started.
+std::string from_study(const std::string& file, const Study& study) {
+  const fs::path folder = fs::path(study.study_file).parent_path();
+  const fs::path relative = folder.empty() ? fs::path(file) : fs::path(file).lexically_relative(folder);
+  return relative.empty() ? file : relative.string();
+}
+
+Json::Object failure_of(const InputError& error, const PointScenario& made, const Study& study) {
+  Json::Object why{{"message", error.message()}};
+  why.push_back({"place", error.place()});
+  why.push_back({"file", from_study(error.file(), study)});
+  return {{"error", std::move(why)}, {"scenario", made.scenario}};
+}
+
+// One GPU that does the global batch alone: what disturbs GPUs or joins them is gone, jitter is not.
+Scenario alone(const Scenario& scenario, const BatchShare& share, const Study& study) {
+  Scenario lone = scenario;
+  lone.cluster.nodes = lone.cluster.gpus_per_node = 1;
+  lone.cluster.job_nodes = 0;
+  lone.cluster.degraded.clear();
+  lone.cluster.graphs.reset();
+  lone.background.clear();
+  lone.other_jobs.clear();
+  lone.variability.slow_gpus.clear();
+  lone.variability.transient.clear();
+  lone.variability.spared_gpus.clear();
+  lone.run.engine = EngineChoice::automatic;
+  const std::int64_t measured = scenario.training.measured_batch;
+  lone.training.measured_batch = measured > 0 ? measured : scenario.training.batch_per_gpu;
+  lone.training.batch_per_gpu = share.batch_per_gpu;
+  lone.training.accumulation = static_cast<int>(share.accumulation);
+  try {
+    return parse_scenario(to_json(lone), study.file);
+  } catch (const InputError& error) {
+    throw InputError("one GPU alone, which strong scaling compares with: " + error.message(), error.place(),
+                     error.file());
+  }
+}
+
+// efficiency(N) = T(1) / (N T(N)), with one GPU doing the whole batch.
+double strong_efficiency(const Prediction& prediction, const Study& study, const BatchShare& share,
+                         ReferenceSteps& references) {
+  const Scenario lone = alone(prediction.scenario, share, study);
+  const double reference =
+      references.seconds(content_key(lone, study, {}), [&] { return predict(lone).report.step.mean.value; });
+  return reference / (static_cast<double>(prediction.job.ranks()) * prediction.report.step.mean.value);
+}
+
+Json::Object simulated(const Study& study, const ReadPoint& point, ReferenceSteps& references,
+                       Machines& machines) {
+  const Scenario scenario = study.profile ? with_profile(*point.scenario, *study.profile) : *point.scenario;
+  Prediction prediction = predict(scenario, {}, machines);
+  if (point.made.alone) {
+    prediction.report.scaling_efficiency =
+        strong_efficiency(prediction, study, *point.made.alone, references);
+  }
+  Json::Object members = result_summary(prediction);
+  if (study.profile) {
+    const TrainingInterval interval = training_interval(scenario, *study.profile);
+    members.push_back({"interval_s", Json::Object{{"low", interval.low.value},
+                                                  {"high", interval.high.value},
+                                                  {"extrapolated", interval.extrapolated}}});
+  }
+  return members;
+}
+
+}  // namespace
+
+double ReferenceSteps::seconds(const std::string& key, const std::function<double()>& compute) {
+  std::promise<double> promise;
+  std::unique_lock lock(mutex_);
+  const auto [at, mine] = steps_.try_emplace(key);
+  if (mine) {
+    at->second = promise.get_future().share();
+  }
+  const std::shared_future<double> step = at->second;
+  lock.unlock();
+  if (mine) {
+    try {
+      promise.set_value(compute());
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+  }
+  return step.get();
+}
+
+ReadPoint read_point(const Study& study, const StudyPoint& point) {
+  ReadPoint read{scenario_of(study, point), {}, {}, {}};
+  try {
+    if (read.made.wrong) {
+      throw *read.made.wrong;
+    }
+    read.scenario = parse_scenario(to_line(read.made.scenario), study.file);
+    read.key = content_key(*read.scenario, study, read.made.alone);
+  } catch (const InputError& error) {
+    read.failure = failure_of(error, read.made, study);
+  }
+  return read;
+}
+
+Json::Object point_members(const Study& study, const ReadPoint& point, ReferenceSteps& references,
+                           Machines& machines) {
+  if (!point.scenario) {
+    return point.failure;
+  }
+  Json::Object members{{"key", point.key}}, rest;
+  try {
+    rest = simulated(study, point, references, machines);
+  } catch (const InputError& error) {
+    rest = failure_of(error.in_file(study.file), point.made, study);
+  }
+  for (JsonMember& member : rest) {
+    members.push_back(std::move(member));
+  }
+  return members;
+}
+
+std::string line_of(const StudyPoint& point, const Json::Object& members) {
+  Json::Object line{{"point", point.axes}};
+  line.insert(line.end(), members.begin(), members.end());
+  return to_line(Json(std::move(line)));
+}
+
+std::string sweep_line(const Study& study, const StudyPoint& point) {
+  ReferenceSteps references;
+  Machines machines;
+  return line_of(point, point_members(study, read_point(study, point), references, machines));
+}
+
+std::string content_key(const Scenario& scenario, const Study& study,
+                        const std::optional<BatchShare>& share) {
+  Scenario nameless = scenario;
+  nameless.description.clear();
+  ContentHash hash;
+  hash.add(kTool);
+  hash.add(study.profile_text);
+  hash.add(share ? std::to_string(share->batch_per_gpu) + " x " + std::to_string(share->accumulation) : "");
+  hash.add(to_line(scenario_json(nameless)));
+  return hash.text();
+}
+
+}  // namespace paceline

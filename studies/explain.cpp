@@ -1,0 +1,256 @@
+#include "studies/explain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "core/error.h"
+#include "scenarios/quantities.h"
+#include "scenarios/readable.h"
+#include "sim/engine/simulate.h"
+#include "studies/parallel.h"
+
+namespace paceline {
+namespace {
+
+// A second run, as far as the median step, which traces those ranks that are on its path.
+CriticalPath path_of_median_step(const Prediction& p) {
+  const std::uint32_t iteration = median_iteration(p.result);
+  RunSpec as_far = p.scenario.run;
+  as_far.iterations = static_cast<int>(iteration);
+  return critical_path(p.job, simulate(p.job, as_far, ranks_on_path(p.job, p.result, iteration)), iteration);
+}
+
+double samples(const Scenario& s) {
+  return static_cast<double>(s.training.batch_per_gpu) * s.training.accumulation;
+}
+
+std::optional<Sensitivity> pulled(const Prediction& p, const Lever& lever, Machines& machines) {
+  try {
+    const Scenario changed = edited(p.scenario, lever.edits);
+    const Seconds step = mean_step_of(changed, machines);
+    const double ratio = step / p.report.step.mean * samples(p.scenario) / samples(changed);
+    return Sensitivity{lever, step, ratio - 1};
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
+
+std::string sentence(const Prediction& p, const Sensitivity& s) {
+  std::string text = s.lever.advice;
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  const double more = s.step / p.report.step.mean / (1 + s.change);  // samples in a step
+  return text + " a step takes " + readable_time(s.step) +
+         (std::abs(more - 1) > 1e-9 ? " for " + number_text(std::round(more)) + " times the samples" : "") +
+         " instead of " + readable_time(p.report.step.mean) + ": " + percent(-s.change) +
+         " less time per sample.";
+}
+
+std::vector<std::string> best(const Prediction& p, const std::vector<Sensitivity>& sensitivities) {
+  constexpr std::size_t kBest = 3;
+  constexpr double kWorthASentence = -0.005;
+  std::vector<std::string> sentences;
+  Seconds last;  // a lever that does just what a better one did adds nothing
+  for (const Sensitivity& s : sensitivities) {
+    if (s.lever.can_be_had && s.change <= kWorthASentence && sentences.size() < kBest && s.step != last) {
+      sentences.push_back(sentence(p, s));
+      last = s.step;
+    }
+  }
+  return sentences;
+}
+
+std::string rank_name(const Prediction& p, Rank rank) {
+  return "rank " + std::to_string(rank.value) + " (" + gpu_name(p.scenario, rank) + ")";
+}
+
+SimTime length(const PathSegment& s) { return s.end - s.start; }
+
+std::string path_line(const std::string& where, SimTime time, SimTime step, const std::string& what) {
+  return "    " + padded_right(where, 36) + padded(readable_time(to_seconds(time)), 10) +
+         padded(percent(to_seconds(time) / to_seconds(step)), 9) + what + '\n';
+}
+
+// What a GPU did without a break between two collectives, or collectives one after the other.
+struct Stretch {
+  std::vector<const PathSegment*> segments;
+  SimTime time;
+};
+
+bool one_stretch(const PathSegment& a, const PathSegment& b) {
+  const bool communication = a.kind == PathKind::communication;
+  return communication == (b.kind == PathKind::communication) && (communication || a.rank == b.rank);
+}
+
+std::vector<Stretch> stretches(const CriticalPath& path) {
+  std::vector<Stretch> all;
+  for (const PathSegment& s : path.segments) {
+    if (all.empty() || !one_stretch(*all.back().segments.back(), s)) {
+      all.emplace_back();
+    }
+    all.back().segments.push_back(&s);
+    all.back().time += length(s);
+  }
+  return all;
+}
+
+// "forward 22.2 ms, backward 38.1 ms", in the order in which they begin; "all_reduce bucket 4 to bucket 37"
+std::string parts_text(const Stretch& stretch) {
+  const PathSegment &first = *stretch.segments.front(), &last = *stretch.segments.back();
+  if (first.kind == PathKind::communication) {
+    return first.what + (first.what == last.what ? "" : " ... " + last.what);
+  }
+  std::vector<std::pair<std::string, SimTime>> parts;
+  for (const PathSegment* s : stretch.segments) {
+    auto part = std::ranges::find(parts, s->what, &std::pair<std::string, SimTime>::first);
+    part = part == parts.end() ? parts.insert(part, {s->what, SimTime{}}) : part;
+    part->second += length(*s);
+  }
+  std::string text;
+  for (const auto& [what, time] : parts) {
+    text +=
+        (text.empty() ? "" : ", ") + what + (parts.size() > 1 ? ' ' + readable_time(to_seconds(time)) : "");
+  }
+  return text;
+}
+
+// In order of time; what is short is added up at the end.
+std::string path_text(const Prediction& p, const CriticalPath& path) {
+  constexpr std::size_t kShown = 12;
+  const std::vector<Stretch> all = stretches(path);
+  std::vector<std::size_t> order(all.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    order[i] = i;
+  }
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t i) { return all[i].time; });
+  order.resize(std::min(order.size(), kShown));
+  std::ranges::sort(order);
+  const SimTime step = path.segments.empty() ? SimTime{} : path.segments.back().end - path.began;
+  SimTime rest = step;
+  std::string text = "\n  critical path of step " + std::to_string(path.iteration) +
+                     ", which took the median time (" + readable_time(to_seconds(step)) + ")\n";
+  for (const std::size_t i : order) {
+    const PathSegment& first = *all[i].segments.front();
+    text += path_line(first.kind == PathKind::communication ? "communication" : rank_name(p, first.rank),
+                      all[i].time, step, "  " + parts_text(all[i]));
+    rest = rest - all[i].time;
+  }
+  if (rest > SimTime{}) {
+    text += path_line(std::to_string(all.size() - order.size()) + " shorter pieces", rest, step, "");
+  }
+  return text;
+}
+
+std::string bucket_text(const Prediction& p) {
+  constexpr std::size_t kShown = 5;
+  constexpr double kWorthALine = 1e-3;
+  std::vector<CollectiveReport> most = p.report.collectives;
+  std::ranges::stable_sort(most, std::ranges::greater{}, &CollectiveReport::exposed_communication);
+  std::string text;
+  for (const CollectiveReport& c : std::span(most).first(std::min(kShown, most.size()))) {
+    const double share = c.exposed_communication / p.report.step.mean;
+    if (share > kWorthALine) {
+      text += "    " + padded_right(c.label, 30) + padded_right(readable_size(c.bytes), 26) +
+              padded(readable_time(c.exposed_communication), 10) + padded(percent(share), 10) + '\n';
+    }
+  }
+  return text.empty() ? text : "\n  which collectives are waited for (mean of all GPUs)\n" + text;
+}
+
+std::string change_text(const Explanation& e) {
+  constexpr std::size_t kShown = 8;
+  constexpr double kWorthALine = 1e-3;
+  std::string text;
+  std::size_t shown = 0, without = 0;
+  for (const Sensitivity& s : e.sensitivities) {
+    const bool worth = std::abs(s.change) >= kWorthALine && shown < kShown;
+    shown += worth ? 1 : 0;
+    without += worth ? 0 : 1;
+    if (worth) {
+      text += "    " + padded_right(s.lever.change, 56) + padded(readable_time(s.step), 10) +
+              padded((s.change > 0 ? "+" : "") + percent(s.change), 10) + '\n';
+    }
+  }
+  if (without > 0) {
+    text += "    " + std::to_string(without) + " other changes: less than these, or than 0.1 %\n";
+  }
+  return text.empty() ? text : "\n  what would change the step (each simulated again; per sample)\n" + text;
+}
+
+std::string lever_text(const Explanation& e) {
+  std::string text = "\n  best levers\n";
+  for (std::size_t i = 0; i < e.best_levers.size(); ++i) {
+    text += "    " + std::to_string(i + 1) + ". " + e.best_levers[i] + '\n';
+  }
+  return e.best_levers.empty() ? "\n  No change that was tried saves half a percent of the step.\n" : text;
+}
+
+Json::Object path_json(const Prediction& p, const CriticalPath& path) {
+  Json::Array segments;
+  for (const PathSegment& s : path.segments) {
+    segments.push_back(Json::Object{{"kind", kPathKindNames[static_cast<std::size_t>(s.kind)]},
+                                    {"rank", static_cast<std::int64_t>(s.rank.value)},
+                                    {"gpu", gpu_name(p.scenario, s.rank)},
+                                    {"what", s.what},
+                                    {"start_ps", (s.start - path.began).ps},
+                                    {"duration_ps", length(s).ps}});
+  }
+  const SimTime step = path.segments.empty() ? SimTime{} : path.segments.back().end - path.began;
+  return {{"step", static_cast<std::int64_t>(path.iteration)},
+          {"step_ps", step.ps},
+          {"segments", std::move(segments)}};
+}
+
+}  // namespace
+
+Explanation explain(const Prediction& p, int jobs) {
+  Explanation e;
+  Machines machines;
+  const std::vector<Lever> tried = levers(p);
+  std::vector<std::optional<Sensitivity>> found(tried.size());
+  for_each_on_threads(tried.size() + 1, jobs, [&](std::size_t i) {
+    if (i == 0) {
+      e.path = path_of_median_step(p);
+    } else {
+      found[i - 1] = pulled(p, tried[i - 1], machines);
+    }
+  });
+  for (std::optional<Sensitivity>& s : found) {
+    if (s) {
+      e.sensitivities.push_back(std::move(*s));
+    }
+  }
+  std::ranges::stable_sort(e.sensitivities, {}, &Sensitivity::change);
+  e.best_levers = best(p, e.sensitivities);
+  return e;
+}
+
+Json::Object explanation_json(const Prediction& p, const Explanation& e) {
+  Json::Array sensitivities, sentences;
+  for (const Sensitivity& s : e.sensitivities) {
+    Json::Array edits;
+    for (const Edit& edit : s.lever.edits) {
+      edits.push_back(Json::Object{{"key", edit.key}, {"value", edit.value}});
+    }
+    sensitivities.push_back(Json::Object{{"change", s.lever.change},
+                                         {"edits", std::move(edits)},
+                                         {"step_time_s", s.step.value},
+                                         {"time_per_sample_change", s.change}});
+  }
+  for (const std::string& sentence : e.best_levers) {
+    sentences.push_back(sentence);
+  }
+  return {{"critical_path", path_json(p, e.path)},
+          {"sensitivities", std::move(sensitivities)},
+          {"best_levers", std::move(sentences)}};
+}
+
+std::string explanation_text(const Prediction& p, const Explanation& e) {
+  return bucket_text(p) + path_text(p, e.path) + change_text(e) + lever_text(e);
+}
+
+}  // namespace paceline

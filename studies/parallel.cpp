@@ -1,0 +1,39 @@
+#include "studies/parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace paceline {
+
+void for_each_on_threads(std::size_t count, int threads, const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next = 0;
+  std::exception_ptr failure;
+  std::mutex failing;
+  const auto run = [&] {
+    for (std::size_t i = next++; i < count; i = next++) {
+      try {
+        work(i);
+      } catch (...) {
+        const std::lock_guard lock(failing);
+        failure = failure ? failure : std::current_exception();
+        next = count;
+      }
+    }
+  };
+  std::vector<std::jthread> others;
+  const std::size_t most = std::min<std::size_t>(count, static_cast<std::size_t>(std::max(threads, 1)));
+  for (std::size_t t = 1; t < most; ++t) {
+    others.emplace_back(run);
+  }
+  run();
+  others.clear();
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+}
+
+}  // namespace paceline

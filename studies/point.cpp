@@ -1,0 +1,105 @@
+// The scenario of a point of a study.
+#include <filesystem>
+
+#include "scenarios/reader.h"
+#include "studies/edit.h"
+#include "studies/study.h"
+
+namespace paceline {
+namespace {
+
+constexpr const char* kBatch = "/training/batch_per_gpu";
+constexpr std::int64_t kMostPasses = 1'000'000;
+
+// Nodes, or GPUs of one node; an axis "gpus" comes last, when it is known what a node is.
+void set_gpus(Json& scenario, std::int64_t gpus, const StudyAxis& axis, const Study& study) {
+  const std::string folder = std::filesystem::path(study.file).parent_path().string();
+  const Json* json = scenario.find("cluster");
+  if (json == nullptr) {
+    return;  // the scenario's reader will miss it
+  }
+  Cluster cluster;
+  read(*json, cluster, any(), {"/cluster", folder, 0});
+  const std::int64_t of_node = cluster.spec.gpus_per_node;
+  if (gpus < of_node) {
+    set_at(scenario, "/cluster/nodes", 1, folder);
+    set_at(scenario, "/cluster/gpus_per_node", gpus, folder);
+  } else if (gpus % of_node == 0) {
+    set_at(scenario, "/cluster/nodes", gpus / of_node, folder);
+  } else {
+    throw InputError("expected GPUs of whole nodes of " + std::to_string(of_node) +
+                         ", or fewer than a node has, found " + std::to_string(gpus),
+                     axis.place, study.study_file);
+  }
+}
+
+// In as few equal passes of at most `most` samples as divide it.
+BatchShare shared(std::int64_t samples, std::int64_t most, const Study& study) {
+  std::int64_t passes = (samples + most - 1) / most;
+  while (samples % passes != 0 && passes < kMostPasses) {
+    ++passes;
+  }
+  if (passes > kMostPasses || samples % passes != 0) {
+    throw InputError("expected a global batch that a GPU does in at most " + std::to_string(kMostPasses) +
+                         " equal passes of at most " + std::to_string(most) + ", found " +
+                         std::to_string(samples) + " samples for a GPU",
+                     "/scaling", study.study_file);
+  }
+  return {samples / passes, passes};
+}
+
+std::optional<BatchShare> set_share(Json& scenario, std::int64_t gpus, const Study& study) {
+  const Json* json = value_at(scenario, kBatch);
+  const auto* most = json == nullptr ? nullptr : json->as<std::int64_t>();
+  if (most == nullptr || *most < 1) {
+    return std::nullopt;  // the scenario's reader will say so
+  }
+  const std::int64_t batch = study.global_batch, measured_batch = *most;
+  if (batch % gpus != 0) {
+    throw InputError("expected a global batch of which every GPU does as much, found " +
+                         std::to_string(batch) + " samples for " + std::to_string(gpus) + " GPUs",
+                     "/scaling", study.study_file);
+  }
+  const BatchShare alone = shared(batch, measured_batch, study),
+                   share = shared(batch / gpus, measured_batch, study);
+  const Json* training = scenario.find("training");
+  const bool anchored = training->find("measured") != nullptr || training->find("layer_times") != nullptr ||
+                        study.profile.has_value();
+  if (anchored && training->find("measured_batch") == nullptr && share.batch_per_gpu != measured_batch) {
+    set_at(scenario, "/training/measured_batch", measured_batch, {});
+  }
+  set_at(scenario, kBatch, share.batch_per_gpu, {});
+  set_at(scenario, "/training/accumulation", share.accumulation, {});
+  return alone;
+}
+
+}  // namespace
+
+PointScenario scenario_of(const Study& study, const StudyPoint& point) {
+  PointScenario made{study.scenario, {}, {}};
+  const std::string folder = std::filesystem::path(study.file).parent_path().string();
+  try {
+    const StudyAxis* gpus = nullptr;
+    std::int64_t count = 0;
+    for (std::size_t i = 0; i < study.axes.size(); ++i) {
+      if (study.axes[i].key == "gpus") {
+        gpus = &study.axes[i];
+        count = read_whole(point.axes[i].value, between(1, static_cast<double>(kMostRanks)),
+                           {gpus->place, {}, 0});
+      } else {
+        set_at(made.scenario, study.axes[i].key, point.axes[i].value, folder);
+      }
+    }
+    if (gpus != nullptr) {
+      set_gpus(made.scenario, count, *gpus, study);
+    }
+    if (study.scaling == Scaling::strong) {
+      made.alone = set_share(made.scenario, count, study);
+    }
+  } catch (const InputError& error) {
+    made.wrong = error.in_file(study.file);
+  }
+  return made;
+}
+
+}  // namespace paceline

@@ -1,0 +1,261 @@
+#include "studies/study.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "core/error.h"
+#include "scenarios/files.h"
+#include "studies/edit.h"
+#include "studies/study_file.h"
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kGpus = "gpus";
+
+// Axes that change together: for each value of the group, one of each axis.
+struct AxisGroup {
+  std::string place;
+  std::vector<StudyAxis> axes;
+  std::vector<Json::Array> values;  // by axis
+  std::size_t size() const { return values.front().size(); }
+};
+
+std::string last_word(const std::string& key) {
+  std::string name;
+  for (std::size_t i = key.rfind('/') + 1; i < key.size(); ++i) {
+    const bool escaped = key[i] == '~' && i + 1 < key.size();
+    name += escaped ? (key[++i] == '0' ? '~' : '/') : key[i];
+  }
+  return name;
+}
+
+void check_key(const std::string& key, const Spot& spot) {
+  if (key == kGpus) {
+    return;
+  }
+  if (!key.starts_with('/')) {
+    fail_at(spot, "\"gpus\" or a JSON pointer such as \"/training/batch_per_gpu\"", in_quotes(key));
+  }
+  try {
+    static_cast<void>(value_at({}, key));
+  } catch (const InputError& error) {
+    throw error.at(spot.place);
+  }
+}
+
+// Strong scaling and "gpus" set these themselves.
+void check_free(const std::string& key, bool gpus, Scaling scaling, const Spot& spot) {
+  if (gpus && key == "/cluster/nodes") {
+    fail_at(spot, "another key, as the axis gpus sets it", in_quotes(key));
+  }
+  if (scaling == Scaling::strong && (key == "/training/accumulation" || key == "/training/measured_batch")) {
+    fail_at(spot, "another key, as strong scaling sets it", in_quotes(key));
+  }
+}
+
+void add_axis(AxisGroup& group, const OneAxis& axis, const Spot& spot) {
+  const auto add = [&](const auto& form, Json::Array values, const Spot& place_of_values) {
+    check_key(form.key, below(spot, "key"));
+    if (form.key == kGpus) {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const Spot place = place_of_values.place == spot.place ? spot : below(place_of_values, i);
+        static_cast<void>(read_whole(values[i], between(1, static_cast<double>(kMostRanks)), place));
+      }
+    }
+    group.axes.push_back({form.name.empty() ? last_word(form.key) : form.name, form.key, spot.place});
+    group.values.push_back(std::move(values));
+  };
+  if (const auto* listed = std::get_if<ListedAxis>(&axis.form)) {
+    add(*listed, listed->values, below(spot, "values"));
+  } else {
+    const auto& range = std::get<RangeAxis>(axis.form);
+    add(range, values_of(range, spot), spot);
+  }
+}
+
+Json row_of(const AxisGroup& group, std::size_t i) {
+  Json::Array row;
+  for (const Json::Array& values : group.values) {
+    row.push_back(values[i]);
+  }
+  return row.size() == 1 ? row.front() : Json(std::move(row));
+}
+
+AxisGroup group_of(const AxisFile& axis, const Spot& spot) {
+  AxisGroup group{spot.place, {}, {}};
+  if (const auto* one = std::get_if<OneAxis>(&axis.form)) {
+    add_axis(group, *one, spot);
+  } else {
+    const std::vector<OneAxis>& zip = std::get<ZippedAxes>(axis.form).zip;
+    for (std::size_t i = 0; i < zip.size(); ++i) {
+      const Spot place = below(below(spot, "zip"), i);
+      add_axis(group, zip[i], place);
+      if (group.values.back().size() != group.size()) {
+        fail_at(place, "as many values as the first zipped axis has, " + std::to_string(group.size()),
+                std::to_string(group.values.back().size()));
+      }
+    }
+  }
+  std::set<std::string> rows;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const std::string row = to_line(row_of(group, i));
+    if (!rows.insert(row).second) {
+      fail_at(spot, "each value once", in_short(row) + " twice");
+    }
+  }
+  return group;
+}
+
+std::vector<AxisGroup> groups_of(const StudyFile& file) {
+  std::vector<AxisGroup> groups;
+  const Spot spot{"/axes", {}, 0};
+  std::size_t points = 1;
+  for (std::size_t i = 0; i < file.axes.size(); ++i) {
+    groups.push_back(group_of(file.axes[i], below(spot, i)));
+    points *= groups.back().size();  // both factors are at most kMostPoints
+    if (points > kMostPoints) {
+      fail_at(spot, "at most " + std::to_string(kMostPoints) + " points", "more");
+    }
+  }
+  return groups;
+}
+
+void check_axes(const std::vector<StudyAxis>& axes, Scaling scaling) {
+  const bool gpus = std::ranges::find(axes, kGpus, &StudyAxis::key) != axes.end();
+  if (scaling != Scaling::none && !gpus) {
+    fail_at({"/scaling", {}, 0}, "an axis with the key \"gpus\"", "none");
+  }
+  std::set<std::string> names, keys;
+  for (const StudyAxis& axis : axes) {
+    const Spot spot{axis.place, {}, 0};
+    if (!names.insert(axis.name).second) {
+      fail_at(spot, "a name of its own for each axis (key \"name\")", in_quotes(axis.name) + " twice");
+    }
+    if (!keys.insert(axis.key).second) {
+      fail_at(spot, "each key in one axis", in_quotes(axis.key) + " twice");
+    }
+    check_free(axis.key, gpus, scaling, below(spot, "key"));
+  }
+}
+
+std::vector<StudyPoint> points_of(const std::vector<AxisGroup>& groups) {
+  std::size_t count = 1;
+  for (const AxisGroup& group : groups) {
+    count *= group.size();
+  }
+  std::vector<StudyPoint> points(count);
+  for (std::size_t p = 0; p < count; ++p) {
+    std::size_t block = count, rest = p;
+    for (const AxisGroup& group : groups) {
+      block /= group.size();
+      for (std::size_t a = 0; a < group.axes.size(); ++a) {
+        points[p].axes.push_back({group.axes[a].name, group.values[a][rest / block]});
+      }
+      rest %= block;
+    }
+  }
+  return points;
+}
+
+void check_measured(const std::vector<MeasuredPoint>& measured, const std::vector<StudyAxis>& axes) {
+  std::vector<std::string> names;
+  for (const StudyAxis& axis : axes) {
+    names.push_back(axis.name);
+  }
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    const Spot spot = below(below(Spot{"/measured", {}, 0}, i), "point");
+    const auto* point = measured[i].point.as<Json::Object>();
+    if (point == nullptr) {
+      fail_at(spot, "an object: name of each axis -> its value", shown(measured[i].point));
+    }
+    for (const JsonMember& member : *point) {
+      if (std::ranges::find(names, member.key) == names.end()) {
+        throw InputError(unknown_name("axis", in_short(member.key), names), spot.place);
+      }
+    }
+  }
+}
+
+std::string folder_of(const std::string& file) { return fs::path(file).parent_path().string(); }
+
+void set_scenario(Study& study, const StudyFile& file) {
+  study.scenario = file.scenario.json;
+  study.file = study.study_file;
+  if (const auto* name = file.scenario.json.as<std::string>()) {
+    study.file = (fs::path(folder_of(study.study_file)) / *name).string();
+    try {
+      study.scenario = parse_json(read_file(study.file));
+    } catch (const InputError& error) {
+      throw error.in_file(study.file);
+    }
+  }
+  study.scenario = scenario_of_result(std::move(study.scenario));
+  if (study.scenario.as<Json::Object>() == nullptr) {
+    throw InputError("expected an object, found " + shown(study.scenario), {}, study.file);
+  }
+}
+
+std::int64_t global_batch_of(const Study& study) {
+  const Scenario scenario = parse_scenario(to_line(study.scenario), study.file);
+  const ClusterSpec& cluster = scenario.cluster;
+  const int nodes = cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes;
+  return scenario.training.batch_per_gpu * scenario.training.accumulation * nodes * cluster.gpus_per_node;
+}
+
+// The study with its scenario and every axis' name written in.
+Json text_of(const Json& json, const Study& study) {
+  Json text = json;
+  set_at(text, "/scenario", study.scenario, {});
+  for (const StudyAxis& axis : study.axes) {
+    set_at(text, axis.place + "/name", axis.name, {});
+  }
+  return text;
+}
+
+Study study_of(const Json& json, const std::string& file_name) {
+  StudyFile file;
+  read_object(json, file, {"", folder_of(file_name), 0});
+  if (file.global_batch > 0 && file.scaling != Scaling::strong) {
+    throw InputError("expected no key \"global_batch\", as the scaling is not strong");
+  }
+  Study study;
+  study.study_file = file_name;
+  study.description = file.description;
+  study.scaling = file.scaling;
+  const std::vector<AxisGroup> groups = groups_of(file);
+  for (const AxisGroup& group : groups) {
+    study.axes.insert(study.axes.end(), group.axes.begin(), group.axes.end());
+  }
+  check_axes(study.axes, file.scaling);
+  check_measured(file.measured, study.axes);
+  set_scenario(study, file);
+  if (!file.profile.empty()) {
+    study.profile = load_profile((fs::path(folder_of(file_name)) / file.profile).string());
+    study.profile_text = to_json(*study.profile);
+  }
+  if (file.scaling == Scaling::strong) {
+    study.global_batch = file.global_batch > 0 ? file.global_batch : global_batch_of(study);
+  }
+  study.text = text_of(json, study);
+  study.points = points_of(groups);
+  return study;
+}
+
+}  // namespace
+
+Study parse_study(const std::string& json, const std::string& file_name) {
+  try {
+    return study_of(parse_json(json), file_name);
+  } catch (const InputError& error) {
+    throw error.in_file(file_name);
+  }
+}
+
+Study load_study(const std::string& path) { return parse_study(read_file(path), path); }
+
+}  // namespace paceline

@@ -1,0 +1,87 @@
+// A study: a scenario and axes along which it changes; its points are all combinations.
+//
+//   {"description": "...",
+//    "scenario": "../slow_gpu_64.json",            a file beside the study, or the scenario itself
+//    "scaling": "strong",                          or "weak": what happens to the batch along an axis "gpus"
+//    "profile": "profile.json",                    optional: predictions then carry 90 % intervals
+//    "axes": [
+//      {"key": "gpus", "from": 8, "to": 16384, "factor": 2},                     geometric range
+//      {"key": "/run/seed", "from": 1, "to": 5, "step": 1},                      range
+//      {"key": "/training/ddp/bucket_cap", "values": ["5 MiB", "25 MiB"], "name": "bucket cap"},
+//      {"zip": [{"key": ..., "values": [...]}, {"key": ..., "values": [...]}]}   together, not all
+//      combinations
+//    ],
+//    "measured": [{"point": {"gpus": 8}, "throughput": "2887 samples/s"}]}       optional: points for plots
+//
+// Ranges may be of quantities ("from": "1 MiB", "to": "256 MiB", "factor": 2; or "step": "1 MiB"); their
+// values are written in the unit of `from`. An axis without a name is called by the last word of its key.
+//
+// Key "gpus" stands for /cluster/nodes and, below one node, /cluster/gpus_per_node. Weak scaling keeps
+// batch_per_gpu; strong scaling keeps the global batch ("global_batch", default: the scenario's): each GPU
+// does its share, in as few passes (accumulation) of at most the scenario's batch_per_gpu as divide it. The
+// scenario's `measured` rate then still belongs to the scenario's batch_per_gpu (training.measured_batch).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "scenarios/json.h"
+#include "scenarios/profile.h"
+#include "scenarios/scenario.h"
+
+namespace paceline {
+
+enum class Scaling : std::uint8_t { none, strong, weak };
+
+inline constexpr std::size_t kMostPoints = 1'000'000;
+
+struct StudyAxis {
+  std::string name, key;  // key: a JSON pointer into the scenario, or "gpus"
+  std::string place;      // of the axis in the study
+};
+
+struct StudyPoint {
+  Json::Object axes;  // name of each axis -> its value, as the study writes it
+};
+
+struct Study {
+  std::string description;
+  Scaling scaling = Scaling::none;
+  std::int64_t global_batch = 0;  // samples of a step; strong scaling alone
+  std::string study_file;
+  std::string file;  // that the scenario's relative paths start from: its own, or the study's
+  std::optional<Profile> profile;
+  std::string profile_text;        // its content, for the content keys
+  Json scenario;                   // that the axes change
+  std::vector<StudyAxis> axes;     // zipped ones too, one after the other
+  std::vector<StudyPoint> points;  // the first axis changes slowest
+  Json text;                       // the study with its scenario and its axes' names written in, for plots
+};
+
+// Throws InputError with the study's file and a JSON pointer. A point whose scenario can't be is no error
+// here: it is told when it is run.
+Study load_study(const std::string& path);
+Study parse_study(const std::string& json, const std::string& file_name);
+
+// A step of one GPU: passes of batch_per_gpu samples.
+struct BatchShare {
+  std::int64_t batch_per_gpu = 0, accumulation = 0;
+};
+
+struct PointScenario {
+  Json scenario;                    // with the values set; not yet read
+  std::optional<BatchShare> alone;  // strong scaling: how one GPU would do the global batch
+  std::optional<InputError> wrong;  // why the point can't be; `scenario` is then as far as it came
+};
+
+// Made when it is needed: a million scenarios are too much to hold.
+PointScenario scenario_of(const Study&, const StudyPoint&);
+
+// The JSON Schema of a study file.
+std::string study_schema();
+
+}  // namespace paceline

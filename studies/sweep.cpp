@@ -1,0 +1,228 @@
+#include "studies/sweep.h"
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+#include <utility>
+
+#include "core/error.h"
+#include "scenarios/files.h"
+#include "studies/evaluate.h"
+#include "studies/parallel.h"
+#include "studies/result_lines.h"
+
+namespace paceline {
+namespace {
+
+// What is known of a point before the simulations.
+struct PointState {
+  std::string key;   // empty where the scenario can't be read:
+  std::string line;  // the line that says so
+  std::string fault;
+  bool found = false;
+};
+
+// Runs f; what goes wrong beyond the input's fault is its answer.
+template <class F>
+std::string fault_of(const F& f) {
+  try {
+    f();
+    return {};
+  } catch (const InputError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return "out of memory";
+  } catch (const std::exception& error) {
+    return std::string("internal error: ") + error.what();
+  }
+}
+
+std::vector<PointState> states_of(const Study& study, int jobs) {
+  std::vector<PointState> states(study.points.size());
+  for_each_on_threads(states.size(), jobs, [&](std::size_t i) {
+    states[i].fault = fault_of([&] {
+      const ReadPoint read = read_point(study, study.points[i]);
+      states[i].key = read.key;
+      states[i].line = read.scenario ? "" : line_of(study.points[i], read.failure);
+    });
+  });
+  return states;
+}
+
+// What an earlier run wrote of a point.
+struct FoundLine {
+  std::size_t number = 0;
+  std::string key, line;  // the line itself only where there is no key
+  bool failed = false;
+};
+
+const std::string* text_at(const Json& json, std::string_view key) {
+  const Json* value = json.find(key);
+  return value == nullptr ? nullptr : value->as<std::string>();
+}
+
+std::unordered_map<std::string, FoundLine> found_lines(const std::string& path) {
+  std::unordered_map<std::string, FoundLine> found;
+  for_each_line(path, [&](std::size_t number, const std::string& text) {
+    const std::string place = "line " + std::to_string(number);
+    Json line;
+    try {
+      line = parse_json(text);
+    } catch (const InputError& error) {
+      throw InputError("expected a line that a sweep wrote; " + error.message(), place, path);
+    }
+    const Json* point = line.find("point");
+    const std::string* key = text_at(line, "key");
+    const bool failed = line.find("error") != nullptr;
+    if (point == nullptr || (key == nullptr && !failed)) {
+      throw InputError("expected a line that a sweep wrote, found " + in_quotes(in_short(text)), place, path);
+    }
+    found[to_line(*point)] = {number, key == nullptr ? "" : *key, key == nullptr ? text : "", failed};
+  });
+  return found;
+}
+
+// Marks the points that have their line already; the folder must hold no others.
+void mark_found(const Study& study, const std::string& path, std::vector<PointState>& states,
+                SweepOutcome& outcome) {
+  std::unordered_map<std::string, FoundLine> found = found_lines(path);
+  const auto refuse = [&](const FoundLine& line, const std::string& why) {
+    throw InputError(why + "; take another folder for this study", "line " + std::to_string(line.number),
+                     path);
+  };
+  for (std::size_t i = 0; i < states.size() && !found.empty(); ++i) {
+    const auto at = found.find(to_line(Json(study.points[i].axes)));
+    if (at == found.end()) {
+      continue;
+    }
+    const FoundLine& line = at->second;
+    PointState& state = states[i];
+    if (state.fault.empty() && !line.key.empty() && line.key != state.key) {
+      refuse(line, "expected a line of this study, found one of another scenario or version");
+    }
+    state.found = line.key.empty() ? line.line == state.line : line.key == state.key;
+    outcome.found += state.found ? 1 : 0;
+    outcome.failed += state.found && line.failed ? 1 : 0;
+    found.erase(at);
+  }
+  const auto first =
+      std::ranges::min_element(found, {}, [](const auto& entry) { return entry.second.number; });
+  if (first != found.end()) {
+    refuse(first->second, "expected a point of this study, found " + in_short(first->first));
+  }
+}
+
+// Points of equal scenarios: computed once.
+using Batch = std::vector<std::size_t>;
+std::vector<Batch> batches_of(const std::vector<PointState>& states) {
+  std::vector<Batch> batches;
+  std::unordered_map<std::string, std::size_t> by_key;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const PointState& state = states[i];
+    if (state.found || !state.fault.empty()) {
+      continue;
+    }
+    if (!state.key.empty()) {
+      const auto [at, fresh] = by_key.try_emplace(state.key, batches.size());
+      if (!fresh) {
+        batches[at->second].push_back(i);
+        continue;
+      }
+    }
+    batches.push_back({i});
+  }
+  return batches;
+}
+
+std::string named(const StudyPoint& point) {
+  std::string text;
+  for (const JsonMember& axis : point.axes) {
+    text += (text.empty() ? "" : ", ") + axis.key + " " + to_line(axis.value);
+  }
+  return text;
+}
+
+// The threads' common part.
+class Writing {
+ public:
+  Writing(const Study& study, const SweepOptions& options, ResultLines& lines, SweepOutcome& outcome)
+      : study_(study), options_(options), lines_(lines), outcome_(outcome) {}
+
+  void lines(const Batch& batch, const std::vector<PointState>& states, const Json::Object& members) {
+    const std::lock_guard lock(mutex_);
+    const bool failed = std::ranges::find(members, "error", &JsonMember::key) != members.end();
+    for (const std::size_t i : batch) {
+      const bool unread = states[i].key.empty();
+      lines_.append(unread ? states[i].line : line_of(study_.points[i], members));
+      ++written_;
+      outcome_.failed += failed || unread ? 1 : 0;
+      if (options_.progress) {
+        options_.progress({outcome_.found + written_, outcome_.points, outcome_.failed});
+      }
+    }
+    outcome_.computed += members.empty() ? 0 : 1;
+  }
+  void fault(std::size_t point, const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    outcome_.faults.push_back(named(study_.points[point]) + ": " + what);
+  }
+
+ private:
+  const Study& study_;
+  const SweepOptions& options_;
+  ResultLines& lines_;
+  SweepOutcome& outcome_;
+  std::size_t written_ = 0;
+  std::mutex mutex_;
+};
+
+void keep_study(const Study& study, const std::string& out) {
+  const std::string path = (std::filesystem::path(out) / "study.json").string();
+  const std::string text = to_text(study.text) + "\n";
+  if (!std::filesystem::exists(path) || read_file(path) != text) {
+    write_file(path, text);
+  }
+}
+
+}  // namespace
+
+SweepOutcome sweep(const Study& study, const SweepOptions& options) {
+  ResultLines lines(options.out);
+  SweepOutcome outcome;
+  outcome.points = study.points.size();
+  std::vector<PointState> states = states_of(study, options.jobs);
+  mark_found(study, lines.path(), states, outcome);
+  keep_study(study, options.out);
+  const std::vector<Batch> batches = batches_of(states);
+  Writing writing(study, options, lines, outcome);
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (!states[i].fault.empty()) {
+      writing.fault(i, states[i].fault);
+    }
+  }
+  ReferenceSteps references;
+  Machines machines;
+  for_each_on_threads(batches.size(), options.jobs, [&](std::size_t b) {
+    const std::size_t first = batches[b].front();
+    Json::Object members;
+    const std::string fault = fault_of([&] {
+      if (!states[first].key.empty()) {
+        members = point_members(study, read_point(study, study.points[first]), references, machines);
+      }
+    });
+    if (fault.empty()) {
+      writing.lines(batches[b], states, members);
+    } else {
+      for (const std::size_t i : batches[b]) {
+        writing.fault(i, fault);
+      }
+    }
+  });
+  std::ranges::sort(outcome.faults);
+  return outcome;
+}
+
+}  // namespace paceline

@@ -1,0 +1,61 @@
+// Running all points of a study, on several threads, so that nothing computed is ever lost.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "studies/study.h"
+
+namespace paceline {
+
+// In folder `out`: study.json (the study with its scenario written in; relative paths in it start where they
+// did) and results.jsonl, a line per point, in the order in which they ended, each written whole with one
+// write:
+//   {"point": {axis: value, ...}, "key": content hash, "gpus": ..., "step_time_s": {...}, ...}   as
+//   result.json names them
+//   {"point": {...}, "error": {"message", "place", "file"}, "scenario": {...}}                  where the
+//   input is wrong;
+//                                                      with "key" too where that shows only in the simulation
+// A line depends on its point alone: neither on time, nor on threads, nor on what else was computed. Where
+// the scenario of a point couldn't be read and later can, its new line follows the old one: of a point's
+// lines the last counts.
+struct SweepProgress {
+  std::size_t done = 0, points = 0;  // lines written, of how many
+  std::size_t failed = 0;
+};
+
+struct SweepOptions {
+  std::string out;
+  int jobs = 1;  // threads
+  std::function<void(const SweepProgress&)>
+      progress;  // after each point, from one thread at a time; may be empty
+};
+
+struct SweepOutcome {
+  std::size_t points = 0, found = 0, computed = 0,
+              failed = 0;  // found: by an earlier run; computed: simulations made
+  std::vector<std::string>
+      faults;  // what went wrong that is not the input's fault; those points have no line
+};
+
+// Points that results.jsonl holds already are not computed again (a last line without an end is cut off);
+// equal scenarios are computed once and written for each point. A wrong point is a line, not an exception.
+// Throws InputError when `out` can't be used, belongs to another sweep that is running, or holds lines that
+// can't be read or are of another study.
+SweepOutcome sweep(const Study&, const SweepOptions&);
+
+// The line of one point, as sweep writes it, without its end.
+std::string sweep_line(const Study&, const StudyPoint&);
+
+// What a computed point is known by: 128 bits over the effective scenario without its description, the
+// profile, the version, and, under strong scaling, what it is compared with.
+std::string content_key(const Scenario&, const Study&, const std::optional<BatchShare>& alone);
+
+// What a sweep says at its end: a table of the combinations of all axes but the seed, if there are few, and
+// the first points that failed with their messages.
+std::string sweep_table(const Study&, const std::string& out);
+
+}  // namespace paceline

@@ -1,0 +1,187 @@
+// What a sweep says at its end.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <vector>
+
+#include "scenarios/json.h"
+#include "studies/edit.h"
+#include "studies/result_lines.h"
+#include "studies/sweep.h"
+
+namespace paceline {
+namespace {
+
+constexpr std::size_t kMostRows = 40, kMostFailures = 5;
+
+// A combination of all axes but the seed.
+struct Row {
+  std::size_t points = 0;
+  double step = 0, throughput = 0, efficiency = 0;  // sums over the seeds
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+};
+
+struct Failures {
+  std::size_t count = 0;
+  std::string first;
+};
+
+double number_at(const Json& json, std::string_view pointer) {
+  const Json* value = value_at(json, pointer);
+  if (value == nullptr) {
+    return 0;
+  }
+  const auto* whole = value->as<std::int64_t>();
+  const auto* number = value->as<double>();
+  return whole != nullptr ? static_cast<double>(*whole) : number != nullptr ? *number : 0;
+}
+
+std::string text_at(const Json& json, std::string_view pointer) {
+  const Json* value = value_at(json, pointer);
+  const auto* text = value == nullptr ? nullptr : value->as<std::string>();
+  return text == nullptr ? "" : *text;
+}
+
+std::string cell(const Json& value) {
+  const auto* text = value.as<std::string>();
+  return text == nullptr ? to_line(value) : *text;
+}
+
+std::string formatted(const char* format, double value) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), format, value);
+  return text.data();
+}
+
+using Cells = std::vector<std::string>;
+
+Cells without_seed(const Study& study, const Json::Object& axes, bool names) {
+  Cells cells;
+  for (std::size_t i = 0; i < study.axes.size(); ++i) {
+    if (study.axes[i].key != "/run/seed") {
+      cells.push_back(names ? study.axes[i].name : in_short(cell(axes[i].value)));
+    }
+  }
+  return cells;
+}
+
+void add(Row& row, const Json& line) {
+  const double step = number_at(line, "/step_time_s/mean");
+  ++row.points;
+  row.step += step;
+  row.least = std::min(row.least, step);
+  row.most = std::max(row.most, step);
+  row.throughput += number_at(line, "/throughput_samples_per_s");
+  row.efficiency += number_at(line, "/scaling_efficiency");
+}
+
+void add(Failures& failures, const Json& line) {
+  if (++failures.count <= kMostFailures) {
+    const std::string file = text_at(line, "/error/file"), place = text_at(line, "/error/place");
+    failures.first += "  " + to_line(*line.find("point")) + ": " + (file.empty() ? "" : file + ": ") +
+                      (place.empty() ? "" : place + ": ") + text_at(line, "/error/message") + '\n';
+  }
+}
+
+// Columns as wide as their widest cell, right-aligned.
+std::string aligned(const std::vector<Cells>& rows) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const Cells& row : rows) {
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      widths[c] = std::max(widths[c], row[c].size());
+    }
+  }
+  std::string text;
+  for (const Cells& row : rows) {
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      text += std::string(widths[c] - row[c].size() + (c == 0 ? 0 : 2), ' ') + row[c];
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+// The combinations in the study's order, if they are few.
+std::vector<Cells> combinations(const Study& study) {
+  std::vector<Cells> order;
+  for (const StudyPoint& point : study.points) {
+    Cells cells = without_seed(study, point.axes, false);
+    if (std::ranges::find(order, cells) == order.end()) {
+      order.push_back(std::move(cells));
+      if (order.size() > kMostRows) {
+        return {};
+      }
+    }
+  }
+  return order;
+}
+
+std::string table(const Study& study, const std::vector<Cells>& order, const std::map<Cells, Row>& rows) {
+  const bool seeds = std::ranges::find(study.axes, "/run/seed", &StudyAxis::key) != study.axes.end();
+  std::vector<Cells> lines{without_seed(study, {}, true)};
+  const Cells heads{"step (ms)", "samples/s", "scaling"};
+  lines.front().insert(lines.front().end(), heads.begin(), heads.end());
+  if (seeds) {
+    lines.front().emplace_back("over seeds (ms)");
+  }
+  for (const Cells& cells : order) {
+    const auto at = rows.find(cells);
+    if (at == rows.end()) {
+      continue;
+    }
+    const Row& row = at->second;
+    const auto points = static_cast<double>(row.points);
+    Cells line = cells;
+    line.push_back(formatted("%.3f", row.step / points * 1e3));
+    line.push_back(formatted("%.1f", row.throughput / points));
+    line.push_back(formatted("%.3f", row.efficiency / points));
+    if (seeds) {
+      line.push_back(formatted("%.3f", row.least * 1e3) + " to " + formatted("%.3f", row.most * 1e3));
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines.size() > 1 ? aligned(lines) : "";
+}
+
+}  // namespace
+
+std::string sweep_table(const Study& study, const std::string& out) {
+  const std::vector<Cells> order = combinations(study);
+  std::map<std::string, Json> last;  // of a point's lines the last counts
+  std::map<Cells, Row> rows;
+  for_each_line((std::filesystem::path(out) / "results.jsonl").string(),
+                [&](std::size_t, const std::string& text) {
+                  Json line = parse_json(text);
+                  std::string point = to_line(*line.find("point"));
+                  if (!order.empty() || line.find("error") != nullptr) {
+                    last.insert_or_assign(std::move(point), std::move(line));
+                  } else {
+                    last.erase(point);
+                  }
+                });
+  Failures failures;
+  for (const StudyPoint& point : study.points) {
+    const auto at = last.find(to_line(Json(point.axes)));
+    if (at == last.end()) {
+      continue;
+    }
+    if (at->second.find("error") != nullptr) {
+      add(failures, at->second);
+    } else {
+      add(rows[without_seed(study, point.axes, false)], at->second);
+    }
+  }
+  std::string text = table(study, order, rows);
+  if (failures.count > 0) {
+    text += "failed:\n" + failures.first;
+    if (failures.count > kMostFailures) {
+      text += "  and " + std::to_string(failures.count - kMostFailures) + " more\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace paceline

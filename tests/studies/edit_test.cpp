@@ -1,0 +1,124 @@
+// Does set_at change what it should, and nothing else?
+#include "studies/edit.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "core/error.h"
+#include "scenarios/scenario.h"
+#include "tests/studies/folder.h"
+
+namespace paceline {
+namespace {
+
+std::string after(const std::string& json, const std::string& pointer, const Json& value,
+                  const std::string& folder = {}) {
+  Json scenario = parse_json(json);
+  set_at(scenario, pointer, value, folder);
+  return to_line(scenario);
+}
+
+std::string complaint(const std::string& json, const std::string& pointer) {
+  try {
+    after(json, pointer, 1);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("a value is set where the pointer says") {
+  CHECK(after(R"({"a": 1, "b": 2})", "/a", "x") == R"({"a": "x", "b": 2})");
+  CHECK(after(R"({})", "/a/b/c", 3) == R"({"a": {"b": {"c": 3}}})");
+  CHECK(after(R"({"a": [1, 2]})", "/a/1", 3) == R"({"a": [1, 3]})");
+  CHECK(after(R"({"a": [1, 2]})", "/a/-", 3) == R"({"a": [1, 2, 3]})");
+  CHECK(after(R"({"a": [{"b": 1}]})", "/a/0/b", 3) == R"({"a": [{"b": 3}]})");
+  CHECK(after(R"({})", "/a/-/b", 3) == R"({"a": [{"b": 3}]})");
+  CHECK(after(R"({"x/y": {"~": 1}})", "/x~1y/~0", 3) == R"({"x/y": {"~": 3}})");
+  CHECK(after(R"({"a": 1})", "", Json::Object{{"b", 2}}) == R"({"b": 2})");
+  CHECK(after(R"({"": 1})", "/", 2) == R"({"": 2})");
+}
+
+TEST_CASE("what a pointer can't reach is an input error with the pointer") {
+  CHECK(complaint("{}", "a") == R"(a: expected a JSON pointer such as "/training/batch_per_gpu", found "a")");
+  CHECK(complaint("{}", "/a~2") == R"(/a~2: expected ~0 or ~1 after ~ in a JSON pointer, found "/a~2")");
+  CHECK(complaint("{}", "/a~") == R"(/a~: expected ~0 or ~1 after ~ in a JSON pointer, found "/a~")");
+  CHECK(complaint(R"({"a": [1]})", "/a/1") ==
+        R"(/a/1: expected an index below 1, or "-" for one more, at /a, found "1")");
+  CHECK(complaint(R"({"a": [1, 2]})", "/a/01") ==
+        R"(/a/01: expected an index below 2, or "-" for one more, at /a, found "01")");
+  CHECK(complaint(R"({"a": 5})", "/a/b") == "/a/b: expected an object or an array at /a, found 5");
+  CHECK(complaint(R"({"a": "t"})", "/a/b/c") == R"(/a/b/c: expected an object or an array at /a, found "t")");
+  CHECK(complaint("3", "/a") == "/a: expected an object or an array at the top, found 3");
+}
+
+TEST_CASE("names on the way are written out") {
+  CHECK(after(R"({"cluster": "dgx-h100"})", "/cluster/nodes", 4) ==
+        R"({"cluster": {"node": "dgx-h100", "nodes": 4}})");
+  CHECK(after(R"({"cluster": "dgx-h100"})", "/cluster/node/nics", 4) ==
+        R"({"cluster": {"node": {"preset": "dgx-h100", "nics": 4}}})");
+  CHECK(
+      after(R"({"cluster": "h100-512"})", "/cluster/nodes", 2) ==
+      R"({"cluster": {"node": "dgx-h100", "nodes": 2, "fabric": {"kind": "rail_optimized", "nodes_per_leaf": 32}}})");
+  CHECK(after(R"({"cluster": {"gpu": "H100"}})", "/cluster/gpu/name", "x").find("preset") !=
+        std::string::npos);
+  CHECK(after(R"({"model": "resnet18"})", "/training/batch_per_gpu", 4) ==
+        R"({"model": "resnet18", "training": {"batch_per_gpu": 4}})");
+  const Json model = parse_json(after(R"({"model": "resnet18"})", "/model/layers/0/forward_macs", 7));
+  REQUIRE(value_at(model, "/model/layers/0/forward_macs") != nullptr);
+  CHECK(to_line(*value_at(model, "/model/layers/0/forward_macs")) == "7");
+  CHECK(value_at(model, "/model/layers")->as<Json::Array>()->size() ==
+        builtin_model("resnet18").layers.size());
+  // The whole value: nothing is written out first.
+  CHECK(after(R"({"cluster": "dgx-h100"})", "/cluster", "dgx-a100") == R"({"cluster": "dgx-a100"})");
+}
+
+TEST_CASE("files on the way are written out, and files that they name still found") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.file("c/d"));
+  folder.write("c/plain.json", R"({"$schema": "x", "node": "dgx-a100", "nccl_graph": "d/graph.xml"})");
+  folder.write("c/scenario.json", R"({"cluster": "d/inner.json", "model": "resnet18"})");
+  folder.write("c/d/inner.json", R"({"node": {"nccl_topology": "topo.xml"}})");
+  folder.write("c/result.json", R"({"fingerprint": "0", "scenario": {"cluster": {"node": "dgx-a100"}}})");
+  folder.write("m.json", R"({"name": "m", "layers": []})");
+  const std::string here = folder.file("");
+  CHECK(after(R"({"cluster": "c/plain.json"})", "/cluster/nodes", 2, here) ==
+        R"({"cluster": {"node": "dgx-a100", "nccl_graph": "c/d/graph.xml", "nodes": 2}})");
+  CHECK(after(R"({"cluster": "c/scenario.json"})", "/cluster/nodes", 2, here) ==
+        R"({"cluster": {"node": {"nccl_topology": "c/d/topo.xml"}, "nodes": 2}})");
+  CHECK(after(R"({"cluster": "c/result.json"})", "/cluster/nodes", 2, here) ==
+        R"({"cluster": {"node": "dgx-a100", "nodes": 2}})");
+  CHECK(after(R"({"model": {"file": "m.json"}})", "/model/name", "n", here) ==
+        R"({"model": {"name": "n", "layers": []}})");
+  CHECK(after(R"({"model": {"file": "m.json"}})", "/model/file", "n.json", here) ==
+        R"({"model": {"file": "n.json"}})");
+  CHECK(complaint(R"({"cluster": "/none/c.json"})", "/cluster/nodes") ==
+        "/cluster/nodes: /none/c.json: can't be read: No such file or directory");
+}
+
+TEST_CASE("a result gives its scenario") {
+  CHECK(after(R"({"fingerprint": "0", "gpus": 8, "scenario": {"run": {"seed": 1}}})", "/run/seed", 2) ==
+        R"({"run": {"seed": 2}})");
+}
+
+TEST_CASE("what an edit writes out means the same") {
+  Json scenario =
+      parse_json(R"({"cluster": "h100-512", "model": "resnet18", "training": {"batch_per_gpu": 4}})");
+  const std::string before = to_json(parse_scenario(to_line(scenario), "s.json"));
+  set_at(scenario, "/cluster/node/nics", 8, {});
+  set_at(scenario, "/model/layers/0/name", "conv1", {});
+  CHECK(to_json(parse_scenario(to_line(scenario), "s.json")) == before);
+}
+
+TEST_CASE("value_at finds what is there") {
+  const Json json = parse_json(R"({"a": [{"b": 1}], "c/d": 2})");
+  CHECK(to_line(*value_at(json, "/a/0/b")) == "1");
+  CHECK(to_line(*value_at(json, "/c~1d")) == "2");
+  CHECK(value_at(json, "") == &json);
+  for (const char* none : {"/b", "/a/1", "/a/-", "/a/0/b/c", "/a/x"}) {
+    CHECK(value_at(json, none) == nullptr);
+  }
+}
+
+}  // namespace
+}  // namespace paceline

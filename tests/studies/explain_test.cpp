@@ -1,0 +1,118 @@
+// Is an explanation true? Sensitivities against independent runs, attributed times against the step.
+#include "studies/explain.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "scenarios/predict.h"
+
+namespace paceline {
+namespace {
+
+using nlohmann::json;
+
+Scenario example(const std::string& name, int iterations) {
+  Scenario scenario = load_scenario(std::string(PACELINE_SOURCE_DIR) + "/scenarios/" + name + ".json");
+  scenario.run.iterations = iterations;
+  return scenario;
+}
+
+json result_of(const Prediction& p) {
+  return json::parse(result_json(p, explanation_json(p, explain(p, 2))));
+}
+
+const char* const kExamples[] = {"slow_gpu_64", "input_bottleneck", "resnet50_v100_4x8", "first_node"};
+
+TEST_CASE("a sensitivity is what an independent run of the edited scenario gives") {
+  for (const char* name : kExamples) {
+    const json result = result_of(predict(example(name, 2)));
+    CAPTURE(name);
+    REQUIRE(result["sensitivities"].size() >= 4);
+    for (const json& s : result["sensitivities"]) {
+      CAPTURE(s["change"].get<std::string>());
+      json scenario = result["scenario"];
+      double samples = 1;
+      for (const json& edit : s["edits"]) {
+        scenario[json::json_pointer(edit["key"].get<std::string>())] = edit["value"];
+      }
+      const auto of = [](const json& whole, const char* key) { return whole["training"][key].get<double>(); };
+      samples = of(scenario, "accumulation") * of(scenario, "batch_per_gpu") /
+                (of(result["scenario"], "accumulation") * of(result["scenario"], "batch_per_gpu"));
+      const Prediction again = predict(parse_scenario(scenario.dump(), "edited"));
+      CHECK(s["step_time_s"].get<double>() == again.report.step.mean.value);
+      CHECK(s["time_per_sample_change"].get<double>() ==
+            Approx(again.report.step.mean.value / result["step_time_s"]["mean"].get<double>() / samples - 1)
+                .margin(1e-12));
+    }
+  }
+}
+
+TEST_CASE("attributed times add up to the step") {
+  for (const char* name : {"slow_gpu_64", "input_bottleneck", "resnet50_v100_4x8", "four_nodes"}) {
+    CAPTURE(name);
+    const json result = json::parse(result_json(predict(example(name, 3))));
+    double exposed = 0, straggler = 0, at_collectives = 0;
+    for (const json& c : result["collectives"]) {
+      exposed += c["exposed_communication_s"].get<double>();
+      at_collectives += c["straggler_wait_s"].get<double>();
+    }
+    for (const json& s : result["stragglers"]) {
+      straggler += s["waited_s"].get<double>();
+    }
+    const json& parts = result["breakdown_s"];
+    CHECK(exposed == Approx(parts["exposed_communication"].get<double>()).epsilon(1e-12));
+    CHECK(straggler == Approx(parts["straggler_wait"].get<double>()).epsilon(1e-12));
+    CHECK(at_collectives <= straggler * (1 + 1e-12));
+    double sum = 0;
+    for (const json& part : parts) {
+      sum += part.get<double>();
+    }
+    CHECK(sum == Approx(result["step_time_s"]["mean"].get<double>()).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("the critical path in result.json adds up to a step of the run, in whole picoseconds") {
+  for (const char* name : kExamples) {
+    CAPTURE(name);
+    const Prediction p = predict(example(name, 3));
+    const json path = result_of(p)["critical_path"];
+    const auto step = path["step"].get<std::size_t>();
+    std::int64_t sum = 0;
+    for (const json& segment : path["segments"]) {
+      CHECK(segment["start_ps"].get<std::int64_t>() == sum);
+      sum += segment["duration_ps"].get<std::int64_t>();
+    }
+    CHECK(sum == path["step_ps"].get<std::int64_t>());
+    CHECK(SimTime{sum} == p.result.iteration_end[step] - p.result.iteration_end[step - 1]);
+    CHECK(to_seconds(SimTime{sum}) == p.report.step.p50);
+  }
+}
+
+TEST_CASE("an explanation finds what was put into the scenario") {
+  const Prediction slow = predict(example("slow_gpu_64", 3));
+  const Explanation e = explain(slow, 2);
+  REQUIRE_FALSE(e.best_levers.empty());
+  CHECK_THAT(e.best_levers[0],
+             Catch::StartsWith("Without the slowness of rank 37 (node4/gpu5) a step takes "));
+  for (const PathSegment& s : e.path.segments) {
+    CHECK(s.rank == Rank(37));
+  }
+  const Explanation input = explain(predict(example("input_bottleneck", 3)), 2);
+  REQUIRE_FALSE(input.best_levers.empty());
+  CHECK_THAT(input.best_levers[0], Catch::Contains("data loaders twice as fast"));
+}
+
+TEST_CASE("the explanation is the same on any number of threads") {
+  const Prediction p = predict(example("slow_gpu_64", 2));
+  const std::string one = explanation_text(p, explain(p, 1));
+  CHECK(explanation_text(p, explain(p, 4)) == one);
+  for (const char c : one) {
+    CHECK(((c >= 0x20 && c < 0x7f) || c == '\n'));
+  }
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,181 @@
+// Is each GPU's share of the batch, and what it is compared with, what the study says?
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "scenarios/json.h"
+#include "scenarios/predict.h"
+#include "sim/strategy/anchor.h"
+#include "studies/edit.h"
+#include "studies/study.h"
+#include "studies/sweep.h"
+#include "tests/studies/folder.h"
+
+namespace paceline {
+namespace {
+
+const std::string kMeasured =
+    R"({"cluster": {"node": "dgx-a100"}, "model": "resnet18",
+        "training": {"batch_per_gpu": 64, "measured": "2000 samples/s"}, "run": {"iterations": 2}})";
+
+Study study(const std::string& scenario, const std::string& gpus, const std::string& more) {
+  return parse_study(
+      "{\"scenario\": " + scenario + R"(, "axes": [{"key": "gpus", "values": )" + gpus + "}]" + more + "}",
+      "s.json");
+}
+
+std::string shares(const Study& s) {
+  std::string text;
+  for (const StudyPoint& point : s.points) {
+    const PointScenario made = scenario_of(s, point);
+    if (made.wrong) {
+      text += std::string(made.wrong->what()) + "; ";
+      continue;
+    }
+    const Scenario scenario = parse_scenario(to_line(made.scenario), "s.json");
+    const TrainingSpec& t = scenario.training;
+    text += std::to_string(scenario.cluster.nodes) + "x" + std::to_string(scenario.cluster.gpus_per_node) +
+            ": " + std::to_string(t.accumulation) + " of " + std::to_string(t.batch_per_gpu);
+    text += t.measured_batch > 0 ? " (" + std::to_string(t.measured_batch) + "); " : "; ";
+  }
+  return text;
+}
+
+double at(const std::string& line, const char* pointer) {
+  const Json json = parse_json(line);
+  const Json* value = value_at(json, pointer);
+  REQUIRE(value != nullptr);
+  return value->as<double>() != nullptr ? *value->as<double>()
+                                        : static_cast<double>(*value->as<std::int64_t>());
+}
+
+TEST_CASE("gpus are nodes, or a part of one") {
+  CHECK(shares(study(kSmall, "[1, 4, 8, 16, 32]", "")) ==
+        "1x1: 1 of 8; 1x4: 1 of 8; 1x8: 1 of 8; 2x8: 1 of 8; 4x8: 1 of 8; ");
+  CHECK(shares(study(kSmall, "[12]", "")) ==
+        "s.json: /axes/0: expected GPUs of whole nodes of 8, or fewer than a node has, found 12; ");
+  // Where the scenario uses a part of each node, that is a node.
+  const std::string half = R"({"cluster": {"node": "dgx-a100", "gpus_per_node": 4}, "model": "resnet18",
+                               "training": {"batch_per_gpu": 8}})";
+  CHECK(shares(study(half, "[2, 4, 12]", "")) == "1x2: 1 of 8; 1x4: 1 of 8; 3x4: 1 of 8; ");
+  // A node that another axis names.
+  const Study nodes = parse_study("{\"scenario\": " + kSmall + R"(, "axes": [{"key": "gpus", "values": [16]},
+      {"key": "/cluster/node", "values": ["dgx2-v100", "dgx-a100"]}]})",
+                                  "s.json");
+  CHECK(shares(nodes) == "1x16: 1 of 8; 2x8: 1 of 8; ");
+}
+
+TEST_CASE("weak scaling keeps the batch of a GPU") {
+  CHECK(shares(study(kMeasured, "[1, 16]", R"(, "scaling": "weak")")) == "1x1: 1 of 64; 2x8: 1 of 64; ");
+}
+
+TEST_CASE("strong scaling keeps the global batch, in as few equal passes as fit") {
+  const std::string strong = R"(, "scaling": "strong", "global_batch": )";
+  CHECK(shares(study(kMeasured, "[1, 2, 8, 16, 64]", strong + "1024")) ==
+        "1x1: 16 of 64; 1x2: 8 of 64; 1x8: 2 of 64; 2x8: 1 of 64; 8x8: 1 of 16 (64); ");
+  CHECK(shares(study(kMeasured, "[8]", strong + "600")) ==
+        "1x8: 3 of 25 (64); ");  // 75 is not two equal passes
+  CHECK(shares(study(kMeasured, "[8]", strong + "536")) == "1x8: 67 of 1 (64); ");  // 67 is a prime
+  CHECK(shares(study(kSmall, "[64]", strong + "64")) == "8x8: 1 of 1; ");           // nothing was measured
+  CHECK(shares(study(kMeasured, "[24]", strong + "1000")) ==
+        "s.json: /scaling: expected a global batch of which every GPU does as much, found 1000 samples for "
+        "24 GPUs; ");
+  CHECK(shares(study(kMeasured, "[1]", strong + "1000000007")) ==
+        "s.json: /scaling: expected a global batch that a GPU does in at most 1000000 equal passes of at "
+        "most 64, found "
+        "1000000007 samples for a GPU; ");
+  // Left out, it is the scenario's: 2 nodes of 8 GPUs, 3 passes of 64.
+  Json scenario = parse_json(kMeasured);
+  set_at(scenario, "/cluster/nodes", 2, {});
+  set_at(scenario, "/training/accumulation", 3, {});
+  const Study own = study(to_line(scenario), "[8, 16, 48]", R"(, "scaling": "strong")");
+  CHECK(own.global_batch == 3072);
+  CHECK(shares(own) == "1x8: 6 of 64; 2x8: 3 of 64; 6x8: 1 of 64; ");
+}
+
+TEST_CASE("strong scaling compares with one GPU that accumulates") {
+  const Study s = study(kMeasured, "[1, 16, 64]", R"(, "scaling": "strong", "global_batch": 1024)");
+  Json lone = parse_json(kMeasured);
+  set_at(lone, "/cluster/gpus_per_node", 1, {});
+  set_at(lone, "/training/accumulation", 16, {});
+  const double reference = predict(parse_scenario(to_line(lone), "s.json")).report.step.mean.value;
+  for (const StudyPoint& point : s.points) {
+    const std::string line = sweep_line(s, point);
+    const double gpus = at(line, "/gpus");
+    CHECK(at(line, "/scaling_efficiency") ==
+          Approx(reference / (gpus * at(line, "/step_time_s/mean"))).epsilon(1e-12));
+    CHECK(at(line, "/samples_per_step") == 1024);
+    CHECK((gpus == 1) == (at(line, "/scaling_efficiency") == 1));
+  }
+}
+
+TEST_CASE("what disturbs GPUs is no part of the reference, jitter is") {
+  Json scenario = parse_json(kSmall);
+  set_at(scenario, "/cluster/nodes", 2, {});
+  set_at(scenario, "/cluster/degraded_links",
+         parse_json(R"([{"from": "node1/nic0", "bandwidth_factor": 0.5}])"), {});
+  set_at(scenario, "/background", parse_json(R"([{"from": 0, "to": 9, "rate": "1 GB/s"}])"), {});
+  set_at(scenario, "/variability/slow_gpus", parse_json(R"([{"ranks": [12], "factor": 2}])"), {});
+  const Study s = study(to_line(scenario), "[16]", R"(, "scaling": "strong", "global_batch": 128)");
+  Json lone = parse_json(kSmall);
+  set_at(lone, "/cluster/gpus_per_node", 1, {});
+  set_at(lone, "/training/accumulation", 16, {});
+  const double reference = predict(parse_scenario(to_line(lone), "s.json")).report.step.mean.value;
+  const std::string line = sweep_line(s, s.points[0]);
+  CHECK(at(line, "/scaling_efficiency") ==
+        Approx(reference / (16 * at(line, "/step_time_s/mean"))).epsilon(1e-12));
+  CHECK(at(line, "/scaling_efficiency") < 0.6);  // one GPU is half as fast
+}
+
+TEST_CASE("weak scaling keeps the prediction's efficiency") {
+  const Study s = study(kMeasured, "[16]", R"(, "scaling": "weak")");
+  const Prediction p = predict(parse_scenario(to_line(scenario_of(s, s.points[0]).scenario), "s.json"));
+  CHECK(at(sweep_line(s, s.points[0]), "/scaling_efficiency") == p.report.scaling_efficiency);
+}
+
+TEST_CASE("a one-GPU job that is too large is told as such") {
+  const Study s = study(kSmall, "[512]", R"(, "scaling": "strong", "global_batch": 131072)");
+  const Json line = parse_json(sweep_line(s, s.points[0]));
+  CHECK(*value_at(line, "/error/message")->as<std::string>() ==
+        "one GPU alone, which strong scaling compares with: expected a whole number from 1 to 10000, found "
+        "16384");
+  CHECK(*value_at(line, "/error/place")->as<std::string>() == "/training/accumulation");
+}
+
+TEST_CASE("a rate measured with another batch scales every layer alike") {
+  const Scenario own = parse_scenario(kMeasured, "s.json");
+  Json json = parse_json(kMeasured);
+  set_at(json, "/training/batch_per_gpu", 16, {});
+  set_at(json, "/training/measured_batch", 64, {});
+  const Scenario other = parse_scenario(to_line(json), "s.json");
+  const GpuCosts costs{own.gpu, own.training.roofline, own.training.precision};
+  const auto measured = layer_spans(own.model, costs, own.training);
+  const auto smaller = layer_spans(other.model, costs, other.training);
+  const auto priced_64 = layer_times(costs, own.model, 64), priced_16 = layer_times(costs, own.model, 16);
+  const double factor = to_seconds(measured[0].forward).value / priced_64[0].forward.value;
+  CHECK(factor > 0.1);
+  for (std::size_t l = 0; l < smaller.size(); ++l) {
+    CHECK(to_seconds(smaller[l].forward).value ==
+          Approx(priced_16[l].forward.value * factor).margin(1e-12).epsilon(1e-6));
+    CHECK(to_seconds(smaller[l].backward).value ==
+          Approx(priced_16[l].backward.value * factor).margin(1e-12).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("measured_batch is written only where it differs") {
+  Json json = parse_json(kMeasured);
+  const std::string plain = to_json(parse_scenario(to_line(json), "s.json"));
+  set_at(json, "/training/measured_batch", 64, {});
+  CHECK(to_json(parse_scenario(to_line(json), "s.json")) == plain);
+  set_at(json, "/training/measured_batch", 32, {});
+  const std::string other = to_json(parse_scenario(to_line(json), "s.json"));
+  CHECK_THAT(other, Catch::Contains("\"measured_batch\": 32"));
+  CHECK(to_json(parse_scenario(other, "s.json")) == other);
+  set_at(json, "/training/layer_times", parse_json(R"([{"forward": "1 us", "backward": "1 us"}])"), {});
+  CHECK_THROWS_WITH(
+      parse_scenario(to_line(json), "s.json"),
+      "s.json: /training: expected no layer_times, which hold for one batch, with a measured_batch that "
+      "is not 64");
+}
+
+}  // namespace
+}  // namespace paceline

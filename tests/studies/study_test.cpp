@@ -1,0 +1,245 @@
+// Does a study give the points that it says, and a bad one its message?
+#include "studies/study.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scenarios/json.h"
+#include "studies/edit.h"
+#include "tests/studies/folder.h"
+
+namespace paceline {
+namespace {
+
+Study study(const std::string& axes, const std::string& more = "") {
+  return parse_study("{\"scenario\": " + kSmall + ", \"axes\": " + axes + more + "}", "s.json");
+}
+
+// The values of each point, one line each.
+std::string points(const std::string& axes) {
+  std::string text;
+  for (const StudyPoint& point : study(axes).points) {
+    for (const JsonMember& axis : point.axes) {
+      text += to_line(axis.value) + (&axis == &point.axes.back() ? "; " : ",");
+    }
+  }
+  return text;
+}
+
+std::string complaint(const std::string& axes, const std::string& more = "") {
+  try {
+    study(axes, more);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("lists, ranges and zipped axes") {
+  CHECK(points(R"([{"key": "/run/seed", "values": [1, 2]}, {"key": "/a", "values": ["x", null, [3]]}])") ==
+        R"(1,"x"; 1,null; 1,[3]; 2,"x"; 2,null; 2,[3]; )");
+  CHECK(points(R"([{"key": "gpus", "from": 8, "to": 64, "factor": 2}])") == "8; 16; 32; 64; ");
+  CHECK(points(R"([{"key": "gpus", "from": 8, "to": 63, "factor": 2}])") == "8; 16; 32; ");
+  CHECK(points(R"([{"key": "/a", "from": 64, "to": 8, "factor": 0.5}])") == "64; 32; 16; 8; ");
+  CHECK(points(R"([{"key": "/a", "from": 1, "to": 5, "step": 2}])") == "1; 3; 5; ");
+  CHECK(points(R"([{"key": "/a", "from": 5, "to": 1, "step": -2}])") == "5; 3; 1; ");
+  CHECK(points(R"([{"key": "/a", "from": 4, "to": 4, "step": 1}])") == "4; ");
+  CHECK(points(R"([{"key": "/a", "from": 0, "to": 0.3, "step": 0.1}])") == "0; 0.1; 0.2; 0.3; ");
+  CHECK(points(R"([{"key": "/a", "from": 0.1, "to": 0.5, "factor": 1.5}])") == "0.1; 0.15; 0.225; 0.3375; ");
+  CHECK(points(R"([{"zip": [{"key": "/a", "values": [1, 1]}, {"key": "/b", "from": 3, "to": 4, "step": 1}]},
+                   {"key": "/c", "values": [5, 6]}])") == "1,3,5; 1,3,6; 1,4,5; 1,4,6; ");
+}
+
+TEST_CASE("ranges of quantities keep the unit of their beginning") {
+  CHECK(points(R"([{"key": "/a", "from": "1 MiB", "to": "8 MiB", "factor": 2}])") ==
+        R"("1 MiB"; "2 MiB"; "4 MiB"; "8 MiB"; )");
+  CHECK(points(R"([{"key": "/a", "from": "512 KiB", "to": "2 MiB", "factor": 2}])") ==
+        R"("512 KiB"; "1024 KiB"; "2048 KiB"; )");
+  CHECK(points(R"([{"key": "/a", "from": "5 us", "to": "0.0053 ms", "step": "100 ns"}])") ==
+        R"("5 us"; "5.1 us"; "5.2 us"; "5.3 us"; )");
+  CHECK(points(R"([{"key": "/a", "from": "100 Gb/s", "to": "50 GB/s", "factor": 2}])") ==
+        R"("100 Gb/s"; "200 Gb/s"; "400 Gb/s"; )");
+}
+
+TEST_CASE("an axis is called by its name, or the last word of its key") {
+  const Study s =
+      study(R"([{"key": "gpus", "values": [8]}, {"key": "/training/ddp/bucket_cap", "values": ["1 MiB"]},
+                            {"key": "/x~1y", "values": [1]}, {"key": "/run/seed", "values": [1], "name": "draw"}])");
+  CHECK(to_line(Json(s.points[0].axes)) == R"({"gpus": 8, "bucket_cap": "1 MiB", "x/y": 1, "draw": 1})");
+  CHECK(value_at(s.text, "/axes/1/name")->as<std::string>() != nullptr);
+  CHECK(*value_at(s.text, "/axes/1/name")->as<std::string>() == "bucket_cap");
+  // What is kept of a study is the same study.
+  const Study again = parse_study(to_text(s.text), "s.json");
+  CHECK(to_line(again.text) == to_line(s.text));
+  CHECK(to_line(Json(again.points[0].axes)) == to_line(Json(s.points[0].axes)));
+}
+
+TEST_CASE("every bad study gives its message") {
+  const std::string good = R"([{"key": "gpus", "values": [8]}])";
+  const std::vector<std::pair<std::string, std::string>> bad{
+      {"[]", "/axes: expected an array of 1 to 20, found an empty array"},
+      {"{}", "/axes: expected an array of 1 to 20, found an empty object"},
+      {"[3]", "/axes/0: expected an object, found 3"},
+      {R"([{"key": "/a"}])", R"(/axes/0: missing key "values", or "from" and "to")"},
+      {R"([{"key": "/a", "valeus": [1]}])",
+       R"(/axes/0: unknown key "valeus"; did you mean "values"? Known: key, name, from, to, step, factor, values, zip)"},
+      {R"([{"values": [1]}])", R"(/axes/0: missing key "key")"},
+      {R"([{"key": "/a", "values": []}])",
+       "/axes/0/values: expected an array of 1 to 1000000, found an empty array"},
+      {R"([{"key": "/a", "values": [1], "from": 2}])",
+       R"(/axes/0: unknown key "from". Known: key, name, values)"},
+      {R"([{"key": "gpu", "values": [1]}])",
+       R"(/axes/0/key: expected "gpus" or a JSON pointer such as "/training/batch_per_gpu", found "gpu")"},
+      {R"([{"key": "/a~", "values": [1]}])",
+       R"(/axes/0/key: expected ~0 or ~1 after ~ in a JSON pointer, found "/a~")"},
+      {R"([{"key": "/a", "values": [8, 9, 8]}])", "/axes/0: expected each value once, found 8 twice"},
+      {R"([{"key": "gpus", "values": [8, 0]}])",
+       "/axes/0/values/1: expected a whole number from 1 to 4000000, found 0"},
+      {R"([{"key": "gpus", "values": ["8"]}])",
+       "/axes/0/values/0: expected a whole number from 1 to 4000000, found \"8\""},
+      {R"([{"key": "/a", "from": 1, "to": 2}])", "/axes/0: expected either step or factor, found neither"},
+      {R"([{"key": "/a", "from": 1, "to": 2, "step": 1, "factor": 2}])",
+       "/axes/0: expected either step or factor, found both"},
+      {R"([{"key": "/a", "from": 1, "step": 1}])", R"(/axes/0: missing key "to")"},
+      {R"([{"key": "/a", "from": 1, "to": 2, "step": 0}])",
+       "/axes/0/step: expected a step that leads from `from` to `to`, found 0"},
+      {R"([{"key": "/a", "from": 1, "to": 2, "step": -1}])",
+       "/axes/0/step: expected a step that leads from `from` to `to`, found -1"},
+      {R"([{"key": "/a", "from": 1, "to": 2, "factor": 1}])",
+       "/axes/0/factor: expected a factor that leads from `from` to `to`, found 1"},
+      {R"([{"key": "/a", "from": 0, "to": 2, "factor": 2}])",
+       "/axes/0/factor: expected a factor that leads from `from` to `to`, found 2"},
+      {R"([{"key": "/a", "from": 2, "to": 1, "factor": 2}])",
+       "/axes/0/factor: expected a factor that leads from `from` to `to`, found 2"},
+      {R"([{"key": "/a", "from": 0, "to": 1, "step": 1e-9}])",
+       "/axes/0: expected a range of at most 1000000 values, found more"},
+      {R"([{"key": "/a", "from": 1, "to": 2, "factor": 1.0000000001}])",
+       "/axes/0: expected a range of at most 1000000 values, found more"},
+      {R"([{"key": "/a", "from": 1, "to": 1e6, "step": 1}, {"key": "/b", "values": [1, 2]}])",
+       "/axes: expected at most 1000000 points, found more"},
+      {R"([{"key": "/a", "from": "1 MiB", "to": "2 us", "factor": 2}])",
+       R"(/axes/0/to: expected a size, as `from` is, found "2 us")"},
+      {R"([{"key": "/a", "from": 1, "to": "2 us", "factor": 2}])",
+       R"(/axes/0/to: expected a number, as `from` is, found "2 us")"},
+      {R"([{"key": "/a", "from": "1 MiB", "to": "2 MiB", "step": 1}])",
+       "/axes/0/step: expected a size, as `from` is, found 1"},
+      {R"([{"key": "/a", "from": "1 parsec", "to": 2, "factor": 2}])",
+       R"(/axes/0/from: expected a number, or a quantity such as "25 MiB" or "5 us", found "1 parsec")"},
+      {R"([{"key": "/a", "from": true, "to": 2, "factor": 2}])",
+       R"(/axes/0/from: expected a number, or a quantity such as "25 MiB" or "5 us", found true)"},
+      {R"([{"zip": [{"key": "/a", "values": [1]}]}])",
+       "/axes/0/zip: expected an array of 2 to 20, found an array of 1"},
+      {R"([{"zip": [{"key": "/a", "values": [1]}, {"key": "/b", "values": [1, 2]}]}])",
+       "/axes/0/zip/1: expected as many values as the first zipped axis has, 1, found 2"},
+      {R"([{"zip": [{"key": "/a", "values": [1]}, {"zip": []}]}])",
+       R"(/axes/0/zip/1: unknown key "zip". Known: key, name, from, to, step, factor, values)"},
+      {R"([{"zip": [{"key": "/a", "values": [1, 1]}, {"key": "/b", "values": [2, 2]}]}])",
+       "/axes/0: expected each value once, found [1, 2] twice"},
+      {R"([{"key": "/a/x", "values": [1]}, {"key": "/b/x", "values": [1]}])",
+       R"(/axes/1: expected a name of its own for each axis (key "name"), found "x" twice)"},
+      {R"([{"key": "/a", "values": [1]}, {"key": "/a", "values": [2], "name": "b"}])",
+       R"(/axes/1: expected each key in one axis, found "/a" twice)"},
+      {R"([{"key": "gpus", "values": [8]}, {"key": "/cluster/nodes", "values": [2]}])",
+       R"(/axes/1/key: expected another key, as the axis gpus sets it, found "/cluster/nodes")"},
+  };
+  for (const auto& [axes, expected] : bad) {
+    CAPTURE(axes);
+    CHECK(complaint(axes) == "s.json: " + expected);
+  }
+  const std::vector<std::pair<std::string, std::string>> more{
+      {R"(, "axis": 1)",
+       R"(unknown key "axis"; did you mean "axes"? Known: description, scenario, scaling, global_batch, profile, axes, measured)"},
+      {R"(, "scaling": "week")",
+       R"(/scaling: unknown value "week"; did you mean "weak"? Known: none, strong, weak)"},
+      {R"(, "global_batch": 64)", R"(expected no key "global_batch", as the scaling is not strong)"},
+      {R"(, "measured": [{"point": {"gpu": 8}, "throughput": "9 samples/s"}])",
+       R"(/measured/0/point: unknown axis "gpu"; did you mean "gpus"? Known: gpus)"},
+      {R"(, "measured": [{"point": 8, "throughput": "9 samples/s"}])",
+       "/measured/0/point: expected an object: name of each axis -> its value, found 8"},
+      {R"(, "measured": [{"point": {"gpus": 8}}])",
+       "/measured/0: expected either throughput or step_time, found neither"},
+      {R"(, "measured": [{"point": {"gpus": 8}, "throughput": "9 samples/s", "step_time": "9 ms"}])",
+       "/measured/0: expected either throughput or step_time, found both"},
+      {R"(, "measured": [{"point": {"gpus": 8}, "throughput": "9 GB/s"}])",
+       R"(/measured/0/throughput: expected a sample rate such as "400 samples/s", found "9 GB/s", which is a bandwidth)"},
+  };
+  for (const auto& [text, expected] : more) {
+    CAPTURE(text);
+    CHECK(complaint(good, text) == "s.json: " + expected);
+  }
+  CHECK(complaint(good, R"(, "$schema": "x", "description": "", "measured":
+                             [{"point": {"gpus": 8}, "step_time": "9 ms", "source": "log"}])")
+            .empty());
+  CHECK(complaint(R"([{"key": "/run/seed", "values": [8]}])", R"(, "scaling": "weak")") ==
+        R"(s.json: /scaling: expected an axis with the key "gpus", found none)");
+  CHECK(
+      complaint(R"([{"key": "gpus", "values": [8]}, {"key": "/training/accumulation", "values": [8]}])",
+                R"(, "scaling": "strong")") ==
+      R"(s.json: /axes/1/key: expected another key, as strong scaling sets it, found "/training/accumulation")");
+}
+
+TEST_CASE("a study's scenario may be a file, a result, or wrong") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.file("studies"));
+  const auto with = [&](const std::string& scenario) {
+    folder.write("studies/s.json",
+                 R"({"axes": [{"key": "/run/seed", "values": [1]}], "scenario": )" + scenario + "}");
+    try {
+      const Study s = load_study(folder.file("studies/s.json"));
+      return to_line(s.scenario) + " " + std::filesystem::path(s.file).filename().string();
+    } catch (const InputError& error) {
+      std::string text = error.what();
+      for (std::size_t at = text.find(folder.file("")); at != std::string::npos;
+           at = text.find(folder.file(""))) {
+        text.erase(at, folder.file("").size());
+      }
+      return text;
+    }
+  };
+  folder.write("a.json", R"({"run": {}})");
+  folder.write("r.json", R"({"fingerprint": "0", "scenario": {"model": "m"}})");
+  folder.write("n.json", "3");
+  folder.write("b.json", "{");
+  CHECK(with(R"({"model": "x"})") == R"({"model": "x"} s.json)");
+  CHECK(with(R"("../a.json")") == R"({"run": {}} a.json)");
+  CHECK(with(R"("../r.json")") == R"({"model": "m"} r.json)");
+  CHECK(with("3") == "studies/s.json: /scenario: expected the name of a file or a scenario, found 3");
+  CHECK(with(R"("../n.json")") == "studies/../n.json: expected an object, found 3");
+  CHECK_THAT(with(R"("../b.json")"), Catch::StartsWith("studies/../b.json: line 1, column "));
+  CHECK(with(R"("none.json")") == "studies/none.json: can't be read: No such file or directory");
+}
+
+TEST_CASE("the examples are studies whose points can be read") {
+  const std::filesystem::path folder = std::filesystem::path(PACELINE_SOURCE_DIR) / "scenarios/studies";
+  std::size_t studies = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    CAPTURE(entry.path().string());
+    const Study s = load_study(entry.path().string());
+    CHECK_THAT(s.description, Catch::EndsWith("?"));
+    for (const std::size_t i : {std::size_t{0}, s.points.size() - 1}) {
+      const PointScenario made = scenario_of(s, s.points[i]);
+      CHECK_FALSE(made.wrong.has_value());
+      CHECK_NOTHROW(parse_scenario(to_line(made.scenario), s.file));
+    }
+    CHECK((entry.path().stem() != "thousand" || s.points.size() >= 1000));
+    ++studies;
+  }
+  CHECK(studies >= 6);
+}
+
+TEST_CASE("the schema names every key of a study, and allows a scenario's to be missing") {
+  const Json schema = parse_json(study_schema());
+  for (const char* key : {"scenario", "scaling", "global_batch", "profile", "axes", "measured", "$schema"}) {
+    CHECK(value_at(schema, std::string("/properties/") + key) != nullptr);
+  }
+  CHECK(value_at(schema, "/properties/scenario/anyOf/1/properties/training") != nullptr);
+  CHECK(value_at(schema, "/properties/scenario/anyOf/1/required") == nullptr);
+  CHECK(value_at(schema, "/properties/axes/items/anyOf/2/properties/zip") != nullptr);
+  CHECK(to_line(*value_at(schema, "/required")) == R"(["scenario", "axes"])");
+}
+
+}  // namespace
+}  // namespace paceline

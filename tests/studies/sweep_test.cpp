@@ -1,0 +1,282 @@
+// Is every point computed once, written whole, and found again?
+#include "studies/sweep.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "scenarios/predict.h"
+#include "studies/edit.h"
+#include "studies/result_lines.h"
+#include "tests/studies/folder.h"
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Contains;
+
+// 12 points, two of them wrong: 12 GPUs are no whole nodes.
+const std::string kAxes =
+    R"([{"key": "gpus", "values": [2, 12, 8]}, {"key": "/training/batch_per_gpu", "values": [4, 8]},
+        {"key": "/run/seed", "values": [1, 2]}])";
+
+Study study(const std::string& axes = kAxes, const std::string& scenario = kSmall) {
+  return parse_study("{\"scenario\": " + scenario + ", \"axes\": " + axes + "}", "s.json");
+}
+
+std::string results(const std::string& out) { return (fs::path(out) / "results.jsonl").string(); }
+
+std::string refusal(const Study& s, const std::string& out) {
+  try {
+    sweep(s, {out, 1, {}});
+  } catch (const InputError& error) {
+    std::string text = error.what();
+    return text.starts_with(out) ? text.substr(out.size() + 1) : text;
+  }
+  return "";
+}
+
+TEST_CASE("a line is what the point alone gives, whatever the number of threads") {
+  const TemporaryFolder folder;
+  const Study s = study();
+  const SweepOutcome one = sweep(s, {folder.file("one"), 1, {}}),
+                     four = sweep(s, {folder.file("four"), 4, {}});
+  CHECK(one.points == 12);
+  CHECK(one.computed == 8);
+  CHECK(one.failed == 4);
+  CHECK(one.found == 0);
+  CHECK(one.faults.empty());
+  CHECK(four.computed == 8);
+  std::vector<std::string> lines;
+  for (const StudyPoint& point : s.points) {
+    lines.push_back(sweep_line(s, point));
+  }
+  std::ranges::sort(lines);
+  CHECK(sorted_lines(results(folder.file("one"))) == lines);
+  CHECK(sorted_lines(results(folder.file("four"))) == lines);
+  CHECK(text_of(folder.file("one/study.json")) == to_text(s.text) + "\n");
+}
+
+TEST_CASE("a line says what the prediction says") {
+  const Study s = study();
+  const Json line = parse_json(sweep_line(s, s.points[0]));
+  const Prediction p = predict(parse_scenario(to_line(scenario_of(s, s.points[0]).scenario), "s.json"));
+  CHECK(to_line(*line.find("point")) == R"({"gpus": 2, "batch_per_gpu": 4, "seed": 1})");
+  CHECK(line.find("key")->as<std::string>()->size() == 32);
+  CHECK(*value_at(line, "/gpus")->as<std::int64_t>() == 2);
+  CHECK(*value_at(line, "/samples_per_step")->as<std::int64_t>() == 8);
+  CHECK(*value_at(line, "/step_time_s/mean")->as<double>() == p.report.step.mean.value);
+  CHECK(*value_at(line, "/scaling_efficiency")->as<double>() == p.report.scaling_efficiency);
+  for (const char* member : {"buckets", "scenario", "interval_s", "error"}) {
+    CHECK(line.find(member) == nullptr);
+  }
+}
+
+TEST_CASE("with a profile a line has an interval") {
+  const TemporaryFolder folder;
+  folder.write("profile.json", R"({"parameters": {"nvlink.efficiency": 0.5}})");
+  const std::string path =
+      folder.write("s.json", "{\"scenario\": " + kSmall +
+                                 R"(, "profile": "profile.json", "axes": [{"key": "gpus", "values": [8]}]})");
+  const Study s = load_study(path);
+  const Json line = parse_json(sweep_line(s, s.points[0]));
+  const double low = *value_at(line, "/interval_s/low")->as<double>();
+  const double high = *value_at(line, "/interval_s/high")->as<double>();
+  const double step = *value_at(line, "/step_time_s/mean")->as<double>();
+  CHECK(low <= step);
+  CHECK(step <= high);
+  CHECK(low < high);
+  CHECK(value_at(line, "/interval_s/extrapolated")->as<bool>() != nullptr);
+  const Study plain = study(R"([{"key": "gpus", "values": [8]}])");
+  const Json without = parse_json(sweep_line(plain, plain.points[0]));
+  CHECK(*value_at(without, "/step_time_s/mean")->as<double>() < step);  // NVLinks at half their rate
+  CHECK(to_line(*without.find("key")) != to_line(*line.find("key")));
+}
+
+TEST_CASE("a wrong point is a line with message, place and scenario") {
+  const Study s =
+      study(R"([{"key": "/training/batch_per_gpu", "values": [4, 0]}, {"key": "/trainin", "values": [1]}])");
+  const Json line = parse_json(sweep_line(s, s.points[1]));
+  CHECK_THAT(*value_at(line, "/error/message")->as<std::string>(), Contains("did you mean \"training\"?"));
+  CHECK(*value_at(line, "/error/file")->as<std::string>() == "s.json");
+  CHECK(to_line(*value_at(line, "/scenario/training/batch_per_gpu")) == "0");
+  CHECK(line.find("key") == nullptr);
+  // What only the topology finds has a key: its scenario can be read.
+  const Study link = study(R"([{"key": "/cluster/degraded_links", "values": [[{"from": "node7/nic0"}]]}])");
+  const Json of_link = parse_json(sweep_line(link, link.points[0]));
+  CHECK(*value_at(of_link, "/error/place")->as<std::string>() == "/cluster/degraded_links/0/from");
+  CHECK(of_link.find("key") != nullptr);
+}
+
+TEST_CASE("equal scenarios are computed once and written for each point") {
+  const TemporaryFolder folder;
+  const Study s =
+      study(R"([{"key": "/description", "values": ["a", "b", "c"]}, {"key": "/run/seed", "values": [1, 2]},
+                            {"key": "/cluster/nodes", "values": [1]}])");
+  const SweepOutcome outcome = sweep(s, {folder.file("out"), 2, {}});
+  CHECK(outcome.points == 6);
+  CHECK(outcome.computed == 2);
+  std::vector<std::string> lines;
+  for (const StudyPoint& point : s.points) {
+    lines.push_back(sweep_line(s, point));
+  }
+  std::ranges::sort(lines);
+  CHECK(sorted_lines(results(folder.file("out"))) == lines);
+}
+
+TEST_CASE("the content key knows what counts") {
+  const Study s = study();
+  const auto key = [&](const std::string& pointer, const Json& value) {
+    Json json = parse_json(kSmall);
+    set_at(json, pointer, value, {});
+    return content_key(parse_scenario(to_line(json), "s.json"), s, {});
+  };
+  const std::set<std::string> keys{key("/run/seed", 1), key("/run/seed", 2),
+                                   key("/training/batch_per_gpu", 7), key("/cluster/nodes", 2),
+                                   key("/variability/per_operation/cv", 0.051)};
+  CHECK(keys.size() == 5);
+  CHECK(key("/description", "x") == key("/run/seed", 1));
+  CHECK(key("/cluster/gpus_per_node", 8) == key("/run/seed", 1));  // said or not, the node has eight
+  const Scenario scenario = parse_scenario(kSmall, "s.json");
+  CHECK(content_key(scenario, s, BatchShare{8, 4}) != content_key(scenario, s, {}));
+  Study with_profile = s;
+  with_profile.profile_text = "x";
+  CHECK(content_key(scenario, with_profile, {}) != content_key(scenario, s, {}));
+}
+
+TEST_CASE("what is there is not computed again, and a torn last line is") {
+  const TemporaryFolder folder;
+  const Study s = study();
+  const std::string out = folder.file("out");
+  sweep(s, {out, 1, {}});
+  const std::string whole = text_of(results(out));
+  const SweepOutcome again = sweep(s, {out, 1, {}});
+  CHECK(again.found == 12);
+  CHECK(again.computed == 0);
+  CHECK(again.failed == 4);
+  CHECK(text_of(results(out)) == whole);
+  const std::vector<std::string> lines = sorted_lines(results(out));
+  for (const std::size_t length : {whole.size() - 1, whole.size() - 30, whole.size() / 2, whole.find('\n'),
+                                   whole.find('\n') + 1, std::size_t{1}, std::size_t{0}}) {
+    fs::resize_file(results(out), length);
+    std::ofstream(results(out), std::ios::app | std::ios::binary) << "";
+    const SweepOutcome resumed = sweep(s, {out, 2, {}});
+    CHECK(resumed.found == static_cast<std::size_t>(std::ranges::count(whole.substr(0, length), '\n')));
+    CHECK(sorted_lines(results(out)) == lines);
+    std::ofstream(results(out), std::ios::binary) << whole;
+  }
+}
+
+TEST_CASE("a study may grow") {
+  const TemporaryFolder folder;
+  const std::string out = folder.file("out");
+  sweep(study(R"([{"key": "/run/seed", "values": [1, 2]}])"), {out, 1, {}});
+  const SweepOutcome more = sweep(study(R"([{"key": "/run/seed", "values": [3, 2, 1]}])"), {out, 1, {}});
+  CHECK(more.found == 2);
+  CHECK(more.computed == 1);
+}
+
+TEST_CASE("lines that can't be read or are of another study are refused with their number") {
+  const TemporaryFolder folder;
+  const Study s = study(R"([{"key": "/run/seed", "values": [1, 2]}])");
+  const std::string out = folder.file("out");
+  sweep(s, {out, 1, {}});
+  const std::string whole = text_of(results(out));
+  const auto with = [&](const std::string& more) {
+    std::ofstream(results(out), std::ios::binary) << whole << more;
+    return refusal(s, out);
+  };
+  CHECK_THAT(with("{\"point\": {\"se\n"),
+             Catch::StartsWith("results.jsonl: line 3: expected a line that a sweep wrote; "));
+  CHECK(with("{}\n") == "results.jsonl: line 3: expected a line that a sweep wrote, found \"{}\"");
+  CHECK(with("{\"point\": {\"seed\": 3}, \"key\": \"0\"}\n") ==
+        "results.jsonl: line 3: expected a point of this study, found {\"seed\": 3}; take another folder for "
+        "this study");
+  Json other = parse_json(kSmall);
+  set_at(other, "/training/batch_per_gpu", 9, {});
+  std::ofstream(results(out), std::ios::binary) << whole;
+  const std::string study_before = text_of(out + "/study.json");
+  CHECK(refusal(study(R"([{"key": "/run/seed", "values": [1, 2]}])", to_line(other)), out) ==
+        "results.jsonl: line 1: expected a line of this study, found one of another scenario or version; "
+        "take another "
+        "folder for this study");
+  CHECK(text_of(out + "/study.json") == study_before);
+  CHECK(text_of(results(out)) == whole);
+}
+
+TEST_CASE("a point that failed for a file is computed once the file is there") {
+  const TemporaryFolder folder;
+  Json json = parse_json(kSmall);
+  set_at(json, "/model", Json::Object{{"file", "m.json"}}, {});
+  const std::string path = folder.write(
+      "s.json", "{\"scenario\": " + to_line(json) + R"(, "axes": [{"key": "/run/seed", "values": [1]}]})");
+  const std::string out = folder.file("out");
+  CHECK(sweep(load_study(path), {out, 1, {}}).failed == 1);
+  CHECK_THAT(sweep_table(load_study(path), out), Contains("failed:") && Contains("m.json: can't be read"));
+  folder.write("m.json",
+               R"({"name": "m", "layers": [{"name": "l", "parameters": [1000], "forward_macs": 1000000,
+                             "output_elements": 10}]})");
+  const SweepOutcome later = sweep(load_study(path), {out, 1, {}});
+  CHECK(later.failed == 0);
+  CHECK(later.found == 0);
+  CHECK(later.computed == 1);
+  CHECK_THAT(sweep_table(load_study(path), out), !Contains("failed:") && Contains("step (ms)"));
+  CHECK(sweep(load_study(path), {out, 1, {}}).found == 1);
+}
+
+TEST_CASE("a folder serves one sweep at a time, and must be one") {
+  const TemporaryFolder folder;
+  const Study s = study(R"([{"key": "/run/seed", "values": [1]}])");
+  {
+    const ResultLines other(folder.file("out"));
+    CHECK(refusal(s, folder.file("out")) == "results.jsonl: belongs to another sweep that is running");
+  }
+  CHECK(refusal(s, folder.file("out")).empty());
+  folder.write("file", "");
+  CHECK_THAT(refusal(s, folder.file("file")), Contains("can't be made a folder"));
+  fs::create_directories(folder.file("odd/results.jsonl"));
+  CHECK_THAT(refusal(s, folder.file("odd")), Contains("can't be written"));
+}
+
+TEST_CASE("progress counts every line, the found ones too") {
+  const TemporaryFolder folder;
+  const Study s = study();
+  std::vector<std::size_t> done;
+  std::size_t failed = 0;
+  const auto note = [&](const SweepProgress& progress) {
+    CHECK(progress.points == 12);
+    done.push_back(progress.done);
+    failed = progress.failed;
+  };
+  sweep(s, {folder.file("out"), 3, note});
+  CHECK(done == std::vector<std::size_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  CHECK(failed == 4);
+  const std::string text = text_of(results(folder.file("out")));
+  fs::resize_file(results(folder.file("out")), text.size() - 1);
+  done.clear();
+  sweep(s, {folder.file("out"), 1, note});
+  CHECK(done == std::vector<std::size_t>{12});
+}
+
+TEST_CASE("the table has a row for each combination and the range over seeds") {
+  const TemporaryFolder folder;
+  const Study s = study();
+  sweep(s, {folder.file("out"), 1, {}});
+  const std::string table = sweep_table(s, folder.file("out"));
+  CHECK(std::ranges::count(table, '\n') == 1 + 4 + 1 + 4);
+  CHECK_THAT(table,
+             Catch::StartsWith("gpus  batch_per_gpu  step (ms)  samples/s  scaling  over seeds (ms)\n   2"));
+  CHECK_THAT(
+      table,
+      Contains(R"({"gpus": 12, "batch_per_gpu": 4, "seed": 1}: s.json: /axes/0: expected GPUs of whole)"));
+  const Study many = study(R"([{"key": "/training/batch_per_gpu", "from": 1, "to": 41, "step": 1}])");
+  sweep(many, {folder.file("many"), 2, {}});
+  CHECK(sweep_table(many, folder.file("many")).empty());
+}
+
+}  // namespace
+}  // namespace paceline
