@@ -1,0 +1,201 @@
+// Measurements, profiles and validation.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <new>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "calibrate/fit/fit_files.h"
+#include "calibrate/import/import.h"
+#include "calibrate/validate/validate.h"
+#include "core/error.h"
+#include "python/module.h"
+#include "scenarios/description.h"
+#include "scenarios/json.h"
+
+namespace nb = nanobind;
+
+namespace paceline::python {
+namespace {
+
+std::string kind_name(CollectiveKind kind) {
+  for (const Named<CollectiveKind>& each : kCollectiveNames) {
+    if (each.value == kind) {
+      return std::string(each.name);
+    }
+  }
+  return {};
+}
+
+// The keys' ends are the units.
+Json::Object collective_row(const CollectiveMeasurement& row, std::string condition) {
+  return {{"collective", kind_name(row.kind)},
+          {"size_bytes", row.bytes.value},
+          {"time_s", row.time.value},
+          {"gpus", row.ranks},
+          {"nodes", row.nodes},
+          {"nccl", row.nccl},
+          {"algorithm", row.algorithm},
+          {"protocol", row.protocol},
+          {"condition", std::move(condition)},
+          {"table", row.table},
+          {"file", row.origin.file},
+          {"line", row.origin.line}};
+}
+
+Json::Object kernel_row(const KernelMeasurement& row, std::string condition) {
+  return {{"kernel", row.kernel},
+          {"kind", row.kind},
+          {"precision", row.precision},
+          {"m", row.m},
+          {"n", row.n},
+          {"k", row.k},
+          {"work_flop", row.work.value},
+          {"traffic_bytes", row.traffic.value},
+          {"time_s", row.time.value},
+          {"device", row.device},
+          {"condition", std::move(condition)},
+          {"file", row.origin.file},
+          {"line", row.origin.line}};
+}
+
+Json::Array collective_rows(const MeasuredData& data) {
+  Json::Array rows;
+  for (const CollectiveMeasurement& row : data.collectives) {
+    rows.push_back(collective_row(row, {}));
+  }
+  for (const ConditionedCollective& row : data.conditioned) {
+    rows.push_back(collective_row(row.measurement, row.condition));
+  }
+  return rows;
+}
+
+Json::Array kernel_rows(const MeasuredData& data) {
+  Json::Array rows;
+  for (const KernelMeasurement& row : data.kernels) {
+    rows.push_back(kernel_row(row, {}));
+  }
+  for (const ConditionedKernel& row : data.conditioned_kernels) {
+    rows.push_back(kernel_row(row.measurement, row.condition));
+  }
+  return rows;
+}
+
+Json::Array layer_rows(const MeasuredData& data) {
+  Json::Array rows;
+  for (const LayerMeasurement& row : data.layers) {
+    rows.push_back(Json::Object{{"layer", row.layer},
+                                {"forward_s", row.forward.value},
+                                {"backward_s", row.backward.value},
+                                {"update_s", row.update.value},
+                                {"host_bound", row.host_bound},
+                                {"file", row.origin.file},
+                                {"line", row.origin.line}});
+  }
+  return rows;
+}
+
+Json::Array training_rows(const MeasuredData& data) {
+  Json::Array rows;
+  for (const TrainingMeasurement& row : data.training) {
+    rows.push_back(Json::Object{{"gpus", row.ranks},
+                                {"nodes", row.nodes},
+                                {"throughput_samples_per_s", row.samples_per_second},
+                                {"table", row.table},
+                                {"file", row.origin.file},
+                                {"line", row.origin.line}});
+  }
+  return rows;
+}
+
+Json::Array remark_rows(const MeasuredData& data) {
+  Json::Array rows;
+  for (const Remark& row : data.remarks) {
+    rows.push_back(Json::Object{{"text", row.text}, {"file", row.origin.file}, {"line", row.origin.line}});
+  }
+  return rows;
+}
+
+std::string import_json(const std::vector<std::string>& paths) {
+  const MeasuredData data = import_files(paths);
+  return to_text(Json(Json::Object{{"collectives", collective_rows(data)},
+                                   {"kernels", kernel_rows(data)},
+                                   {"layers", layer_rows(data)},
+                                   {"training", training_rows(data)},
+                                   {"remarks", remark_rows(data)}}));
+}
+
+using Text = std::optional<std::string>;
+
+std::pair<std::string, std::string> fit(const std::vector<std::string>& paths, const std::string& cluster,
+                                        const Text& nccl, const std::string& library, const Text& scenario,
+                                        const std::string& overlap) {
+  std::ostringstream page;
+  const Profile profile = fit_files({.files = paths,
+                                     .cluster = cluster,
+                                     .library = library,
+                                     .overlap = overlap,
+                                     .nccl = nccl,
+                                     .scenario = scenario},
+                                    page);
+  return {to_json(profile), page.str()};
+}
+
+std::pair<bool, std::string> validate(const std::vector<std::string>& paths) {
+  ValidationResult result = run_validation(paths, ValidationForm::json);
+  return {result.holds, std::move(result.text)};
+}
+
+// A file that is nowhere but in memory.
+class MemoryFile {
+ public:
+  explicit MemoryFile(const std::string& text) : fd_(::memfd_create("profile", MFD_CLOEXEC)) {
+    for (std::size_t done = 0; done < text.size();) {
+      const ssize_t n = ::write(fd_, text.data() + done, text.size() - done);
+      if (n <= 0) {
+        ::close(fd_);
+        throw std::bad_alloc();
+      }
+      done += static_cast<std::size_t>(n);
+    }
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  ~MemoryFile() { ::close(fd_); }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+Profile profile_of(const std::string& text, const std::string& file_name) {
+  const MemoryFile file(text);
+  try {
+    return load_profile(file.path());
+  } catch (const InputError& error) {
+    throw InputError(error.message(), error.place(), file_name);
+  }
+}
+
+void add_calibrate(nb::module_& module) {
+  const auto unlocked = nb::call_guard<nb::gil_scoped_release>();
+  module.def(
+      "import_files", &import_json, nb::arg("paths"), unlocked,
+      "All measurements of files and folders: {\"collectives\", \"kernels\", \"layers\", \"training\", "
+      "\"remarks\"}, a list of rows each.");
+  module.def("fit", &fit, nb::arg("paths"), nb::arg("cluster"), nb::kw_only(), nb::arg("nccl") = nb::none(),
+             nb::arg("library") = "nccl", nb::arg("scenario") = nb::none(), nb::arg("overlap") = "stated",
+             unlocked, "A profile, and the page that `paceline calibrate fit` prints.");
+  module.def("validate", &validate, nb::arg("paths"), unlocked,
+             "Whether all holds, and the JSON of `paceline validate --json`.");
+}
+
+}  // namespace paceline::python

@@ -1,0 +1,50 @@
+"""Paceline predicts how data-parallel training scales.
+
+>>> import paceline
+>>> scenario = {
+...     "cluster": {"node": "dgx-a100", "nodes": 4},
+...     "model": "resnet50",
+...     "training": {"batch_per_gpu": 256, "precision": "fp16"},
+... }
+>>> result = paceline.run(scenario)
+>>> result.step_time_s, result.breakdown()
+"""
+
+from __future__ import annotations
+
+from . import calibrate, collectives, scenarios, studies
+from ._core import VERSION
+from .calibrate import Profile, fit, read_measurements, validate
+from .collectives import collective
+from .errors import InputError
+from .run import Interval, Result, run
+from .studies import Sweep, sweep
+
+__version__ = VERSION.removeprefix("paceline ")
+
+__all__ = [
+    "InputError",
+    "Interval",
+    "Profile",
+    "Result",
+    "Sweep",
+    "calibrate",
+    "collective",
+    "collectives",
+    "fit",
+    "plot",
+    "read_measurements",
+    "run",
+    "scenarios",
+    "studies",
+    "sweep",
+    "validate",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name == "plot":  # matplotlib is loaded when it is wanted
+        import importlib
+
+        return importlib.import_module(".plot", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,25 @@
+"""Pictures of results, sweeps and profiles.
+
+Every function returns matplotlib's figure and axes; :func:`save` writes files that are equal
+wherever the picture is.
+"""
+
+from __future__ import annotations
+
+from .calibration import calibration
+from .parts import breakdown, step_time_and_breakdown, stragglers
+from .scaling import efficiency, scaling, scaling_and_efficiency
+from .style import save
+from .timeline import timeline
+
+__all__ = [
+    "breakdown",
+    "calibration",
+    "efficiency",
+    "save",
+    "scaling",
+    "scaling_and_efficiency",
+    "step_time_and_breakdown",
+    "stragglers",
+    "timeline",
+]

@@ -1,0 +1,218 @@
+"""Measured collectives beside a profile's predictions."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from ..calibrate import Profile, as_profile
+from ..collectives import bus_factor, collective
+from ..quantities import parse
+from ..scenarios import Source
+from . import style
+
+MOST_PLACES = 4
+
+
+class _Place(NamedTuple):
+    kind: str
+    nodes: int
+    gpus_per_node: int
+
+    def name(self) -> str:
+        size = (
+            f"{self.nodes:,} × {self.gpus_per_node}" if self.nodes > 1 else f"{self.gpus_per_node}"
+        )
+        return f"{self.kind}, {size} GPUs"
+
+
+def calibration(
+    profile: Source,
+    *,
+    measurements: pd.DataFrame | None = None,
+    cluster: str | os.PathLike[str] | None = None,
+    kind: str | None = None,
+) -> tuple[Figure, np.ndarray]:
+    """Draw bus bandwidth (GB/s) over sizes, measured and predicted; below, how far they differ.
+
+    At the profile's own points the prediction is the measurement; there the lower picture has the
+    fitted model alone.
+
+    Parameters
+    ----------
+    profile
+        A profile, a dictionary or a file. Its predictions have a band, the interval of 90 %.
+    measurements
+        As ``read_measurements`` gives them, perhaps others than were fitted; left out: the
+        profile's own points.
+    cluster
+        What the profile is of; left out: what it says.
+    kind
+        One collective; left out: all, at most the four places with the most points.
+    """
+    known = as_profile(profile)
+    where = os.fspath(cluster) if cluster is not None else known.cluster
+    points = _own_points(known, where) if measurements is None else _rows(measurements, known)
+    if kind is not None:
+        points = points[points["kind"] == kind]
+    if points.empty:
+        raise ValueError("no measured collective to draw")
+    places = points.groupby(["kind", "nodes", "gpus_per_node"], sort=False)
+    largest = sorted(places, key=lambda group: -len(group[1]))[:MOST_PLACES]
+    with style.style():
+        return _draw(known, where, [(_Place(*key), frame) for key, frame in largest])
+
+
+def _rows(measurements: pd.DataFrame, profile: Profile) -> pd.DataFrame:
+    rows = measurements[(measurements["time_s"] > 0) & (measurements["condition"] == "")]
+    node = max((point["gpus_per_node"] for point in profile.get("points", [])), default=8)
+    nodes = rows["nodes"].where(rows["nodes"] > 0, -(-rows["gpus"] // node))  # 0: not stated
+    return pd.DataFrame(
+        {
+            "kind": rows["collective"],
+            "nodes": nodes,
+            "gpus_per_node": rows["gpus"] // nodes,
+            "size_bytes": rows["size_bytes"],
+            "time_us": rows["time_s"] * 1e6,
+        }
+    )
+
+
+def _own_points(profile: Profile, cluster: str) -> pd.DataFrame:
+    """Return what was fitted: the profile keeps ln(measured / model) of each point.
+
+    ``model_us``: the fitted model alone, which is the prediction where no point says more.
+    """
+    kept = profile.get("points", [])
+    bare = {**profile, "points": [{**point, "log_ratio": 0} for point in kept]}
+    rows: list[pd.DataFrame] = []
+    points = pd.DataFrame(kept)
+    if points.empty:
+        return points
+    points["size_bytes"] = [int(parse(size).value) for size in points["bytes"]]  # type: ignore[union-attr]
+    settings = [c for c in ("algorithm", "protocol", "nccl") if c in points]
+    for name in settings:
+        points[name] = points[name].fillna("")
+    for key, group in points.groupby(
+        ["collective", "nodes", "gpus_per_node", *settings], sort=False
+    ):
+        place = _Place(*key[:3])
+        chosen = dict(zip(settings, key[3:]))
+        bare_nccl = chosen.pop("nccl", "") or None
+        simulated = _predict(
+            bare, cluster, place, list(group["size_bytes"]), nccl=bare_nccl, **chosen
+        )
+        rows.append(
+            pd.DataFrame(
+                {
+                    "kind": place.kind,
+                    "nodes": place.nodes,
+                    "gpus_per_node": place.gpus_per_node,
+                    "size_bytes": group["size_bytes"].to_numpy(),
+                    "model_us": simulated["time_us"].to_numpy(),
+                    "time_us": simulated["time_us"].to_numpy()
+                    * np.exp(group["log_ratio"].to_numpy()),
+                }
+            )
+        )
+    return pd.concat(rows, ignore_index=True)
+
+
+def _predict(
+    profile: Any, cluster: str, place: _Place, sizes: list[int], **options: Any
+) -> pd.DataFrame:
+    return collective(
+        place.kind,
+        cluster=cluster,
+        nodes=place.nodes,
+        gpus_per_node=place.gpus_per_node,
+        sizes=sizes,
+        library=profile.get("library", "nccl"),
+        profile=profile,
+        **options,
+    )
+
+
+def _draw(
+    profile: Profile, cluster: str, places: list[tuple[_Place, pd.DataFrame]]
+) -> tuple[Figure, np.ndarray]:
+    figure, grid = style.new_figure(
+        2, 1, height=5.4, sharex=True, gridspec_kw={"height_ratios": [3, 1.3]}
+    )
+    above, below = grid[:, 0]
+    handles: list[Any] = []
+    names: list[str] = []
+    for index, (place, measured) in enumerate(places):
+        look = style.line_of(index)
+        low, high = measured["size_bytes"].min(), measured["size_bytes"].max()
+        curve = _predict(profile, cluster, place, _between(low, high))
+        factor = bus_factor(place.kind, place.nodes * place.gpus_per_node)
+        above.fill_between(
+            curve["size_bytes"],
+            *(factor * curve["size_bytes"] * 1e-3 / curve[c] for c in ("high_us", "low_us")),
+            color=look["color"],
+            alpha=0.18,
+            lw=0,
+        )
+        above.plot(
+            curve["size_bytes"], curve["busbw_gb_per_s"], color=look["color"], ls=look["linestyle"]
+        )
+        (handle,) = above.plot(
+            measured["size_bytes"],
+            factor * measured["size_bytes"] * 1e-3 / measured["time_us"],
+            color=look["color"],
+            marker=look["marker"],
+            mfc="white",
+            mew=1.4,
+            ls="none",
+        )
+        handles.append(handle)
+        names.append(place.name())
+        _residuals(below, measured, place, partial(_predict, profile, cluster), look)
+    above.set_ylabel("bus bandwidth (GB/s)")
+    above.set_ylim(bottom=0)
+    style.thousands(above.yaxis)
+    below.axhline(0, color=style.GREY, lw=1)
+    alone = "model_us" in places[0][1]  # what was fitted is predicted as measured
+    below.set_ylabel("model alone /\nmeasured (%)" if alone else "predicted /\nmeasured (%)")
+    below.yaxis.set_major_formatter(lambda value, _: f"{value:+.4g}" if value else "0")
+    style.size_axis(below, [size for _, frame in places for size in frame["size_bytes"]])
+    below.set_xlabel("size")
+    style.title(above, f"{cluster}: measured (points), predicted with its interval of 90 % (lines)")
+    style.legend(figure, handles, names)
+    style.finish(figure)
+    return figure, grid[:, 0]
+
+
+def _residuals(
+    axes: Any, measured: pd.DataFrame, place: _Place, predict: Any, look: dict[str, Any]
+) -> None:
+    if "model_us" in measured:
+        times = measured["model_us"]
+    else:
+        times = predict(place, list(measured["size_bytes"]))["time_us"]
+    off = 100 * (times.to_numpy() / measured["time_us"].to_numpy() - 1)
+    axes.plot(
+        measured["size_bytes"],
+        off,
+        color=look["color"],
+        marker=look["marker"],
+        mfc="white",
+        mew=1.2,
+        ms=4.5,
+        ls="none",
+    )
+
+
+def _between(low: int, high: int) -> list[int]:
+    """Sizes of the curve: four for each doubling, of whole KiB where they are large."""
+    count = max(2, int(4 * np.log2(max(2.0, high / low))) + 1)
+    sizes = np.geomspace(low, high, min(count, 200))
+    return [
+        int(size // 1024 * 1024) if size >= 65536 else max(4, int(size // 4 * 4)) for size in sizes
+    ]

@@ -1,0 +1,236 @@
+"""Where a step goes: for one result, or along an axis; step times; who made the others wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from ..quantities import number_text
+from ..run import Result
+from ..studies import Sweep
+from . import style
+from .data import GPUS, Table, axis_label, series, table
+from .scaling import Drawn, draw_efficiency, draw_lines, place_axis
+
+MOST_FACETS = 6
+NEGLIGIBLE = 1e-3  # of a step: nobody could see it
+_COLUMNS = {f"breakdown_{part}_s": part for part in style.PARTS}
+
+
+def breakdown(
+    source: Result | Sweep | pd.DataFrame | Sequence[Result], *, x: str | None = None
+) -> tuple[Figure, Any]:
+    """Draw the parts of a step, in ms: of one result, or stacked along an axis of a sweep.
+
+    Parameters
+    ----------
+    source
+        A result, a sweep or its frame. Combinations of further axes get a picture each, up to 6.
+    x
+        The axis; left out: "gpus", or the one with the most values.
+    """
+    with style.style():
+        if isinstance(source, Result):
+            return _one_result(source)
+        points = table(source, None)
+        along = x or main_axis(points)
+        wanted = _facets(points, along)
+        columns = min(len(wanted), 3)
+        rows = -(-len(wanted) // columns)
+        width = style.WIDTH if columns == 1 else 3.7 * columns
+        figure, axes = style.new_figure(
+            rows,
+            columns,
+            width=width,
+            height=style.HEIGHT if rows == 1 else 3.1 * rows,
+            sharey=True,
+        )
+        for empty in axes.flat[len(wanted) :]:
+            empty.set_visible(False)
+        for place, (name, frame) in zip(axes.flat, wanted):
+            draw_breakdown(place, frame, along)
+            style.title(place, name, inches=width / columns)
+        for place in axes[:, 1:].flat:
+            place.set_ylabel("")
+        if len(wanted) == 1:
+            style.title(axes[0, 0], points.title)
+        _parts_legend(figure, points.frame)
+        style.finish(figure)
+        return figure, axes[0, 0] if len(wanted) == 1 else axes
+
+
+def step_time_and_breakdown(
+    source: Sweep | pd.DataFrame, *, x: str | None = None
+) -> tuple[Figure, np.ndarray]:
+    """Draw the mean step (ms) along an axis, and beside it where it goes."""
+    with style.style():
+        points = table(source, None)
+        along = x or main_axis(points)
+        figure, axes = style.new_figure(1, 2, width=11.0)
+        lines = series(points, along, "step_time_mean_s", 1e3)
+        drawn = draw_lines(axes[0, 0], lines, place_axis(axes[0, 0], lines, along), along)
+        axes[0, 0].set_ylabel("mean step (ms)")
+        axes[0, 0].margins(y=0.15)
+        axes[0, 0].set_ylim(bottom=max(0.0, axes[0, 0].get_ylim()[0]))
+        style.thousands(axes[0, 0].yaxis)
+        wanted = _facets(points, along, most=10**6)
+        draw_breakdown(axes[0, 1], wanted[0][1], along)
+        if len(wanted) > 1:
+            style.title(axes[0, 1], wanted[0][0], inches=5.5)
+        figure.suptitle(points.title, x=0.01, ha="left", fontsize=10.5, wrap=True)
+        names: Drawn = drawn if len(drawn) > 1 else []
+        parts = _part_handles(points.frame)
+        style.legend(figure, [h for h, _ in names + parts], [name for _, name in names + parts])
+        style.finish(figure)
+        return figure, axes[0]
+
+
+def main_axis(points: Table) -> str:
+    """Return the axis that a picture goes along: gpus, or the one with the most values."""
+    if GPUS in points.varying:
+        return GPUS
+    counts = {name: points.frame[name].map(str).nunique() for name in points.varying or points.axes}
+    return max(counts, key=lambda name: counts[name])
+
+
+def draw_breakdown(axes: Axes, frame: pd.DataFrame, x: str) -> None:
+    """Draw a stacked bar for each value of x: the mean over whatever else changes."""
+    columns = [column for column in _COLUMNS if column in frame]
+    if not columns:
+        raise ValueError("expected columns breakdown_compute_s ..., found none")
+    means = frame.assign(_x=frame[x].map(str)).groupby("_x", sort=False)[columns].mean()
+    texts = [number_text(v) if isinstance(v, (int, float)) else str(v) for v in frame[x].unique()]
+    bottom = np.zeros(len(means))
+    for column in columns:
+        _, colour, hatch = style.PARTS[_COLUMNS[column]]
+        height = means[column].to_numpy() * 1e3
+        axes.bar(range(len(means)), height, 0.72, bottom, color=colour, hatch=hatch, lw=0)
+        bottom += height
+    axes.set_xticks(range(len(means)), texts)
+    axes.set_xlim(-0.6, len(means) - 0.4)
+    axes.grid(axis="x", visible=False)
+    axes.set_xlabel(axis_label(x))
+    axes.set_ylabel("mean step (ms)")
+    style.thousands(axes.yaxis)
+
+
+def stragglers(
+    source: Result | Sweep | pd.DataFrame, *, most: int = 12, x: str | None = None
+) -> tuple[Figure, Axes]:
+    """Draw who made the others wait, in ms of all steps; of a sweep, efficiency along an axis.
+
+    Parameters
+    ----------
+    source
+        A result: a bar per GPU that was the last to enter collectives. A sweep or its frame: a
+        line of scaling efficiency per jitter, or whatever else changes.
+    most
+        How many GPUs.
+    x
+        The sweep's axis; left out: "gpus", or the one with the most values.
+    """
+    with style.style():
+        if isinstance(source, Result):
+            return _who_waited(source, most)
+        points = table(source, None)
+        figure, axes = style.new_figure()
+        drawn = draw_efficiency(axes[0, 0], points, x or main_axis(points))
+        style.title(axes[0, 0], points.title)
+        if len(drawn) > 1:
+            style.legend(figure, [handle for handle, _ in drawn], [name for _, name in drawn])
+        style.finish(figure)
+        return figure, axes[0, 0]
+
+
+def _who_waited(result: Result, most: int) -> tuple[Figure, Axes]:
+    frame = result.stragglers().head(most)
+    figure, grid = style.new_figure(height=1.2 + 0.28 * max(len(frame), 3))
+    axes = grid[0, 0]
+    names = [f"rank {row.rank:,} ({row.gpu})" for row in frame.itertuples()]
+    bars = axes.barh(range(len(frame)), frame["delay_s"] * 1e3, 0.7, color=style.COLOURS[1])
+    counts = [f" {row.delay_s * 1e3:,.4g} ms, {row.collectives:,}×" for row in frame.itertuples()]
+    axes.bar_label(bars, counts, fontsize=9.5)
+    axes.set_yticks(range(len(frame)), names)
+    axes.set_ylim(max(len(frame), 3) - 0.5, -0.5)
+    axes.margins(x=0.3)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("delay of the others, all steps (ms); × collectives entered last")
+    style.thousands(axes.xaxis)
+    text = "No GPU made others wait" if frame.empty else "Who made the others wait"
+    style.title(axes, text)
+    style.finish(figure)
+    return figure, axes
+
+
+def _one_result(result: Result) -> tuple[Figure, Axes]:
+    frame = result.breakdown()
+    seen = NEGLIGIBLE * result.step_time_s
+    frame = frame[(frame["time_s"] > seen) | (frame["worst_rank_time_s"] > seen)]
+    figure, grid = style.new_figure(height=1.3 + 0.6 * len(frame))
+    axes = grid[0, 0]
+    rows = np.arange(len(frame))
+    for part, row, y in zip(frame["part"], frame.itertuples(), rows):
+        _, colour, hatch = style.PARTS.get(part, (part, style.GREY, ""))
+        axes.barh(y - 0.2, row.time_s * 1e3, 0.36, color=colour, hatch=hatch, lw=0)
+        axes.barh(
+            y + 0.2, row.worst_rank_time_s * 1e3, 0.36, facecolor="none", edgecolor=colour, lw=1.3
+        )
+        text = f" {row.time_s * 1e3:,.4g} ms, {row.share:.1%}".replace("%", " %")
+        axes.text(row.time_s * 1e3, y - 0.2, text, va="center", fontsize=9.5)
+        worst = f" {row.worst_rank_time_s * 1e3:,.4g} ms"
+        axes.text(row.worst_rank_time_s * 1e3, y + 0.2, worst, va="center", fontsize=9.5)
+    axes.set_yticks(rows, [style.PARTS.get(part, (part,))[0] for part in frame["part"]])
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.32e3 * max(frame["time_s"].max(), frame["worst_rank_time_s"].max()))
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("time of a step (ms)")
+    style.thousands(axes.xaxis)
+    worst_name = result.data["worst_rank"]["gpu"]
+    handles = [Patch(facecolor=style.GREY), Patch(facecolor="none", edgecolor=style.GREY, lw=1.3)]
+    style.legend(figure, handles, ["mean of all GPUs", f"most compute: {worst_name}"])
+    style.title(axes, f"{result.gpus:,} GPUs, step {result.step_time_s * 1e3:,.4g} ms")
+    style.finish(figure)
+    return figure, axes
+
+
+def _facets(points: Table, x: str, most: int = MOST_FACETS) -> list[tuple[str, pd.DataFrame]]:
+    others = [name for name in points.varying if name != x]
+    if not others:
+        return [("", points.frame)]
+    groups = []
+    for values, frame in points.frame.groupby(others, sort=False):
+        pairs = zip(others, values)
+        groups.append((", ".join(f"{name.replace('_', ' ')} {v}" for name, v in pairs), frame))
+    if len(groups) > most:
+        raise ValueError(
+            f"expected at most {most} combinations of {', '.join(others)}, found {len(groups)}: "
+            "draw a part of the frame"
+        )
+    return groups
+
+
+def _part_handles(frame: pd.DataFrame) -> Drawn:
+    step = frame[[column for column in _COLUMNS if column in frame]].sum(axis=1)
+    shown = [
+        part
+        for column, part in _COLUMNS.items()
+        if column in frame and (frame[column] > NEGLIGIBLE * step).any()
+    ]
+    return [
+        (
+            Patch(facecolor=style.PARTS[part][1], hatch=style.PARTS[part][2], lw=0),
+            style.PARTS[part][0],
+        )
+        for part in shown
+    ]
+
+
+def _parts_legend(figure: Figure, frame: pd.DataFrame) -> None:
+    parts = _part_handles(frame)
+    style.legend(figure, [handle for handle, _ in parts], [name for _, name in parts])

@@ -1,0 +1,226 @@
+"""One style for all pictures: colours of Okabe and Ito, and markers and lines that differ in print."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.textpath import TextPath
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+
+from ..quantities import number_text, parse, size_text
+
+# Okabe and Ito, "Color Universal Design", 2008, without the yellow: it is pale on white.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"]
+MARKERS = ["o", "s", "^", "D", "v", "P", "X", "<", ">", "*"]
+DASHES: list[Any] = ["-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (9, 2))]
+GREY = "#666666"
+
+# Parts of a step: a colour and a hatch each, wherever they appear.
+PARTS: dict[str, tuple[str, str, str]] = {
+    "compute": ("compute", "#0072B2", ""),
+    "exposed_communication": ("exposed communication", "#E69F00", "//"),
+    "straggler_wait": ("waiting for stragglers", "#D55E00", "xx"),
+    "input_wait": ("waiting for input", "#CC79A7", ".."),
+    "other": ("other", "#BBBBBB", "--"),
+}
+
+WIDTH, HEIGHT = 7.0, 4.5  # in
+_RC: dict[Any, Any] = {
+    "font.size": 10,
+    "font.family": "DejaVu Sans",  # matplotlib's own: the same everywhere
+    "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 10,
+    "xtick.labelsize": 9.5,
+    "ytick.labelsize": 9.5,
+    "legend.fontsize": 9.5,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.7,
+    "lines.markersize": 5.5,
+    "hatch.linewidth": 0.5,
+    "hatch.color": "white",
+    "svg.hashsalt": "paceline",
+    "figure.dpi": 100,
+    "savefig.dpi": 150,
+}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """What is drawn inside has Paceline's style; nothing outside changes."""
+    with mpl.rc_context(_RC):
+        yield
+
+
+def new_figure(
+    rows: int = 1, columns: int = 1, *, width: float = WIDTH, height: float = HEIGHT, **keys: Any
+) -> tuple[Figure, np.ndarray]:
+    """Return a figure without pyplot's global state, and its axes as a two-dimensional array."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, **keys)
+    return figure, axes
+
+
+def line_of(index: int) -> dict[str, Any]:
+    """Colour, marker and dashes of the n-th line; no two of the first 35 are alike."""
+    return {
+        "color": COLOURS[index % len(COLOURS)],
+        "marker": MARKERS[index % len(MARKERS)],
+        "linestyle": DASHES[(index + index // len(COLOURS)) % len(DASHES)],
+    }
+
+
+def thousands(axis: Any) -> None:
+    """Plain numbers with separators on an axis, where it is linear or logarithmic."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
+
+
+def numeric_axis(axes: Axes, values: Sequence[Any], label: str) -> np.ndarray:
+    """Set up the x axis for an axis of a study, and return where its values lie.
+
+    GPUs, and whatever grows by factors, are on a logarithmic axis with ticks at the values;
+    quantities keep the text that the study gives them; what is no number stands side by side.
+    """
+    known = list(dict.fromkeys(map(_hashable, values)))
+    parsed = [parse(value) for value in known]
+    units = {quantity.unit for quantity in parsed if quantity is not None}
+    texts = [number_text(q.value) if q and not q.unit else str(v) for v, q in zip(known, parsed)]
+    axes.set_xlabel(label)
+    if None in parsed or len(units) > 1:
+        axes.set_xticks(range(len(known)), texts)
+        axes.set_xlim(-0.5, len(known) - 0.5)
+        return np.array([known.index(_hashable(value)) for value in values], float)
+    numbers = [quantity.value for quantity in parsed if quantity is not None]
+    positions = np.array([parse(value).value for value in values])  # type: ignore[union-attr]
+    if min(numbers) > 0 and max(numbers) >= 4 * min(numbers):
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_minor_locator(NullLocator())
+    order = np.argsort(numbers)
+    axes.set_xticks([numbers[i] for i in order], [texts[i] for i in order])
+    return positions
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if isinstance(value, (int, float, str, bool)) else str(value)
+
+
+def log_y(axes: Axes) -> None:
+    """Make y logarithmic with plain numbers; on a short one also 2 and 5 of each decade."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    short = high / low < 300
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if short else (1,)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    thousands(axes.yaxis)
+
+
+def size_axis(axes: Axes, sizes: Sequence[float]) -> None:
+    """A logarithmic x axis of sizes in bytes, with ticks at powers of two."""
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_minor_locator(NullLocator())
+    low, high = np.floor(np.log2(min(sizes))), np.ceil(np.log2(max(sizes)))
+    ticks = 2.0 ** np.arange(low, high + 1)
+    axes.set_xticks(ticks, [size_text(tick) for tick in ticks])
+
+
+def short(text: str, most: int = 48) -> str:
+    """Cut the middle out of a name that is too long for a legend."""
+    return text if len(text) <= most else text[: most // 2] + " … " + text[-(most // 2 - 3) :]
+
+
+def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """Put a legend below the axes, where it hides nothing, in as many columns as fit."""
+    if not handles:
+        return
+    names = [short(label) for label in labels]
+    width = max(map(_inches, names)) + 0.66  # of an entry, with its handle
+    columns = max(1, min(len(names), int((figure.get_figwidth() - 0.15) / width)))
+    rows = -(-len(names) // columns)
+    figure.set_figheight(figure.get_figheight() + 0.2 * max(0, rows - 2))
+    figure.legend(
+        list(handles),
+        names,
+        loc="outside lower center",
+        ncols=columns,
+        handlelength=2.8,
+        columnspacing=1.4,
+        borderpad=0.1,
+    )
+
+
+def _inches(text: str) -> float:
+    size = mpl.rcParams["legend.fontsize"]
+    return TextPath((0, 0), text, size=size).get_extents().width / 72
+
+
+def title(axes: Axes, text: str, *, inches: float = WIDTH) -> None:
+    """Set a title, wrapped to the width of the picture."""
+    axes.set_title("\n".join(textwrap.wrap(text, max(20, int((inches - 0.9) * 12.5)))))
+
+
+def finish(figure: Figure) -> None:
+    """Thin out tick labels until none touches its neighbour; turn names that still do."""
+    for _ in range(2):  # what is thinned changes the layout
+        figure.draw_without_rendering()
+        for axes in figure.axes:
+            _thin(figure, axes)
+
+
+def _thin(figure: Figure, axes: Axes) -> None:
+    axis = axes.xaxis
+    labels = axes.get_xticklabels()
+    if not isinstance(axis.get_major_locator(), FixedLocator) or not any(
+        label.get_visible() for label in labels
+    ):
+        return
+    ticks = list(axes.get_xticks())
+    texts = [label.get_text() for label in labels]
+    boxes = [label.get_window_extent() for label in labels]
+    shown = [(t, s, b) for t, s, b in zip(ticks, texts, boxes) if s]
+    gap = 0.06 * figure.dpi
+    numeric = axes.get_xscale() == "log" or all(parse(_plain(text)) for _, text, _ in shown)
+    if not numeric:
+        if any(a.x1 + gap > b.x0 for (*_, a), (*_, b) in pairwise(shown)):
+            for label in labels:
+                label.set(rotation=30, ha="right", rotation_mode="anchor")
+        return
+    kept = sorted(shown, key=lambda entry: -entry[2].x0)  # the largest stays
+    for stride in range(1, len(kept) + 1):
+        if not any(a.x0 < b.x1 + gap for (*_, a), (*_, b) in pairwise(kept[::stride])):
+            kept = kept[::stride]
+            break
+    named = {tick: text for tick, text, _ in kept}
+    axes.set_xticks(ticks, [named.get(tick, "") for tick in ticks])
+
+
+def _plain(text: str) -> Any:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return text
+
+
+def save(figure: Figure, path: str | os.PathLike[str], **keys: Any) -> None:
+    """Write a picture in any format of matplotlib's; equal pictures are equal files."""
+    dates = {".svg": "Date", ".svgz": "Date", ".pdf": "CreationDate", ".ps": "CreationDate"}
+    name = dates.get(Path(path).suffix.lower())
+    with style():
+        figure.savefig(path, metadata={name: None} if name else None, **keys)

@@ -1,0 +1,111 @@
+"""Scenarios as plain dictionaries, with the keys that ``docs/scenario.md`` lists."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from . import _core
+
+Source: TypeAlias = Mapping[str, Any] | str | os.PathLike[str]
+"""A JSON document: as a dictionary, or as the name of a file."""
+
+
+def load(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a scenario, or any other JSON file of Paceline, without checking what it says.
+
+    Relative names in it start from its folder when the file is run, and from the current folder
+    when the dictionary is.
+
+    Raises
+    ------
+    InputError
+        The file can't be read.
+    json.JSONDecodeError
+        It is no JSON.
+    """
+    return json.loads(_core.read_file(os.fspath(path)))
+
+
+def set(scenario: Source, pointer: str, value: Any) -> dict[str, Any]:
+    """Return the scenario with another value at a JSON pointer; the original stays as it is.
+
+    Where the pointer goes into something that the scenario names (a cluster, a model, a node),
+    the name is first written out, as in a study.
+
+    Parameters
+    ----------
+    scenario
+        A dictionary or a file.
+    pointer
+        Such as ``/training/ddp/bucket_cap`` (RFC 6901).
+    value
+        What JSON can say; quantities are texts with their unit, ``"25 MiB"``.
+
+    Raises
+    ------
+    InputError
+        The pointer is malformed, or leads through a number or a text.
+    """
+    text, file_name = as_text(scenario)
+    folder = os.path.dirname(file_name)
+    return json.loads(_core.set_at(text, pointer, to_json(value), folder))
+
+
+def presets() -> dict[str, list[str]]:
+    """Names that a scenario may use: lists under ``gpus``, ``nodes``, ``models``, ``clusters``."""
+    return json.loads(_core.presets())
+
+
+def model_names() -> list[str]:
+    """Names of the built-in models."""
+    return presets()["models"]
+
+
+def cluster_names() -> list[str]:
+    """What ``cluster`` may be called: node presets, and built-in clusters."""
+    return presets()["nodes"] + presets()["clusters"]
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a scenario."""
+    return json.loads(_core.schema())
+
+
+def topology(cluster: str | os.PathLike[str]) -> str:
+    """Describe the devices and links of a cluster, as ``paceline topology`` prints them."""
+    return _core.topology(os.fspath(cluster))
+
+
+def to_json(value: Any) -> str:
+    """Write JSON; numbers of numpy and paths are welcome."""
+    return json.dumps(value, default=_plain, ensure_ascii=False)
+
+
+def as_text(source: Source) -> tuple[str, str]:
+    """Return a document's text and, where it is a file, the file's name; else ""."""
+    text = getattr(source, "text", None)
+    if isinstance(text, str):  # a Profile or a Result: its own bytes
+        return text, ""
+    if isinstance(source, Mapping):
+        return to_json(source), ""
+    name = os.fspath(source)
+    return _core.read_file(name), name
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "tolist"):  # numpy's
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is nothing that JSON can say: {value!r}")
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a file whose bytes are the text's."""
+    Path(path).write_bytes(text.encode())

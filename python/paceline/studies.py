@@ -1,0 +1,262 @@
+"""Sweeps: a scenario along axes, and their results as tables."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+from tqdm.auto import tqdm
+
+from . import _core, quantities
+from .errors import InputError
+from .scenarios import Source, as_text
+
+SEED_KEY = "/run/seed"
+
+
+class Axis(NamedTuple):
+    """What changes between points."""
+
+    name: str
+    key: str
+    """A JSON pointer into the scenario, or "gpus"."""
+
+
+class Sweep:
+    """The results of a study: one line per point, as ``results.jsonl`` holds them."""
+
+    def __init__(self, study: dict[str, Any], lines: Sequence[dict[str, Any]]) -> None:
+        self.study = study
+        """The study, with its scenario written in."""
+        self.lines = list(lines)
+        """What is known of each point; see ``studies/sweep.h``."""
+
+    @property
+    def description(self) -> str:
+        """The question that the study answers."""
+        return self.study.get("description", "")
+
+    @cached_property
+    def axes(self) -> list[Axis]:
+        """The axes, in the study's order; zipped ones one after the other."""
+        return [
+            Axis(axis.get("name") or _last_word(axis["key"]), axis["key"])
+            for axis in _written(self.study)
+        ]
+
+    @property
+    def seeds(self) -> list[str]:
+        """Names of the axes that are seeds of the random draws."""
+        return [axis.name for axis in self.axes if axis.key == SEED_KEY]
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """A row per point, sorted along the axes.
+
+        Columns: the axes, by name and as the study writes their values; the numbers of
+        result.json, whose nested keys are joined (``step_time_mean_s``,
+        ``breakdown_compute_s``, ``interval_low_s``); and ``error``, the message of a point whose
+        scenario can't be.
+        """
+        names = [axis.name for axis in self.axes]
+        rows = [_row(line) for line in self.lines]
+        frame = pd.DataFrame(rows, columns=None if rows else [*names, "error"])
+        if frame.empty:
+            return frame
+        listed = {
+            axis.name: part.get("values", []) for axis, part in zip(self.axes, _written(self.study))
+        }
+        ranks = pd.DataFrame({name: _ranks(frame[name], listed[name]) for name in names})
+        return frame.loc[ranks.sort_values(names, kind="stable").index].reset_index(drop=True)
+
+    def measured(self) -> pd.DataFrame:
+        """The measured points that the study states: axes, ``throughput_samples_per_s`` or
+        ``step_time_mean_s``."""
+        rows = []
+        for entry in self.study.get("measured", []):
+            row = dict(entry["point"])
+            for key, column in (
+                ("throughput", "throughput_samples_per_s"),
+                ("step_time", "step_time_mean_s"),
+            ):
+                quantity = quantities.parse(entry.get(key))
+                row[column] = math.nan if quantity is None else quantity.value
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    def bands(self, column: str = "throughput_samples_per_s") -> pd.DataFrame:
+        """One number over all seeds.
+
+        Returns
+        -------
+        DataFrame
+            A row per combination of the other axes: these, ``mean``, ``low`` and ``high`` (5 %
+            and 95 % of the seeds, interpolated), ``points`` (how many seeds). Failed points are
+            left out.
+        """
+        return bands(self.frame, [axis.name for axis in self.axes], self.seeds, column)
+
+    def __repr__(self) -> str:
+        failed = sum("error" in line for line in self.lines)
+        axes = ", ".join(axis.name for axis in self.axes)
+        return f"<Sweep over {axes}: {len(self.lines)} points, {failed} failed>"
+
+
+def bands(
+    frame: pd.DataFrame, axes: Sequence[str], seeds: Sequence[str], column: str
+) -> pd.DataFrame:
+    """Mean, 5 % and 95 % of a column over the axes ``seeds``, for each combination of the rest."""
+    known = frame.dropna(subset=[column]) if column in frame else frame.iloc[:0]
+    kept = [name for name in axes if name not in seeds]
+    if known.empty:
+        return pd.DataFrame(columns=[*kept, "mean", "low", "high", "points"])
+    groups = known.groupby(kept, sort=False, dropna=False) if kept else known.groupby(lambda _: 0)
+    summary = groups[column].agg(
+        mean="mean", low=lambda v: v.quantile(0.05), high=lambda v: v.quantile(0.95), points="size"
+    )
+    return summary.reset_index() if kept else summary.reset_index(drop=True)
+
+
+def sweep(
+    study: Source,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    jobs: int | None = None,
+    progress: bool | Callable[[int, int, int], object] = True,
+) -> Sweep:
+    """Run all points of a study.
+
+    What is in ``out`` already is not computed again; an interrupted sweep goes on where it was.
+    Ctrl-C stops it after the points in flight.
+
+    Parameters
+    ----------
+    study
+        A dictionary, whose relative file names start from the current folder, or a file.
+    out
+        The folder of results.jsonl and study.json; left out: results are kept in memory alone.
+    jobs
+        Threads; the machine's cores if left out.
+    progress
+        Show a bar; or call this with (points done, points in all, points failed).
+
+    Raises
+    ------
+    InputError
+        The study is wrong, or ``out`` can't be used. A wrong point is a row with an ``error``.
+    RuntimeError
+        Points failed for another reason (memory, say); the others are in ``out``.
+    """
+    if out is None:
+        with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
+            return sweep(study, folder, jobs=jobs, progress=progress)
+    text, file_name = as_text(study)
+    threads = jobs if jobs is not None else os.cpu_count() or 1
+    if threads < 1:
+        raise InputError(f"expected at least 1 thread, found {threads}", "--jobs")
+    folder = os.fspath(out)
+    if callable(progress):
+        return _ended(_core.sweep(text, file_name, folder, threads, progress), folder)
+    with tqdm(desc="sweep", unit=" points", disable=not progress) as bar:
+
+        def show(done: int, points: int, failed: int) -> None:
+            bar.total = points
+            if failed:
+                bar.set_postfix(failed=failed, refresh=False)
+            bar.update(done - bar.n)
+
+        outcome = _core.sweep(text, file_name, folder, threads, show if progress else None)
+    return _ended(outcome, folder)
+
+
+def _ended(outcome: str, folder: str) -> Sweep:
+    faults = json.loads(outcome)["faults"]
+    if faults:
+        raise RuntimeError(f"{len(faults)} points have no result: {'; '.join(faults[:5])}")
+    return load(folder)
+
+
+def load(folder: str | os.PathLike[str]) -> Sweep:
+    """Read the folder of a sweep; one that isn't finished has the points that it has.
+
+    Raises
+    ------
+    InputError
+        The folder holds no sweep, or a line that can't be read.
+    """
+    place = Path(folder)
+    study = json.loads(_core.read_file(os.fspath(place / "study.json")))
+    results = place / "results.jsonl"
+    lines: dict[str, dict[str, Any]] = {}
+    if results.exists():
+        with results.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith("\n"):
+                    break  # being written
+                try:
+                    data = json.loads(line)
+                except json.JSONDecodeError as error:
+                    raise InputError(str(error), f"line {number}", str(results)) from error
+                lines[json.dumps(data["point"])] = data  # of a point's lines the last counts
+    return Sweep(study, list(lines.values()))
+
+
+def points(study: Source) -> list[dict[str, Any]]:
+    """Expand a study: ``axes`` and ``scenario`` of each point, in order; ``error`` if it can't be."""
+    text, file_name = as_text(study)
+    return json.loads(_core.study_points(text, file_name))
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of a study."""
+    return json.loads(_core.study_schema())
+
+
+def _last_word(pointer: str) -> str:
+    return pointer.rsplit("/", 1)[-1].replace("~1", "/").replace("~0", "~")
+
+
+def _row(line: dict[str, Any]) -> dict[str, Any]:
+    error = line.get("error")
+    numbers = {
+        key: value for key, value in line.items() if key not in ("point", "error", "scenario")
+    }
+    message = None if error is None else str(InputError(**error))
+    return {**line["point"], **_flat(numbers), **line["point"], "error": message}  # axes first
+
+
+def _flat(values: dict[str, Any]) -> dict[str, Any]:
+    """Join nested keys, with the unit at the end: step_time_s/mean -> step_time_mean_s."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if not isinstance(value, dict):
+            flat[key] = value
+            continue
+        stem, unit = (key[:-2], "_s") if key.endswith("_s") else (key, "")
+        for inner, item in _flat(value).items():
+            number = isinstance(item, (int, float)) and not isinstance(item, bool)
+            number = number and not inner.endswith("_s")
+            flat[f"{stem}_{inner}{unit if number else ''}"] = item
+    return flat
+
+
+def _written(study: dict[str, Any]) -> list[dict[str, Any]]:
+    return [part for axis in study["axes"] for part in axis.get("zip", [axis])]
+
+
+def _ranks(values: pd.Series, listed: Sequence[Any]) -> list[float]:
+    """Where values stand in the study's order; those of a range by size."""
+    order = {json.dumps(value): float(place) for place, value in enumerate(listed)}
+    ranks = []
+    for value in values:
+        quantity = quantities.parse(value)
+        plain = json.dumps(value.item() if hasattr(value, "item") else value)
+        ranks.append(order.get(plain, quantity.value if quantity else len(order)))
+    return ranks

@@ -1,0 +1,87 @@
+"""What the tests share: the program, the examples, and small sweeps."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from example_studies import make_sweep
+
+import paceline
+
+ROOT = Path(__file__).resolve().parents[2]
+Program = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def program() -> Program:
+    """Run the program that the package installed, from the root of the tree."""
+    beside = Path(sys.executable).parent / "paceline"
+    found = str(beside) if beside.exists() else shutil.which("paceline")
+    assert found, "the wheel installs the program beside the interpreter"
+
+    def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+        line = [found, *map(str, words)]
+        return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def result() -> paceline.Result:
+    """A prediction with a straggler and a trace."""
+    return paceline.run(ROOT / "scenarios/slow_gpu_64.json", iterations=3, trace=True)
+
+
+TABLE = ROOT / "scenarios/validation/collectives/a100_40_sxm_1node_superbench.csv"
+
+
+@pytest.fixture(scope="session")
+def profile() -> paceline.Profile:
+    """A profile of one node, from a published table."""
+    return paceline.fit(TABLE, cluster="dgx-a100")
+
+
+@pytest.fixture(scope="session")
+def sweeps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, paceline.Sweep]:
+    """Return sweeps by what is hard about drawing them."""
+    gpus = "gpus"
+    seeds = ("/run/seed", [1, 2, 3])
+    caps = ("/training/ddp/bucket_cap", ["1 MiB", "5 MiB", "25 MiB", "100 MiB"])
+    nodes = ("/cluster/node", ["dgx-a100", "dgx-h100", "dgx1-v100"])
+    measured = [{"point": {"gpus": 8}, "throughput": "11000 samples/s"}]
+    wanted = {
+        "seeds": (
+            {gpus: (gpus, [1, 8, 16, 32]), "seed": seeds},
+            measured,
+            "What does jitter cost?",
+        ),
+        "two points": ({gpus: (gpus, [8, 16])}, [], ""),
+        "twelve points": ({gpus: (gpus, [8 * 2**i for i in range(12)])}, [], ""),
+        "many lines": ({gpus: (gpus, [8, 16, 32]), "node": nodes, "bucket_cap": caps}, [], ""),
+        "quantity": ({"bucket_cap": caps}, [], "Which bucket size? " * 9),
+        "long names": (
+            {
+                "what the scenario's model is called": (
+                    "/model",
+                    ["resnet18", "inception_v3", "bert_large", "vit_l_16", "gpt2_small"],
+                )
+            },
+            [],
+            "",
+        ),
+        "failing": (
+            {gpus: (gpus, [8, 16]), "cv": ("/variability/per_operation/cv", [0.1, -1])},
+            [],
+            "",
+        ),
+    }
+    folder = tmp_path_factory.mktemp("sweeps")
+    return {
+        name: paceline.studies.load(make_sweep(folder / name, axes, points, description))
+        for name, (axes, points, description) in wanted.items()
+    }

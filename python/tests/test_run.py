@@ -1,0 +1,243 @@
+"""Python and the command line are one program."""
+
+from __future__ import annotations
+
+import ast
+import json
+import pickle
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, TABLE, Program
+
+import paceline
+from paceline import _core, scenarios
+
+EXAMPLES = ["slow_gpu_64", "first_node", "bucket_5mib", "neighbour_traffic", "spine_striped"]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_result_has_the_programs_bytes(name: str, program: Program, tmp_path: Path) -> None:
+    path = ROOT / "scenarios" / f"{name}.json"
+    out = tmp_path / "result.json"
+    done = program("run", path, "--iterations", "4", "--seed", "7", "--out", out, "--no-explain")
+    assert done.returncode == 0, done.stderr
+    result = paceline.run(path, iterations=4, seed=7)
+    assert result.text.encode() == out.read_bytes()
+    assert paceline.run(scenarios.load(path), iterations=4, seed=7).text == result.text
+    saved = tmp_path / "saved.json"
+    result.save(saved)
+    assert saved.read_bytes() == out.read_bytes()
+    assert paceline.run(saved).text == result.text  # a result is run again
+
+
+def test_explanation_has_the_programs_bytes(program: Program, tmp_path: Path) -> None:
+    path, out = ROOT / "scenarios/first_node.json", tmp_path / "result.json"
+    done = program("run", path, "--iterations", "2", "--out", out)
+    assert done.returncode == 0, done.stderr
+    result = paceline.run(path, iterations=2, explain=True)
+    assert result.text.encode() == out.read_bytes()
+    assert {"critical_path", "sensitivities", "best_levers"} <= set(result.data)
+
+
+def test_trace_has_the_programs_bytes(program: Program, tmp_path: Path) -> None:
+    path, out = ROOT / "scenarios/first_node.json", tmp_path / "trace.json"
+    done = program("run", path, "--trace", out, "--quiet")
+    assert done.returncode == 0, done.stderr
+    paceline.run(path, trace=True).save_trace(tmp_path / "ours.json")
+    assert (tmp_path / "ours.json").read_bytes() == out.read_bytes()
+
+
+def test_profile_changes_the_result_as_the_programs(
+    program: Program, profile: paceline.Profile, tmp_path: Path
+) -> None:
+    path, out, file = ROOT / "scenarios/first_node.json", tmp_path / "r.json", tmp_path / "p.json"
+    profile.save(file)
+    done = program("run", path, "--profile", file, "--out", out, "--no-explain")
+    assert done.returncode == 0, done.stderr
+    given = [paceline.run(path, profile=p) for p in (profile, file, dict(profile))]
+    for result in given:
+        assert result.text.encode() == out.read_bytes()
+        assert result.interval is not None
+        assert 0 < result.interval.low_s < result.step_time_s < result.interval.high_s
+    assert paceline.run(path).interval is None
+
+
+def test_collective_is_the_programs_table(program: Program, profile: paceline.Profile) -> None:
+    words = ["--cluster", "dgx-a100", "--nodes", "2", "-b", "1M", "-e", "64M", "--json"]
+    told = json.loads(program("collective", "all_reduce", *words).stdout)
+    frame = paceline.collective("all_reduce", cluster="dgx-a100", nodes=2, first="1M", last="64M")
+    assert list(frame["time_us"]) == [row["out_of_place"]["time"] for row in told["results"]]
+    assert list(frame["busbw_gb_per_s"]) == [r["out_of_place"]["bus_bw"] for r in told["results"]]
+    assert list(frame["size_bytes"]) == [2**i for i in range(20, 27)]
+    assert set(frame["gpus"]) == {16}
+    chosen = paceline.collective(
+        "all_reduce", cluster="dgx-a100", sizes=[2**20, "64M"], explain=True, profile=profile
+    )
+    assert list(chosen["size_bytes"]) == [2**20, 2**26]
+    assert (chosen["low_us"] < chosen["time_us"]).all()
+    assert (chosen["time_us"] < chosen["high_us"]).all()
+    parts = ["launch_us", "latency_us", "fill_us", "bandwidth_us"]
+    assert (chosen[parts].sum(axis=1) > 0).all()
+
+
+def test_fit_is_the_programs(program: Program, tmp_path: Path) -> None:
+    out = tmp_path / "profile.json"
+    done = program("calibrate", "fit", TABLE, "--cluster", "dgx-a100", "-o", out)
+    assert done.returncode == 0, done.stderr
+    profile = paceline.fit(TABLE, cluster="dgx-a100")
+    assert profile.text == out.read_text()
+    assert done.stdout == f"{profile.page}Wrote {out}.\n"
+    assert profile["cluster"] == "dgx-a100"
+    assert dict(profile) == json.loads(profile.text)
+    assert profile.parameters()["fitted"].any()
+
+
+def bad_scenarios() -> list[dict[str, object]]:
+    cluster = {"node": "dgx-a100"}
+    return [
+        {"cluster": {"nod": "dgx-a100"}, "model": "resnet50"},
+        {"cluster": cluster, "model": "resnet5O"},
+        {"cluster": cluster, "model": "resnet50", "training": {"batch_per_gpu": "many"}},
+        {"cluster": {"node": "dgx-a100", "nodes": 0}, "model": "resnet50"},
+        {"cluster": "nowhere.json", "model": "resnet50"},
+    ]
+
+
+@pytest.mark.parametrize("bad", bad_scenarios(), ids=range(5))
+def test_errors_are_the_programs(bad: dict[str, object], program: Program, tmp_path: Path) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text(json.dumps(bad))
+    with pytest.raises(paceline.InputError) as caught:
+        paceline.run(file)
+    assert program("run", file).stderr == f"paceline: {caught.value}\n"
+    assert caught.value.file == str(file)
+    assert caught.value.place
+    assert str(caught.value) == f"{file}: {caught.value.place}: {caught.value.message}"
+
+
+def test_errors_of_arguments_and_files(program: Program, tmp_path: Path) -> None:
+    path = ROOT / "scenarios/first_node.json"
+    for words, call in [
+        (["run", path, "--engine", "evnt"], lambda: paceline.run(path, engine="evnt")),
+        (["run", path, "--seed", "-1"], lambda: paceline.run(path, seed=-1)),
+        (["run", path, "--iterations", "0"], lambda: paceline.run(path, iterations=0)),
+        (["run", tmp_path / "none.json"], lambda: paceline.run(tmp_path / "none.json")),
+        (["run", path, "--profile", path], lambda: paceline.run(path, profile=path)),
+        (["topology", "dgx-z100"], lambda: scenarios.topology("dgx-z100")),
+    ]:
+        with pytest.raises(paceline.InputError) as caught:
+            call()
+        assert program(*words).stderr == f"paceline: {caught.value}\n"
+    assert isinstance(caught.value, ValueError)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.place) == (str(caught.value), caught.value.place)
+    with pytest.raises(TypeError):
+        paceline.run({"model": object()})
+
+
+def test_another_thread_goes_on() -> None:
+    ticks = 0
+    ended = threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not ended.is_set():
+            ticks += 1
+            time.sleep(0.001)
+
+    scenario = scenarios.load(ROOT / "scenarios/slow_gpu_64.json")
+    thread = threading.Thread(target=tick)
+    text = json.dumps(scenario)
+    try:
+        thread.start()
+        before = ticks
+        _core.run(text, "", iterations="4", engine="event")
+        during = ticks - before
+    finally:
+        ended.set()
+        thread.join()
+    assert during > 5
+
+
+def test_frames_of_a_result(result: paceline.Result) -> None:
+    parts = result.breakdown()
+    assert list(parts) == ["part", "time_s", "share", "worst_rank_time_s"]
+    assert parts["time_s"].sum() == pytest.approx(result.step_time_s, rel=1e-6)
+    assert parts["share"].sum() == pytest.approx(1)
+    assert list(result.buckets()) == ["bytes", "ready_s", "start_s", "end_s"]
+    assert (result.buckets()["ready_s"] <= result.buckets()["end_s"]).all()
+    assert list(result.stragglers()) == ["rank", "gpu", "collectives", "delay_s"]
+    assert result.stragglers()["rank"].iloc[0] == 37
+    assert result.gpus == 64
+    assert result.throughput_samples_per_s == pytest.approx(64 * 16 / result.step_time_s, rel=1e-6)
+    assert 0 < result.scaling_efficiency < 1
+    assert "64 GPUs" in repr(result)
+
+
+def test_measurements() -> None:
+    frame = paceline.read_measurements(TABLE)
+    assert {"collective", "size_bytes", "time_s", "gpus", "file", "line"} <= set(frame)
+    assert (frame["time_s"] > 0).all()
+    assert len(paceline.read_measurements([TABLE, TABLE])) == 2 * len(frame)
+    assert list(paceline.read_measurements(TABLE, "kernels")) == [
+        *("kernel", "kind", "precision", "m", "n", "k", "work_flop", "traffic_bytes", "time_s"),
+        *("device", "condition", "file", "line"),
+    ]
+    with pytest.raises(paceline.InputError):
+        paceline.read_measurements(ROOT / "dev")
+
+
+def test_scenarios() -> None:
+    given = {"cluster": "h100-512", "model": "resnet50"}
+    changed = scenarios.set(given, "/cluster/nodes", 4)
+    assert changed["cluster"]["nodes"] == 4
+    assert given == {"cluster": "h100-512", "model": "resnet50"}
+    with pytest.raises(paceline.InputError) as caught:
+        scenarios.set(given, "cluster", 4)
+    assert caught.value.place == "cluster"
+    assert "resnet50" in scenarios.model_names()
+    assert {"dgx-a100", "h100-512"} <= set(scenarios.cluster_names())
+    assert scenarios.schema()["$schema"].startswith("https://json-schema.org/")
+    assert "dgx-a100" in scenarios.presets()["nodes"]
+    assert "GPU" in scenarios.topology("dgx-a100")
+
+
+def test_relative_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/cluster.json").write_text('{"node": "dgx-a100", "nodes": 2}')
+    scenario = {
+        "cluster": "cluster.json",
+        "model": "resnet18",
+        "training": {"batch_per_gpu": 8},
+        "run": {"iterations": 2},
+    }
+    (tmp_path / "there/scenario.json").write_text(json.dumps(scenario))
+    monkeypatch.chdir(tmp_path)
+    assert paceline.run("there/scenario.json").gpus == 16  # from its folder
+    with pytest.raises(paceline.InputError):
+        paceline.run(scenario)
+    monkeypatch.chdir(tmp_path / "there")
+    assert paceline.run(scenario).gpus == 16  # from the current folder
+
+
+def test_stub_is_complete() -> None:
+    stub = Path(_core.__file__).with_name("_core.pyi")
+    tree = ast.parse(stub.read_text())
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    public = {
+        name for name in vars(_core) if not name.startswith("_") and callable(vars(_core)[name])
+    }
+    assert public == set(functions)
+    for function in functions.values():
+        arguments = [*function.args.args, *function.args.kwonlyargs]
+        assert function.returns is not None
+        assert all(argument.annotation is not None for argument in arguments)
+    assert (Path(paceline.__file__).parent / "py.typed").exists()
+
+
+def test_version(program: Program) -> None:
+    assert program("--version").stdout.strip() == _core.VERSION
+    assert f"paceline {paceline.__version__}" == _core.VERSION

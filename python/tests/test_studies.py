@@ -1,0 +1,178 @@
+"""Sweeps through Python are the program's, and can be stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from conftest import Program
+
+import paceline
+from paceline import quantities, studies
+
+
+def small_study() -> dict[str, Any]:
+    return {
+        "description": "A small one",
+        "scenario": {
+            "cluster": {"node": "dgx-a100", "nodes": 2},
+            "model": "resnet18",
+            "training": {"batch_per_gpu": 32},
+            "variability": {"per_operation": {"distribution": "lognormal", "cv": 0.05}},
+            "run": {"iterations": 3},
+        },
+        "axes": [
+            {"key": "gpus", "values": [8, 1, 17]},
+            {"key": "/training/ddp/bucket_cap", "values": ["25 MiB", "5 MiB"], "name": "cap"},
+            {"key": "/run/seed", "from": 1, "to": 3, "step": 1},
+        ],
+        "measured": [{"point": {"gpus": 8}, "step_time": "25 ms"}],
+    }
+
+
+def lines_of(folder: Path) -> list[str]:
+    return sorted((folder / "results.jsonl").read_text().splitlines())
+
+
+def test_sweep_is_the_programs(program: Program, tmp_path: Path) -> None:
+    study = tmp_path / "study.json"
+    study.write_text(json.dumps(small_study()))
+    done = program("sweep", study, "--out", tmp_path / "program", "--jobs", "2")
+    assert done.returncode == 2, done.stderr  # 17 GPUs can't be
+    sweep = paceline.sweep(study, tmp_path / "python", jobs=2, progress=False)
+    assert lines_of(tmp_path / "python") == lines_of(tmp_path / "program")
+    assert len(sweep.lines) == 18
+    in_memory = paceline.sweep(small_study(), jobs=1, progress=False)
+    told = ["error"]  # with the study's file, where there is one
+    pd.testing.assert_frame_equal(
+        in_memory.frame.drop(columns=told), sweep.frame.drop(columns=told)
+    )
+    assert (
+        ("study.json: " + in_memory.frame["error"]).dropna().equals(sweep.frame["error"].dropna())
+    )
+
+
+def test_frame(tmp_path: Path) -> None:
+    sweep = paceline.sweep(small_study(), progress=False)
+    frame = sweep.frame
+    assert list(frame)[:3] == ["gpus", "cap", "seed"]
+    # in the study's order, whatever ended first
+    assert list(frame["gpus"]) == [8] * 6 + [1] * 6 + [17] * 6
+    assert list(frame["cap"])[:6] == ["25 MiB"] * 3 + ["5 MiB"] * 3
+    assert list(frame["seed"])[:3] == [1, 2, 3]
+    good = frame[frame["gpus"] != 17]
+    numbers = ["step_time_mean_s", "breakdown_compute_s", "breakdown_other_s", "scaling_efficiency"]
+    assert good[numbers].notna().all().all()
+    assert good["error"].isna().all()
+    assert frame[frame["gpus"] == 17]["error"].str.contains("17").all()
+    parts = [c for c in frame if c.startswith("breakdown_")]
+    assert good[parts].sum(axis=1).tolist() == pytest.approx(good["step_time_mean_s"].tolist())
+
+
+def test_bands() -> None:
+    sweep = paceline.sweep(small_study(), progress=False)
+    bands = sweep.bands("step_time_mean_s")
+    assert list(bands) == ["gpus", "cap", "mean", "low", "high", "points"]
+    assert len(bands) == 4
+    row = bands[(bands["gpus"] == 8) & (bands["cap"] == "5 MiB")].iloc[0]
+    times = sweep.frame.query("gpus == 8 and cap == '5 MiB'")["step_time_mean_s"]
+    assert row["mean"] == pytest.approx(times.mean())
+    assert row["low"] == pytest.approx(times.quantile(0.05))
+    assert row["high"] == pytest.approx(times.quantile(0.95))
+    assert row["points"] == 3
+    assert sweep.measured()["step_time_mean_s"].tolist() == [0.025]
+
+
+def test_progress_and_resuming(tmp_path: Path) -> None:
+    seen: list[tuple[int, int, int]] = []
+    paceline.sweep(small_study(), tmp_path, jobs=2, progress=lambda *told: seen.append(told))
+    assert seen[-1] == (18, 18, 6)
+    assert seen == sorted(seen)
+    before = (tmp_path / "results.jsonl").read_bytes()
+    seen.clear()
+    paceline.sweep(small_study(), tmp_path, progress=lambda *told: seen.append(told))
+    assert seen == []  # nothing was left
+    assert (tmp_path / "results.jsonl").read_bytes() == before
+
+
+def long_study() -> dict[str, Any]:
+    study = small_study()
+    study["axes"][2]["to"] = 300
+    return study
+
+
+def test_exception_stops_and_the_rest_follows(tmp_path: Path) -> None:
+    def fail(done: int, _points: int, _failed: int) -> None:
+        if done >= 5:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        paceline.sweep(long_study(), tmp_path, jobs=1, progress=fail)
+    assert 5 <= len(studies.load(tmp_path).lines) < 1800
+
+
+def test_interrupt_stops(tmp_path: Path) -> None:
+    sent = threading.Event()
+
+    def interrupt(done: int, _points: int, _failed: int) -> None:
+        if done >= 5 and not sent.is_set():
+            sent.set()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        paceline.sweep(long_study(), tmp_path, jobs=1, progress=interrupt)
+    assert len(studies.load(tmp_path).lines) < 1800
+
+
+def test_errors(tmp_path: Path) -> None:
+    with pytest.raises(paceline.InputError) as caught:
+        paceline.sweep({"scenario": {}, "axes": [{"key": "gpu", "values": [1]}]}, progress=False)
+    assert caught.value.place == "/axes/0/key"
+    with pytest.raises(paceline.InputError):
+        paceline.sweep(small_study(), jobs=0, progress=False)
+    with pytest.raises(paceline.InputError):
+        studies.load(tmp_path / "nowhere")
+    paceline.sweep(small_study(), tmp_path, progress=False)
+    whole = (tmp_path / "results.jsonl").read_text()
+    (tmp_path / "results.jsonl").write_text(whole + '{"point": {"gp')  # being written
+    assert len(studies.load(tmp_path).lines) == 18
+    (tmp_path / "results.jsonl").write_text(whole + "nonsense\n")
+    with pytest.raises(paceline.InputError, match="line 19"):
+        studies.load(tmp_path)
+
+
+def test_points() -> None:
+    points = studies.points(small_study())
+    assert len(points) == 18
+    assert points[0]["axes"] == {"gpus": 8, "cap": "25 MiB", "seed": 1}
+    assert points[0]["scenario"]["training"]["ddp"]["bucket_cap"] == "25 MiB"
+    assert "17" in points[-1]["error"]
+    assert studies.schema()["type"] == "object"
+
+
+def test_quantities() -> None:
+    known = {
+        "25 MiB": (25 * 2**20, "B"),
+        "400 Gb/s": (50e9, "B/s"),
+        "5 us": (5e-6, "s"),
+        "2 kB": (2000, "B"),
+        "1e3 samples/s": (1000, "samples/s"),
+        3: (3, ""),
+        0.5: (0.5, ""),
+    }
+    for text, (value, unit) in known.items():
+        quantity = quantities.parse(text)
+        assert quantity is not None
+        assert quantity.value == pytest.approx(value)
+        assert quantity.unit == unit
+    for text in ["dgx-a100", "5", "5 parsecs", True, None, ["5 us"]]:
+        assert quantities.parse(text) is None
+    assert quantities.number_text(16384) == "16,384"
+    assert quantities.number_text(0.05) == "0.05"
+    assert quantities.size_text(65536) == "64 KiB"
