@@ -130,12 +130,16 @@ TEST_CASE("permuting the ranks permutes the result") {
       }
     }
     moved.job.variability.slow_gpus[0].ranks[0] = static_cast<std::int64_t>(renamed(0));
-    for (CollectiveGraph& graph : moved.job.communicator.graphs) {
+    GraphList graphs;
+    for (std::size_t g = 0; g < moved.job.communicator.graphs.size(); ++g) {
+      CollectiveGraph graph = moved.job.communicator.graphs[g];
       for (Worker& worker : graph.workers) {
         worker.rank =
             worker.rank == Worker::kSwitch ? worker.rank : static_cast<std::uint32_t>(renamed(worker.rank));
       }
+      graphs.push_back(std::move(graph));
     }
+    moved.job.communicator.graphs = std::move(graphs);
     const Result a = run_vector_engine(still.job, original.run),
                  b = run_vector_engine(moved.job, original.run);
     CHECK(a.iteration_end == b.iteration_end);

@@ -1,0 +1,2 @@
+// Where the headers that all tests include are compiled once.
+int main() {}
