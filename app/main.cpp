@@ -1,6 +1,5 @@
 // paceline: the command line. Exit status 0: done; 2: the input is wrong; 1: our fault.
 #include <CLI/CLI.hpp>
-#include <cstdint>
 #include <exception>
 #include <iostream>
 #include <new>
@@ -17,14 +16,13 @@
 #include "calibrate/fit/collective_fit.h"
 #include "calibrate/validate/validate.h"
 #include "core/error.h"
-#include "scenarios/collective_table.h"
+#include "scenarios/collective_options.h"
 #include "scenarios/files.h"
 #include "scenarios/json.h"
 #include "scenarios/predict.h"
 #include "scenarios/scenario.h"
 #include "scenarios/schema_markdown.h"
 #include "scenarios/tables.h"
-#include "sim/collective/tuner.h"
 #include "studies/study.h"
 #include "topology/topology.h"
 
@@ -48,11 +46,10 @@ void show_topology(const std::string& cluster, const std::optional<std::string>&
   print(page);
 }
 
-struct CollectiveOptions {
-  std::string kind, cluster, first = "8", last = "16G", factor = "2", nccl, algorithm, protocol,
-                             library = "nccl";
-  std::optional<std::string> nodes, gpus_per_node, increment, profile;
-  bool json = false, explain = false;
+struct CollectiveCommand {
+  CollectiveOptions options;
+  std::optional<std::string> profile;
+  bool json = false;
 };
 
 struct ValidateOptions {
@@ -60,61 +57,17 @@ struct ValidateOptions {
   bool json = false, markdown = false;
 };
 
-void check_options(const CollectiveSpec& spec) {
-  const auto naming = [](const char* option, auto&& check) {
-    try {
-      check();
-    } catch (const InputError& error) {
-      throw error.at(option);
-    }
-  };
-  naming("--nccl", [&] { static_cast<void>(nccl_version(spec.nccl)); });
-  const std::string algorithm = spec.algorithm == "hierarchical" ? "" : spec.algorithm;
-  naming("--algo", [&] { static_cast<void>(tuner_overrides(algorithm, "", CollectiveKind::all_reduce)); });
-  naming("--proto",
-         [&] { static_cast<void>(tuner_overrides("", spec.protocol, CollectiveKind::all_reduce)); });
-}
-
-void test_collective(const CollectiveOptions& options) {
-  constexpr std::uint64_t kMostNodes = 4'000'000, kMostGpus = 256, kMostFactor = 1 << 20;
-  CollectiveTest test;
-  test.kind = collective_named(options.kind);
-  test.cluster_name = options.cluster;
-  test.cluster = load_cluster(options.cluster);
-  if (options.nodes) {
-    test.cluster.nodes = static_cast<int>(whole_number(*options.nodes, 1, kMostNodes, "--nodes"));
-  }
-  if (options.gpus_per_node) {
-    test.cluster.gpus_per_node =
-        static_cast<int>(whole_number(*options.gpus_per_node, 1, kMostGpus, "--gpus-per-node"));
-  }
-  test.first = test_size(options.first, "-b");
-  test.last = test_size(options.last, "-e");
-  test.factor = static_cast<std::int64_t>(whole_number(options.factor, 2, kMostFactor, "-f"));
-  if (options.increment) {
-    test.factor = 0;
-    test.increment = test_size(*options.increment, "-i");
-  }
-  if (!options.nccl.empty()) {
-    test.collective.nccl = options.nccl;
-  }
-  test.collective.algorithm = options.algorithm;
-  test.collective.protocol = options.protocol;
-  test.collective.library = collective_library_named(options.library);
-  check_options(test.collective);
-  test.explain = options.explain;
+void test_collective(const CollectiveCommand& command) {
   const auto shown = [&](const CollectiveTestResult& result, std::span<const CollectiveInterval> intervals) {
-    print(options.json ? nccl_tests_json(result, intervals) : nccl_tests_table(result, intervals));
+    print(command.json ? nccl_tests_json(result, intervals) : nccl_tests_table(result, intervals));
   };
-  if (!options.profile) {
-    shown(run_collective_test(test), {});
+  if (!command.profile) {
+    shown(run_collective_test(collective_test(command.options, {})), {});
     return;
   }
-  const Profile profile = load_profile(*options.profile);
-  if (options.nccl.empty() && !profile.nccl.empty()) {
-    test.collective.nccl = profile.nccl;
-  }
-  const CollectivePrediction prediction = predict_collectives(test, profile);
+  const Profile profile = load_profile(*command.profile);
+  const CollectivePrediction prediction =
+      predict_collectives(collective_test(command.options, profile), profile);
   shown(prediction.result, prediction.intervals);
 }
 
@@ -136,7 +89,7 @@ struct CommandLine {
   RunCommands runs;
   std::string cluster;
   std::optional<std::string> graphviz;
-  CollectiveOptions collective_options;
+  CollectiveCommand collective_command;
   CLI::App* collective = nullptr;
   CalibrateCommands calibrate;
   ValidateOptions validate_options;
@@ -171,7 +124,7 @@ struct CommandLine {
 
  private:
   void add_collective() {
-    CollectiveOptions& o = collective_options;
+    CollectiveOptions& o = collective_command.options;
     collective = app.add_subcommand("collective", "Print what nccl-tests would print on a cluster.");
     collective
         ->add_option("COLLECTIVE", o.kind,
@@ -189,10 +142,10 @@ struct CommandLine {
     collective->add_option("--algo", o.algorithm, "As NCCL_ALGO; or hierarchical");
     collective->add_option("--proto", o.protocol, "As NCCL_PROTO");
     collective->add_option("--library", o.library, "nccl or mpi")->capture_default_str();
-    collective->add_option("--profile", o.profile,
+    collective->add_option("--profile", collective_command.profile,
                            "What calibration knows of the machine (see `paceline calibrate fit`), or cost "
                            "parameters in a JSON file");
-    collective->add_flag("--json", o.json, "JSON instead of a table");
+    collective->add_flag("--json", collective_command.json, "JSON instead of a table");
     collective->add_flag("--explain", o.explain,
                          "Which part of the time is launch, latency, fill, bandwidth");
     collective->footer(
@@ -231,7 +184,7 @@ int main_of(int argc, char** argv) {
   if (line.runs.parsed()) {
     line.runs.run();
   } else if (line.collective->parsed()) {
-    test_collective(line.collective_options);
+    test_collective(line.collective_command);
   } else if (line.calibrate.parsed()) {
     line.calibrate.run();
   } else if (line.studies.parsed()) {

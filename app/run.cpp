@@ -1,13 +1,13 @@
 #include "app/run.h"
 
 #include <filesystem>
-#include <limits>
 #include <utility>
 #include <vector>
 
 #include "app/options.h"
 #include "calibrate/fit/collective_fit.h"
 #include "calibrate/fit/training_interval.h"
+#include "calibrate/import/trace_files.h"
 #include "core/error.h"
 #include "scenarios/files.h"
 #include "scenarios/json.h"
@@ -19,29 +19,6 @@
 
 namespace paceline {
 namespace {
-
-EngineChoice engine_named(const std::string& name) {
-  const std::vector<std::string> known{"auto", "event", "vector"};
-  for (const EngineChoice choice : {EngineChoice::automatic, EngineChoice::event, EngineChoice::vector}) {
-    if (known[static_cast<std::size_t>(choice)] == name) {
-      return choice;
-    }
-  }
-  throw InputError(unknown_name("engine", name, known), "--engine");
-}
-
-void apply(const RunOptions& options, RunSpec& run) {
-  constexpr std::uint64_t kMostIterations = 100'000;
-  if (options.engine) {
-    run.engine = engine_named(*options.engine);
-  }
-  if (options.seed) {
-    run.seed = whole_number(*options.seed, 0, std::numeric_limits<std::uint64_t>::max(), "--seed");
-  }
-  if (options.iterations) {
-    run.iterations = static_cast<int>(whole_number(*options.iterations, 1, kMostIterations, "--iterations"));
-  }
-}
 
 // Before the simulation: nobody should wait for a result that can't be kept.
 void check_places(const RunOptions& options) {
@@ -89,9 +66,25 @@ Scenario load_with(const std::string& path, const std::vector<std::string>& sett
   return parse_scenario(to_line(json), path);
 }
 
+// What --out and --trace ask for: all files, or none.
+void write_outputs(const RunOptions& options, const Prediction& prediction, Json::Object more) {
+  std::vector<OutputFile> files;
+  if (options.trace.path) {
+    files = trace_files(*options.trace.path, prediction);
+    more.push_back({"communication_overlap", overlap_json(prediction)});
+  }
+  if (options.out) {
+    files.push_back({*options.out, result_json(prediction, std::move(more))});
+  }
+  write_files(files);
+  if (options.trace.path) {
+    remove_older_traces(*options.trace.path, files);
+  }
+}
+
 void predict_and_print(const RunOptions& options) {
   Scenario scenario = load_with(options.scenario, options.settings);
-  apply(options, scenario.run);
+  apply(options.overrides, scenario.run);
   check_places(options);
   const int jobs = thread_count(options.jobs, "--jobs");
   Json::Object explanation;
@@ -102,7 +95,9 @@ void predict_and_print(const RunOptions& options) {
       scenario = with_profile(scenario, *profile);
     }
     Prediction prediction = predict(scenario);
-    record_trace(options.trace, prediction);
+    if (options.trace.path) {
+      record_trace(prediction, trace_request(options.trace.choice, prediction));
+    }
     if (!options.quiet) {
       print(terminal_table(prediction) +
             (profile ? interval_text(training_interval(scenario, *profile)) : ""));
@@ -117,15 +112,7 @@ void predict_and_print(const RunOptions& options) {
     if (!options.quiet) {
       print(overlap_text(prediction) + terminal_footer(prediction));
     }
-    std::vector<OutputFile> files = trace_files(options.trace, prediction);
-    if (options.out) {
-      if (options.trace.path) {
-        explanation.push_back({"communication_overlap", overlap_json(prediction)});
-      }
-      files.push_back({*options.out, result_json(prediction, std::move(explanation))});
-    }
-    write_files(files);
-    remove_older_traces(options.trace, files);
+    write_outputs(options, prediction, std::move(explanation));
   } catch (const InputError& error) {
     throw error.in_file(options.scenario);
   }
@@ -152,9 +139,12 @@ void RunCommands::add_common(CLI::App* command) {
       ->add_option("SCENARIO", options_.scenario,
                    "A scenario (JSON), or a result.json, whose scenario is run again")
       ->required();
-  command->add_option("--engine", options_.engine, "auto, event or vector, instead of the scenario's");
-  command->add_option("--seed", options_.seed, "Seed of all random draws, instead of the scenario's");
-  command->add_option("--iterations", options_.iterations, "Steps to simulate, instead of the scenario's");
+  command->add_option("--engine", options_.overrides.engine,
+                      "auto, event or vector, instead of the scenario's");
+  command->add_option("--seed", options_.overrides.seed,
+                      "Seed of all random draws, instead of the scenario's");
+  command->add_option("--iterations", options_.overrides.iterations,
+                      "Steps to simulate, instead of the scenario's");
   command
       ->add_option(
           "--set", options_.settings,

@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "app/trace.h"
+#include "scenarios/run_overrides.h"
 
 namespace paceline {
 
 struct RunOptions {
   std::string scenario;
-  std::optional<std::string> engine, seed, iterations, out, profile;
+  RunOverrides overrides;
+  std::optional<std::string> out, profile;
   TraceOptions trace;
   std::vector<std::string> settings;  // "/run/seed=2"
   std::string jobs;

@@ -3,10 +3,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include <new>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -14,28 +11,19 @@
 #include "calibrate/fit/fit_files.h"
 #include "calibrate/import/import.h"
 #include "calibrate/validate/validate.h"
-#include "core/error.h"
 #include "python/module.h"
 #include "scenarios/description.h"
 #include "scenarios/json.h"
+#include "scenarios/profile.h"
 
 namespace nb = nanobind;
 
 namespace paceline::python {
 namespace {
 
-std::string kind_name(CollectiveKind kind) {
-  for (const Named<CollectiveKind>& each : kCollectiveNames) {
-    if (each.value == kind) {
-      return std::string(each.name);
-    }
-  }
-  return {};
-}
-
 // The keys' ends are the units.
 Json::Object collective_row(const CollectiveMeasurement& row, std::string condition) {
-  return {{"collective", kind_name(row.kind)},
+  return {{"collective", std::string(name_of(row.kind))},
           {"size_bytes", row.bytes.value},
           {"time_s", row.time.value},
           {"gpus", row.ranks},
@@ -152,38 +140,7 @@ std::pair<bool, std::string> validate(const std::vector<std::string>& paths) {
   return {result.holds, std::move(result.text)};
 }
 
-// A file that is nowhere but in memory.
-class MemoryFile {
- public:
-  explicit MemoryFile(const std::string& text) : fd_(::memfd_create("profile", MFD_CLOEXEC)) {
-    for (std::size_t done = 0; done < text.size();) {
-      const ssize_t n = ::write(fd_, text.data() + done, text.size() - done);
-      if (n <= 0) {
-        ::close(fd_);
-        throw std::bad_alloc();
-      }
-      done += static_cast<std::size_t>(n);
-    }
-  }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  ~MemoryFile() { ::close(fd_); }
-  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
-
- private:
-  int fd_;
-};
-
 }  // namespace
-
-Profile profile_of(const std::string& text, const std::string& file_name) {
-  const MemoryFile file(text);
-  try {
-    return load_profile(file.path());
-  } catch (const InputError& error) {
-    throw InputError(error.message(), error.place(), file_name);
-  }
-}
 
 void add_calibrate(nb::module_& module) {
   const auto unlocked = nb::call_guard<nb::gil_scoped_release>();

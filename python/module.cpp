@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "scenarios/files.h"
+#include "scenarios/profile.h"
 
 namespace nb = nanobind;
 

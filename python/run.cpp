@@ -1,21 +1,24 @@
 // Predictions of training, and what a scenario may say.
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
-#include <charconv>
-#include <limits>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "calibrate/fit/collective_fit.h"
 #include "calibrate/fit/training_interval.h"
+#include "calibrate/import/trace_files.h"
 #include "core/error.h"
 #include "python/module.h"
 #include "scenarios/json.h"
 #include "scenarios/predict.h"
+#include "scenarios/profile.h"
+#include "scenarios/run_overrides.h"
+#include "scenarios/scenario.h"
 #include "scenarios/tables.h"
+#include "scenarios/trace.h"
 #include "studies/explain.h"
 #include "topology/topology.h"
 
@@ -26,16 +29,6 @@ namespace {
 
 using Text = std::optional<std::string>;
 
-EngineChoice engine_named(const std::string& name) {
-  const std::vector<std::string> known{"auto", "event", "vector"};
-  for (const EngineChoice choice : {EngineChoice::automatic, EngineChoice::event, EngineChoice::vector}) {
-    if (known[static_cast<std::size_t>(choice)] == name) {
-      return choice;
-    }
-  }
-  throw InputError(unknown_name("engine", name, known), "--engine");
-}
-
 std::string interval_json(const TrainingInterval& interval) {
   return to_text(Json(Json::Object{{"step_s", interval.step.value},
                                    {"low_s", interval.low.value},
@@ -44,29 +37,68 @@ std::string interval_json(const TrainingInterval& interval) {
                                    {"why", interval.why}}));
 }
 
-// result.json, the trace if asked for, and the interval of the step with a profile.
-using RunTexts = std::tuple<std::string, Text, Text>;
+// A run that was traced, until its timeline is wanted.
+class Trace {
+ public:
+  explicit Trace(Prediction prediction) : prediction_(std::move(prediction)) {}
 
-RunTexts run(const std::string& text, const std::string& file_name, const Text& profile_text,
-             const std::string& profile_name, const Text& engine, const Text& seed, const Text& iterations,
-             bool explained, int jobs, std::uint32_t traced_ranks, std::uint32_t traced_iterations) {
+  std::string text() const { return trace_json(prediction_); }
+
+  void save(const std::string& path) const {
+    check_trace_place(path);
+    const std::vector<OutputFile> files = trace_files(path, prediction_);
+    write_files(files);
+    remove_older_traces(path, files);
+  }
+
+ private:
+  Prediction prediction_;
+};
+
+// result.json, the trace if asked for, and the interval of the step with a profile.
+using Outcome = std::tuple<std::string, std::optional<Trace>, Text>;
+
+struct Wanted {
+  bool explained = false;
+  int jobs = 1;
+  std::optional<TraceChoice> trace;
+};
+
+Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, const Wanted& wanted) {
+  if (profile) {
+    scenario = with_profile(scenario, *profile);
+  }
+  Prediction prediction = predict(scenario);
+  if (wanted.trace) {
+    record_trace(prediction, trace_request(*wanted.trace, prediction));
+  }
+  Json::Object more;
+  if (wanted.explained) {
+    more = explanation_json(prediction, explain(prediction, wanted.jobs));
+  }
+  if (wanted.trace) {
+    more.push_back({"communication_overlap", overlap_json(prediction)});
+  }
+  std::string text = result_json(prediction, std::move(more));
+  return {std::move(text), wanted.trace ? std::optional<Trace>(std::move(prediction)) : std::nullopt,
+          profile ? Text(interval_json(training_interval(scenario, *profile))) : Text()};
+}
+
+Outcome run(const std::string& text, const std::string& file_name, const Text& profile_text,
+            const std::string& profile_name, const Text& engine, const Text& seed, const Text& iterations,
+            bool explained, int jobs, bool traced, const Text& trace_ranks, const Text& trace_steps) {
   Scenario scenario = parse_scenario(text, file_name);
   apply({engine, seed, iterations}, scenario.run);
   std::optional<Profile> profile;
   if (profile_text) {
-    profile = profile_of(*profile_text, profile_name);
+    profile = parse_profile(*profile_text, profile_name);
+  }
+  Wanted wanted{explained, jobs, {}};
+  if (traced) {
+    wanted.trace = TraceChoice{trace_ranks, trace_steps};
   }
   try {
-    if (profile) {
-      scenario = with_profile(scenario, *profile);
-    }
-    const bool traced = traced_ranks > 0 && traced_iterations > 0;
-    const Prediction prediction =
-        predict(scenario, traced ? trace_of_first(traced_ranks, traced_iterations) : TraceRequest{});
-    return {result_json(prediction,
-                        explained ? explanation_json(prediction, explain(prediction, jobs)) : Json::Object()),
-            traced ? Text(trace_json(prediction)) : Text(),
-            profile ? Text(interval_json(training_interval(scenario, *profile))) : Text()};
+    return run_scenario(std::move(scenario), profile, wanted);
   } catch (const InputError& error) {
     throw error.in_file(file_name);
   }
@@ -87,41 +119,20 @@ std::string topology(const std::string& cluster) {
 
 }  // namespace
 
-std::uint64_t whole_number(const std::string& text, std::uint64_t least, std::uint64_t most,
-                           const char* option) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
-    throw InputError("expected a whole number from " + std::to_string(least) + " to " + std::to_string(most) +
-                         ", found \"" + text + '"',
-                     option);
-  }
-  return value;
-}
-
-void apply(const RunOverrides& overrides, RunSpec& run) {
-  constexpr std::uint64_t kMostIterations = 100'000;
-  if (overrides.engine) {
-    run.engine = engine_named(*overrides.engine);
-  }
-  if (overrides.seed) {
-    run.seed = whole_number(*overrides.seed, 0, std::numeric_limits<std::uint64_t>::max(), "--seed");
-  }
-  if (overrides.iterations) {
-    run.iterations =
-        static_cast<int>(whole_number(*overrides.iterations, 1, kMostIterations, "--iterations"));
-  }
-}
-
 void add_run(nb::module_& module) {
   const auto unlocked = nb::call_guard<nb::gil_scoped_release>();
+  nb::class_<Trace>(module, "Trace", "The timeline of a run.")
+      .def("text", &Trace::text, unlocked, "All ranks in one JSON file.")
+      .def("save", &Trace::save, nb::arg("path"), unlocked,
+           "Writes what `paceline run --trace PATH` does: a file, or a folder with one for each rank.");
   module.def("run", &run, nb::arg("scenario"), nb::arg("file_name"), nb::kw_only(),
              nb::arg("profile") = nb::none(), nb::arg("profile_name") = "", nb::arg("engine") = nb::none(),
              nb::arg("seed") = nb::none(), nb::arg("iterations") = nb::none(), nb::arg("explain") = false,
-             nb::arg("jobs") = 1, nb::arg("traced_ranks") = 0, nb::arg("traced_iterations") = 0, unlocked,
-             "result.json, with what `paceline explain` adds if asked for; the trace, if ranks and "
-             "iterations of it are asked for; with a profile the step's "
-             "interval of 90 %.");
+             nb::arg("jobs") = 1, nb::arg("traced") = false, nb::arg("trace_ranks") = nb::none(),
+             nb::arg("trace_steps") = nb::none(), unlocked,
+             "result.json, with what `paceline explain` adds if asked for; the trace if asked for, of ranks "
+             "and steps as --trace-ranks and --trace-steps take them; with a profile the step's interval of "
+             "90 %.");
   module.def("schema", &scenario_schema, unlocked, "The JSON Schema of a scenario.");
   module.def("presets", &presets, unlocked, "Names of gpus, nodes, models and clusters.");
   module.def("topology", &topology, nb::arg("cluster"), unlocked,

@@ -303,11 +303,13 @@ Json covariance_json(const Profile& profile) {
 
 }  // namespace
 
-Profile load_profile(const std::string& path) {
+Profile load_profile(const std::string& path) { return parse_profile(read_file(path), path); }
+
+Profile parse_profile(const std::string& text, const std::string& file_name) {
   try {
-    return read_profile(parse_json(read_file(path)));
+    return read_profile(parse_json(text));
   } catch (const InputError& error) {
-    throw error.in_file(path);
+    throw error.in_file(file_name);
   }
 }
 

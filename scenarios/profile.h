@@ -85,6 +85,7 @@ struct Profile {
 // A file with {"parameters": {NAME: "14 us", ...}} alone is a profile too, without uncertainty. Throws
 // InputError with file and place; unknown names with the nearest known one.
 Profile load_profile(const std::string& path);
+Profile parse_profile(const std::string& text, const std::string& file_name);  // the name: of messages
 // "14 us", "20 GB/s", "0.97": a parameter's value with its unit.
 std::string cost_text(const std::string& name, double value);
 std::string to_json(const Profile&);

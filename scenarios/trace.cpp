@@ -1,13 +1,59 @@
 #include "scenarios/trace.h"
 
 #include <algorithm>
-#include <numeric>
+#include <charconv>
+#include <string_view>
+#include <utility>
 
 #include "core/error.h"
 #include "scenarios/readable.h"
 #include "sim/report/overlap.h"
 
 namespace paceline {
+namespace {
+
+struct Range {
+  std::uint32_t first = 0, last = 0;
+};
+
+// "100-107" or "37".
+Range range_of(std::string_view text, std::uint32_t most, const char* option, const std::string& what) {
+  Range range;
+  const char* const end = text.data() + text.size();
+  auto read = std::from_chars(text.data(), end, range.first);
+  range.last = range.first;
+  if (read.ec == std::errc() && read.ptr != end && *read.ptr == '-') {
+    read = std::from_chars(read.ptr + 1, end, range.last);
+  }
+  if (read.ec != std::errc() || read.ptr != end || range.last < range.first) {
+    throw InputError("expected " + what + ", found \"" + std::string(text) + '"', option);
+  }
+  if (range.last > most) {
+    throw InputError(
+        "expected numbers up to " + std::to_string(most) + ", found " + std::to_string(range.last), option);
+  }
+  return range;
+}
+
+std::vector<Rank> ranks_of(std::string_view text, std::uint32_t most) {
+  std::vector<Rank> ranks;
+  for (;;) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    const Range range = range_of(text.substr(0, comma), most, "--trace-ranks", "ranks such as 0,37,100-107");
+    for (std::uint32_t r = range.first; r <= range.last; ++r) {
+      ranks.emplace_back(r);
+    }
+    if (comma == text.size()) {
+      break;
+    }
+    text.remove_prefix(comma + 1);
+  }
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+}  // namespace
 
 std::vector<Rank> ranks_worth_tracing(const Result& result) {
   const auto all = static_cast<std::uint32_t>(result.waited_for.size());
@@ -27,6 +73,18 @@ std::vector<Rank> ranks_worth_tracing(const Result& result) {
   ranks.insert(ranks.end(), others.begin(), others.begin() + static_cast<std::ptrdiff_t>(more));
   std::ranges::sort(ranks);
   return ranks;
+}
+
+TraceRequest trace_request(const TraceChoice& choice, const Prediction& p) {
+  const auto last = static_cast<std::uint32_t>(p.scenario.run.iterations);
+  Range steps{0, std::min(kTracedIterations - 1, last)};
+  if (choice.steps) {
+    steps = range_of(*choice.steps, last, "--trace-steps", "steps such as 1-3");
+  }
+  std::vector<Rank> ranks = choice.ranks
+                                ? ranks_of(*choice.ranks, static_cast<std::uint32_t>(p.job.ranks() - 1))
+                                : ranks_worth_tracing(p.result);
+  return {std::move(ranks), steps.first, steps.last - steps.first + 1};
 }
 
 void record_trace(Prediction& p, const TraceRequest& request) {

@@ -4,6 +4,8 @@
 // Cost: some 1.5 kB of JSON per traced operation, rank and iteration.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,14 @@ namespace paceline {
 // The first ranks of the job and those that made the others wait most, ascending.
 inline constexpr std::uint32_t kFirstTracedRanks = 8, kMostTracedRanks = 32;
 std::vector<Rank> ranks_worth_tracing(const Result&);
+
+// Ranks such as "0,37,100-107" and steps such as "1-3" (0 is the warm-up); left out: ranks_worth_tracing, and
+// the first kTracedIterations. Throws InputError for ranks and steps that the run lacks.
+struct TraceChoice {
+  std::optional<std::string> ranks, steps;
+};
+inline constexpr std::uint32_t kTracedIterations = 4;
+TraceRequest trace_request(const TraceChoice&, const Prediction&);
 
 // Simulates the prediction's job again, to the last iteration asked for, and puts what was recorded into
 // `result.trace`. Throws InputError for more than kMostTracedOperations.

@@ -263,7 +263,7 @@ class RankWriter {
       launch("cudaLaunchKernelExC", kLaunchKernelExC, id, issued, communication(), event.kernel, ran,
              event.arguments);
     } else if (nanoseconds(ran.start) < nanoseconds(ran.end)) {  // MPI: a thread of the host
-      events_.add("cpu_op", event.annotation, communication(), ran, arguments);
+      events_.add("cpu_op", event.annotation, communication(), ran, arguments + ", " + step_argument());
     }
   }
 

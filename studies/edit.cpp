@@ -126,6 +126,22 @@ Json model_of(const Json& json, const std::string& folder) {
                                                                : json;
 }
 
+// The GPU of a cluster that doesn't name it is its node's.
+void name_gpu(Json& cluster) {
+  Json* node = member(cluster, "node");
+  if (node == nullptr || cluster.find("gpu") != nullptr) {
+    return;
+  }
+  const Json* given = node->find("gpu");
+  const Json* preset = node->as<std::string>() != nullptr ? node : node->find("preset");
+  const auto* name = preset == nullptr ? nullptr : preset->as<std::string>();
+  if (given != nullptr && given->as<std::string>() != nullptr) {
+    std::get<Json::Object>(cluster.value).push_back({"gpu", *given});
+  } else if (name != nullptr && is_among(node_preset_names(), *name)) {
+    std::get<Json::Object>(cluster.value).push_back({"gpu", node_preset(*name).gpu});
+  }
+}
+
 // What a name on the way stands for.
 void write_out(Json& json, std::string_view place, const std::string& next, const std::string& folder) {
   if (place == "/model") {
@@ -135,13 +151,20 @@ void write_out(Json& json, std::string_view place, const std::string& next, cons
     return;
   }
   const auto* name = json.as<std::string>();
+  if (place == "/cluster") {
+    if (name != nullptr) {
+      json = cluster_of(*name, folder, 0);
+    }
+    if (next == "gpu") {
+      name_gpu(json);
+    }
+    return;
+  }
   if (name == nullptr) {
     return;
   }
-  if (place == "/cluster") {
-    json = cluster_of(*name, folder, 0);
-  } else if ((place == "/cluster/node" && is_among(node_preset_names(), *name)) ||
-             (place == "/cluster/gpu" && is_among(gpu_preset_names(), *name))) {
+  if ((place == "/cluster/node" && is_among(node_preset_names(), *name)) ||
+      (place == "/cluster/gpu" && is_among(gpu_preset_names(), *name))) {
     json = Json::Object{{"preset", *name}};
   }
 }

@@ -178,6 +178,9 @@ std::string change_text(const Explanation& e) {
   if (without > 0) {
     text += "    " + std::to_string(without) + " other changes: less than these, or than 0.1 %\n";
   }
+  for (const std::string& change : e.not_possible) {
+    text += "    not possible here: " + change + '\n';
+  }
   return text.empty() ? text : "\n  what would change the step (each simulated again; per sample)\n" + text;
 }
 
@@ -219,9 +222,11 @@ Explanation explain(const Prediction& p, int jobs) {
       found[i - 1] = pulled(p, tried[i - 1], machines);
     }
   });
-  for (std::optional<Sensitivity>& s : found) {
-    if (s) {
-      e.sensitivities.push_back(std::move(*s));
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i]) {
+      e.sensitivities.push_back(std::move(*found[i]));
+    } else {
+      e.not_possible.push_back(tried[i].change);
     }
   }
   std::ranges::stable_sort(e.sensitivities, {}, &Sensitivity::change);
@@ -230,7 +235,7 @@ Explanation explain(const Prediction& p, int jobs) {
 }
 
 Json::Object explanation_json(const Prediction& p, const Explanation& e) {
-  Json::Array sensitivities, sentences;
+  Json::Array sensitivities, sentences, not_possible(e.not_possible.begin(), e.not_possible.end());
   for (const Sensitivity& s : e.sensitivities) {
     Json::Array edits;
     for (const Edit& edit : s.lever.edits) {
@@ -246,6 +251,7 @@ Json::Object explanation_json(const Prediction& p, const Explanation& e) {
   }
   return {{"critical_path", path_json(p, e.path)},
           {"sensitivities", std::move(sensitivities)},
+          {"not_possible", std::move(not_possible)},
           {"best_levers", std::move(sentences)}};
 }
 

@@ -20,11 +20,11 @@ struct Sensitivity {
 struct Explanation {
   CriticalPath path;                       // of the first step that took the median time
   std::vector<Sensitivity> sensitivities;  // most time saved first
+  std::vector<std::string> not_possible;   // changes that this scenario's reader refuses
   std::vector<std::string> best_levers;    // at most three sentences; those that save half a percent or more
 };
 
-// Cost: a run as far as the median step, and one for each lever, on `jobs` threads. Levers that this scenario
-// can't have (their reader says so) are left out.
+// Cost: a run as far as the median step, and one for each lever, on `jobs` threads.
 Explanation explain(const Prediction&, int jobs);
 
 // Members of result.json: "critical_path" (times in whole picoseconds, which add up to the step),

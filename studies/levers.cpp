@@ -19,6 +19,10 @@ std::string at(const char* list, std::size_t index, const char* key) {
 
 Json no_distribution() { return Json::Object{{"distribution", "none"}}; }
 
+// NCCL's own search of rings and trees goes by the links' speed; a graph from a file would stay as it was
+// found for the old one.
+bool searches(const ClusterSpec& cluster) { return !cluster.graphs; }
+
 void add_network(const ClusterSpec& cluster, std::vector<Lever>& all) {
   const NodeSpec& node = cluster.node;
   if (cluster.nodes < 2 || node.nics == 0) {
@@ -33,7 +37,9 @@ void add_network(const ClusterSpec& cluster, std::vector<Lever>& all) {
           {at("/cluster/node/devices", i, "bandwidth"), write(node.devices[i].bandwidth * kTwice)});
     }
   }
-  all.push_back(std::move(faster));
+  if (searches(cluster)) {
+    all.push_back(std::move(faster));
+  }
   all.push_back({"network latency halved",
                  "with half the network's latency",
                  {{"/cluster/node/nic_latency", write(node.nic_latency / kTwice)},
@@ -45,7 +51,8 @@ void add_network(const ClusterSpec& cluster, std::vector<Lever>& all) {
   }
 }
 
-void add_nvlink(const NodeSpec& node, std::vector<Lever>& all) {
+void add_nvlink(const ClusterSpec& cluster, std::vector<Lever>& all) {
+  const NodeSpec& node = cluster.node;
   Lever faster{"NVLink bandwidth x2", "with twice the NVLink bandwidth", {}};
   if (node.devices.empty() && node.wiring != NvlinkWiring::none) {
     faster.edits.push_back({"/cluster/node/nvlink_bandwidth", write(node.nvlink_bandwidth * kTwice)});
@@ -56,7 +63,7 @@ void add_nvlink(const NodeSpec& node, std::vector<Lever>& all) {
           {at("/cluster/node/cables", i, "bandwidth"), write(node.cables[i].bandwidth * kTwice)});
     }
   }
-  if (!faster.edits.empty()) {
+  if (searches(cluster) && !faster.edits.empty()) {
     all.push_back(std::move(faster));
   }
 }
@@ -78,8 +85,9 @@ void add_gpu(const Scenario& s, std::vector<Lever>& all) {
             {std::string("/cluster/gpu/peak/") + kPrecisionNames[p], write(s.gpu.peak[p] * kTwice)});
       }
     }
-    faster.edits.push_back({"/cluster/gpu/memory_bandwidth", write(s.gpu.memory_bandwidth * kTwice)});
   }
+  // Of optimizer and copies, too, which neither a measured rate nor layer times contain.
+  faster.edits.push_back({"/cluster/gpu/memory_bandwidth", write(s.gpu.memory_bandwidth * kTwice)});
   all.push_back(std::move(faster));
 }
 
@@ -116,23 +124,23 @@ void add_ddp(const Scenario& s, std::vector<Lever>& all) {
 
 void add_variability(const Prediction& p, std::vector<Lever>& all) {
   const VariabilitySpec& v = p.scenario.variability;
-  if (v.per_operation.kind != DistributionKind::none || v.per_iteration.kind != DistributionKind::none) {
-    all.push_back({"no jitter",
-                   "without jitter",
-                   {{"/variability/per_operation", no_distribution()},
-                    {"/variability/per_iteration", no_distribution()}},
-                   false});
+  const std::optional<InputSpec>& input = p.scenario.training.input;
+  Lever steady{"no jitter", "without jitter", {}, false};
+  if (v.per_operation.kind != DistributionKind::none) {
+    steady.edits.push_back({"/variability/per_operation", no_distribution()});
+  }
+  if (v.per_iteration.kind != DistributionKind::none) {
+    steady.edits.push_back({"/variability/per_iteration", no_distribution()});
+  }
+  if (input && input->jitter.kind != DistributionKind::none) {
+    steady.edits.push_back({"/training/input/jitter", no_distribution()});
+  }
+  if (!steady.edits.empty()) {
+    all.push_back(std::move(steady));
   }
   if (v.slow_gpus.empty() && v.transient.empty()) {
     return;
   }
-  const auto spared = [&](std::size_t how_many) {
-    std::vector<std::int64_t> ranks = v.spared_gpus;
-    for (std::size_t i = 0; i < how_many; ++i) {
-      ranks.push_back(p.report.stragglers[i].rank.value);
-    }
-    return write(ranks);
-  };
   const std::size_t known = std::min(kMostSpared, p.report.stragglers.size());
   for (std::size_t i = 0; i < known; ++i) {
     const StragglerReport& s = p.report.stragglers[i];
@@ -142,24 +150,26 @@ void add_variability(const Prediction& p, std::vector<Lever>& all) {
         "without the slowness of rank " + std::to_string(s.rank.value) + " (" + s.gpu + ")";
     all.push_back({without, without, {{"/variability/spared_gpus", write(ranks)}}});
   }
-  if (known > 1) {
-    const std::string without = "without the slowness of these " + std::to_string(known);
-    all.push_back({without, without, {{"/variability/spared_gpus", spared(known)}}});
-  }
   all.push_back({"no slow GPU",
                  "without any slow GPU",
                  {{"/variability/slow_gpus", Json::Array{}}, {"/variability/transient", Json::Array{}}}});
 }
 
-void add_faults(const Scenario& s, std::vector<Lever>& all) {
-  for (std::size_t i = 0; i < std::min(kMostHealed, s.cluster.degraded.size()); ++i) {
-    std::vector<DegradedLink> rest = s.cluster.degraded;
-    const DegradedLink& link = rest[i];
-    const std::string name = link.to ? link.from + " - " + *link.to : link.from;
-    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(i));
+std::string name_of(const DegradedLink& link) { return link.to ? link.from + " - " + *link.to : link.from; }
+
+// The degraded links that cost most, as the report has found them.
+void add_links(const Prediction& p, std::vector<Lever>& all) {
+  const std::vector<DegradedLink>& degraded = p.scenario.cluster.degraded;
+  for (std::size_t i = 0; i < std::min(kMostHealed, p.report.links.size()); ++i) {
+    const std::string& name = p.report.links[i].link;
+    std::vector<DegradedLink> rest = degraded;
+    rest.erase(std::ranges::find(rest, name, [](const DegradedLink& link) { return name_of(link); }));
     all.push_back(
         {name + " healthy", "with " + name + " healthy", {{"/cluster/degraded_links", write(rest)}}});
   }
+}
+
+void add_surroundings(const Scenario& s, std::vector<Lever>& all) {
   if (!s.background.empty() || !s.other_jobs.empty()) {
     all.push_back({"no traffic of others",
                    "without the traffic of others",
@@ -180,11 +190,12 @@ std::vector<Lever> levers(const Prediction& p) {
   add_gpu(p.scenario, all);
   if (distributed) {
     add_network(p.scenario.cluster, all);
-    add_nvlink(p.scenario.cluster.node, all);
+    add_nvlink(p.scenario.cluster, all);
     add_ddp(p.scenario, all);
   }
   add_variability(p, all);
-  add_faults(p.scenario, all);
+  add_links(p, all);
+  add_surroundings(p.scenario, all);
   return all;
 }
 

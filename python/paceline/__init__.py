@@ -17,7 +17,8 @@ from ._core import VERSION
 from .calibrate import Profile, fit, read_measurements, validate
 from .collectives import collective
 from .errors import InputError
-from .run import Interval, Result, run
+from .run import Interval, Result, explain, run
+from .scenarios import load
 from .studies import Sweep, sweep
 
 __version__ = VERSION.removeprefix("paceline ")
@@ -31,7 +32,9 @@ __all__ = [
     "calibrate",
     "collective",
     "collectives",
+    "explain",
     "fit",
+    "load",
     "plot",
     "read_measurements",
     "run",

@@ -14,10 +14,11 @@ from matplotlib.figure import Figure
 from . import _core, plot, studies
 from .calibrate import Profile
 from .errors import InputError
+from .plot import traces
 from .run import Result
 from .studies import Sweep
 
-OUR_FAULT, INPUT_FAULT = 1, 2
+INPUT_FAULT = 2
 
 
 SWEEP, RESULT, PROFILE, TRACE = "sweep", "result", "profile", "trace"  # what a source holds
@@ -32,7 +33,12 @@ _DRAW: dict[str, dict[str, Callable[[Any], tuple[Figure, Any]]]] = {
         "step": plot.step_time_and_breakdown,
         "stragglers": plot.stragglers,
     },
-    RESULT: {"breakdown": plot.breakdown, "stragglers": plot.stragglers},
+    RESULT: {
+        "breakdown": plot.breakdown,
+        "stragglers": plot.stragglers,
+        "sensitivities": plot.sensitivities,
+        "critical-path": plot.critical_path,
+    },
     PROFILE: {"calibration": plot.calibration},
     TRACE: {"timeline": plot.timeline},
 }
@@ -62,12 +68,12 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True)
     command = commands.add_parser(
         "plot",
-        help="Draw a sweep, results or a profile.",
+        help="Draw a sweep, results, a profile or a trace.",
         description="Draw what fits: a sweep over GPUs as scaling and efficiency, another sweep as "
         "step time and breakdown, a result as its breakdown, several as scaling, a profile as "
-        "calibration, a trace as a timeline.",
+        "calibration, a trace (a file or a folder) as a timeline.",
     )
-    command.add_argument("source", nargs="+", metavar="DIR|FILE.json", type=Path)
+    command.add_argument("source", nargs="+", metavar="DIR|FILE", type=Path)
     command.add_argument(
         "-o", "--out", required=True, metavar="FILE", help="The picture: .svg, .png, .pdf ..."
     )
@@ -80,7 +86,9 @@ def _read(paths: list[Path]) -> tuple[Any, str]:
         return [_result(path) for path in paths], SWEEP
     path = paths[0]
     if path.is_dir():
-        return studies.load(path), SWEEP
+        return (path, TRACE) if traces.trace_files(path) else (studies.load(path), SWEEP)
+    if path.suffix == ".gz":
+        return path, TRACE
     text = _core.read_file(str(path))
     try:
         data = json.loads(text)

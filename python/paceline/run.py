@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from . import _core
+from .errors import InputError
 from .scenarios import Source, as_text, write_text
+
+_COLLECTIVE_COLUMNS = [
+    *("collective", "bytes", "algorithm", "protocol"),
+    *("straggler_wait_s", "exposed_communication_s"),
+]
+_STRAGGLER_COLUMNS = ["rank", "gpu", "collectives", "delay_s", "waited_s"]
+_OVERLAP_COLUMNS = [
+    *("rank", "gpu", "first_step", "last_step", "communication_s", "overlapped_s", "share"),
+]
+_SENSITIVITY_COLUMNS = ["change", "step_time_s", "time_per_sample_change", "edits"]
 
 
 class Interval(NamedTuple):
@@ -30,12 +42,11 @@ class Result:
     """
 
     def __init__(
-        self, text: str, *, trace_text: str | None = None, interval_text: str | None = None
+        self, text: str, *, trace: _core.Trace | None = None, interval_text: str | None = None
     ) -> None:
         self.text = text
         """The bytes that ``paceline run --out`` writes (``--no-explain``, unless asked for)."""
-        self.trace_text = trace_text
-        """The timeline for https://ui.perfetto.dev, if ``run`` was asked for it."""
+        self._trace = trace
         self._interval_text = interval_text
 
     @classmethod
@@ -47,6 +58,12 @@ class Result:
     def data(self) -> dict[str, Any]:
         """result.json as a dictionary."""
         return json.loads(self.text)
+
+    @cached_property
+    def trace_text(self) -> str | None:
+        """The timeline for https://ui.perfetto.dev, if ``run`` was asked for it: the bytes of
+        ``paceline run --trace FILE.json``."""
+        return None if self._trace is None else self._trace.text()
 
     @cached_property
     def trace(self) -> dict[str, Any] | None:
@@ -106,21 +123,126 @@ class Result:
         """Gradient buckets in order: ``bytes``, ``ready_s``, ``start_s``, ``end_s`` in the step."""
         return pd.DataFrame(self.data["buckets"], columns=["bytes", "ready_s", "start_s", "end_s"])
 
+    def collectives(self) -> pd.DataFrame:
+        """What each collective of a step costs.
+
+        Returns
+        -------
+        DataFrame
+            A row per collective, in order: ``collective``, ``bytes``, ``algorithm``,
+            ``protocol``, ``straggler_wait_s`` and ``exposed_communication_s`` (both means of all
+            GPUs and steps; the latter add up to the breakdown's, the former lack what is waited
+            for at the end of a step).
+        """
+        return self._rows("collectives", _COLLECTIVE_COLUMNS)
+
     def stragglers(self) -> pd.DataFrame:
-        """Who made the others wait most: ``rank``, ``gpu``, ``collectives``, ``delay_s`` in all."""
-        return pd.DataFrame(
-            self.data["stragglers"], columns=["rank", "gpu", "collectives", "delay_s"]
+        """Who made the others wait most.
+
+        Returns
+        -------
+        DataFrame
+            A row per GPU: ``rank``, ``gpu``, ``collectives`` (entered last, in all steps),
+            ``delay_s`` (by how much, in all) and ``waited_s`` (mean of all GPUs and steps; of all
+            GPUs they add up to the straggler wait).
+        """
+        return self._rows("stragglers", _STRAGGLER_COLUMNS)
+
+    def overlap(self) -> pd.DataFrame:
+        """How much of the traced GPUs' communication ran beside compute.
+
+        Returns
+        -------
+        DataFrame
+            A row per GPU: ``rank``, ``gpu``, ``first_step``, ``last_step``, ``communication_s``,
+            ``overlapped_s`` and their ``share``.
+
+        Raises
+        ------
+        ValueError
+            ``run`` wasn't asked for a trace.
+        """
+        return self._rows("communication_overlap", _OVERLAP_COLUMNS, "trace=True")
+
+    def critical_path(self) -> pd.DataFrame:
+        """The chain of pieces that made the median step as long as it was.
+
+        Returns
+        -------
+        DataFrame
+            A row per piece, in order: ``kind``, ``rank``, ``gpu``, ``what``, ``start_s`` (in the
+            step) and ``duration_s``. Each had to end before the next could begin.
+
+        Raises
+        ------
+        ValueError
+            ``run`` wasn't asked to explain.
+        """
+        frame = pd.DataFrame(
+            self._explained("critical_path")["segments"],
+            columns=["kind", "rank", "gpu", "what", "start_ps", "duration_ps"],
         )
+        seconds = {"start_ps": "start_s", "duration_ps": "duration_s"}
+        frame[list(seconds)] = frame[list(seconds)] * 1e-12
+        return frame.rename(columns=seconds)
+
+    def sensitivities(self) -> pd.DataFrame:
+        """What would change the step, one change at a time, each simulated again.
+
+        Returns
+        -------
+        DataFrame
+            A row per change, the one that saves most first: ``change``, ``step_time_s``,
+            ``time_per_sample_change`` (-0.11: 11 % less) and ``edits`` (a list of {"key",
+            "value"} for :func:`paceline.scenarios.set`).
+
+        Raises
+        ------
+        ValueError
+            ``run`` wasn't asked to explain.
+        """
+        return self._rows("sensitivities", _SENSITIVITY_COLUMNS, "explain=True")
+
+    @property
+    def best_levers(self) -> list[str]:
+        """At most three sentences: what would save most; ValueError without ``explain=True``."""
+        return self._explained("best_levers")
+
+    def _explained(self, key: str, how: str = "explain=True") -> Any:
+        if key not in self.data:
+            raise ValueError(f"the result has no {key.replace('_', ' ')}: run(..., {how})")
+        return self.data[key]
+
+    def _rows(self, key: str, columns: list[str], how: str = "") -> pd.DataFrame:
+        return pd.DataFrame(self._explained(key, how), columns=columns)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write result.json, as ``paceline run --out`` does."""
         write_text(path, self.text)
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write trace.json; ValueError if ``run`` wasn't asked for a trace."""
-        if self.trace_text is None:
-            raise ValueError("no trace: run(..., trace=True)")
-        write_text(path, self.trace_text)
+        """Write the timeline, as ``paceline run --trace PATH`` does.
+
+        Parameters
+        ----------
+        path
+            A name that ends in .json or .json.gz: one file for https://ui.perfetto.dev. Any other:
+            a folder with a file per GPU, ``rank_N.json.gz``, as tools made for the traces of
+            PyTorch's profiler want it; those that it has of an earlier run are replaced.
+
+        Raises
+        ------
+        InputError
+            Nothing can be written there.
+        ValueError
+            ``run`` wasn't asked for a trace.
+        """
+        if self._trace is None:
+            raise ValueError("the result has no trace of this process: run(..., trace=True)")
+        self._trace.save(os.fspath(path))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_trace": None, "trace_text": self.trace_text}
 
     def __repr__(self) -> str:
         return (
@@ -130,18 +252,15 @@ class Result:
         )
 
 
-TRACED_RANKS = 32
-TRACED_ITERATIONS = 4
-
-
 def run(
-    scenario: Source,
+    scenario: Source | Result,
     *,
     profile: Source | None = None,
     seed: int | None = None,
     iterations: int | None = None,
     engine: str | None = None,
-    trace: bool = False,
+    trace: bool | Sequence[int] = False,
+    trace_steps: tuple[int, int] | None = None,
     explain: bool = False,
     jobs: int | None = None,
 ) -> Result:
@@ -154,7 +273,7 @@ def run(
     ----------
     scenario
         A dictionary, whose relative file names start from the current folder, or the name of a
-        file (a scenario, or a result.json, which is run again).
+        file (a scenario, or a result.json, which is run again), or a result.
     profile
         What calibration knows of the machine: a :class:`Profile`, a dictionary or a file. The
         result then has an :attr:`Result.interval`.
@@ -162,11 +281,15 @@ def run(
         Instead of the scenario's: seed of all random draws, steps to simulate, and "auto",
         "event" or "vector".
     trace
-        Also record a timeline of the first 32 GPUs and 4 steps.
+        Also record a timeline: of these ranks; or, if true, of the first 8 and those that made the
+        others wait most, at most 32. The result then has :meth:`Result.overlap`, and
+        ``communication_overlap`` in its data.
+    trace_steps
+        The first and the last step of the timeline; 0 is the warm-up. Left out: 0 to 3.
     explain
-        Add why a step takes as long as it does and what would change it (``critical_path``,
-        ``sensitivities``, ``best_levers`` of :attr:`Result.data`), by simulating again for each:
-        the program does unless it is told ``--no-explain``.
+        Add why a step takes as long as it does and what would change it, by simulating again for
+        each (:meth:`Result.critical_path`, :meth:`Result.sensitivities`,
+        :attr:`Result.best_levers`): the program does unless it is told ``--no-explain``.
     jobs
         Threads to explain with; the machine's cores if left out.
 
@@ -177,7 +300,8 @@ def run(
     """
     text, file_name = as_text(scenario)
     profile_text, profile_name = (None, "") if profile is None else as_text(profile)
-    result, trace_text, interval = _core.run(
+    ranks, steps = _trace_choice(trace, trace_steps)
+    result, recorded, interval = _core.run(
         text,
         file_name,
         profile=profile_text,
@@ -186,8 +310,50 @@ def run(
         seed=None if seed is None else str(seed),
         iterations=None if iterations is None else str(iterations),
         explain=explain,
-        jobs=os.cpu_count() or 1 if jobs is None else jobs,
-        traced_ranks=TRACED_RANKS if trace else 0,
-        traced_iterations=TRACED_ITERATIONS if trace else 0,
+        jobs=thread_count(jobs),
+        traced=trace is not False,
+        trace_ranks=ranks,
+        trace_steps=steps,
     )
-    return Result(result, trace_text=trace_text, interval_text=interval)
+    return Result(result, trace=recorded, interval_text=interval)
+
+
+def explain(
+    source: Source | Result,
+    *,
+    profile: Source | None = None,
+    seed: int | None = None,
+    iterations: int | None = None,
+    engine: str | None = None,
+    jobs: int | None = None,
+) -> Result:
+    """Run a scenario, or a result again, and say why a step takes as long as it does.
+
+    The same as ``run(source, ..., explain=True)``, and as ``paceline explain``.
+    """
+    return run(
+        source,
+        profile=profile,
+        seed=seed,
+        iterations=iterations,
+        engine=engine,
+        explain=True,
+        jobs=jobs,
+    )
+
+
+def thread_count(jobs: int | None) -> int:
+    """Return how many threads to use: the machine's cores if None."""
+    if jobs is not None and jobs < 1:
+        raise InputError(f"expected at least 1 thread, found {jobs}", "--jobs")
+    return os.cpu_count() or 1 if jobs is None else jobs
+
+
+def _trace_choice(
+    trace: bool | Sequence[int], steps: tuple[int, int] | None
+) -> tuple[str | None, str | None]:
+    """Write ranks and steps as --trace-ranks and --trace-steps have them."""
+    if trace is False and steps is not None:
+        raise InputError("expected trace=True as well", "trace_steps")
+    ranks = None if isinstance(trace, bool) else ",".join(map(str, trace))
+    return ranks, None if steps is None else "{}-{}".format(*steps)

@@ -85,7 +85,7 @@ def to_json(value: Any) -> str:
     return json.dumps(value, default=_plain, ensure_ascii=False)
 
 
-def as_text(source: Source) -> tuple[str, str]:
+def as_text(source: Any) -> tuple[str, str]:
     """Return a document's text and, where it is a file, the file's name; else ""."""
     text = getattr(source, "text", None)
     if isinstance(text, str):  # a Profile or a Result: its own bytes

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-from tqdm.auto import tqdm
 
 from . import _core, quantities
 from .errors import InputError
+from .run import thread_count
 from .scenarios import Source, as_text
 
 SEED_KEY = "/run/seed"
@@ -158,13 +158,15 @@ def sweep(
         with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
             return sweep(study, folder, jobs=jobs, progress=progress)
     text, file_name = as_text(study)
-    threads = jobs if jobs is not None else os.cpu_count() or 1
-    if threads < 1:
-        raise InputError(f"expected at least 1 thread, found {threads}", "--jobs")
+    threads = thread_count(jobs)
     folder = os.fspath(out)
     if callable(progress):
         return _ended(_core.sweep(text, file_name, folder, threads, progress), folder)
-    with tqdm(desc="sweep", unit=" points", disable=not progress) as bar:
+    if not progress:
+        return _ended(_core.sweep(text, file_name, folder, threads, None), folder)
+    from tqdm.auto import tqdm  # here: without ipywidgets a notebook gets a warning from it
+
+    with tqdm(desc="sweep", unit=" points") as bar:
 
         def show(done: int, points: int, failed: int) -> None:
             bar.total = points
@@ -172,7 +174,7 @@ def sweep(
                 bar.set_postfix(failed=failed, refresh=False)
             bar.update(done - bar.n)
 
-        outcome = _core.sweep(text, file_name, folder, threads, show if progress else None)
+        outcome = _core.sweep(text, file_name, folder, threads, show)
     return _ended(outcome, folder)
 
 

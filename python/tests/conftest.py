@@ -17,12 +17,18 @@ ROOT = Path(__file__).resolve().parents[2]
 Program = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture(scope="session")
-def program() -> Program:
-    """Run the program that the package installed, from the root of the tree."""
+def program_path() -> str:
+    """Return the program that the package installed."""
     beside = Path(sys.executable).parent / "paceline"
     found = str(beside) if beside.exists() else shutil.which("paceline")
     assert found, "the wheel installs the program beside the interpreter"
+    return found
+
+
+@pytest.fixture(scope="session")
+def program() -> Program:
+    """Run the program that the package installed, from the root of the tree."""
+    found = program_path()
 
     def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
         line = [found, *map(str, words)]
@@ -33,8 +39,9 @@ def program() -> Program:
 
 @pytest.fixture(scope="session")
 def result() -> paceline.Result:
-    """A prediction with a straggler and a trace."""
-    return paceline.run(ROOT / "scenarios/slow_gpu_64.json", iterations=3, trace=True)
+    """A prediction with a straggler, a trace and an explanation."""
+    path = ROOT / "scenarios/slow_gpu_64.json"
+    return paceline.run(path, iterations=3, trace=True, explain=True)
 
 
 TABLE = ROOT / "scenarios/validation/collectives/a100_40_sxm_1node_superbench.csv"
@@ -68,7 +75,14 @@ def sweeps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, paceline.Sweep
             {
                 "what the scenario's model is called": (
                     "/model",
-                    ["resnet18", "inception_v3", "bert_large", "vit_l_16", "gpt2_small"],
+                    [
+                        "resnet18",
+                        "resnet101",
+                        "inception_v3",
+                        "bert_large",
+                        "vit_l_16",
+                        "gpt2_small",
+                    ],
                 )
             },
             [],

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import itertools
+import math
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
-from conftest import TABLE
+from conftest import ROOT, TABLE
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.transforms import Bbox
 
 import paceline
 from paceline import plot
 from paceline.__main__ import main
+from paceline.plot import traces
 
 SMALLEST_FONT = 9  # pt
+STRAGGLER = "rank 37 (node4/gpu5)"
 
 
-def boxes(figure: Figure, texts: list[Text]) -> list[tuple[str, Bbox]]:
-    shown = [text for text in texts if text.get_visible() and text.get_text().strip()]
-    return [(text.get_text(), text.get_window_extent()) for text in shown]
+def touch(one: Text, other: Text) -> bool:
+    """Whether two texts do; turned names are side by side, so that their boxes cross anyway."""
+    a, b = one.get_window_extent(), other.get_window_extent()
+    if 0 < one.get_rotation() < 90 and one.get_rotation() == other.get_rotation():
+        apart = abs(a.x1 - b.x1) * math.sin(math.radians(one.get_rotation()))
+        return apart < one.get_fontsize() * one.get_figure().dpi / 72
+    return bool(a.shrunk(0.98, 0.9).overlaps(b.shrunk(0.98, 0.9)))
 
 
 def ticks_of(axes: Axes) -> list[Text]:
@@ -54,18 +61,16 @@ def check(figure: Figure) -> None:
         box = legend.get_window_extent()
         for axes in drawn:
             assert not box.overlaps(axes.get_window_extent())
-    found = boxes(figure, texts)
-    assert found
-    for (one, a), (other, b) in itertools.combinations(found, 2):
-        rotated = a.height > 40 and b.height > 40  # turned names: their boxes cross, they don't
-        assert rotated or not a.shrunk(0.98, 0.9).overlaps(b.shrunk(0.98, 0.9)), (one, other)
+    shown = [text for text in texts if text.get_visible() and text.get_text().strip()]
+    assert shown
+    for one, other in itertools.combinations(shown, 2):
+        assert not touch(one, other), (one.get_text(), other.get_text())
     picture = figure.bbox.padded(1.0)
-    for text, box in found:
+    for text in shown:
+        box = text.get_window_extent()
         assert picture.x0 <= box.x0 and box.x1 <= picture.x1, text
         assert picture.y0 <= box.y0 and box.y1 <= picture.y1, text
-    for text in texts:
-        if text.get_visible() and text.get_text():
-            assert text.get_fontsize() >= SMALLEST_FONT, text.get_text()
+        assert text.get_fontsize() >= SMALLEST_FONT, text.get_text()
 
 
 SWEEPS: list[tuple[str, Callable[..., tuple[Figure, Any]]]] = [
@@ -135,7 +140,7 @@ def test_ticks(sweeps: dict[str, paceline.Sweep]) -> None:
 
 
 def test_results(result: paceline.Result) -> None:
-    for draw in (plot.breakdown, plot.stragglers, plot.timeline):
+    for draw in (plot.breakdown, plot.stragglers, plot.timeline, plot.critical_path):
         figure, axes = draw(result)
         check(figure)
         assert "ms" in axes.get_xlabel()
@@ -143,17 +148,119 @@ def test_results(result: paceline.Result) -> None:
     one_node = paceline.run({**scenario, "training": {"batch_per_gpu": 8}}, iterations=2)
     figure, _ = plot.scaling([result, one_node])
     check(figure)
+    with pytest.raises(ValueError, match="explain=True"):
+        plot.sensitivities(one_node)
+
+
+def test_nobody_waits() -> None:
+    scenario = {"cluster": {"node": "dgx-a100"}, "model": "resnet18"}
+    scenario |= {"training": {"batch_per_gpu": 8}}
+    alone = paceline.scenarios.set(scenario, "/cluster/gpus_per_node", 1)
+    figure, axes = plot.stragglers(paceline.run(alone, iterations=2))
+    check(figure)
+    assert axes.get_title(loc="left") == "No GPU made others wait"
+
+
+def lengths(axes: Axes) -> list[float]:
+    return [bar.get_width() for bar in axes.patches]
+
+
+def test_stragglers_add_up() -> None:
+    scenario = paceline.load(ROOT / "scenarios/slow_gpu_64.json")
+    scenario["variability"]["per_operation"]["cv"] = 0.1
+    del scenario["variability"]["slow_gpus"]
+    jittery = paceline.run(scenario)
+    wait = jittery.data["breakdown_s"]["straggler_wait"] * 1e3
+    for most in (4, 12, 64):
+        figure, axes = plot.stragglers(jittery, most=most)
+        check(figure)
+        assert sum(lengths(axes)) == pytest.approx(wait)
+    assert len(jittery.stragglers()) > 12
+
+
+def test_sensitivities(result: paceline.Result) -> None:
+    figure, axes = plot.sensitivities(result)
+    check(figure)
+    changes = result.sensitivities()
+    assert lengths(axes) == pytest.approx(list(100 * changes["time_per_sample_change"]))
+    names = [label.get_text().replace("\n", " ") for label in axes.get_yticklabels()]
+    assert names == list(changes["change"])
+    _, axes = plot.sensitivities(result, most=3)
+    strongest = changes["time_per_sample_change"].abs().nlargest(3)
+    assert sorted(map(abs, lengths(axes))) == pytest.approx(sorted(100 * strongest))
+
+
+def test_critical_path(result: paceline.Result) -> None:
+    for most in (1, 12):
+        figure, axes = plot.critical_path(result, most=most)
+        check(figure)
+        step = result.data["critical_path"]["step_ps"] * 1e-9
+        assert sum(lengths(axes)) == pytest.approx(step)
+
+
+def row_names(axes: Axes) -> list[str]:
+    return [label.get_text() for label in axes.get_yticklabels()]
 
 
 def test_timeline_rows(result: paceline.Result) -> None:
-    _, axes = plot.timeline(result, ranks=3, iteration=2)
-    assert [label.get_text() for label in axes.get_yticklabels()] == [
-        f"rank {rank} (node0/gpu{rank})" for rank in range(3)
-    ]
+    """The straggler is there, whoever else is."""
+    _, axes = plot.timeline(result)
+    assert row_names(axes) == [f"rank {r} (node0/gpu{r})" for r in range(7)] + [STRAGGLER]
+    figure, axes = plot.timeline(result, ranks=1, iteration=2)
+    check(figure)
+    assert row_names(axes) == [STRAGGLER]
+    _, axes = plot.timeline(result, ranks=[37, 2])
+    assert row_names(axes) == [STRAGGLER, "rank 2 (node0/gpu2)"]
+    assert axes.get_yticklabels()[0].get_fontweight() == "bold"
+    with pytest.raises(ValueError, match="expected ranks of the trace, 0, 1.* found 36"):
+        plot.timeline(result, ranks=[36])
     with pytest.raises(ValueError, match="expected a step"):
         plot.timeline(result, iteration=99)
     with pytest.raises(ValueError, match="trace=True"):
         plot.timeline(paceline.Result(result.text))
+
+
+def test_timeline_is_the_results_numbers(result: paceline.Result) -> None:
+    """What is drawn of communication is what the result has: of steps 1 to 3, the warm-up left."""
+    overlap = result.overlap().set_index("rank")
+    drawn = traces.read(result.trace or {})
+    first, last = overlap["first_step"].iloc[0], overlap["last_step"].iloc[0]
+    for rank in overlap.index:
+        spans = [
+            (each.start, each.end)
+            for each in drawn.slices
+            if each.rank == rank and each.kind == traces.COMMUNICATION
+            if first <= each.step <= last
+        ]
+        seconds = 1e-6 * sum(end - start for start, end in spans)
+        assert seconds == pytest.approx(overlap["communication_s"][rank], rel=1e-4)
+    waited = traces.waited_for(drawn.slices)
+    assert max(waited, key=lambda rank: waited[rank]) == 37
+
+
+def test_timeline_reads_all_forms(result: paceline.Result, tmp_path: Path) -> None:
+    written = [tmp_path / name for name in ("trace.json", "trace.json.gz", "traces")]
+    plot.save(plot.timeline(result)[0], tmp_path / "a.svg")
+    for path in written:
+        result.save_trace(path)
+        plot.save(plot.timeline(path)[0], tmp_path / "b.svg")
+        assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    (tmp_path / "cut.json.gz").write_bytes(written[1].read_bytes()[:1000])
+    (tmp_path / "text.json.gz").write_text("{}")
+    (tmp_path / "other.json").write_text("{}")
+    for wrong in ("cut.json.gz", "text.json.gz", "other.json", "none.json", "."):
+        with pytest.raises(paceline.InputError):
+            plot.timeline(tmp_path / wrong)
+
+
+def test_timeline_of_mpi() -> None:
+    """There communication is the host's, not a kernel."""
+    scenario = paceline.load(ROOT / "scenarios/first_node.json")
+    scenario["training"]["collective"] = {"library": "mpi"}
+    figure, _ = plot.timeline(paceline.run(scenario, iterations=2, trace=True))
+    check(figure)
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "communication" in names
 
 
 def test_calibration(profile: paceline.Profile) -> None:
@@ -185,14 +292,19 @@ def test_command(
     folder = tmp_path / "sweep"
     paceline.sweep(sweeps["two points"].study, folder, progress=False)
     result.save(tmp_path / "result.json")
-    result.save_trace(tmp_path / "trace.json")
+    for name in ("trace.json", "trace.json.gz", "traces"):
+        result.save_trace(tmp_path / name)
     profile.save(tmp_path / "profile.json")
     for name, options in [
         ("sweep", []),
         ("sweep", ["--kind", "breakdown"]),
         ("result.json", []),
         ("result.json", ["--kind", "stragglers"]),
+        ("result.json", ["--kind", "sensitivities"]),
+        ("result.json", ["--kind", "critical-path"]),
         ("trace.json", []),
+        ("trace.json.gz", []),
+        ("traces", []),
         ("profile.json", []),
     ]:
         pictures = [tmp_path / "a.svg", tmp_path / "b.svg"]
@@ -203,7 +315,10 @@ def test_command(
     two = [str(tmp_path / "result.json")] * 2
     assert main(["plot", *two, "-o", str(tmp_path / "c.png")]) == 0
     assert main(["plot", str(tmp_path / "result.json"), "-o", "x.svg", "--kind", "timeline"]) == 2
-    assert "expected breakdown, stragglers of a result" in capsys.readouterr().err
+    assert (
+        "expected breakdown, stragglers, sensitivities, critical-path of a result"
+        in capsys.readouterr().err
+    )
     assert main(["plot", str(tmp_path / "none.json"), "-o", "x.svg"]) == 2
     assert main(["plot", str(tmp_path / "result.json"), "-o", str(tmp_path / "x.abc")]) == 2
 
@@ -225,6 +340,23 @@ def test_plain_frames(sweeps: dict[str, paceline.Sweep]) -> None:
     check(figure)
     with pytest.raises(ValueError, match="gpus"):
         plot.scaling(frame.drop(columns="gpus"))
+
+
+def test_names_at_ticks(sweeps: dict[str, paceline.Sweep]) -> None:
+    """Broken where that makes room; turned where it doesn't."""
+    _, axes = plot.step_time_and_breakdown(sweeps["long names"])
+    for each in axes:
+        texts = [label.get_text() for label in each.get_xticklabels()]
+        assert "inception_\nv3" in texts
+        assert "resnet18" in texts
+        assert not any(label.get_rotation() for label in each.get_xticklabels())
+    frame = sweeps["two points"].frame.drop(columns="gpus")
+    frames = [frame.iloc[:1].assign(cluster=f"{i}_cluster_of_a_very_long_name") for i in range(9)]
+    figure, drawn = plot.breakdown(pd.concat(frames))
+    check(figure)
+    (text, *_) = [label.get_text() for label in drawn.get_xticklabels()]
+    assert text == "0_cluster_of … long_name"
+    assert all(label.get_rotation() == 30 for label in drawn.get_xticklabels())
 
 
 def test_style_stays_inside(sweeps: dict[str, paceline.Sweep]) -> None:

@@ -42,12 +42,48 @@ def test_explanation_has_the_programs_bytes(program: Program, tmp_path: Path) ->
     assert {"critical_path", "sensitivities", "best_levers"} <= set(result.data)
 
 
-def test_trace_has_the_programs_bytes(program: Program, tmp_path: Path) -> None:
-    path, out = ROOT / "scenarios/first_node.json", tmp_path / "trace.json"
-    done = program("run", path, "--trace", out, "--quiet")
+@pytest.mark.parametrize("name", ["first_node", "slow_gpu_64"])
+def test_trace_has_the_programs_bytes(name: str, program: Program, tmp_path: Path) -> None:
+    path, out = ROOT / f"scenarios/{name}.json", tmp_path / "result.json"
+    result = paceline.run(path, trace=True, explain=True)
+    for file in ("trace.json", "trace.json.gz"):
+        done = program("run", path, "--quiet", "--out", out, "--trace", tmp_path / file)
+        assert done.returncode == 0, done.stderr
+        assert result.text.encode() == out.read_bytes()
+        result.save_trace(tmp_path / f"our_{file}")
+        assert (tmp_path / f"our_{file}").read_bytes() == (tmp_path / file).read_bytes()
+    assert result.trace_text is not None
+    assert result.trace_text.encode() == (tmp_path / "trace.json").read_bytes()
+
+
+def test_trace_folder_has_the_programs_bytes(program: Program, tmp_path: Path) -> None:
+    path, out = ROOT / "scenarios/slow_gpu_64.json", tmp_path / "result.json"
+    words = ["--trace", tmp_path / "theirs", "--trace-ranks", "0,5,37", "--trace-steps", "1-2"]
+    done = program("run", path, "--quiet", "--no-explain", "--out", out, *words)
     assert done.returncode == 0, done.stderr
-    paceline.run(path, trace=True).save_trace(tmp_path / "ours.json")
-    assert (tmp_path / "ours.json").read_bytes() == out.read_bytes()
+    result = paceline.run(path, trace=[37, 0, 5], trace_steps=(1, 2))
+    assert result.text.encode() == out.read_bytes()
+    for _ in range(2):  # the second replaces the first
+        result.save_trace(tmp_path / "ours")
+    files = sorted(file.name for file in (tmp_path / "ours").iterdir())
+    assert files == [f"rank_{rank}.json.gz" for rank in (0, 37, 5)]
+    for name in files:
+        ours, theirs = (tmp_path / side / name for side in ("ours", "theirs"))
+        assert ours.read_bytes() == theirs.read_bytes()
+    assert list(result.overlap()["rank"]) == [0, 5, 37]
+    assert set(result.overlap()["first_step"]) == {1}
+    paceline.run(path, trace=[1], trace_steps=(1, 1)).save_trace(tmp_path / "ours")
+    assert [file.name for file in (tmp_path / "ours").iterdir()] == ["rank_1.json.gz"]
+
+
+def test_a_result_travels(tmp_path: Path) -> None:
+    result = paceline.run(ROOT / "scenarios/first_node.json", iterations=2, trace=[0])
+    again = pickle.loads(pickle.dumps(result))
+    assert again.text == result.text
+    assert again.trace == result.trace
+    with pytest.raises(ValueError, match="trace of this process"):
+        again.save_trace(tmp_path / "trace.json")
+    assert paceline.run(result, iterations=2, trace=[0]).text == result.text
 
 
 def test_profile_changes_the_result_as_the_programs(
@@ -126,6 +162,14 @@ def test_errors_of_arguments_and_files(program: Program, tmp_path: Path) -> None
         (["run", path, "--iterations", "0"], lambda: paceline.run(path, iterations=0)),
         (["run", tmp_path / "none.json"], lambda: paceline.run(tmp_path / "none.json")),
         (["run", path, "--profile", path], lambda: paceline.run(path, profile=path)),
+        (
+            ["run", path, "--trace", tmp_path / "t.json", "--trace-ranks", "8"],
+            lambda: paceline.run(path, trace=[8]),
+        ),
+        (
+            ["run", path, "--trace", tmp_path / "t.json", "--trace-steps", "3-1"],
+            lambda: paceline.run(path, trace=True, trace_steps=(3, 1)),
+        ),
         (["topology", "dgx-z100"], lambda: scenarios.topology("dgx-z100")),
     ]:
         with pytest.raises(paceline.InputError) as caught:
@@ -134,6 +178,10 @@ def test_errors_of_arguments_and_files(program: Program, tmp_path: Path) -> None
     assert isinstance(caught.value, ValueError)
     again = pickle.loads(pickle.dumps(caught.value))
     assert (str(again), again.place) == (str(caught.value), caught.value.place)
+    for keys, place in [({"trace_steps": (1, 2)}, "trace_steps"), ({"jobs": 0}, "--jobs")]:
+        with pytest.raises(paceline.InputError) as caught:
+            paceline.run(path, **keys)
+        assert caught.value.place == place
     with pytest.raises(TypeError):
         paceline.run({"model": object()})
 
@@ -169,12 +217,60 @@ def test_frames_of_a_result(result: paceline.Result) -> None:
     assert parts["share"].sum() == pytest.approx(1)
     assert list(result.buckets()) == ["bytes", "ready_s", "start_s", "end_s"]
     assert (result.buckets()["ready_s"] <= result.buckets()["end_s"]).all()
-    assert list(result.stragglers()) == ["rank", "gpu", "collectives", "delay_s"]
+    assert list(result.stragglers()) == ["rank", "gpu", "collectives", "delay_s", "waited_s"]
     assert result.stragglers()["rank"].iloc[0] == 37
+    wait = parts.set_index("part")["time_s"]
+    assert result.stragglers()["waited_s"].sum() == pytest.approx(wait["straggler_wait"])
+    collectives = result.collectives()
+    assert list(collectives) == [
+        *("collective", "bytes", "algorithm", "protocol"),
+        *("straggler_wait_s", "exposed_communication_s"),
+    ]
+    exposed = collectives["exposed_communication_s"].sum()
+    assert exposed == pytest.approx(wait["exposed_communication"])
+    assert 0 < collectives["straggler_wait_s"].sum() <= wait["straggler_wait"]
+    overlap = result.overlap()
+    assert list(overlap["rank"]) == [*range(8), 37]
+    shares = overlap["overlapped_s"] / overlap["communication_s"]
+    assert list(overlap["share"]) == pytest.approx(list(shares))
     assert result.gpus == 64
     assert result.throughput_samples_per_s == pytest.approx(64 * 16 / result.step_time_s, rel=1e-6)
     assert 0 < result.scaling_efficiency < 1
     assert "64 GPUs" in repr(result)
+
+
+def test_explanations(result: paceline.Result) -> None:
+    path = result.critical_path()
+    assert list(path) == ["kind", "rank", "gpu", "what", "start_s", "duration_s"]
+    ends = path["start_s"] + path["duration_s"]
+    assert list(ends[:-1]) == pytest.approx(list(path["start_s"][1:]))
+    assert path["duration_s"].sum() == pytest.approx(
+        result.data["critical_path"]["step_ps"] * 1e-12
+    )
+    changes = result.sensitivities()
+    assert list(changes) == ["change", "step_time_s", "time_per_sample_change", "edits"]
+    assert changes["time_per_sample_change"].is_monotonic_increasing
+    (spared,) = changes[changes["change"].str.contains("rank 37")].itertuples()
+    scenario = result.data["scenario"]
+    for edit in spared.edits:
+        scenario = scenarios.set(scenario, edit["key"], edit["value"])
+    assert paceline.run(scenario).step_time_s == spared.step_time_s
+    assert "rank 37" in result.best_levers[0]
+    assert paceline.explain(result).data["best_levers"] == result.best_levers
+
+
+def test_what_was_not_asked_for_is_named(tmp_path: Path) -> None:
+    plain = paceline.run(ROOT / "scenarios/first_node.json", iterations=2)
+    for call, how in [
+        (plain.critical_path, "explain=True"),
+        (plain.sensitivities, "explain=True"),
+        (lambda: plain.best_levers, "explain=True"),
+        (plain.overlap, "trace=True"),
+        (lambda: plain.save_trace(tmp_path / "t.json"), "trace=True"),
+    ]:
+        with pytest.raises(ValueError, match=how):
+            call()
+    assert plain.trace is None
 
 
 def test_measurements() -> None:
@@ -192,6 +288,7 @@ def test_measurements() -> None:
 
 def test_scenarios() -> None:
     given = {"cluster": "h100-512", "model": "resnet50"}
+    assert paceline.load is scenarios.load
     changed = scenarios.set(given, "/cluster/nodes", 4)
     assert changed["cluster"]["nodes"] == 4
     assert given == {"cluster": "h100-512", "model": "resnet50"}
@@ -227,10 +324,11 @@ def test_stub_is_complete() -> None:
     stub = Path(_core.__file__).with_name("_core.pyi")
     tree = ast.parse(stub.read_text())
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     public = {
         name for name in vars(_core) if not name.startswith("_") and callable(vars(_core)[name])
     }
-    assert public == set(functions)
+    assert public == set(functions) | set(classes)
     for function in functions.values():
         arguments = [*function.args.args, *function.args.kwonlyargs]
         assert function.returns is not None

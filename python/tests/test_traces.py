@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import program_path
 
 analysis = pytest.importorskip("hta.trace_analysis", reason="HolisticTraceAnalysis isn't installed")
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 RANKS = "0,1,5"
-
-
-def _program() -> str:
-    program = os.environ.get("PACELINE_PROGRAM") or shutil.which("paceline")
-    if program is None:
-        pytest.skip("no program: set PACELINE_PROGRAM")
-    return program
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +24,13 @@ def nanoseconds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _run(folder: Path, scenario: str, *options: str) -> dict:
     result = folder / "result.json"
-    command = [_program(), "run", str(SCENARIOS / f"{scenario}.json"), "--quiet", "--no-explain"]
+    command = [
+        program_path(),
+        "run",
+        str(SCENARIOS / f"{scenario}.json"),
+        "--quiet",
+        "--no-explain",
+    ]
     if "--trace" not in options:
         command += ["--trace", str(folder / "traces")]
     subprocess.run([*command, "--out", str(result), *options], check=True)
@@ -125,7 +123,7 @@ def test_one_file_has_all_ranks(tmp_path: Path) -> None:
 )
 def test_bad_choices_are_named(tmp_path: Path, option: str, value: str) -> None:
     """Ranks and steps that the run hasn't."""
-    command = [_program(), "run", str(SCENARIOS / "first_node.json"), "--quiet", "--no-explain"]
+    command = [program_path(), "run", str(SCENARIOS / "first_node.json"), "--quiet", "--no-explain"]
     command += ["--trace", str(tmp_path / "traces"), option, value]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode != 0

@@ -110,6 +110,19 @@ TEST_CASE("what an edit writes out means the same") {
   CHECK(to_json(parse_scenario(to_line(scenario), "s.json")) == before);
 }
 
+TEST_CASE("the node's GPU can be changed where the cluster doesn't name it") {
+  const auto bandwidth = [](const std::string& cluster) {
+    Json scenario = parse_json(R"({"cluster": )" + cluster +
+                               R"(, "model": "resnet18", "training": {"batch_per_gpu": 4}})");
+    set_at(scenario, "/cluster/gpu/memory_bandwidth", "4 TB/s", {});
+    const Scenario read = parse_scenario(to_line(scenario), "s.json");
+    return read.gpu.name + " " + std::to_string(read.gpu.memory_bandwidth.value);
+  };
+  CHECK(bandwidth(R"({"node": "dgx-a100"})") == "A100-80GB 4000000000000.000000");
+  CHECK(bandwidth(R"("dgx-a100")") == "A100-80GB 4000000000000.000000");
+  CHECK(bandwidth(R"({"node": {"preset": "dgx-h100"}})") == "H100 4000000000000.000000");
+}
+
 TEST_CASE("value_at finds what is there") {
   const Json json = parse_json(R"({"a": [{"b": 1}], "c/d": 2})");
   CHECK(to_line(*value_at(json, "/a/0/b")) == "1");

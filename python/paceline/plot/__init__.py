@@ -7,7 +7,8 @@ wherever the picture is.
 from __future__ import annotations
 
 from .calibration import calibration
-from .parts import breakdown, step_time_and_breakdown, stragglers
+from .parts import breakdown, step_time_and_breakdown
+from .reasons import critical_path, sensitivities, stragglers
 from .scaling import efficiency, scaling, scaling_and_efficiency
 from .style import save
 from .timeline import timeline
@@ -15,10 +16,12 @@ from .timeline import timeline
 __all__ = [
     "breakdown",
     "calibration",
+    "critical_path",
     "efficiency",
     "save",
     "scaling",
     "scaling_and_efficiency",
+    "sensitivities",
     "step_time_and_breakdown",
     "stragglers",
     "timeline",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -183,7 +184,8 @@ def _draw(
     below.yaxis.set_major_formatter(lambda value, _: f"{value:+.4g}" if value else "0")
     style.size_axis(below, [size for _, frame in places for size in frame["size_bytes"]])
     below.set_xlabel("size")
-    style.title(above, f"{cluster}: measured (points), predicted with its interval of 90 % (lines)")
+    name = Path(cluster).stem if cluster.endswith(".json") else cluster
+    style.title(above, f"{name}: measured (points), predicted with 90 % interval (lines)")
     style.legend(figure, handles, names)
     style.finish(figure)
     return figure, grid[:, 0]

@@ -113,7 +113,7 @@ def series(points: Table, x: str, column: str, scale: float = 1.0) -> list[Serie
             spread = bool((line["high"] > line["low"]).any())
         line[["mean", "low", "high"]] *= scale
         where = dict(zip(others, values))
-        name = ", ".join(_named(axis, value) for axis, value in where.items())
+        name = ", ".join(named(axis, value) for axis, value in where.items())
         lines.append(Series(name, where, line.reset_index(drop=True), spread))
     return lines
 
@@ -160,7 +160,8 @@ def _text(value: Any) -> str:
     return number_text(value) if isinstance(value, (int, float)) else str(value)
 
 
-def _named(axis: str, value: str) -> str:
+def named(axis: str, value: Any) -> str:
+    """Say which line or picture this is: "cv 0.1", "32 GPUs"."""
     if axis == GPUS:
-        return f"{value} GPUs"
-    return f"{axis.replace('_', ' ')} {value}"
+        return f"{_text(value)} GPUs"
+    return f"{axis.replace('_', ' ')} {_text(value)}"

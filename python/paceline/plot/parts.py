@@ -1,4 +1,4 @@
-"""Where a step goes: for one result, or along an axis; step times; who made the others wait."""
+"""Where a step goes: for one result, or along an axis; step times."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..quantities import number_text
 from ..run import Result
 from ..studies import Sweep
 from . import style
-from .data import GPUS, Table, axis_label, series, table
-from .scaling import Drawn, draw_efficiency, draw_lines, place_axis
+from .data import GPUS, Table, axis_label, named, series, table
+from .scaling import Drawn, draw_lines, place_axis
 
 MOST_FACETS = 6
 NEGLIGIBLE = 1e-3  # of a step: nobody could see it
@@ -110,7 +110,9 @@ def draw_breakdown(axes: Axes, frame: pd.DataFrame, x: str) -> None:
     for column in columns:
         _, colour, hatch = style.PARTS[_COLUMNS[column]]
         height = means[column].to_numpy() * 1e3
-        axes.bar(range(len(means)), height, 0.72, bottom, color=colour, hatch=hatch, lw=0)
+        bars = axes.bar(range(len(means)), height, 0.72, bottom, color=colour, hatch=hatch, lw=0)
+        for bar in bars:
+            bar.sticky_edges.y[:] = [0]  # an empty part on top would take the margin away
         bottom += height
     axes.set_xticks(range(len(means)), texts)
     axes.set_xlim(-0.6, len(means) - 0.4)
@@ -118,54 +120,6 @@ def draw_breakdown(axes: Axes, frame: pd.DataFrame, x: str) -> None:
     axes.set_xlabel(axis_label(x))
     axes.set_ylabel("mean step (ms)")
     style.thousands(axes.yaxis)
-
-
-def stragglers(
-    source: Result | Sweep | pd.DataFrame, *, most: int = 12, x: str | None = None
-) -> tuple[Figure, Axes]:
-    """Draw who made the others wait, in ms of all steps; of a sweep, efficiency along an axis.
-
-    Parameters
-    ----------
-    source
-        A result: a bar per GPU that was the last to enter collectives. A sweep or its frame: a
-        line of scaling efficiency per jitter, or whatever else changes.
-    most
-        How many GPUs.
-    x
-        The sweep's axis; left out: "gpus", or the one with the most values.
-    """
-    with style.style():
-        if isinstance(source, Result):
-            return _who_waited(source, most)
-        points = table(source, None)
-        figure, axes = style.new_figure()
-        drawn = draw_efficiency(axes[0, 0], points, x or main_axis(points))
-        style.title(axes[0, 0], points.title)
-        if len(drawn) > 1:
-            style.legend(figure, [handle for handle, _ in drawn], [name for _, name in drawn])
-        style.finish(figure)
-        return figure, axes[0, 0]
-
-
-def _who_waited(result: Result, most: int) -> tuple[Figure, Axes]:
-    frame = result.stragglers().head(most)
-    figure, grid = style.new_figure(height=1.2 + 0.28 * max(len(frame), 3))
-    axes = grid[0, 0]
-    names = [f"rank {row.rank:,} ({row.gpu})" for row in frame.itertuples()]
-    bars = axes.barh(range(len(frame)), frame["delay_s"] * 1e3, 0.7, color=style.COLOURS[1])
-    counts = [f" {row.delay_s * 1e3:,.4g} ms, {row.collectives:,}×" for row in frame.itertuples()]
-    axes.bar_label(bars, counts, fontsize=9.5)
-    axes.set_yticks(range(len(frame)), names)
-    axes.set_ylim(max(len(frame), 3) - 0.5, -0.5)
-    axes.margins(x=0.3)
-    axes.grid(axis="y", visible=False)
-    axes.set_xlabel("delay of the others, all steps (ms); × collectives entered last")
-    style.thousands(axes.xaxis)
-    text = "No GPU made others wait" if frame.empty else "Who made the others wait"
-    style.title(axes, text)
-    style.finish(figure)
-    return figure, axes
 
 
 def _one_result(result: Result) -> tuple[Figure, Axes]:
@@ -206,7 +160,7 @@ def _facets(points: Table, x: str, most: int = MOST_FACETS) -> list[tuple[str, p
     groups = []
     for values, frame in points.frame.groupby(others, sort=False):
         pairs = zip(others, values)
-        groups.append((", ".join(f"{name.replace('_', ' ')} {v}" for name, v in pairs), frame))
+        groups.append((", ".join(named(name, value) for name, value in pairs), frame))
     if len(groups) > most:
         raise ValueError(
             f"expected at most {most} combinations of {', '.join(others)}, found {len(groups)}: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ PARTS: dict[str, tuple[str, str, str]] = {
 }
 
 WIDTH, HEIGHT = 7.0, 4.5  # in
+MOST_LINES = 3  # of a name at a tick
 _RC: dict[Any, Any] = {
     "font.size": 10,
     "font.family": "DejaVu Sans",  # matplotlib's own: the same everywhere
@@ -177,7 +179,7 @@ def title(axes: Axes, text: str, *, inches: float = WIDTH) -> None:
 
 
 def finish(figure: Figure) -> None:
-    """Thin out tick labels until none touches its neighbour; turn names that still do."""
+    """Thin out tick labels until none touches its neighbour; break names, or else turn them."""
     for _ in range(2):  # what is thinned changes the layout
         figure.draw_without_rendering()
         for axes in figure.axes:
@@ -199,16 +201,46 @@ def _thin(figure: Figure, axes: Axes) -> None:
     numeric = axes.get_xscale() == "log" or all(parse(_plain(text)) for _, text, _ in shown)
     if not numeric:
         if any(a.x1 + gap > b.x0 for (*_, a), (*_, b) in pairwise(shown)):
-            for label in labels:
-                label.set(rotation=30, ha="right", rotation_mode="anchor")
+            _make_room(axes, gap)
         return
     kept = sorted(shown, key=lambda entry: -entry[2].x0)  # the largest stays
+    gap = 0.1 * figure.dpi  # quantities have a space inside
     for stride in range(1, len(kept) + 1):
         if not any(a.x0 < b.x1 + gap for (*_, a), (*_, b) in pairwise(kept[::stride])):
             kept = kept[::stride]
             break
     named = {tick: text for tick, text, _ in kept}
     axes.set_xticks(ticks, [named.get(tick, "") for tick in ticks])
+
+
+def _make_room(axes: Axes, gap: float) -> None:
+    """Break names at their separators if the pieces then fit; else cut and turn them."""
+    labels = axes.get_xticklabels()
+    if any(label.get_rotation() for label in labels):
+        return
+    names = [label.get_text().replace("\n", "") for label in labels]
+    width = max(
+        label.get_window_extent().width / max(map(len, label.get_text().split("\n")))
+        for label in labels
+        if label.get_text()
+    )
+    most = int((axes.bbox.width / len(names) - gap) / width)  # characters side by side
+    broken = [_broken(name, most) for name in names]
+    if all(len(lines) <= MOST_LINES and max(map(len, lines)) <= most for lines in broken):
+        axes.set_xticks(axes.get_xticks(), ["\n".join(lines) for lines in broken])
+        return
+    axes.set_xticks(axes.get_xticks(), [short(name, 24) for name in names])
+    for label in axes.get_xticklabels():
+        label.set(rotation=30, ha="right", rotation_mode="anchor")
+
+
+def _broken(name: str, most: int) -> list[str]:
+    lines = [""]
+    for piece in re.findall(r"[^ _/-]*[ _/-]?", name):
+        if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > most:
+            lines.append("")
+        lines[-1] += piece
+    return lines
 
 
 def _plain(text: str) -> Any:

@@ -1,0 +1,43 @@
+"""Makes the pictures of docs/gallery.md, by running the code that the page shows.
+
+Each picture of the page comes from the code block above it, which leaves it in ``figure``. Blocks
+share their names, from the top of the page down, and run in the root of the tree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from paceline import plot
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/gallery.md"
+_BLOCK = re.compile(r"^```python\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+_PICTURE = re.compile(r"!\[[^]]*\]\(pictures/gallery/([^)]+)\)")
+
+
+def main() -> None:
+    """Draw all pictures into a folder."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path, nargs="?", default=ROOT / "docs/pictures/gallery")
+    parser.add_argument("--format", default="svg", help="svg, png, pdf ...")
+    options = parser.parse_args()
+    out = options.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    os.chdir(ROOT)
+    names: dict[str, Any] = {}
+    _, *parts = _BLOCK.split(PAGE.read_text(encoding="utf-8"))
+    for code, text in zip(parts[::2], parts[1::2]):
+        exec(compile(code, str(PAGE), "exec"), names)  # noqa: S102 - the page is ours
+        for picture in _PICTURE.findall(text):
+            path = (out / picture).with_suffix(f".{options.format}")
+            plot.save(names["figure"], path)
+            print(path)
+
+
+if __name__ == "__main__":
+    main()

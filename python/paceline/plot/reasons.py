@@ -1,0 +1,173 @@
+"""Why a step takes as long as it does: whom the others waited for, what would change it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ..run import Result
+from ..studies import Sweep
+from . import style
+from .data import table
+from .parts import main_axis
+from .scaling import draw_efficiency
+
+_NAME_WIDTH = 38  # of a change, in characters
+
+
+def stragglers(
+    source: Result | Sweep | pd.DataFrame | Sequence[Result],
+    *,
+    most: int = 12,
+    x: str | None = None,
+) -> tuple[Figure, Axes]:
+    """Draw whom the others waited for, in ms of a step; of a sweep, efficiency along an axis.
+
+    Parameters
+    ----------
+    source
+        A result: a bar per GPU that the others waited for, which add up to the straggler wait. A
+        sweep or its frame: a line of scaling efficiency per jitter, or whatever else changes.
+    most
+        How many GPUs; what the others cost is one more bar.
+    x
+        The sweep's axis; left out: "gpus", or the one with the most values.
+    """
+    with style.style():
+        if isinstance(source, Result):
+            return _waited_for(source, most)
+        points = table(source, None)
+        figure, axes = style.new_figure()
+        drawn = draw_efficiency(axes[0, 0], points, x or main_axis(points))
+        style.title(axes[0, 0], points.title)
+        if len(drawn) > 1:
+            style.legend(figure, [handle for handle, _ in drawn], [name for _, name in drawn])
+        style.finish(figure)
+        return figure, axes[0, 0]
+
+
+def _waited_for(result: Result, most: int) -> tuple[Figure, Axes]:
+    frame = result.stragglers().sort_values("waited_s", ascending=False, kind="stable")
+    frame, rest = frame.head(most), frame.iloc[most:]
+    names = [f"rank {row.rank:,} ({row.gpu})" for row in frame.itertuples()]
+    waited = list(frame["waited_s"] * 1e3)
+    notes = [f", last in {count:,} collectives" for count in frame["collectives"]]
+    if len(rest):
+        names.append(f"{len(rest):,} others")
+        waited.append(rest["waited_s"].sum() * 1e3)
+        notes.append("")
+    texts = [f"{time:,.4g} ms{note}" for time, note in zip(waited, notes)]
+    figure, axes = _bars(names, waited, texts, style.COLOURS[1])
+    axes.set_xlabel("wait for this GPU in a step, mean of all GPUs (ms)")
+    total = result.data["breakdown_s"]["straggler_wait"] * 1e3
+    step = result.step_time_s * 1e3
+    text = f"Straggler wait {total:,.4g} ms of a step of {step:,.4g} ms"
+    style.title(axes, "No GPU made others wait" if frame.empty else text)
+    style.finish(figure)
+    return figure, axes
+
+
+def sensitivities(result: Result, *, most: int = 16) -> tuple[Figure, Axes]:
+    """Draw by how much each change would make a sample cheaper or dearer.
+
+    Parameters
+    ----------
+    result
+        Of ``run(..., explain=True)``.
+    most
+        How many changes, those with the largest effect.
+
+    Raises
+    ------
+    ValueError
+        The result has no sensitivities.
+    """
+    frame = result.sensitivities()
+    strongest = frame["time_per_sample_change"].abs().sort_values(ascending=False, kind="stable")
+    frame = frame.loc[sorted(strongest.index[:most])]  # saves most first
+    with style.style():
+        changes = 100 * frame["time_per_sample_change"]
+        names = [textwrap.fill(change, _NAME_WIDTH) for change in frame["change"]]
+        texts = [
+            f"{_signed(change)} %, step {1e3 * step:,.4g} ms"
+            for change, step in zip(changes, frame["step_time_s"])
+        ]
+        figure, axes = _bars(names, list(changes), texts, style.COLOURS[2], style.COLOURS[1])
+        axes.axvline(0, color=style.GREY, lw=0.8)
+        axes.set_xlabel("change of the time per sample (%)")
+        title = f"What would change a step of {result.step_time_s * 1e3:,.4g} ms"
+        style.title(axes, title if len(frame) else "No change could be tried")
+        style.finish(figure)
+        return figure, axes
+
+
+def critical_path(result: Result, *, most: int = 12) -> tuple[Figure, Axes]:
+    """Draw what the median step's critical path is made of, in ms, by GPU and kind.
+
+    Parameters
+    ----------
+    result
+        Of ``run(..., explain=True)``.
+    most
+        How many kinds, the longest; the rest is one more bar.
+
+    Raises
+    ------
+    ValueError
+        The result has no critical path.
+    """
+    path = result.critical_path()
+    step = path["duration_s"].sum() * 1e3
+    who = [
+        "communication" if kind == "communication" else f"{kind}, rank {rank:,} ({gpu})"
+        for kind, rank, gpu in zip(path["kind"], path["rank"], path["gpu"])
+    ]
+    kinds = path["duration_s"].groupby(pd.Index(who), sort=False).sum() * 1e3
+    kinds = kinds.sort_values(ascending=False, kind="stable")
+    names = [str(name).replace("_", " ") for name in kinds.index[:most]]
+    times = list(kinds.head(most))
+    if len(kinds) > most:
+        names.append(f"{len(kinds) - most:,} others")
+        times.append(kinds.iloc[most:].sum())
+    with style.style():
+        texts = [f"{time:,.4g} ms, {time / step:.1%}".replace("%", " %") for time in times]
+        figure, axes = _bars(names, times, texts, style.COLOURS[0])
+        axes.set_xlabel("time on the critical path (ms)")
+        number = result.data["critical_path"]["step"]
+        style.title(axes, f"Critical path of step {number:,}: {step:,.4g} ms")
+        style.finish(figure)
+        return figure, axes
+
+
+def _signed(change: float) -> str:
+    text = f"{change:+.1f}"
+    return "0.0" if text in ("-0.0", "+0.0") else text
+
+
+def _bars(
+    names: Sequence[str],
+    lengths: Sequence[float],
+    texts: Sequence[str],
+    colour: str,
+    positive: str | None = None,  # another colour of positive ones beside negative ones
+) -> tuple[Figure, Axes]:
+    """Draw horizontal bars, the first above, with a text beside each."""
+    lines = sum(name.count("\n") + 1 for name in names)
+    figure, grid = style.new_figure(height=1.25 + 0.2 * len(names) + 0.14 * max(lines, 1))
+    axes = grid[0, 0]
+    colours = [positive if positive and length > 0 else colour for length in lengths]
+    axes.barh(range(len(names)), lengths, 0.7, color=colours)
+    beside = axes.get_yaxis_transform()  # x of the axes, y of the data
+    for row, text in enumerate(texts):
+        axes.text(1.02, row, text, transform=beside, va="center", size=9.5)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
+    if not any(lengths):
+        axes.set_xlim(0, 1)
+    axes.grid(axis="y", visible=False)
+    style.thousands(axes.xaxis)
+    return figure, axes

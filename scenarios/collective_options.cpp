@@ -1,0 +1,75 @@
+#include "scenarios/collective_options.h"
+
+#include "core/error.h"
+#include "scenarios/run_overrides.h"
+#include "scenarios/scenario.h"
+#include "sim/collective/tuner.h"
+
+namespace paceline {
+namespace {
+
+template <class Check>
+void naming(const char* option, const Check& check) {
+  try {
+    check();
+  } catch (const InputError& error) {
+    throw error.at(option);
+  }
+}
+
+void check_options(const CollectiveSpec& spec) {
+  naming("--nccl", [&] { static_cast<void>(nccl_version(spec.nccl)); });
+  const std::string algorithm = spec.algorithm == "hierarchical" ? "" : spec.algorithm;
+  naming("--algo", [&] { static_cast<void>(tuner_overrides(algorithm, "", CollectiveKind::all_reduce)); });
+  naming("--proto",
+         [&] { static_cast<void>(tuner_overrides("", spec.protocol, CollectiveKind::all_reduce)); });
+}
+
+ClusterSpec cluster_of(const CollectiveOptions& options) {
+  constexpr std::uint64_t kMostNodes = 4'000'000, kMostGpus = 256;
+  ClusterSpec cluster = load_cluster(options.cluster);
+  if (options.nodes) {
+    cluster.nodes = static_cast<int>(whole_number(*options.nodes, 1, kMostNodes, "--nodes"));
+  }
+  if (options.gpus_per_node) {
+    cluster.gpus_per_node =
+        static_cast<int>(whole_number(*options.gpus_per_node, 1, kMostGpus, "--gpus-per-node"));
+  }
+  return cluster;
+}
+
+void set_sizes(const CollectiveOptions& options, CollectiveTest& test) {
+  constexpr std::uint64_t kMostFactor = 1 << 20;
+  test.first = test_size(options.first, "-b");
+  test.last = test_size(options.last, "-e");
+  test.factor = static_cast<std::int64_t>(whole_number(options.factor, 2, kMostFactor, "-f"));
+  if (options.increment) {
+    test.factor = 0;
+    test.increment = test_size(*options.increment, "-i");
+  }
+  for (const std::string& size : options.sizes) {
+    test.sizes.push_back(test_size(size, "sizes"));
+  }
+}
+
+}  // namespace
+
+CollectiveTest collective_test(const CollectiveOptions& options, const std::optional<Profile>& profile) {
+  CollectiveTest test;
+  test.kind = collective_named(options.kind);
+  test.cluster_name = options.cluster;
+  test.cluster = cluster_of(options);
+  set_sizes(options, test);
+  test.collective.nccl = options.nccl.value_or(test.collective.nccl);
+  test.collective.algorithm = options.algorithm;
+  test.collective.protocol = options.protocol;
+  test.collective.library = collective_library_named(options.library);
+  check_options(test.collective);
+  if (!options.nccl && profile && !profile->nccl.empty()) {
+    test.collective.nccl = profile->nccl;
+  }
+  test.explain = options.explain;
+  return test;
+}
+
+}  // namespace paceline

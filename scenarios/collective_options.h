@@ -1,0 +1,27 @@
+// The options of `paceline collective`, as text: on the command line, and from Python.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenarios/collective_table.h"
+#include "scenarios/profile.h"
+
+namespace paceline {
+
+struct CollectiveOptions {
+  std::string kind, cluster;
+  std::string first = "8", last = "16G", factor = "2";  // -b, -e, -f
+  std::vector<std::string> sizes;                       // not empty: these instead
+  std::optional<std::string> increment;                 // -i
+  std::optional<std::string> nodes, gpus_per_node, nccl;
+  std::string algorithm, protocol, library = "nccl";
+  bool explain = false;
+};
+
+// Where no NCCL version is asked for it is the profile's, or the newest. Throws InputError that names the
+// option.
+CollectiveTest collective_test(const CollectiveOptions&, const std::optional<Profile>&);
+
+}  // namespace paceline
