@@ -14,6 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kBetweenLines{5};
+constexpr double kSecondsToJudge = 2;  // before that, the time left would be a guess
 
 bool installed(const std::string& program) {
   const char* path = std::getenv("PATH");
@@ -39,21 +40,27 @@ std::string duration_text(double seconds) {
 std::string progress_text(const SweepProgress& progress, std::size_t found, double seconds) {
   std::string text = std::to_string(progress.done) + " of " + std::to_string(progress.points) + " points";
   text += progress.failed > 0 ? ", " + std::to_string(progress.failed) + " failed" : "";
-  if (progress.done > found && progress.done < progress.points) {
+  if (seconds >= kSecondsToJudge && progress.done > found && progress.done < progress.points) {
     const double each = seconds / static_cast<double>(progress.done - found);
     text += ", about " + duration_text(each * static_cast<double>(progress.points - progress.done)) + " left";
   }
   return text;
 }
 
-ProgressDisplay::ProgressDisplay(std::size_t points) : begin_(Clock::now()), last_(begin_) {
+ProgressDisplay::ProgressDisplay(std::size_t points) : points_(points), last_(Clock::now()) {}
+
+void ProgressDisplay::start(const SweepProgress& progress) {
+  started_ = true;
+  begin_ = Clock::now();
+  found_ = progress.done;
+  fed_ = progress.done - 1;
   if (::isatty(STDERR_FILENO) == 0 || !installed("pv")) {
     return;
   }
   struct sigaction ignored {};
   ignored.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &ignored, &before_);
-  const std::string command = "exec pv --line-mode --size " + std::to_string(points) +
+  const std::string command = "exec pv --line-mode --size " + std::to_string(points_ - fed_) +
                               " --progress --eta --timer --name sweep > /dev/null";
   pv_ = ::popen(command.c_str(), "we");
   if (pv_ == nullptr) {
@@ -78,9 +85,8 @@ bool ProgressDisplay::feed(const SweepProgress& progress) {
 }
 
 void ProgressDisplay::show(const SweepProgress& progress) {
-  if (!shown_) {
-    shown_ = true;
-    found_ = progress.done - 1;
+  if (!started_) {
+    start(progress);
   }
   if (pv_ != nullptr) {
     if (feed(progress)) {

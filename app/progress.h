@@ -13,10 +13,12 @@
 
 namespace paceline {
 
-// "120 of 1000 points, 2 failed, about 40 s left". `seconds`: since the first `found` were there.
+// "120 of 1000 points, 2 failed, about 40 s left". `seconds`: since `found` points were there; before 2 s
+// there is no time left.
 std::string progress_text(const SweepProgress&, std::size_t found, double seconds);
 
 // A bar by pv on a terminal where pv is installed; else lines, at most one in five seconds and a last one.
+// Its clock starts when the first point is shown: reading a study is not what the others will take.
 class ProgressDisplay {
  public:
   explicit ProgressDisplay(std::size_t points);
@@ -26,13 +28,14 @@ class ProgressDisplay {
   void show(const SweepProgress&);
 
  private:
+  void start(const SweepProgress&);
   bool feed(const SweepProgress&);
 
   std::FILE* pv_ = nullptr;
   struct sigaction before_ {};  // of SIGPIPE: pv may end first
-  std::size_t fed_ = 0, found_ = 0;
+  std::size_t points_ = 0, fed_ = 0, found_ = 0;
   std::chrono::steady_clock::time_point begin_, last_;
-  bool shown_ = false;
+  bool started_ = false;
 };
 
 }  // namespace paceline

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "calibrate/fit/collective_fit.h"
@@ -10,6 +11,7 @@
 #include "core/error.h"
 #include "core/fingerprint.h"
 #include "scenarios/predict.h"
+#include "scenarios/reader.h"
 #include "scenarios/result_json.h"
 #include "scenarios/writer.h"
 #include "studies/sweep.h"
@@ -43,15 +45,37 @@ class ContentHash {
   std::array<std::uint64_t, 2> sums_{1, 2};
 };
 
-// As seen from the study's folder, so that it doesn't matter where the program was started.
+// Files as seen from the study's folder, so that it doesn't matter where the program was started.
+fs::path whole_folder(const Study& study) {
+  return (fs::current_path() / study.study_file).lexically_normal().parent_path();
+}
+
 std::string from_study(const std::string& file, const Study& study) {
-  const fs::path folder = fs::path(study.study_file).parent_path();
-  const fs::path relative = folder.empty() ? fs::path(file) : fs::path(file).lexically_relative(folder);
-  return relative.empty() ? file : relative.string();
+  const fs::path whole = (fs::current_path() / file).lexically_normal();
+  return file.empty() ? file : whole.lexically_relative(whole_folder(study)).string();
+}
+
+std::string paths_from_study(std::string text, const Study& study) {
+  const std::string whole = whole_folder(study).string(),
+                    spelled = fs::path(study.study_file).parent_path().string();
+  for (const std::string& folder : {spelled, whole}) {
+    if (folder.empty() || folder == "/") {
+      continue;
+    }
+    const std::string start = folder + '/';
+    for (std::size_t at = text.find(start); at != std::string::npos; at = text.find(start, at)) {
+      if (at == 0 || std::string_view(" \"'(").find(text[at - 1]) != std::string_view::npos) {
+        text.erase(at, start.size());
+      } else {
+        at += start.size();
+      }
+    }
+  }
+  return text;
 }
 
 Json::Object failure_of(const InputError& error, const PointScenario& made, const Study& study) {
-  Json::Object why{{"message", error.message()}};
+  Json::Object why{{"message", paths_from_study(error.message(), study)}};
   why.push_back({"place", error.place()});
   why.push_back({"file", from_study(error.file(), study)});
   return {{"error", std::move(why)}, {"scenario", made.scenario}};
@@ -85,9 +109,11 @@ Scenario alone(const Scenario& scenario, const BatchShare& share, const Study& s
 // efficiency(N) = T(1) / (N T(N)), with one GPU doing the whole batch.
 double strong_efficiency(const Prediction& prediction, const Study& study, const BatchShare& share,
                          ReferenceSteps& references) {
-  const Scenario lone = alone(prediction.scenario, share, study);
-  const double reference =
-      references.seconds(content_key(lone, study, {}), [&] { return predict(lone).report.step.mean.value; });
+  const double reference = lone_step(share.accumulation, [&](std::int64_t passes) {
+    const Scenario lone = alone(prediction.scenario, {share.batch_per_gpu, passes}, study);
+    return references.seconds(content_key(lone, study, {}),
+                              [&] { return predict(lone).report.step.mean.value; });
+  });
   return reference / (static_cast<double>(prediction.job.ranks()) * prediction.report.step.mean.value);
 }
 
@@ -109,7 +135,32 @@ Json::Object simulated(const Study& study, const ReadPoint& point, ReferenceStep
   return members;
 }
 
+// Whatever the scenario says of nodes, a row says how many GPUs it is of.
+void check_gpus(const Study& study, const StudyPoint& point, const Scenario& scenario) {
+  const ClusterSpec& cluster = scenario.cluster;
+  const std::int64_t nodes = cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes;
+  const std::int64_t ranks = nodes * cluster.gpus_per_node;
+  for (std::size_t i = 0; i < study.axes.size(); ++i) {
+    if (study.axes[i].key == "gpus" && read_whole(point.axes[i].value, any(), {}) != ranks) {
+      throw InputError("expected a scenario of " + to_line(point.axes[i].value) + " GPUs, found one of " +
+                           std::to_string(ranks) +
+                           "; leave nodes, job_nodes and gpus_per_node to the axis gpus",
+                       study.axes[i].place, study.study_file);
+    }
+  }
+}
+
 }  // namespace
+
+double extended_step(std::int64_t passes, const std::function<double(std::int64_t)>& seconds) {
+  constexpr std::int64_t kLong = 2000, kShort = 1000;  // seconds of work, and enough for jitter to average
+  const double longer = seconds(kLong), each = (longer - seconds(kShort)) / (kLong - kShort);
+  return longer + static_cast<double>(passes - kLong) * each;
+}
+
+double lone_step(std::int64_t passes, const std::function<double(std::int64_t)>& seconds) {
+  return passes <= kMostPasses ? seconds(passes) : extended_step(passes, seconds);
+}
 
 double ReferenceSteps::seconds(const std::string& key, const std::function<double()>& compute) {
   std::promise<double> promise;
@@ -136,8 +187,10 @@ ReadPoint read_point(const Study& study, const StudyPoint& point) {
     if (read.made.wrong) {
       throw *read.made.wrong;
     }
-    read.scenario = parse_scenario(to_line(read.made.scenario), study.file);
-    read.key = content_key(*read.scenario, study, read.made.alone);
+    Scenario scenario = parse_scenario(to_line(read.made.scenario), study.file);
+    check_gpus(study, point, scenario);
+    read.key = content_key(scenario, study, read.made.alone);
+    read.scenario = std::move(scenario);
   } catch (const InputError& error) {
     read.failure = failure_of(error, read.made, study);
   }

@@ -1,6 +1,7 @@
 // What becomes of one point: its members of a line, from the study and the point alone.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <map>
@@ -34,6 +35,13 @@ class ReferenceSteps {
   std::mutex mutex_;
   std::map<std::string, std::shared_future<double>> steps_;
 };
+
+// A step of one GPU in `passes` passes, where `seconds` simulates one of at most kMostPasses: a longer step
+// is extended from two shorter ones, as each further pass takes as long as the one before. Exact without
+// jitter; with jitter its mean is right.
+double lone_step(std::int64_t passes, const std::function<double(std::int64_t)>& seconds);
+// The extension alone.
+double extended_step(std::int64_t passes, const std::function<double(std::int64_t)>& seconds);
 
 // The members of the point's line after "point". Throws what is not an InputError.
 Json::Object point_members(const Study&, const ReadPoint&, ReferenceSteps&, Machines&);

@@ -1,4 +1,6 @@
 // The scenario of a point of a study.
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "scenarios/reader.h"
@@ -9,9 +11,9 @@ namespace paceline {
 namespace {
 
 constexpr const char* kBatch = "/training/batch_per_gpu";
-constexpr std::int64_t kMostPasses = 1'000'000;
 
-// Nodes, or GPUs of one node; an axis "gpus" comes last, when it is known what a node is.
+// Nodes, or GPUs of one node; an axis "gpus" comes last, when it is known what a node is. Where other jobs
+// have nodes too, those of this job.
 void set_gpus(Json& scenario, std::int64_t gpus, const StudyAxis& axis, const Study& study) {
   const std::string folder = std::filesystem::path(study.file).parent_path().string();
   const Json* json = scenario.find("cluster");
@@ -21,11 +23,18 @@ void set_gpus(Json& scenario, std::int64_t gpus, const StudyAxis& axis, const St
   Cluster cluster;
   read(*json, cluster, any(), {"/cluster", folder, 0});
   const std::int64_t of_node = cluster.spec.gpus_per_node;
+  const char* nodes = cluster.spec.job_nodes > 0 ? "/cluster/job_nodes" : "/cluster/nodes";
   if (gpus < of_node) {
-    set_at(scenario, "/cluster/nodes", 1, folder);
+    if (std::ranges::find(study.axes, "/cluster/gpus_per_node", &StudyAxis::key) != study.axes.end()) {
+      throw InputError("expected at least the " + std::to_string(of_node) +
+                           " GPUs of a node that the axis \"/cluster/gpus_per_node\" gives, found " +
+                           std::to_string(gpus),
+                       axis.place, study.study_file);
+    }
+    set_at(scenario, nodes, 1, folder);
     set_at(scenario, "/cluster/gpus_per_node", gpus, folder);
   } else if (gpus % of_node == 0) {
-    set_at(scenario, "/cluster/nodes", gpus / of_node, folder);
+    set_at(scenario, nodes, gpus / of_node, folder);
   } else {
     throw InputError("expected GPUs of whole nodes of " + std::to_string(of_node) +
                          ", or fewer than a node has, found " + std::to_string(gpus),
@@ -34,18 +43,18 @@ void set_gpus(Json& scenario, std::int64_t gpus, const StudyAxis& axis, const St
 }
 
 // In as few equal passes of at most `most` samples as divide it.
-BatchShare shared(std::int64_t samples, std::int64_t most, const Study& study) {
-  std::int64_t passes = (samples + most - 1) / most;
-  while (samples % passes != 0 && passes < kMostPasses) {
-    ++passes;
+BatchShare shared(std::int64_t samples, std::int64_t most) {
+  for (std::int64_t passes = (samples + most - 1) / most; passes <= samples / passes; ++passes) {
+    if (samples % passes == 0) {
+      return {samples / passes, passes};
+    }
   }
-  if (passes > kMostPasses || samples % passes != 0) {
-    throw InputError("expected a global batch that a GPU does in at most " + std::to_string(kMostPasses) +
-                         " equal passes of at most " + std::to_string(most) + ", found " +
-                         std::to_string(samples) + " samples for a GPU",
-                     "/scaling", study.study_file);
+  // More passes than samples in each: the other factor is the smaller one.
+  std::int64_t each = std::min(most, static_cast<std::int64_t>(std::sqrt(static_cast<double>(samples))) + 1);
+  while (samples % each != 0) {
+    --each;
   }
-  return {samples / passes, passes};
+  return {each, samples / each};
 }
 
 std::optional<BatchShare> set_share(Json& scenario, std::int64_t gpus, const Study& study) {
@@ -60,8 +69,13 @@ std::optional<BatchShare> set_share(Json& scenario, std::int64_t gpus, const Stu
                          std::to_string(batch) + " samples for " + std::to_string(gpus) + " GPUs",
                      "/scaling", study.study_file);
   }
-  const BatchShare alone = shared(batch, measured_batch, study),
-                   share = shared(batch / gpus, measured_batch, study);
+  const BatchShare alone = shared(batch, measured_batch), share = shared(batch / gpus, measured_batch);
+  if (share.accumulation > kMostPasses) {
+    throw InputError("expected a global batch that a GPU does in at most " + std::to_string(kMostPasses) +
+                         " equal passes of at most " + std::to_string(measured_batch) + ", found " +
+                         std::to_string(batch / gpus) + " samples for a GPU",
+                     "/scaling", study.study_file);
+  }
   const Json* training = scenario.find("training");
   const bool anchored = training->find("measured") != nullptr || training->find("layer_times") != nullptr ||
                         study.profile.has_value();

@@ -50,10 +50,11 @@ void check_key(const std::string& key, const Spot& spot) {
 
 // Strong scaling and "gpus" set these themselves.
 void check_free(const std::string& key, bool gpus, Scaling scaling, const Spot& spot) {
-  if (gpus && key == "/cluster/nodes") {
+  if (gpus && (key == "/cluster/nodes" || key == "/cluster/job_nodes")) {
     fail_at(spot, "another key, as the axis gpus sets it", in_quotes(key));
   }
-  if (scaling == Scaling::strong && (key == "/training/accumulation" || key == "/training/measured_batch")) {
+  if (scaling == Scaling::strong &&
+      (key == "/training" || key == "/training/accumulation" || key == "/training/measured_batch")) {
     fail_at(spot, "another key, as strong scaling sets it", in_quotes(key));
   }
 }
@@ -125,7 +126,37 @@ std::vector<AxisGroup> groups_of(const StudyFile& file) {
   return groups;
 }
 
-void check_axes(const std::vector<StudyAxis>& axes, Scaling scaling) {
+// A later axis must not set anew what an earlier one has set a part of.
+void check_order(const std::vector<StudyAxis>& axes) {
+  for (std::size_t later = 0; later < axes.size(); ++later) {
+    for (std::size_t earlier = 0; earlier < later; ++earlier) {
+      if (axes[earlier].key.starts_with(axes[later].key + '/')) {
+        fail_at(below({axes[later].place, {}, 0}, "key"),
+                "the axis " + in_quotes(axes[later].key) + " before " + in_quotes(axes[earlier].key) +
+                    ", whose value it would overwrite: put " + in_quotes(axes[later].key) + " first",
+                "it after");
+      }
+    }
+  }
+}
+
+// Values of an axis "/cluster" leave the number of GPUs to the axis gpus.
+void check_clusters(const std::vector<AxisGroup>& groups) {
+  for (const AxisGroup& group : groups) {
+    for (std::size_t a = 0; a < group.axes.size(); ++a) {
+      for (std::size_t i = 0; group.axes[a].key == "/cluster" && i < group.size(); ++i) {
+        for (const char* key : {"nodes", "job_nodes", "gpus_per_node"}) {
+          if (group.values[a][i].find(key) != nullptr) {
+            fail_at(below(below({group.axes[a].place, {}, 0}, "values"), i),
+                    "a cluster without " + in_quotes(key) + ", as the axis gpus sets it", "one with it");
+          }
+        }
+      }
+    }
+  }
+}
+
+void check_axes(const std::vector<StudyAxis>& axes, const std::vector<AxisGroup>& groups, Scaling scaling) {
   const bool gpus = std::ranges::find(axes, kGpus, &StudyAxis::key) != axes.end();
   if (scaling != Scaling::none && !gpus) {
     fail_at({"/scaling", {}, 0}, "an axis with the key \"gpus\"", "none");
@@ -140,6 +171,10 @@ void check_axes(const std::vector<StudyAxis>& axes, Scaling scaling) {
       fail_at(spot, "each key in one axis", in_quotes(axis.key) + " twice");
     }
     check_free(axis.key, gpus, scaling, below(spot, "key"));
+  }
+  check_order(axes);
+  if (gpus) {
+    check_clusters(groups);
   }
 }
 
@@ -201,7 +236,14 @@ void set_scenario(Study& study, const StudyFile& file) {
 }
 
 std::int64_t global_batch_of(const Study& study) {
-  const Scenario scenario = parse_scenario(to_line(study.scenario), study.file);
+  Scenario scenario;
+  try {
+    scenario = parse_scenario(to_line(study.scenario), study.file);
+  } catch (const InputError& error) {
+    throw InputError(error.message() + "; strong scaling takes the global batch from here: complete the " +
+                         "scenario, or give global_batch",
+                     error.place(), error.file());
+  }
   const ClusterSpec& cluster = scenario.cluster;
   const int nodes = cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes;
   return scenario.training.batch_per_gpu * scenario.training.accumulation * nodes * cluster.gpus_per_node;
@@ -224,18 +266,18 @@ Study study_of(const Json& json, const std::string& file_name) {
     throw InputError("expected no key \"global_batch\", as the scaling is not strong");
   }
   Study study;
-  study.study_file = file_name;
+  study.study_file = file_name.starts_with("./") ? file_name.substr(2) : file_name;
   study.description = file.description;
   study.scaling = file.scaling;
   const std::vector<AxisGroup> groups = groups_of(file);
   for (const AxisGroup& group : groups) {
     study.axes.insert(study.axes.end(), group.axes.begin(), group.axes.end());
   }
-  check_axes(study.axes, file.scaling);
+  check_axes(study.axes, groups, file.scaling);
   check_measured(file.measured, study.axes);
   set_scenario(study, file);
   if (!file.profile.empty()) {
-    study.profile = load_profile((fs::path(folder_of(file_name)) / file.profile).string());
+    study.profile = load_profile((fs::path(folder_of(study.study_file)) / file.profile).string());
     study.profile_text = to_json(*study.profile);
   }
   if (file.scaling == Scaling::strong) {

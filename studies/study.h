@@ -16,10 +16,12 @@
 // Ranges may be of quantities ("from": "1 MiB", "to": "256 MiB", "factor": 2; or "step": "1 MiB"); their
 // values are written in the unit of `from`. An axis without a name is called by the last word of its key.
 //
-// Key "gpus" stands for /cluster/nodes and, below one node, /cluster/gpus_per_node. Weak scaling keeps
-// batch_per_gpu; strong scaling keeps the global batch ("global_batch", default: the scenario's): each GPU
-// does its share, in as few passes (accumulation) of at most the scenario's batch_per_gpu as divide it. The
-// scenario's `measured` rate then still belongs to the scenario's batch_per_gpu (training.measured_batch).
+// Key "gpus" stands for /cluster/nodes (where the cluster has job_nodes: for those) and, below one node,
+// /cluster/gpus_per_node. Axes are set one after the other, gpus last; an axis whose key holds another's
+// comes before it. Weak scaling keeps batch_per_gpu; strong scaling keeps the global batch ("global_batch",
+// default: the scenario's): each GPU does its share, in as few passes (accumulation) of at most the
+// scenario's batch_per_gpu as divide it. The scenario's `measured` rate then still belongs to the
+// scenario's batch_per_gpu (training.measured_batch).
 #pragma once
 
 #include <cstddef>
@@ -38,6 +40,7 @@ namespace paceline {
 enum class Scaling : std::uint8_t { none, strong, weak };
 
 inline constexpr std::size_t kMostPoints = 1'000'000;
+inline constexpr std::int64_t kMostPasses = 10'000;  // that a scenario's /training/accumulation may say
 
 struct StudyAxis {
   std::string name, key;  // key: a JSON pointer into the scenario, or "gpus"

@@ -17,6 +17,8 @@
 namespace paceline {
 namespace {
 
+namespace fs = std::filesystem;
+
 // What is known of a point before the simulations.
 struct PointState {
   std::string key;   // empty where the scenario can't be read:
@@ -179,23 +181,54 @@ class Writing {
   std::mutex mutex_;
 };
 
-void keep_study(const Study& study, const std::string& out) {
-  const std::string path = (std::filesystem::path(out) / "study.json").string();
-  const std::string text = to_text(study.text) + "\n";
-  if (!std::filesystem::exists(path) || read_file(path) != text) {
-    write_file(path, text);
+// The study.json of the folder; it must not replace what no sweep wrote.
+class KeptStudy {
+ public:
+  // Before the folder's results are opened: an empty file says nothing of who wrote there.
+  KeptStudy(const Study& study, const std::string& out)
+      : path_((fs::path(out) / "study.json").string()), text_(to_text(study.text) + "\n") {
+    std::error_code error;
+    const bool there = fs::exists(path_, error);
+    same_ = there && read_file(path_) == text_;
+    if (!there || same_) {
+      return;
+    }
+    for (const std::string& own : {study.study_file, study.file}) {
+      if (fs::equivalent(path_, own, error)) {
+        refuse("the study itself is made of");
+      }
+    }
+    const auto size = fs::file_size(fs::path(out) / "results.jsonl", error);
+    if (error || size == 0) {
+      refuse("no sweep wrote");
+    }
   }
-}
+  void write() const {
+    if (!same_) {
+      write_file(path_, text_);
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& which) const {
+    throw InputError("expected to keep the study here, found a file that " + which +
+                         "; take another folder for this sweep",
+                     {}, path_);
+  }
+  std::string path_, text_;
+  bool same_ = false;
+};
 
 }  // namespace
 
 SweepOutcome sweep(const Study& study, const SweepOptions& options) {
+  const KeptStudy kept(study, options.out);
   ResultLines lines(options.out);
   SweepOutcome outcome;
   outcome.points = study.points.size();
   std::vector<PointState> states = states_of(study, options.jobs);
   mark_found(study, lines.path(), states, outcome);
-  keep_study(study, options.out);
+  kept.write();
   const std::vector<Batch> batches = batches_of(states);
   Writing writing(study, options, lines, outcome);
   for (std::size_t i = 0; i < states.size(); ++i) {

@@ -43,8 +43,8 @@ struct SweepOutcome {
 
 // Points that results.jsonl holds already are not computed again (a last line without an end is cut off);
 // equal scenarios are computed once and written for each point. A wrong point is a line, not an exception.
-// Throws InputError when `out` can't be used, belongs to another sweep that is running, or holds lines that
-// can't be read or are of another study.
+// Throws InputError when `out` can't be used, belongs to another sweep that is running, holds lines that
+// can't be read or are of another study, or a study.json that no sweep wrote or that this study is made of.
 SweepOutcome sweep(const Study&, const SweepOptions&);
 
 // The line of one point, as sweep writes it, without its end.

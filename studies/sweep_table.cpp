@@ -58,14 +58,46 @@ std::string formatted(const char* format, double value) {
 
 using Cells = std::vector<std::string>;
 
-Cells without_seed(const Study& study, const Json::Object& axes, bool names) {
+// The values of all axes but the seed, each as JSON: whole, unlike what is printed of them.
+struct Combination {
+  std::string key;
+  Cells cells;
+};
+
+bool is_seed(const StudyAxis& axis) { return axis.key == "/run/seed"; }
+
+std::string key_of(const Study& study, const StudyPoint& point) {
+  Json::Array values;
+  for (std::size_t i = 0; i < study.axes.size(); ++i) {
+    if (!is_seed(study.axes[i])) {
+      values.push_back(point.axes[i].value);
+    }
+  }
+  return to_line(Json(std::move(values)));
+}
+
+Cells cells_of(const Study& study, const StudyPoint& point) {
   Cells cells;
   for (std::size_t i = 0; i < study.axes.size(); ++i) {
-    if (study.axes[i].key != "/run/seed") {
-      cells.push_back(names ? study.axes[i].name : in_short(cell(axes[i].value)));
+    if (!is_seed(study.axes[i])) {
+      cells.push_back(in_short(cell(point.axes[i].value)));
     }
   }
   return cells;
+}
+
+Cells heads_of(const Study& study, bool seeds) {
+  Cells heads;
+  for (const StudyAxis& axis : study.axes) {
+    if (!is_seed(axis)) {
+      heads.push_back(axis.name);
+    }
+  }
+  heads.insert(heads.end(), {"step (ms)", "samples/s", "scaling"});
+  if (seeds) {
+    heads.emplace_back("over seeds (ms)");
+  }
+  return heads;
 }
 
 void add(Row& row, const Json& line) {
@@ -105,12 +137,12 @@ std::string aligned(const std::vector<Cells>& rows) {
 }
 
 // The combinations in the study's order, if they are few.
-std::vector<Cells> combinations(const Study& study) {
-  std::vector<Cells> order;
+std::vector<Combination> combinations(const Study& study) {
+  std::vector<Combination> order;
   for (const StudyPoint& point : study.points) {
-    Cells cells = without_seed(study, point.axes, false);
-    if (std::ranges::find(order, cells) == order.end()) {
-      order.push_back(std::move(cells));
+    std::string key = key_of(study, point);
+    if (std::ranges::find(order, key, &Combination::key) == order.end()) {
+      order.push_back({std::move(key), cells_of(study, point)});
       if (order.size() > kMostRows) {
         return {};
       }
@@ -119,22 +151,18 @@ std::vector<Cells> combinations(const Study& study) {
   return order;
 }
 
-std::string table(const Study& study, const std::vector<Cells>& order, const std::map<Cells, Row>& rows) {
-  const bool seeds = std::ranges::find(study.axes, "/run/seed", &StudyAxis::key) != study.axes.end();
-  std::vector<Cells> lines{without_seed(study, {}, true)};
-  const Cells heads{"step (ms)", "samples/s", "scaling"};
-  lines.front().insert(lines.front().end(), heads.begin(), heads.end());
-  if (seeds) {
-    lines.front().emplace_back("over seeds (ms)");
-  }
-  for (const Cells& cells : order) {
-    const auto at = rows.find(cells);
+std::string table(const Study& study, const std::vector<Combination>& order,
+                  const std::map<std::string, Row>& rows) {
+  const bool seeds = std::ranges::any_of(study.axes, is_seed);
+  std::vector<Cells> lines{heads_of(study, seeds)};
+  for (const Combination& combination : order) {
+    const auto at = rows.find(combination.key);
     if (at == rows.end()) {
       continue;
     }
     const Row& row = at->second;
     const auto points = static_cast<double>(row.points);
-    Cells line = cells;
+    Cells line = combination.cells;
     line.push_back(formatted("%.3f", row.step / points * 1e3));
     line.push_back(formatted("%.1f", row.throughput / points));
     line.push_back(formatted("%.3f", row.efficiency / points));
@@ -149,9 +177,9 @@ std::string table(const Study& study, const std::vector<Cells>& order, const std
 }  // namespace
 
 std::string sweep_table(const Study& study, const std::string& out) {
-  const std::vector<Cells> order = combinations(study);
+  const std::vector<Combination> order = combinations(study);
   std::map<std::string, Json> last;  // of a point's lines the last counts
-  std::map<Cells, Row> rows;
+  std::map<std::string, Row> rows;
   for_each_line((std::filesystem::path(out) / "results.jsonl").string(),
                 [&](std::size_t, const std::string& text) {
                   Json line = parse_json(text);
@@ -171,7 +199,7 @@ std::string sweep_table(const Study& study, const std::string& out) {
     if (at->second.find("error") != nullptr) {
       add(failures, at->second);
     } else {
-      add(rows[without_seed(study, point.axes, false)], at->second);
+      add(rows[key_of(study, point)], at->second);
     }
   }
   std::string text = table(study, order, rows);

@@ -55,9 +55,11 @@ CollectiveTimes::Reduced::Reduced(const CollectiveGraph& graph, Begin begin)
   }
 }
 
-CollectiveTimes::CollectiveTimes(const Communicator& communicator, std::span<const CollectivePlan> plans)
+CollectiveTimes::CollectiveTimes(const Communicator& communicator, std::span<const CollectivePlan> plans,
+                                 bool together)
     : communicator_(communicator),
       plans_(plans),
+      together_(together),
       graphs_(communicator.graphs.size()),
       of_plan_(plans.size()),
       begin_(communicator.ranks),
@@ -85,7 +87,7 @@ void CollectiveTimes::end(std::uint32_t plan, std::span<const SimTime> launch, S
     of_plan.prepared = true;
     prepare_rings(plan);
   }
-  const bool together = std::ranges::all_of(launch, [&](SimTime t) { return t == launch[0]; }) &&
+  const bool together = together_ && std::ranges::all_of(launch, [&](SimTime t) { return t == launch[0]; }) &&
                         std::ranges::all_of(of_graph.switch_end, [&](SimTime t) { return t <= launch[0]; });
   if (together) {
     end_together(plan, launch[0], end);

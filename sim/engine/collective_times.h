@@ -21,7 +21,8 @@ bool is_free_ring(const CollectivePlan&);
 // step by step; a ring all-reduce with endless FIFOs and whole chunks by RingSchedule; else step by step.
 class CollectiveTimes {
  public:
-  CollectiveTimes(const Communicator&, std::span<const CollectivePlan>);
+  // together: all ranks may enter together often enough that finding equal workers pays.
+  CollectiveTimes(const Communicator&, std::span<const CollectivePlan>, bool together = true);
 
   // launch and end by rank. Requires: |launch[r] - origin| within 2^59 ps.
   void end(std::uint32_t plan, std::span<const SimTime> launch, SimTime origin, std::span<SimTime> end);
@@ -64,6 +65,7 @@ class CollectiveTimes {
 
   const Communicator& communicator_;
   std::span<const CollectivePlan> plans_;
+  bool together_;
   std::vector<OfGraph> graphs_;
   std::vector<OfPlan> of_plan_;
   RingSchedule::Scratch scratch_;

@@ -88,12 +88,6 @@ double events_of(const TrainingJob& job, const RunSpec& run, bool vector) {
   return 2 * moves * (run.iterations + 1.0);
 }
 
-// Ranks that differ are stepped one by one.
-bool has_variability(const VariabilitySpec& v) {
-  return v.per_operation.kind != DistributionKind::none || v.per_iteration.kind != DistributionKind::none ||
-         !v.slow_gpus.empty() || !v.transient.empty();
-}
-
 void require_patience(const TrainingJob& job, const RunSpec& run, bool vector) {
   constexpr double kMostEvents = 1e11;  // an hour or more
   if (const double events = events_of(job, run, vector); events > kMostEvents) {
@@ -159,7 +153,7 @@ Result simulate(const TrainingJob& job, const RunSpec& run, const TraceRequest& 
   }
   const bool vector =
       run.engine == EngineChoice::vector || (run.engine == EngineChoice::automatic && !obstacle);
-  if (job.ranks() > 1 && (!vector || has_variability(job.variability))) {
+  if (job.ranks() > 1 && (!vector || ranks_differ(job.variability))) {
     require_patience(job, run, vector);
   }
   Result result = vector ? run_vector_engine(job, run, trace) : run_event_engine(job, run, trace);

@@ -50,6 +50,11 @@ double Variability::rank_factor(Rank rank, std::uint32_t iteration) {
   return factor * per_iteration_.draw({seed_, Stream::per_iteration, iteration}, rank, 0);
 }
 
+bool ranks_differ(const VariabilitySpec& v) {
+  return v.per_operation.kind != DistributionKind::none || v.per_iteration.kind != DistributionKind::none ||
+         !v.slow_gpus.empty() || !v.transient.empty();
+}
+
 double largest_factor(const VariabilitySpec& spec) {
   double factor = Sampler(spec.per_operation).largest() * Sampler(spec.per_iteration).largest();
   for (const SlowGpus& slow : spec.slow_gpus) {

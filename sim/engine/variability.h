@@ -37,6 +37,9 @@ class Variability {
   std::vector<std::vector<int>> ill_for_;  // by transient, by rank: iterations still to come
 };
 
+// Whether any rank's kernels may take another time than the others'.
+bool ranks_differ(const VariabilitySpec&);
+
 // An upper bound on rank_factor times operation factor.
 double largest_factor(const VariabilitySpec&);
 

@@ -50,7 +50,7 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
       variability_(job.variability, job.ranks(), seed),
       input_jitter_(job.input ? job.input->jitter : Distribution{}),
       seed_(seed),
-      times_(job.communicator, job.plans),
+      times_(job.communicator, job.plans, !ranks_differ(job.variability)),
       slowed_(job.slowdown.numerator != job.slowdown.denominator) {
   constexpr double kSmall = 2251799813685248.0;
   short_kernels_ = static_cast<double>(longest_kernel(job).ps) * largest_factor(job.variability) < kSmall;

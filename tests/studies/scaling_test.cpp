@@ -6,6 +6,7 @@
 #include "scenarios/predict.h"
 #include "sim/strategy/anchor.h"
 #include "studies/edit.h"
+#include "studies/evaluate.h"
 #include "studies/study.h"
 #include "studies/sweep.h"
 #include "tests/studies/folder.h"
@@ -80,7 +81,7 @@ TEST_CASE("strong scaling keeps the global batch, in as few equal passes as fit"
         "s.json: /scaling: expected a global batch of which every GPU does as much, found 1000 samples for "
         "24 GPUs; ");
   CHECK(shares(study(kMeasured, "[1]", strong + "1000000007")) ==
-        "s.json: /scaling: expected a global batch that a GPU does in at most 1000000 equal passes of at "
+        "s.json: /scaling: expected a global batch that a GPU does in at most 10000 equal passes of at "
         "most 64, found "
         "1000000007 samples for a GPU; ");
   // Left out, it is the scenario's: 2 nodes of 8 GPUs, 3 passes of 64.
@@ -132,13 +133,64 @@ TEST_CASE("weak scaling keeps the prediction's efficiency") {
   CHECK(at(sweep_line(s, s.points[0]), "/scaling_efficiency") == p.report.scaling_efficiency);
 }
 
-TEST_CASE("a one-GPU job that is too large is told as such") {
-  const Study s = study(kSmall, "[512]", R"(, "scaling": "strong", "global_batch": 131072)");
-  const Json line = parse_json(sweep_line(s, s.points[0]));
-  CHECK(*value_at(line, "/error/message")->as<std::string>() ==
-        "one GPU alone, which strong scaling compares with: expected a whole number from 1 to 10000, found "
-        "16384");
-  CHECK(*value_at(line, "/error/place")->as<std::string>() == "/training/accumulation");
+// One GPU of the scenario, with that many passes.
+double one_gpu(const std::string& scenario, std::int64_t passes) {
+  Json lone = parse_json(scenario);
+  set_at(lone, "/cluster/gpus_per_node", 1, {});
+  set_at(lone, "/training/accumulation", passes, {});
+  return predict(parse_scenario(to_line(lone), "s.json")).report.step.mean.value;
+}
+
+TEST_CASE("more passes than a scenario may say are extended from fewer") {
+  CHECK_NOTHROW(one_gpu(kMeasured, kMostPasses));
+  CHECK_THROWS_WITH(one_gpu(kMeasured, kMostPasses + 1), Catch::Contains("from 1 to 10000, found 10001"));
+  const auto plain = [](std::int64_t passes) { return one_gpu(kMeasured, passes); };
+  const auto jittered = [](std::int64_t passes) { return one_gpu(kSmall, passes); };
+  for (const std::int64_t passes : {2500, 4999}) {
+    CHECK(extended_step(passes, plain) == Approx(plain(passes)).epsilon(1e-12));
+    CHECK(extended_step(passes, jittered) == Approx(jittered(passes)).epsilon(1e-3));
+    CHECK(lone_step(passes, jittered) == jittered(passes));
+  }
+  CHECK(lone_step(kMostPasses + 1, plain) == extended_step(kMostPasses + 1, plain));
+  // 2,048 passes of each GPU of 8, 16,384 of one alone.
+  const Study s = study(kMeasured, "[8]", R"(, "scaling": "strong", "global_batch": 1048576)");
+  const std::string line = sweep_line(s, s.points[0]);
+  CHECK(at(line, "/scaling_efficiency") ==
+        Approx(extended_step(16384, plain) / (8 * at(line, "/step_time_s/mean"))).epsilon(1e-12));
+  CHECK(at(line, "/scaling_efficiency") > 0.99);
+  CHECK(at(line, "/scaling_efficiency") <= 1);
+  // A prime number of samples alone is that many passes of one.
+  const std::optional<BatchShare> alone =
+      scenario_of(study(kMeasured, "[1]", R"(, "scaling": "strong", "global_batch": 9973)"), {{{"gpus", 1}}})
+          .alone;
+  REQUIRE(alone.has_value());
+  CHECK(alone->accumulation == 9973);
+}
+
+TEST_CASE("where other jobs have nodes, gpus are this job's") {
+  const std::string shared = R"({"cluster": {"node": "dgx-a100", "nodes": 8, "job_nodes": 2},
+                                 "model": "resnet18", "training": {"batch_per_gpu": 8}})";
+  const Study s = study(shared, "[4, 8, 64, 128]", "");
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Json line = parse_json(sweep_line(s, s.points[i]));
+    REQUIRE(line.find("error") == nullptr);
+    CHECK(to_line(*line.find("gpus")) == to_line(s.points[i].axes[0].value));
+    CHECK(*value_at(line, "/scaling_efficiency")->as<double>() <= 1);
+  }
+  CHECK(to_line(*value_at(scenario_of(s, s.points[0]).scenario, "/cluster")) ==
+        R"({"node": "dgx-a100", "nodes": 8, "job_nodes": 1, "gpus_per_node": 4})");
+  const Json more = parse_json(sweep_line(s, s.points[3]));
+  REQUIRE(more.find("error") != nullptr);
+  CHECK_THAT(*value_at(more, "/error/place")->as<std::string>(), Catch::StartsWith("/cluster"));
+}
+
+TEST_CASE("an axis of GPUs per node is not undone by fewer gpus") {
+  const Study s = parse_study("{\"scenario\": " + kSmall + R"(, "axes": [{"key": "gpus", "values": [2, 4]},
+      {"key": "/cluster/gpus_per_node", "values": [4]}]})",
+                              "s.json");
+  CHECK(shares(s) ==
+        "s.json: /axes/0: expected at least the 4 GPUs of a node that the axis \"/cluster/gpus_per_node\" "
+        "gives, found 2; 1x4: 1 of 8; ");
 }
 
 TEST_CASE("a rate measured with another batch scales every layer alike") {

@@ -144,6 +144,14 @@ TEST_CASE("every bad study gives its message") {
        R"(/axes/1: expected each key in one axis, found "/a" twice)"},
       {R"([{"key": "gpus", "values": [8]}, {"key": "/cluster/nodes", "values": [2]}])",
        R"(/axes/1/key: expected another key, as the axis gpus sets it, found "/cluster/nodes")"},
+      {R"([{"key": "gpus", "values": [8]}, {"key": "/cluster/job_nodes", "values": [2]}])",
+       R"(/axes/1/key: expected another key, as the axis gpus sets it, found "/cluster/job_nodes")"},
+      {R"([{"key": "/cluster/node/nics", "values": [8]}, {"key": "/cluster", "values": ["dgx-a100"]}])",
+       R"(/axes/1/key: expected the axis "/cluster" before "/cluster/node/nics", whose value it would overwrite: put "/cluster" first, found it after)"},
+      {R"([{"key": "gpus", "values": [8]}, {"key": "/cluster", "values": ["dgx-a100", {"nodes": 2}]}])",
+       R"(/axes/1/values/1: expected a cluster without "nodes", as the axis gpus sets it, found one with it)"},
+      {R"([{"key": "/cluster", "values": [{"gpus_per_node": 2}]}, {"key": "gpus", "values": [8]}])",
+       R"(/axes/0/values/0: expected a cluster without "gpus_per_node", as the axis gpus sets it, found one with it)"},
   };
   for (const auto& [axes, expected] : bad) {
     CAPTURE(axes);
@@ -179,6 +187,28 @@ TEST_CASE("every bad study gives its message") {
       complaint(R"([{"key": "gpus", "values": [8]}, {"key": "/training/accumulation", "values": [8]}])",
                 R"(, "scaling": "strong")") ==
       R"(s.json: /axes/1/key: expected another key, as strong scaling sets it, found "/training/accumulation")");
+  CHECK(
+      complaint(R"([{"key": "gpus", "values": [8]}, {"key": "/training", "values": [{"batch_per_gpu": 8}]}])",
+                R"(, "scaling": "strong")") ==
+      R"(s.json: /axes/1/key: expected another key, as strong scaling sets it, found "/training")");
+  // The whole first, or another key that begins alike: nothing is lost.
+  CHECK(complaint(
+            R"([{"key": "/cluster", "values": ["dgx-a100"]}, {"key": "/cluster/node/nics", "values": [8]}])")
+            .empty());
+  CHECK(complaint(R"([{"key": "/run/seeds", "values": [1]}, {"key": "/run/seed", "values": [8]}])").empty());
+}
+
+TEST_CASE("strong scaling without a batch says what to give") {
+  const auto with = [](const std::string& more) {
+    return parse_study(
+        R"({"scenario": {"cluster": {"node": "dgx-a100"}, "model": "resnet18"}, "scaling": "strong",
+        "axes": [{"key": "gpus", "values": [8]}, {"key": "/training/batch_per_gpu", "values": [4]}])" +
+            more + "}",
+        "s.json");
+  };
+  CHECK_THROWS_WITH(with(""), Catch::StartsWith("s.json: ") && Catch::Contains("missing key") &&
+                                  Catch::EndsWith("complete the scenario, or give global_batch"));
+  CHECK(with(R"(, "global_batch": 64)").global_batch == 64);
 }
 
 TEST_CASE("a study's scenario may be a file, a result, or wrong") {

@@ -228,6 +228,70 @@ TEST_CASE("a point that failed for a file is computed once the file is there") {
   CHECK(sweep(load_study(path), {out, 1, {}}).found == 1);
 }
 
+TEST_CASE("a file of the user's is not replaced by the kept study") {
+  const TemporaryFolder folder;
+  const std::string text = "{\"scenario\": " + kSmall + R"(, "axes": [{"key": "/run/seed", "values": [1]}]})";
+  const std::string path = folder.write("study.json", text), here = folder.file(".");
+  const Study own = load_study(path);
+  const Study other = study(R"([{"key": "/run/seed", "values": [1]}])");
+  CHECK(refusal(own, here) ==
+        "study.json: expected to keep the study here, found a file that the study itself is made of; take "
+        "another folder for this sweep");
+  CHECK(refusal(other, here) ==
+        "study.json: expected to keep the study here, found a file that no sweep wrote; take another folder "
+        "for this sweep");
+  CHECK(text_of(path) == text);
+  CHECK_FALSE(fs::exists(folder.file("results.jsonl")));
+  // Results beside it are no leave to replace what the study is read from.
+  folder.write("results.jsonl", sweep_line(own, own.points[0]) + "\n");
+  CHECK_THAT(refusal(own, here), Contains("the study itself is made of"));
+  CHECK(text_of(path) == text);
+  // A study that a sweep kept may grow, and runs again as it stands.
+  const std::string out = folder.file("out");
+  CHECK(refusal(own, out).empty());
+  CHECK(refusal(study(R"([{"key": "/run/seed", "values": [1, 2]}])"), out).empty());
+  CHECK(refusal(load_study(out + "/study.json"), out).empty());
+}
+
+TEST_CASE("an error's line doesn't depend on the working folder") {
+  const TemporaryFolder folder;
+  fs::create_directories(folder.file("in"));
+  Json json = parse_json(kSmall);
+  set_at(json, "/model", Json::Object{{"file", "m.json"}}, {});
+  folder.write("scenario.json", to_line(json));
+  folder.write("in/s.json", R"({"scenario": "../scenario.json", "axes": [{"key": "/run/seed", "values": [1]},
+      {"key": "/cluster", "values": ["no/c.json"]}, {"key": "/cluster/nodes", "values": [2]}]})");
+  folder.write("in/m.json",
+               R"({"scenario": "../scenario.json", "axes": [{"key": "/run/seed", "values": [1]}]})");
+  const fs::path before = fs::current_path();
+  const auto message = [&](const std::string& from, const std::string& path) {
+    fs::current_path(from);
+    const Study s = load_study(path);
+    const Json line = parse_json(sweep_line(s, s.points[0]));
+    fs::current_path(before);
+    return *value_at(line, "/error/file")->as<std::string>() + ": " +
+           *value_at(line, "/error/message")->as<std::string>();
+  };
+  const std::string set = "../scenario.json: ../no/c.json: can't be read: No such file or directory",
+                    read = "../scenario.json: ../m.json: can't be read: No such file or directory";
+  for (const auto& [from, start] : {std::pair{"in", ""}, std::pair{"in", "./"}, std::pair{"in", "../in/"},
+                                    std::pair{".", "in/"}, std::pair{".", "./in/"}}) {
+    CAPTURE(from, start);
+    CHECK(message(folder.file(from), std::string(start) + "s.json") == set);
+    CHECK(message(folder.file(from), std::string(start) + "m.json") == read);
+  }
+  CHECK(message(before, folder.file("in/s.json")) == set);
+  CHECK(message(before, folder.file("in/m.json")) == read);
+}
+
+TEST_CASE("long values that begin alike have a row each") {
+  const TemporaryFolder folder;
+  const std::string same(80, 'x');
+  const Study s = study(R"([{"key": "/description", "values": [")" + same + R"(1", ")" + same + R"(2"]}])");
+  sweep(s, {folder.file("out"), 1, {}});
+  CHECK(std::ranges::count(sweep_table(s, folder.file("out")), '\n') == 3);
+}
+
 TEST_CASE("a folder serves one sweep at a time, and must be one") {
   const TemporaryFolder folder;
   const Study s = study(R"([{"key": "/run/seed", "values": [1]}])");
