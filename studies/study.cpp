@@ -197,7 +197,7 @@ std::vector<StudyPoint> points_of(const std::vector<AxisGroup>& groups) {
   return points;
 }
 
-void check_measured(const std::vector<MeasuredPoint>& measured, const std::vector<StudyAxis>& axes) {
+void check_measured(const std::vector<StatedPoint>& measured, const std::vector<StudyAxis>& axes) {
   std::vector<std::string> names;
   for (const StudyAxis& axis : axes) {
     names.push_back(axis.name);

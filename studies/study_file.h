@@ -38,7 +38,7 @@ struct AxisFile {
   std::variant<OneAxis, ZippedAxes> form;
 };
 
-struct MeasuredPoint {
+struct StatedPoint {
   Json point;
   std::optional<SamplesPerSecond> throughput;
   std::optional<Seconds> step_time;
@@ -57,7 +57,7 @@ struct StudyFile {
   std::int64_t global_batch = 0;
   std::string profile;
   std::vector<AxisFile> axes;
-  std::vector<MeasuredPoint> measured;
+  std::vector<StatedPoint> measured;
 };
 
 // Whole numbers stay whole; others have at most 12 digits. Throws InputError with the place of the member at
@@ -114,7 +114,7 @@ void describe(V& v, ZippedAxes& s) {
 }
 
 template <class V>
-void describe(V& v, MeasuredPoint& s) {
+void describe(V& v, StatedPoint& s) {
   v.key("point", s.point, any(), "Name of each axis -> its value.", required());
   v.key("throughput", s.throughput, kSampleRate, "Of all GPUs; either this or step_time.");
   v.key("step_time", s.step_time, kDuration, "Mean of a step.");

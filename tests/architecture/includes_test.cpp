@@ -105,6 +105,28 @@ TEST_CASE("every room includes only what its arrows allow") {
   }
 }
 
+TEST_CASE("no type has the name of another: linked together they would be taken for one") {
+  const std::regex type(R"re(^(struct|class) ([A-Z]\w*)( final)?( :.*)? ?\{.*)re");
+  const Names apart{"calibrate/measure", "kernels/cuda",
+                    "kernels/cpu"};  // programs and namespaces of their own
+  std::map<std::string, std::string> known;
+  for (const auto& [room, allowed] : kMayInclude) {
+    for (const fs::path& file : sources(room)) {
+      if (file.extension() != ".h" || is_of(within_tree(file), apart)) {
+        continue;
+      }
+      for (const std::string& line : lines(file)) {
+        if (std::smatch match; std::regex_match(line, match, type)) {
+          const auto [other, added] = known.try_emplace(match[2], within_tree(file));
+          INFO(match[2] << ": " << other->second << " and " << within_tree(file));
+          CHECK(added);
+        }
+      }
+    }
+  }
+  CHECK(known.count("StudyPoint") == 1);
+}
+
 TEST_CASE("what only the measuring programs run is not known to the simulator") {
   for (const auto& [room, allowed] : kMayInclude) {
     for (const fs::path& file : sources(room)) {
