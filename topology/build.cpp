@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "topology/boost_graph.h"
 #include "topology/check.h"
 #include "topology/topology.h"
 
@@ -95,11 +96,12 @@ std::vector<Link> make_links(const NodeLayout& node, const FabricLayout& fabric,
   return links;
 }
 
-Topology::Graph make_graph(const std::vector<Link>& links, Sizes sizes) {
+std::shared_ptr<const BoostGraph> make_graph(const std::vector<Link>& links, Sizes sizes) {
   const auto ends = [](const Link& link) { return std::pair(link.from.value, link.to.value); };
-  return Topology::Graph(boost::edges_are_sorted, boost::make_transform_iterator(links.begin(), ends),
-                         boost::make_transform_iterator(links.end(), ends),
-                         static_cast<std::uint32_t>(sizes.devices), static_cast<std::uint32_t>(sizes.links));
+  return std::make_shared<const BoostGraph>(
+      boost::edges_are_sorted, boost::make_transform_iterator(links.begin(), ends),
+      boost::make_transform_iterator(links.end(), ends), static_cast<std::uint32_t>(sizes.devices),
+      static_cast<std::uint32_t>(sizes.links));
 }
 
 DeviceId degraded_device(const Topology& topology, const std::string& name, const std::string& place) {

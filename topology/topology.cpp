@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/fingerprint.h"
+#include "topology/boost_graph.h"
 
 namespace paceline {
 namespace {
@@ -133,12 +134,12 @@ DeviceId Topology::gpu_of(Rank rank) const {
 }
 
 LinkId Topology::first_link(DeviceId device) const {
-  return LinkId((*boost::out_edges(device.value, graph_).first).idx);
+  return LinkId((*boost::out_edges(device.value, *graph_).first).idx);
 }
 
 std::optional<LinkId> Topology::link_between(DeviceId from, DeviceId to) const {
   const std::uint32_t first = first_link(from).value;
-  const std::uint32_t end = first + static_cast<std::uint32_t>(boost::out_degree(from.value, graph_));
+  const std::uint32_t end = first + static_cast<std::uint32_t>(boost::out_degree(from.value, *graph_));
   for (std::uint32_t k = first; k < end; ++k) {
     if (links_[k].to == to) {
       return LinkId(k);

@@ -1,10 +1,9 @@
 // The cluster as an immutable directed graph, with routes that cost O(path length).
 //
 // Ranks: rank r is GPU r % gpus_per_node of node r / gpus_per_node; those of other jobs' nodes come after the
-// job's own. A full-duplex cable is two directed
-// links. Memory is O(devices + links); there is no table of pairs. Routes inside a node come from one table
-// per node type (all nodes are equal); between nodes they are computed from the fabric's structure. Routes
-// are static: a degraded link is slower, not avoided.
+// job's own. A full-duplex cable is two directed links. Memory is O(devices + links); there is no table of
+// pairs. Routes inside a node come from one table per node type (all nodes are equal); between nodes they are
+// computed from the fabric's structure. Routes are static: a degraded link is slower, not avoided.
 //
 // Numbering: node n owns a block of devices (GPUs, NVSwitch, PCIe switches, CPUs, NICs), then come leaves,
 // spines and cores; kinds and names follow from the number. Links are numbered by source device, so a LinkId
@@ -12,11 +11,11 @@
 #pragma once
 
 #include <array>
-#include <boost/graph/compressed_sparse_row_graph.hpp>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,12 +45,10 @@ struct Route {
 // What a hop is made of, by its slowest class of link: it decides the protocol's cost per hop.
 enum class HopKind : std::uint8_t { nvlink, pcie, network, inside };  // inside: no links
 
+struct BoostGraph;  // topology/boost_graph.h
+
 class Topology {
  public:
-  // The Boost.Graph form: vertex = DeviceId, edge index = LinkId.
-  using Graph = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, boost::no_property,
-                                                   boost::no_property, std::uint32_t, std::uint32_t>;
-
   const ClusterSpec& spec() const { return spec_; }
   const NodeLayout& node() const { return node_; }
   int gpus_per_node() const { return static_cast<int>(node_.gpus_in_use); }  // in use
@@ -62,7 +59,7 @@ class Topology {
   std::size_t devices() const { return first_leaf() + fabric_.devices(); }
   std::size_t links() const { return links_.size(); }
   const Link& link(LinkId id) const { return links_[id.index()]; }
-  const Graph& graph() const { return graph_; }
+  const BoostGraph& graph() const { return *graph_; }
 
   DeviceKind device_kind(DeviceId) const;
   // "node3/gpu5" "node3/nvswitch" "node3/pcie1" "node3/cpu0" "node3/nic2" "leaf4" "spine0" "core1"
@@ -113,7 +110,7 @@ class Topology {
   NodeLayout node_;
   FabricLayout fabric_;
   std::vector<Link> links_;
-  Graph graph_;
+  std::shared_ptr<const BoostGraph> graph_;
 };
 
 // Throws InputError (with a place below "/cluster") when the spec has no meaning: nodes < 1, several nodes

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "topology/boost_graph.h"
 #include "topology/nccl_xml.h"
 
 using namespace paceline;
