@@ -8,8 +8,7 @@
 //      {"key": "gpus", "from": 8, "to": 16384, "factor": 2},                     geometric range
 //      {"key": "/run/seed", "from": 1, "to": 5, "step": 1},                      range
 //      {"key": "/training/ddp/bucket_cap", "values": ["5 MiB", "25 MiB"], "name": "bucket cap"},
-//      {"zip": [{"key": ..., "values": [...]}, {"key": ..., "values": [...]}]}   together, not all
-//      combinations
+//      {"zip": [{"key": ..., "values": [...]}, {"key": ..., "values": [...]}]}     together, not crossed
 //    ],
 //    "measured": [{"point": {"gpus": 8}, "throughput": "2887 samples/s"}]}       optional: points for plots
 //

@@ -14,11 +14,10 @@ namespace paceline {
 // In folder `out`: study.json (the study with its scenario written in; relative paths in it start where they
 // did) and results.jsonl, a line per point, in the order in which they ended, each written whole with one
 // write:
-//   {"point": {axis: value, ...}, "key": content hash, "gpus": ..., "step_time_s": {...}, ...}   as
-//   result.json names them
-//   {"point": {...}, "error": {"message", "place", "file"}, "scenario": {...}}                  where the
-//   input is wrong;
-//                                                      with "key" too where that shows only in the simulation
+//   {"point": {axis: value, ...}, "key": content hash, "gpus": ..., "step_time_s": {...}, ...}
+//     as result.json names them
+//   {"point": {...}, "error": {"message", "place", "file"}, "scenario": {...}}
+//     where the input is wrong; with "key" too where that shows only in the simulation
 // A line depends on its point alone: neither on time, nor on threads, nor on what else was computed. Where
 // the scenario of a point couldn't be read and later can, its new line follows the old one: of a point's
 // lines the last counts.
@@ -35,10 +34,12 @@ struct SweepOptions {
 };
 
 struct SweepOutcome {
-  std::size_t points = 0, found = 0, computed = 0,
-              failed = 0;  // found: by an earlier run; computed: simulations made
-  std::vector<std::string>
-      faults;  // what went wrong that is not the input's fault; those points have no line
+  std::size_t points = 0;
+  std::size_t found = 0;     // by an earlier run
+  std::size_t computed = 0;  // simulations made
+  std::size_t failed = 0;
+  // What went wrong that is not the input's fault; those points have no line.
+  std::vector<std::string> faults;
 };
 
 // Points that results.jsonl holds already are not computed again (a last line without an end is cut off);

@@ -5,8 +5,7 @@
 //   ALGORITHM.PROTOCOL.startup        s   from the launch to the first step
 //   ALGORITHM.PROTOCOL.LINK.latency   s   of a step over LINK: nvlink, pcie, network
 //   ALGORITHM.PROTOCOL.efficiency         of what NCCL holds a channel to carry (perChMax*, llMaxBw): tree,
-//   LL,
-//                                         LL128
+//                                         LL, LL128
 //   LINK.efficiency                       payload over the links' bandwidth, in Simple
 //   block.copy_rate                   B/s that a thread block moves, in its GPU or out of it
 //   nvls.efficiency                       of NVLinks, while the switch reduces or multicasts

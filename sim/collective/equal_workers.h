@@ -2,10 +2,9 @@
 //
 // Two workers are in one class when they begin together, have equal scripts, and their ports lead over equal
 // hops to equal ports of workers of one class (the coarsest equitable partition; ports that are always used
-// together are equal). Where all
-// ranks begin together, a ring on a cluster of equal nodes has as many classes as a node has GPUs, and a tree
-// about as many as it has levels. Where each rank begins at its own time, what is left is channels that are
-// alike.
+// together are equal). Where all ranks begin together, a ring on a cluster of equal nodes has as many classes
+// as a node has GPUs, and a tree about as many as it has levels. Where each rank begins at its own time, what
+// is left is channels that are alike.
 #pragma once
 
 #include <cstdint>

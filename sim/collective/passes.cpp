@@ -275,7 +275,7 @@ Passes::Possible Passes::possible(const Visit& visit, const FlatStep& step, std:
 
 // A slot holds the arrival of a slice until its receiver has read it, then the time at which it was emptied.
 void Passes::move(const StepTimes& times, const Visit& visit, const FlatStep& step, const Cursor& at,
-                 SimTime* time, std::uint32_t moves) {
+                  SimTime* time, std::uint32_t moves) {
   Run run{.moves = moves, .limited = plan_->slots > 0, .time = time};
   if (step.send.count == 0) {
     run.stay = times.copy(at, step);

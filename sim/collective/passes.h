@@ -77,7 +77,7 @@ class Passes {
   std::vector<Cursor> at_;              // by visit
   std::vector<SimTime> time_;           // by visit and lane
   std::vector<Count> counts_;           // by FIFO, from 0 in each part
-  std::vector<SimTime> never_filled_;  // slots that are empty from the beginning, as many as a run takes
+  std::vector<SimTime> never_filled_;   // slots that are empty from the beginning, as many as a run takes
   std::vector<SimTime> slots_;  // by FIFO, slot and lane: when a slice has arrived, or when it was taken away
   std::vector<SimTime*> in_;    // of the visit at hand: the next full slots, by port
   std::vector<SlotsSent> sent_;

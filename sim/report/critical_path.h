@@ -1,10 +1,10 @@
 // The critical path of a step: the chain of intervals from the end of the step before to the latest rank's
 // end, each of which had to end before the next could begin. Follows the definitions of docs/model.md
 // backwards through what ranks did:
-//   a kernel                          -> what the stream did before it
-//   a wait for a collective           -> the collective, back to its last launch, on the rank that launched
-//   it last a launch                          -> what the stream did before it, or the collective before it
-//   a stream that nothing was ready for: the host was waiting for input, or launching
+//   a kernel                    -> what the stream did before it
+//   a wait for a collective     -> the collective, back to its last launch, on the rank that launched it last
+//   a launch                    -> what the stream did before it, or the collective before it
+//   a stream with nothing ready -> the host, which was waiting for input, or launching
 // A rank that left a collective before the last one launched it (the root of a broadcast) was bound by its
 // own launch.
 #pragma once
@@ -31,8 +31,8 @@ struct PathSegment {
 struct CriticalPath {
   std::uint32_t iteration = 0;
   SimTime began;  // segments' times are the run's; the first begins here
-  std::vector<PathSegment>
-      segments;  // each begins where the one before ends: together the step time, exactly
+  // Each begins where the one before ends: together the step time, exactly.
+  std::vector<PathSegment> segments;
 };
 
 // What critical_path needs to be traced. Requires: `iteration` is a steady one of the run.
