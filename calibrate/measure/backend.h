@@ -47,7 +47,7 @@ class Backend {
 
   // --- start; communication thread ---
   // Where the library can already talk between ranks (MPI): every rank returns what rank 0 gave, else
-  // nullopt (NCCL), and the core takes MASTER_ADDR and MASTER_PORT.
+  // nullopt (NCCL), and the core finds another way (control.h).
   std::optional<std::string> share_address(const std::string& of_rank_0);
   // Rank 0 only: what the others need to connect, any bytes (ncclUniqueId); empty for MPI. The control
   // channel hands it to all ranks.

@@ -7,6 +7,10 @@
 // on that thread and ends the process with status 1 by _exit, because the main thread may be stuck in a
 // library; the other ranks are told and end likewise.
 //
+// Rank 0 listens on the loopback where all ranks are on one machine, else on the interface of MASTER_ADDR;
+// where that names none of its own (or nothing), on all. Until a connection has said the job's secret it may
+// send a kilobyte, for two seconds. What is sent is not encrypted.
+//
 // Cost: two small messages per rank and second; gather and spread: one round trip.
 #pragma once
 
@@ -20,7 +24,7 @@
 
 namespace paceline::measure {
 
-// Where rank 0 listens: "TOKEN PORT ADDRESS ADDRESS ..."; the token tells jobs apart.
+// Where rank 0 listens: "TOKEN PORT ADDRESS ADDRESS ...". Who knows the token is of the job.
 struct Rendezvous {
   std::string token;
   int port = 0;  // 0: rank 0 takes any free one
@@ -35,9 +39,9 @@ class Control {
   using OnFailure = std::function<void(const std::string& message)>;
 
   // `share` hands rank 0's text to all ranks where the library can (Backend::share_address), else gives
-  // nullopt: then the place's master address and port count, or 127.0.0.1 and a fixed port where all ranks
-  // are on one machine. Throws InputError where they are needed and missing, std::runtime_error where not all
-  // ranks come within the timeout (it names those that are missing).
+  // nullopt. Then they meet by PACELINE_SECRET at MASTER_ADDR and MASTER_PORT; without a secret, where all
+  // are on one machine, by a file that only this user can read. Throws InputError where neither is possible,
+  // std::runtime_error where not all ranks come within the timeout (it names those that are missing).
   using Share = std::function<std::optional<std::string>(const std::string&)>;
   Control(const Place&, double timeout_s, const Share& share, OnFailure on_failure);
   ~Control();

@@ -66,10 +66,14 @@ struct Control::State {
 
   void meet(const Share& share);
   void listen_for(const Share& share);
-  void welcome(Socket, const std::string& token);
-  void join(const Rendezvous&);
+  void welcome_all(const Socket& listener, const std::string& token);
+  bool welcome(Socket&, const std::string& token);
+  std::vector<int> missing() const;
+  void join(const std::function<Rendezvous()>& where, int ports);
   bool join_at(const std::string& address, int port, const std::string& token);
-  Rendezvous without_sharing() const;
+  Rendezvous by_secret() const;
+  std::string file_name() const;  // of the MeetingFile
+  std::string interface() const;
 
   void watch_members();
   void read_members(double patience);

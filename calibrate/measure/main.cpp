@@ -4,7 +4,7 @@
 //   paceline-measure-mpi                                            one process: kernels of this CPU
 //   mpirun -np 4 paceline-measure-mpi --collectives all_reduce --sizes 1K:64M:x4 --kernels none
 //   torchrun --no-python --nproc-per-node 8 paceline-measure-nccl --out node.csv
-//   srun --ntasks-per-node 8 paceline-measure-nccl --overlap        (MASTER_ADDR and MASTER_PORT set)
+//   srun --ntasks-per-node 8 paceline-measure-nccl --overlap      (MASTER_ADDR and PACELINE_SECRET set)
 //   mpirun -np 4 paceline-measure-mpi --train steps.csv --iterations 50
 //
 // Options: kHelp in options.cpp, printed by --help. Exit status: 0 all rows are in the file; 1 a rank died,

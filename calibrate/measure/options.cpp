@@ -40,6 +40,8 @@ Where to:
   --help
 
 Ranks come from mpirun (Open MPI), torchrun, srun or a PMI launcher; without one there is a single process.
+Where they are on several machines and the program is NCCL's, set MASTER_ADDR to rank 0's machine and
+PACELINE_SECRET to the same random text for all (openssl rand -hex 16): nobody else may join the job.
 Exit status: 0 everything is in the file; 1 a rank died, hangs or disagrees, or the machine failed: what was
 measured is kept; 2 the command line or an input file is wrong.
 )";

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <optional>
 
@@ -65,6 +67,31 @@ void read_launcher(const Environment& environment, const Names& names, Place& pl
   }
 }
 
+// Alike for all processes that one call of a launcher has started.
+std::string job_name(const Environment& environment, const std::string& launcher) {
+  std::string name = launcher.empty() ? "alone" : launcher;
+  for (const char* variable : {"MASTER_PORT", "SLURM_JOB_ID", "SLURM_STEP_ID", "TORCHELASTIC_RUN_ID",
+                               "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID"}) {
+    name += '-' + text(environment, variable).value_or("");
+  }
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '-'; }, '_');
+  return name.substr(0, 200);
+}
+
+std::string secret_of(const Environment& environment) {
+  constexpr std::size_t kShortest = 16, kLongest = 256;
+  const std::string secret = text(environment, "PACELINE_SECRET").value_or("");
+  const bool plain = std::ranges::all_of(secret, [](unsigned char c) { return std::isgraph(c) != 0; });
+  if (!secret.empty() && (!plain || secret.size() < kShortest || secret.size() > kLongest)) {
+    throw InputError(
+        "must be 16 to 256 letters, digits and signs without spaces, such as the output of "
+        "`openssl rand -hex 16`",
+        "environment variable PACELINE_SECRET");
+  }
+  return secret;
+}
+
 }  // namespace
 
 Place place_from_environment(const Environment& environment, const std::string& host) {
@@ -81,6 +108,8 @@ Place place_from_environment(const Environment& environment, const std::string& 
   if (environment.contains("MASTER_PORT")) {
     place.master_port = number(environment, "MASTER_PORT", 1, 65535);
   }
+  place.job = job_name(environment, place.launcher);
+  place.secret = secret_of(environment);
   return place;
 }
 

@@ -18,10 +18,9 @@
 namespace paceline::measure {
 namespace {
 
-constexpr std::uint64_t kLargestFrame = std::uint64_t{1} << 30;
 constexpr std::size_t kFrameHeader = sizeof(std::uint64_t) + sizeof(Message);
 
-int milliseconds(double seconds) { return static_cast<int>(seconds * 1e3) + 1; }
+int milliseconds(double seconds) { return seconds > 0 ? static_cast<int>(seconds * 1e3) + 1 : 0; }
 
 bool wait_for(int descriptor, short events, double timeout_s) {
   pollfd entry{descriptor, events, 0};
@@ -38,10 +37,13 @@ void configure(int descriptor) {
 }  // namespace
 
 Socket::Socket(Socket&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), received_(std::move(other.received_)) {}
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      longest_(other.longest_),
+      received_(std::move(other.received_)) {}
 
 Socket& Socket::operator=(Socket&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
+  std::swap(longest_, other.longest_);
   std::swap(received_, other.received_);
   return *this;
 }
@@ -73,7 +75,7 @@ bool Socket::send(Message message, const std::string& payload) {
 
 bool Socket::receive_available() {
   char buffer[1 << 14];
-  while (true) {
+  while (received_.size() < longest_ + kFrameHeader) {
     const ssize_t size = recv(descriptor_, buffer, sizeof buffer, MSG_DONTWAIT);
     if (size > 0) {
       received_.append(buffer, static_cast<std::size_t>(size));
@@ -83,6 +85,7 @@ bool Socket::receive_available() {
       return errno == EAGAIN || errno == EWOULDBLOCK;
     }
   }
+  return true;
 }
 
 std::optional<Frame> Socket::next_frame() {
@@ -92,7 +95,7 @@ std::optional<Frame> Socket::next_frame() {
   std::uint64_t size = 0;
   std::memcpy(&size, received_.data(), sizeof size);
   const auto message = static_cast<Message>(received_[sizeof size]);
-  if (size > kLargestFrame || message > Message::goodbye) {
+  if (size > longest_ || message > Message::goodbye) {
     throw std::runtime_error("the control channel received something that is not of this program");
   }
   if (received_.size() - kFrameHeader < size) {
@@ -120,17 +123,21 @@ std::optional<Frame> Socket::wait_frame(double timeout_s) {
   }
 }
 
-Socket listen_at(int port) {
+Socket listen_at(const std::string& interface, int port) {
   Socket listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
   setsockopt(listener.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_ANY);
+  if (const std::optional<std::string> numbers = resolved(interface)) {
+    inet_pton(AF_INET, numbers->c_str(), &address.sin_addr);
+  }
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   if (bind(listener.descriptor(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       listen(listener.descriptor(), SOMAXCONN) != 0) {
-    throw std::runtime_error("cannot listen on port " + std::to_string(port) + ": " + std::strerror(errno));
+    throw std::runtime_error("cannot listen on port " + std::to_string(port) +
+                             (interface.empty() ? "" : " of " + interface) + ": " + std::strerror(errno));
   }
   return listener;
 }
@@ -142,8 +149,8 @@ int port_of(const Socket& listener) {
   return ntohs(address.sin_port);
 }
 
-std::optional<Socket> accept_within(const Socket& listener, double timeout_s) {
-  if (!wait_for(listener.descriptor(), POLLIN, timeout_s)) {
+std::optional<Socket> accept_waiting(const Socket& listener) {
+  if (!wait_for(listener.descriptor(), POLLIN, 0)) {
     return std::nullopt;
   }
   Socket accepted(accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -152,6 +159,19 @@ std::optional<Socket> accept_within(const Socket& listener, double timeout_s) {
   }
   configure(accepted.descriptor());
   return accepted;
+}
+
+std::optional<std::string> resolved(const std::string& address) {
+  addrinfo wanted{};
+  wanted.ai_family = AF_INET;
+  addrinfo* found = nullptr;
+  if (address.empty() || getaddrinfo(address.c_str(), nullptr, &wanted, &found) != 0 || found == nullptr) {
+    return std::nullopt;
+  }
+  char text[INET_ADDRSTRLEN] = {};
+  inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr, text, sizeof text);
+  freeaddrinfo(found);
+  return text;
 }
 
 Socket connect_to(const std::string& address, int port, double timeout_s) {

@@ -85,9 +85,12 @@ struct Frame {
   std::string payload;
 };
 
-// A connected TCP socket that carries frames; closes itself. Sending blocks, receiving doesn't.
+// A connected TCP socket that carries frames; closes itself. Sending blocks, receiving doesn't. What a
+// stranger may send is little; a member of the job may send more.
 class Socket {
  public:
+  static constexpr std::size_t kLongestFromStranger = 1024, kLongestFromMember = 64 << 20;
+
   Socket() = default;
   explicit Socket(int descriptor) : descriptor_(descriptor) {}
   Socket(Socket&& other) noexcept;
@@ -97,10 +100,12 @@ class Socket {
   int descriptor() const { return descriptor_; }
   bool open() const { return descriptor_ >= 0; }
   void close();
+  void trust() { longest_ = kLongestFromMember; }
 
   // False when the other end is gone.
   bool send(Message, const std::string& payload);
-  // Takes what has arrived. False when the other end has closed or the connection broke.
+  // Takes what has arrived, no more than a frame at its longest at once. False when the other end has closed
+  // or the connection broke.
   bool receive_available();
   // The next complete frame of what was taken. Throws std::runtime_error for one that cannot be ours.
   std::optional<Frame> next_frame();
@@ -109,16 +114,21 @@ class Socket {
 
  private:
   int descriptor_ = -1;
+  std::size_t longest_ = kLongestFromStranger;  // payload of a frame
   std::string received_;
 };
 
-// Listens on all interfaces; port 0: any. Throws std::runtime_error.
-Socket listen_at(int port);
+// Listens on the interface of an address (a name or numbers); empty: on all. Port 0: any. Throws
+// std::runtime_error.
+Socket listen_at(const std::string& address, int port);
 int port_of(const Socket&);
-std::optional<Socket> accept_within(const Socket& listener, double timeout_s);
+// A connection that waits already, if there is one.
+std::optional<Socket> accept_waiting(const Socket& listener);
 // Not open when nobody answers in time.
 Socket connect_to(const std::string& address, int port, double timeout_s);
 // IPv4 addresses of this machine that others may reach, without loopback.
 std::vector<std::string> own_addresses();
+// The same address in numbers; nullopt where it has none.
+std::optional<std::string> resolved(const std::string& address);
 
 }  // namespace paceline::measure

@@ -98,6 +98,19 @@ TEST_CASE("a wrong variable is named") {
   CHECK_THROWS_WITH(place({{"RANK", "4"}, {"WORLD_SIZE", "4"}}), Contains("RANK") && Contains("0 to 3"));
   CHECK_THROWS_WITH(place({{"RANK", "x"}, {"WORLD_SIZE", "4"}}), Contains("\"x\""));
   CHECK_THROWS_WITH(place({{"MASTER_PORT", "99999"}}), Contains("MASTER_PORT") && Contains("65535"));
+  CHECK_THROWS_WITH(place({{"PACELINE_SECRET", "short"}}), Contains("PACELINE_SECRET") && Contains("16 to"));
+  CHECK_THROWS_WITH(place({{"PACELINE_SECRET", "with spaces 0123456789"}}), Contains("without spaces"));
+}
+
+TEST_CASE("processes of one job have one name for it, others another") {
+  const auto job = [](const char* rank, const char* port) {
+    return place(
+               {{"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", port}, {"TORCHELASTIC_RUN_ID", "../x"}})
+        .job;
+  };
+  CHECK(job("0", "29500") == job("1", "29500"));
+  CHECK(job("0", "29500") != job("0", "29501"));
+  CHECK(job("0", "29500").find('/') == std::string::npos);
 }
 
 }  // namespace
