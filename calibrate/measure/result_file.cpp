@@ -1,5 +1,7 @@
 #include "calibrate/measure/result_file.h"
 
+#include <sys/file.h>
+
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -133,23 +135,21 @@ std::string utc_date() {
 }
 
 ResultFile::ResultFile(std::string path) : path_(std::move(path)) {
-  const State state = read_existing();
-  file_ = std::fopen(path_.c_str(), "a");
+  file_.reset(std::fopen(path_.c_str(), "a"));
   if (file_ == nullptr) {
     throw InputError(std::string("cannot be written: ") + std::strerror(errno), "", path_);
   }
+  if (flock(fileno(file_.get()), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw InputError("is being written by another run; name another file with --out, or wait for its end", "",
+                     path_);
+  }
+  const State state = read_existing();
   if (state == State::unfinished) {
-    std::fprintf(file_, "\n");
+    std::fprintf(file_.get(), "\n");
   } else if (state == State::empty) {
-    std::fprintf(file_, "%s\n", kHeader);
+    std::fprintf(file_.get(), "%s\n", kHeader);
   }
-  std::fflush(file_);
-}
-
-ResultFile::~ResultFile() {
-  if (file_ != nullptr) {
-    std::fclose(file_);
-  }
+  std::fflush(file_.get());
 }
 
 ResultFile::State ResultFile::read_existing() {
@@ -178,7 +178,7 @@ ResultFile::State ResultFile::read_existing() {
 }
 
 void ResultFile::append(const ResultRow& row) {
-  if (std::fprintf(file_, "%s\n", csv_line(row).c_str()) < 0 || std::fflush(file_) != 0) {
+  if (std::fprintf(file_.get(), "%s\n", csv_line(row).c_str()) < 0 || std::fflush(file_.get()) != 0) {
     throw std::runtime_error(path_ + " cannot be written: " + std::strerror(errno));
   }
   keys_.insert(row_key(row));

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -38,13 +39,10 @@ std::string row_key(const ResultRow&);
 std::string utc_date();
 
 // Open for appending. A file that exists must have the header; an unfinished last line (the writer was
-// killed) counts for nothing and is closed off.
+// killed) counts for nothing and is closed off. Two runs can't write one file at the same time.
 class ResultFile {
  public:
   explicit ResultFile(std::string path);  // throws InputError
-  ~ResultFile();
-  ResultFile(const ResultFile&) = delete;
-  ResultFile& operator=(const ResultFile&) = delete;
 
   bool has(const ResultRow& row) const { return keys_.contains(row_key(row)); }
   void append(const ResultRow&);  // throws std::runtime_error when the disk is full
@@ -57,7 +55,7 @@ class ResultFile {
   State read_existing();
 
   std::string path_;
-  std::FILE* file_ = nullptr;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_{nullptr, std::fclose};
   std::set<std::string> keys_;
   std::atomic<int> rows_{0};
 };

@@ -123,5 +123,16 @@ TEST_CASE("a file that is something else is left alone") {
   CHECK_THROWS_WITH(ResultFile("/nowhere/at/all.csv"), Contains("/nowhere/at/all.csv"));
 }
 
+TEST_CASE("two runs don't write one file") {
+  const TemporaryFile file("locked.csv");
+  {
+    ResultFile first(file.path());
+    CHECK_THROWS_WITH(ResultFile(file.path()), Contains("another run") && Contains("locked.csv"));
+    first.append(row(4));
+  }
+  ResultFile second(file.path());
+  CHECK(second.rows() == 1);
+}
+
 }  // namespace
 }  // namespace paceline::measure
