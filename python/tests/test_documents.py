@@ -1,0 +1,48 @@
+"""Every command and every Python block of README and guide, as they stand, in a copy of the tree."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, program_path
+
+DOCUMENTS = ["README.md", "docs/guide.md"]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+THIS_TEST = re.compile(r"^\./dev test\b.*\n", re.MULTILINE)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """What git has of the tree, with what is built of it where the documents say that it is."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in listed.stdout.splitlines():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, tmp_path / name)
+    (tmp_path / "build/release").mkdir(parents=True)
+    (tmp_path / "build/release/paceline").symlink_to(program_path())
+    (tmp_path / "build/python").symlink_to(sys.prefix)
+    return tmp_path
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_block_runs(document: str, clone: Path) -> None:
+    blocks = BLOCK.findall((ROOT / document).read_text())
+    ran = 0
+    for language, text in blocks:
+        if language == "sh":
+            line = ["bash", "-euo", "pipefail", "-c", THIS_TEST.sub("", text)]
+        elif language == "python":
+            line = [sys.executable, "-c", text]
+        else:
+            continue
+        environment = {**os.environ, "PACELINE_BUILT": "1", "MPLBACKEND": "agg"}
+        done = subprocess.run(line, cwd=clone, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{document}:\n{text}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        ran += 1
+    assert ran >= 3
