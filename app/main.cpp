@@ -117,7 +117,7 @@ struct CommandLine {
     presets->footer("Example: paceline presets");
     schema = app.add_subcommand("schema", "Print the JSON Schema of a scenario, for an editor's completion.");
     schema->add_flag("--markdown", schema_as_markdown,
-                     "Tables of all keys for people instead (docs/scenario.md)");
+                     "Lists of all keys for people instead (docs/scenario.md)");
     schema->add_flag("--study", schema_of_study, "Of a study (`paceline sweep`) instead of a scenario");
     schema->footer("Example: paceline schema > scenario.schema.json");
   }

@@ -10,7 +10,8 @@
 namespace paceline {
 namespace {
 
-constexpr std::size_t kShortDefault = 40;  // so many characters of a default fit into a cell
+constexpr std::size_t kShortDefault = 40;  // characters of an object that is shown as a default
+constexpr std::size_t kLineLength = 120;
 
 std::string text_at(const Json& schema, std::string_view key) {
   const Json* json = schema.find(key);
@@ -26,12 +27,32 @@ std::span<const Json> list_at(const Json& schema, std::string_view key) {
 
 std::string code(const std::string& text) { return '`' + text + '`'; }
 
-std::string in_cell(std::string_view text) {
-  std::string cell;
-  for (const char c : text) {
-    cell += c == '|' ? "\\|" : c == '<' ? "&lt;" : std::string(1, c);
+// Lines of at most kLineLength characters, broken at spaces; all but the first begin with `indent`.
+std::string wrapped(std::string_view text, const std::string& indent) {
+  std::string all, line;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string word(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty()) {
+      line = word;
+    } else if (line.size() + 1 + word.size() <= kLineLength) {
+      line += ' ' + word;
+    } else {
+      all += line + '\n';
+      line = indent + word;
+    }
   }
-  return cell;
+  return all + line + '\n';
+}
+
+// '<' would begin a tag.
+std::string escaped(std::string_view text) {
+  std::string all;
+  for (const char c : text) {
+    all += c == '<' ? "&lt;" : std::string(1, c);
+  }
+  return all;
 }
 
 // The name that GitHub gives a heading.
@@ -96,8 +117,7 @@ std::string default_of(const Json& schema) {
   }
   const auto* text = value->as<std::string>();
   const std::string line = text != nullptr ? *text : to_line(*value);
-  return value->as<Json::Object>() != nullptr && line.size() > kShortDefault ? "its keys' defaults"
-                                                                             : code(line);
+  return value->as<Json::Object>() != nullptr && line.size() > kShortDefault ? "" : code(line);
 }
 
 // The page, section by section in the order of the keys.
@@ -106,8 +126,8 @@ class Page {
   std::string of(const Json& root) {
     section("", root);
     const std::string title = text_at(root, "title");
-    return "# " + (title.empty() ? "Keys" : title) + "\n\n" + text_at(root, "description") +
-           "\n\nA key that is not required may be left out; one that is not listed is an error.\n" +
+    return "# " + (title.empty() ? "Keys" : title) + "\n\n" + wrapped(text_at(root, "description"), "") +
+           "\nA key that is not required may be left out; one that is not listed is an error.\n" +
            quantities() + "\n## The file\n" + body_;
   }
 
@@ -131,7 +151,7 @@ class Page {
       this->form(heading, form, children);
     }
     if (forms.empty()) {
-      table(heading, schema, children);
+      keys(heading, schema, children);
     }
     for (const Child& child : children) {
       section(child.heading, *child.schema);
@@ -141,33 +161,36 @@ class Page {
   // One of several ways to write a value.
   void form(const std::string& heading, const Json& form, std::vector<Child>& children) {
     const std::string title = text_at(form, "title");
-    body_ += "\nAs " + (title.empty() ? value_of(heading, form, children) : title);
+    const std::string as = "As " + (title.empty() ? value_of(heading, form, children) : title);
     if (form.find("properties") != nullptr) {
-      body_ += ":\n";
-      table(heading, form, children);
+      body_ += '\n' + wrapped(as + ':', "");
+      keys(heading, form, children);
     } else {
       const std::string names = names_of(form);
-      body_ += names.empty() ? ".\n" : ": " + names + ".\n";
+      body_ += '\n' + wrapped(as + (names.empty() ? "." : ": " + names + '.'), "");
     }
   }
 
-  void table(const std::string& heading, const Json& schema, std::vector<Child>& children) {
+  void keys(const std::string& heading, const Json& schema, std::vector<Child>& children) {
     const Json* properties = schema.find("properties");
-    const auto* keys = properties != nullptr ? properties->as<Json::Object>() : nullptr;
-    if (keys == nullptr) {
+    const auto* members = properties != nullptr ? properties->as<Json::Object>() : nullptr;
+    if (members == nullptr) {
       return;
     }
     const std::span<const Json> required = list_at(schema, "required");
-    body_ += "\n| key | value | default | what it means |\n|---|---|---|---|\n";
-    for (const JsonMember& member : *keys) {
+    body_ += '\n';
+    for (const JsonMember& member : *members) {
       const bool must = std::ranges::any_of(required, [&](const Json& name) {
         const auto* text = name.as<std::string>();
         return text != nullptr && *text == member.key;
       });
       const std::string below = heading.empty() ? member.key : heading + '.' + member.key;
-      body_ += "| " + code(member.key) + " | " + in_cell(value_of(below, member.value, children)) + " | " +
-               in_cell(must ? "required" : default_of(member.value)) + " | " +
-               in_cell(text_at(member.value, "description")) + " |\n";
+      const std::string otherwise = default_of(member.value);
+      body_ += wrapped("- **" + code(member.key) + "** (" + (must ? "required; " : "") +
+                           escaped(value_of(below, member.value, children)) +
+                           (must || otherwise.empty() ? "" : "; default " + otherwise) +
+                           "): " + escaped(text_at(member.value, "description")),
+                       "  ");
     }
   }
 
@@ -236,17 +259,18 @@ class Page {
     for (const auto& [noun, quantity] : quantities_) {
       text += "| " + noun + " | " + quantity.units + " | " + code(quantity.example) + " |\n";
     }
-    return text.empty()
-               ? ""
-               : "\n## Quantities\n\nA number, a space and a unit, in quotes. k, M, G, T, P and E count in "
-                 "thousands; Ki, Mi, Gi and Ti in 1024; B is a byte, b a bit.\n\n| quantity | units | "
-                 "example |\n"
-                 "|---|---|---|\n" +
-                     text;
+    return text.empty() ? ""
+                        : "\n## Quantities\n\n" +
+                              wrapped(
+                                  "A number, a space and a unit, in quotes. k, M, G, T, P and E count in "
+                                  "thousands; Ki, "
+                                  "Mi, Gi and Ti in 1024; B is a byte, b a bit.",
+                                  "") +
+                              "\n| quantity | units | example |\n|---|---|---|\n" + text;
   }
 
   std::string body_;
-  std::map<std::string, std::string> first_;  // keys of an object -> the heading of their table
+  std::map<std::string, std::string> first_;  // keys of an object -> the heading of their list
   std::map<std::string, Quantity> quantities_;
 };
 

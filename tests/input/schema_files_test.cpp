@@ -98,14 +98,14 @@ TEST_CASE("every example names its schema first") {
   }
 }
 
-TEST_CASE("the page has a row for every key, and every link has its heading") {
+TEST_CASE("the page has an item for every key, and every link has its heading") {
   const std::string page = page_of(scenario_schema());
   std::set<std::string> keys;
   collect_keys(parse_json(scenario_schema()), keys);
   CHECK(keys.size() > 250);
   for (const std::string& key : keys) {
     CAPTURE(key);
-    CHECK_THAT(page, Contains("\n| `" + key + "` | "));
+    CHECK_THAT(page, Contains("\n- **`" + key + "`** ("));
   }
   std::set<std::string> anchors;
   for (const char* level : {"\n## `", "\n### `"}) {
@@ -122,22 +122,29 @@ TEST_CASE("the page has a row for every key, and every link has its heading") {
   }
 }
 
-TEST_CASE("every row of the page has four cells, the last with words") {
+TEST_CASE("every item of the page says what it is for, in lines of at most 120 characters") {
   std::istringstream page(page_of(scenario_schema()));
-  int rows = 0;
+  std::string item;
+  int items = 0;
+  const auto check_item = [&] {
+    if (!item.empty()) {
+      ++items;
+      CAPTURE(item);
+      CHECK(item.size() - item.rfind("): ") > 12);
+    }
+  };
   for (std::string line; std::getline(page, line);) {
-    if (line.starts_with("| `")) {
-      ++rows;
-      CAPTURE(line);
-      std::size_t bars = 0;
-      for (std::size_t i = 0; i < line.size(); ++i) {
-        bars += line[i] == '|' && (i == 0 || line[i - 1] != '\\') ? 1 : 0;
-      }
-      CHECK(bars == 5);
-      CHECK(line.size() - line.rfind("| ", line.size() - 3) > 12);
+    CAPTURE(line);
+    CHECK(line.size() <= 120);
+    if (line.starts_with("  ") && !item.empty()) {
+      item += line.substr(1);
+    } else {
+      check_item();
+      item = line.starts_with("- **`") ? line : "";
     }
   }
-  CHECK(rows > 250);
+  check_item();
+  CHECK(items > 250);
 }
 
 TEST_CASE("a page shows forms, ranges, defaults, lists and what occurs twice") {
@@ -156,15 +163,14 @@ TEST_CASE("a page shows forms, ranges, defaults, lists and what occurs twice") {
                  "default": "x", "description": "Two forms."}}})");
   for (const char* line :
        {"# Small\n\nAll kinds.\n", "\n| a size | MB B | `\"1 B\"` |\n",
-        "\n| `size` | a size, 1 B to 4 EiB | required | How large: a\\|b. |\n",
-        "\n| `share` | number, above 0, at most 1 | `0.5` | A &lt;share>. |\n",
-        "\n| `count` | whole number, from 3 |  | How many. |\n", "\n| `free` | any value |  | Whatever. |\n",
-        "\n| `parts` | list, 1 to 3: [object](#parts) |  | Its parts. |\n",
-        "\n| `again` | [object](#parts) |  | One of them. |\n",
-        "\n| `either` | [a name](#either); or [its keys](#either) | `x` | Two forms. |\n",
-        "\n## `parts[]`\n\n| key | value | default | what it means "
-        "|\n|---|---|---|---|\n| `a` | true or false |",
-        "\n## `either`\n\nAs a name: `x`, `y`.\n\nAs its keys:\n\n| key |"}) {
+        "\n- **`size`** (required; a size, 1 B to 4 EiB): How large: a|b.\n",
+        "\n- **`share`** (number, above 0, at most 1; default `0.5`): A &lt;share>.\n",
+        "\n- **`count`** (whole number, from 3): How many.\n", "\n- **`free`** (any value): Whatever.\n",
+        "\n- **`parts`** (list, 1 to 3: [object](#parts)): Its parts.\n",
+        "\n- **`again`** ([object](#parts)): One of them.\n",
+        "\n- **`either`** ([a name](#either); or [its keys](#either); default `x`): Two forms.\n",
+        "\n## `parts[]`\n\n- **`a`** (true or false):",
+        "\n## `either`\n\nAs a name: `x`, `y`.\n\nAs its keys:\n\n- **`b`** (text):"}) {
     CAPTURE(line);
     CHECK_THAT(page, Contains(line));
   }
