@@ -118,7 +118,7 @@ bool CsvRows::read_row(Row& row) {
     return false;
   }
   row = std::move(ready_.front());
-  ready_.erase(ready_.begin());
+  ready_.pop_front();
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <csv.h>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <span>
 #include <string>
@@ -48,7 +49,7 @@ class CsvRows {
   Findings& findings_;
   csv_parser parser_{};
   CsvCells header_, cells_, current_;
-  std::vector<Row> ready_;
+  std::deque<Row> ready_;  // a line with bare carriage returns holds many rows
   std::int64_t header_line_ = 0, row_line_ = 0, current_line_ = 0;
   std::size_t current_bytes_ = 0;
   bool ended_ = false;

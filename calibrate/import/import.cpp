@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "calibrate/import/readers.h"
@@ -148,11 +149,16 @@ std::string place_of(const Origin& origin) {
   return origin.line > 0 ? origin.file + ':' + std::to_string(origin.line) : origin.file;
 }
 
-// "8" or "8, 16"; "not stated" where there is none.
+// "8" or "8, 16" or "8, 16, ... and 90 more"; "not stated" where there is none.
 template <class Set>
 std::string list_of(const Set& values) {
+  constexpr std::size_t kShown = 12;
   std::string text;
+  std::size_t shown = 0;
   for (const auto& value : values) {
+    if (shown++ == kShown) {
+      return text + ", ... and " + std::to_string(values.size() - kShown) + " more";
+    }
     if constexpr (std::is_same_v<std::decay_t<decltype(value)>, int>) {
       text += (text.empty() ? "" : ", ") + (value > 0 ? std::to_string(value) : std::string("not stated"));
     } else {
@@ -184,17 +190,20 @@ MeasuredData import_files(std::span<const std::string> paths) {
 }
 
 std::string import_summary(const MeasuredData& data) {
-  std::string text;
-  for (const DataFile& file : data.files) {
+  struct Stated {
     std::set<int> ranks, nodes;
     std::set<std::string> versions;
-    for (const CollectiveMeasurement& one : data.collectives) {
-      if (one.origin.file == file.path) {
-        ranks.insert(one.ranks);
-        nodes.insert(one.nodes);
-        versions.insert(one.nccl);
-      }
-    }
+  };
+  std::map<std::string, Stated> by_file;
+  for (const CollectiveMeasurement& one : data.collectives) {
+    Stated& stated = by_file[one.origin.file];
+    stated.ranks.insert(one.ranks);
+    stated.nodes.insert(one.nodes);
+    stated.versions.insert(one.nccl);
+  }
+  std::string text;
+  for (const DataFile& file : data.files) {
+    const auto& [ranks, nodes, versions] = by_file[file.path];
     text += file.path + ": " + file.format + ", " + std::to_string(file.rows) +
             (file.rows == 1 ? " measurement" : " measurements");
     if (!ranks.empty()) {

@@ -16,6 +16,8 @@ namespace paceline {
 namespace {
 
 constexpr std::size_t kBeginning = 64u << 10;
+// What a gzip file may unpack to: profilers' traces take some 20 times their packed size.
+constexpr std::uint64_t kUnpacked = 64u << 20, kMostUnpacked = 64;
 constexpr std::size_t kMostPassedOver = 4u << 20;  // of one line, before the reader's caller is asked again
 
 // Text of two bytes a character: a byte order mark, or every other byte of the first ones zero.
@@ -50,6 +52,9 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   if (file_ == nullptr) {
     ::close(fd);
     throw InputError("can't be read: out of memory", {}, path_);
+  }
+  if (S_ISREG(status.st_mode)) {
+    most_ = std::max(kUnpacked, static_cast<std::uint64_t>(status.st_size) * kMostUnpacked);
   }
   ::gzbuffer(file_, 1u << 18);
   try {
@@ -91,6 +96,13 @@ std::size_t InputFile::read_file(char* to, std::size_t most) {
       break;
     }
     done += static_cast<std::size_t>(n);
+    total_ += static_cast<std::uint64_t>(n);
+    if (total_ > most_ && ::gzdirect(file_) == 0) {
+      throw InputError("expected a gzip file that unpacks to at most " + std::to_string(most_ >> 20) +
+                           " MiB, " + std::to_string(kMostUnpacked) +
+                           " times its size, found more: unpack it first (gunzip) if that is right",
+                       {}, path_);
+    }
   }
   return done;
 }

@@ -14,7 +14,8 @@ namespace paceline {
 
 class InputFile {
  public:
-  // Throws InputError for what can't be read, is a folder or is written in UTF-16.
+  // Throws InputError for what can't be read, is a folder or is written in UTF-16; and `read` for a gzip file
+  // that unpacks to more than 64 MiB and more than 64 times its size.
   explicit InputFile(std::string path);
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -42,6 +43,7 @@ class InputFile {
   std::size_t start_given_ = 0;
   std::uint64_t hash_ = 0, pending_ = 0;  // pending: bytes that make no word yet, the first one lowest
   unsigned pending_bytes_ = 0;
+  std::uint64_t total_ = 0, most_ = UINT64_MAX;  // bytes unpacked
 };
 
 inline constexpr std::size_t kLongestLine = 64u << 10;

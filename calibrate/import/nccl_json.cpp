@@ -1,5 +1,6 @@
 // nccl-tests -J.
 #include <array>
+#include <set>
 #include <string>
 
 #include "calibrate/import/nccl_row.h"
@@ -51,7 +52,9 @@ class JsonReader {
     if (!end.trouble.empty()) {
       findings_.remark("ends", end.line, "the file " + end.trouble + ": read up to here");
     }
-    table_.run.environment.complete(on_command_);
+    table_.environment.complete(on_command_);
+    table_.ranks = ranks_.size();
+    table_.hosts = hosts_.size();
     finish_table(table_, file_.name(), findings_);
   }
 
@@ -62,15 +65,15 @@ class JsonReader {
     } else if (member == "devices") {
       read_device(value);
     } else if (member == "nccl_version") {
-      table_.run.nccl = version_of(value);
+      table_.nccl = version_of(value);
     } else if (member == "args") {
       read_argument(text_of(&value));
     } else if (member == "env") {
       read_environment(value);
     } else if (member == "collective" || member == "test") {
-      table_.run.program = text_of(&value);
-    } else if (member == "config" && table_.run.program.empty()) {
-      table_.run.program = text_of(value.find("collective"));
+      table_.program = text_of(&value);
+    } else if (member == "config" && table_.program.empty()) {
+      table_.program = text_of(value.find("collective"));
     }
   }
 
@@ -86,7 +89,7 @@ class JsonReader {
 
   void read_argument(const std::string& text) {
     if (const std::string program = nccl_program_in(text); !program.empty()) {
-      table_.run.program = program;
+      table_.program = program;
     }
     on_command_.read(text);
   }
@@ -94,26 +97,24 @@ class JsonReader {
   void read_environment(const Json& value) {
     const auto* object = value.as<Json::Object>();
     if (object == nullptr) {
-      table_.run.environment.read(text_of(&value));
+      table_.environment.read(text_of(&value));
       return;
     }
     for (const JsonMember& each : *object) {
       const auto* number = each.value.as<std::int64_t>();
-      table_.run.environment.set(each.key,
-                                 number != nullptr ? std::to_string(*number) : text_of(&each.value));
+      table_.environment.set(each.key, number != nullptr ? std::to_string(*number) : text_of(&each.value));
     }
   }
 
   void read_device(const Json& value) {
-    const std::int64_t rank =
-        whole_of(value.find("rank"), static_cast<std::int64_t>(table_.run.ranks.size()));
+    const std::int64_t rank = whole_of(value.find("rank"), static_cast<std::int64_t>(ranks_.size()));
     constexpr std::int64_t kMost = 1 << 20;
     if (rank >= 0 && rank < kMost) {
-      table_.run.ranks.insert(static_cast<int>(rank));
+      ranks_.insert(rank);
     }
     for (const char* const key : {"hostname", "host", "node"}) {
       if (const std::string host = text_of(value.find(key)); !host.empty()) {
-        table_.run.hosts.insert(host);
+        hosts_.insert(host);
         return;
       }
     }
@@ -178,6 +179,8 @@ class JsonReader {
   InputFile& file_;
   Findings& findings_;
   NcclTable table_;
+  std::set<std::int64_t> ranks_;
+  std::set<std::string> hosts_;
   NcclEnvironment on_command_;
   bool full_ = false;
 };

@@ -50,8 +50,12 @@ RowIs find_nccl_row(std::string_view line, const NcclLayout* layout, NcclRow& ro
 // were rounded.
 bool add_half(const NcclHalf&, NcclRow&);
 
+// Of its run what concerns the rows: how many ranks and hosts are listed, not which, as a log may hold very many
+// tables of very many ranks.
 struct NcclTable {
-  NcclRun run;
+  std::string program, nccl;
+  NcclEnvironment environment;
+  std::size_t ranks = 0, hosts = 0;
   NcclLayout layout;
   std::vector<NcclRow> rows;
 };

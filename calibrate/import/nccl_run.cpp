@@ -240,7 +240,8 @@ std::string nccl_program_in(std::string_view line) {
            (std::islower(static_cast<unsigned char>(line[start - 1])) != 0 || line[start - 1] == '_')) {
       --start;
     }
-    if (start < at) {
+    constexpr std::size_t kLongest = 64;  // it is kept for every table
+    if (start < at && at - start <= kLongest) {
       return std::string(line.substr(start, at - start));
     }
   }

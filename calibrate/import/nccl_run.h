@@ -21,6 +21,7 @@ struct NcclEnvironment {
   // What `this` leaves open, from `other`.
   void complete(const NcclEnvironment& other);
   bool set(std::string_view name, std::string_view value);
+  bool operator==(const NcclEnvironment&) const = default;
 };
 
 // The columns of a table after count and type.
@@ -38,7 +39,6 @@ struct NcclRun {
   std::string nccl;
   std::set<int> ranks;
   std::set<std::string, std::less<>> hosts;
-  NcclEnvironment environment;
 };
 
 enum class NcclLine : std::uint8_t { other, run_starts, run, table_starts };

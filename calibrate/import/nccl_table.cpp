@@ -69,8 +69,8 @@ bool fits(const Range& factor, CollectiveKind kind) {
 }
 
 std::optional<Concluded> kind_of(const NcclTable& table, const std::string& file, const Range& factor) {
-  if (!table.run.program.empty()) {
-    const auto kind = collective_called(table.run.program);
+  if (!table.program.empty()) {
+    const auto kind = collective_called(table.program);
     return kind ? std::optional<Concluded>({*kind, ""}) : std::nullopt;
   }
   if (const auto kind = collective_within(file); kind && fits(factor, *kind)) {
@@ -80,7 +80,7 @@ std::optional<Concluded> kind_of(const NcclTable& table, const std::string& file
 }
 
 int ranks_of(const NcclTable& table, CollectiveKind kind, const Range& factor, Findings& findings) {
-  const auto stated = static_cast<int>(table.run.ranks.size());
+  const auto stated = static_cast<int>(table.ranks);
   const int implied = ranks_from(factor, kind);
   if (stated == 0 || !depends_on_ranks(kind) ||
       holds(factor, bus_factor(kind, static_cast<std::size_t>(stated)))) {
@@ -125,7 +125,7 @@ void finish_table(const NcclTable& table, const std::string& name, Findings& fin
   const std::optional<Concluded> concluded = kind_of(table, file, factor);
   if (!concluded) {
     findings.remark("tables of unknown collectives", line,
-                    "a table of " + table.run.program + ", of which Paceline has no plan: left out");
+                    "a table of " + table.program + ", of which Paceline has no plan: left out");
     return;
   }
   if (!concluded->from.empty()) {
@@ -142,13 +142,13 @@ void finish_table(const NcclTable& table, const std::string& name, Findings& fin
   CollectiveMeasurement one;
   one.kind = concluded->kind;
   one.ranks = ranks_of(table, one.kind, factor, findings);
-  const bool all_listed = one.ranks > 0 && static_cast<std::size_t>(one.ranks) == table.run.ranks.size();
-  one.nodes = all_listed ? static_cast<int>(table.run.hosts.size()) : 0;
-  one.nccl = table.run.nccl;
-  one.algorithm = table.run.environment.algorithm;
-  one.protocol = table.run.environment.protocol;
-  one.channels = table.run.environment.channels;
-  one.nvls = table.run.environment.nvls;
+  const bool all_listed = one.ranks > 0 && static_cast<std::size_t>(one.ranks) == table.ranks;
+  one.nodes = all_listed ? static_cast<int>(table.hosts) : 0;
+  one.nccl = table.nccl;
+  one.algorithm = table.environment.algorithm;
+  one.protocol = table.environment.protocol;
+  one.channels = table.environment.channels;
+  one.nvls = table.environment.nvls;
   one.table = name;
   for (const NcclRow& row : table.rows) {
     if (is_empty(both(factor, row.factor))) {

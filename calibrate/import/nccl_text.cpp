@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "calibrate/import/nccl_row.h"
 #include "calibrate/import/readers.h"
@@ -13,7 +14,7 @@
 namespace paceline {
 namespace {
 
-constexpr std::size_t kMostStreams = 4096;
+constexpr std::size_t kMostStreams = 1024;
 constexpr std::uint64_t kMostSinceALine = std::uint64_t{8} << 30;
 
 // Without the escape sequences that colour a terminal.
@@ -180,18 +181,15 @@ class TextReader {
   NcclTable& table_of(Stream& stream) {
     if (stream.table == nullptr) {
       stream.table = &tables_.emplace_back();
-      stream.table->run = stream.run;
-      stream.table->layout = stream.layout;
-      NcclRun& run = stream.table->run;
-      if (run.program.empty()) {
-        run.program = program_;
-      }
-      if (run.nccl.empty()) {
-        run.nccl = version_;
-      }
-      run.environment = set_in_run_;
-      run.environment.complete(on_command_);
-      run.environment.complete(exported_);
+      NcclTable& table = *stream.table;
+      table.layout = stream.layout;
+      table.program = stream.run.program.empty() ? program_ : stream.run.program;
+      table.nccl = stream.run.nccl.empty() ? version_ : stream.run.nccl;
+      table.environment = set_in_run_;
+      table.environment.complete(on_command_);
+      table.environment.complete(exported_);
+      table.ranks = stream.run.ranks.size();
+      table.hosts = stream.run.hosts.size();
     }
     return *stream.table;
   }
@@ -251,14 +249,16 @@ class TextReader {
       const std::string_view rest = line.substr(at + kSkipped);
       const std::string version = nccl_version_in(rest.substr(0, std::min(rest.find(' '), rest.size())));
       if (!version.empty()) {
-        version_ = version;
         recognised();
-        complete_open_tables();
+        if (std::exchange(version_, version) != version) {
+          complete_open_tables();
+        }
       }
       return;
     }
     if (line.find(" set by environment to ") != std::string_view::npos) {
-      if (set_in_run_.read(line)) {
+      const NcclEnvironment before = set_in_run_;
+      if (set_in_run_.read(line) && set_in_run_ != before) {
         complete_open_tables();
       }
       recognised();
@@ -279,11 +279,11 @@ class TextReader {
   // NCCL's lines may come after the first rows, as they are written without a buffer.
   void complete_open_tables() {
     for (auto& [name, stream] : streams_) {
-      if (stream.table != nullptr && stream.table->run.nccl.empty()) {
-        stream.table->run.nccl = version_;
+      if (stream.table != nullptr && stream.table->nccl.empty()) {
+        stream.table->nccl = version_;
       }
       if (stream.table != nullptr) {
-        stream.table->run.environment.complete(set_in_run_);
+        stream.table->environment.complete(set_in_run_);
       }
     }
   }

@@ -15,6 +15,7 @@ namespace paceline {
 namespace {
 
 constexpr std::int32_t kNoLayer = -1;
+constexpr std::size_t kMostLayers = 100'000;
 
 // What surrounds a moment on a host thread.
 struct Surroundings {
@@ -33,12 +34,11 @@ struct Sums {
 };
 struct LayerInStep {
   Sums kernels, host;
-  bool seen = false;
 };
 struct Layer {
   std::int32_t name = 0;
   double first = std::numeric_limits<double>::max();
-  std::vector<LayerInStep> steps;
+  std::map<std::size_t, LayerInStep> steps;  // those it was seen in: there may be very many steps and layers
 };
 
 enum class What : std::uint8_t { module, annotated_update, operation, launch };
@@ -74,14 +74,29 @@ std::vector<Interval> times_of_collectives(const std::vector<TraceKernel>& kerne
   return times;
 }
 
-double overlap_of(const TraceKernel& one, const std::vector<Interval>& times) {
-  double sum = 0;
-  for (auto at = std::ranges::upper_bound(times, one.start, {}, &Interval::end);
-       at != times.end() && at->start < one.end; ++at) {
-    sum += std::min(one.end, at->end) - std::max(one.start, at->start);
+// How much of what came before a moment collectives ran.
+class CollectiveTime {
+ public:
+  explicit CollectiveTime(std::vector<Interval> times) : times_(std::move(times)) {
+    double sum = 0;
+    for (const Interval& one : times_) {
+      before_.push_back(sum);
+      sum += one.end - one.start;
+    }
   }
-  return sum;
-}
+  double until(double moment) const {
+    const auto after = std::ranges::upper_bound(times_, moment, {}, &Interval::start) - times_.begin();
+    if (after == 0) {
+      return 0;
+    }
+    const auto last = static_cast<std::size_t>(after - 1);
+    return before_[last] + std::min(moment, times_[last].end) - times_[last].start;
+  }
+
+ private:
+  std::vector<Interval> times_;
+  std::vector<double> before_;  // of each, the sum of those before it
+};
 
 std::string percent(double share) { return std::to_string(std::lround(share * 100)) + " %"; }
 
@@ -129,21 +144,20 @@ class LayerFinder {
     return step >= 0 && moment <= ends_[static_cast<std::size_t>(step)] ? step : -1;
   }
 
-  Layer& layer(std::int32_t name, double start) {
-    Layer& one = layers_[name];
-    one.name = name;
-    one.first = std::min(one.first, start);
-    one.steps.resize(starts_.size());
-    return one;
-  }
   LayerInStep* at(std::int32_t name, double start) {
     const std::ptrdiff_t step = step_of(start);
     if (step < 0) {
       return nullptr;
     }
-    LayerInStep& one = layer(name, start).steps[static_cast<std::size_t>(step)];
-    one.seen = true;
-    return &one;
+    Layer& one = layers_[name];
+    if (layers_.size() > kMostLayers) {
+      throw InputError(
+          "expected at most " + std::to_string(kMostLayers) +
+          " layers, found more: record the trace with modules (with_modules=True), or fewer steps");
+    }
+    one.name = name;
+    one.first = std::min(one.first, start);
+    return &one.steps[static_cast<std::size_t>(step)];
   }
 
   void sweep_threads(const std::vector<TraceSpan>& named) {
@@ -298,7 +312,7 @@ class LayerFinder {
     waited_.resize(starts_.size());
     launched_in_.resize(starts_.size());
     double previous_end = std::numeric_limits<double>::infinity();
-    const std::vector<Interval> collectives = times_of_collectives(records_.kernels);
+    const CollectiveTime collectives(times_of_collectives(records_.kernels));
     for (const TraceKernel& one : records_.kernels) {
       if (one.nccl || one.stream != stream_) {
         continue;
@@ -307,7 +321,7 @@ class LayerFinder {
       const std::ptrdiff_t step = step_of(launch != nullptr ? launch->start : one.start);
       if (step >= 0) {
         count_kernel(one, launch, static_cast<std::size_t>(step), previous_end);
-        overlap_ += overlap_of(one, collectives);
+        overlap_ += collectives.until(one.end) - collectives.until(one.start);
       }
       previous_end = one.end;
     }
@@ -393,12 +407,9 @@ class LayerFinder {
   void write_layer(const Layer& one) {
     std::vector<double> forward, backward, update;
     std::size_t bound = 0;
-    for (std::size_t i = 0; i < one.steps.size(); ++i) {
-      const LayerInStep& step = one.steps[i];
-      if (!step.seen) {
-        continue;
-      }
-      const bool on_host = host_bound(i);
+    for (const auto& entry : one.steps) {
+      const LayerInStep& step = entry.second;
+      const bool on_host = host_bound(entry.first);
       bound += on_host ? 1 : 0;
       const auto time = [&](double Sums::*direction) {
         return on_host ? std::max(step.kernels.*direction, step.host.*direction) : step.kernels.*direction;
