@@ -10,7 +10,7 @@
 namespace paceline {
 namespace {
 
-constexpr std::uint64_t kMostLinks = std::uint64_t{1} << 28;  // directed; 32 million GPUs, 8 GiB
+constexpr std::uint64_t kMostLinks = std::uint64_t{1} << 23;  // directed; a million GPUs, 800 MB
 
 struct Sizes {
   std::uint64_t devices = 0, links = 0;

@@ -66,6 +66,9 @@ class GraphReader {
       for (const pugi::xml_node channel : graph.children("channel")) {
         for (const pugi::xml_node gpu : channel.children("gpu")) {
           gpus_.emplace(number_of(gpu), 0);
+          if (gpus_.size() > kMostOfAKind) {
+            xml_.fail(gpu, "expected at most " + std::to_string(kMostOfAKind) + " GPUs, found more");
+          }
         }
       }
     }

@@ -13,7 +13,6 @@ namespace paceline {
 namespace {
 
 constexpr int kMostLinks = 1000;  // NVLinks of a GPU to one device
-constexpr int kMostOfAKind = 256;
 
 BytesPerSecond nvlink_rate(int compute_capability) {
   const double gigabytes = compute_capability >= 100  ? 40.1

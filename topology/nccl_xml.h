@@ -11,6 +11,7 @@ namespace paceline {
 
 inline constexpr std::size_t kLargestXml = 16 << 20;  // bytes
 inline constexpr int kDeepestXml = 64;                // elements inside each other
+inline constexpr std::size_t kMostOfAKind = 256;      // GPUs, NICs, ... of a machine
 
 // The machine of a topology file: GPUs, NVSwitches (merged into one), PCIe switches, CPUs, NICs and the
 // cables between them at NCCL's rates (src/graph/topo.h). compute_capability, cpu and gpu (where a preset is

@@ -74,11 +74,11 @@ TEST_CASE("the exit status tells a wrong point, a wrong study and a wrong option
 #ifndef PACELINE_SANITIZED  // the sanitizer itself needs more than the limit
 TEST_CASE("a point that the machine is too small for is no line, and the rest goes on") {
   const TemporaryFolder folder;
-  folder.write("s.json", study_text(R"([{"key": "gpus", "values": [4000000, 2]}])"));
+  folder.write("s.json", study_text(R"([{"key": "gpus", "values": [800000, 2]}])"));
   const Outcome outcome = run(folder, "sweep s.json --out out --jobs 1", "ulimit -v 200000 &&");
   INFO(outcome.out << outcome.error);
   CHECK(outcome.status == 1);
-  CHECK_THAT(outcome.error, Contains("gpus 4000000: out of memory"));
+  CHECK_THAT(outcome.error, Contains("gpus 800000: out of memory"));
   CHECK_THAT(outcome.out, Contains("2 points, 0 found, 1 computed, 1 not computed"));
   CHECK(sorted_lines(folder.file("out/results.jsonl")).size() == 1);
 }
