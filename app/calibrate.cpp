@@ -7,6 +7,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "app/progress.h"
 #include "calibrate/fit/collective_fit.h"
 #include "calibrate/fit/fit_files.h"
 #include "calibrate/import/import.h"
@@ -101,7 +102,12 @@ void fit(const FitFiles& request, const std::string& out) {
       throw InputError("expected a new file, found one of the measurements", "--out", out);
     }
   }
-  write_file(out, to_json(fit_files(request, std::cout)));
+  ProgressLines lines;
+  FitFiles with_progress = request;
+  with_progress.progress = [&](const std::string& part, std::size_t done, std::size_t all) {
+    lines.show(part, done, all);
+  };
+  write_file(out, to_json(fit_files(with_progress, std::cout)));
   std::cout << "Wrote " << out << ".\n";
 }
 

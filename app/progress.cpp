@@ -47,6 +47,15 @@ std::string progress_text(const SweepProgress& progress, std::size_t found, doub
   return text;
 }
 
+ProgressLines::ProgressLines() : last_(Clock::now()) {}
+
+void ProgressLines::show(const std::string& part, std::size_t done, std::size_t all) {
+  if (const Clock::time_point now = Clock::now(); now - last_ >= kBetweenLines) {
+    last_ = now;
+    std::cerr << done << " of " << all << ' ' << part << std::endl;
+  }
+}
+
 ProgressDisplay::ProgressDisplay(std::size_t points) : points_(points), last_(Clock::now()) {}
 
 void ProgressDisplay::start(const SweepProgress& progress) {

@@ -17,6 +17,16 @@ namespace paceline {
 // there is no time left.
 std::string progress_text(const SweepProgress&, std::size_t found, double seconds);
 
+// Lines for what may take long, at most one in five seconds; nothing for what is quick.
+class ProgressLines {
+ public:
+  ProgressLines();
+  void show(const std::string& part, std::size_t done, std::size_t all);
+
+ private:
+  std::chrono::steady_clock::time_point last_;
+};
+
 // A bar by pv on a terminal where pv is installed; else lines, at most one in five seconds and a last one.
 // Its clock starts when the first point is shown: reading a study is not what the others will take.
 class ProgressDisplay {

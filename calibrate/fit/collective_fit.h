@@ -1,6 +1,7 @@
 // Collectives: from measurements to a profile, and from a profile to predictions with a 90 % interval.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,11 +13,15 @@
 
 namespace paceline {
 
+// How far a fit has come: `done` of `all` in this part of it.
+using FitProgress = std::function<void(const std::string& part, std::size_t done, std::size_t all)>;
+
 struct FitRequest {
   std::string cluster_name;
   ClusterSpec cluster;        // its node and fabric; rows say how many nodes and GPUs took part
   CollectiveSpec collective;  // what holds for all rows that don't say otherwise
   bool nccl_stated = false;   // collective.nccl is known, not a default, where a row doesn't say
+  FitProgress progress = {};  // may be empty
 };
 
 // What became of a row, and how well the fit has it.

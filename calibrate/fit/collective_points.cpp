@@ -215,6 +215,9 @@ MeasuredPoints gather_points(const FitRequest& request, const MeasuredData& data
     }
     const auto [at, added] = known.try_emplace(key, all.places.size());
     if (added) {
+      if (request.progress) {
+        request.progress("rows placed", r, data.collectives.size());
+      }
       if (std::string why = why_impossible(place, data.collectives[r].bytes); !why.empty()) {
         known.erase(at);
         row.use = RowUse::elsewhere;

@@ -215,16 +215,18 @@ bool bears_on(const std::string& name, const PlaceModel::Candidate& candidate) {
 
 std::vector<double> log_ratios(const std::vector<MeasuredPlace>& places,
                                const std::vector<MeasuredPoint>& points, AlgorithmChoice choose,
-                               std::span<const CostParameter> values) {
+                               std::span<const CostParameter> values, const FitProgress& progress) {
   std::vector<double> ratios(points.size());
+  std::size_t p = 0;
   for (std::size_t place = 0; place < places.size(); ++place) {
+    if (progress) {
+      progress("places compared with the fit", place, places.size());
+    }
     std::vector<Bytes> sizes;
     std::vector<std::size_t> point_of;
-    for (std::size_t p = 0; p < points.size(); ++p) {
-      if (points[p].place == place) {
-        sizes.push_back(points[p].bytes);
-        point_of.push_back(p);
-      }
+    for (; p < points.size() && points[p].place == place; ++p) {
+      sizes.push_back(points[p].bytes);
+      point_of.push_back(p);
     }
     PlaceModel model(places[place], sizes, choose);
     CollectiveCosts costs = model.costs();
@@ -238,9 +240,9 @@ std::vector<double> log_ratios(const std::vector<MeasuredPlace>& places,
 }
 
 CostFit fit_costs(const std::vector<MeasuredPlace>& places, const std::vector<MeasuredPoint>& points,
-                  AlgorithmChoice choose) {
+                  AlgorithmChoice choose, const FitProgress& progress) {
   constexpr double kStill = 0.002;
-  Planes planes(places, points, choose);
+  Planes planes(places, points, choose, progress);
   const std::size_t n = planes.parameters.size();
   std::vector<double> u(n);
   std::vector<int> held;
@@ -281,7 +283,7 @@ CostFit fit_costs(const std::vector<MeasuredPlace>& places, const std::vector<Me
       }
     }
   }
-  fit.log_ratio = log_ratios(places, points, choose, planes.values(u));
+  fit.log_ratio = log_ratios(places, points, choose, planes.values(u), progress);
   double sum = 0;
   for (std::size_t p = 0; p < points.size(); ++p) {
     sum += std::abs(fit.log_ratio[p]);

@@ -39,10 +39,11 @@ bool bears_on(const std::string& name, const PlaceModel::Candidate&);
 
 // ln(measured / simulated) of each point with these values in place of the defaults.
 std::vector<double> log_ratios(const std::vector<MeasuredPlace>&, const std::vector<MeasuredPoint>&,
-                               AlgorithmChoice, std::span<const CostParameter>);
+                               AlgorithmChoice, std::span<const CostParameter>, const FitProgress& = {});
 
-// Points whose `fitted` is false have a log_ratio but don't count otherwise. Cost: at most kRounds * 8
+// Requires: the points are in the order of their places. Points whose `fitted` is false have a log_ratio but don't count otherwise. Cost: at most kRounds * 8
 // simulations of each plan.
-CostFit fit_costs(const std::vector<MeasuredPlace>&, const std::vector<MeasuredPoint>&, AlgorithmChoice);
+CostFit fit_costs(const std::vector<MeasuredPlace>&, const std::vector<MeasuredPoint>&, AlgorithmChoice,
+                  const FitProgress& = {});
 
 }  // namespace paceline

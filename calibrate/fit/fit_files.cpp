@@ -43,6 +43,7 @@ GpuSpec gpu_of(const FitFiles& fit, const ClusterSpec& cluster) {
 FitRequest request_of(const FitFiles& fit) {
   FitRequest request;
   request.cluster_name = fit.cluster;
+  request.progress = fit.progress;
   request.cluster = load_cluster(fit.cluster);
   request.collective.library = collective_library_named(fit.library);
   if (fit.nccl) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/fit/collective_fit.h"
 #include "scenarios/profile.h"
 
 namespace paceline {
@@ -17,11 +18,12 @@ struct FitFiles {
   std::string overlap = "stated";       // or "unknown" (calibrate/fit/training_fit.h)
   std::optional<std::string> nccl;      // of rows that don't say
   std::optional<std::string> scenario;  // a file: whose throughput rows, and on whose GPU the kernels are
+  FitProgress progress = {};            // may be empty
 };
 
 // Collectives, kernels and training, whichever the files hold. What was found goes to `page` as soon as it is
 // known. Throws InputError with the files' or the command line's names (--nccl, --scenario ...). Cost: 0.01
-// to 1 s.
+// to 1 s for what people measure; some 10 ms for each further number of GPUs.
 Profile fit_files(const FitFiles&, std::ostream& page);
 
 }  // namespace paceline

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -47,10 +48,18 @@ struct PlanCandidate {
 class Planes {
  public:
   Planes(const std::vector<MeasuredPlace>& places, const std::vector<MeasuredPoint>& points,
-         AlgorithmChoice choose) {
+         AlgorithmChoice choose, const FitProgress& progress)
+      : progress_(progress) {
     of_point.resize(points.size());
-    for (std::size_t place = 0; place < places.size(); ++place) {
-      add_place(place, places[place], points, choose);
+    for (std::size_t first = 0; first < points.size();) {
+      const std::size_t place = points[first].place;
+      std::size_t end = first;
+      while (end < points.size() && points[end].place == place) {
+        ++end;
+      }
+      told("points simulated", first, points.size());
+      add_place(place, places[place], std::span(points).subspan(first, end - first), first, choose);
+      first = end;
     }
     find_parameters();
   }
@@ -60,6 +69,8 @@ class Planes {
     const std::size_t round = at_.size();
     at_.push_back(u);
     for (std::size_t m = 0; m < models_.size(); ++m) {
+      told("places in round " + std::to_string(round + 1) + " of at most " + std::to_string(kRounds), m,
+           models_.size());
       PlaceModel& model = models_[m];
       const std::size_t count = model.candidates().size();
       std::vector<double> base(count), moved(count);
@@ -153,15 +164,25 @@ class Planes {
   std::vector<std::vector<std::size_t>> of_point;  // candidates of each point
 
  private:
-  void add_place(std::size_t place, const MeasuredPlace& where, const std::vector<MeasuredPoint>& points,
-                 AlgorithmChoice choose) {
+  void told(const std::string& part, std::size_t done, std::size_t all_of_it) const {
+    if (progress_) {
+      progress_(part, done, all_of_it);
+    }
+  }
+
+  // `points`: those of the place; `first`: the first one's number.
+  void add_place(std::size_t place, const MeasuredPlace& where, std::span<const MeasuredPoint> points,
+                 std::size_t first, AlgorithmChoice choose) {
     std::vector<Bytes> sizes;
     std::vector<std::size_t> point_of;
     for (std::size_t p = 0; p < points.size(); ++p) {
-      if (points[p].place == place && points[p].fitted) {
+      if (points[p].fitted) {
         sizes.push_back(points[p].bytes);
-        point_of.push_back(p);
+        point_of.push_back(first + p);
       }
+    }
+    if (sizes.empty()) {
+      return;
     }
     models_.emplace_back(where, sizes, choose);
     std::ranges::transform(sizes, std::back_inserter(far_.emplace_back()), far_of);
@@ -215,6 +236,7 @@ class Planes {
     return changed;
   }
 
+  const FitProgress& progress_;
   std::vector<PlaceModel> models_;
   std::vector<std::vector<double>> far_;  // by model and size
   std::vector<std::size_t> first_candidate_;
