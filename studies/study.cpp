@@ -178,23 +178,16 @@ void check_axes(const std::vector<StudyAxis>& axes, const std::vector<AxisGroup>
   }
 }
 
-std::vector<StudyPoint> points_of(const std::vector<AxisGroup>& groups) {
-  std::size_t count = 1;
-  for (const AxisGroup& group : groups) {
-    count *= group.size();
-  }
-  std::vector<StudyPoint> points(count);
-  for (std::size_t p = 0; p < count; ++p) {
-    std::size_t block = count, rest = p;
-    for (const AxisGroup& group : groups) {
-      block /= group.size();
-      for (std::size_t a = 0; a < group.axes.size(); ++a) {
-        points[p].axes.push_back({group.axes[a].name, group.values[a][rest / block]});
-      }
-      rest %= block;
+StudyPoints points_of(std::vector<AxisGroup> groups) {
+  std::vector<StudyPoints::Group> together;
+  for (AxisGroup& group : groups) {
+    StudyPoints::Group& made = together.emplace_back();
+    made.values = std::move(group.values);
+    for (const StudyAxis& axis : group.axes) {
+      made.names.push_back(axis.name);
     }
   }
-  return points;
+  return StudyPoints(std::move(together));
 }
 
 void check_measured(const std::vector<StatedPoint>& measured, const std::vector<StudyAxis>& axes) {
@@ -269,7 +262,7 @@ Study study_of(const Json& json, const std::string& file_name) {
   study.study_file = file_name.starts_with("./") ? file_name.substr(2) : file_name;
   study.description = file.description;
   study.scaling = file.scaling;
-  const std::vector<AxisGroup> groups = groups_of(file);
+  std::vector<AxisGroup> groups = groups_of(file);
   for (const AxisGroup& group : groups) {
     study.axes.insert(study.axes.end(), group.axes.begin(), group.axes.end());
   }
@@ -284,11 +277,30 @@ Study study_of(const Json& json, const std::string& file_name) {
     study.global_batch = file.global_batch > 0 ? file.global_batch : global_batch_of(study);
   }
   study.text = text_of(json, study);
-  study.points = points_of(groups);
+  study.points = points_of(std::move(groups));
   return study;
 }
 
 }  // namespace
+
+StudyPoints::StudyPoints(std::vector<Group> groups) : groups_(std::move(groups)), size_(1) {
+  for (const Group& group : groups_) {
+    size_ *= group.values.front().size();
+  }
+}
+
+StudyPoint StudyPoints::operator[](std::size_t point) const {
+  StudyPoint made;
+  std::size_t block = size_;
+  for (const Group& group : groups_) {
+    block /= group.values.front().size();
+    for (std::size_t a = 0; a < group.names.size(); ++a) {
+      made.axes.push_back({group.names[a], group.values[a][point / block]});
+    }
+    point %= block;
+  }
+  return made;
+}
 
 Study parse_study(const std::string& json, const std::string& file_name) {
   try {

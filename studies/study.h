@@ -50,6 +50,40 @@ struct StudyPoint {
   Json::Object axes;  // name of each axis -> its value, as the study writes it
 };
 
+// All combinations of the axes' values, the first axis changing slowest. Each is made when it is asked for: a
+// study of a kilobyte may have a million.
+class StudyPoints {
+ public:
+  // Axes that change together.
+  struct Group {
+    std::vector<std::string> names;
+    std::vector<Json::Array> values;  // by axis, of equal size
+  };
+
+  StudyPoints() = default;
+  explicit StudyPoints(std::vector<Group> groups);
+  std::size_t size() const { return size_; }
+  StudyPoint operator[](std::size_t) const;
+
+  class Iterator {
+   public:
+    Iterator(const StudyPoints& points, std::size_t at) : points_(&points), at_(at) {}
+    StudyPoint operator*() const { return (*points_)[at_]; }
+    Iterator& operator++() { return ++at_, *this; }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    const StudyPoints* points_;
+    std::size_t at_;
+  };
+  Iterator begin() const { return {*this, 0}; }
+  Iterator end() const { return {*this, size_}; }
+
+ private:
+  std::vector<Group> groups_;
+  std::size_t size_ = 0;
+};
+
 struct Study {
   std::string description;
   Scaling scaling = Scaling::none;
@@ -57,11 +91,11 @@ struct Study {
   std::string study_file;
   std::string file;  // that the scenario's relative paths start from: its own, or the study's
   std::optional<Profile> profile;
-  std::string profile_text;        // its content, for the content keys
-  Json scenario;                   // that the axes change
-  std::vector<StudyAxis> axes;     // zipped ones too, one after the other
-  std::vector<StudyPoint> points;  // the first axis changes slowest
-  Json text;                       // the study with its scenario and its axes' names written in, for plots
+  std::string profile_text;     // its content, for the content keys
+  Json scenario;                // that the axes change
+  std::vector<StudyAxis> axes;  // zipped ones too, one after the other
+  StudyPoints points;
+  Json text;  // the study with its scenario and its axes' names written in, for plots
 };
 
 // Throws InputError with the study's file and a JSON pointer. A point whose scenario can't be is no error

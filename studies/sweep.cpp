@@ -21,8 +21,7 @@ namespace fs = std::filesystem;
 
 // What is known of a point before the simulations.
 struct PointState {
-  std::string key;   // empty where the scenario can't be read:
-  std::string line;  // the line that says so
+  std::string key;  // empty where the scenario can't be read
   std::string fault;
   bool found = false;
 };
@@ -45,13 +44,14 @@ std::string fault_of(const F& f) {
 std::vector<PointState> states_of(const Study& study, int jobs) {
   std::vector<PointState> states(study.points.size());
   for_each_on_threads(states.size(), jobs, [&](std::size_t i) {
-    states[i].fault = fault_of([&] {
-      const ReadPoint read = read_point(study, study.points[i]);
-      states[i].key = read.key;
-      states[i].line = read.scenario ? "" : line_of(study.points[i], read.failure);
-    });
+    states[i].fault = fault_of([&] { states[i].key = read_point(study, study.points[i]).key; });
   });
   return states;
+}
+
+// The line of a point whose scenario can't be read. Made when it is needed: it holds the scenario.
+std::string unread_line(const Study& study, std::size_t point) {
+  return line_of(study.points[point], read_point(study, study.points[point]).failure);
 }
 
 // What an earlier run wrote of a point.
@@ -105,7 +105,9 @@ void mark_found(const Study& study, const std::string& path, std::vector<PointSt
     if (state.fault.empty() && !line.key.empty() && line.key != state.key) {
       refuse(line, "expected a line of this study, found one of another scenario or version");
     }
-    state.found = line.key.empty() ? line.line == state.line : line.key == state.key;
+    state.found = !line.key.empty()
+                      ? line.key == state.key
+                      : state.key.empty() && state.fault.empty() && line.line == unread_line(study, i);
     outcome.found += state.found ? 1 : 0;
     outcome.failed += state.found && line.failed ? 1 : 0;
     found.erase(at);
@@ -153,14 +155,15 @@ class Writing {
   Writing(const Study& study, const SweepOptions& options, ResultLines& lines, SweepOutcome& outcome)
       : study_(study), options_(options), lines_(lines), outcome_(outcome) {}
 
-  void lines(const Batch& batch, const std::vector<PointState>& states, const Json::Object& members) {
+  // `unread`: the line of a point whose scenario can't be read; empty: `members` are those of all of the batch.
+  void lines(const Batch& batch, const std::string& unread, const Json::Object& members) {
     const std::lock_guard lock(mutex_);
-    const bool failed = std::ranges::find(members, "error", &JsonMember::key) != members.end();
+    const bool failed =
+        !unread.empty() || std::ranges::find(members, "error", &JsonMember::key) != members.end();
     for (const std::size_t i : batch) {
-      const bool unread = states[i].key.empty();
-      lines_.append(unread ? states[i].line : line_of(study_.points[i], members));
+      lines_.append(unread.empty() ? line_of(study_.points[i], members) : unread);
       ++written_;
-      outcome_.failed += failed || unread ? 1 : 0;
+      outcome_.failed += failed ? 1 : 0;
       if (options_.progress) {
         options_.progress({outcome_.found + written_, outcome_.points, outcome_.failed});
       }
@@ -241,13 +244,16 @@ SweepOutcome sweep(const Study& study, const SweepOptions& options) {
   for_each_on_threads(batches.size(), options.jobs, [&](std::size_t b) {
     const std::size_t first = batches[b].front();
     Json::Object members;
+    std::string unread;
     const std::string fault = fault_of([&] {
-      if (!states[first].key.empty()) {
+      if (states[first].key.empty()) {
+        unread = unread_line(study, first);
+      } else {
         members = point_members(study, read_point(study, study.points[first]), references, machines);
       }
     });
     if (fault.empty()) {
-      writing.lines(batches[b], states, members);
+      writing.lines(batches[b], unread, members);
     } else {
       for (const std::size_t i : batches[b]) {
         writing.fault(i, fault);
