@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/id.h"
+#include "core/names.h"
 
 namespace paceline {
 
@@ -31,6 +32,14 @@ struct DrawAddress {
 double uniform(const DrawAddress&, Rank, std::uint32_t operation);
 
 enum class DistributionKind : std::uint8_t { none, normal, lognormal, gamma, exponential, empirical };
+template <>
+inline constexpr auto kNames<DistributionKind> =
+    names<DistributionKind>({{"none", DistributionKind::none},
+                             {"normal", DistributionKind::normal},
+                             {"lognormal", DistributionKind::lognormal},
+                             {"gamma", DistributionKind::gamma},
+                             {"exponential", DistributionKind::exponential},
+                             {"empirical", DistributionKind::empirical}});
 
 // A factor with mean 1. Requires: 0 <= cv <= 3; below 1e-9 it is taken as 0. cv is the coefficient of
 // variation (standard deviation over mean). normal: 1 + cv * z, cut at 0. lognormal: exp(s z - s^2/2), s^2 =

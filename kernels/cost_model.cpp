@@ -67,13 +67,12 @@ void require_precision(const GpuSpec& gpu, Precision precision) {
     return;
   }
   std::string known;
-  for (std::size_t i = 0; i < gpu.peak.size(); ++i) {
-    if (gpu.peak[i].value > 0) {
-      known += (known.empty() ? "" : ", ") + std::string(kPrecisionNames[i]);
+  for (const auto& [name, other] : kNames<Precision>) {
+    if (peak_of(gpu, other).value > 0) {
+      known += (known.empty() ? "" : ", ") + std::string(name);
     }
   }
-  throw InputError(gpu.name + " has no " + kPrecisionNames[static_cast<std::size_t>(precision)] +
-                   "; it has: " + known);
+  throw InputError(gpu.name + " has no " + std::string(name_of(precision)) + "; it has: " + known);
 }
 
 std::int64_t bytes_per_element(Precision precision) {

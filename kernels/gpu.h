@@ -6,17 +6,23 @@
 #include <string>
 #include <vector>
 
+#include "core/names.h"
 #include "core/units.h"
 
 namespace paceline {
 
 enum class Precision : std::uint8_t { fp32, tf32, fp16, bf16, fp8 };
-inline constexpr std::array<const char*, 5> kPrecisionNames{"fp32", "tf32", "fp16", "bf16", "fp8"};
+template <>
+inline constexpr auto kNames<Precision> = names<Precision>({{"fp32", Precision::fp32},
+                                                            {"tf32", Precision::tf32},
+                                                            {"fp16", Precision::fp16},
+                                                            {"bf16", Precision::bf16},
+                                                            {"fp8", Precision::fp8}});
 
 struct GpuSpec {
   std::string name;
   // Dense peak by Precision; 0 where the GPU has no such mode (asking for it is an InputError, not a guess).
-  std::array<FlopsPerSecond, kPrecisionNames.size()> peak{};
+  std::array<FlopsPerSecond, kNames<Precision>.size()> peak{};
   BytesPerSecond memory_bandwidth;
   Bytes memory;
 };

@@ -4,17 +4,23 @@
 // execution.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "core/names.h"
 
 namespace paceline {
 
 // batch_norm keeps running statistics (buffers, which DDP broadcasts); norm (layer norm, RMSNorm) keeps none.
 enum class LayerKind : std::uint8_t { conv, linear, norm, attention, embedding, batch_norm };
-inline constexpr std::array<const char*, 6> kLayerKindNames{"conv",      "linear",    "norm",
-                                                            "attention", "embedding", "batch_norm"};
+template <>
+inline constexpr auto kNames<LayerKind> = names<LayerKind>({{"conv", LayerKind::conv},
+                                                            {"linear", LayerKind::linear},
+                                                            {"norm", LayerKind::norm},
+                                                            {"attention", LayerKind::attention},
+                                                            {"embedding", LayerKind::embedding},
+                                                            {"batch_norm", LayerKind::batch_norm}});
 
 struct Layer {
   std::string name;

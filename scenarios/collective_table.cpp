@@ -31,8 +31,6 @@ bool has_root(CollectiveKind kind) {
 
 int nodes_of(const ClusterSpec& cluster) { return cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes; }
 
-std::string name_of_kind(CollectiveKind kind) { return std::string(name_of(kind)); }
-
 // Rounded down to what every rank has an equal share of, in elements.
 Bytes usable(Bytes size, CollectiveKind kind, std::size_t ranks) {
   const std::int64_t share = counts_per_rank(kind) ? kElement * static_cast<std::int64_t>(ranks) : kElement;
@@ -82,11 +80,12 @@ std::int64_t count_of(const CollectiveCost& row, std::size_t ranks) {
   return counts_per_rank(row.plan.kind) ? elements / static_cast<std::int64_t>(ranks) : elements;
 }
 
-const char* algorithm_of(const CollectiveCost& row) {
-  return row.channels > 0 ? kAlgorithmNames[static_cast<std::size_t>(row.plan.algorithm)] : "none";
+// Literals, as all names are.
+std::string_view algorithm_of(const CollectiveCost& row) {
+  return row.channels > 0 ? name_of(row.plan.algorithm) : "none";
 }
-const char* protocol_of(const CollectiveCost& row) {
-  return row.channels > 0 ? kProtocolNames[static_cast<std::size_t>(row.plan.protocol)] : "none";
+std::string_view protocol_of(const CollectiveCost& row) {
+  return row.channels > 0 ? name_of(row.plan.protocol) : "none";
 }
 
 double average_bus(const CollectiveTestResult& result) {
@@ -104,7 +103,8 @@ std::string table_row(const CollectiveTestResult& result, const CollectiveCost& 
   std::string text = line("%12lld  %12lld  %8s  %6s  %6d", static_cast<long long>(row.plan.bytes.value),
                           static_cast<long long>(count_of(row, result.ranks)), "float",
                           reduces(row.plan.kind) ? "sum" : "none", has_root(row.plan.kind) ? 0 : -1);
-  text += half + half + line("  %14s  %6s  %8u", algorithm_of(row), protocol_of(row), row.channels);
+  text +=
+      half + half + line("  %14s  %6s  %8u", algorithm_of(row).data(), protocol_of(row).data(), row.channels);
   if (result.test.explain) {
     for (const SimTime part : {row.launch, row.latency, row.fill, row.bandwidth}) {
       text += line("  %9s", time_text(microseconds(part)).c_str());
@@ -136,25 +136,11 @@ double bus_factor(CollectiveKind kind, std::size_t ranks) {
 }
 
 CollectiveKind collective_named(const std::string& name) {
-  std::vector<std::string> known;
-  for (const Named<CollectiveKind>& each : kCollectiveNames) {
-    if (each.name == name) {
-      return each.value;
-    }
-    known.emplace_back(each.name);
-  }
-  throw InputError(unknown_name("collective", in_short(name), known));
+  return value_named<CollectiveKind>("collective", in_short(name));
 }
 
 CollectiveLibrary collective_library_named(const std::string& name) {
-  std::vector<std::string> known;
-  for (const Named<CollectiveLibrary>& each : kLibraryNames) {
-    if (each.name == name) {
-      return each.value;
-    }
-    known.emplace_back(each.name);
-  }
-  throw InputError(unknown_name("library", in_short(name), known));
+  return value_named<CollectiveLibrary>("library", in_short(name));
 }
 
 Bytes test_size(const std::string& text, const char* option) {
@@ -195,7 +181,7 @@ CollectiveTestResult run_collective_test(const CollectiveTest& test) {
 std::string nccl_tests_table(const CollectiveTestResult& result,
                              std::span<const CollectiveInterval> intervals) {
   const CollectiveTest& test = result.test;
-  std::string text = line("# Collective test starting: %s_perf\n", name_of_kind(test.kind).c_str());
+  std::string text = line("# Collective test starting: %s_perf\n", name_of(test.kind).data());
   const bool mpi = test.collective.library == CollectiveLibrary::mpi;
   text +=
       line("# predicted by paceline: %zu GPUs, %d nodes of %.100s, %s\n#\n", result.ranks, test.cluster.nodes,
@@ -222,7 +208,7 @@ std::string nccl_tests_table(const CollectiveTestResult& result,
   }
   text += "# Out of bounds values : 0 OK\n";
   text += line("# Avg bus bandwidth    : %g\n#\n", average_bus(result));
-  return text + line("# Collective test concluded: %s_perf\n", name_of_kind(test.kind).c_str());
+  return text + line("# Collective test concluded: %s_perf\n", name_of(test.kind).data());
 }
 
 std::string nccl_tests_json(const CollectiveTestResult& result,
@@ -261,7 +247,7 @@ std::string nccl_tests_json(const CollectiveTestResult& result,
     }
     rows.push_back(std::move(entry));
   }
-  return to_text(Json(Json::Object{{"collective", name_of_kind(result.test.kind)},
+  return to_text(Json(Json::Object{{"collective", name_of(result.test.kind)},
                                    {"cluster", result.test.cluster_name},
                                    {"nodes", nodes_of(result.test.cluster)},
                                    {"ranks", static_cast<std::int64_t>(result.ranks)},

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/names.h"
 #include "kernels/gpu.h"
 #include "kernels/model.h"
 #include "scenarios/limits.h"
@@ -59,7 +60,7 @@ struct ModelOfTransformer {
 };
 // The peak rates of a GpuSpec: keys of their own.
 struct Peaks {
-  std::array<FlopsPerSecond, kPrecisionNames.size()> rates{};
+  std::array<FlopsPerSecond, kNames<Precision>.size()> rates{};
 };
 
 // The unit of a cost parameter, by its name; nullptr: a ratio, within kEfficiency.
@@ -71,112 +72,12 @@ void settle_cluster(Cluster&, const Spot&);
 void settle_scenario(ScenarioFile&, const Spot&);
 void require_ascending(const std::vector<Correction>&, const Spot&);
 
-template <class E>
-struct Named {
-  std::string_view name;
-  E value;
-};
-
-inline constexpr Named<NvlinkWiring> kWiringNames[] = {
-    {"none", NvlinkWiring::none}, {"nvswitch", NvlinkWiring::nvswitch}, {"mesh", NvlinkWiring::mesh}};
-inline constexpr Named<CpuVendor> kCpuNames[] = {{"intel", CpuVendor::intel},
-                                                 {"amd", CpuVendor::amd},
-                                                 {"arm", CpuVendor::arm},
-                                                 {"power", CpuVendor::power},
-                                                 {"zhaoxin", CpuVendor::zhaoxin}};
-inline constexpr Named<NodePart> kPartNames[] = {{"gpu", NodePart::gpu},
-                                                 {"nvswitch", NodePart::nvswitch},
-                                                 {"pcie_switch", NodePart::pcie_switch},
-                                                 {"cpu", NodePart::cpu},
-                                                 {"nic", NodePart::nic}};
-inline constexpr Named<CableKind> kCableNames[] = {{"nvlink", CableKind::nvlink},
-                                                   {"pcie", CableKind::pcie},
-                                                   {"socket", CableKind::socket},
-                                                   {"c2c", CableKind::c2c}};
-inline constexpr Named<GraphPattern> kPatternNames[] = {{"balanced_tree", GraphPattern::balanced_tree},
-                                                        {"split_tree", GraphPattern::split_tree},
-                                                        {"tree", GraphPattern::tree},
-                                                        {"ring", GraphPattern::ring},
-                                                        {"nvls", GraphPattern::nvls},
-                                                        {"collnet_direct", GraphPattern::collnet_direct}};
-inline constexpr Named<FabricSpec::Routing> kRoutingNames[] = {
-    {"static", FabricSpec::Routing::static_by_destination}, {"ecmp", FabricSpec::Routing::ecmp}};
-inline constexpr Named<FabricKind> kFabricNames[] = {{"single_switch", FabricKind::single_switch},
-                                                     {"leaf_spine", FabricKind::leaf_spine},
-                                                     {"rail_optimized", FabricKind::rail_optimized},
-                                                     {"fat_tree", FabricKind::fat_tree}};
-inline constexpr Named<Placement> kPlacementNames[] = {{"packed", Placement::packed},
-                                                       {"striped", Placement::striped}};
-inline constexpr Named<Optimizer> kOptimizerNames[] = {{"sgd", Optimizer::sgd}, {"adam", Optimizer::adam}};
-inline constexpr Named<DistributionKind> kDistributionNames[] = {
-    {"none", DistributionKind::none},
-    {"normal", DistributionKind::normal},
-    {"lognormal", DistributionKind::lognormal},
-    {"gamma", DistributionKind::gamma},
-    {"exponential", DistributionKind::exponential},
-    {"empirical", DistributionKind::empirical}};
-inline constexpr Named<CollectiveLibrary> kLibraryNames[] = {{"nccl", CollectiveLibrary::nccl},
-                                                             {"mpi", CollectiveLibrary::mpi}};
-inline constexpr Named<EngineChoice> kEngineChoiceNames[] = {
-    {"auto", EngineChoice::automatic}, {"event", EngineChoice::event}, {"vector", EngineChoice::vector}};
-
-template <class E, std::size_t N>
-constexpr std::array<Named<E>, N> numbered(const std::array<const char*, N>& names) {
-  std::array<Named<E>, N> table{};
-  for (std::size_t i = 0; i < N; ++i) {
-    table[i] = {names[i], static_cast<E>(i)};
-  }
-  return table;
-}
-inline constexpr auto kPrecisionTable = numbered<Precision>(kPrecisionNames);
-inline constexpr auto kPathTypeTable = numbered<PathType>(kPathTypeNames);
-inline constexpr auto kLayerKindTable = numbered<LayerKind>(kLayerKindNames);
-
-inline constexpr Named<AlgorithmChoice> kAlgorithmChoiceNames[] = {{"tuner", AlgorithmChoice::tuner},
-                                                                   {"fastest", AlgorithmChoice::fastest}};
-// As nccl-tests' programs are called.
-inline constexpr Named<CollectiveKind> kCollectiveNames[] = {
-    {"all_reduce", CollectiveKind::all_reduce},
-    {"all_gather", CollectiveKind::all_gather},
-    {"reduce_scatter", CollectiveKind::reduce_scatter},
-    {"broadcast", CollectiveKind::broadcast},
-    {"reduce", CollectiveKind::reduce},
-    {"alltoall", CollectiveKind::all_to_all},
-    {"sendrecv", CollectiveKind::send_recv}};
-inline std::span<const Named<AlgorithmChoice>> names_of(AlgorithmChoice) { return kAlgorithmChoiceNames; }
-inline std::span<const Named<CollectiveKind>> names_of(CollectiveKind) { return kCollectiveNames; }
-inline std::span<const Named<NvlinkWiring>> names_of(NvlinkWiring) { return kWiringNames; }
-inline std::span<const Named<CpuVendor>> names_of(CpuVendor) { return kCpuNames; }
-inline std::span<const Named<NodePart>> names_of(NodePart) { return kPartNames; }
-inline std::span<const Named<CableKind>> names_of(CableKind) { return kCableNames; }
-inline std::span<const Named<FabricSpec::Routing>> names_of(FabricSpec::Routing) { return kRoutingNames; }
-inline std::span<const Named<GraphPattern>> names_of(GraphPattern) { return kPatternNames; }
-inline std::span<const Named<PathType>> names_of(PathType) { return kPathTypeTable; }
-inline std::span<const Named<FabricKind>> names_of(FabricKind) { return kFabricNames; }
-inline std::span<const Named<Placement>> names_of(Placement) { return kPlacementNames; }
-inline std::span<const Named<Optimizer>> names_of(Optimizer) { return kOptimizerNames; }
-inline std::span<const Named<DistributionKind>> names_of(DistributionKind) { return kDistributionNames; }
-inline std::span<const Named<CollectiveLibrary>> names_of(CollectiveLibrary) { return kLibraryNames; }
-inline std::span<const Named<EngineChoice>> names_of(EngineChoice) { return kEngineChoiceNames; }
-inline std::span<const Named<Precision>> names_of(Precision) { return kPrecisionTable; }
-inline std::span<const Named<LayerKind>> names_of(LayerKind) { return kLayerKindTable; }
-
-template <class E>
-std::string_view name_of(E value) {
-  for (const Named<E>& named : names_of(value)) {
-    if (named.value == value) {
-      return named.name;
-    }
-  }
-  return "?";
-}
-
 // ---- the GPU and the cluster ----
 
 template <class V>
 void describe(V& v, Peaks& s) {
-  for (std::size_t i = 0; i < s.rates.size(); ++i) {
-    v.key(kPrecisionNames[i], s.rates[i], kComputeRate.absent_at_zero(),
+  for (const Named<Precision>& each : kNames<Precision>) {
+    v.key(each.name.data(), s.rates[static_cast<std::size_t>(each.value)], kComputeRate.absent_at_zero(),
           "Dense peak rate; leave it out where the GPU has no such mode.");
   }
 }

@@ -61,17 +61,11 @@ void read(const Json& json, Quantity<Tag>& value, const Limits& limits, const Sp
 template <class E>
   requires(std::is_enum_v<E>)
 void read(const Json& json, E& value, const Limits&, const Spot& spot) {
-  std::vector<std::string> known;
-  for (const Named<E>& named : names_of(E{})) {
-    known.emplace_back(named.name);
-    if (const auto* text = json.as<std::string>(); text != nullptr && *text == named.name) {
-      value = named.value;
-      return;
-    }
-  }
   if (const auto* text = json.as<std::string>()) {
-    throw InputError(unknown_name("value", in_short(*text), known), spot.place);
+    value = value_named<E>("value", in_short(*text), spot.place);
+    return;
   }
+  const std::vector<std::string> known = all_names<E>();
   std::string all;
   for (std::size_t i = 0; i < known.size(); ++i) {
     all += (i == 0 ? "" : i + 1 == known.size() ? " or " : ", ") + in_quotes(known[i]);

@@ -53,8 +53,8 @@ Json::Array collectives_json(const std::vector<CollectiveReport>& collectives) {
   for (const CollectiveReport& c : collectives) {
     array.push_back(Json::Object{{"collective", c.label},
                                  {"bytes", c.bytes.value},
-                                 {"algorithm", kAlgorithmNames[static_cast<std::size_t>(c.algorithm)]},
-                                 {"protocol", kProtocolNames[static_cast<std::size_t>(c.protocol)]},
+                                 {"algorithm", name_of(c.algorithm)},
+                                 {"protocol", name_of(c.protocol)},
                                  {"straggler_wait_s", c.straggler_wait.value},
                                  {"exposed_communication_s", c.exposed_communication.value}});
   }
@@ -78,7 +78,7 @@ Json::Object result_summary(const Prediction& p) {
   return {{"gpus", static_cast<std::int64_t>(p.job.ranks())},
           {"samples_per_step", p.job.samples_per_iteration},
           {"iterations", std::int64_t{p.scenario.run.iterations}},
-          {"engine", kEngineNames[static_cast<std::size_t>(p.result.engine)]},
+          {"engine", name_of(p.result.engine)},
           {"fingerprint", to_hex(p.result.fingerprint)},
           {"step_time_s", step_json(r.step)},
           {"warm_up_s", r.warm_up.value},

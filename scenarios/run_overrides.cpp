@@ -2,27 +2,11 @@
 
 #include <charconv>
 #include <limits>
-#include <vector>
 
 #include "core/error.h"
-#include "scenarios/description.h"
+#include "core/names.h"
 
 namespace paceline {
-namespace {
-
-EngineChoice engine_named(const std::string& name) {
-  std::vector<std::string> known;
-  for (const Named<EngineChoice>& each : names_of(EngineChoice::automatic)) {
-    if (each.name == name) {
-      return each.value;
-    }
-    known.emplace_back(each.name);
-  }
-  throw InputError(unknown_name("engine", name, known), "--engine");
-}
-
-}  // namespace
-
 std::uint64_t whole_number(const std::string& text, std::uint64_t least, std::uint64_t most,
                            const char* option) {
   std::uint64_t value = 0;
@@ -38,7 +22,7 @@ std::uint64_t whole_number(const std::string& text, std::uint64_t least, std::ui
 void apply(const RunOverrides& overrides, RunSpec& run) {
   constexpr std::uint64_t kMostIterations = 100'000;
   if (overrides.engine) {
-    run.engine = engine_named(*overrides.engine);
+    run.engine = value_named<EngineChoice>("engine", *overrides.engine, "--engine");
   }
   if (overrides.seed) {
     run.seed = whole_number(*overrides.seed, 0, std::numeric_limits<std::uint64_t>::max(), "--seed");

@@ -56,11 +56,7 @@ Json::Object schema_of(Type<Quantity<Tag>>, const Limits& limits) {
 template <class E>
   requires(std::is_enum_v<E>)
 Json::Object schema_of(Type<E>, const Limits&) {
-  std::vector<std::string> names;
-  for (const Named<E>& named : names_of(E{})) {
-    names.emplace_back(named.name);
-  }
-  return schema_of_names(names);
+  return schema_of_names(all_names<E>());
 }
 template <class T>
 Json::Object schema_of(Type<std::optional<T>>, const Limits& limits) {

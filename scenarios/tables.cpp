@@ -137,28 +137,36 @@ std::string terminal_footer(const Prediction& p) {
   return "\n  " + plural(p.scenario.run.iterations, "step") + " after one of warm-up (" +
          readable_time(p.report.warm_up) + "), seed " + std::to_string(p.scenario.run.seed) +
          ", fingerprint " + to_hex(p.result.fingerprint) + '\n' + "  " +
-         kEngineNames[static_cast<std::size_t>(p.result.engine)] + " engine: " + p.result.engine_reason +
-         '\n';
+         std::string(name_of(p.result.engine)) + " engine: " + p.result.engine_reason + '\n';
 }
 
 // ---- paceline topology ----
 
 namespace {
 
-constexpr std::array<const char*, 8> kDeviceNames{"GPU", "NVSwitch", "PCIe switch", "CPU socket",
-                                                  "NIC", "leaf",     "spine",       "core"};
-constexpr std::array<const char*, 4> kLinkNames{"NVLink", "PCIe", "socket", "network"};
+constexpr auto kDeviceTexts = names<DeviceKind>({{"GPU", DeviceKind::gpu},
+                                                 {"NVSwitch", DeviceKind::nvswitch},
+                                                 {"PCIe switch", DeviceKind::pcie_switch},
+                                                 {"CPU socket", DeviceKind::cpu},
+                                                 {"NIC", DeviceKind::nic},
+                                                 {"leaf", DeviceKind::leaf},
+                                                 {"spine", DeviceKind::spine},
+                                                 {"core", DeviceKind::core}});
+constexpr auto kLinkTexts = names<LinkKind>({{"NVLink", LinkKind::nvlink},
+                                             {"PCIe", LinkKind::pcie},
+                                             {"socket", LinkKind::socket},
+                                             {"network", LinkKind::network},
+                                             {"C2C", LinkKind::c2c}});
 
 std::string device_lines(const Topology& topology) {
-  std::array<std::int64_t, kDeviceNames.size()> count{};
+  std::map<DeviceKind, std::int64_t> count;
   for (std::uint32_t i = 0; i < topology.devices(); ++i) {
-    ++count[static_cast<std::size_t>(topology.device_kind(DeviceId(i)))];
+    ++count[topology.device_kind(DeviceId(i))];
   }
   std::string text = "\n  devices\n";
-  for (std::size_t kind = 0; kind < count.size(); ++kind) {
-    if (count[kind] > 0) {
-      text += "    " + padded_right(kDeviceNames[kind], 14) + padded(std::to_string(count[kind]), 10) + '\n';
-    }
+  for (const auto& [kind, devices] : count) {
+    text += "    " + padded_right(std::string(kDeviceTexts[kind]), 14) + padded(std::to_string(devices), 10) +
+            '\n';
   }
   return text;
 }
@@ -181,7 +189,7 @@ std::string link_lines(const Topology& topology) {
   std::size_t shown = 0;
   for (const auto& [link, links] : count) {
     if (shown++ < kShown) {
-      text += "    " + padded_right(kLinkNames[static_cast<std::size_t>(link.kind)], 14) +
+      text += "    " + padded_right(std::string(kLinkTexts[link.kind]), 14) +
               padded(std::to_string(links), 10) + padded(readable_rate(BytesPerSecond(link.bandwidth)), 16) +
               padded(readable_time(Seconds(link.latency)), 12) + '\n';
     }
@@ -198,9 +206,8 @@ namespace {
 std::string channels_text(const ChannelGraphs& found) {
   const ChannelGraph& ring = found.ring;
   return plural(static_cast<std::int64_t>(ring.channels.size()), "ring") + " of " +
-         to_text(BytesPerSecond(ring.bw_intra * 1e9)) + " (" +
-         kPathTypeNames[static_cast<std::size_t>(ring.type_intra)] + "), run on " +
-         plural(found.channels, "channel");
+         to_text(BytesPerSecond(ring.bw_intra * 1e9)) + " (" + std::string(name_of(ring.type_intra)) +
+         "), run on " + plural(found.channels, "channel");
 }
 
 }  // namespace
@@ -239,9 +246,10 @@ std::string gpu_lines() {
     text += "  " + padded_right(name, 18) +
             padded(fixed(static_cast<double>(gpu.memory.value) / (1 << 30), 0), 4) + " GiB at " +
             readable_rate(gpu.memory_bandwidth) + ", TFLOP/s:";
-    for (std::size_t i = 0; i < gpu.peak.size(); ++i) {
-      if (gpu.peak[i].value > 0) {
-        text += ' ' + std::string(kPrecisionNames[i]) + ' ' + number_text(gpu.peak[i].value / 1e12);
+    for (const auto& [precision_name, precision] : kNames<Precision>) {
+      const FlopsPerSecond peak = gpu.peak[static_cast<std::size_t>(precision)];
+      if (peak.value > 0) {
+        text += ' ' + std::string(precision_name) + ' ' + number_text(peak.value / 1e12);
       }
     }
     text += '\n';

@@ -51,8 +51,8 @@ std::vector<CollectiveEvent> collective_events(const Prediction& p, const Progra
                              {"Process Group Name", "0"},
                              {"Process Group Description", "default_pg"},
                              {"Process Group Ranks", group_ranks(p.job.ranks())},
-                             {"algorithm", kAlgorithmNames[static_cast<std::size_t>(plan.algorithm)]},
-                             {"protocol", kProtocolNames[static_cast<std::size_t>(plan.protocol)]},
+                             {"algorithm", name_of(plan.algorithm)},
+                             {"protocol", name_of(plan.protocol)},
                              {"label", op.label}});
     events.push_back(
         {mpi ? std::string() : quoted(nccl_kernel_name(plan, type, p.scenario.training.collective.nccl)),
@@ -61,6 +61,8 @@ std::vector<CollectiveEvent> collective_events(const Prediction& p, const Progra
   }
   return events;
 }
+
+constexpr auto kTorchOptimizers = names<Optimizer>({{"SGD", Optimizer::sgd}, {"Adam", Optimizer::adam}});
 
 // What the host is at, as PyTorch annotates it.
 enum class Phase : std::uint8_t { none, forward, backward, optimizer };
@@ -176,12 +178,21 @@ class RankWriter {
   }
 
   void annotate_phase(Phase phase, Span span) {
-    const bool ddp = p_.job.ranks() > 1, adam = p_.scenario.training.optimizer == Optimizer::adam;
-    const std::array<const char*, 4> names{
-        "", ddp ? "\"DistributedDataParallel.forward\"" : "\"forward\"", "\"backward\"",
-        adam ? "\"Optimizer.step#Adam.step\"" : "\"Optimizer.step#SGD.step\""};
-    if (phase != Phase::none) {
-      events_.add("user_annotation", names[static_cast<std::size_t>(phase)], host(), span, "");
+    const auto add = [&](const std::string& name) {
+      events_.add("user_annotation", '"' + name + '"', host(), span, "");
+    };
+    switch (phase) {
+      case Phase::none:
+        break;
+      case Phase::forward:
+        add(p_.job.ranks() > 1 ? "DistributedDataParallel.forward" : "forward");
+        break;
+      case Phase::backward:
+        add("backward");
+        break;
+      case Phase::optimizer:
+        add("Optimizer.step#" + std::string(kTorchOptimizers[p_.scenario.training.optimizer]) + ".step");
+        break;
     }
   }
 

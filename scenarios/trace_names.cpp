@@ -1,6 +1,5 @@
 #include "scenarios/trace_names.h"
 
-#include <array>
 #include <string_view>
 #include <utility>
 
@@ -10,35 +9,63 @@ namespace {
 constexpr ElementType kFloat{"Float", "f32", "float", 4}, kHalf{"Half", "f16", "half", 2},
     kBfloat16{"BFloat16", "bf16", "__nv_bfloat16", 2}, kFp8{"Float8_e4m3fn", "f8e4m3", "__nv_fp8_e4m3", 1},
     kInt{"Int", "u32", "int32_t", 4}, kLong{"Long", "u64", "int64_t", 8};
-constexpr std::array<ElementType, kPrecisionNames.size()> kOfPrecision{kFloat, kFloat, kHalf, kBfloat16,
-                                                                       kFp8};
 
-struct CollectiveNames {
-  const char *nccl, *c10d, *operation;
-  bool reduces;
-};
-constexpr std::array<CollectiveNames, 7> kNames{
-    {{"AllReduce", "allreduce", "all_reduce", true},
-     {"AllGather", "_allgather_base", "_all_gather_base", false},
-     {"ReduceScatter", "_reduce_scatter_base", "_reduce_scatter_base", true},
-     {"Broadcast", "broadcast", "broadcast", false},
-     {"Reduce", "reduce", "reduce", true},
-     {"SendRecv", "all_to_all", "all_to_all", false},
-     {"SendRecv", "send", "send", false}}};
+ElementType type_of(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+    case Precision::tf32:
+      return kFloat;
+    case Precision::fp16:
+      return kHalf;
+    case Precision::bf16:
+      return kBfloat16;
+    case Precision::fp8:
+      return kFp8;
+  }
+  return kFloat;
+}
 
-const CollectiveNames& names_of(CollectiveKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
+constexpr auto kNcclNames = names<CollectiveKind>({{"AllReduce", CollectiveKind::all_reduce},
+                                                   {"AllGather", CollectiveKind::all_gather},
+                                                   {"ReduceScatter", CollectiveKind::reduce_scatter},
+                                                   {"Broadcast", CollectiveKind::broadcast},
+                                                   {"Reduce", CollectiveKind::reduce},
+                                                   {"SendRecv", CollectiveKind::all_to_all},
+                                                   {"SendRecv", CollectiveKind::send_recv}});
+constexpr auto kC10dNames = names<CollectiveKind>({{"allreduce", CollectiveKind::all_reduce},
+                                                   {"_allgather_base", CollectiveKind::all_gather},
+                                                   {"_reduce_scatter_base", CollectiveKind::reduce_scatter},
+                                                   {"broadcast", CollectiveKind::broadcast},
+                                                   {"reduce", CollectiveKind::reduce},
+                                                   {"all_to_all", CollectiveKind::all_to_all},
+                                                   {"send", CollectiveKind::send_recv}});
+constexpr auto kC10dOperations =
+    names<CollectiveKind>({{"all_reduce", CollectiveKind::all_reduce},
+                           {"_all_gather_base", CollectiveKind::all_gather},
+                           {"_reduce_scatter_base", CollectiveKind::reduce_scatter},
+                           {"broadcast", CollectiveKind::broadcast},
+                           {"reduce", CollectiveKind::reduce},
+                           {"all_to_all", CollectiveKind::all_to_all},
+                           {"send", CollectiveKind::send_recv}});
+
+bool sums(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter ||
+         kind == CollectiveKind::reduce;
+}
+bool sends_and_receives(CollectiveKind kind) {
+  return kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_recv;
+}
 
 int minor_version(const std::string& version) { return std::stoi(version.substr(version.find('.') + 1)); }
 
-std::string name_before_2_19(const CollectiveNames& names, const char* algorithm, const ElementType& type,
-                             int minor) {
+std::string name_before_2_19(CollectiveKind kind, const char* algorithm, const ElementType& type, int minor) {
   const std::string arguments =
       minor < 13 ? "(ncclDevComm*, ncclWorkElem)" : "(ncclDevComm*, unsigned long, ncclWork*)";
-  if (std::string_view(names.nccl) == "SendRecv") {
+  if (sends_and_receives(kind)) {
     return "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t" + arguments;
   }
-  return std::string("ncclKernel_") + names.nccl + '_' + algorithm + "_LL_Sum_" +
-         (names.reduces ? type.cuda : "int8_t") + arguments;
+  return "ncclKernel_" + std::string(kNcclNames[kind]) + '_' + algorithm + "_LL_Sum_" +
+         (sums(kind) ? type.cuda : "int8_t") + arguments;
 }
 
 }  // namespace
@@ -57,30 +84,30 @@ ElementType element_type(const Program& program, std::uint32_t index, Precision 
       return kInt;
     }
   }
-  return kOfPrecision[static_cast<std::size_t>(gradients)];
+  return type_of(gradients);
 }
 
 std::string nccl_kernel_name(const CollectivePlan& plan, const ElementType& type,
                              const std::string& version) {
-  const CollectiveNames& names = names_of(plan.kind);
+  const CollectiveKind kind = plan.kind;
   const int minor = minor_version(version);
   const char* const algorithm = plan.algorithm == Algorithm::tree ? "TREE" : "RING";
   if (minor < 19) {
-    return name_before_2_19(names, algorithm, type, minor);
+    return name_before_2_19(kind, algorithm, type, minor);
   }
-  std::string name = std::string("ncclDevKernel_") + names.nccl;
-  if (names.reduces) {
+  std::string name = "ncclDevKernel_" + std::string(kNcclNames[kind]);
+  if (sums(kind)) {
     name += std::string("_Sum_") + type.nccl;
   }
-  if (std::string_view(names.nccl) != "SendRecv") {
-    name += std::string("_") + (names.reduces ? algorithm : "RING") + "_LL";
+  if (!sends_and_receives(kind)) {
+    name += std::string("_") + (sums(kind) ? algorithm : "RING") + "_LL";
   }
   return name +
          (minor < 22 ? "(ncclDevComm*, unsigned long, ncclWork*)" : "(ncclDevKernelArgsStorage<4096ul>)");
 }
 
-std::string c10d_name(CollectiveKind kind) { return names_of(kind).c10d; }
-std::string c10d_operation(CollectiveKind kind) { return names_of(kind).operation; }
+std::string c10d_name(CollectiveKind kind) { return std::string(kC10dNames[kind]); }
+std::string c10d_operation(CollectiveKind kind) { return std::string(kC10dOperations[kind]); }
 
 std::string group_ranks(std::size_t world_size) {
   constexpr std::size_t kMostShown = 30;

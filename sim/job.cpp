@@ -7,19 +7,15 @@
 namespace paceline {
 namespace {
 
-constexpr const char* kOpKindNames[] = {"kernel", "collective", "wait", "take_batch", "synchronize"};
-
 void print(const TrainingJob& job, const Program& program, std::ostream& out) {
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    out << i << ' ' << kOpKindNames[static_cast<std::size_t>(op.kind)] << ' ' << op.duration.ps
-        << " ps, host " << op.host_cost.ps << " ps";
+    out << i << ' ' << name_of(op.kind) << ' ' << op.duration.ps << " ps, host " << op.host_cost.ps << " ps";
     if (op.kind == OpKind::collective) {
       const CollectivePlan& plan = job.plans[program.collectives[op.index]];
       out << ", " << plan.bytes.value << " bytes";
       if (job.ranks() > 1) {
-        out << ", " << kAlgorithmNames[static_cast<std::size_t>(plan.algorithm)] << ' '
-            << kProtocolNames[static_cast<std::size_t>(plan.protocol)] << " on "
+        out << ", " << name_of(plan.algorithm) << ' ' << name_of(plan.protocol) << " on "
             << job.communicator.graphs[plan.graph].channels << " channels";
       }
     }

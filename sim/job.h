@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/names.h"
 #include "core/random.h"
 #include "core/time.h"
 #include "sim/collective/communicator.h"
@@ -21,6 +22,12 @@ enum class OpKind : std::uint8_t {
   take_batch,   // the host waits for the data loader
   synchronize,  // the host waits for the compute stream
 };
+template <>
+inline constexpr auto kNames<OpKind> = names<OpKind>({{"kernel", OpKind::kernel},
+                                                      {"collective", OpKind::collective},
+                                                      {"wait", OpKind::wait},
+                                                      {"take_batch", OpKind::take_batch},
+                                                      {"synchronize", OpKind::synchronize}});
 
 // The host issues the operations in order, each at a cost; a stream can't begin what the host has not issued.
 struct Op {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/names.h"
 #include "core/random.h"
 #include "core/units.h"
 #include "kernels/cost_model.h"
@@ -15,6 +16,9 @@
 namespace paceline {
 
 enum class Optimizer : std::uint8_t { sgd, adam };
+template <>
+inline constexpr auto kNames<Optimizer> =
+    names<Optimizer>({{"sgd", Optimizer::sgd}, {"adam", Optimizer::adam}});
 
 // PyTorch DistributedDataParallel (torch/csrc/distributed/c10d/reducer.cpp).
 struct DdpSpec {
@@ -43,6 +47,9 @@ struct Correction {
 // Who chooses among the algorithms and protocols that NCCL could run: its tuner, or a choice that is always
 // right. The second where the version's tuner is not known (docs/model.md, "Calibration").
 enum class AlgorithmChoice : std::uint8_t { tuner, fastest };
+template <>
+inline constexpr auto kNames<AlgorithmChoice> =
+    names<AlgorithmChoice>({{"tuner", AlgorithmChoice::tuner}, {"fastest", AlgorithmChoice::fastest}});
 
 // The host thread that launches work on its GPU.
 struct HostSpec {
@@ -61,6 +68,9 @@ struct InputSpec {
 
 // Whose algorithms run collectives. mpi: OpenMPI's ring over TCP (sim/collective/mpi.h).
 enum class CollectiveLibrary : std::uint8_t { nccl, mpi };
+template <>
+inline constexpr auto kNames<CollectiveLibrary> =
+    names<CollectiveLibrary>({{"nccl", CollectiveLibrary::nccl}, {"mpi", CollectiveLibrary::mpi}});
 
 // How NCCL runs collectives. The names in capitals are NCCL's environment variables.
 struct CollectiveSpec {
@@ -142,6 +152,9 @@ struct OtherJob {
 };
 
 enum class EngineChoice : std::uint8_t { automatic, event, vector };
+template <>
+inline constexpr auto kNames<EngineChoice> = names<EngineChoice>(
+    {{"auto", EngineChoice::automatic}, {"event", EngineChoice::event}, {"vector", EngineChoice::vector}});
 
 struct RunSpec {
   int iterations = 20;  // steady ones; a warm-up iteration precedes them

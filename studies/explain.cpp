@@ -195,7 +195,7 @@ std::string lever_text(const Explanation& e) {
 Json::Object path_json(const Prediction& p, const CriticalPath& path) {
   Json::Array segments;
   for (const PathSegment& s : path.segments) {
-    segments.push_back(Json::Object{{"kind", kPathKindNames[static_cast<std::size_t>(s.kind)]},
+    segments.push_back(Json::Object{{"kind", name_of(s.kind)},
                                     {"rank", static_cast<std::int64_t>(s.rank.value)},
                                     {"gpu", gpu_name(p.scenario, s.rank)},
                                     {"what", s.what},

@@ -79,10 +79,10 @@ void add_gpu(const Scenario& s, std::vector<Lever>& all) {
       faster.edits.push_back({at("/training/layer_times", i, "backward"), write(t.backward / kTwice)});
     }
   } else {
-    for (std::size_t p = 0; p < s.gpu.peak.size(); ++p) {
-      if (s.gpu.peak[p].value > 0) {
-        faster.edits.push_back(
-            {std::string("/cluster/gpu/peak/") + kPrecisionNames[p], write(s.gpu.peak[p] * kTwice)});
+    for (const auto& [name, precision] : kNames<Precision>) {
+      const FlopsPerSecond peak = s.gpu.peak[static_cast<std::size_t>(precision)];
+      if (peak.value > 0) {
+        faster.edits.push_back({"/cluster/gpu/peak/" + std::string(name), write(peak * kTwice)});
       }
     }
   }

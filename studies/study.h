@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/names.h"
 #include "scenarios/json.h"
 #include "scenarios/profile.h"
 #include "scenarios/scenario.h"
@@ -37,6 +38,9 @@
 namespace paceline {
 
 enum class Scaling : std::uint8_t { none, strong, weak };
+template <>
+inline constexpr auto kNames<Scaling> =
+    names<Scaling>({{"none", Scaling::none}, {"strong", Scaling::strong}, {"weak", Scaling::weak}});
 
 inline constexpr std::size_t kMostPoints = 1'000'000;
 inline constexpr std::int64_t kMostPasses = 10'000;  // that a scenario's /training/accumulation may say

@@ -81,10 +81,6 @@ inline bool is_absent(const ScenarioText&, const Limits&) { return true; }
 inline Json write(const OneAxis&) { return {}; }  // a study is never written from its structs
 inline Json write(const AxisFile&) { return {}; }
 
-inline constexpr Named<Scaling> kScalingNames[] = {
-    {"none", Scaling::none}, {"strong", Scaling::strong}, {"weak", Scaling::weak}};
-inline std::span<const Named<Scaling>> names_of(Scaling) { return kScalingNames; }
-
 template <class V, class Axis>
 void describe_key(V& v, Axis& s) {
   v.key("key", s.key, text(1000),

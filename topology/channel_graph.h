@@ -2,18 +2,38 @@
 // channels run, and how wide they are. All nodes are equal, so one node's orders are every node's.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
+
+#include "core/names.h"
 
 namespace paceline {
 
 // Paths between two devices, best first (src/graph/topo.h, PATH_*).
 enum class PathType : std::uint8_t { loc, nvl, nvb, c2c, pix, pxb, p2c, pxn, phb, sys, net, dis };
-inline constexpr std::array<const char*, 12> kPathTypeNames{"LOC", "NVL", "NVB", "C2C", "PIX", "PXB",
-                                                            "P2C", "PXN", "PHB", "SYS", "NET", "DIS"};
+template <>
+inline constexpr auto kNames<PathType> = names<PathType>({{"LOC", PathType::loc},
+                                                          {"NVL", PathType::nvl},
+                                                          {"NVB", PathType::nvb},
+                                                          {"C2C", PathType::c2c},
+                                                          {"PIX", PathType::pix},
+                                                          {"PXB", PathType::pxb},
+                                                          {"P2C", PathType::p2c},
+                                                          {"PXN", PathType::pxn},
+                                                          {"PHB", PathType::phb},
+                                                          {"SYS", PathType::sys},
+                                                          {"NET", PathType::net},
+                                                          {"DIS", PathType::dis}});
 
 enum class GraphPattern : std::uint8_t { balanced_tree = 1, split_tree, tree, ring, nvls, collnet_direct };
+template <>
+inline constexpr auto kNames<GraphPattern> =
+    names<GraphPattern>({{"balanced_tree", GraphPattern::balanced_tree},
+                         {"split_tree", GraphPattern::split_tree},
+                         {"tree", GraphPattern::tree},
+                         {"ring", GraphPattern::ring},
+                         {"nvls", GraphPattern::nvls},
+                         {"collnet_direct", GraphPattern::collnet_direct}});
 
 // One channel on a node. ring: NIC -> gpus in order -> NIC, or a cycle on one node. Trees and chains: a chain
 // of gpus whose first is beside the NIC (split_tree: the second sends up to the NIC too). nvls and

@@ -77,10 +77,8 @@ void check_mesh(const NodeSpec& node) {
   }
 }
 
-constexpr std::array<const char*, 5> kParts{"GPUs", "NVSwitches", "PCIe switches", "CPUs", "NICs"};
-
 void check_devices(const NodeSpec& node) {
-  std::array<int, kParts.size()> counts{};
+  std::array<int, kNames<NodePart>.size()> counts{};
   for (std::size_t i = 0; i < node.devices.size(); ++i) {
     const NodeDevice& device = node.devices[i];
     ++counts[static_cast<std::size_t>(device.kind)];
@@ -88,9 +86,9 @@ void check_devices(const NodeSpec& node) {
       check_bandwidth("/node/devices/" + std::to_string(i) + "/bandwidth", device.bandwidth);
     }
   }
-  for (std::size_t kind = 0; kind < kParts.size(); ++kind) {
-    const bool nvswitch = static_cast<NodePart>(kind) == NodePart::nvswitch;
-    check_count("/node/devices", kParts[kind], counts[kind], 0, nvswitch ? 1 : kMostPerNode);
+  for (const auto& [name, kind] : kPlurals) {
+    check_count("/node/devices", std::string(name), counts[static_cast<std::size_t>(kind)], 0,
+                kind == NodePart::nvswitch ? 1 : kMostPerNode);
   }
   const auto agree = [&](const char* place, NodePart kind, int told) {
     const int listed = counts[static_cast<std::size_t>(kind)];
@@ -118,10 +116,12 @@ bool may_join(CableKind cable, NodePart a, NodePart b) {
   return false;
 }
 
+constexpr auto kJoins = names<CableKind>({{"GPUs, or a GPU and the NVSwitch", CableKind::nvlink},
+                                          {"a PCIe switch or CPU and another device", CableKind::pcie},
+                                          {"CPUs", CableKind::socket},
+                                          {"a GPU and a CPU", CableKind::c2c}});
+
 void check_cables(const NodeSpec& node) {
-  constexpr std::array<const char*, 4> kJoins{"GPUs, or a GPU and the NVSwitch",
-                                              "a PCIe switch or CPU and another device", "CPUs",
-                                              "a GPU and a CPU"};
   const int devices = static_cast<int>(node.devices.size());
   std::set<std::pair<int, int>> seen;
   for (std::size_t i = 0; i < node.cables.size(); ++i) {
@@ -132,7 +132,7 @@ void check_cables(const NodeSpec& node) {
     const NodeDevice &a = node.devices[static_cast<std::size_t>(cable.a)],
                      &b = node.devices[static_cast<std::size_t>(cable.b)];
     if (cable.a == cable.b || !may_join(cable.kind, a.kind, b.kind)) {
-      fail(place, std::string("a cable of this kind between ") + kJoins[static_cast<std::size_t>(cable.kind)],
+      fail(place, "a cable of this kind between " + std::string(kJoins[cable.kind]),
            "\"" + a.name + "\" and \"" + b.name + "\"");
     }
     check_bandwidth(place + "/bandwidth", cable.bandwidth);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/names.h"
 #include "core/units.h"
 #include "topology/channel_graph.h"
 
@@ -18,11 +19,31 @@ struct NvlinkPair {
 };
 
 enum class NvlinkWiring : std::uint8_t { none, nvswitch, mesh };
+template <>
+inline constexpr auto kNames<NvlinkWiring> = names<NvlinkWiring>(
+    {{"none", NvlinkWiring::none}, {"nvswitch", NvlinkWiring::nvswitch}, {"mesh", NvlinkWiring::mesh}});
 
 enum class CpuVendor : std::uint8_t { intel, amd, arm, power, zhaoxin };
+template <>
+inline constexpr auto kNames<CpuVendor> = names<CpuVendor>({{"intel", CpuVendor::intel},
+                                                            {"amd", CpuVendor::amd},
+                                                            {"arm", CpuVendor::arm},
+                                                            {"power", CpuVendor::power},
+                                                            {"zhaoxin", CpuVendor::zhaoxin}});
 
 // A node device by device, as an imported file has it (topology/nccl_xml.h); any shape of PCIe tree.
 enum class NodePart : std::uint8_t { gpu, nvswitch, pcie_switch, cpu, nic };
+template <>
+inline constexpr auto kNames<NodePart> = names<NodePart>({{"gpu", NodePart::gpu},
+                                                          {"nvswitch", NodePart::nvswitch},
+                                                          {"pcie_switch", NodePart::pcie_switch},
+                                                          {"cpu", NodePart::cpu},
+                                                          {"nic", NodePart::nic}});
+inline constexpr auto kPlurals = names<NodePart>({{"GPUs", NodePart::gpu},
+                                                  {"NVSwitches", NodePart::nvswitch},
+                                                  {"PCIe switches", NodePart::pcie_switch},
+                                                  {"CPUs", NodePart::cpu},
+                                                  {"NICs", NodePart::nic}});
 struct NodeDevice {
   NodePart kind = NodePart::gpu;
   std::string name;          // what the file calls it: a bus id, "mlx5_0", "numa0"
@@ -30,6 +51,11 @@ struct NodeDevice {
   std::int64_t number = -1;  // the file's own number of a GPU or NIC; -1: none
 };
 enum class CableKind : std::uint8_t { nvlink, pcie, socket, c2c };
+template <>
+inline constexpr auto kNames<CableKind> = names<CableKind>({{"nvlink", CableKind::nvlink},
+                                                            {"pcie", CableKind::pcie},
+                                                            {"socket", CableKind::socket},
+                                                            {"c2c", CableKind::c2c}});
 struct NodeCable {
   int a = 0, b = 0;  // in NodeSpec::devices
   CableKind kind = CableKind::pcie;
@@ -71,7 +97,15 @@ struct NodeSpec {
 };
 
 enum class FabricKind : std::uint8_t { single_switch, leaf_spine, rail_optimized, fat_tree };
+template <>
+inline constexpr auto kNames<FabricKind> = names<FabricKind>({{"single_switch", FabricKind::single_switch},
+                                                              {"leaf_spine", FabricKind::leaf_spine},
+                                                              {"rail_optimized", FabricKind::rail_optimized},
+                                                              {"fat_tree", FabricKind::fat_tree}});
 enum class Placement : std::uint8_t { packed, striped };
+template <>
+inline constexpr auto kNames<Placement> =
+    names<Placement>({{"packed", Placement::packed}, {"striped", Placement::striped}});
 
 // The network between the nodes. All its links run at NodeSpec::nic_bandwidth, in parallel where several are
 // needed (at the mean of the ports where a node's devices are listed).
@@ -96,6 +130,9 @@ struct FabricSpec {
   std::uint64_t routing_seed = 0;
   bool sharp = false;  // the switches reduce
 };
+template <>
+inline constexpr auto kNames<FabricSpec::Routing> = names<FabricSpec::Routing>(
+    {{"static", FabricSpec::Routing::static_by_destination}, {"ecmp", FabricSpec::Routing::ecmp}});
 
 // A link, or every link of a device, that is slower than it should be. Names as in Topology::device_name.
 struct DegradedLink {

@@ -6,47 +6,27 @@
 namespace paceline {
 namespace {
 
-std::string_view style_of(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::gpu:
-      return "shape=box, style=filled, fillcolor=\"#d5e8d4\"";
-    case DeviceKind::nvswitch:
-      return "shape=hexagon";
-    case DeviceKind::pcie_switch:
-      return "shape=diamond";
-    case DeviceKind::cpu:
-      return "shape=box";
-    case DeviceKind::nic:
-      return "shape=house";
-    case DeviceKind::leaf:
-    case DeviceKind::spine:
-    case DeviceKind::core:
-      return "shape=ellipse, style=filled, fillcolor=\"#dae8fc\"";
-  }
-  return "";
-}
-
-std::string_view colour_of(LinkKind kind) {
-  switch (kind) {
-    case LinkKind::nvlink:
-      return "#2e7d32";
-    case LinkKind::pcie:
-      return "#9e9e9e";
-    case LinkKind::c2c:
-      return "#6a1b9a";
-    case LinkKind::socket:
-      return "#b26a00";
-    case LinkKind::network:
-      return "#1565c0";
-  }
-  return "";
-}
+constexpr std::string_view kOfFabric = "shape=ellipse, style=filled, fillcolor=\"#dae8fc\"";
+constexpr auto kStyles =
+    names<DeviceKind>({{"shape=box, style=filled, fillcolor=\"#d5e8d4\"", DeviceKind::gpu},
+                       {"shape=hexagon", DeviceKind::nvswitch},
+                       {"shape=diamond", DeviceKind::pcie_switch},
+                       {"shape=box", DeviceKind::cpu},
+                       {"shape=house", DeviceKind::nic},
+                       {kOfFabric, DeviceKind::leaf},
+                       {kOfFabric, DeviceKind::spine},
+                       {kOfFabric, DeviceKind::core}});
+constexpr auto kColours = names<LinkKind>({{"#2e7d32", LinkKind::nvlink},
+                                           {"#9e9e9e", LinkKind::pcie},
+                                           {"#b26a00", LinkKind::socket},
+                                           {"#1565c0", LinkKind::network},
+                                           {"#6a1b9a", LinkKind::c2c}});
 
 // "node3/gpu5" in the cluster of node 3 is labelled "gpu5".
 void write_device(const Topology& topology, DeviceId device, std::ostream& out) {
   const std::string name = topology.device_name(device);
   const std::string label = name.substr(name.find('/') + 1);  // npos + 1 == 0
-  out << "  \"" << name << "\" [label=\"" << label << "\", " << style_of(topology.device_kind(device))
+  out << "  \"" << name << "\" [label=\"" << label << "\", " << kStyles[topology.device_kind(device)]
       << "];\n";
 }
 
@@ -74,7 +54,7 @@ void write_graphviz(const Topology& topology, std::ostream& out) {
     const Link& link = topology.link(LinkId(k));
     if (link.from < link.to) {
       out << "  \"" << topology.device_name(link.from) << "\" -- \"" << topology.device_name(link.to)
-          << "\" [label=\"" << link.bandwidth.value / kGiga << " GB/s\", color=\"" << colour_of(link.kind)
+          << "\" [label=\"" << link.bandwidth.value / kGiga << " GB/s\", color=\"" << kColours[link.kind]
           << "\"];\n";
     }
   }

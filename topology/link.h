@@ -4,11 +4,23 @@
 #include <cstdint>
 
 #include "core/id.h"
+#include "core/names.h"
 #include "core/units.h"
 
 namespace paceline {
 
 enum class DeviceKind : std::uint8_t { gpu, nvswitch, pcie_switch, cpu, nic, leaf, spine, core };
+// As in Topology::device_name.
+template <>
+inline constexpr auto kNames<DeviceKind> = names<DeviceKind>({{"gpu", DeviceKind::gpu},
+                                                              {"nvswitch", DeviceKind::nvswitch},
+                                                              {"pcie", DeviceKind::pcie_switch},
+                                                              {"cpu", DeviceKind::cpu},
+                                                              {"nic", DeviceKind::nic},
+                                                              {"leaf", DeviceKind::leaf},
+                                                              {"spine", DeviceKind::spine},
+                                                              {"core", DeviceKind::core}});
+
 enum class LinkKind : std::uint8_t { nvlink, pcie, socket, network, c2c };  // c2c: GPU to CPU, coherent
 
 struct Link {

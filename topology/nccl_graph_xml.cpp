@@ -111,12 +111,12 @@ class GraphReader {
     if (!found) {
       return usual;
     }
-    const auto at = std::ranges::find(kPathTypeNames, *found);
-    if (at == std::end(kPathTypeNames)) {
+    const std::optional<PathType> type = find_named<PathType>(*found);
+    if (!type) {
       xml_.fail(graph, std::string("expected a type of path such as PIX as ") + name + ", found " +
                            XmlFile::quoted(*found));
     }
-    return static_cast<PathType>(at - std::begin(kPathTypeNames));
+    return *type;
   }
 
   ChannelGraph read_graph(pugi::xml_node at, std::int64_t id) {

@@ -89,10 +89,11 @@ class Importer {
     }
   }
 
-  void check_count(NodePart kind, const char* what) {
+  void check_count(NodePart kind) {
     if (kept(kind).size() > kMostOfAKind) {
       xml_.fail(part(kept(kind)[kMostOfAKind]).at, "expected at most " + std::to_string(kMostOfAKind) + " " +
-                                                       what + ", found " + std::to_string(kept(kind).size()));
+                                                       std::string(kPlurals[kind]) + ", found " +
+                                                       std::to_string(kept(kind).size()));
     }
   }
 
@@ -104,7 +105,7 @@ class Importer {
     if (gpus.empty()) {
       xml_.fail(xml_.root(), "expected a machine with a GPU, found none");
     }
-    check_count(NodePart::gpu, "GPUs");
+    check_count(NodePart::gpu);
     sort(gpus, "GPU");
   }
 
@@ -118,7 +119,7 @@ class Importer {
       fastest = std::max(fastest, part(nic).port);
     }
     std::erase_if(nics, [&](int i) { return part(i).port < fastest * 0.5; });
-    check_count(NodePart::nic, "NICs");
+    check_count(NodePart::nic);
     sort(nics, "NIC");
   }
 
@@ -135,8 +136,8 @@ class Importer {
     kept(NodePart::pcie_switch) = all(NodePart::pcie_switch);
     std::erase_if(kept(NodePart::pcie_switch), [&](int i) { return !used[static_cast<std::size_t>(i)]; });
     kept(NodePart::cpu) = all(NodePart::cpu);
-    check_count(NodePart::pcie_switch, "PCIe switches");
-    check_count(NodePart::cpu, "CPUs");
+    check_count(NodePart::pcie_switch);
+    check_count(NodePart::cpu);
   }
 
   void list_devices() {

@@ -12,12 +12,9 @@
 namespace paceline {
 namespace {
 
-// By DeviceKind; the first five are inside a node, where the NVSwitch has no number.
-constexpr std::array<std::string_view, 8> kWords{"gpu", "nvswitch", "pcie",  "cpu",
-                                                 "nic", "leaf",     "spine", "core"};
-
+// A node has at most one NVSwitch, without a number.
 std::string numbered(DeviceKind kind, std::size_t number) {
-  std::string name(kWords[static_cast<std::size_t>(kind)]);
+  std::string name(name_of(kind));
   return kind == DeviceKind::nvswitch ? name : name + std::to_string(number);
 }
 
@@ -81,12 +78,8 @@ std::optional<DeviceId> Topology::find_device(const std::string& name) const {
   const std::size_t slash = name.find('/');
   const bool in_node = slash != std::string::npos;
   const NameParts last = parts_of(std::string_view(name).substr(in_node ? slash + 1 : 0));
-  const auto word = std::ranges::find(kWords, last.word);
-  if (word == kWords.end()) {
-    return std::nullopt;
-  }
-  const auto kind = static_cast<DeviceKind>(word - kWords.begin());
-  if (last.number >= count(kind) || in_node != (kind < DeviceKind::leaf)) {
+  const std::optional<DeviceKind> kind = find_named<DeviceKind>(last.word);
+  if (!kind || last.number >= count(*kind) || in_node != (*kind < DeviceKind::leaf)) {
     return std::nullopt;
   }
   DeviceId device;
@@ -95,9 +88,9 @@ std::optional<DeviceId> Topology::find_device(const std::string& name) const {
     if (node >= static_cast<std::uint32_t>(spec_.nodes)) {
       return std::nullopt;
     }
-    device = DeviceId(node * node_.devices() + node_.device(kind, last.number).value);
+    device = DeviceId(node * node_.devices() + node_.device(*kind, last.number).value);
   } else {
-    device = device_of(kind, last.number);
+    device = device_of(*kind, last.number);
   }
   return device_name(device) == name ? std::optional(device) : std::nullopt;
 }
@@ -111,12 +104,11 @@ DeviceId Topology::device_named(const std::string& name) const {
     return count == 1 ? first : first + " to " + std::string(word) + std::to_string(count - 1);
   };
   std::string inside, fabric;
-  for (std::size_t k = 0; k < kWords.size(); ++k) {
-    const auto kind = static_cast<DeviceKind>(k);
+  for (const auto& [word, kind] : kNames<DeviceKind>) {
     if (count(kind) > 0) {
       std::string& list = kind < DeviceKind::leaf ? inside : fabric;
       list += (list.empty() ? "" : ", ");
-      list += kind == DeviceKind::nvswitch ? std::string(kWords[k]) : range(kWords[k], count(kind));
+      list += kind == DeviceKind::nvswitch ? std::string(word) : range(word, count(kind));
     }
   }
   throw InputError("expected a device of the cluster, " +

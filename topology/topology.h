@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/id.h"
+#include "core/names.h"
 #include "core/units.h"
 #include "topology/cluster_spec.h"
 #include "topology/fabric.h"
@@ -44,6 +45,11 @@ struct Route {
 
 // What a hop is made of, by its slowest class of link: it decides the protocol's cost per hop.
 enum class HopKind : std::uint8_t { nvlink, pcie, network, inside };  // inside: no links
+template <>
+inline constexpr auto kNames<HopKind> = names<HopKind>({{"nvlink", HopKind::nvlink},
+                                                        {"pcie", HopKind::pcie},
+                                                        {"network", HopKind::network},
+                                                        {"inside", HopKind::inside}});
 
 struct BoostGraph;  // topology/boost_graph.h
 

@@ -206,8 +206,7 @@ bool bears_on(const std::string& name, const PlaceModel::Candidate& candidate) {
     return of_mpi && (name.starts_with("mpi.") || name == "network.efficiency");
   }
   const auto prefix = [](Algorithm a, Protocol p) {
-    return std::string(kAlgorithmNames[static_cast<std::size_t>(a)]) + '.' +
-           kProtocolNames[static_cast<std::size_t>(p)] + '.';
+    return std::string(name_of(a)) + '.' + std::string(name_of(p)) + '.';
   };
   const bool general = std::ranges::count(name, '.') == 1;
   return general || name.starts_with(prefix(candidate.algorithm, candidate.protocol));

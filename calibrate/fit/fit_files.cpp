@@ -14,9 +14,8 @@
 namespace paceline {
 namespace {
 
-ProfileTraining training_of(const Scenario& base, const MeasuredData& data, const std::string& overlap) {
-  const TrainingFit fit =
-      fit_training(base, data.training, overlap == "unknown" ? Overlap::unknown : Overlap::as_stated);
+ProfileTraining training_of(const Scenario& base, const MeasuredData& data, Overlap overlap) {
+  const TrainingFit fit = fit_training(base, data.training, overlap);
   return {.samples_per_second = fit.one_gpu_rate.value,
           .samples_low = fit.one_gpu_rate.low,
           .samples_high = fit.one_gpu_rate.high,
@@ -58,13 +57,6 @@ FitRequest request_of(const FitFiles& fit) {
   return request;
 }
 
-void require_overlap(const std::string& overlap) {
-  const std::vector<std::string> known{"stated", "unknown"};
-  if (overlap != known[0] && overlap != known[1]) {
-    throw InputError(unknown_name("overlap", overlap, known), "--overlap");
-  }
-}
-
 }  // namespace
 
 Profile fit_files(const FitFiles& fit, std::ostream& page) {
@@ -86,9 +78,9 @@ Profile fit_files(const FitFiles& fit, std::ostream& page) {
     if (!fit.scenario) {
       throw InputError("expected the scenario that the throughput rows are of", "--scenario");
     }
-    require_overlap(fit.overlap);
+    const auto overlap = value_named<Overlap>("overlap", fit.overlap, "--overlap");
     profile.training.push_back(
-        training_of(with_profile(load_scenario(*fit.scenario), profile), data, fit.overlap));
+        training_of(with_profile(load_scenario(*fit.scenario), profile), data, overlap));
     print_training(profile.training.front(), page);
   }
   return profile;

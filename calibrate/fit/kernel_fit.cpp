@@ -24,17 +24,8 @@ bool streams(const std::string& kernel) {
   return std::ranges::any_of(kStreaming, [&](const char* each) { return kernel == each; });
 }
 
-std::optional<Precision> precision_of(const KernelMeasurement& row) {
-  for (std::size_t p = 0; p < kPrecisionNames.size(); ++p) {
-    if (row.precision == kPrecisionNames[p]) {
-      return static_cast<Precision>(p);
-    }
-  }
-  return std::nullopt;
-}
-
 double peak_of(const GpuSpec& gpu, const KernelMeasurement& row) {
-  const std::optional<Precision> precision = precision_of(row);
+  const std::optional<Precision> precision = find_named<Precision>(row.precision);
   return precision ? gpu.peak[static_cast<std::size_t>(*precision)].value : 0;
 }
 

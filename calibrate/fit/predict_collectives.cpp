@@ -201,7 +201,7 @@ namespace {
 
 void set_kernels(const ProfileKernels& kernels, TrainingSpec& training) {
   for (const ProfileRoofline& products : kernels.products) {
-    if (products.precision == kPrecisionNames[static_cast<std::size_t>(training.precision)]) {
+    if (products.precision == name_of(training.precision)) {
       training.roofline.compute_efficiency = std::min(1.0, products.efficiency);
       training.roofline.half_work = products.half_work;
     }

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "calibrate/measurement.h"
+#include "core/names.h"
 #include "scenarios/scenario.h"
 
 namespace paceline {
@@ -24,6 +25,9 @@ enum class Overlap : std::uint8_t {
   as_stated,  // as training.ddp says
   unknown,    // that, or everything reduced at once after backward
 };
+template <>
+inline constexpr auto kNames<Overlap> =
+    names<Overlap>({{"stated", Overlap::as_stated}, {"unknown", Overlap::unknown}});
 
 // A fitted value and its interval of 90 %.
 struct FittedValue {

@@ -8,6 +8,7 @@
 
 #include "calibrate/import/readers.h"
 #include "core/error.h"
+#include "core/names.h"
 #include "scenarios/json.h"
 
 namespace paceline {
@@ -16,7 +17,10 @@ namespace {
 namespace fs = std::filesystem;
 
 enum class Format : std::uint8_t { nccl_text, nccl_json, csv, trace };
-constexpr std::array kFormatNames{"nccl-tests", "nccl-tests JSON", "CSV", "Kineto trace"};
+constexpr auto kFormats = names<Format>({{"nccl-tests", Format::nccl_text},
+                                         {"nccl-tests JSON", Format::nccl_json},
+                                         {"CSV", Format::csv},
+                                         {"Kineto trace", Format::trace}});
 
 bool begins_as_json(std::string_view text) {
   constexpr std::string_view kMark = "\xef\xbb\xbf";
@@ -81,13 +85,11 @@ void import_into(MeasuredData& data, const std::string& path) {
   const std::size_t rows = size_of(data) - before;
   if (rows == 0) {
     const bool remarked = !data.remarks.empty() && data.remarks.back().origin.file == path;
-    throw InputError("read as " + std::string(kFormatNames[static_cast<std::size_t>(format)]) +
-                         ", but there is no measurement in it" +
+    throw InputError("read as " + std::string(kFormats[format]) + ", but there is no measurement in it" +
                          (remarked ? "; last remark: " + data.remarks.back().text : ""),
                      {}, path);
   }
-  data.files.push_back(
-      {path, kFormatNames[static_cast<std::size_t>(format)], file.hash(), static_cast<std::int64_t>(rows)});
+  data.files.push_back({path, std::string(kFormats[format]), file.hash(), static_cast<std::int64_t>(rows)});
 }
 
 // Adds a file, or leaves `data` as it was.

@@ -10,20 +10,16 @@
 namespace paceline {
 namespace {
 
-struct Name {
-  std::string_view text;
-  CollectiveKind kind;
-};
 // Without '_', '-' and blanks. Those that contain others stand before them.
-constexpr std::array kNames{Name{"allreduce", CollectiveKind::all_reduce},
-                            Name{"allgather", CollectiveKind::all_gather},
-                            Name{"reducescatter", CollectiveKind::reduce_scatter},
-                            Name{"broadcast", CollectiveKind::broadcast},
-                            Name{"bcast", CollectiveKind::broadcast},
-                            Name{"alltoall", CollectiveKind::all_to_all},
-                            Name{"all2all", CollectiveKind::all_to_all},
-                            Name{"sendrecv", CollectiveKind::send_recv},
-                            Name{"reduce", CollectiveKind::reduce}};
+constexpr std::array kSpellings{Named<CollectiveKind>{"allreduce", CollectiveKind::all_reduce},
+                                Named<CollectiveKind>{"allgather", CollectiveKind::all_gather},
+                                Named<CollectiveKind>{"reducescatter", CollectiveKind::reduce_scatter},
+                                Named<CollectiveKind>{"broadcast", CollectiveKind::broadcast},
+                                Named<CollectiveKind>{"bcast", CollectiveKind::broadcast},
+                                Named<CollectiveKind>{"alltoall", CollectiveKind::all_to_all},
+                                Named<CollectiveKind>{"all2all", CollectiveKind::all_to_all},
+                                Named<CollectiveKind>{"sendrecv", CollectiveKind::send_recv},
+                                Named<CollectiveKind>{"reduce", CollectiveKind::reduce}};
 
 std::string bare(std::string_view name) {
   std::string text = lower_case(name);
@@ -250,9 +246,9 @@ std::string nccl_program_in(std::string_view line) {
 
 std::optional<CollectiveKind> collective_called(std::string_view name) {
   const std::string text = bare(name);
-  for (const Name& each : kNames) {
-    if (text == each.text) {
-      return each.kind;
+  for (const Named<CollectiveKind>& each : kSpellings) {
+    if (text == each.name) {
+      return each.value;
     }
   }
   return std::nullopt;
@@ -260,32 +256,12 @@ std::optional<CollectiveKind> collective_called(std::string_view name) {
 
 std::optional<CollectiveKind> collective_within(std::string_view text) {
   const std::string whole = bare(text);
-  for (const Name& each : kNames) {
-    if (whole.find(each.text) != std::string::npos) {
-      return each.kind;
+  for (const Named<CollectiveKind>& each : kSpellings) {
+    if (whole.find(each.name) != std::string::npos) {
+      return each.value;
     }
   }
   return std::nullopt;
-}
-
-const char* name_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::all_reduce:
-      return "all_reduce";
-    case CollectiveKind::all_gather:
-      return "all_gather";
-    case CollectiveKind::reduce_scatter:
-      return "reduce_scatter";
-    case CollectiveKind::broadcast:
-      return "broadcast";
-    case CollectiveKind::reduce:
-      return "reduce";
-    case CollectiveKind::all_to_all:
-      return "alltoall";
-    case CollectiveKind::send_recv:
-      return "sendrecv";
-  }
-  return "";
 }
 
 }  // namespace paceline

@@ -55,6 +55,5 @@ std::string nccl_program_in(std::string_view line);
 std::optional<CollectiveKind> collective_called(std::string_view name);
 // The one whose name stands somewhere in a text, such as a file's name.
 std::optional<CollectiveKind> collective_within(std::string_view text);
-const char* name_of(CollectiveKind);
 
 }  // namespace paceline

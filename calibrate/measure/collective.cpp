@@ -36,14 +36,6 @@ std::array<float, kPatternPeriod> sums_over_ranks(std::int64_t ranks) {
 
 }  // namespace
 
-const std::vector<std::string>& collective_names() {
-  static const std::vector<std::string> kNames{"all_reduce", "all_gather", "reduce_scatter", "broadcast",
-                                               "sendrecv"};
-  return kNames;
-}
-
-const std::string& name_of(CollectiveKind kind) { return collective_names()[static_cast<std::size_t>(kind)]; }
-
 std::int64_t whole_size(CollectiveKind kind, std::int64_t bytes, int ranks) {
   const std::int64_t part = kElementBytes * (in_parts(kind) ? ranks : 1);
   return std::max<std::int64_t>(1, bytes / part) * part;

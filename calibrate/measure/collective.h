@@ -9,12 +9,28 @@
 #include <string_view>
 #include <vector>
 
+#include "core/names.h"
+
 namespace paceline::measure {
 
 enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, broadcast, sendrecv };
-// Names as in the CSV and in --collectives.
-const std::vector<std::string>& collective_names();
-const std::string& name_of(CollectiveKind);
+
+}  // namespace paceline::measure
+
+namespace paceline {
+
+// As in the CSV and in --collectives.
+template <>
+inline constexpr auto kNames<measure::CollectiveKind> =
+    names<measure::CollectiveKind>({{"all_reduce", measure::CollectiveKind::all_reduce},
+                                    {"all_gather", measure::CollectiveKind::all_gather},
+                                    {"reduce_scatter", measure::CollectiveKind::reduce_scatter},
+                                    {"broadcast", measure::CollectiveKind::broadcast},
+                                    {"sendrecv", measure::CollectiveKind::sendrecv}});
+
+}  // namespace paceline
+
+namespace paceline::measure {
 
 // `bytes` is the column "size" of nccl-tests: the whole buffer that all_reduce and broadcast work on, that
 // all_gather collects and reduce_scatter starts from, or what every rank sends (sendrecv: rank r to r + 1,

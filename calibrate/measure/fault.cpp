@@ -4,7 +4,7 @@
 
 #include <charconv>
 #include <csignal>
-#include <vector>
+#include <optional>
 
 #include "core/error.h"
 
@@ -17,21 +17,16 @@ Fault parse_fault(const std::string& text) {
   if (second == std::string::npos) {
     throw error;
   }
-  const std::vector<std::string> kinds{"die", "hang", "freeze", "wrong"};
   Fault fault;
-  const std::string kind = text.substr(0, first);
-  std::size_t index = 0;
-  while (index < kinds.size() && kinds[index] != kind) {
-    ++index;
-  }
-  fault.kind = static_cast<Fault::Kind>(index);
+  const std::optional<Fault::Kind> kind = find_named<Fault::Kind>(text.substr(0, first));
   const char* end = text.data() + text.size();
   const auto rank = std::from_chars(text.data() + first + 1, text.data() + second, fault.rank);
   const auto row = std::from_chars(text.data() + second + 1, end, fault.row);
-  if (index == kinds.size() || rank.ec != std::errc{} || rank.ptr != text.data() + second ||
-      row.ec != std::errc{} || row.ptr != end || fault.rank < 0 || fault.row < 0) {
+  if (!kind || rank.ec != std::errc{} || rank.ptr != text.data() + second || row.ec != std::errc{} ||
+      row.ptr != end || fault.rank < 0 || fault.row < 0) {
     throw error;
   }
+  fault.kind = *kind;
   return fault;
 }
 

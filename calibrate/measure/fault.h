@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "core/names.h"
+
 namespace paceline::measure {
 
 struct Fault {
@@ -12,6 +14,21 @@ struct Fault {
   int rank = 0;
   int row = 0;  // of the plan; with --train: iteration
 };
+
+}  // namespace paceline::measure
+
+namespace paceline {
+
+template <>
+inline constexpr auto kNames<measure::Fault::Kind> =
+    names<measure::Fault::Kind>({{"die", measure::Fault::Kind::die},
+                                 {"hang", measure::Fault::Kind::hang},
+                                 {"freeze", measure::Fault::Kind::freeze},
+                                 {"wrong", measure::Fault::Kind::wrong}});
+
+}  // namespace paceline
+
+namespace paceline::measure {
 
 // "die:RANK:ROW". Throws InputError.
 Fault parse_fault(const std::string&);

@@ -27,11 +27,10 @@ std::vector<std::string> chosen(const std::vector<std::string>& asked, const std
 
 std::vector<Collective> chosen_collectives(const Options& options, int ranks) {
   std::vector<Collective> collectives;
-  const std::vector<std::string>& known = collective_names();
   const bool by_default = ranks > 1 && options.train.empty();
-  for (const std::string& name : chosen(options.collectives, known, by_default, "collective")) {
-    const auto kind =
-        static_cast<CollectiveKind>(std::find(known.begin(), known.end(), name) - known.begin());
+  for (const std::string& name :
+       chosen(options.collectives, all_names<CollectiveKind>(), by_default, "collective")) {
+    const CollectiveKind kind = *find_named<CollectiveKind>(name);
     for (const std::int64_t size : options.sizes) {
       const Collective collective{kind, whole_size(kind, size, ranks)};
       if (std::find(collectives.begin(), collectives.end(), collective) == collectives.end()) {
@@ -87,7 +86,7 @@ std::string PlanRow::condition() const {
     text = "beside=" + kernel->name;
   }
   if (beside == Beside::collective) {
-    text = "beside=" + name_of(collective->kind) + ":" + std::to_string(collective->bytes);
+    text = "beside=" + std::string(name_of(collective->kind)) + ":" + std::to_string(collective->bytes);
   }
   return text;
 }
@@ -95,7 +94,7 @@ std::string PlanRow::condition() const {
 std::string PlanRow::title() const {
   std::string text;
   if (times_collective()) {
-    text = name_of(collective->kind) + " " + std::to_string(collective->bytes) + " B";
+    text = std::string(name_of(collective->kind)) + " " + std::to_string(collective->bytes) + " B";
   } else {
     std::string shape;
     for (const std::int64_t dimension : {kernel->m, kernel->n, kernel->k}) {

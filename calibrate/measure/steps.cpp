@@ -50,34 +50,30 @@ constexpr double kLargestCollective = 8.0 * (std::int64_t{1} << 30);
 
 StepOperation read_operation(const Fields& fields, int collectives, int line) {
   StepOperation operation{.label = fields.text("label")};
-  const std::string op = fields.text("op");
-  if (op == "compute") {
-    operation.duration_s = fields.number("duration_us", 0, kLongestOperationUs) * 1e-6;
-    return operation;
+  operation.kind = value_named<StepOperation::Kind>("op", fields.text("op"), place(line));
+  switch (operation.kind) {
+    case StepOperation::Kind::compute:
+      operation.duration_s = fields.number("duration_us", 0, kLongestOperationUs) * 1e-6;
+      break;
+    case StepOperation::Kind::collective:
+      operation.index = static_cast<int>(fields.number("index", 0, 1e6));
+      operation.bytes = static_cast<std::int64_t>(fields.number("bytes", 1, kLargestCollective));
+      if (operation.index != collectives) {
+        throw InputError("collectives are numbered in order: this one is " + std::to_string(collectives) +
+                             ", not " + std::to_string(operation.index),
+                         place(line));
+      }
+      break;
+    case StepOperation::Kind::wait:
+      operation.index = static_cast<int>(fields.number("index", 0, 1e6));
+      if (operation.index >= collectives) {
+        throw InputError(
+            "waits for collective " + std::to_string(operation.index) + " before it is handed over",
+            place(line));
+      }
+      break;
   }
-  if (op == "collective") {
-    operation.kind = StepOperation::Kind::collective;
-    operation.index = static_cast<int>(fields.number("index", 0, 1e6));
-    operation.bytes = static_cast<std::int64_t>(fields.number("bytes", 1, kLargestCollective));
-    if (operation.index != collectives) {
-      throw InputError("collectives are numbered in order: this one is " + std::to_string(collectives) +
-                           ", not " + std::to_string(operation.index),
-                       place(line));
-    }
-    return operation;
-  }
-  if (op == "wait") {
-    operation.kind = StepOperation::Kind::wait;
-    operation.index = static_cast<int>(fields.number("index", 0, 1e6));
-    if (operation.index >= collectives) {
-      throw InputError(
-          "waits for collective " + std::to_string(operation.index) + " before it is handed over",
-          place(line));
-    }
-    return operation;
-  }
-  const std::vector<std::string> known{"compute", "collective", "wait"};
-  throw InputError(unknown_name("op", op, std::span(known)), place(line));
+  return operation;
 }
 
 }  // namespace

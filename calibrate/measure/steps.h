@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/names.h"
+
 namespace paceline::measure {
 
 struct StepOperation {
@@ -16,6 +18,21 @@ struct StepOperation {
   std::int64_t bytes = 0;  // collective
   std::string label;
 };
+
+}  // namespace paceline::measure
+
+namespace paceline {
+
+// The column "op".
+template <>
+inline constexpr auto kNames<measure::StepOperation::Kind> =
+    names<measure::StepOperation::Kind>({{"compute", measure::StepOperation::Kind::compute},
+                                         {"collective", measure::StepOperation::Kind::collective},
+                                         {"wait", measure::StepOperation::Kind::wait}});
+
+}  // namespace paceline
+
+namespace paceline::measure {
 
 // Reads the columns op,index,duration_us,bytes,label (in any order; label may lack). Throws InputError with
 // file and line: an unknown op, a number that is none, collectives not numbered 0, 1, ... in order, a wait

@@ -121,8 +121,8 @@ Coverage coverage(std::span<const ComparedCase> cases) {
 
 std::vector<Check> check(const ValidationSet& set, std::span<const ComparedCase> cases) {
   std::vector<Check> checks;
-  for (std::size_t i = 0; i < kFigureNames.size(); ++i) {
-    const auto which = static_cast<Figure>(i);
+  for (const auto& [name, which] : kNames<Figure>) {
+    const auto i = static_cast<std::size_t>(which);
     if (const std::optional<double> value = figure(which, cases); set.tolerance[i] && value) {
       checks.push_back(checked(set, {}, which, *value, *set.tolerance[i]));
     }

@@ -9,6 +9,7 @@
 
 #include "calibrate/measurement.h"
 #include "calibrate/validate/validation_set.h"
+#include "core/names.h"
 
 namespace paceline {
 
@@ -46,6 +47,12 @@ Coverage coverage(std::span<const ComparedRow>);
 Coverage coverage(std::span<const ComparedCase>);
 
 enum class Verdict : std::uint8_t { holds, known_gap, broken, gap_grew, gap_closed };
+template <>
+inline constexpr auto kNames<Verdict> = names<Verdict>({{"holds", Verdict::holds},
+                                                        {"known_gap", Verdict::known_gap},
+                                                        {"broken", Verdict::broken},
+                                                        {"gap_grew", Verdict::gap_grew},
+                                                        {"gap_closed", Verdict::gap_closed}});
 
 struct Check {
   std::string case_name;  // empty: the whole set

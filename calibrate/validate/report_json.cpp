@@ -10,7 +10,7 @@ Json figures_json(const ComparedSet& set, const auto& of) {
   Json::Object figures;
   for (const Figure which : figures_of(set)) {
     if (const std::optional<double> value = figure(which, of)) {
-      figures.push_back({kFigureNames[static_cast<std::size_t>(which)], *value});
+      figures.push_back({std::string(name_of(which)), *value});
     }
   }
   const Coverage all = coverage(of);
@@ -64,15 +64,14 @@ Json case_json(const ComparedSet& set, const ComparedCase& one) {
 }
 
 Json check_json(const Check& check) {
-  constexpr std::array<const char*, 5> kVerdicts{"holds", "known_gap", "broken", "gap_grew", "gap_closed"};
   Json::Object json;
   if (!check.case_name.empty()) {
     json.push_back({"case", check.case_name});
   }
-  json.push_back({"which", kFigureNames[static_cast<std::size_t>(check.which)]});
+  json.push_back({"which", name_of(check.which)});
   json.push_back({"value", check.value});
   json.push_back({"tolerance", check.limit});
-  json.push_back({"verdict", kVerdicts[static_cast<std::size_t>(check.verdict)]});
+  json.push_back({"verdict", name_of(check.verdict)});
   if (!check.why.empty()) {
     json.push_back({"known_gap", check.known});
     json.push_back({"why", check.why});

@@ -21,12 +21,15 @@ std::string value_text(const ComparedRow& row, double value) {
 }
 
 std::string size_text(std::int64_t bytes) {
-  constexpr std::array<const char*, 4> kUnits{"", "KiB", "MiB", "GiB"};
-  std::size_t unit = 0;
-  for (; unit + 1 < kUnits.size() && bytes >= 1024 && bytes % 1024 == 0; ++unit) {
+  std::string unit = " B";
+  for (const char* larger : {" KiB", " MiB", " GiB"}) {
+    if (bytes < 1024 || bytes % 1024 != 0) {
+      break;
+    }
     bytes /= 1024;
+    unit = larger;
   }
-  return std::to_string(bytes) + (unit > 0 ? std::string(" ") + kUnits[unit] : " B");
+  return std::to_string(bytes) + unit;
 }
 
 std::string joined(const std::vector<std::string>& parts) {
@@ -87,12 +90,18 @@ std::vector<std::string> figure_cells(const std::vector<Figure>& figures, const 
   return cells;
 }
 
+constexpr auto kHeaders = names<Figure>({{"mean", Figure::mean},
+                                         {"< 1 MiB", Figure::below_1mib},
+                                         {">= 1 MiB", Figure::from_1mib},
+                                         {">= 16 MiB", Figure::from_16mib},
+                                         {">= 256 MiB", Figure::from_256mib},
+                                         {"worst", Figure::worst},
+                                         {"/ interpolation", Figure::to_interpolation}});
+
 std::vector<std::string> header_cells(const std::vector<Figure>& figures) {
   std::vector<std::string> cells;
   for (const Figure which : figures) {
-    constexpr std::array<const char*, kFigureNames.size()> kHeaders{
-        "mean", "< 1 MiB", ">= 1 MiB", ">= 16 MiB", ">= 256 MiB", "worst", "/ interpolation"};
-    cells.emplace_back(kHeaders[static_cast<std::size_t>(which)]);
+    cells.emplace_back(kHeaders[which]);
   }
   cells.emplace_back("inside");
   return cells;
@@ -211,9 +220,8 @@ std::string coverage_text(const Coverage& all) {
 
 std::string verdict_text(const Check& check) {
   const std::string what = (check.case_name.empty() ? std::string() : check.case_name + ": ") +
-                           kFigureNames[static_cast<std::size_t>(check.which)] + ' ' +
-                           figure_text(check.which, check.value) + ", tolerance " +
-                           figure_text(check.which, check.limit);
+                           std::string(name_of(check.which)) + ' ' + figure_text(check.which, check.value) +
+                           ", tolerance " + figure_text(check.which, check.limit);
   switch (check.verdict) {
     case Verdict::holds:
       return what + ": holds";
@@ -231,8 +239,8 @@ std::string verdict_text(const Check& check) {
 
 std::vector<Figure> figures_of(const ComparedSet& one) {
   std::vector<Figure> figures;
-  for (std::size_t i = 0; i < kFigureNames.size(); ++i) {
-    const auto which = static_cast<Figure>(i);
+  for (const Named<Figure>& named : kNames<Figure>) {
+    const Figure which = named.value;
     const bool has_any = std::ranges::any_of(one.cases, [&](const ComparedCase& each) {
       return figure(which, std::span<const ComparedRow>(each.rows)).has_value();
     });

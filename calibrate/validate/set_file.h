@@ -41,15 +41,6 @@ struct SetFile {
   std::vector<KnownGap> known_gaps;
 };
 
-inline constexpr Named<SetKind> kSetKindNames[] = {{"collective", SetKind::collective},
-                                                   {"training", SetKind::training}};
-inline constexpr Named<RowChoice> kRowChoiceNames[] = {
-    {"all", RowChoice::all}, {"odd", RowChoice::odd}, {"even", RowChoice::even}};
-inline constexpr auto kFigureTable = numbered<Figure>(kFigureNames);
-inline std::span<const Named<SetKind>> names_of(SetKind) { return kSetKindNames; }
-inline std::span<const Named<RowChoice>> names_of(RowChoice) { return kRowChoiceNames; }
-inline std::span<const Named<Figure>> names_of(Figure) { return kFigureTable; }
-
 template <class V>
 void describe(V& v, EntryOfFile& s) {
   v.key("table", s.table, text(200), "A name in the index; or");
@@ -81,8 +72,9 @@ void describe(V& v, AlternateOfFile& s) {
 
 template <class V>
 void describe(V& v, ToleranceOfFile& s) {
-  for (std::size_t i = 0; i < kFigureNames.size(); ++i) {
-    v.key(kFigureNames[i], s.values[i], above(0, 100), "The most that this figure may be.");
+  for (const Named<Figure>& each : kNames<Figure>) {
+    v.key(each.name.data(), s.values[static_cast<std::size_t>(each.value)], above(0, 100),
+          "The most that this figure may be.");
   }
 }
 

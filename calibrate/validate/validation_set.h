@@ -9,13 +9,20 @@
 #include <vector>
 
 #include "calibrate/fit/training_fit.h"
+#include "core/names.h"
 #include "sim/training.h"
 #include "topology/cluster_spec.h"
 
 namespace paceline {
 
 enum class SetKind : std::uint8_t { collective, training };
+template <>
+inline constexpr auto kNames<SetKind> =
+    names<SetKind>({{"collective", SetKind::collective}, {"training", SetKind::training}});
 enum class RowChoice : std::uint8_t { all, odd, even };  // odd: the first, third ...
+template <>
+inline constexpr auto kNames<RowChoice> =
+    names<RowChoice>({{"all", RowChoice::all}, {"odd", RowChoice::odd}, {"even", RowChoice::even}});
 
 // What is compared with a tolerance. Errors are exp(mean |ln(predicted / measured)|) - 1; `worst` that of one
 // row; to_interpolation: the mean error in units of what log-log interpolation of the fitted rows has.
@@ -28,9 +35,15 @@ enum class Figure : std::uint8_t {
   worst,
   to_interpolation,
 };
-inline constexpr std::array<const char*, 7> kFigureNames{
-    "mean", "below_1MiB", "from_1MiB", "from_16MiB", "from_256MiB", "worst", "to_interpolation"};
-using Tolerance = std::array<std::optional<double>, kFigureNames.size()>;
+template <>
+inline constexpr auto kNames<Figure> = names<Figure>({{"mean", Figure::mean},
+                                                      {"below_1MiB", Figure::below_1mib},
+                                                      {"from_1MiB", Figure::from_1mib},
+                                                      {"from_16MiB", Figure::from_16mib},
+                                                      {"from_256MiB", Figure::from_256mib},
+                                                      {"worst", Figure::worst},
+                                                      {"to_interpolation", Figure::to_interpolation}});
+using Tolerance = std::array<std::optional<double>, kNames<Figure>.size()>;
 
 // A miss that is known: the check fails where it grows, and where it has gone.
 struct KnownGap {

@@ -52,22 +52,26 @@ bool has_cap(Algorithm algorithm, Protocol protocol) {
   return !switched && (protocol != Protocol::simple || algorithm == Algorithm::tree);
 }
 
+std::string hop_kind(std::size_t k) { return std::string(name_of(static_cast<HopKind>(k))); }
+
 std::vector<NamedCost> named(CollectiveCosts& costs) {
   std::vector<NamedCost> all;
   for (std::size_t a = 0; a < kAlgorithms; ++a) {
     for (std::size_t p = 0; p < kProtocols; ++p) {
-      const std::string prefix = std::string(kAlgorithmNames[a]) + '.' + kProtocolNames[p] + '.';
+      const auto algorithm = static_cast<Algorithm>(a);
+      const auto protocol = static_cast<Protocol>(p);
+      const std::string prefix = std::string(name_of(algorithm)) + '.' + std::string(name_of(protocol)) + '.';
       all.push_back({prefix + "startup", &costs.of[a][p].startup.value});
       for (std::size_t k = 0; k < kHopKinds; ++k) {
-        all.push_back({prefix + kHopKindNames[k] + ".latency", &costs.of[a][p].latency[k].value});
+        all.push_back({prefix + hop_kind(k) + ".latency", &costs.of[a][p].latency[k].value});
       }
-      if (has_cap(static_cast<Algorithm>(a), static_cast<Protocol>(p))) {
+      if (has_cap(algorithm, protocol)) {
         all.push_back({prefix + "efficiency", &costs.of[a][p].efficiency});
       }
     }
   }
   for (std::size_t k = 0; k < kHopKinds; ++k) {
-    all.push_back({std::string(kHopKindNames[k]) + ".efficiency", &costs.efficiency[k]});
+    all.push_back({hop_kind(k) + ".efficiency", &costs.efficiency[k]});
   }
   all.push_back({"block.copy_rate", &costs.copy_rate.value});
   all.push_back({"nvls.efficiency", &costs.nvls_efficiency});
@@ -76,7 +80,7 @@ std::vector<NamedCost> named(CollectiveCosts& costs) {
   all.push_back({"launch.period", &costs.launch_period.value});
   all.push_back({"mpi.startup", &costs.mpi.startup.value});
   for (std::size_t k = 0; k < kHopKinds; ++k) {
-    all.push_back({std::string("mpi.") + kHopKindNames[k] + ".latency", &costs.mpi.latency[k].value});
+    all.push_back({"mpi." + hop_kind(k) + ".latency", &costs.mpi.latency[k].value});
   }
   all.push_back({"mpi.rendezvous", &costs.mpi.rendezvous.value});
   all.push_back({"mpi.reduce_rate", &costs.mpi.reduce_rate.value});

@@ -32,12 +32,7 @@
 
 namespace paceline {
 
-inline constexpr std::size_t kHopKinds = 3;
-inline constexpr const char* kHopKindNames[kHopKinds] = {"nvlink", "pcie", "network"};
-inline constexpr const char* kAlgorithmNames[] = {
-    "tree",         "ring",           "collnet_direct", "collnet_chain",     "nvls", "nvls_tree", "pat",
-    "hierarchical", "point_to_point", "ring",           "recursive_doubling"};
-inline constexpr const char* kProtocolNames[kProtocols] = {"ll", "ll128", "simple"};
+inline constexpr std::size_t kHopKinds = kNames<HopKind>.size() - 1;  // that cost something: all but inside
 
 struct CollectiveCosts {
   struct OfProtocol {

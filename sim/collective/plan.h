@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "core/id.h"
+#include "core/names.h"
 #include "core/time.h"
 #include "core/units.h"
 #include "topology/topology.h"
@@ -34,6 +35,17 @@ enum class CollectiveKind : std::uint8_t {
   all_to_all,
   send_recv
 };
+// As nccl-tests' programs are called.
+template <>
+inline constexpr auto kNames<CollectiveKind> =
+    names<CollectiveKind>({{"all_reduce", CollectiveKind::all_reduce},
+                           {"all_gather", CollectiveKind::all_gather},
+                           {"reduce_scatter", CollectiveKind::reduce_scatter},
+                           {"broadcast", CollectiveKind::broadcast},
+                           {"reduce", CollectiveKind::reduce},
+                           {"alltoall", CollectiveKind::all_to_all},
+                           {"sendrecv", CollectiveKind::send_recv}});
+
 // NCCL's numbers (src/include/nccl_common.h), then what NCCL has no number for.
 enum class Algorithm : std::uint8_t {
   tree,
@@ -48,9 +60,25 @@ enum class Algorithm : std::uint8_t {
   mpi_ring,        // OpenMPI's (sim/collective/mpi.h)
   recursive_doubling
 };
+template <>
+inline constexpr auto kNames<Algorithm> =
+    names<Algorithm>({{"tree", Algorithm::tree},
+                      {"ring", Algorithm::ring},
+                      {"collnet_direct", Algorithm::collnet_direct},
+                      {"collnet_chain", Algorithm::collnet_chain},
+                      {"nvls", Algorithm::nvls},
+                      {"nvls_tree", Algorithm::nvls_tree},
+                      {"pat", Algorithm::pat},
+                      {"hierarchical", Algorithm::hierarchical},
+                      {"point_to_point", Algorithm::point_to_point},
+                      {"ring", Algorithm::mpi_ring},
+                      {"recursive_doubling", Algorithm::recursive_doubling}});
 inline constexpr std::size_t kNcclAlgorithms = 7, kAlgorithms = 9;  // that NCCL has; whose costs have names
 enum class Protocol : std::uint8_t { ll, ll128, simple };
-inline constexpr std::size_t kProtocols = 3;
+template <>
+inline constexpr auto kNames<Protocol> =
+    names<Protocol>({{"ll", Protocol::ll}, {"ll128", Protocol::ll128}, {"simple", Protocol::simple}});
+inline constexpr std::size_t kProtocols = kNames<Protocol>.size();
 
 // A contiguous range of a worker's receive or send ports.
 struct Ports {

@@ -114,12 +114,23 @@ int number(std::string_view text) {
 
 // ------------------------------------------------------------------------------ NCCL_ALGO, NCCL_PROTO
 
-// In NCCL's order (src/init.cc, ncclAlgoStr, ncclProtoStr, ncclFuncStr); compared without case.
-const std::vector<std::string> kAlgorithmNames{"Tree",     "Ring", "CollNetDirect", "CollNetChain", "NVLS",
-                                               "NVLSTree", "PAT"};
-const std::vector<std::string> kProtocolNames{"LL", "LL128", "Simple"};
-const std::vector<std::string> kFunctionNames{"AllReduce", "AllGather", "ReduceScatter", "Broadcast",
-                                              "Reduce"};
+// NCCL's words (src/init.cc, ncclAlgoStr, ncclProtoStr, ncclFuncStr); compared without case.
+constexpr std::array<Named<Algorithm>, kNcclAlgorithms> kAlgorithmWords{
+    {{"Tree", Algorithm::tree},
+     {"Ring", Algorithm::ring},
+     {"CollNetDirect", Algorithm::collnet_direct},
+     {"CollNetChain", Algorithm::collnet_chain},
+     {"NVLS", Algorithm::nvls},
+     {"NVLSTree", Algorithm::nvls_tree},
+     {"PAT", Algorithm::pat}}};
+constexpr auto kProtocolWords =
+    names<Protocol>({{"LL", Protocol::ll}, {"LL128", Protocol::ll128}, {"Simple", Protocol::simple}});
+constexpr std::array<Named<CollectiveKind>, 5> kFunctionWords{
+    {{"AllReduce", CollectiveKind::all_reduce},
+     {"AllGather", CollectiveKind::all_gather},
+     {"ReduceScatter", CollectiveKind::reduce_scatter},
+     {"Broadcast", CollectiveKind::broadcast},
+     {"Reduce", CollectiveKind::reduce}}};
 
 // Without case and underscores: "NVLSTree" is also nvls_tree.
 bool same_word(std::string_view a, std::string_view b) {
@@ -133,12 +144,15 @@ bool same_word(std::string_view a, std::string_view b) {
   return plain(a) == plain(b);
 }
 
-std::size_t place_of(const std::string& what, std::string_view word, const std::vector<std::string>& known) {
-  const auto at = std::ranges::find_if(known, [&](const std::string& name) { return same_word(name, word); });
-  if (at == known.end()) {
-    throw InputError(unknown_name(what, word, known));
+auto meaning(const std::string& what, std::string_view word, const auto& words) {
+  std::vector<std::string> known;
+  for (const auto& [name, value] : words) {
+    if (same_word(name, word)) {
+      return value;
+    }
+    known.emplace_back(name);
   }
-  return static_cast<std::size_t>(at - known.begin());
+  throw InputError(unknown_name(what, word, known));
 }
 
 // As strtok does: no empty words.
@@ -154,36 +168,38 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   return words;
 }
 
-struct NameList {
+template <class Words>
+struct Vocabulary {
   std::string variable, what;
-  const std::vector<std::string>& known;
+  const Words& words;
 };
+template <class Words>
+Vocabulary(std::string, std::string, const Words&) -> Vocabulary<Words>;
 
 // "a,b" or "^a,b" on the flags of `on`.
-template <std::size_t N>
-void set_flags(std::string_view list, const NameList& names, std::array<bool, N>& on) {
+template <class Words, std::size_t N>
+void set_flags(std::string_view list, const Vocabulary<Words>& known, std::array<bool, N>& on) {
   const bool without = list.starts_with('^');
   on.fill(without);
   for (const std::string_view word : split(list.substr(without ? 1 : 0), ',')) {
-    on[place_of(names.what, word, names.known)] = !without;
+    on[static_cast<std::size_t>(meaning(known.what, word, known.words))] = !without;
   }
 }
 
 // Whether the setting says anything about the collective.
-template <std::size_t N>
-bool read_setting(const std::string& text, const NameList& names, CollectiveKind kind,
+template <class Words, std::size_t N>
+bool read_setting(const std::string& text, const Vocabulary<Words>& known, CollectiveKind kind,
                   std::array<bool, N>& on) {
   bool says = false;
   const std::vector<std::string_view> entries = split(text, ';');
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const std::vector<std::string_view> parts = split(entries[i], ':');
     if (parts.size() > 2 || (parts.size() < 2 && i > 0)) {
-      throw InputError(names.variable + " \"" + text + "\": each entry but the first must be FUNCTION:LIST");
+      throw InputError(known.variable + " \"" + text + "\": each entry but the first must be FUNCTION:LIST");
     }
     std::array<bool, N> flags{};
-    set_flags(parts.empty() ? std::string_view() : parts.back(), names, flags);
-    const bool mine =
-        parts.size() < 2 || static_cast<std::size_t>(kind) == place_of("function", parts[0], kFunctionNames);
+    set_flags(parts.empty() ? std::string_view() : parts.back(), known, flags);
+    const bool mine = parts.size() < 2 || kind == meaning("function", parts[0], kFunctionWords);
     on = mine ? flags : on;
     says = says || mine;
   }
@@ -401,8 +417,9 @@ ProtocolLatency protocol_latency(NcclVersion version, Algorithm algorithm, Proto
 
 TunerOverrides tuner_overrides(const std::string& algo, const std::string& proto, CollectiveKind kind) {
   TunerOverrides made;
-  read_setting(algo, {"NCCL_ALGO", "algorithm", kAlgorithmNames}, kind, made.algorithm);
-  made.protocol_forced = read_setting(proto, {"NCCL_PROTO", "protocol", kProtocolNames}, kind, made.protocol);
+  read_setting(algo, Vocabulary{"NCCL_ALGO", "algorithm", kAlgorithmWords}, kind, made.algorithm);
+  made.protocol_forced =
+      read_setting(proto, Vocabulary{"NCCL_PROTO", "protocol", kProtocolWords}, kind, made.protocol);
   return made;
 }
 

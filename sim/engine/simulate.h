@@ -6,13 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "core/names.h"
 #include "core/time.h"
 #include "sim/job.h"
 
 namespace paceline {
 
 enum class EngineKind : std::uint8_t { event, vector };
-inline constexpr const char* kEngineNames[] = {"event", "vector"};
+template <>
+inline constexpr auto kNames<EngineKind> =
+    names<EngineKind>({{"event", EngineKind::event}, {"vector", EngineKind::vector}});
 
 // Where a rank's time went. Every instant counts once; `other` is the rest of the steady iterations.
 struct Breakdown {

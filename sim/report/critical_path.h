@@ -13,13 +13,18 @@
 #include <string>
 #include <vector>
 
+#include "core/names.h"
 #include "sim/engine/simulate.h"
 #include "sim/job.h"
 
 namespace paceline {
 
 enum class PathKind : std::uint8_t { compute, communication, input_wait, launch };
-inline constexpr const char* kPathKindNames[] = {"compute", "communication", "input_wait", "launch"};
+template <>
+inline constexpr auto kNames<PathKind> = names<PathKind>({{"compute", PathKind::compute},
+                                                          {"communication", PathKind::communication},
+                                                          {"input_wait", PathKind::input_wait},
+                                                          {"launch", PathKind::launch}});
 
 struct PathSegment {
   PathKind kind = PathKind::compute;

@@ -1,6 +1,8 @@
-// Who includes whom: only along the arrows of docs/architecture.md; and no state that outlives a call.
+// Who includes whom: only along the arrows of docs/architecture.md; no state that outlives a call; and names of
+// enums in tables that the compiler checks.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -174,6 +176,95 @@ TEST_CASE("no mutable static, no environment, no exit in a library") {
         INFO(file << ": " << line);
         CHECK_FALSE(std::regex_match(line, mutable_static));
         CHECK_FALSE((!is_of(within_tree(file), programs) && std::regex_match(line, forbidden)));
+      }
+    }
+  }
+}
+
+// A line and the next one: where formatting has broken a statement.
+std::string with_next(const std::vector<std::string>& text, std::size_t i) {
+  const std::string next = i + 1 < text.size() ? text[i + 1] : "";
+  return text[i] + ' ' + next.substr(std::min(next.find_first_not_of(' '), next.size()));
+}
+
+// The array of texts that is declared here, or "".
+std::string text_array(const std::string& statement) {
+  if (statement.find('"') == std::string::npos || statement.find('{') == std::string::npos) {
+    return {};
+  }
+  const std::regex declared(
+      R"re((array<(const char ?\*( const)?|std::string(_view)?),[^;]*>|array|vector<std::string>) (\w+)( = )?\{+ *".*)re");
+  const std::regex in_c(R"re((const char ?\*( const)?|std::string(_view)?) ?(\w+)\[\w*\] = \{+ *".*)re");
+  std::smatch match;
+  return std::regex_search(statement, match, declared) ? match[5]
+         : std::regex_search(statement, match, in_c)   ? match[4]
+                                                       : std::string();
+}
+
+// What names an enum's values otherwise than by core/names.h: an array of texts that is subscripted, a switch
+// that returns texts, rows of text and enumerator in a table of its own kind. `shared`: arrays of all headers.
+std::vector<std::string> names_apart(const std::vector<std::string>& text, const Names& shared) {
+  const std::regex row(R"re(\{"[^"]*", \w+(::\w+)+\})re");
+  const std::regex returned(R"re(.*\bcase [\w:]+::\w+: *return ".*)re");
+  std::vector<std::string> found;
+  Names arrays = shared;
+  bool in_table = false;  // of core/names.h
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string& line = text[i];
+    const std::string whole = with_next(text, i), array = text_array(whole);
+    if (!array.empty()) {
+      arrays.insert(array);
+    }
+    const auto subscripted = [&](const std::string& name) {
+      const std::size_t at = line.find(name + '[');
+      const bool another =
+          at == std::string::npos ||
+          (at > 0 && (std::isalnum(static_cast<unsigned char>(line[at - 1])) != 0 || line[at - 1] == '_'));
+      return !another && text_array(whole) != name;
+    };
+    in_table =
+        in_table || line.find("names<") != std::string::npos || line.find("Named<") != std::string::npos;
+    const bool apart = !in_table && line.find("{\"") != std::string::npos && std::regex_search(line, row);
+    const bool switched = line.find("case ") != std::string::npos && std::regex_match(whole, returned);
+    if (apart || switched || std::any_of(arrays.begin(), arrays.end(), subscripted)) {
+      found.push_back(line);
+    }
+    in_table = in_table && line.find(';') == std::string::npos;
+  }
+  return found;
+}
+
+TEST_CASE("enums are named by core/names.h alone") {
+  const auto found = [](std::vector<std::string> text) { return names_apart(text, {"kOfAHeader"}).size(); };
+  CHECK(found({R"(constexpr std::array<const char*, 2> kLinks{"NVLink", "PCIe"};)", "text += kLinks[i];"}) ==
+        1);
+  CHECK(found({"constexpr std::array<std::string_view, 2> kLinks{", R"(    "NVLink", "PCIe"};)",
+               "f(kLinks[0]);"}) == 1);
+  CHECK(found({R"(inline constexpr const char* kLinks[] = {"nvlink"};)",
+               "f(kLinks[static_cast<int>(k)]);"}) == 1);
+  CHECK(found({"text += kOfAHeader[static_cast<std::size_t>(kind)];"}) == 1);
+  CHECK(found({"    case Link::nvlink:", R"(      return "nvlink";)"}) == 1);
+  CHECK(found({R"(constexpr Name kLinks[] = {{"nvlink", Link::nvlink},)", R"(    {"pcie", Link::pcie}};)"}) ==
+        2);
+  CHECK(found({"constexpr auto kLinks = names<Link>(", R"(    {{"nvlink", Link::nvlink}});)",
+               "f(kLinks[kind]);"}) == 0);
+  CHECK(found({R"(constexpr Named<Link> kWords[] = {{"NVLink", Link::nvlink}};)"}) == 0);
+  CHECK(found({R"(constexpr std::array<const char*, 2> kColumns{"size", "time"};)", "read(kColumns);"}) == 0);
+
+  Names shared;
+  for (const auto& [room, allowed] : kMayInclude) {
+    for (const fs::path& file : sources(room)) {
+      const std::vector<std::string> text = lines(file);
+      for (std::size_t i = 0; file.extension() == ".h" && i < text.size(); ++i) {
+        shared.insert(text_array(with_next(text, i)));
+      }
+    }
+  }
+  shared.erase("");
+  for (const auto& [room, allowed] : kMayInclude) {
+    for (const fs::path& file : sources(room)) {
+      for (const std::string& line : names_apart(lines(file), shared)) {
+        FAIL_CHECK(within_tree(file) << ": " << line);
       }
     }
   }

@@ -2,12 +2,15 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "core/fingerprint.h"
+#include "scenarios/collective_options.h"
 #include "scenarios/predict.h"
 #include "scenarios/readable.h"
 #include "scenarios/tables.h"
@@ -174,6 +177,66 @@ TEST_CASE("presets and topology pages name what there is") {
                            "bisection", "8 rings"}) {
     CHECK_THAT(topology, Catch::Contains(line));
   }
+}
+
+// The word of each line between a heading and the next empty line.
+std::set<std::string> words_below(const std::string& page, const std::string& heading) {
+  std::istringstream lines(page.substr(page.find(heading)));
+  std::set<std::string> words;
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line) && !line.empty()) {
+    const std::size_t first = line.find_first_not_of(' ');
+    words.insert(line.substr(first, line.find("  ", first) - first));
+  }
+  return words;
+}
+
+bool is_text(const std::string& page) {
+  return std::ranges::all_of(page, [](unsigned char c) { return c == '\n' || (c >= ' ' && c < 127); });
+}
+
+TEST_CASE("every preset prints through every command that takes a cluster") {
+  const std::set<std::string> devices{"GPU", "NVSwitch", "PCIe switch", "CPU socket",
+                                      "NIC", "leaf",     "spine",       "core"};
+  const std::set<std::string> links{"NVLink", "PCIe", "socket", "network", "C2C"};
+  const auto known = [](const std::set<std::string>& words, const std::set<std::string>& all) {
+    return !words.empty() && std::ranges::includes(all, words);
+  };
+  std::vector<std::string> names = node_preset_names();
+  std::ranges::copy(cluster_names(), std::back_inserter(names));
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    INFO(name);
+    const Topology topology = build_checked_topology(load_cluster(name));
+    const std::string page = topology_table(topology);
+    CHECK(is_text(page));
+    CHECK(known(words_below(page, "  devices\n"), devices));
+    CHECK(known(words_below(page, "  links (each"), links));
+    seen.merge(words_below(page, "  links (each"));
+    std::ostringstream graph;
+    write_graphviz(topology, graph);
+    CHECK(is_text(graph.str()));
+    CHECK_THAT(graph.str(), !Catch::Contains("color=\"\"") && !Catch::Contains(", ]"));
+
+    CollectiveOptions options{.kind = "all_reduce", .cluster = name};
+    options.sizes = {"64K"};
+    options.explain = true;
+    const CollectiveTestResult result = run_collective_test(collective_test(options, {}));
+    CHECK(is_text(nccl_tests_table(result)));
+    const json rows = json::parse(nccl_tests_json(result)).at("results");
+    CHECK(rows.at(0).at("algorithm").get<std::string>().size() >= 3);
+
+    constexpr std::size_t kMostRanks = 100;  // more take seconds
+    if (topology.ranks() <= kMostRanks) {
+      const json scenario{{"cluster", name}, {"model", "resnet50"}, {"run", {{"iterations", 1}}}};
+      const Prediction p = predict(parse_scenario(scenario.dump(), "scenario.json"), trace_of_first(1, 2));
+      CHECK(is_text(terminal_table(p) + terminal_footer(p)));
+      CHECK(is_text(result_json(p)));
+      CHECK(is_text(trace_json(p)));
+    }
+  }
+  CHECK(seen == links);
 }
 
 }  // namespace

@@ -70,11 +70,10 @@ std::vector<float> collective_by_hand(const Collective& c, int rank, int ranks) 
 TEST_CASE("the right result of every collective is taken for right, and a wrong element found") {
   for (const int ranks : {1, 2, 3, 5, 14, 30}) {
     for (const std::int64_t bytes : {4, 100, 4096}) {
-      for (std::size_t k = 0; k < collective_names().size(); ++k) {
-        const auto kind = static_cast<CollectiveKind>(k);
+      for (const auto& [name, kind] : kNames<CollectiveKind>) {
         const Collective collective{kind, whole_size(kind, bytes, ranks)};
         const int rank = ranks / 2;
-        INFO(name_of(kind) << " " << collective.bytes << " B, rank " << rank << " of " << ranks);
+        INFO(name << " " << collective.bytes << " B, rank " << rank << " of " << ranks);
         std::vector<float> result = collective_by_hand(collective, rank, ranks);
         CHECK_FALSE(first_wrong(collective, result, rank, ranks));
         result.back() += 1;

@@ -47,7 +47,7 @@ SearchSpec crossing(int cross_nic) {
 // "8 x 48/48 NVL/PIX pattern 4 crossNic 2", as NCCL's log has it.
 std::string text(const ChannelGraph& graph) {
   std::ostringstream out;
-  const auto name = [](PathType type) { return kPathTypeNames[static_cast<std::size_t>(type)]; };
+  const auto name = [](PathType type) { return name_of(type); };
   out << graph.channels.size() << " x " << graph.bw_intra << "/" << graph.bw_inter << " "
       << name(graph.type_intra) << "/" << name(graph.type_inter) << " pattern "
       << static_cast<int>(graph.pattern) << " crossNic " << graph.cross_nic;

@@ -118,8 +118,8 @@ TEST_CASE("every row", "[.rows]") {
     for (const MeasuredRow& row : rows) {
       std::printf("  %14lld B  measured %10.1f us  predicted %10.1f us  %+6.1f %%  %s %s %u\n",
                   static_cast<long long>(row.size.value), row.measured, row.predicted, 100 * row.error(),
-                  kAlgorithmNames[static_cast<std::size_t>(row.cost.plan.algorithm)],
-                  kProtocolNames[static_cast<std::size_t>(row.cost.plan.protocol)], row.cost.channels);
+                  name_of(row.cost.plan.algorithm).data(), name_of(row.cost.plan.protocol).data(),
+                  row.cost.channels);
     }
   }
 }
