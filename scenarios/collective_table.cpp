@@ -1,11 +1,10 @@
 #include "scenarios/collective_table.h"
 
-#include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "scenarios/files.h"
 #include "scenarios/predict.h"
 #include "scenarios/reader.h"
@@ -55,16 +54,9 @@ std::vector<Bytes> sizes_of(const CollectiveTest& test, std::size_t ranks) {
   return sizes;
 }
 
-template <class... Values>
-std::string line(const char* format, Values... values) {
-  std::array<char, 256> buffer{};
-  const int length = std::snprintf(buffer.data(), buffer.size(), format, values...);
-  return {buffer.data(), static_cast<std::size_t>(std::min<int>(length, buffer.size() - 1))};
-}
-
 double microseconds(SimTime t) { return static_cast<double>(t.ps) * 1e-6; }
 
-std::string time_text(double us) { return line(us < 100 ? "%.2f" : us < 10'000 ? "%.1f" : "%.0f", us); }
+std::string time_text(double us) { return formatted(us < 100 ? "%.2f" : us < 10'000 ? "%.1f" : "%.0f", us); }
 
 struct Bandwidths {
   double algorithm = 0, bus = 0;  // GB/s
@@ -98,24 +90,23 @@ double average_bus(const CollectiveTestResult& result) {
 
 std::string table_row(const CollectiveTestResult& result, const CollectiveCost& row) {
   const Bandwidths bandwidth = bandwidths(row, result.ranks);
-  const std::string half = line("  %7s  %6.2f  %6.2f  %5d", time_text(microseconds(row.time)).c_str(),
-                                bandwidth.algorithm, bandwidth.bus, 0);
-  std::string text = line("%12lld  %12lld  %8s  %6s  %6d", static_cast<long long>(row.plan.bytes.value),
-                          static_cast<long long>(count_of(row, result.ranks)), "float",
-                          reduces(row.plan.kind) ? "sum" : "none", has_root(row.plan.kind) ? 0 : -1);
-  text +=
-      half + half + line("  %14s  %6s  %8u", algorithm_of(row).data(), protocol_of(row).data(), row.channels);
+  const std::string half = formatted("  %7s  %6.2f  %6.2f  %5d", time_text(microseconds(row.time)).c_str(),
+                                     bandwidth.algorithm, bandwidth.bus, 0);
+  std::string text = formatted("%12lld  %12lld  %8s  %6s  %6d", static_cast<long long>(row.plan.bytes.value),
+                               static_cast<long long>(count_of(row, result.ranks)), "float",
+                               reduces(row.plan.kind) ? "sum" : "none", has_root(row.plan.kind) ? 0 : -1);
+  text += half + half + formatted("  %14s  %6s  %8u", algorithm_of(row).data(), protocol_of(row).data(), row.channels);
   if (result.test.explain) {
     for (const SimTime part : {row.launch, row.latency, row.fill, row.bandwidth}) {
-      text += line("  %9s", time_text(microseconds(part)).c_str());
+      text += formatted("  %9s", time_text(microseconds(part)).c_str());
     }
   }
   return text;
 }
 
 std::string interval_columns(const CollectiveInterval& interval) {
-  return line("  %9s %9s", time_text(interval.low.value * 1e6).c_str(),
-              time_text(interval.high.value * 1e6).c_str()) +
+  return formatted("  %9s %9s", time_text(interval.low.value * 1e6).c_str(),
+                   time_text(interval.high.value * 1e6).c_str()) +
          (interval.extrapolated ? "  extrapolated: " + interval.why : "");
 }
 
@@ -181,11 +172,11 @@ CollectiveTestResult run_collective_test(const CollectiveTest& test) {
 std::string nccl_tests_table(const CollectiveTestResult& result,
                              std::span<const CollectiveInterval> intervals) {
   const CollectiveTest& test = result.test;
-  std::string text = line("# Collective test starting: %s_perf\n", name_of(test.kind).data());
+  std::string text = formatted("# Collective test starting: %s_perf\n", name_of(test.kind).data());
   const bool mpi = test.collective.library == CollectiveLibrary::mpi;
-  text +=
-      line("# predicted by paceline: %zu GPUs, %d nodes of %.100s, %s\n#\n", result.ranks, test.cluster.nodes,
-           test.cluster_name.c_str(), mpi ? "OpenMPI" : ("NCCL " + test.collective.nccl).c_str());
+  text += formatted("# predicted by paceline: %zu GPUs, %d nodes of %.100s, %s\n#\n", result.ranks,
+                    test.cluster.nodes, test.cluster_name.c_str(),
+                    mpi ? "OpenMPI" : ("NCCL " + test.collective.nccl).c_str());
   text +=
       "#                                                              out-of-place                       "
       "in-place\n";
@@ -207,8 +198,8 @@ std::string nccl_tests_table(const CollectiveTestResult& result,
         table_row(result, result.rows[i]) + (intervals.empty() ? "" : interval_columns(intervals[i])) + '\n';
   }
   text += "# Out of bounds values : 0 OK\n";
-  text += line("# Avg bus bandwidth    : %g\n#\n", average_bus(result));
-  return text + line("# Collective test concluded: %s_perf\n", name_of(test.kind).data());
+  text += formatted("# Avg bus bandwidth    : %g\n#\n", average_bus(result));
+  return text + formatted("# Collective test concluded: %s_perf\n", name_of(test.kind).data());
 }
 
 std::string nccl_tests_json(const CollectiveTestResult& result,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "scenarios/json.h"
 
 namespace paceline {
@@ -94,9 +94,7 @@ std::size_t number_length(std::string_view text) {
 }
 
 bool same_but_for_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(
-      a, b, {}, [](unsigned char c) { return std::tolower(c); },
-      [](unsigned char c) { return std::tolower(c); });
+  return std::ranges::equal(a, b, {}, to_lower, to_lower);
 }
 
 [[noreturn]] void fail_unit(const Dimension& wanted, std::string_view text, std::string_view number,

@@ -1,11 +1,12 @@
 #include "scenarios/schema_markdown.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <span>
 #include <string_view>
 #include <vector>
+
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -59,9 +60,8 @@ std::string escaped(std::string_view text) {
 std::string anchor_of(std::string_view heading) {
   std::string anchor;
   for (const char c : heading) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (std::isalnum(byte) != 0 || c == '_' || c == '-') {
-      anchor += static_cast<char>(std::tolower(byte));
+    if (is_letter(c) || is_digit(c) || c == '_' || c == '-') {
+      anchor += to_lower(c);
     } else if (c == ' ') {
       anchor += '-';
     }

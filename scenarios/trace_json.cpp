@@ -1,5 +1,6 @@
 // Kineto's trace events of traced ranks.
 #include <algorithm>
+#include <charconv>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -315,7 +316,9 @@ std::string head(const Prediction& p, Rank first, std::int64_t gpu) {
 
 std::int64_t device_of(const Scenario& scenario, Rank rank) {
   const std::string name = gpu_name(scenario, rank);  // "node3/gpu5"
-  return std::stoll(name.substr(name.rfind("gpu") + 3));
+  std::int64_t number = 0;
+  std::from_chars(name.data() + name.rfind("gpu") + 3, name.data() + name.size(), number);
+  return number;
 }
 
 std::string write_trace(const Prediction& p, const TraceFile& file) {

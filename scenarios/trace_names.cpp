@@ -1,5 +1,6 @@
 #include "scenarios/trace_names.h"
 
+#include <charconv>
 #include <string_view>
 #include <utility>
 
@@ -56,7 +57,11 @@ bool sends_and_receives(CollectiveKind kind) {
   return kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_recv;
 }
 
-int minor_version(const std::string& version) { return std::stoi(version.substr(version.find('.') + 1)); }
+int minor_version(const std::string& version) {
+  int minor = 0;
+  std::from_chars(version.data() + version.find('.') + 1, version.data() + version.size(), minor);
+  return minor;
+}
 
 std::string name_before_2_19(CollectiveKind kind, const char* algorithm, const ElementType& type, int minor) {
   const std::string arguments =

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "scenarios/quantities.h"
 #include "scenarios/readable.h"
 #include "sim/engine/simulate.h"
@@ -42,7 +43,7 @@ std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
 
 std::string sentence(const Prediction& p, const Sensitivity& s) {
   std::string text = s.lever.advice;
-  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  text[0] = to_upper(text[0]);
   const double more = s.step / p.report.step.mean / (1 + s.change);  // samples in a step
   return text + " a step takes " + readable_time(s.step) +
          (std::abs(more - 1) > 1e-9 ? " for " + number_text(std::round(more)) + " times the samples" : "") +

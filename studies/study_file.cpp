@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 
 #include "core/error.h"
 #include "scenarios/quantities.h"
@@ -45,7 +44,9 @@ RangeValue range_value(const Json& json, const Spot& spot) {
     } catch (const InputError& error) {
       throw error.at(spot.place);
     }
-    return {std::strtod(text->c_str(), nullptr), unit, dimension};
+    double number = 0;  // parse_quantity has seen that there is one
+    std::from_chars(text->data(), text->data() + space, number);
+    return {number, unit, dimension};
   }
   if (json.as<std::int64_t>() == nullptr && json.as<std::uint64_t>() == nullptr &&
       json.as<double>() == nullptr) {
@@ -72,9 +73,12 @@ double in_unit_of(const RangeValue& first, const Json& json, const Spot& spot) {
 
 // To 12 digits: 5.3, not 5.300000000000001.
 Json value_json(double number, const std::string& unit) {
+  constexpr int kDigits = 12;
   std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.12g", number);
-  const double rounded = std::strtod(text.data(), nullptr);
+  char* const end =
+      std::to_chars(text.data(), text.data() + text.size(), number, std::chars_format::general, kDigits).ptr;
+  double rounded = 0;
+  std::from_chars(text.data(), end, rounded);
   if (!unit.empty()) {
     return number_text(rounded) + " " + unit;
   }

@@ -1,12 +1,11 @@
 // What a sweep says at its end.
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <map>
 #include <vector>
 
+#include "core/text.h"
 #include "scenarios/json.h"
 #include "studies/edit.h"
 #include "studies/result_lines.h"
@@ -48,12 +47,6 @@ std::string text_at(const Json& json, std::string_view pointer) {
 std::string cell(const Json& value) {
   const auto* text = value.as<std::string>();
   return text == nullptr ? to_line(value) : *text;
-}
-
-std::string formatted(const char* format, double value) {
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
 }
 
 using Cells = std::vector<std::string>;

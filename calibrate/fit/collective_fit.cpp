@@ -1,10 +1,9 @@
 #include "calibrate/fit/collective_fit.h"
 
 #include <algorithm>
-#include <array>
+#include <charconv>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <iterator>
 #include <map>
 #include <set>
@@ -13,6 +12,8 @@
 #include "calibrate/fit/cost_fit.h"
 #include "calibrate/fit/place_forecast.h"
 #include "core/error.h"
+#include "core/fingerprint.h"
+#include "core/text.h"
 #include "scenarios/tables.h"
 
 namespace paceline {
@@ -21,18 +22,14 @@ namespace {
 std::string today() {
   const std::chrono::year_month_day date =
       std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
-  std::array<char, 16> text{};
-  std::snprintf(text.data(), text.size(), "%04d-%02u-%02u", static_cast<int>(date.year()),
-                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()));
-  return text.data();
+  return formatted("%04d-%02u-%02u", static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
+                   static_cast<unsigned>(date.day()));
 }
 
 std::vector<ProfileSource> sources_of(const MeasuredData& data) {
   std::vector<ProfileSource> sources;
   for (const DataFile& file : data.files) {
-    std::array<char, 17> hash{};
-    std::snprintf(hash.data(), hash.size(), "%016llx", static_cast<unsigned long long>(file.hash));
-    sources.push_back({file.path, file.format, hash.data(), file.rows});
+    sources.push_back({file.path, file.format, to_hex(file.hash), file.rows});
   }
   return sources;
 }
@@ -126,29 +123,24 @@ CollectiveFit fit_collectives(const FitRequest& request, const MeasuredData& dat
 
 namespace {
 
-template <class... Values>
-std::string text_line(const char* format, Values... values) {
-  std::array<char, 256> buffer{};
-  const int length = std::snprintf(buffer.data(), buffer.size(), format, values...);
-  return {buffer.data(), std::min<std::size_t>(static_cast<std::size_t>(std::max(length, 0)), 255)};
-}
-
 // To four digits.
 std::string shown_cost(const std::string& name, double value) {
   const std::string exact = cost_text(name, value);
   const std::size_t number = std::min(exact.find(' '), exact.size());
-  return text_line("%.4g", std::stod(exact)) + exact.substr(number);
+  double shown = 0;
+  std::from_chars(exact.data(), exact.data() + number, shown);
+  return formatted("%.4g", shown) + exact.substr(number);
 }
 
 std::string parameter_lines(const Profile& profile) {
-  std::string text = text_line("%-34s %14s %14s  %s\n", "parameter", "fitted", "initial", "90 % within");
+  std::string text = formatted("%-34s %14s %14s  %s\n", "parameter", "fitted", "initial", "90 % within");
   std::string kept;
   for (const ProfileParameter& p : profile.parameters) {
     if (!p.fitted) {
       kept += (kept.empty() ? "" : ", ") + p.name;
       continue;
     }
-    text += text_line("%-34s %14s %14s  x/ %.3f\n", p.name.c_str(), shown_cost(p.name, p.value).c_str(),
+    text += formatted("%-34s %14s %14s  x/ %.3f\n", p.name.c_str(), shown_cost(p.name, p.value).c_str(),
                       shown_cost(p.name, p.initial).c_str(), std::exp(1.645 * p.deviation));
   }
   return text + (kept.empty() ? "" : "Not determined by these data, kept as they were: " + kept + "\n");
@@ -166,17 +158,17 @@ std::string fit_table(const CollectiveFit& fit, const MeasuredData& data) {
       sum += std::abs(row.log_ratio);
     } else {
       const CollectiveMeasurement& measured = data.collectives[row.row];
-      text += text_line("not fitted: %s:%lld, %lld bytes: ", measured.origin.file.c_str(),
+      text += formatted("not fitted: %s:%lld, %lld bytes: ", measured.origin.file.c_str(),
                         static_cast<long long>(measured.origin.line),
                         static_cast<long long>(measured.bytes.value)) +
               row.note + "\n";
     }
   }
   text += parameter_lines(fit.profile);
-  text += text_line("%zu of %zu rows fitted; the model alone is off by %.1f %% (geometric mean)\n", used,
+  text += formatted("%zu of %zu rows fitted; the model alone is off by %.1f %% (geometric mean)\n", used,
                     fit.rows.size(), 100 * std::expm1(used > 0 ? sum / static_cast<double>(used) : 0));
   if (fit.fastest_error > 0) {
-    text += text_line("algorithms: the tuner's choice is off by %.1f %%, always the fastest by %.1f %%: %s\n",
+    text += formatted("algorithms: the tuner's choice is off by %.1f %%, always the fastest by %.1f %%: %s\n",
                       100 * std::expm1(fit.tuner_error), 100 * std::expm1(fit.fastest_error),
                       fit.profile.choose == AlgorithmChoice::tuner ? "the tuner's" : "the fastest");
   }

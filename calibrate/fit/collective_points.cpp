@@ -1,6 +1,7 @@
 #include "calibrate/fit/collective_points.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -19,7 +20,9 @@ constexpr Bytes kMostBytesOfRow(std::int64_t{1} << 40);
 
 std::string version_text(const std::string& version) {
   const std::size_t dot = version.find('.');
-  const int minor = std::atoi(version.substr(dot == std::string::npos ? 0 : dot + 1).c_str());
+  int minor = 0;
+  std::from_chars(version.data() + (dot == std::string::npos ? 0 : dot + 1), version.data() + version.size(),
+                  minor);
   return "2." + std::to_string(std::clamp(minor, kOldestNccl, kNewestNccl));
 }
 

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <optional>
+
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -155,11 +156,7 @@ KernelFit fit_kernels(const GpuSpec& gpu, const MeasuredData& data) {
 
 std::string kernel_table(const KernelFit& fit, const MeasuredData& data) {
   std::string text = "kernels of " + fit.kernels.gpu + "\n";
-  std::array<char, 160> line{};
-  const auto add = [&](auto... values) {
-    std::snprintf(line.data(), line.size(), values...);
-    text += line.data();
-  };
+  const auto add = [&](auto... values) { text += formatted(values...); };
   for (const ProfileRoofline& each : fit.kernels.products) {
     add("  products in %-6s %5.1f %% of peak, half of that at %.3g us of work\n", each.precision.c_str(),
         100 * each.efficiency, each.half_work.value * 1e6);

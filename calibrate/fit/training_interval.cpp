@@ -1,12 +1,11 @@
 #include "calibrate/fit/training_interval.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "calibrate/fit/collective_fit.h"
 #include "calibrate/fit/training_fit.h"
+#include "core/text.h"
 #include "scenarios/predict.h"
 
 namespace paceline {
@@ -80,11 +79,9 @@ TrainingInterval training_interval(const Scenario& fitted, const Profile& profil
 }
 
 std::string interval_text(const TrainingInterval& interval) {
-  std::array<char, 160> text{};
-  std::snprintf(text.data(), text.size(),
-                "  with the profile: step time %.3f ms, in 90 %% of cases %.3f to %.3f ms",
-                interval.step.value * 1e3, interval.low.value * 1e3, interval.high.value * 1e3);
-  return text.data() + (interval.extrapolated ? " (extrapolated: " + interval.why + ")" : "") + "\n";
+  return formatted("  with the profile: step time %.3f ms, in 90 %% of cases %.3f to %.3f ms",
+                   interval.step.value * 1e3, interval.low.value * 1e3, interval.high.value * 1e3) +
+         (interval.extrapolated ? " (extrapolated: " + interval.why + ")" : "") + "\n";
 }
 
 }  // namespace paceline

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <utility>
+
+#include "core/text.h"
 
 namespace paceline {
 
@@ -95,8 +96,7 @@ std::string microseconds_text(Seconds time) {
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);
-  std::ranges::transform(lower, lower.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(lower, lower.begin(), to_lower);
   return lower;
 }
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <utility>
 
 #include "calibrate/import/findings.h"
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -134,8 +134,7 @@ NcclRun begun(std::string program, std::string nccl) {
 bool NcclEnvironment::set(std::string_view name, std::string_view value) {
   const auto upper = [&] {
     std::string text(value);
-    std::ranges::transform(text, text.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    std::ranges::transform(text, text.begin(), to_upper);
     return text;
   };
   std::int64_t number = 0;
@@ -232,8 +231,7 @@ std::string nccl_program_in(std::string_view line) {
   constexpr std::string_view kEnding = "_perf";
   for (std::size_t at = line.find(kEnding); at != std::string_view::npos; at = line.find(kEnding, at + 1)) {
     std::size_t start = at;
-    while (start > 0 &&
-           (std::islower(static_cast<unsigned char>(line[start - 1])) != 0 || line[start - 1] == '_')) {
+    while (start > 0 && ((line[start - 1] >= 'a' && line[start - 1] <= 'z') || line[start - 1] == '_')) {
       --start;
     }
     constexpr std::size_t kLongest = 64;  // it is kept for every table

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 
 #include "calibrate/measure/session.h"
+#include "core/text.h"
 #include "kernels/reference.h"
 
 namespace paceline::measure {
@@ -12,11 +12,7 @@ namespace {
 // A timed batch of a short kernel lasts at least this long: the clock's own cost must not count.
 constexpr double kLeastBatch = 50e-6;
 
-std::string readable(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
+std::string readable(double value) { return formatted("%.6g", value); }
 
 std::string wrong_collective(Session& session, const Collective& collective,
                              const std::optional<Fault>& fault) {

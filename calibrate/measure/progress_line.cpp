@@ -4,23 +4,19 @@
 
 #include <cstdio>
 
+#include "core/text.h"
+
 namespace paceline::measure {
 namespace {
 
-std::string format(const char* pattern, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, pattern, value);
-  return text;
-}
-
 std::string readable_time(double us) {
-  return us < 1e3   ? format("%.1f us", us)
-         : us < 1e6 ? format("%.2f ms", us / 1e3)
-                    : format("%.2f s", us / 1e6);
+  return us < 1e3   ? formatted("%.1f us", us)
+         : us < 1e6 ? formatted("%.2f ms", us / 1e3)
+                    : formatted("%.2f s", us / 1e6);
 }
 
 std::string readable_left(double seconds) {
-  return seconds < 90 ? format("%.0f s left", seconds) : format("%.0f min left", seconds / 60);
+  return seconds < 90 ? formatted("%.0f s left", seconds) : formatted("%.0f min left", seconds / 60);
 }
 
 }  // namespace

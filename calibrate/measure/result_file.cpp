@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace paceline::measure {
 namespace {
@@ -26,18 +27,10 @@ std::string quoted(const std::string& text) {
   return result + '"';
 }
 
-std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
+std::string number(double value) { return formatted("%.6g", value); }
 
 // Whole however large: FLOP counts above 10^6 must not lose digits.
-std::string count(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.0f", value);
-  return text;
-}
+std::string count(double value) { return formatted("%.0f", value); }
 
 std::vector<std::string> texts(const ResultRow& row) {
   const auto whole = [](auto value) { return std::to_string(value); };

@@ -1,11 +1,10 @@
 #include "calibrate/replay/replay.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -37,9 +36,7 @@ class Steps {
   void add(const char* op, std::uint32_t index, double us, std::int64_t bytes, std::string label) {
     std::ranges::replace_if(
         label, [](char c) { return c == ',' || c == '"' || c == '\n'; }, ' ');
-    std::array<char, 128> line{};
-    std::snprintf(line.data(), line.size(), "%s,%u,%.3f,%lld,", op, index, us, static_cast<long long>(bytes));
-    text_ += line.data() + label + '\n';
+    text_ += formatted("%s,%u,%.3f,%lld,", op, index, us, static_cast<long long>(bytes)) + label + '\n';
   }
 
   std::string text_ = "op,index,duration_us,bytes,label\n", label_;
@@ -92,10 +89,8 @@ std::string replay_table(const Prediction& prediction, const MeasuredData& measu
   const double predicted = prediction.report.step.mean.value;
   std::string text = "ranks   measured (ms)   predicted (ms)   error\n";
   for (const double time : times) {
-    std::array<char, 128> line{};
-    std::snprintf(line.data(), line.size(), "%5d   %13.3f   %14.3f   %+.1f %%\n", ranks, time * 1e3,
-                  predicted * 1e3, 100 * (predicted / time - 1));
-    text += line.data();
+    text += formatted("%5d   %13.3f   %14.3f   %+.1f %%\n", ranks, time * 1e3, predicted * 1e3,
+                      100 * (predicted / time - 1));
   }
   return text;
 }

@@ -1,23 +1,16 @@
 #include <algorithm>
 #include <array>
-#include <cstdio>
 
 #include "calibrate/validate/reports.h"
+#include "core/text.h"
 
 namespace paceline {
 namespace {
 
-template <class... Values>
-std::string line(const char* format, Values... values) {
-  std::array<char, 400> buffer{};
-  const int length = std::snprintf(buffer.data(), buffer.size(), format, values...);
-  return {buffer.data(), static_cast<std::size_t>(std::min<int>(length, buffer.size() - 1))};
-}
-
 // Microseconds of a collective, samples/s of a training run.
 std::string value_text(const ComparedRow& row, double value) {
   const double shown = row.bytes > 0 ? value * 1e6 : value;
-  return line(shown < 100 ? "%.2f" : "%.1f", shown);
+  return formatted(shown < 100 ? "%.2f" : "%.1f", shown);
 }
 
 std::string size_text(std::int64_t bytes) {
@@ -41,13 +34,13 @@ std::string joined(const std::vector<std::string>& parts) {
 }
 
 std::string row_text(const ComparedRow& row) {
-  std::string text = line("  %12s  %5d GPUs  %14s  %14s  %14s to %-14s  %+7.1f %%",
-                          row.bytes > 0 ? size_text(row.bytes).c_str() : "", row.ranks,
-                          value_text(row, row.measured).c_str(), value_text(row, row.predicted).c_str(),
-                          value_text(row, row.low).c_str(), value_text(row, row.high).c_str(),
-                          100 * (row.predicted / row.measured - 1));
+  std::string text = formatted("  %12s  %5d GPUs  %14s  %14s  %14s to %-14s  %+7.1f %%",
+                               row.bytes > 0 ? size_text(row.bytes).c_str() : "", row.ranks,
+                               value_text(row, row.measured).c_str(), value_text(row, row.predicted).c_str(),
+                               value_text(row, row.low).c_str(), value_text(row, row.high).c_str(),
+                               100 * (row.predicted / row.measured - 1));
   if (row.interpolated) {
-    text += line("  %+7.1f %%", 100 * (*row.interpolated / row.measured - 1));
+    text += formatted("  %+7.1f %%", 100 * (*row.interpolated / row.measured - 1));
   }
   if (!row.inside()) {
     text += "  outside";
@@ -63,9 +56,9 @@ std::string rows_text(const ComparedCase& one) {
   const bool training = !one.rows.empty() && one.rows.front().bytes == 0;
   const bool lines =
       std::ranges::any_of(one.rows, [](const ComparedRow& r) { return r.interpolated.has_value(); });
-  text += line("  %12s  %10s  %14s  %14s  %32s  %9s%s\n", training ? "" : "size", "",
-               training ? "measured 1/s" : "measured us", training ? "predicted 1/s" : "predicted us",
-               "90 % interval", "error", lines ? "  interpolated" : "");
+  text += formatted("  %12s  %10s  %14s  %14s  %32s  %9s%s\n", training ? "" : "size", "",
+                    training ? "measured 1/s" : "measured us", training ? "predicted 1/s" : "predicted us",
+                    "90 % interval", "error", lines ? "  interpolated" : "");
   for (const ComparedRow& row : one.rows) {
     text += row_text(row);
   }
@@ -121,9 +114,9 @@ std::vector<std::string> cells_of(const ValidationSet& set, const std::vector<Fi
 std::string summary(const ComparedSet& one) {
   const std::vector<Figure> figures = figures_of(one);
   const auto text_line = [](const std::string& name, const std::vector<std::string>& cells) {
-    std::string text = line("  %-44s", name.c_str());
+    std::string text = formatted("  %-44s", name.c_str());
     for (const std::string& each : cells) {
-      text += line("  %15s", each.c_str());
+      text += formatted("  %15s", each.c_str());
     }
     return text + '\n';
   };
@@ -203,18 +196,18 @@ Coverage all_coverage(std::span<const ComparedSet> sets) {
 }  // namespace
 
 std::string percent_text(double ratio) {
-  return line(100 * ratio < 9.95 ? "%.1f %%" : "%.0f %%", 100 * ratio);
+  return formatted(100 * ratio < 9.95 ? "%.1f %%" : "%.0f %%", 100 * ratio);
 }
 
 std::string figure_text(Figure which, double value) {
-  return which == Figure::to_interpolation ? line("%.2f", value) : percent_text(value);
+  return which == Figure::to_interpolation ? formatted("%.2f", value) : percent_text(value);
 }
 
 std::string coverage_text(const Coverage& all) {
   return std::to_string(all.inside) + " of " + std::to_string(all.rows) + " held-out measurements" +
-         (all.rows == 0
-              ? ""
-              : line(" (%.1f %%)", 100 * static_cast<double>(all.inside) / static_cast<double>(all.rows))) +
+         (all.rows == 0 ? ""
+                        : formatted(" (%.1f %%)",
+                                    100 * static_cast<double>(all.inside) / static_cast<double>(all.rows))) +
          " lie in their 90 % interval";
 }
 

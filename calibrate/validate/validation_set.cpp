@@ -1,6 +1,7 @@
 #include "calibrate/validate/validation_set.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -36,7 +37,9 @@ void set_cluster(CollectiveTable& table, const std::string& name, const fs::path
 // Versions older than the tuner's tables reach: the oldest.
 std::string simulated_version(const std::string& version) {
   const std::size_t dot = version.find('.');
-  const int minor = std::atoi(version.substr(dot == std::string::npos ? 0 : dot + 1).c_str());
+  int minor = 0;
+  std::from_chars(version.data() + (dot == std::string::npos ? 0 : dot + 1), version.data() + version.size(),
+                  minor);
   return "2." + std::to_string(std::max(minor, kOldestNccl));
 }
 

@@ -1,13 +1,13 @@
 #include "sim/collective/tuner_tables.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <set>
 #include <string_view>
 #include <vector>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -136,8 +136,8 @@ constexpr std::array<Named<CollectiveKind>, 5> kFunctionWords{
 bool same_word(std::string_view a, std::string_view b) {
   const auto plain = [](std::string_view word) {
     std::string letters;
-    for (const unsigned char c : word) {
-      letters += c == '_' ? "" : std::string(1, static_cast<char>(std::tolower(c)));
+    for (const char c : word) {
+      letters += c == '_' ? "" : std::string(1, to_lower(c));
     }
     return letters;
   };

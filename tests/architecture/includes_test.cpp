@@ -165,6 +165,24 @@ TEST_CASE("each library is known in one place only") {
   }
 }
 
+TEST_CASE("no number is read or written as the locale has it") {
+  const std::regex of_locale(
+      R"(.*\b(strto(d|f|l|ld|ll|ul|ull)|sto(d|f|i|l|ld|ll|ul|ull)|ato(f|i|l|ll)|v?sn?printf|f?scanf|sscanf|)"
+      R"(tolower|toupper|is(alnum|alpha|digit|lower|print|punct|space|upper|xdigit)|setlocale)\s*\(.*)");
+  CHECK(std::regex_match("  x = std::stod(text);", of_locale));
+  for (const auto& [room, allowed] : kMayInclude) {
+    for (const fs::path& file : sources(room)) {
+      if (within_tree(file) == "core/text.cpp") {
+        continue;  // it says which locale
+      }
+      for (const std::string& line : lines(file)) {
+        INFO(file << ": " << line);
+        CHECK_FALSE(std::regex_match(line, of_locale));
+      }
+    }
+  }
+}
+
 TEST_CASE("no mutable static, no environment, no exit in a library") {
   const std::regex mutable_static(
       R"(^\s*(static|thread_local)\s+(?!const|constexpr|inline|auto\s|void|bool\s+\w+\(|[\w:<>*& ]+\().*;.*)");

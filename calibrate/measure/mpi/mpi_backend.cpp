@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <climits>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <stdexcept>
@@ -170,7 +170,9 @@ int Backend::clock_mhz() const {
   double sum = 0;
   const std::vector<std::string> clocks = processor_values("cpu MHz");
   for (const std::string& clock : clocks) {
-    sum += std::strtod(clock.c_str(), nullptr);
+    double mhz = 0;
+    std::from_chars(clock.data(), clock.data() + clock.size(), mhz);
+    sum += mhz;
   }
   return clocks.empty() ? 0 : static_cast<int>(std::lround(sum / static_cast<double>(clocks.size())));
 }
