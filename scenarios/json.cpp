@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -31,13 +33,11 @@ std::string_view cut_utf8(std::string_view text, std::size_t longest) {
 }
 
 std::string one_line(std::string_view text, std::size_t longest) {
-  std::string line(cut_utf8(text, longest));
-  for (char& c : line) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      c = '?';
-    }
-  }
-  return line.size() < text.size() ? line + "..." : line;
+  const std::string_view cut = cut_utf8(text, longest);
+  std::string line = printable(std::string(cut));
+  std::ranges::replace_if(
+      line, [](char c) { return c == '\n' || c == '\t'; }, '?');
+  return cut.size() < text.size() ? line + "..." : line;
 }
 
 // Builds a Json from the parser's events; the library's parser and this stack do not recurse.
@@ -59,7 +59,12 @@ class Builder {
   bool number_unsigned(std::uint64_t v) {
     return std::in_range<std::int64_t>(v) ? add(Json(static_cast<std::int64_t>(v))) : add(Json(v));
   }
-  bool number_float(double v, const std::string&) { return add(Json(v)); }
+  // What counts is the number, not how it is written: 1.0 and 1e0 are 1, -0.0 is 0.
+  bool number_float(double v, const std::string&) {
+    constexpr double kMostExact = 9007199254740992.0;  // 2^53
+    const bool whole = std::trunc(v) == v && std::abs(v) <= kMostExact;
+    return add(whole ? Json(static_cast<std::int64_t>(v)) : Json(v));
+  }
   bool string(std::string& v) { return add(Json(std::move(v))); }
   bool binary(binary_t&) { return false; }
   bool start_object(std::size_t) { return open(Json(Json::Object{})); }
@@ -180,20 +185,21 @@ void check_text(const std::string& text) {
   }
 }
 
-void append_string(std::string& out, std::string_view text) {
-  constexpr const char* kHex = "0123456789abcdef";
+void append_string(std::string& out, const std::string& text) {
   out += '"';
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    const Command command = command_at(text, i);
     if (c == '"' || c == '\\') {
       (out += '\\') += c;
     } else if (c == '\n') {
       out += "\\n";
-    } else if (byte < 0x20 || byte == 0x7f) {
-      ((out += "\\u00") += kHex[byte >> 4]) += kHex[byte & 15];
+    } else if (command.bytes > 0) {
+      out += formatted("\\u%04x", command.code);
     } else {
       out += c;
     }
+    i += std::max<std::size_t>(command.bytes, 1);
   }
   out += '"';
 }
@@ -289,6 +295,7 @@ const Json* Json::find(std::string_view key) const {
 Json parse_json(const std::string& text) {
   check_text(text);
   Builder builder(text);
+  const PlainLocale plain;  // the library asks for the decimal point
   nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
 }

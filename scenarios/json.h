@@ -20,7 +20,7 @@ struct JsonMember;
 struct Json {
   using Array = std::vector<Json>;
   using Object = std::vector<JsonMember>;
-  // Whole numbers that fit are int64, larger ones uint64, all others double (always finite).
+  // Whole numbers that fit are int64 (1.0 too), larger ones uint64, all others double (always finite).
   std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Array, Object> value;
 
   Json();
@@ -54,7 +54,9 @@ struct JsonMember {
 };
 
 inline Json::Json() = default;
-inline Json::Json(const Json&) = default;
+// Assigned, not constructed: where memory runs out half way, libstdc++ 12 destroys the variant as if it had a
+// value.
+inline Json::Json(const Json& other) { value = other.value; }
 inline Json::Json(Json&&) noexcept = default;
 inline Json& Json::operator=(const Json&) = default;
 inline Json& Json::operator=(Json&&) noexcept = default;

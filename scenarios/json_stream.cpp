@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -222,6 +223,7 @@ class Assembler {
 JsonStreamEnd read_json_stream(const JsonStream& stream) {
   Feed feed(stream);
   Assembler assembler(stream, feed);
+  const PlainLocale plain;  // the library asks for the decimal point
   nlohmann::json::sax_parse(FeedIterator(&feed), FeedIterator(nullptr), &assembler);
   assembler.end.line = feed.line();
   return std::move(assembler.end);

@@ -203,6 +203,7 @@ void read(const Json& json, std::vector<CostParameter>& costs, const Limits&, co
     costs.push_back({member.key, dimension != nullptr ? read_quantity(member.value, *dimension, limits, place)
                                                       : read_number(member.value, kEfficiency, place)});
   }
+  std::ranges::sort(costs, {}, &CostParameter::name);  // the order of keys says nothing
 }
 
 Json write(const std::vector<CostParameter>& costs) {

@@ -21,6 +21,7 @@ CollectiveSpec with_costs(CollectiveSpec spec, const Profile& profile) {
       spec.costs.push_back({parameter.name, parameter.value});
     }
   }
+  std::ranges::sort(spec.costs, {}, &CostParameter::name);  // as a scenario is read
   if (!profile.points.empty()) {
     spec.library = profile.library;
     spec.choose = profile.choose;
