@@ -525,7 +525,7 @@ void describe(V& v, VariabilitySpec& s) {
         "Variation of all kernels of a GPU together, drawn each iteration.");
   v.key("slow_gpus", s.slow_gpus, list(0, 1000), "GPUs that are always slow.");
   v.key("transient", s.transient, list(0, 100), "GPUs that become slow for a while.");
-  v.key("spared_gpus", s.spared_gpus, list(0, 100'000),
+  v.key("spared_gpus", s.spared_gpus, between(0, static_cast<double>(kMostRanks) - 1).length(0, 100'000),
         "Ranks that stay as fast as the others, whatever slow_gpus and transient say: what if this GPU were "
         "healthy?");
 }

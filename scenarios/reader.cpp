@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <stdexcept>
 
 namespace paceline {
 namespace {
@@ -53,18 +54,23 @@ std::string plain_number(double value) {
              : number_text(value);
 }
 
+// A number that may be anything would be believed whatever it is: whoever reads one says its range.
+void require_range(const Limits& limits) {
+  if (std::isinf(limits.least) || std::isinf(limits.most)) {
+    throw std::logic_error("a number without a range");
+  }
+}
+
 }  // namespace
 
 std::string range_text(const Limits& limits, bool whole) {
   std::string noun = whole ? "a whole number" : "a number";
-  if (std::isinf(limits.least) || std::isinf(limits.most)) {
-    return noun;
-  }
   return noun + (limits.above ? " above " : " from ") + plain_number(limits.least) +
          (limits.above ? " and at most " : " to ") + plain_number(limits.most);
 }
 
 double read_number(const Json& json, const Limits& limits, const Spot& spot) {
+  require_range(limits);
   double value = 0;
   if (const auto* real = json.as<double>()) {
     value = *real;
@@ -82,6 +88,7 @@ double read_number(const Json& json, const Limits& limits, const Spot& spot) {
 }
 
 std::int64_t read_whole(const Json& json, const Limits& limits, const Spot& spot) {
+  require_range(limits);
   const auto* value = json.as<std::int64_t>();
   if (value == nullptr || !limits.holds(static_cast<double>(*value))) {
     fail_at(spot, range_text(limits, true), shown(json));
@@ -103,6 +110,7 @@ const std::string& text_of_quantity(const Json& json, const Dimension& dimension
 }
 
 double read_quantity(const Json& json, const Dimension& dimension, const Limits& limits, const Spot& spot) {
+  require_range(limits);
   const std::string& text = text_of_quantity(json, dimension, spot);
   double value = 0;
   try {

@@ -281,7 +281,7 @@ void check_ranks(const Scenario& scenario, const ClusterSpec& cluster, const Spo
   const std::int64_t own = cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes;
   std::int64_t ranks = own * cluster.gpus_per_node;
   const auto check = [&](std::int64_t rank, const Spot& place) {
-    if (rank >= ranks) {
+    if (rank < 0 || rank >= ranks) {
       fail_at(place, "a rank from 0 to " + std::to_string(ranks - 1), std::to_string(rank));
     }
   };

@@ -141,7 +141,8 @@ void check_gpus(const Study& study, const StudyPoint& point, const Scenario& sce
   const std::int64_t nodes = cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes;
   const std::int64_t ranks = nodes * cluster.gpus_per_node;
   for (std::size_t i = 0; i < study.axes.size(); ++i) {
-    if (study.axes[i].key == "gpus" && read_whole(point.axes[i].value, any(), {}) != ranks) {
+    if (study.axes[i].key == "gpus" &&
+        read_whole(point.axes[i].value, between(1, static_cast<double>(kMostRanks)), {}) != ranks) {
       throw InputError("expected a scenario of " + to_line(point.axes[i].value) + " GPUs, found one of " +
                            std::to_string(ranks) +
                            "; leave nodes, job_nodes and gpus_per_node to the axis gpus",
