@@ -28,6 +28,8 @@
 
 namespace paceline {
 
+class FileTexts;  // files.h
+
 inline constexpr std::int64_t kMostRanks = 4'000'000;
 inline constexpr std::int64_t kMostParameters = 1'000'000'000'000'000;
 inline constexpr std::size_t kMostTensors = 100'000;
@@ -36,7 +38,8 @@ inline constexpr std::size_t kMostTensors = 100'000;
 struct Spot {
   std::string place;
   std::string folder;
-  int files_above = 0;  // files that named this one
+  int files_above = 0;         // files that named this one
+  FileTexts* files = nullptr;  // what was read before is taken from here; none: files are read anew
 };
 
 // A cluster in a file says the GPU too.

@@ -1,6 +1,7 @@
 #include "scenarios/files.h"
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
+#include "core/fingerprint.h"
 
 namespace paceline {
 namespace {
@@ -43,6 +44,13 @@ class Descriptor {
   fail(path, "expected a file of at most " + std::to_string(kLargestFile >> 20) + " MiB, found a larger one");
 }
 
+// The system would read such a name to its zero byte, and find another file.
+void require_name(const std::string& path) {
+  if (const std::size_t zero = path.find('\0'); zero != std::string::npos) {
+    fail(path.substr(0, zero), "expected the name of a file, found one with a zero byte after this");
+  }
+}
+
 // A FIFO without a writer must not hold the program: it is opened without waiting, and then reads as empty.
 int open_to_read(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -65,6 +73,7 @@ void write_all(int fd, const std::string& path, const std::string& content) {
 // Where to write, with symbolic links followed; nothing when `path` is there and no regular file.
 std::optional<std::string> place_of(const std::string& path) {
   struct stat status {};
+  require_name(path);
   if (path.empty()) {
     throw InputError("expected the name of a file to write, found an empty one");
   }
@@ -82,19 +91,62 @@ std::optional<std::string> place_of(const std::string& path) {
   return error ? path : real.string();
 }
 
-std::string temporary_name(const std::string& place) { return place + ".tmp-" + std::to_string(::getpid()); }
-
-// Removes what is left of unfinished writes.
-struct Temporaries {
-  std::vector<std::string> names;
-  Temporaries() = default;
-  Temporaries(const Temporaries&) = delete;
-  Temporaries& operator=(const Temporaries&) = delete;
-  ~Temporaries() {
-    for (const std::string& name : names) {
-      ::unlink(name.c_str());
+// Where a file is written before it takes its place. Removed with this, unless it has moved there.
+class TemporaryFile {
+ public:
+  TemporaryFile(std::string place, std::string path) : place_(std::move(place)), path_(std::move(path)) {}
+  TemporaryFile(TemporaryFile&& other) noexcept
+      : place_(std::move(other.place_)),
+        path_(std::move(other.path_)),
+        name_(std::exchange(other.name_, {})) {}
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    if (!name_.empty()) {
+      ::unlink(name_.c_str());
     }
   }
+
+  void write(const std::string& content) {
+    Descriptor out(make());
+    struct stat before {};
+    if (::stat(place_.c_str(), &before) == 0) {
+      ::fchmod(out.get(), before.st_mode & 07777);  // a file system without permissions may refuse
+    }
+    write_all(out.get(), path_, content);
+    if (::fsync(out.get()) != 0 || !out.close()) {
+      fail_with_errno(path_, "can't be written");
+    }
+  }
+  void take_place() {
+    if (::rename(name_.c_str(), place_.c_str()) != 0) {
+      fail_with_errno(path_, "can't be written");
+    }
+    name_.clear();
+  }
+  void sync_place() const { sync_folder(place_); }
+
+ private:
+  // A name that nobody has: drawn, as processes and containers may share their numbers.
+  int make() {
+    constexpr int kMostTries = 100;
+    int fd = -1;
+    for (int i = 0; fd < 0 && (i == 0 || errno == EEXIST) && i < kMostTries; ++i) {
+      std::uint64_t drawn = 0;
+      if (::getrandom(&drawn, sizeof drawn, 0) != static_cast<ssize_t>(sizeof drawn)) {
+        break;
+      }
+      name_ = place_ + ".tmp-" + to_hex(drawn);
+      fd = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    }
+    if (fd < 0) {
+      name_.clear();
+      fail_with_errno(path_, "can't be written");
+    }
+    return fd;
+  }
+  std::string place_, path_;  // path_: as messages call it
+  std::string name_;
 };
 
 void write_directly(const OutputFile& file) {
@@ -105,21 +157,78 @@ void write_directly(const OutputFile& file) {
   write_all(out.get(), file.path, file.content);
 }
 
-void write_temporary(const OutputFile& file, const std::string& name, Temporaries& temporaries) {
-  Descriptor out(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (out.get() < 0) {
-    fail_with_errno(file.path, "can't be written");
+bool is_regular(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error);
+}
+
+// Devices are no files in this: what is written to a terminal doesn't replace what is read from it.
+bool are_one_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  if (std::filesystem::exists(a, error) && std::filesystem::exists(b, error)) {
+    return is_regular(a) && std::filesystem::equivalent(a, b, error);
   }
-  temporaries.names.push_back(name);
-  write_all(out.get(), file.path, file.content);
-  if (!out.close()) {
-    fail_with_errno(file.path, "can't be written");
-  }
+  const std::filesystem::path of_a = std::filesystem::weakly_canonical(a, error);
+  return !error && of_a == std::filesystem::weakly_canonical(b, error) && !error;
+}
+
+// Whether the file is there, and in the folder itself.
+bool is_in_folder(const std::string& path, const std::string& folder) {
+  std::error_code error;
+  const std::filesystem::path parent = std::filesystem::weakly_canonical(path, error).parent_path();
+  return std::filesystem::is_directory(folder, error) && is_regular(path) &&
+         std::filesystem::equivalent(parent, folder, error);
 }
 
 }  // namespace
 
+void sync_folder(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const Descriptor in(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (in.get() >= 0 && ::fsync(in.get()) != 0 && errno != EINVAL) {  // EINVAL: it can't be, here
+    fail_with_errno(path, "can't be written");
+  }
+}
+
+const std::string& FileTexts::text(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  const auto [at, first] = entries_.try_emplace(std::filesystem::path(path).lexically_normal().string());
+  if (first) {
+    try {
+      at->second.text = read_file(path);
+    } catch (const InputError& error) {
+      at->second.failure = error;
+    } catch (...) {
+      entries_.erase(at);
+      throw;
+    }
+  }
+  if (at->second.failure) {
+    throw *at->second.failure;
+  }
+  return at->second.text;
+}
+
+void require_apart(std::span<const NamedFile> inputs, std::span<const NamedFile> outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const NamedFile& output = outputs[i];
+    for (const NamedFile& input : inputs) {
+      if (are_one_file(output.path, input.path) || is_in_folder(output.path, input.path)) {
+        throw InputError("expected a file of its own, found " + input.name + ", which it would replace",
+                         output.name, output.path);
+      }
+    }
+    for (const NamedFile& other : outputs.first(i)) {
+      if (are_one_file(output.path, other.path)) {
+        throw InputError("expected different files for " + other.name + " and " + output.name, {},
+                         output.path);
+      }
+    }
+  }
+}
+
 std::string read_file(const std::string& path) {
+  require_name(path);
   const Descriptor in(open_to_read(path));
   struct stat status {};
   if (in.get() < 0 || ::fstat(in.get(), &status) != 0) {
@@ -151,23 +260,22 @@ std::string read_file(const std::string& path) {
 }
 
 void write_files(std::span<const OutputFile> files) {
-  Temporaries temporaries;
-  std::vector<std::string> places;
+  std::vector<TemporaryFile> written;
+  std::vector<const OutputFile*> devices;
   for (const OutputFile& file : files) {
-    const std::optional<std::string> place = place_of(file.path);
-    if (place) {
-      write_temporary(file, temporary_name(*place), temporaries);
-    }
-    places.push_back(place.value_or(""));
-  }
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (places[i].empty()) {
-      write_directly(files[i]);
-    } else if (::rename(temporary_name(places[i]).c_str(), places[i].c_str()) != 0) {
-      fail_with_errno(files[i].path, "can't be written");
+    if (std::optional<std::string> place = place_of(file.path)) {
+      written.emplace_back(*std::move(place), file.path).write(file.content);
+    } else {
+      devices.push_back(&file);
     }
   }
-  temporaries.names.clear();
+  for (const OutputFile* device : devices) {
+    write_directly(*device);
+  }
+  for (TemporaryFile& file : written) {
+    file.take_place();
+    file.sync_place();
+  }
 }
 
 void write_file(const std::string& path, const std::string& content) {

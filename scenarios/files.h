@@ -2,8 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
+
+#include "core/error.h"
 
 namespace paceline {
 
@@ -13,17 +18,44 @@ inline constexpr std::size_t kLargestFile = 64u << 20;
 // end: a device or a pipe may have none).
 std::string read_file(const std::string& path);
 
+// Files that are read once, however often their text is asked for, and by whatever thread: what is made of
+// them fits together even if they change meanwhile.
+class FileTexts {
+ public:
+  // As read_file, of the first time.
+  const std::string& text(const std::string& path);
+
+ private:
+  struct Entry {
+    std::string text;
+    std::optional<InputError> failure;
+  };
+  std::mutex mutex_;
+  std::map<std::string, Entry> entries_;  // by path, without "." and ".."
+};
+
 struct OutputFile {
   std::string path, content;
 };
 
-// Writes each to a temporary file beside its place and, once all are written, renames them: all or none
-// appears. What is no regular file (/dev/stdout) is written directly. Throws InputError when a place can't be
-// written.
+// Writes each to a temporary file beside its place and, once all are on the disk, renames them: all or none
+// appears. A file that is replaced leaves its permissions. What is no regular file (/dev/stdout) is written
+// directly. Throws InputError when a place can't be written.
 void write_files(std::span<const OutputFile>);
 void write_file(const std::string& path, const std::string& content);
 
 // Throws InputError when write_files would, as far as one can tell before writing.
 void require_writable(const std::string& path);
+
+// Returns when the name of this file is on the disk, as fsync does for its content.
+void sync_folder(const std::string& path);
+
+// A file of a command, and what it is to it: "--out", "the scenario".
+struct NamedFile {
+  std::string name, path;
+};
+// Throws InputError where an output would replace an input or another output: compared as files, whatever
+// their names are; an input that is a folder stands for the files in it. Before anything is done.
+void require_apart(std::span<const NamedFile> inputs, std::span<const NamedFile> outputs);
 
 }  // namespace paceline

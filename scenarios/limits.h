@@ -52,6 +52,8 @@ inline constexpr Limits kSampleRate = between(1e-6, 1e12);
 inline constexpr Limits kEfficiency = above(0, 10);
 inline constexpr Limits kFactor = between(1, 1000);  // of slowness
 
+inline constexpr int kMostFilesAbove = 16;  // that name each other in a row
+
 // Whether a key must be there.
 struct Need {
   enum class Kind : unsigned char { defaulted, preset, required, absent };

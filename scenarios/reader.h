@@ -20,10 +20,10 @@ namespace paceline {
 }
 
 inline Spot below(const Spot& spot, std::string_view key) {
-  return {pointer(spot.place, key), spot.folder, spot.files_above};
+  return {pointer(spot.place, key), spot.folder, spot.files_above, spot.files};
 }
 inline Spot below(const Spot& spot, std::size_t index) {
-  return {pointer(spot.place, index), spot.folder, spot.files_above};
+  return {pointer(spot.place, index), spot.folder, spot.files_above, spot.files};
 }
 
 // Numbers and quantities (reader.cpp).

@@ -16,8 +16,6 @@
 namespace paceline {
 namespace {
 
-constexpr int kMostFilesAbove = 4;
-
 std::vector<std::string> builtin_names(std::string_view kind) {
   std::vector<std::string> names;
   for (const BuiltinFile& file : builtin_files()) {
@@ -38,23 +36,31 @@ const BuiltinFile* find_builtin(std::string_view kind, std::string_view name) {
   return nullptr;
 }
 
+struct FileOfUser {
+  std::string text, path;
+};
+FileOfUser named_file(const std::string& name, const Spot& spot) {
+  const std::string path = (std::filesystem::path(spot.folder) / name).string();
+  try {
+    return {spot.files != nullptr ? spot.files->text(path) : read_file(path), path};
+  } catch (const InputError& error) {
+    throw InputError(error.file() + ": " + error.message(), spot.place);
+  }
+}
+
 // Reads a file that `spot` names, with f(json, its own spot); errors in it carry its name.
 template <class F>
 auto in_named_file(const std::string& name, const Spot& spot, const F& f) {
   if (spot.files_above >= kMostFilesAbove) {
-    fail_at(spot, "files that do not name each other in a circle", in_quotes(name));
+    fail_at(spot, "at most " + std::to_string(kMostFilesAbove) + " files that name each other in a row",
+            "more: " + in_quotes(name));
   }
-  const std::filesystem::path path = std::filesystem::path(spot.folder) / name;
-  std::string text;
+  const auto [text, path] = named_file(name, spot);
   try {
-    text = read_file(path.string());
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    return f(parse_json(text), Spot{"", folder, spot.files_above + 1, spot.files});
   } catch (const InputError& error) {
-    throw InputError(error.file() + ": " + error.message(), spot.place);
-  }
-  try {
-    return f(parse_json(text), Spot{"", path.parent_path().string(), spot.files_above + 1});
-  } catch (const InputError& error) {
-    throw error.in_file(path.string());
+    throw error.in_file(path);
   }
 }
 
@@ -142,22 +148,10 @@ void read_named(const Json& json, T& value, const char* what, const Spot& spot) 
   }
 }
 
-struct FileOfNccl {
-  std::string text, path;
-};
-FileOfNccl file_of_nccl(const std::string& name, const Spot& spot) {
-  const std::string path = (std::filesystem::path(spot.folder) / name).string();
-  try {
-    return {read_file(path), path};
-  } catch (const InputError& error) {
-    throw InputError(error.file() + ": " + error.message(), spot.place);
-  }
-}
-
 NodeSpec node_of_topology_file(const Json& json, const Spot& spot) {
   NodeOfTopologyFile form;
   read_object(json, form, spot);
-  const auto [text, path] = file_of_nccl(form.nccl_topology, below(spot, "nccl_topology"));
+  const auto [text, path] = named_file(form.nccl_topology, below(spot, "nccl_topology"));
   NodeSpec node = read_nccl_topology(text, path);
   const auto replace = [](auto& value, const auto& given) {
     if (given != std::remove_cvref_t<decltype(given)>{}) {
@@ -237,7 +231,7 @@ void read(const Json& json, Model& model, const Limits&, const Spot& spot) {
 void settle_cluster(Cluster& cluster, const Spot& spot) {
   ClusterSpec& spec = cluster.spec;
   if (!cluster.nccl_graph.empty()) {
-    const auto [text, path] = file_of_nccl(cluster.nccl_graph, below(spot, "nccl_graph"));
+    const auto [text, path] = named_file(cluster.nccl_graph, below(spot, "nccl_graph"));
     if (spec.graphs) {
       throw InputError("expected either nccl_graph or graphs, found both", spot.place);
     }
@@ -393,9 +387,9 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
   check_ranks(scenario, file.cluster.spec, spot);
 }
 
-Scenario parse_scenario(const std::string& json, const std::string& file_name) {
+Scenario parse_scenario(const std::string& json, const std::string& file_name, FileTexts* files) {
   try {
-    const Spot spot{"", std::filesystem::path(file_name).parent_path().string(), 0};
+    const Spot spot{"", std::filesystem::path(file_name).parent_path().string(), 0, files};
     return read_scenario_file(parse_json(json), spot).scenario;
   } catch (const InputError& error) {
     throw error.in_file(file_name);

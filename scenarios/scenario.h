@@ -11,6 +11,8 @@
 
 namespace paceline {
 
+class FileTexts;  // files.h
+
 struct Scenario {
   std::string description;
   ClusterSpec cluster;
@@ -24,9 +26,9 @@ struct Scenario {
 };
 
 // Reads and checks a scenario file. Throws InputError with the file and a place (JSON pointer, or line and
-// column).
+// column). With texts: files that it names are read once for all scenarios that are given these.
 Scenario load_scenario(const std::string& path);
-Scenario parse_scenario(const std::string& json, const std::string& file_name);
+Scenario parse_scenario(const std::string& json, const std::string& file_name, FileTexts* = nullptr);
 
 // `text` is a node preset, a file of scenarios/clusters, or the path of a JSON file that is a cluster or a
 // scenario.

@@ -10,14 +10,13 @@
 #include "kernels/gpu.h"
 #include "scenarios/builtin_files.h"
 #include "scenarios/files.h"
+#include "scenarios/limits.h"
 #include "topology/topology.h"
 
 namespace paceline {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kMostFilesAbove = 4;
 
 // The words of a pointer, "~1" and "~0" read.
 std::vector<std::string> words_of(std::string_view pointer) {
@@ -76,11 +75,16 @@ void drop_key(Json& json, std::string_view key) {
   }
 }
 
-// A file of the user's, `name` relative to `folder`.
-Json file_at(const std::string& name, const std::string& folder) {
-  const std::string path = (fs::path(folder) / name).string();
+// Where relative names start, and what was read of files before.
+struct Place {
+  std::string folder;
+  FileTexts* files;
+};
+
+Json file_at(const std::string& name, const Place& from) {
+  const std::string path = (fs::path(from.folder) / name).string();
   try {
-    Json json = parse_json(read_file(path));
+    Json json = parse_json(from.files != nullptr ? from.files->text(path) : read_file(path));
     drop_key(json, "$schema");
     return json;
   } catch (const InputError& error) {
@@ -90,7 +94,7 @@ Json file_at(const std::string& name, const std::string& folder) {
 
 // As scenario.cpp reads a cluster's name: a node preset, a built-in cluster, or a file that is a cluster, a
 // scenario or a result. Anything else stays as it is: the scenario's reader will say so.
-Json cluster_of(const std::string& name, const std::string& folder, int files_above) {
+Json cluster_of(const std::string& name, const Place& from, int files_above) {
   if (is_among(node_preset_names(), name)) {
     return Json::Object{{"node", name}};
   }
@@ -101,13 +105,14 @@ Json cluster_of(const std::string& name, const std::string& folder, int files_ab
   if (!is_file || files_above >= kMostFilesAbove) {
     return name;
   }
-  Json json = file_at(name, folder);
+  Json json = file_at(name, from);
   json = scenario_of_result(std::move(json));
   const fs::path beside = fs::path(name).parent_path();
   if (const Json* cluster = json.find("cluster")) {
     const auto* inner = cluster->as<std::string>();
-    json = inner == nullptr ? Json(*cluster)
-                            : cluster_of(*inner, (fs::path(folder) / beside).string(), files_above + 1);
+    json = inner == nullptr
+               ? Json(*cluster)
+               : cluster_of(*inner, {(fs::path(from.folder) / beside).string(), from.files}, files_above + 1);
   }
   move_path(member(json, "nccl_graph"), beside);
   if (Json* node = member(json, "node")) {
@@ -116,13 +121,13 @@ Json cluster_of(const std::string& name, const std::string& folder, int files_ab
   return json;
 }
 
-Json model_of(const Json& json, const std::string& folder) {
+Json model_of(const Json& json, const Place& from) {
   if (const auto* name = json.as<std::string>()) {
     const BuiltinFile* file = builtin("models", *name);
     return file == nullptr ? json : parse_json(std::string(file->text));
   }
   const Json* file = json.find("file");
-  return file != nullptr && file->as<std::string>() != nullptr ? file_at(*file->as<std::string>(), folder)
+  return file != nullptr && file->as<std::string>() != nullptr ? file_at(*file->as<std::string>(), from)
                                                                : json;
 }
 
@@ -143,17 +148,17 @@ void name_gpu(Json& cluster) {
 }
 
 // What a name on the way stands for.
-void write_out(Json& json, std::string_view place, const std::string& next, const std::string& folder) {
+void write_out(Json& json, std::string_view place, const std::string& next, const Place& from) {
   if (place == "/model") {
     if (next != "file") {
-      json = model_of(json, folder);
+      json = model_of(json, from);
     }
     return;
   }
   const auto* name = json.as<std::string>();
   if (place == "/cluster") {
     if (name != nullptr) {
-      json = cluster_of(*name, folder, 0);
+      json = cluster_of(*name, from, 0);
     }
     if (next == "gpu") {
       name_gpu(json);
@@ -210,13 +215,15 @@ Json scenario_of_result(Json json) {
   return json;
 }
 
-void set_at(Json& scenario, std::string_view pointer, Json value, const std::string& folder) {
+void set_at(Json& scenario, std::string_view pointer, Json value, const std::string& folder,
+            FileTexts* files) {
+  const Place from{folder, files};
   try {
     scenario = scenario_of_result(std::move(scenario));
     Json* at = &scenario;
     std::string place;
     for (const std::string& word : words_of(pointer)) {
-      write_out(*at, place, word, folder);
+      write_out(*at, place, word, from);
       at = &step_into(*at, word, place);
       place = paceline::pointer(place, word);
     }

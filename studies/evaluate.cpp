@@ -188,7 +188,7 @@ ReadPoint read_point(const Study& study, const StudyPoint& point) {
     if (read.made.wrong) {
       throw *read.made.wrong;
     }
-    Scenario scenario = parse_scenario(to_line(read.made.scenario), study.file);
+    Scenario scenario = parse_scenario(to_line(read.made.scenario), study.file, study.files.get());
     check_gpus(study, point, scenario);
     read.key = content_key(scenario, study, read.made.alone);
     read.scenario = std::move(scenario);

@@ -21,7 +21,10 @@ void set_gpus(Json& scenario, std::int64_t gpus, const StudyAxis& axis, const St
     return;  // the scenario's reader will miss it
   }
   Cluster cluster;
-  read(*json, cluster, any(), {"/cluster", folder, 0});
+  read(*json, cluster, any(), {"/cluster", folder, 0, study.files.get()});
+  const auto set = [&](const char* key, std::int64_t value) {
+    set_at(scenario, key, value, folder, study.files.get());
+  };
   const std::int64_t of_node = cluster.spec.gpus_per_node;
   const char* nodes = cluster.spec.job_nodes > 0 ? "/cluster/job_nodes" : "/cluster/nodes";
   if (gpus < of_node) {
@@ -31,10 +34,10 @@ void set_gpus(Json& scenario, std::int64_t gpus, const StudyAxis& axis, const St
                            std::to_string(gpus),
                        axis.place, study.study_file);
     }
-    set_at(scenario, nodes, 1, folder);
-    set_at(scenario, "/cluster/gpus_per_node", gpus, folder);
+    set(nodes, 1);
+    set("/cluster/gpus_per_node", gpus);
   } else if (gpus % of_node == 0) {
-    set_at(scenario, nodes, gpus / of_node, folder);
+    set(nodes, gpus / of_node);
   } else {
     throw InputError("expected GPUs of whole nodes of " + std::to_string(of_node) +
                          ", or fewer than a node has, found " + std::to_string(gpus),
@@ -101,7 +104,7 @@ PointScenario scenario_of(const Study& study, const StudyPoint& point) {
         count = read_whole(point.axes[i].value, between(1, static_cast<double>(kMostRanks)),
                            {gpus->place, {}, 0});
       } else {
-        set_at(made.scenario, study.axes[i].key, point.axes[i].value, folder);
+        set_at(made.scenario, study.axes[i].key, point.axes[i].value, folder, study.files.get());
       }
     }
     if (gpus != nullptr) {

@@ -231,7 +231,7 @@ void set_scenario(Study& study, const StudyFile& file) {
 std::int64_t global_batch_of(const Study& study) {
   Scenario scenario;
   try {
-    scenario = parse_scenario(to_line(study.scenario), study.file);
+    scenario = parse_scenario(to_line(study.scenario), study.file, study.files.get());
   } catch (const InputError& error) {
     throw InputError(error.message() + "; strong scaling takes the global batch from here: complete the " +
                          "scenario, or give global_batch",

@@ -25,12 +25,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
 #include "core/names.h"
+#include "scenarios/files.h"
 #include "scenarios/json.h"
 #include "scenarios/profile.h"
 #include "scenarios/scenario.h"
@@ -99,6 +101,8 @@ struct Study {
   Json scenario;                // that the axes change
   std::vector<StudyAxis> axes;  // zipped ones too, one after the other
   StudyPoints points;
+  // What the points' scenarios name, as it was when a point first asked: no two see different texts.
+  std::shared_ptr<FileTexts> files = std::make_shared<FileTexts>();
   Json text;  // the study with its scenario and its axes' names written in, for plots
 };
 
