@@ -11,6 +11,7 @@
 #include "python/module.h"
 #include "scenarios/json.h"
 #include "studies/edit.h"
+#include "studies/result_lines.h"
 #include "studies/study.h"
 #include "studies/sweep.h"
 
@@ -141,6 +142,9 @@ void add_studies(nb::module_& module) {
   module.def("study_schema", &study_schema, unlocked, "The JSON Schema of a study.");
   module.def("study_points", &study_points, nb::arg("study"), nb::arg("file_name"), unlocked,
              "A list of {\"axes\", \"scenario\"}, and \"error\" where the scenario can't be made.");
+  module.def(
+      "line_was_changed", [](const std::string& line) { return check_of(line) == LineCheck::wrong; },
+      nb::arg("line"), unlocked, "Whether a line of results.jsonl has a check that isn't its own.");
   module.def("sweep", &run_sweep, nb::arg("study"), nb::arg("file_name"), nb::arg("out"), nb::arg("jobs"),
              nb::arg("progress") = nb::none(),
              "Runs all points; calls progress(done, points, failed) on this thread. What that raises, and "

@@ -14,6 +14,7 @@
 #include "scenarios/reader.h"
 #include "scenarios/result_json.h"
 #include "scenarios/writer.h"
+#include "studies/result_lines.h"
 #include "studies/sweep.h"
 
 namespace paceline {
@@ -218,7 +219,7 @@ Json::Object point_members(const Study& study, const ReadPoint& point, Reference
 std::string line_of(const StudyPoint& point, const Json::Object& members) {
   Json::Object line{{"point", point.axes}};
   line.insert(line.end(), members.begin(), members.end());
-  return to_line(Json(std::move(line)));
+  return with_check(to_line(Json(std::move(line))));
 }
 
 std::string sweep_line(const Study& study, const StudyPoint& point) {

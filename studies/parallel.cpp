@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -26,8 +27,12 @@ void for_each_on_threads(std::size_t count, int threads, const std::function<voi
   };
   std::vector<std::jthread> others;
   const std::size_t most = std::min<std::size_t>(count, static_cast<std::size_t>(std::max(threads, 1)));
-  for (std::size_t t = 1; t < most; ++t) {
-    others.emplace_back(run);
+  others.reserve(most);
+  try {
+    for (std::size_t t = 1; t < most; ++t) {
+      others.emplace_back(run);
+    }
+  } catch (const std::system_error&) {  // no more threads: those that there are do all of it
   }
   run();
   others.clear();

@@ -6,9 +6,9 @@
 
 namespace paceline {
 
-// Calls work(i) once for each i below `count`, on up to `threads` threads, in ascending order of their start.
-// An exception of one piece is thrown again when all threads have ended; pieces not begun by then are left
-// out.
+// Calls work(i) once for each i below `count`, on up to `threads` threads, or as many as the system gives, in
+// ascending order of their start. An exception of one piece is thrown again when all threads have ended;
+// pieces not begun by then are left out.
 void for_each_on_threads(std::size_t count, int threads, const std::function<void(std::size_t)>& work);
 
 }  // namespace paceline

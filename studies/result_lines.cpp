@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -13,6 +15,9 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/fingerprint.h"
+#include "scenarios/files.h"
+#include "scenarios/json.h"
 
 namespace paceline {
 namespace {
@@ -24,12 +29,32 @@ namespace fs = std::filesystem;
   fail(path, what + ": " + std::strerror(errno));
 }
 
+[[noreturn]] void fail_to_open(const std::string& path, const std::string& what) {
+  if (errno == ELOOP) {
+    fail(path, "expected a regular file, found a symbolic link");
+  }
+  fail_with_errno(path, what);
+}
+
+// How every line begins.
+constexpr std::string_view kBeginning = R"({"point": {)";
+constexpr std::string_view kCheck = R"(, "check": ")", kCheckEnd = "\"}";
+constexpr std::size_t kCheckDigits = 16;
+
+std::string sum_of(std::string_view text) {
+  std::uint64_t sum = 0xcbf29ce484222325ULL;
+  for (const char c : text) {
+    sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  }
+  return to_hex(sum);
+}
+
 // The bytes up to the end of the last line that has one.
 off_t whole_lines(int fd, const std::string& path) {
   constexpr off_t kPiece = 1 << 16;
   struct stat status {};
-  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-    fail(path, "expected a regular file, found something else");
+  if (::fstat(fd, &status) != 0) {
+    fail_with_errno(path, "can't be read");
   }
   std::string piece(static_cast<std::size_t>(kPiece), '\0');
   for (off_t end = status.st_size; end > 0;) {
@@ -55,17 +80,18 @@ ResultLines::ResultLines(const std::string& folder) : path_((fs::path(folder) / 
   if (error) {
     fail(folder, "can't be made a folder: " + error.message());
   }
-  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0666);
   if (fd_ < 0) {
-    fail_with_errno(path_, "can't be written");
+    fail_to_open(path_, "can't be written");
   }
   try {
     if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
       fail(path_, errno == EWOULDBLOCK ? "belongs to another sweep that is running"
                                        : std::string("can't be locked: ") + std::strerror(errno));
     }
-    if (::ftruncate(fd_, whole_lines(fd_, path_)) != 0) {
-      fail_with_errno(path_, "can't be written");
+    struct stat status {};
+    if (::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) {
+      fail(path_, "expected a regular file, found something else");
     }
   } catch (const InputError&) {
     ::close(fd_);
@@ -74,6 +100,29 @@ ResultLines::ResultLines(const std::string& folder) : path_((fs::path(folder) / 
 }
 
 ResultLines::~ResultLines() { ::close(fd_); }
+
+void ResultLines::cut_unfinished() {
+  const off_t end = whole_lines(fd_, path_);
+  std::array<char, kBeginning.size()> start{};
+  const ssize_t length = end > 0 ? 0 : ::pread(fd_, start.data(), start.size(), 0);
+  if (length < 0) {
+    fail_with_errno(path_, "can't be read");
+  }
+  if (const std::string_view found(start.data(), static_cast<std::size_t>(length));
+      !kBeginning.starts_with(found)) {
+    throw InputError("expected a line that a sweep wrote, found " + in_quotes(found), "line 1", path_);
+  }
+  if (::ftruncate(fd_, end) != 0) {
+    fail_with_errno(path_, "can't be written");
+  }
+}
+
+void ResultLines::sync() {
+  if (::fsync(fd_) != 0) {
+    fail_with_errno(path_, "can't be written");
+  }
+  sync_folder(path_);
+}
 
 void ResultLines::append(std::string line) {
   line += '\n';
@@ -94,10 +143,29 @@ void ResultLines::append(std::string line) {
   fail(path_, "can't be written: " + why);
 }
 
+std::string with_check(const std::string& line) {
+  const std::string_view members = std::string_view(line).substr(0, line.size() - 1);
+  return std::string(members) + std::string(kCheck) + sum_of(members) + std::string(kCheckEnd);
+}
+
+LineCheck check_of(const std::string& line) {
+  constexpr std::size_t kLength = kCheck.size() + kCheckDigits + kCheckEnd.size();
+  const std::string_view text = line;
+  if (text.size() < kLength || text.find(kCheck) == std::string_view::npos) {
+    return LineCheck::none;
+  }
+  const std::string_view members = text.substr(0, text.size() - kLength), rest = text.substr(members.size());
+  const bool right = rest.starts_with(kCheck) && rest.ends_with(kCheckEnd) &&
+                     rest.substr(kCheck.size(), kCheckDigits) == sum_of(members);
+  return right ? LineCheck::right : LineCheck::wrong;
+}
+
 void for_each_line(const std::string& path, const std::function<void(std::size_t, const std::string&)>& use) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(path.c_str(), "rbe"), &std::fclose);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(fd < 0 ? nullptr : ::fdopen(fd, "rb"),
+                                                           &std::fclose);
   if (!in) {
-    fail_with_errno(path, "can't be read");
+    fail_to_open(path, "can't be read");
   }
   std::string piece(1 << 16, '\0'), line;
   std::size_t number = 0;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <mutex>
 #include <new>
+#include <stdexcept>
 #include <unordered_map>
 #include <utility>
 
@@ -81,6 +82,14 @@ std::unordered_map<std::string, FoundLine> found_lines(const std::string& path) 
     const bool failed = line.find("error") != nullptr;
     if (point == nullptr || (key == nullptr && !failed)) {
       throw InputError("expected a line that a sweep wrote, found " + in_quotes(in_short(text)), place, path);
+    }
+    if (const LineCheck check = check_of(text); check != LineCheck::right) {
+      throw InputError(check == LineCheck::wrong
+                           ? "expected a line as a sweep wrote it, found one that was changed: its check is "
+                             "another; delete the line, and it is computed again"
+                           : "expected a line with its check, found one without, as older versions wrote "
+                             "them; take another folder",
+                       place, path);
     }
     found[to_line(*point)] = {number, key == nullptr ? "" : *key, key == nullptr ? text : "", failed};
   });
@@ -191,19 +200,23 @@ class KeptStudy {
   KeptStudy(const Study& study, const std::string& out)
       : path_((fs::path(out) / "study.json").string()), text_(to_text(study.text) + "\n") {
     std::error_code error;
-    const bool there = fs::exists(path_, error);
+    const fs::file_status status = fs::symlink_status(path_, error);
+    const bool there = fs::exists(status);
+    if (fs::is_symlink(status)) {
+      refuse("by a symbolic link, which no sweep makes");
+    }
     same_ = there && read_file(path_) == text_;
     if (!there || same_) {
       return;
     }
     for (const std::string& own : {study.study_file, study.file}) {
       if (fs::equivalent(path_, own, error)) {
-        refuse("the study itself is made of");
+        refuse("that the study itself is made of");
       }
     }
     const auto size = fs::file_size(fs::path(out) / "results.jsonl", error);
     if (error || size == 0) {
-      refuse("no sweep wrote");
+      refuse("that no sweep wrote");
     }
   }
   void write() const {
@@ -214,9 +227,9 @@ class KeptStudy {
 
  private:
   [[noreturn]] void refuse(const std::string& which) const {
-    throw InputError("expected to keep the study here, found a file that " + which +
-                         "; take another folder for this sweep",
-                     {}, path_);
+    throw InputError(
+        "expected to keep the study here, found a file " + which + "; take another folder for this sweep", {},
+        path_);
   }
   std::string path_, text_;
   bool same_ = false;
@@ -231,6 +244,7 @@ SweepOutcome sweep(const Study& study, const SweepOptions& options) {
   outcome.points = study.points.size();
   std::vector<PointState> states = states_of(study, options.jobs);
   mark_found(study, lines.path(), states, outcome);
+  lines.cut_unfinished();
   kept.write();
   const std::vector<Batch> batches = batches_of(states);
   Writing writing(study, options, lines, outcome);
@@ -246,10 +260,14 @@ SweepOutcome sweep(const Study& study, const SweepOptions& options) {
     Json::Object members;
     std::string unread;
     const std::string fault = fault_of([&] {
-      if (states[first].key.empty()) {
-        unread = unread_line(study, first);
+      const ReadPoint point = read_point(study, study.points[first]);
+      if (point.key != states[first].key) {
+        throw std::logic_error("the point's scenario is not what it was");
+      }
+      if (point.key.empty()) {
+        unread = line_of(study.points[first], point.failure);
       } else {
-        members = point_members(study, read_point(study, study.points[first]), references, machines);
+        members = point_members(study, point, references, machines);
       }
     });
     if (fault.empty()) {
@@ -260,6 +278,7 @@ SweepOutcome sweep(const Study& study, const SweepOptions& options) {
       }
     }
   });
+  lines.sync();
   std::ranges::sort(outcome.faults);
   return outcome;
 }

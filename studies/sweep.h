@@ -18,6 +18,8 @@ namespace paceline {
 //     as result.json names them
 //   {"point": {...}, "error": {"message", "place", "file"}, "scenario": {...}}
 //     where the input is wrong; with "key" too where that shows only in the simulation
+// each with a last member "check", a sum over the line before it (result_lines.h): a line that was changed, or
+// has none, as older versions wrote them, is refused. When sweep returns, all lines are on the disk.
 // A line depends on its point alone: neither on time, nor on threads, nor on what else was computed. Where
 // the scenario of a point couldn't be read and later can, its new line follows the old one: of a point's
 // lines the last counts.
@@ -45,7 +47,8 @@ struct SweepOutcome {
 // Points that results.jsonl holds already are not computed again (a last line without an end is cut off);
 // equal scenarios are computed once and written for each point. A wrong point is a line, not an exception.
 // Throws InputError when `out` can't be used, belongs to another sweep that is running, holds lines that
-// can't be read or are of another study, or a study.json that no sweep wrote or that this study is made of.
+// can't be read or are of another study, or a study.json that no sweep wrote or that this study is made of;
+// nothing in it has changed then. Symbolic links in the place of the two files are not followed.
 SweepOutcome sweep(const Study&, const SweepOptions&);
 
 // The line of one point, as sweep writes it, without its end.

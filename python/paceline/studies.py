@@ -206,6 +206,10 @@ def load(folder: str | os.PathLike[str]) -> Sweep:
                     data = json.loads(line)
                 except json.JSONDecodeError as error:
                     raise InputError(str(error), f"line {number}", str(results)) from error
+                if _core.line_was_changed(line.rstrip("\n")):
+                    message = "expected a line as a sweep wrote it, found one that was changed"
+                    raise InputError(message, f"line {number}", str(results))
+                data.pop("check", None)
                 lines[json.dumps(data["point"])] = data  # of a point's lines the last counts
     return Sweep(study, list(lines.values()))
 

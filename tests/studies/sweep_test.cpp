@@ -193,7 +193,7 @@ TEST_CASE("lines that can't be read or are of another study are refused with the
   CHECK_THAT(with("{\"point\": {\"se\n"),
              Catch::StartsWith("results.jsonl: line 3: expected a line that a sweep wrote; "));
   CHECK(with("{}\n") == "results.jsonl: line 3: expected a line that a sweep wrote, found \"{}\"");
-  CHECK(with("{\"point\": {\"seed\": 3}, \"key\": \"0\"}\n") ==
+  CHECK(with(with_check(R"({"point": {"seed": 3}, "key": "0"})") + "\n") ==
         "results.jsonl: line 3: expected a point of this study, found {\"seed\": 3}; take another folder for "
         "this study");
   Json other = parse_json(kSmall);
@@ -206,6 +206,104 @@ TEST_CASE("lines that can't be read or are of another study are refused with the
         "folder for this study");
   CHECK(text_of(out + "/study.json") == study_before);
   CHECK(text_of(results(out)) == whole);
+}
+
+TEST_CASE("a line that was changed, or has no check, is refused") {
+  const TemporaryFolder folder;
+  const Study s = study(R"([{"key": "/run/seed", "values": [1, 2]}])");
+  const std::string out = folder.file("out");
+  sweep(s, {out, 1, {}});
+  const std::string whole = text_of(results(out));
+  const std::size_t digit = whole.find("mean\": 0.") + 9, check = whole.find(", \"check\"");
+  REQUIRE(digit < whole.find('\n'));
+  REQUIRE(check < whole.find('\n'));
+  const auto answer = [&](const std::string& text) {
+    std::ofstream(results(out), std::ios::binary) << text;
+    const std::string found = refusal(s, out);
+    CHECK(text_of(results(out)) == text);
+    return found;
+  };
+  std::string changed = whole;
+  changed[digit] = changed[digit] == '1' ? '2' : '1';
+  CHECK(answer(changed) ==
+        "results.jsonl: line 1: expected a line as a sweep wrote it, found one that was changed: "
+        "its check is another; delete the line, and it is computed again");
+  std::string of_check = whole;
+  of_check[check + 12] = of_check[check + 12] == '1' ? '2' : '1';
+  CHECK_THAT(answer(of_check), Contains("line 1") && Contains("was changed"));
+  CHECK(answer(whole.substr(0, check) + "}" + whole.substr(whole.find('\n'))) ==
+        "results.jsonl: line 1: expected a line with its check, found one without, as older versions wrote "
+        "them; "
+        "take another folder");
+  const std::string rest = whole.substr(whole.find('\n') + 1);
+  CHECK(answer(rest).empty());  // the other is computed again
+  CHECK(sorted_lines(results(out)).size() == 2);
+  for (const std::string& line : sorted_lines(results(out))) {
+    CHECK(check_of(line) == LineCheck::right);
+  }
+}
+
+TEST_CASE("what no sweep wrote stays as it is, to the byte") {
+  const TemporaryFolder folder;
+  const Study s = study(R"([{"key": "/run/seed", "values": [1]}])");
+  for (const char* text :
+       {"{\"my\":\"data\"}", "{\"my\":\"data\"}\nand more", "a letter", "{\"point\": 7", "\n"}) {
+    CAPTURE(text);
+    folder.write("results.jsonl", text);
+    CHECK_THAT(refusal(s, folder.file(".")),
+               Contains("results.jsonl: line 1: expected a line that a sweep wrote"));
+    CHECK(text_of(folder.file("results.jsonl")) == text);
+    CHECK_FALSE(fs::exists(folder.file("study.json")));
+  }
+}
+
+TEST_CASE("symbolic links in the folder of a sweep are not followed") {
+  const TemporaryFolder folder;
+  const Study s = study(R"([{"key": "/run/seed", "values": [1]}])");
+  for (const char* name : {"results.jsonl", "study.json"}) {
+    const std::string kept = folder.write("kept", ""), out = folder.file(std::string("out-") + name);
+    fs::create_directories(out);
+    fs::create_symlink(kept, fs::path(out) / name);
+    CHECK_THAT(refusal(s, out), Contains(name) && Contains("symbolic link"));
+    CHECK(text_of(kept).empty());
+    CHECK(fs::is_symlink(fs::path(out) / name));
+  }
+}
+
+TEST_CASE("a file that changes during a sweep is read once") {
+  const TemporaryFolder folder;
+  const std::string big = R"({"node": "dgx-a100", "nodes": 2})",
+                    small = R"({"node": "dgx-h100", "nodes": 1})";
+  folder.write("c.json", big);
+  folder.write(
+      "base.json",
+      R"({"cluster": "./c.json", "model": "resnet18", "training": {"batch_per_gpu": 8}, "run": {"iterations": 1}})");
+  const std::string path = folder.write("s.json", R"({"scenario": "base.json", "axes": [
+      {"key": "/run/seed", "from": 1, "to": 4, "step": 1}, {"key": "/cluster/gpus_per_node", "values": [2, 4]}]})");
+  const SweepOptions whole{folder.file("whole"), 1, {}};
+  sweep(load_study(path), whole);
+  const Study s = load_study(path);
+  const auto change = [&](const SweepProgress&) { folder.write("c.json", small); };
+  const SweepOutcome outcome = sweep(s, {folder.file("out"), 1, change});
+  CHECK(outcome.faults.empty());
+  CHECK(text_of(folder.file("c.json")) == small);
+  CHECK(sorted_lines(results(folder.file("out"))) == sorted_lines(results(folder.file("whole"))));
+  // A file that is gone, too; and who reads the study anew reads what is there now.
+  fs::remove(folder.file("c.json"));
+  CHECK(sweep(s, {folder.file("again"), 2, {}}).failed == 0);
+  CHECK(sweep(load_study(path), {folder.file("new"), 1, {}}).failed == 8);
+}
+
+TEST_CASE("a number is what it means, however it is written") {
+  const TemporaryFolder folder;
+  const std::string axes = R"([{"key": "/variability/per_operation/cv", "values": [-0.0, 0.1], "name": "cv"},
+      {"key": "/cluster/nodes", "values": [1.0, 2e0]}])";
+  CHECK(sweep(study(axes), {folder.file("out"), 1, {}}).failed == 0);
+  CHECK(sweep(study(axes), {folder.file("out"), 1, {}}).found == 4);
+  CHECK(sweep(study(R"([{"key": "/variability/per_operation/cv", "values": [0, 0.1], "name": "cv"},
+      {"key": "/cluster/nodes", "values": [1, 2]}])"),
+              {folder.file("out"), 1, {}})
+            .found == 4);
 }
 
 TEST_CASE("a point that failed for a file is computed once the file is there") {
