@@ -4,15 +4,16 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
 #include <sstream>
 
+#include "app/options.h"
 #include "app/progress.h"
 #include "calibrate/fit/collective_fit.h"
 #include "calibrate/fit/fit_files.h"
 #include "calibrate/import/import.h"
 #include "calibrate/replay/replay.h"
 #include "core/error.h"
+#include "core/text.h"
 #include "scenarios/files.h"
 #include "scenarios/json.h"
 #include "scenarios/profile.h"
@@ -59,11 +60,7 @@ void measure(const CLI::App& command) {
 }
 
 // To six digits: a profiler knows no more.
-std::string microseconds(Seconds time) {
-  std::ostringstream text;
-  text << time.value * 1e6 << " us";
-  return text.str();
-}
+std::string microseconds(Seconds time) { return formatted("%g us", time.value * 1e6); }
 
 // A trace's layers, in order, as training.layer_times has them.
 std::string layer_times(const MeasuredData& data) {
@@ -82,6 +79,16 @@ std::string layer_times(const MeasuredData& data) {
 
 void import_data(const std::vector<std::string>& files, const std::optional<std::string>& csv,
                  const std::optional<std::string>& layers) {
+  std::vector<NamedFile> inputs, outputs;
+  for (const std::string& file : files) {
+    inputs.push_back({"one of the measurements", file});
+  }
+  for (const auto& [name, path] : {std::pair{"--csv", csv}, {"--layers", layers}}) {
+    if (path) {
+      outputs.push_back({name, *path});
+    }
+  }
+  require_apart(inputs, outputs);
   const MeasuredData data = import_files(files);
   if (layers) {
     write_file(*layers, layer_times(data));
@@ -91,24 +98,40 @@ void import_data(const std::vector<std::string>& files, const std::optional<std:
     write_csv(data, text);
     write_file(*csv, text.str());
   }
-  std::cout << import_summary(data);
+  print(import_summary(data));
 }
 
-void fit(const FitFiles& request, const std::string& out) {
-  require_writable(out);
-  for (const std::string& file : request.files) {
-    std::error_code none;
-    if (fs::equivalent(file, out, none)) {
-      throw InputError("expected a new file, found one of the measurements", "--out", out);
-    }
+// Printed piece by piece, whenever it is flushed.
+class PrintedPage : public std::stringbuf {
+  int sync() override {
+    print(str());
+    str({});
+    return 0;
   }
+};
+
+void fit(const FitFiles& request, const std::string& out) {
+  std::vector<NamedFile> inputs{{"the cluster", request.cluster}};
+  for (const std::string& file : request.files) {
+    inputs.push_back({"one of the measurements", file});
+  }
+  if (request.scenario) {
+    inputs.push_back({"the scenario", *request.scenario});
+  }
+  require_apart(inputs, {{{"--out", out}}});
+  require_writable(out);
+  PrintedPage pieces;
+  std::ostream page(&pieces);
+  page.exceptions(std::ios::badbit);  // what print throws passes through
   ProgressLines lines;
   FitFiles with_progress = request;
   with_progress.progress = [&](const std::string& part, std::size_t done, std::size_t all) {
     lines.show(part, done, all);
   };
-  write_file(out, to_json(fit_files(with_progress, std::cout)));
-  std::cout << "Wrote " << out << ".\n";
+  const Profile profile = fit_files(with_progress, page);
+  page.flush();
+  write_file(out, to_json(profile));
+  print("Wrote " + out + ".\n");
 }
 
 struct ReplayOptions {
@@ -126,6 +149,14 @@ std::string quoted(const std::string& path) {
 }
 
 void replay(const ReplayOptions& options) {
+  std::vector<NamedFile> outputs;
+  for (const auto& [name, path] : {std::pair{"--steps", options.steps}, {"--measured", options.measured}}) {
+    if (path) {
+      outputs.push_back({name, *path});
+    }
+  }
+  require_apart({{{"the scenario", options.scenario}, {"the profile", options.profile.value_or("")}}},
+                outputs);
   const Scenario given = load_scenario(options.scenario);
   const Prediction prediction =
       predict(options.profile ? with_profile(given, load_profile(*options.profile)) : given);
@@ -134,7 +165,7 @@ void replay(const ReplayOptions& options) {
       throw InputError("expected a new file for what will be measured: it exists", "--measured",
                        *options.measured);
     }
-    std::cout << replay_table(prediction, import_file(*options.measured));
+    print(replay_table(prediction, import_file(*options.measured)));
     return;
   }
   // Named after what they hold: the measuring program skips what its file has.
@@ -147,18 +178,18 @@ void replay(const ReplayOptions& options) {
     return program + " --train " + quoted(steps) + " --out " + quoted(measured);
   };
   if (prediction.job.ranks() > 1 && options.launcher.empty()) {
-    std::cout << "Wrote " << steps << ". Run it on " << prediction.job.ranks()
-              << " ranks with your launcher, then compare:\n  mpirun -np " << prediction.job.ranks() << ' '
-              << command("paceline-measure-mpi") << "\n  paceline calibrate replay " << options.scenario
-              << " --measured " << measured << '\n';
+    const std::string ranks = std::to_string(prediction.job.ranks());
+    print("Wrote " + steps + ". Run it on " + ranks +
+          " ranks with your launcher, then compare:\n  mpirun -np " + ranks + ' ' +
+          command("paceline-measure-mpi") + "\n  paceline calibrate replay " + options.scenario +
+          " --measured " + measured + '\n');
     return;
   }
   const std::string line = options.launcher + ' ' + command(quoted(measuring_program()));
-  std::cout << std::flush;
   if (std::system(line.c_str()) != 0) {
     throw InputError("the measurement failed: " + line);
   }
-  std::cout << replay_table(prediction, import_file(measured));
+  print(replay_table(prediction, import_file(measured)));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // paceline: the command line. Exit status 0: done; 2: the input is wrong; 1: our fault.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
 #include <iostream>
 #include <new>
@@ -16,6 +17,8 @@
 #include "calibrate/fit/collective_fit.h"
 #include "calibrate/validate/validate.h"
 #include "core/error.h"
+#include "core/standard_streams.h"
+#include "core/text.h"
 #include "scenarios/collective_options.h"
 #include "scenarios/files.h"
 #include "scenarios/json.h"
@@ -34,6 +37,7 @@ constexpr int kOurFault = 1, kToleranceBroken = 1, kInputFault = 2;
 
 void show_topology(const std::string& cluster, const std::optional<std::string>& graphviz) {
   if (graphviz) {
+    require_apart({{{"the cluster", cluster}}}, {{{"--graphviz", *graphviz}}});
     require_writable(*graphviz);
   }
   const Topology topology = build_checked_topology(load_cluster(cluster));
@@ -204,9 +208,9 @@ int main_of(int argc, char** argv) {
 
 // A message on one line, whatever is in it.
 int fail(std::string message, int status) {
-  for (char& c : message) {
-    c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
+  message = printable(message);
+  std::ranges::replace_if(
+      message, [](char c) { return c == '\n' || c == '\t'; }, ' ');
   std::cerr << "paceline: " << message << '\n';
   return status;
 }
@@ -215,8 +219,11 @@ int fail(std::string message, int status) {
 }  // namespace paceline
 
 int main(int argc, char** argv) {
+  paceline::open_standard_streams();
   try {
-    return paceline::main_of(argc, argv);
+    const int status = paceline::main_of(argc, argv);
+    paceline::print("");  // what was printed by whatever way has arrived, or the program failed
+    return status;
   } catch (const paceline::InputError& error) {
     return paceline::fail(error.what(), paceline::kInputFault);
   } catch (const std::bad_alloc&) {

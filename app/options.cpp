@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "scenarios/run_overrides.h"
 
 namespace paceline {
@@ -16,7 +17,7 @@ int thread_count(const std::string& text, const char* option) {
 }
 
 void print(const std::string& text) {
-  if (!(std::cout << text << std::flush)) {
+  if (!(std::cout << printable(text) << std::flush)) {
     throw InputError("can't write to the standard output");
   }
 }

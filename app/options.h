@@ -8,7 +8,8 @@ namespace paceline {
 // A number of threads; empty: as many as the machine has cores.
 int thread_count(const std::string& text, const char* option);
 
-// To the standard output, at once. Throws InputError when it can't be written to.
+// To the standard output, at once, without characters that a terminal takes for commands. Throws InputError
+// when it, or what was printed before, can't be written.
 void print(const std::string& text);
 
 }  // namespace paceline

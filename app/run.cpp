@@ -22,13 +22,20 @@ namespace {
 
 // Before the simulation: nobody should wait for a result that can't be kept.
 void check_places(const RunOptions& options) {
+  std::vector<NamedFile> inputs{{"the scenario", options.scenario}}, outputs;
+  if (options.profile) {
+    inputs.push_back({"the profile", *options.profile});
+  }
+  for (const auto& [name, path] : {std::pair{"--out", options.out}, {"--trace", options.trace.path}}) {
+    if (path) {
+      outputs.push_back({name, *path});
+    }
+  }
+  require_apart(inputs, outputs);
   if (options.out) {
     require_writable(*options.out);
   }
   check_trace(options.trace);
-  if (options.out && options.out == options.trace.path) {
-    throw InputError("expected different files for --out and --trace", {}, *options.out);
-  }
 }
 
 Json parse_named(const std::string& path) {

@@ -12,6 +12,7 @@
 #include "app/options.h"
 #include "app/progress.h"
 #include "core/error.h"
+#include "core/text.h"
 #include "studies/study.h"
 #include "studies/sweep.h"
 
@@ -42,7 +43,7 @@ int sweep_and_print(const std::string& path, const std::string& out, const std::
   }
   print(sweep_table(study, out) + summary(outcome, out));
   for (std::size_t i = 0; i < outcome.faults.size() && i < kMostFaults; ++i) {
-    std::cerr << "paceline: " << outcome.faults[i] << '\n';
+    std::cerr << "paceline: " << printable(outcome.faults[i]) << '\n';
   }
   return !outcome.faults.empty() ? kOurFault : outcome.failed > 0 ? kInputFault : 0;
 }
@@ -69,9 +70,14 @@ std::vector<char*> arguments_of(std::vector<std::string>& words) {
   return arguments;
 }
 
+// The current folder may hold a json.py or a paceline/: nothing is imported from there (as Python's -P, which
+// 3.10 doesn't know).
+constexpr const char* kAlone = "import sys; sys.path[:] = filter(None, sys.path); ";
+
 bool has_package(const std::string& python) {
   std::vector<std::string> words{
-      python, "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('paceline') is None)"};
+      python, "-c",
+      kAlone + std::string("import importlib.util; sys.exit(importlib.util.find_spec('paceline') is None)")};
   const std::vector<char*> arguments = arguments_of(words);
   pid_t child = 0;
   int status = -1;
@@ -80,7 +86,9 @@ bool has_package(const std::string& python) {
 }
 
 void plot(const std::vector<std::string>& given) {
-  std::vector<std::string> words{interpreter(), "-m", "paceline", "plot"};
+  std::vector<std::string> words{
+      interpreter(), "-c",
+      kAlone + std::string("import runpy; runpy.run_module('paceline', run_name='__main__')"), "plot"};
   words.insert(words.end(), given.begin(), given.end());
   const std::vector<char*> arguments = arguments_of(words);
   if (has_package(words.front())) {

@@ -62,16 +62,16 @@ FitRequest request_of(const FitFiles& fit) {
 Profile fit_files(const FitFiles& fit, std::ostream& page) {
   const FitRequest request = request_of(fit);
   const MeasuredData data = import_files(fit.files);
-  page << import_summary(data);
+  page << import_summary(data) << std::flush;
   Profile profile = empty_profile(fit.cluster, data);
   if (!data.collectives.empty() || (data.kernels.empty() && data.training.empty())) {
     const CollectiveFit collectives = fit_collectives(request, data);
-    page << fit_table(collectives, data);
+    page << fit_table(collectives, data) << std::flush;
     profile = collectives.profile;
   }
   if (!data.kernels.empty()) {
     const KernelFit kernels = fit_kernels(gpu_of(fit, request.cluster), data);
-    page << kernel_table(kernels, data);
+    page << kernel_table(kernels, data) << std::flush;
     profile.kernels.push_back(kernels.kernels);
   }
   if (!data.training.empty()) {

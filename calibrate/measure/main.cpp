@@ -28,8 +28,10 @@
 // does what KIND says: die (kills itself), hang (stops calling anything), freeze (the whole process stops),
 // wrong (its result has one wrong number; of training the last).
 #include "calibrate/measure/session.h"
+#include "core/standard_streams.h"
 
 int main(int count, char** values) {
+  paceline::open_standard_streams();
   const std::vector<std::string> arguments(values + 1, values + count);
   const std::string path = values[0];
   return paceline::measure::run_session(arguments, path.substr(path.find_last_of('/') + 1));

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <stdlib.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -48,6 +50,18 @@ inline std::vector<std::string> sorted_lines(const std::string& path) {
   }
   std::ranges::sort(lines);
   return lines;
+}
+
+// What a command of the shell, run in the folder, answered.
+struct ShellOutcome {
+  int status = -1;  // 128 and the signal where one ended it
+  std::string out, error;
+};
+inline ShellOutcome shell(const TemporaryFolder& folder, const std::string& command) {
+  const std::string line = "cd '" + folder.file("") + "' && { " + command + "; } >.out 2>.error </dev/null";
+  const int status = std::system(line.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(folder.file(".out")),
+          text_of(folder.file(".error"))};
 }
 
 // A scenario of milliseconds.
