@@ -1,0 +1,51 @@
+// What runs on several threads, for the thread sanitizer to watch (preset tsan), and everywhere else that the
+// number of threads changes nothing.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "scenarios/predict.h"
+#include "studies/explain.h"
+#include "studies/sweep.h"
+#include "tests/studies/folder.h"
+
+namespace paceline {
+namespace {
+
+TEST_CASE("a sweep on two and on eight threads gives the lines of one") {
+  const TemporaryFolder folder;
+  folder.write("c.json", R"({"node": "dgx-a100", "nodes": 2})");
+  folder.write("base.json", R"({"cluster": "./c.json", "model": "resnet18", "training": {"batch_per_gpu": 8},
+      "variability": {"per_operation": {"distribution": "lognormal", "cv": 0.05}}, "run": {"iterations": 2}})");
+  // Points that share clusters, references and files; and some that can't be.
+  const std::string path =
+      folder.write("s.json", R"({"scenario": "base.json", "scaling": "strong", "global_batch": 64,
+      "axes": [{"key": "gpus", "values": [1, 2, 4, 8, 12, 16]}, {"key": "/run/seed", "values": [1, 2]},
+               {"key": "/training/collective/algorithm", "values": ["", "tree"]}]})");
+  sweep(load_study(path), {folder.file("1"), 1, {}});
+  const std::vector<std::string> lines = sorted_lines(folder.file("1/results.jsonl"));
+  CHECK(lines.size() == 24);
+  for (const int jobs : {2, 8}) {
+    std::size_t told = 0;
+    const std::string out = folder.file(std::to_string(jobs));
+    const auto count = [&](const SweepProgress&) { ++told; };
+    CHECK(sweep(load_study(path), {out, jobs, count}).faults.empty());
+    CHECK(told == 24);
+    CHECK(sorted_lines(out + "/results.jsonl") == lines);
+  }
+}
+
+TEST_CASE("an explanation on two and on eight threads is that of one") {
+  const Prediction prediction = predict(parse_scenario(kSmall, "s.json"));
+  const auto text = [&](int jobs) {
+    const Explanation why = explain(prediction, jobs);
+    return explanation_text(prediction, why) + to_line(Json(explanation_json(prediction, why)));
+  };
+  const std::string one = text(1);
+  CHECK(one.size() > 500);
+  CHECK(text(2) == one);
+  CHECK(text(8) == one);
+}
+
+}  // namespace
+}  // namespace paceline
