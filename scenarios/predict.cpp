@@ -22,7 +22,7 @@ std::vector<LinkReport> blame_links(const Scenario& scenario, const Result& resu
   const std::size_t examined = std::min(scenario.cluster.degraded.size(), kMostLinksExamined);
   for (std::size_t i = 0; i < examined; ++i) {
     const DegradedLink& link = scenario.cluster.degraded[i];
-    reports.push_back({link.to ? link.from + " - " + *link.to : link.from,
+    reports.push_back({i, link.to ? link.from + " - " + *link.to : link.from,
                        mean_step(result) - mean_step_without(scenario, i, machines)});
   }
   std::ranges::stable_sort(reports, std::ranges::greater{}, &LinkReport::step_delay);
@@ -45,8 +45,8 @@ Prediction predict(const Scenario& scenario, const TraceRequest& trace, Machines
   reference_run.engine = EngineChoice::automatic;  // one GPU has no transfers: any engine can
   const Result reference = simulate(reference_job, reference_run);
   Report report = summarize(job, result, *topology, reference_job, reference);
-  report.links = blame_links(scenario, result, machines);
-  return {scenario, std::move(job), std::move(result), std::move(report)};
+  std::vector<LinkReport> links = blame_links(scenario, result, machines);
+  return {scenario, std::move(job), std::move(result), std::move(report), std::move(links)};
 }
 
 Seconds mean_step_of(const Scenario& scenario, Machines& machines) {

@@ -1,7 +1,9 @@
 // The main path: from a scenario to a prediction; and how a prediction is written.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "scenarios/json.h"
 #include "scenarios/machines.h"
@@ -10,11 +12,19 @@
 
 namespace paceline {
 
+// A link of the scenario's degraded ones.
+struct LinkReport {
+  std::size_t degraded = 0;  // which of them
+  std::string link;          // "node3/nic0", "node0/gpu1 - node0/gpu2"
+  Seconds step_delay;        // by which the mean step shortens when this link is healthy, all else equal
+};
+
 struct Prediction {
   Scenario scenario;
   TrainingJob job;
   Result result;
   Report report;
+  std::vector<LinkReport> links;  // most delay first
 };
 
 // Builds topology and job, runs it and its one-GPU reference, and, for at most kMostLinksExamined degraded

@@ -100,7 +100,7 @@ std::string result_json(const Prediction& p, Json::Object more) {
   result.push_back({"buckets", buckets_json(p.report.buckets)});
   result.push_back({"collectives", collectives_json(p.report.collectives)});
   result.push_back({"stragglers", stragglers_json(p.report.stragglers)});
-  result.push_back({"degraded_links", links_json(p.report.links, p.scenario.run.iterations)});
+  result.push_back({"degraded_links", links_json(p.links, p.scenario.run.iterations)});
   for (JsonMember& member : more) {
     result.push_back(std::move(member));
   }

@@ -6,68 +6,15 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "scenarios/builtin_files.h"
 #include "scenarios/files.h"
 #include "scenarios/json.h"
+#include "scenarios/named_json.h"
 #include "scenarios/reader.h"
 #include "scenarios/writer.h"
 #include "topology/nccl_xml.h"
 
 namespace paceline {
 namespace {
-
-std::vector<std::string> builtin_names(std::string_view kind) {
-  std::vector<std::string> names;
-  for (const BuiltinFile& file : builtin_files()) {
-    if (file.kind == kind) {
-      names.emplace_back(file.name);
-    }
-  }
-  std::ranges::sort(names);
-  return names;
-}
-
-const BuiltinFile* find_builtin(std::string_view kind, std::string_view name) {
-  for (const BuiltinFile& file : builtin_files()) {
-    if (file.kind == kind && file.name == name) {
-      return &file;
-    }
-  }
-  return nullptr;
-}
-
-struct FileOfUser {
-  std::string text, path;
-};
-FileOfUser named_file(const std::string& name, const Spot& spot) {
-  const std::string path = (std::filesystem::path(spot.folder) / name).string();
-  try {
-    return {spot.files != nullptr ? spot.files->text(path) : read_file(path), path};
-  } catch (const InputError& error) {
-    throw InputError(error.file() + ": " + error.message(), spot.place);
-  }
-}
-
-// Reads a file that `spot` names, with f(json, its own spot); errors in it carry its name.
-template <class F>
-auto in_named_file(const std::string& name, const Spot& spot, const F& f) {
-  if (spot.files_above >= kMostFilesAbove) {
-    fail_at(spot, "at most " + std::to_string(kMostFilesAbove) + " files that name each other in a row",
-            "more: " + in_quotes(name));
-  }
-  const auto [text, path] = named_file(name, spot);
-  try {
-    const std::string folder = std::filesystem::path(path).parent_path().string();
-    return f(parse_json(text), Spot{"", folder, spot.files_above + 1, spot.files});
-  } catch (const InputError& error) {
-    throw error.in_file(path);
-  }
-}
-
-// A result.json holds its scenario under this key.
-const Json* scenario_in_result(const Json& json) {
-  return json.find("fingerprint") != nullptr ? json.find("scenario") : nullptr;
-}
 
 ScenarioFile read_scenario_file(const Json& json, const Spot& spot) {
   ScenarioFile file;
@@ -81,36 +28,10 @@ ScenarioFile read_scenario_file(const Json& json, const Spot& spot) {
   return file;
 }
 
-Cluster cluster_of_node(const std::string& preset) {
-  Cluster cluster;
-  cluster.spec.node = node_preset(preset);
-  settle_cluster(cluster, {});
-  return cluster;
-}
-
-// A node preset, a built-in cluster, or a file that is a cluster, a scenario or a result.
 Cluster named_cluster(const std::string& name, const Spot& spot) {
-  const std::vector<std::string> nodes = node_preset_names();
-  if (std::ranges::find(nodes, name) != nodes.end()) {
-    return cluster_of_node(name);
-  }
-  if (const BuiltinFile* builtin = find_builtin("clusters", name)) {
+  return read_named_json(cluster_json(name, spot), [](const Json& json, const Spot& inner) {
     Cluster cluster;
-    read_object(parse_json(std::string(builtin->text)), cluster, {});
-    return cluster;
-  }
-  if (name.find('/') == std::string::npos && !name.ends_with(".json")) {
-    std::vector<std::string> known = builtin_names("clusters");
-    known.insert(known.end(), nodes.begin(), nodes.end());
-    throw InputError(unknown_name("cluster", in_short(name), known) + ", or the path of a file (.json)",
-                     spot.place);
-  }
-  return in_named_file(name, spot, [](const Json& json, const Spot& inner) {
-    if (scenario_in_result(json) != nullptr || json.find("cluster") != nullptr) {
-      return read_scenario_file(json, inner).cluster;
-    }
-    Cluster cluster;
-    read_object(json, cluster, inner);
+    read(json, cluster, any(), inner);
     return cluster;
   });
 }
@@ -151,7 +72,7 @@ void read_named(const Json& json, T& value, const char* what, const Spot& spot) 
 NodeSpec node_of_topology_file(const Json& json, const Spot& spot) {
   NodeOfTopologyFile form;
   read_object(json, form, spot);
-  const auto [text, path] = named_file(form.nccl_topology, below(spot, "nccl_topology"));
+  const auto [text, path] = text_in_file(form.nccl_topology, below(spot, "nccl_topology"));
   NodeSpec node = read_nccl_topology(text, path);
   const auto replace = [](auto& value, const auto& given) {
     if (given != std::remove_cvref_t<decltype(given)>{}) {
@@ -209,17 +130,13 @@ void read(const Json& json, Cluster& cluster, const Limits&, const Spot& spot) {
 
 void read(const Json& json, Model& model, const Limits&, const Spot& spot) {
   if (const auto* name = json.as<std::string>()) {
-    try {
-      model = builtin_model(*name);
-    } catch (const InputError& error) {
-      throw error.at(spot.place);
-    }
+    model = model_in_file(model_json(*name, spot), {});
   } else if (json.as<Json::Object>() == nullptr) {
     fail_at(spot, "the name of a model or an object", shown(json));
   } else if (json.find("file") != nullptr) {
     ModelFile form;
     read_object(json, form, spot);
-    model = in_named_file(form.file, below(spot, "file"), model_in_file);
+    model = read_named_json(json_in_file(form.file, below(spot, "file")), model_in_file);
   } else if (json.find("transformer") != nullptr) {
     model = model_of_transformer(json, spot);
   } else {
@@ -231,7 +148,7 @@ void read(const Json& json, Model& model, const Limits&, const Spot& spot) {
 void settle_cluster(Cluster& cluster, const Spot& spot) {
   ClusterSpec& spec = cluster.spec;
   if (!cluster.nccl_graph.empty()) {
-    const auto [text, path] = named_file(cluster.nccl_graph, below(spot, "nccl_graph"));
+    const auto [text, path] = text_in_file(cluster.nccl_graph, below(spot, "nccl_graph"));
     if (spec.graphs) {
       throw InputError("expected either nccl_graph or graphs, found both", spot.place);
     }
@@ -403,13 +320,7 @@ ClusterSpec load_cluster(const std::string& text) { return named_cluster(text, {
 std::vector<std::string> model_names() { return builtin_names("models"); }
 std::vector<std::string> cluster_names() { return builtin_names("clusters"); }
 
-Model builtin_model(const std::string& name) {
-  const BuiltinFile* file = find_builtin("models", name);
-  if (file == nullptr) {
-    throw InputError(unknown_name("model", in_short(name), model_names()));
-  }
-  return model_in_file(parse_json(std::string(file->text)), {});
-}
+Model builtin_model(const std::string& name) { return model_in_file(model_json(name, {}), {}); }
 
 Json scenario_json(const Scenario& scenario) {
   return write(ScenarioFile{scenario, {scenario.cluster, scenario.gpu, {}}});

@@ -109,7 +109,7 @@ std::string stragglers(const Prediction& p) {
 
 std::string links(const Prediction& p) {
   constexpr std::size_t kShown = 3;
-  const std::vector<LinkReport>& all = p.report.links;
+  const std::vector<LinkReport>& all = p.links;
   const std::size_t degraded = p.scenario.cluster.degraded.size();
   const std::string examined = degraded > all.size() ? " (the first " + std::to_string(all.size()) + " of " +
                                                            std::to_string(degraded) + " examined)"

@@ -7,10 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "kernels/gpu.h"
-#include "scenarios/builtin_files.h"
-#include "scenarios/files.h"
-#include "scenarios/limits.h"
+#include "scenarios/named_json.h"
 #include "topology/topology.h"
 
 namespace paceline {
@@ -53,15 +50,6 @@ bool is_among(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-const BuiltinFile* builtin(std::string_view kind, std::string_view name) {
-  for (const BuiltinFile& file : builtin_files()) {
-    if (file.kind == kind && file.name == name) {
-      return &file;
-    }
-  }
-  return nullptr;
-}
-
 // The text of a key that names a file, as it must be where another folder is the start.
 void move_path(Json* json, const fs::path& folder) {
   if (json != nullptr && json->as<std::string>() != nullptr) {
@@ -75,60 +63,29 @@ void drop_key(Json& json, std::string_view key) {
   }
 }
 
-// Where relative names start, and what was read of files before.
-struct Place {
-  std::string folder;
-  FileTexts* files;
-};
-
-Json file_at(const std::string& name, const Place& from) {
-  const std::string path = (fs::path(from.folder) / name).string();
-  try {
-    Json json = parse_json(from.files != nullptr ? from.files->text(path) : read_file(path));
-    drop_key(json, "$schema");
-    return json;
-  } catch (const InputError& error) {
-    throw error.in_file(path);
+// The paths in it as they are from the folder of who names it.
+Json cluster_of(const std::string& name, const Spot& spot) {
+  NamedJson named = cluster_json(name, spot);
+  drop_key(named.json, "$schema");
+  move_path(member(named.json, "nccl_graph"), named.beside);
+  if (Json* node = member(named.json, "node")) {
+    move_path(member(*node, "nccl_topology"), named.beside);
   }
+  return std::move(named.json);
 }
 
-// As scenario.cpp reads a cluster's name: a node preset, a built-in cluster, or a file that is a cluster, a
-// scenario or a result. Anything else stays as it is: the scenario's reader will say so.
-Json cluster_of(const std::string& name, const Place& from, int files_above) {
-  if (is_among(node_preset_names(), name)) {
-    return Json::Object{{"node", name}};
-  }
-  if (const BuiltinFile* file = builtin("clusters", name)) {
-    return parse_json(std::string(file->text));
-  }
-  const bool is_file = name.find('/') != std::string::npos || name.ends_with(".json");
-  if (!is_file || files_above >= kMostFilesAbove) {
-    return name;
-  }
-  Json json = file_at(name, from);
-  json = scenario_of_result(std::move(json));
-  const fs::path beside = fs::path(name).parent_path();
-  if (const Json* cluster = json.find("cluster")) {
-    const auto* inner = cluster->as<std::string>();
-    json = inner == nullptr
-               ? Json(*cluster)
-               : cluster_of(*inner, {(fs::path(from.folder) / beside).string(), from.files}, files_above + 1);
-  }
-  move_path(member(json, "nccl_graph"), beside);
-  if (Json* node = member(json, "node")) {
-    move_path(member(*node, "nccl_topology"), beside);
-  }
-  return json;
-}
-
-Json model_of(const Json& json, const Place& from) {
+Json model_of(const Json& json, const Spot& spot) {
   if (const auto* name = json.as<std::string>()) {
-    const BuiltinFile* file = builtin("models", *name);
-    return file == nullptr ? json : parse_json(std::string(file->text));
+    return model_json(*name, spot);
   }
   const Json* file = json.find("file");
-  return file != nullptr && file->as<std::string>() != nullptr ? file_at(*file->as<std::string>(), from)
-                                                               : json;
+  const auto* name = file == nullptr ? nullptr : file->as<std::string>();
+  if (name == nullptr) {
+    return json;
+  }
+  Json model = json_in_file(*name, spot).json;
+  drop_key(model, "$schema");
+  return model;
 }
 
 // The GPU of a cluster that doesn't name it is its node's.
@@ -148,7 +105,7 @@ void name_gpu(Json& cluster) {
 }
 
 // What a name on the way stands for.
-void write_out(Json& json, std::string_view place, const std::string& next, const Place& from) {
+void write_out(Json& json, std::string_view place, const std::string& next, const Spot& from) {
   if (place == "/model") {
     if (next != "file") {
       json = model_of(json, from);
@@ -158,7 +115,7 @@ void write_out(Json& json, std::string_view place, const std::string& next, cons
   const auto* name = json.as<std::string>();
   if (place == "/cluster") {
     if (name != nullptr) {
-      json = cluster_of(*name, from, 0);
+      json = cluster_of(*name, from);
     }
     if (next == "gpu") {
       name_gpu(json);
@@ -168,8 +125,7 @@ void write_out(Json& json, std::string_view place, const std::string& next, cons
   if (name == nullptr) {
     return;
   }
-  if ((place == "/cluster/node" && is_among(node_preset_names(), *name)) ||
-      (place == "/cluster/gpu" && is_among(gpu_preset_names(), *name))) {
+  if (place == "/cluster/node" || place == "/cluster/gpu") {
     json = Json::Object{{"preset", *name}};
   }
 }
@@ -206,18 +162,13 @@ Json& step_into(Json& json, const std::string& word, const std::string& place) {
 }  // namespace
 
 Json scenario_of_result(Json json) {
-  if (json.find("fingerprint") != nullptr) {
-    if (Json* inner = member(json, "scenario")) {
-      Json scenario = std::move(*inner);
-      return scenario;
-    }
-  }
-  return json;
+  const Json* inner = scenario_in_result(json);
+  return inner == nullptr ? json : Json(*inner);
 }
 
 void set_at(Json& scenario, std::string_view pointer, Json value, const std::string& folder,
             FileTexts* files) {
-  const Place from{folder, files};
+  const Spot from{"", folder, 0, files};
   try {
     scenario = scenario_of_result(std::move(scenario));
     Json* at = &scenario;

@@ -155,15 +155,13 @@ void add_variability(const Prediction& p, std::vector<Lever>& all) {
                  {{"/variability/slow_gpus", Json::Array{}}, {"/variability/transient", Json::Array{}}}});
 }
 
-std::string name_of(const DegradedLink& link) { return link.to ? link.from + " - " + *link.to : link.from; }
-
 // The degraded links that cost most, as the report has found them.
 void add_links(const Prediction& p, std::vector<Lever>& all) {
   const std::vector<DegradedLink>& degraded = p.scenario.cluster.degraded;
-  for (std::size_t i = 0; i < std::min(kMostHealed, p.report.links.size()); ++i) {
-    const std::string& name = p.report.links[i].link;
+  for (std::size_t i = 0; i < std::min(kMostHealed, p.links.size()); ++i) {
+    const std::string& name = p.links[i].link;
     std::vector<DegradedLink> rest = degraded;
-    rest.erase(std::ranges::find(rest, name, [](const DegradedLink& link) { return name_of(link); }));
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(p.links[i].degraded));
     all.push_back(
         {name + " healthy", "with " + name + " healthy", {{"/cluster/degraded_links", write(rest)}}});
   }

@@ -40,11 +40,6 @@ struct StragglerReport {
   Seconds waited;                // of a step, that ranks waited for this one, mean over all ranks
 };
 
-struct LinkReport {
-  std::string link;    // as the scenario names it
-  Seconds step_delay;  // by which the mean step shortens when this link is healthy, all else equal
-};
-
 struct Report {
   StepTime step;
   Seconds warm_up;
@@ -58,7 +53,6 @@ struct Report {
   // straggler_wait.
   std::vector<CollectiveReport> collectives;  // in issue order
   std::vector<StragglerReport> stragglers;    // most waited for first, those that delayed anybody
-  std::vector<LinkReport> links;              // largest first; filled by predict()
 };
 
 // Of the steady iterations.

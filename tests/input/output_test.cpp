@@ -79,14 +79,14 @@ TEST_CASE("a degraded link is blamed with what its repair would bring") {
   Scenario healthy = ill;
   healthy.cluster.degraded.clear();
   const Prediction p = predict(ill);
-  REQUIRE(p.report.links.size() == 1);
-  CHECK(p.report.links[0].link == "node3/nic5");
-  CHECK(p.report.links[0].step_delay.value ==
+  REQUIRE(p.links.size() == 1);
+  CHECK(p.links[0].link == "node3/nic5");
+  CHECK(p.links[0].step_delay.value ==
         Approx((mean_step(p.result) - mean_step(predict(healthy).result)).value).epsilon(1e-12));
-  CHECK(p.report.links[0].step_delay.value > 0.05 * mean_step(p.result).value);
+  CHECK(p.links[0].step_delay.value > 0.05 * mean_step(p.result).value);
   const json r = json::parse(result_json(p));
   CHECK(r.at("degraded_links").at(0).at("link") == "node3/nic5");
-  CHECK(r["degraded_links"][0].at("step_delay_s") == p.report.links[0].step_delay.value);
+  CHECK(r["degraded_links"][0].at("step_delay_s") == p.links[0].step_delay.value);
 }
 
 TEST_CASE("several degraded links are ranked, and a harmless one costs nothing") {
@@ -96,15 +96,15 @@ TEST_CASE("several degraded links are ranked, and a harmless one costs nothing")
                         {"node3/nic5", "leaf5", 0.1, Seconds(0)},
                         {"node5/nic2", std::nullopt, 0.5, Seconds(0)}};
   const Prediction p = predict(s);
-  REQUIRE(p.report.links.size() == 3);
-  CHECK(p.report.links[0].link == "node3/nic5 - leaf5");
-  CHECK(p.report.links[0].step_delay.value > 0);
-  for (const LinkReport& link : p.report.links) {
+  REQUIRE(p.links.size() == 3);
+  CHECK(p.links[0].link == "node3/nic5 - leaf5");
+  CHECK(p.links[0].step_delay.value > 0);
+  for (const LinkReport& link : p.links) {
     if (link.link == "node0/nic1") {
       CHECK(link.step_delay.value == 0);
     }
   }
-  CHECK(std::ranges::is_sorted(p.report.links, std::ranges::greater{}, &LinkReport::step_delay));
+  CHECK(std::ranges::is_sorted(p.links, std::ranges::greater{}, &LinkReport::step_delay));
 }
 
 TEST_CASE("no more links are examined than promised") {

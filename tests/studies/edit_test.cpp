@@ -96,6 +96,33 @@ TEST_CASE("files on the way are written out, and files that they name still foun
         "/cluster/nodes: /none/c.json: can't be read: No such file or directory");
 }
 
+TEST_CASE("a name means to an edit what it means to the reader") {
+  CHECK_THAT(complaint(R"({"cluster": "dgx-h10"})", "/cluster/nodes"),
+             Catch::StartsWith(R"(/cluster/nodes: unknown cluster "dgx-h10"; did you mean "dgx-h100"?)"));
+  CHECK_THAT(complaint(R"({"model": "resnet81"})", "/model/name"),
+             Catch::StartsWith(R"(/model/name: unknown model "resnet81"; did you mean "resnet18"?)"));
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.file("c/d"));
+  folder.write("c/d/plain.json", R"({"$schema": "x", "node": "dgx-a100", "nodes": 2})");
+  folder.write("c/scenario.json", R"({"cluster": "d/plain.json", "model": "resnet18"})");
+  folder.write("c/result.json", R"({"fingerprint": "0", "scenario": {"cluster": "scenario.json"}})");
+  folder.write("m.json", R"({"$schema": "x", "name": "m", "layers": [{"name": "l", "forward_macs": 1}]})");
+  for (const char* cluster : {"dgx-h100", "a100-4x8", "c/d/plain.json", "c/scenario.json", "c/result.json"}) {
+    for (const char* model : {R"("resnet50")", R"({"file": "m.json"})"}) {
+      INFO(cluster << ' ' << model);
+      Json scenario = parse_json(R"({"cluster": ")" + std::string(cluster) + R"(", "model": )" + model +
+                                 R"(, "training": {"batch_per_gpu": 4}})");
+      const std::string file = folder.file("s.json");
+      const Scenario read = parse_scenario(to_line(scenario), file);
+      set_at(scenario, "/cluster/nodes", read.cluster.nodes, folder.file(""));
+      set_at(scenario, "/model/name", read.model.name, folder.file(""));
+      CHECK(scenario.find("cluster")->as<Json::Object>() != nullptr);
+      CHECK(scenario.find("model")->find("file") == nullptr);
+      CHECK(to_json(parse_scenario(to_line(scenario), file)) == to_json(read));
+    }
+  }
+}
+
 TEST_CASE("a result gives its scenario") {
   CHECK(after(R"({"fingerprint": "0", "gpus": 8, "scenario": {"run": {"seed": 1}}})", "/run/seed", 2) ==
         R"({"run": {"seed": 2}})");
