@@ -159,7 +159,7 @@ void replay(const ReplayOptions& options) {
                 outputs);
   const Scenario given = load_scenario(options.scenario);
   const Prediction prediction =
-      predict(options.profile ? with_profile(given, load_profile(*options.profile)) : given);
+      predict(options.profile ? with_profile(given, profile_in(*options.profile)) : given);
   if (options.measured && fs::exists(*options.measured)) {
     if (!options.launcher.empty()) {
       throw InputError("expected a new file for what will be measured: it exists", "--measured",

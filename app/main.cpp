@@ -19,6 +19,7 @@
 #include "core/error.h"
 #include "core/standard_streams.h"
 #include "core/text.h"
+#include "core/version.h"
 #include "scenarios/collective_options.h"
 #include "scenarios/files.h"
 #include "scenarios/json.h"
@@ -32,7 +33,6 @@
 namespace paceline {
 namespace {
 
-constexpr const char* kVersion = kTool;
 constexpr int kOurFault = 1, kToleranceBroken = 1, kInputFault = 2;
 
 void show_topology(const std::string& cluster, const std::optional<std::string>& graphviz) {
@@ -69,7 +69,7 @@ void test_collective(const CollectiveCommand& command) {
     shown(run_collective_test(collective_test(command.options, {})), {});
     return;
   }
-  const Profile profile = load_profile(*command.profile);
+  const Profile profile = profile_in(*command.profile);
   const CollectivePrediction prediction =
       predict_collectives(collective_test(command.options, profile), profile);
   shown(prediction.result, prediction.intervals);
@@ -106,7 +106,7 @@ struct CommandLine {
 
   CommandLine() {
     app.require_subcommand(1);
-    app.set_version_flag("--version", kVersion);
+    app.set_version_flag("--version", version_text());
     app.footer(
         "Example: paceline run scenarios/first_node.json\n"
         "`paceline COMMAND --help` tells more. Exit status: 0 done, 2 the input is wrong, 1 our fault.");

@@ -16,6 +16,16 @@ int thread_count(const std::string& text, const char* option) {
                       : static_cast<int>(whole_number(text, 1, kMostThreads, option));
 }
 
+void remark(const std::string& text) { std::cerr << "paceline: " << printable(text) << '\n'; }
+
+Profile profile_in(const std::string& path) {
+  Profile profile = load_profile(path);
+  if (const std::string text = remark_on(profile); !text.empty()) {
+    remark(path + ": " + text);
+  }
+  return profile;
+}
+
 void print(const std::string& text) {
   if (!(std::cout << printable(text) << std::flush)) {
     throw InputError("can't write to the standard output");

@@ -98,7 +98,7 @@ void predict_and_print(const RunOptions& options) {
   try {
     std::optional<Profile> profile;
     if (options.profile) {
-      profile = load_profile(*options.profile);
+      profile = profile_in(*options.profile);
       scenario = with_profile(scenario, *profile);
     }
     Prediction prediction = predict(scenario);

@@ -5,14 +5,13 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <iostream>
 #include <string>
 #include <vector>
 
 #include "app/options.h"
 #include "app/progress.h"
 #include "core/error.h"
-#include "core/text.h"
+#include "core/version.h"
 #include "studies/study.h"
 #include "studies/sweep.h"
 
@@ -36,14 +35,21 @@ std::string summary(const SweepOutcome& outcome, const std::string& out) {
 int sweep_and_print(const std::string& path, const std::string& out, const std::string& jobs) {
   const int threads = thread_count(jobs, "--jobs");
   const Study study = load_study(path);
+  if (study.profile && !remark_on(*study.profile).empty()) {
+    remark(path + ": its profile was " + remark_on(*study.profile));
+  }
   SweepOutcome outcome;
   {
     ProgressDisplay display(study.points.size());
     outcome = sweep(study, {out, threads, [&](const SweepProgress& progress) { display.show(progress); }});
   }
   print(sweep_table(study, out) + summary(outcome, out));
+  if (outcome.older > 0) {
+    remark(std::to_string(outcome.older) + " lines of another model version are left aside in " +
+           outcome.older_lines + "; this is model version " + std::to_string(kModelVersion));
+  }
   for (std::size_t i = 0; i < outcome.faults.size() && i < kMostFaults; ++i) {
-    std::cerr << "paceline: " << printable(outcome.faults[i]) << '\n';
+    remark(outcome.faults[i]);
   }
   return !outcome.faults.empty() ? kOurFault : outcome.failed > 0 ? kInputFault : 0;
 }

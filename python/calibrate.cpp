@@ -148,6 +148,11 @@ void add_calibrate(nb::module_& module) {
       "import_files", &import_json, nb::arg("paths"), unlocked,
       "All measurements of files and folders: {\"collectives\", \"kernels\", \"layers\", \"training\", "
       "\"remarks\"}, a list of rows each.");
+  module.def(
+      "remark_on_profile",
+      [](const std::string& text, const std::string& name) { return remark_on(parse_profile(text, name)); },
+      nb::arg("text"), nb::arg("name"), unlocked,
+      "What the user of a profile must know: that another model version fitted it; or nothing.");
   module.def("fit", &fit, nb::arg("paths"), nb::arg("cluster"), nb::kw_only(), nb::arg("nccl") = nb::none(),
              nb::arg("library") = "nccl", nb::arg("scenario") = nb::none(), nb::arg("overlap") = "stated",
              unlocked, "A profile, and the page that `paceline calibrate fit` prints.");

@@ -5,8 +5,8 @@
 #include <exception>
 
 #include "core/error.h"
+#include "core/version.h"
 #include "scenarios/files.h"
-#include "scenarios/profile.h"
 
 namespace nb = nanobind;
 
@@ -32,7 +32,8 @@ NB_MODULE(_core, module) {
   module.doc() =
       "Paceline's C++ core: JSON text in, JSON text out. Every function releases the interpreter's lock.";
   nb::register_exception_translator(python::raise_input_error);
-  module.attr("VERSION") = kTool;
+  module.attr("VERSION") = kVersion;
+  module.attr("MODEL_VERSION") = kModelVersion;
   module.def("read_file", &read_file, nb::arg("path"), nb::call_guard<nb::gil_scoped_release>(),
              "The text of a file of at most 64 MiB.");
   python::add_run(module);

@@ -47,6 +47,8 @@ std::string outcome_json(const SweepOutcome& outcome) {
                                    {"found", number(outcome.found)},
                                    {"computed", number(outcome.computed)},
                                    {"failed", number(outcome.failed)},
+                                   {"older", number(outcome.older)},
+                                   {"older_lines", outcome.older_lines},
                                    {"faults", Json::Array(outcome.faults.begin(), outcome.faults.end())}}));
 }
 
@@ -149,7 +151,7 @@ void add_studies(nb::module_& module) {
              nb::arg("progress") = nb::none(),
              "Runs all points; calls progress(done, points, failed) on this thread. What that raises, and "
              "KeyboardInterrupt, stop the sweep after the points in flight. {\"points\", \"found\", "
-             "\"computed\", \"failed\", \"faults\"}.");
+             "\"computed\", \"failed\", \"older\", \"older_lines\", \"faults\"}.");
 }
 
 }  // namespace paceline::python

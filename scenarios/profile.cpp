@@ -3,6 +3,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/version.h"
 #include "scenarios/files.h"
 #include "scenarios/reader.h"
 #include "scenarios/writer.h"
@@ -211,13 +212,14 @@ ProfileKernels read_kernels(const Json& json, const Spot& spot) {
 Profile read_profile(const Json& json) {
   const Spot spot{"", {}, 0};
   check_keys(json,
-             {"format", "tool", "date", "cluster", "sources", "library", "nccl", "choose", "parameters",
-              "covariance", "points", "curvature", "kernels", "training"},
+             {"format", "tool", "model_version", "date", "cluster", "sources", "library", "nccl", "choose",
+              "parameters", "covariance", "points", "curvature", "kernels", "training"},
              spot);
   Profile profile;
   int format = kFormat;
   read_member(json, "format", format, between(1, kFormat), spot);
   read_member(json, "tool", profile.tool, text(200, 0), spot);
+  read_member(json, "model_version", profile.model_version, between(0, 1'000'000), spot);
   read_member(json, "date", profile.date, text(100, 0), spot);
   read_member(json, "cluster", profile.cluster, text(10'000, 0), spot);
   read_all(json, "sources", profile.sources, read_source, spot);
@@ -318,6 +320,17 @@ std::string cost_text(const std::string& name, double value) {
   return dimension != nullptr ? quantity_text(value, *dimension) : number_text(value);
 }
 
+std::string remark_on(const Profile& profile) {
+  if (profile.tool.empty() || profile.model_version == kModelVersion) {
+    return {};
+  }
+  const std::string version = profile.model_version == 0
+                                  ? "an earlier one"
+                                  : "model version " + std::to_string(profile.model_version);
+  return "fitted with " + version + ", this is model version " + std::to_string(kModelVersion) +
+         ": predictions may be further off than their intervals say; fit it again (paceline calibrate fit)";
+}
+
 std::string to_json(const Profile& profile) {
   Json::Array sources, points, kernels, training;
   for (const ProfileSource& source : profile.sources) {
@@ -357,6 +370,7 @@ std::string to_json(const Profile& profile) {
   }
   Json::Object object{{"format", kFormat},
                       {"tool", profile.tool},
+                      {"model_version", std::int64_t{profile.model_version}},
                       {"date", profile.date},
                       {"cluster", profile.cluster},
                       {"sources", std::move(sources)},

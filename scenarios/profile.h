@@ -9,8 +9,6 @@
 
 namespace paceline {
 
-inline constexpr const char* kTool = "paceline 0.1";
-
 struct ProfileParameter {
   std::string name;  // sim/collective/costs.h
   double value = 0, initial = 0;
@@ -68,7 +66,8 @@ struct ProfileKernels {
 };
 
 struct Profile {
-  std::string tool, date;  // "paceline 0.1", "2026-11-21"
+  std::string tool, date;  // which program wrote it, and when: "2026-11-21"; empty: a person did
+  int model_version = 0;   // that it was fitted with (core/version.h); 0: not told
   std::string cluster;     // what was fitted: a preset's name or a file
   std::vector<ProfileSource> sources;
   CollectiveLibrary library = CollectiveLibrary::nccl;  // this and what follows to `choose`: of the points
@@ -86,6 +85,8 @@ struct Profile {
 // InputError with file and place; unknown names with the nearest known one.
 Profile load_profile(const std::string& path);
 Profile parse_profile(const std::string& text, const std::string& file_name);  // the name: of messages
+// What a user of it must know: that it was fitted with another model version, whose results differ; or "".
+std::string remark_on(const Profile&);
 // "14 us", "20 GB/s", "0.97": a parameter's value with its unit.
 std::string cost_text(const std::string& name, double value);
 std::string to_json(const Profile&);

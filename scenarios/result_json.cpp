@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/fingerprint.h"
+#include "core/version.h"
 #include "scenarios/json.h"
 #include "scenarios/writer.h"
 
@@ -91,7 +92,8 @@ Json::Object result_summary(const Prediction& p) {
 }
 
 std::string result_json(const Prediction& p, Json::Object more) {
-  Json::Object result{{"description", p.scenario.description}};
+  Json::Object result{
+      {"description", p.scenario.description}, {"paceline", kVersion}, {"model_version", kModelVersion}};
   for (JsonMember& member : result_summary(p)) {
     result.push_back(std::move(member));
   }

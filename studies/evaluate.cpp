@@ -10,6 +10,7 @@
 #include "calibrate/fit/training_interval.h"
 #include "core/error.h"
 #include "core/fingerprint.h"
+#include "core/version.h"
 #include "scenarios/predict.h"
 #include "scenarios/reader.h"
 #include "scenarios/result_json.h"
@@ -204,7 +205,7 @@ Json::Object point_members(const Study& study, const ReadPoint& point, Reference
   if (!point.scenario) {
     return point.failure;
   }
-  Json::Object members{{"key", point.key}}, rest;
+  Json::Object members{{"key", point.key}, {"model_version", kModelVersion}}, rest;
   try {
     rest = simulated(study, point, references, machines);
   } catch (const InputError& error) {
@@ -233,7 +234,7 @@ std::string content_key(const Scenario& scenario, const Study& study,
   Scenario nameless = scenario;
   nameless.description.clear();
   ContentHash hash;
-  hash.add(kTool);
+  hash.add("model version " + std::to_string(kModelVersion));
   hash.add(study.profile_text);
   hash.add(share ? std::to_string(share->batch_per_gpu) + " x " + std::to_string(share->accumulation) : "");
   hash.add(to_line(scenario_json(nameless)));

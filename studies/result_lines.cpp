@@ -80,6 +80,10 @@ ResultLines::ResultLines(const std::string& folder) : path_((fs::path(folder) / 
   if (error) {
     fail(folder, "can't be made a folder: " + error.message());
   }
+  open();
+}
+
+void ResultLines::open() {
   fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0666);
   if (fd_ < 0) {
     fail_to_open(path_, "can't be written");
@@ -122,6 +126,22 @@ void ResultLines::sync() {
     fail_with_errno(path_, "can't be written");
   }
   sync_folder(path_);
+}
+
+std::string ResultLines::set_aside(const std::string& why) {
+  const fs::path folder = fs::path(path_).parent_path();
+  fs::path kept = folder / ("results." + why + ".jsonl");
+  for (int i = 2; fs::exists(kept); ++i) {
+    kept = folder / ("results." + why + "." + std::to_string(i) + ".jsonl");
+  }
+  std::error_code error;
+  fs::rename(path_, kept, error);
+  if (error) {
+    fail(path_, "can't be renamed: " + error.message());
+  }
+  ::close(fd_);
+  open();
+  return kept.string();
 }
 
 void ResultLines::append(std::string line) {

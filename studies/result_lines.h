@@ -21,12 +21,15 @@ class ResultLines {
   // Cuts off a last line without an end. Before the first line that is appended, and after what is there was
   // found to be ours: throws InputError where the file holds nothing but the beginning of something else.
   void cut_unfinished();
+  // Begins an empty file; what was written stays beside it under a name of its own, which is returned.
+  std::string set_aside(const std::string& why);
   // Appends the line and its end with one write; a part of it that didn't fit on the disk is taken back.
   void append(std::string line);
   // Returns when all lines are on the disk.
   void sync();
 
  private:
+  void open();
   std::string path_;
   int fd_ = -1;
 };

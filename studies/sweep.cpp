@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/version.h"
 #include "scenarios/files.h"
 #include "studies/evaluate.h"
 #include "studies/parallel.h"
@@ -60,6 +61,7 @@ struct FoundLine {
   std::size_t number = 0;
   std::string key, line;  // the line itself only where there is no key
   bool failed = false;
+  bool of_this_model = true;  // version; without a key a line depends on none
 };
 
 const std::string* text_at(const Json& json, std::string_view key) {
@@ -83,20 +85,30 @@ std::unordered_map<std::string, FoundLine> found_lines(const std::string& path) 
     if (point == nullptr || (key == nullptr && !failed)) {
       throw InputError("expected a line that a sweep wrote, found " + in_quotes(in_short(text)), place, path);
     }
-    if (const LineCheck check = check_of(text); check != LineCheck::right) {
-      throw InputError(check == LineCheck::wrong
-                           ? "expected a line as a sweep wrote it, found one that was changed: its check is "
-                             "another; delete the line, and it is computed again"
-                           : "expected a line with its check, found one without, as older versions wrote "
-                             "them; take another folder",
-                       place, path);
+    const LineCheck check = check_of(text);
+    if (check == LineCheck::wrong) {
+      throw InputError(
+          "expected a line as a sweep wrote it, found one that was changed: its check is another; delete the "
+          "line, and it is computed again",
+          place, path);
     }
-    found[to_line(*point)] = {number, key == nullptr ? "" : *key, key == nullptr ? text : "", failed};
+    const Json* version = line.find("model_version");
+    const auto* model = version == nullptr ? nullptr : version->as<std::int64_t>();
+    const bool of_this_model = model != nullptr && *model == kModelVersion;
+    if (check == LineCheck::none && of_this_model) {
+      throw InputError(
+          "expected a line with its check, found one without; delete the line, and it is computed again",
+          place, path);
+    }
+    const bool of_no_model = key == nullptr && check == LineCheck::right;
+    found[to_line(*point)] = {number, key == nullptr ? "" : *key, key == nullptr ? text : "", failed,
+                              of_this_model || of_no_model};
   });
   return found;
 }
 
-// Marks the points that have their line already; the folder must hold no others.
+// Marks the points that have their line already; the folder must hold no others. Lines of another model version
+// are of this study as far as anybody can tell: they are counted as older.
 void mark_found(const Study& study, const std::string& path, std::vector<PointState>& states,
                 SweepOutcome& outcome) {
   std::unordered_map<std::string, FoundLine> found = found_lines(path);
@@ -111,8 +123,13 @@ void mark_found(const Study& study, const std::string& path, std::vector<PointSt
     }
     const FoundLine& line = at->second;
     PointState& state = states[i];
+    if (!line.of_this_model) {
+      ++outcome.older;
+      found.erase(at);
+      continue;
+    }
     if (state.fault.empty() && !line.key.empty() && line.key != state.key) {
-      refuse(line, "expected a line of this study, found one of another scenario or version");
+      refuse(line, "expected a line of this study, found one of another scenario");
     }
     state.found = !line.key.empty()
                       ? line.key == state.key
@@ -245,6 +262,13 @@ SweepOutcome sweep(const Study& study, const SweepOptions& options) {
   std::vector<PointState> states = states_of(study, options.jobs);
   mark_found(study, lines.path(), states, outcome);
   lines.cut_unfinished();
+  if (outcome.older > 0) {  // nothing is lost, and nothing is mixed
+    outcome.older_lines = lines.set_aside("before-model-" + std::to_string(kModelVersion));
+    outcome.found = outcome.failed = 0;
+    for (PointState& state : states) {
+      state.found = false;
+    }
+  }
   kept.write();
   const std::vector<Batch> batches = batches_of(states);
   Writing writing(study, options, lines, outcome);

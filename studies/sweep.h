@@ -14,7 +14,7 @@ namespace paceline {
 // In folder `out`: study.json (the study with its scenario written in; relative paths in it start where they
 // did) and results.jsonl, a line per point, in the order in which they ended, each written whole with one
 // write:
-//   {"point": {axis: value, ...}, "key": content hash, "gpus": ..., "step_time_s": {...}, ...}
+//   {"point": {axis: value, ...}, "key": content hash, "model_version": ..., "gpus": ..., "step_time_s": {...}, ...}
 //     as result.json names them
 //   {"point": {...}, "error": {"message", "place", "file"}, "scenario": {...}}
 //     where the input is wrong; with "key" too where that shows only in the simulation
@@ -40,12 +40,15 @@ struct SweepOutcome {
   std::size_t found = 0;     // by an earlier run
   std::size_t computed = 0;  // simulations made
   std::size_t failed = 0;
+  std::size_t older = 0;    // lines of another model version (core/version.h), computed again
+  std::string older_lines;  // the file beside results.jsonl where such a folder's lines are kept
   // What went wrong that is not the input's fault; those points have no line.
   std::vector<std::string> faults;
 };
 
 // Points that results.jsonl holds already are not computed again (a last line without an end is cut off);
-// equal scenarios are computed once and written for each point. A wrong point is a line, not an exception.
+// equal scenarios are computed once and written for each point. Where lines are of another model version, all are
+// kept apart in `older_lines`, and every point is computed again. A wrong point is a line, not an exception.
 // Throws InputError when `out` can't be used, belongs to another sweep that is running, holds lines that
 // can't be read or are of another study, or a study.json that no sweep wrote or that this study is made of;
 // nothing in it has changed then. Symbolic links in the place of the two files are not followed.
@@ -55,7 +58,7 @@ SweepOutcome sweep(const Study&, const SweepOptions&);
 std::string sweep_line(const Study&, const StudyPoint&);
 
 // What a computed point is known by: 128 bits over the effective scenario without its description, the
-// profile, the version, and, under strong scaling, what it is compared with.
+// profile, the model version, and, under strong scaling, what it is compared with.
 std::string content_key(const Scenario&, const Study&, const std::optional<BatchShare>& alone);
 
 // What a sweep says at its end: a table of the combinations of all axes but the seed, if there are few, and

@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/fingerprint.h"
 #include "core/text.h"
+#include "core/version.h"
 #include "scenarios/tables.h"
 
 namespace paceline {
@@ -83,7 +84,8 @@ constexpr double kClearly = 0.8;
 
 Profile empty_profile(const std::string& cluster_name, const MeasuredData& data) {
   Profile profile;
-  profile.tool = kTool;
+  profile.tool = "paceline " + std::string(kVersion);
+  profile.model_version = kModelVersion;
   profile.date = today();
   profile.cluster = cluster_name;
   profile.sources = sources_of(data);

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "calibrate/validate/reports.h"
+#include "core/version.h"
 #include "scenarios/json.h"
 
 namespace paceline {
@@ -103,7 +104,9 @@ std::string validation_json(std::span<const ComparedSet> sets) {
                                {"checks", std::move(checks)},
                                {"cases", std::move(cases)}});
   }
-  return to_text(Json(Json::Object{{"holds", holds},
+  return to_text(Json(Json::Object{{"paceline", kVersion},
+                                   {"model_version", kModelVersion},
+                                   {"holds", holds},
                                    {"rows", static_cast<std::int64_t>(inside.rows)},
                                    {"inside_interval", static_cast<std::int64_t>(inside.inside)},
                                    {"sets", std::move(all)}}));

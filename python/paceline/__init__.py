@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from . import calibrate, collectives, scenarios, studies
-from ._core import VERSION
+from ._core import MODEL_VERSION, VERSION
 from .calibrate import Profile, fit, read_measurements, validate
 from .collectives import collective
 from .errors import InputError
@@ -21,9 +21,10 @@ from .run import Interval, Result, explain, run
 from .scenarios import load
 from .studies import Sweep, sweep
 
-__version__ = VERSION.removeprefix("paceline ")
+__version__ = VERSION
 
 __all__ = [
+    "MODEL_VERSION",
     "InputError",
     "Interval",
     "Profile",

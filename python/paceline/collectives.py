@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from . import _core
-from .scenarios import Source, as_text
+from .scenarios import Source, profile_text
 
 
 def collective(
@@ -70,7 +70,7 @@ def collective(
     InputError
         Names the option of ``paceline collective`` that is wrong.
     """
-    profile_text, profile_name = (None, "") if profile is None else as_text(profile)
+    profile_bytes, profile_name = profile_text(profile)
     text = _core.collective(
         kind,
         os.fspath(cluster),
@@ -85,7 +85,7 @@ def collective(
         protocol=protocol,
         library=library,
         explain=explain,
-        profile=profile_text,
+        profile=profile_bytes,
         profile_name=profile_name,
     )
     data = json.loads(text)

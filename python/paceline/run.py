@@ -12,7 +12,7 @@ import pandas as pd
 
 from . import _core
 from .errors import InputError
-from .scenarios import Source, as_text, write_text
+from .scenarios import Source, as_text, profile_text, write_text
 
 _COLLECTIVE_COLUMNS = [
     *("collective", "bytes", "algorithm", "protocol"),
@@ -299,12 +299,12 @@ def run(
         With the file, the place in it, and what would be right.
     """
     text, file_name = as_text(scenario)
-    profile_text, profile_name = (None, "") if profile is None else as_text(profile)
+    profile_bytes, profile_name = profile_text(profile)
     ranks, steps = _trace_choice(trace, trace_steps)
     result, recorded, interval = _core.run(
         text,
         file_name,
-        profile=profile_text,
+        profile=profile_bytes,
         profile_name=profile_name,
         engine=engine,
         seed=None if seed is None else str(seed),

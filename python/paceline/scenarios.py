@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -94,6 +95,16 @@ def as_text(source: Any) -> tuple[str, str]:
         return to_json(source), ""
     name = os.fspath(source)
     return _core.read_file(name), name
+
+
+def profile_text(source: Any) -> tuple[str | None, str]:
+    """Return a profile's text and its file's name; warn if another model version fitted it."""
+    if source is None:
+        return None, ""
+    text, name = as_text(source)
+    if remark := _core.remark_on_profile(text, name):
+        warnings.warn(f"{name or 'profile'}: {remark}", stacklevel=3)
+    return text, name
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -179,7 +180,14 @@ def sweep(
 
 
 def _ended(outcome: str, folder: str) -> Sweep:
-    faults = json.loads(outcome)["faults"]
+    found = json.loads(outcome)
+    if found["older"]:
+        warnings.warn(
+            f"{found['older']} lines of another model version are left aside in "
+            f"{found['older_lines']}; this is model version {_core.MODEL_VERSION}",
+            stacklevel=3,
+        )
+    faults = found["faults"]
     if faults:
         raise RuntimeError(f"{len(faults)} points have no result: {'; '.join(faults[:5])}")
     return load(folder)

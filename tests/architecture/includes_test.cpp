@@ -289,4 +289,24 @@ TEST_CASE("enums are named by core/names.h alone") {
   }
 }
 
+TEST_CASE("the version stands in core/version.h alone") {
+  const std::regex written(R"re(project\(.* VERSION [0-9]|^version *=|"paceline [0-9]|__version__ = ")re");
+  const fs::path root = PACELINE_SOURCE_DIR;
+  std::vector<fs::path> files{root / "CMakeLists.txt", root / "calibrate/measure/CMakeLists.txt",
+                              root / "pyproject.toml", root / "python/paceline/__init__.py"};
+  for (const auto& [room, allowed] : kMayInclude) {
+    for (const fs::path& file : sources(room)) {
+      files.push_back(file);
+    }
+  }
+  for (const fs::path& file : files) {
+    for (const std::string& line : lines(file)) {
+      INFO(within_tree(file) << ": " << line);
+      const bool worth_a_look = line.find("VERSION") != line.npos || line.find("version") != line.npos ||
+                                line.find("paceline ") != line.npos;
+      CHECK_FALSE((worth_a_look && std::regex_search(line, written)));
+    }
+  }
+}
+
 }  // namespace

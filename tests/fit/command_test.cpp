@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/version.h"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -223,6 +225,21 @@ TEST_CASE("the layers of a profiler's trace become a scenario's layer times") {
                    " --layers layers.json");
   CHECK(none.status == 2);
   CHECK_THAT(none.error, Contains("expected a profiler's trace with layers"));
+}
+
+TEST_CASE("a profile of another model version is told, and used") {
+  const Terminal terminal;
+  std::ofstream(terminal.file("p.json"))
+      << R"({"tool": "paceline 0.0", "parameters": {"nvlink.efficiency": 0.9}})";
+  const Outcome outcome = terminal.run("collective all_reduce --cluster dgx-a100 -b 8 -e 8 --profile p.json");
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.out, Catch::Contains("# Avg bus bandwidth"));
+  CHECK_THAT(outcome.error,
+             Catch::StartsWith("paceline: p.json: fitted with an earlier one, this is model version "));
+}
+
+TEST_CASE("--version says both versions") {
+  CHECK(Terminal().run("--version").out == paceline::version_text() + "\n");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "calibrate/fit/collective_fit.h"
 #include "core/error.h"
+#include "core/version.h"
 #include "tests/fit/synthetic.h"
 
 namespace paceline {
@@ -54,7 +55,8 @@ class ProfileFile {
 
 Profile full_profile() {
   Profile p;
-  p.tool = kTool;
+  p.tool = "paceline 0.1";
+  p.model_version = 7;
   p.date = "2026-11-21";
   p.cluster = "dgx-a100";
   p.sources = {{"a/all_reduce.log", "nccl-tests", "00ff00ff00ff00ff", 32}, {"b \"c\".csv", "CSV", "1", 0}};
@@ -86,6 +88,7 @@ TEST_CASE("a profile reads back as it was written") {
   const ProfileFile file;
   const Profile q = file.load(to_json(p));
   CHECK(q.tool == p.tool);
+  CHECK(q.model_version == 7);
   CHECK(q.date == p.date);
   CHECK(q.cluster == p.cluster);
   CHECK(q.library == p.library);
@@ -154,6 +157,20 @@ TEST_CASE("a fitted profile predicts the same after it was written and read") {
     CHECK(after.intervals[i].high.value == Approx(before.intervals[i].high.value).epsilon(1e-9));
     CHECK(after.intervals[i].why == before.intervals[i].why);
   }
+}
+
+TEST_CASE("a profile of another model version is used, and remarked on") {
+  Profile p = full_profile();
+  p.model_version = kModelVersion;
+  CHECK(remark_on(p).empty());
+  p.model_version = kModelVersion + 1;
+  CHECK_THAT(remark_on(p), Contains("fitted with model version " + std::to_string(kModelVersion + 1) +
+                                    ", this is model version " + std::to_string(kModelVersion)) &&
+                               Contains("fit it again"));
+  p.model_version = 0;
+  CHECK_THAT(remark_on(p), Contains("fitted with an earlier one"));
+  const ProfileFile by_hand;
+  CHECK(remark_on(by_hand.load(R"({"parameters": {"nvlink.efficiency": 0.9}})")).empty());
 }
 
 TEST_CASE("a list of values is a profile") {

@@ -1,12 +1,16 @@
 // Did a scenario's fingerprint change? tests/golden/fingerprints.csv has one line per example, the same for
-// every compiler, build type and instruction set. The message of a failed check is the new line.
+// every compiler, build type and instruction set. The message of a failed check is the new line. And did the model
+// version change with it? versions.csv has a line per version, with what fingerprints.csv was then.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "core/fingerprint.h"
+#include "core/version.h"
 #include "scenarios/predict.h"
 
 namespace paceline {
@@ -14,8 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+const fs::path kGolden = fs::path(PACELINE_SOURCE_DIR) / "tests/golden";
+
 std::map<std::string, std::string> golden() {
-  std::ifstream in(fs::path(PACELINE_SOURCE_DIR) / "tests/golden/fingerprints.csv");
+  std::ifstream in(kGolden / "fingerprints.csv");
   std::map<std::string, std::string> rows;
   std::string line;
   std::getline(in, line);  // header
@@ -83,6 +89,54 @@ TEST_CASE("both engines give an example the same fingerprint") {
       CHECK(run_event_engine(prediction.job, scenario.run).fingerprint == prediction.result.fingerprint);
     }
   }
+}
+
+struct ModelVersion {
+  int number = 0;
+  std::string fingerprints;  // hash of fingerprints.csv as this version has it
+};
+
+std::vector<ModelVersion> model_versions() {
+  std::ifstream in(kGolden / "versions.csv");
+  std::vector<ModelVersion> rows;
+  std::string line;
+  std::getline(in, line);  // header
+  while (std::getline(in, line)) {
+    const std::size_t comma = line.find(',');
+    rows.push_back({std::stoi(line.substr(0, comma)), line.substr(comma + 1)});
+  }
+  return rows;
+}
+
+// Of the text, whatever the lines' order.
+std::string hash_of(const std::map<std::string, std::string>& fingerprints) {
+  std::uint64_t hash = 0;
+  for (const auto& [scenario, fingerprint] : fingerprints) {
+    for (const char c : scenario + ',' + fingerprint + '\n') {
+      hash = mix64(hash ^ static_cast<unsigned char>(c));
+    }
+  }
+  return to_hex(hash);
+}
+
+TEST_CASE("every change of a fingerprint raises the model version") {
+  const std::vector<ModelVersion> versions = model_versions();
+  REQUIRE_FALSE(versions.empty());
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < versions.size(); ++i) {
+    INFO("tests/golden/versions.csv, model version " << versions[i].number);
+    CHECK((i == 0 || versions[i].number > versions[i - 1].number));
+    CHECK(seen.insert(versions[i].fingerprints).second);
+  }
+  const std::string hash = hash_of(golden());
+  if (versions.back().fingerprints != hash) {
+    FAIL("fingerprints.csv changed since model version "
+         << versions.back().number << ": set kModelVersion in core/version.h to "
+         << versions.back().number + 1 << " and append to tests/golden/versions.csv the line\n"
+         << versions.back().number + 1 << ',' << hash);
+  }
+  INFO("core/version.h and the last line of tests/golden/versions.csv");
+  CHECK(kModelVersion == versions.back().number);
 }
 
 }  // namespace

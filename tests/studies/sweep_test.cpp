@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "core/version.h"
 #include "scenarios/predict.h"
 #include "studies/edit.h"
 #include "studies/result_lines.h"
@@ -201,8 +203,7 @@ TEST_CASE("lines that can't be read or are of another study are refused with the
   std::ofstream(results(out), std::ios::binary) << whole;
   const std::string study_before = text_of(out + "/study.json");
   CHECK(refusal(study(R"([{"key": "/run/seed", "values": [1, 2]}])", to_line(other)), out) ==
-        "results.jsonl: line 1: expected a line of this study, found one of another scenario or version; "
-        "take another "
+        "results.jsonl: line 1: expected a line of this study, found one of another scenario; take another "
         "folder for this study");
   CHECK(text_of(out + "/study.json") == study_before);
   CHECK(text_of(results(out)) == whole);
@@ -231,10 +232,10 @@ TEST_CASE("a line that was changed, or has no check, is refused") {
   std::string of_check = whole;
   of_check[check + 12] = of_check[check + 12] == '1' ? '2' : '1';
   CHECK_THAT(answer(of_check), Contains("line 1") && Contains("was changed"));
-  CHECK(answer(whole.substr(0, check) + "}" + whole.substr(whole.find('\n'))) ==
-        "results.jsonl: line 1: expected a line with its check, found one without, as older versions wrote "
-        "them; "
-        "take another folder");
+  CHECK(
+      answer(whole.substr(0, check) + "}" + whole.substr(whole.find('\n'))) ==
+      "results.jsonl: line 1: expected a line with its check, found one without; delete the line, and it is "
+      "computed again");
   const std::string rest = whole.substr(whole.find('\n') + 1);
   CHECK(answer(rest).empty());  // the other is computed again
   CHECK(sorted_lines(results(out)).size() == 2);
@@ -304,6 +305,41 @@ TEST_CASE("a number is what it means, however it is written") {
       {"key": "/cluster/nodes", "values": [1, 2]}])"),
               {folder.file("out"), 1, {}})
             .found == 4);
+}
+
+TEST_CASE("lines of another model version are left aside, not mixed with new ones") {
+  const TemporaryFolder folder;
+  const Study s = study();
+  const std::string out = folder.file("out"), version = "\"model_version\": " + std::to_string(kModelVersion);
+  sweep(s, {out, 1, {}});
+  const std::vector<std::string> lines = sorted_lines(results(out));
+  const std::string whole = text_of(results(out));
+  CHECK_THAT(whole, Contains(version));
+  std::string older;  // as others wrote them: one without a word of version and check, all with another key
+  bool first = true;
+  std::istringstream text(whole);
+  for (std::string line; std::getline(text, line); older += line + '\n') {
+    if (const std::size_t at = line.find(version); at != std::string::npos) {
+      line.replace(at, version.size(), first ? "\"a\": 1" : "\"model_version\": 1000");
+      line.replace(line.find("\"key\": \"") + 8, 4, "0000");
+      line = line.substr(0, line.find(", \"check\"")) + "}";
+      line = first ? line : with_check(line);
+      first = false;
+    }
+  }
+  const std::string kept = "results.before-model-" + std::to_string(kModelVersion);
+  for (const std::string& name : {kept + ".jsonl", kept + ".2.jsonl"}) {
+    std::ofstream(results(out), std::ios::binary) << older;
+    const SweepOutcome again = sweep(s, {out, 1, {}});
+    CHECK(again.older == 8);  // the other four depend on no version
+    CHECK(again.found == 0);
+    CHECK(again.computed == 8);
+    CHECK(again.failed == 4);
+    CHECK_THAT(again.older_lines, Catch::EndsWith(name));
+    CHECK(text_of(again.older_lines) == older);
+    CHECK(sorted_lines(results(out)) == lines);
+    CHECK(sweep(s, {out, 1, {}}).older == 0);
+  }
 }
 
 TEST_CASE("a point that failed for a file is computed once the file is there") {

@@ -60,8 +60,9 @@ def table(source: Sweep | pd.DataFrame | Sequence[Result], measured: pd.DataFram
 
 
 _RESULT_COLUMNS = {
-    *("description", "engine", "engine_reason", "iterations", "samples_per_step", "fingerprint"),
-    *("warm_up_s", "throughput_samples_per_s", "scaling_efficiency", "error", "key"),
+    *("description", "paceline", "model_version", "engine", "engine_reason", "iterations"),
+    *("samples_per_step", "fingerprint", "warm_up_s", "throughput_samples_per_s"),
+    *("scaling_efficiency", "error", "key"),
     "interval_extrapolated",
 }
 _RESULT_PREFIXES = ("step_time_", "breakdown_", "interval_", "worst_rank_")
