@@ -204,9 +204,10 @@ void describe(V& v, FabricSpec& s) {
         "Latency of a link between two switches, port to port.");
   v.key("placement", s.placement, any(),
         "packed: consecutive nodes of the job share a leaf; striped: they sit on different leaves.");
-  v.key("routing", s.routing, any(),
-        "Which spine a flow takes: static: by its destination (InfiniBand); ecmp: by a hash, so that flows "
-        "collide.");
+  v.key(
+      "routing", s.routing, any(),
+      "Which spine a flow takes: static: the destination NIC's number modulo the spines (InfiniBand); ecmp: "
+      "by a hash of both NICs, so that flows collide.");
   v.key("routing_seed", s.routing_seed, between(0, 18446744073709551615.0),
         "Seed of ecmp's hash: another one, other collisions.");
   v.key("sharp", s.sharp, any(),
@@ -220,7 +221,9 @@ void describe(V& v, DegradedLink& s) {
   v.key("to", s.to, text(100), "The device at the link's other end; left out: every link of `from`.");
   v.key("bandwidth_factor", s.bandwidth_factor, above(0, 1),
         "What is left of the bandwidth, in both directions: 0.25 is a quarter.");
-  v.key("extra_latency", s.extra_latency, kDuration, "Added to the latency, in both directions.");
+  v.key("extra_latency", s.extra_latency, kDuration,
+        "Added to the latency of each link, in both directions: without `to`, a message through the device "
+        "crosses two of its links and is later by twice as much.");
 }
 
 template <class V>
@@ -342,8 +345,8 @@ void describe(V& v, Distribution& s) {
                                                                 : 3;
   v.key(
       "cv", s.cv, between(0, most),
-      "Coefficient of variation, standard deviation over mean: at most 0.5 for normal, 1 for exponential, 3 "
-      "for lognormal and gamma.",
+      "Coefficient of variation, standard deviation over mean: at most 0.5 for normal (cut at 0, so that its "
+      "mean is 1.004 there), 1 for exponential, 3 for lognormal and gamma.",
       cv || v.lists_all() ? required_unless(v.lists_all()) : absent(kind));
   v.key("values", s.values, between(1e-6, 1e6).length(1, 1'000'000),
         "Observed times or factors, drawn with equal probability; divided by their mean.",

@@ -96,7 +96,8 @@ namespace {
 constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
     {"mpi.startup", "From the call to the first message."},
     {"mpi.rendezvous",
-     "How much longer a block above 64 KiB occupies a network hop, while sender and receiver agree."},
+     "How much longer a block above 65,472 B (64 KiB less what leads a message) occupies a network hop, "
+     "while sender and receiver agree."},
     {"mpi.reduce_rate", "At which a block that was received is reduced into the rank's own."},
     {"launch.latency", "From the call to the startup, whatever the algorithm."},
     {"launch.period", "From one launch to the next: what small collectives in a row take."},
