@@ -337,5 +337,6 @@ def test_stub_is_complete() -> None:
 
 
 def test_version(program: Program) -> None:
-    assert program("--version").stdout.strip() == _core.VERSION
-    assert f"paceline {paceline.__version__}" == _core.VERSION
+    both = f"paceline {paceline.__version__}, model version {paceline.MODEL_VERSION}"
+    assert program("--version").stdout.strip() == both
+    assert _core.VERSION == paceline.__version__

@@ -176,3 +176,24 @@ def test_quantities() -> None:
     assert quantities.number_text(16384) == "16,384"
     assert quantities.number_text(0.05) == "0.05"
     assert quantities.size_text(65536) == "64 KiB"
+
+
+def test_lines_of_another_model_version_are_left_aside(tmp_path: Path) -> None:
+    paceline.sweep(small_study(), tmp_path, progress=False)
+    lines = lines_of(tmp_path)
+    older = [  # as written before lines had a check
+        line.replace("\"model_version\"", "\"another\"").partition(', "check"')[0] + "}"
+        for line in lines
+    ]
+    (tmp_path / "results.jsonl").write_text("".join(line + "\n" for line in older))
+    with pytest.warns(UserWarning, match="lines of another model version are left aside in"):
+        again = paceline.sweep(small_study(), tmp_path, progress=False)
+    assert lines_of(tmp_path) == lines
+    assert len(again.lines) == 18
+    assert list(tmp_path.glob("results.before-model-*.jsonl"))
+
+
+def test_a_profile_of_another_model_version_is_remarked_on() -> None:
+    profile = {"tool": "paceline 0.0", "parameters": {"nvlink.efficiency": 0.9}}
+    with pytest.warns(UserWarning, match="fitted with an earlier one"):
+        paceline.collective("all_reduce", cluster="dgx-a100", sizes=["1M"], profile=profile)
