@@ -40,11 +40,16 @@ Json::Array buckets_json(const std::vector<BucketReport>& buckets) {
 Json::Array stragglers_json(const std::vector<StragglerReport>& stragglers) {
   Json::Array array;
   for (const StragglerReport& s : stragglers) {
+    Json::Array as_late;
+    for (const Rank rank : s.as_late) {
+      as_late.push_back(static_cast<std::int64_t>(rank.value));
+    }
     array.push_back(Json::Object{{"rank", static_cast<std::int64_t>(s.rank.value)},
                                  {"gpu", s.gpu},
                                  {"collectives", s.collectives},
                                  {"delay_s", s.delay.value},
-                                 {"waited_s", s.waited.value}});
+                                 {"waited_s", s.waited.value},
+                                 {"as_late", std::move(as_late)}});
   }
   return array;
 }

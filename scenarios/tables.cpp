@@ -91,6 +91,21 @@ std::string parts(const Prediction& p) {
          part("waiting for input", b.input_wait, step) + part("other (launches, idle)", b.other, step);
 }
 
+// The ranks that were just as late as a straggler.
+std::string as_late(const Prediction& p, const StragglerReport& s) {
+  constexpr std::size_t kNamed = 3;
+  if (s.as_late.empty()) {
+    return "";
+  }
+  std::string text = "      as late as it: ";
+  for (std::size_t i = 0; i < std::min(kNamed, s.as_late.size()); ++i) {
+    text += (i > 0 ? ", rank " : "rank ") + std::to_string(s.as_late[i].value) + " (" +
+            gpu_name(p.scenario, s.as_late[i]) + ")";
+  }
+  return text +
+         (s.as_late.size() > kNamed ? " and " + std::to_string(s.as_late.size() - kNamed) + " more\n" : "\n");
+}
+
 // Those that cost a thousandth of the step or more.
 std::string stragglers(const Prediction& p) {
   constexpr std::size_t kShown = 3;
@@ -99,9 +114,9 @@ std::string stragglers(const Prediction& p) {
   for (const StragglerReport& s :
        std::span(p.report.stragglers).first(std::min(kShown, p.report.stragglers.size()))) {
     if (s.waited > kWorthALine * p.report.step.mean) {
-      text += "    " + padded_right("rank " + std::to_string(s.rank.value) + " (" + s.gpu + ")", 26) +
-              readable_time(s.waited) + " a step, mean of all GPUs; last to enter " +
-              plural(s.collectives, "collective") + '\n';
+      text += "    " + padded_right("rank " + std::to_string(s.rank.value) + " (" + s.gpu + ")", 26) + ' ' +
+              readable_time(s.waited) + " a step, mean of all GPUs" +
+              (s.collectives > 0 ? "; at " + plural(s.collectives, "collective") : "") + '\n' + as_late(p, s);
     }
   }
   return text.empty() ? text : "\n  whom the others waited for most\n" + text;

@@ -18,7 +18,7 @@ _COLLECTIVE_COLUMNS = [
     *("collective", "bytes", "algorithm", "protocol"),
     *("straggler_wait_s", "exposed_communication_s"),
 ]
-_STRAGGLER_COLUMNS = ["rank", "gpu", "collectives", "delay_s", "waited_s"]
+_STRAGGLER_COLUMNS = ["rank", "gpu", "collectives", "delay_s", "waited_s", "as_late"]
 _OVERLAP_COLUMNS = [
     *("rank", "gpu", "first_step", "last_step", "communication_s", "overlapped_s", "share"),
 ]
@@ -142,9 +142,10 @@ class Result:
         Returns
         -------
         DataFrame
-            A row per GPU: ``rank``, ``gpu``, ``collectives`` (entered last, in all steps),
-            ``delay_s`` (by how much, in all) and ``waited_s`` (mean of all GPUs and steps; of all
-            GPUs they add up to the straggler wait).
+            A row per GPU: ``rank``, ``gpu``, ``collectives`` (at which others waited for it, in all
+            steps), ``delay_s`` (by how much of its own doing it entered later than the second last,
+            in all), ``waited_s`` (mean of all GPUs and steps; of all GPUs they add up to the
+            straggler wait) and ``as_late`` (ranks that were just as late).
         """
         return self._rows("stragglers", _STRAGGLER_COLUMNS)
 

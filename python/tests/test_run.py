@@ -217,7 +217,9 @@ def test_frames_of_a_result(result: paceline.Result) -> None:
     assert parts["share"].sum() == pytest.approx(1)
     assert list(result.buckets()) == ["bytes", "ready_s", "start_s", "end_s"]
     assert (result.buckets()["ready_s"] <= result.buckets()["end_s"]).all()
-    assert list(result.stragglers()) == ["rank", "gpu", "collectives", "delay_s", "waited_s"]
+    assert list(result.stragglers()) == [
+        *("rank", "gpu", "collectives", "delay_s", "waited_s", "as_late"),
+    ]
     assert result.stragglers()["rank"].iloc[0] == 37
     wait = parts.set_index("part")["time_s"]
     assert result.stragglers()["waited_s"].sum() == pytest.approx(wait["straggler_wait"])

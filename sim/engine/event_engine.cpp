@@ -72,10 +72,12 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
       last_iteration_(static_cast<std::uint32_t>(run.iterations)),
       variability_(job.variability, job.ranks(), run.seed),
       input_jitter_(job.input ? job.input->jitter : Distribution{}),
+      own_input_(job.input && job.input->jitter.kind != DistributionKind::none),
       timeline_(most_pending(job)),
       rank_(ranks_),
       slots_(static_cast<std::size_t>(job.host_runs_ahead) + 3),
       previous_rank_end_(ranks_),
+      own_before_(ranks_),
       last_stream_op_{last_stream_op(job.warm_up), last_stream_op(job.steady)} {
   for (const Program* each : {&job.warm_up, &job.steady}) {
     collective_op_.push_back(collective_ops(*each));
@@ -95,10 +97,19 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
   const std::size_t ops = std::max(job.warm_up.ops.size(), job.steady.ops.size());
   const std::size_t collectives = std::max(job.warm_up.collectives.size(), job.steady.collectives.size());
   for (IterationSlot& s : slots_) {
-    s = {std::vector<OpSpan>(ops * ranks_), std::vector<CollectiveRecord>(collectives),
-         std::vector<SimTime>(ranks_), 0, std::vector<SimTime>(ops * trace_.ranks.size())};
+    s = {std::vector<OpSpan>(ops * ranks_),
+         std::vector<CollectiveRecord>(collectives),
+         std::vector<SimTime>(ranks_),
+         std::vector<SimTime>(ranks_),
+         0,
+         std::vector<SimTime>(ops * trace_.ranks.size())};
+    for (CollectiveRecord& record : s.collectives) {
+      record.own.resize(ranks_);
+    }
   }
-  last_launch_.resize(collectives);
+  for (std::vector<SimTime>* times : {&last_launch_, &own_, &own_of_last_}) {
+    times->resize(collectives);
+  }
   waits_.collectives.reserve(collectives);
   result_.engine = EngineKind::event;
   result_.breakdown.resize(ranks_);
@@ -106,6 +117,9 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
   result_.timing.resize(job.steady.collectives.size());
   result_.waits.resize(job.steady.collectives.size());
   result_.waited_for.resize(ranks_);
+  for (std::uint32_t r = 0; r < ranks_; ++r) {
+    result_.as_late_as.emplace_back(r);
+  }
   result_.iteration_end.reserve(last_iteration_ + 1);
   result_.last_to_end.reserve(last_iteration_ + 1);
   result_.last_to_launch.reserve(last_iteration_ * job.steady.collectives.size());
@@ -246,13 +260,15 @@ void EventEngine::close_iteration(std::uint32_t iteration) {
   for (std::size_t k = 0; k < done.collectives.size(); ++k) {
     const CollectiveRecord& record = closed.collectives[k];
     last_launch_[k] = record.launch.last;
+    own_of_last_[k] = record.own[record.launch.rank];
     if (iteration > 0) {
       result_.timing[k].ready += record.ready - began;
       result_.timing[k].launch += record.launch.last - began;
       result_.timing[k].end += record.end - began;
-      if (record.launch.last > record.launch.second) {
-        ++result_.blame[record.launch.rank].count;
-        result_.blame[record.launch.rank].total += record.launch.last - record.launch.second;
+      if (ranks_ > 1) {
+        result_.blame[record.launch.rank].total +=
+            straggling(record.launch.last - record.launch.second, record.own[record.launch.second_rank],
+                       own_of_last_[k]);
       }
       result_.last_to_launch.emplace_back(record.launch.rank);
     }
@@ -263,8 +279,12 @@ void EventEngine::close_iteration(std::uint32_t iteration) {
   for (std::uint32_t r = 0; r < ranks_; ++r) {
     const std::span<const OpSpan> spans(&closed.spans[r * done.ops.size()], done.ops.size());
     if (iteration > 0) {
-      account({done, spans, last_launch_, previous_rank_end_[r], closed.rank_end[r], began,
-               result_.iteration_end[0]},
+      for (std::size_t k = 0; k < done.collectives.size(); ++k) {
+        own_[k] = closed.collectives[k].own[r];
+      }
+      account({done, spans, last_launch_, own_, own_of_last_, own_before_[r],
+               own_before_[result_.last_to_end.back().index()], previous_rank_end_[r], closed.rank_end[r],
+               began, result_.iteration_end[0]},
               result_.breakdown[r], waits_);
     }
     if (trace_.wants(iteration) && traced != trace_.ranks.end() && *traced == Rank(r)) {
@@ -279,8 +299,12 @@ void EventEngine::close_iteration(std::uint32_t iteration) {
   }
   result_.last_to_end.emplace_back(last - closed.rank_end.begin());
   previous_rank_end_ = closed.rank_end;
+  own_before_ = closed.own_at_end;
   closed.ranks_done = 0;
-  std::fill(closed.collectives.begin(), closed.collectives.end(), CollectiveRecord{});
+  for (CollectiveRecord& record : closed.collectives) {
+    record.launch = {};
+    record.ready = record.end = {};
+  }
 }
 
 // Who is charged for the waits of a steady iteration: the last to launch, and to end the iteration before.
@@ -288,19 +312,36 @@ void EventEngine::charge_waits(std::uint32_t iteration) {
   for (std::size_t k = 0; k < waits_.collectives.size(); ++k) {
     result_.waits[k].straggler += waits_.collectives[k].straggler;
     result_.waits[k].exposed += waits_.collectives[k].exposed;
-    result_.waited_for[slot(iteration).collectives[k].launch.rank] += waits_.collectives[k].straggler;
+    if (waits_.collectives[k].straggler > 0) {
+      const CollectiveRecord& record = slot(iteration).collectives[k];
+      result_.waited_for[record.launch.rank] += waits_.collectives[k].straggler;
+      ++result_.blame[record.launch.rank].count;
+      note_as_late(record.own, record.launch.rank, result_.as_late_as);
+    }
   }
-  result_.waited_for[result_.last_to_end.back().index()] += waits_.finished;
+  charge_end(waits_.finished);
+}
+
+void EventEngine::charge_end(PicosecondSum waited) {
+  const std::uint32_t last = result_.last_to_end.back().value;
+  result_.waited_for[last] += waited;
+  if (waited > 0) {
+    note_as_late(own_before_, last, result_.as_late_as);
+  }
 }
 
 Result EventEngine::finish() {
   const SimTime last = result_.iteration_end.back(), total = last - result_.iteration_end.front();
+  const SimTime own_of_last = own_before_[result_.last_to_end.back().index()];
+  PicosecondSum waited = 0;
   for (std::uint32_t r = 0; r < ranks_; ++r) {
     Breakdown& b = result_.breakdown[r];
-    b.straggler_wait += last - previous_rank_end_[r];
-    result_.waited_for[result_.last_to_end.back().index()] += (last - previous_rank_end_[r]).ps;
+    const SimTime straggler = straggling(last - previous_rank_end_[r], own_before_[r], own_of_last);
+    b.straggler_wait += straggler;
+    waited += straggler.ps;
     b.other = total - (b.compute + b.exposed_communication + b.straggler_wait + b.input_wait);
   }
+  charge_end(waited);
   result_.fingerprint = fingerprint_.value();
   return std::move(result_);
 }

@@ -48,6 +48,8 @@ class EventEngine {
     SimTime work_left_at;                      // the running kernel had `work` left at this time
     Work work = 0;
     double factor = 1;  // of this iteration's kernels
+    SimTime own;        // its own time
+    SimTime idle_from;  // the stream's last kernel or wait ended here
   };
 
   struct WorkerState {
@@ -72,11 +74,12 @@ class EventEngine {
   struct CollectiveRecord {
     LastLaunch launch;
     SimTime ready, end;
+    std::vector<SimTime> own;  // by rank: its own time when its stream came to it
   };
   struct IterationSlot {        // of an iteration that some rank is in
     std::vector<OpSpan> spans;  // [rank * ops + op]
     std::vector<CollectiveRecord> collectives;
-    std::vector<SimTime> rank_end;
+    std::vector<SimTime> rank_end, own_at_end;
     std::uint32_t ranks_done = 0;
     std::vector<SimTime> issued;  // [traced rank's place * ops + op]
   };
@@ -111,6 +114,7 @@ class EventEngine {
 
   void close_iteration(std::uint32_t iteration);
   void charge_waits(std::uint32_t iteration);
+  void charge_end(PicosecondSum waited);
   void lay_out_graphs();
   void start_switches(SimTime now);
 
@@ -130,6 +134,7 @@ class EventEngine {
   std::uint32_t ranks_, last_iteration_;
   Variability variability_;
   Sampler input_jitter_;
+  bool own_input_;  // waits for input are a rank's own time
   Timeline timeline_;
   std::optional<FlowNetwork> network_;
   std::vector<std::uint64_t> ended_flows_;
@@ -141,8 +146,9 @@ class EventEngine {
   std::vector<std::uint32_t> in_, out_;
   std::vector<StepTimes> step_times_;  // by plan
   std::vector<IterationSlot> slots_;
-  std::vector<SimTime> previous_rank_end_, last_launch_;
-  IterationWaits waits_;               // of the iteration that closes
+  std::vector<SimTime> previous_rank_end_, own_before_;   // of the last closed iteration, by rank
+  std::vector<SimTime> last_launch_, own_, own_of_last_;  // of the iteration that closes, by collective
+  IterationWaits waits_;                                  // of the iteration that closes
   std::vector<std::uint32_t> traced_;  // by rank: its place among the traced ones, or kNotTraced; empty: none
   // Of the warm-up and of the steady program:
   std::vector<std::uint32_t> last_stream_op_;

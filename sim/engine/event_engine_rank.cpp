@@ -90,6 +90,7 @@ bool EventEngine::run_stream_op(std::uint32_t rank, SimTime now) {
     case OpKind::collective: {
       CollectiveRecord& record = slot(at.iteration).collectives[op.index];
       record.ready = std::max(record.ready, now);
+      record.own[rank] = state.own;
       ++state.reached;
       leave_stream_op(rank, now);
       launch_next(rank, now);
@@ -103,10 +104,16 @@ bool EventEngine::run_stream_op(std::uint32_t rank, SimTime now) {
       if (state.stream_waits) {
         return false;
       }
-      span(rank, at).end = now;
+      span(rank, at).end = state.idle_from = now;
+      state.own = {};
       leave_stream_op(rank, now);
       return true;
     case OpKind::take_batch:
+      if (own_input_) {
+        state.own += overlap(span(rank, at).start, span(rank, at).end, state.idle_from, kNever);
+      }
+      leave_stream_op(rank, now);
+      return true;
     case OpKind::synchronize:
       leave_stream_op(rank, now);
       return true;
@@ -120,6 +127,7 @@ void EventEngine::leave_stream_op(std::uint32_t rank, SimTime now) {
   if (at.op == last_stream_op_[at.iteration == 0 ? 0 : 1]) {  // what may follow is the host's
     ++state.completed;
     slot(at.iteration).rank_end[rank] = now;
+    slot(at.iteration).own_at_end[rank] = state.own;
     fingerprint_.add(subject(Fact::iteration_end, at.iteration), rank, now);
   }
   if (++state.stream.op < program(at.iteration).ops.size()) {
@@ -141,7 +149,9 @@ void EventEngine::start_kernel(std::uint32_t rank, const Op& op, SimTime now) {
       variability_.per_operation().draw(variability_.operation_address(at.iteration), Rank(rank), at.op);
   span(rank, at).start = now;
   state.kernel_runs = true;
-  state.work = Work{disturbed(op.duration, state.factor, jitter).ps} * job_.slowdown.numerator;
+  const SimTime duration = disturbed(op.duration, state.factor, jitter);
+  state.own += duration;
+  state.work = Work{duration.ps} * job_.slowdown.numerator;
   state.work_left_at = now;
   schedule_kernel_end(rank);
 }
@@ -170,7 +180,7 @@ void EventEngine::set_communicating(std::uint32_t rank, bool communicating, SimT
 void EventEngine::end_kernel(std::uint32_t rank, SimTime now) {
   RankState& state = rank_[rank];
   state.kernel_runs = false;
-  span(rank, state.stream).end = now;
+  span(rank, state.stream).end = state.idle_from = now;
   leave_stream_op(rank, now);
   advance_stream(rank, now);
   advance_host(rank, now);

@@ -22,7 +22,8 @@ struct Breakdown {
   SimTime compute, exposed_communication, straggler_wait, input_wait, other;
 };
 
-// How often a rank was the last to launch a collective, and by how much it was later than the second last.
+// At how many collectives others waited for a rank's doing, and by how much of its own doing it launched later
+// than the second last.
 struct Blame {
   std::int64_t count = 0;
   SimTime total;
@@ -48,8 +49,8 @@ struct TracedIteration {
   std::vector<SimTime> issued;  // by index: the host had issued it, which took the operation's host_cost
 };
 
-// What all ranks together spent waiting on a collective of the steady program, over the steady iterations:
-// before its last rank launched it, and after.
+// What all ranks together spent waiting on a collective of the steady program, over the steady iterations: for
+// what its last rank did later than they, and for the collective itself.
 struct CollectiveWaits {
   PicosecondSum straggler = 0, exposed = 0;
 };
@@ -65,6 +66,8 @@ struct Result {
   // By rank: what the others waited for it, as the last to launch a collective or to end an iteration; all of
   // them together are the straggler_wait of all ranks. Among equally late ranks the first one is charged.
   std::vector<PicosecondSum> waited_for;
+  // By rank: the first of those charged that it was just as late as, by their own time; itself: none.
+  std::vector<Rank> as_late_as;
   std::vector<Rank> last_to_end;     // by iteration
   std::vector<Rank> last_to_launch;  // by steady iteration, by collective
   std::uint64_t fingerprint = 0;     // over every launch, collective end and iteration end of every rank

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "core/fingerprint.h"
+#include "core/id.h"
 #include "core/time.h"
 
 namespace paceline {
@@ -25,20 +28,37 @@ constexpr SimTime overlap(SimTime from, SimTime to, SimTime begin, SimTime end) 
 // The last ranks to launch a collective; of equally late ones the first.
 struct LastLaunch {
   SimTime last{-1}, second{-1};
-  std::uint32_t rank = 0;
+  std::uint32_t rank = 0, second_rank = 0;
 
   constexpr void add(std::uint32_t r, SimTime at) {
     if (at > last) {
       second = last;
+      second_rank = rank;
       last = at;
       rank = r;
     } else if (at == last) {
       second = at;
       rank = std::min(rank, r);
-    } else if (at > second) {
+    } else if (at > second || (at == second && r < second_rank)) {
       second = at;
+      second_rank = r;
     }
   }
 };
+
+// What of a rank's wait for the last one is the last one's doing: that much more its own time is (docs/model.md,
+// "Own time").
+constexpr SimTime straggling(SimTime wait, SimTime own, SimTime own_of_last) {
+  return std::clamp(own_of_last - own, SimTime{}, wait);
+}
+
+// Notes in as_late_as, by rank, who was as late as `last` by their own time.
+inline void note_as_late(std::span<const SimTime> own, std::uint32_t last, std::vector<Rank>& as_late_as) {
+  for (std::size_t r = 0; r < own.size(); ++r) {
+    if (own[r] == own[last] && r != last) {
+      as_late_as[r] = as_late_as[r] == Rank(r) ? Rank(last) : std::min(as_late_as[r], Rank(last));
+    }
+  }
+}
 
 }  // namespace paceline

@@ -20,15 +20,18 @@ struct KernelStep {
 // One kernel on `count` ranks: it starts when it is issued and the stream is free.
 PACELINE_VECTORIZED void run_kernel(const KernelStep step, std::size_t count, const double* __restrict factor,
                                     const double* __restrict jitter, const SimTime* __restrict host,
-                                    SimTime* __restrict stream, SimTime* __restrict compute) {
+                                    SimTime* __restrict stream, SimTime* __restrict compute,
+                                    SimTime* __restrict own) {
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t issued = host[i].ps + step.host_offset.ps;
     const std::int64_t start = stream[i].ps > issued ? stream[i].ps : issued;
-    const std::int64_t end = start + round_small_picoseconds(step.duration * factor[i] * jitter[i]);
+    const std::int64_t duration = round_small_picoseconds(step.duration * factor[i] * jitter[i]);
+    const std::int64_t end = start + duration;
     const std::int64_t counted_end = end > step.counted_from.ps ? end : step.counted_from.ps;
     const std::int64_t counted_start = start > step.counted_from.ps ? start : step.counted_from.ps;
     stream[i].ps = end;
     compute[i].ps += counted_end - counted_start;
+    own[i].ps += duration;
   }
 }
 
@@ -51,12 +54,13 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
       input_jitter_(job.input ? job.input->jitter : Distribution{}),
       seed_(seed),
       times_(job.communicator, job.plans, !ranks_differ(job.variability)),
-      slowed_(job.slowdown.numerator != job.slowdown.denominator) {
+      slowed_(job.slowdown.numerator != job.slowdown.denominator),
+      own_input_(job.input && job.input->jitter.kind != DistributionKind::none) {
   constexpr double kSmall = 2251799813685248.0;
   short_kernels_ = static_cast<double>(longest_kernel(job).ps) * largest_factor(job.variability) < kSmall;
   const std::size_t n = job.ranks();
-  for (std::vector<SimTime>* times : {&host_, &stream_, &communication_, &batch_begin_, &batch_ready_,
-                                      &compute_, &exposed_, &straggler_, &waited_for_input_}) {
+  for (std::vector<SimTime>* times : {&host_, &stream_, &communication_, &batch_begin_, &batch_ready_, &own_,
+                                      &own_before_, &compute_, &exposed_, &straggler_, &waited_for_input_}) {
     times->assign(n, SimTime{});
   }
   factor_.assign(n, 1.0);
@@ -66,7 +70,7 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
     consumed_.assign(static_cast<std::size_t>(job.input->prefetch), std::vector<SimTime>(n));
   }
   const std::size_t collectives = std::max(job.warm_up.collectives.size(), job.steady.collectives.size());
-  busy_.assign(collectives, {std::vector<SimTime>(n), std::vector<SimTime>(n)});
+  busy_.assign(collectives, {std::vector<SimTime>(n), std::vector<SimTime>(n), std::vector<SimTime>(n)});
   last_launch_.resize(collectives);
   jitter_.assign(4 * kBlock, 1.0);
   result_.engine = EngineKind::vector;
@@ -74,6 +78,9 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
   result_.timing.resize(job.steady.collectives.size());
   result_.waits.resize(job.steady.collectives.size());
   result_.waited_for.resize(n);
+  for (std::size_t r = 0; r < n; ++r) {
+    result_.as_late_as.emplace_back(r);
+  }
   while (!trace_.ranks.empty() && trace_.ranks.back().index() >= n) {
     trace_.ranks.pop_back();
   }
@@ -169,7 +176,7 @@ void VectorEngine::run_kernel_block(std::size_t first_op, std::size_t last_op, s
     } else {
       run_kernel({static_cast<double>(ops[op].duration.ps), issued, counted_from_}, count,
                  &factor_[first_rank], jitter, &host_[first_rank], &stream_[first_rank],
-                 &compute_[first_rank]);
+                 &compute_[first_rank], &own_[first_rank]);
     }
   }
 }
@@ -181,6 +188,7 @@ void VectorEngine::run_kernel_in_detail(std::uint32_t op, std::size_t rank, SimT
   const SimTime end = slowed_ ? run_slowed(rank, start, duration) : start + duration;
   stream_[rank] = end;
   compute_[rank] += overlap(start, end, counted_from_, kNever);
+  own_[rank] += duration;
   record(op, rank, {start, end}, issued);
 }
 
@@ -243,6 +251,7 @@ void VectorEngine::run_collective(const Op& op, std::uint32_t index) {
     const std::size_t r = trace_.ranks[i].index();
     record(index, r, {busy.launch[r], busy.end[r]}, host_[r]);
   }
+  busy.own = own_;
   last_launch_[op.index] = last;
   ++launched_;
   if (iteration_ > 0) {
@@ -251,9 +260,9 @@ void VectorEngine::run_collective(const Op& op, std::uint32_t index) {
     timing.launch += last.last - previous_end_;
     timing.end += latest - previous_end_;
     result_.last_to_launch.emplace_back(last.rank);
-    if (job_.ranks() > 1 && last.last > last.second) {
-      ++result_.blame[last.rank].count;
-      result_.blame[last.rank].total += last.last - last.second;
+    if (job_.ranks() > 1) {
+      result_.blame[last.rank].total +=
+          straggling(last.last - last.second, own_[last.second_rank], own_[last.rank]);
     }
   }
 }
@@ -262,23 +271,30 @@ void VectorEngine::run_wait(const Op& op, std::uint32_t index) {
   settle_idle(op.host_cost);
   const Busy& busy = busy_[op.index];
   const SimTime everybody = last_launch_[op.index].last;
+  const std::uint32_t last = last_launch_[op.index].rank;
   CollectiveWaits waits;
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
     host_[r] += op.host_cost;
     const SimTime begin = std::max(stream_[r], host_[r]), end = std::max(begin, busy.end[r]);
-    const SimTime straggler = overlap(begin, std::min(end, everybody), counted_from_, kNever);
-    const SimTime exposed = overlap(std::max(begin, everybody), end, counted_from_, kNever);
+    const SimTime straggler = straggling(overlap(begin, std::min(end, everybody), counted_from_, kNever),
+                                         busy.own[r], busy.own[last]);
+    const SimTime exposed = overlap(begin, end, counted_from_, kNever) - straggler;
     straggler_[r] += straggler;
     exposed_[r] += exposed;
     waits.straggler += straggler.ps;
     waits.exposed += exposed.ps;
     stream_[r] = end;
+    own_[r] = {};
     record(index, r, {begin, end}, host_[r]);
   }
   if (iteration_ > 0) {
     result_.waits[op.index].straggler += waits.straggler;
     result_.waits[op.index].exposed += waits.exposed;
-    result_.waited_for[last_launch_[op.index].rank] += waits.straggler;
+    result_.waited_for[last] += waits.straggler;
+    if (waits.straggler > 0) {
+      ++result_.blame[last].count;
+      note_as_late(busy.own, last, result_.as_late_as);
+    }
   }
 }
 
@@ -290,6 +306,7 @@ void VectorEngine::take_batch(const Op& op, std::uint32_t index) {
     batch_ready_[r] = std::max(batch_ready_[r], consumed[r]) + disturbed(input.batch_time, 1.0, jitter);
     batch_begin_[r] = host_[r];
     consumed[r] = std::max(host_[r], batch_ready_[r]);
+    own_[r] += own_input_ ? overlap(batch_begin_[r], batch_ready_[r], stream_[r], kNever) : SimTime{};
     const OpSpan waited{host_[r], consumed[r]};
     host_[r] = consumed[r] + op.host_cost;
     record(index, r, waited, host_[r]);
@@ -312,6 +329,7 @@ void VectorEngine::settle_idle(SimTime next_host_cost) {
   if ((!settle_start_ && !settle_input_) || iteration_ == 0) {
     return;
   }
+  const std::size_t last = result_.last_to_end.back().index();
   PicosecondSum waited = 0;
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
     const SimTime from = std::max(stream_[r], counted_from_);
@@ -323,12 +341,22 @@ void VectorEngine::settle_idle(SimTime next_host_cost) {
       const SimTime finished_until = std::min(to, previous_end_);
       const SimTime finished =
           overlap(from, finished_until, from, kNever) - overlap(from, finished_until, input_begin, input_end);
-      straggler_[r] += finished;
-      waited += finished.ps;
+      const SimTime straggler = straggling(finished, own_before_[r], own_before_[last]);
+      straggler_[r] += straggler;
+      waited += straggler.ps;
     }
   }
-  result_.waited_for[result_.last_to_end.back().index()] += waited;
+  charge_end(waited);
   settle_start_ = settle_input_ = false;
+}
+
+// Charges the waits after an iteration to the last rank to end it.
+void VectorEngine::charge_end(PicosecondSum waited) {
+  const std::uint32_t last = result_.last_to_end.back().value;
+  result_.waited_for[last] += waited;
+  if (waited > 0) {
+    note_as_late(own_before_, last, result_.as_late_as);
+  }
 }
 
 void VectorEngine::end_iteration() {
@@ -345,6 +373,7 @@ void VectorEngine::end_iteration() {
     fingerprint_.add(end_fact, r, stream_[r]);
   }
   previous_end_ = latest;
+  own_before_ = own_;
   result_.iteration_end.push_back(latest);
   result_.last_to_end.emplace_back(last);
   if (iteration_ == 0) {
@@ -368,14 +397,18 @@ bool VectorEngine::traces(std::size_t first_rank, std::size_t count) const {
 
 Result VectorEngine::finish() {
   const SimTime total = result_.iteration_end.back() - result_.iteration_end.front();
+  const std::size_t last = result_.last_to_end.back().index();
+  PicosecondSum waited = 0;
   result_.breakdown.resize(job_.ranks());
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
-    const SimTime finished = overlap(stream_[r], previous_end_, counted_from_, kNever);
-    straggler_[r] += finished;
-    result_.waited_for[result_.last_to_end.back().index()] += finished.ps;
+    const SimTime straggler = straggling(overlap(stream_[r], previous_end_, counted_from_, kNever),
+                                         own_before_[r], own_before_[last]);
+    straggler_[r] += straggler;
+    waited += straggler.ps;
     const SimTime known = compute_[r] + exposed_[r] + straggler_[r] + waited_for_input_[r];
     result_.breakdown[r] = {compute_[r], exposed_[r], straggler_[r], waited_for_input_[r], total - known};
   }
+  charge_end(waited);
   result_.fingerprint = fingerprint_.value();
   return std::move(result_);
 }

@@ -25,8 +25,8 @@ class VectorEngine {
   Result finish();       // of the iterations run. Requires: at least two. Ends the engine's life
 
  private:
-  struct Busy {  // of the communication stream, by rank
-    std::vector<SimTime> launch, end;
+  struct Busy {                             // of the communication stream, by rank
+    std::vector<SimTime> launch, end, own;  // own: time when the stream came to it
   };
 
   static constexpr std::uint32_t kNotTraced = 0xffffffffU;
@@ -42,6 +42,7 @@ class VectorEngine {
   void settle_idle(SimTime next_host_cost);
   SimTime run_slowed(std::size_t rank, SimTime start, SimTime duration);
   void end_iteration();
+  void charge_end(PicosecondSum waited);
   void record(std::uint32_t op, std::size_t rank, OpSpan span, SimTime issued);
   bool traces(std::size_t first_rank, std::size_t count) const;
   const Program& program() const { return job_.program(iteration_); }
@@ -54,6 +55,7 @@ class VectorEngine {
   CollectiveTimes times_;
   bool slowed_;         // collectives slow kernels down
   bool short_kernels_;  // every kernel's duration fits round_small_picoseconds
+  bool own_input_;      // waits for input are a rank's own time
 
   std::uint32_t iteration_ = 0;
   std::uint32_t batches_ = 0;      // taken so far by each rank
@@ -64,6 +66,7 @@ class VectorEngine {
 
   // By rank:
   std::vector<SimTime> host_, stream_, communication_;  // free from
+  std::vector<SimTime> own_, own_before_;  // own time: now, and at the end of the previous iteration
   std::vector<double> factor_;
   std::vector<SimTime> batch_begin_, batch_ready_;  // the host's last wait for a batch
   std::vector<std::vector<SimTime>> consumed_;      // when batch b was taken: [b % prefetch]

@@ -25,14 +25,17 @@ void account(const IterationRecord& it, Breakdown& total, IterationWaits& waits)
     if (first) {  // finished with the previous iteration, others are not
       const SimTime until = std::min(to, it.all_began);
       const SimTime finished = counted(from, until) - overlap(from, until, batch.start, batch.end);
-      total.straggler_wait += finished;
-      waits.finished += finished.ps;
+      const SimTime straggler = straggling(finished, it.own_before, it.own_of_last_before);
+      total.straggler_wait += straggler;
+      waits.finished += straggler.ps;
     }
     if (op.kind == OpKind::kernel) {
       total.compute += counted(span.start, span.end);
     } else {
       const SimTime everybody = std::clamp(it.last_launch[op.index], span.start, span.end);
-      const SimTime straggler = counted(span.start, everybody), exposed = counted(everybody, span.end);
+      const SimTime straggler =
+          straggling(counted(span.start, everybody), it.own[op.index], it.own_of_last[op.index]);
+      const SimTime exposed = counted(span.start, span.end) - straggler;
       total.straggler_wait += straggler;
       total.exposed_communication += exposed;
       waits.collectives[op.index].straggler += straggler.ps;

@@ -78,14 +78,21 @@ std::vector<CollectiveReport> collective_reports(const TrainingJob& job, const R
 
 std::vector<StragglerReport> straggler_reports(const Result& result, const Topology& topology) {
   const double each = rank_steps(result);
+  std::vector<std::vector<Rank>> as_late(result.blame.size());
+  for (std::size_t r = 0; r < result.blame.size(); ++r) {
+    if (result.as_late_as[r] != Rank(r)) {
+      as_late[result.as_late_as[r].index()].emplace_back(r);
+    }
+  }
   std::vector<StragglerReport> stragglers;
   for (std::size_t r = 0; r < result.blame.size(); ++r) {
-    if (result.blame[r].count > 0 || result.waited_for[r] > 0) {
+    if (result.blame[r].total > SimTime{} || result.waited_for[r] > 0) {
       stragglers.push_back({Rank(r),
                             {},
                             result.blame[r].count,
                             to_seconds(result.blame[r].total),
-                            Seconds(static_cast<double>(result.waited_for[r]) / each)});
+                            Seconds(static_cast<double>(result.waited_for[r]) / each),
+                            as_late[r]});
     }
   }
   std::ranges::stable_sort(stragglers, std::ranges::greater{}, &StragglerReport::waited);

@@ -23,7 +23,8 @@ struct BucketReport {
   Seconds ready, start, end;  // from the iteration's start, mean over the steady iterations
 };
 
-// What waiting for a collective costs a step, mean over ranks: before its last rank launched it, and after.
+// What waiting for a collective costs a step, mean over ranks: for what its last rank did later, and for the
+// collective itself.
 struct CollectiveReport {
   std::string label;  // "all_reduce bucket 3"
   Bytes bytes;
@@ -35,9 +36,10 @@ struct CollectiveReport {
 struct StragglerReport {
   Rank rank;
   std::string gpu;               // "node3/gpu5"
-  std::int64_t collectives = 0;  // that it was the last to launch
-  Seconds delay;                 // by which it was later than the second last, in total
+  std::int64_t collectives = 0;  // at which others waited for what it did later than they
+  Seconds delay;                 // by which it launched later than the second last by its own doing, in total
   Seconds waited;                // of a step, that ranks waited for this one, mean over all ranks
+  std::vector<Rank> as_late;     // others that were just as late when this one was charged
 };
 
 struct Report {

@@ -68,6 +68,7 @@ void check_agreement(const RandomJob& random) {
   CHECK(event.timing == vector.timing);
   CHECK((event.waits == vector.waits));
   CHECK((event.waited_for == vector.waited_for));
+  CHECK(event.as_late_as == vector.as_late_as);
   CHECK(event.last_to_end == vector.last_to_end);
   CHECK(event.last_to_launch == vector.last_to_launch);
   REQUIRE(event.trace.size() == vector.trace.size());

@@ -55,7 +55,7 @@ def _waited_for(result: Result, most: int) -> tuple[Figure, Axes]:
     frame, rest = frame.head(most), frame.iloc[most:]
     names = [f"rank {row.rank:,} ({row.gpu})" for row in frame.itertuples()]
     waited = list(frame["waited_s"] * 1e3)
-    notes = [f", last in {count:,} collectives" for count in frame["collectives"]]
+    notes = [f", at {count:,} collectives" for count in frame["collectives"]]
     if len(rest):
         names.append(f"{len(rest):,} others")
         waited.append(rest["waited_s"].sum() * 1e3)

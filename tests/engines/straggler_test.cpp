@@ -1,0 +1,189 @@
+// Is a rank blamed for what it did later than its peers, and for that alone?
+#include <catch2/catch.hpp>
+
+#include "random_job.h"
+#include "sim/collective/nccl.h"
+#include "sim/engine/simulate.h"
+
+namespace paceline {
+namespace {
+
+std::vector<Result> on_both_engines(const TrainingJob& job, int iterations) {
+  RunSpec run;
+  run.iterations = iterations;
+  return {run_event_engine(job, run), run_vector_engine(job, run)};
+}
+
+void check_nobody_blamed(const Result& result) {
+  for (const Breakdown& b : result.breakdown) {
+    CHECK(b.straggler_wait == SimTime{});
+  }
+  for (const CollectiveWaits& waits : result.waits) {
+    CHECK((waits.straggler == 0));
+  }
+  for (std::size_t r = 0; r < result.waited_for.size(); ++r) {
+    CHECK((result.waited_for[r] == 0));
+    CHECK(result.blame[r].count == 0);
+    CHECK(result.blame[r].total == SimTime{});
+    CHECK(result.as_late_as[r] == Rank(r));
+  }
+}
+
+TEST_CASE("equal GPUs without jitter wait for no straggler, whatever the collectives do") {
+  // Random trees, rings, chains and switches over random hops, hosts that are too slow, kernels slowed by
+  // communication, loaders that are too slow.
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    RandomJob random = random_job(seed, 24);
+    random.job.variability = {};
+    if (random.job.input) {
+      random.job.input->jitter = {};
+    }
+    INFO("seed " << seed);
+    for (const Result& result : on_both_engines(random.job, random.run.iterations)) {
+      check_nobody_blamed(result);
+    }
+  }
+}
+
+TEST_CASE("equal GPUs on NCCL's rings, trees and switches blame nobody") {
+  Dice dice(4);
+  for (const char* node : {"dgx-h100", "dgx-a100", "dgx1-v100", "pcie-a100"}) {
+    for (const int nodes : {1, 2, 3, 5}) {
+      for (const char* algorithm : {"", "ring", "tree"}) {
+        ClusterSpec cluster;
+        cluster.node = node_preset(node);
+        cluster.nodes = nodes;
+        const Topology topology = build_topology(cluster);
+        TrainingSpec training;
+        training.collective.algorithm = algorithm;
+        training.ddp.bucket_cap = Bytes(4 << 20);
+        CollectivePlanner planner = nccl_planner(topology, training.collective, {});
+        const TrainingJob job =
+            build_ddp_job(random_model(dice), gpu_preset("A100-80GB"), training, {}, planner);
+        INFO(nodes << " x " << node << ' ' << algorithm);
+        RunSpec run;
+        run.iterations = 2;
+        check_nobody_blamed(run_vector_engine(job, run));
+      }
+    }
+  }
+}
+
+constexpr std::int64_t kMillisecond = 1'000'000'000;
+
+// Hops that take 1 ms for `bytes` and have no latency.
+std::vector<HopCost> hops(std::size_t ranks, Bytes bytes) {
+  return std::vector<HopCost>(ranks, {BytesPerSecond(static_cast<double>(bytes.value) * 1e3), {}, {}});
+}
+
+// A kernel of 10 ms; an all-reduce of 2 (N-1) steps of 1 ms, waited for; an optimizer of 1 ms.
+TrainingJob step_of(std::size_t ranks, std::vector<SlowGpus> slow) {
+  const Bytes chunk(1'000'000);
+  CollectivePlanner planner = ring_planner(hops(ranks, chunk));
+  TrainingJob job;
+  job.plans = {
+      planner.plan(CollectiveKind::all_reduce, Bytes(chunk.value * static_cast<std::int64_t>(ranks)))};
+  job.communicator = planner.communicator();
+  job.steady.collectives = {0};
+  job.steady.ops = {{OpKind::kernel, 0, SimTime{10 * kMillisecond}, {}, "kernel"},
+                    {OpKind::collective, 0, {}, {}, "all_reduce"},
+                    {OpKind::wait, 0, {}, {}, "wait"},
+                    {OpKind::kernel, 0, SimTime{kMillisecond}, {}, "optimizer"}};
+  job.warm_up = job.steady;
+  job.variability.slow_gpus = std::move(slow);
+  return job;
+}
+
+TEST_CASE("a known late rank is waited for by just its lateness") {
+  // Rank 2 is half as slow again. Since its last wait it runs optimizer and kernel in 16.5 ms, the others in
+  // 11, so each of them waits 5.5 ms for it, and after the last step 0.5 ms for its optimizer.
+  constexpr int kSteps = 4;
+  for (const Result& result : on_both_engines(step_of(4, {{{2}, 0, 1.5}}), kSteps)) {
+    const std::int64_t late = 55 * kMillisecond / 10;
+    CHECK(result.blame[2].count == kSteps);
+    CHECK(result.blame[2].total.ps == kSteps * late);
+    CHECK((result.waited_for[2] == 3 * (kSteps * late + kMillisecond / 2)));
+    for (const std::size_t other : {0, 1, 3}) {
+      CHECK((result.waited_for[other] == 0));
+      CHECK(result.blame[other].count == 0);
+      CHECK(result.as_late_as[other] == Rank(other));
+    }
+    CHECK(result.breakdown[2].straggler_wait == SimTime{});
+  }
+}
+
+TEST_CASE("what a broadcast's chain keeps apart is communication, what a rank adds to it is straggling") {
+  // Four chunks of 1 ms go down a chain from rank 0, which is done after 4 ms; rank 1 after 5, ranks 2 and 3
+  // after 6. Then a kernel of 10 ms, and an all-reduce. With equal GPUs ranks 0 and 1 wait 2 and 1 ms until
+  // the others launch. If rank 1 takes 6 ms more it launches last, at 21 ms: rank 0 waits 7 ms, of which 6
+  // are rank 1's doing; ranks 2 and 3 wait 5 ms, all of it its doing.
+  const Bytes chunk(1'000'000);
+  for (const bool slow : {false, true}) {
+    Communicator start;
+    start.ranks = 4;
+    CollectivePlanner broadcast = ring_planner(hops(4, chunk), 4), reduce = ring_planner(hops(4, chunk));
+    TrainingJob job;
+    job.plans = {broadcast.plan(CollectiveKind::broadcast, Bytes(4 * chunk.value)),
+                 reduce.plan(CollectiveKind::all_reduce, Bytes(4 * chunk.value))};
+    job.communicator = broadcast.communicator();
+    job.communicator.graphs.push_back(CollectiveGraph(reduce.communicator().graphs[0]));
+    job.plans[1].graph = 1;
+    job.steady.collectives = {0, 1};
+    job.steady.ops = {{OpKind::collective, 0, {}, {}, "broadcast"},
+                      {OpKind::wait, 0, {}, {}, "wait"},
+                      {OpKind::kernel, 0, SimTime{10 * kMillisecond}, {}, "kernel"},
+                      {OpKind::collective, 1, {}, {}, "all_reduce"},
+                      {OpKind::wait, 1, {}, {}, "wait"}};
+    job.warm_up.collectives = {1};  // which all end together
+    job.warm_up.ops = {{OpKind::collective, 0, {}, {}, "all_reduce"}, {OpKind::wait, 0, {}, {}, "wait"}};
+    if (slow) {
+      job.variability.slow_gpus = {{{1}, 0, 1.6}};
+    }
+    for (const Result& result : on_both_engines(job, 1)) {
+      INFO((slow ? "rank 1 slow" : "equal"));
+      if (!slow) {
+        check_nobody_blamed(result);
+        continue;
+      }
+      CHECK(result.last_to_launch[1] == Rank(1));
+      CHECK((result.waits[1].straggler == (6 + 5 + 5) * kMillisecond));
+      CHECK((result.waited_for[1] == result.waits[1].straggler));
+      CHECK(result.blame[1].count == 1);
+      CHECK(result.blame[1].total.ps == 5 * kMillisecond);  // ranks 2 and 3 are second last
+    }
+  }
+}
+
+TEST_CASE("of ranks that are equally late the first is charged and all are named") {
+  for (const Result& result : on_both_engines(step_of(6, {{{1, 3, 4}, 0, 1.5}}), 3)) {
+    CHECK((result.waited_for[1] > 0));
+    CHECK(result.blame[1].count == 3);
+    CHECK(result.blame[1].total == SimTime{});  // the second last was as late
+    CHECK(result.as_late_as[3] == Rank(1));
+    CHECK(result.as_late_as[4] == Rank(1));
+    for (const std::size_t healthy : {0, 2, 5}) {
+      CHECK(result.as_late_as[healthy] == Rank(healthy));
+      CHECK((result.waited_for[healthy] == 0));
+    }
+  }
+}
+
+TEST_CASE("after a step, too, a rank waits for what the last one did later") {
+  // The host may not run ahead, so a step begins when the rank has ended the one before; what the others
+  // do meanwhile counts until the last one has ended. Rank 1's optimizer takes 1 ms more.
+  TrainingJob job = step_of(2, {{{1}, 0, 2}});
+  job.host_runs_ahead = 0;
+  for (Program* program : {&job.warm_up, &job.steady}) {
+    program->ops.front().host_cost = SimTime{5 * kMillisecond};
+  }
+  for (const Result& result : on_both_engines(job, 1)) {
+    // 1 ms of its 5 ms until the first kernel is issued, at the step's begin and again after the last step;
+    // and at the all-reduce rank 1 is 11 ms late.
+    CHECK((result.waits[0].straggler == 11 * kMillisecond));
+    CHECK((result.waited_for[1] == (11 + 1) * kMillisecond));
+    CHECK(result.breakdown[0].straggler_wait.ps == 12 * kMillisecond);
+  }
+}
+
+}  // namespace
+}  // namespace paceline
