@@ -56,10 +56,11 @@ CollectiveTimes::Reduced::Reduced(const CollectiveGraph& graph, Begin begin)
 }
 
 CollectiveTimes::CollectiveTimes(const Communicator& communicator, std::span<const CollectivePlan> plans,
-                                 bool together)
+                                 bool together, std::size_t remembered)
     : communicator_(communicator),
       plans_(plans),
       together_(together),
+      remembered_(remembered),
       graphs_(communicator.graphs.size()),
       of_plan_(plans.size()),
       begin_(communicator.ranks),
@@ -91,10 +92,65 @@ void CollectiveTimes::end(std::uint32_t plan, std::span<const SimTime> launch, S
                         std::ranges::all_of(of_graph.switch_end, [&](SimTime t) { return t <= launch[0]; });
   if (together) {
     end_together(plan, launch[0], end);
-  } else if (!of_plan.rings.empty()) {
+    return;
+  }
+  const SimTime first = std::ranges::min(launch);
+  begin_from(first, launch, of_graph.switch_end);
+  if (recall(plan, first, end)) {
+    return;
+  }
+  ++computed_;
+  if (!of_plan.rings.empty()) {
     end_by_rings(plan, launch, origin, end);
   } else {
     end_by_steps(plan, launch, end);
+  }
+  remember(plan, first, end);
+}
+
+// A switch that was done before the first launch takes part from its first chunk on: since when doesn't matter.
+void CollectiveTimes::begin_from(SimTime first, std::span<const SimTime> launch,
+                                 std::span<const SimTime> switch_end) {
+  entry_.clear();
+  for (const SimTime t : launch) {
+    entry_.push_back(t - first);
+  }
+  for (const SimTime t : switch_end) {
+    entry_.push_back(std::max(t, first) - first);
+  }
+}
+
+bool CollectiveTimes::recall(std::uint32_t plan, SimTime first, std::span<SimTime> end) {
+  std::vector<Known>& known = of_plan_[plan].known;
+  const auto found = std::ranges::find(known, entry_, &Known::begin);
+  if (found == known.end()) {
+    return false;
+  }
+  std::rotate(known.begin(), found, found + 1);
+  std::vector<SimTime>& switch_end = graphs_[plans_[plan].graph].switch_end;
+  const std::vector<SimTime>& ends = known.front().end;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    (i < end.size() ? end[i] : switch_end[i - end.size()]) = first + ends[i];
+  }
+  return true;
+}
+
+void CollectiveTimes::remember(std::uint32_t plan, SimTime first, std::span<const SimTime> end) {
+  std::vector<Known>& known = of_plan_[plan].known;
+  if (known.size() < remembered_) {
+    known.emplace_back();
+  }
+  if (known.empty()) {
+    return;
+  }
+  std::rotate(known.begin(), known.end() - 1, known.end());
+  known.front().begin = entry_;
+  known.front().end.clear();
+  for (const std::span<const SimTime> ends :
+       {end, std::span<const SimTime>(graphs_[plans_[plan].graph].switch_end)}) {
+    for (const SimTime t : ends) {
+      known.front().end.push_back(t - first);
+    }
   }
 }
 

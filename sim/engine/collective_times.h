@@ -19,13 +19,22 @@ bool is_free_ring(const CollectivePlan&);
 
 // Three ways, equal to the picosecond: where all ranks enter together, one worker of each class of equal ones
 // step by step; a ring all-reduce with endless FIFOs and whole chunks by RingSchedule; else step by step.
+// Ranks that enter as far apart as they did before leave as far apart as then: steps that are all alike cost
+// little more than two.
 class CollectiveTimes {
  public:
+  static constexpr std::size_t kRemembered = 4;
+
   // together: all ranks may enter together often enough that finding equal workers pays.
-  CollectiveTimes(const Communicator&, std::span<const CollectivePlan>, bool together = true);
+  // remembered: entries of each plan whose ends are kept, the last ones.
+  CollectiveTimes(const Communicator&, std::span<const CollectivePlan>, bool together = true,
+                  std::size_t remembered = kRemembered);
 
   // launch and end by rank. Requires: |launch[r] - origin| within 2^59 ps.
   void end(std::uint32_t plan, std::span<const SimTime> launch, SimTime origin, std::span<SimTime> end);
+
+  // How many were neither begun by all ranks together nor remembered.
+  std::uint64_t computed() const { return computed_; }
 
   // The plan's costs are not what they were.
   void forget(std::uint32_t plan) { of_plan_[plan] = {}; }
@@ -50,14 +59,21 @@ class CollectiveTimes {
     std::vector<std::uint32_t> order;
     std::vector<RingSchedule> phases;
   };
+  struct Known {  // from the first launch: by rank, then of each switch
+    std::vector<SimTime> begin, end;
+  };
   struct OfPlan {
     bool prepared = false;
+    std::vector<Known> known;            // last used first
     std::optional<StepTimes> by_rank;    // on OfGraph's graph
     std::vector<SimTime> end_of_worker;  // of Reduced together, from a launch at 0; empty: not known yet
     std::vector<RingChannel> rings;      // empty: not a case for RingSchedule
   };
 
   void prepare_rings(std::uint32_t plan);
+  void begin_from(SimTime first, std::span<const SimTime> launch, std::span<const SimTime> switch_end);
+  bool recall(std::uint32_t plan, SimTime first, std::span<SimTime> end);
+  void remember(std::uint32_t plan, SimTime first, std::span<const SimTime> end);
   void end_together(std::uint32_t plan, SimTime launch, std::span<SimTime> end);
   void end_by_steps(std::uint32_t plan, std::span<const SimTime> launch, std::span<SimTime> end);
   void end_by_rings(std::uint32_t plan, std::span<const SimTime> launch, SimTime origin,
@@ -66,10 +82,13 @@ class CollectiveTimes {
   const Communicator& communicator_;
   std::span<const CollectivePlan> plans_;
   bool together_;
+  std::size_t remembered_;
+  std::uint64_t computed_ = 0;
   std::vector<OfGraph> graphs_;
   std::vector<OfPlan> of_plan_;
   RingSchedule::Scratch scratch_;
   std::vector<SimTime> begin_, end_;  // by position of the ring at hand
+  std::vector<SimTime> entry_;        // as Known::begin, of the collective at hand
 };
 
 }  // namespace paceline
