@@ -89,7 +89,7 @@ bool EventEngine::run_stream_op(std::uint32_t rank, SimTime now) {
       return false;
     case OpKind::collective: {
       CollectiveRecord& record = slot(at.iteration).collectives[op.index];
-      record.ready = std::max(record.ready, now);
+      record.ready = std::max(record.ready, state.idle_from);
       record.own[rank] = state.own;
       ++state.reached;
       leave_stream_op(rank, now);

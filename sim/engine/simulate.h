@@ -32,7 +32,7 @@ struct Blame {
 // One collective of the steady program, summed over the steady iterations; times from the iteration's start
 // (the latest rank's end of the one before).
 struct CollectiveTiming {
-  SimTime ready;   // its input exists on the last rank
+  SimTime ready;   // its input exists on the last rank: its stream has ended what stands before it
   SimTime launch;  // the last rank launches it
   SimTime end;     // it has ended on every rank
 };

@@ -235,7 +235,7 @@ void VectorEngine::run_collective(const Op& op, std::uint32_t index) {
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
     host_[r] += op.host_cost;
     const SimTime reached = std::max(stream_[r], host_[r]);
-    ready = std::max(ready, reached);
+    ready = std::max(ready, stream_[r]);
     busy.launch[r] = std::max(reached, communication_[r]);
     last.add(static_cast<std::uint32_t>(r), busy.launch[r]);
     fingerprint_.add(launch_fact, r, busy.launch[r]);

@@ -195,6 +195,24 @@ TEST_CASE("launches slower than kernels make the step host-bound") {
   CHECK(result.breakdown[0].other == SimTime{12'000'000});
 }
 
+TEST_CASE("a bucket is ready when its gradients exist, however late the host launches it") {
+  // The kernel ends after 1 ms; the host has issued the all-reduce after 5, and begins a step only when the
+  // GPU has ended the one before. So in every step it is ready at 1 ms and launched at 5.
+  const HopCost hop{BytesPerSecond(1e12), SimTime{1'000}, {}};
+  TrainingJob job =
+      collective_job({hop, hop}, CollectiveKind::all_reduce, Bytes(4'096), SimTime{1'000'000'000});
+  job.host_runs_ahead = 0;
+  for (Program* program : {&job.warm_up, &job.steady}) {
+    program->ops[1].host_cost = SimTime{5'000'000'000};
+  }
+  RunSpec run;
+  run.iterations = 3;
+  for (const Result& result : {run_event_engine(job, run), run_vector_engine(job, run)}) {
+    CHECK(result.timing[0].ready == SimTime{3 * 1'000'000'000LL});
+    CHECK(result.timing[0].launch == SimTime{3 * 5'000'000'000LL});
+  }
+}
+
 TEST_CASE("an anchored GPU takes batch / rate to the picosecond") {
   Dice dice(3);
   for (int i = 0; i < 200; ++i) {
