@@ -89,6 +89,7 @@ Json::Object result_summary(const Prediction& p) {
           {"step_time_s", step_json(r.step)},
           {"warm_up_s", r.warm_up.value},
           {"throughput_samples_per_s", r.throughput},
+          {"counted_steps_samples_per_s", r.counted_throughput},
           {"scaling_efficiency", r.scaling_efficiency},
           {"breakdown_s", breakdown_json(r.breakdown)},
           {"worst_rank", Json::Object{{"rank", static_cast<std::int64_t>(r.worst_rank.value)},

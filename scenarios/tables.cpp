@@ -69,7 +69,13 @@ std::string summary(const Prediction& p) {
   const double lone = r.scaling_efficiency > 0
                           ? r.throughput / (r.scaling_efficiency * static_cast<double>(p.job.ranks()))
                           : 0;
-  return row("step time", step) + row("throughput", readable_count(r.throughput) + " samples/s") +
+  std::string throughput = readable_count(r.throughput) + " samples/s";
+  if (r.counted_throughput > r.throughput) {
+    throughput += ", what the loaders make; these steps did " + readable_count(r.counted_throughput) + "\n" +
+                  row("", "on batches prefetched before them: more --iterations show the lasting step time");
+    throughput.pop_back();
+  }
+  return row("step time", step) + row("throughput", throughput) +
          row("scaling", fixed(100 * r.scaling_efficiency, 1) + " % of " + std::to_string(p.job.ranks()) +
                             " times one GPU alone, which does " + readable_count(lone) + " samples/s");
 }

@@ -102,6 +102,24 @@ std::vector<StragglerReport> straggler_reports(const Result& result, const Topol
   return stragglers;
 }
 
+double counted_throughput(const TrainingJob& job, const Result& result) {
+  return static_cast<double>(job.samples_per_iteration) / mean_step(result).value;
+}
+
+// No step can for ever be shorter than its loader takes for its batches; a few can, while batches last that
+// were prefetched before.
+double lasting_throughput(const TrainingJob& job, const Result& result) {
+  const double counted = counted_throughput(job, result);
+  const auto batches = std::ranges::count(job.steady.ops, OpKind::take_batch, &Op::kind);
+  if (!job.input || batches == 0) {
+    return counted;
+  }
+  constexpr double kRounding = 1e-12;
+  const Seconds step = to_seconds(job.input->batch_time * batches);
+  const double made = static_cast<double>(job.samples_per_iteration) / step.value;
+  return counted <= made * (1 + kRounding) ? counted : made;
+}
+
 Rank rank_with_most_compute(const Result& result) {
   const auto most =
       std::max_element(result.breakdown.begin(), result.breakdown.end(),
@@ -129,8 +147,9 @@ Report summarize(const TrainingJob& job, const Result& result, const Topology& t
   Report report;
   report.step = step_time(result);
   report.warm_up = to_seconds(result.iteration_end.front());
-  report.throughput = static_cast<double>(job.samples_per_iteration) / report.step.mean.value;
-  const double alone = static_cast<double>(reference_job.samples_per_iteration) / mean_step(reference).value;
+  report.throughput = lasting_throughput(job, result);
+  report.counted_throughput = counted_throughput(job, result);
+  const double alone = lasting_throughput(reference_job, reference);
   report.scaling_efficiency = report.throughput / (static_cast<double>(job.ranks()) * alone);
   report.breakdown = mean_breakdown(result);
   report.worst_rank = rank_with_most_compute(result);

@@ -45,7 +45,8 @@ struct StragglerReport {
 struct Report {
   StepTime step;
   Seconds warm_up;
-  double throughput = 0;          // samples/s
+  double throughput = 0;          // samples/s, of steps that go on like this for ever
+  double counted_throughput = 0;  // of the counted steps: above it where they ate prefetched batches
   double scaling_efficiency = 0;  // throughput / (ranks * reference throughput)
   BreakdownSeconds breakdown;     // mean over ranks
   Rank worst_rank;                // the one with most compute

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "../engines/random_job.h"
+#include "scenarios/predict.h"
 #include "sim/collective/ring_time.h"
 #include "sim/engine/simulate.h"
 
@@ -181,6 +182,24 @@ TEST_CASE("a loader slower than the GPU sets the step") {
     CHECK(result.iteration_end[5] - result.iteration_end[4] == SimTime{30'000'000});
     CHECK(result.breakdown[0].compute == SimTime{100'000'000});
     CHECK(result.breakdown[0].input_wait == SimTime{200'000'000});
+  }
+}
+
+TEST_CASE("the throughput of few steps is at most what loaders make") {
+  // Eight loaders make 1,500 samples/s each, a batch of 15 in 10 ms; a GPU needs 9 ms for it and 0.3 ms for
+  // DDP. While the warm-up lasts two batches are prefetched, so the first steps take 9.3 ms; forever it is
+  // 10. One GPU has no such warm-up.
+  for (const int iterations : {1, 2, 5, 40}) {
+    const std::string text = R"({"cluster": {"node": "dgx-a100", "nodes": 1}, "model": "resnet50",
+        "training": {"batch_per_gpu": 15, "measured": "1666.6666666666667 samples/s",
+                     "input": {"rate": "1500 samples/s", "prefetch": 2}}, "run": {"iterations": )" +
+                             std::to_string(iterations) + "}}";
+    const Report report = predict(parse_scenario(text, "few.json")).report;
+    INFO(iterations << " steps");
+    CHECK(report.throughput == Approx(8 * 1500).epsilon(1e-12));
+    CHECK(report.scaling_efficiency == Approx(1).epsilon(1e-12));
+    CHECK(report.counted_throughput == Approx(8 * 15 / report.step.mean.value).epsilon(1e-12));
+    CHECK(report.counted_throughput > report.throughput * (1 + 0.05 / iterations));
   }
 }
 
