@@ -1,5 +1,4 @@
 // Measurements, profiles and validation.
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -8,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/fit/fit_files.h"
 #include "calibrate/import/import.h"
 #include "calibrate/validate/validate.h"
 #include "python/module.h"
+#include "python/options.h"
 #include "scenarios/description.h"
 #include "scenarios/json.h"
 #include "scenarios/profile.h"
@@ -119,19 +118,9 @@ std::string import_json(const std::vector<std::string>& paths) {
                                    {"remarks", remark_rows(data)}}));
 }
 
-using Text = std::optional<std::string>;
-
-std::pair<std::string, std::string> fit(const std::vector<std::string>& paths, const std::string& cluster,
-                                        const Text& nccl, const std::string& library, const Text& scenario,
-                                        const std::string& overlap) {
+std::pair<std::string, std::string> fit(const std::string& asked) {
   std::ostringstream page;
-  const Profile profile = fit_files({.files = paths,
-                                     .cluster = cluster,
-                                     .library = library,
-                                     .overlap = overlap,
-                                     .nccl = nccl,
-                                     .scenario = scenario},
-                                    page);
+  const Profile profile = fit_files(read_request<FitFiles>(asked), page);
   return {to_json(profile), page.str()};
 }
 
@@ -153,9 +142,9 @@ void add_calibrate(nb::module_& module) {
       [](const std::string& text, const std::string& name) { return remark_on(parse_profile(text, name)); },
       nb::arg("text"), nb::arg("name"), unlocked,
       "What the user of a profile must know: that another model version fitted it; or nothing.");
-  module.def("fit", &fit, nb::arg("paths"), nb::arg("cluster"), nb::kw_only(), nb::arg("nccl") = nb::none(),
-             nb::arg("library") = "nccl", nb::arg("scenario") = nb::none(), nb::arg("overlap") = "stated",
-             unlocked, "A profile, and the page that `paceline calibrate fit` prints.");
+  module.def("fit", &fit, nb::arg("options"), unlocked,
+             "A profile, and the page that `paceline calibrate fit` prints; the options are a JSON object "
+             "(python/options.h).");
   module.def("validate", &validate, nb::arg("paths"), unlocked,
              "Whether all holds, and the JSON of `paceline validate --json`.");
 }

@@ -13,13 +13,13 @@ namespace nb = nanobind;
 namespace paceline::python {
 namespace {
 
-// paceline.errors.InputError, with what the command line would print.
+// paceline.errors.InputError, with what the command line would print but for the names of options.
 void raise_input_error(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
   } catch (const InputError& error) {
     const nb::object type = nb::module_::import_("paceline.errors").attr("InputError");
-    const nb::object value = type(error.message(), error.place(), error.file());
+    const nb::object value = type.attr("of_core")(error.message(), error.place(), error.file());
     PyErr_SetObject(type.ptr(), value.ptr());
   }
 }

@@ -12,13 +12,12 @@
 #include "calibrate/import/trace_files.h"
 #include "core/error.h"
 #include "python/module.h"
+#include "python/options.h"
 #include "scenarios/json.h"
 #include "scenarios/predict.h"
 #include "scenarios/profile.h"
-#include "scenarios/run_overrides.h"
 #include "scenarios/scenario.h"
 #include "scenarios/tables.h"
-#include "scenarios/trace.h"
 #include "studies/explain.h"
 #include "topology/topology.h"
 
@@ -58,13 +57,7 @@ class Trace {
 // result.json, the trace if asked for, and the interval of the step with a profile.
 using Outcome = std::tuple<std::string, std::optional<Trace>, Text>;
 
-struct Wanted {
-  bool explained = false;
-  int jobs = 1;
-  std::optional<TraceChoice> trace;
-};
-
-Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, const Wanted& wanted) {
+Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, const RunRequest& wanted) {
   if (profile) {
     scenario = with_profile(scenario, *profile);
   }
@@ -73,7 +66,7 @@ Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, c
     record_trace(prediction, trace_request(*wanted.trace, prediction));
   }
   Json::Object more;
-  if (wanted.explained) {
+  if (wanted.explain) {
     more = explanation_json(prediction, explain(prediction, wanted.jobs));
   }
   if (wanted.trace) {
@@ -84,21 +77,16 @@ Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, c
           profile ? Text(interval_json(training_interval(scenario, *profile))) : Text()};
 }
 
-Outcome run(const std::string& text, const std::string& file_name, const Text& profile_text,
-            const std::string& profile_name, const Text& engine, const Text& seed, const Text& iterations,
-            bool explained, int jobs, bool traced, const Text& trace_ranks, const Text& trace_steps) {
+Outcome run(const std::string& text, const std::string& file_name, const std::string& asked) {
+  const auto request = read_request<RunRequest>(asked);
   Scenario scenario = parse_scenario(text, file_name);
-  apply({engine, seed, iterations}, scenario.run);
+  apply(request.overrides, scenario.run);
   std::optional<Profile> profile;
-  if (profile_text) {
-    profile = parse_profile(*profile_text, profile_name);
-  }
-  Wanted wanted{explained, jobs, {}};
-  if (traced) {
-    wanted.trace = TraceChoice{trace_ranks, trace_steps};
+  if (request.profile) {
+    profile = parse_profile(request.profile->text, request.profile->file);
   }
   try {
-    return run_scenario(std::move(scenario), profile, wanted);
+    return run_scenario(std::move(scenario), profile, request);
   } catch (const InputError& error) {
     throw error.in_file(file_name);
   }
@@ -125,14 +113,9 @@ void add_run(nb::module_& module) {
       .def("text", &Trace::text, unlocked, "All ranks in one JSON file.")
       .def("save", &Trace::save, nb::arg("path"), unlocked,
            "Writes what `paceline run --trace PATH` does: a file, or a folder with one for each rank.");
-  module.def("run", &run, nb::arg("scenario"), nb::arg("file_name"), nb::kw_only(),
-             nb::arg("profile") = nb::none(), nb::arg("profile_name") = "", nb::arg("engine") = nb::none(),
-             nb::arg("seed") = nb::none(), nb::arg("iterations") = nb::none(), nb::arg("explain") = false,
-             nb::arg("jobs") = 1, nb::arg("traced") = false, nb::arg("trace_ranks") = nb::none(),
-             nb::arg("trace_steps") = nb::none(), unlocked,
-             "result.json, with what `paceline explain` adds if asked for; the trace if asked for, of ranks "
-             "and steps as --trace-ranks and --trace-steps take them; with a profile the step's interval of "
-             "90 %.");
+  module.def("run", &run, nb::arg("scenario"), nb::arg("file_name"), nb::arg("options"), unlocked,
+             "result.json, with what `paceline explain` adds if asked for; the trace if asked for; with a "
+             "profile the step's interval of 90 %. The options are a JSON object (python/options.h).");
   module.def("schema", &scenario_schema, unlocked, "The JSON Schema of a scenario.");
   module.def("presets", &presets, unlocked, "Names of gpus, nodes, models and clusters.");
   module.def("topology", &topology, nb::arg("cluster"), unlocked,

@@ -315,7 +315,11 @@ Scenario parse_scenario(const std::string& json, const std::string& file_name, F
 
 Scenario load_scenario(const std::string& path) { return parse_scenario(read_file(path), path); }
 
-ClusterSpec load_cluster(const std::string& text) { return named_cluster(text, {}).spec; }
+ClusterSpec load_cluster(const std::string& text) {
+  Cluster cluster;
+  read(text.starts_with('{') ? parse_json(text) : Json(text), cluster, any(), {});
+  return cluster.spec;
+}
 
 std::vector<std::string> model_names() { return builtin_names("models"); }
 std::vector<std::string> cluster_names() { return builtin_names("clusters"); }

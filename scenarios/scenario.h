@@ -30,8 +30,8 @@ struct Scenario {
 Scenario load_scenario(const std::string& path);
 Scenario parse_scenario(const std::string& json, const std::string& file_name, FileTexts* = nullptr);
 
-// `text` is a node preset, a file of scenarios/clusters, or the path of a JSON file that is a cluster or a
-// scenario.
+// `text` is a node preset, a file of scenarios/clusters, the path of a JSON file that is a cluster or a
+// scenario, or the JSON of a cluster itself, "{...}".
 ClusterSpec load_cluster(const std::string& text);
 
 // The names of scenarios/models and scenarios/clusters.

@@ -17,7 +17,7 @@ from ._core import MODEL_VERSION, VERSION
 from .calibrate import Profile, fit, read_measurements, validate
 from .collectives import collective
 from .errors import InputError
-from .run import Interval, Result, explain, run
+from .results import Interval, Result, explain, run
 from .scenarios import load
 from .studies import Sweep, sweep
 

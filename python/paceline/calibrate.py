@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from . import _core
-from .scenarios import Source, as_text, write_text
+from .scenarios import Source, as_text, cluster_text, options_text, write_text
 
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -44,7 +44,7 @@ class Profile(Mapping[str, Any]):
         """What ``paceline calibrate fit`` prints: what was found, fitted and left out."""
         self._data: dict[str, Any] = json.loads(text)
         self.cluster = cluster if cluster is not None else self._data.get("cluster", "")
-        """What was fitted: a preset's name or a file."""
+        """What was fitted: a preset's name, a file, or the JSON of a cluster."""
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Profile:
@@ -108,7 +108,7 @@ def read_measurements(paths: Paths, what: str = "collectives") -> pd.DataFrame:
 def fit(
     paths: Paths,
     *,
-    cluster: str | os.PathLike[str],
+    cluster: Source,
     nccl: str | None = None,
     library: str = "nccl",
     scenario: str | os.PathLike[str] | None = None,
@@ -121,7 +121,7 @@ def fit(
     paths
         Files or folders, as :func:`read_measurements` reads them.
     cluster
-        What was measured: a node preset, a built-in cluster, or a file.
+        What was measured: a node preset, a built-in cluster, a file, or a dictionary.
     nccl
         NCCL version of the measurements, where the files don't say.
     library
@@ -134,17 +134,18 @@ def fit(
     Raises
     ------
     InputError
-        Names the file, or the option of the command line, that is wrong.
+        Names the file, or the argument, that is wrong.
     """
-    name = os.fspath(cluster)
-    text, page = _core.fit(
-        _list(paths),
-        name,
+    name = cluster_text(cluster)
+    options = options_text(
+        paths=_list(paths),
+        cluster=name,
         nccl=nccl,
         library=library,
         scenario=None if scenario is None else os.fspath(scenario),
         overlap=overlap,
     )
+    text, page = _core.fit(options)
     return Profile(text, page=page, cluster=name)
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 
 from . import _core
-from .scenarios import Source, profile_text
+from .scenarios import Source, as_word, cluster_text, options_text, profile_document
 
 
 def collective(
     kind: str,
     *,
-    cluster: str | os.PathLike[str],
+    cluster: Source,
     nodes: int | None = None,
     gpus_per_node: int | None = None,
     sizes: Iterable[int | str] | None = None,
@@ -38,7 +37,7 @@ def collective(
         "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall" or
         "sendrecv".
     cluster
-        A node preset, a built-in cluster, or a file.
+        A node preset, a built-in cluster, a file, or a dictionary.
     nodes, gpus_per_node
         Of the cluster; all if left out.
     sizes
@@ -68,26 +67,25 @@ def collective(
     Raises
     ------
     InputError
-        Names the option of ``paceline collective`` that is wrong.
+        Names the argument that is wrong.
     """
-    profile_bytes, profile_name = profile_text(profile)
-    text = _core.collective(
-        kind,
-        os.fspath(cluster),
+    options = options_text(
+        kind=kind,
+        cluster=cluster_text(cluster),
+        nodes=as_word(nodes),
+        gpus_per_node=as_word(gpus_per_node),
         sizes=[] if sizes is None else [str(size) for size in sizes],
         first=str(first),
         last=str(last),
         factor=str(factor),
-        nodes=None if nodes is None else str(nodes),
-        gpus_per_node=None if gpus_per_node is None else str(gpus_per_node),
         nccl=nccl,
         algorithm=algorithm,
         protocol=protocol,
         library=library,
         explain=explain,
-        profile=profile_bytes,
-        profile_name=profile_name,
+        profile=profile_document(profile),
     )
+    text = _core.collective(options)
     data = json.loads(text)
     place = {"collective": data["collective"], "nodes": data["nodes"], "gpus": data["ranks"]}
     return pd.DataFrame([place | _row(row) for row in data["results"]])

@@ -31,7 +31,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     return json.loads(_core.read_file(os.fspath(path)))
 
 
-def set(scenario: Source, pointer: str, value: Any) -> dict[str, Any]:
+def edit(scenario: Source, pointer: str, value: Any) -> dict[str, Any]:
     """Return the scenario with another value at a JSON pointer; the original stays as it is.
 
     Where the pointer goes into something that the scenario names (a cluster, a model, a node),
@@ -76,9 +76,40 @@ def schema() -> dict[str, Any]:
     return json.loads(_core.schema())
 
 
-def topology(cluster: str | os.PathLike[str]) -> str:
-    """Describe the devices and links of a cluster, as ``paceline topology`` prints them."""
-    return _core.topology(os.fspath(cluster))
+def topology(cluster: Source) -> str:
+    """Describe the devices and links of a cluster, as ``paceline topology`` prints them.
+
+    Parameters
+    ----------
+    cluster
+        A node preset, a built-in cluster, a file, or a dictionary.
+    """
+    return _core.topology(cluster_text(cluster))
+
+
+def cluster_text(cluster: Source) -> str:
+    """Write a cluster as the core reads it: a name, a file's name, or JSON."""
+    return to_json(cluster) if isinstance(cluster, Mapping) else os.fspath(cluster)
+
+
+def profile_document(source: Any) -> dict[str, str] | None:
+    """Return a profile as an option of the core; warn if another model version fitted it."""
+    if source is None:
+        return None
+    text, name = as_text(source)
+    if remark := _core.remark_on_profile(text, name):
+        warnings.warn(f"{name or 'profile'}: {remark}", stacklevel=3)
+    return {"text": text, "file": name}
+
+
+def as_word(value: Any) -> str | None:
+    """Write an argument as the command line would have it."""
+    return None if value is None else str(value)
+
+
+def options_text(**options: Any) -> str:
+    """Write what a function of the core is asked for; None stands for its default."""
+    return to_json({name: value for name, value in options.items() if value is not None})
 
 
 def to_json(value: Any) -> str:
@@ -95,16 +126,6 @@ def as_text(source: Any) -> tuple[str, str]:
         return to_json(source), ""
     name = os.fspath(source)
     return _core.read_file(name), name
-
-
-def profile_text(source: Any) -> tuple[str | None, str]:
-    """Return a profile's text and its file's name; warn if another model version fitted it."""
-    if source is None:
-        return None, ""
-    text, name = as_text(source)
-    if remark := _core.remark_on_profile(text, name):
-        warnings.warn(f"{name or 'profile'}: {remark}", stacklevel=3)
-    return text, name
 
 
 def _plain(value: Any) -> Any:

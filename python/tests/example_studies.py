@@ -43,7 +43,7 @@ def make_sweep(
                 gpus = {"nodes": nodes} if rest == 0 else {"nodes": 1, "gpus_per_node": value}
                 scenario["cluster"] |= gpus
             else:
-                scenario = paceline.scenarios.set(scenario, key, value)
+                scenario = paceline.scenarios.edit(scenario, key, value)
         try:
             result = paceline.run(scenario, profile=profile)
         except paceline.InputError as error:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import json
 import pickle
+import pkgutil
 import threading
 import time
+import types
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 from conftest import ROOT, TABLE, Program
 
@@ -156,34 +161,111 @@ def test_errors_are_the_programs(bad: dict[str, object], program: Program, tmp_p
 
 def test_errors_of_arguments_and_files(program: Program, tmp_path: Path) -> None:
     path = ROOT / "scenarios/first_node.json"
-    for words, call in [
-        (["run", path, "--engine", "evnt"], lambda: paceline.run(path, engine="evnt")),
-        (["run", path, "--seed", "-1"], lambda: paceline.run(path, seed=-1)),
-        (["run", path, "--iterations", "0"], lambda: paceline.run(path, iterations=0)),
-        (["run", tmp_path / "none.json"], lambda: paceline.run(tmp_path / "none.json")),
-        (["run", path, "--profile", path], lambda: paceline.run(path, profile=path)),
+    trace = ["run", path, "--trace", tmp_path / "t.json"]
+    table = ["collective", "all_reduce", "--cluster", "dgx-a100"]
+    fit = ["calibrate", "fit", TABLE, "-o", tmp_path / "p.json"]
+
+    def collective(**keys: Any) -> Any:
+        return paceline.collective("all_reduce", **{"cluster": "dgx-a100"} | keys)
+
+    call: Any
+    for words, argument, call in [
+        (["run", path, "--engine", "evnt"], "engine", lambda: paceline.run(path, engine="evnt")),
+        (["run", path, "--seed", "-1"], "seed", lambda: paceline.run(path, seed=-1)),
         (
-            ["run", path, "--trace", tmp_path / "t.json", "--trace-ranks", "8"],
-            lambda: paceline.run(path, trace=[8]),
+            ["run", path, "--iterations", "0"],
+            "iterations",
+            lambda: paceline.run(path, iterations=0),
         ),
+        (["run", tmp_path / "none.json"], "", lambda: paceline.run(tmp_path / "none.json")),
+        (["run", path, "--profile", path], "", lambda: paceline.run(path, profile=path)),
+        ([*trace, "--trace-ranks", "8"], "trace", lambda: paceline.run(path, trace=[8])),
         (
-            ["run", path, "--trace", tmp_path / "t.json", "--trace-steps", "3-1"],
+            [*trace, "--trace-steps", "3-1"],
+            "trace_steps",
             lambda: paceline.run(path, trace=True, trace_steps=(3, 1)),
         ),
-        (["topology", "dgx-z100"], lambda: scenarios.topology("dgx-z100")),
+        (["topology", "dgx-z100"], "", lambda: scenarios.topology("dgx-z100")),
+        ([*table, "--nodes", "0"], "nodes", lambda: collective(nodes=0)),
+        (
+            [*table, "--gpus-per-node", "9999"],
+            "gpus_per_node",
+            lambda: collective(gpus_per_node=9999),
+        ),
+        ([*table, "-e", "1X"], "last", lambda: collective(last="1X")),
+        ([*table, "--algo", "rign"], "algorithm", lambda: collective(algorithm="rign")),
+        ([*table, "--proto", "ll12"], "protocol", lambda: collective(protocol="ll12")),
+        ([*table, "--nccl", "9"], "nccl", lambda: collective(nccl="9")),
+        (
+            [*fit, "--cluster", "dgx-a100", "--nccl", "9"],
+            "nccl",
+            lambda: paceline.fit(TABLE, cluster="dgx-a100", nccl="9"),
+        ),
     ]:
         with pytest.raises(paceline.InputError) as caught:
             call()
-        assert program(*words).stderr == f"paceline: {caught.value}\n"
-    assert isinstance(caught.value, ValueError)
+        told = program(*words).stderr
+        assert "--" not in str(caught.value)
+        if argument:  # the same but for the option's name
+            assert caught.value.place == argument
+            assert ": -" in told
+            assert told.endswith(f": {caught.value.message}\n")
+        else:
+            assert told == f"paceline: {caught.value}\n"
     again = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(again, ValueError)
     assert (str(again), again.place) == (str(caught.value), caught.value.place)
-    for keys, place in [({"trace_steps": (1, 2)}, "trace_steps"), ({"jobs": 0}, "--jobs")]:
+    for keys, place in [({"trace_steps": (1, 2)}, "trace_steps"), ({"jobs": 0}, "jobs")]:
         with pytest.raises(paceline.InputError) as caught:
             paceline.run(path, **keys)
         assert caught.value.place == place
     with pytest.raises(TypeError):
         paceline.run({"model": object()})
+
+
+def test_what_is_asked_for_is_checked_by_its_description() -> None:
+    for asked, told in [
+        ('{"sed": "3"}', 'unknown key "sed"; did you mean "seed"'),
+        ('{"jobs": 0}', "/jobs: expected "),
+        ('{"trace": {"rank": "0"}}', "/trace: unknown key"),
+        ("[]", "expected an object"),
+    ]:
+        with pytest.raises(paceline.InputError, match=told):
+            _core.run("{}", "", asked)
+
+
+def test_a_module_and_a_function_never_share_a_name() -> None:
+    """`import paceline.run` would give the function."""
+    modules = {each.name for each in pkgutil.iter_modules(paceline.__path__)}
+    for name in modules & set(dir(paceline)):
+        assert isinstance(getattr(paceline, name), types.ModuleType), name
+    assert "run" not in modules
+    for module in (paceline, paceline.calibrate, paceline.collectives, scenarios, paceline.studies):
+        own = [
+            n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__
+        ]
+        assert not [name for name in own if hasattr(builtins, name)]
+
+
+def test_a_cluster_may_be_a_dictionary(tmp_path: Path) -> None:
+    cluster = {"node": "dgx-a100", "nodes": 2}
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps(cluster))
+    keys: dict[str, Any] = {"first": "1M", "last": "4M"}
+    named, given = (
+        paceline.collective("all_reduce", cluster=each, **keys) for each in (file, cluster)
+    )
+    pd.testing.assert_frame_equal(named, given)
+    assert scenarios.topology(cluster) == scenarios.topology(file)
+    one = {"node": "dgx-a100"}
+    profile = paceline.fit(TABLE, cluster=one)
+    assert profile["parameters"] == paceline.fit(TABLE, cluster="dgx-a100")["parameters"]
+    assert json.loads(profile.cluster) == one
+    with pytest.raises(paceline.InputError, match="did you mean") as caught:
+        scenarios.topology({"nod": "dgx-a100"})
+    with pytest.raises(paceline.InputError) as caught:
+        scenarios.topology({"node": "dgx-a100", "nodes": 0})
+    assert caught.value.place == "/nodes"
 
 
 def test_another_thread_goes_on() -> None:
@@ -202,7 +284,7 @@ def test_another_thread_goes_on() -> None:
     try:
         thread.start()
         before = ticks
-        _core.run(text, "", iterations="4", engine="event")
+        _core.run(text, "", '{"iterations": "4", "engine": "event"}')
         during = ticks - before
     finally:
         ended.set()
@@ -250,12 +332,14 @@ def test_explanations(result: paceline.Result) -> None:
         result.data["critical_path"]["step_ps"] * 1e-12
     )
     changes = result.sensitivities()
-    assert list(changes) == ["change", "step_time_s", "time_per_sample_change", "edits"]
+    assert list(changes) == [
+        *("change", "kind", "step_time_s", "time_per_sample_change", "edits"),
+    ]
     assert changes["time_per_sample_change"].is_monotonic_increasing
     (spared,) = changes[changes["change"].str.contains("rank 37")].itertuples()
     scenario = result.data["scenario"]
     for edit in spared.edits:
-        scenario = scenarios.set(scenario, edit["key"], edit["value"])
+        scenario = scenarios.edit(scenario, edit["key"], edit["value"])
     assert paceline.run(scenario).step_time_s == spared.step_time_s
     assert "rank 37" in result.best_levers[0]
     assert paceline.explain(result).data["best_levers"] == result.best_levers
@@ -291,11 +375,11 @@ def test_measurements() -> None:
 def test_scenarios() -> None:
     given = {"cluster": "h100-512", "model": "resnet50"}
     assert paceline.load is scenarios.load
-    changed = scenarios.set(given, "/cluster/nodes", 4)
+    changed = scenarios.edit(given, "/cluster/nodes", 4)
     assert changed["cluster"]["nodes"] == 4
     assert given == {"cluster": "h100-512", "model": "resnet50"}
     with pytest.raises(paceline.InputError) as caught:
-        scenarios.set(given, "cluster", 4)
+        scenarios.edit(given, "cluster", 4)
     assert caught.value.place == "cluster"
     assert "resnet50" in scenarios.model_names()
     assert {"dgx-a100", "h100-512"} <= set(scenarios.cluster_names())

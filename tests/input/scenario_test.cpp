@@ -378,6 +378,7 @@ TEST_CASE("presets, overrides and names") {
   // Without the mesh, its pairs go.
   CHECK(cluster(R"({"node": {"preset": "dgx1-v100", "wiring": "nvswitch"}})").cluster.node.mesh.empty());
   CHECK(load_cluster("dgx-h100").node.gpu == "H100");
+  CHECK(load_cluster(R"({"node": "dgx-h100", "nodes": 3})").nodes == 3);
   CHECK(load_cluster((kSource / "scenarios/clusters/h100-512.json").string()).nodes == 64);
   CHECK(load_cluster((kSource / "scenarios/degraded_nic.json").string()).degraded.size() == 1);
   for (const std::string& name : cluster_names()) {

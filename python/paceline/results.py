@@ -1,4 +1,4 @@
-"""Predicting a training step."""
+"""Predicting a training step, and what a prediction says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 
 from . import _core
 from .errors import InputError
-from .scenarios import Source, as_text, profile_text, write_text
+from .scenarios import Source, as_text, as_word, options_text, profile_document, write_text
 
 _COLLECTIVE_COLUMNS = [
     *("collective", "bytes", "algorithm", "protocol"),
@@ -22,7 +22,7 @@ _STRAGGLER_COLUMNS = ["rank", "gpu", "collectives", "delay_s", "waited_s", "as_l
 _OVERLAP_COLUMNS = [
     *("rank", "gpu", "first_step", "last_step", "communication_s", "overlapped_s", "share"),
 ]
-_SENSITIVITY_COLUMNS = ["change", "step_time_s", "time_per_sample_change", "edits"]
+_SENSITIVITY_COLUMNS = ["change", "kind", "step_time_s", "time_per_sample_change", "edits"]
 
 
 class Interval(NamedTuple):
@@ -193,9 +193,9 @@ class Result:
         Returns
         -------
         DataFrame
-            A row per change, the one that saves most first: ``change``, ``step_time_s``,
-            ``time_per_sample_change`` (-0.11: 11 % less) and ``edits`` (a list of {"key",
-            "value"} for :func:`paceline.scenarios.set`).
+            A row per change, the one that saves most first: ``change``, ``kind`` ("software",
+            "hardware" or "cannot be had"), ``step_time_s``, ``time_per_sample_change`` (-0.11: 11 % less) and ``edits`` (a list of {"key",
+            "value"} for :func:`paceline.scenarios.edit`).
 
         Raises
         ------
@@ -300,22 +300,16 @@ def run(
         With the file, the place in it, and what would be right.
     """
     text, file_name = as_text(scenario)
-    profile_bytes, profile_name = profile_text(profile)
-    ranks, steps = _trace_choice(trace, trace_steps)
-    result, recorded, interval = _core.run(
-        text,
-        file_name,
-        profile=profile_bytes,
-        profile_name=profile_name,
+    options = options_text(
+        profile=profile_document(profile),
         engine=engine,
-        seed=None if seed is None else str(seed),
-        iterations=None if iterations is None else str(iterations),
+        seed=as_word(seed),
+        iterations=as_word(iterations),
         explain=explain,
         jobs=thread_count(jobs),
-        traced=trace is not False,
-        trace_ranks=ranks,
-        trace_steps=steps,
+        trace=_trace_choice(trace, trace_steps),
     )
+    result, recorded, interval = _core.run(text, file_name, options)
     return Result(result, trace=recorded, interval_text=interval)
 
 
@@ -346,15 +340,17 @@ def explain(
 def thread_count(jobs: int | None) -> int:
     """Return how many threads to use: the machine's cores if None."""
     if jobs is not None and jobs < 1:
-        raise InputError(f"expected at least 1 thread, found {jobs}", "--jobs")
+        raise InputError(f"expected at least 1 thread, found {jobs}", "jobs")
     return os.cpu_count() or 1 if jobs is None else jobs
 
 
 def _trace_choice(
     trace: bool | Sequence[int], steps: tuple[int, int] | None
-) -> tuple[str | None, str | None]:
-    """Write ranks and steps as --trace-ranks and --trace-steps have them."""
-    if trace is False and steps is not None:
-        raise InputError("expected trace=True as well", "trace_steps")
-    ranks = None if isinstance(trace, bool) else ",".join(map(str, trace))
-    return ranks, None if steps is None else "{}-{}".format(*steps)
+) -> dict[str, str] | None:
+    """Write ranks and steps as --trace-ranks and --trace-steps have them; None: no trace."""
+    if trace is False:
+        if steps is not None:
+            raise InputError("expected trace=True as well", "trace_steps")
+        return None
+    choice = {} if trace is True else {"ranks": ",".join(map(str, trace))}
+    return choice if steps is None else choice | {"steps": "{}-{}".format(*steps)}

@@ -1,0 +1,105 @@
+// What a function of the module is asked for: one JSON object, read by a description as a scenario is.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "calibrate/fit/fit_files.h"
+#include "scenarios/collective_options.h"
+#include "scenarios/description.h"
+#include "scenarios/profile.h"
+#include "scenarios/reader.h"
+#include "scenarios/run_overrides.h"
+#include "scenarios/trace.h"
+
+namespace paceline::python {
+
+// A document that Python has read, and the file that it comes from, if any.
+struct Document {
+  std::string text, file;
+};
+
+struct RunRequest {
+  std::optional<Document> profile;
+  RunOverrides overrides;
+  bool explain = false;
+  int jobs = 1;
+  std::optional<TraceChoice> trace;
+};
+
+struct CollectiveRequest {
+  CollectiveOptions options;
+  std::optional<Document> profile;
+};
+
+}  // namespace paceline::python
+
+// Beside the structs, where the reader finds them.
+namespace paceline {
+
+inline constexpr Limits kArgument = text(1'000'000, 0);
+
+template <class V>
+void describe(V& v, TraceChoice& s) {
+  v.key("ranks", s.ranks, kArgument, "Which ranks: \"0,37,100-107\".");
+  v.key("steps", s.steps, kArgument, "Which steps: \"1-3\".");
+}
+
+template <class V>
+void describe(V& v, FitFiles& s) {
+  v.key("paths", s.files, kArgument, "Files or folders of measurements.", required());
+  v.key("cluster", s.cluster, kArgument, "What was measured.", required());
+  v.key("nccl", s.nccl, kArgument, "NCCL version of rows that don't say.");
+  v.key("library", s.library, kArgument, "nccl or mpi.");
+  v.key("scenario", s.scenario, kArgument, "A file: whose throughput rows these are.");
+  v.key("overlap", s.overlap, kArgument, "stated or unknown.");
+}
+
+namespace python {
+
+template <class V>
+void describe(V& v, Document& s) {
+  v.key("text", s.text, text(64 << 20, 0), "Its text.", required());
+  v.key("file", s.file, kArgument, "Its file, for messages.");
+}
+
+template <class V>
+void describe(V& v, RunRequest& s) {
+  v.key("profile", s.profile, any(), "What calibration knows of the machine.");
+  v.key("engine", s.overrides.engine, kArgument, "Instead of the scenario's.");
+  v.key("seed", s.overrides.seed, kArgument, "Instead of the scenario's.");
+  v.key("iterations", s.overrides.iterations, kArgument, "Instead of the scenario's.");
+  v.key("explain", s.explain, any(), "Add what `paceline explain` does.");
+  v.key("jobs", s.jobs, between(1, 100'000), "Threads to explain with.");
+  v.key("trace", s.trace, any(), "Record a timeline.");
+}
+
+template <class V>
+void describe(V& v, CollectiveRequest& s) {
+  CollectiveOptions& o = s.options;
+  v.key("kind", o.kind, kArgument, "Which collective.", required());
+  v.key("cluster", o.cluster, kArgument, "On what.", required());
+  v.key("nodes", o.nodes, kArgument, "Of the cluster.");
+  v.key("gpus_per_node", o.gpus_per_node, kArgument, "Of the cluster.");
+  v.key("sizes", o.sizes, kArgument, "Not empty: these instead of first, last and factor.");
+  v.key("first", o.first, kArgument, "nccl-tests' -b.");
+  v.key("last", o.last, kArgument, "nccl-tests' -e.");
+  v.key("factor", o.factor, kArgument, "nccl-tests' -f.");
+  v.key("nccl", o.nccl, kArgument, "The version whose tuner chooses.");
+  v.key("algorithm", o.algorithm, kArgument, "As NCCL_ALGO.");
+  v.key("protocol", o.protocol, kArgument, "As NCCL_PROTO.");
+  v.key("library", o.library, kArgument, "nccl or mpi.");
+  v.key("explain", o.explain, any(), "Add what the time is made of.");
+  v.key("profile", s.profile, any(), "What calibration knows of the machine.");
+}
+
+// Throws InputError that names the argument.
+template <class T>
+T read_request(const std::string& json) {
+  T request;
+  read_object(parse_json(json), request, {});
+  return request;
+}
+
+}  // namespace python
+}  // namespace paceline
