@@ -228,6 +228,23 @@ void set_scenario(Study& study, const StudyFile& file) {
   }
 }
 
+std::optional<Profile> profile_of(const StudyFile& file, const Study& study) {
+  if (const auto* name = file.profile.as<std::string>()) {
+    return load_profile((fs::path(folder_of(study.study_file)) / *name).string());
+  }
+  if (file.profile.as<Json::Object>() != nullptr) {
+    try {
+      return parse_profile(to_line(file.profile), {});
+    } catch (const InputError& error) {
+      throw error.at("/profile");
+    }
+  }
+  if (file.profile.as<std::nullptr_t>() == nullptr) {
+    fail_at({"/profile", {}, 0}, "the name of a file or a profile", shown(file.profile));
+  }
+  return std::nullopt;
+}
+
 std::int64_t global_batch_of(const Study& study) {
   Scenario scenario;
   try {
@@ -269,10 +286,8 @@ Study study_of(const Json& json, const std::string& file_name) {
   check_axes(study.axes, groups, file.scaling);
   check_measured(file.measured, study.axes);
   set_scenario(study, file);
-  if (!file.profile.empty()) {
-    study.profile = load_profile((fs::path(folder_of(study.study_file)) / file.profile).string());
-    study.profile_text = to_json(*study.profile);
-  }
+  study.profile = profile_of(file, study);
+  study.profile_text = study.profile ? to_json(*study.profile) : "";
   if (file.scaling == Scaling::strong) {
     study.global_batch = file.global_batch > 0 ? file.global_batch : global_batch_of(study);
   }

@@ -55,7 +55,7 @@ struct StudyFile {
   ScenarioText scenario;
   Scaling scaling = Scaling::none;
   std::int64_t global_batch = 0;
-  std::string profile;
+  Json profile;  // a file's name, or the profile itself
   std::vector<AxisFile> axes;
   std::vector<StatedPoint> measured;
 };
@@ -133,9 +133,9 @@ void describe(V& v, StudyFile& s) {
         "Along the axis gpus: weak keeps batch_per_gpu, strong the samples of a step of all GPUs.");
   v.key("global_batch", s.global_batch, between(1, 1e12).absent_at_zero(),
         "Samples of a step of all GPUs under strong scaling; left out: the scenario's.");
-  v.key("profile", s.profile, text(4000, 0),
-        "What calibration knows of the machine: a file, relative to this one. Predictions then carry "
-        "intervals.");
+  v.key("profile", s.profile, any(),
+        "What calibration knows of the machine: a file, relative to this one, or the profile itself. "
+        "Predictions then carry intervals.");
   v.key("axes", s.axes, list(1, kMostAxes), "What changes; the points are all combinations.", required());
   v.key("measured", s.measured, list(0, 100'000), "What was measured at some points, for plots.");
 }

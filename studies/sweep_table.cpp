@@ -1,8 +1,8 @@
 // What a sweep says at its end.
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <map>
+#include <numeric>
 #include <vector>
 
 #include "core/text.h"
@@ -18,9 +18,8 @@ constexpr std::size_t kMostRows = 40, kMostFailures = 5;
 
 // A combination of all axes but the seed.
 struct Row {
-  std::size_t points = 0;
-  double step = 0, throughput = 0, efficiency = 0;  // sums over the seeds
-  double least = std::numeric_limits<double>::infinity(), most = 0;
+  double throughput = 0, efficiency = 0;  // sums over the seeds
+  std::vector<double> steps;
 };
 
 struct Failures {
@@ -88,17 +87,21 @@ Cells heads_of(const Study& study, bool seeds) {
   }
   heads.insert(heads.end(), {"step (ms)", "samples/s", "scaling"});
   if (seeds) {
-    heads.emplace_back("over seeds (ms)");
+    heads.emplace_back("5 % to 95 % of seeds (ms)");
   }
   return heads;
 }
 
+// Of the sorted values; between two of them interpolated, as Python's `bands` does.
+double quantile(const std::vector<double>& sorted, double share) {
+  const double at = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const double above = sorted[std::min(below + 1, sorted.size() - 1)];
+  return sorted[below] + (at - static_cast<double>(below)) * (above - sorted[below]);
+}
+
 void add(Row& row, const Json& line) {
-  const double step = number_at(line, "/step_time_s/mean");
-  ++row.points;
-  row.step += step;
-  row.least = std::min(row.least, step);
-  row.most = std::max(row.most, step);
+  row.steps.push_back(number_at(line, "/step_time_s/mean"));
   row.throughput += number_at(line, "/throughput_samples_per_s");
   row.efficiency += number_at(line, "/scaling_efficiency");
 }
@@ -154,13 +157,16 @@ std::string table(const Study& study, const std::vector<Combination>& order,
       continue;
     }
     const Row& row = at->second;
-    const auto points = static_cast<double>(row.points);
+    const auto points = static_cast<double>(row.steps.size());
+    std::vector<double> steps = row.steps;
+    std::ranges::sort(steps);
     Cells line = combination.cells;
-    line.push_back(formatted("%.3f", row.step / points * 1e3));
+    line.push_back(formatted("%.3f", std::accumulate(steps.begin(), steps.end(), 0.0) / points * 1e3));
     line.push_back(formatted("%.1f", row.throughput / points));
     line.push_back(formatted("%.3f", row.efficiency / points));
     if (seeds) {
-      line.push_back(formatted("%.3f", row.least * 1e3) + " to " + formatted("%.3f", row.most * 1e3));
+      line.push_back(formatted("%.3f", quantile(steps, 0.05) * 1e3) + " to " +
+                     formatted("%.3f", quantile(steps, 0.95) * 1e3));
     }
     lines.push_back(std::move(line));
   }

@@ -16,10 +16,11 @@ import pandas as pd
 
 from . import _core, quantities
 from .errors import InputError
-from .run import thread_count
+from .results import thread_count
 from .scenarios import Source, as_text
 
 SEED_KEY = "/run/seed"
+_NO_NUMBERS = {"point", "error", "scenario", "check"}  # of a line
 
 
 class Axis(NamedTuple):
@@ -118,11 +119,13 @@ def bands(
     kept = [name for name in axes if name not in seeds]
     if known.empty:
         return pd.DataFrame(columns=[*kept, "mean", "low", "high", "points"])
-    groups = known.groupby(kept, sort=False, dropna=False) if kept else known.groupby(lambda _: 0)
+    texts = [known[name].map(str).rename(name) for name in kept]  # a value may be any JSON
+    groups = known.groupby(texts, sort=False) if kept else known.groupby(lambda _: 0)
     summary = groups[column].agg(
         mean="mean", low=lambda v: v.quantile(0.05), high=lambda v: v.quantile(0.95), points="size"
     )
-    return summary.reset_index() if kept else summary.reset_index(drop=True)
+    first = groups.head(1)[kept].reset_index(drop=True)  # in the order of the groups
+    return pd.concat([first, summary.reset_index(drop=True)], axis=1)
 
 
 def sweep(
@@ -140,7 +143,8 @@ def sweep(
     Parameters
     ----------
     study
-        A dictionary, whose relative file names start from the current folder, or a file.
+        A dictionary, whose relative file names start from the current folder, or a file. Its
+        ``profile`` may be a file, a dictionary or a :class:`~paceline.Profile`.
     out
         The folder of results.jsonl and study.json; left out: results are kept in memory alone.
     jobs
@@ -239,9 +243,7 @@ def _last_word(pointer: str) -> str:
 
 def _row(line: dict[str, Any]) -> dict[str, Any]:
     error = line.get("error")
-    numbers = {
-        key: value for key, value in line.items() if key not in ("point", "error", "scenario")
-    }
+    numbers = {key: value for key, value in line.items() if key not in _NO_NUMBERS}
     message = None if error is None else str(InputError(**error))
     return {**line["point"], **_flat(numbers), **line["point"], "error": message}  # axes first
 

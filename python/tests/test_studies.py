@@ -89,6 +89,34 @@ def test_bands() -> None:
     assert sweep.measured()["step_time_mean_s"].tolist() == [0.025]
 
 
+def test_bands_are_the_programs(program: Program, tmp_path: Path) -> None:
+    """The table at the end of a sweep and `bands` have the same percentiles."""
+    study = small_study() | {"axes": small_study()["axes"][1:]}
+    (tmp_path / "study.json").write_text(json.dumps(study))
+    done = program("sweep", tmp_path / "study.json", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    head, *rows = done.stdout.splitlines()
+    assert head.endswith("5 % to 95 % of seeds (ms)")
+    bands = studies.load(tmp_path / "out").bands("step_time_mean_s")
+    for row, band in zip(rows, bands.itertuples()):
+        *_, low, _, high = row.split()
+        assert (low, high) == (f"{1e3 * band.low:.3f}", f"{1e3 * band.high:.3f}")
+        assert low < high
+    assert len(bands) == 2
+
+
+def test_profile_may_be_a_dictionary(profile: paceline.Profile, tmp_path: Path) -> None:
+    profile.save(tmp_path / "profile.json")
+    study = small_study() | {"axes": small_study()["axes"][1:2]}
+    given = [str(tmp_path / "profile.json"), profile, dict(profile)]
+    frames = [paceline.sweep(study | {"profile": each}, progress=False).frame for each in given]
+    assert frames[0]["interval_low_s"].notna().all()
+    for frame in frames[1:]:
+        pd.testing.assert_frame_equal(frame, frames[0])
+    with pytest.raises(paceline.InputError, match="expected the name of a file or a profile"):
+        paceline.sweep(study | {"profile": 3}, progress=False)
+
+
 def test_progress_and_resuming(tmp_path: Path) -> None:
     seen: list[tuple[int, int, int]] = []
     paceline.sweep(small_study(), tmp_path, jobs=2, progress=lambda *told: seen.append(told))

@@ -46,8 +46,8 @@ TEST_CASE("sweep prints a table, and finds what it computed") {
   const Outcome first = run(folder, "sweep s.json --out out --jobs 2");
   INFO(first.out << first.error);
   CHECK(first.status == 0);
-  CHECK_THAT(first.out,
-             Contains("over seeds (ms)") && Contains("out/results.jsonl: 4 points, 0 found, 4 computed\n"));
+  CHECK_THAT(first.out, Contains("5 % to 95 % of seeds (ms)") &&
+                            Contains("out/results.jsonl: 4 points, 0 found, 4 computed\n"));
   CHECK_THAT(first.error, Catch::EndsWith("4 of 4 points\n"));
   const Outcome again = run(folder, "sweep s.json --out out");
   CHECK(again.status == 0);

@@ -1,7 +1,10 @@
 // Is every point computed once, written whole, and found again?
 #include "studies/sweep.h"
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -97,6 +100,17 @@ TEST_CASE("with a profile a line has an interval") {
   const Json without = parse_json(sweep_line(plain, plain.points[0]));
   CHECK(*value_at(without, "/step_time_s/mean")->as<double>() < step);  // NVLinks at half their rate
   CHECK(to_line(*without.find("key")) != to_line(*line.find("key")));
+  // The same profile, written in.
+  const std::string axes = R"("axes": [{"key": "gpus", "values": [8]}])",
+                    scenario = "{\"scenario\": " + kSmall;
+  const Study inside = parse_study(
+      scenario + R"(, "profile": {"parameters": {"nvlink.efficiency": 0.5}}, )" + axes + "}", "s.json");
+  CHECK(sweep_line(inside, inside.points[0]) == sweep_line(s, s.points[0]));
+  CHECK_THROWS_WITH(
+      parse_study(scenario + R"(, "profile": {"parameters": {"nvlink": 1}}, )" + axes + "}", "s.json"),
+      Catch::StartsWith("s.json: /profile/parameters"));
+  CHECK_THROWS_WITH(parse_study(scenario + R"(, "profile": 3, )" + axes + "}", "s.json"),
+                    "s.json: /profile: expected the name of a file or a profile, found 3");
 }
 
 TEST_CASE("a wrong point is a line with message, place and scenario") {
@@ -467,10 +481,25 @@ TEST_CASE("the table has a row for each combination and the range over seeds") {
   const std::string table = sweep_table(s, folder.file("out"));
   CHECK(std::ranges::count(table, '\n') == 1 + 4 + 1 + 4);
   CHECK_THAT(table,
-             Catch::StartsWith("gpus  batch_per_gpu  step (ms)  samples/s  scaling  over seeds (ms)\n   2"));
+             Catch::StartsWith(
+                 "gpus  batch_per_gpu  step (ms)  samples/s  scaling  5 % to 95 % of seeds (ms)\n   2"));
   CHECK_THAT(
       table,
       Contains(R"({"gpus": 12, "batch_per_gpu": 4, "seed": 1}: s.json: /axes/0: expected GPUs of whole)"));
+  // The band goes from 5 % to 95 % of the seeds, interpolated: of two seeds it lies within them.
+  const Study two = study(R"([{"key": "/run/seed", "values": [1, 2]}])");
+  sweep(two, {folder.file("two"), 1, {}});
+  std::vector<double> steps;
+  for (const StudyPoint& point : two.points) {
+    steps.push_back(*value_at(parse_json(sweep_line(two, point)), "/step_time_s/mean")->as<double>());
+  }
+  std::ranges::sort(steps);
+  const double spread = steps[1] - steps[0];
+  REQUIRE(spread > 0);
+  std::array<char, 80> band{};
+  std::snprintf(band.data(), band.size(), "%.3f to %.3f\n", 1e3 * (steps[0] + 0.05 * spread),
+                1e3 * (steps[0] + 0.95 * spread));
+  CHECK_THAT(sweep_table(two, folder.file("two")), Catch::EndsWith(band.data()));
   const Study many = study(R"([{"key": "/training/batch_per_gpu", "from": 1, "to": 41, "step": 1}])");
   sweep(many, {folder.file("many"), 2, {}});
   CHECK(sweep_table(many, folder.file("many")).empty());
