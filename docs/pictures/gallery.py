@@ -1,7 +1,8 @@
 """Makes the pictures of docs/gallery.md, by running the code that the page shows.
 
 Each picture of the page comes from the code block above it, which leaves it in ``figure``. Blocks
-share their names, from the top of the page down, and run in the root of the tree.
+share their names, from the top of the page down, and run in the root of the tree. With --notebooks
+the notebooks are executed too, and keep what they print and draw.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path, nargs="?", default=ROOT / "docs/pictures/gallery")
     parser.add_argument("--format", default="svg", help="svg, png, pdf ...")
+    parser.add_argument("--notebooks", action="store_true", help="execute these as well")
     options = parser.parse_args()
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
@@ -37,6 +39,24 @@ def main() -> None:
             path = (out / picture).with_suffix(f".{options.format}")
             plot.save(names["figure"], path)
             print(path)
+    if options.notebooks:
+        for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
+            execute(notebook)
+            print(notebook)
+
+
+def execute(path: Path) -> None:
+    """Run a notebook from top to bottom; keep its outputs, and nothing of this machine."""
+    import nbclient
+    import nbformat
+
+    notebook = nbformat.read(path, as_version=4)
+    place = {"metadata": {"path": str(path.parent)}}
+    nbclient.NotebookClient(notebook, kernel_name="python3", resources=place).execute()
+    for cell in notebook.cells:
+        cell.metadata = {}
+    notebook.metadata["language_info"] = {"name": "python"}
+    nbformat.write(notebook, path)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from . import _core, plot, studies
 from .calibrate import Profile
 from .errors import InputError
 from .plot import traces
-from .run import Result
-from .studies import Sweep
+from .plot.data import GPUS, table
+from .results import Result
 
 INPUT_FAULT = 2
 
@@ -28,7 +28,6 @@ _DRAW: dict[str, dict[str, Callable[[Any], tuple[Figure, Any]]]] = {
     SWEEP: {
         "scaling": plot.scaling,
         "efficiency": plot.efficiency,
-        "both": plot.scaling_and_efficiency,
         "breakdown": plot.breakdown,
         "step": plot.step_time_and_breakdown,
         "stragglers": plot.stragglers,
@@ -69,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser(
         "plot",
         help="Draw a sweep, results, a profile or a trace.",
-        description="Draw what fits: a sweep over GPUs as scaling and efficiency, another sweep as "
+        description="Draw what fits: a sweep over GPUs as scaling, another sweep as "
         "step time and breakdown, a result as its breakdown, several as scaling, a profile as "
         "calibration, a trace (a file or a folder) as a timeline.",
     )
@@ -116,8 +115,7 @@ def _result(path: Path) -> Result:
 
 def _fitting(source: Any, kind_of_source: str) -> str:
     if kind_of_source == SWEEP:
-        over_gpus = not isinstance(source, Sweep) or any(a.key == "gpus" for a in source.axes)
-        return "both" if over_gpus else "step"
+        return "scaling" if table(source, None).main_axis() == GPUS else "step"
     return next(iter(_DRAW[kind_of_source]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 _BYTES = {"TB": 1e12, "GB": 1e9, "MB": 1e6, "kB": 1e3, "B": 1.0}
@@ -57,3 +58,12 @@ def size_text(size: float) -> str:
         if size >= _BINARY[unit]:
             return f"{size / _BINARY[unit]:.4g} {unit}"
     return f"{size:.4g} B"
+
+
+def value_text(value: Any) -> str:
+    """Write what an axis of a study may hold, any JSON, to be read by people."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {value_text(inner)}" for key, inner in value.items())
+    return number_text(value) if isinstance(value, (int, float)) else str(value)

@@ -61,6 +61,7 @@ def sweeps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, paceline.Sweep
     caps = ("/training/ddp/bucket_cap", ["1 MiB", "5 MiB", "25 MiB", "100 MiB"])
     nodes = ("/cluster/node", ["dgx-a100", "dgx-h100", "dgx1-v100"])
     measured = [{"point": {"gpus": 8}, "throughput": "11000 samples/s"}]
+    at_nodes = [{"point": {"nodes": 2}, "throughput": "30000 samples/s"}]
     wanted = {
         "seeds": (
             {gpus: (gpus, [1, 8, 16, 32]), "seed": seeds},
@@ -84,6 +85,46 @@ def sweeps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, paceline.Sweep
                         "gpt2_small",
                     ],
                 )
+            },
+            [],
+            "",
+        ),
+        "nodes": ({"nodes": ("/cluster/nodes", [1, 2, 4, 8])}, at_nodes, ""),
+        "nine lines": (
+            {
+                "nodes": ("/cluster/nodes", [1, 2, 4]),
+                "batch_per_gpu": ("/training/batch_per_gpu", [8 * i for i in range(1, 10)]),
+            },
+            [],
+            "",
+        ),
+        "shapes": (
+            {
+                "nodes": ("/cluster/nodes", [1, 2, 4]),
+                "gpus_per_node": ("/cluster/gpus_per_node", [4, 8]),
+            },
+            [],
+            "",
+        ),
+        "rates": (
+            {
+                "NIC": ("/cluster/node/nic_bandwidth", [f"{50 * 2**i} Gb/s" for i in range(5)]),
+                "accumulation": ("/training/accumulation", [1, 8]),
+                "batch_per_gpu": ("/training/batch_per_gpu", [16, 32, 64]),
+            },
+            [],
+            "",
+        ),
+        "long values": (
+            {
+                gpus: (gpus, [8, 16]),
+                "fabric": (
+                    "/cluster/fabric",
+                    [
+                        {"kind": "leaf_spine", "nodes_per_leaf": n, "placement": "striped"}
+                        for n in (4, 8, 16)
+                    ],
+                ),
             },
             [],
             "",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -75,11 +77,17 @@ def check(figure: Figure) -> None:
 
 SWEEPS: list[tuple[str, Callable[..., tuple[Figure, Any]]]] = [
     *itertools.product(
-        ["seeds", "two points", "twelve points", "many lines", "failing"],
-        [plot.scaling, plot.efficiency, plot.scaling_and_efficiency, plot.stragglers],
+        [
+            *("seeds", "two points", "twelve points", "many lines", "failing", "nodes"),
+            *("nine lines", "shapes", "long values", "quantity", "long names"),
+        ],
+        [plot.scaling, plot.efficiency, plot.stragglers],
     ),
     *itertools.product(
-        ["seeds", "two points", "twelve points", "quantity", "long names", "failing"],
+        [
+            *("seeds", "two points", "twelve points", "quantity", "long names", "failing"),
+            *("nodes", "shapes", "rates", "long values"),
+        ],
         [plot.breakdown, plot.step_time_and_breakdown],
     ),
 ]
@@ -95,9 +103,22 @@ def test_sweeps(
     check(figure)
 
 
+def lines_of(axes: Axes) -> list[Any]:
+    """Lines of data: they have markers."""
+    return [line for line in axes.lines if line.get_marker() != "None"]
+
+
+def legend_of(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def tick_texts(axes: Axes) -> list[str]:
+    return [label.get_text() for label in axes.get_xticklabels()]
+
+
 def test_scaling_shows_what_it_should(sweeps: dict[str, paceline.Sweep]) -> None:
-    figure, axes = plot.scaling(sweeps["seeds"])
-    (line,) = [line for line in axes.lines if line.get_marker() == "o"]
+    figure, (axes, below) = plot.scaling(sweeps["seeds"])
+    (line,) = lines_of(axes)
     bands = sweeps["seeds"].bands()
     assert list(line.get_ydata()) == pytest.approx(list(bands["mean"]))
     assert list(line.get_xdata()) == [1, 8, 16, 32]
@@ -105,10 +126,63 @@ def test_scaling_shows_what_it_should(sweeps: dict[str, paceline.Sweep]) -> None
     one = bands["mean"].iloc[0]
     assert list(ideal.get_ydata()) == pytest.approx([one, 32 * one], rel=1e-3)
     assert axes.get_ylabel() == "throughput (samples/s)"
-    assert axes.get_xlabel() == "GPUs"
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "8", "16", "32"]
-    names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert names == ["predicted", "ideal: GPUs times one alone", "measured", "5 % to 95 % of seeds"]
+    assert below.get_xlabel() == "GPUs"
+    assert tick_texts(below) == ["1", "8", "16", "32"]
+    names = ["predicted", "ideal: GPUs times one alone", "measured", "5 % to 95 % of seeds"]
+    assert legend_of(figure) == names
+
+
+def test_scaling_shows_a_few_percent(sweeps: dict[str, paceline.Sweep]) -> None:
+    """A measured point 7 % below the prediction is so on the linear axis, of the same ideal."""
+    for name, at in [("two points", {"gpus": 16}), ("nodes", {"nodes": 2})]:
+        frame = sweeps[name].frame
+        predicted = frame[frame["gpus"] == 16].iloc[0]
+        rate = 0.93 * predicted["throughput_samples_per_s"]
+        measured = pd.DataFrame([at | {"throughput_samples_per_s": rate}])
+        figure, (above, below) = plot.scaling(sweeps[name], measured=measured)
+        check(figure)
+        assert (above.get_yscale(), below.get_yscale()) == ("log", "linear")
+        ((gpus, share),) = below.collections[-1].get_offsets()
+        assert gpus == 16
+        assert share == pytest.approx(93 * predicted["scaling_efficiency"])
+        assert below.get_ylim()[0] < share
+
+
+def test_an_axis_that_decides_the_gpus_is_recognised(sweeps: dict[str, paceline.Sweep]) -> None:
+    """Nodes are the obvious key; one connected line along the number of GPUs."""
+    figure, (above, below) = plot.scaling(sweeps["nodes"])
+    (line,) = lines_of(above)
+    assert list(line.get_xdata()) == [8, 16, 32, 64]
+    assert line.get_linestyle() != "None"
+    assert legend_of(figure) == ["predicted", "ideal: GPUs times one alone", "measured"]
+    assert below.get_xlabel() == "GPUs"
+    figure, (above, _) = plot.scaling(sweeps["nine lines"])
+    assert [list(line.get_xdata()) for line in lines_of(above)] == [[8, 16, 32]] * 9
+    assert legend_of(figure)[:9] == [f"batch per gpu {8 * i}" for i in range(1, 10)]
+    figure, axes = plot.efficiency(sweeps["shapes"])
+    assert legend_of(figure) == ["gpus per node 4", "gpus per node 8"]
+    assert list(lines_of(axes)[0].get_xdata()) == [4, 8, 16]
+    for draw in (plot.stragglers, plot.breakdown):  # and of the frame alone
+        assert draw(sweeps["nodes"].frame)[1].get_xlabel() == "GPUs"
+    assert plot.stragglers(sweeps["nodes"], x="nodes")[1].get_xlabel() == "nodes"
+
+
+def test_other_numbers_are_an_axis_too(sweeps: dict[str, paceline.Sweep]) -> None:
+    figure, (above, below) = plot.scaling(sweeps["rates"])
+    check(figure)
+    assert len(lines_of(above)) == 6
+    assert all(len(line.get_xdata()) == 5 for line in lines_of(above))
+    assert below.get_xlabel() == "NIC (Gb/s)"
+    assert not any("ideal" in name for name in legend_of(figure))
+
+
+def test_zipped_axes_are_one(sweeps: dict[str, paceline.Sweep]) -> None:
+    """An axis that x decides is no line of its own."""
+    frame = sweeps["quantity"].frame
+    frame.insert(1, "first_bucket", frame["bucket_cap"])
+    _, axes = plot.efficiency(frame, x="bucket_cap")
+    (line,) = lines_of(axes)
+    assert len(line.get_xdata()) == 4
 
 
 def test_lines_differ_in_print_and_colour(sweeps: dict[str, paceline.Sweep]) -> None:
@@ -126,17 +200,35 @@ def test_lines_differ_in_print_and_colour(sweeps: dict[str, paceline.Sweep]) -> 
 
 
 def test_ticks(sweeps: dict[str, paceline.Sweep]) -> None:
-    _, axes = plot.scaling(sweeps["twelve points"])
-    labels = [label.get_text() for label in axes.get_xticklabels() if label.get_text()]
-    assert labels[-1] == "16,384"
+    _, (_, axes) = plot.scaling(sweeps["twelve points"])
+    assert [text for text in tick_texts(axes) if text][-1] == "16,384"
     _, both = plot.step_time_and_breakdown(sweeps["quantity"])
-    assert [t.get_text() for t in both[1].get_xticklabels()] == [
-        "1 MiB",
-        "5 MiB",
-        "25 MiB",
-        "100 MiB",
-    ]
+    for each in both:
+        assert tick_texts(each) == ["1", "5", "25", "100"]
+        assert each.get_xlabel() == "bucket cap (MiB)"
     assert both[0].get_ylabel() == "mean step (ms)"
+
+
+def test_no_tick_vanishes_where_there_is_room(sweeps: dict[str, paceline.Sweep]) -> None:
+    for draw in (plot.breakdown, plot.step_time_and_breakdown):
+        _, axes = draw(sweeps["rates"])
+        for each in axes.flat:
+            if each.get_visible():
+                assert tick_texts(each) == ["50", "100", "200", "400", "800"]
+                assert each.get_xlabel() == "NIC (Gb/s)"
+
+
+def test_different_names_look_different(sweeps: dict[str, paceline.Sweep]) -> None:
+    figure, _ = plot.efficiency(sweeps["long values"])
+    names = legend_of(figure)
+    assert len(set(names)) == 3
+    assert all(str(n) in name for n, name in zip((4, 8, 16), names))
+    frame = sweeps["two points"].frame.drop(columns="gpus").iloc[:1]
+    long = "the_same_beginning_of_a_long_name_{}_and_the_same_end_of_it"
+    clusters = [long.format(i) for i in range(9)]
+    figure, axes = plot.breakdown(pd.concat([frame.assign(cluster=name) for name in clusters]))
+    check(figure)
+    assert len(set(tick_texts(axes))) == 9
 
 
 def test_results(result: paceline.Result) -> None:
@@ -155,7 +247,7 @@ def test_results(result: paceline.Result) -> None:
 def test_nobody_waits() -> None:
     scenario = {"cluster": {"node": "dgx-a100"}, "model": "resnet18"}
     scenario |= {"training": {"batch_per_gpu": 8}}
-    alone = paceline.scenarios.set(scenario, "/cluster/gpus_per_node", 1)
+    alone = paceline.scenarios.edit(scenario, "/cluster/gpus_per_node", 1)
     figure, axes = plot.stragglers(paceline.run(alone, iterations=2))
     check(figure)
     assert axes.get_title(loc="left") == "No GPU made others wait"
@@ -182,12 +274,36 @@ def test_sensitivities(result: paceline.Result) -> None:
     figure, axes = plot.sensitivities(result)
     check(figure)
     changes = result.sensitivities()
+    changes = changes[changes["time_per_sample_change"].abs() >= 1e-3]
     assert lengths(axes) == pytest.approx(list(100 * changes["time_per_sample_change"]))
     names = [label.get_text().replace("\n", " ") for label in axes.get_yticklabels()]
     assert names == list(changes["change"])
+    assert axes.get_title(loc="left").startswith("What would change a step of ")
     _, axes = plot.sensitivities(result, most=3)
     strongest = changes["time_per_sample_change"].abs().nlargest(3)
     assert sorted(map(abs, lengths(axes))) == pytest.approx(sorted(100 * strongest))
+
+
+def test_sensitivities_without_an_effect_are_counted(result: paceline.Result) -> None:
+    """Empty bars say nothing; software differs from hardware in print, too."""
+    changes = [("software", -0.1), ("hardware", -0.2), ("hardware", 0.0), ("software", 1e-5)]
+    data = result.data | {
+        "sensitivities": [
+            {"change": f"{kind} {i}", "kind": kind, "edits": [], "step_time_s": 1.0}
+            | {"time_per_sample_change": change}
+            for i, (kind, change) in enumerate(changes)
+        ]
+    }
+    figure, axes = plot.sensitivities(paceline.Result(json.dumps(data)))
+    check(figure)
+    assert lengths(axes) == pytest.approx([-10, -20])
+    assert legend_of(figure) == ["software", "hardware"]
+    assert [bar.get_hatch() for bar in axes.patches] == ["", "//"]
+    assert axes.get_xlabel().endswith("\n2 other changes: by less than 0.1 %")
+    data["sensitivities"] = data["sensitivities"][2:]
+    figure, axes = plot.sensitivities(paceline.Result(json.dumps(data)))
+    check(figure)
+    assert "Nothing that was tried changes the step" in axes.get_title(loc="left")
 
 
 def test_critical_path(result: paceline.Result) -> None:
@@ -264,10 +380,16 @@ def test_timeline_of_mpi() -> None:
 
 
 def test_calibration(profile: paceline.Profile) -> None:
-    figure, (above, _) = plot.calibration(profile)
+    figure, (above, below) = plot.calibration(profile)
     check(figure)
     measured = paceline.read_measurements(TABLE)
-    (points,) = [line for line in above.lines if line.get_marker() == "o"]
+    (points,) = lines_of(above)
+    (off,) = lines_of(below)
+    (model,) = [line for line in above.lines if len(line.get_xdata()) == len(off.get_xdata())][1:]
+    ratio = points.get_ydata() / model.get_ydata() - 1  # both pictures are of bandwidth
+    assert list(off.get_ydata()) != pytest.approx(list(100 * ratio))
+    assert list(off.get_ydata()) == pytest.approx(list(100 * (1 / (1 + ratio) - 1)))
+    assert "the fitted model alone" in legend_of(figure)
     rate = {
         size: 2 * 7 / 8 * size / time * 1e-9
         for size, time in zip(measured["size_bytes"], measured["time_s"])
@@ -278,6 +400,7 @@ def test_calibration(profile: paceline.Profile) -> None:
     assert "GB/s" in above.get_ylabel()
     figure, _ = plot.calibration(profile, measurements=measured)
     check(figure)
+    assert "the fitted model alone" not in legend_of(figure)
     with pytest.raises(ValueError, match="no measured collective"):
         plot.calibration(profile, kind="broadcast")
 
@@ -333,13 +456,58 @@ def test_pictures_are_equal_in_another_process(result: paceline.Result, tmp_path
 
 def test_plain_frames(sweeps: dict[str, paceline.Sweep]) -> None:
     frame = sweeps["seeds"].frame
-    figure, axes = plot.scaling(frame, measured=sweeps["seeds"].measured())
+    figure, (axes, _) = plot.scaling(frame, measured=sweeps["seeds"].measured())
     check(figure)
     assert axes.get_ylabel() == "throughput (samples/s)"
     figure, _ = plot.breakdown(frame)
     check(figure)
-    with pytest.raises(ValueError, match="gpus"):
-        plot.scaling(frame.drop(columns="gpus"))
+    figure, (alone,) = plot.scaling(frame.drop(columns="scaling_efficiency"))
+    check(figure)
+    assert alone.get_xlabel() == "GPUs"
+    with pytest.raises(ValueError, match="expected an axis or column 'gpu', found gpus"):
+        plot.scaling(frame, x="gpu")
+    with pytest.raises(ValueError, match="throughput_samples_per_s"):
+        plot.scaling(frame.drop(columns="throughput_samples_per_s"))
+
+
+def test_results_with_names(result: paceline.Result) -> None:
+    figure, axes = plot.breakdown({"as it is": result, "the same": result}, share=True)
+    check(figure)
+    assert tick_texts(axes) == ["as it is", "the same"]
+    assert axes.get_ylabel() == "part of the mean step (%)"
+    heights = [bar.get_height() for bar in axes.patches]
+    assert sum(heights) == pytest.approx(200)
+
+
+def test_a_wrong_kind_is_named(
+    result: paceline.Result, profile: paceline.Profile, sweeps: dict[str, paceline.Sweep]
+) -> None:
+    draw: Any
+    for draw, source, found in [
+        (plot.scaling, result, "expected a sweep, .* found a Result: breakdown, "),
+        (plot.efficiency, profile, "found a Profile: calibration"),
+        (plot.breakdown, "strong", "found a str: paceline.studies.load"),
+        (plot.step_time_and_breakdown, [], "found a list"),
+        (plot.stragglers, None, "found a NoneType"),
+        (plot.timeline, sweeps["nodes"], "found a Sweep: scaling"),
+        (plot.sensitivities, sweeps["nodes"].frame, "expected a result, found a DataFrame"),
+        (plot.critical_path, "result.json", "expected a result, found a str"),
+        (plot.calibration, result, "expected a profile, found a Result"),
+    ]:
+        with pytest.raises(TypeError, match=found):
+            draw(source)
+
+
+def test_every_picture_is_the_gallerys() -> None:
+    """None is drawn by a script apart, and none is left over."""
+    page = (ROOT / "docs/gallery.md").read_text()
+    drawn = set(re.findall(r"\]\((pictures/[^)]+)\)", page))
+    files = (ROOT / "docs/pictures").rglob("*.*")
+    there = {str(file.relative_to(ROOT / "docs")) for file in files if file.suffix != ".py"}
+    assert there == drawn
+    for text in (ROOT / "README.md", ROOT / "docs/guide.md"):
+        shown = re.findall(r"(pictures/[^)]+)\)", text.read_text())
+        assert set(shown) <= drawn
 
 
 def test_names_at_ticks(sweeps: dict[str, paceline.Sweep]) -> None:
@@ -365,3 +533,14 @@ def test_style_stays_inside(sweeps: dict[str, paceline.Sweep]) -> None:
     before = dict(mpl.rcParams)
     plot.scaling(sweeps["two points"])
     assert dict(mpl.rcParams) == before
+
+
+def test_command_takes_nothing_from_the_current_folder(
+    result: paceline.Result, tmp_path: Path
+) -> None:
+    """As the program starts it, a json.py that lies there is not run."""
+    result.save(tmp_path / "result.json")
+    (tmp_path / "json.py").write_text("raise SystemExit('taken')")
+    words = ["-P", "-m", "paceline", "plot", "result.json", "-o", "a.svg"]
+    subprocess.run([sys.executable, *words], cwd=tmp_path, check=True)
+    assert (tmp_path / "a.svg").exists()

@@ -91,7 +91,7 @@ def test_bands() -> None:
 
 def test_bands_are_the_programs(program: Program, tmp_path: Path) -> None:
     """The table at the end of a sweep and `bands` have the same percentiles."""
-    study = small_study() | {"axes": small_study()["axes"][1:]}
+    study = small_study() | {"axes": small_study()["axes"][1:], "measured": []}
     (tmp_path / "study.json").write_text(json.dumps(study))
     done = program("sweep", tmp_path / "study.json", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
@@ -107,7 +107,7 @@ def test_bands_are_the_programs(program: Program, tmp_path: Path) -> None:
 
 def test_profile_may_be_a_dictionary(profile: paceline.Profile, tmp_path: Path) -> None:
     profile.save(tmp_path / "profile.json")
-    study = small_study() | {"axes": small_study()["axes"][1:2]}
+    study = small_study() | {"axes": small_study()["axes"][1:2], "measured": []}
     given = [str(tmp_path / "profile.json"), profile, dict(profile)]
     frames = [paceline.sweep(study | {"profile": each}, progress=False).frame for each in given]
     assert frames[0]["interval_low_s"].notna().all()

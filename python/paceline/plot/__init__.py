@@ -9,7 +9,7 @@ from __future__ import annotations
 from .calibration import calibration
 from .parts import breakdown, step_time_and_breakdown
 from .reasons import critical_path, sensitivities, stragglers
-from .scaling import efficiency, scaling, scaling_and_efficiency
+from .scaling import efficiency, scaling
 from .style import save
 from .timeline import timeline
 
@@ -20,7 +20,6 @@ __all__ = [
     "efficiency",
     "save",
     "scaling",
-    "scaling_and_efficiency",
     "sensitivities",
     "step_time_and_breakdown",
     "stragglers",

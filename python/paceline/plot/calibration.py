@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from ..calibrate import Profile, as_profile
 from ..collectives import bus_factor, collective
 from ..quantities import parse
-from ..scenarios import Source
+from ..scenarios import Source, cluster_text
 from . import style
+from .data import wrong_kind
 
 MOST_PLACES = 4
 
@@ -36,12 +38,12 @@ def calibration(
     profile: Source,
     *,
     measurements: pd.DataFrame | None = None,
-    cluster: str | os.PathLike[str] | None = None,
+    cluster: Source | None = None,
     kind: str | None = None,
 ) -> tuple[Figure, np.ndarray]:
-    """Draw bus bandwidth (GB/s) over sizes, measured and predicted; below, how far they differ.
+    """Draw bus bandwidth (GB/s) over sizes, measured and predicted; below, by how much it differs.
 
-    At the profile's own points the prediction is the measurement; there the lower picture has the
+    At the profile's own points the prediction is the measurement: there both pictures also have the
     fitted model alone.
 
     Parameters
@@ -52,12 +54,14 @@ def calibration(
         As ``read_measurements`` gives them, perhaps others than were fitted; left out: the
         profile's own points.
     cluster
-        What the profile is of; left out: what it says.
+        What the profile is of: a name, a file or a dictionary; left out: what it says.
     kind
         One collective; left out: all, at most the four places with the most points.
     """
+    if not isinstance(profile, (Mapping, str, os.PathLike)):
+        raise wrong_kind("a profile", profile)
     known = as_profile(profile)
-    where = os.fspath(cluster) if cluster is not None else known.cluster
+    where = cluster_text(cluster) if cluster is not None else known.cluster
     points = _own_points(known, where) if measurements is None else _rows(measurements, known)
     if kind is not None:
         points = points[points["kind"] == kind]
@@ -148,67 +152,52 @@ def _draw(
     above, below = grid[:, 0]
     handles: list[Any] = []
     names: list[str] = []
+    alone = "model_us" in places[0][1]  # what was fitted is predicted as measured
     for index, (place, measured) in enumerate(places):
         look = style.line_of(index)
-        low, high = measured["size_bytes"].min(), measured["size_bytes"].max()
-        curve = _predict(profile, cluster, place, _between(low, high))
-        factor = bus_factor(place.kind, place.nodes * place.gpus_per_node)
-        above.fill_between(
-            curve["size_bytes"],
-            *(factor * curve["size_bytes"] * 1e-3 / curve[c] for c in ("high_us", "low_us")),
-            color=look["color"],
-            alpha=0.18,
-            lw=0,
-        )
-        above.plot(
-            curve["size_bytes"], curve["busbw_gb_per_s"], color=look["color"], ls=look["linestyle"]
-        )
-        (handle,) = above.plot(
-            measured["size_bytes"],
-            factor * measured["size_bytes"] * 1e-3 / measured["time_us"],
-            color=look["color"],
-            marker=look["marker"],
-            mfc="white",
-            mew=1.4,
-            ls="none",
-        )
+        colour, marker = look["color"], look["marker"]
+        sizes = measured["size_bytes"]
+        factor = bus_factor(place.kind, place.nodes * place.gpus_per_node) * 1e-3
+        curve = _predict(profile, cluster, place, _between(sizes.min(), sizes.max()))
+        band = [factor * curve["size_bytes"] / curve[end] for end in ("high_us", "low_us")]
+        above.fill_between(curve["size_bytes"], *band, color=colour, alpha=0.18, lw=0)
+        above.plot(curve["size_bytes"], curve["busbw_gb_per_s"], color=colour, ls=look["linestyle"])
+        points = {"color": colour, "marker": marker, "mfc": "white", "ls": "none"}
+        (handle,) = above.plot(sizes, factor * sizes / measured["time_us"], mew=1.4, **points)
         handles.append(handle)
         names.append(place.name())
-        _residuals(below, measured, place, partial(_predict, profile, cluster), look)
+        if alone:
+            times = measured["model_us"]
+            above.plot(sizes, factor * sizes / times, color=colour, **_ALONE)
+        else:
+            times = _predict(profile, cluster, place, list(sizes))["time_us"]
+        more = 100 * (measured["time_us"].to_numpy() / times.to_numpy() - 1)  # bandwidth
+        below.plot(sizes, more, mew=1.2, ms=4.5, **points)
+    if alone:
+        handles.append(Line2D([], [], color=style.GREY, **_ALONE))
+        names.append("the fitted model alone")
     above.set_ylabel("bus bandwidth (GB/s)")
     above.set_ylim(bottom=0)
     style.thousands(above.yaxis)
     below.axhline(0, color=style.GREY, lw=1)
-    alone = "model_us" in places[0][1]  # what was fitted is predicted as measured
-    below.set_ylabel("model alone /\nmeasured (%)" if alone else "predicted /\nmeasured (%)")
+    below.margins(y=0.15)
+    below.set_ylabel(f"{'model alone' if alone else 'predicted'},\noff by (%)")
     below.yaxis.set_major_formatter(lambda value, _: f"{value:+.4g}" if value else "0")
     style.size_axis(below, [size for _, frame in places for size in frame["size_bytes"]])
     below.set_xlabel("size")
-    name = Path(cluster).stem if cluster.endswith(".json") else cluster
-    style.title(above, f"{name}: measured (points), predicted with 90 % interval (lines)")
+    style.title(above, f"{_name(cluster)}: measured (points), predicted with 90 % interval (lines)")
     style.legend(figure, handles, names)
     style.finish(figure)
     return figure, grid[:, 0]
 
 
-def _residuals(
-    axes: Any, measured: pd.DataFrame, place: _Place, predict: Any, look: dict[str, Any]
-) -> None:
-    if "model_us" in measured:
-        times = measured["model_us"]
-    else:
-        times = predict(place, list(measured["size_bytes"]))["time_us"]
-    off = 100 * (times.to_numpy() / measured["time_us"].to_numpy() - 1)
-    axes.plot(
-        measured["size_bytes"],
-        off,
-        color=look["color"],
-        marker=look["marker"],
-        mfc="white",
-        mew=1.2,
-        ms=4.5,
-        ls="none",
-    )
+_ALONE: dict[str, Any] = {"lw": 1.1, "ls": (0, (1, 1.5))}
+
+
+def _name(cluster: str) -> str:
+    if cluster.startswith("{"):
+        return "cluster"
+    return Path(cluster).stem if cluster.endswith(".json") else cluster
 
 
 def _between(low: int, high: int) -> list[int]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 
-from ..quantities import number_text, parse
-from ..run import Result
+from ..quantities import parse, value_text
+from ..results import Result
 from ..studies import Sweep, bands
 
 GPUS = "gpus"
+NAME = "result"  # the axis of results that have names
+
+Source: TypeAlias = Sweep | pd.DataFrame | Mapping[str, Result] | Sequence[Result]
 
 
 @dataclass
@@ -34,29 +37,111 @@ class Table:
             if name not in self.seeds and self.frame[name].map(str).nunique() > 1
         ]
 
+    def beside(self, x: str) -> list[str]:
+        """Varying axes that no other decides, as x does one that is zipped with it."""
+        kept: list[str] = []
+        for name in self.varying:
+            if name != x and not any(decides(self.frame, other, name) for other in (x, *kept)):
+                kept.append(name)
+        return kept
 
-def table(source: Sweep | pd.DataFrame | Sequence[Result], measured: pd.DataFrame | None) -> Table:
+    def combinations(self, x: str) -> list[tuple[dict[str, str], pd.DataFrame]]:
+        """Return the values of the axes beside x, as texts, with the rows that have them."""
+        others = self.beside(x)
+        if not others:
+            return [({}, self.frame)]
+        groups = self.frame.groupby(
+            [self.frame[name].map(value_text) for name in others], sort=False
+        )
+        return [(dict(zip(others, values)), frame) for values, frame in groups]
+
+    def main_axis(self) -> str:
+        """What a picture goes along: GPUs, else the numbers with the most values, else names."""
+        if GPUS in self.varying:
+            return GPUS
+        values = {name: self.frame[name].map(str).nunique() for name in self.varying or self.axes}
+        return max(values, key=lambda name: (all(map(parse, self.frame[name])), values[name]))
+
+
+def decides(frame: pd.DataFrame, x: str, name: str) -> bool:
+    """Whether each value of x has one value of the other column."""
+    return bool(frame[name].map(str).groupby(frame[x].map(str)).nunique().max() == 1)
+
+
+def table(source: Source, measured: pd.DataFrame | None) -> Table:
     """Make a table; of a DataFrame, every column that is no number of a result is an axis."""
+    known = pd.DataFrame() if measured is None else measured
     if isinstance(source, Sweep):
-        frame = source.frame
-        failed = frame["error"].notna() if "error" in frame else pd.Series(False, frame.index)
-        if frame.empty or failed.all():
-            why = "" if frame.empty else f": {frame['error'].iloc[0]}"
-            raise ValueError(f"the sweep has no points to draw{why}")
-        known = source.measured() if measured is None else measured
-        axes = [axis.name for axis in source.axes]
-        gpus = [axis.name for axis in source.axes if axis.key == GPUS]
-        if gpus and gpus[0] != GPUS:  # an axis by another name
-            axes[axes.index(gpus[0])] = GPUS
-            known = known.rename(columns={gpus[0]: GPUS})
-        return Table(frame[~failed], axes, source.seeds, known, source.description)
+        return _over_gpus(_of_sweep(source, measured))
     if isinstance(source, pd.DataFrame):
         axes = [name for name in source.columns if not _of_result(name)]
         seeds = [name for name in axes if name == "seed"]
-        return Table(source, axes, seeds, pd.DataFrame() if measured is None else measured)
-    rows = [_row(result) for result in source]
-    frame = pd.DataFrame(rows)
-    return Table(frame, [GPUS], [], pd.DataFrame() if measured is None else measured)
+        return _over_gpus(Table(source, axes, seeds, known))
+    results = list(source.values()) if isinstance(source, Mapping) else source
+    if isinstance(results, Sequence) and results and all(isinstance(r, Result) for r in results):
+        frame = pd.DataFrame([_row(result) for result in results])
+        if not isinstance(source, Mapping):
+            return Table(frame, [GPUS], [], known)
+        frame.insert(0, NAME, list(source))
+        return Table(frame, [NAME], [], known)
+    raise wrong_kind("a sweep, its frame, or several results", source)
+
+
+def wrong_kind(expected: str, source: Any) -> TypeError:
+    """Say what a picture is drawn of, and what would draw this."""
+    hints = {
+        "Result": ": breakdown, stragglers, timeline, critical_path and sensitivities draw one",
+        "Sweep": ": scaling, efficiency, breakdown, step_time_and_breakdown and stragglers draw it",
+        "DataFrame": ": scaling, efficiency, breakdown and stragglers draw a sweep's",
+        "Profile": ": calibration draws it",
+        "str": ": paceline.studies.load, paceline.Result.load or paceline.Profile.load reads it",
+    }
+    found = type(source).__name__
+    return TypeError(f"expected {expected}, found a {found}{hints.get(found, '')}")
+
+
+def _of_sweep(sweep: Sweep, measured: pd.DataFrame | None) -> Table:
+    frame = sweep.frame
+    failed = frame["error"].notna() if "error" in frame else pd.Series(False, frame.index)
+    if frame.empty or failed.all():
+        why = "" if frame.empty else f": {frame['error'].iloc[0]}"
+        raise ValueError(f"the sweep has no points to draw{why}")
+    known = sweep.measured() if measured is None else measured
+    axes = [axis.name for axis in sweep.axes]
+    gpus = [axis.name for axis in sweep.axes if axis.key == GPUS]
+    if gpus and gpus[0] != GPUS:  # an axis by another name
+        axes[axes.index(gpus[0])] = GPUS
+        known = known.rename(columns={gpus[0]: GPUS})
+    return Table(frame[~failed], axes, sweep.seeds, known, sweep.description)
+
+
+def _over_gpus(points: Table) -> Table:
+    """Where the number of GPUs grows with an axis (nodes, say), it stands for that axis."""
+    for axis in points.varying:
+        if axis == GPUS or GPUS not in points.frame or not _grows_with(points, axis):
+            continue
+        frame = points.frame
+        axes = [name for name in points.axes if name != GPUS]
+        axes[axes.index(axis)] = GPUS
+        measured = points.measured
+        if axis in measured and GPUS not in measured:
+            stated = [name for name in points.axes if name in measured]
+            measured = measured.merge(frame[[*stated, GPUS]].drop_duplicates(), on=stated)
+        return Table(frame, axes, points.seeds, measured, points.title)
+    return points
+
+
+def _grows_with(points: Table, axis: str) -> bool:
+    """Whether GPUs are proportional to an axis of plain numbers, whatever the others are."""
+    frame = points.frame
+    values = [parse(value) for value in frame[axis]]
+    if not all(value and not value.unit and value.value > 0 for value in values):
+        return False
+    share = frame[GPUS] / [value.value for value in values if value]
+    others = [name for name in points.beside(axis) if name != GPUS]
+    if not others:
+        return share.nunique() == 1
+    return bool((share.groupby([frame[name].map(str) for name in others]).nunique() == 1).all())
 
 
 _RESULT_COLUMNS = {
@@ -65,7 +150,7 @@ _RESULT_COLUMNS = {
     *("scaling_efficiency", "error", "key"),
     "interval_extrapolated",
 }
-_RESULT_PREFIXES = ("step_time_", "breakdown_", "interval_", "worst_rank_")
+_RESULT_PREFIXES = ("step_time_", "breakdown_", "interval_", "worst_rank_", "memory_")
 
 
 def _of_result(name: str) -> bool:
@@ -97,23 +182,14 @@ class Series:
 
 def series(points: Table, x: str, column: str, scale: float = 1.0) -> list[Series]:
     """Cut a table into lines along x, one for each combination of the other axes."""
-    others = [name for name in points.varying if name != x]
-    axes = [x, *others, *points.seeds]
-    frame = points.frame.copy()
-    for name in others:
-        frame[name] = frame[name].map(_text)
-    groups: list[tuple[Any, pd.DataFrame]] = (
-        list(frame.groupby(others, sort=False)) if others else [((), frame)]
-    )
     lines = []
-    for values, group in groups:
-        line = bands(group, axes, points.seeds, column).sort_values(x, key=_sortable)
+    for where, group in points.combinations(x):
+        line = bands(group, [x, *points.seeds], points.seeds, column).sort_values(x, key=_sortable)
         spread = bool((line["points"] > 1).any())
         if not spread and "interval_low_s" in group:
             line = _with_intervals(line, group, x, column)
             spread = bool((line["high"] > line["low"]).any())
         line[["mean", "low", "high"]] *= scale
-        where = dict(zip(others, values))
         name = ", ".join(named(axis, value) for axis, value in where.items())
         lines.append(Series(name, where, line.reset_index(drop=True), spread))
     return lines
@@ -137,14 +213,14 @@ def matching(points: pd.DataFrame, where: dict[str, Any], column: str) -> pd.Dat
     known = points.dropna(subset=[column])
     for axis, value in where.items():
         if axis in known:
-            known = known[known[axis].map(_text) == value]
+            known = known[known[axis].map(value_text) == value]
     return known
 
 
 def axis_label(name: str) -> str:
     """Name an axis."""
-    if name == GPUS:
-        return "GPUs"
+    if name in (GPUS, NAME):
+        return "GPUs" if name == GPUS else ""
     return name.replace("_", " ")  # quantities have their units at the ticks
 
 
@@ -155,14 +231,8 @@ def _sortable(values: pd.Series) -> pd.Series:
     return pd.Series(range(len(values)), index=values.index)
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return number_text(value) if isinstance(value, (int, float)) else str(value)
-
-
 def named(axis: str, value: Any) -> str:
     """Say which line or picture this is: "cv 0.1", "32 GPUs"."""
     if axis == GPUS:
-        return f"{_text(value)} GPUs"
-    return f"{axis.replace('_', ' ')} {_text(value)}"
+        return f"{value_text(value)} GPUs"
+    return f"{axis.replace('_', ' ')} {value_text(value)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from ..quantities import number_text
-from ..run import Result
-from ..studies import Sweep
+from ..results import Result
 from . import style
-from .data import GPUS, Table, axis_label, named, series, table
+from .data import Source, Table, axis_label, named, series, table
 from .scaling import Drawn, draw_lines, place_axis
 
 MOST_FACETS = 6
@@ -24,22 +21,25 @@ _COLUMNS = {f"breakdown_{part}_s": part for part in style.PARTS}
 
 
 def breakdown(
-    source: Result | Sweep | pd.DataFrame | Sequence[Result], *, x: str | None = None
+    source: Result | Source, *, x: str | None = None, share: bool = False
 ) -> tuple[Figure, Any]:
     """Draw the parts of a step, in ms: of one result, or stacked along an axis of a sweep.
 
     Parameters
     ----------
     source
-        A result, a sweep or its frame. Combinations of further axes get a picture each, up to 6.
+        A result; a sweep, its frame, or results (a list, or a dictionary by names).
+        Combinations of further axes get a picture each, up to 6.
     x
-        The axis; left out: "gpus", or the one with the most values.
+        The axis; left out: the number of GPUs, or the axis of numbers with the most values.
+    share
+        Draw percent of the step instead of ms; not of one result, which has both.
     """
     with style.style():
         if isinstance(source, Result):
             return _one_result(source)
         points = table(source, None)
-        along = x or main_axis(points)
+        along = x or points.main_axis()
         wanted = _facets(points, along)
         columns = min(len(wanted), 3)
         rows = -(-len(wanted) // columns)
@@ -49,15 +49,17 @@ def breakdown(
             columns,
             width=width,
             height=style.HEIGHT if rows == 1 else 3.1 * rows,
-            sharey=True,
+            sharey=share or _alike(wanted),
         )
         for empty in axes.flat[len(wanted) :]:
             empty.set_visible(False)
         for place, (name, frame) in zip(axes.flat, wanted):
-            draw_breakdown(place, frame, along)
+            draw_breakdown(place, frame, along, share)
             style.title(place, name, inches=width / columns)
         for place in axes[:, 1:].flat:
             place.set_ylabel("")
+        if share:
+            axes[0, 0].set_ylim(0, 100)
         if len(wanted) == 1:
             style.title(axes[0, 0], points.title)
         _parts_legend(figure, points.frame)
@@ -65,13 +67,11 @@ def breakdown(
         return figure, axes[0, 0] if len(wanted) == 1 else axes
 
 
-def step_time_and_breakdown(
-    source: Sweep | pd.DataFrame, *, x: str | None = None
-) -> tuple[Figure, np.ndarray]:
+def step_time_and_breakdown(source: Source, *, x: str | None = None) -> tuple[Figure, np.ndarray]:
     """Draw the mean step (ms) along an axis, and beside it where it goes."""
     with style.style():
         points = table(source, None)
-        along = x or main_axis(points)
+        along = x or points.main_axis()
         figure, axes = style.new_figure(1, 2, width=11.0)
         lines = series(points, along, "step_time_mean_s", 1e3)
         drawn = draw_lines(axes[0, 0], lines, place_axis(axes[0, 0], lines, along), along)
@@ -91,25 +91,18 @@ def step_time_and_breakdown(
         return figure, axes[0]
 
 
-def main_axis(points: Table) -> str:
-    """Return the axis that a picture goes along: gpus, or the one with the most values."""
-    if GPUS in points.varying:
-        return GPUS
-    counts = {name: points.frame[name].map(str).nunique() for name in points.varying or points.axes}
-    return max(counts, key=lambda name: counts[name])
-
-
-def draw_breakdown(axes: Axes, frame: pd.DataFrame, x: str) -> None:
+def draw_breakdown(axes: Axes, frame: pd.DataFrame, x: str, share: bool = False) -> None:
     """Draw a stacked bar for each value of x: the mean over whatever else changes."""
     columns = [column for column in _COLUMNS if column in frame]
     if not columns:
         raise ValueError("expected columns breakdown_compute_s ..., found none")
     means = frame.assign(_x=frame[x].map(str)).groupby("_x", sort=False)[columns].mean()
-    texts = [number_text(v) if isinstance(v, (int, float)) else str(v) for v in frame[x].unique()]
+    texts, unit = style.tick_texts(list(frame[x][~frame[x].map(str).duplicated()]))
+    scale = 100 / means.sum(axis=1) if share else pd.Series(1e3, means.index)
     bottom = np.zeros(len(means))
     for column in columns:
         _, colour, hatch = style.PARTS[_COLUMNS[column]]
-        height = means[column].to_numpy() * 1e3
+        height = (means[column] * scale).to_numpy()
         bars = axes.bar(range(len(means)), height, 0.72, bottom, color=colour, hatch=hatch, lw=0)
         for bar in bars:
             bar.sticky_edges.y[:] = [0]  # an empty part on top would take the margin away
@@ -117,8 +110,8 @@ def draw_breakdown(axes: Axes, frame: pd.DataFrame, x: str) -> None:
     axes.set_xticks(range(len(means)), texts)
     axes.set_xlim(-0.6, len(means) - 0.4)
     axes.grid(axis="x", visible=False)
-    axes.set_xlabel(axis_label(x))
-    axes.set_ylabel("mean step (ms)")
+    axes.set_xlabel(f"{axis_label(x)} ({unit})" if unit else axis_label(x))
+    axes.set_ylabel("part of the mean step (%)" if share else "mean step (ms)")
     style.thousands(axes.yaxis)
 
 
@@ -154,19 +147,23 @@ def _one_result(result: Result) -> tuple[Figure, Axes]:
 
 
 def _facets(points: Table, x: str, most: int = MOST_FACETS) -> list[tuple[str, pd.DataFrame]]:
-    others = [name for name in points.varying if name != x]
-    if not others:
-        return [("", points.frame)]
-    groups = []
-    for values, frame in points.frame.groupby(others, sort=False):
-        pairs = zip(others, values)
-        groups.append((", ".join(named(name, value) for name, value in pairs), frame))
+    groups = [
+        (", ".join(named(name, value) for name, value in where.items()), frame)
+        for where, frame in points.combinations(x)
+    ]
     if len(groups) > most:
         raise ValueError(
-            f"expected at most {most} combinations of {', '.join(others)}, found {len(groups)}: "
+            f"expected at most {most} combinations of {', '.join(points.beside(x))}, found "
+            f"{len(groups)}: "
             "draw a part of the frame"
         )
     return groups
+
+
+def _alike(facets: list[tuple[str, pd.DataFrame]]) -> bool:
+    """Whether the parts of all steps can be seen at one scale."""
+    highest = [frame.filter(like="breakdown_").sum(axis=1).max() for _, frame in facets]
+    return max(highest) < 4 * min(highest)
 
 
 def _part_handles(frame: pd.DataFrame) -> Drawn:

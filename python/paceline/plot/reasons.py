@@ -8,19 +8,25 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-from ..run import Result
-from ..studies import Sweep
+from ..results import Result
 from . import style
-from .data import table
-from .parts import main_axis
+from .data import Source, table, wrong_kind
 from .scaling import draw_efficiency
 
 _NAME_WIDTH = 38  # of a change, in characters
+NEGLIGIBLE = 1e-3  # as the program leaves out
+_KINDS = {  # what a change asks for: a colour and a hatch
+    "software": (style.COLOURS[2], ""),
+    "hardware": (style.COLOURS[0], "//"),
+    "cannot be had": (style.GREY, ".."),
+    "": (style.COLOURS[2], ""),  # the result doesn't say
+}
 
 
 def stragglers(
-    source: Result | Sweep | pd.DataFrame | Sequence[Result],
+    source: Result | Source,
     *,
     most: int = 12,
     x: str | None = None,
@@ -35,14 +41,14 @@ def stragglers(
     most
         How many GPUs; what the others cost is one more bar.
     x
-        The sweep's axis; left out: "gpus", or the one with the most values.
+        The sweep's axis; left out: the number of GPUs, or the axis of numbers with the most values.
     """
     with style.style():
         if isinstance(source, Result):
             return _waited_for(source, most)
         points = table(source, None)
         figure, axes = style.new_figure()
-        drawn = draw_efficiency(axes[0, 0], points, x or main_axis(points))
+        drawn = draw_efficiency(axes[0, 0], points, x or points.main_axis())
         style.title(axes[0, 0], points.title)
         if len(drawn) > 1:
             style.legend(figure, [handle for handle, _ in drawn], [name for _, name in drawn])
@@ -61,7 +67,7 @@ def _waited_for(result: Result, most: int) -> tuple[Figure, Axes]:
         waited.append(rest["waited_s"].sum() * 1e3)
         notes.append("")
     texts = [f"{time:,.4g} ms{note}" for time, note in zip(waited, notes)]
-    figure, axes = _bars(names, waited, texts, style.COLOURS[1])
+    figure, axes = _bars(names, waited, texts, [(style.COLOURS[1], "")] * len(names))
     axes.set_xlabel("wait for this GPU in a step, mean of all GPUs (ms)")
     total = result.data["breakdown_s"]["straggler_wait"] * 1e3
     step = result.step_time_s * 1e3
@@ -86,9 +92,14 @@ def sensitivities(result: Result, *, most: int = 16) -> tuple[Figure, Axes]:
     ValueError
         The result has no sensitivities.
     """
+    _require(result)
     frame = result.sensitivities()
-    strongest = frame["time_per_sample_change"].abs().sort_values(ascending=False, kind="stable")
+    strength = frame["time_per_sample_change"].abs()
+    frame = frame[strength >= NEGLIGIBLE]
+    none = len(strength) - len(frame)
+    strongest = strength[frame.index].sort_values(ascending=False, kind="stable")
     frame = frame.loc[sorted(strongest.index[:most])]  # saves most first
+    kinds = [kind if isinstance(kind, str) else "" for kind in frame["kind"]]
     with style.style():
         changes = 100 * frame["time_per_sample_change"]
         names = [textwrap.fill(change, _NAME_WIDTH) for change in frame["change"]]
@@ -96,13 +107,22 @@ def sensitivities(result: Result, *, most: int = 16) -> tuple[Figure, Axes]:
             f"{_signed(change)} %, step {1e3 * step:,.4g} ms"
             for change, step in zip(changes, frame["step_time_s"])
         ]
-        figure, axes = _bars(names, list(changes), texts, style.COLOURS[2], style.COLOURS[1])
+        figure, axes = _bars(names, list(changes), texts, [_KINDS[kind] for kind in kinds])
         axes.axvline(0, color=style.GREY, lw=0.8)
-        axes.set_xlabel("change of the time per sample (%)")
+        rest = f"\n{none} other changes: by less than {NEGLIGIBLE:.1%}".replace("%", " %")
+        axes.set_xlabel("change of the time per sample (%)" + (rest if none else ""))
         title = f"What would change a step of {result.step_time_s * 1e3:,.4g} ms"
-        style.title(axes, title if len(frame) else "No change could be tried")
+        style.title(axes, title if len(frame) else "Nothing that was tried changes the step")
+        shown = [kind for kind in _KINDS if kind and kind in kinds]
+        handles = [Patch(facecolor=_KINDS[k][0], hatch=_KINDS[k][1], lw=0) for k in shown]
+        style.legend(figure, handles, shown)
         style.finish(figure)
         return figure, axes
+
+
+def _require(result: Result) -> None:
+    if not isinstance(result, Result):
+        raise wrong_kind("a result", result)
 
 
 def critical_path(result: Result, *, most: int = 12) -> tuple[Figure, Axes]:
@@ -120,6 +140,7 @@ def critical_path(result: Result, *, most: int = 12) -> tuple[Figure, Axes]:
     ValueError
         The result has no critical path.
     """
+    _require(result)
     path = result.critical_path()
     step = path["duration_s"].sum() * 1e3
     who = [
@@ -135,7 +156,7 @@ def critical_path(result: Result, *, most: int = 12) -> tuple[Figure, Axes]:
         times.append(kinds.iloc[most:].sum())
     with style.style():
         texts = [f"{time:,.4g} ms, {time / step:.1%}".replace("%", " %") for time in times]
-        figure, axes = _bars(names, times, texts, style.COLOURS[0])
+        figure, axes = _bars(names, times, texts, [(style.COLOURS[0], "")] * len(names))
         axes.set_xlabel("time on the critical path (ms)")
         number = result.data["critical_path"]["step"]
         style.title(axes, f"Critical path of step {number:,}: {step:,.4g} ms")
@@ -152,15 +173,14 @@ def _bars(
     names: Sequence[str],
     lengths: Sequence[float],
     texts: Sequence[str],
-    colour: str,
-    positive: str | None = None,  # another colour of positive ones beside negative ones
+    looks: Sequence[tuple[str, str]],  # colour and hatch
 ) -> tuple[Figure, Axes]:
     """Draw horizontal bars, the first above, with a text beside each."""
     lines = sum(name.count("\n") + 1 for name in names)
     figure, grid = style.new_figure(height=1.25 + 0.2 * len(names) + 0.14 * max(lines, 1))
     axes = grid[0, 0]
-    colours = [positive if positive and length > 0 else colour for length in lengths]
-    axes.barh(range(len(names)), lengths, 0.7, color=colours)
+    for row, (length, (colour, hatch)) in enumerate(zip(lengths, looks)):
+        axes.barh(row, length, 0.7, color=colour, hatch=hatch, lw=0)
     beside = axes.get_yaxis_transform()  # x of the axes, y of the data
     for row, text in enumerate(texts):
         axes.text(1.02, row, text, transform=beside, va="center", size=9.5)

@@ -1,9 +1,9 @@
-"""Throughput and efficiency against the number of GPUs."""
+"""Throughput and efficiency, against the number of GPUs or along another axis."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,59 +13,63 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from ..quantities import parse
-from ..run import Result
-from ..studies import Sweep
 from . import style
-from .data import GPUS, Series, Table, axis_label, matching, series, table
+from .data import GPUS, Series, Source, Table, axis_label, matching, series, table
 
-Source: TypeAlias = Sweep | pd.DataFrame | Sequence[Result]
 THROUGHPUT = "throughput_samples_per_s"
 EFFICIENCY = "scaling_efficiency"
 
 
-def scaling(source: Source, *, measured: pd.DataFrame | None = None) -> tuple[Figure, Axes]:
-    """Draw throughput (samples/s) against GPUs, with the ideal line.
+def scaling(
+    source: Source, *, x: str | None = None, measured: pd.DataFrame | None = None
+) -> tuple[Figure, np.ndarray]:
+    """Draw throughput (samples/s) with the ideal line, and below it what is left of the ideal (%).
+
+    Throughput is on logarithmic axes against GPUs, which hide a few percent: the picture below
+    shows them, of measured points too.
 
     Parameters
     ----------
     source
-        A sweep with an axis "gpus", its frame, or several results. A line per combination of the
-        other axes; bands are 5 % to 95 % of the seeds or, with a profile, the interval of 90 %.
+        A sweep, its frame, or several results. A line per combination of the axes but x; bands are
+        5 % to 95 % of the seeds or, with a profile, the interval of 90 %.
+    x
+        The axis; left out: the number of GPUs, whichever axis decides it, or the axis of numbers
+        with the most values.
     measured
         Columns ``gpus`` and ``throughput_samples_per_s``, and axes; left out: the study's.
     """
     with style.style():
-        figure, axes = style.new_figure()
         points = table(source, measured)
-        drawn = draw_scaling(axes[0, 0], points)
+        along = x or points.main_axis()
+        both = EFFICIENCY in points.frame
+        figure, grid = style.new_figure(
+            1 + both,
+            1,
+            height=style.HEIGHT + 1.3 * both,
+            sharex=True,
+            gridspec_kw={"height_ratios": [3, 2][: 1 + both]},
+        )
+        drawn = draw_scaling(grid[0, 0], points, along)
+        if both:
+            draw_efficiency(grid[1, 0], points, along)
+            grid[0, 0].set_xlabel("")
+        style.title(grid[0, 0], points.title)
+        _finish(figure, drawn)
+        return figure, grid[:, 0]
+
+
+def efficiency(
+    source: Source, *, x: str | None = None, measured: pd.DataFrame | None = None
+) -> tuple[Figure, Axes]:
+    """Draw scaling efficiency (%) alone; parameters as of :func:`scaling`."""
+    with style.style():
+        points = table(source, measured)
+        figure, axes = style.new_figure()
+        drawn = draw_efficiency(axes[0, 0], points, x or points.main_axis())
         style.title(axes[0, 0], points.title)
         _finish(figure, drawn)
         return figure, axes[0, 0]
-
-
-def efficiency(source: Source, *, measured: pd.DataFrame | None = None) -> tuple[Figure, Axes]:
-    """Draw scaling efficiency (%) against GPUs; parameters as of :func:`scaling`."""
-    with style.style():
-        figure, axes = style.new_figure()
-        points = table(source, measured)
-        drawn = draw_efficiency(axes[0, 0], points)
-        style.title(axes[0, 0], points.title)
-        _finish(figure, drawn)
-        return figure, axes[0, 0]
-
-
-def scaling_and_efficiency(
-    source: Source, *, measured: pd.DataFrame | None = None
-) -> tuple[Figure, np.ndarray]:
-    """Draw :func:`scaling` and :func:`efficiency` side by side, with one legend."""
-    with style.style():
-        figure, axes = style.new_figure(1, 2, width=11.0)
-        points = table(source, measured)
-        drawn = draw_scaling(axes[0, 0], points)
-        draw_efficiency(axes[0, 1], points)
-        figure.suptitle(points.title, x=0.01, ha="left", fontsize=10.5, wrap=True)
-        _finish(figure, drawn)
-        return figure, axes[0]
 
 
 Drawn = list[tuple[Any, str]]
@@ -97,74 +101,98 @@ def place_axis(axes: Axes, lines: Sequence[Series], x: str) -> dict[Any, float]:
     return {str(value): position for value, position in zip(values, at)}
 
 
-def draw_scaling(axes: Axes, points: Table) -> Drawn:
+def draw_scaling(axes: Axes, points: Table, x: str) -> Drawn:
     """Throughput with ideal lines and measured points."""
-    lines = _lines(points, THROUGHPUT)
-    positions = place_axis(axes, lines, GPUS)
-    ideals = _ideals(points, lines)
-    handle = None
-    for first, (rate, line) in ideals.items():
-        ends = np.array([line.frame[GPUS].min(), line.frame[GPUS].max()], float)
-        single = len(ideals) == 1
-        colour = style.GREY if single else style.COLOURS[first % len(style.COLOURS)]
-        (handle,) = axes.plot(ends, rate * ends, color=colour, lw=1.1, ls=(0, (1, 1.5)), zorder=1)
-    drawn = draw_lines(axes, lines, positions, GPUS)
-    if handle is not None:
-        ideal = Line2D([], [], color=style.GREY, lw=1.1, ls=(0, (1, 1.5)))
-        drawn.append((ideal, "ideal: GPUs times one alone"))
-    drawn += _draw_measured(axes, points.measured, lines, THROUGHPUT, 1.0)
+    lines = _lines(points, THROUGHPUT, 1.0, x)
+    positions = place_axis(axes, lines, x)
+    over_gpus = x == GPUS
+    alone = _alone(points, lines) if over_gpus else {}
+    for index, rate in _different(alone).items():
+        ends = np.array([lines[index].frame[GPUS].min(), lines[index].frame[GPUS].max()], float)
+        single = len(_different(alone)) == 1
+        colour = style.GREY if single else style.COLOURS[index % len(style.COLOURS)]
+        axes.plot(ends, rate * ends, color=colour, **_IDEAL)
+    drawn = draw_lines(axes, lines, positions, x)
+    if alone:
+        drawn.append((Line2D([], [], color=style.GREY, **_IDEAL), "ideal: GPUs times one alone"))
+    drawn += _draw_measured(axes, points.measured, lines, x, dict.fromkeys(range(len(lines)), 1.0))
     axes.set_ylabel("throughput (samples/s)")
-    if len(positions) > 1:
+    if over_gpus and len(positions) > 1:
         style.log_y(axes)
     else:
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.08 * axes.dataLim.y1)
         style.thousands(axes.yaxis)
     return drawn + _band_entry(points, lines)
 
 
-def draw_efficiency(axes: Axes, points: Table, x: str = GPUS) -> Drawn:
-    """Scaling efficiency in percent."""
+def draw_efficiency(axes: Axes, points: Table, x: str) -> Drawn:
+    """Scaling efficiency in percent; of measured points, of the same ideal."""
     lines = _lines(points, EFFICIENCY, 100.0, x)
     positions = place_axis(axes, lines, x)
     drawn = draw_lines(axes, lines, positions, x)
-    axes.axhline(100, color=style.GREY, lw=1.1, ls=(0, (1, 1.5)), zorder=1)
-    axes.set_ylabel("scaling efficiency (% of ideal)")
-    low = min(float(line.frame["low"].min()) for line in lines)
+    alone = _alone(points, lines) if x == GPUS and THROUGHPUT in points.frame else {}
+    drawn += _draw_measured(
+        axes, points.measured, lines, x, {i: 100 / rate for i, rate in alone.items()}, per_gpu=True
+    )
+    axes.axhline(100, **{**_IDEAL, "color": style.GREY})
+    axes.set_ylabel("scaling efficiency\n(% of ideal)")
+    low = axes.dataLim.y0
     axes.set_ylim(0 if low < 50 else low - 1 - 0.1 * (100 - low), None)
     style.thousands(axes.yaxis)
     return drawn + _band_entry(points, lines)
 
 
-def _lines(points: Table, column: str, scale: float = 1.0, x: str = GPUS) -> list[Series]:
-    if x not in points.frame:
-        raise ValueError(f"expected an axis or column {x!r}, found {', '.join(points.axes)}")
+_IDEAL: dict[str, Any] = {"lw": 1.1, "ls": (0, (1, 1.5)), "zorder": 1}
+
+
+def _lines(points: Table, column: str, scale: float, x: str) -> list[Series]:
+    for wanted in (x, column):
+        if wanted not in points.frame:
+            found = ", ".join(map(str, points.frame.columns))
+            raise ValueError(f"expected an axis or column {wanted!r}, found {found}")
     return series(points, x, column, scale)
 
 
-def _ideals(points: Table, lines: Sequence[Series]) -> dict[int, tuple[float, Series]]:
-    """Throughput of one GPU alone, by line: once for lines that share it."""
+def _alone(points: Table, lines: Sequence[Series]) -> dict[int, float]:
+    """Return the throughput of one GPU alone, by line."""
     if EFFICIENCY not in points.frame:
         return {}
-    found: dict[int, tuple[float, Series]] = {}
-    for index, (line, share) in enumerate(zip(lines, series(points, GPUS, EFFICIENCY))):
-        rate = float((line.frame["mean"] / share.frame["mean"] / line.frame[GPUS]).iloc[0])
-        if not any(abs(rate - known) < 0.01 * known for known, _ in found.values()):
-            found[index] = (rate, line)
-    return found
+    rates = series(points, GPUS, THROUGHPUT)
+    shares = series(points, GPUS, EFFICIENCY)
+    return {
+        index: float((rate.frame["mean"] / share.frame["mean"] / rate.frame[GPUS]).iloc[0])
+        for index, (rate, share) in enumerate(zip(rates, shares))
+    }
+
+
+def _different(rates: dict[int, float]) -> dict[int, float]:
+    """Keep the first of lines that share the rate of one GPU."""
+    kept: dict[int, float] = {}
+    for index, rate in rates.items():
+        if not any(abs(rate - known) < 0.01 * known for known in kept.values()):
+            kept[index] = rate
+    return kept
 
 
 def _draw_measured(
-    axes: Axes, measured: pd.DataFrame, lines: Sequence[Series], column: str, scale: float
+    axes: Axes,
+    measured: pd.DataFrame,
+    lines: Sequence[Series],
+    x: str,
+    scales: dict[int, float],
+    per_gpu: bool = False,
 ) -> Drawn:
+    """Draw measured throughputs of lines that have a scale, times that."""
     handle = None
     for index, line in enumerate(lines):
-        known = matching(measured, line.where, column)
-        if known.empty or GPUS not in known:
+        known = matching(measured, line.where, THROUGHPUT)
+        if x != GPUS or known.empty or GPUS not in known or index not in scales:
             continue
+        gpus = known[GPUS].astype(float)
         colour = style.COLOURS[index % len(style.COLOURS)]
         handle = axes.scatter(
-            known[GPUS].astype(float),
-            known[column] * scale,
+            gpus,
+            known[THROUGHPUT] * scales[index] / (gpus if per_gpu else 1),
             s=70,
             facecolor="white",
             edgecolor=colour if len(lines) > 1 else "black",

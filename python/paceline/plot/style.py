@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from ..quantities import number_text, parse, size_text
+from ..quantities import number_text, parse, size_text, value_text
 
 # Okabe and Ito, "Color Universal Design", 2008, without the yellow: it is pale on white.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"]
@@ -37,6 +37,7 @@ PARTS: dict[str, tuple[str, str, str]] = {
 
 WIDTH, HEIGHT = 7.0, 4.5  # in
 MOST_LINES = 3  # of a name at a tick
+MOST_TICKS = 8  # of which each counts
 _RC: dict[Any, Any] = {
     "font.size": 10,
     "font.family": "DejaVu Sans",  # matplotlib's own: the same everywhere
@@ -97,13 +98,13 @@ def numeric_axis(axes: Axes, values: Sequence[Any], label: str) -> np.ndarray:
     """Set up the x axis for an axis of a study, and return where its values lie.
 
     GPUs, and whatever grows by factors, are on a logarithmic axis with ticks at the values;
-    quantities keep the text that the study gives them; what is no number stands side by side.
+    what is no number stands side by side.
     """
     known = list(dict.fromkeys(map(_hashable, values)))
     parsed = [parse(value) for value in known]
     units = {quantity.unit for quantity in parsed if quantity is not None}
-    texts = [number_text(q.value) if q and not q.unit else str(v) for v, q in zip(known, parsed)]
-    axes.set_xlabel(label)
+    texts, unit = tick_texts(known)
+    axes.set_xlabel(f"{label} ({unit})" if unit else label)
     if None in parsed or len(units) > 1:
         axes.set_xticks(range(len(known)), texts)
         axes.set_xlim(-0.5, len(known) - 0.5)
@@ -116,6 +117,17 @@ def numeric_axis(axes: Axes, values: Sequence[Any], label: str) -> np.ndarray:
     order = np.argsort(numbers)
     axes.set_xticks([numbers[i] for i in order], [texts[i] for i in order])
     return positions
+
+
+def tick_texts(values: Sequence[Any]) -> tuple[list[str], str]:
+    """Write values for ticks; the unit apart where all quantities have the same one."""
+    parsed = [parse(value) for value in values]
+    if all(quantity and quantity.unit for quantity in parsed):
+        pairs = [str(value).split(maxsplit=1) for value in values]
+        units = {pair[-1] for pair in pairs}
+        if len(units) == 1 and all(len(pair) == 2 for pair in pairs):
+            return [number for number, _ in pairs], units.pop()
+    return [value_text(value) for value in values], ""
 
 
 def _hashable(value: Any) -> Any:
@@ -143,19 +155,37 @@ def size_axis(axes: Axes, sizes: Sequence[float]) -> None:
     axes.set_xticks(ticks, [size_text(tick) for tick in ticks])
 
 
-def short(text: str, most: int = 48) -> str:
-    """Cut the middle out of a name that is too long for a legend."""
-    return text if len(text) <= most else text[: most // 2] + " … " + text[-(most // 2 - 3) :]
+def shortened(names: Sequence[str], most: int) -> list[str]:
+    """Cut names that are too long, so that no two different ones look alike."""
+    longest = max(map(len, names), default=0)
+    alike = len(os.path.commonprefix(list(names)))
+    for width in range(most, longest):
+        for begin in (0, max(0, alike - width // 4)):  # the ends; else where they begin to differ
+            cut = [_cut(name, width, begin) for name in names]
+            if len(set(cut)) == len(set(names)):
+                return cut
+    return list(names)
+
+
+def _cut(name: str, most: int, begin: int) -> str:
+    if len(name) <= most:
+        return name
+    if begin == 0:
+        return name[: most // 2] + " … " + name[-(most // 2 - 3) :]
+    kept = name[begin : begin + most - 4].strip()
+    return "… " + kept + (" …" if begin + most - 4 < len(name) else "")
 
 
 def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
     """Put a legend below the axes, where it hides nothing, in as many columns as fit."""
     if not handles:
         return
-    names = [short(label) for label in labels]
+    room = figure.get_figwidth() - 0.15
+    longest = int((room - 0.66) / _inches("m" * 10) * 13)  # characters of a line: most are narrower
+    names = ["\n".join(textwrap.wrap(label, longest)) for label in shortened(labels, 3 * longest)]
     width = max(map(_inches, names)) + 0.66  # of an entry, with its handle
-    columns = max(1, min(len(names), int((figure.get_figwidth() - 0.15) / width)))
-    rows = -(-len(names) // columns)
+    columns = max(1, min(len(names), int(room / width)))
+    rows = -(-sum(name.count("\n") + 1 for name in names) // columns)
     figure.set_figheight(figure.get_figheight() + 0.2 * max(0, rows - 2))
     figure.legend(
         list(handles),
@@ -170,7 +200,9 @@ def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> Non
 
 def _inches(text: str) -> float:
     size = mpl.rcParams["legend.fontsize"]
-    return TextPath((0, 0), text, size=size).get_extents().width / 72
+    return (
+        max(TextPath((0, 0), line, size=size).get_extents().width for line in text.split("\n")) / 72
+    )
 
 
 def title(axes: Axes, text: str, *, inches: float = WIDTH) -> None:
@@ -203,14 +235,23 @@ def _thin(figure: Figure, axes: Axes) -> None:
         if any(a.x1 + gap > b.x0 for (*_, a), (*_, b) in pairwise(shown)):
             _make_room(axes, gap)
         return
-    kept = sorted(shown, key=lambda entry: -entry[2].x0)  # the largest stays
-    gap = 0.1 * figure.dpi  # quantities have a space inside
-    for stride in range(1, len(kept) + 1):
-        if not any(a.x0 < b.x1 + gap for (*_, a), (*_, b) in pairwise(kept[::stride])):
-            kept = kept[::stride]
-            break
+    kept = _apart(sorted(shown, key=lambda entry: -entry[2].x0), gap)  # the largest stays
     named = {tick: text for tick, text, _ in kept}
     axes.set_xticks(ticks, [named.get(tick, "") for tick in ticks])
+
+
+def _apart(entries: list[Any], gap: float) -> list[Any]:
+    """Keep those, from the right, that don't touch: of few as many as can be, of many every n-th."""
+    if len(entries) > MOST_TICKS:
+        for stride in range(1, len(entries)):
+            each = entries[::stride]
+            if all(left[2].x1 + gap < right[2].x0 for right, left in pairwise(each)):
+                return each
+    kept = entries[:1]
+    for entry in entries[1:]:
+        if entry[2].x1 + gap < kept[-1][2].x0:
+            kept.append(entry)
+    return kept
 
 
 def _make_room(axes: Axes, gap: float) -> None:
@@ -219,6 +260,7 @@ def _make_room(axes: Axes, gap: float) -> None:
     if any(label.get_rotation() for label in labels):
         return
     names = [label.get_text().replace("\n", "") for label in labels]
+    names = shortened(names, MOST_LINES * 24)
     width = max(
         label.get_window_extent().width / max(map(len, label.get_text().split("\n")))
         for label in labels
@@ -226,10 +268,11 @@ def _make_room(axes: Axes, gap: float) -> None:
     )
     most = int((axes.bbox.width / len(names) - gap) / width)  # characters side by side
     broken = [_broken(name, most) for name in names]
-    if all(len(lines) <= MOST_LINES and max(map(len, lines)) <= most for lines in broken):
+    fits = [max(len(line.rstrip()) for line in lines) <= most for lines in broken]
+    if all(fits) and max(map(len, broken)) <= MOST_LINES:
         axes.set_xticks(axes.get_xticks(), ["\n".join(lines) for lines in broken])
         return
-    axes.set_xticks(axes.get_xticks(), [short(name, 24) for name in names])
+    axes.set_xticks(axes.get_xticks(), shortened(names, 24))
     for label in axes.get_xticklabels():
         label.set(rotation=30, ha="right", rotation_mode="anchor")
 

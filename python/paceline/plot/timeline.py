@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from ..run import Result
+from ..results import Result
 from . import style
+from .data import wrong_kind
 from .traces import COMMUNICATION, COMPUTE, WAIT, Slice, Trace, last_starts, read, waited_for
 
 MOST_ROWS = 8
@@ -64,6 +65,8 @@ def _trace_of(source: Result | Mapping[str, Any] | str | os.PathLike[str]) -> Tr
         if source.trace is None:
             raise ValueError("the result has no trace: run(..., trace=True)")
         return read(source.trace)
+    if not isinstance(source, (Mapping, str, os.PathLike)):
+        raise wrong_kind("a result with a trace, or a trace", source)
     return read(source)
 
 
