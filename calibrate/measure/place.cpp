@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <optional>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace paceline::measure {
 namespace {
@@ -75,7 +75,7 @@ std::string job_name(const Environment& environment, const std::string& launcher
     name += '-' + text(environment, variable).value_or("");
   }
   std::ranges::replace_if(
-      name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '-'; }, '_');
+      name, [](char c) { return !is_letter(c) && !is_digit(c) && c != '-'; }, '_');
   return name.substr(0, 200);
 }
 
