@@ -28,7 +28,7 @@ Profile profile_in(const std::string& path) {
 
 void print(const std::string& text) {
   if (!(std::cout << printable(text) << std::flush)) {
-    throw InputError("can't write to the standard output");
+    throw InputError("can't be written", {}, "the standard output");
   }
 }
 

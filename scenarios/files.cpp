@@ -162,22 +162,28 @@ bool is_regular(const std::string& path) {
   return std::filesystem::is_regular_file(path, error);
 }
 
+// Without links and dots, whether it is there or not.
+std::filesystem::path real_place(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::absolute(path, error);
+  const std::filesystem::path real = std::filesystem::weakly_canonical(whole, error);
+  return error ? whole.lexically_normal() : real;
+}
+
 // Devices are no files in this: what is written to a terminal doesn't replace what is read from it.
 bool are_one_file(const std::string& a, const std::string& b) {
   std::error_code error;
   if (std::filesystem::exists(a, error) && std::filesystem::exists(b, error)) {
     return is_regular(a) && std::filesystem::equivalent(a, b, error);
   }
-  const std::filesystem::path of_a = std::filesystem::weakly_canonical(a, error);
-  return !error && of_a == std::filesystem::weakly_canonical(b, error) && !error;
+  return real_place(a) == real_place(b);
 }
 
 // Whether the file is there, and in the folder itself.
 bool is_in_folder(const std::string& path, const std::string& folder) {
   std::error_code error;
-  const std::filesystem::path parent = std::filesystem::weakly_canonical(path, error).parent_path();
   return std::filesystem::is_directory(folder, error) && is_regular(path) &&
-         std::filesystem::equivalent(parent, folder, error);
+         std::filesystem::equivalent(real_place(path).parent_path(), folder, error);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <new>
 #include <stdexcept>
@@ -28,6 +29,8 @@ struct PointState {
   bool found = false;
 };
 
+constexpr const char* kNoMemory = "out of memory";
+
 // Runs f; what goes wrong beyond the input's fault is its answer.
 template <class F>
 std::string fault_of(const F& f) {
@@ -37,17 +40,34 @@ std::string fault_of(const F& f) {
   } catch (const InputError&) {
     throw;
   } catch (const std::bad_alloc&) {
-    return "out of memory";
+    return kNoMemory;
   } catch (const std::exception& error) {
     return std::string("internal error: ") + error.what();
   }
 }
 
+// work(i) for each i below `count`, on threads; where memory ran out beside the others, once more alone. What
+// went wrong with each.
+std::vector<std::string> faults_of(std::size_t count, int jobs,
+                                   const std::function<void(std::size_t)>& work) {
+  std::vector<std::string> faults(count);
+  const auto run = [&](std::size_t i) { faults[i] = fault_of([&] { work(i); }); };
+  for_each_on_threads(count, jobs, run);
+  for (std::size_t i = 0; i < count && jobs > 1; ++i) {
+    if (faults[i] == kNoMemory) {
+      run(i);
+    }
+  }
+  return faults;
+}
+
 std::vector<PointState> states_of(const Study& study, int jobs) {
   std::vector<PointState> states(study.points.size());
-  for_each_on_threads(states.size(), jobs, [&](std::size_t i) {
-    states[i].fault = fault_of([&] { states[i].key = read_point(study, study.points[i]).key; });
-  });
+  std::vector<std::string> faults = faults_of(
+      states.size(), jobs, [&](std::size_t i) { states[i].key = read_point(study, study.points[i]).key; });
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    states[i].fault = std::move(faults[i]);
+  }
   return states;
 }
 
@@ -279,29 +299,23 @@ SweepOutcome sweep(const Study& study, const SweepOptions& options) {
   }
   ReferenceSteps references;
   Machines machines;
-  for_each_on_threads(batches.size(), options.jobs, [&](std::size_t b) {
+  const std::vector<std::string> faults = faults_of(batches.size(), options.jobs, [&](std::size_t b) {
     const std::size_t first = batches[b].front();
-    Json::Object members;
-    std::string unread;
-    const std::string fault = fault_of([&] {
-      const ReadPoint point = read_point(study, study.points[first]);
-      if (point.key != states[first].key) {
-        throw std::logic_error("the point's scenario is not what it was");
-      }
-      if (point.key.empty()) {
-        unread = line_of(study.points[first], point.failure);
-      } else {
-        members = point_members(study, point, references, machines);
-      }
-    });
-    if (fault.empty()) {
-      writing.lines(batches[b], unread, members);
+    const ReadPoint point = read_point(study, study.points[first]);
+    if (point.key != states[first].key) {
+      throw std::logic_error("the point's scenario is not what it was");
+    }
+    if (point.key.empty()) {
+      writing.lines(batches[b], line_of(study.points[first], point.failure), {});
     } else {
-      for (const std::size_t i : batches[b]) {
-        writing.fault(i, fault);
-      }
+      writing.lines(batches[b], {}, point_members(study, point, references, machines));
     }
   });
+  for (std::size_t b = 0; b < batches.size(); ++b) {
+    for (const std::size_t i : faults[b].empty() ? Batch{} : batches[b]) {
+      writing.fault(i, faults[b]);
+    }
+  }
   lines.sync();
   std::ranges::sort(outcome.faults);
   return outcome;

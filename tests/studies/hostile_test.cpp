@@ -123,7 +123,7 @@ TEST_CASE("an output that can't be written is no success, whatever the command")
     CAPTURE(command);
     const ShellOutcome outcome = shell(folder, kProgram + command + " >/dev/full");
     CHECK(outcome.status == 2);
-    CHECK_THAT(outcome.error, Contains("paceline: can't write to the standard output"));
+    CHECK_THAT(outcome.error, Contains("paceline: the standard output: can't be written"));
   }
 }
 
@@ -196,7 +196,7 @@ TEST_CASE("more threads than the system gives are no fault") {
   const TemporaryFolder folder;
   folder.write("s.json", study_text(R"([{"key": "/run/seed", "from": 1, "to": 60, "step": 1}])"));
   const ShellOutcome outcome =
-      shell(folder, "ulimit -v 300000; " + kProgram + "sweep s.json --out out --jobs 1000");
+      shell(folder, "ulimit -v 400000; " + kProgram + "sweep s.json --out out --jobs 1000");
   INFO(outcome.error);
   CHECK(outcome.status == 0);
   CHECK_THAT(outcome.out, Contains("60 points, 0 found, 60 computed"));
