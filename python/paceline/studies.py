@@ -20,7 +20,6 @@ from .results import thread_count
 from .scenarios import Source, as_text
 
 SEED_KEY = "/run/seed"
-_NO_NUMBERS = {"point", "error", "scenario", "check"}  # of a line
 
 
 class Axis(NamedTuple):
@@ -243,7 +242,9 @@ def _last_word(pointer: str) -> str:
 
 def _row(line: dict[str, Any]) -> dict[str, Any]:
     error = line.get("error")
-    numbers = {key: value for key, value in line.items() if key not in _NO_NUMBERS}
+    numbers = {
+        key: value for key, value in line.items() if key not in ("point", "error", "scenario")
+    }
     message = None if error is None else str(InputError(**error))
     return {**line["point"], **_flat(numbers), **line["point"], "error": message}  # axes first
 

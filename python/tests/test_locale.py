@@ -32,7 +32,7 @@ rows = "collective,size_bytes,time_us,ranks,nodes,nccl,algo\\n" + "".join(
 with tempfile.TemporaryDirectory() as folder:
     file = Path(folder) / "m.csv"
     file.write_text(rows)
-    profile = json.loads(paceline._core.fit([str(file)], "dgx-a100")[0])
+    profile = json.loads(paceline.fit(file, cluster="dgx-a100").text)
 del profile["sources"]
 print(json.dumps([swept.frame.to_csv(), result.data, profile]))
 """

@@ -14,14 +14,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from conftest import ROOT, TABLE
+from conftest import ROOT, TABLE, program_path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import paceline
 from paceline import plot
-from paceline.__main__ import main
+from paceline.__main__ import SWEEP, _fitting, main
 from paceline.plot import traces
 
 SMALLEST_FONT = 9  # pt
@@ -165,6 +165,7 @@ def test_an_axis_that_decides_the_gpus_is_recognised(sweeps: dict[str, paceline.
     for draw in (plot.stragglers, plot.breakdown):  # and of the frame alone
         assert draw(sweeps["nodes"].frame)[1].get_xlabel() == "GPUs"
     assert plot.stragglers(sweeps["nodes"], x="nodes")[1].get_xlabel() == "nodes"
+    assert [_fitting(sweeps[name], SWEEP) for name in ("nodes", "rates")] == ["scaling", "step"]
 
 
 def test_other_numbers_are_an_axis_too(sweeps: dict[str, paceline.Sweep]) -> None:
@@ -538,9 +539,9 @@ def test_style_stays_inside(sweeps: dict[str, paceline.Sweep]) -> None:
 def test_command_takes_nothing_from_the_current_folder(
     result: paceline.Result, tmp_path: Path
 ) -> None:
-    """As the program starts it, a json.py that lies there is not run."""
+    """A json.py that lies there is not run."""
     result.save(tmp_path / "result.json")
     (tmp_path / "json.py").write_text("raise SystemExit('taken')")
-    words = ["-P", "-m", "paceline", "plot", "result.json", "-o", "a.svg"]
-    subprocess.run([sys.executable, *words], cwd=tmp_path, check=True)
+    line = [program_path(), "plot", "result.json", "-o", "a.svg"]
+    subprocess.run(line, cwd=tmp_path, check=True)
     assert (tmp_path / "a.svg").exists()
