@@ -39,7 +39,7 @@ def main() -> None:
     text = scenarios.to_json(scenario)
     name = str(options.scenario)
     calls: dict[str, Callable[[], object]] = {
-        "C++ run": lambda: _core.run(text, name),
+        "C++ run": lambda: _core.run(text, name, "{}"),
         "paceline.run(dict)": lambda: paceline.run(scenario),
         "paceline.run(dict).data": lambda: paceline.run(scenario).data,
         "paceline.run(file).data": lambda: paceline.run(options.scenario).data,
