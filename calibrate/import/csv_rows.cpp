@@ -125,6 +125,11 @@ bool CsvRows::read_row(Row& row) {
 bool CsvRows::next() {
   Row row;
   while (read_row(row)) {
+    if (++rows_ > kMostRows) {  // wrong ones count too: each costs as much
+      findings_.remark("too many rows", row.line,
+                       "more than " + std::to_string(kMostRows) + " rows; what follows them was not read");
+      return false;
+    }
     if (row.cells.size() == header_.size()) {
       cells_ = std::move(row.cells);
       row_line_ = row.line;

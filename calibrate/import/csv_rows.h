@@ -52,6 +52,7 @@ class CsvRows {
   std::deque<Row> ready_;  // a line with bare carriage returns holds many rows
   std::int64_t header_line_ = 0, row_line_ = 0, current_line_ = 0;
   std::size_t current_bytes_ = 0;
+  std::int64_t rows_ = 0;
   bool ended_ = false;
 };
 

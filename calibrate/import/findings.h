@@ -37,7 +37,7 @@ class Findings {
   std::int64_t rows_ = 0;
 };
 
-inline constexpr std::int64_t kMostAlike = 8, kMostRows = 1'000'000;
+inline constexpr std::int64_t kMostAlike = 8, kMostRows = 400'000;
 
 // The number that a cell or token holds from its first to its last character; false where it is something
 // else, infinite or no number.

@@ -44,6 +44,21 @@ std::map<std::string, double> values(const Profile& profile) {
   return all;
 }
 
+TEST_CASE("a fit says how far it is, at each number of GPUs") {
+  const MeasuredData data = measured(kWorld, kOneNode, sizes(kMiB, 4 * kMiB), 0);
+  FitRequest request = request_of(kWorld);
+  std::map<std::string, std::vector<std::size_t>> told;
+  request.progress = [&](const std::string& part, std::size_t done, std::size_t all) {
+    CHECK(done < all);
+    told[part].push_back(done);
+  };
+  fit_collectives(request, data);
+  CHECK(told["rows placed"].size() == kOneNode.size());
+  CHECK(told["points simulated"].front() == 0);
+  CHECK(told["places in round 1 of at most 6"] == std::vector<std::size_t>{0, 1, 2});
+  CHECK(told["places compared with the fit"] == std::vector<std::size_t>{0, 1, 2});
+}
+
 TEST_CASE("known costs are found again within three of their standard deviations") {
   for (const double noise : {0.0, 0.01, 0.02}) {
     const MeasuredData data = measured(kWorld, kOneNode, sizes(8, kGiB), noise);

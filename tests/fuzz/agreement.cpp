@@ -32,7 +32,9 @@ Json with_keys_reversed(const Json& json) {
 std::string facts_of(const Prediction& prediction) {
   Json json = parse_json(result_json(prediction));
   auto& members = std::get<Json::Object>(json.value);
-  std::erase_if(members, [](const JsonMember& m) { return m.key == "scenario" || m.key == "engine"; });
+  std::erase_if(members, [](const JsonMember& m) {
+    return m.key == "scenario" || m.key == "engine" || m.key == "engine_reason";
+  });
   return to_line(json);
 }
 
@@ -63,7 +65,8 @@ bool is_small(const Scenario& scenario) {
 }
 
 std::string disagreement(const std::string& text, const std::string& file, std::uint64_t* fingerprint) {
-  const Scenario scenario = parse_scenario(text, file);
+  Scenario scenario = parse_scenario(text, file);
+  scenario.run.engine = EngineChoice::automatic;
   const Prediction prediction = predict(scenario);
   const std::string result = result_json(prediction), facts = facts_of(prediction);
   if (fingerprint != nullptr) {
@@ -77,7 +80,8 @@ std::string disagreement(const std::string& text, const std::string& file, std::
   if (result_json(predict(parse_scenario(result, file))) != result) {
     return "a result is a scenario that gives that result";
   }
-  const Scenario reversed = parse_scenario(to_line(with_keys_reversed(parse_json(text))), file);
+  Scenario reversed = parse_scenario(to_line(with_keys_reversed(parse_json(text))), file);
+  reversed.run.engine = EngineChoice::automatic;
   if (facts_of(predict(reversed)) != facts) {
     return "the order of keys doesn't matter";
   }

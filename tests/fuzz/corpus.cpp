@@ -44,7 +44,6 @@ std::vector<CorpusFile> corpus_of(const std::string& target) {
       add(root / path, files);
     }
   }
-  add(root / "tests/fuzz/inputs" / target, files);
   std::ranges::sort(files, {}, &CorpusFile::path);
   return files;
 }

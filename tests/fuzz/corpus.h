@@ -10,7 +10,7 @@ struct CorpusFile {
   std::string path, content;
 };
 
-// The files that tests/fuzz/seeds lists for a target, and those of tests/fuzz/inputs/TARGET.
+// The files that tests/fuzz/seeds lists for a target.
 std::vector<CorpusFile> corpus_of(const std::string& target);
 
 }  // namespace paceline

@@ -56,7 +56,7 @@ TEST_CASE("every way in takes its corpus, whole and damaged") {
   }
 }
 
-TEST_CASE("each target of the seeds is one") {
+TEST_CASE("a target is known by its name") {
   CHECK(fuzz_target("csv") != nullptr);
   CHECK(fuzz_target("cvs") == nullptr);
 }

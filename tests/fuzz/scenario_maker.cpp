@@ -10,6 +10,7 @@
 #include "agreement.h"
 #include "core/error.h"
 #include "scenarios/json.h"
+#include "scenarios/machines.h"
 #include "scenarios/scenario.h"
 #include "studies/edit.h"
 
@@ -44,12 +45,12 @@ struct Sensible {
   std::vector<Json> values;
 };
 const std::vector<Sensible> kSensible{
-    {"/cluster", {Json(nullptr)}},  // made from the schema, but for the names of large ones
     {"/cluster/nodes", {1, 1, 2, 2, 3, 4}},
     {"/job_nodes", {1, 2}},
     {"/gpus_per_node", {1, 2, 4}},
     {"/node", {"dgx-a100", "dgx-a100-40gb", "dgx-b200", "dgx-h100", "dgx1-p100", "dgx1-v100", "pcie-a100"}},
-    {"/preset", {"dgx-a100", "dgx-h100", "dgx1-v100", "pcie-a100", "A100-80GB", "H100", "V100-16GB"}},
+    {"/node/preset", {"dgx-a100", "dgx-h100", "dgx1-v100", "pcie-a100"}},
+    {"/gpu/preset", {"A100-80GB", "H100", "V100-16GB", "B200"}},
     {"/model", {"resnet18", "resnet18", "resnet50", "bert_base", "vgg16"}},
     {"/iterations", {1, 2, 3}},
     {"/accumulation", {1, 1, 2, 3}},
@@ -121,7 +122,7 @@ class Maker {
   const Json* sensible_at(const std::string& place, const Json& schema) {
     const bool composed = schema.find("properties") != nullptr;
     for (const Sensible& each : kSensible) {
-      if (!composed && place.ends_with(each.key) && !each.values.front().as<std::nullptr_t>()) {
+      if (!composed && place.ends_with(each.key)) {
         return &each.values[dice_.below(each.values.size())];
       }
     }
@@ -238,12 +239,17 @@ bool take_out(Json& json, std::string_view place) {
   return true;
 }
 
-// What the reader refuses is taken out, as far as its message names it, until it refuses nothing.
+// What the reader or the simulator refuses is taken out, as far as its message names it, until it refuses nothing.
 bool repair(Json& json) {
   constexpr int kTimes = 60;
   for (int i = 0; i < kTimes; ++i) {
     try {
-      return is_small(parse_scenario(to_line(json), "made.json"));
+      const Scenario scenario = parse_scenario(to_line(json), "made.json");
+      if (!is_small(scenario)) {
+        return false;
+      }
+      static_cast<void>(Machines().build(scenario));
+      return true;
     } catch (const InputError& error) {
       if (!take_out(json, error.place())) {
         return false;

@@ -91,7 +91,7 @@ TEST_CASE("lines of carriage returns just short enough") {
   folder.write("a.csv", "collective,bytes,time_us,ranks\n" + repeated(repeated("a\r", 32'000) + "\n", 15));
   const Outcome outcome = run(folder, {"calibrate", "import", "a.csv"});
   CHECK(outcome.status == 2);
-  CHECK_THAT(outcome.text, Contains("expected 4 cells as in the header, found 1"));
+  CHECK_THAT(outcome.text, Contains("more than 400000 rows; what follows them was not read"));
 }
 
 TEST_CASE("a trace whose kernels all run beside very many collectives") {
@@ -159,11 +159,19 @@ TEST_CASE("a log of very many ranks and very many tables") {
 
 TEST_CASE("a file that unpacks to very much") {
   const Folder folder;
-  folder.write_gz("a.csv.gz", "size_bytes,time_us\n" + repeated("8,1\n", 20'000'000));
+  folder.write_gz("a.log.gz", repeated("# Rank 1 on h1 device\n", 4'000'000));
+  const Outcome outcome = run(folder, {"calibrate", "import", "a.log.gz"});
+  CHECK(outcome.status == 2);
+  CHECK_THAT(outcome.text, Contains("a.log.gz: expected a gzip file that unpacks to at most 64 MiB") &&
+                               Contains("unpack it first (gunzip)"));
+}
+
+TEST_CASE("a table of very many wrong rows") {
+  const Folder folder;
+  folder.write_gz("a.csv.gz", "size_bytes,time_us\n" + repeated("8,x\n", 4'000'000));
   const Outcome outcome = run(folder, {"calibrate", "import", "a.csv.gz"});
   CHECK(outcome.status == 2);
-  CHECK_THAT(outcome.text, Contains("a.csv.gz: expected a gzip file that unpacks to at most 64 MiB") &&
-                               Contains("unpack it first (gunzip)"));
+  CHECK_THAT(outcome.text, Contains("more than 400000 rows; what follows them was not read"));
 }
 
 TEST_CASE("a graph file of very many GPUs") {

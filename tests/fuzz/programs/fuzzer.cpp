@@ -64,7 +64,7 @@ Json edge_value(std::minstd_rand& random) {
                                         0.5,
                                         1e308,
                                         true,
-                                        nullptr,
+                                        Json(),
                                         "",
                                         "1 us",
                                         "0 B",
