@@ -61,6 +61,23 @@ std::vector<Bytes> buffers(const Model& model) {
 
 using Buckets = std::vector<std::vector<std::size_t>>;
 
+// As DDP's constructor makes them (torch/nn/parallel/distributed.py): tensors in the order of registration,
+// then the list of buckets reversed, so that the small one is reduced last. Each holds gradients that become
+// ready one after the other.
+Buckets constructed_buckets(const std::vector<Gradient>& gradients, Bytes first, Bytes cap) {
+  std::vector<Bytes> registered = sizes(gradients);
+  std::ranges::reverse(registered);
+  Buckets buckets = assign_buckets(registered, first, cap);
+  std::ranges::reverse(buckets);
+  for (std::vector<std::size_t>& bucket : buckets) {
+    std::ranges::reverse(bucket);
+    for (std::size_t& tensor : bucket) {
+      tensor = gradients.size() - 1 - tensor;
+    }
+  }
+  return buckets;
+}
+
 // Builds the programs of all ranks; the order of its calls is the order of DDP's task graph.
 class DdpPrograms {
  public:
@@ -73,13 +90,18 @@ class DdpPrograms {
         plans_(planner),
         costs_(costs) {}
 
+  // The buckets are rebuilt in the order in which gradients became ready; with find_unused_parameters they
+  // never are.
   Program steady() {
-    return iteration(assign_buckets(sizes(gradients_), training_.ddp.first_bucket, training_.ddp.bucket_cap),
+    const DdpSpec& ddp = training_.ddp;
+    return iteration(ddp.find_unused_parameters
+                         ? constructed_buckets(gradients_, ddp.first_bucket, ddp.bucket_cap)
+                         : assign_buckets(sizes(gradients_), ddp.first_bucket, ddp.bucket_cap),
                      false);
   }
 
   // Iteration 0: all gradients in one bucket; then the order in which they became ready is broadcast, and the
-  // host waits for it. With find_unused_parameters the buckets are never rebuilt.
+  // host waits for it.
   Program warm_up() {
     if (training_.ddp.find_unused_parameters) {
       return steady();

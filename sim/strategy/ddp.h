@@ -12,8 +12,7 @@ namespace paceline {
 
 // DDP's bucket rule (compute_bucket_assignment_by_size, reducer.cpp): append a tensor, then close the bucket
 // when it holds at least its limit; the first bucket's limit is `first`, the others' `cap`; what is left over
-// is the last bucket. Returns the tensors of each bucket as indices into `sizes`, which are in the order in
-// which gradients become ready.
+// is the last bucket. Returns the tensors of each bucket as indices into `sizes`.
 std::vector<std::vector<std::size_t>> assign_buckets(std::span<const Bytes> sizes, Bytes first, Bytes cap);
 
 // The job of `training` on all ranks of the planner's communicator. One rank: plain training without DDP.
