@@ -375,9 +375,10 @@ void describe(V& v, ExplicitLayerTime& s) {
 template <class V>
 void describe(V& v, DdpSpec& s) {
   v.key("bucket_cap", s.bucket_cap, kSize,
-        "DDP's bucket_cap_mb: a gradient bucket is closed when it holds as much.");
+        "DDP's bucket_cap_mb: a gradient bucket is closed when it holds as much; left out: 25 MiB.");
   v.key("first_bucket", s.first_bucket, kSize,
-        "The same for the first bucket; newer PyTorch with a cap of its own: equal to bucket_cap.");
+        "The same for the first bucket; left out: 1 MiB, or, where bucket_cap is given and PyTorch is 2.4 or "
+        "newer, bucket_cap.");
   v.key("gradient_as_bucket_view", s.gradient_as_bucket_view, any(),
         "Gradients live in the buckets: no copies.");
   v.key("broadcast_buffers", s.broadcast_buffers, any(),
@@ -481,6 +482,9 @@ void describe(V& v, TrainingSpec& s) {
   v.key("roofline", s.roofline, any(), "How much of a GPU's peak rates kernels reach.");
   v.key("slowdown_while_communicating", s.slowdown_while_communicating, between(1, 100),
         "Kernels take this many times as long while a collective runs on their GPU: 1.21, or \"121/100\".");
+  v.key("pytorch", s.pytorch, text(20),
+        "The PyTorch whose rules hold: \"2.0\" to \"2.15\"; from 2.4 on a bucket_cap that is given is the "
+        "first bucket's too.");
   v.key("ddp", s.ddp, any(), "PyTorch DistributedDataParallel's options.");
   v.key("host", s.host, any(), "The host thread that launches work on its GPU.");
   v.key("input", s.input, any(), "The data loader; left out: it is never the bottleneck.");

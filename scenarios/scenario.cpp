@@ -11,6 +11,7 @@
 #include "scenarios/named_json.h"
 #include "scenarios/reader.h"
 #include "scenarios/writer.h"
+#include "sim/strategy/pytorch.h"
 #include "topology/nccl_xml.h"
 
 namespace paceline {
@@ -294,6 +295,11 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
                   std::to_string(kMostActivations) + " elements",
               std::to_string(training.batch_per_gpu));
     }
+  }
+  try {
+    static_cast<void>(pytorch_version(training.pytorch));
+  } catch (const InputError& error) {
+    throw error.at(below(place, "pytorch").place);
   }
   check_collective(training.collective, below(place, "collective"));
   try {

@@ -22,8 +22,7 @@ inline constexpr auto kNames<Optimizer> =
 
 // PyTorch DistributedDataParallel (torch/csrc/distributed/c10d/reducer.cpp).
 struct DdpSpec {
-  Bytes bucket_cap{25 << 20};
-  Bytes first_bucket{1 << 20};
+  std::optional<Bytes> bucket_cap, first_bucket;  // what they are when left out: bucket_limits (ddp.h)
   bool gradient_as_bucket_view = false;
   bool broadcast_buffers = true;
   bool find_unused_parameters = false;
@@ -109,6 +108,7 @@ struct TrainingSpec {
   std::int64_t measured_batch = 0;           // the batch_per_gpu of `measured`; 0: this one
   std::vector<ExplicitLayerTime> layer_times;  // one per layer of the model; replaces the roofline
   Slowdown slowdown_while_communicating;       // 1/1 unless measured: one A100 trace shows 1.21
+  std::string pytorch = "2.15";                // whose rules hold: 2.0 to 2.15
   DdpSpec ddp;
   HostSpec host;
   std::optional<InputSpec> input;

@@ -5,6 +5,7 @@
 #include "scenarios/quantities.h"
 #include "scenarios/readable.h"
 #include "scenarios/writer.h"
+#include "sim/strategy/ddp.h"
 #include "studies/edit.h"
 
 namespace paceline {
@@ -98,9 +99,10 @@ void add_ddp(const Scenario& s, std::vector<Lever>& all) {
                    "with buckets of " + to_text(cap),
                    {{"/training/ddp/bucket_cap", write(cap)}}});
   };
-  bucket(Bytes(t.ddp.bucket_cap.value * 2), "x2");
-  if (t.ddp.bucket_cap.value > 1) {
-    bucket(Bytes(t.ddp.bucket_cap.value / 2), "halved");
+  const Bytes cap = bucket_limits(t).cap;
+  bucket(Bytes(cap.value * 2), "x2");
+  if (cap.value > 1) {
+    bucket(Bytes(cap.value / 2), "halved");
   }
   if (!t.ddp.gradient_as_bucket_view) {
     all.push_back({"gradients as views of the buckets",

@@ -7,6 +7,7 @@
 #include "calibrate/fit/training_fit.h"
 #include "core/text.h"
 #include "scenarios/predict.h"
+#include "sim/strategy/ddp.h"
 
 namespace paceline {
 namespace {
@@ -18,7 +19,7 @@ CollectiveInterval of_bucket(const Scenario& fitted, const Profile& profile) {
   test.cluster_name = profile.cluster;
   test.cluster = fitted.cluster;
   test.collective = fitted.training.collective;
-  test.sizes = {std::min(fitted.training.ddp.bucket_cap, largest_collective(fitted))};
+  test.sizes = {std::min(bucket_limits(fitted.training).cap, largest_collective(fitted))};
   return predict_collectives(test, profile).intervals.front();
 }
 

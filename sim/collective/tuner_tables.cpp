@@ -1,12 +1,12 @@
 #include "sim/collective/tuner_tables.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <string_view>
 #include <vector>
 
 #include "core/error.h"
+#include "core/minor_version.h"
 #include "core/text.h"
 
 namespace paceline {
@@ -104,13 +104,6 @@ constexpr double kTreeCorrection[kProtocols][24] = {
     {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1},
     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9},
 };
-
-// A whole number that is all of `text`, or -1.
-int number(std::string_view text) {
-  int value = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? value : -1;
-}
 
 // ------------------------------------------------------------------------------ NCCL_ALGO, NCCL_PROTO
 
@@ -424,17 +417,12 @@ TunerOverrides tuner_overrides(const std::string& algo, const std::string& proto
 }
 
 NcclVersion nccl_version(const std::string& text) {
-  const std::string_view all(text);
-  const std::size_t dot = all.find('.');
-  const std::string_view rest = dot == all.npos ? std::string_view() : all.substr(dot + 1);
-  const std::size_t second = rest.find('.');
-  const int minor = number(rest.substr(0, second));
-  const bool patch_ok = second == rest.npos || number(rest.substr(second + 1)) >= 0;
-  if (all.substr(0, dot) != "2" || !patch_ok || minor < kOldestNccl || minor > kNewestNccl) {
+  const std::optional<int> minor = minor_version(text, 2);
+  if (!minor || *minor < kOldestNccl || *minor > kNewestNccl) {
     throw InputError("unknown NCCL version \"" + text + "\"; known: " + to_string(NcclVersion{kOldestNccl}) +
                      " to " + to_string(NcclVersion{kNewestNccl}) + ", as in \"2.22\" or \"2.22.3\"");
   }
-  return {minor};
+  return {*minor};
 }
 
 std::string to_string(NcclVersion version) { return "2." + std::to_string(version.minor); }

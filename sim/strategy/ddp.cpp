@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "sim/strategy/anchor.h"
 #include "sim/strategy/program_builder.h"
+#include "sim/strategy/pytorch.h"
 
 namespace paceline {
 namespace {
@@ -64,10 +65,10 @@ using Buckets = std::vector<std::vector<std::size_t>>;
 // As DDP's constructor makes them (torch/nn/parallel/distributed.py): tensors in the order of registration,
 // then the list of buckets reversed, so that the small one is reduced last. Each holds gradients that become
 // ready one after the other.
-Buckets constructed_buckets(const std::vector<Gradient>& gradients, Bytes first, Bytes cap) {
+Buckets constructed_buckets(const std::vector<Gradient>& gradients, const BucketLimits& limits) {
   std::vector<Bytes> registered = sizes(gradients);
   std::ranges::reverse(registered);
-  Buckets buckets = assign_buckets(registered, first, cap);
+  Buckets buckets = assign_buckets(registered, limits.first, limits.cap);
   std::ranges::reverse(buckets);
   for (std::vector<std::size_t>& bucket : buckets) {
     std::ranges::reverse(bucket);
@@ -93,10 +94,10 @@ class DdpPrograms {
   // The buckets are rebuilt in the order in which gradients became ready; with find_unused_parameters they
   // never are.
   Program steady() {
-    const DdpSpec& ddp = training_.ddp;
-    return iteration(ddp.find_unused_parameters
-                         ? constructed_buckets(gradients_, ddp.first_bucket, ddp.bucket_cap)
-                         : assign_buckets(sizes(gradients_), ddp.first_bucket, ddp.bucket_cap),
+    const BucketLimits limits = bucket_limits(training_);
+    return iteration(training_.ddp.find_unused_parameters
+                         ? constructed_buckets(gradients_, limits)
+                         : assign_buckets(sizes(gradients_), limits.first, limits.cap),
                      false);
   }
 
@@ -252,6 +253,13 @@ std::vector<std::vector<std::size_t>> assign_buckets(std::span<const Bytes> size
     buckets.push_back(std::move(open));
   }
   return buckets;
+}
+
+BucketLimits bucket_limits(const TrainingSpec& training) {
+  const DdpSpec& ddp = training.ddp;
+  const Bytes cap = ddp.bucket_cap.value_or(Bytes(25 << 20));
+  const bool cap_for_all = ddp.bucket_cap && pytorch_version(training.pytorch) >= kCapIsFirstBucketToo;
+  return {ddp.first_bucket.value_or(cap_for_all ? cap : Bytes(1 << 20)), cap};
 }
 
 TrainingJob build_ddp_job(const Model& model, const GpuSpec& gpu, const TrainingSpec& training,

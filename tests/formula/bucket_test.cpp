@@ -5,8 +5,10 @@
 #include <string>
 
 #include "../engines/test_planner.h"
+#include "core/error.h"
 #include "scenarios/scenario.h"
 #include "sim/strategy/ddp.h"
+#include "sim/strategy/pytorch.h"
 
 namespace paceline {
 namespace {
@@ -54,6 +56,49 @@ TEST_CASE("ResNet-50 falls into the five buckets of a real PyTorch trace") {
   TrainingSpec training;
   const TrainingJob job = on_two_ranks(builtin_model("resnet50"), training);
   CHECK(steady_buckets(job) == bytes);
+}
+
+TEST_CASE("a cap that is given is the first bucket's too, from PyTorch 2.4 on") {
+  const auto buckets = [](const char* pytorch, std::optional<Bytes> cap, std::optional<Bytes> first) {
+    TrainingSpec training;
+    training.pytorch = pytorch;
+    training.ddp.bucket_cap = cap;
+    training.ddp.first_bucket = first;
+    return steady_buckets(on_two_ranks(builtin_model("resnet50"), training));
+  };
+  using Sizes = std::vector<std::int64_t>;
+  const Bytes large(100 * kMiB), usual(25 * kMiB), small(kMiB);
+  const std::string newest = TrainingSpec{}.pytorch;
+  CHECK(pytorch_version(newest) == kNewestPyTorch);
+  const Sizes one{102'228'128}, first_alone{8'196'000, 94'032'128};
+  const Sizes by_default{8'196'000, 31'502'336, 26'255'360, 26'550'272, 9'724'160};
+  for (const char* version : {"2.4", "2.9", "2.15", "2.4.1+cu124"}) {
+    CHECK(buckets(version, large, {}) == one);
+    CHECK(buckets(version, large, small) == first_alone);  // an explicit first bucket wins
+    CHECK(buckets(version, {}, {}) == by_default);
+    CHECK(buckets(version, usual, {}).front() > usual.value);  // the default, but given
+    CHECK(buckets(version, {}, large).front() == one.front());
+  }
+  for (const char* version : {"2.0", "2.3", "2.3.1"}) {
+    CHECK(buckets(version, large, {}) == first_alone);
+    CHECK(buckets(version, large, large) == one);
+    CHECK(buckets(version, usual, {}) == by_default);
+  }
+  // The warm-up has everything in one bucket, whatever the caps.
+  TrainingSpec training;
+  training.ddp.bucket_cap = Bytes(kMiB);
+  const TrainingJob job = on_two_ranks(builtin_model("resnet50"), training);
+  CHECK(job.plans[job.warm_up.collectives[job.warm_up.buckets.at(0)]].bytes == Bytes(one.front()));
+}
+
+TEST_CASE("a version of PyTorch is 2.0 to 2.15") {
+  CHECK(pytorch_version("2.0") == kOldestPyTorch);
+  CHECK(pytorch_version("2.11.0") == PyTorchVersion{11});
+  CHECK(to_string(PyTorchVersion{11}) == "2.11");
+  for (const char* bad :
+       {"", "2", "2.", "1.13", "2.16", "3.0", "2.x", "2.4.x", "2.-4", "2.4.", "v2.4", "2.4 "}) {
+    CHECK_THROWS_AS(pytorch_version(bad), InputError);
+  }
 }
 
 TEST_CASE("with find_unused_parameters buckets stay as the constructor made them: the small one comes last") {

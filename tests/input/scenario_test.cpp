@@ -19,6 +19,7 @@
 #include "core/error.h"
 #include "scenarios/predict.h"
 #include "sim/collective/costs.h"
+#include "sim/strategy/pytorch.h"
 #include "topology/topology.h"
 
 namespace paceline {
@@ -228,6 +229,9 @@ TEST_CASE("a scenario that says everything is read to the last key") {
   CHECK(s.training.measured == SamplesPerSecond(400.5));
   CHECK(s.training.slowdown_while_communicating.numerator == 121);
   CHECK(s.training.slowdown_while_communicating.denominator == 100);
+  CHECK(s.training.pytorch == "2.3.1");
+  CHECK(s.training.ddp.bucket_cap == Bytes(1'000'000));
+  CHECK(s.training.ddp.first_bucket == Bytes(4096));
   CHECK(s.training.ddp.find_unused_parameters);
   CHECK(s.training.input.value().jitter.kind == DistributionKind::normal);
   const CollectiveSpec& collective = s.training.collective;
@@ -255,6 +259,26 @@ TEST_CASE("a scenario that says everything is read to the last key") {
   CHECK(s.background.at(0).to == 7);
   CHECK(s.run.seed == 18446744073709551615ULL);
   CHECK(s.run.engine == EngineChoice::event);
+}
+
+TEST_CASE("buckets are written as they were said") {
+  const auto scenario = [](const std::string& ddp) {
+    return R"({"cluster": "dgx-a100", "model": "resnet18", "training": {"batch_per_gpu": 1, "ddp": )" + ddp +
+           "}}";
+  };
+  const auto written = [](const std::string& text) {
+    return json::parse(to_json(parse_scenario(text, "x.json")))["training"];
+  };
+  const json nothing = written(scenario("{}"));
+  CHECK_FALSE(nothing["ddp"].contains("bucket_cap"));
+  CHECK_FALSE(nothing["ddp"].contains("first_bucket"));
+  CHECK(nothing["pytorch"] == to_string(kNewestPyTorch));  // so that a result says whose rules it followed
+  const json cap = written(scenario(R"({"bucket_cap": "25 MiB"})"));
+  CHECK(cap["ddp"]["bucket_cap"] == "25 MiB");
+  CHECK_FALSE(cap["ddp"].contains("first_bucket"));
+  const json first = written(scenario(R"({"first_bucket": "1 MiB"})"));
+  CHECK(first["ddp"]["first_bucket"] == "1 MiB");
+  CHECK_FALSE(first["ddp"].contains("bucket_cap"));
 }
 
 TEST_CASE("a node is read device by device") {

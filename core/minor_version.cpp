@@ -1,0 +1,29 @@
+#include "core/minor_version.h"
+
+#include <charconv>
+
+namespace paceline {
+namespace {
+
+// A whole number that is all of `text`.
+std::optional<int> number(std::string_view text) {
+  constexpr unsigned kMost = 1'000'000;
+  unsigned value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && at == end && value <= kMost ? std::optional(static_cast<int>(value))
+                                                             : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int> minor_version(std::string_view text, int major) {
+  const std::size_t dot = text.find('.'), second = text.find('.', dot + 1);
+  if (dot == text.npos || number(text.substr(0, dot)) != major ||
+      (second != text.npos && !number(text.substr(second + 1)))) {
+    return std::nullopt;
+  }
+  return number(text.substr(dot + 1, second - dot - 1));
+}
+
+}  // namespace paceline

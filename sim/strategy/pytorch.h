@@ -1,0 +1,23 @@
+// Which PyTorch's rules hold, where they differ between versions.
+#pragma once
+
+#include <compare>
+#include <string>
+
+namespace paceline {
+
+// 2.0 to 2.15, by minor version.
+struct PyTorchVersion {
+  int minor = 15;
+  friend auto operator<=>(const PyTorchVersion&, const PyTorchVersion&) = default;
+};
+inline constexpr PyTorchVersion kOldestPyTorch{0}, kNewestPyTorch{15};
+
+// From here on a bucket_cap_mb that is given is the first bucket's cap too (torch/nn/parallel/distributed.py).
+inline constexpr PyTorchVersion kCapIsFirstBucketToo{4};
+
+// "2.4", "2.4.1", or as torch.__version__ has it, "2.4.1+cu124"; throws InputError with what is known.
+PyTorchVersion pytorch_version(const std::string& text);
+std::string to_string(PyTorchVersion);  // "2.4"
+
+}  // namespace paceline
