@@ -173,21 +173,7 @@ double least_seconds(const CollectiveGraph& graph, const CollectivePlan& plan) {
       continue;
     }
     seen[worker.script] = true;
-    SimTime total;
-    Cursor at;
-    const std::size_t steps = graph.scripts[worker.script].steps.size();
-    for (; at.phase < plan.loops.size(); ++at.phase) {
-      for (at.step = 0; at.step < steps; ++at.step) {
-        const FlatStep& step = times.step(worker.script, at);
-        SimTime move = step.send.count == 0 ? times.copy(at, step) : SimTime{};
-        for (std::uint32_t port = 0; port < step.send.count; ++port) {
-          const std::uint32_t fifo = graph.out[worker.first_out + step.send.first + port];
-          move = std::max(move, times.stay(at, step, graph.fifos[fifo].hop));
-        }
-        total += move * (plan.loops[at.phase].count * step.moves);
-      }
-    }
-    most = std::max(most, total);
+    most = std::max(most, times.occupancy(graph, worker));
   }
   return static_cast<double>(most.ps) * 1e-12;
 }

@@ -204,6 +204,7 @@ void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, const Collec
   plan.startup = to_sim_time(of_protocol.startup + costs.launch_latency);
   plan.launch_period = to_sim_time(costs.launch_period);
   plan.copy_rate = costs.copy_rate;
+  const std::uint32_t slices = slices_of(plan.loops.front());
   plan.hops.clear();
   for (const Hop& hop : graph.hops) {
     if (hop.kind == HopKind::inside) {
@@ -214,7 +215,7 @@ void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, const Collec
     const double nvlink = nvls && hop.kind == HopKind::nvlink ? costs.nvls_efficiency : 1;
     const Seconds beyond(std::max(0.0, hop.latency.value - kUsualLatency[kind].value));
     const Seconds overhead = hop.kind == HopKind::network ? costs.slice_overhead : Seconds{};
-    const SimTime least = to_sim_time(plan.protocol == Protocol::simple ? overhead : overhead / plan.slices);
+    const SimTime least = to_sim_time(plan.protocol == Protocol::simple ? overhead : overhead / slices);
     const BytesPerSecond share = hop.rate * (line * costs.efficiency[kind] * nvlink);
     plan.hops.push_back({std::min(while_sending(share, hop, costs), cap),
                          to_sim_time(of_protocol.latency[kind] + beyond), least});

@@ -121,7 +121,6 @@ CollectivePlan NcclCollectives::plan(Communicator& communicator, CollectiveKind 
   plan.algorithm = choice.algorithm;
   plan.protocol = choice.protocol;
   plan.loops = sizing.loops;
-  plan.slices = sizing.slices;
   plan.slots = spec_.limited_fifos ? sizing.slots : 0;
   plan.graph = graph(communicator, choice.algorithm, kind, static_cast<std::uint32_t>(sizing.channels));
   price(plan, communicator, costs_);

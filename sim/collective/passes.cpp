@@ -241,13 +241,14 @@ bool Passes::visit(const StepTimes& times, const Visit& visit, Cursor& at, SimTi
   bool moved = false;
   while (!times.done(at)) {
     const FlatStep& step = times.step(visit.script, at);
-    const Possible can = possible(visit, step, at.moves_left);
+    const std::uint32_t alike = times.alike(at);
+    const Possible can = possible(visit, step, alike);
     const std::uint32_t moves = std::min(can.moves, can.in_row);
     if (moves == 0) {
       break;
     }
     moved = true;
-    const bool blocked = moves == can.moves && moves < at.moves_left;
+    const bool blocked = moves == can.moves && moves < alike;
     move(times, visit, step, at, time, moves);
     times.advance(visit.script, at, moves);
     if (blocked) {

@@ -7,7 +7,7 @@
 // the chunks from one worker to another, in order; it has as many slots as the plan says. Switches that
 // reduce (NVLS, SHARP) are workers without a rank.
 //
-// When a step happens, for all its `slices` alike (sim/collective/passes.h):
+// When a step happens, for all slices of its chunk (sim/collective/passes.h):
 //   start = max(end of the worker's previous step, arrival of each chunk received,
 //               end of the receiver's step that emptied the slot, for each FIFO sent on)
 //   end   = start + max over FIFOs sent on of stay; a step that sends nothing: start + slice / copy rate
@@ -161,12 +161,17 @@ struct CollectiveGraph {
   std::vector<SharedFifo> shared;
 };
 
-// `count` loops over the script with chunks of `chunk` bytes of data.
+// `count` loops over the script with chunks of `chunk` bytes of data, which move in slices of `slice` bytes,
+// the last one shorter where need be. slice 0: a chunk moves whole.
 struct Loops {
   std::int64_t count = 0;
-  Bytes chunk;
+  Bytes chunk, slice{};
   friend bool operator==(const Loops&, const Loops&) = default;
 };
+inline std::uint32_t slices_of(const Loops& loops) {
+  const std::int64_t slice = loops.slice.value, chunk = loops.chunk.value;
+  return slice == 0 || slice >= chunk ? 1 : static_cast<std::uint32_t>((chunk + slice - 1) / slice);
+}
 
 // What a FIFO costs under the plan's protocol. rate: of data; infinite inside a device. least: a slice
 // occupies the hop at least so long.
@@ -184,8 +189,7 @@ struct CollectivePlan {
   Protocol protocol = Protocol::simple;
   std::uint32_t graph = 0;  // in Communicator::graphs
   std::vector<Loops> loops;
-  std::uint32_t slices = 1;  // each step's chunk moves in so many equal parts
-  std::uint32_t slots = 0;   // slices that a FIFO holds; 0: any number
+  std::uint32_t slots = 0;  // slices that a FIFO holds; 0: any number
   SimTime startup;
   SimTime launch_period;      // collectives in a row begin at least so far apart (collective_cost.h)
   std::vector<HopCost> hops;  // by CollectiveGraph::hops

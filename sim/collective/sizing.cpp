@@ -296,36 +296,40 @@ std::int64_t blocks_of(const TunerInput& in, const TunerChoice& choice) {
   return blocks_per_loop(choice.algorithm, in.kind, layout);
 }
 
+// What a full loop's chunk is a multiple of.
 std::int64_t grain_of(Protocol protocol) {
   return protocol == Protocol::ll ? 16 : protocol == Protocol::ll128 ? 1920 : 512;
 }
 
-std::vector<Loops> cut(std::int64_t bytes, std::int64_t chunk, std::int64_t blocks, std::int64_t grain) {
+// Full loops, and one more with what is left: its chunk goes to the next 16 bytes in every protocol
+// (src/device/all_reduce.h).
+std::vector<Loops> cut(std::int64_t bytes, std::int64_t chunk, std::int64_t blocks) {
+  constexpr std::int64_t kLastGrain = 16;
   const std::int64_t full = bytes / (blocks * chunk);
   const std::int64_t rest = bytes - full * blocks * chunk;
-  const std::int64_t last = std::min(chunk, align_up(ceil_div(rest, blocks), grain));
+  const std::int64_t last = std::min(chunk, align_up(ceil_div(rest, blocks), kLastGrain));
   if (last == chunk) {
-    return {{full + 1, Bytes(chunk)}};
+    return {{full + 1, Bytes(chunk), {}}};
   }
   std::vector<Loops> loops;
   if (full > 0) {
-    loops.push_back({full, Bytes(chunk)});
+    loops.push_back({full, Bytes(chunk), {}});
   }
   if (rest > 0) {
-    loops.push_back({1, Bytes(last)});
+    loops.push_back({1, Bytes(last), {}});
   }
   return loops;
 }
 
-// The parts of a chunk that move on their own. Simple: NCCL's slices, where they aren't too small. LL has a
-// flag in every line: what all threads move at once is passed on before the rest has come
+// What of a chunk moves on its own. Simple: half of it, but at least 32 KiB (src/device/prims_simple.h). LL has
+// a flag in every line: what all threads move at once is passed on before the rest has come
 // (src/device/prims_ll.h). LL128 does so too, but measurements don't show it.
-std::uint32_t slices_of(Protocol protocol, bool big, std::int64_t chunk) {
+Bytes slice_of(Protocol protocol, bool big, Bytes chunk) {
   constexpr std::int64_t kLeastSlice = 32 * kKiB, kLlRound = 4 * kKiB;
-  if (protocol == Protocol::simple) {
-    return big && chunk >= 2 * kLeastSlice ? 2 : 1;
+  if (protocol == Protocol::simple && big) {
+    return std::min(chunk, Bytes(std::max(kLeastSlice, ceil_div(chunk.value, 2))));
   }
-  return protocol == Protocol::ll ? static_cast<std::uint32_t>(ceil_div(chunk, kLlRound)) : 1;
+  return protocol == Protocol::ll ? std::min(chunk, Bytes(kLlRound)) : chunk;
 }
 
 }  // namespace
@@ -341,7 +345,7 @@ Sizing size_collective(const TunerInput& in, const TunerChoice& choice, Bytes by
   const bool big = in_big_steps(in, choice);
   made.slots = big ? 4 : 8;
   if (bytes.value <= 0) {
-    made.loops = {{1, Bytes(0)}};
+    made.loops = {{1, Bytes(0), Bytes(0)}};
     return made;
   }
   made.channels = channels_of(in, choice, bytes.value);
@@ -350,9 +354,12 @@ Sizing size_collective(const TunerInput& in, const TunerChoice& choice, Bytes by
   const std::int64_t chunk = choice.algorithm == Algorithm::point_to_point
                                  ? peer_chunk(in, choice.protocol, bytes.value)
                                  : chunk_of(in, choice, mine);
-  made.loops = cut(mine, chunk / grain * grain, blocks_of(in, choice), grain);
-  made.slices = slices_of(choice.protocol, big, made.loops.front().chunk.value);
-  made.slots *= choice.protocol == Protocol::simple ? 1 : made.slices;
+  made.loops = cut(mine, chunk / grain * grain, blocks_of(in, choice));
+  for (Loops& loops : made.loops) {
+    const Bytes slice = slice_of(choice.protocol, big, loops.chunk);
+    loops.slice = slice < loops.chunk ? slice : Bytes(0);
+  }
+  made.slots *= choice.protocol == Protocol::simple ? 1 : slices_of(made.loops.front());
   if (choice.algorithm == Algorithm::nvls || choice.algorithm == Algorithm::nvls_tree) {
     made.slots =
         std::max(made.slots, static_cast<std::uint32_t>(2 * gpus_per_node(in)));  // two loops of all heads

@@ -7,8 +7,7 @@ SimTime stay_of(Bytes slice, const HopCost& hop) {
   return std::max(to_sim_time(slice / hop.rate), hop.least);
 }
 
-StepTimes::StepTimes(const CollectiveGraph& graph, const CollectivePlan& plan)
-    : loops_(plan.loops), hops_(plan.hops.size()) {
+StepTimes::StepTimes(const CollectiveGraph& graph, const CollectivePlan& plan) : hops_(plan.hops.size()) {
   std::vector<std::uint32_t> widths;
   for (const Script& script : graph.scripts) {
     first_step_.push_back(static_cast<std::uint32_t>(steps_.size()));
@@ -18,19 +17,25 @@ StepTimes::StepTimes(const CollectiveGraph& graph, const CollectivePlan& plan)
       if (known == widths.end()) {
         widths.push_back(step.width);
       }
-      steps_.push_back({step.times * plan.slices, step.receive, step.send, width});
+      steps_.push_back({step.times, step.receive, step.send, width});
     }
   }
   first_step_.push_back(static_cast<std::uint32_t>(steps_.size()));
   widths_ = widths.size();
-  for (const Loops& phase : loops_) {
+  for (const Loops& loops : plan.loops) {
+    const std::uint32_t slices = slices_of(loops);
+    const Bytes slice = slices == 1 ? loops.chunk : loops.slice;
+    const Bytes last(loops.chunk.value - (slices - 1) * slice.value);
+    phases_.push_back({loops.count, slices, last == slice});
     for (const std::uint32_t width : widths) {
-      const Bytes bytes((phase.chunk.value * width + plan.slices - 1) / plan.slices);
-      for (const HopCost& hop : plan.hops) {
-        stay_.push_back(stay_of(bytes, hop));
+      for (const Bytes each : {slice, last}) {
+        const Bytes bytes(each.value * width);
+        for (const HopCost& hop : plan.hops) {
+          stay_.push_back(stay_of(bytes, hop));
+        }
+        copy_.push_back(to_sim_time(bytes / plan.copy_rate));
+        bytes_.push_back(bytes);
       }
-      copy_.push_back(to_sim_time(bytes / plan.copy_rate));
-      bytes_.push_back(bytes);
     }
   }
 }
@@ -43,10 +48,30 @@ SimTime StepTimes::shortest_stay(std::uint32_t hop) const {
   return shortest;
 }
 
+SimTime StepTimes::occupancy(const CollectiveGraph& graph, const Worker& worker) const {
+  SimTime total;
+  Cursor at;
+  const std::uint32_t steps = first_step_[worker.script + 1] - first_step_[worker.script];
+  for (; at.phase < phases_.size(); ++at.phase) {
+    for (at.step = 0; at.step < steps; ++at.step) {
+      const FlatStep& flat = step(worker.script, at);
+      for (at.moves_left = phases_[at.phase].slices; at.moves_left > 0; --at.moves_left) {
+        SimTime move = flat.send.count == 0 ? copy(at, flat) : SimTime{};
+        for (std::uint32_t p = 0; p < flat.send.count; ++p) {
+          const std::uint32_t fifo = graph.out[worker.first_out + flat.send.first + p];
+          move = std::max(move, stay(at, flat, graph.fifos[fifo].hop));
+        }
+        total += move * (phases_[at.phase].loops * flat.times);
+      }
+    }
+  }
+  return total;
+}
+
 Cursor StepTimes::begin(std::uint32_t script) const {
   Cursor at;
   if (first_step_[script] == first_step_[script + 1]) {
-    at.phase = static_cast<std::uint32_t>(loops_.size());
+    at.phase = static_cast<std::uint32_t>(phases_.size());
   } else {
     enter(script, at);
   }
@@ -55,18 +80,18 @@ Cursor StepTimes::begin(std::uint32_t script) const {
 
 // At the beginning of a phase.
 void StepTimes::enter(std::uint32_t script, Cursor& at) const {
-  while (at.phase < loops_.size() && loops_[at.phase].count == 0) {
+  while (at.phase < phases_.size() && phases_[at.phase].loops == 0) {
     ++at.phase;
   }
-  if (at.phase < loops_.size()) {
-    at.loops_left = loops_[at.phase].count;
+  if (at.phase < phases_.size()) {
+    at.loops_left = phases_[at.phase].loops;
     begin_loop(script, at);
   }
 }
 
 void StepTimes::begin_loop(std::uint32_t script, Cursor& at) const {
   constexpr std::int64_t kMostMoves = std::int64_t{1} << 31;
-  const std::int64_t moves = steps_[first_step_[script]].moves;
+  const std::int64_t moves = std::int64_t{steps_[first_step_[script]].times} * phases_[at.phase].slices;
   const bool one_step = first_step_[script + 1] - first_step_[script] == 1;
   const std::int64_t loops = one_step ? std::clamp(kMostMoves / moves, std::int64_t{1}, at.loops_left) : 1;
   at.loops_left -= loops - 1;
@@ -85,7 +110,7 @@ void StepTimes::next_step(std::uint32_t script, Cursor& at) const {
     }
     return;
   }
-  at.moves_left = steps_[first_step_[script] + at.step].moves;
+  at.moves_left = steps_[first_step_[script] + at.step].times * phases_[at.phase].slices;
 }
 
 }  // namespace paceline

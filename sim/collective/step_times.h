@@ -13,13 +13,13 @@ namespace paceline {
 SimTime stay_of(Bytes slice, const HopCost&);
 
 struct FlatStep {
-  std::uint32_t moves = 1;  // times * slices
+  std::uint32_t times = 1;  // chunks
   Ports receive, send;
   std::uint32_t width = 0;  // index of the step's width in StepTimes
 };
 
-// Where a worker is: the step's next move. done() when there is none. A script of one step runs through many
-// loops as if they were one.
+// Where a worker is: the step's next move, of one slice. done() when there is none. A script of one step runs
+// through many loops as if they were one.
 struct Cursor {
   std::uint32_t phase = 0, step = 0, moves_left = 0;
   std::int64_t loops_left = 0;
@@ -30,7 +30,7 @@ class StepTimes {
   StepTimes(const CollectiveGraph&, const CollectivePlan&);
 
   Cursor begin(std::uint32_t script) const;
-  bool done(const Cursor& at) const { return at.phase == loops_.size(); }
+  bool done(const Cursor& at) const { return at.phase == phases_.size(); }
   const FlatStep& step(std::uint32_t script, const Cursor& at) const {
     return steps_[first_step_[script] + at.step];
   }
@@ -41,24 +41,44 @@ class StepTimes {
       next_step(script, at);
     }
   }
-  // How long one move of a step occupies a hop, and how long one that sends nothing takes.
+  // Moves from here on of slices of one size, within the step.
+  std::uint32_t alike(const Cursor& at) const {
+    const Phase& phase = phases_[at.phase];
+    if (phase.equal) {
+      return at.moves_left;
+    }
+    const std::uint32_t of_chunk = (at.moves_left - 1) % phase.slices;  // beyond this one
+    return of_chunk == 0 ? 1 : of_chunk;
+  }
+  // How long the next move occupies a hop, and how long it takes where it sends nothing.
   SimTime stay(const Cursor& at, const FlatStep& step, std::uint32_t hop) const {
-    return stay_[(at.phase * widths_ + step.width) * hops_ + hop];
+    return stay_[row(at, step) * hops_ + hop];
   }
-  SimTime copy(const Cursor& at, const FlatStep& step) const {
-    return copy_[at.phase * widths_ + step.width];
-  }
-  Bytes bytes(const Cursor& at, const FlatStep& step) const {
-    return bytes_[at.phase * widths_ + step.width];
-  }
+  SimTime copy(const Cursor& at, const FlatStep& step) const { return copy_[row(at, step)]; }
+  Bytes bytes(const Cursor& at, const FlatStep& step) const { return bytes_[row(at, step)]; }
   SimTime shortest_stay(std::uint32_t hop) const;
+  // How long a worker of the graph is occupied by all its moves. Its cost doesn't grow with the number of
+  // loops.
+  SimTime occupancy(const CollectiveGraph&, const Worker&) const;
 
  private:
+  struct Phase {  // of plan.loops
+    std::int64_t loops = 0;
+    std::uint32_t slices = 1;  // of a chunk
+    bool equal = true;         // the last of them as long as the others
+  };
+
+  // Of a phase, a width, and the slices of a chunk or its last one.
+  std::size_t row(const Cursor& at, const FlatStep& step) const {
+    const Phase& phase = phases_[at.phase];
+    const bool last = !phase.equal && at.moves_left % phase.slices == 1;
+    return (at.phase * widths_ + step.width) * 2 + (last ? 1 : 0);
+  }
   void next_step(std::uint32_t script, Cursor&) const;
   void enter(std::uint32_t script, Cursor&) const;
   void begin_loop(std::uint32_t script, Cursor&) const;
 
-  std::vector<Loops> loops_;
+  std::vector<Phase> phases_;
   std::vector<std::uint32_t> first_step_;  // by script, and the end
   std::vector<FlatStep> steps_;
   std::size_t widths_ = 0, hops_ = 0;

@@ -69,12 +69,12 @@ std::optional<TunerChoice> tune(const TunerInput&, const TunerTable&, Bytes);
 Protocol point_to_point_protocol(const TunerInput&, Bytes);
 
 // How many of `channels` a collective of `bytes` runs on, and its chunk (src/enqueue.cc). `bytes` of the
-// loops are those of one channel, ceil(bytes / channels), to the next grain of 16 (LL), 1920 (LL128) or 512
-// bytes (Simple) of a block. Nothing to move: one loop with a chunk of 0.
+// loops are those of one channel, ceil(bytes / channels), to the next 16 bytes of a block. Nothing to move: one
+// loop with a chunk of 0.
 struct Sizing {
   int channels = 1;
   std::vector<Loops> loops;
-  std::uint32_t slices = 1, slots = 8;
+  std::uint32_t slots = 8;
 };
 Sizing size_collective(const TunerInput&, const TunerChoice&, Bytes);
 

@@ -11,19 +11,19 @@ namespace {
 
 double seconds(SimTime t) { return to_seconds(t).value; }
 
-// The moves of a worker in a loop, of the script with most, and its widest step.
+// The chunks that a worker moves in a loop, of the script with most, and its widest step.
 struct LoopBound {
-  double moves = 0, width = 1;
+  double chunks = 0, width = 1;
 };
-LoopBound bound_of_loop(const CollectiveGraph& graph, const CollectivePlan& plan) {
+LoopBound bound_of_loop(const CollectiveGraph& graph) {
   LoopBound bound;
   for (const Script& script : graph.scripts) {
-    double moves = 0;
+    double chunks = 0;
     for (const Step& step : script.steps) {
-      moves += static_cast<double>(step.times) * plan.slices;
+      chunks += static_cast<double>(step.times);
       bound.width = std::max<double>(bound.width, step.width);
     }
-    bound.moves = std::max(bound.moves, moves);
+    bound.chunks = std::max(bound.chunks, chunks);
   }
   return bound;
 }
@@ -74,7 +74,7 @@ double events_of(const TrainingJob& job, const RunSpec& run, bool vector) {
     std::vector<double> of_script(graph.scripts.size());
     for (std::size_t s = 0; s < of_script.size(); ++s) {
       for (const Step& step : graph.scripts[s].steps) {
-        of_script[s] += static_cast<double>(step.times) * plan.slices;
+        of_script[s] += static_cast<double>(step.times);
       }
     }
     double of_loop = 0;
@@ -82,7 +82,7 @@ double events_of(const TrainingJob& job, const RunSpec& run, bool vector) {
       of_loop += of_script[worker.script];
     }
     for (const Loops& loops : plan.loops) {
-      moves += of_loop * static_cast<double>(loops.count);
+      moves += of_loop * static_cast<double>(loops.count) * slices_of(loops);
     }
   }
   return 2 * moves * (run.iterations + 1.0);
@@ -112,12 +112,14 @@ double longest_collective(const Communicator& communicator, const CollectivePlan
     least = std::max(least, seconds(hop.least));
     latency = std::max(latency, seconds(hop.latency));
   }
-  const LoopBound bound = bound_of_loop(graph, plan);
+  const LoopBound bound = bound_of_loop(graph);
   double total = seconds(plan.startup), longest_move = 0;
   for (const Loops& loops : plan.loops) {
-    const double slice = static_cast<double>(loops.chunk.value) * bound.width / plan.slices + 1;
+    const std::uint32_t slices = slices_of(loops);
+    const Bytes largest = slices == 1 ? loops.chunk : loops.slice;
+    const double slice = static_cast<double>(largest.value) * bound.width + 1;
     const double move = std::max(slice / slowest * sharing, least) + latency;
-    total += static_cast<double>(loops.count) * bound.moves * move;
+    total += static_cast<double>(loops.count) * bound.chunks * slices * move;
     longest_move = std::max(longest_move, move);
   }
   return total + static_cast<double>(communicator.ranks) * longest_move;

@@ -41,20 +41,7 @@ SimTime busiest(const CollectiveGraph& graph, const CollectivePlan& plan) {
   const StepTimes times(graph, plan);
   SimTime most;
   for (const Worker& worker : graph.workers) {
-    SimTime total;
-    const std::vector<Step>& steps = graph.scripts[worker.script].steps;
-    for (Cursor at{0, 0, 1, 1}; at.phase < plan.loops.size(); ++at.phase) {
-      for (at.step = 0; at.step < steps.size(); ++at.step) {
-        const FlatStep& step = times.step(worker.script, at);
-        SimTime longest = step.send.count == 0 ? times.copy(at, step) : SimTime{};
-        for (std::uint32_t p = 0; p < step.send.count; ++p) {
-          const std::uint32_t fifo = graph.out[worker.first_out + step.send.first + p];
-          longest = std::max(longest, times.stay(at, step, graph.fifos[fifo].hop));
-        }
-        total += longest * (plan.loops[at.phase].count * step.moves);
-      }
-    }
-    most = std::max(most, total);
+    most = std::max(most, times.occupancy(graph, worker));
   }
   return most;
 }

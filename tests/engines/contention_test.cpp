@@ -101,7 +101,6 @@ TEST_CASE("background traffic takes its fair share of a NIC") {
   REQUIRE(job.communicator.graphs[0].channels == 1);
   CollectivePlan& plan = job.plans[0];
   plan.loops = {{1, Bytes(12'500'000)}};
-  plan.slices = 1;
   plan.startup = {};
   for (HopCost& hop : plan.hops) {
     hop.rate = BytesPerSecond(12.5e9);

@@ -46,17 +46,23 @@ class RandomCollectives {
     hops_ = dice_.maybe(0.3) ? 20 : dice_.between(1, 3);
   }
 
+  // Of whole chunks, or of two slices, equal or not.
+  Loops loops(std::int64_t count, Bytes chunk) {
+    const std::int64_t half = (chunk.value + 1) / 2;
+    const std::int64_t slice = dice_.maybe(0.5) ? half : dice_.between(half, chunk.value);
+    return {count, chunk, Bytes(dice_.maybe(0.5) ? 0 : slice)};
+  }
+
   CollectivePlan plan(Communicator& communicator, CollectiveKind kind, Bytes bytes) {
     CollectivePlan plan;
     plan.kind = kind;
     plan.bytes = bytes;
     plan.algorithm = algorithm_for(kind);
     plan.graph = graph(communicator, plan.algorithm, kind);
-    plan.loops = {{dice_.between(1, 3), Bytes(bytes.value / 16 + 1)}};
+    plan.loops.push_back(loops(dice_.between(1, 3), Bytes(bytes.value / 16 + 1)));
     if (dice_.maybe(0.5)) {
-      plan.loops.push_back({1, Bytes(bytes.value / 64)});
+      plan.loops.push_back(loops(1, Bytes(bytes.value / 64)));
     }
-    plan.slices = static_cast<std::uint32_t>(dice_.between(1, 2));
     plan.slots = static_cast<std::uint32_t>(dice_.maybe(0.3) ? 0 : dice_.between(4, 9));
     plan.startup = SimTime{dice_.between(0, 1) * dice_.between(0, 10'000'000)};
     for (std::int64_t i = 0; i < hops_; ++i) {  // each plan's own: a faster one may follow a slower one

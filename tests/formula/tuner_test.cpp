@@ -532,21 +532,23 @@ void check_sizing(const Sizing& sizing, const Way& way, Protocol protocol, std::
   for (const Loops& loops : sizing.loops) {
     CHECK(loops.count >= 1);
     CHECK(loops.chunk.value > 0);
-    CHECK(loops.chunk.value % grain_of(protocol) == 0);
+    CHECK(loops.chunk.value % 16 == 0);
     covered += loops.count * loops.chunk.value * way.blocks;
   }
   CHECK(covered >= mine);
-  CHECK(covered - mine < grain_of(protocol) * way.blocks);
+  CHECK(covered - mine < 16 * way.blocks);
   if (sizing.loops.size() == 2) {
+    CHECK(sizing.loops.front().chunk.value % grain_of(protocol) == 0);
     CHECK(sizing.loops.back().count == 1);
     CHECK(sizing.loops.back().chunk < sizing.loops.front().chunk);
   }
   const bool nvls = way.algorithm == Algorithm::nvls || way.algorithm == Algorithm::nvls_tree;
-  const std::int64_t slice = sizing.loops.front().chunk.value / sizing.slices;
+  const Loops& full = sizing.loops.front();
+  const std::int64_t slice = full.slice.value > 0 ? full.slice.value : full.chunk.value;
   CHECK(slice * sizing.slots <= buffer_of(protocol) * (nvls ? way.blocks : 1));  // each head has one
 }
 
-TEST_CASE("loops cover a channel's bytes, and no grain more", "[sizing]") {
+TEST_CASE("loops cover a channel's bytes, and no 16 bytes of a block more", "[sizing]") {
   for (const Way& way : ways()) {
     for (const Protocol protocol : protocols_of(way)) {
       for (const int minor : {12, 19, 30}) {
@@ -601,22 +603,20 @@ TEST_CASE("channels, chunks and loops by hand", "[sizing]") {
   // A loop of a channel is 8 chunks of 2 MiB; 1 GiB / 16 is 4 of them.
   const Sizing large = sized(Algorithm::ring, Protocol::simple, kGiB);
   CHECK(large.channels == 16);
-  CHECK(large.loops == std::vector<Loops>{{4, Bytes(2 * kMiB)}});
-  CHECK(large.slices == 2);
+  CHECK(large.loops == std::vector<Loops>{{4, Bytes(2 * kMiB), Bytes(kMiB)}});
   CHECK(large.slots == 4);
   // 64 B for each of 512 threads: 1 MiB feeds 32 channels; 64 cells of 16 KiB, 4 for each of 16 channels.
   const Sizing medium = sized(Algorithm::ring, Protocol::simple, kMiB);
   CHECK(medium.channels == 16);
   CHECK(medium.loops == std::vector<Loops>{{1, Bytes(8 * kKiB)}});
-  CHECK(medium.slices == 1);
   CHECK(medium.slots == 4);
   // 68 cells: 5 for each of 14 channels, the last of which gets 3.
   CHECK(sized(Algorithm::ring, Protocol::simple, 68 * 16 * kKiB).channels == 14);
   // LL: 8 B * 8 ranks * 512 threads = 32 KiB a channel; cells of 4 KiB.
   const Sizing small = sized(Algorithm::ring, Protocol::ll, 100 * kKiB);
   CHECK(small.channels == 3);
-  CHECK(small.loops == std::vector<Loops>{{1, Bytes(4272)}});  // 100 KiB / 3 / 8, to the next 16
-  CHECK(small.slices == 2);                                    // what 512 threads move at once is 4 KiB
+  // 100 KiB / 3 / 8, to the next 16; what 512 threads move at once is 4 KiB.
+  CHECK(small.loops == std::vector<Loops>{{1, Bytes(4272), Bytes(4 * kKiB)}});
   CHECK(small.slots == 16);
   // NVLS: 1 MiB a channel is below 8 times 8 chunks of 64 KiB, not below twice 8 of 32 KiB.
   CHECK(sized(Algorithm::nvls, Protocol::simple, 16 * kMiB).loops ==
@@ -626,6 +626,38 @@ TEST_CASE("channels, chunks and loops by hand", "[sizing]") {
   // Tree LL128: depth 1 + 0 + 0.8, so above 128 KiB it wants 14.4 chunks and above 32 KiB 3.6. 1 MiB a
   // channel is 7 of 144000 B, then 14 of 72000 B, in whole grains 37 of them.
   CHECK(sized(Algorithm::tree, Protocol::ll128, 16 * kMiB).loops.front().chunk == Bytes(37 * 1920));
+}
+
+TEST_CASE("a ring's last loop moves in slices of its own, and its chunk goes to the next 16 bytes",
+          "[sizing]") {
+  // 16 channels, 8 GPUs: `chunk` is what is left for each block of each channel after four loops of 2 MiB.
+  const TunerInput in = full_house(1);
+  const auto last = [&](Protocol protocol, std::int64_t full, std::int64_t chunk) {
+    const Bytes bytes(16 * 8 * (4 * full + chunk));
+    const Sizing sizing = size_collective(in, {Algorithm::ring, protocol, 0}, bytes);
+    REQUIRE(sizing.loops.size() == 2);
+    CHECK(sizing.loops.front().count == 4);
+    CHECK(sizing.loops.front().chunk == Bytes(full));
+    return sizing.loops.back();
+  };
+  // Simple (src/device/prims_simple.h): halves, but no slice below 32 KiB, 1 MiB / 32.
+  const auto simple = [&](std::int64_t chunk) { return last(Protocol::simple, 2 * kMiB, chunk); };
+  CHECK(simple(8) == Loops{1, Bytes(16), Bytes(0)});
+  CHECK(simple(20 * kKiB) == Loops{1, Bytes(20 * kKiB), Bytes(0)});
+  CHECK(simple(32 * kKiB) == Loops{1, Bytes(32 * kKiB), Bytes(0)});
+  CHECK(simple(40 * kKiB) == Loops{1, Bytes(40 * kKiB), Bytes(32 * kKiB)});
+  CHECK(simple(200 * kKiB) == Loops{1, Bytes(200 * kKiB), Bytes(100 * kKiB)});
+  CHECK(simple(100'000 + 1) == Loops{1, Bytes(100'016), Bytes(50'008)});
+  CHECK(slices_of(simple(20 * kKiB)) == 1);
+  CHECK(slices_of(simple(40 * kKiB)) == 2);
+  // LL: what 512 threads move at once.
+  CHECK(last(Protocol::ll, 32 * kKiB, 10'000) == Loops{1, Bytes(10'000), Bytes(4 * kKiB)});
+  CHECK(last(Protocol::ll, 32 * kKiB, 1'000) == Loops{1, Bytes(1'008), Bytes(0)});
+  // LL128's lines of 1920 bytes don't matter here either.
+  CHECK(last(Protocol::ll128, 300 * 1920, 1'000) == Loops{1, Bytes(1'008), Bytes(0)});
+  // A single loop is the last one too.
+  const Sizing one = size_collective(in, {Algorithm::ring, Protocol::simple, 0}, Bytes(16 * 8 * 40 * kKiB));
+  CHECK(one.loops == std::vector<Loops>{{1, Bytes(40 * kKiB), Bytes(32 * kKiB)}});
 }
 
 TEST_CASE("trees in Simple took smaller chunks until 2.19", "[sizing]") {
