@@ -53,6 +53,7 @@ constexpr Totals kTotals[] = {
     {"bert_large", 336'226'108, 43'595'859'968, 0, 398},
     {"gpt2_small", 124'439'808, 145'824'153'600, 0, 148},
     {"llama2_7b", 6'738'415'616, 31'460'635'443'200, 0, 291},
+    {"llama3_2_1b", 1'235'814'400, 14'521'284'427'776, 0, 146},
     {"llama3_8b", 8'030'261'248, 79'070'347'919'360, 0, 291},
 };
 
@@ -170,6 +171,11 @@ TEST_CASE("the transformer generator makes the layers of the model files") {
   llama.vocabulary = 128256;
   llama.sequence = 8192;
   check_same_layers(transformer(llama), read("llama3_8b"));
+  llama.layers = 16;
+  llama.hidden = 2048;
+  llama.feed_forward = 8192;
+  llama.tied_embeddings = true;
+  check_same_layers(transformer(llama), read("llama3_2_1b"));
 }
 
 }  // namespace paceline
