@@ -97,7 +97,8 @@ void describe(V& v, GpuSpec& s) {
   s.peak = peaks.rates;
   v.key("memory_bandwidth", s.memory_bandwidth, kBandwidth,
         "Peak bandwidth of the GPU's memory, as its data sheet has it.", required_unless(preset));
-  v.key("memory", s.memory, kSize, "Size of the GPU's memory.", required_unless(preset));
+  v.key("memory", s.memory, kSize.absent_at_zero(),
+        "Size of the GPU's memory; left out: the preset's, or not known, and nothing is said about what fits.");
 }
 
 template <class V>
@@ -471,7 +472,11 @@ void describe(V& v, TrainingSpec& s) {
   v.key("precision", s.precision, any(),
         "Number format of the kernels: it decides their peak rate and their bytes.");
   v.key("gradients", s.gradients, any(), "Number format of gradients in memory and on the wire.");
-  v.key("optimizer", s.optimizer, any(), "Decides the optimizer's memory traffic.");
+  v.key("parameters", s.parameters, any(),
+        "Number format of parameters and of the optimizer's state in memory: fp32 with mixed precision, whatever "
+        "the kernels' precision; bf16 where the whole model was cast.");
+  v.key("optimizer", s.optimizer, any(),
+        "SGD with momentum, or Adam: decides the optimizer's memory and its traffic.");
   v.key("measured", s.measured, kSampleRate,
         "What one GPU reaches, step and optimizer included: layer times are scaled to reach it exactly; left "
         "out: they stay the roofline's, for tensor cores an upper bound.");

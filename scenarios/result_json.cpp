@@ -77,6 +77,18 @@ Json::Array links_json(const std::vector<LinkReport>& links, int steps) {
   return array;
 }
 
+// gpu_bytes and can_fit are null where the GPU's memory is not known.
+Json::Object memory_json(const TrainingMemory& m, Bytes gpu) {
+  const bool known = gpu.value > 0;
+  return {{"least_bytes", m.total().value},
+          {"parameters_bytes", m.parameters.value},
+          {"gradients_bytes", m.gradients.value},
+          {"buckets_bytes", m.buckets.value},
+          {"optimizer_bytes", m.optimizer.value},
+          {"gpu_bytes", known ? Json(gpu.value) : Json()},
+          {"can_fit", known ? Json(m.total() <= gpu) : Json()}};
+}
+
 }  // namespace
 
 Json::Object result_summary(const Prediction& p) {
@@ -94,7 +106,8 @@ Json::Object result_summary(const Prediction& p) {
           {"breakdown_s", breakdown_json(r.breakdown)},
           {"worst_rank", Json::Object{{"rank", static_cast<std::int64_t>(r.worst_rank.value)},
                                       {"gpu", gpu_name(p.scenario, r.worst_rank)},
-                                      {"breakdown_s", breakdown_json(r.worst_breakdown)}}}};
+                                      {"breakdown_s", breakdown_json(r.worst_breakdown)}}},
+          {"memory", memory_json(least_memory_of(p), p.scenario.gpu.memory)}};
 }
 
 std::string result_json(const Prediction& p, Json::Object more) {

@@ -145,13 +145,32 @@ std::string links(const Prediction& p) {
   return text;
 }
 
+std::string gigabytes(Bytes size) { return fixed(static_cast<double>(size.value) * 1e-9, 1) + " GB"; }
+
+// Nothing where it may fit, or where nobody knows.
+std::string too_large(const Prediction& p, std::size_t width) {
+  const TrainingMemory m = least_memory_of(p);
+  const Bytes has = p.scenario.gpu.memory;
+  if (has.value == 0 || m.total() <= has) {
+    return "";
+  }
+  return wrapped("DOES NOT FIT: each GPU needs at least " + gigabytes(m.total()) + " of the " +
+                     gigabytes(has) + " (" + readable_size(has) + ") that a " + p.scenario.gpu.name +
+                     " has: parameters " + gigabytes(m.parameters) + ", gradients " + gigabytes(m.gradients) +
+                     (m.buckets.value > 0 ? ", their buckets " + gigabytes(m.buckets) : "") + ", optimizer " +
+                     gigabytes(m.optimizer) + "; activations come on top. What follows is as if it did.",
+                 width) +
+         '\n';
+}
+
 }  // namespace
 
 std::string terminal_table(const Prediction& p) {
   constexpr std::size_t kWidth = 96, kShownDescription = 280;
   std::string question = p.scenario.description.substr(0, kShownDescription);
   question += question.size() < p.scenario.description.size() ? " ..." : "";
-  return wrapped(question, kWidth) + headline(p) + '\n' + summary(p) + parts(p) + stragglers(p) + links(p);
+  return too_large(p, kWidth) + wrapped(question, kWidth) + headline(p) + '\n' + summary(p) + parts(p) +
+         stragglers(p) + links(p);
 }
 
 std::string terminal_footer(const Prediction& p) {

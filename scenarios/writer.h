@@ -64,6 +64,7 @@ template <class Tag>
 bool is_absent(const Quantity<Tag>& value, const Limits& limits) {
   return limits.zero_is_absent && value.value == 0;
 }
+inline bool is_absent(Bytes value, const Limits& limits) { return limits.zero_is_absent && value.value == 0; }
 inline bool is_absent(const std::string& value, const Limits&) { return value.empty(); }
 template <class T>
 bool is_absent(const std::vector<T>& values, const Limits& limits) {

@@ -102,6 +102,7 @@ struct TrainingSpec {
   int accumulation = 1;  // forward and backward passes per optimizer step (all but the last under no_sync)
   Precision precision = Precision::fp32;  // of the kernels
   Precision gradients = Precision::fp32;  // of gradients in memory and on the wire
+  Precision parameters = Precision::fp32;  // of parameters and of the optimizer's state in memory
   Optimizer optimizer = Optimizer::sgd;
   RooflineSpec roofline;
   std::optional<SamplesPerSecond> measured;  // one GPU's rate: per-layer times are scaled to reach it exactly

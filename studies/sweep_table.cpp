@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "core/text.h"
@@ -114,6 +115,12 @@ void add(Failures& failures, const Json& line) {
   }
 }
 
+bool cannot_fit(const Json& line) {
+  const Json* fits = value_at(line, "/memory/can_fit");
+  const auto* yes = fits == nullptr ? nullptr : fits->as<bool>();
+  return yes != nullptr && !*yes;
+}
+
 // Columns as wide as their widest cell, right-aligned.
 std::string aligned(const std::vector<Cells>& rows) {
   std::vector<std::size_t> widths(rows.front().size());
@@ -179,10 +186,15 @@ std::string sweep_table(const Study& study, const std::string& out) {
   const std::vector<Combination> order = combinations(study);
   std::map<std::string, Json> last;  // of a point's lines the last counts
   std::map<std::string, Row> rows;
+  std::set<std::string> too_large;
   for_each_line((std::filesystem::path(out) / "results.jsonl").string(),
                 [&](std::size_t, const std::string& text) {
                   Json line = parse_json(text);
                   std::string point = to_line(*line.find("point"));
+                  too_large.erase(point);
+                  if (cannot_fit(line)) {
+                    too_large.insert(point);
+                  }
                   if (!order.empty() || line.find("error") != nullptr) {
                     last.insert_or_assign(std::move(point), std::move(line));
                   } else {
@@ -202,6 +214,10 @@ std::string sweep_table(const Study& study, const std::string& out) {
     }
   }
   std::string text = table(study, order, rows);
+  if (!too_large.empty()) {
+    text += std::to_string(too_large.size()) + " of " + std::to_string(study.points.size()) +
+            " points do not fit: their GPUs need more memory than they have (\"memory\" in results.jsonl)\n";
+  }
   if (failures.count > 0) {
     text += "failed:\n" + failures.first;
     if (failures.count > kMostFailures) {

@@ -98,6 +98,12 @@ class Result:
         """Throughput over that of one GPU times their number; 1 is perfect."""
         return self.data["scaling_efficiency"]
 
+    @property
+    def memory(self) -> dict[str, Any]:
+        """What each GPU needs at least, in bytes (``least_bytes`` and its parts; no activations),
+        what it has (``gpu_bytes``), and whether it ``can_fit``; None where that isn't known."""
+        return self.data["memory"]
+
     def breakdown(self) -> pd.DataFrame:
         """Where a step goes.
 
@@ -249,7 +255,8 @@ class Result:
         return (
             f"<Result: {self.gpus:,} GPUs, step {self.step_time_s * 1e3:.4g} ms, "
             f"{self.throughput_samples_per_s:,.5g} samples/s, "
-            f"scaling {100 * self.scaling_efficiency:.1f} %>"
+            f"scaling {100 * self.scaling_efficiency:.1f} %"
+            f"{', does not fit' if self.data.get('memory', {}).get('can_fit') is False else ''}>"
         )
 
 

@@ -323,6 +323,24 @@ def test_frames_of_a_result(result: paceline.Result) -> None:
     assert "64 GPUs" in repr(result)
 
 
+def test_memory(result: paceline.Result) -> None:
+    parameters = 124_439_808  # of gpt2_small; mixed precision, Adam
+    assert result.memory == {
+        "least_bytes": 20 * parameters,
+        "parameters_bytes": 4 * parameters,
+        "gradients_bytes": 4 * parameters,
+        "buckets_bytes": 4 * parameters,
+        "optimizer_bytes": 8 * parameters,
+        "gpu_bytes": 80 << 30,
+        "can_fit": True,
+    }
+    assert "does not fit" not in repr(result)
+    large = paceline.run(
+        scenarios.set(result.data["scenario"], "/model", "llama3_8b"), iterations=1
+    )
+    assert large.memory["can_fit"] is False and "does not fit" in repr(large)
+
+
 def test_explanations(result: paceline.Result) -> None:
     path = result.critical_path()
     assert list(path) == ["kind", "rank", "gpu", "what", "start_s", "duration_s"]

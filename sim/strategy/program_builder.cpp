@@ -46,12 +46,12 @@ void ProgramBuilder::copy(Bytes gradients, std::size_t tensors, const std::strin
   kernel(to_sim_time(memory_time(costs_, 2 * gradients)), tensors, what);
 }
 
-// One fused kernel on fp32 parameters. SGD with momentum reads and writes parameter and momentum; Adam has a
+// One fused kernel. SGD with momentum reads and writes parameter and momentum; Adam has a
 // second moment as well; both read the gradient.
 void ProgramBuilder::optimizer(std::int64_t parameters) {
-  constexpr std::int64_t kStateBytes = 4;
+  const std::int64_t state_bytes = bytes_per_element(training_.parameters);
   const std::int64_t passes = training_.optimizer == Optimizer::sgd ? 4 : 6;
-  const Bytes traffic(parameters * (passes * kStateBytes + bytes_per_element(training_.gradients)));
+  const Bytes traffic(parameters * (passes * state_bytes + bytes_per_element(training_.gradients)));
   kernel(to_sim_time(memory_time(costs_, traffic)), 1, "optimizer");
 }
 

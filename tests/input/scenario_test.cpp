@@ -227,6 +227,7 @@ TEST_CASE("a scenario that says everything is read to the last key") {
   CHECK(s.gpu.memory == Bytes(std::int64_t{80} << 30));
   CHECK(s.model.layers.at(1).kind == LayerKind::batch_norm);
   CHECK(s.training.measured == SamplesPerSecond(400.5));
+  CHECK(s.training.parameters == Precision::bf16);
   CHECK(s.training.slowdown_while_communicating.numerator == 121);
   CHECK(s.training.slowdown_while_communicating.denominator == 100);
   CHECK(s.training.pytorch == "2.3.1");
