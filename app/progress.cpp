@@ -9,6 +9,8 @@
 #include <sstream>
 #include <string>
 
+#include "scenarios/readable.h"
+
 namespace paceline {
 namespace {
 
@@ -110,6 +112,29 @@ void ProgressDisplay::show(const SweepProgress& progress) {
     last_ = now;
     const double seconds = std::chrono::duration<double>(now - begin_).count();
     std::cerr << progress_text(progress, found_, seconds) << std::endl;
+  }
+}
+
+std::string progress_text(std::size_t tried, std::size_t levers, const Sensitivity& best) {
+  return std::to_string(tried) + " of " + std::to_string(levers) +
+         " changes tried, best so far: " + best.lever.change + ", " + fixed(100 * best.change, 1) + " %";
+}
+
+ExplanationProgress::ExplanationProgress() : terminal_(::isatty(STDERR_FILENO) != 0) {}
+
+void ExplanationProgress::show(std::size_t tried, std::size_t levers, const Sensitivity& best) {
+  constexpr std::size_t kWidth = 79;  // a longer line would wrap, and stay
+  if (terminal_) {
+    clear();
+    std::cerr << progress_text(tried, levers, best).substr(0, kWidth) << std::flush;
+    shown_ = true;
+  }
+}
+
+void ExplanationProgress::clear() {
+  if (shown_) {
+    std::cerr << "\r\x1b[K" << std::flush;  // to the line's beginning, and all of it gone
+    shown_ = false;
   }
 }
 

@@ -1,4 +1,4 @@
-// How far a sweep has come, on the standard error output.
+// How far a sweep or an explanation has come, on the standard error output.
 #pragma once
 
 #include <signal.h>
@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "studies/explain.h"
 #include "studies/sweep.h"
 
 namespace paceline {
@@ -47,5 +48,21 @@ class ProgressDisplay {
   std::chrono::steady_clock::time_point begin_, last_;
   bool started_ = false;
 };
+
+// One line on a terminal that says which change is the best so far; elsewhere nothing.
+class ExplanationProgress {
+ public:
+  ExplanationProgress();
+  ExplanationProgress(const ExplanationProgress&) = delete;
+  ExplanationProgress& operator=(const ExplanationProgress&) = delete;
+  ~ExplanationProgress() { clear(); }
+  void show(std::size_t tried, std::size_t levers, const Sensitivity& best);
+  void clear();  // before anything else is printed
+
+ private:
+  bool terminal_, shown_ = false;
+};
+// "7 of 23 changes tried, best so far: bucket cap x4 (100.0 MiB), -8.3 %"
+std::string progress_text(std::size_t tried, std::size_t levers, const Sensitivity& best);
 
 }  // namespace paceline

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/options.h"
+#include "app/progress.h"
 #include "calibrate/fit/collective_fit.h"
 #include "calibrate/fit/training_interval.h"
 #include "calibrate/import/trace_files.h"
@@ -89,6 +90,24 @@ void write_outputs(const RunOptions& options, const Prediction& prediction, Json
   }
 }
 
+// Each part as soon as it is known.
+Explanation explain_and_print(const Prediction& prediction, int jobs, Machines& machines) {
+  print(collectives_text(prediction));
+  ExplanationProgress progress;
+  const Explanation why =
+      explain(prediction, jobs, machines,
+              {.path =
+                   [&](const CriticalPath& path) {
+                     progress.clear();
+                     print(path_text(prediction, path));
+                   },
+               .tried = [&](std::size_t tried, std::size_t levers,
+                            const Sensitivity& best) { progress.show(tried, levers, best); }});
+  progress.clear();
+  print(levers_text(why));
+  return why;
+}
+
 void predict_and_print(const RunOptions& options) {
   Scenario scenario = load_with(options.scenario, options.settings);
   apply(options.overrides, scenario.run);
@@ -101,7 +120,8 @@ void predict_and_print(const RunOptions& options) {
       profile = profile_in(*options.profile);
       scenario = with_profile(scenario, *profile);
     }
-    Prediction prediction = predict(scenario);
+    Machines machines;
+    Prediction prediction = predict(scenario, {}, machines);
     if (options.trace.path) {
       record_trace(prediction, trace_request(options.trace.choice, prediction));
     }
@@ -110,11 +130,9 @@ void predict_and_print(const RunOptions& options) {
             (profile ? interval_text(training_interval(scenario, *profile)) : ""));
     }
     if (!options.no_explain && (options.out || !options.quiet)) {
-      const Explanation why = explain(prediction, jobs);
+      const Explanation why =
+          options.quiet ? explain(prediction, jobs, machines) : explain_and_print(prediction, jobs, machines);
       explanation = explanation_json(prediction, why);
-      if (!options.quiet) {
-        print(explanation_text(prediction, why));
-      }
     }
     if (!options.quiet) {
       print(overlap_text(prediction) + terminal_footer(prediction));

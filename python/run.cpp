@@ -61,13 +61,14 @@ Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, c
   if (profile) {
     scenario = with_profile(scenario, *profile);
   }
-  Prediction prediction = predict(scenario);
+  Machines machines;
+  Prediction prediction = predict(scenario, {}, machines);
   if (wanted.trace) {
     record_trace(prediction, trace_request(*wanted.trace, prediction));
   }
   Json::Object more;
   if (wanted.explain) {
-    more = explanation_json(prediction, explain(prediction, wanted.jobs));
+    more = explanation_json(prediction, explain(prediction, wanted.jobs, machines));
   }
   if (wanted.trace) {
     more.push_back({"communication_overlap", overlap_json(prediction)});

@@ -101,6 +101,10 @@ std::shared_ptr<Machines::Machine> Machines::machine(const Scenario& scenario) {
   return made;
 }
 
+std::shared_ptr<const Topology> Machines::topology(const Scenario& scenario) {
+  return machine(scenario)->topology;
+}
+
 Machines::Built Machines::build(const Scenario& scenario) {
   const std::shared_ptr<Machine> on = machine(scenario);
   std::unique_ptr<CollectivePlanner> planner = on->planner(scenario);

@@ -29,6 +29,7 @@ class Machines {
   };
   // Throws InputError as build_topology and build_ddp_job do.
   Built build(const Scenario&);
+  std::shared_ptr<const Topology> topology(const Scenario&);  // throws InputError as build_topology does
 
  private:
   struct Machine;

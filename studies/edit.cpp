@@ -159,7 +159,62 @@ Json& step_into(Json& json, const std::string& word, const std::string& place) {
   return (*array)[*index];
 }
 
+bool equal(const Json& a, const Json& b) { return to_line(a) == to_line(b); }
+
+void add_difference(const Json& before, const Json& after, const std::string& place,
+                    std::vector<Edit>& edits);
+
+// False where a key is gone that only the whole object can lose.
+bool add_of_object(const Json::Object& before, const Json& after, const std::string& place,
+                   std::vector<Edit>& edits) {
+  std::vector<Edit> found;
+  for (const JsonMember& member : before) {
+    const std::string key = paceline::pointer(place, member.key);
+    if (const Json* now = after.find(member.key)) {
+      add_difference(member.value, *now, key, found);
+    } else if (member.value.as<Json::Array>() != nullptr) {
+      found.push_back({key, Json::Array{}});
+    } else {
+      return false;
+    }
+  }
+  for (const JsonMember& member : *after.as<Json::Object>()) {
+    const bool added = std::ranges::find(before, member.key, &JsonMember::key) == before.end();
+    if (added) {
+      found.push_back({paceline::pointer(place, member.key), member.value});
+    }
+  }
+  edits.insert(edits.end(), found.begin(), found.end());
+  return true;
+}
+
+void add_difference(const Json& before, const Json& after, const std::string& place,
+                    std::vector<Edit>& edits) {
+  const auto *object = before.as<Json::Object>(), *object_after = after.as<Json::Object>();
+  const auto *array = before.as<Json::Array>(), *array_after = after.as<Json::Array>();
+  if (array != nullptr && array_after != nullptr && array->size() == array_after->size()) {
+    for (std::size_t i = 0; i < array->size(); ++i) {
+      add_difference((*array)[i], (*array_after)[i], paceline::pointer(place, i), edits);
+    }
+    return;
+  }
+  if (object != nullptr && object_after != nullptr && add_of_object(*object, after, place, edits)) {
+    return;
+  }
+  if (!equal(before, after)) {
+    edits.push_back({place, after});
+  }
+}
+
 }  // namespace
+
+bool operator==(const Edit& a, const Edit& b) { return a.key == b.key && equal(a.value, b.value); }
+
+std::vector<Edit> difference(const Json& before, const Json& after) {
+  std::vector<Edit> edits;
+  add_difference(before, after, "", edits);
+  return edits;
+}
 
 Json scenario_of_result(Json json) {
   const Json* inner = scenario_in_result(json);

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "scenarios/json.h"
 
@@ -18,6 +19,17 @@ class FileTexts;  // scenarios/files.h
 // With texts: files are read once for all scenarios that are given these.
 void set_at(Json& scenario, std::string_view pointer, Json value, const std::string& folder,
             FileTexts* = nullptr);
+
+// A value at a JSON pointer.
+struct Edit {
+  std::string key;
+  Json value;
+  friend bool operator==(const Edit&, const Edit&);
+};
+
+// The edits of `before` that make it `after`, each as deep as it can be: an array of another length is
+// replaced as a whole, one that is gone is empty, and an object that has lost another key is replaced.
+std::vector<Edit> difference(const Json& before, const Json& after);
 
 // The scenario that a result.json holds; anything else as it is.
 Json scenario_of_result(Json);

@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <optional>
+#include <mutex>
+#include <set>
 #include <span>
+#include <variant>
 
 #include "core/error.h"
 #include "core/text.h"
 #include "scenarios/quantities.h"
 #include "scenarios/readable.h"
+#include "scenarios/writer.h"
 #include "sim/engine/simulate.h"
 #include "studies/parallel.h"
 
@@ -28,38 +30,45 @@ double samples(const Scenario& s) {
   return static_cast<double>(s.training.batch_per_gpu) * s.training.accumulation;
 }
 
-std::optional<Sensitivity> pulled(const Prediction& p, const Lever& lever, Machines& machines) {
+using Outcome = std::variant<std::monostate, Sensitivity, Impossible>;
+
+// The changed scenario goes through the reader, whose limits it must keep. That no lever of ours is refused
+// for another reason is for the tests: its edits are made from values.
+Outcome pulled(const Prediction& p, const Lever& lever, Machines& machines) {
   try {
-    const Scenario changed = edited(p.scenario, lever.edits);
+    const Scenario changed = parse_scenario(to_line(scenario_json(lever.changed)), "");
     const Seconds step = mean_step_of(changed, machines);
     const double ratio = step / p.report.step.mean * samples(p.scenario) / samples(changed);
     return Sensitivity{lever, step, ratio - 1};
-  } catch (const InputError&) {
-    return std::nullopt;
+  } catch (const InputError& error) {
+    return Impossible{lever.change, error.what()};
   }
 }
 
 std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
 
 std::string sentence(const Prediction& p, const Sensitivity& s) {
-  std::string text = s.lever.advice;
-  text[0] = to_upper(text[0]);
+  std::string kind(name_of(s.lever.kind));
+  kind[0] = to_upper(kind[0]);
   const double more = s.step / p.report.step.mean / (1 + s.change);  // samples in a step
-  return text + " a step takes " + readable_time(s.step) +
+  return kind + ": " + s.lever.advice + " a step takes " + readable_time(s.step) +
          (std::abs(more - 1) > 1e-9 ? " for " + number_text(std::round(more)) + " times the samples" : "") +
          " instead of " + readable_time(p.report.step.mean) + ": " + percent(-s.change) +
          " less time per sample.";
 }
 
+// Of several changes of one key the best is enough.
 std::vector<std::string> best(const Prediction& p, const std::vector<Sensitivity>& sensitivities) {
   constexpr std::size_t kBest = 3;
   constexpr double kWorthASentence = -0.005;
   std::vector<std::string> sentences;
-  Seconds last;  // a lever that does just what a better one did adds nothing
-  for (const Sensitivity& s : sensitivities) {
-    if (s.lever.can_be_had && s.change <= kWorthASentence && sentences.size() < kBest && s.step != last) {
-      sentences.push_back(sentence(p, s));
-      last = s.step;
+  for (const LeverKind kind : {LeverKind::software, LeverKind::hardware}) {
+    std::set<std::string> keys;
+    for (const Sensitivity& s : sensitivities) {
+      if (s.lever.kind == kind && s.change <= kWorthASentence && keys.size() < kBest &&
+          keys.insert(s.lever.edits.front().key).second) {
+        sentences.push_back(sentence(p, s));
+      }
     }
   }
   return sentences;
@@ -119,6 +128,8 @@ std::string parts_text(const Stretch& stretch) {
   return text;
 }
 
+}  // namespace
+
 // In order of time; what is short is added up at the end.
 std::string path_text(const Prediction& p, const CriticalPath& path) {
   constexpr std::size_t kShown = 12;
@@ -146,7 +157,7 @@ std::string path_text(const Prediction& p, const CriticalPath& path) {
   return text;
 }
 
-std::string bucket_text(const Prediction& p) {
+std::string collectives_text(const Prediction& p) {
   constexpr std::size_t kShown = 5;
   constexpr double kWorthALine = 1e-3;
   std::vector<CollectiveReport> most = p.report.collectives;
@@ -162,6 +173,8 @@ std::string bucket_text(const Prediction& p) {
   return text.empty() ? text : "\n  which collectives are waited for (mean of all GPUs)\n" + text;
 }
 
+namespace {
+
 std::string change_text(const Explanation& e) {
   constexpr std::size_t kShown = 8;
   constexpr double kWorthALine = 1e-3;
@@ -173,20 +186,21 @@ std::string change_text(const Explanation& e) {
     without += worth ? 0 : 1;
     if (worth) {
       text += "    " + padded_right(s.lever.change, 56) + padded(readable_time(s.step), 10) +
-              padded((s.change > 0 ? "+" : "") + percent(s.change), 10) + '\n';
+              padded((s.change > 0 ? "+" : "") + percent(s.change), 10) + "  " +
+              std::string(name_of(s.lever.kind)) + '\n';
     }
   }
   if (without > 0) {
     text += "    " + std::to_string(without) + " other changes: less than these, or than 0.1 %\n";
   }
-  for (const std::string& change : e.not_possible) {
-    text += "    not possible here: " + change + '\n';
+  for (const Impossible& refused : e.not_possible) {
+    text += "    not possible here: " + refused.change + " (" + refused.reason + ")\n";
   }
   return text.empty() ? text : "\n  what would change the step (each simulated again; per sample)\n" + text;
 }
 
-std::string lever_text(const Explanation& e) {
-  std::string text = "\n  best levers\n";
+std::string best_text(const Explanation& e) {
+  std::string text = "\n  best levers, what costs nothing first\n";
   for (std::size_t i = 0; i < e.best_levers.size(); ++i) {
     text += "    " + std::to_string(i + 1) + ". " + e.best_levers[i] + '\n';
   }
@@ -211,23 +225,35 @@ Json::Object path_json(const Prediction& p, const CriticalPath& path) {
 
 }  // namespace
 
-Explanation explain(const Prediction& p, int jobs) {
+Explanation explain(const Prediction& p, int jobs, Machines& machines, const ExplanationSoFar& so_far) {
   Explanation e;
-  Machines machines;
-  const std::vector<Lever> tried = levers(p);
-  std::vector<std::optional<Sensitivity>> found(tried.size());
+  const std::vector<Lever> tried = levers(p, machines);
+  std::vector<Outcome> found(tried.size());
+  std::mutex telling;
+  std::size_t done = 0;
+  const Sensitivity* best_so_far = nullptr;
   for_each_on_threads(tried.size() + 1, jobs, [&](std::size_t i) {
     if (i == 0) {
       e.path = path_of_median_step(p);
-    } else {
-      found[i - 1] = pulled(p, tried[i - 1], machines);
+      const std::lock_guard lock(telling);
+      so_far.path(e.path);
+      return;
+    }
+    found[i - 1] = pulled(p, tried[i - 1], machines);
+    const std::lock_guard lock(telling);
+    ++done;
+    const auto* one = std::get_if<Sensitivity>(&found[i - 1]);
+    best_so_far =
+        one != nullptr && (best_so_far == nullptr || one->change < best_so_far->change) ? one : best_so_far;
+    if (best_so_far != nullptr) {
+      so_far.tried(done, tried.size(), *best_so_far);
     }
   });
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    if (found[i]) {
-      e.sensitivities.push_back(std::move(*found[i]));
+  for (Outcome& outcome : found) {
+    if (auto* one = std::get_if<Sensitivity>(&outcome)) {
+      e.sensitivities.push_back(std::move(*one));
     } else {
-      e.not_possible.push_back(tried[i].change);
+      e.not_possible.push_back(std::get<Impossible>(std::move(outcome)));
     }
   }
   std::ranges::stable_sort(e.sensitivities, {}, &Sensitivity::change);
@@ -236,13 +262,17 @@ Explanation explain(const Prediction& p, int jobs) {
 }
 
 Json::Object explanation_json(const Prediction& p, const Explanation& e) {
-  Json::Array sensitivities, sentences, not_possible(e.not_possible.begin(), e.not_possible.end());
+  Json::Array sensitivities, sentences, not_possible;
+  for (const Impossible& refused : e.not_possible) {
+    not_possible.push_back(refused.change + ": " + refused.reason);
+  }
   for (const Sensitivity& s : e.sensitivities) {
     Json::Array edits;
     for (const Edit& edit : s.lever.edits) {
       edits.push_back(Json::Object{{"key", edit.key}, {"value", edit.value}});
     }
     sensitivities.push_back(Json::Object{{"change", s.lever.change},
+                                         {"kind", name_of(s.lever.kind)},
                                          {"edits", std::move(edits)},
                                          {"step_time_s", s.step.value},
                                          {"time_per_sample_change", s.change}});
@@ -256,8 +286,10 @@ Json::Object explanation_json(const Prediction& p, const Explanation& e) {
           {"best_levers", std::move(sentences)}};
 }
 
+std::string levers_text(const Explanation& e) { return change_text(e) + best_text(e); }
+
 std::string explanation_text(const Prediction& p, const Explanation& e) {
-  return bucket_text(p) + path_text(p, e.path) + change_text(e) + lever_text(e);
+  return collectives_text(p) + path_text(p, e.path) + levers_text(e);
 }
 
 }  // namespace paceline

@@ -1,6 +1,8 @@
 // Why a step takes as long as it does, and what would change it: all by simulating again.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,19 +19,38 @@ struct Sensitivity {
   double change = 0;  // of the time per sample: -0.11 is 11 % faster
 };
 
+// A change that this scenario's reader or its collectives refuse, and why.
+struct Impossible {
+  std::string change, reason;
+};
+
 struct Explanation {
   CriticalPath path;                       // of the first step that took the median time
   std::vector<Sensitivity> sensitivities;  // most time saved first
-  std::vector<std::string> not_possible;   // changes that this scenario's reader refuses
-  std::vector<std::string> best_levers;    // at most three sentences; those that save half a percent or more
+  std::vector<Impossible> not_possible;
+  // Sentences: at most three of software, then at most three of hardware, each about another key; those that
+  // save half a percent or more.
+  std::vector<std::string> best_levers;
 };
 
-// Cost: a run as far as the median step, and one for each lever, on `jobs` threads.
-Explanation explain(const Prediction&, int jobs);
+// What is known while an explanation is made: one call at a time, from any of its threads.
+struct ExplanationSoFar {
+  std::function<void(const CriticalPath&)> path = [](const CriticalPath&) {};
+  std::function<void(std::size_t tried, std::size_t levers, const Sensitivity& best)> tried =
+      [](std::size_t, std::size_t, const Sensitivity&) {};
+};
+
+// Cost: a run as far as the median step, and one for each lever, on `jobs` threads. The result is the
+// same on any number of them.
+Explanation explain(const Prediction&, int jobs, Machines&, const ExplanationSoFar& = {});
 
 // Members of result.json: "critical_path" (times in whole picoseconds, which add up to the step),
 // "sensitivities", "best_levers".
 Json::Object explanation_json(const Prediction&, const Explanation&);
-std::string explanation_text(const Prediction&, const Explanation&);  // for the terminal
+// For the terminal, in this order: what is known from the run, and what the explanation adds.
+std::string collectives_text(const Prediction&);
+std::string path_text(const Prediction&, const CriticalPath&);
+std::string levers_text(const Explanation&);
+std::string explanation_text(const Prediction&, const Explanation&);  // all of it
 
 }  // namespace paceline

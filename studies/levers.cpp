@@ -1,12 +1,16 @@
 #include "studies/levers.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
+#include "core/error.h"
 #include "scenarios/quantities.h"
 #include "scenarios/readable.h"
 #include "scenarios/writer.h"
+#include "sim/collective/nccl.h"
+#include "sim/engine/variability.h"
 #include "sim/strategy/ddp.h"
-#include "studies/edit.h"
 
 namespace paceline {
 namespace {
@@ -14,197 +18,301 @@ namespace {
 constexpr double kTwice = 2;
 constexpr std::size_t kMostSpared = 3, kMostHealed = 5;
 
-std::string at(const char* list, std::size_t index, const char* key) {
-  return std::string(list) + '/' + std::to_string(index) + '/' + key;
-}
+class Levers {
+ public:
+  explicit Levers(const Scenario& scenario) : scenario_(scenario), json_(scenario_json(scenario)) {}
 
-Json no_distribution() { return Json::Object{{"distribution", "none"}}; }
+  // A change that says nothing new is no lever.
+  template <class F>
+  void add(LeverKind kind, std::string change, std::string advice, const F& edit) {
+    Scenario changed = scenario_;
+    edit(changed);
+    std::vector<Edit> edits = difference(json_, scenario_json(changed));
+    if (!edits.empty() && !has(edits)) {
+      all_.push_back({std::move(change), std::move(advice), kind, std::move(changed), std::move(edits)});
+    }
+  }
+
+  std::vector<Lever> take() { return std::move(all_); }
+
+ private:
+  bool has(const std::vector<Edit>& edits) const {
+    return std::ranges::any_of(all_, [&](const Lever& lever) { return lever.edits == edits; });
+  }
+
+  const Scenario& scenario_;
+  Json json_;
+  std::vector<Lever> all_;
+};
 
 // NCCL's own search of rings and trees goes by the links' speed; a graph from a file would stay as it was
 // found for the old one.
 bool searches(const ClusterSpec& cluster) { return !cluster.graphs; }
 
-void add_network(const ClusterSpec& cluster, std::vector<Lever>& all) {
+void add_network(const ClusterSpec& cluster, Levers& all) {
   const NodeSpec& node = cluster.node;
   if (cluster.nodes < 2 || node.nics == 0) {
     return;
   }
-  Lever faster{"NIC bandwidth x2 (" + readable_rate(node.nic_bandwidth * kTwice) + ")",
-               "with twice the NIC bandwidth (" + readable_rate(node.nic_bandwidth * kTwice) + " each)",
-               {{"/cluster/node/nic_bandwidth", write(node.nic_bandwidth * kTwice)}}};
-  for (std::size_t i = 0; i < node.devices.size(); ++i) {
-    if (node.devices[i].kind == NodePart::nic) {
-      faster.edits.push_back(
-          {at("/cluster/node/devices", i, "bandwidth"), write(node.devices[i].bandwidth * kTwice)});
-    }
-  }
   if (searches(cluster)) {
-    all.push_back(std::move(faster));
+    const std::string rate = readable_rate(node.nic_bandwidth * kTwice);
+    all.add(LeverKind::hardware, "NIC bandwidth x2 (" + rate + ")",
+            "with twice the NIC bandwidth (" + rate + " each)", [](Scenario& s) {
+              s.cluster.node.nic_bandwidth = s.cluster.node.nic_bandwidth * kTwice;
+              for (NodeDevice& device : s.cluster.node.devices) {
+                device.bandwidth = device.bandwidth * (device.kind == NodePart::nic ? kTwice : 1);
+              }
+            });
   }
-  all.push_back({"network latency halved",
-                 "with half the network's latency",
-                 {{"/cluster/node/nic_latency", write(node.nic_latency / kTwice)},
-                  {"/cluster/fabric/switch_latency", write(cluster.fabric.switch_latency / kTwice)}}});
   if (cluster.fabric.oversubscription > 1) {
-    all.push_back({"no oversubscription",
-                   "without oversubscription of the fabric",
-                   {{"/cluster/fabric/oversubscription", 1}}});
+    all.add(LeverKind::hardware, "no oversubscription", "without oversubscription of the fabric",
+            [](Scenario& s) { s.cluster.fabric.oversubscription = 1; });
   }
+  all.add(LeverKind::hardware, "network latency halved", "with half the network's latency", [](Scenario& s) {
+    s.cluster.node.nic_latency = s.cluster.node.nic_latency / kTwice;
+    s.cluster.fabric.switch_latency = s.cluster.fabric.switch_latency / kTwice;
+  });
 }
 
-void add_nvlink(const ClusterSpec& cluster, std::vector<Lever>& all) {
-  const NodeSpec& node = cluster.node;
-  Lever faster{"NVLink bandwidth x2", "with twice the NVLink bandwidth", {}};
-  if (node.devices.empty() && node.wiring != NvlinkWiring::none) {
-    faster.edits.push_back({"/cluster/node/nvlink_bandwidth", write(node.nvlink_bandwidth * kTwice)});
-  }
-  for (std::size_t i = 0; i < node.cables.size(); ++i) {
-    if (node.cables[i].kind == CableKind::nvlink) {
-      faster.edits.push_back(
-          {at("/cluster/node/cables", i, "bandwidth"), write(node.cables[i].bandwidth * kTwice)});
-    }
-  }
-  if (searches(cluster) && !faster.edits.empty()) {
-    all.push_back(std::move(faster));
-  }
-}
-
-void add_gpu(const Scenario& s, std::vector<Lever>& all) {
-  Lever faster{"GPUs twice as fast", "with GPUs twice as fast", {}, false};
-  if (s.training.measured) {
-    faster.edits = {{"/training/measured", write(*s.training.measured * kTwice)}};
-  } else if (!s.training.layer_times.empty()) {
-    for (std::size_t i = 0; i < s.training.layer_times.size(); ++i) {
-      const ExplicitLayerTime& t = s.training.layer_times[i];
-      faster.edits.push_back({at("/training/layer_times", i, "forward"), write(t.forward / kTwice)});
-      faster.edits.push_back({at("/training/layer_times", i, "backward"), write(t.backward / kTwice)});
-    }
-  } else {
-    for (const auto& [name, precision] : kNames<Precision>) {
-      const FlopsPerSecond peak = s.gpu.peak[static_cast<std::size_t>(precision)];
-      if (peak.value > 0) {
-        faster.edits.push_back({"/cluster/gpu/peak/" + std::string(name), write(peak * kTwice)});
-      }
-    }
-  }
-  // Of optimizer and copies, too, which neither a measured rate nor layer times contain.
-  faster.edits.push_back({"/cluster/gpu/memory_bandwidth", write(s.gpu.memory_bandwidth * kTwice)});
-  all.push_back(std::move(faster));
-}
-
-void add_ddp(const Scenario& s, std::vector<Lever>& all) {
-  const TrainingSpec& t = s.training;
-  const auto bucket = [&](Bytes cap, const char* how) {
-    all.push_back({std::string("bucket cap ") + how + " (" + to_text(cap) + ")",
-                   "with buckets of " + to_text(cap),
-                   {{"/training/ddp/bucket_cap", write(cap)}}});
-  };
-  const Bytes cap = bucket_limits(t).cap;
-  bucket(Bytes(cap.value * 2), "x2");
-  if (cap.value > 1) {
-    bucket(Bytes(cap.value / 2), "halved");
-  }
-  if (!t.ddp.gradient_as_bucket_view) {
-    all.push_back({"gradients as views of the buckets",
-                   "with gradient_as_bucket_view",
-                   {{"/training/ddp/gradient_as_bucket_view", true}}});
-  }
-  if (t.ddp.broadcast_buffers && std::ranges::any_of(s.model.layers, [](const Layer& layer) {
-        return layer.kind == LayerKind::batch_norm;
-      })) {
-    all.push_back({"no broadcast of buffers",
-                   "without broadcast_buffers",
-                   {{"/training/ddp/broadcast_buffers", false}}});
-  }
-  if (bytes_per_element(t.gradients) == 4) {
-    all.push_back({"gradients in bf16", "with gradients in bf16", {{"/training/gradients", "bf16"}}});
-  }
-  all.push_back({"accumulation x2",
-                 "with twice the accumulated batches per step",
-                 {{"/training/accumulation", std::int64_t{t.accumulation} * 2}}});
-}
-
-void add_variability(const Prediction& p, std::vector<Lever>& all) {
-  const VariabilitySpec& v = p.scenario.variability;
-  const std::optional<InputSpec>& input = p.scenario.training.input;
-  Lever steady{"no jitter", "without jitter", {}, false};
-  if (v.per_operation.kind != DistributionKind::none) {
-    steady.edits.push_back({"/variability/per_operation", no_distribution()});
-  }
-  if (v.per_iteration.kind != DistributionKind::none) {
-    steady.edits.push_back({"/variability/per_iteration", no_distribution()});
-  }
-  if (input && input->jitter.kind != DistributionKind::none) {
-    steady.edits.push_back({"/training/input/jitter", no_distribution()});
-  }
-  if (!steady.edits.empty()) {
-    all.push_back(std::move(steady));
-  }
-  if (v.slow_gpus.empty() && v.transient.empty()) {
+void add_nvlink(const ClusterSpec& cluster, Levers& all) {
+  if (!searches(cluster) || cluster.gpus_per_node < 2) {
     return;
   }
-  const std::size_t known = std::min(kMostSpared, p.report.stragglers.size());
-  for (std::size_t i = 0; i < known; ++i) {
-    const StragglerReport& s = p.report.stragglers[i];
-    std::vector<std::int64_t> ranks = v.spared_gpus;
-    ranks.push_back(s.rank.value);
-    const std::string without =
-        "without the slowness of rank " + std::to_string(s.rank.value) + " (" + s.gpu + ")";
-    all.push_back({without, without, {{"/variability/spared_gpus", write(ranks)}}});
-  }
-  all.push_back({"no slow GPU",
-                 "without any slow GPU",
-                 {{"/variability/slow_gpus", Json::Array{}}, {"/variability/transient", Json::Array{}}}});
+  all.add(LeverKind::hardware, "NVLink bandwidth x2", "with twice the NVLink bandwidth", [](Scenario& s) {
+    NodeSpec& node = s.cluster.node;
+    if (node.devices.empty() && node.wiring != NvlinkWiring::none) {
+      node.nvlink_bandwidth = node.nvlink_bandwidth * kTwice;
+    }
+    for (NodeCable& cable : node.cables) {
+      cable.bandwidth = cable.bandwidth * (cable.kind == CableKind::nvlink ? kTwice : 1);
+    }
+  });
 }
 
-// The degraded links that cost most, as the report has found them.
-void add_links(const Prediction& p, std::vector<Lever>& all) {
-  const std::vector<DegradedLink>& degraded = p.scenario.cluster.degraded;
+void add_gpu(Levers& all) {
+  all.add(LeverKind::unobtainable, "GPUs twice as fast", "with GPUs twice as fast", [](Scenario& s) {
+    if (s.training.measured) {
+      s.training.measured = *s.training.measured * kTwice;
+    } else if (!s.training.layer_times.empty()) {
+      for (ExplicitLayerTime& t : s.training.layer_times) {
+        t = {t.forward / kTwice, t.backward / kTwice};
+      }
+    } else {
+      for (FlopsPerSecond& peak : s.gpu.peak) {
+        peak = peak * kTwice;
+      }
+    }
+    // Of optimizer and copies, too, which neither a measured rate nor layer times contain.
+    s.gpu.memory_bandwidth = s.gpu.memory_bandwidth * kTwice;
+  });
+}
+
+// Larger buckets as long as there are several, and all in one.
+void add_buckets(const Prediction& p, Levers& all) {
+  Bytes gradients;
+  for (const BucketReport& bucket : p.report.buckets) {
+    gradients = gradients + bucket.bytes;
+  }
+  const Bytes cap = bucket_limits(p.scenario.training).cap;
+  const auto capped = [&](Bytes to, const std::string& how) {
+    all.add(LeverKind::software, "bucket cap " + how + " (" + readable_size(to) + ")",
+            "with buckets of " + readable_size(to), [&](Scenario& s) { s.training.ddp.bucket_cap = to; });
+  };
+  const bool several = p.report.buckets.size() > 1;
+  for (const std::int64_t times : {2, 4, 8}) {
+    if (several && cap.value <= gradients.value / times) {
+      capped(times * cap, "x" + std::to_string(times));
+    }
+  }
+  if (several) {
+    all.add(LeverKind::software, "one bucket (" + readable_size(gradients) + ")",
+            "with all gradients in one bucket",
+            [&](Scenario& s) { s.training.ddp.bucket_cap = s.training.ddp.first_bucket = gradients; });
+  }
+  if (const Bytes half(std::min(cap, gradients).value / 2); half.value > 0) {
+    capped(half, cap <= gradients ? "halved" : "of half the gradients");
+  }
+}
+
+void add_ddp(const Prediction& p, Levers& all) {
+  const Scenario& scenario = p.scenario;
+  add_buckets(p, all);
+  all.add(LeverKind::software, "gradients as views of the buckets", "with gradient_as_bucket_view",
+          [](Scenario& s) { s.training.ddp.gradient_as_bucket_view = true; });
+  if (std::ranges::any_of(scenario.model.layers,
+                          [](const Layer& layer) { return layer.kind == LayerKind::batch_norm; })) {
+    all.add(LeverKind::software, "no broadcast of buffers", "without broadcast_buffers",
+            [](Scenario& s) { s.training.ddp.broadcast_buffers = false; });
+  }
+  if (bytes_per_element(scenario.training.gradients) == 4) {
+    all.add(LeverKind::software, "gradients in bf16", "with gradients in bf16",
+            [](Scenario& s) { s.training.gradients = Precision::bf16; });
+  }
+  all.add(LeverKind::software, "accumulation x2", "with twice the accumulated batches per step",
+          [](Scenario& s) { s.training.accumulation *= 2; });
+}
+
+// What NCCL takes for each collective of a job.
+using Choices = std::vector<std::pair<Algorithm, Protocol>>;
+
+Choices choices(NcclCollectives& nccl, const TrainingJob& job) {
+  Choices taken;
+  for (const CollectivePlan& plan : job.plans) {
+    const TunerChoice choice = nccl.tuned(plan.kind, plan.bytes);
+    taken.emplace_back(choice.algorithm, choice.protocol);
+  }
+  return taken;
+}
+
+// NCCL_ALGO and NCCL_PROTO as NCCL reads them.
+std::string nccl_name(Algorithm algorithm) {
+  std::string text(name_of(algorithm));
+  std::erase(text, '_');
+  return text;
+}
+
+struct Setting {
+  std::string algorithm, protocol;
+  friend auto operator<=>(const Setting&, const Setting&) = default;
+};
+
+// Without each of what the tuner takes for the largest all-reduce, and each alone that NCCL's tuner doesn't
+// think hopeless.
+std::set<Setting> settings(NcclCollectives& nccl, const CollectiveSpec& now, Bytes largest) {
+  nccl.ask_for("", "");
+  const std::vector<TunerChoice> possible = nccl.possible(CollectiveKind::all_reduce, largest);
+  std::set<Setting> all{{"", now.protocol}, {now.algorithm, ""}};
+  for (const TunerChoice& choice : possible) {
+    const std::string algorithm = nccl_name(choice.algorithm),
+                      protocol = std::string(name_of(choice.protocol));
+    all.insert({algorithm, now.protocol});
+    all.insert({now.algorithm, protocol});
+  }
+  const TunerChoice& tuned = possible.front();
+  all.insert({'^' + nccl_name(tuned.algorithm), now.protocol});
+  all.insert({now.algorithm, '^' + std::string(name_of(tuned.protocol))});
+  return all;
+}
+
+std::string named(const Setting& to, const Setting& now) {
+  const auto one = [](const char* variable, const std::string& value) {
+    return value.empty() ? std::string("without ") + variable : variable + ('=' + value);
+  };
+  return to.protocol == now.protocol ? one("NCCL_ALGO", to.algorithm) : one("NCCL_PROTO", to.protocol);
+}
+
+// Other algorithms and protocols, where NCCL could run them for every collective of the job, and where that
+// changes what it runs.
+void add_algorithms(const Prediction& p, Machines& machines, Levers& all) {
+  const CollectiveSpec& spec = p.scenario.training.collective;
+  if (spec.library != CollectiveLibrary::nccl || spec.choose != AlgorithmChoice::tuner ||
+      p.report.buckets.empty()) {
+    return;
+  }
+  const std::shared_ptr<const Topology> topology = machines.topology(p.scenario);
+  NcclCollectives nccl(*topology, spec, {});
+  Bytes largest;
+  for (const BucketReport& bucket : p.report.buckets) {
+    largest = std::max(largest, bucket.bytes);
+  }
+  const Setting now{spec.algorithm, spec.protocol};
+  std::set<Choices> seen{choices(nccl, p.job)};
+  for (const Setting& to : settings(nccl, spec, largest)) {
+    nccl.ask_for(to.algorithm, to.protocol);
+    try {
+      if (!seen.insert(choices(nccl, p.job)).second) {
+        continue;
+      }
+    } catch (const InputError&) {  // leaves nothing that NCCL could run
+      continue;
+    }
+    const std::string name = named(to, now);
+    all.add(LeverKind::software, name, (name.starts_with("without") ? "" : "with ") + name, [&](Scenario& s) {
+      s.training.collective.algorithm = to.algorithm;
+      s.training.collective.protocol = to.protocol;
+    });
+  }
+}
+
+void add_steadiness(const Scenario& scenario, Levers& all) {
+  if (scenario.variability.per_operation.kind == DistributionKind::none &&
+      scenario.variability.per_iteration.kind == DistributionKind::none &&
+      (!scenario.training.input || scenario.training.input->jitter.kind == DistributionKind::none)) {
+    return;
+  }
+  all.add(LeverKind::unobtainable, "no jitter", "without jitter", [](Scenario& s) {
+    s.variability.per_operation = s.variability.per_iteration = {};
+    if (s.training.input) {
+      s.training.input->jitter = {};
+    }
+  });
+}
+
+// GPUs that are slow in this run, those first that were waited for most; and all of them.
+void add_slow_gpus(const Prediction& p, Levers& all) {
+  const Scenario& scenario = p.scenario;
+  const std::vector<bool> slow =
+      slowed_ranks(scenario.variability, p.job.ranks(), scenario.run.seed, scenario.run.iterations);
+  std::size_t spared = 0;
+  for (const StragglerReport& s : p.report.stragglers) {
+    if (slow[s.rank.index()] && spared < kMostSpared) {
+      ++spared;
+      const std::string without =
+          "without the slowness of rank " + std::to_string(s.rank.value) + " (" + s.gpu + ")";
+      all.add(LeverKind::hardware, without, without,
+              [&](Scenario& to) { to.variability.spared_gpus.push_back(s.rank.value); });
+    }
+  }
+  if (const auto count = static_cast<std::size_t>(std::ranges::count(slow, true));
+      count > 0 && !(count == 1 && spared == 1)) {
+    all.add(LeverKind::hardware, "no slow GPU", "without any slow GPU", [](Scenario& s) {
+      s.variability.slow_gpus.clear();
+      s.variability.transient.clear();
+    });
+  }
+}
+
+// The degraded links that cost most, as the run has found them.
+void add_links(const Prediction& p, Levers& all) {
   for (std::size_t i = 0; i < std::min(kMostHealed, p.links.size()); ++i) {
     const std::string& name = p.links[i].link;
-    std::vector<DegradedLink> rest = degraded;
-    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(p.links[i].degraded));
-    all.push_back(
-        {name + " healthy", "with " + name + " healthy", {{"/cluster/degraded_links", write(rest)}}});
+    all.add(LeverKind::hardware, name + " healthy", "with " + name + " healthy", [&](Scenario& s) {
+      s.cluster.degraded.erase(s.cluster.degraded.begin() + static_cast<std::ptrdiff_t>(p.links[i].degraded));
+    });
   }
 }
 
-void add_surroundings(const Scenario& s, std::vector<Lever>& all) {
-  if (!s.background.empty() || !s.other_jobs.empty()) {
-    all.push_back({"no traffic of others",
-                   "without the traffic of others",
-                   {{"/background", Json::Array{}}, {"/other_jobs", Json::Array{}}}});
-  }
-  if (s.training.input) {
-    all.push_back({"input x2",
-                   "with data loaders twice as fast",
-                   {{"/training/input/rate", write(s.training.input->rate * kTwice)}}});
-  }
+void add_surroundings(Levers& all) {
+  all.add(LeverKind::hardware, "no traffic of others", "without the traffic of others", [](Scenario& s) {
+    s.background.clear();
+    s.other_jobs.clear();
+  });
+  all.add(LeverKind::hardware, "input x2", "with data loaders twice as fast", [](Scenario& s) {
+    if (s.training.input) {
+      s.training.input->rate = s.training.input->rate * kTwice;
+    }
+  });
 }
 
 }  // namespace
 
-std::vector<Lever> levers(const Prediction& p) {
-  std::vector<Lever> all;
+std::vector<Lever> levers(const Prediction& p, Machines& machines) {
+  Levers all(p.scenario);
   const bool distributed = p.job.ranks() > 1;
-  add_gpu(p.scenario, all);
+  if (distributed) {
+    add_algorithms(p, machines, all);
+    add_ddp(p, all);
+  }
+  add_slow_gpus(p, all);
+  add_links(p, all);
+  add_surroundings(all);
   if (distributed) {
     add_network(p.scenario.cluster, all);
     add_nvlink(p.scenario.cluster, all);
-    add_ddp(p.scenario, all);
   }
-  add_variability(p, all);
-  add_links(p, all);
-  add_surroundings(p.scenario, all);
-  return all;
-}
-
-Scenario edited(const Scenario& scenario, const std::vector<Edit>& edits) {
-  Json json = scenario_json(scenario);
-  for (const Edit& edit : edits) {
-    set_at(json, edit.key, edit.value, {});
-  }
-  return parse_scenario(to_text(json), "the changed scenario");
+  add_steadiness(p.scenario, all);
+  add_gpu(all);
+  return all.take();
 }
 
 }  // namespace paceline

@@ -212,7 +212,8 @@ class Result:
 
     @property
     def best_levers(self) -> list[str]:
-        """At most three sentences: what would save most; ValueError without ``explain=True``."""
+        """Sentences: what would save most, software before hardware, at most three of each;
+        ValueError without ``explain=True``."""
         return self._explained("best_levers")
 
     def _explained(self, key: str, how: str = "explain=True") -> Any:

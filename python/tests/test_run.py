@@ -336,7 +336,7 @@ def test_memory(result: paceline.Result) -> None:
     }
     assert "does not fit" not in repr(result)
     large = paceline.run(
-        scenarios.set(result.data["scenario"], "/model", "llama3_8b"), iterations=1
+        scenarios.edit(result.data["scenario"], "/model", "llama3_8b"), iterations=1
     )
     assert large.memory["can_fit"] is False and "does not fit" in repr(large)
 
@@ -353,13 +353,16 @@ def test_explanations(result: paceline.Result) -> None:
     assert list(changes) == [
         *("change", "kind", "step_time_s", "time_per_sample_change", "edits"),
     ]
+    assert set(changes["kind"]) == {"software", "hardware", "cannot be had"}
     assert changes["time_per_sample_change"].is_monotonic_increasing
     (spared,) = changes[changes["change"].str.contains("rank 37")].itertuples()
     scenario = result.data["scenario"]
     for edit in spared.edits:
         scenario = scenarios.edit(scenario, edit["key"], edit["value"])
     assert paceline.run(scenario).step_time_s == spared.step_time_s
-    assert "rank 37" in result.best_levers[0]
+    kinds = [sentence.split(":")[0] for sentence in result.best_levers]
+    assert kinds == sorted(kinds, reverse=True) and set(kinds) <= {"Software", "Hardware"}
+    assert "rank 37" in result.best_levers[kinds.index("Hardware")]
     assert paceline.explain(result).data["best_levers"] == result.best_levers
 
 

@@ -76,6 +76,12 @@ const TunerTable& NcclCollectives::table(CollectiveKind kind) {
   return at->second.table;
 }
 
+void NcclCollectives::ask_for(const std::string& algorithm, const std::string& protocol) {
+  spec_.algorithm = algorithm;
+  spec_.protocol = protocol;
+  tables_.clear();
+}
+
 TunerChoice NcclCollectives::tuned(CollectiveKind kind, Bytes bytes) {
   if (spec_.algorithm == kHierarchical && runs(Algorithm::hierarchical, kind, layout_)) {
     return {Algorithm::hierarchical, Protocol::simple, 0};

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <span>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -20,6 +21,9 @@ class NcclCollectives {
   NcclCollectives(const Topology&, const CollectiveSpec&, std::span<const BackgroundFlow>);
 
   const CollectiveCosts& costs() const { return costs_; }
+
+  // From now on as if the spec had these for NCCL_ALGO and NCCL_PROTO.
+  void ask_for(const std::string& algorithm, const std::string& protocol);
 
   // What the spec allows: first the tuner's choice, then all others that the tuner's table has and does not
   // hold for more than kHopeless times as slow.

@@ -55,6 +55,22 @@ bool ranks_differ(const VariabilitySpec& v) {
          !v.slow_gpus.empty() || !v.transient.empty();
 }
 
+std::vector<bool> slowed_ranks(const VariabilitySpec& spec, std::size_t ranks, std::uint64_t seed,
+                               int iterations) {
+  VariabilitySpec slowness = spec;
+  slowness.per_operation = slowness.per_iteration = {};
+  Variability variability(slowness, ranks, seed);
+  std::vector<bool> slowed(ranks);
+  const std::uint32_t last = spec.transient.empty() ? 1 : static_cast<std::uint32_t>(iterations);
+  for (std::uint32_t iteration = 0; iteration <= last; ++iteration) {
+    for (std::size_t r = 0; r < ranks; ++r) {
+      const bool slow = variability.rank_factor(Rank(r), iteration) > 1;
+      slowed[r] = slowed[r] || (slow && iteration > 0);
+    }
+  }
+  return slowed;
+}
+
 double largest_factor(const VariabilitySpec& spec) {
   double factor = Sampler(spec.per_operation).largest() * Sampler(spec.per_iteration).largest();
   for (const SlowGpus& slow : spec.slow_gpus) {

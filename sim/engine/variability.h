@@ -40,6 +40,9 @@ class Variability {
 // Whether any rank's kernels may take another time than the others'.
 bool ranks_differ(const VariabilitySpec&);
 
+// By rank: whether slow_gpus or transient slow it down in one of the steady iterations.
+std::vector<bool> slowed_ranks(const VariabilitySpec&, std::size_t ranks, std::uint64_t seed, int iterations);
+
 // An upper bound on rank_factor times operation factor.
 double largest_factor(const VariabilitySpec&);
 

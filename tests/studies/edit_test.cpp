@@ -150,6 +150,29 @@ TEST_CASE("the node's GPU can be changed where the cluster doesn't name it") {
   CHECK(bandwidth(R"({"node": {"preset": "dgx-h100"}})") == "H100 4000000000000.000000");
 }
 
+TEST_CASE("the difference of two values is the edits between them") {
+  const auto edits = [](const std::string& before, const std::string& after) {
+    std::string text;
+    Json json = parse_json(before);
+    for (const Edit& edit : difference(parse_json(before), parse_json(after))) {
+      text += edit.key + '=' + to_line(edit.value) + ' ';
+      set_at(json, edit.key, edit.value, {});
+    }
+    CHECK(to_line(json) == to_line(parse_json(after)));
+    return text;
+  };
+  CHECK(edits(R"({"a": 1, "b": {"c": 2}})", R"({"a": 1, "b": {"c": 2}})").empty());
+  CHECK(edits(R"({"a": 1, "b": {"c": 2, "d": 3}})", R"({"a": 1, "b": {"c": 4, "d": 3}})") == "/b/c=4 ");
+  CHECK(edits(R"({"a": [{"b": 1}, {"b": 2}]})", R"({"a": [{"b": 1}, {"b": 3}]})") == "/a/1/b=3 ");
+  CHECK(edits(R"({"a": [1, 2]})", R"({"a": [2]})") == "/a=[2] ");
+  CHECK(edits(R"({"a": {"k": "lognormal", "cv": 0.1}})", R"({"a": {"k": "none"}})") ==
+        R"(/a={"k": "none"} )");
+  CHECK(edits(R"({"a": {}})", R"({"a": {"b": [1]}})") == "/a/b=[1] ");
+  CHECK(edits(R"({"a": true})", R"({"a": 1})") == "/a=1 ");
+  // What lists nothing isn't written: a list that is gone is an empty one.
+  CHECK(to_line(difference(parse_json(R"({"a": [1]})"), parse_json("{}"))[0].value) == "[]");
+}
+
 TEST_CASE("value_at finds what is there") {
   const Json json = parse_json(R"({"a": [{"b": 1}], "c/d": 2})");
   CHECK(to_line(*value_at(json, "/a/0/b")) == "1");

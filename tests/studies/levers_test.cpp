@@ -1,0 +1,169 @@
+// Which changes are tried: every one that could help, none that can't, each of a stated kind.
+#include "studies/levers.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "scenarios/writer.h"
+#include "studies/explain.h"
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+Prediction predicted(const json& scenario) { return predict(parse_scenario(scenario.dump(), "levers")); }
+
+std::vector<Lever> levers_of(const Prediction& p) {
+  Machines machines;
+  return levers(p, machines);
+}
+
+std::set<std::string> names(const std::vector<Lever>& levers) {
+  std::set<std::string> all;
+  for (const Lever& lever : levers) {
+    CHECK(all.insert(lever.change).second);
+  }
+  return all;
+}
+
+bool any_contains(const std::set<std::string>& names, const std::string& part) {
+  return std::ranges::any_of(names,
+                             [&](const std::string& name) { return name.find(part) != std::string::npos; });
+}
+
+json hoppers(int nodes) {
+  return {
+      {"cluster",
+       {{"node", {{"preset", "dgx-h100"}, {"nics", 2}, {"nic_bandwidth", "200 Gb/s"}}}, {"nodes", nodes}}},
+      {"model", "bert_large"},
+      {"training", {{"batch_per_gpu", 64}, {"precision", "bf16"}, {"gradients", "bf16"}}},
+      {"run", {{"iterations", 1}}}};
+}
+
+TEST_CASE("buckets up to one, and the algorithms and protocols that NCCL could run, are tried first") {
+  const Prediction p = predicted(hoppers(4));
+  const std::vector<Lever> all = levers_of(p);
+  const std::set<std::string> tried = names(all);
+  for (const char* change : {"bucket cap x2 (50.00 MiB)", "bucket cap x4 (100.0 MiB)",
+                             "bucket cap x8 (200.0 MiB)", "one bucket (641.3 MiB)"}) {
+    CHECK(tried.contains(change));
+  }
+  CHECK(any_contains(tried, "NCCL_ALGO=ring"));
+  CHECK(any_contains(tried, "NCCL_ALGO=^"));
+  CHECK(any_contains(tried, "NCCL_PROTO="));
+  CHECK_FALSE(any_contains(tried, "collnet"));  // no switch of this network reduces
+  CHECK(std::ranges::is_sorted(all, {}, [](const Lever& lever) { return lever.kind; }));
+}
+
+TEST_CASE("what NCCL can't run, or would run anyway, is not tried") {
+  json ampere = hoppers(2);
+  ampere["cluster"] = {{"node", "dgx-a100"}, {"nodes", 2}};
+  CHECK_FALSE(any_contains(names(levers_of(predicted(ampere))), "nvls"));
+  json mpi = ampere;
+  mpi["training"]["collective"]["library"] = "mpi";
+  CHECK_FALSE(any_contains(names(levers_of(predicted(mpi))), "NCCL"));
+  json one_choice = ampere;
+  one_choice["training"]["collective"] = {{"algorithm", "ring"}, {"protocol", "simple"}};
+  const std::set<std::string> tried = names(levers_of(predicted(one_choice)));
+  CHECK_FALSE(tried.contains("NCCL_ALGO=ring"));
+  CHECK_FALSE(tried.contains("NCCL_PROTO=simple"));
+}
+
+TEST_CASE("only GPUs that are slow in this run are spared") {
+  json scenario = hoppers(1);
+  scenario["variability"] = {{"per_iteration", {{"distribution", "lognormal"}, {"cv", 0.05}}},
+                             {"slow_gpus", {{{"ranks", {3}}, {"factor", 1.3}}}}};
+  std::set<std::string> tried = names(levers_of(predicted(scenario)));
+  CHECK(tried.contains("without the slowness of rank 3 (node0/gpu3)"));
+  CHECK(std::ranges::count_if(
+            tried, [](const std::string& name) { return name.starts_with("without the sl"); }) == 1);
+  CHECK_FALSE(tried.contains("no slow GPU"));  // the same as sparing the only one
+
+  scenario["variability"]["slow_gpus"][0]["ranks"] = {1, 3};
+  tried = names(levers_of(predicted(scenario)));
+  CHECK(tried.contains("no slow GPU"));
+
+  scenario["variability"]["slow_gpus"] = {{{"fraction", 1e-9}, {"factor", 1.3}}};
+  tried = names(levers_of(predicted(scenario)));
+  CHECK_FALSE(any_contains(tried, "slow"));
+  CHECK(tried.contains("no jitter"));
+}
+
+TEST_CASE("each lever is a change, and its edits make the scenario that it stands for") {
+  json scenario = hoppers(2);
+  scenario["cluster"]["fabric"] = {{"kind", "leaf_spine"}, {"nodes_per_leaf", 1}, {"oversubscription", 2}};
+  scenario["cluster"]["degraded_links"] = {{{"from", "node1/nic0"}, {"bandwidth_factor", 0.5}}};
+  scenario["background"] = {{{"from", 0}, {"to", 9}, {"rate", "5 GB/s"}}};
+  scenario["variability"] = {{"per_operation", {{"distribution", "lognormal"}, {"cv", 0.01}}},
+                             {"slow_gpus", {{{"ranks", {3, 4}}, {"factor", 1.3}}}}};
+  scenario["training"]["input"] = {{"rate", "4000 samples/s"},
+                                   {"jitter", {{"distribution", "gamma"}, {"cv", 0.1}}}};
+  const Prediction p = predicted(scenario);
+  const std::string before = to_json(p.scenario);
+  const std::vector<Lever> all = levers_of(p);
+  CHECK(all.size() >= 20);
+  for (const Lever& lever : all) {
+    CAPTURE(lever.change);
+    json edited = json::parse(before);
+    for (const Edit& edit : lever.edits) {
+      CAPTURE(edit.key);
+      const json::json_pointer key(edit.key);
+      edited[key] = json::parse(to_line(edit.value));
+    }
+    CHECK(edited != json::parse(before));
+    const Scenario again = parse_scenario(edited.dump(), "edited");  // no key that there isn't
+    CHECK(to_json(again) == to_json(parse_scenario(to_json(lever.changed), "changed")));
+  }
+}
+
+#ifdef NDEBUG
+constexpr std::int64_t kMostGpus = 512;
+#else
+constexpr std::int64_t kMostGpus = 64;  // with assertions more takes minutes
+#endif
+
+TEST_CASE("no lever of any example is refused") {
+  int examples = 0;
+  for (const auto& entry : fs::directory_iterator(fs::path(PACELINE_SOURCE_DIR) / "scenarios")) {
+    if (entry.path().extension() != ".json") {
+      continue;
+    }
+    CAPTURE(entry.path());
+    Scenario scenario = load_scenario(entry.path().string());
+    if (std::int64_t{scenario.cluster.nodes} * scenario.cluster.gpus_per_node > kMostGpus) {
+      continue;
+    }
+    ++examples;
+    scenario.run.iterations = 1;
+    const Prediction p = predict(scenario);
+    for (const Lever& lever : levers_of(p)) {
+      CAPTURE(lever.change);
+      CHECK_NOTHROW(Machines().build(parse_scenario(to_json(lever.changed), "lever")));
+    }
+  }
+  CHECK(examples >= 10);
+}
+
+TEST_CASE("a lever that the scenario's limits refuse says why") {
+  json scenario = hoppers(1);
+  scenario["cluster"]["gpus_per_node"] = 2;
+  const json layer{{"name", "a"}, {"parameters", {1000}}, {"forward_macs", 1000}, {"output_elements", 1}};
+  scenario["model"] = {{"name", "one"}, {"layers", json::array({layer})}};
+  scenario["training"]["accumulation"] = 10'000;
+  const Prediction p = predicted(scenario);
+  Machines machines;
+  const Explanation e = explain(p, 2, machines);
+  REQUIRE(e.not_possible.size() == 1);
+  CHECK(e.not_possible[0].change == "accumulation x2");
+  CHECK_THAT(e.not_possible[0].reason, Catch::Contains("/training/accumulation") && Catch::Contains("20000"));
+  CHECK_THAT(explanation_text(p, e),
+             Catch::Contains("not possible here: accumulation x2 (") && Catch::Contains("20000"));
+}
+
+}  // namespace
+}  // namespace paceline
