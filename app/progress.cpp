@@ -115,14 +115,16 @@ void ProgressDisplay::show(const SweepProgress& progress) {
   }
 }
 
-std::string progress_text(std::size_t tried, std::size_t levers, const Sensitivity& best) {
-  return std::to_string(tried) + " of " + std::to_string(levers) +
-         " changes tried, best so far: " + best.lever.change + ", " + fixed(100 * best.change, 1) + " %";
+std::string progress_text(std::size_t tried, std::size_t levers, const Sensitivity* best) {
+  return std::to_string(tried) + " of " + std::to_string(levers) + " changes tried" +
+         (best == nullptr
+              ? ""
+              : ", best so far: " + best->lever.change + ", " + fixed(100 * best->change, 1) + " %");
 }
 
 ExplanationProgress::ExplanationProgress() : terminal_(::isatty(STDERR_FILENO) != 0) {}
 
-void ExplanationProgress::show(std::size_t tried, std::size_t levers, const Sensitivity& best) {
+void ExplanationProgress::show(std::size_t tried, std::size_t levers, const Sensitivity* best) {
   constexpr std::size_t kWidth = 79;  // a longer line would wrap, and stay
   if (terminal_) {
     clear();

@@ -56,13 +56,13 @@ class ExplanationProgress {
   ExplanationProgress(const ExplanationProgress&) = delete;
   ExplanationProgress& operator=(const ExplanationProgress&) = delete;
   ~ExplanationProgress() { clear(); }
-  void show(std::size_t tried, std::size_t levers, const Sensitivity& best);
+  void show(std::size_t tried, std::size_t levers, const Sensitivity* best);
   void clear();  // before anything else is printed
 
  private:
   bool terminal_, shown_ = false;
 };
 // "7 of 23 changes tried, best so far: bucket cap x4 (100.0 MiB), -8.3 %"
-std::string progress_text(std::size_t tried, std::size_t levers, const Sensitivity& best);
+std::string progress_text(std::size_t tried, std::size_t levers, const Sensitivity* best);
 
 }  // namespace paceline

@@ -102,7 +102,7 @@ Explanation explain_and_print(const Prediction& prediction, int jobs, Machines& 
                      print(path_text(prediction, path));
                    },
                .tried = [&](std::size_t tried, std::size_t levers,
-                            const Sensitivity& best) { progress.show(tried, levers, best); }});
+                            const Sensitivity* best) { progress.show(tried, levers, best); }});
   progress.clear();
   print(levers_text(why));
   return why;

@@ -57,16 +57,17 @@ std::string sentence(const Prediction& p, const Sensitivity& s) {
          " less time per sample.";
 }
 
-// Of several changes of one key the best is enough.
+// Of several changes of one key the best is enough, and of several that come to the same.
 std::vector<std::string> best(const Prediction& p, const std::vector<Sensitivity>& sensitivities) {
   constexpr std::size_t kBest = 3;
   constexpr double kWorthASentence = -0.005;
   std::vector<std::string> sentences;
   for (const LeverKind kind : {LeverKind::software, LeverKind::hardware}) {
     std::set<std::string> keys;
+    std::set<double> steps;
     for (const Sensitivity& s : sensitivities) {
-      if (s.lever.kind == kind && s.change <= kWorthASentence && keys.size() < kBest &&
-          keys.insert(s.lever.edits.front().key).second) {
+      if (s.lever.kind == kind && s.change <= kWorthASentence && steps.size() < kBest &&
+          keys.insert(s.lever.edits.front().key).second && steps.insert(s.step.value).second) {
         sentences.push_back(sentence(p, s));
       }
     }
@@ -243,11 +244,11 @@ Explanation explain(const Prediction& p, int jobs, Machines& machines, const Exp
     const std::lock_guard lock(telling);
     ++done;
     const auto* one = std::get_if<Sensitivity>(&found[i - 1]);
-    best_so_far =
-        one != nullptr && (best_so_far == nullptr || one->change < best_so_far->change) ? one : best_so_far;
-    if (best_so_far != nullptr) {
-      so_far.tried(done, tried.size(), *best_so_far);
+    if (one != nullptr && one->lever.kind != LeverKind::unobtainable &&
+        one->change < (best_so_far == nullptr ? 0 : best_so_far->change)) {
+      best_so_far = one;
     }
+    so_far.tried(done, tried.size(), best_so_far);
   });
   for (Outcome& outcome : found) {
     if (auto* one = std::get_if<Sensitivity>(&outcome)) {

@@ -33,11 +33,12 @@ struct Explanation {
   std::vector<std::string> best_levers;
 };
 
-// What is known while an explanation is made: one call at a time, from any of its threads.
+// What is known while an explanation is made: one call at a time, from any of its threads. best: of those that
+// can be had; nullptr while none saves time.
 struct ExplanationSoFar {
   std::function<void(const CriticalPath&)> path = [](const CriticalPath&) {};
-  std::function<void(std::size_t tried, std::size_t levers, const Sensitivity& best)> tried =
-      [](std::size_t, std::size_t, const Sensitivity&) {};
+  std::function<void(std::size_t tried, std::size_t levers, const Sensitivity* best)> tried =
+      [](std::size_t, std::size_t, const Sensitivity*) {};
 };
 
 // Cost: a run as far as the median step, and one for each lever, on `jobs` threads. The result is the

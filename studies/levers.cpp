@@ -152,12 +152,13 @@ void add_ddp(const Prediction& p, Levers& all) {
           [](Scenario& s) { s.training.accumulation *= 2; });
 }
 
-// What NCCL takes for each collective of a job.
+// What NCCL takes for each collective of a step.
 using Choices = std::vector<std::pair<Algorithm, Protocol>>;
 
 Choices choices(NcclCollectives& nccl, const TrainingJob& job) {
   Choices taken;
-  for (const CollectivePlan& plan : job.plans) {
+  for (const std::uint32_t number : job.steady.collectives) {
+    const CollectivePlan& plan = job.plans[number];
     const TunerChoice choice = nccl.tuned(plan.kind, plan.bytes);
     taken.emplace_back(choice.algorithm, choice.protocol);
   }
@@ -201,7 +202,7 @@ std::string named(const Setting& to, const Setting& now) {
   return to.protocol == now.protocol ? one("NCCL_ALGO", to.algorithm) : one("NCCL_PROTO", to.protocol);
 }
 
-// Other algorithms and protocols, where NCCL could run them for every collective of the job, and where that
+// Other algorithms and protocols, where NCCL could run them for every collective of a step, and where that
 // changes what it runs.
 void add_algorithms(const Prediction& p, Machines& machines, Levers& all) {
   const CollectiveSpec& spec = p.scenario.training.collective;

@@ -113,6 +113,62 @@ TEST_CASE("an explanation finds what was put into the scenario") {
   CHECK_THAT(input.best_levers.back(), Catch::StartsWith("Hardware: with data loaders twice as fast"));
 }
 
+TEST_CASE("what costs nothing is advised before faster NICs, each key once") {
+  const Prediction p = predict(example("network_200g", 1));
+  const Explanation e = explained(p, 2);
+  const auto saves = [&](const std::string& key) {
+    double most = 0;
+    for (const Sensitivity& s : e.sensitivities) {
+      most = s.lever.edits.front().key == key ? std::max(most, -s.change) : most;
+    }
+    return most;
+  };
+  CHECK(saves("/training/ddp/bucket_cap") > 0.1);
+  CHECK(saves("/training/collective/algorithm") > 0.1);
+  std::vector<std::string> kinds;
+  for (const std::string& sentence : e.best_levers) {
+    kinds.push_back(sentence.substr(0, sentence.find(':')));
+  }
+  CHECK(std::ranges::count(kinds, "Software") >= 2);
+  CHECK(std::ranges::count(kinds, "Software") <= 3);
+  CHECK(std::ranges::is_sorted(kinds, std::ranges::greater()));
+  CHECK_THAT(e.best_levers[static_cast<std::size_t>(std::ranges::count(kinds, "Software"))],
+             Catch::StartsWith("Hardware: with twice the NIC bandwidth"));
+  const json result = json::parse(result_json(p, explanation_json(p, e)));
+  for (const json& s : result["sensitivities"]) {
+    const std::string kind = s["kind"];
+    CHECK((kind == "software" || kind == "hardware" || kind == "cannot be had"));
+  }
+  CHECK(result["not_possible"].empty());
+}
+
+TEST_CASE("the explanation tells what it knows as it knows it") {
+  const Prediction p = predict(example("first_node", 1));
+  std::size_t paths = 0, told = 0, of = 0;
+  const Sensitivity* last = nullptr;
+  double best_change = 0;
+  Machines machines;
+  const Explanation e =
+      explain(p, 2, machines,
+              {.path = [&](const CriticalPath& path) { paths += path.segments.empty() ? 0 : 1; },
+               .tried =
+                   [&](std::size_t tried, std::size_t levers, const Sensitivity* best) {
+                     CHECK(tried == ++told);
+                     of = levers;
+                     last = best;
+                     best_change = best == nullptr ? 0 : best->change;
+                   }});
+  CHECK(paths == 1);
+  CHECK(told == of);
+  CHECK(of == e.sensitivities.size() + e.not_possible.size());
+  double expected = 0;
+  for (const Sensitivity& s : e.sensitivities) {
+    expected = s.lever.kind == LeverKind::unobtainable ? expected : std::min(expected, s.change);
+  }
+  CHECK(best_change == expected);
+  CHECK((last == nullptr) == (expected == 0));
+}
+
 TEST_CASE("the explanation is the same on any number of threads") {
   const Prediction p = predict(example("slow_gpu_64", 2));
   const std::string one = explanation_text(p, explained(p, 1));
