@@ -154,9 +154,9 @@ std::string too_large(const Prediction& p, std::size_t width) {
   if (has.value == 0 || m.total() <= has) {
     return "";
   }
-  return wrapped("DOES NOT FIT: each GPU needs at least " + gigabytes(m.total()) + " of the " +
-                     gigabytes(has) + " (" + readable_size(has) + ") that a " + p.scenario.gpu.name +
-                     " has: parameters " + gigabytes(m.parameters) + ", gradients " + gigabytes(m.gradients) +
+  return wrapped("DOES NOT FIT: each GPU needs at least " + gigabytes(m.total()) + " of its " +
+                     gigabytes(has) + " (" + readable_size(has) + "): parameters " + gigabytes(m.parameters) +
+                     ", gradients " + gigabytes(m.gradients) +
                      (m.buckets.value > 0 ? ", their buckets " + gigabytes(m.buckets) : "") + ", optimizer " +
                      gigabytes(m.optimizer) + "; activations come on top. What follows is as if it did.",
                  width) +

@@ -98,7 +98,7 @@ const char* const kLlama = R"({
 TEST_CASE("what doesn't fit is said first") {
   const Prediction p = predict(parse_scenario(kLlama, "llama"));
   CHECK_THAT(terminal_table(p),
-             Catch::StartsWith("DOES NOT FIT: each GPU needs at least 128.5 GB of the 85.9 GB (80.00 GiB)"));
+             Catch::StartsWith("DOES NOT FIT: each GPU needs at least 128.5 GB of its 85.9 GB (80.00 GiB)"));
   const json memory = json::parse(result_json(p))["memory"];
   CHECK(memory["least_bytes"] == 128'484'179'968);
   CHECK(memory["parameters_bytes"] == 32'121'044'992);
