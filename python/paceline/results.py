@@ -200,8 +200,9 @@ class Result:
         -------
         DataFrame
             A row per change, the one that saves most first: ``change``, ``kind`` ("software",
-            "hardware" or "cannot be had"), ``step_time_s``, ``time_per_sample_change`` (-0.11: 11 % less) and ``edits`` (a list of {"key",
-            "value"} for :func:`paceline.scenarios.edit`).
+            "hardware" or "cannot be had"), ``step_time_s``, ``time_per_sample_change`` (-0.11:
+            11 % less) and ``edits`` (a list of {"key", "value"} for
+            :func:`paceline.scenarios.edit`).
 
         Raises
         ------
