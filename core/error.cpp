@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
-#include <vector>
+#include <utility>
+
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -15,19 +17,53 @@ std::string line_of(const std::string& file, const std::string& place, const std
   return line.empty() ? message : line + ": " + message;
 }
 
-// Levenshtein distance; cost O(|a| |b|).
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), to_lower);
+  return lower;
+}
+
+bool is_sign(char c) { return static_cast<unsigned char>(c) < 0x80 && !is_letter(c) && !is_digit(c); }
+
+std::string without_signs(std::string text) {
+  std::erase_if(text, is_sign);
+  return text;
+}
+
+// Insertions, deletions, substitutions and exchanges of neighbours that turn a into b; cost O(|a| |b|).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
+  std::vector<std::size_t> before, above(b.size() + 1), row(b.size() + 1);
+  std::iota(above.begin(), above.end(), std::size_t{0});
   for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0]++;
+    row[0] = i + 1;
     for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, substituted});
+      row[j + 1] = std::min({row[j] + 1, above[j + 1] + 1, above[j] + (a[i] == b[j] ? 0 : 1)});
+      if (i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j]) {
+        row[j + 1] = std::min(row[j + 1], before[j - 1] + 1);
+      }
+    }
+    before = std::exchange(above, row);
+  }
+  return above.back();
+}
+
+// Whether the shorter stands in the longer as a whole word: "A100" in "A100-80GB", "nodes" in "num_nodes".
+bool shares_words(std::string_view a, std::string_view b) {
+  constexpr std::size_t kShortestWord = 3;
+  const std::string_view part = a.size() < b.size() ? a : b, whole = a.size() < b.size() ? b : a;
+  const auto ends_at = [whole](std::size_t i) { return i == whole.size() || is_sign(whole[i]); };
+  for (std::size_t at = whole.find(part); at != std::string_view::npos; at = whole.find(part, at + 1)) {
+    if (part.size() >= kShortestWord && (at == 0 || ends_at(at - 1)) && ends_at(at + part.size())) {
+      return true;
     }
   }
-  return row.back();
+  return false;
+}
+
+// "llama" and "llama3_8b".
+bool shares_beginning(std::string_view a, std::string_view b) {
+  constexpr std::size_t kShortestBeginning = 4;
+  return std::min(a.size(), b.size()) >= kShortestBeginning && (a.starts_with(b) || b.starts_with(a));
 }
 
 }  // namespace
@@ -46,34 +82,60 @@ InputError InputError::in_file(std::string_view file) const {
   return file_.empty() ? InputError(message_, place_, std::string(file)) : *this;
 }
 
-std::string nearest_name(std::string_view name, std::span<const std::string> known) {
-  constexpr std::size_t kLongestComparedName = 100;
+std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> known) {
+  constexpr std::size_t kLongestComparedName = 100, kMost = 3;
   if (name.size() > kLongestComparedName) {
     return {};
   }
-  std::string nearest;
+  const std::string lower = in_lower_case(name);
+  std::vector<std::string> with_its_words, with_its_beginning, nearest;
   std::size_t best = kLongestComparedName;
   for (const std::string& candidate : known) {
-    const std::size_t distance = edit_distance(name, candidate);
-    const std::size_t allowed = std::max<std::size_t>(1, std::max(name.size(), candidate.size()) / 3);
-    if (distance <= allowed && distance < best) {
+    const std::string other = in_lower_case(candidate);
+    const std::string letters = without_signs(lower), other_letters = without_signs(other);
+    const std::size_t distance = edit_distance(letters, other_letters);
+    const std::size_t longer = std::max(letters.size(), other_letters.size());
+    const std::size_t allowed = longer < 3 ? 0 : std::max<std::size_t>(1, longer / 3);
+    if (distance <= allowed && distance <= best) {
+      nearest.resize(distance < best ? 0 : nearest.size());
+      nearest.push_back(candidate);
       best = distance;
-      nearest = candidate;
+    }
+    if (shares_words(lower, other)) {
+      with_its_words.push_back(candidate);
+    }
+    if (shares_beginning(lower, other)) {
+      with_its_beginning.push_back(candidate);
     }
   }
+  if (best > 0 && !with_its_words.empty() && with_its_words.size() <= kMost) {
+    return with_its_words;
+  }
+  nearest = nearest.empty() ? with_its_beginning : nearest;
+  nearest.resize(std::min(nearest.size(), kMost));
   return nearest;
 }
 
-std::string unknown_name(std::string_view what, std::string_view name, std::span<const std::string> known) {
+std::string quoted_list(std::span<const std::string> names, std::string_view last_word) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += i == 0 ? "" : i + 1 == names.size() ? ' ' + std::string(last_word) + ' ' : ", ";
+    text += '"' + names[i] + '"';
+  }
+  return text;
+}
+
+std::string unknown_name(std::string_view what, std::string_view name, std::span<const std::string> known,
+                         std::string_view elsewhere) {
   constexpr std::size_t kShownLength = 60;
   std::string text = "unknown " + std::string(what) + " \"" + std::string(name.substr(0, kShownLength)) +
                      (name.size() > kShownLength ? "...\"" : "\"");
-  if (const std::string nearest = nearest_name(name, known); !nearest.empty()) {
-    text += "; did you mean \"" + nearest + "\"?";
+  if (const std::vector<std::string> nearest = nearest_names(name, known); !nearest.empty()) {
+    text += "; did you mean " + quoted_list(nearest, "or") + "?";
   } else {
     text += ".";
   }
-  text += " Known: ";
+  text += (elsewhere.empty() ? "" : " ") + std::string(elsewhere) + " Known: ";
   for (std::size_t i = 0; i < known.size(); ++i) {
     text += (i == 0 ? "" : ", ") + known[i];
   }

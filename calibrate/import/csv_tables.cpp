@@ -91,8 +91,8 @@ class TableReader {
   [[noreturn]] void refuse() const {
     const auto missing = [&](std::string_view column) {
       std::string text = "missing column " + in_quotes(column);
-      const std::string near = nearest_name(column, rows_.header());
-      return near.empty() ? text : text + " (found " + in_quotes(near) + ")";
+      const std::vector<std::string> near = nearest_names(column, rows_.header());
+      return near.empty() ? text : text + " (found " + in_quotes(near.front()) + ")";
     };
     std::string text;
     if (rows_.has(kSize)) {

@@ -25,10 +25,10 @@ CsvTable::CsvTable(std::string path, const std::vector<std::string>& columns) : 
   for (const std::string& column : columns) {
     const std::array<std::string_view, 1> wanted{column};
     if (!rows.has(wanted)) {
-      const std::string near = nearest_name(column, rows.header());
-      throw InputError(
-          "missing column " + in_quotes(column) + (near.empty() ? "" : " (found " + in_quotes(near) + ")"),
-          "line " + std::to_string(rows.header_line()), path_);
+      const std::vector<std::string> near = nearest_names(column, rows.header());
+      throw InputError("missing column " + in_quotes(column) +
+                           (near.empty() ? "" : " (found " + in_quotes(near.front()) + ")"),
+                       "line " + std::to_string(rows.header_line()), path_);
     }
   }
   while (rows.next()) {

@@ -164,8 +164,14 @@ TEST_CASE("an input error is one line with file, place and message, and the near
         "a.json: /nodes: expected a number");
   CHECK(std::string(InputError("boom").at("/cluster").in_file("b.json").what()) == "b.json: /cluster: boom");
   const std::vector<std::string> known{"A100-80GB", "H100", "H200"};
-  CHECK(nearest_name("H10O", known) == "H100");
-  CHECK(nearest_name("completely different", known).empty());
+  using Names = std::vector<std::string>;
+  CHECK(nearest_names("H10O", known) == Names{"H100"});
+  CHECK(nearest_names("h010", known) == Names{"H100"});       // an exchange
+  CHECK(nearest_names("A100", known) == Names{"A100-80GB"});  // not H100
+  CHECK(nearest_names("H100-80GB", known) == Names{"H100"});  // not A100-80GB
+  CHECK(nearest_names("a10080gb", known) == Names{"A100-80GB"});
+  CHECK(nearest_names("completely different", known).empty());
+  CHECK(quoted_list(known, "or") == R"("A100-80GB", "H100" or "H200")");
   CHECK(unknown_name("GPU", "h100", known) ==
         "unknown GPU \"h100\"; did you mean \"H100\"? Known: A100-80GB, H100, H200");
 }
