@@ -7,7 +7,7 @@
 //   srun --ntasks-per-node 8 paceline-measure-nccl --overlap      (MASTER_ADDR and PACELINE_SECRET set)
 //   mpirun -np 4 paceline-measure-mpi --train steps.csv --iterations 50
 //
-// Options: kHelp in options.cpp, printed by --help. Exit status: 0 all rows are in the file; 1 a rank died,
+// Options: calibrate/measure_help.h, printed by --help. Exit status: 0 all rows are in the file; 1 a rank died,
 // hangs or disagrees, or the machine failed (what was measured is kept, the same command resumes); 2 the
 // command line, the environment or an input file is wrong. When it ends with 1, the last line on stderr reads
 //

@@ -38,9 +38,6 @@ struct Options {
 // Throws InputError naming the option, and the nearest known one for a name that is not known.
 Options parse_options(std::span<const std::string> arguments);
 
-// What --help prints.
-std::string help_text(const std::string& program);
-
 // "1K:64M:x4" (all powers from 1 KiB to 64 MiB, last included only when met), or "4,1K,2M". K, M, G are
 // powers of 1024.
 std::vector<std::int64_t> parse_sizes(const std::string&);

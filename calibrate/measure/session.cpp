@@ -14,6 +14,7 @@
 
 #include "calibrate/measure/progress_line.h"
 #include "calibrate/measure/wire.h"
+#include "calibrate/measure_help.h"
 #include "core/error.h"
 
 namespace paceline::measure {
@@ -285,7 +286,7 @@ std::optional<int> read_input(const std::vector<std::string>& arguments, const s
     input.options = parse_options(arguments);
     if (input.options.help) {
       if (input.place.rank == 0) {
-        std::fputs(help_text(program).c_str(), stdout);
+        std::fputs(measure_help(program).c_str(), stdout);
       }
       return kDone;
     }

@@ -31,7 +31,7 @@ const std::map<std::string, Names> kMayInclude{
 // Rooms within rooms that may include less than their room: the measuring programs are to run where nothing
 // of the simulator is installed, and what only they run is not known to it.
 const std::map<std::string, Names> kLess{
-    {"calibrate/measure", {"core", "kernels", "calibrate/measure"}},
+    {"calibrate/measure", {"core", "kernels", "calibrate/measure_help.h", "calibrate/measure"}},
     {"calibrate/import",
      {"core", "topology", "kernels", "sim", "scenarios", "calibrate/measurement.h", "calibrate/import"}},
     {"calibrate/fit",

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "calibrate/measure/plan.h"
+#include "calibrate/measure_help.h"
 #include "core/error.h"
 
 namespace paceline::measure {
@@ -88,7 +89,7 @@ TEST_CASE("options take their values") {
 }
 
 TEST_CASE("help names every option") {
-  const std::string help = help_text("paceline-measure-mpi");
+  const std::string help = measure_help("paceline-measure-mpi");
   for (const char* option :
        {"--collectives", "--sizes", "--kernels", "--straggler", "--overlap", "--train", "--iterations",
         "--compute", "--repeats", "--budget", "--timeout", "--out", "--quiet"}) {
