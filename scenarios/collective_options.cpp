@@ -8,26 +8,19 @@
 namespace paceline {
 namespace {
 
-template <class Check>
-void naming(const char* option, const Check& check) {
-  try {
-    check();
-  } catch (const InputError& error) {
-    throw error.at(option);
-  }
-}
-
 void check_options(const CollectiveSpec& spec) {
-  naming("--nccl", [&] { static_cast<void>(nccl_version(spec.nccl)); });
+  naming_option("--nccl", [&] { static_cast<void>(nccl_version(spec.nccl)); });
   const std::string algorithm = spec.algorithm == "hierarchical" ? "" : spec.algorithm;
-  naming("--algo", [&] { static_cast<void>(tuner_overrides(algorithm, "", CollectiveKind::all_reduce)); });
-  naming("--proto",
-         [&] { static_cast<void>(tuner_overrides("", spec.protocol, CollectiveKind::all_reduce)); });
+  naming_option("--algo",
+                [&] { static_cast<void>(tuner_overrides(algorithm, "", CollectiveKind::all_reduce)); });
+  naming_option("--proto",
+                [&] { static_cast<void>(tuner_overrides("", spec.protocol, CollectiveKind::all_reduce)); });
 }
 
 ClusterSpec cluster_of(const CollectiveOptions& options) {
   constexpr std::uint64_t kMostNodes = 4'000'000, kMostGpus = 256;
-  ClusterSpec cluster = load_cluster(options.cluster);
+  ClusterSpec cluster;
+  naming_option("--cluster", [&] { cluster = load_cluster(options.cluster); });
   if (options.nodes) {
     cluster.nodes = static_cast<int>(whole_number(*options.nodes, 1, kMostNodes, "--nodes"));
   }
@@ -56,14 +49,14 @@ void set_sizes(const CollectiveOptions& options, CollectiveTest& test) {
 
 CollectiveTest collective_test(const CollectiveOptions& options, const std::optional<Profile>& profile) {
   CollectiveTest test;
-  test.kind = collective_named(options.kind);
+  naming_option("COLLECTIVE", [&] { test.kind = collective_named(options.kind); });
   test.cluster_name = options.cluster;
   test.cluster = cluster_of(options);
   set_sizes(options, test);
   test.collective.nccl = options.nccl.value_or(test.collective.nccl);
   test.collective.algorithm = options.algorithm;
   test.collective.protocol = options.protocol;
-  test.collective.library = collective_library_named(options.library);
+  naming_option("--library", [&] { test.collective.library = collective_library_named(options.library); });
   check_options(test.collective);
   if (!options.nccl && profile && !profile->nccl.empty()) {
     test.collective.nccl = profile->nccl;

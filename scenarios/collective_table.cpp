@@ -7,6 +7,7 @@
 #include "core/text.h"
 #include "scenarios/files.h"
 #include "scenarios/predict.h"
+#include "scenarios/readable.h"
 #include "scenarios/reader.h"
 #include "sim/collective/costs.h"
 
@@ -95,7 +96,8 @@ std::string table_row(const CollectiveTestResult& result, const CollectiveCost& 
   std::string text = formatted("%12lld  %12lld  %8s  %6s  %6d", static_cast<long long>(row.plan.bytes.value),
                                static_cast<long long>(count_of(row, result.ranks)), "float",
                                reduces(row.plan.kind) ? "sum" : "none", has_root(row.plan.kind) ? 0 : -1);
-  text += half + half + formatted("  %14s  %6s  %8u", algorithm_of(row).data(), protocol_of(row).data(), row.channels);
+  text += half + half +
+          formatted("  %14s  %6s  %8u", algorithm_of(row).data(), protocol_of(row).data(), row.channels);
   if (result.test.explain) {
     for (const SimTime part : {row.launch, row.latency, row.fill, row.bandwidth}) {
       text += formatted("  %9s", time_text(microseconds(part)).c_str());
@@ -174,9 +176,9 @@ std::string nccl_tests_table(const CollectiveTestResult& result,
   const CollectiveTest& test = result.test;
   std::string text = formatted("# Collective test starting: %s_perf\n", name_of(test.kind).data());
   const bool mpi = test.collective.library == CollectiveLibrary::mpi;
-  text += formatted("# predicted by paceline: %zu GPUs, %d nodes of %.100s, %s\n#\n", result.ranks,
-                    test.cluster.nodes, test.cluster_name.c_str(),
-                    mpi ? "OpenMPI" : ("NCCL " + test.collective.nccl).c_str());
+  text += "# predicted by paceline: " + plural(static_cast<std::int64_t>(result.ranks), "GPU") + ", " +
+          plural(test.cluster.nodes, "node") + " of " + in_short(test.cluster_name) + ", " +
+          (mpi ? "OpenMPI" : "NCCL " + test.collective.nccl) + "\n#\n";
   text +=
       "#                                                              out-of-place                       "
       "in-place\n";

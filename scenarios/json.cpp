@@ -144,6 +144,28 @@ class Builder {
   std::size_t values_ = 0;
 };
 
+// For what people write who know JavaScript, Python or JSON's dialects; `byte` is counted from 1.
+std::string cure_at(std::string_view text, std::size_t byte) {
+  if (byte == 0 || byte > text.size()) {
+    return {};
+  }
+  const char found = text[byte - 1];
+  const std::string_view before = text.substr(0, byte - 1);
+  const std::size_t last = before.find_last_not_of(" \t\r\n");
+  const char previous = last == std::string_view::npos ? ' ' : before[last];
+  if (found == '/' || found == '#') {
+    return ": JSON has no comments";
+  }
+  if (found == '\'') {
+    return ": texts are in double quotes";
+  }
+  if ((found == '}' || found == ']') && previous == ',') {
+    return ": remove the comma before it";
+  }
+  const bool word = is_letter(found) && std::string_view("{[,:").find(previous) != std::string_view::npos;
+  return word ? ": keys and texts are in double quotes" : "";
+}
+
 bool Builder::parse_error(std::size_t byte, const std::string& last, const nlohmann::json::exception& error) {
   constexpr int kNumberOverflow = 406;
   constexpr std::size_t kShownToken = 40, kShownReason = 200;
@@ -165,23 +187,41 @@ bool Builder::parse_error(std::size_t byte, const std::string& last, const nlohm
   reason = reason.substr(0, reason.find("; last read: '"));
   reason = reason.substr(0, reason.find("; expected "));
   throw InputError("malformed JSON: " + one_line(reason, kShownReason) +
-                       (expected.empty() ? "" : "; " + one_line(expected, kShownReason)),
+                       (expected.empty() ? "" : "; " + one_line(expected, kShownReason)) +
+                       cure_at(text_, byte),
                    place);
 }
 
-// What the library would let pass.
-void check_text(const std::string& text) {
-  if (text.starts_with("\xef\xbb\xbf")) {
-    throw InputError("expected UTF-8 without a byte order mark, found one", "line 1, column 1");
+// Files of other kinds, and what the library would let pass.
+void check_text(std::string_view text) {
+  struct Other {
+    std::string_view begin, expected;
+  };
+  constexpr Other kOthers[] = {
+      {"\xff\xfe", "UTF-8, found UTF-16: save it as UTF-8"},
+      {"\xfe\xff", "UTF-8, found UTF-16: save it as UTF-8"},
+      {std::string_view("{\0", 2), "UTF-8, found UTF-16: save it as UTF-8"},
+      {std::string_view("\0{", 2), "UTF-8, found UTF-16: save it as UTF-8"},
+      {"\x1f\x8b", "JSON, found a gzip file: unpack it"},
+      {"<", "JSON, found XML (a topology that NCCL wrote is a cluster: --cluster FILE.xml)"}};
+  for (const Other& other : kOthers) {
+    if (text.starts_with(other.begin)) {
+      throw InputError("expected " + std::string(other.expected), "line 1, column 1");
+    }
   }
-  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
-    throw InputError("expected UTF-8, found UTF-16", "line 1, column 1");
-  }
-  if (const std::size_t zero = text.find('\0'); zero != std::string::npos) {
+  if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
     throw InputError("expected JSON, found a zero byte", line_and_column(text, zero));
   }
-  if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) {
     throw InputError("expected JSON, found an empty file");
+  }
+  if (text[first] != '{' && (is_letter(text[first]) || text[first] == '#')) {
+    const std::string_view line = text.substr(first, text.find_first_of("\r\n", first) - first);
+    static constexpr std::string_view kWords[] = {"true", "false", "null"};
+    if (std::ranges::none_of(kWords, [&](std::string_view word) { return line.starts_with(word); })) {
+      throw InputError("expected JSON, found text: " + in_quotes(line), line_and_column(text, first));
+    }
   }
 }
 
@@ -292,7 +332,10 @@ const Json* Json::find(std::string_view key) const {
   return nullptr;
 }
 
-Json parse_json(const std::string& text) {
+Json parse_json(const std::string& whole) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";  // of UTF-8: some editors begin files with it
+  std::string_view text = whole;
+  text.remove_prefix(text.starts_with(kMark) ? kMark.size() : 0);
   check_text(text);
   Builder builder(text);
   const PlainLocale plain;  // the library asks for the decimal point

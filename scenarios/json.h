@@ -2,7 +2,7 @@
 // library.
 //
 // Objects keep the order of their keys. Limits that every document must keep: nesting of kDeepest,
-// kMostValues values, no key twice in an object, UTF-8, no byte order mark.
+// kMostValues values, no key twice in an object, UTF-8 (a byte order mark before it is ignored).
 #pragma once
 
 #include <cstddef>

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "scenarios/builtin_files.h"
+#include "scenarios/file_kind.h"
 #include "scenarios/files.h"
 #include "scenarios/reader.h"
 #include "topology/topology.h"
@@ -72,13 +73,25 @@ NamedJson cluster_json(const std::string& name, const Spot& spot) {
   if (const BuiltinFile* builtin = find_builtin("clusters", name)) {
     return {parse_json(std::string(builtin->text)), {}, {}, {}};
   }
+  if (name.ends_with(".xml")) {  // one node, as NCCL wrote it
+    const fs::path path(name), folder = fs::path(spot.folder) / path.parent_path();
+    return {Json::Object{{"node", Json::Object{{"nccl_topology", path.filename().string()}}}},
+            {},
+            path.parent_path().string(),
+            Spot{"", folder.string(), spot.files_above, spot.files}};
+  }
   if (name.find('/') == std::string::npos && !name.ends_with(".json")) {
     std::vector<std::string> known = builtin_names("clusters");
     known.insert(known.end(), nodes.begin(), nodes.end());
-    throw InputError(unknown_name("cluster", in_short(name), known) + ", or the path of a file (.json)",
+    throw InputError(unknown_name("cluster", in_short(name), known) + ", or the path of a file (.json; .xml for one that NCCL wrote)",
                      spot.place);
   }
   NamedJson found = json_in_file(name, spot);
+  try {
+    require_kind(found.json, {FileKind::cluster, FileKind::scenario, FileKind::result});
+  } catch (const InputError& error) {
+    throw error.in_file(found.file);
+  }
   if (scenario_in_result(found.json) != nullptr) {
     found = part_of(found, "scenario");
   }

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/version.h"
+#include "scenarios/file_kind.h"
 #include "scenarios/files.h"
 #include "scenarios/reader.h"
 #include "scenarios/writer.h"
@@ -21,19 +22,6 @@ const Json& member(const Json& object, const char* key, const Spot& spot) {
     throw InputError("missing key " + in_quotes(key), spot.place);
   }
   return *json;
-}
-
-// Only keys of `known`.
-void check_keys(const Json& json, const std::vector<std::string>& known, const Spot& spot) {
-  const auto* object = json.as<Json::Object>();
-  if (object == nullptr) {
-    fail_at(spot, "an object", shown(json));
-  }
-  for (const JsonMember& each : *object) {
-    if (std::ranges::find(known, each.key) == known.end()) {
-      throw InputError(unknown_name("key", in_short(each.key), known), spot.place);
-    }
-  }
 }
 
 const Json::Array& array_of(const Json& json, const Spot& spot) {
@@ -211,6 +199,7 @@ ProfileKernels read_kernels(const Json& json, const Spot& spot) {
 
 Profile read_profile(const Json& json) {
   const Spot spot{"", {}, 0};
+  require_kind(json, {FileKind::profile});
   check_keys(json,
              {"format", "tool", "model_version", "date", "cluster", "sources", "library", "nccl", "choose",
               "parameters", "covariance", "points", "curvature", "kernels", "training"},

@@ -93,30 +93,203 @@ std::size_t number_length(std::string_view text) {
   return at;
 }
 
-bool same_but_for_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, to_lower, to_lower);
+// ---- what a unit that isn't one of ours was meant to be: never another quantity ----
+
+// A quantity as it should be written, and what that says.
+struct Proposal {
+  std::string text, meaning;
+};
+
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), to_lower);
+  return lower;
+}
+
+// Without spaces, and with a u for either of Unicode's micro signs.
+std::string plain_unit(std::string_view unit) {
+  std::string text;
+  for (std::size_t i = 0; i < unit.size(); ++i) {
+    const std::string_view two = unit.substr(i, 2);
+    const bool micro = two == "\xc2\xb5" || two == "\xce\xbc";
+    text += micro ? "u" : unit[i] == ' ' ? "" : std::string(1, unit[i]);
+    i += micro ? 1 : 0;
+  }
+  return text;
+}
+
+// Drops the first of these that `text` ends with, in lower case.
+bool drop_ending(std::string& text, std::initializer_list<std::string_view> endings) {
+  const std::string lower = in_lower_case(text);
+  for (const std::string_view ending : endings) {
+    if (lower.ends_with(ending)) {
+      text.resize(text.size() - ending.size());
+      return true;
+    }
+  }
+  return false;
+}
+bool drop_per_second(std::string& unit) {
+  return drop_ending(unit, {"/seconds", "/second", "/sec", "/s", "persecond", "ps"});
+}
+
+struct Prefix {
+  std::string_view written, ours, meaning;
+};
+constexpr Prefix kPrefixes[] = {{"", "", ""},
+                                {"k", "k", "10^3 "},
+                                {"m", "M", "10^6 "},
+                                {"g", "G", "10^9 "},
+                                {"t", "T", "10^12 "},
+                                {"p", "P", "10^15 "},
+                                {"e", "E", "10^18 "},
+                                {"ki", "Ki", "2^10 "},
+                                {"mi", "Mi", "2^20 "},
+                                {"gi", "Gi", "2^30 "},
+                                {"ti", "Ti", "2^40 "},
+                                {"kilo", "k", "10^3 "},
+                                {"mega", "M", "10^6 "},
+                                {"giga", "G", "10^9 "},
+                                {"tera", "T", "10^12 "},
+                                {"kibi", "Ki", "2^10 "},
+                                {"mebi", "Mi", "2^20 "},
+                                {"gibi", "Gi", "2^30 "},
+                                {"tebi", "Ti", "2^40 "}};
+
+const Prefix* prefix_written(const std::string& text) {
+  const auto* const found = std::ranges::find(kPrefixes, in_lower_case(text), &Prefix::written);
+  return found == std::end(kPrefixes) ? nullptr : found;
+}
+
+// Sizes and bandwidths. Bits stay bits and bytes stay bytes; what may be either, or 1000 or 1024, is proposed
+// as both.
+std::vector<Proposal> meant_data(const Dimension& wanted, std::string_view number, std::string unit) {
+  const bool rate = wanted.usual.ends_with("/s");
+  const std::string whole = unit;
+  const bool per_second = drop_per_second(unit), slash = whole.find('/') != std::string::npos;
+  bool bits = false, bytes = false;
+  if (drop_ending(unit, {"bits", "bit", "be"})) {  // GbE: Ethernet
+    bits = true;
+  } else if (drop_ending(unit, {"bytes", "byte"})) {
+    bytes = true;
+  } else if (const char last = unit.empty() ? ' ' : unit.back(); drop_ending(unit, {"b"})) {
+    const bool small = std::ranges::equal(whole, whole, {}, to_lower),
+               large = std::ranges::equal(whole, whole, {}, to_upper);
+    bits = last == 'b' || (large && per_second && !slash);
+    bytes = last == 'B' || !rate || (small && (slash || !per_second));
+  } else if (!unit.empty()) {  // a prefix alone
+    bits = rate;
+    bytes = true;
+  }
+  const Prefix* prefix = prefix_written(unit);
+  if (prefix == nullptr || (per_second && !rate)) {
+    return {};
+  }
+  std::vector<Proposal> proposals;
+  const auto propose = [&](std::string_view value, const Prefix& by, const char* letter, const char* what) {
+    const std::string name = std::string(by.ours) + letter + (rate ? "/s" : "");
+    if (find_unit(wanted, name) != nullptr) {
+      proposals.push_back({std::string(value) + ' ' + name,
+                           what == nullptr ? "if bits are meant" : std::string(by.meaning) + what});
+    }
+  };
+  if (bits && rate) {
+    propose(number, *prefix, "b", "bits a second");
+  } else if (bits) {
+    double value = 0;
+    std::from_chars(number.data(), number.data() + number.size(), value);
+    propose(number_text(value / 8), *prefix, "B", nullptr);
+  }
+  if (bytes) {
+    const char* what = rate ? "bytes a second" : "bytes";
+    propose(number, *prefix, "B", what);
+    if (const Prefix* binary = prefix_written(unit + 'i'); !rate && binary != nullptr) {
+      propose(number, *binary, "B", what);
+    }
+  }
+  return proposals;
+}
+
+// "TFLOPS" and the like.
+std::vector<Proposal> meant_work(const Dimension& wanted, std::string_view number, std::string unit) {
+  if (!drop_ending(unit, {"flop/second", "flop/sec", "flops/s", "flop/s", "flops", "flop", "f/s", "f"})) {
+    return {};
+  }
+  const Prefix* prefix = prefix_written(unit);
+  const std::string name =
+      prefix == nullptr ? "" : std::string(prefix->ours) + (wanted.usual.ends_with("/s") ? "FLOP/s" : "FLOP");
+  return find_unit(wanted, name) == nullptr ? std::vector<Proposal>{}
+                                            : std::vector<Proposal>{{std::string(number) + ' ' + name, {}}};
+}
+
+struct Spelling {
+  std::string_view written, ours;
+  double factor = 1;
+};
+constexpr Spelling kTimeSpellings[] = {
+    {"s", "s"},          {"sec", "s"},           {"secs", "s"},        {"second", "s"},
+    {"seconds", "s"},    {"ms", "ms"},           {"msec", "ms"},       {"msecs", "ms"},
+    {"millis", "ms"},    {"millisecond", "ms"},  {"us", "us"},         {"milliseconds", "ms"},
+    {"usec", "us"},      {"usecs", "us"},        {"micros", "us"},     {"microsecond", "us"},
+    {"ns", "ns"},        {"microseconds", "us"}, {"nsec", "ns"},       {"nsecs", "ns"},
+    {"nanos", "ns"},     {"nanosecond", "ns"},   {"ps", "ps"},         {"nanoseconds", "ns"},
+    {"psec", "ps"},      {"picosecond", "ps"},   {"min", "s", 60},     {"picoseconds", "ps"},
+    {"mins", "s", 60},   {"minute", "s", 60},    {"minutes", "s", 60}, {"h", "s", 3600},
+    {"hour", "s", 3600}, {"hours", "s", 3600}};
+constexpr Spelling kSampleSpellings[] = {{"samples", "samples/s"}, {"sample", "samples/s"},
+                                         {"images", "samples/s"},  {"image", "samples/s"},
+                                         {"imgs", "samples/s"},    {"img", "samples/s"}};
+
+std::vector<Proposal> meant_spelling(std::span<const Spelling> spellings, std::string_view number,
+                                     const std::string& unit) {
+  const auto found = std::ranges::find(spellings, in_lower_case(unit), &Spelling::written);
+  if (found == spellings.end()) {
+    return {};
+  }
+  double value = 0;
+  std::from_chars(number.data(), number.data() + number.size(), value);
+  const std::string count = found->factor == 1 ? std::string(number) : number_text(value * found->factor);
+  return {{count + ' ' + std::string(found->ours), {}}};
+}
+
+std::vector<Proposal> meant(const Dimension& wanted, std::string_view number, std::string unit) {
+  if (find_unit(wanted, unit) != nullptr) {  // too many spaces
+    return {{std::string(number) + ' ' + unit, {}}};
+  }
+  if (wanted.usual == "us") {
+    // M is mega, and P peta: no such times, and no slip for milli and pico either.
+    const bool large = unit.size() == 2 && (unit[0] == 'M' || unit[0] == 'P');
+    return large ? std::vector<Proposal>{} : meant_spelling(kTimeSpellings, number, unit);
+  }
+  if (wanted.usual == "samples/s") {
+    drop_per_second(unit);
+    return meant_spelling(kSampleSpellings, number, unit);
+  }
+  return wanted.usual.ends_with("FLOP") || wanted.usual.ends_with("FLOP/s")
+             ? meant_work(wanted, number, std::move(unit))
+             : meant_data(wanted, number, std::move(unit));
 }
 
 [[noreturn]] void fail_unit(const Dimension& wanted, std::string_view text, std::string_view number,
                             std::string_view unit) {
   if (unit.empty()) {
-    fail(wanted, text,
-         ", without a unit: write for example \"" + std::string(number) + ' ' + std::string(wanted.usual) +
-             '"');
+    fail(wanted, text, ", without a unit; the units are " + known_units(wanted));
   }
+  std::string why = ": unknown unit " + in_quotes(unit);
   for (const Dimension& other : kDimensions) {
     if (find_unit(other, unit) != nullptr) {
-      fail(wanted, text, ", which is " + std::string(other.noun));
+      why = ", which is " + std::string(other.noun);
     }
   }
-  std::vector<std::string> known;
-  for (const Unit& u : wanted.units) {
-    known.emplace_back(u.name);
+  const std::vector<Proposal> proposals = meant(wanted, number, plain_unit(unit));
+  for (std::size_t i = 0; i < proposals.size(); ++i) {
+    why += (i == 0 ? "; write \"" : " or \"") + proposals[i].text + '"' +
+           (proposals[i].meaning.empty() ? "" : " (" + proposals[i].meaning + ')');
   }
-  // Of units that are equally near, the one that differs in case alone is meant.
-  std::stable_partition(known.begin(), known.end(),
-                        [&](const std::string& name) { return same_but_for_case(name, unit); });
-  fail(wanted, text, ": " + unknown_name("unit", in_short(unit), known));
+  if (proposals.empty() && why.starts_with(':')) {
+    why += "; the units are " + known_units(wanted);
+  }
+  fail(wanted, text, why);
 }
 
 struct Written {
@@ -127,10 +300,15 @@ struct Written {
 Written split(std::string_view text, const Dimension& wanted) {
   const std::size_t length = number_length(text);
   if (length == 0) {
-    fail(wanted, text, ", which does not begin with a number");
+    fail(wanted, text, ", which does not begin with a number such as 0.5");
   }
   const std::string_view number = text.substr(0, length);
   std::string_view unit = text.substr(length);
+  const std::size_t next = unit.find_first_not_of(" ,_'");
+  if (next > 0 && next < unit.size() && unit[next] >= '0' && unit[next] <= '9') {
+    fail(wanted, text,
+         ": write the number with a point for decimals and nothing between thousands, such as 1234.5");
+  }
   const bool spaced = unit.starts_with(' ');
   unit.remove_prefix(spaced ? 1 : 0);
   const Unit* known = find_unit(wanted, unit);
@@ -189,6 +367,14 @@ const Dimension& dimension_of(Flops) { return kDimensions[3]; }
 const Dimension& dimension_of(FlopsPerSecond) { return kDimensions[4]; }
 const Dimension& dimension_of(SamplesPerSecond) { return kDimensions[5]; }
 
+std::string known_units(const Dimension& dimension) {
+  std::string text;
+  for (const Unit& unit : dimension.units) {
+    text += (text.empty() ? "" : &unit == &dimension.units.back() ? " or " : ", ") + std::string(unit.name);
+  }
+  return text;
+}
+
 double parse_quantity(std::string_view text, const Dimension& dimension) {
   const auto [number, unit] = split(text, dimension);
   const std::optional<double> value = scaled(number, unit->exponent);
@@ -242,12 +428,18 @@ std::string quantity_text(double value, const Dimension& dimension) {
   return (value < 0 ? "-" : "") + plain(digits, last_digit - best->exponent) + ' ' + std::string(best->name);
 }
 
+// In the largest unit that says it exactly with at most two decimals: "12.5 MiB".
 std::string to_text(Bytes bytes) {
+  constexpr std::int64_t kHundredths = 100, kExact = std::int64_t{1} << 50;  // as a double with decimals
   for (const std::string_view name : {"GiB", "MiB", "KiB", "GB", "MB", "kB"}) {
     const Unit& unit = *find_unit(dimension_of(bytes), name);
     const auto factor = static_cast<std::int64_t>(unit.binary * std::pow(10.0, unit.exponent));
-    if (bytes.value != 0 && bytes.value % factor == 0) {
-      return std::to_string(bytes.value / factor) + ' ' + std::string(name);
+    const std::int64_t whole = bytes.value / factor, rest = bytes.value % factor * kHundredths;
+    if (whole > 0 && rest % factor == 0 && (rest == 0 || bytes.value < kExact)) {
+      const std::int64_t decimals = rest / factor;
+      const std::string text = (decimals < 10 ? "0" : "") + std::to_string(decimals);
+      return std::to_string(whole) + (decimals == 0 ? "" : '.' + text.substr(0, decimals % 10 == 0 ? 1 : 2)) +
+             ' ' + std::string(name);
     }
   }
   return std::to_string(bytes.value) + " B";

@@ -20,7 +20,7 @@ struct Unit {
 struct Dimension {
   std::string_view noun;     // "a bandwidth"
   std::string_view example;  // "450 GB/s"
-  std::string_view usual;    // the unit that a bare number most likely meant: "GB/s"
+  std::string_view usual;    // "GB/s"
   std::span<const Unit> units;
 };
 
@@ -30,6 +30,8 @@ const Dimension& dimension_of(BytesPerSecond);
 const Dimension& dimension_of(Flops);
 const Dimension& dimension_of(FlopsPerSecond);
 const Dimension& dimension_of(SamplesPerSecond);
+
+std::string known_units(const Dimension&);  // "s, ms, us, ns or ps"
 
 // In the base unit. Throws InputError (no place) that says what is wrong and how to write it.
 double parse_quantity(std::string_view text, const Dimension&);

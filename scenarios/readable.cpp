@@ -65,12 +65,16 @@ std::string readable_count(double value) {
   return text;
 }
 
+std::string plural(std::int64_t n, const std::string& noun) {
+  return std::to_string(n) + ' ' + noun + (n == 1 ? "" : "s");
+}
+
 std::string padded(const std::string& text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 
 std::string padded_right(const std::string& text, std::size_t width) {
-  return text.size() < width ? text + std::string(width - text.size(), ' ') : text;
+  return text + std::string(text.size() < width ? width - text.size() : 1, ' ');
 }
 
 }  // namespace paceline

@@ -11,11 +11,12 @@ namespace paceline {
 
 std::string readable_time(Seconds);  // "371.2 ms"
 std::string readable_size(Bytes);
-std::string readable_rate(BytesPerSecond);  // "25.0 GB/s"
-std::string readable_count(double);         // "11,035", "367.3"
-std::string readable_large(double);         // "25.6 M"
+std::string readable_rate(BytesPerSecond);                  // "25.0 GB/s"
+std::string readable_count(double);                         // "11,035", "367.3"
+std::string readable_large(double);                         // "25.6 M"
+std::string plural(std::int64_t, const std::string& noun);  // "1 node", "2 nodes"
 std::string fixed(double, int decimals);
-std::string padded(const std::string&, std::size_t width);  // on the left
-std::string padded_right(const std::string&, std::size_t width);
+std::string padded(const std::string&, std::size_t width);        // on the left
+std::string padded_right(const std::string&, std::size_t width);  // and never without a space after it
 
 }  // namespace paceline

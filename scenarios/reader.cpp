@@ -4,6 +4,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "scenarios/schema_writer.h"
+
 namespace paceline {
 namespace {
 
@@ -48,6 +50,20 @@ std::optional<Slowdown> ratio_in(const std::string& text) {
   return ratio.numerator <= kMostTerm && ratio.denominator <= kMostTerm ? std::optional(ratio) : std::nullopt;
 }
 
+// What was found, with the cure for quotes that are too many or too few.
+std::string shown_for_number(const Json& json) {
+  const auto* text = json.as<std::string>();
+  double value = 0;
+  const bool number =
+      text != nullptr && !text->empty() &&
+      std::from_chars(text->data(), text->data() + text->size(), value).ptr == text->data() + text->size();
+  return shown(json) + (number ? ": write it without quotes" : "");
+}
+std::string shown_for_text(const Json& json) {
+  const bool number = json.as<std::int64_t>() != nullptr || json.as<double>() != nullptr;
+  return shown(json) + (number ? ": put it in quotes" : "");
+}
+
 std::string plain_number(double value) {
   return std::abs(value) < 1e15 && value == std::floor(value)
              ? std::to_string(static_cast<std::int64_t>(value))
@@ -61,7 +77,69 @@ void require_range(const Limits& limits) {
   }
 }
 
+// "/training/ddp or /training/host": the outer ones of these places in a scenario.
+std::string places_text(const std::vector<std::string>& places) {
+  constexpr int kShown = 3;
+  const auto depth = [](const std::string& place) { return std::ranges::count(place, '/'); };
+  const auto least = depth(*std::ranges::min_element(places, {}, depth));
+  std::string text;
+  int shown = 0;
+  for (const std::string& place : places) {
+    if (depth(place) <= least + 1 && shown++ < kShown) {
+      text += (text.empty() ? "" : " or ") + (place.empty() ? "the outermost object" : place);
+    }
+  }
+  return text;
+}
+
+// A sentence on the key elsewhere in a scenario, or on the one that it was meant to be; nothing where another
+// form of this very object has it.
+std::string elsewhere_text(const std::string& key, const std::string& here, bool near_here) {
+  static const std::vector<KeyPlaces> keys = scenario_keys();
+  const auto find = [](const std::string& name) { return std::ranges::find(keys, name, &KeyPlaces::key); };
+  if (const auto found = find(key); found != keys.end()) {
+    const bool other_form = std::ranges::find(found->places, here) != found->places.end();
+    return other_form ? ""
+                      : "In a scenario " + in_quotes(key) + " belongs in " + places_text(found->places) + '.';
+  }
+  std::vector<std::string> names;
+  for (const KeyPlaces& each : keys) {
+    names.push_back(each.key);
+  }
+  const std::vector<std::string> near = near_here ? std::vector<std::string>{} : nearest_names(key, names);
+  return near.empty() ? ""
+                      : "A scenario has " + in_quotes(near.front()) + " in " +
+                            places_text(find(near.front())->places) + '.';
+}
+
 }  // namespace
+
+void check_keys(const Json& json, const std::vector<std::string>& known, const Spot& spot) {
+  const auto* object = json.as<Json::Object>();
+  if (object == nullptr) {
+    fail_at(spot, "an object", shown(json));
+  }
+  for (const JsonMember& member : *object) {
+    if (member.key == "$schema" && spot.place.empty()) {
+      std::string ignored;
+      read(member.value, ignored, kSchemaName, below(spot, member.key));
+    } else if (std::ranges::find(known, member.key) == known.end()) {
+      const bool near = !nearest_names(member.key, known).empty();
+      throw InputError(
+          unknown_name("key", in_short(member.key), known, elsewhere_text(member.key, spot.place, near)),
+          spot.place);
+    }
+  }
+}
+
+void Reader::require_all() const {
+  if (!missing_.empty()) {
+    throw InputError((missing_.size() == 1 ? "missing key " : "missing keys ") +
+                         quoted_list(missing_, "and") +
+                         (presets_ ? "; or \"preset\", to start from a known one" : ""),
+                     spot_.place);
+  }
+}
 
 std::string range_text(const Limits& limits, bool whole) {
   std::string noun = whole ? "a whole number" : "a number";
@@ -79,7 +157,7 @@ double read_number(const Json& json, const Limits& limits, const Spot& spot) {
   } else if (const auto* large = json.as<std::uint64_t>()) {
     value = static_cast<double>(*large);
   } else {
-    fail_at(spot, range_text(limits, false), shown(json));
+    fail_at(spot, range_text(limits, false), shown_for_number(json));
   }
   if (!limits.holds(value)) {
     fail_at(spot, range_text(limits, false), shown(json));
@@ -91,20 +169,17 @@ std::int64_t read_whole(const Json& json, const Limits& limits, const Spot& spot
   require_range(limits);
   const auto* value = json.as<std::int64_t>();
   if (value == nullptr || !limits.holds(static_cast<double>(*value))) {
-    fail_at(spot, range_text(limits, true), shown(json));
+    fail_at(spot, range_text(limits, true), shown_for_number(json));
   }
   return *value;
 }
 
-// The cure for a number where a text with a unit belongs is the number with a likely unit.
+// A bare number may be in any unit, so none is guessed.
 const std::string& text_of_quantity(const Json& json, const Dimension& dimension, const Spot& spot) {
   const auto* text = json.as<std::string>();
   if (text == nullptr) {
-    const bool number = json.as<double>() != nullptr || json.as<std::int64_t>() != nullptr;
-    const std::string cure =
-        number ? shown(json) + ' ' + std::string(dimension.usual) : std::string(dimension.example);
-    fail_at(spot, std::string(dimension.noun) + " with its unit",
-            shown(json) + ": write for example \"" + cure + '"');
+    fail_at(spot, std::string(dimension.noun) + " with its unit such as " + in_quotes(dimension.example),
+            shown(json) + ": the units are " + known_units(dimension));
   }
   return *text;
 }
@@ -167,7 +242,7 @@ void read(const Json& json, std::string& value, const Limits& limits, const Spot
     fail_at(spot,
             "a text of " + std::to_string(limits.fewest) + " to " + std::to_string(limits.longest) + " bytes",
             text != nullptr && text->size() > limits.longest ? std::to_string(text->size()) + " bytes"
-                                                             : shown(json));
+                                                             : shown_for_text(json));
   }
   value = *text;
 }

@@ -26,6 +26,10 @@ inline Spot below(const Spot& spot, std::size_t index) {
   return {pointer(spot.place, index), spot.folder, spot.files_above, spot.files};
 }
 
+// Throws for what is no object, and for a key that isn't known, with the nearest one here or in a scenario.
+// "$schema", for editors, is ignored at the top of a file.
+void check_keys(const Json&, const std::vector<std::string>& known, const Spot&);
+
 // Numbers and quantities (reader.cpp).
 std::string range_text(const Limits&, bool whole);
 double read_number(const Json&, const Limits&, const Spot&);
@@ -103,11 +107,12 @@ class Reader {
     const Json* json = object_.find(name);
     if (json == nullptr) {
       if (need.kind == Need::Kind::required) {
-        throw InputError("missing key " + in_quotes(name), spot_.place);
+        missing_.emplace_back(name);
       }
       return;
     }
     if (need.kind == Need::Kind::absent) {
+      require_all();  // the reason may be what is missing
       throw InputError("expected no key " + in_quotes(name) + ", as " + need.reason, spot_.place);
     }
     read(*json, value, limits, below(spot_, name));
@@ -117,6 +122,7 @@ class Reader {
   bool preset(T& value, const char*) {
     const Json* json = object_.find("preset");
     if (json == nullptr) {
+      presets_ = true;
       return false;
     }
     std::string name;
@@ -132,13 +138,20 @@ class Reader {
 
   template <class F>
   void settle(const F& f) {
-    f(spot_);
+    if (missing_.empty()) {
+      f(spot_);
+    }
   }
   bool lists_all() const { return false; }
+
+  // Throws where keys are missing that must be there.
+  void require_all() const;
 
  private:
   const Json& object_;
   const Spot& spot_;
+  std::vector<std::string> missing_;
+  bool presets_ = false;  // there could be one
 };
 
 template <class T>
@@ -148,25 +161,14 @@ std::vector<std::string> keys_of(T value) {
   return names.take();
 }
 
-// A struct from its object. At the top of a file there may be a "$schema" too, for editors: it is ignored.
+// A struct from its object.
 inline constexpr Limits kSchemaName = text(4000, 0);
 template <class T>
 void read_object(const Json& json, T& value, const Spot& spot) {
-  const auto* object = json.as<Json::Object>();
-  if (object == nullptr) {
-    fail_at(spot, "an object", shown(json));
-  }
-  const std::vector<std::string> known = keys_of(T{});
-  for (const JsonMember& member : *object) {
-    if (member.key == "$schema" && spot.place.empty()) {
-      std::string ignored;
-      read(member.value, ignored, kSchemaName, below(spot, member.key));
-    } else if (std::ranges::find(known, member.key) == known.end()) {
-      throw InputError(unknown_name("key", in_short(member.key), known), spot.place);
-    }
-  }
+  check_keys(json, keys_of(T{}), spot);
   Reader reader(json, spot);
   describe(reader, value);
+  reader.require_all();
 }
 
 template <class T>

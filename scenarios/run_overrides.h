@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "core/error.h"
 #include "sim/training.h"
 
 namespace paceline {
@@ -20,5 +21,15 @@ struct RunOverrides {
 
 // Throws InputError that names --engine, --seed or --iterations.
 void apply(const RunOverrides&, RunSpec&);
+
+// What `check` throws without a file or place is about this option.
+template <class Check>
+void naming_option(const char* option, const Check& check) {
+  try {
+    check();
+  } catch (const InputError& error) {
+    throw error.file().empty() && error.place().empty() ? error.at(option) : error;
+  }
+}
 
 }  // namespace paceline

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "scenarios/file_kind.h"
 #include "scenarios/files.h"
 #include "scenarios/json.h"
 #include "scenarios/named_json.h"
@@ -89,6 +90,7 @@ NodeSpec node_of_topology_file(const Json& json, const Spot& spot) {
 }
 
 Model model_in_file(const Json& json, const Spot& spot) {
+  require_kind(json, {FileKind::model});
   Model model;
   read_object(json, model, spot);
   check_model(model, spot);
@@ -161,7 +163,7 @@ void settle_cluster(Cluster& cluster, const Spot& spot) {
   }
   if (cluster.gpu.name.empty()) {
     if (spec.node.gpu.empty()) {
-      throw InputError("missing key \"gpu\", as the node has none", spot.place);
+      throw InputError("missing key \"gpu\", as the node has none: add it beside \"node\"", spot.place);
     }
     try {
       cluster.gpu = gpu_preset(spec.node.gpu);
@@ -313,7 +315,9 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
 Scenario parse_scenario(const std::string& json, const std::string& file_name, FileTexts* files) {
   try {
     const Spot spot{"", std::filesystem::path(file_name).parent_path().string(), 0, files};
-    return read_scenario_file(parse_json(json), spot).scenario;
+    const Json given = parse_json(json);
+    require_kind(given, {FileKind::scenario, FileKind::result});
+    return read_scenario_file(given, spot).scenario;
   } catch (const InputError& error) {
     throw error.in_file(file_name);
   }

@@ -139,7 +139,7 @@ Json::Object schema_of(Type<Cluster>, const Limits&) {
   std::ranges::copy(node_preset_names(), std::back_inserter(names));
   return one_of({titled("the name of a built-in cluster or a node preset", schema_of_names(names)),
                  titled("a file, with a / in its name or ending in .json",
-                        {{"type", "string"}, {"pattern", R"(/|\.json$)"}}),
+                        {{"type", "string"}, {"pattern", R"(/|\.(json|xml)$)"}}),
                  titled("its parts", schema_of_object<Cluster>())});
 }
 
@@ -159,6 +159,36 @@ Json::Object schema_of(Type<Model>, const Limits&) {
                  titled("its layers", schema_of_object<Model>()),
                  titled("a file", schema_of_object<ModelFile>()),
                  titled("a transformer", schema_of_object<ModelOfTransformer>())});
+}
+
+namespace {
+
+void add_keys(const Json& schema, const std::string& place, std::vector<KeyPlaces>& keys) {
+  if (const Json* items = schema.find("items")) {
+    add_keys(*items, pointer(place, std::size_t{0}), keys);
+  }
+  if (const Json* forms = schema.find("anyOf")) {
+    for (const Json& form : *forms->as<Json::Array>()) {
+      add_keys(form, place, keys);
+    }
+  }
+  const Json* properties = schema.find("properties");
+  for (const JsonMember& member : properties == nullptr ? Json::Object{} : *properties->as<Json::Object>()) {
+    auto found = std::ranges::find(keys, member.key, &KeyPlaces::key);
+    found = found == keys.end() ? keys.insert(found, {member.key, {}}) : found;
+    if (std::ranges::find(found->places, place) == found->places.end()) {
+      found->places.push_back(place);
+    }
+    add_keys(member.value, pointer(place, member.key), keys);
+  }
+}
+
+}  // namespace
+
+std::vector<KeyPlaces> scenario_keys() {
+  std::vector<KeyPlaces> keys;
+  add_keys(schema_of_object<ScenarioFile>(), {}, keys);
+  return keys;
 }
 
 std::string scenario_schema() {

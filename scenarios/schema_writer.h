@@ -27,6 +27,12 @@ Json::Object one_of(Json::Array choices);
 Json::Object titled(const char* title, Json::Object schema);
 // A whole file: `object` with a title, a description and the key "$schema", which read_object ignores.
 Json schema_of_file(const char* title, const char* description, Json::Object object);
+// Every key of a scenario, and the JSON pointers of the objects that may have it.
+struct KeyPlaces {
+  std::string key;
+  std::vector<std::string> places;
+};
+std::vector<KeyPlaces> scenario_keys();
 Json::Object schema_of(Type<Slowdown>, const Limits&);
 Json::Object schema_of(Type<std::vector<CostParameter>>, const Limits&);
 Json::Object schema_of(Type<Cluster>, const Limits&);

@@ -36,10 +36,6 @@ std::string wrapped(const std::string& text, std::size_t width) {
   return out + line + (line.empty() ? "" : "\n");
 }
 
-std::string plural(std::int64_t n, const std::string& noun) {
-  return std::to_string(n) + ' ' + noun + (n == 1 ? "" : "s");
-}
-
 std::string headline(const Prediction& p) {
   const Scenario& s = p.scenario;
   const std::int64_t per_node = s.cluster.gpus_per_node > 0 ? s.cluster.gpus_per_node : s.cluster.node.gpus;
@@ -246,7 +242,7 @@ namespace {
 std::string channels_text(const ChannelGraphs& found) {
   const ChannelGraph& ring = found.ring;
   return plural(static_cast<std::int64_t>(ring.channels.size()), "ring") + " of " +
-         to_text(BytesPerSecond(ring.bw_intra * 1e9)) + " (" + std::string(name_of(ring.type_intra)) +
+         readable_rate(BytesPerSecond(ring.bw_intra * 1e9)) + " (" + std::string(name_of(ring.type_intra)) +
          "), run on " + plural(found.channels, "channel");
 }
 
@@ -301,7 +297,8 @@ std::string node_lines() {
   std::string text = "\nNodes (\"node\", and \"cluster\" for one of them)\n";
   for (const std::string& name : node_preset_names()) {
     const NodeSpec node = node_preset(name);
-    text += "  " + padded_right(name, 18) + std::to_string(node.gpus) + " x " + padded_right(node.gpu, 16);
+    text += "  " + padded_right(name, 16) + padded(std::to_string(node.gpus), 3) + " x " +
+            padded_right(node.gpu, 16);
     text += node.wiring == NvlinkWiring::none
                 ? "PCIe at " + readable_rate(node.pcie_bandwidth)
                 : (node.wiring == NvlinkWiring::mesh ? "NVLink mesh at " : "NVSwitch at ") +

@@ -192,7 +192,8 @@ std::string change_text(const Explanation& e) {
     }
   }
   if (without > 0) {
-    text += "    " + std::to_string(without) + " other changes: less than these, or than 0.1 %\n";
+    text += "    " + plural(static_cast<std::int64_t>(without), "other change") +
+            ": less than these, or than 0.1 %\n";
   }
   for (const Impossible& refused : e.not_possible) {
     text += "    not possible here: " + refused.change + " (" + refused.reason + ")\n";

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "scenarios/file_kind.h"
 #include "scenarios/files.h"
 #include "studies/edit.h"
 #include "studies/study_file.h"
@@ -270,6 +271,7 @@ Json text_of(const Json& json, const Study& study) {
 }
 
 Study study_of(const Json& json, const std::string& file_name) {
+  require_kind(json, {FileKind::study});
   StudyFile file;
   read_object(json, file, {"", folder_of(file_name), 0});
   if (file.global_batch > 0 && file.scaling != Scaling::strong) {

@@ -143,20 +143,12 @@ Json::Object without_required(Json::Object object) {
 }
 
 void check_axis_keys(const Json& json, const Spot& spot, bool may_zip) {
-  const auto* object = json.as<Json::Object>();
-  if (object == nullptr) {
-    fail_at(spot, "an object", shown(json));
-  }
   std::vector<std::string> known = keys_of(RangeAxis{});
   known.emplace_back("values");
   if (may_zip) {
     known.emplace_back("zip");
   }
-  for (const JsonMember& member : *object) {
-    if (std::ranges::find(known, member.key) == known.end()) {
-      throw InputError(unknown_name("key", in_short(member.key), known), spot.place);
-    }
-  }
+  check_keys(json, known, spot);
   if (json.find("values") == nullptr && json.find("from") == nullptr && json.find("zip") == nullptr) {
     throw InputError("missing key \"values\", or \"from\" and \"to\"", spot.place);
   }

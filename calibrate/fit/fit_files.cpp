@@ -8,6 +8,7 @@
 #include "calibrate/import/import.h"
 #include "core/error.h"
 #include "scenarios/collective_table.h"
+#include "scenarios/run_overrides.h"
 #include "scenarios/scenario.h"
 #include "sim/collective/tuner.h"
 
@@ -43,14 +44,10 @@ FitRequest request_of(const FitFiles& fit) {
   FitRequest request;
   request.cluster_name = fit.cluster;
   request.progress = fit.progress;
-  request.cluster = load_cluster(fit.cluster);
-  request.collective.library = collective_library_named(fit.library);
+  naming_option("--cluster", [&] { request.cluster = load_cluster(fit.cluster); });
+  naming_option("--library", [&] { request.collective.library = collective_library_named(fit.library); });
   if (fit.nccl) {
-    try {
-      static_cast<void>(nccl_version(*fit.nccl));
-    } catch (const InputError& error) {
-      throw error.at("--nccl");
-    }
+    naming_option("--nccl", [&] { static_cast<void>(nccl_version(*fit.nccl)); });
     request.collective.nccl = *fit.nccl;
     request.nccl_stated = true;
   }
@@ -60,6 +57,7 @@ FitRequest request_of(const FitFiles& fit) {
 }  // namespace
 
 Profile fit_files(const FitFiles& fit, std::ostream& page) {
+  const auto overlap = value_named<Overlap>("overlap", fit.overlap, "--overlap");
   const FitRequest request = request_of(fit);
   const MeasuredData data = import_files(fit.files);
   page << import_summary(data) << std::flush;
@@ -78,7 +76,6 @@ Profile fit_files(const FitFiles& fit, std::ostream& page) {
     if (!fit.scenario) {
       throw InputError("expected the scenario that the throughput rows are of", "--scenario");
     }
-    const auto overlap = value_named<Overlap>("overlap", fit.overlap, "--overlap");
     profile.training.push_back(
         training_of(with_profile(load_scenario(*fit.scenario), profile), data, overlap));
     print_training(profile.training.front(), page);

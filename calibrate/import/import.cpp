@@ -9,6 +9,8 @@
 #include "calibrate/import/readers.h"
 #include "core/error.h"
 #include "core/names.h"
+#include "scenarios/file_kind.h"
+#include "scenarios/files.h"
 #include "scenarios/json.h"
 
 namespace paceline {
@@ -52,6 +54,21 @@ std::size_t size_of(const MeasuredData& data) {
          data.steps.size() + data.conditioned.size() + data.conditioned_kernels.size();
 }
 
+// Throws for a file that is Paceline's own and holds no measurement.
+void refuse_own_file(const std::string& path) {
+  Json json;
+  try {
+    json = parse_json(read_file(path));
+  } catch (const InputError&) {  // what else it is, its reader says
+    return;
+  }
+  try {
+    require_kind(json, {FileKind::measurements, FileKind::trace});
+  } catch (const InputError& error) {
+    throw error.in_file(path);
+  }
+}
+
 void import_into(MeasuredData& data, const std::string& path) {
   InputFile file(path);
   Findings findings(path, data);
@@ -76,6 +93,7 @@ void import_into(MeasuredData& data, const std::string& path) {
         break;
     }
   } catch (const InputError& error) {
+    refuse_own_file(path);
     throw error.in_file(path);
   }
   if (!file.trouble().empty()) {
@@ -84,6 +102,7 @@ void import_into(MeasuredData& data, const std::string& path) {
   findings.end();
   const std::size_t rows = size_of(data) - before;
   if (rows == 0) {
+    refuse_own_file(path);
     const bool remarked = !data.remarks.empty() && data.remarks.back().origin.file == path;
     throw InputError("read as " + std::string(kFormats[format]) + ", but there is no measurement in it" +
                          (remarked ? "; last remark: " + data.remarks.back().text : ""),

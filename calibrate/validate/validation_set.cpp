@@ -11,6 +11,7 @@
 #include "calibrate/validate/set_file.h"
 #include "core/error.h"
 #include "scenarios/collective_table.h"
+#include "scenarios/file_kind.h"
 #include "scenarios/files.h"
 #include "sim/collective/tuner.h"
 
@@ -320,8 +321,10 @@ class SetBuilder {
 
 ValidationSet load_validation_set(const std::string& path) {
   try {
+    const Json json = parse_json(read_file(path));
+    require_kind(json, {FileKind::validation_set});
     SetFile file;
-    read_object(parse_json(read_file(path)), file, Spot{"", fs::path(path).parent_path().string(), 0});
+    read_object(json, file, Spot{"", fs::path(path).parent_path().string(), 0});
     return SetBuilder(file, path).build();
   } catch (const InputError& error) {
     throw error.file().empty() ? error.in_file(path) : error;

@@ -421,7 +421,8 @@ TEST_CASE("a model in a file stands beside the scenario that names it") {
   CHECK(load_scenario((folder / "s.json").string()).model.name == "tiny");
   std::ofstream(folder / "tiny.json") << R"({"name": "tiny", "layers": [{"name": "l"}]})";
   CHECK_THROWS_WITH(load_scenario((folder / "s.json").string()),
-                    (folder / "tiny.json").string() + ": /layers/0: missing key \"parameters\"");
+                    (folder / "tiny.json").string() +
+                        ": /layers/0: missing keys \"parameters\", \"forward_macs\" and \"output_elements\"");
   fs::remove_all(folder);
 }
 

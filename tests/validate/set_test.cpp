@@ -52,7 +52,7 @@ TEST_CASE("wrong sets are refused with place and cure") {
   const std::string fit = R"("cluster": "dgx-a100", "fit": [{"data": "a.csv"}], )";
   const std::string both = fit + R"("test": [{"data": "b.csv"}])";
   CHECK_THAT(refused("{"), Contains("set.json: line 1, column 2"));
-  CHECK_THAT(refused("{}"), Contains("missing key \"description\""));
+  CHECK_THAT(refused("{}"), Contains("missing keys \"description\" and \"kind\""));
   CHECK_THAT(refused(kStart + R"("fits": []})"), Contains("unknown key \"fits\"; did you mean \"fit\"?"));
   CHECK_THAT(refused(kStart + R"("cluster": "dgx-a100"})"), Contains("there is nothing to predict"));
   CHECK_THAT(refused(kStart + fit + R"("source_": 1})"), Contains("did you mean \"source\"?"));
