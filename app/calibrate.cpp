@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -11,6 +12,7 @@
 #include "calibrate/fit/collective_fit.h"
 #include "calibrate/fit/fit_files.h"
 #include "calibrate/import/import.h"
+#include "calibrate/measure_help.h"
 #include "calibrate/replay/replay.h"
 #include "core/error.h"
 #include "core/text.h"
@@ -45,16 +47,20 @@ std::string measuring_program() {
 }
 
 void measure(const CLI::App& command) {
+  const std::vector<std::string> given = command.remaining();
+  if (std::ranges::any_of(given, [](const std::string& word) { return word == "-h" || word == "--help"; })) {
+    print(measure_help("paceline calibrate measure"));
+    return;
+  }
   const std::string program = measuring_program();
   std::vector<std::string> words{program};
-  for (const std::string& word : command.remaining()) {
-    words.push_back(word);
-  }
+  words.insert(words.end(), given.begin(), given.end());
   std::vector<char*> arguments;
   for (std::string& word : words) {
     arguments.push_back(word.data());
   }
   arguments.push_back(nullptr);
+  heed_broken_pipes();
   execv(program.c_str(), arguments.data());
   throw InputError("can't start it", {}, program);
 }
@@ -80,25 +86,27 @@ std::string layer_times(const MeasuredData& data) {
 void import_data(const std::vector<std::string>& files, const std::optional<std::string>& csv,
                  const std::optional<std::string>& layers) {
   std::vector<NamedFile> inputs, outputs;
+  std::vector<std::string> paths;
   for (const std::string& file : files) {
     inputs.push_back({"one of the measurements", file});
+    paths.push_back(path_to_read(file));
   }
   for (const auto& [name, path] : {std::pair{"--csv", csv}, {"--layers", layers}}) {
-    if (path) {
+    if (path && *path != kStandard) {
       outputs.push_back({name, *path});
     }
   }
   require_apart(inputs, outputs);
-  const MeasuredData data = import_files(files);
+  const MeasuredData data = import_files(paths);
   if (layers) {
-    write_file(*layers, layer_times(data));
+    write_given(*layers, layer_times(data));
   }
   if (csv) {
     std::ostringstream text;
     write_csv(data, text);
-    write_file(*csv, text.str());
+    write_given(*csv, text.str());
   }
-  print(import_summary(data));
+  print(layers == kStandard || csv == kStandard ? "" : import_summary(data));
 }
 
 // Printed piece by piece, whenever it is flushed.
@@ -111,6 +119,7 @@ class PrintedPage : public std::stringbuf {
 };
 
 void fit(const FitFiles& request, const std::string& out) {
+  const bool piped = out == kStandard;  // the profile alone
   std::vector<NamedFile> inputs{{"the cluster", request.cluster}};
   for (const std::string& file : request.files) {
     inputs.push_back({"one of the measurements", file});
@@ -119,10 +128,9 @@ void fit(const FitFiles& request, const std::string& out) {
     inputs.push_back({"the scenario", *request.scenario});
   }
   require_apart(inputs, {{{"--out", out}}});
-  require_writable(out);
+  require_place(out);
   PrintedPage pieces;
-  std::ostream page(&pieces);
-  page.exceptions(std::ios::badbit);  // what print throws passes through
+  std::ostream page(piped ? nullptr : &pieces);
   ProgressLines lines;
   FitFiles with_progress = request;
   with_progress.progress = [&](const std::string& part, std::size_t done, std::size_t all) {
@@ -130,8 +138,8 @@ void fit(const FitFiles& request, const std::string& out) {
   };
   const Profile profile = fit_files(with_progress, page);
   page.flush();
-  write_file(out, to_json(profile));
-  print("Wrote " + out + ".\n");
+  write_given(out, to_json(profile));
+  print(piped ? "" : "Wrote " + out + ".\n");
 }
 
 struct ReplayOptions {
@@ -157,7 +165,8 @@ void replay(const ReplayOptions& options) {
   }
   require_apart({{{"the scenario", options.scenario}, {"the profile", options.profile.value_or("")}}},
                 outputs);
-  const Scenario given = load_scenario(options.scenario);
+  const GivenFile file = read_given(options.scenario);
+  const Scenario given = parse_scenario(file.text, file.name);
   const Prediction prediction =
       predict(options.profile ? with_profile(given, profile_in(*options.profile)) : given);
   if (options.measured && fs::exists(*options.measured)) {
@@ -186,7 +195,10 @@ void replay(const ReplayOptions& options) {
     return;
   }
   const std::string line = options.launcher + ' ' + command(quoted(measuring_program()));
-  if (std::system(line.c_str()) != 0) {
+  heed_broken_pipes();
+  const int failed = std::system(line.c_str());
+  ignore_broken_pipes();
+  if (failed != 0) {
     throw InputError("the measurement failed: " + line);
   }
   print(replay_table(prediction, import_file(measured)));
@@ -198,6 +210,7 @@ void CalibrateCommands::add_to(CLI::App& app) {
   calibrate_ = app.add_subcommand("calibrate",
                                   "Measure real hardware, or read measurements, and fit the model to them.");
   calibrate_->require_subcommand(1);
+  calibrate_->footer("Example: paceline calibrate fit all_reduce.log --cluster dgx-h100 -o profile.json");
   add_measure();
   add_import();
   add_fit();

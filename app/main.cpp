@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "app/calibrate.h"
+#include "app/mistakes.h"
 #include "app/options.h"
 #include "app/run.h"
 #include "app/studies.h"
@@ -35,19 +36,27 @@ namespace {
 
 constexpr int kOurFault = 1, kToleranceBroken = 1, kInputFault = 2;
 
+constexpr const char* kFirstSteps =
+    "Paceline predicts how data-parallel training scales. What to try first:\n\n"
+    "  paceline run scenarios/first_node.json     a step's time, where it goes, and what would change it\n"
+    "  paceline presets                           GPUs, nodes, models and clusters that a scenario may name\n"
+    "  paceline collective all_reduce --cluster dgx-h100 --nodes 2\n"
+    "  paceline sweep scenarios/studies/strong_resnet50.json --out strong\n\n"
+    "`paceline help` lists all commands, `paceline help COMMAND` explains one.\n";
+
 void show_topology(const std::string& cluster, const std::optional<std::string>& graphviz) {
   if (graphviz) {
     require_apart({{{"the cluster", cluster}}}, {{{"--graphviz", *graphviz}}});
-    require_writable(*graphviz);
+    require_place(*graphviz);
   }
-  const Topology topology = build_checked_topology(load_cluster(cluster));
+  const Topology topology = build_checked_topology(load_cluster(path_to_read(cluster)));
   const std::string page = topology_table(topology);
   if (graphviz) {
     std::ostringstream graph;
     write_graphviz(topology, graph);
-    write_file(*graphviz, graph.str());
+    write_given(*graphviz, graph.str());
   }
-  print(page);
+  print(graphviz == kStandard ? "" : page);
 }
 
 struct CollectiveCommand {
@@ -103,13 +112,16 @@ struct CommandLine {
   CLI::App* schema = nullptr;
   bool schema_as_markdown = false, schema_of_study = false;
   StudyCommands studies;
+  CLI::App* help = nullptr;
+  std::vector<std::string> help_on;
 
   CommandLine() {
+    app.name("paceline");
     app.require_subcommand(1);
-    app.set_version_flag("--version", version_text());
+    app.set_version_flag("-v,-V,--version", version_text());
     app.footer(
         "Example: paceline run scenarios/first_node.json\n"
-        "`paceline COMMAND --help` tells more. Exit status: 0 done, 2 the input is wrong, 1 our fault.");
+        "`paceline help COMMAND` tells more. Exit status: 0 done, 2 the input is wrong, 1 our fault.");
     runs.add_to(app);
     add_collective();
     calibrate.add_to(app);
@@ -124,6 +136,9 @@ struct CommandLine {
                      "Lists of all keys for people instead (docs/scenario.md)");
     schema->add_flag("--study", schema_of_study, "Of a study (`paceline sweep`) instead of a scenario");
     schema->footer("Example: paceline schema > scenario.schema.json");
+    help = app.add_subcommand("help", "Explain a command.");
+    help->add_option("COMMAND", help_on, "a command, such as run or calibrate fit; all if left out");
+    help->footer("Example: paceline help run");
   }
 
  private:
@@ -175,7 +190,21 @@ struct CommandLine {
   }
 };
 
+// `paceline help calibrate fit`
+std::string help_page(const CLI::App& app, const std::vector<std::string>& words) {
+  std::string name = "paceline";
+  for (const std::string& word : words) {
+    name += ' ' + word;
+  }
+  return app.get_formatter()->make_help(&command_named(app, words), name, CLI::AppFormatMode::Normal);
+}
+
 int main_of(int argc, char** argv) {
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (words.empty()) {
+    std::cerr << kFirstSteps;
+    return kInputFault;
+  }
   CommandLine line;
   try {
     line.app.parse(argc, argv);
@@ -183,9 +212,11 @@ int main_of(int argc, char** argv) {
     if (error.get_exit_code() == 0) {  // --help, --version
       return line.app.exit(error);
     }
-    throw InputError(std::string(error.what()) + " (paceline --help tells more)");
+    throw mistake_in(line.app, words, error);
   }
-  if (line.runs.parsed()) {
+  if (line.help->parsed()) {
+    print(help_page(line.app, line.help_on));
+  } else if (line.runs.parsed()) {
     line.runs.run();
   } else if (line.collective->parsed()) {
     test_collective(line.collective_command);
@@ -221,8 +252,9 @@ int fail(std::string message, int status) {
 int main(int argc, char** argv) {
   paceline::open_standard_streams();
   try {
+    paceline::ignore_broken_pipes();
     const int status = paceline::main_of(argc, argv);
-    paceline::print("");  // what was printed by whatever way has arrived, or the program failed
+    paceline::require_printed();
     return status;
   } catch (const paceline::InputError& error) {
     return paceline::fail(error.what(), paceline::kInputFault);

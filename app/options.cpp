@@ -1,11 +1,16 @@
 #include "app/options.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <iostream>
 #include <thread>
 
 #include "core/error.h"
 #include "core/text.h"
+#include "scenarios/files.h"
 #include "scenarios/run_overrides.h"
 
 namespace paceline {
@@ -26,9 +31,39 @@ Profile profile_in(const std::string& path) {
   return profile;
 }
 
-void print(const std::string& text) {
-  if (!(std::cout << printable(text) << std::flush)) {
-    throw InputError("can't be written", {}, "the standard output");
+void print(const std::string& text) { std::cout << printable(text) << std::flush; }
+
+bool can_print() { return std::cout.good(); }
+
+void require_printed() {
+  pollfd output{STDOUT_FILENO, 0, 0};
+  const bool left = ::poll(&output, 1, 0) > 0 && (output.revents & (POLLERR | POLLHUP)) != 0;
+  if (!std::cout.flush() && !left) {
+    throw InputError("can't write to the standard output");
+  }
+}
+
+void ignore_broken_pipes() { std::signal(SIGPIPE, SIG_IGN); }
+void heed_broken_pipes() { std::signal(SIGPIPE, SIG_DFL); }
+
+GivenFile read_given(const std::string& path) {
+  return path == kStandard ? GivenFile{"standard input", read_file(path_to_read(path))}
+                           : GivenFile{path, read_file(path)};
+}
+
+std::string path_to_read(const std::string& path) { return path == kStandard ? "/dev/stdin" : path; }
+
+void require_place(const std::string& path) {
+  if (path != kStandard) {
+    require_writable(path);
+  }
+}
+
+void write_given(const std::string& path, const std::string& content) {
+  if (path == kStandard) {
+    std::cout << content << std::flush;
+  } else {
+    write_file(path, content);
   }
 }
 

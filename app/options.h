@@ -15,8 +15,26 @@ void remark(const std::string& text);
 // A profile's file; what is to be remarked on it is told.
 Profile profile_in(const std::string& path);
 
-// To the standard output, at once, without characters that a terminal takes for commands. Throws InputError
-// when it, or what was printed before, can't be written.
+// To the standard output, at once, without characters that a terminal takes for commands. What is written there
+// may end early (`| head`): files are written all the same, so a failure is told at the end, unless the reader
+// left by himself.
 void print(const std::string& text);
+bool can_print();
+// Throws InputError where something of what was printed was lost.
+void require_printed();
+// A broken pipe is an error of a write, not the end of the program; but so it is for programs that we start.
+void ignore_broken_pipes();
+void heed_broken_pipes();
+
+// "-" is the standard input or output.
+inline constexpr const char* kStandard = "-";
+struct GivenFile {
+  std::string name, text;
+};
+GivenFile read_given(const std::string& path);
+std::string path_to_read(const std::string& path);  // for readers that open files themselves
+// Throws InputError where it can't be written.
+void require_place(const std::string& path);
+void write_given(const std::string& path, const std::string& content);
 
 }  // namespace paceline

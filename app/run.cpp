@@ -10,6 +10,7 @@
 #include "calibrate/fit/training_interval.h"
 #include "calibrate/import/trace_files.h"
 #include "core/error.h"
+#include "scenarios/file_kind.h"
 #include "scenarios/files.h"
 #include "scenarios/json.h"
 #include "scenarios/predict.h"
@@ -34,25 +35,27 @@ void check_places(const RunOptions& options) {
   }
   require_apart(inputs, outputs);
   if (options.out) {
-    require_writable(*options.out);
+    require_place(*options.out);
   }
   check_trace(options.trace);
 }
 
-Json parse_named(const std::string& path) {
+Json parse_named(const GivenFile& file) {
   try {
-    return parse_json(read_file(path));
+    Json json = parse_json(file.text);
+    require_kind(json, {FileKind::scenario, FileKind::result});
+    return json;
   } catch (const InputError& error) {
-    throw error.in_file(path);
+    throw error.in_file(file.name);
   }
 }
 
 // The scenario with "POINTER=VALUE" set in it; a value that is no JSON is a text.
-Scenario load_with(const std::string& path, const std::vector<std::string>& settings) {
+Scenario load_with(const GivenFile& file, const std::vector<std::string>& settings) {
   if (settings.empty()) {
-    return load_scenario(path);
+    return parse_scenario(file.text, file.name);
   }
-  Json json = parse_named(path);
+  Json json = parse_named(file);
   for (const std::string& setting : settings) {
     const std::size_t end = setting.find('=');
     if (end == std::string::npos) {
@@ -66,27 +69,32 @@ Scenario load_with(const std::string& path, const std::vector<std::string>& sett
     }
     try {
       set_at(json, setting.substr(0, end), std::move(given),
-             std::filesystem::path(path).parent_path().string());
+             std::filesystem::path(file.name).parent_path().string());
     } catch (const InputError& error) {
       throw InputError(error.what(), "--set");
     }
   }
-  return parse_scenario(to_line(json), path);
+  return parse_scenario(to_line(json), file.name);
 }
 
-// What --out and --trace ask for: all files, or none.
+// What --out and --trace ask for: all files, or none; then the result on the standard output.
 void write_outputs(const RunOptions& options, const Prediction& prediction, Json::Object more) {
+  const bool piped = options.out == kStandard;
   std::vector<OutputFile> files;
   if (options.trace.path) {
     files = trace_files(*options.trace.path, prediction);
     more.push_back({"communication_overlap", overlap_json(prediction)});
   }
-  if (options.out) {
-    files.push_back({*options.out, result_json(prediction, std::move(more))});
+  const std::string result = options.out ? result_json(prediction, std::move(more)) : "";
+  if (options.out && !piped) {
+    files.push_back({*options.out, result});
   }
   write_files(files);
   if (options.trace.path) {
     remove_older_traces(*options.trace.path, files);
+  }
+  if (piped) {
+    print(result);
   }
 }
 
@@ -109,7 +117,8 @@ Explanation explain_and_print(const Prediction& prediction, int jobs, Machines& 
 }
 
 void predict_and_print(const RunOptions& options) {
-  Scenario scenario = load_with(options.scenario, options.settings);
+  const GivenFile file = read_given(options.scenario);
+  Scenario scenario = load_with(file, options.settings);
   apply(options.overrides, scenario.run);
   check_places(options);
   const int jobs = thread_count(options.jobs, "--jobs");
@@ -129,7 +138,7 @@ void predict_and_print(const RunOptions& options) {
       print(terminal_table(prediction) +
             (profile ? interval_text(training_interval(scenario, *profile)) : ""));
     }
-    if (!options.no_explain && (options.out || !options.quiet)) {
+    if (!options.no_explain && (options.out || (!options.quiet && can_print()))) {
       const Explanation why =
           options.quiet ? explain(prediction, jobs, machines) : explain_and_print(prediction, jobs, machines);
       explanation = explanation_json(prediction, why);
@@ -139,7 +148,7 @@ void predict_and_print(const RunOptions& options) {
     }
     write_outputs(options, prediction, std::move(explanation));
   } catch (const InputError& error) {
-    throw error.in_file(options.scenario);
+    throw error.in_file(file.name);
   }
 }
 
@@ -161,8 +170,10 @@ void RunCommands::add_to(CLI::App& app) {
 
 void RunCommands::add_common(CLI::App* command) {
   command
-      ->add_option("SCENARIO", options_.scenario,
-                   "A scenario (JSON), or a result.json, whose scenario is run again")
+      ->add_option(
+          "SCENARIO", options_.scenario,
+          "A scenario (JSON), or a result.json, whose scenario is run again; - reads it from the standard "
+          "input")
       ->required();
   command->add_option("--engine", options_.overrides.engine,
                       "auto, event or vector, instead of the scenario's");
@@ -177,11 +188,15 @@ void RunCommands::add_common(CLI::App* command) {
       ->allow_extra_args(false);
   command->add_option("--profile", options_.profile,
                       "What calibration knows of the machine (see `paceline calibrate fit`)");
-  command->add_option("--out", options_.out,
-                      "Write the result, and the scenario it came from, to this JSON file");
+  command->add_option(
+      "--out", options_.out,
+      "Write the result, and the scenario it came from, to this JSON file; - prints it instead of the page");
   command->add_option("--jobs", options_.jobs, "Threads for what is simulated again; all cores if left out");
 }
 
-void RunCommands::run() const { predict_and_print(options_); }
+void RunCommands::run() {
+  options_.quiet = options_.quiet || options_.out == kStandard;  // the result alone
+  predict_and_print(options_);
+}
 
 }  // namespace paceline

@@ -25,7 +25,7 @@ class RunCommands {
  public:
   void add_to(CLI::App&);
   bool parsed() const { return run_->parsed() || explain_->parsed(); }
-  void run() const;
+  void run();
 
  private:
   void add_common(CLI::App*);

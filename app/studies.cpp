@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "app/progress.h"
 #include "core/error.h"
 #include "core/version.h"
+#include "core/text.h"
+#include "scenarios/readable.h"
 #include "studies/study.h"
 #include "studies/sweep.h"
 
@@ -24,9 +27,10 @@ constexpr int kOurFault = 1, kInputFault = 2;
 constexpr std::size_t kMostFaults = 5;
 
 std::string summary(const SweepOutcome& outcome, const std::string& out) {
-  std::string text = (fs::path(out) / "results.jsonl").string() + ": " + std::to_string(outcome.points) +
-                     " points, " + std::to_string(outcome.found) + " found, " +
-                     std::to_string(outcome.computed) + " computed";
+  std::string text = (fs::path(out) / "results.jsonl").string() + ": " +
+                     plural(static_cast<std::int64_t>(outcome.points), "point") + ", " +
+                     std::to_string(outcome.found) + " found, " + std::to_string(outcome.computed) +
+                     " computed";
   text += outcome.failed > 0 ? ", " + std::to_string(outcome.failed) + " failed" : "";
   text += outcome.faults.empty() ? "" : ", " + std::to_string(outcome.faults.size()) + " not computed";
   return text + '\n';
@@ -34,9 +38,13 @@ std::string summary(const SweepOutcome& outcome, const std::string& out) {
 
 int sweep_and_print(const std::string& path, const std::string& out, const std::string& jobs) {
   const int threads = thread_count(jobs, "--jobs");
-  const Study study = load_study(path);
+  if (out == kStandard) {
+    throw InputError("expected a folder, found \"-\"", "--out");
+  }
+  const GivenFile file = read_given(path);
+  const Study study = parse_study(file.text, file.name);
   if (study.profile && !remark_on(*study.profile).empty()) {
-    remark(path + ": its profile was " + remark_on(*study.profile));
+    remark(file.name + ": its profile was " + remark_on(*study.profile));
   }
   SweepOutcome outcome;
   {
@@ -91,18 +99,45 @@ bool has_package(const std::string& python) {
          ::waitpid(child, &status, 0) == child && status == 0;
 }
 
-void plot(const std::vector<std::string>& given) {
+constexpr const char* kPlotHelp = R"(Draw what fits: a sweep over GPUs as scaling and efficiency, another
+sweep as step time and breakdown, a result as its breakdown, several as scaling, a profile as calibration, a trace
+as a timeline.
+Usage: paceline plot [--kind KIND] SOURCE... -o FILE
+
+  SOURCE          The folder of a sweep, results, a profile, or a trace (a file or a folder)
+  -o,--out FILE   The picture: .svg, .png, .pdf ...
+  --kind KIND     This picture instead of what fits.
+                  Of a sweep: scaling, efficiency, both, breakdown, step, stragglers
+                  Of a result: breakdown, stragglers, sensitivities, critical-path
+                  Of a profile: calibration; of a trace: timeline
+
+It needs Python 3 with the package paceline (pip install . in Paceline's folder).
+Example: paceline plot strong -o strong.svg
+)";
+
+bool asks_for_help(const std::vector<std::string>& words) {
+  return std::ranges::any_of(words, [](const std::string& word) { return word == "-h" || word == "--help"; });
+}
+
+int plot(const std::vector<std::string>& given) {
+  if (asks_for_help(given)) {
+    print(kPlotHelp);
+    return 0;
+  }
   std::vector<std::string> words{
       interpreter(), "-c",
       kAlone + std::string("import runpy; runpy.run_module('paceline', run_name='__main__')"), "plot"};
   words.insert(words.end(), given.begin(), given.end());
   const std::vector<char*> arguments = arguments_of(words);
   if (has_package(words.front())) {
+    heed_broken_pipes();
     ::execvp(arguments.front(), arguments.data());
   }
   throw InputError(
-      "expected Python 3 with the package paceline, which draws plots, found none: pip install .", {},
-      words.front());
+      "expected Python 3 with the package paceline, which draws plots, found none: pip install . in "
+      "Paceline's "
+      "folder",
+      {}, words.front());
 }
 
 }  // namespace
@@ -114,7 +149,7 @@ void StudyCommands::add_to(CLI::App& app) {
 
 void StudyCommands::add_sweep(CLI::App& app) {
   sweep_ = app.add_subcommand("sweep", "Predict every point of a study: a scenario along some axes.");
-  sweep_->add_option("STUDY", study_, "A study (JSON; see `paceline schema --study`)")->required();
+  sweep_->add_option("STUDY", study_, "A study (JSON, see `paceline schema --study`)")->required();
   sweep_->add_option("--out", out_, "The folder for the results; what it holds already is not computed again")
       ->required();
   sweep_->add_option("--jobs", jobs_, "Threads; all cores if left out");
@@ -126,7 +161,7 @@ void StudyCommands::add_sweep(CLI::App& app) {
 void StudyCommands::add_plot(CLI::App& app) {
   plot_ = app.add_subcommand("plot", "Draw what sweeps and runs found (needs the Python package).");
   plot_->prefix_command();
-  plot_->set_help_flag();  // --help is the package's
+  plot_->set_help_flag();  // among the words, for kPlotHelp
   plot_->footer("Example: paceline plot strong -o strong.svg");
 }
 
@@ -134,8 +169,7 @@ int StudyCommands::run() const {
   if (sweep_->parsed()) {
     return sweep_and_print(study_, out_, jobs_);
   }
-  plot(plot_->remaining());
-  return kOurFault;
+  return plot(plot_->remaining());
 }
 
 }  // namespace paceline

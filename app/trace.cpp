@@ -20,6 +20,9 @@ void TraceOptions::add_to(CLI::App* command) {
 }
 
 void check_trace(const TraceOptions& options) {
+  if (options.path == "-") {
+    throw InputError("expected PATH.json, PATH.json.gz or a folder, found \"-\"", "--trace");
+  }
   if (options.path) {
     check_trace_place(*options.path);
   } else if (options.choice.ranks || options.choice.steps) {
