@@ -39,7 +39,7 @@ void require_printed() {
   pollfd output{STDOUT_FILENO, 0, 0};
   const bool left = ::poll(&output, 1, 0) > 0 && (output.revents & (POLLERR | POLLHUP)) != 0;
   if (!std::cout.flush() && !left) {
-    throw InputError("can't write to the standard output");
+    throw InputError("can't be written", {}, "the standard output");
   }
 }
 
