@@ -235,7 +235,7 @@ TEST_CASE("a line that was changed, or has no check, is refused") {
   const auto answer = [&](const std::string& text) {
     std::ofstream(results(out), std::ios::binary) << text;
     const std::string found = refusal(s, out);
-    CHECK(text_of(results(out)) == text);
+    CHECK((found.empty() || text_of(results(out)) == text));  // refused: untouched
     return found;
   };
   std::string changed = whole;
