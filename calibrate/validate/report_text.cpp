@@ -147,7 +147,7 @@ std::string markdown_of(const ComparedSet& one) {
   std::vector<std::string> headers = header_cells(figures);
   headers.insert(headers.begin(), "rows");
   std::string text =
-      "### " + one.set.description + "\n\n`" + one.set.file + "`\n\n" + markdown_row("case", headers) + '|';
+      "### `" + one.set.file + "`\n\n" + one.set.description + "\n\n" + markdown_row("case", headers) + '|';
   for (std::size_t i = 0; i <= headers.size(); ++i) {
     text += "---|";
   }
