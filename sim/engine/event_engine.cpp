@@ -254,23 +254,29 @@ void EventEngine::handle(const Event& event, SimTime now) {
 void EventEngine::close_iteration(std::uint32_t iteration) {
   IterationSlot& closed = slot(iteration);
   const SimTime began = iteration == 0 ? SimTime{} : result_.iteration_end.back();
-  const auto last = std::max_element(closed.rank_end.begin(), closed.rank_end.end());
+  auto last = closed.rank_end.begin();  // of equally late ones as LastLaunch
+  for (std::uint32_t r = 1; r < ranks_; ++r) {
+    const auto at = static_cast<std::uint32_t>(last - closed.rank_end.begin());
+    if (closed.rank_end[r] > *last ||
+        (closed.rank_end[r] == *last && closed.own_at_end[r] > closed.own_at_end[at])) {
+      last = closed.rank_end.begin() + r;
+    }
+  }
   result_.iteration_end.push_back(*last);
   const Program& done = program(iteration);
   for (std::size_t k = 0; k < done.collectives.size(); ++k) {
     const CollectiveRecord& record = closed.collectives[k];
-    last_launch_[k] = record.launch.last;
-    own_of_last_[k] = record.own[record.launch.rank];
+    last_launch_[k] = record.launch.last.at;
+    own_of_last_[k] = record.launch.last.own;
     if (iteration > 0) {
       result_.timing[k].ready += record.ready - began;
-      result_.timing[k].launch += record.launch.last - began;
+      result_.timing[k].launch += record.launch.last.at - began;
       result_.timing[k].end += record.end - began;
       if (ranks_ > 1) {
-        result_.blame[record.launch.rank].total +=
-            straggling(record.launch.last - record.launch.second, record.own[record.launch.second_rank],
-                       own_of_last_[k]);
+        const auto& [last_one, second] = record.launch;
+        result_.blame[last_one.rank].total += straggling(last_one.at - second.at, second.own, last_one.own);
       }
-      result_.last_to_launch.emplace_back(record.launch.rank);
+      result_.last_to_launch.emplace_back(record.launch.last.rank);
     }
   }
   waits_.collectives.assign(done.collectives.size(), {});
@@ -314,9 +320,9 @@ void EventEngine::charge_waits(std::uint32_t iteration) {
     result_.waits[k].exposed += waits_.collectives[k].exposed;
     if (waits_.collectives[k].straggler > 0) {
       const CollectiveRecord& record = slot(iteration).collectives[k];
-      result_.waited_for[record.launch.rank] += waits_.collectives[k].straggler;
-      ++result_.blame[record.launch.rank].count;
-      note_as_late(record.own, record.launch.rank, result_.as_late_as);
+      result_.waited_for[record.launch.last.rank] += waits_.collectives[k].straggler;
+      ++result_.blame[record.launch.last.rank].count;
+      note_as_late(record.own, record.launch.last.rank, result_.as_late_as);
     }
   }
   charge_end(waits_.finished);

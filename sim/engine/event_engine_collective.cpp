@@ -11,7 +11,8 @@ void EventEngine::launch_next(std::uint32_t rank, SimTime now) {
     return;
   }
   const Place at = state.collective;
-  slot(at.iteration).collectives[at.op].launch.add(rank, now);
+  CollectiveRecord& record = slot(at.iteration).collectives[at.op];
+  record.launch.add({now, record.own[rank], rank});
   fingerprint_.add(subject(Fact::launch, at.iteration, at.op), rank, now);
   record_collective(rank, at, now, kNever);
   ++state.launched;

@@ -25,23 +25,25 @@ constexpr SimTime overlap(SimTime from, SimTime to, SimTime begin, SimTime end) 
   return a < b ? b - a : SimTime{};
 }
 
-// The last ranks to launch a collective; of equally late ones the first.
+// The last two ranks to launch a collective; of equally late ones first those whose own time is longest, then the
+// first ranks: what is charged doesn't depend on how ranks are numbered.
 struct LastLaunch {
-  SimTime last{-1}, second{-1};
-  std::uint32_t rank = 0, second_rank = 0;
+  struct Launch {
+    SimTime at{-1}, own;
+    std::uint32_t rank = 0;
 
-  constexpr void add(std::uint32_t r, SimTime at) {
-    if (at > last) {
+    constexpr bool before(const Launch& o) const {
+      return at != o.at ? at < o.at : own != o.own ? own < o.own : rank > o.rank;
+    }
+  };
+  Launch last, second;
+
+  constexpr void add(const Launch& launch) {
+    if (last.before(launch)) {
       second = last;
-      second_rank = rank;
-      last = at;
-      rank = r;
-    } else if (at == last) {
-      second = at;
-      rank = std::min(rank, r);
-    } else if (at > second || (at == second && r < second_rank)) {
-      second = at;
-      second_rank = r;
+      last = launch;
+    } else if (second.before(launch)) {
+      second = launch;
     }
   }
 };

@@ -237,7 +237,7 @@ void VectorEngine::run_collective(const Op& op, std::uint32_t index) {
     const SimTime reached = std::max(stream_[r], host_[r]);
     ready = std::max(ready, stream_[r]);
     busy.launch[r] = std::max(reached, communication_[r]);
-    last.add(static_cast<std::uint32_t>(r), busy.launch[r]);
+    last.add({busy.launch[r], own_[r], static_cast<std::uint32_t>(r)});
     fingerprint_.add(launch_fact, r, busy.launch[r]);
   }
   times_.end(program().collectives[op.index], busy.launch, previous_end_, busy.end);
@@ -257,12 +257,12 @@ void VectorEngine::run_collective(const Op& op, std::uint32_t index) {
   if (iteration_ > 0) {
     CollectiveTiming& timing = result_.timing[op.index];
     timing.ready += ready - previous_end_;
-    timing.launch += last.last - previous_end_;
+    timing.launch += last.last.at - previous_end_;
     timing.end += latest - previous_end_;
-    result_.last_to_launch.emplace_back(last.rank);
+    result_.last_to_launch.emplace_back(last.last.rank);
     if (job_.ranks() > 1) {
-      result_.blame[last.rank].total +=
-          straggling(last.last - last.second, own_[last.second_rank], own_[last.rank]);
+      result_.blame[last.last.rank].total +=
+          straggling(last.last.at - last.second.at, last.second.own, last.last.own);
     }
   }
 }
@@ -270,8 +270,8 @@ void VectorEngine::run_collective(const Op& op, std::uint32_t index) {
 void VectorEngine::run_wait(const Op& op, std::uint32_t index) {
   settle_idle(op.host_cost);
   const Busy& busy = busy_[op.index];
-  const SimTime everybody = last_launch_[op.index].last;
-  const std::uint32_t last = last_launch_[op.index].rank;
+  const SimTime everybody = last_launch_[op.index].last.at;
+  const std::uint32_t last = last_launch_[op.index].last.rank;
   CollectiveWaits waits;
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
     host_[r] += op.host_cost;
@@ -366,7 +366,7 @@ void VectorEngine::end_iteration() {
   std::size_t last = 0;
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
     ends[r] = stream_[r];
-    if (stream_[r] > latest) {
+    if (stream_[r] > latest || (stream_[r] == latest && own_[r] > own_[last])) {
       latest = stream_[r];
       last = r;
     }
