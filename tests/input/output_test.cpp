@@ -151,6 +151,41 @@ TEST_CASE("the page names the slow GPU and the bad cable, and nobody where nobod
              !Catch::Contains("whom the others waited for"));
 }
 
+TEST_CASE("GPUs that are equally late are all named") {
+  Scenario scenario = example("slow_gpu_64");
+  scenario.variability = {};
+  scenario.variability.slow_gpus = {{{5, 37, 40}, 0, 1.15}};
+  const Prediction p = predict(scenario);
+  const json r = json::parse(result_json(p));
+  REQUIRE_FALSE(r.at("stragglers").empty());
+  std::set<std::int64_t> named;
+  for (const json& s : r.at("stragglers")) {
+    named.insert(s.at("rank").get<std::int64_t>());
+    for (const json& rank : s.at("as_late")) {
+      named.insert(rank.get<std::int64_t>());
+    }
+  }
+  CHECK(named == std::set<std::int64_t>{5, 37, 40});
+  for (const char* gpu : {"node0/gpu5", "node4/gpu5", "node5/gpu0"}) {
+    CHECK_THAT(terminal_table(p), Catch::Contains(gpu));
+  }
+}
+
+TEST_CASE("the page says when few steps are faster than their loaders") {
+  Scenario scenario = example("input_bottleneck");
+  scenario.training.input->jitter = {};
+  scenario.training.input->rate = SamplesPerSecond(900);
+  scenario.run.iterations = 1;
+  const Prediction few = predict(scenario);
+  scenario.run.iterations = 200;
+  const Prediction many = predict(scenario);
+  CHECK(few.report.throughput <= 8 * 900 * (1 + 1e-9));
+  CHECK(json::parse(result_json(few)).at("counted_steps_samples_per_s") == few.report.counted_throughput);
+  CHECK((few.report.counted_throughput > few.report.throughput) ==
+        (terminal_table(few).find("prefetched before") != std::string::npos));
+  CHECK(many.report.throughput <= 8 * 900 * (1 + 1e-9));
+}
+
 TEST_CASE("numbers for people keep four digits") {
   CHECK(readable_time(Seconds(0.3712)) == "371.2 ms");
   CHECK(readable_time(Seconds(0.99996)) == "1000 ms");
