@@ -254,7 +254,9 @@ TEST_CASE("every preset prints through every command that takes a cluster") {
     CHECK(is_text(graph.str()));
     CHECK_THAT(graph.str(), !Catch::Contains("color=\"\"") && !Catch::Contains(", ]"));
 
-    CollectiveOptions options{.kind = "all_reduce", .cluster = name};
+    CollectiveOptions options;
+    options.kind = "all_reduce";
+    options.cluster = name;
     options.sizes = {"64K"};
     options.explain = true;
     const CollectiveTestResult result = run_collective_test(collective_test(options, {}));

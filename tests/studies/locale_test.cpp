@@ -60,7 +60,8 @@ Outputs outputs() {
   }
   all.push_back({"sweep table", sweep_table(study, folder.file("out"))});
   const Prediction prediction = predict(parse_scenario(kSmall, "s.json"));
-  const Explanation why = explain(prediction, 2);
+  Machines machines;
+  const Explanation why = explain(prediction, 2, machines);
   all.push_back({"run", terminal_table(prediction) + terminal_footer(prediction) + result_json(prediction)});
   all.push_back({"explain", explanation_text(prediction, why)});
   const std::string two_gpus = R"({"cluster": {"node": "dgx-a100", "gpus_per_node": 2}, "model": "resnet18",

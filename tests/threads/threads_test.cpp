@@ -38,7 +38,8 @@ TEST_CASE("a sweep on two and on eight threads gives the lines of one") {
 TEST_CASE("an explanation on two and on eight threads is that of one") {
   const Prediction prediction = predict(parse_scenario(kSmall, "s.json"));
   const auto text = [&](int jobs) {
-    const Explanation why = explain(prediction, jobs);
+    Machines machines;
+    const Explanation why = explain(prediction, jobs, machines);
     return explanation_text(prediction, why) + to_line(Json(explanation_json(prediction, why)));
   };
   const std::string one = text(1);
