@@ -107,7 +107,7 @@ Usage: paceline plot [--kind KIND] SOURCE... -o FILE
   SOURCE          The folder of a sweep, results, a profile, or a trace (a file or a folder)
   -o,--out FILE   The picture: .svg, .png, .pdf ...
   --kind KIND     This picture instead of what fits.
-                  Of a sweep: scaling, efficiency, both, breakdown, step, stragglers
+                  Of a sweep: scaling, efficiency, breakdown, step, stragglers
                   Of a result: breakdown, stragglers, sensitivities, critical-path
                   Of a profile: calibration; of a trace: timeline
 

@@ -219,7 +219,8 @@ void require_apart(std::span<const NamedFile> inputs, std::span<const NamedFile>
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const NamedFile& output = outputs[i];
     for (const NamedFile& input : inputs) {
-      if (are_one_file(output.path, input.path) || is_in_folder(output.path, input.path)) {
+      const bool standard = output.path == "-";  // the standard output replaces nothing
+      if (!standard && (are_one_file(output.path, input.path) || is_in_folder(output.path, input.path))) {
         throw InputError("expected a file of its own, found " + input.name + ", which it would replace",
                          output.name, output.path);
       }

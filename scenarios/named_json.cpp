@@ -74,6 +74,7 @@ NamedJson cluster_json(const std::string& name, const Spot& spot) {
     return {parse_json(std::string(builtin->text)), {}, {}, {}};
   }
   if (name.ends_with(".xml")) {  // one node, as NCCL wrote it
+    (void)text_in_file(name, spot);  // one that can't be read is told at its name's place
     const fs::path path(name), folder = fs::path(spot.folder) / path.parent_path();
     return {Json::Object{{"node", Json::Object{{"nccl_topology", path.filename().string()}}}},
             {},

@@ -106,7 +106,8 @@ TEST_CASE("a name means to an edit what it means to the reader") {
   folder.write("c/d/plain.json", R"({"$schema": "x", "node": "dgx-a100", "nodes": 2})");
   folder.write("c/scenario.json", R"({"cluster": "d/plain.json", "model": "resnet18"})");
   folder.write("c/result.json", R"({"fingerprint": "0", "scenario": {"cluster": "scenario.json"}})");
-  folder.write("m.json", R"({"$schema": "x", "name": "m", "layers": [{"name": "l", "forward_macs": 1}]})");
+  folder.write("m.json", R"({"$schema": "x", "name": "m", "layers": [
+      {"name": "l", "parameters": [10], "forward_macs": 1, "output_elements": 1}]})");
   for (const char* cluster : {"dgx-h100", "a100-4x8", "c/d/plain.json", "c/scenario.json", "c/result.json"}) {
     for (const char* model : {R"("resnet50")", R"({"file": "m.json"})"}) {
       INFO(cluster << ' ' << model);

@@ -35,8 +35,8 @@ TEST_CASE("a value that is no enumerator has no name, and no other memory is rea
 
 TEST_CASE("a name that is not known is told with the nearest one") {
   CHECK(value_named<Fruit>("fruit", "pear") == Fruit::pear);
-  CHECK_THROWS_WITH(value_named<Fruit>("fruit", "pair", "--fruit"),
-                    "--fruit: unknown fruit \"pair\"; did you mean \"pear\"? Known: apple, pear, plum");
+  CHECK_THROWS_WITH(value_named<Fruit>("fruit", "peer", "--fruit"),
+                    "--fruit: unknown fruit \"peer\"; did you mean \"pear\"? Known: apple, pear, plum");
 }
 
 }  // namespace
