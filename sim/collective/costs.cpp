@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "core/error.h"
 
@@ -123,41 +122,17 @@ double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, dou
   }
 }
 
-// How much of its copies' time a plan shows. A worker that only copies for a while leaves its share of the link
-// to the others, and gets theirs when they do: as long as there is a next loop to catch up in, the link is
-// always busy, and what counts is the longer of what the link takes for a loop's blocks and what the thread
-// block itself does. Blocks that read over NVLink instead of writing (compute capability 8.0,
-// src/graph/paths.cc) don't catch up: their rate is what they have in flight.
-class CopyShown {
- public:
-  CopyShown(const CollectiveCosts& costs, BytesPerSecond cap) : costs_(costs), cap_(cap) {}
-
-  void add(const Hop& hop, BytesPerSecond rate) {
-    if (hop.copies > 0) {
-      const double sending = 1 / rate.value, copying = hop.copies / costs_.copy_rate.value;
-      const bool reads = costs_.nvlink_reads && hop.kind == HopKind::nvlink;
-      auto& [link, all] = of_copies_[hop.copies];
-      link = std::max(link, sending);
-      all = std::max(all, reads ? sending + copying : std::max(sending, 1 / cap_.value + copying));
-    }
+// A worker that only copies for a while leaves its share of the link to the others, and gets theirs when they
+// do: it sends faster than its share, up to what a thread block can. Blocks that read over NVLink instead of
+// writing (compute capability 8.0, src/graph/paths.cc) don't: their rate is what they have in flight.
+BytesPerSecond while_sending(BytesPerSecond share, const Hop& hop, const CollectiveCosts& costs) {
+  if (hop.copies == 0 || (costs.nvlink_reads && hop.kind == HopKind::nvlink)) {
+    return share;
   }
-  double part() const {
-    double most = of_copies_.empty() ? 1 : 0;
-    for (const auto& [copies, time] : of_copies_) {
-      most = std::max(most, (time.all - time.link) * costs_.copy_rate.value / copies);
-    }
-    return std::min(1.0, most);
-  }
-
- private:
-  struct Time {  // s for each byte sent, of the slowest hop: on the link, and with the copies that show
-    double link = 0, all = 0;
-  };
-
-  const CollectiveCosts& costs_;
-  BytesPerSecond cap_;
-  std::map<double, Time> of_copies_;
-};
+  const double time = 1 / share.value - hop.copies / costs.copy_rate.value;
+  const double fastest = std::max(share.value, costs.copy_rate.value);
+  return BytesPerSecond(time * fastest > 1 ? 1 / time : fastest);
+}
 
 }  // namespace
 
@@ -230,7 +205,6 @@ void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, const Collec
   plan.launch_period = to_sim_time(costs.launch_period);
   plan.copy_rate = costs.copy_rate;
   const std::uint32_t slices = slices_of(plan.loops.front());
-  CopyShown shown(costs, cap);
   plan.hops.clear();
   for (const Hop& hop : graph.hops) {
     if (hop.kind == HopKind::inside) {
@@ -242,11 +216,10 @@ void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, const Collec
     const Seconds beyond(std::max(0.0, hop.latency.value - kUsualLatency[kind].value));
     const Seconds overhead = hop.kind == HopKind::network ? costs.slice_overhead : Seconds{};
     const SimTime least = to_sim_time(plan.protocol == Protocol::simple ? overhead : overhead / slices);
-    const BytesPerSecond rate = std::min(hop.rate * (line * costs.efficiency[kind] * nvlink), cap);
-    plan.hops.push_back({rate, to_sim_time(of_protocol.latency[kind] + beyond), least});
-    shown.add(hop, rate);
+    const BytesPerSecond share = hop.rate * (line * costs.efficiency[kind] * nvlink);
+    plan.hops.push_back({std::min(while_sending(share, hop, costs), cap),
+                         to_sim_time(of_protocol.latency[kind] + beyond), least});
   }
-  plan.copy_shown = shown.part();
 }
 
 }  // namespace paceline

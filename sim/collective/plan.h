@@ -10,8 +10,7 @@
 // When a step happens, for all slices of its chunk (sim/collective/passes.h):
 //   start = max(end of the worker's previous step, arrival of each chunk received,
 //               end of the receiver's step that emptied the slot, for each FIFO sent on)
-//   end   = start + max over FIFOs sent on of stay; a step that sends nothing: start + slice / copy rate, of
-//           which a worker that sends in other steps shows `copy_shown` before the last loop
+//   end   = start + max over FIFOs sent on of stay; a step that sends nothing: start + slice / copy rate
 //   arrival of what it sends on a FIFO = start + stay + latency, stay = max(slice / rate, least)
 // A worker starts `startup` after its rank enters; a rank leaves when its last worker has ended.
 #pragma once
@@ -140,7 +139,7 @@ struct Hop {
   BytesPerSecond rate;
   Seconds latency;
   HopKind kind = HopKind::nvlink;
-  double copies = 0;  // blocks that its sender only copies for each that it sends
+  double copies = 0;  // blocks that its sender only copies for each that it sends: the link is free then
   friend bool operator==(const Hop&, const Hop&) = default;
 };
 
@@ -194,8 +193,7 @@ struct CollectivePlan {
   SimTime startup;
   SimTime launch_period;      // collectives in a row begin at least so far apart (collective_cost.h)
   std::vector<HopCost> hops;  // by CollectiveGraph::hops
-  BytesPerSecond copy_rate;   // of a step that sends nothing
-  double copy_shown = 1;      // part of its time that the links' sharing doesn't hide (costs.h)
+  BytesPerSecond copy_rate;   // of a worker that sends nothing
 };
 
 }  // namespace paceline

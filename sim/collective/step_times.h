@@ -9,15 +9,13 @@
 
 namespace paceline {
 
-// How long a slice occupies a hop, and a worker that sends nothing; `hides`: where links hide what they can.
+// How long a slice occupies a hop.
 SimTime stay_of(Bytes slice, const HopCost&);
-SimTime copy_of(Bytes slice, const CollectivePlan&, bool hides);
 
 struct FlatStep {
   std::uint32_t times = 1;  // chunks
   Ports receive, send;
   std::uint32_t width = 0;  // index of the step's width in StepTimes
-  bool hides = false;       // a copy of a worker that sends in other steps
 };
 
 // Where a worker is: the step's next move, of one slice. done() when there is none. A script of one step runs
@@ -56,10 +54,7 @@ class StepTimes {
   SimTime stay(const Cursor& at, const FlatStep& step, std::uint32_t hop) const {
     return stay_[row(at, step) * hops_ + hop];
   }
-  SimTime copy(const Cursor& at, const FlatStep& step) const {
-    const bool last_loop = at.loops_left == 1 && at.phase + 1 == phases_.size();
-    return (step.hides && !last_loop ? hidden_copy_ : copy_)[row(at, step)];
-  }
+  SimTime copy(const Cursor& at, const FlatStep& step) const { return copy_[row(at, step)]; }
   Bytes bytes(const Cursor& at, const FlatStep& step) const { return bytes_[row(at, step)]; }
   SimTime shortest_stay(std::uint32_t hop) const;
   // How long a worker of the graph is occupied by all its moves. Its cost doesn't grow with the number of
@@ -87,7 +82,7 @@ class StepTimes {
   std::vector<std::uint32_t> first_step_;  // by script, and the end
   std::vector<FlatStep> steps_;
   std::size_t widths_ = 0, hops_ = 0;
-  std::vector<SimTime> stay_, copy_, hidden_copy_;
+  std::vector<SimTime> stay_, copy_;
   std::vector<Bytes> bytes_;
 };
 

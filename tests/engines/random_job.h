@@ -71,7 +71,6 @@ class RandomCollectives {
                            SimTime{dice_.between(0, 1) * dice_.between(0, 1'000'000)}});
     }
     plan.copy_rate = BytesPerSecond(dice_.real(1e9, 1e11));
-    plan.copy_shown = dice_.maybe(0.3) ? 1 : dice_.real(0, 1);
     return plan;
   }
 

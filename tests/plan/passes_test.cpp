@@ -46,7 +46,6 @@ CollectivePlan draw_plan(Random& random, const CollectiveGraph& graph) {
                          draw_time(random, 3'000'000), draw_time(random, 500'000)});
   }
   plan.copy_rate = BytesPerSecond(1e11);
-  plan.copy_shown = static_cast<double>(draw(random, 5)) / 4;
   return plan;
 }
 
