@@ -76,6 +76,18 @@ Names names_of_options(const CLI::App& command) {
 
 // ---- a word where a command should be ----
 
+constexpr std::string_view kFile = "FILE";
+constexpr auto kLines = names<FileKind>({{"run FILE", FileKind::scenario},
+                                         {"run FILE", FileKind::result},
+                                         {"sweep FILE --out FOLDER", FileKind::study},
+                                         {"run SCENARIO --profile FILE", FileKind::profile},
+                                         {"validate FILE", FileKind::validation_set},
+                                         {"topology FILE", FileKind::cluster},
+                                         {"run FILE", FileKind::model},
+                                         {"calibrate import FILE", FileKind::trace},
+                                         {"calibrate import FILE", FileKind::measurements},
+                                         {"run FILE", FileKind::unknown}});
+
 // The line that takes this file; nothing where no command does.
 std::optional<std::string> line_for_file(const std::string& path) {
   std::error_code error;
@@ -94,21 +106,8 @@ std::optional<std::string> line_for_file(const std::string& path) {
       kind = FileKind::unknown;
     }
   }
-  switch (kind) {
-    case FileKind::study:
-      return "sweep " + path + " --out FOLDER";
-    case FileKind::validation_set:
-      return "validate " + path;
-    case FileKind::cluster:
-      return "topology " + path;
-    case FileKind::profile:
-      return "run SCENARIO --profile " + path;
-    case FileKind::trace:
-    case FileKind::measurements:
-      return "calibrate import " + path;
-    default:
-      return "run " + path;
-  }
+  std::string line(kLines[kind]);
+  return line.replace(line.find(kFile), kFile.size(), path);
 }
 
 std::optional<std::string> line_for_name(const std::string& word) {

@@ -266,7 +266,10 @@ TEST_CASE("every preset prints through every command that takes a cluster") {
 
     constexpr std::size_t kMostRanks = 100;  // more take seconds
     if (topology.ranks() <= kMostRanks) {
-      const json scenario{{"cluster", name}, {"model", "resnet50"}, {"run", {{"iterations", 1}}}};
+      const json scenario{{"cluster", name},
+                          {"model", "resnet50"},
+                          {"training", {{"batch_per_gpu", 32}}},
+                          {"run", {{"iterations", 1}}}};
       const Prediction p = predict(parse_scenario(scenario.dump(), "scenario.json"), trace_of_first(1, 2));
       CHECK(is_text(terminal_table(p) + terminal_footer(p)));
       CHECK(is_text(result_json(p)));

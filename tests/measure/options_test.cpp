@@ -37,7 +37,7 @@ TEST_CASE("a wrong option says which and why") {
     }
     return "";
   };
-  CHECK_THAT(message({"--sise", "4"}), Contains("--sise") && Contains("did you mean \"--sizes\""));
+  CHECK_THAT(message({"--size", "4"}), Contains("--size") && Contains("did you mean \"--sizes\""));
   CHECK_THAT(message({"--sizes"}), Contains("--sizes") && Contains("needs a value"));
   CHECK_THAT(message({"--sizes", "4KB"}), Contains("--sizes") && Contains("\"4KB\""));
   CHECK_THAT(message({"--sizes", "9G"}), Contains("8G"));

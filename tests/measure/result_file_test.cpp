@@ -107,10 +107,12 @@ TEST_CASE("a line that its writer did not finish is measured again") {
   const TemporaryFile temporary("torn.csv");
   const std::string half = csv_line(row(8)).substr(0, 40);
   temporary.write(std::string(kHeader) + "\n" + csv_line(row(4)) + "\n" + half);
-  ResultFile file(temporary.path());
-  CHECK(file.rows() == 1);
-  CHECK_FALSE(file.has(row(8)));
-  file.append(row(8));
+  {
+    ResultFile file(temporary.path());
+    CHECK(file.rows() == 1);
+    CHECK_FALSE(file.has(row(8)));
+    file.append(row(8));
+  }
   CHECK(temporary.lines() == std::vector<std::string>{kHeader, csv_line(row(4)), half, csv_line(row(8))});
   CHECK(ResultFile(temporary.path()).rows() == 2);
 }
