@@ -238,7 +238,7 @@ TEST_CASE("a profile of another model version is told, and used") {
              Catch::StartsWith("paceline: p.json: fitted with an earlier one, this is model version "));
 }
 
-TEST_CASE("--version says both versions") {
+TEST_CASE("the option --version says both versions") {
   CHECK(Terminal().run("--version").out == paceline::version_text() + "\n");
 }
 
