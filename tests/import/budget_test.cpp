@@ -32,10 +32,8 @@ Outcome run(const Folder& folder, const std::vector<std::string>& words) {
 #endif
     const rlimit seconds{kSeconds, kSeconds};
     ::setrlimit(RLIMIT_CPU, &seconds);
-#ifndef PACELINE_SANITIZED                         // whose shadow takes terabytes
     const rlimit bytes{600'000'000, 600'000'000};  // with the program itself
     ::setrlimit(RLIMIT_AS, &bytes);
-#endif
     if (std::freopen(out.c_str(), "w", stdout) == nullptr || ::dup2(1, 2) < 0 ||
         ::chdir(folder.path().c_str()) != 0) {
       ::_exit(99);
