@@ -34,8 +34,6 @@
 namespace paceline {
 namespace {
 
-constexpr int kOurFault = 1, kToleranceBroken = 1, kInputFault = 2;
-
 constexpr const char* kFirstSteps =
     "Paceline predicts how data-parallel training scales. What to try first:\n\n"
     "  paceline run scenarios/first_node.json     a step's time, where it goes, and what would change it\n"

@@ -7,6 +7,9 @@
 
 namespace paceline {
 
+// Exit statuses.
+inline constexpr int kOurFault = 1, kToleranceBroken = 1, kInputFault = 2;
+
 // A number of threads; empty: as many as the machine has cores.
 int thread_count(const std::string& text, const char* option);
 

@@ -23,7 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kOurFault = 1, kInputFault = 2;
 constexpr std::size_t kMostFaults = 5;
 
 std::string summary(const SweepOutcome& outcome, const std::string& out) {

@@ -9,8 +9,6 @@
 namespace paceline {
 namespace {
 
-constexpr double kFlopsPerMac = 2;
-
 FlopsPerSecond peak_of(const GpuSpec& gpu, Precision precision) {
   return gpu.peak[static_cast<std::size_t>(precision)];
 }

@@ -22,6 +22,8 @@ inline constexpr auto kNames<LayerKind> = names<LayerKind>({{"conv", LayerKind::
                                                             {"embedding", LayerKind::embedding},
                                                             {"batch_norm", LayerKind::batch_norm}});
 
+inline constexpr double kFlopsPerMac = 2;
+
 struct Layer {
   std::string name;
   LayerKind kind = LayerKind::linear;

@@ -5,11 +5,10 @@
 #include <tuple>
 
 #include "core/error.h"
+#include "kernels/model.h"
 
 namespace paceline {
 namespace {
-
-constexpr double kFlopsPerMac = 2;
 
 bool is_product(const KernelSpec& kernel) { return kernel.name == "gemm" || kernel.name == "conv_gemm"; }
 

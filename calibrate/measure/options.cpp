@@ -92,10 +92,10 @@ std::vector<std::string> parse_names(const std::string& text) {
   return names;
 }
 
-using Reader = std::function<void(Options&, const std::string&)>;
+using OptionReader = std::function<void(Options&, const std::string&)>;
 
-const std::map<std::string, Reader>& options_with_value() {
-  static const std::map<std::string, Reader> kReaders{
+const std::map<std::string, OptionReader>& options_with_value() {
+  static const std::map<std::string, OptionReader> kReaders{
       {"--collectives", [](Options& o, const std::string& v) { o.collectives = parse_names(v); }},
       {"--kernels", [](Options& o, const std::string& v) { o.kernels = parse_names(v); }},
       {"--sizes", [](Options& o, const std::string& v) { o.sizes = parse_sizes(v); }},

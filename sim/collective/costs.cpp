@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "core/error.h"
 
@@ -122,16 +123,54 @@ double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, dou
   }
 }
 
-// A worker that only copies for a while leaves its share of the link to the others, and gets theirs when they
-// do: it sends faster than its share, up to what a thread block can. Blocks that read over NVLink instead of
-// writing (compute capability 8.0, src/graph/paths.cc) don't: their rate is what they have in flight.
-BytesPerSecond while_sending(BytesPerSecond share, const Hop& hop, const CollectiveCosts& costs) {
-  if (hop.copies == 0 || (costs.nvlink_reads && hop.kind == HopKind::nvlink)) {
-    return share;
+// What the workers of a graph do in one loop, if they send and also copy (the end of a ring's loop): bytes. Such
+// graphs have one script, which all workers run.
+struct Pausing {
+  double sent = 0, copied = 0;
+  double last_wait = 0;  // of the loop's last copy: how much less than its latency a worker waits for it
+};
+
+std::optional<Pausing> pausing(const CollectiveGraph& graph, const Loops& loops) {
+  if (graph.scripts.size() != 1) {
+    return std::nullopt;
   }
-  const double time = 1 / share.value - hop.copies / costs.copy_rate.value;
-  const double fastest = std::max(share.value, costs.copy_rate.value);
-  return BytesPerSecond(time * fastest > 1 ? 1 / time : fastest);
+  Pausing all;
+  for (const Step& step : graph.scripts.front().steps) {
+    const double bytes = static_cast<double>(loops.chunk.value) * step.width;
+    (step.send.count == 0 ? all.copied : all.sent) += bytes * step.times;
+    all.last_wait = bytes - bytes / slices_of(loops);
+  }
+  return all.sent > 0 && all.copied > 0 ? std::optional(all) : std::nullopt;
+}
+
+// How much of its pauses a plan shows. A worker that waits for its loop's last chunk and copies it leaves its
+// share of the link to the others, and gets theirs when they do: as long as there is a next loop to catch up in,
+// the links are always busy, and what counts is the longer of what they take for a loop and what a thread block
+// itself does. Blocks that read over NVLink instead of writing (compute capability 8.0, src/graph/paths.cc) don't
+// catch up: their rate is what they have in flight.
+double part_shown(const CollectivePlan& plan, const CollectiveGraph& graph, const CollectiveCosts& costs,
+                  const Pausing& loop, BytesPerSecond cap) {
+  double links = 0, blocks = 0, pause = 0;  // s in a loop; the pause is the slowest block's
+  for (std::size_t h = 0; h < plan.hops.size(); ++h) {
+    const HopCost& hop = plan.hops[h];
+    const Hop& link = graph.hops[h];
+    if (link.kind == HopKind::inside) {
+      continue;
+    }
+    const bool catches_up = !costs.nvlink_reads || link.kind != HopKind::nvlink;
+    const double fastest = catches_up
+                               ? std::min(cap.value, link.alone.value * hop.rate.value / link.rate.value)
+                               : hop.rate.value;
+    const double pauses =
+        loop.copied / plan.copy_rate.value +
+        std::max(0.0, to_seconds(hop.latency).value - loop.last_wait / plan.copy_rate.value);
+    links = std::max(links, loop.sent / hop.rate.value);
+    if (loop.sent / fastest + pauses > blocks) {
+      blocks = loop.sent / fastest + pauses;
+      pause = pauses;
+    }
+  }
+  return std::clamp((blocks - links) / pause, 0.0, 1.0);
 }
 
 }  // namespace
@@ -216,9 +255,14 @@ void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, const Collec
     const Seconds beyond(std::max(0.0, hop.latency.value - kUsualLatency[kind].value));
     const Seconds overhead = hop.kind == HopKind::network ? costs.slice_overhead : Seconds{};
     const SimTime least = to_sim_time(plan.protocol == Protocol::simple ? overhead : overhead / slices);
-    const BytesPerSecond share = hop.rate * (line * costs.efficiency[kind] * nvlink);
-    plan.hops.push_back({std::min(while_sending(share, hop, costs), cap),
-                         to_sim_time(of_protocol.latency[kind] + beyond), least});
+    const BytesPerSecond rate = std::min(hop.rate * (line * costs.efficiency[kind] * nvlink), cap);
+    plan.hops.push_back({rate, to_sim_time(of_protocol.latency[kind] + beyond), least});
+  }
+  const std::optional<Pausing> loop = pausing(graph, plan.loops.front());
+  plan.copy_shown = loop ? part_shown(plan, graph, costs, *loop, cap) : 1;
+  for (HopCost& hop : plan.hops) {
+    hop.hidden =
+        loop && plan.slots > 0 ? to_sim_time(to_seconds(hop.latency) * (1 - plan.copy_shown)) : SimTime{};
   }
 }
 

@@ -63,7 +63,8 @@ void set_costs(std::span<const CostParameter>, CollectiveCosts&);
 double cost_value(const std::string& name, CollectiveCosts);  // throws likewise
 std::vector<std::string> cost_parameter_names();
 
-// Fills startup, hops and copy_rate of a plan with loops on a priced graph. `search_channels`: of the algorithm's graph.
+// Fills startup, hops, copy_rate and copy_shown of a plan with loops and slots on a priced graph.
+// `search_channels`: of the algorithm's graph.
 void price_plan(CollectivePlan&, const CollectiveGraph&, const CollectiveCosts&, std::size_t search_channels,
                 std::size_t all_channels);
 

@@ -190,7 +190,7 @@ void scale(CollectivePlan& plan, double factor) {
   plan.launch_period = scaled(plan.launch_period);
   plan.copy_rate = plan.copy_rate / factor;
   for (HopCost& hop : plan.hops) {
-    hop = {hop.rate / factor, scaled(hop.latency), scaled(hop.least)};
+    hop = {hop.rate / factor, scaled(hop.latency), scaled(hop.least), scaled(hop.hidden)};
   }
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr SimTime kLongAgo{std::numeric_limits<std::int64_t>::min()};
 constexpr std::uint32_t kMostInRow = 64, kMostLanes = 8;
-constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t kUnseen = std::numeric_limits<std::uint32_t>::max();
 
 std::uint32_t in_end(const CollectiveGraph& graph, std::uint32_t w) {
   return w + 1 < graph.workers.size() ? graph.workers[w + 1].first_in
@@ -29,9 +29,9 @@ std::uint32_t out_end(const CollectiveGraph& graph, std::uint32_t w) {
 // in it.
 std::vector<std::uint32_t> producers_first(const CollectiveGraph& graph, const Channel& channel) {
   std::vector<std::uint32_t> order, stack;
-  std::vector<std::uint32_t> next_in(channel.last - channel.first, kNone);  // kNone: not seen yet
+  std::vector<std::uint32_t> next_in(channel.last - channel.first, kUnseen);
   const auto begin = [&](std::uint32_t w) {
-    if (next_in[w - channel.first] == kNone) {
+    if (next_in[w - channel.first] == kUnseen) {
       next_in[w - channel.first] = graph.workers[w].first_in;
       stack.push_back(w);
     }
@@ -297,7 +297,7 @@ void Passes::move(const StepTimes& times, const Visit& visit, const FlatStep& st
     run.stay = std::max(run.stay, stay);
     sent_[p] = {slot(out[p].fifo, count.sent),
                 count.sent < limit_ ? never_filled_.data() : slot(out[p].fifo, count.sent - limit_),
-                stay + plan_->hops[out[p].hop].latency};
+                stay + times.latency(at, step, out[p].hop)};
     count.sent += moves;
   }
   make_moves(run, lanes_);

@@ -10,8 +10,10 @@
 // When a step happens, for all slices of its chunk (sim/collective/passes.h):
 //   start = max(end of the worker's previous step, arrival of each chunk received,
 //               end of the receiver's step that emptied the slot, for each FIFO sent on)
-//   end   = start + max over FIFOs sent on of stay; a step that sends nothing: start + slice / copy rate
-//   arrival of what it sends on a FIFO = start + stay + latency, stay = max(slice / rate, least)
+//   end   = start + max over FIFOs sent on of stay; a step that sends nothing: start + slice / copy rate, of
+//           which a worker that sends in other steps shows `copy_shown` before the last loop
+//   arrival of what it sends on a FIFO = start + stay + latency, stay = max(slice / rate, least); what a
+//           worker's loop but the last ends with, where it only copies: `hidden` earlier
 // A worker starts `startup` after its rank enters; a rank leaves when its last worker has ended.
 #pragma once
 
@@ -139,7 +141,7 @@ struct Hop {
   BytesPerSecond rate;
   Seconds latency;
   HopKind kind = HopKind::nvlink;
-  double copies = 0;  // blocks that its sender only copies for each that it sends: the link is free then
+  BytesPerSecond alone{};  // its bandwidth while the others are silent
   friend bool operator==(const Hop&, const Hop&) = default;
 };
 
@@ -179,6 +181,7 @@ struct HopCost {
   BytesPerSecond rate;
   SimTime latency;
   SimTime least;
+  SimTime hidden{};  // part of the latency before a loop's last copy that the links' sharing hides (costs.h)
   friend bool operator==(const HopCost&, const HopCost&) = default;
 };
 
@@ -193,7 +196,8 @@ struct CollectivePlan {
   SimTime startup;
   SimTime launch_period;      // collectives in a row begin at least so far apart (collective_cost.h)
   std::vector<HopCost> hops;  // by CollectiveGraph::hops
-  BytesPerSecond copy_rate;   // of a worker that sends nothing
+  BytesPerSecond copy_rate;   // of a step that sends nothing
+  double copy_shown = 1;      // part of its time that the links' sharing doesn't hide (costs.h)
 };
 
 }  // namespace paceline

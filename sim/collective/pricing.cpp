@@ -109,25 +109,13 @@ class Crossings {
   std::vector<double> all_, own_, own_fifos_;
 };
 
-// Blocks that a worker only copies for each that it sends, in a loop.
-std::vector<double> copies_per_sent_block(const CollectiveGraph& graph) {
-  std::vector<double> ratio;
-  for (const Script& script : graph.scripts) {
-    double copied = 0, sent = 0;
-    for (const Step& step : script.steps) {
-      (step.send.count == 0 ? copied : sent) += static_cast<double>(step.times) * step.width;
-    }
-    ratio.push_back(sent > 0 ? copied / sent : 0);
-  }
-  return ratio;
-}
-
 // Gives each different hop one number.
 class Hops {
  public:
   std::uint32_t number(const Hop& hop) {
-    const auto [at, added] = number_.try_emplace({hop.rate.value, hop.latency.value, hop.kind, hop.copies},
-                                                 static_cast<std::uint32_t>(hops.size()));
+    const auto [at, added] =
+        number_.try_emplace({hop.rate.value, hop.alone.value, hop.latency.value, hop.kind},
+                            static_cast<std::uint32_t>(hops.size()));
     if (added) {
       hops.push_back(hop);
     }
@@ -136,7 +124,7 @@ class Hops {
   std::vector<Hop> hops;
 
  private:
-  std::map<std::tuple<double, double, HopKind, double>, std::uint32_t> number_;
+  std::map<std::tuple<double, double, double, HopKind>, std::uint32_t> number_;
 };
 
 }  // namespace
@@ -187,20 +175,20 @@ std::vector<LinkId> SharedLinks::among(const Route& route) const {
 
 void price_graph(CollectiveGraph& graph, const Topology& topology, const SharedLinks& shared) {
   Crossings crossings(graph, topology);
-  const std::vector<double> copies = copies_per_sent_block(graph);
   Hops hops;
   for (std::uint32_t w = 0; w < graph.workers.size(); ++w) {
     crossings.for_each_fifo_of(w, [&](std::uint32_t f, const auto& share) {
       const Route& route = crossings.route(f);
-      Hop hop{BytesPerSecond(std::numeric_limits<double>::infinity()), {}, HopKind::inside, 0};
+      constexpr BytesPerSecond kEndless(std::numeric_limits<double>::infinity());
+      Hop hop{kEndless, {}, HopKind::inside, kEndless};
       for (const LinkId id : route) {
         const Link& link = topology.link(id);
         hop.rate = std::min(hop.rate, link.bandwidth * share(id));
+        hop.alone = std::min(hop.alone, link.bandwidth);
         hop.latency = hop.latency + link.latency;
       }
       if (route.size > 0) {
         hop.kind = topology.hop_kind(route);
-        hop.copies = copies[graph.workers[w].script];
       }
       graph.fifos[f].hop = hops.number(hop);
     });

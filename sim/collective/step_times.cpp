@@ -7,22 +7,37 @@ SimTime stay_of(Bytes slice, const HopCost& hop) {
   return std::max(to_sim_time(slice / hop.rate), hop.least);
 }
 
+SimTime copy_of(Bytes slice, const CollectivePlan& plan, bool hides) {
+  return to_sim_time(slice / plan.copy_rate * (hides ? plan.copy_shown : 1));
+}
+
 StepTimes::StepTimes(const CollectiveGraph& graph, const CollectivePlan& plan) : hops_(plan.hops.size()) {
   std::vector<std::uint32_t> widths;
   for (const Script& script : graph.scripts) {
     first_step_.push_back(static_cast<std::uint32_t>(steps_.size()));
+    const bool sends = std::ranges::any_of(script.steps, [](const Step& s) { return s.send.count > 0; });
     for (const Step& step : script.steps) {
       const auto known = std::find(widths.begin(), widths.end(), step.width);
       const auto width = static_cast<std::uint32_t>(known - widths.begin());
       if (known == widths.end()) {
         widths.push_back(step.width);
       }
-      steps_.push_back({step.times, step.receive, step.send, width});
+      steps_.push_back({step.times, step.receive, step.send, width, sends && step.send.count == 0});
+    }
+    if (sends && script.steps.back().send.count == 0) {
+      const auto last = std::ranges::find_if(steps_.rbegin(), steps_.rend(),
+                                             [](const FlatStep& s) { return s.send.count > 0; });
+      last->before_pause = true;
     }
   }
   first_step_.push_back(static_cast<std::uint32_t>(steps_.size()));
   widths_ = widths.size();
+  for (const HopCost& hop : plan.hops) {
+    latency_.push_back(hop.latency);
+    hidden_latency_.push_back(hop.latency - hop.hidden);
+  }
   for (const Loops& loops : plan.loops) {
+    last_phase_ = loops.count > 0 ? static_cast<std::uint32_t>(phases_.size()) : last_phase_;
     const std::uint32_t slices = slices_of(loops);
     const Bytes slice = slices == 1 ? loops.chunk : loops.slice;
     const Bytes last(loops.chunk.value - (slices - 1) * slice.value);
@@ -33,7 +48,8 @@ StepTimes::StepTimes(const CollectiveGraph& graph, const CollectivePlan& plan) :
         for (const HopCost& hop : plan.hops) {
           stay_.push_back(stay_of(bytes, hop));
         }
-        copy_.push_back(to_sim_time(bytes / plan.copy_rate));
+        copy_.push_back(copy_of(bytes, plan, false));
+        hidden_copy_.push_back(copy_of(bytes, plan, true));
         bytes_.push_back(bytes);
       }
     }
@@ -51,17 +67,22 @@ SimTime StepTimes::shortest_stay(std::uint32_t hop) const {
 SimTime StepTimes::occupancy(const CollectiveGraph& graph, const Worker& worker) const {
   SimTime total;
   Cursor at;
+  const auto move = [&](const FlatStep& flat, std::int64_t loops_left) {
+    at.loops_left = loops_left;
+    SimTime longest = flat.send.count == 0 ? copy(at, flat) : SimTime{};
+    for (std::uint32_t p = 0; p < flat.send.count; ++p) {
+      const std::uint32_t fifo = graph.out[worker.first_out + flat.send.first + p];
+      longest = std::max(longest, stay(at, flat, graph.fifos[fifo].hop));
+    }
+    return longest;
+  };
   const std::uint32_t steps = first_step_[worker.script + 1] - first_step_[worker.script];
   for (; at.phase < phases_.size(); ++at.phase) {
+    const std::int64_t loops = phases_[at.phase].loops, last = std::min<std::int64_t>(loops, 1);
     for (at.step = 0; at.step < steps; ++at.step) {
       const FlatStep& flat = step(worker.script, at);
       for (at.moves_left = phases_[at.phase].slices; at.moves_left > 0; --at.moves_left) {
-        SimTime move = flat.send.count == 0 ? copy(at, flat) : SimTime{};
-        for (std::uint32_t p = 0; p < flat.send.count; ++p) {
-          const std::uint32_t fifo = graph.out[worker.first_out + flat.send.first + p];
-          move = std::max(move, stay(at, flat, graph.fifos[fifo].hop));
-        }
-        total += move * (phases_[at.phase].loops * flat.times);
+        total += (move(flat, 2) * (loops - last) + move(flat, 1) * last) * flat.times;
       }
     }
   }

@@ -9,13 +9,16 @@
 
 namespace paceline {
 
-// How long a slice occupies a hop.
+// How long a slice occupies a hop, and a worker that sends nothing; `hides`: where links hide what they can.
 SimTime stay_of(Bytes slice, const HopCost&);
+SimTime copy_of(Bytes slice, const CollectivePlan&, bool hides);
 
 struct FlatStep {
   std::uint32_t times = 1;  // chunks
   Ports receive, send;
-  std::uint32_t width = 0;  // index of the step's width in StepTimes
+  std::uint32_t width = 0;    // index of the step's width in StepTimes
+  bool pauses = false;        // sends nothing, but other steps of its worker do
+  bool before_pause = false;  // sends what the receiver's loop ends with, in a pause
 };
 
 // Where a worker is: the step's next move, of one slice. done() when there is none. A script of one step runs
@@ -54,7 +57,13 @@ class StepTimes {
   SimTime stay(const Cursor& at, const FlatStep& step, std::uint32_t hop) const {
     return stay_[row(at, step) * hops_ + hop];
   }
-  SimTime copy(const Cursor& at, const FlatStep& step) const { return copy_[row(at, step)]; }
+  SimTime copy(const Cursor& at, const FlatStep& step) const {
+    return (step.pauses && !in_last_loop(at) ? hidden_copy_ : copy_)[row(at, step)];
+  }
+  // From leaving the sender to being there.
+  SimTime latency(const Cursor& at, const FlatStep& step, std::uint32_t hop) const {
+    return (step.before_pause && !in_last_loop(at) ? hidden_latency_ : latency_)[hop];
+  }
   Bytes bytes(const Cursor& at, const FlatStep& step) const { return bytes_[row(at, step)]; }
   SimTime shortest_stay(std::uint32_t hop) const;
   // How long a worker of the graph is occupied by all its moves. Its cost doesn't grow with the number of
@@ -74,6 +83,7 @@ class StepTimes {
     const bool last = !phase.equal && at.moves_left % phase.slices == 1;
     return (at.phase * widths_ + step.width) * 2 + (last ? 1 : 0);
   }
+  bool in_last_loop(const Cursor& at) const { return at.loops_left == 1 && at.phase == last_phase_; }
   void next_step(std::uint32_t script, Cursor&) const;
   void enter(std::uint32_t script, Cursor&) const;
   void begin_loop(std::uint32_t script, Cursor&) const;
@@ -82,7 +92,9 @@ class StepTimes {
   std::vector<std::uint32_t> first_step_;  // by script, and the end
   std::vector<FlatStep> steps_;
   std::size_t widths_ = 0, hops_ = 0;
-  std::vector<SimTime> stay_, copy_;
+  std::uint32_t last_phase_ = 0;
+  std::vector<SimTime> stay_, copy_, hidden_copy_;
+  std::vector<SimTime> latency_, hidden_latency_;  // by hop; hidden_: where the links' sharing hides some
   std::vector<Bytes> bytes_;
 };
 

@@ -95,7 +95,7 @@ void Wavefront::move(const Worker& worker, const FlatStep& step, const Cursor& a
     Queue& queue = queue_[out[p]];
     const SimTime left = start + times_->stay(at, step, fifo.hop);
     end = std::max(end, left);
-    arrival_[out[p] * size + (queue.sent & mask_)] = left + plan_->hops[fifo.hop].latency;
+    arrival_[out[p] * size + (queue.sent & mask_)] = left + times_->latency(at, step, fifo.hop);
     ++queue.sent;
     if (queue.receiver_waits) {
       queue.receiver_waits = false;

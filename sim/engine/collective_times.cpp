@@ -258,8 +258,9 @@ void CollectiveTimes::end_by_rings(std::uint32_t number, std::span<const SimTime
       begin_[p] = launch[ring.order[p]] - origin + plan.startup;
     }
     for (std::size_t phase = 0; phase < plan.loops.size(); ++phase) {
-      const SimTime copy = to_sim_time(plan.loops[phase].chunk / plan.copy_rate);
-      for (std::int64_t loop = 0; loop < plan.loops[phase].count; ++loop) {
+      const bool last_phase = phase + 1 == plan.loops.size();
+      for (std::int64_t left = plan.loops[phase].count; left > 0; --left) {
+        const SimTime copy = copy_of(plan.loops[phase].chunk, plan, !(last_phase && left == 1));
         ring.phases[phase].end(begin_, end_, scratch_);
         std::ranges::transform(end_, begin_.begin(), [&](SimTime t) { return t + copy; });
       }

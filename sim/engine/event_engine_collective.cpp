@@ -102,7 +102,7 @@ void EventEngine::advance_worker(std::uint32_t index, SimTime now) {
     } else {
       const SimTime left = now + times.stay(state.at, step, fifo.hop);
       end = std::max(end, left);
-      fifo.last_arrival = std::max(fifo.last_arrival, left + plan.hops[fifo.hop].latency);
+      fifo.last_arrival = std::max(fifo.last_arrival, left + times.latency(state.at, step, fifo.hop));
       timeline_.push(fifo.last_arrival, EventKind::arrival, f);
     }
   }
@@ -112,8 +112,11 @@ void EventEngine::advance_worker(std::uint32_t index, SimTime now) {
 // A transfer over shared links has left its sender.
 void EventEngine::end_flow(std::uint32_t f, SimTime now) {
   FifoState& fifo = fifos_[f];
-  const HopCost& hop = job_.plans[workers_[fifo.from].plan].hops[fifo.hop];
-  fifo.last_arrival = std::max(fifo.last_arrival, std::max(now, fifo.sent_at + hop.least) + hop.latency);
+  const WorkerState& sender = workers_[fifo.from];
+  const StepTimes& times = step_times_[sender.plan];
+  const SimTime left = std::max(now, fifo.sent_at + job_.plans[sender.plan].hops[fifo.hop].least);
+  const FlatStep& step = times.step(worker(fifo.from).script, sender.at);
+  fifo.last_arrival = std::max(fifo.last_arrival, left + times.latency(sender.at, step, fifo.hop));
   timeline_.push(fifo.last_arrival, EventKind::arrival, f);
   end_move(fifo.from, now);
 }

@@ -31,7 +31,7 @@ SimTime period_of(CollectiveTimes& times, const Communicator& communicator, std:
 
 CollectivePlan without_latency(CollectivePlan plan) {
   for (HopCost& hop : plan.hops) {
-    hop.latency = {};
+    hop.latency = hop.hidden = {};
   }
   return plan;
 }

@@ -61,7 +61,6 @@ TEST_CASE("max-min sharing never binds among the hops of one communicator") {
       for (const char* algorithm : {"ring", "tree"}) {
         training.collective.algorithm = algorithm;
         training.collective.protocol = "simple";
-        training.collective.costs = {{"block.copy_rate", 1e18}};  // else a sender makes up for pauses to copy
         CollectivePlanner planner = nccl_planner(topology, training.collective, {});
         const TrainingJob free = build_ddp_job(model, gpu_preset("A100-80GB"), training, jitter, planner);
         TrainingJob shared = free;

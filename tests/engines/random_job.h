@@ -65,12 +65,16 @@ class RandomCollectives {
     }
     plan.slots = static_cast<std::uint32_t>(dice_.maybe(0.3) ? 0 : dice_.between(4, 9));
     plan.startup = SimTime{dice_.between(0, 1) * dice_.between(0, 10'000'000)};
+    const double hidden = plan.slots > 0 ? dice_.real(0, 1) : 0;
     for (std::int64_t i = 0; i < hops_; ++i) {  // each plan's own: a faster one may follow a slower one
       plan.hops.push_back({BytesPerSecond(dice_.real(1e9, 5e10)),
                            SimTime{dice_.between(0, 1) * dice_.between(0, 20'000'000)},
                            SimTime{dice_.between(0, 1) * dice_.between(0, 1'000'000)}});
+      HopCost& hop = plan.hops.back();
+      hop.hidden = SimTime{static_cast<std::int64_t>(hidden * static_cast<double>(hop.latency.ps))};
     }
     plan.copy_rate = BytesPerSecond(dice_.real(1e9, 1e11));
+    plan.copy_shown = dice_.maybe(0.3) ? 1 : dice_.real(0, 1);
     return plan;
   }
 

@@ -44,8 +44,10 @@ CollectivePlan draw_plan(Random& random, const CollectiveGraph& graph) {
   for (std::size_t h = 0; h < graph.hops.size(); ++h) {
     plan.hops.push_back({BytesPerSecond(1e9 * static_cast<double>(1 + draw(random, 100))),
                          draw_time(random, 3'000'000), draw_time(random, 500'000)});
+    plan.hops.back().hidden = plan.slots > 0 ? plan.hops.back().latency * draw(random, 2) : SimTime{};
   }
   plan.copy_rate = BytesPerSecond(1e11);
+  plan.copy_shown = static_cast<double>(draw(random, 5)) / 4;
   return plan;
 }
 

@@ -36,7 +36,7 @@ class RankWires {
   std::uint32_t nics_;
 };
 
-std::vector<Step> ring_steps(CollectiveKind kind, std::uint32_t n) {
+std::vector<Step> mpi_ring_steps(CollectiveKind kind, std::uint32_t n) {
   constexpr Ports kReduce{0, 1};
   const Ports gather = ports(kind == CollectiveKind::all_reduce ? 1 : 0, 1);
   const Step send{.send = kReduce, .own = true, .block = n - 1};
@@ -115,7 +115,7 @@ MpiGraph mpi_ring_graph(CollectiveKind kind, const RankLayout& layout, std::uint
   const std::uint32_t n = layout.ranks(), rings = kind == CollectiveKind::all_reduce ? 2 : 1;
   GraphBuilder builder(1, n);
   builder.reserve(n, std::size_t{rings} * n);
-  const std::uint32_t script = builder.add_script(n, ring_steps(kind, n));
+  const std::uint32_t script = builder.add_script(n, mpi_ring_steps(kind, n));
   for (std::uint32_t r = 0; r < n; ++r) {
     builder.add_worker(r, 0, script, rings, rings, r);
   }
