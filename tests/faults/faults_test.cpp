@@ -12,7 +12,7 @@
 #include "studies/result_lines.h"
 #include "studies/sweep.h"
 #include "tests/faults/failing.h"
-#include "tests/studies/folder.h"
+#include "tests/files.h"
 
 namespace paceline {
 namespace {

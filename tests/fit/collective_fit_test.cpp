@@ -11,14 +11,13 @@
 #include "calibrate/fit/cost_fit.h"
 #include "core/error.h"
 #include "tests/fit/synthetic.h"
+#include "tests/sizes.h"
 
 namespace paceline {
 namespace {
 
 using namespace synthetic;
 using Catch::Contains;
-
-constexpr std::int64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30;
 
 const World kWorld{
     .cluster = "dgx-a100",

@@ -12,14 +12,13 @@
 #include "calibrate/fit/discrepancy.h"
 #include "calibrate/fit/place_forecast.h"
 #include "tests/fit/synthetic.h"
+#include "tests/sizes.h"
 
 namespace paceline {
 namespace {
 
 using namespace synthetic;
 using Catch::Contains;
-
-constexpr std::int64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30;
 
 double log_of(Bytes bytes) { return std::log(static_cast<double>(bytes.value)); }
 

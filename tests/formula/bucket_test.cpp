@@ -9,11 +9,10 @@
 #include "scenarios/scenario.h"
 #include "sim/strategy/ddp.h"
 #include "sim/strategy/pytorch.h"
+#include "tests/sizes.h"
 
 namespace paceline {
 namespace {
-
-constexpr std::int64_t kMiB = 1 << 20;
 
 std::vector<std::int64_t> bucket_bytes(const Model& model, std::int64_t cap_mib) {
   std::vector<Bytes> sizes;

@@ -25,11 +25,11 @@ ClusterSpec cluster(const Machine& machine) {
   return spec;
 }
 
-struct Way {
+struct Forced {
   const char *algorithm, *protocol;
   CollectiveKind kind;
 };
-const std::vector<Way> kWays{
+const std::vector<Forced> kForced{
     {"ring", "simple", CollectiveKind::all_reduce},     {"ring", "ll128", CollectiveKind::all_reduce},
     {"ring", "ll", CollectiveKind::all_reduce},         {"ring", "simple", CollectiveKind::all_gather},
     {"ring", "simple", CollectiveKind::reduce_scatter}, {"ring", "simple", CollectiveKind::broadcast},
@@ -42,7 +42,7 @@ const std::vector<double> kRates{1e9, 5e9, 12e9, 20e9, 30e9, 40e9, 80e9, 1e12};
 
 // By size and rate; nothing but links and blocks costs time, or else latencies too. Empty where the machine
 // can't run it so.
-std::vector<std::vector<SimTime>> times_of(const Topology& topology, const Way& way, bool latencies) {
+std::vector<std::vector<SimTime>> times_of(const Topology& topology, const Forced& way, bool latencies) {
   CollectiveSpec spec;
   spec.algorithm = way.algorithm;
   spec.protocol = way.protocol;
@@ -95,7 +95,7 @@ TEST_CASE("no collective is faster with a slower block") {
                                  {"dgx1-v100", 2, 8},
                                  {"pcie-a100", 3, 1}}) {
     const Topology topology = build_topology(cluster(machine));
-    for (const Way& way : kWays) {
+    for (const Forced& way : kForced) {
       for (const bool latencies : {false, true}) {
         const std::vector<std::vector<SimTime>> times = times_of(topology, way, latencies);
         ran += times.empty() ? 0 : 1;

@@ -13,11 +13,10 @@
 
 #include "core/error.h"
 #include "sim/collective/tuner_tables.h"
+#include "tests/sizes.h"
 
 namespace paceline {
 namespace {
-
-constexpr std::int64_t kKiB = 1024, kMiB = 1024 * kKiB, kGiB = 1024 * kMiB;
 
 struct Link {
   double intra = 0, inter = 0;
@@ -156,8 +155,8 @@ T named(const std::string& name, const std::vector<std::string>& names) {
 }
 
 const std::vector<std::string> kKinds{"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"};
-const std::vector<std::string> kAlgorithms{"tree",      "ring", "collnet_direct", "collnet_chain", "nvls",
-                                           "nvls_tree", "pat"};
+const std::vector<std::string> kAlgorithmNames{"tree",      "ring", "collnet_direct", "collnet_chain", "nvls",
+                                               "nvls_tree", "pat"};
 const std::vector<std::string> kProtocolNames{"ll", "ll128", "simple"};
 const std::vector<std::string> kCpus{"intel", "amd", "arm", "power"};
 
@@ -205,7 +204,7 @@ TEST_CASE("every version's table and times are NCCL's own", "[tuner]") {
     CHECK(on == rows.size());
     for (const Expected& expected : rows) {
       INFO(expected.line);
-      const auto algorithm = named<Algorithm>(expected.algorithm, kAlgorithms);
+      const auto algorithm = named<Algorithm>(expected.algorithm, kAlgorithmNames);
       const auto protocol = named<Protocol>(expected.protocol, kProtocolNames);
       const TunerRow& ours = row(table, algorithm, protocol);
       CHECK(ours.enabled);
@@ -363,7 +362,7 @@ TEST_CASE("versions are read with or without their patch", "[tuner]") {
 std::string on_of(const TunerOverrides& overrides) {
   std::string names;
   for (std::size_t a = 0; a < kNcclAlgorithms; ++a) {
-    names += overrides.algorithm[a] ? kAlgorithms[a] + " " : "";
+    names += overrides.algorithm[a] ? kAlgorithmNames[a] + " " : "";
   }
   for (std::size_t p = 0; p < kProtocols; ++p) {
     names += overrides.protocol[p] ? kProtocolNames[p] + " " : "";

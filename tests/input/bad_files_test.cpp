@@ -19,39 +19,14 @@
 #include "scenarios/files.h"
 #include "scenarios/json.h"
 #include "scenarios/predict.h"
+#include "tests/files.h"
+#include "tests/input/scenario_error.h"
 
 namespace paceline {
 namespace {
 
 namespace fs = std::filesystem;
 using Catch::Contains;
-
-// A folder of its own, removed with its contents.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "paceline-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-  std::size_t entries() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
-  }
-
- private:
-  fs::path path_;
-};
-
-std::string text_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 // What the program would print; "" when the file is accepted. Anything but an InputError passes through.
 std::string complaint(const std::string& path) {
@@ -63,15 +38,6 @@ std::string complaint(const std::string& path) {
     } catch (const InputError& error) {
       throw error.in_file(path);
     }
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-std::string complaint_about_text(const std::string& text) {
-  try {
-    parse_scenario(text, "x.json");
   } catch (const InputError& error) {
     return error.what();
   }
@@ -148,12 +114,12 @@ TEST_CASE("a file without permission is an input error") {
 
 TEST_CASE("nesting of any depth is refused without recursion") {
   constexpr std::size_t kDepth = 20'000'000;
-  CHECK_THAT(complaint_about_text(std::string(kDepth, '[')), Contains("at most 64 arrays and objects"));
+  CHECK_THAT(scenario_error(std::string(kDepth, '[')), Contains("at most 64 arrays and objects"));
   std::string objects;
   for (std::size_t i = 0; i < kDepth / 20; ++i) {
     objects += "{\"a\":";
   }
-  CHECK_THAT(complaint_about_text(objects), Contains("at most 64 arrays and objects"));
+  CHECK_THAT(scenario_error(objects), Contains("at most 64 arrays and objects"));
   // 64 levels are read; one more is not.
   CHECK_NOTHROW(parse_json(std::string(64, '[') + std::string(64, ']')));
   CHECK_THROWS_AS(parse_json(std::string(65, '[') + std::string(65, ']')), InputError);
@@ -170,10 +136,10 @@ TEST_CASE("large documents are refused") {
   }
   const std::string twice = keys + "\"k7\":1}";
   keys += "\"end\":1}";
-  CHECK_THAT(complaint_about_text(zeros + "]"), Contains("at most 5000000 values"));
-  CHECK_THAT(complaint_about_text(keys), Contains("unknown key \"k0\""));
-  CHECK_THAT(complaint_about_text(twice), Contains("found \"k7\" twice"));
-  CHECK_THAT(complaint_about_text('"' + std::string(50'000'000, 'x') + '"'), Contains("expected an object"));
+  CHECK_THAT(scenario_error(zeros + "]"), Contains("at most 5000000 values"));
+  CHECK_THAT(scenario_error(keys), Contains("unknown key \"k0\""));
+  CHECK_THAT(scenario_error(twice), Contains("found \"k7\" twice"));
+  CHECK_THAT(scenario_error('"' + std::string(50'000'000, 'x') + '"'), Contains("expected an object"));
 }
 
 TEST_CASE("messages stay short and on one line") {
@@ -183,7 +149,7 @@ TEST_CASE("messages stay short and on one line") {
       "{\"cluster\": " + long_text + "}", R"({"cluster": {"node": {"preset": "a\nb"}}})",
       R"({"cluster": {"a\u0007b": 1}})",  "{\"description\": " + std::string(100'000, '1') + "}"};
   for (const std::string& text : texts) {
-    const std::string found = complaint_about_text(text);
+    const std::string found = scenario_error(text);
     CHECK(found.size() > 10);
     CHECK(found.size() < 700);
     CHECK(std::ranges::none_of(found, [](char c) { return static_cast<unsigned char>(c) < 0x20; }));
@@ -193,7 +159,7 @@ TEST_CASE("messages stay short and on one line") {
   for (int i = 0; i < 100; ++i) {
     umlauts += "\xc3\xa4";
   }
-  const std::string found = complaint_about_text("{\"a" + umlauts + "\": 1}");
+  const std::string found = scenario_error("{\"a" + umlauts + "\": 1}");
   CHECK_NOTHROW(parse_json("\"" + without(found, "\"") + "\""));
 }
 
@@ -203,13 +169,13 @@ TEST_CASE("a scenario cut anywhere, or with any byte changed, is refused or read
     "model": {"name": "m", "layers": [{"name": "l", "parameters": [10], "forward_macs": 1, "output_elements": 1}]},
     "training": {"batch_per_gpu": 4, "measured": "10 samples/s", "slowdown_while_communicating": 1.5},
     "variability": {"per_operation": {"distribution": "gamma", "cv": 0.25}}})";
-  REQUIRE(complaint_about_text(whole).empty());
+  REQUIRE(scenario_error(whole).empty());
   for (std::size_t i = 0; i < whole.size(); ++i) {
-    CHECK_FALSE(complaint_about_text(whole.substr(0, i)).empty());
+    CHECK_FALSE(scenario_error(whole.substr(0, i)).empty());
     for (const char c : {'\0', '"', '{', '}', '9', '-', '\xff', ' '}) {
       std::string changed = whole;
       changed[i] = c;
-      CHECK_NOTHROW(complaint_about_text(changed));
+      CHECK_NOTHROW(scenario_error(changed));
     }
   }
 }

@@ -17,6 +17,7 @@
 #include "scenarios/profile.h"
 #include "scenarios/scenario.h"
 #include "sim/collective/costs.h"
+#include "tests/error_of.h"
 
 namespace paceline {
 namespace {
@@ -37,15 +38,6 @@ CollectiveTest test_of(const std::string& kind, int nodes = 1) {
   test.last = Bytes(std::int64_t{1} << 30);
   test.factor = 8;
   return test;
-}
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
 }
 
 // One line, short, without control characters.
@@ -289,7 +281,8 @@ TEST_CASE("a profile is a file of cost parameters") {
   CHECK(error_with("7") == "expected an object, found 7");
   CHECK(error_with(R"({"parameters": 5})") == "/parameters: expected an object of cost parameters, found 5");
   CHECK(error_with(R"({"parameters": {"ring.simple.startup": 14}})") ==
-        "/parameters/ring.simple.startup: expected a time with its unit such as \"5 us\", found 14: the units are "
+        "/parameters/ring.simple.startup: expected a time with its unit such as \"5 us\", found 14: the "
+        "units are "
         "s, ms, us, ns or ps");
   CHECK(error_with(R"({"parameters": {"block.copy_rate": "1 us"}})") ==
         "/parameters/block.copy_rate: expected a bandwidth such as \"450 GB/s\", found \"1 us\", which is a "

@@ -14,17 +14,13 @@
 #include "core/text.h"
 #include "scenarios/json.h"
 #include "scenarios/scenario.h"
-#include "tests/studies/folder.h"
+#include "tests/files.h"
 
 namespace paceline {
 namespace {
 
 namespace fs = std::filesystem;
 using Catch::Contains;
-
-std::size_t entries_of(const fs::path& folder) {
-  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
-}
 
 std::string complaint_of(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs) {
   try {
@@ -40,7 +36,7 @@ TEST_CASE("what an earlier run left behind ends no later one") {
   folder.write("r.json.tmp-" + std::to_string(::getpid()), "left");
   write_file(folder.file("r.json"), "new");
   CHECK(text_of(folder.file("r.json")) == "new");
-  CHECK(entries_of(folder.file("")) == 2);
+  CHECK(folder.entries() == 2);
 }
 
 TEST_CASE("threads that write one file leave one of their texts, and nothing else") {
@@ -64,7 +60,7 @@ TEST_CASE("threads that write one file leave one of their texts, and nothing els
   CHECK(failures == std::vector<std::string>(4));
   const std::string text = text_of(path);
   CHECK(text == std::string(10'000, text.front()));
-  CHECK(entries_of(folder.file("")) == 1);
+  CHECK(folder.entries() == 1);
 }
 
 TEST_CASE("a file that is replaced keeps its permissions, a new one has the user's") {

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "scenarios/profile.h"
 #include "scenarios/scenario.h"
+#include "tests/input/scenario_error.h"
 #include "tests/input/schema_numbers.h"
 
 namespace paceline {
@@ -46,20 +47,11 @@ TEST_CASE("every number of a scenario is refused outside its bounds, with its pl
   CHECK(exact > refused * 8 / 10);  // the others stand where another key excludes them, or a file is missing
 }
 
-std::string complaint(const std::string& text) {
-  try {
-    parse_scenario(text, "x.json");
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST_CASE("a rank that there is not is refused wherever ranks are named") {
   const auto with = [](const std::string& variability) {
-    return complaint(R"({"cluster": "dgx-a100", "model": "resnet18", "training": {"batch_per_gpu": 8},
+    return scenario_error(R"({"cluster": "dgx-a100", "model": "resnet18", "training": {"batch_per_gpu": 8},
                          "variability": )" +
-                     variability + "}");
+                          variability + "}");
   };
   for (const char* rank : {"-1", "-100000", "8", "4000000", "-9223372036854775808", "9223372036854775807"}) {
     CAPTURE(rank);

@@ -14,17 +14,12 @@
 #include "scenarios/predict.h"
 #include "scenarios/readable.h"
 #include "scenarios/tables.h"
+#include "tests/input/example.h"
 
 namespace paceline {
 namespace {
 
 using nlohmann::json;
-
-const std::filesystem::path kSource = PACELINE_SOURCE_DIR;
-
-Scenario example(const std::string& name) {
-  return load_scenario((kSource / "scenarios" / (name + ".json")).string());
-}
 
 TEST_CASE("result.json says what the report says, and its parts sum to the step") {
   const Prediction p = predict(example("slow_gpu_64"));

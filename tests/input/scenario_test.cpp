@@ -20,6 +20,7 @@
 #include "scenarios/predict.h"
 #include "sim/collective/costs.h"
 #include "sim/strategy/pytorch.h"
+#include "tests/files.h"
 #include "topology/topology.h"
 
 namespace paceline {
@@ -27,15 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-const fs::path kSource = PACELINE_SOURCE_DIR;
-
-std::string text_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 std::vector<fs::path> examples() {
   std::vector<fs::path> paths;

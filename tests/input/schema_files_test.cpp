@@ -1,7 +1,5 @@
 // Are docs/scenario.md and scenarios/schema/ what the program prints? Does the page hold every key, do its
 // links lead anywhere, and may files name their schema?
-#include <unistd.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -15,21 +13,14 @@
 #include "scenarios/json.h"
 #include "scenarios/scenario.h"
 #include "scenarios/schema_markdown.h"
+#include "tests/files.h"
+#include "tests/input/scenario_error.h"
 
 namespace paceline {
 namespace {
 
 namespace fs = std::filesystem;
 using Catch::Contains;
-
-const fs::path kSource = PACELINE_SOURCE_DIR;
-
-std::string text_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 // "" where both are the same, else the first line that isn't.
 std::string first_difference(const std::string& kept, const std::string& printed) {
@@ -181,15 +172,6 @@ TEST_CASE("a page shows forms, ranges, defaults, lists and what occurs twice") {
 
 const std::string kRest = R"("cluster": "dgx-a100", "model": "resnet18", "training": {"batch_per_gpu": 1}})";
 
-std::string complaint(const std::string& text) {
-  try {
-    parse_scenario(text, "x.json");
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST_CASE("a scenario may name its schema, which changes nothing") {
   const Scenario with = parse_scenario(R"({"$schema": "any/where.json", )" + kRest, "x.json");
   const std::string written = to_json(with);
@@ -198,25 +180,24 @@ TEST_CASE("a scenario may name its schema, which changes nothing") {
 }
 
 TEST_CASE("a schema's name is a text at the top of a file") {
-  CHECK_THAT(complaint(R"({"$schema": 7, )" + kRest),
+  CHECK_THAT(scenario_error(R"({"$schema": 7, )" + kRest),
              Contains("/$schema: expected a text of 0 to 4000 bytes"));
-  CHECK_THAT(complaint(R"({"run": {"$schema": "x"}, )" + kRest), Contains("/run: unknown key \"$schema\""));
-  CHECK_THAT(complaint(R"({"$shema": "x", )" + kRest),
+  CHECK_THAT(scenario_error(R"({"run": {"$schema": "x"}, )" + kRest),
+             Contains("/run: unknown key \"$schema\""));
+  CHECK_THAT(scenario_error(R"({"$shema": "x", )" + kRest),
              Contains("unknown key \"$shema\". Known: description, cluster,"));
 }
 
 TEST_CASE("files of clusters and models may name a schema too") {
-  const fs::path folder = fs::temp_directory_path() / ("paceline-schema-" + std::to_string(::getpid()));
-  fs::create_directory(folder);
-  std::ofstream(folder / "cluster.json") << R"({"$schema": "c.json", "node": "dgx-a100", "nodes": 3})";
-  std::ofstream(folder / "model.json") << R"({"$schema": "m.json", "name": "m", "layers": [
-      {"name": "l", "parameters": [10], "forward_macs": 1, "output_elements": 1}]})";
+  const TemporaryFolder folder;
+  folder.write("cluster.json", R"({"$schema": "c.json", "node": "dgx-a100", "nodes": 3})");
+  folder.write("model.json", R"({"$schema": "m.json", "name": "m", "layers": [
+      {"name": "l", "parameters": [10], "forward_macs": 1, "output_elements": 1}]})");
   const Scenario scenario = parse_scenario(
       R"({"cluster": "./cluster.json", "model": {"file": "model.json"}, "training": {"batch_per_gpu": 1}})",
-      (folder / "s.json").string());
+      folder.file("s.json"));
   CHECK(scenario.cluster.nodes == 3);
   CHECK(scenario.model.layers.size() == 1);
-  fs::remove_all(folder);
 }
 
 }  // namespace

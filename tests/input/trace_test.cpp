@@ -13,16 +13,12 @@
 
 #include "scenarios/predict.h"
 #include "scenarios/trace_names.h"
+#include "tests/input/example.h"
 
 namespace paceline {
 namespace {
 
 using nlohmann::json;
-
-Scenario example(const std::string& name) {
-  return load_scenario(
-      (std::filesystem::path(PACELINE_SOURCE_DIR) / "scenarios" / (name + ".json")).string());
-}
 
 struct Span {
   std::int64_t start, end;  // ns

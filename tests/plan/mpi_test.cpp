@@ -7,22 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "random_graphs.h"
 #include "symbolic.h"
 
 namespace paceline {
 namespace {
 
 constexpr SymbolicRun kEndless{.loops = 1, .slices = 1, .slots = 0};
-
-std::vector<RankLayout> layouts(std::uint32_t ranks) {
-  std::vector<RankLayout> all;
-  for (std::uint32_t gpus = 1; gpus <= ranks; ++gpus) {
-    if (ranks % gpus == 0) {
-      all.push_back({ranks / gpus, gpus});
-    }
-  }
-  return all;
-}
 
 bool has_all(const Symbolic::Output& kept, std::uint32_t blocks, const Value& sum) {
   return kept.size() == blocks &&

@@ -15,28 +15,16 @@
 #include "studies/edit.h"
 #include "studies/study.h"
 #include "studies/sweep.h"
-#include "tests/studies/folder.h"
+#include "tests/files.h"
+#include "tests/studies/small_study.h"
 
 namespace paceline {
 namespace {
 
 using Catch::Contains;
 
-struct Outcome {
-  int status = -1;
-  std::string out, error;
-};
-
 Outcome run(const TemporaryFolder& folder, const std::string& arguments, const std::string& before = "") {
-  const std::string command = "cd '" + folder.file("") + "' && " + before + " '" PACELINE_PROGRAM "' " +
-                              arguments + " >.out 2>.error </dev/null";
-  const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(folder.file(".out")),
-          text_of(folder.file(".error"))};
-}
-
-std::string study_text(const std::string& axes) {
-  return "{\"scenario\": " + kSmall + ", \"axes\": " + axes + "}";
+  return shell(folder, before + " '" PACELINE_PROGRAM "' " + arguments);
 }
 
 TEST_CASE("sweep prints a table, and finds what it computed") {

@@ -4,9 +4,9 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "core/error.h"
 #include "scenarios/scenario.h"
-#include "tests/studies/folder.h"
+#include "tests/error_of.h"
+#include "tests/files.h"
 
 namespace paceline {
 namespace {
@@ -18,13 +18,8 @@ std::string after(const std::string& json, const std::string& pointer, const Jso
   return to_line(scenario);
 }
 
-std::string complaint(const std::string& json, const std::string& pointer) {
-  try {
-    after(json, pointer, 1);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+std::string refusal(const std::string& json, const std::string& pointer) {
+  return error_of([&] { after(json, pointer, 1); });
 }
 
 TEST_CASE("a value is set where the pointer says") {
@@ -40,16 +35,16 @@ TEST_CASE("a value is set where the pointer says") {
 }
 
 TEST_CASE("what a pointer can't reach is an input error with the pointer") {
-  CHECK(complaint("{}", "a") == R"(a: expected a JSON pointer such as "/training/batch_per_gpu", found "a")");
-  CHECK(complaint("{}", "/a~2") == R"(/a~2: expected ~0 or ~1 after ~ in a JSON pointer, found "/a~2")");
-  CHECK(complaint("{}", "/a~") == R"(/a~: expected ~0 or ~1 after ~ in a JSON pointer, found "/a~")");
-  CHECK(complaint(R"({"a": [1]})", "/a/1") ==
+  CHECK(refusal("{}", "a") == R"(a: expected a JSON pointer such as "/training/batch_per_gpu", found "a")");
+  CHECK(refusal("{}", "/a~2") == R"(/a~2: expected ~0 or ~1 after ~ in a JSON pointer, found "/a~2")");
+  CHECK(refusal("{}", "/a~") == R"(/a~: expected ~0 or ~1 after ~ in a JSON pointer, found "/a~")");
+  CHECK(refusal(R"({"a": [1]})", "/a/1") ==
         R"(/a/1: expected an index below 1, or "-" for one more, at /a, found "1")");
-  CHECK(complaint(R"({"a": [1, 2]})", "/a/01") ==
+  CHECK(refusal(R"({"a": [1, 2]})", "/a/01") ==
         R"(/a/01: expected an index below 2, or "-" for one more, at /a, found "01")");
-  CHECK(complaint(R"({"a": 5})", "/a/b") == "/a/b: expected an object or an array at /a, found 5");
-  CHECK(complaint(R"({"a": "t"})", "/a/b/c") == R"(/a/b/c: expected an object or an array at /a, found "t")");
-  CHECK(complaint("3", "/a") == "/a: expected an object or an array at the top, found 3");
+  CHECK(refusal(R"({"a": 5})", "/a/b") == "/a/b: expected an object or an array at /a, found 5");
+  CHECK(refusal(R"({"a": "t"})", "/a/b/c") == R"(/a/b/c: expected an object or an array at /a, found "t")");
+  CHECK(refusal("3", "/a") == "/a: expected an object or an array at the top, found 3");
 }
 
 TEST_CASE("names on the way are written out") {
@@ -92,14 +87,14 @@ TEST_CASE("files on the way are written out, and files that they name still foun
         R"({"model": {"name": "n", "layers": []}})");
   CHECK(after(R"({"model": {"file": "m.json"}})", "/model/file", "n.json", here) ==
         R"({"model": {"file": "n.json"}})");
-  CHECK(complaint(R"({"cluster": "/none/c.json"})", "/cluster/nodes") ==
+  CHECK(refusal(R"({"cluster": "/none/c.json"})", "/cluster/nodes") ==
         "/cluster/nodes: /none/c.json: can't be read: No such file or directory");
 }
 
 TEST_CASE("a name means to an edit what it means to the reader") {
-  CHECK_THAT(complaint(R"({"cluster": "dgx-h10"})", "/cluster/nodes"),
+  CHECK_THAT(refusal(R"({"cluster": "dgx-h10"})", "/cluster/nodes"),
              Catch::StartsWith(R"(/cluster/nodes: unknown cluster "dgx-h10"; did you mean "dgx-h100"?)"));
-  CHECK_THAT(complaint(R"({"model": "resnet81"})", "/model/name"),
+  CHECK_THAT(refusal(R"({"model": "resnet81"})", "/model/name"),
              Catch::StartsWith(R"(/model/name: unknown model "resnet81"; did you mean "resnet18"?)"));
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder.file("c/d"));

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "scenarios/json.h"
-#include "tests/studies/folder.h"
+#include "tests/files.h"
+#include "tests/studies/small_study.h"
 
 namespace paceline {
 namespace {
@@ -17,10 +18,6 @@ using Catch::Contains;
 
 const std::string kProgram = "'" PACELINE_PROGRAM "' ";
 const std::string kQuick = " --quiet --no-explain ";
-
-std::string study_text(const std::string& axes) {
-  return "{\"scenario\": " + kSmall + ", \"axes\": " + axes + "}";
-}
 
 TEST_CASE("no command replaces its own input") {
   const TemporaryFolder folder;
@@ -66,7 +63,7 @@ TEST_CASE("no command replaces its own input") {
   }
   for (const auto& [command, message] : commands) {
     CAPTURE(command);
-    const ShellOutcome outcome = shell(folder, kProgram + command);
+    const Outcome outcome = shell(folder, kProgram + command);
     CHECK(outcome.status == 2);
     CHECK_THAT(outcome.error, Catch::StartsWith("paceline: " + message));
     for (std::size_t i = 0; i < files.size(); ++i) {
@@ -83,11 +80,11 @@ TEST_CASE("a rank that there is not ends neither a run nor a sweep") {
   const TemporaryFolder folder;
   folder.write("oob.json", R"({"cluster": "dgx-a100", "model": "resnet18", "training": {"batch_per_gpu": 8},
       "variability": {"slow_gpus": [{"fraction": 0.9, "factor": 2}], "spared_gpus": [-100000]}})");
-  const ShellOutcome run = shell(folder, kProgram + "run oob.json" + kQuick);
+  const Outcome run = shell(folder, kProgram + "run oob.json" + kQuick);
   CHECK(run.status == 2);
   CHECK_THAT(run.error, Catch::StartsWith("paceline: oob.json: /variability/spared_gpus/0: expected"));
   folder.write("s.json", study_text(R"([{"key": "/variability/spared_gpus", "values": [[-1], [0]]}])"));
-  const ShellOutcome sweep = shell(folder, kProgram + "sweep s.json --out out");
+  const Outcome sweep = shell(folder, kProgram + "sweep s.json --out out");
   CHECK(sweep.status == 2);
   CHECK_THAT(sweep.out, Contains("2 points, 0 found, 1 computed, 1 failed"));
 }
@@ -98,7 +95,7 @@ TEST_CASE("whatever is closed at the start, no file of the program gets its numb
   for (const char* closed : {"2>&-", "<&-", "<&- 2>&-", "1>&-", "<&- 1>&- 2>&-"}) {
     CAPTURE(closed);
     const std::string out = "out";
-    const ShellOutcome outcome = shell(folder, kProgram + "sweep s.json --out " + out + " " + closed);
+    const Outcome outcome = shell(folder, kProgram + "sweep s.json --out " + out + " " + closed);
     const bool can_print = std::string(closed).find("1>") == std::string::npos;
     CHECK(outcome.status == (can_print ? 0 : 2));
     const std::vector<std::string> lines = sorted_lines(folder.file(out + "/results.jsonl"));
@@ -121,7 +118,7 @@ TEST_CASE("an output that can't be written is no success, whatever the command")
         "topology dgx-a100", "run s.json --no-explain", "sweep study.json --out out",
         "collective all_reduce --cluster dgx-a100 -e 1K"}) {
     CAPTURE(command);
-    const ShellOutcome outcome = shell(folder, kProgram + command + " >/dev/full");
+    const Outcome outcome = shell(folder, kProgram + command + " >/dev/full");
     CHECK(outcome.status == 2);
     CHECK_THAT(outcome.error, Contains("paceline: the standard output: can't be written"));
   }
@@ -136,7 +133,7 @@ TEST_CASE("what a file says is no command for the terminal") {
   for (const char* command : {"run esc.json", "topology ./esc.json", "run esc.json --no-explain --out r.json",
                               "run esc.json --set /training/batch_per_gpu=0", "run 'a\x1b[2J\xe2\x80\xae'"}) {
     CAPTURE(command);
-    const ShellOutcome outcome = shell(folder, kProgram + command);
+    const Outcome outcome = shell(folder, kProgram + command);
     for (const std::string& text : {outcome.out, outcome.error, text_of(folder.file("r.json"))}) {
       for (const char* part : {"\x1b", "\x07", "\r", "\xe2\x80\xae", "\xc2\x9b"}) {
         CHECK_THAT(text, !Contains(part));
@@ -147,7 +144,7 @@ TEST_CASE("what a file says is no command for the terminal") {
   folder.write("c.json", R"({"node": "dgx-a100"})");
   folder.write("nul.json",
                R"({"cluster": "./c.json\u0000.txt", "model": "resnet18", "training": {"batch_per_gpu": 8}})");
-  const ShellOutcome nul = shell(folder, kProgram + "run nul.json" + kQuick);
+  const Outcome nul = shell(folder, kProgram + "run nul.json" + kQuick);
   CHECK(nul.status == 2);
   CHECK_THAT(nul.error, Contains("/cluster: ") && Contains("zero byte"));
 }
@@ -167,7 +164,7 @@ TEST_CASE("plot imports nothing from the current folder") {
                            "here/runpy/__init__.py", "here/importlib.py"}) {
     folder.write(file, hijack);
   }
-  const ShellOutcome plot =
+  const Outcome plot =
       shell(folder, "cd here && PYTHONPATH='" + folder.file("site") + "' " + kProgram + "plot x -o y.svg");
   INFO(plot.error);
   CHECK(plot.status == 0);
@@ -195,7 +192,7 @@ TEST_CASE("the order of costs says nothing") {
 TEST_CASE("more threads than the system gives are no fault") {
   const TemporaryFolder folder;
   folder.write("s.json", study_text(R"([{"key": "/run/seed", "from": 1, "to": 60, "step": 1}])"));
-  const ShellOutcome outcome =
+  const Outcome outcome =
       shell(folder, "ulimit -v 400000; " + kProgram + "sweep s.json --out out --jobs 1000");
   INFO(outcome.error);
   CHECK(outcome.status == 0);

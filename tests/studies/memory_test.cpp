@@ -10,7 +10,7 @@
 #include "scenarios/tables.h"
 #include "studies/evaluate.h"
 #include "studies/sweep.h"
-#include "tests/studies/folder.h"
+#include "tests/files.h"
 
 namespace paceline {
 namespace {

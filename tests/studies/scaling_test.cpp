@@ -9,7 +9,7 @@
 #include "studies/evaluate.h"
 #include "studies/study.h"
 #include "studies/sweep.h"
-#include "tests/studies/folder.h"
+#include "tests/studies/small_study.h"
 
 namespace paceline {
 namespace {
@@ -18,10 +18,8 @@ const std::string kMeasured =
     R"({"cluster": {"node": "dgx-a100"}, "model": "resnet18",
         "training": {"batch_per_gpu": 64, "measured": "2000 samples/s"}, "run": {"iterations": 2}})";
 
-Study study(const std::string& scenario, const std::string& gpus, const std::string& more) {
-  return parse_study(
-      "{\"scenario\": " + scenario + R"(, "axes": [{"key": "gpus", "values": )" + gpus + "}]" + more + "}",
-      "s.json");
+Study study_of(const std::string& scenario, const std::string& gpus, const std::string& more) {
+  return study(R"([{"key": "gpus", "values": )" + gpus + "}]", scenario, more);
 }
 
 std::string shares(const Study& s) {
@@ -50,14 +48,14 @@ double at(const std::string& line, const char* pointer) {
 }
 
 TEST_CASE("gpus are nodes, or a part of one") {
-  CHECK(shares(study(kSmall, "[1, 4, 8, 16, 32]", "")) ==
+  CHECK(shares(study_of(kSmall, "[1, 4, 8, 16, 32]", "")) ==
         "1x1: 1 of 8; 1x4: 1 of 8; 1x8: 1 of 8; 2x8: 1 of 8; 4x8: 1 of 8; ");
-  CHECK(shares(study(kSmall, "[12]", "")) ==
+  CHECK(shares(study_of(kSmall, "[12]", "")) ==
         "s.json: /axes/0: expected GPUs of whole nodes of 8, or fewer than a node has, found 12; ");
   // Where the scenario uses a part of each node, that is a node.
   const std::string half = R"({"cluster": {"node": "dgx-a100", "gpus_per_node": 4}, "model": "resnet18",
                                "training": {"batch_per_gpu": 8}})";
-  CHECK(shares(study(half, "[2, 4, 12]", "")) == "1x2: 1 of 8; 1x4: 1 of 8; 3x4: 1 of 8; ");
+  CHECK(shares(study_of(half, "[2, 4, 12]", "")) == "1x2: 1 of 8; 1x4: 1 of 8; 3x4: 1 of 8; ");
   // A node that another axis names.
   const Study nodes = parse_study("{\"scenario\": " + kSmall + R"(, "axes": [{"key": "gpus", "values": [16]},
       {"key": "/cluster/node", "values": ["dgx2-v100", "dgx-a100"]}]})",
@@ -66,21 +64,21 @@ TEST_CASE("gpus are nodes, or a part of one") {
 }
 
 TEST_CASE("weak scaling keeps the batch of a GPU") {
-  CHECK(shares(study(kMeasured, "[1, 16]", R"(, "scaling": "weak")")) == "1x1: 1 of 64; 2x8: 1 of 64; ");
+  CHECK(shares(study_of(kMeasured, "[1, 16]", R"(, "scaling": "weak")")) == "1x1: 1 of 64; 2x8: 1 of 64; ");
 }
 
 TEST_CASE("strong scaling keeps the global batch, in as few equal passes as fit") {
   const std::string strong = R"(, "scaling": "strong", "global_batch": )";
-  CHECK(shares(study(kMeasured, "[1, 2, 8, 16, 64]", strong + "1024")) ==
+  CHECK(shares(study_of(kMeasured, "[1, 2, 8, 16, 64]", strong + "1024")) ==
         "1x1: 16 of 64; 1x2: 8 of 64; 1x8: 2 of 64; 2x8: 1 of 64; 8x8: 1 of 16 (64); ");
-  CHECK(shares(study(kMeasured, "[8]", strong + "600")) ==
+  CHECK(shares(study_of(kMeasured, "[8]", strong + "600")) ==
         "1x8: 3 of 25 (64); ");  // 75 is not two equal passes
-  CHECK(shares(study(kMeasured, "[8]", strong + "536")) == "1x8: 67 of 1 (64); ");  // 67 is a prime
-  CHECK(shares(study(kSmall, "[64]", strong + "64")) == "8x8: 1 of 1; ");           // nothing was measured
-  CHECK(shares(study(kMeasured, "[24]", strong + "1000")) ==
+  CHECK(shares(study_of(kMeasured, "[8]", strong + "536")) == "1x8: 67 of 1 (64); ");  // 67 is a prime
+  CHECK(shares(study_of(kSmall, "[64]", strong + "64")) == "8x8: 1 of 1; ");           // nothing was measured
+  CHECK(shares(study_of(kMeasured, "[24]", strong + "1000")) ==
         "s.json: /scaling: expected a global batch of which every GPU does as much, found 1000 samples for "
         "24 GPUs; ");
-  CHECK(shares(study(kMeasured, "[1]", strong + "1000000007")) ==
+  CHECK(shares(study_of(kMeasured, "[1]", strong + "1000000007")) ==
         "s.json: /scaling: expected a global batch that a GPU does in at most 10000 equal passes of at "
         "most 64, found "
         "1000000007 samples for a GPU; ");
@@ -88,13 +86,13 @@ TEST_CASE("strong scaling keeps the global batch, in as few equal passes as fit"
   Json scenario = parse_json(kMeasured);
   set_at(scenario, "/cluster/nodes", 2, {});
   set_at(scenario, "/training/accumulation", 3, {});
-  const Study own = study(to_line(scenario), "[8, 16, 48]", R"(, "scaling": "strong")");
+  const Study own = study_of(to_line(scenario), "[8, 16, 48]", R"(, "scaling": "strong")");
   CHECK(own.global_batch == 3072);
   CHECK(shares(own) == "1x8: 6 of 64; 2x8: 3 of 64; 6x8: 1 of 64; ");
 }
 
 TEST_CASE("strong scaling compares with one GPU that accumulates") {
-  const Study s = study(kMeasured, "[1, 16, 64]", R"(, "scaling": "strong", "global_batch": 1024)");
+  const Study s = study_of(kMeasured, "[1, 16, 64]", R"(, "scaling": "strong", "global_batch": 1024)");
   Json lone = parse_json(kMeasured);
   set_at(lone, "/cluster/gpus_per_node", 1, {});
   set_at(lone, "/training/accumulation", 16, {});
@@ -116,7 +114,7 @@ TEST_CASE("what disturbs GPUs is no part of the reference, jitter is") {
          parse_json(R"([{"from": "node1/nic0", "bandwidth_factor": 0.5}])"), {});
   set_at(scenario, "/background", parse_json(R"([{"from": 0, "to": 9, "rate": "1 GB/s"}])"), {});
   set_at(scenario, "/variability/slow_gpus", parse_json(R"([{"ranks": [12], "factor": 2}])"), {});
-  const Study s = study(to_line(scenario), "[16]", R"(, "scaling": "strong", "global_batch": 128)");
+  const Study s = study_of(to_line(scenario), "[16]", R"(, "scaling": "strong", "global_batch": 128)");
   Json lone = parse_json(kSmall);
   set_at(lone, "/cluster/gpus_per_node", 1, {});
   set_at(lone, "/training/accumulation", 16, {});
@@ -128,7 +126,7 @@ TEST_CASE("what disturbs GPUs is no part of the reference, jitter is") {
 }
 
 TEST_CASE("weak scaling keeps the prediction's efficiency") {
-  const Study s = study(kMeasured, "[16]", R"(, "scaling": "weak")");
+  const Study s = study_of(kMeasured, "[16]", R"(, "scaling": "weak")");
   const Prediction p = predict(parse_scenario(to_line(scenario_of(s, s.points[0]).scenario), "s.json"));
   CHECK(at(sweep_line(s, s.points[0]), "/scaling_efficiency") == p.report.scaling_efficiency);
 }
@@ -153,7 +151,7 @@ TEST_CASE("more passes than a scenario may say are extended from fewer") {
   }
   CHECK(lone_step(kMostPasses + 1, plain) == extended_step(kMostPasses + 1, plain));
   // 2,048 passes of each GPU of 8, 16,384 of one alone.
-  const Study s = study(kMeasured, "[8]", R"(, "scaling": "strong", "global_batch": 1048576)");
+  const Study s = study_of(kMeasured, "[8]", R"(, "scaling": "strong", "global_batch": 1048576)");
   const std::string line = sweep_line(s, s.points[0]);
   CHECK(at(line, "/scaling_efficiency") ==
         Approx(extended_step(16384, plain) / (8 * at(line, "/step_time_s/mean"))).epsilon(1e-12));
@@ -161,7 +159,8 @@ TEST_CASE("more passes than a scenario may say are extended from fewer") {
   CHECK(at(line, "/scaling_efficiency") <= 1);
   // A prime number of samples alone is that many passes of one.
   const std::optional<BatchShare> alone =
-      scenario_of(study(kMeasured, "[1]", R"(, "scaling": "strong", "global_batch": 9973)"), {{{"gpus", 1}}})
+      scenario_of(study_of(kMeasured, "[1]", R"(, "scaling": "strong", "global_batch": 9973)"),
+                  {{{"gpus", 1}}})
           .alone;
   REQUIRE(alone.has_value());
   CHECK(alone->accumulation == 9973);
@@ -170,7 +169,7 @@ TEST_CASE("more passes than a scenario may say are extended from fewer") {
 TEST_CASE("where other jobs have nodes, gpus are this job's") {
   const std::string shared = R"({"cluster": {"node": "dgx-a100", "nodes": 8, "job_nodes": 2},
                                  "model": "resnet18", "training": {"batch_per_gpu": 8}})";
-  const Study s = study(shared, "[4, 8, 64, 128]", "");
+  const Study s = study_of(shared, "[4, 8, 64, 128]", "");
   for (std::size_t i = 0; i < 3; ++i) {
     const Json line = parse_json(sweep_line(s, s.points[i]));
     REQUIRE(line.find("error") == nullptr);

@@ -9,14 +9,12 @@
 
 #include "scenarios/json.h"
 #include "studies/edit.h"
-#include "tests/studies/folder.h"
+#include "tests/error_of.h"
+#include "tests/files.h"
+#include "tests/studies/small_study.h"
 
 namespace paceline {
 namespace {
-
-Study study(const std::string& axes, const std::string& more = "") {
-  return parse_study("{\"scenario\": " + kSmall + ", \"axes\": " + axes + more + "}", "s.json");
-}
 
 // The values of each point, one line each.
 std::string points(const std::string& axes) {
@@ -30,12 +28,7 @@ std::string points(const std::string& axes) {
 }
 
 std::string complaint(const std::string& axes, const std::string& more = "") {
-  try {
-    study(axes, more);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { study(axes, kSmall, more); });
 }
 
 TEST_CASE("lists, ranges and zipped axes") {

@@ -16,7 +16,8 @@
 #include "scenarios/predict.h"
 #include "studies/edit.h"
 #include "studies/result_lines.h"
-#include "tests/studies/folder.h"
+#include "tests/files.h"
+#include "tests/studies/small_study.h"
 
 namespace paceline {
 namespace {
@@ -28,10 +29,6 @@ using Catch::Contains;
 const std::string kAxes =
     R"([{"key": "gpus", "values": [2, 12, 8]}, {"key": "/training/batch_per_gpu", "values": [4, 8]},
         {"key": "/run/seed", "values": [1, 2]}])";
-
-Study study(const std::string& axes = kAxes, const std::string& scenario = kSmall) {
-  return parse_study("{\"scenario\": " + scenario + ", \"axes\": " + axes + "}", "s.json");
-}
 
 std::string results(const std::string& out) { return (fs::path(out) / "results.jsonl").string(); }
 
@@ -47,7 +44,7 @@ std::string refusal(const Study& s, const std::string& out) {
 
 TEST_CASE("a line is what the point alone gives, whatever the number of threads") {
   const TemporaryFolder folder;
-  const Study s = study();
+  const Study s = study(kAxes);
   const SweepOutcome one = sweep(s, {folder.file("one"), 1, {}}),
                      four = sweep(s, {folder.file("four"), 4, {}});
   CHECK(one.points == 12);
@@ -67,7 +64,7 @@ TEST_CASE("a line is what the point alone gives, whatever the number of threads"
 }
 
 TEST_CASE("a line says what the prediction says") {
-  const Study s = study();
+  const Study s = study(kAxes);
   const Json line = parse_json(sweep_line(s, s.points[0]));
   const Prediction p = predict(parse_scenario(to_line(scenario_of(s, s.points[0]).scenario), "s.json"));
   CHECK(to_line(*line.find("point")) == R"({"gpus": 2, "batch_per_gpu": 4, "seed": 1})");
@@ -145,7 +142,7 @@ TEST_CASE("equal scenarios are computed once and written for each point") {
 }
 
 TEST_CASE("the content key knows what counts") {
-  const Study s = study();
+  const Study s = study(kAxes);
   const auto key = [&](const std::string& pointer, const Json& value) {
     Json json = parse_json(kSmall);
     set_at(json, pointer, value, {});
@@ -166,7 +163,7 @@ TEST_CASE("the content key knows what counts") {
 
 TEST_CASE("what is there is not computed again, and a torn last line is") {
   const TemporaryFolder folder;
-  const Study s = study();
+  const Study s = study(kAxes);
   const std::string out = folder.file("out");
   sweep(s, {out, 1, {}});
   const std::string whole = text_of(results(out));
@@ -323,7 +320,7 @@ TEST_CASE("a number is what it means, however it is written") {
 
 TEST_CASE("lines of another model version are left aside, not mixed with new ones") {
   const TemporaryFolder folder;
-  const Study s = study();
+  const Study s = study(kAxes);
   const std::string out = folder.file("out"), version = "\"model_version\": " + std::to_string(kModelVersion);
   sweep(s, {out, 1, {}});
   const std::vector<std::string> lines = sorted_lines(results(out));
@@ -456,7 +453,7 @@ TEST_CASE("a folder serves one sweep at a time, and must be one") {
 
 TEST_CASE("progress counts every line, the found ones too") {
   const TemporaryFolder folder;
-  const Study s = study();
+  const Study s = study(kAxes);
   std::vector<std::size_t> done;
   std::size_t failed = 0;
   const auto note = [&](const SweepProgress& progress) {
@@ -476,7 +473,7 @@ TEST_CASE("progress counts every line, the found ones too") {
 
 TEST_CASE("the table has a row for each combination and the range over seeds") {
   const TemporaryFolder folder;
-  const Study s = study();
+  const Study s = study(kAxes);
   sweep(s, {folder.file("out"), 1, {}});
   const std::string table = sweep_table(s, folder.file("out"));
   CHECK(std::ranges::count(table, '\n') == 1 + 4 + 1 + 4);

@@ -7,7 +7,8 @@
 #include "scenarios/predict.h"
 #include "studies/explain.h"
 #include "studies/sweep.h"
-#include "tests/studies/folder.h"
+#include "tests/files.h"
+#include "tests/studies/small_study.h"
 
 namespace paceline {
 namespace {

@@ -7,12 +7,12 @@
 
 #include "measured_tables.h"
 #include "sim/collective/costs.h"
+#include "tests/files.h"
 
 namespace paceline {
 namespace {
 
-const std::string kSource = PACELINE_SOURCE_DIR;
-const std::string kFolder = kSource + "/scenarios/validation/collectives/";
+const std::string kFolder = PACELINE_SOURCE_DIR "/scenarios/validation/collectives/";
 
 std::vector<CsvRow> index() { return read_csv(kFolder + "index.csv"); }
 
@@ -39,13 +39,6 @@ std::string line_of(const CsvRow& table, const std::vector<MeasuredRow>& rows) {
          percent(error.worst, "%.0f %%") + " | " + percent(error.bias, "%+.1f %%") + " |";
 }
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 // Bus bandwidth at a size, predicted, GB/s.
 double predicted_bus(const std::string& cluster, int nodes, int gpus, Bytes size,
                      const std::string& algorithm) {
@@ -63,7 +56,7 @@ double predicted_bus(const std::string& cluster, int nodes, int gpus, Bytes size
 constexpr Bytes kGiB{1 << 30};
 
 TEST_CASE("docs/accuracy.md states the error of every measured table at 1 MiB and above") {
-  const std::string document = text_of(kSource + "/docs/accuracy.md");
+  const std::string document = text_of(kSource / "docs/accuracy.md");
   for (const CsvRow& table : index()) {
     const std::vector<MeasuredRow> rows = predict_table(table, kFolder);
     if (!rows.empty()) {

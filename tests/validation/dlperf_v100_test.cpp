@@ -11,11 +11,10 @@
 #include <vector>
 
 #include "scenarios/predict.h"
+#include "tests/files.h"
 
 namespace paceline {
 namespace {
-
-const std::string kSource = PACELINE_SOURCE_DIR;
 
 struct Row {
   int gpus = 0, nodes = 0;
@@ -24,7 +23,7 @@ struct Row {
 };
 
 std::vector<Row> rows() {
-  std::ifstream file(kSource + "/tests/validation/dlperf_v100.csv");
+  std::ifstream file(kSource / "tests/validation/dlperf_v100.csv");
   std::vector<Row> all;
   std::string line;
   std::getline(file, line);  // header
@@ -41,7 +40,7 @@ std::vector<Row> rows() {
 }
 
 double predicted(const Row& row) {
-  Scenario scenario = load_scenario(kSource + "/scenarios/resnet50_v100_4x8.json");
+  Scenario scenario = load_scenario(kSource / "scenarios/resnet50_v100_4x8.json");
   scenario.cluster.nodes = row.nodes;
   scenario.cluster.gpus_per_node = row.gpus / row.nodes;
   return predict(scenario).report.throughput;

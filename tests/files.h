@@ -1,0 +1,86 @@
+// The files of a test: the project's, and those of a folder of its own, in which it may run a program.
+#pragma once
+
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace paceline {
+
+inline const std::filesystem::path kSource = PACELINE_SOURCE_DIR;
+
+inline std::string text_of(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    throw std::runtime_error("can't read " + path.string());
+  }
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+inline std::vector<std::string> sorted_lines(const std::filesystem::path& path) {
+  std::istringstream text(text_of(path));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) {
+    lines.push_back(line);
+  }
+  std::ranges::sort(lines);
+  return lines;
+}
+
+// Gone with its contents at the end of the scope.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "paceline-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) {
+      throw std::runtime_error("no temporary folder");
+    }
+    path_ = pattern;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+
+  const std::filesystem::path& path() const { return path_; }
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name, std::ios::binary) << text;
+    return file(name);
+  }
+  std::size_t entries() const {
+    using Entries = std::filesystem::directory_iterator;
+    return static_cast<std::size_t>(std::distance(Entries(path_), Entries()));
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// What a program answered.
+struct Outcome {
+  int status = -1;  // -1 where a signal ended it
+  std::string out, error;
+};
+
+// A command of the shell, run in the folder without an input.
+inline Outcome shell(const TemporaryFolder& folder, const std::string& command) {
+  const std::string line =
+      "cd '" + folder.path().string() + "' && { " + command + "; } >.out 2>.error </dev/null";
+  const int status = std::system(line.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(folder.path() / ".out"),
+          text_of(folder.path() / ".error")};
+}
+
+}  // namespace paceline
