@@ -39,6 +39,11 @@ inline std::vector<std::string> sorted_lines(const std::filesystem::path& path) 
   return lines;
 }
 
+inline std::size_t entries_of(const std::filesystem::path& folder) {
+  using Entries = std::filesystem::directory_iterator;
+  return static_cast<std::size_t>(std::distance(Entries(folder), Entries()));
+}
+
 // Gone with its contents at the end of the scope.
 class TemporaryFolder {
  public:
@@ -59,10 +64,6 @@ class TemporaryFolder {
     std::ofstream(path_ / name, std::ios::binary) << text;
     return file(name);
   }
-  std::size_t entries() const {
-    using Entries = std::filesystem::directory_iterator;
-    return static_cast<std::size_t>(std::distance(Entries(path_), Entries()));
-  }
 
  private:
   std::filesystem::path path_;
@@ -72,6 +73,7 @@ class TemporaryFolder {
 struct Outcome {
   int status = -1;  // -1 where a signal ended it
   std::string out, error;
+  std::string text() const { return out + error; }
 };
 
 // A command of the shell, run in the folder without an input.

@@ -1,8 +1,5 @@
 // What does the program answer to a wrong line or file? wrong.txt has one after the other, as typed, and what the
 // answer must contain: place, expectation, the nearest right thing. And what people try first must work.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -13,64 +10,44 @@
 #include <string>
 #include <vector>
 
+#include "tests/files.h"
+
+namespace paceline {
 namespace {
 
 namespace fs = std::filesystem;
 using Catch::Contains;
 using nlohmann::json;
 
-const fs::path kTests = fs::path(PACELINE_SOURCE_DIR) / "tests";
-
-std::string text_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-struct Outcome {
-  int status = -1;
-  std::string out, error;
-};
+const fs::path kTests = kSource / "tests";
 
 // A folder with files of every kind, in which lines are typed.
 class Desk {
  public:
   Desk() {
-    std::string pattern = (fs::temp_directory_path() / "paceline-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
     for (const fs::directory_entry& file : fs::directory_iterator(kTests / "command/files")) {
-      fs::copy(file.path(), path_);
+      fs::copy(file.path(), folder_.path());
     }
-    fs::copy(kTests / "input/nccl/h100-dump.xml", path_ / "topology.xml");
-    fs::copy(kTests / "input/nccl/h100-graphs.xml", path_ / "graphs.xml");
+    fs::copy(kTests / "input/nccl/h100-dump.xml", folder_.file("topology.xml"));
+    fs::copy(kTests / "input/nccl/h100-graphs.xml", folder_.file("graphs.xml"));
     write("utf16.json", std::string("\xff\xfe{\0}\0", 6));
     write("packed.json", "\x1f\x8b\x08");
     write("empty.json", "");
-    write("marked.json", "\xef\xbb\xbf" + text_of(path_ / "scenario.json"));
-    fs::create_symlink(PACELINE_PROGRAM, path_ / "paceline");  // beside no measuring program
+    write("marked.json", "\xef\xbb\xbf" + text("scenario.json"));
+    fs::create_symlink(PACELINE_PROGRAM, folder_.file("paceline"));  // beside no measuring program
   }
-  Desk(const Desk&) = delete;
-  Desk& operator=(const Desk&) = delete;
-  ~Desk() { fs::remove_all(path_); }
 
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ / name, std::ios::binary) << text;
-  }
-  std::string text(const std::string& name) const { return text_of(path_ / name); }
+  void write(const std::string& name, const std::string& text) const { folder_.write(name, text); }
+  std::string text(const std::string& name) const { return text_of(folder_.file(name)); }
 
   // A line of bash, without an input.
   Outcome type(const std::string& line) const {
     write(".line", line + '\n');
-    const std::string command = "cd '" + path_.string() + "' && PATH=\"$PWD:$PATH\" COLUMNS=80 " +
-                                "bash .line >.out 2>.error </dev/null";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text(".out"), text(".error")};
+    return shell(folder_, "PATH=\"$PWD:$PATH\" COLUMNS=80 bash .line");
   }
 
  private:
-  fs::path path_;
+  TemporaryFolder folder_;
 };
 
 struct WrongLine {
@@ -180,7 +157,7 @@ TEST_CASE("plot and measure explain themselves without Python and MPI") {
   const Outcome plot = desk.type(nowhere + "plot --help");
   CHECK(plot.status == 0);
   // All that Python's own parser knows is said.
-  const std::string parser = text_of(fs::path(PACELINE_SOURCE_DIR) / "python/paceline/__main__.py");
+  const std::string parser = text_of(kSource / "python/paceline/__main__.py");
   const std::regex word("add_argument\\(\\s*(\"-o\", )?\"(--[a-z]+)\"|\n        \"([a-z-]+)\": plot\\.");
   std::size_t words = 0;
   for (std::sregex_iterator at(parser.begin(), parser.end(), word), end; at != end; ++at, ++words) {
@@ -207,3 +184,4 @@ TEST_CASE("files as other programs write them are read") {
 }
 
 }  // namespace
+}  // namespace paceline

@@ -24,10 +24,6 @@ const std::string kTiny =
         "parameters": [1000], "forward_macs": 1000, "output_elements": 10}]}, "training": {"batch_per_gpu": 8},
         "run": {"iterations": 1}})";
 
-std::size_t entries_of(const std::string& folder) {
-  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
-}
-
 // Runs f with the n-th call failing; whether it ended without an exception, which must be one of ours.
 template <class F>
 bool ends_well(const std::string& call, long nth, const F& f) {

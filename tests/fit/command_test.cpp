@@ -1,7 +1,4 @@
 // `paceline calibrate` and --profile, as a user runs them.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -14,73 +11,41 @@
 #include <vector>
 
 #include "core/version.h"
+#include "tests/files.h"
 
+namespace paceline {
 namespace {
 
 namespace fs = std::filesystem;
 using Catch::Contains;
 
-const fs::path kSource = PACELINE_SOURCE_DIR;
-
-struct Outcome {
-  int status = -1;
-  std::string out, error;
-};
-
-std::string text_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+Outcome run(const TemporaryFolder& folder, const std::string& arguments) {
+  return shell(folder, "'" PACELINE_PROGRAM "' " + arguments);
 }
-
-// A folder of its own, in which the program runs.
-class Terminal {
- public:
-  Terminal() {
-    std::string pattern = (fs::temp_directory_path() / "paceline-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    folder_ = pattern;
-  }
-  Terminal(const Terminal&) = delete;
-  Terminal& operator=(const Terminal&) = delete;
-  ~Terminal() { fs::remove_all(folder_); }
-  std::string file(const std::string& name) const { return (folder_ / name).string(); }
-  Outcome run(const std::string& arguments) const {
-    const std::string command =
-        "cd '" + folder_.string() + "' && '" PACELINE_PROGRAM "' " + arguments + " >.out 2>.error </dev/null";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(folder_ / ".out"),
-            text_of(folder_ / ".error")};
-  }
-
- private:
-  fs::path folder_;
-};
 
 std::string quoted(const fs::path& path) { return "'" + path.string() + "'"; }
 
 const std::string kTable = quoted(kSource / "tests/import/logs/h100_dgx_1node_dgxc.txt");
 
 TEST_CASE("fit, then predict with the profile") {
-  const Terminal terminal;
-  const Outcome fit = terminal.run("calibrate fit " + kTable + " --cluster dgx-h100 -o profile.json");
+  const TemporaryFolder folder;
+  const Outcome fit = run(folder, "calibrate fit " + kTable + " --cluster dgx-h100 -o profile.json");
   INFO(fit.out << fit.error);
   REQUIRE(fit.status == 0);
   CHECK_THAT(fit.out, Contains("parameter") && Contains("nvlink.efficiency") && Contains("rows fitted"));
-  const nlohmann::json profile = nlohmann::json::parse(text_of(terminal.file("profile.json")));
+  const nlohmann::json profile = nlohmann::json::parse(text_of(folder.file("profile.json")));
   CHECK(profile.at("cluster") == "dgx-h100");
   CHECK(profile.at("points").size() == 32);
   CHECK(profile.at("sources").at(0).at("rows") == 32);
 
   const std::string collective = "collective all_reduce --cluster dgx-h100 -b 1M -e 64M ";
-  const Outcome table = terminal.run(collective + "--profile profile.json");
+  const Outcome table = run(folder, collective + "--profile profile.json");
   CHECK(table.status == 0);
   CHECK_THAT(table.out, Contains("90 % of measurements"));
-  const Outcome plain = terminal.run(collective);
+  const Outcome plain = run(folder, collective);
   CHECK(plain.status == 0);
   CHECK_THAT(plain.out, !Contains("90 %"));
-  const Outcome json = terminal.run(collective + "--json --profile profile.json");
+  const Outcome json = run(folder, collective + "--json --profile profile.json");
   REQUIRE(json.status == 0);
   const nlohmann::json entries = nlohmann::json::parse(json.out).at("results");
   for (const nlohmann::json& row : entries) {
@@ -89,33 +54,33 @@ TEST_CASE("fit, then predict with the profile") {
     CHECK(row.at("interval_us").at("high").get<double>() > time);
     CHECK(row.at("extrapolated") == false);
   }
-  const Outcome nodes = terminal.run(collective + "--nodes 2 --profile profile.json");
+  const Outcome nodes = run(folder, collective + "--nodes 2 --profile profile.json");
   CHECK(nodes.status == 0);
   CHECK_THAT(nodes.out, Contains("extrapolated: measured on one node only"));
 
-  std::ofstream(terminal.file("scenario.json"))
-      << R"({"cluster": "dgx-h100", "model": "resnet18", "training": {"batch_per_gpu": 64}})";
-  const Outcome run = terminal.run("run scenario.json --profile profile.json --out result.json");
-  INFO(run.error);
-  CHECK(run.status == 0);
-  CHECK_THAT(run.out, Contains("90 % of cases"));
-  CHECK(terminal.run("run result.json").status == 0);  // with the profile's corrections in it
+  folder.write("scenario.json",
+               R"({"cluster": "dgx-h100", "model": "resnet18", "training": {"batch_per_gpu": 64}})");
+  const Outcome predicted = run(folder, "run scenario.json --profile profile.json --out result.json");
+  INFO(predicted.error);
+  CHECK(predicted.status == 0);
+  CHECK_THAT(predicted.out, Contains("90 % of cases"));
+  CHECK(run(folder, "run result.json").status == 0);  // with the profile's corrections in it
 }
 
 TEST_CASE("import says what it found") {
-  const Terminal terminal;
-  const Outcome import = terminal.run("calibrate import " + kTable + " --csv rows.csv");
+  const TemporaryFolder folder;
+  const Outcome import = run(folder, "calibrate import " + kTable + " --csv rows.csv");
   INFO(import.error);
   CHECK(import.status == 0);
   CHECK_THAT(import.out, Contains("h100_dgx_1node_dgxc.txt: nccl-tests, 32 measurements"));
-  CHECK_THAT(terminal.run("calibrate import rows.csv").out, Contains("32 measurements"));
+  CHECK_THAT(run(folder, "calibrate import rows.csv").out, Contains("32 measurements"));
 }
 
 TEST_CASE("wrong input ends with status 2 and one line") {
-  const Terminal terminal;
-  std::ofstream(terminal.file("profile.json")) << R"({"parameters": {"nvlink.eficiency": 1}})";
-  std::ofstream(terminal.file("empty.csv")) << "";
-  std::ofstream(terminal.file("notes.txt")) << "nothing\nmeasured\n";
+  const TemporaryFolder folder;
+  folder.write("profile.json", R"({"parameters": {"nvlink.eficiency": 1}})");
+  folder.write("empty.csv", "");
+  folder.write("notes.txt", "nothing\nmeasured\n");
   for (const auto& [arguments, part] : std::vector<std::pair<std::string, std::string>>{
            {"calibrate fit none.log --cluster dgx-h100 -o p.json", "none.log"},
            {"calibrate fit empty.csv --cluster dgx-h100 -o p.json", "empty.csv"},
@@ -129,29 +94,29 @@ TEST_CASE("wrong input ends with status 2 and one line") {
            {"calibrate", "\"measure\", \"import\", \"fit\" or \"replay\""},
            {"collective all_reduce --cluster dgx-h100 --profile none.json", "none.json"},
            {"collective all_reduce --cluster dgx-h100 --profile profile.json", "nvlink.efficiency"}}) {
-    const Outcome outcome = terminal.run(arguments);
+    const Outcome outcome = run(folder, arguments);
     INFO(arguments << ": " << outcome.error);
     CHECK(outcome.status == 2);
     CHECK_THAT(outcome.error, Contains(part));
     CHECK(outcome.error.starts_with("paceline: "));
     CHECK(std::count(outcome.error.begin(), outcome.error.end(), '\n') == 1);
-    CHECK_FALSE(fs::exists(terminal.file("p.json")));
+    CHECK_FALSE(fs::exists(folder.file("p.json")));
   }
 }
 
 TEST_CASE("replay writes the step's operations, and compares what was measured") {
-  const Terminal terminal;
-  std::ofstream(terminal.file("two.json"))
-      << R"({"cluster": {"node": "dgx-a100", "nodes": 1, "gpus_per_node": 2}, "model": "resnet18",
-             "training": {"batch_per_gpu": 8, "ddp": {"broadcast_buffers": false}}})";
-  const Outcome replay = terminal.run("calibrate replay two.json --steps steps.csv");
+  const TemporaryFolder folder;
+  folder.write("two.json",
+               R"({"cluster": {"node": "dgx-a100", "nodes": 1, "gpus_per_node": 2}, "model": "resnet18",
+             "training": {"batch_per_gpu": 8, "ddp": {"broadcast_buffers": false}}})");
+  const Outcome replay = run(folder, "calibrate replay two.json --steps steps.csv");
   INFO(replay.out << replay.error);
   if (replay.status == 2 && replay.error.find("paceline-measure") != std::string::npos) {
     return;  // built without the measuring programs
   }
   REQUIRE(replay.status == 0);
   CHECK_THAT(replay.out, Contains("Wrote steps.csv") && Contains("2 ranks"));
-  std::istringstream steps(text_of(terminal.file("steps.csv")));
+  std::istringstream steps(text_of(folder.file("steps.csv")));
   std::string line;
   REQUIRE(std::getline(steps, line));
   CHECK(line == "op,index,duration_us,bytes,label");
@@ -173,10 +138,10 @@ TEST_CASE("replay writes the step's operations, and compares what was measured")
   CHECK(computes >= collectives);
   CHECK(bytes == 11'689'512 * 4);  // every gradient of ResNet-18 once
 
-  std::ofstream(terminal.file("one.json"))
-      << R"({"cluster": {"node": "dgx-a100", "nodes": 1, "gpus_per_node": 2}, "model": "resnet18",
-             "training": {"batch_per_gpu": 8}})";
-  const Outcome buffers = terminal.run("calibrate replay one.json");
+  folder.write("one.json",
+               R"({"cluster": {"node": "dgx-a100", "nodes": 1, "gpus_per_node": 2}, "model": "resnet18",
+             "training": {"batch_per_gpu": 8}})");
+  const Outcome buffers = run(folder, "calibrate replay one.json");
   CHECK(buffers.status == 2);
   CHECK_THAT(buffers.error, Contains("broadcast_buffers"));
 }
@@ -211,27 +176,26 @@ std::string trace_of_one_layer() {
 }
 
 TEST_CASE("the layers of a profiler's trace become a scenario's layer times") {
-  const Terminal terminal;
-  std::ofstream(terminal.file("trace.json")) << trace_of_one_layer();
-  const Outcome done = terminal.run("calibrate import trace.json --layers layers.json");
+  const TemporaryFolder folder;
+  folder.write("trace.json", trace_of_one_layer());
+  const Outcome done = run(folder, "calibrate import trace.json --layers layers.json");
   INFO(done.out << done.error);
   REQUIRE(done.status == 0);
-  const nlohmann::json layers = nlohmann::json::parse(text_of(terminal.file("layers.json")));
+  const nlohmann::json layers = nlohmann::json::parse(text_of(folder.file("layers.json")));
   REQUIRE(layers.size() == 1);
   CHECK(layers[0]["forward"] == "40 us");
   CHECK(layers[0]["backward"] == "80 us");
   const Outcome none =
-      terminal.run("calibrate import " + quoted(kSource / "tests/import/logs/h100_dgx_1node_dgxc.txt") +
-                   " --layers layers.json");
+      run(folder, "calibrate import " + quoted(kSource / "tests/import/logs/h100_dgx_1node_dgxc.txt") +
+                      " --layers layers.json");
   CHECK(none.status == 2);
   CHECK_THAT(none.error, Contains("expected a profiler's trace with layers"));
 }
 
 TEST_CASE("a profile of another model version is told, and used") {
-  const Terminal terminal;
-  std::ofstream(terminal.file("p.json"))
-      << R"({"tool": "paceline 0.0", "parameters": {"nvlink.efficiency": 0.9}})";
-  const Outcome outcome = terminal.run("collective all_reduce --cluster dgx-a100 -b 8 -e 8 --profile p.json");
+  const TemporaryFolder folder;
+  folder.write("p.json", R"({"tool": "paceline 0.0", "parameters": {"nvlink.efficiency": 0.9}})");
+  const Outcome outcome = run(folder, "collective all_reduce --cluster dgx-a100 -b 8 -e 8 --profile p.json");
   CHECK(outcome.status == 0);
   CHECK_THAT(outcome.out, Catch::Contains("# Avg bus bandwidth"));
   CHECK_THAT(outcome.error,
@@ -239,7 +203,8 @@ TEST_CASE("a profile of another model version is told, and used") {
 }
 
 TEST_CASE("the option --version says both versions") {
-  CHECK(Terminal().run("--version").out == paceline::version_text() + "\n");
+  CHECK(run(TemporaryFolder(), "--version").out == version_text() + "\n");
 }
 
 }  // namespace
+}  // namespace paceline

@@ -13,6 +13,7 @@
 #include "calibrate/fit/collective_fit.h"
 #include "core/error.h"
 #include "core/version.h"
+#include "tests/files.h"
 #include "tests/fit/synthetic.h"
 
 namespace paceline {
@@ -24,19 +25,8 @@ using Catch::Contains;
 
 class ProfileFile {
  public:
-  ProfileFile() {
-    std::string pattern = (fs::temp_directory_path() / "paceline-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    folder_ = pattern;
-  }
-  ProfileFile(const ProfileFile&) = delete;
-  ProfileFile& operator=(const ProfileFile&) = delete;
-  ~ProfileFile() { fs::remove_all(folder_); }
-  std::string path() const { return (folder_ / "profile.json").string(); }
-  Profile load(const std::string& text) const {
-    std::ofstream(path(), std::ios::binary) << text;
-    return load_profile(path());
-  }
+  std::string path() const { return folder_.file("profile.json"); }
+  Profile load(const std::string& text) const { return load_profile(folder_.write("profile.json", text)); }
   // What load_profile says of it, without the file's name in front; "" if it takes it.
   std::string error(const std::string& text) const {
     try {
@@ -50,7 +40,7 @@ class ProfileFile {
   }
 
  private:
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 Profile full_profile() {

@@ -84,7 +84,7 @@ std::string damaged(std::string text, Dice& dice) {
 }  // namespace
 
 TEST_CASE("files damaged at random are read in part or refused with their name") {
-  const Folder folder;
+  const TemporaryFolder folder;
   Dice dice(7);
   int read = 0, refused = 0;
   for (const auto& [name, text] : seeds()) {
@@ -123,7 +123,7 @@ TEST_CASE("lines of two logs mixed at random places never make a wrong time") {
       times[one.bytes.value].push_back(one.time.value);
     }
   }
-  const Folder folder;
+  const TemporaryFolder folder;
   Dice dice(11);
   for (int i = 0; i < 300; ++i) {
     std::string mixed;
@@ -151,7 +151,7 @@ TEST_CASE("lines of two logs mixed at random places never make a wrong time") {
 }
 
 TEST_CASE("what is no file of measurements says so") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const auto error = [](const std::string& path) -> std::string {
     try {
       import_file(path);
@@ -160,8 +160,8 @@ TEST_CASE("what is no file of measurements says so") {
     }
     return "";
   };
-  CHECK_THAT(error(folder.path()), Contains("is a folder; expected a file"));
-  CHECK_THAT(error(folder.path() + "/none.txt"), Contains("can't be read: No such file"));
+  CHECK_THAT(error(folder.path().string()), Contains("is a folder; expected a file"));
+  CHECK_THAT(error(folder.file("none.txt")), Contains("can't be read: No such file"));
   CHECK_THAT(error(folder.write("empty.txt", "")), Contains("is empty"));
   CHECK_THAT(error(folder.write("letter.txt", "Dear all,\nit was nice.\n")),
              Contains("holds no line of nccl-tests, no CSV and no JSON"));
@@ -182,7 +182,7 @@ TEST_CASE("what is no file of measurements says so") {
   }
   CHECK_THAT(error(folder.write("noise.bin", noise)), Contains("holds no line") || Contains("UTF-16"));
   CHECK_THAT(error(folder.write("cut.json.gz", "\x1f\x8b\x08")), Contains("cut.json.gz"));
-  const std::vector<std::string> folders{folder.path()};
+  const std::vector<std::string> folders{folder.path().string()};
   CHECK_THROWS_WITH(import_files(folders), Contains("no measurement in this folder's"));
 }
 

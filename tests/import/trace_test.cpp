@@ -137,8 +137,8 @@ TEST_CASE("layers by module, median over the steps but the first") {
 }
 
 TEST_CASE("a trace may be compressed, or a list of events") {
-  const Folder folder;
-  check_layers(import_file(folder.write_gz("trace.json.gz", training({}))));
+  const TemporaryFolder folder;
+  check_layers(import_file(write_gz(folder, "trace.json.gz", training({}))));
   check_layers(import_text(training({}, true), "trace.json"));
 }
 
@@ -178,8 +178,8 @@ TEST_CASE("a trace without steps is one step; a broken one is read up to there")
   CHECK_THAT(remarks_of(cut), Contains("breaks off in the middle of a value"));
   CHECK(layer(cut, "Linear_0").forward.value == Approx(42e-6));
 
-  const Folder folder;
-  const std::string gz = text_of(folder.write_gz("whole.json.gz", whole));
+  const TemporaryFolder folder;
+  const std::string gz = text_of(write_gz(folder, "whole.json.gz", whole));
   const MeasuredData cut_gz = import_file(folder.write("cut.json.gz", gz.substr(0, gz.size() * 9 / 10)));
   CHECK_THAT(remarks_of(cut_gz), Contains("the gzip stream breaks off: read up to there"));
 }

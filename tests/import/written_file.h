@@ -1,7 +1,6 @@
 // Files that a test writes and imports.
 #pragma once
 
-#include <unistd.h>
 #include <zlib.h>
 
 #include <filesystem>
@@ -10,60 +9,26 @@
 #include <string>
 
 #include "calibrate/import/import.h"
-#include "core/error.h"
+#include "tests/error_of.h"
+#include "tests/files.h"
 
 namespace paceline {
 
-// A folder of its own, gone at the end of the scope.
-class Folder {
- public:
-  Folder()
-      : path_(std::filesystem::temp_directory_path() / ("paceline_import_" + std::to_string(::getpid()))) {
-    std::filesystem::create_directories(path_);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string path() const { return path_.string(); }
-  std::string write(const std::string& name, const std::string& content) const {
-    const std::string path = (path_ / name).string();
-    std::ofstream(path, std::ios::binary) << content;
-    return path;
-  }
-  std::string write_gz(const std::string& name, const std::string& content) const {
-    const std::string path = (path_ / name).string();
-    const gzFile file = gzopen(path.c_str(), "wb");
-    gzwrite(file, content.data(), static_cast<unsigned>(content.size()));
-    gzclose(file);
-    return path;
-  }
-
- private:
-  std::filesystem::path path_;
-};
-
-inline std::string text_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+inline std::string write_gz(const TemporaryFolder& folder, const std::string& name,
+                            const std::string& content) {
+  const gzFile file = gzopen(folder.file(name).c_str(), "wb");
+  gzwrite(file, content.data(), static_cast<unsigned>(content.size()));
+  gzclose(file);
+  return folder.file(name);
 }
 
 inline MeasuredData import_text(const std::string& content, const std::string& name = "run.txt") {
-  const Folder folder;
+  const TemporaryFolder folder;
   return import_file(folder.write(name, content));
 }
 
 inline std::string import_error(const std::string& content, const std::string& name = "run.txt") {
-  try {
-    import_text(content, name);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return {};
+  return error_of([&] { import_text(content, name); });
 }
 
 inline std::string remarks_of(const MeasuredData& data) {

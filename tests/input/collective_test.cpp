@@ -1,7 +1,5 @@
 // `paceline collective`: is its table what a reader of nccl-tests expects, its JSON what -J would write, and
 // does every bad option get one clear line?
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +16,7 @@
 #include "scenarios/scenario.h"
 #include "sim/collective/costs.h"
 #include "tests/error_of.h"
+#include "tests/files.h"
 
 namespace paceline {
 namespace {
@@ -256,11 +255,10 @@ TEST_CASE("options that NCCL can't follow are input errors") {
 }
 
 TEST_CASE("a profile is a file of cost parameters") {
-  std::string pattern = (fs::temp_directory_path() / "paceline-XXXXXX").string();
-  const fs::path folder = ::mkdtemp(pattern.data());
-  const std::string path = (folder / "profile.json").string();
+  const TemporaryFolder folder;
+  const std::string path = folder.file("profile.json");
   const auto error_with = [&](const std::string& text) {
-    std::ofstream(path) << text;
+    folder.write("profile.json", text);
     const std::string message = error_of([&] { load_profile(path); });
     CHECK((message.empty() || message.starts_with(path + ": ")));
     return message.empty() ? message : message.substr(path.size() + 2);
@@ -292,11 +290,10 @@ TEST_CASE("a profile is a file of cost parameters") {
                       "\"ring.simple.startup\"?"));
   CHECK(error_with(R"({"parameters": {"network.efficiency": 11}})") ==
         "/parameters/network.efficiency: expected a number above 0 and at most 10, found 11");
-  CHECK(error_of([&] { load_profile((folder / "none.json").string()); }) ==
-        (folder / "none.json").string() + ": can't be read: No such file or directory");
-  CHECK(error_of([&] { load_profile(folder.string()); }) ==
-        folder.string() + ": can't be read: is a directory");
-  fs::remove_all(folder);
+  CHECK(error_of([&] { load_profile(folder.file("none.json")); }) ==
+        folder.file("none.json") + ": can't be read: No such file or directory");
+  CHECK(error_of([&] { load_profile(folder.path().string()); }) ==
+        folder.path().string() + ": can't be read: is a directory");
 }
 
 }  // namespace

@@ -322,8 +322,7 @@ TEST_CASE("the effective scenario of an imported node needs no file") {
 // The name of a node may be its file's, which may be longer than a name in a scenario, and the file may hold
 // numbers that a scenario may not.
 TEST_CASE("whatever topology file is read, the effective scenario reads back") {
-  std::string pattern = (fs::temp_directory_path() / "paceline-XXXXXX").string();
-  const fs::path folder = ::mkdtemp(pattern.data());
+  const TemporaryFolder folder;
   const std::string good = text_of(kSource / "tests/input/nccl/h100-dump.xml");
   const auto with = [&](const std::string& what, const std::string& by) {
     std::string text = good;
@@ -341,19 +340,18 @@ TEST_CASE("whatever topology file is read, the effective scenario reads back") {
       {"new.xml", with("sm=\"90\"", "sm=\"999\"")}};
   for (const auto& [name, text] : files) {
     CAPTURE(name);
-    std::ofstream(folder / name) << text;
+    folder.write(name, text);
     const json scenario{{"cluster", {{"node", {{"nccl_topology", name}, {"gpu", "H100"}}}}},
                         {"model", "resnet18"},
                         {"training", {{"batch_per_gpu", 1}}}};
     std::string written;
     try {
-      written = to_json(parse_scenario(scenario.dump(), (folder / "s.json").string()));
+      written = to_json(parse_scenario(scenario.dump(), folder.file("s.json")));
     } catch (const InputError&) {
       continue;  // refused: as good
     }
     CHECK_NOTHROW(parse_scenario(written, "effective.json"));
   }
-  fs::remove_all(folder);
 }
 
 TEST_CASE("a ratio is read exactly, as a number or a fraction") {
@@ -405,18 +403,18 @@ TEST_CASE("presets, overrides and names") {
 }
 
 TEST_CASE("a model in a file stands beside the scenario that names it") {
-  std::string pattern = (fs::temp_directory_path() / "paceline-XXXXXX").string();
-  const fs::path folder = ::mkdtemp(pattern.data());
-  std::ofstream(folder / "tiny.json")
-      << R"({"name": "tiny", "layers": [{"name": "l", "parameters": [5], "forward_macs": 1, "output_elements": 1}]})";
-  std::ofstream(folder / "s.json")
-      << R"({"cluster": "dgx-a100", "model": {"file": "tiny.json"}, "training": {"batch_per_gpu": 1}})";
-  CHECK(load_scenario((folder / "s.json").string()).model.name == "tiny");
-  std::ofstream(folder / "tiny.json") << R"({"name": "tiny", "layers": [{"name": "l"}]})";
-  CHECK_THROWS_WITH(load_scenario((folder / "s.json").string()),
-                    (folder / "tiny.json").string() +
+  const TemporaryFolder folder;
+  folder.write(
+      "tiny.json",
+      R"({"name": "tiny", "layers": [{"name": "l", "parameters": [5], "forward_macs": 1, "output_elements": 1}]})");
+  folder.write(
+      "s.json",
+      R"({"cluster": "dgx-a100", "model": {"file": "tiny.json"}, "training": {"batch_per_gpu": 1}})");
+  CHECK(load_scenario(folder.file("s.json")).model.name == "tiny");
+  folder.write("tiny.json", R"({"name": "tiny", "layers": [{"name": "l"}]})");
+  CHECK_THROWS_WITH(load_scenario(folder.file("s.json")),
+                    folder.file("tiny.json") +
                         ": /layers/0: missing keys \"parameters\", \"forward_macs\" and \"output_elements\"");
-  fs::remove_all(folder);
 }
 
 TEST_CASE("the schema says every key that the reader takes, and what it means") {

@@ -12,25 +12,12 @@
 #include <sstream>
 
 #include "calibrate/measure/result_file.h"
+#include "tests/files.h"
 
 namespace paceline::measure {
 namespace {
 
 using Catch::Matchers::Contains;
-namespace fs = std::filesystem;
-
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / ("paceline_measure_" + std::to_string(getpid()))) {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
 
 struct Outcome {
   int status = -1;
@@ -77,15 +64,8 @@ std::vector<Row> rows_of(const std::string& path) {
 
 double number(const Row& row, const std::string& column) { return std::stod(row.at(column)); }
 
-std::string bytes_of(const std::string& path) {
-  std::ifstream in(path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 TEST_CASE("all collectives are measured with three ranks, and a second run adds nothing", "[mpirun]") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string out = folder.file("a.csv");
   const std::string options = "--sizes 4,100K --kernels none --repeats 5 --budget 0.1 --out " + out;
   const Outcome first = run(3, options);
@@ -109,9 +89,9 @@ TEST_CASE("all collectives are measured with three ranks, and a second run adds 
   }
   CHECK(rows[2].at("size_bytes") == "12");      // all_gather of 4 B: an element from each of three
   CHECK(rows[3].at("size_bytes") == "102396");  // and of 100 KiB: a multiple of 12
-  const std::string before = bytes_of(out);
+  const std::string before = text_of(out);
   REQUIRE(run(3, options).status == 0);
-  CHECK(bytes_of(out) == before);
+  CHECK(text_of(out) == before);
   // Resumed with more sizes: only those are added.
   REQUIRE(run(3, "--sizes 4,100K,8K --kernels none --collectives all_reduce --repeats 5 --budget 0.1 --out " +
                      out)
@@ -121,7 +101,7 @@ TEST_CASE("all collectives are measured with three ranks, and a second run adds 
 }
 
 TEST_CASE("a straggler of 20 ms shows up", "[mpirun]") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string out = folder.file("s.csv");
   const Outcome outcome =
       run(2,
@@ -138,7 +118,7 @@ TEST_CASE("a straggler of 20 ms shows up", "[mpirun]") {
 }
 
 TEST_CASE("a collective beside a kernel and a kernel beside a collective", "[mpirun]") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string out = folder.file("o.csv");
   const Outcome outcome = run(2,
                               "--collectives all_reduce --sizes 256K --kernels none --overlap --repeats 5 "
@@ -165,7 +145,7 @@ TEST_CASE("a rank that dies, hangs, freezes or disagrees is named, and what was 
   for (const Case& test : {Case{"die:2", "died"}, Case{"hang:1", "hangs"}, Case{"freeze:2", "hangs"},
                            Case{"wrong:3", "disagrees"}, Case{"die:0", "died"}, Case{"hang:0", "hangs"},
                            Case{"wrong:0", "disagrees"}}) {
-    const Folder folder;
+    const TemporaryFolder folder;
     const std::string out = folder.file("f.csv");
     const Outcome outcome = run(4,
                                 "--collectives all_reduce,broadcast --sizes 4,1K --kernels none --repeats 5 "
@@ -185,7 +165,7 @@ TEST_CASE("a rank that dies, hangs, freezes or disagrees is named, and what was 
 }
 
 TEST_CASE("what a fault interrupted is resumed", "[mpirun]") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string out = folder.file("r.csv");
   const std::string options =
       "--collectives all_reduce --sizes 4,1K,4K --kernels none --repeats 5 --timeout 5 --quiet --out " + out;
@@ -196,7 +176,7 @@ TEST_CASE("what a fault interrupted is resumed", "[mpirun]") {
 }
 
 TEST_CASE("kernels are measured and checked on every rank", "[mpirun]") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string out = folder.file("k.csv");
   const std::string options =
       "--collectives none --kernels softmax,empty --repeats 5 --budget 0.1 --timeout 20 --quiet --out " + out;
@@ -214,15 +194,16 @@ TEST_CASE("kernels are measured and checked on every rank", "[mpirun]") {
 }
 
 TEST_CASE("the trainer's steps are as long as its operations, and overlap what may overlap", "[mpirun]") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string out = folder.file("t.csv"), steps = folder.file("steps.csv");
-  std::ofstream(steps) << "op,index,duration_us,bytes,label\n"
-                          "compute,,10000,,forward\n"
-                          "collective,0,,1048576,bucket 0\n"
-                          "compute,,20000,,backward\n"
-                          "collective,1,,4096,bucket 1\n"
-                          "wait,0,,,\nwait,1,,,\n"
-                          "compute,,5000,,optimizer\n";
+  folder.write("steps.csv",
+               "op,index,duration_us,bytes,label\n"
+               "compute,,10000,,forward\n"
+               "collective,0,,1048576,bucket 0\n"
+               "compute,,20000,,backward\n"
+               "collective,1,,4096,bucket 1\n"
+               "wait,0,,,\nwait,1,,,\n"
+               "compute,,5000,,optimizer\n");
   const Outcome outcome = run(2, "--train " + steps + " --iterations 6 --quiet --out " + out);
   INFO(outcome.output);
   REQUIRE(outcome.status == 0);
@@ -241,15 +222,15 @@ TEST_CASE("the trainer's steps are as long as its operations, and overlap what m
     CHECK(number(rows[i], "time_us") > 30e3);
   }
   CHECK(number(rows[7], "time_us") >= 34.9e3);
-  const std::string before = bytes_of(out);
+  const std::string before = text_of(out);
   REQUIRE(run(2, "--train " + steps + " --iterations 6 --quiet --out " + out).status == 0);
-  CHECK(bytes_of(out) == before);
+  CHECK(text_of(out) == before);
 }
 
 TEST_CASE("a rank that dies, hangs or disagrees in training is named", "[mpirun]") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string steps = folder.file("steps.csv");
-  std::ofstream(steps) << "op,index,duration_us,bytes\ncompute,,1000,\ncollective,0,,4096\nwait,0,,\n";
+  folder.write("steps.csv", "op,index,duration_us,bytes\ncompute,,1000,\ncollective,0,,4096\nwait,0,,\n");
   for (const auto& [fault, verb] :
        {std::pair("die", "died"), std::pair("hang", "hangs"), std::pair("wrong", "disagrees")}) {
     const Outcome outcome = run(3, "--train " + steps + " --iterations 6 --timeout 3 --quiet --fault " +
@@ -262,9 +243,9 @@ TEST_CASE("a rank that dies, hangs or disagrees in training is named", "[mpirun]
 }
 
 TEST_CASE("wrong input ends all ranks with status 2 and one message", "[mpirun]") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string other = folder.file("other.csv");
-  std::ofstream(other) << "a,b\n";
+  folder.write("other.csv", "a,b\n");
   for (const std::string& options : {std::string("--sizes 4X"), std::string("--kernels gem"),
                                      "--out " + other, "--train " + folder.file("missing.csv")}) {
     const Outcome outcome =

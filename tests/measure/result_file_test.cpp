@@ -1,42 +1,26 @@
 #include "calibrate/measure/result_file.h"
 
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 
 #include "core/error.h"
+#include "tests/files.h"
 
 namespace paceline::measure {
 namespace {
 
 using Catch::Matchers::Contains;
 
-// A file of this test alone, gone at its end.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& name)
-      : path_(std::filesystem::temp_directory_path() /
-              ("paceline_" + std::to_string(getpid()) + "_" + name)) {
-    std::filesystem::remove(path_);
+std::vector<std::string> lines_of(const std::string& path) {
+  std::istringstream text(text_of(path));
+  std::vector<std::string> all;
+  for (std::string line; std::getline(text, line);) {
+    all.push_back(line);
   }
-  ~TemporaryFile() { std::filesystem::remove(path_); }
-  std::string path() const { return path_.string(); }
-  void write(const std::string& text) const { std::ofstream(path_) << text; }
-  std::vector<std::string> lines() const {
-    std::ifstream in(path_);
-    std::vector<std::string> all;
-    for (std::string line; std::getline(in, line);) {
-      all.push_back(line);
-    }
-    return all;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+  return all;
+}
 
 ResultRow row(std::int64_t bytes) {
   return {.kind = "collective",
@@ -88,51 +72,55 @@ TEST_CASE("a row is known again by what it measures, not by its times") {
 }
 
 TEST_CASE("a file is created with its header, and resumed without") {
-  const TemporaryFile temporary("resume.csv");
+  const TemporaryFolder folder;
+  const std::string path = folder.file("resume.csv");
   {
-    ResultFile file(temporary.path());
+    ResultFile file(path);
     file.append(row(4));
-    CHECK(temporary.lines() == std::vector<std::string>{kHeader, csv_line(row(4))});  // on the disk at once
+    CHECK(lines_of(path) == std::vector<std::string>{kHeader, csv_line(row(4))});  // on the disk at once
   }
-  ResultFile file(temporary.path());
+  ResultFile file(path);
   CHECK(file.rows() == 1);
   CHECK(file.has(row(4)));
   CHECK_FALSE(file.has(row(8)));
   file.append(row(8));
   CHECK(file.rows() == 2);
-  CHECK(temporary.lines().size() == 3);
+  CHECK(lines_of(path).size() == 3);
 }
 
 TEST_CASE("a line that its writer did not finish is measured again") {
-  const TemporaryFile temporary("torn.csv");
+  const TemporaryFolder folder;
+  const std::string path = folder.file("torn.csv");
   const std::string half = csv_line(row(8)).substr(0, 40);
-  temporary.write(std::string(kHeader) + "\n" + csv_line(row(4)) + "\n" + half);
+  folder.write("torn.csv", std::string(kHeader) + "\n" + csv_line(row(4)) + "\n" + half);
   {
-    ResultFile file(temporary.path());
+    ResultFile file(path);
     CHECK(file.rows() == 1);
     CHECK_FALSE(file.has(row(8)));
     file.append(row(8));
   }
-  CHECK(temporary.lines() == std::vector<std::string>{kHeader, csv_line(row(4)), half, csv_line(row(8))});
-  CHECK(ResultFile(temporary.path()).rows() == 2);
+  CHECK(lines_of(path) == std::vector<std::string>{kHeader, csv_line(row(4)), half, csv_line(row(8))});
+  CHECK(ResultFile(path).rows() == 2);
 }
 
 TEST_CASE("a file that is something else is left alone") {
-  const TemporaryFile temporary("other.csv");
-  temporary.write("a,b\n1,2\n");
-  CHECK_THROWS_WITH(ResultFile(temporary.path()), Contains("line 1") && Contains("header"));
-  CHECK(temporary.lines() == std::vector<std::string>{"a,b", "1,2"});
+  const TemporaryFolder folder;
+  const std::string path = folder.file("other.csv");
+  folder.write("other.csv", "a,b\n1,2\n");
+  CHECK_THROWS_WITH(ResultFile(path), Contains("line 1") && Contains("header"));
+  CHECK(lines_of(path) == std::vector<std::string>{"a,b", "1,2"});
   CHECK_THROWS_WITH(ResultFile("/nowhere/at/all.csv"), Contains("/nowhere/at/all.csv"));
 }
 
 TEST_CASE("two runs don't write one file") {
-  const TemporaryFile file("locked.csv");
+  const TemporaryFolder folder;
+  const std::string path = folder.file("locked.csv");
   {
-    ResultFile first(file.path());
-    CHECK_THROWS_WITH(ResultFile(file.path()), Contains("another run") && Contains("locked.csv"));
+    ResultFile first(path);
+    CHECK_THROWS_WITH(ResultFile(path), Contains("another run") && Contains("locked.csv"));
     first.append(row(4));
   }
-  ResultFile second(file.path());
+  ResultFile second(path);
   CHECK(second.rows() == 1);
 }
 

@@ -6,7 +6,8 @@
 #include "calibrate/validate/compare.h"
 #include "calibrate/validate/validate.h"
 #include "scenarios/json.h"
-#include "set_folder.h"
+#include "tests/error_of.h"
+#include "tests/files.h"
 
 namespace paceline {
 namespace {
@@ -31,10 +32,10 @@ const std::string kHalves =
     R"("fit": [{"data": "t.csv", "rows": "odd"}], "test": [{"data": "t.csv", "rows": "even"}])";
 
 ValidationResult run(const std::string& json, ValidationForm form = ValidationForm::table) {
-  const SetFolder folder;
-  folder.add("t.csv", table());
-  folder.add("slow.csv", table(1.5));
-  const std::vector<std::string> paths{folder.add("set.json", json)};
+  const TemporaryFolder folder;
+  folder.write("t.csv", table());
+  folder.write("slow.csv", table(1.5));
+  const std::vector<std::string> paths{folder.write("set.json", json)};
   return run_validation(paths, form);
 }
 
@@ -102,11 +103,11 @@ TEST_CASE("a row that is both fitted and tested is refused, whatever name its fi
 }
 
 TEST_CASE("a first row that is slower than the next is published and doesn't count") {
-  const SetFolder folder;
+  const TemporaryFolder folder;
   std::string text = table();
   text.insert(text.find('\n') + 1, "32768,500,8\n");
-  folder.add("t.csv", text);
-  const std::vector<std::string> paths{folder.add(
+  folder.write("t.csv", text);
+  const std::vector<std::string> paths{folder.write(
       "set.json",
       set_of(R"("fit": [{"data": "t.csv", "rows": "even"}], "test": [{"data": "t.csv", "rows": "odd"}])"))};
   const std::string table_text = run_validation(paths, ValidationForm::table).text;
@@ -117,11 +118,11 @@ TEST_CASE("a first row that is slower than the next is published and doesn't cou
 
 TEST_CASE("training: rows by their use, and wrong ones with line and column") {
   const auto run_training = [](const std::string& rows) {
-    const SetFolder folder;
-    folder.add("machine.json", R"({"cluster": {"node": {"preset": "dgx1-v100", "nics": 1}, "nodes": 2},
+    const TemporaryFolder folder;
+    folder.write("machine.json", R"({"cluster": {"node": {"preset": "dgx1-v100", "nics": 1}, "nodes": 2},
       "model": "resnet18", "training": {"batch_per_gpu": 128}})");
-    folder.add("rows.csv", "gpus,nodes,throughput,use\n" + rows);
-    const std::vector<std::string> paths{folder.add("set.json", R"({"description": "d", "kind": "training",
+    folder.write("rows.csv", "gpus,nodes,throughput,use\n" + rows);
+    const std::vector<std::string> paths{folder.write("set.json", R"({"description": "d", "kind": "training",
       "source": "made", "scenario": "machine.json", "data": "rows.csv", "overlap_known": true})")};
     return run_validation(paths, ValidationForm::table).text;
   };

@@ -2,7 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include "calibrate/validate/validation_set.h"
-#include "set_folder.h"
+#include "tests/error_of.h"
+#include "tests/files.h"
 
 namespace paceline {
 namespace {
@@ -13,14 +14,14 @@ const std::string kSets = PACELINE_SOURCE_DIR "/scenarios/validation";
 const std::string kStart = R"({"description": "d", "kind": "collective", "source": "s", )";
 
 std::string refused(const std::string& json) {
-  const SetFolder folder;
-  const std::string path = folder.add("set.json", json);
+  const TemporaryFolder folder;
+  const std::string path = folder.write("set.json", json);
   return error_of([&] { load_validation_set(path); });
 }
 
 TEST_CASE("a small set of collectives") {
-  const SetFolder folder;
-  const ValidationSet set = load_validation_set(folder.add("mine.json", kStart + R"("cluster": "dgx-a100",
+  const TemporaryFolder folder;
+  const ValidationSet set = load_validation_set(folder.write("mine.json", kStart + R"("cluster": "dgx-a100",
     "fit": [{"data": "one.csv", "rows": "even", "nccl": "2.8"}],
     "test": [{"data": "two.csv", "nodes": 2, "gpus_per_node": 4, "collective": "all_gather", "nvls": false}],
     "tolerance": {"below_1MiB": 0.03}, "tolerance_of_each": {"worst": 0.2},
@@ -29,7 +30,7 @@ TEST_CASE("a small set of collectives") {
   CHECK(set.collective[0].name == "mine");
   REQUIRE(set.collective[0].folds.size() == 1);
   const ChosenRows& fit = set.collective[0].folds[0].fit.at(0);
-  CHECK(fit.table.file == folder.path() + "/one.csv");
+  CHECK(fit.table.file == folder.file("one.csv"));
   CHECK(fit.rows == RowChoice::even);
   CHECK(fit.table.spec.nccl == "2.12");  // the oldest that is simulated
   CHECK(fit.table.nccl_stated);
@@ -92,9 +93,9 @@ TEST_CASE("wrong sets are refused with place and cure") {
 
 TEST_CASE("wrong indexes are refused with line and column") {
   const auto with_index = [](const std::string& rows) {
-    const SetFolder folder;
-    folder.add("index.csv", "name,file,collective,cluster,nodes,gpus_per_node,source\n" + rows);
-    const std::string path = folder.add(
+    const TemporaryFolder folder;
+    folder.write("index.csv", "name,file,collective,cluster,nodes,gpus_per_node,source\n" + rows);
+    const std::string path = folder.write(
         "set.json", R"({"description": "d", "kind": "collective", "index": "index.csv", "alternate": {}})");
     return error_of([&] { load_validation_set(path); });
   };
@@ -134,13 +135,13 @@ TEST_CASE("the shipped sets are read; their fit and test rows are disjoint by co
 }
 
 TEST_CASE("a folder stands for its sets, and an empty one for nothing") {
-  const SetFolder folder;
+  const TemporaryFolder folder;
   CHECK_THAT(error_of([&] { validation_files(folder.path()); }), Contains("found none"));
-  folder.add("b.json", "{}");
-  folder.add("a.json", "{}");
-  folder.add("a.csv", "");
+  folder.write("b.json", "{}");
+  folder.write("a.json", "{}");
+  folder.write("a.csv", "");
   CHECK(validation_files(folder.path()) ==
-        std::vector<std::string>{folder.path() + "/a.json", folder.path() + "/b.json"});
+        std::vector<std::string>{folder.file("a.json"), folder.file("b.json")});
 }
 
 }  // namespace
