@@ -17,7 +17,7 @@ inline std::string microseconds(std::int64_t ns) {
   return std::to_string(ns / 1000) + '.' + std::string(3 - decimals.size(), '0') + decimals;
 }
 
-inline std::string quoted(const std::string& text) { return to_line(Json(text)); }
+inline std::string in_json(const std::string& text) { return to_line(Json(text)); }
 
 struct TraceTrack {
   std::int64_t process = 0;

@@ -1,7 +1,7 @@
 // Kineto's trace events of traced ranks.
 #include <algorithm>
-#include <charconv>
 #include <array>
+#include <charconv>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -56,8 +56,8 @@ std::vector<CollectiveEvent> collective_events(const Prediction& p, const Progra
                              {"protocol", name_of(plan.protocol)},
                              {"label", op.label}});
     events.push_back(
-        {mpi ? std::string() : quoted(nccl_kernel_name(plan, type, p.scenario.training.collective.nccl)),
-         quoted((mpi ? "mpi:" : "nccl:") + c10d_operation(plan.kind)),
+        {mpi ? std::string() : in_json(nccl_kernel_name(plan, type, p.scenario.training.collective.nccl)),
+         in_json((mpi ? "mpi:" : "nccl:") + c10d_operation(plan.kind)),
          ", " + arguments.substr(1, arguments.size() - 2)});
   }
   return events;
@@ -209,7 +209,7 @@ class RankWriter {
         break;
       case OpKind::wait:
         if (nanoseconds(ran.start) < nanoseconds(ran.end)) {
-          events_.add("gpu_user_annotation", quoted(op.label), compute(), {ran.start, ran.end},
+          events_.add("gpu_user_annotation", in_json(op.label), compute(), {ran.start, ran.end},
                       step_argument());
         }
         break;
@@ -250,7 +250,7 @@ class RankWriter {
     std::string name = op.label, arguments = "\"External id\": " + std::to_string(id);
     if (name.starts_with(kForward)) {
       const std::string layer = name.substr(kForward.size());
-      events_.add("python_function", quoted("nn.Module: " + layer), host(), issued, "");
+      events_.add("python_function", in_json("nn.Module: " + layer), host(), issued, "");
       sequences_[layer].push_back(++last_sequence_);
       arguments += ", \"Sequence number\": " + std::to_string(last_sequence_) + ", \"Fwd thread id\": 0";
     } else if (name.starts_with(kBackward)) {
@@ -262,8 +262,8 @@ class RankWriter {
         of_layer.pop_back();
       }
     }
-    events_.add("cpu_op", quoted(name), host(), issued, arguments);
-    launch("cudaLaunchKernel", kLaunchKernel, id, issued, compute(), quoted(op.label), ran, "");
+    events_.add("cpu_op", in_json(name), host(), issued, arguments);
+    launch("cudaLaunchKernel", kLaunchKernel, id, issued, compute(), in_json(op.label), ran, "");
   }
 
   void collective(const CollectiveEvent& event, Span issued, Span ran) {

@@ -84,7 +84,7 @@ struct FoundLine {
   bool of_this_model = true;  // version; without a key a line depends on none
 };
 
-const std::string* text_at(const Json& json, std::string_view key) {
+const std::string* text_member(const Json& json, std::string_view key) {
   const Json* value = json.find(key);
   return value == nullptr ? nullptr : value->as<std::string>();
 }
@@ -100,7 +100,7 @@ std::unordered_map<std::string, FoundLine> found_lines(const std::string& path) 
       throw InputError("expected a line that a sweep wrote; " + error.message(), place, path);
     }
     const Json* point = line.find("point");
-    const std::string* key = text_at(line, "key");
+    const std::string* key = text_member(line, "key");
     const bool failed = line.find("error") != nullptr;
     if (point == nullptr || (key == nullptr && !failed)) {
       throw InputError("expected a line that a sweep wrote, found " + in_quotes(in_short(text)), place, path);

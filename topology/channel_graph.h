@@ -53,6 +53,8 @@ struct ChannelGraph {
   std::vector<NodeChannel> channels;  // empty: none found
 };
 
+inline constexpr int kMostChannels = 64;
+
 // The graphs of one job. `channels` is the number that rings and trees run on after doubling
 // (src/graph/connect.cc); channel c takes the order of c % ring.channels.size().
 struct ChannelGraphs {

@@ -18,7 +18,6 @@ constexpr int kMostParallelLinks = 1000;
 constexpr double kFastest = 1e18;  // B/s; keeps sums of bandwidths finite
 constexpr double kMostOversubscription = 1e9;
 constexpr double kLongestLatency = 1e6;  // s
-constexpr int kMostChannels = 64;
 
 template <class T>
 [[noreturn]] void fail(const std::string& place, const std::string& expected, const T& found) {

@@ -10,7 +10,6 @@
 namespace paceline {
 namespace {
 
-constexpr std::size_t kMostChannels = 64;
 constexpr double kMostSpeed = 1e6, kMostLatency = 1e6;  // GB/s, us
 
 // In NCCL's numbering of graphs.
@@ -134,7 +133,7 @@ class GraphReader {
     graph.type_inter = path_type(at, "typeinter", graph.type_inter);
     graph.same_channels = xml_.whole(at, "samechannels", 0, 1).value_or(1) == 1;
     for (const pugi::xml_node channel : at.children("channel")) {
-      if (graph.channels.size() == kMostChannels) {
+      if (graph.channels.size() == std::size_t{kMostChannels}) {
         xml_.fail(channel, "expected at most " + std::to_string(kMostChannels) + " channels, found more");
       }
       graph.channels.push_back(read_channel(channel, id));
@@ -223,10 +222,10 @@ class GraphReader {
     graphs_.ring.channels.resize(found);
     const int capability = node_ != nullptr ? node_->compute_capability : 0;
     const bool several_nodes = graphs_.ring.channels.front().nic_in >= 0;
-    std::size_t channels = std::min(kMostChannels, 2 * found);
+    std::size_t channels = std::min<std::size_t>(kMostChannels, 2 * found);
     const ChannelGraph& chain = graphs_.collnet_chain;
     if (!chain.channels.empty() && chain.bw_intra > chain.bw_inter && gpus_in_use_ > 1) {
-      channels = std::min(kMostChannels, channels + channels / 2);
+      channels = std::min<std::size_t>(kMostChannels, channels + channels / 2);
     }
     constexpr double kFastRing = 45;
     constexpr std::size_t kFewChannels = 16;

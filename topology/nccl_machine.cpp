@@ -170,13 +170,13 @@ class Reader {
 
   // The <net> of a NIC; several ports share the PCIe link once it is known which of them count.
   void read_ports(pugi::xml_node nic, pugi::xml_node adapter, int parent, BytesPerSecond rate) {
-    constexpr double kFastest = 1e8, kUsualSpeed = 10000, kBytesPerMegabit = 1e6 / 8;
+    constexpr double kMostMegabits = 1e8, kUsualSpeed = 10000, kBytesPerMegabit = 1e6 / 8;
     bool first = true;
     for (const pugi::xml_node net : nic.children("net")) {
       if (xml_.whole(net, "net", 0, kMostNumber).value_or(1) == 0) {
         continue;  // not for send and receive
       }
-      const double speed = xml_.number(net, "speed", -kFastest, kFastest).value_or(0);
+      const double speed = xml_.number(net, "speed", -kMostMegabits, kMostMegabits).value_or(0);
       MachinePart made = below(parent, net, NodePart::nic, rate);
       made.declared = true;
       made.number = xml_.whole(net, "dev", 0, kMostNumber).value_or(-1);

@@ -12,7 +12,7 @@
 namespace paceline {
 namespace {
 
-constexpr int kMostLinks = 1000;  // NVLinks of a GPU to one device
+constexpr int kMostLinksOfPair = 1000;  // NVLinks of a GPU to one device
 
 BytesPerSecond nvlink_rate(int compute_capability) {
   const double gigabytes = compute_capability >= 100  ? 40.1
@@ -192,7 +192,7 @@ class Importer {
     const BytesPerSecond rate = nvlink_rate(part(gpu).compute_capability);
     const pugi::xml_node element = part(gpu).at.child("gpu");
     for (const pugi::xml_node link : element.children("nvlink")) {
-      const auto count = static_cast<int>(xml_.whole(link, "count", 0, kMostLinks).value_or(1));
+      const auto count = static_cast<int>(xml_.whole(link, "count", 0, kMostLinksOfPair).value_or(1));
       if (count > 0) {
         join_nvlink(gpu, link, count, rate);
       }
@@ -200,7 +200,7 @@ class Importer {
     for (const pugi::xml_node link : element.children("c2c")) {
       constexpr double kMostMegabytes = 1e8;
       const double bandwidth = xml_.number(link, "bw", 0, kMostMegabytes).value_or(0);
-      const double count = static_cast<double>(xml_.whole(link, "count", 0, kMostLinks).value_or(1));
+      const double count = static_cast<double>(xml_.whole(link, "count", 0, kMostLinksOfPair).value_or(1));
       if (bandwidth * count > 0) {
         join(place(gpu), place(part(gpu).cpu), CableKind::c2c, BytesPerSecond(bandwidth * count * 1e6));
       }

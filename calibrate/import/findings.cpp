@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/text.h"
+#include "scenarios/json.h"
 
 namespace paceline {
 
@@ -45,6 +46,22 @@ bool read_number(std::string_view text, double& value) {
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   return error == std::errc() && rest == end && !text.empty() && std::isfinite(value);
+}
+
+bool read_number(const Json* json, double& value) {
+  if (json == nullptr) {
+    return false;
+  }
+  if (const auto* whole = json->as<std::int64_t>()) {
+    value = static_cast<double>(*whole);
+    return true;
+  }
+  if (const auto* real = json->as<double>()) {
+    value = *real;
+    return true;
+  }
+  const auto* text = json->as<std::string>();
+  return text != nullptr && read_number(*text, value);
 }
 
 bool read_whole(std::string_view text, std::int64_t& value) {

@@ -11,6 +11,8 @@
 
 namespace paceline {
 
+struct Json;
+
 class Findings {
  public:
   Findings(std::string path, MeasuredData& data) : path_(std::move(path)), data_(data) {}
@@ -42,6 +44,7 @@ inline constexpr std::int64_t kMostAlike = 8, kMostRows = 400'000;
 // The number that a cell or token holds from its first to its last character; false where it is something
 // else, infinite or no number.
 bool read_number(std::string_view text, double& value);
+bool read_number(const Json*, double& value);  // a number, or a text that is one
 bool read_whole(std::string_view text, std::int64_t& value);
 // A decimal number of 10^-6 s, without the rounding of a multiplication: "178.0" is 178e-6.
 bool read_microseconds(std::string_view text, Seconds& value);

@@ -11,27 +11,11 @@
 namespace paceline {
 namespace {
 
-bool number_of(const Json* json, double& value) {
-  if (json == nullptr) {
-    return false;
-  }
-  if (const auto* whole = json->as<std::int64_t>()) {
-    value = static_cast<double>(*whole);
-  } else if (const auto* real = json->as<double>()) {
-    value = *real;
-  } else if (const auto* text = json->as<std::string>()) {
-    return read_number(*text, value);
-  } else {
-    return false;
-  }
-  return true;
-}
-
 std::int64_t whole_of(const Json* json, std::int64_t otherwise) {
   double value = 0;
   constexpr double kMost = 9e18;
-  return number_of(json, value) && value >= -kMost && value <= kMost ? static_cast<std::int64_t>(value)
-                                                                     : otherwise;
+  return read_number(json, value) && value >= -kMost && value <= kMost ? static_cast<std::int64_t>(value)
+                                                                       : otherwise;
 }
 
 std::string text_of(const Json* json) {
@@ -160,8 +144,8 @@ class JsonReader {
     }
     NcclHalf half;
     double us = 0;
-    if (!number_of(time, us) || !number_of(json.find("alg_bw"), half.algorithm_bandwidth.value) ||
-        !number_of(json.find("bus_bw"), half.bus_bandwidth.value)) {
+    if (!read_number(time, us) || !read_number(json.find("alg_bw"), half.algorithm_bandwidth.value) ||
+        !read_number(json.find("bus_bw"), half.bus_bandwidth.value)) {
       return false;
     }
     // How they were rounded isn't told: as in the text, two decimals, or to float's six or seven digits.

@@ -33,22 +33,6 @@ bool is_read(std::string_view key) {
   return std::ranges::find(kKeys, key) != kKeys.end();
 }
 
-bool number_of(const Json* json, double& value) {
-  if (json == nullptr) {
-    return false;
-  }
-  if (const auto* whole = json->as<std::int64_t>()) {
-    value = static_cast<double>(*whole);
-    return true;
-  }
-  if (const auto* real = json->as<double>()) {
-    value = *real;
-    return true;
-  }
-  const auto* text = json->as<std::string>();
-  return text != nullptr && read_number(*text, value);
-}
-
 std::int64_t whole_of(const Json* json) {
   if (json == nullptr) {
     return kNone;
@@ -116,8 +100,8 @@ class TraceReader {
     const auto* cat = category != nullptr ? category->as<std::string>() : nullptr;
     const auto* text = name != nullptr ? name->as<std::string>() : nullptr;
     double start = 0, duration = 0;
-    if (cat == nullptr || text == nullptr || !number_of(value.find("ts"), start) ||
-        !number_of(value.find("dur"), duration) || !(duration >= 0)) {
+    if (cat == nullptr || text == nullptr || !read_number(value.find("ts"), start) ||
+        !read_number(value.find("dur"), duration) || !(duration >= 0)) {
       return;
     }
     if (kept_ >= kMostEvents) {

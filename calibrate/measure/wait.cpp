@@ -4,9 +4,13 @@
 #include <thread>
 
 namespace paceline::measure {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
 
 void precise_wait(double seconds) {
-  using Clock = std::chrono::steady_clock;
   constexpr std::chrono::microseconds kSpin(60);
   const auto end =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));

@@ -357,8 +357,8 @@ double cap(NcclVersion version, Cap which, int row, int nodes) {
 }
 
 double nvls_efficiency(int row) {
-  constexpr double kEfficiency[] = {0, 0, 0.85, 0.74};
-  return kEfficiency[row];
+  constexpr double kOfRow[] = {0, 0, 0.85, 0.74};
+  return kOfRow[row];
 }
 
 const ChannelGraph& tuner_graph(const TunerInput& in, Algorithm algorithm) {
