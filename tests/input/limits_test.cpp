@@ -67,22 +67,22 @@ TEST_CASE("a rank that there is not is refused wherever ranks are named") {
 }
 
 // Every number of a document, and every text that begins with one, replaced by another value.
-void each_number(Json& json, const std::string& place,
+void each_number(Json& document, const std::string& place,
                  const std::function<void(Json&, const std::string&)>& use) {
-  if (auto* object = std::get_if<Json::Object>(&json.value)) {
+  if (auto* object = std::get_if<Json::Object>(&document.value)) {
     for (JsonMember& member : *object) {
       each_number(member.value, pointer(place, member.key), use);
     }
-  } else if (auto* array = std::get_if<Json::Array>(&json.value)) {
+  } else if (auto* array = std::get_if<Json::Array>(&document.value)) {
     for (std::size_t i = 0; i < array->size(); ++i) {
       each_number((*array)[i], pointer(place, i), use);
     }
-  } else if (json.as<std::int64_t>() != nullptr || json.as<double>() != nullptr) {
-    use(json, place);
-  } else if (const auto* text = json.as<std::string>(); text != nullptr &&
+  } else if (document.as<std::int64_t>() != nullptr || document.as<double>() != nullptr) {
+    use(document, place);
+  } else if (const auto* text = document.as<std::string>(); text != nullptr &&
                                                         text->find(' ') != std::string::npos &&
                                                         text->front() >= '0' && text->front() <= '9') {
-    use(json, place);
+    use(document, place);
   }
 }
 
@@ -101,9 +101,9 @@ TEST_CASE("every number of a profile is refused outside its bounds, with its pla
     "training": [{"samples_per_second": 100, "samples_low": 90, "samples_high": 110, "delay": 0.1, "delay_low": 0.05,
                   "delay_high": 0.2, "most_ranks": 8, "most_nodes": 1}]})";
   REQUIRE_NOTHROW(parse_profile(text, "p.json"));
-  Json json = parse_json(text);
+  Json document = parse_json(text);
   int numbers = 0;
-  each_number(json, "", [&](Json& value, const std::string& place) {
+  each_number(document, "", [&](Json& value, const std::string& place) {
     const Json before = value;
     const auto* quantity = before.as<std::string>();
     const std::string unit = quantity == nullptr ? "" : quantity->substr(quantity->find(' '));
@@ -111,7 +111,7 @@ TEST_CASE("every number of a profile is refused outside its bounds, with its pla
     for (const char* number : {"1e300", "-1e300", "-1e19"}) {
       value = quantity == nullptr ? parse_json(number) : Json(number + unit);
       CAPTURE(place, number);
-      CHECK_THROWS_WITH(parse_profile(to_line(json), "p.json"), Contains("p.json: " + place + ": expected "));
+      CHECK_THROWS_WITH(parse_profile(to_line(document), "p.json"), Contains("p.document: " + place + ": expected "));
     }
     value = before;
   });
