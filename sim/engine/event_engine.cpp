@@ -62,9 +62,17 @@ std::size_t most_pending(const TrainingJob& job) {
   return std::min(pending, kMostReserved);
 }
 
+// Whether no draw differs from one iteration to the next.
+bool draws_alike(const TrainingJob& job) {
+  return job.variability.per_operation.kind == DistributionKind::none &&
+         job.variability.per_iteration.kind == DistributionKind::none && job.variability.transient.empty() &&
+         (!job.input || job.input->jitter.kind == DistributionKind::none);
+}
+
 }  // namespace
 
-EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const TraceRequest& trace)
+EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const TraceRequest& trace,
+                         AlikeSteps alike)
     : job_(job),
       run_(run),
       trace_(trace),
@@ -73,6 +81,7 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
       variability_(job.variability, job.ranks(), run.seed),
       input_jitter_(job.input ? job.input->jitter : Distribution{}),
       own_input_(job.input && job.input->jitter.kind != DistributionKind::none),
+      may_repeat_(alike == AlikeSteps::repeated && draws_alike(job)),
       timeline_(most_pending(job)),
       rank_(ranks_),
       slots_(static_cast<std::size_t>(job.host_runs_ahead) + 3),
@@ -102,7 +111,8 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
          std::vector<SimTime>(ranks_),
          std::vector<SimTime>(ranks_),
          0,
-         std::vector<SimTime>(ops * trace_.ranks.size())};
+         std::vector<SimTime>(ops * trace_.ranks.size()),
+         {}};
     for (CollectiveRecord& record : s.collectives) {
       record.own.resize(ranks_);
     }
@@ -200,16 +210,17 @@ void EventEngine::run() {
   if (network_) {
     network_->share(now);
   }
+  std::uint32_t closed = 0;  // iterations
   while (result_.iteration_end.size() <= last_iteration_) {
-    const std::optional<SimTime> flow_end = network_ ? network_->next() : std::nullopt;
-    assert(flow_end || !timeline_.empty());
-    now = timeline_.empty() ? *flow_end : flow_end ? std::min(*flow_end, timeline_.next()) : timeline_.next();
+    const SimTime flow_end = network_ ? network_->next().value_or(kNever) : kNever;
+    now = timeline_.empty() ? flow_end : std::min(flow_end, timeline_.next());
+    assert(now < kNever);
     while (!timeline_.empty() && timeline_.next() == now) {
       ++result_.events;
       handle(timeline_.pop(), now);
     }
     if (network_) {
-      if (flow_end && *flow_end == now) {
+      if (flow_end == now) {
         ended_flows_.clear();
         network_->take_ended(now, ended_flows_);
         for (const std::uint64_t fifo : ended_flows_) {
@@ -218,6 +229,13 @@ void EventEngine::run() {
         }
       }
       network_->share(now);  // once per instant, after everything that starts in it
+    }
+    if (result_.iteration_end.size() > closed) {
+      const auto last_closed = static_cast<std::uint32_t>(result_.iteration_end.size() - 1);
+      repeat_if_alike(last_closed, now);
+      for (; closed <= last_closed; ++closed) {
+        clear_slot(closed);
+      }
     }
   }
 }
@@ -306,11 +324,23 @@ void EventEngine::close_iteration(std::uint32_t iteration) {
   result_.last_to_end.emplace_back(last - closed.rank_end.begin());
   previous_rank_end_ = closed.rank_end;
   own_before_ = closed.own_at_end;
-  closed.ranks_done = 0;
-  for (CollectiveRecord& record : closed.collectives) {
+  result_.fingerprint += closed.facts.value();
+}
+
+// Makes room for the iteration that comes to this place.
+void EventEngine::clear_slot(std::uint32_t iteration) {
+  auto& [spans, collectives, rank_end, own_at_end, ranks_done, issued, facts] = slot(iteration);
+  std::ranges::fill(spans, OpSpan{});
+  for (CollectiveRecord& record : collectives) {
     record.launch = {};
     record.ready = record.end = {};
+    std::ranges::fill(record.own, SimTime{});
   }
+  for (std::vector<SimTime>* times : {&rank_end, &own_at_end, &issued}) {
+    std::ranges::fill(*times, SimTime{});
+  }
+  ranks_done = 0;
+  facts = {};
 }
 
 // Who is charged for the waits of a steady iteration: the last to launch, and to end the iteration before.
@@ -348,7 +378,9 @@ Result EventEngine::finish() {
     b.other = total - (b.compute + b.exposed_communication + b.straggler_wait + b.input_wait);
   }
   charge_end(waited);
-  result_.fingerprint = fingerprint_.value();
+  for (const IterationSlot& open : slots_) {  // what ended after its iteration
+    result_.fingerprint += open.facts.value();
+  }
   return std::move(result_);
 }
 

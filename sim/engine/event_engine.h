@@ -3,12 +3,16 @@
 // Three actors per rank (host thread, compute stream, communication stream), a data loader, and the workers
 // of every collective graph. Each runs until it must wait, and is poked by what it waits for. Nothing is
 // allocated in the loop.
+//
+// Where nothing random differs from step to step, it describes its state at the end of each iteration; when that
+// is the state of one iteration before, only later, the rest is repeated (event_engine_repeat.cpp).
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "core/state_digest.h"
 #include "sim/collective/step_times.h"
 #include "sim/engine/simulate.h"
 #include "sim/engine/timeline.h"
@@ -19,13 +23,19 @@
 
 namespace paceline {
 
+// Whether iterations that can only be as the one before are simulated all the same; results are equal.
+enum class AlikeSteps : std::uint8_t { repeated, simulated };
+
 class EventEngine {
  public:
   // Requires: the job outlives the engine.
-  EventEngine(const TrainingJob&, const RunSpec&, const TraceRequest& = {});
+  EventEngine(const TrainingJob&, const RunSpec&, const TraceRequest& = {},
+              AlikeSteps = AlikeSteps::repeated);
 
   void run();       // to the end of the last iteration
   Result finish();  // Requires: run()
+
+  std::uint32_t repeated() const { return repeated_; }  // iterations that were not simulated
 
  private:
   struct Place {  // in the sequence of all operations of all iterations
@@ -82,6 +92,12 @@ class EventEngine {
     std::vector<SimTime> rank_end, own_at_end;
     std::uint32_t ranks_done = 0;
     std::vector<SimTime> issued;  // [traced rank's place * ops + op]
+    Fingerprint facts;
+  };
+  struct Seen {  // the state when an iteration had closed
+    std::uint32_t closed = 0;
+    SimTime at;
+    StateDigest state;
   };
 
   void handle(const Event&, SimTime now);
@@ -115,6 +131,12 @@ class EventEngine {
   void close_iteration(std::uint32_t iteration);
   void charge_waits(std::uint32_t iteration);
   void charge_end(PicosecondSum waited);
+  void clear_slot(std::uint32_t iteration);
+  StateDigest describe(std::uint32_t closed, SimTime now);
+  void describe_records(StateDigest&, std::uint32_t iteration, SimTime now);
+  bool iterations_apart(std::uint32_t closed) const;
+  void repeat_if_alike(std::uint32_t closed, SimTime now);
+  void repeat(std::uint32_t iteration, SimTime period);
   void lay_out_graphs();
   void start_switches(SimTime now);
 
@@ -122,6 +144,9 @@ class EventEngine {
   const Worker& worker(std::uint32_t index) const {
     const std::uint32_t graph = workers_[index].graph;
     return job_.communicator.graphs[graph].workers[index - graphs_[graph].first_worker];
+  }
+  void note(Fact fact, Place at, std::uint32_t rank, SimTime now) {
+    slot(at.iteration).facts.add(subject(fact, at.iteration, at.op), rank, now);
   }
   IterationSlot& slot(std::uint32_t iteration) { return slots_[iteration % slots_.size()]; }
   OpSpan& span(std::uint32_t rank, Place at) {
@@ -135,6 +160,7 @@ class EventEngine {
   Variability variability_;
   Sampler input_jitter_;
   bool own_input_;  // waits for input are a rank's own time
+  bool may_repeat_;
   Timeline timeline_;
   std::optional<FlowNetwork> network_;
   std::vector<std::uint64_t> ended_flows_;
@@ -153,8 +179,11 @@ class EventEngine {
   // Of the warm-up and of the steady program:
   std::vector<std::uint32_t> last_stream_op_;
   std::vector<std::vector<std::uint32_t>> collective_op_;  // operation of each collective
+  std::uint32_t last_overlap_ =
+      0;  // the last iteration that began collectives before the one before had ended its
+  std::uint32_t repeated_ = 0;
+  std::optional<Seen> seen_;
   Result result_;
-  Fingerprint fingerprint_;
 };
 
 }  // namespace paceline

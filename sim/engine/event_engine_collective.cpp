@@ -12,8 +12,12 @@ void EventEngine::launch_next(std::uint32_t rank, SimTime now) {
   }
   const Place at = state.collective;
   CollectiveRecord& record = slot(at.iteration).collectives[at.op];
+  if (at.op == 0 && record.launch.last.at < SimTime{} &&
+      std::ranges::any_of(rank_, [&](const RankState& other) { return other.collective < at; })) {
+    last_overlap_ = at.iteration;
+  }
   record.launch.add({now, record.own[rank], rank});
-  fingerprint_.add(subject(Fact::launch, at.iteration, at.op), rank, now);
+  note(Fact::launch, at, rank, now);
   record_collective(rank, at, now, kNever);
   ++state.launched;
   set_communicating(rank, true, now);
@@ -178,7 +182,7 @@ void EventEngine::end_collective(std::uint32_t rank, SimTime now) {
   const Place at = state.collective;
   CollectiveRecord& record = slot(at.iteration).collectives[at.op];
   record.end = std::max(record.end, now);
-  fingerprint_.add(subject(Fact::collective_end, at.iteration, at.op), rank, now);
+  note(Fact::collective_end, at, rank, now);
   record_collective(rank, at, kNever, now);
   if (++state.collective.op == program(at.iteration).collectives.size()) {
     state.collective = {at.iteration + 1, 0};

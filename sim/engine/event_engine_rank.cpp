@@ -128,7 +128,7 @@ void EventEngine::leave_stream_op(std::uint32_t rank, SimTime now) {
     ++state.completed;
     slot(at.iteration).rank_end[rank] = now;
     slot(at.iteration).own_at_end[rank] = state.own;
-    fingerprint_.add(subject(Fact::iteration_end, at.iteration), rank, now);
+    note(Fact::iteration_end, {at.iteration, 0}, rank, now);
   }
   if (++state.stream.op < program(at.iteration).ops.size()) {
     return;

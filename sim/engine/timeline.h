@@ -1,8 +1,10 @@
 // The event queue: a 4-ary heap of 24-byte events in the order (time, sequence), which is total.
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/time.h"
@@ -32,6 +34,11 @@ class Timeline {
   explicit Timeline(std::size_t capacity) { heap_.reserve(capacity); }
 
   bool empty() const { return heap_.empty(); }
+  // All pending events, in order.
+  std::span<const Event> in_order() {
+    std::sort(heap_.begin(), heap_.end(), before);  // which is a heap, too
+    return heap_;
+  }
   SimTime next() const { return heap_.front().time; }  // Requires: !empty()
 
   // Events pushed earlier come first among those of one time. Returns the event's sequence number.

@@ -16,6 +16,7 @@ FlowNetwork::FlowNetwork(std::vector<BytesPerSecond> link_capacity, std::size_t 
   flows_.reserve(expected_flows);
   free_flows_.reserve(expected_flows);
   ends_.reserve(expected_flows);
+  by_start_.reserve(expected_flows);
   crossings_.reserve(2 * expected_flows);
 }
 

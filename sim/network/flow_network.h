@@ -16,6 +16,7 @@
 // allocated once the tables have grown to the largest load.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -54,6 +55,31 @@ class FlowNetwork {
 
   BytesPerSecond rate(FlowId flow) const;  // as of the last share; 0 before the first
   std::size_t live() const { return live_; }
+
+  struct LiveFlow {
+    std::uint64_t tag = 0;
+    BytesPerSecond rate;
+    double remaining = 0;  // bytes left at `settled`
+    SimTime settled;
+    std::optional<SimTime> end;
+  };
+  // Calls f(LiveFlow) in order of start: together all that decides what follows. Requires: a share since the
+  // last start, stop or end.
+  template <class F>
+  void for_each_flow(const F& f) {
+    by_start_.clear();
+    for (std::uint32_t id = 0; id < flows_.size(); ++id) {
+      if (flows_[id].sequence != 0) {
+        by_start_.push_back(id);
+      }
+    }
+    std::ranges::sort(by_start_, {}, [this](std::uint32_t id) { return flows_[id].sequence; });
+    for (const std::uint32_t id : by_start_) {
+      const Flow& flow = flows_[id];
+      f(LiveFlow{flow.tag, BytesPerSecond(flow.rate), flow.remaining, flow.settled,
+                 flow.endless ? std::nullopt : std::optional(ends_[flow.place_in_ends].at)});
+    }
+  }
 
   // How many flows the last share that had something to do looked at.
   std::size_t visited() const { return visited_flows_.size(); }
@@ -132,7 +158,7 @@ class FlowNetwork {
 
   std::vector<Start> started_;                // since the last share
   std::vector<std::uint32_t> changed_links_;  // since the last share
-  std::vector<std::uint32_t> visited_flows_, visited_links_, by_cap_;
+  std::vector<std::uint32_t> visited_flows_, visited_links_, by_cap_, by_start_;
   std::vector<Level> levels_;
 };
 

@@ -2,22 +2,9 @@
 #include <catch2/catch.hpp>
 
 #include "random_job.h"
-#include "sim/engine/simulate.h"
+#include "same_result.h"
 
 namespace paceline {
-
-bool operator==(const Breakdown& a, const Breakdown& b) {
-  return a.compute == b.compute && a.exposed_communication == b.exposed_communication &&
-         a.straggler_wait == b.straggler_wait && a.input_wait == b.input_wait && a.other == b.other;
-}
-bool operator==(const Blame& a, const Blame& b) { return a.count == b.count && a.total == b.total; }
-bool operator==(const CollectiveTiming& a, const CollectiveTiming& b) {
-  return a.ready == b.ready && a.launch == b.launch && a.end == b.end;
-}
-bool operator==(const CollectiveWaits& a, const CollectiveWaits& b) {
-  return a.straggler == b.straggler && a.exposed == b.exposed;
-}
-bool operator==(const OpSpan& a, const OpSpan& b) { return a.start == b.start && a.end == b.end; }
 
 namespace {
 
@@ -61,16 +48,7 @@ void check_agreement(const RandomJob& random) {
   const TraceRequest trace{{Rank(0), Rank(3)}, 1, 2};
   const Result event = run_event_engine(random.job, random.run, trace);
   const Result vector = run_vector_engine(random.job, random.run, trace);
-  CHECK(event.iteration_end == vector.iteration_end);
-  CHECK(event.fingerprint == vector.fingerprint);
-  CHECK(event.breakdown == vector.breakdown);
-  CHECK(event.blame == vector.blame);
-  CHECK(event.timing == vector.timing);
-  CHECK((event.waits == vector.waits));
-  CHECK((event.waited_for == vector.waited_for));
-  CHECK(event.as_late_as == vector.as_late_as);
-  CHECK(event.last_to_end == vector.last_to_end);
-  CHECK(event.last_to_launch == vector.last_to_launch);
+  check_same_result(event, vector);
   REQUIRE(event.trace.size() == vector.trace.size());
   for (const TracedIteration& t : vector.trace) {
     const TracedIteration& same = traced_of(event, t.iteration, t.rank);

@@ -1,0 +1,191 @@
+// The event engine where steps are alike: when the state at the end of an iteration is that at the end of the one
+// before, only later, all that is to come is what has just been, only later.
+#include <algorithm>
+#include <bit>
+
+#include "core/state_digest.h"
+#include "sim/engine/event_engine.h"
+
+namespace paceline {
+namespace {
+
+// A time that is not recorded is 0 (or before it, in LastLaunch).
+bool recorded(SimTime t) { return t > SimTime{}; }
+
+void add_recorded(StateDigest& digest, SimTime t, SimTime now) { digest.add(recorded(t) ? t - now : kNever); }
+
+void shift(SimTime& t, SimTime by) {
+  if (recorded(t)) {
+    t += by;
+  }
+}
+
+}  // namespace
+
+// All that decides what follows, as seen from `now` and from the iteration that has just closed. The lists of
+// members are whole: whoever adds one has to say here what becomes of it.
+StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
+  StateDigest digest;
+  const auto add_place = [&](Place at) {
+    digest.add(std::int64_t{at.iteration} - closed);
+    digest.add(at.op);
+  };
+  for (const RankState& state : rank_) {
+    const auto& [host, stream, collective, host_busy, host_waits, loader_busy, stream_waits, kernel_runs,
+                 communicating, completed, produced, consumed, reached, launched, workers_left, kernel_event,
+                 work_left_at, work, factor, own, idle_from] = state;
+    add_place(host);
+    add_place(stream);
+    add_place(collective);
+    std::uint32_t flags = 0;
+    for (const bool flag : {host_busy, host_waits, loader_busy, stream_waits, kernel_runs, communicating}) {
+      flags = 2 * flags + (flag ? 1 : 0);
+    }
+    digest.add(flags);
+    digest.add(std::int64_t{completed} - closed);
+    digest.add(produced - consumed);
+    digest.add(reached - launched);
+    digest.add(workers_left);
+    if (kernel_runs) {  // kernel_event: below, with the events
+      digest.add(work_left_at - now);
+      digest.add(static_cast<std::int64_t>(work >> 64));
+      digest.add(static_cast<std::uint64_t>(work));
+    }
+    digest.add(std::bit_cast<std::uint64_t>(factor));
+    digest.add(own);
+    digest.add(idle_from - now);
+  }
+  for (std::uint32_t w = 0; w + 1 < workers_.size(); ++w) {
+    const auto& [at, plan, graph, first_in, first_out, unfinished, active, use] = workers_[w];
+    digest.add(std::uint32_t{active});
+    if (active) {
+      const auto& [phase, step, moves_left, loops_left] = at;
+      for (const std::uint32_t word : {plan, unfinished, phase, step, moves_left}) {
+        digest.add(word);
+      }
+      digest.add(loops_left);
+    }
+    if (worker(w).rank == Worker::kSwitch) {
+      use.iteration <= last_iteration_ ? add_place(use) : digest.add(kNever);
+    }
+  }
+  for (const FifoState& fifo : fifos_) {
+    const auto& [from, to, hop, shared, sent, sent_before, arrived, received, last_arrival, sent_at] = fifo;
+    digest.add(sent - received);
+    digest.add(arrived - received);
+    digest.add(sent - sent_before);
+    digest.add(std::max(last_arrival, now) - now);  // sent_at: below, with the flows
+  }
+  for (const Event& event : timeline_.in_order()) {
+    if (event.kind == EventKind::kernel_end && event.sequence != rank_[event.subject].kernel_event) {
+      continue;  // stale
+    }
+    digest.add(event.time - now);
+    digest.add(static_cast<std::uint32_t>(event.kind));
+    digest.add(event.subject);
+  }
+  if (network_) {
+    network_->for_each_flow([&](const FlowNetwork::LiveFlow& flow) {
+      digest.add(std::bit_cast<std::uint64_t>(flow.rate.value));
+      if (flow.end) {
+        digest.add(flow.tag);
+        digest.add(fifos_[flow.tag].sent_at - now);
+        digest.add(std::bit_cast<std::uint64_t>(flow.remaining));
+        digest.add(flow.settled - now);
+        digest.add(*flow.end - now);
+      }
+    });
+  }
+  for (std::size_t ahead = 1; ahead < slots_.size(); ++ahead) {
+    describe_records(digest, closed + static_cast<std::uint32_t>(ahead), now);
+  }
+  return digest;
+}
+
+// What is recorded of an iteration that some rank may be in.
+void EventEngine::describe_records(StateDigest& digest, std::uint32_t iteration, SimTime now) {
+  const auto& [spans, collectives, rank_end, own_at_end, ranks_done, issued, facts] = slot(iteration);
+  for (const OpSpan& span : spans) {
+    add_recorded(digest, span.start, now);
+    add_recorded(digest, span.end, now);
+  }
+  for (const CollectiveRecord& record : collectives) {
+    for (const LastLaunch::Launch& launch : {record.launch.last, record.launch.second}) {
+      add_recorded(digest, launch.at, now);
+      digest.add(launch.own);
+      digest.add(launch.rank);
+    }
+    add_recorded(digest, record.ready, now);
+    add_recorded(digest, record.end, now);
+    for (const SimTime own : record.own) {
+      digest.add(own);
+    }
+  }
+  for (std::uint32_t r = 0; r < ranks_; ++r) {
+    add_recorded(digest, rank_end[r], now);
+    digest.add(own_at_end[r]);
+  }
+  digest.add(ranks_done);
+  for (const SimTime t : issued) {
+    add_recorded(digest, t, now);
+  }
+}
+
+// Whether the end of the run changes nothing in what came before it: no collective of an iteration ran beside
+// one of the iteration before.
+bool EventEngine::iterations_apart(std::uint32_t closed) const {
+  return last_overlap_ <= closed && std::ranges::all_of(rank_, [closed](const RankState& state) {
+           return state.collective.iteration > closed;
+         });
+}
+
+// After everything that happened at the instant at which an iteration closed.
+void EventEngine::repeat_if_alike(std::uint32_t closed, SimTime now) {
+  if (!may_repeat_ || closed == last_iteration_ || !iterations_apart(closed)) {
+    seen_.reset();
+    return;
+  }
+  const Seen seen{closed, now, describe(closed, now)};
+  if (seen_ && seen_->closed + 1 == closed && seen_->state == seen.state) {
+    for (std::uint32_t next = closed + 1; next <= last_iteration_; ++next) {
+      repeat(next, now - seen_->at);
+      ++repeated_;
+    }
+    for (IterationSlot& open : slots_) {  // what ranks ahead of the others did is in the repetitions
+      open.facts = {};
+    }
+  }
+  seen_ = seen;
+}
+
+// Records `iteration` as the one before it, which has closed, and closes it.
+void EventEngine::repeat(std::uint32_t iteration, SimTime period) {
+  std::swap(slot(iteration), slot(iteration - 1));
+  auto& [spans, collectives, rank_end, own_at_end, ranks_done, issued, facts] = slot(iteration);
+  for (OpSpan& span : spans) {
+    shift(span.start, period);
+    shift(span.end, period);
+  }
+  for (CollectiveRecord& record : collectives) {
+    for (SimTime* t : {&record.launch.last.at, &record.launch.second.at, &record.ready, &record.end}) {
+      shift(*t, period);
+    }
+  }
+  for (std::vector<SimTime>* times : {&rank_end, &issued}) {
+    for (SimTime& t : *times) {
+      shift(t, period);
+    }
+  }
+  facts = {};
+  for (std::uint32_t r = 0; r < ranks_; ++r) {
+    for (std::uint32_t k = 0; k < collective_op_[1].size(); ++k) {
+      const OpSpan& ran = span(r, {iteration, collective_op_[1][k]});
+      facts.add(subject(Fact::launch, iteration, k), r, ran.start);
+      facts.add(subject(Fact::collective_end, iteration, k), r, ran.end);
+    }
+    facts.add(subject(Fact::iteration_end, iteration), r, rank_end[r]);
+  }
+  close_iteration(iteration);
+}
+
+}  // namespace paceline

@@ -1,0 +1,102 @@
+// Is what the event engine repeats what it would have simulated, to the picosecond?
+#include <catch2/catch.hpp>
+
+#include "random_job.h"
+#include "same_result.h"
+#include "sim/engine/event_engine.h"
+
+namespace paceline {
+namespace {
+
+struct Ran {
+  Result result;
+  std::uint32_t repeated = 0;
+};
+Ran ran(const RandomJob& random, AlikeSteps alike, const TraceRequest& trace = {}) {
+  EventEngine engine(random.job, random.run, trace, alike);
+  engine.run();
+  return {engine.finish(), engine.repeated()};
+}
+
+// Draws nothing from step to step; slow GPUs stay slow.
+void calm(TrainingJob& job) {
+  job.variability.per_iteration = job.variability.per_operation = {};
+  job.variability.transient.clear();
+  if (job.input) {
+    job.input->jitter = {};
+  }
+}
+
+// Sends FIFOs over links that they share with each other and with other traffic.
+void share_links(Dice& dice, Communicator& communicator) {
+  const auto any_link = [&] {
+    return LinkId(dice.between(0, static_cast<std::int64_t>(communicator.shared_capacity.size()) - 1));
+  };
+  for (std::int64_t links = dice.between(1, 6); links > 0; --links) {
+    communicator.shared_capacity.emplace_back(dice.real(5e8, 5e10));
+  }
+  for (std::int64_t flows = dice.between(0, 3); flows > 0; --flows) {
+    communicator.background.push_back({{any_link()}, BytesPerSecond(dice.real(1e8, 5e9))});
+  }
+  GraphList shared;
+  for (std::size_t g = 0; g < communicator.graphs.size(); ++g) {
+    CollectiveGraph graph = communicator.graphs[g];
+    for (std::uint32_t f = 0; f < graph.fifos.size(); ++f) {
+      if (dice.maybe(0.4) && graph.fifos[f].wire != Wire::inside) {
+        graph.shared.push_back({f, {any_link(), any_link()}});
+      }
+    }
+    shared.push_back(std::move(graph));
+  }
+  communicator.graphs = std::move(shared);
+}
+
+void check_same_trace(const Result& a, const Result& b) {
+  REQUIRE(a.trace.size() == b.trace.size());
+  for (std::size_t i = 0; i < a.trace.size(); ++i) {
+    CHECK(a.trace[i].iteration == b.trace[i].iteration);
+    CHECK(a.trace[i].rank == b.trace[i].rank);
+    CHECK(a.trace[i].ops == b.trace[i].ops);
+    CHECK(a.trace[i].issued == b.trace[i].issued);
+  }
+}
+
+TEST_CASE("repeated iterations are those that are simulated, links shared or not") {
+#ifdef NDEBUG
+  constexpr std::uint64_t kJobs = 1500;
+#else
+  constexpr std::uint64_t kJobs = 150;
+#endif
+  int repeated = 0;
+  for (std::uint64_t seed = 1; seed <= kJobs; ++seed) {
+    RandomJob random = random_job(seed, seed % 10 == 0 ? 24 : 8);
+    Dice dice(seed + 1'000'000);
+    calm(random.job);
+    random.run.iterations = static_cast<int>(dice.between(1, 9));
+    if (dice.maybe(0.7)) {
+      share_links(dice, random.job.communicator);
+    }
+    const TraceRequest trace{{Rank(0), Rank(2)}, 1, 7};
+    const Ran simulated = ran(random, AlikeSteps::simulated, trace),
+              quick = ran(random, AlikeSteps::repeated, trace);
+    INFO("seed " << seed << ", " << quick.repeated << " of " << random.run.iterations << " repeated");
+    check_same_result(quick.result, simulated.result);
+    check_same_trace(quick.result, simulated.result);
+    CHECK(simulated.repeated == 0);
+    repeated += quick.repeated > 0 ? 1 : 0;
+  }
+  CHECK(repeated > static_cast<int>(kJobs / 4));
+}
+
+TEST_CASE("nothing is repeated where draws differ") {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    RandomJob random = random_job(seed, 8);
+    random.run.iterations = 6;
+    random.job.variability.per_iteration = {DistributionKind::normal, 1e-3, {}};
+    INFO("seed " << seed);
+    CHECK(ran(random, AlikeSteps::repeated).repeated == 0);
+  }
+}
+
+}  // namespace
+}  // namespace paceline
