@@ -144,13 +144,13 @@ void EventEngine::lay_out_graphs() {
     const auto first_in = static_cast<std::uint32_t>(in_.size()),
                first_out = static_cast<std::uint32_t>(out_.size());
     GraphState& state = graphs_.emplace_back();
-    state.first_worker = first_worker;
     std::vector<std::vector<std::uint32_t>> of_rank(ranks_);
     for (const Worker& w : graph.workers) {
       if (w.rank != Worker::kSwitch) {
         of_rank[w.rank].push_back(static_cast<std::uint32_t>(workers_.size()));
       }
-      workers_.push_back({{}, 0, g, first_in + w.first_in, first_out + w.first_out, 0, false, {}});
+      workers_.push_back(
+          {{}, w.rank, w.script, 0, g, first_in + w.first_in, first_out + w.first_out, 0, false, {}});
     }
     for (const std::vector<std::uint32_t>& workers : of_rank) {
       state.first_of_rank.push_back(static_cast<std::uint32_t>(state.of_rank.size()));
@@ -159,7 +159,7 @@ void EventEngine::lay_out_graphs() {
     state.first_of_rank.push_back(static_cast<std::uint32_t>(state.of_rank.size()));
     for (const Fifo& fifo : graph.fifos) {
       fifos_.push_back(
-          {first_worker + fifo.from, first_worker + fifo.to, fifo.hop, kNotShared, 0, 0, 0, 0, {}, {}});
+          {first_worker + fifo.from, first_worker + fifo.to, fifo.hop, kNotShared, 0, 0, 0, 0, {}, {}, {}});
     }
     for (std::uint32_t i = 0; i < graph.shared.size(); ++i) {
       fifos_[first_fifo + graph.shared[i].fifo].shared = i;
@@ -188,7 +188,7 @@ void EventEngine::lay_out_graphs() {
 // Switches wait for nobody's launch: each is in its graph's first collective from the beginning.
 void EventEngine::start_switches(SimTime now) {
   for (std::uint32_t w = 0; w + 1 < workers_.size(); ++w) {
-    if (worker(w).rank == Worker::kSwitch) {
+    if (workers_[w].rank == Worker::kSwitch) {
       workers_[w].use = {0, ~std::uint32_t{0}};
       finish_worker(w, now);
     }

@@ -64,6 +64,7 @@ class EventEngine {
 
   struct WorkerState {
     Cursor at;
+    std::uint32_t rank = Worker::kSwitch, script = 0;
     std::uint32_t plan = 0, graph = 0;
     std::uint32_t first_in = 0, first_out = 0;  // in in_ and out_
     std::uint32_t unfinished = 0;               // parts of the move that runs
@@ -76,9 +77,9 @@ class EventEngine {
     std::uint64_t sent = 0, sent_before = 0, arrived = 0, received = 0;
     SimTime last_arrival;  // chunks arrive in order, also those of a faster collective after a slower one
     SimTime sent_at;       // of a shared one: when its last transfer began
+    FlowId flow{};         // of a shared one: what its last transfer was in the network
   };
   struct GraphState {
-    std::uint32_t first_worker = 0;
     std::vector<std::uint32_t> first_of_rank, of_rank;  // workers of rank r: of_rank[first_of_rank[r] ..)
   };
   struct CollectiveRecord {
@@ -141,10 +142,6 @@ class EventEngine {
   void start_switches(SimTime now);
 
   const Program& program(std::uint32_t iteration) const { return job_.program(iteration); }
-  const Worker& worker(std::uint32_t index) const {
-    const std::uint32_t graph = workers_[index].graph;
-    return job_.communicator.graphs[graph].workers[index - graphs_[graph].first_worker];
-  }
   void note(Fact fact, Place at, std::uint32_t rank, SimTime now) {
     slot(at.iteration).facts.add(subject(fact, at.iteration, at.op), rank, now);
   }

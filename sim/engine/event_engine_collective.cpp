@@ -51,7 +51,7 @@ void EventEngine::start_worker(std::uint32_t index, std::uint32_t plan) {
   WorkerState& state = workers_[index];
   state.plan = plan;
   state.active = true;
-  state.at = step_times_[plan].begin(worker(index).script);
+  state.at = step_times_[plan].begin(state.script);
   for (std::uint32_t p = state.first_out; p < workers_[index + 1].first_out; ++p) {
     fifos_[out_[p]].sent_before = fifos_[out_[p]].sent;
   }
@@ -86,7 +86,7 @@ void EventEngine::advance_worker(std::uint32_t index, SimTime now) {
     finish_worker(index, now);
     return;
   }
-  const FlatStep& step = times.step(worker(index).script, state.at);
+  const FlatStep& step = times.step(state.script, state.at);
   if (!may_move(state, step)) {
     return;
   }
@@ -102,7 +102,11 @@ void EventEngine::advance_worker(std::uint32_t index, SimTime now) {
       fifo.sent_at = now;
       end = std::max(end, now + plan.hops[fifo.hop].least);
       const SharedFifo& shared = job_.communicator.graphs[plan.graph].shared[fifo.shared];
-      network_->start(shared.links, plan.hops[fifo.hop].rate, times.bytes(state.at, step), f, now);
+      const BytesPerSecond rate = plan.hops[fifo.hop].rate;
+      const Bytes bytes = times.bytes(state.at, step);
+      if (!network_->restart(fifo.flow, rate, bytes, f, now)) {
+        fifo.flow = network_->start(shared.links, rate, bytes, f, now);
+      }
     } else {
       const SimTime left = now + times.stay(state.at, step, fifo.hop);
       end = std::max(end, left);
@@ -119,7 +123,7 @@ void EventEngine::end_flow(std::uint32_t f, SimTime now) {
   const WorkerState& sender = workers_[fifo.from];
   const StepTimes& times = step_times_[sender.plan];
   const SimTime left = std::max(now, fifo.sent_at + job_.plans[sender.plan].hops[fifo.hop].least);
-  const FlatStep& step = times.step(worker(fifo.from).script, sender.at);
+  const FlatStep& step = times.step(sender.script, sender.at);
   fifo.last_arrival = std::max(fifo.last_arrival, left + times.latency(sender.at, step, fifo.hop));
   timeline_.push(fifo.last_arrival, EventKind::arrival, f);
   end_move(fifo.from, now);
@@ -131,9 +135,9 @@ void EventEngine::end_move(std::uint32_t index, SimTime now) {
     return;
   }
   const StepTimes& times = step_times_[state.plan];
-  const FlatStep& step = times.step(worker(index).script, state.at);
+  const FlatStep& step = times.step(state.script, state.at);
   const std::uint32_t first = state.first_in + step.receive.first, last = first + step.receive.count;
-  times.advance(worker(index).script, state.at);
+  times.advance(state.script, state.at);
   for (std::uint32_t p = first; p < last; ++p) {
     ++fifos_[in_[p]].received;
   }
@@ -151,7 +155,7 @@ void EventEngine::arrive(std::uint32_t f, SimTime now) {
 void EventEngine::finish_worker(std::uint32_t index, SimTime now) {
   WorkerState& state = workers_[index];
   state.active = false;
-  const std::uint32_t rank = worker(index).rank;
+  const std::uint32_t rank = state.rank;
   if (rank == Worker::kSwitch) {
     next_use(index, state.use);
     if (state.use.iteration <= last_iteration_) {

@@ -56,7 +56,7 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     digest.add(idle_from - now);
   }
   for (std::uint32_t w = 0; w + 1 < workers_.size(); ++w) {
-    const auto& [at, plan, graph, first_in, first_out, unfinished, active, use] = workers_[w];
+    const auto& [at, rank, script, plan, graph, first_in, first_out, unfinished, active, use] = workers_[w];
     digest.add(std::uint32_t{active});
     if (active) {
       const auto& [phase, step, moves_left, loops_left] = at;
@@ -65,12 +65,13 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
       }
       digest.add(loops_left);
     }
-    if (worker(w).rank == Worker::kSwitch) {
+    if (rank == Worker::kSwitch) {
       use.iteration <= last_iteration_ ? add_place(use) : digest.add(kNever);
     }
   }
   for (const FifoState& fifo : fifos_) {
-    const auto& [from, to, hop, shared, sent, sent_before, arrived, received, last_arrival, sent_at] = fifo;
+    const auto& [from, to, hop, shared, sent, sent_before, arrived, received, last_arrival, sent_at, flow] =
+        fifo;
     digest.add(sent - received);
     digest.add(arrived - received);
     digest.add(sent - sent_before);

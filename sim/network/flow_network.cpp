@@ -17,7 +17,7 @@ FlowNetwork::FlowNetwork(std::vector<BytesPerSecond> link_capacity, std::size_t 
   free_flows_.reserve(expected_flows);
   ends_.reserve(expected_flows);
   by_start_.reserve(expected_flows);
-  crossings_.reserve(2 * expected_flows);
+  ended_.reserve(expected_flows);
 }
 
 FlowId FlowNetwork::start(std::span<const LinkId> links, BytesPerSecond cap, std::optional<Bytes> bytes,
@@ -31,40 +31,47 @@ FlowId FlowNetwork::start(std::span<const LinkId> links, BytesPerSecond cap, std
     free_flows_.pop_back();
   }
   Flow& flow = flows_[id];
-  flow = Flow{};
   flow.cap = cap.value;
+  flow.rate = 0;
   flow.remaining = bytes ? static_cast<double>(bytes->value) : 0;
   flow.endless = !bytes;
   flow.settled = now;
   flow.sequence = ++sequence_;
   flow.tag = tag;
+  flow.links.clear();
   for (const LinkId link : links) {
-    cross(id, link.value);
+    std::vector<OnLink>& on = links_[link.index()].flows;
+    if (on.empty() || on.back().flow != id) {  // else a repeated link: the last to start on it is this flow
+      on.push_back({flow.cap, id});
+      flow.links.push_back(link.value);
+      mark_changed(link.value);
+    }
   }
   started_.push_back({id, flow.sequence});
   ++live_;
   return FlowId(id);
 }
 
-void FlowNetwork::cross(std::uint32_t flow, std::uint32_t link_id) {
-  Link& link = links_[link_id];
-  if (link.last_crossing != kNowhere && crossings_[link.last_crossing].flow == flow) {
-    return;  // a repeated link: the last to start on it is this flow
+bool FlowNetwork::restart(FlowId ended, BytesPerSecond cap, Bytes bytes, std::uint64_t tag, SimTime now) {
+  if (ended.index() >= flows_.size()) {
+    return false;
   }
-  const Crossing crossing{flow, link_id, flows_[flow].first_crossing, kNowhere, link.last_crossing};
-  std::uint32_t id = free_crossing_;
-  if (id == kNowhere) {
-    id = static_cast<std::uint32_t>(crossings_.size());
-    crossings_.push_back(crossing);
-  } else {
-    free_crossing_ = crossings_[id].next_of_flow;
-    crossings_[id] = crossing;
+  Flow& flow = flows_[ended.index()];
+  if (!flow.ended || flow.tag != tag || flow.cap != cap.value) {
+    return false;
   }
-  flows_[flow].first_crossing = id;
-  (link.last_crossing == kNowhere ? link.first_crossing : crossings_[link.last_crossing].next_on_link) = id;
-  link.last_crossing = id;
-  ++link.flows;
-  mark_changed(link_id);
+  flow.ended = false;
+  flow.remaining = static_cast<double>(bytes.value);
+  flow.settled = now;
+  flow.sequence = ++sequence_;
+  for (const std::uint32_t link : flow.links) {
+    take_off(ended.value, link);
+    links_[link].flows.push_back({flow.cap, ended.value});
+  }
+  ++live_;
+  flow.next_rate = flow.rate;
+  settle(ended.value, now);
+  return true;
 }
 
 void FlowNetwork::mark_changed(std::uint32_t link) {
@@ -78,30 +85,32 @@ void FlowNetwork::stop(FlowId flow, [[maybe_unused]] SimTime now) {
   assert(flows_[flow.index()].sequence != 0 && flows_[flow.index()].settled <= now);
   drop_end(flow.value);
   remove(flow.value);
+  --live_;
+}
+
+void FlowNetwork::take_off(std::uint32_t flow, std::uint32_t link) {
+  std::vector<OnLink>& on = links_[link].flows;
+  on.erase(std::ranges::find(on, flow, &OnLink::flow));
 }
 
 void FlowNetwork::remove(std::uint32_t id) {
   Flow& flow = flows_[id];
-  for (std::uint32_t c = flow.first_crossing; c != kNowhere;) {
-    Crossing& crossing = crossings_[c];
-    Link& link = links_[crossing.link];
-    const std::uint32_t before = crossing.before_on_link, after = crossing.next_on_link;
-    (before == kNowhere ? link.first_crossing : crossings_[before].next_on_link) = after;
-    (after == kNowhere ? link.last_crossing : crossings_[after].before_on_link) = before;
-    --link.flows;
-    mark_changed(crossing.link);
-    const std::uint32_t next = crossing.next_of_flow;
-    crossing.next_of_flow = free_crossing_;
-    free_crossing_ = c;
-    c = next;
+  for (const std::uint32_t link : flow.links) {
+    take_off(id, link);
+    mark_changed(link);
   }
   flow.sequence = 0;
   free_flows_.push_back(id);
-  --live_;
 }
 
-std::optional<SimTime> FlowNetwork::next() const {
-  return ends_.empty() ? std::nullopt : std::optional(ends_.front().at);
+void FlowNetwork::remove_ended() {
+  for (const std::uint32_t id : ended_) {
+    if (flows_[id].ended) {
+      flows_[id].ended = false;
+      remove(id);
+    }
+  }
+  ended_.clear();
 }
 
 void FlowNetwork::take_ended(SimTime now, std::vector<std::uint64_t>& tags) {
@@ -110,13 +119,16 @@ void FlowNetwork::take_ended(SimTime now, std::vector<std::uint64_t>& tags) {
     const std::uint32_t flow = ends_.front().flow;
     tags.push_back(flows_[flow].tag);
     drop_end(flow);
-    remove(flow);
+    flows_[flow].ended = true;
+    ended_.push_back(flow);
+    --live_;
   }
 }
 
 BytesPerSecond FlowNetwork::rate(FlowId flow) const { return BytesPerSecond(flows_[flow.index()].rate); }
 
-void FlowNetwork::share(SimTime now) {
+void FlowNetwork::share_anew(SimTime now) {
+  remove_ended();
   if (started_.empty() && changed_links_.empty()) {
     return;
   }
@@ -129,8 +141,8 @@ void FlowNetwork::share(SimTime now) {
   }
 }
 
-// The flows whose rate may differ from before, in order of start, and the tight links among them, in order of
-// index: a closed set, for every flow of such a link is in it.
+// The flows whose rate may differ from before, and the tight links among them: a closed set, for every flow of
+// such a link is in it.
 void FlowNetwork::find_affected() {
   ++visit_;
   visited_flows_.clear();
@@ -152,25 +164,21 @@ void FlowNetwork::find_affected() {
   started_.clear();
   changed_links_.clear();
   for (std::size_t i = 0; i < visited_flows_.size(); ++i) {  // grows as it goes
-    for (std::uint32_t c = flows_[visited_flows_[i]].first_crossing; c != kNowhere;
-         c = crossings_[c].next_of_flow) {
-      Link& link = links_[crossings_[c].link];
+    for (const std::uint32_t id : flows_[visited_flows_[i]].links) {
+      Link& link = links_[id];
       if (link.tight && link.visit != visit_) {
         link.visit = visit_;
-        visited_links_.push_back(crossings_[c].link);
+        visited_links_.push_back(id);
         visit_flows_of(link);
       }
     }
   }
-  std::sort(visited_flows_.begin(), visited_flows_.end(),
-            [this](std::uint32_t a, std::uint32_t b) { return flows_[a].sequence < flows_[b].sequence; });
-  std::sort(visited_links_.begin(), visited_links_.end());
 }
 
 bool FlowNetwork::caps_fit(const Link& link) const {
   double caps = 0;
-  for (std::uint32_t c = link.first_crossing; c != kNowhere; c = crossings_[c].next_on_link) {
-    caps += flows_[crossings_[c].flow].cap;
+  for (const OnLink& on : link.flows) {
+    caps += on.cap;
   }
   return caps <= link.capacity * (1 + kRateSlack);
 }
@@ -183,8 +191,8 @@ void FlowNetwork::visit_flow(std::uint32_t flow) {
 }
 
 void FlowNetwork::visit_flows_of(const Link& link) {
-  for (std::uint32_t c = link.first_crossing; c != kNowhere; c = crossings_[c].next_on_link) {
-    visit_flow(crossings_[c].flow);
+  for (const OnLink& on : link.flows) {
+    visit_flow(on.flow);
   }
 }
 
@@ -196,29 +204,27 @@ void FlowNetwork::fill() {
   for (const std::uint32_t id : visited_links_) {
     Link& link = links_[id];
     link.room = link.capacity;
-    link.unfilled = link.flows;
+    link.unfilled = static_cast<std::uint32_t>(link.flows.size());
     levels_.push_back({link.room / link.unfilled, id});
   }
   std::make_heap(levels_.begin(), levels_.end(), std::greater<>());
-  for (const std::uint32_t flow : visited_flows_) {
-    flows_[flow].next_rate = kRising;
+  by_cap_.clear();
+  for (const std::uint32_t id : visited_flows_) {
+    Flow& flow = flows_[id];
+    flow.next_rate = kRising;
+    by_cap_.push_back({flow.cap, flow.sequence, id});
   }
-  by_cap_ = visited_flows_;
-  std::sort(by_cap_.begin(), by_cap_.end(), [this](std::uint32_t a, std::uint32_t b) {
-    const Flow &left = flows_[a], &right = flows_[b];
-    return left.cap != right.cap ? left.cap < right.cap : left.sequence < right.sequence;
-  });
-  for (const std::uint32_t flow : by_cap_) {
-    while (flows_[flow].next_rate == kRising) {
+  std::ranges::sort(by_cap_);
+  for (const Capped& next : by_cap_) {
+    while (flows_[next.flow].next_rate == kRising) {
       const std::optional<Level> level = lowest_level();
-      if (!level || flows_[flow].cap <= level->rate * (1 + kRateSlack)) {
-        fix(flow, flows_[flow].cap);
+      if (!level || next.cap <= level->rate * (1 + kRateSlack)) {
+        fix(next.flow, next.cap);
         continue;
       }
-      for (std::uint32_t c = links_[level->link].first_crossing; c != kNowhere;
-           c = crossings_[c].next_on_link) {
-        if (flows_[crossings_[c].flow].next_rate == kRising) {
-          fix(crossings_[c].flow, level->rate);
+      for (const OnLink& on : links_[level->link].flows) {
+        if (flows_[on.flow].next_rate == kRising) {
+          fix(on.flow, level->rate);
         }
       }
     }
@@ -246,8 +252,8 @@ std::optional<FlowNetwork::Level> FlowNetwork::lowest_level() {
 
 void FlowNetwork::fix(std::uint32_t flow, double rate) {
   flows_[flow].next_rate = rate;
-  for (std::uint32_t c = flows_[flow].first_crossing; c != kNowhere; c = crossings_[c].next_of_flow) {
-    Link& link = links_[crossings_[c].link];
+  for (const std::uint32_t id : flows_[flow].links) {
+    Link& link = links_[id];
     if (link.tight) {
       link.room -= rate;
       --link.unfilled;

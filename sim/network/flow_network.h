@@ -43,15 +43,24 @@ class FlowNetwork {
   // Requires: 0 < cap, finite unless the flow has a link; bytes >= 0.
   FlowId start(std::span<const LinkId> links, BytesPerSecond cap, std::optional<Bytes> bytes,
                std::uint64_t tag, SimTime now);
+  // A flow that ended at `now`, with this tag and cap, once more: as start with the same links, but nothing is
+  // shared anew for it. False when it has gone or is another's.
+  bool restart(FlowId ended, BytesPerSecond cap, Bytes bytes, std::uint64_t tag, SimTime now);
   // Removes a live flow, finished or not; its links are shared anew at the coming share(now).
   void stop(FlowId flow, SimTime now);
 
   // The earliest end of a flow, or nullopt when none ends. A flow that is not yet shared has no end.
-  std::optional<SimTime> next() const;
-  // Removes the flows that end at `now`, in order of start, and appends their tags. Requires: now <= next().
+  std::optional<SimTime> next() const {
+    return ends_.empty() ? std::nullopt : std::optional(ends_.front().at);
+  }
+  // Ends the flows whose end is `now`, in order of start, and appends their tags. Requires: now <= next().
   void take_ended(SimTime now, std::vector<std::uint64_t>& tags);
   // Recomputes rates where something changed.
-  void share(SimTime now);
+  void share(SimTime now) {
+    if (!ended_.empty() || !started_.empty() || !changed_links_.empty()) {
+      share_anew(now);
+    }
+  }
 
   BytesPerSecond rate(FlowId flow) const;  // as of the last share; 0 before the first
   std::size_t live() const { return live_; }
@@ -93,24 +102,23 @@ class FlowNetwork {
     SimTime settled;
     std::uint64_t sequence = 0;  // order of start; 0: this entry is free
     std::uint64_t tag = 0, visit = 0;
-    std::uint32_t first_crossing = kNowhere;
     std::uint32_t place_in_ends = kNowhere;
     bool endless = false;
+    bool ended = false;                // at this instant: still on its links, for a restart
+    std::vector<std::uint32_t> links;  // each once
+  };
+  struct OnLink {
+    double cap = 0;
+    std::uint32_t flow = 0;
   };
   struct Link {
     double capacity = 0;
     double room = 0;             // while filling: capacity not yet given
     std::uint32_t unfilled = 0;  // while filling: flows without a rate
-    std::uint32_t first_crossing = kNowhere, last_crossing = kNowhere;
-    std::uint32_t flows = 0;
+    std::vector<OnLink> flows;   // in order of start
     std::uint64_t visit = 0;
     bool changed = false;
     bool tight = false;  // as of the last share: the caps of its flows do not fit
-  };
-  // One flow on one link: in the flow's list, and in the link's, which is in order of start.
-  struct Crossing {
-    std::uint32_t flow, link;
-    std::uint32_t next_of_flow, next_on_link, before_on_link;
   };
   struct End {
     SimTime at;
@@ -122,16 +130,24 @@ class FlowNetwork {
     std::uint32_t flow;
     std::uint64_t sequence;
   };
+  struct Capped {
+    double cap;
+    std::uint64_t sequence;
+    std::uint32_t flow;
+    friend auto operator<=>(const Capped&, const Capped&) = default;
+  };
   struct Level {
     double rate;
     std::uint32_t link;
     friend auto operator<=>(const Level&, const Level&) = default;
   };
 
-  void cross(std::uint32_t flow, std::uint32_t link);
+  void take_off(std::uint32_t flow, std::uint32_t link);
   void remove(std::uint32_t flow);
+  void remove_ended();
   void mark_changed(std::uint32_t link);
 
+  void share_anew(SimTime now);
   void find_affected();
   bool caps_fit(const Link& link) const;
   void visit_flow(std::uint32_t flow);
@@ -149,16 +165,16 @@ class FlowNetwork {
 
   std::vector<Link> links_;
   std::vector<Flow> flows_;
-  std::vector<Crossing> crossings_;
   std::vector<std::uint32_t> free_flows_;
-  std::uint32_t free_crossing_ = kNowhere;  // a list by next_of_flow
   std::vector<End> ends_;
   std::uint64_t sequence_ = 0, visit_ = 0;
   std::size_t live_ = 0;
 
+  std::vector<std::uint32_t> ended_;          // since the last share, restarted or not
   std::vector<Start> started_;                // since the last share
   std::vector<std::uint32_t> changed_links_;  // since the last share
-  std::vector<std::uint32_t> visited_flows_, visited_links_, by_cap_, by_start_;
+  std::vector<std::uint32_t> visited_flows_, visited_links_, by_start_;
+  std::vector<Capped> by_cap_;
   std::vector<Level> levels_;
 };
 

@@ -310,6 +310,72 @@ TEST_CASE("a flow that is visited but keeps its rate keeps its end to the picose
   }
 }
 
+TEST_CASE("a flow that begins once more where it ended is as one that starts") {
+  std::int64_t restarted = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    Draws draws(seed);
+    Rates capacity(1 + draws.index(6));
+    for (BytesPerSecond& c : capacity) {
+      c = BytesPerSecond(draws.between(1e9, 1e11));
+    }
+    std::vector<FlowDemand> demands;
+    for (int i = 0; i < 12; ++i) {
+      demands.push_back(draw_demand(capacity, draws));
+    }
+    FlowNetwork anew(capacity, 12), again(capacity, 12);
+    std::vector<FlowId> id_anew(12), id_again(12);
+    std::vector<bool> live(12);
+    SimTime now;
+    for (int instant = 0; instant < 150; ++instant) {
+      INFO("seed " << seed << ", instant " << instant);
+      REQUIRE(anew.next() == again.next());
+      now = anew.next().value_or(now);
+      std::vector<std::uint64_t> ended, ended_again;
+      anew.take_ended(now, ended);
+      again.take_ended(now, ended_again);
+      REQUIRE(ended == ended_again);
+      for (const std::uint64_t tag : ended) {
+        live[tag] = false;
+      }
+      for (std::uint64_t tag = 0; tag < 12; ++tag) {
+        if (!live[tag] && draws.below(3) > 0) {
+          const FlowDemand& demand = demands[tag];
+          const Bytes bytes(draws.below(draws.below(8) == 0 ? 2 : 3'000'000));
+          id_anew[tag] = anew.start(demand.links, demand.cap, bytes, tag, now);
+          if (again.restart(id_again[tag], demand.cap, bytes, tag, now)) {
+            ++restarted;
+          } else {
+            id_again[tag] = again.start(demand.links, demand.cap, bytes, tag, now);
+          }
+          live[tag] = true;
+        }
+      }
+      anew.share(now);
+      again.share(now);
+      REQUIRE(anew.live() == again.live());
+      for (std::uint64_t tag = 0; tag < 12; ++tag) {
+        REQUIRE((!live[tag] || anew.rate(id_anew[tag]) == again.rate(id_again[tag])));
+      }
+    }
+  }
+  CHECK(restarted > 5000);
+}
+
+TEST_CASE("a flow can't begin once more with another cap or tag, or when it has gone") {
+  FlowNetwork network({BytesPerSecond(100)}, 1);
+  const std::vector<LinkId> link{LinkId(0)};
+  const FlowId id = network.start(link, BytesPerSecond(50), Bytes(100), 7, {});
+  network.share({});
+  const SimTime end = *network.next();
+  CHECK_FALSE(network.restart(id, BytesPerSecond(50), Bytes(100), 7, {}));  // has not ended
+  std::vector<std::uint64_t> tags;
+  network.take_ended(end, tags);
+  CHECK_FALSE(network.restart(id, BytesPerSecond(60), Bytes(100), 7, end));
+  CHECK_FALSE(network.restart(id, BytesPerSecond(50), Bytes(100), 8, end));
+  network.share(end);
+  CHECK_FALSE(network.restart(id, BytesPerSecond(50), Bytes(100), 7, end));
+}
+
 TEST_CASE("a changed rate: what is left goes at the new rate") {
   // 1000 bytes at 100 B/s for 4 s; shared for 6 s at 50 B/s: 300 are left, alone again for 3 s. The other
   // sent 300 too.
