@@ -14,7 +14,7 @@ bool recorded(SimTime t) { return t > SimTime{}; }
 
 void add_recorded(StateDigest& digest, SimTime t, SimTime now) { digest.add(recorded(t) ? t - now : kNever); }
 
-void shift(SimTime& t, SimTime by) {
+void shift_recorded(SimTime& t, SimTime by) {
   if (recorded(t)) {
     t += by;
   }
@@ -164,17 +164,17 @@ void EventEngine::repeat(std::uint32_t iteration, SimTime period) {
   std::swap(slot(iteration), slot(iteration - 1));
   auto& [spans, collectives, rank_end, own_at_end, ranks_done, issued, facts] = slot(iteration);
   for (OpSpan& span : spans) {
-    shift(span.start, period);
-    shift(span.end, period);
+    shift_recorded(span.start, period);
+    shift_recorded(span.end, period);
   }
   for (CollectiveRecord& record : collectives) {
     for (SimTime* t : {&record.launch.last.at, &record.launch.second.at, &record.ready, &record.end}) {
-      shift(*t, period);
+      shift_recorded(*t, period);
     }
   }
   for (std::vector<SimTime>* times : {&rank_end, &issued}) {
     for (SimTime& t : *times) {
-      shift(t, period);
+      shift_recorded(t, period);
     }
   }
   facts = {};
