@@ -76,6 +76,33 @@ TEST_CASE("the engines agree on random jobs of 1 to 64 ranks") {
   }
 }
 
+TEST_CASE("random jobs have every distribution wherever there is one, and every kind of slow GPU") {
+  struct Drawn {
+    std::size_t per_operation = 0, per_iteration = 0, input = 0;
+  };
+  std::map<DistributionKind, Drawn> drawn;
+  std::size_t slow = 0, transient = 0, spared = 0;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    const TrainingJob job = random_job(seed, 12).job;
+    const VariabilitySpec& v = job.variability;
+    ++drawn[v.per_operation.kind].per_operation;
+    ++drawn[v.per_iteration.kind].per_iteration;
+    drawn[job.input ? job.input->jitter.kind : DistributionKind::none].input += job.input ? 1 : 0;
+    slow += v.slow_gpus.empty() ? 0 : 1;
+    transient += v.transient.empty() ? 0 : 1;
+    spared += !v.spared_gpus.empty() && !(v.slow_gpus.empty() && v.transient.empty()) ? 1 : 0;
+  }
+  for (const Named<DistributionKind>& each : kNames<DistributionKind>) {
+    CAPTURE(each.name);
+    CHECK(drawn[each.value].per_operation > 20);
+    CHECK(drawn[each.value].per_iteration > 20);
+    CHECK(drawn[each.value].input > 5);
+  }
+  CHECK(slow > 50);
+  CHECK(transient > 50);
+  CHECK(spared > 30);
+}
+
 TEST_CASE("the parts of every rank's step add up to the step, and none is negative") {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     const RandomJob random = random_job(seed, 16);

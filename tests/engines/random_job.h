@@ -10,18 +10,10 @@
 
 #include "sim/strategy/ddp.h"
 #include "test_planner.h"
+#include "tests/dice.h"
+#include "tests/random_graphs.h"
 
 namespace paceline {
-
-inline NodeChannel random_channel(Dice& dice, std::uint32_t gpus, bool several_nodes) {
-  NodeChannel channel = plain_graphs(gpus).ring.channels[0];
-  for (std::size_t i = gpus; i > 1; --i) {
-    std::swap(channel.gpus[i - 1],
-              channel.gpus[static_cast<std::size_t>(dice.between(0, static_cast<std::int64_t>(i) - 1))]);
-  }
-  channel.nic_in = channel.nic_out = several_nodes ? 0 : -1;
-  return channel;
-}
 
 // Any algorithm on any graph with any hops: what NCCL would choose doesn't matter to the engines.
 class RandomCollectives {
@@ -33,16 +25,9 @@ class RandomCollectives {
         nodes.push_back(n);
       }
     }
-    layout_.nodes =
-        nodes[static_cast<std::size_t>(dice_.between(0, static_cast<std::int64_t>(nodes.size()) - 1))];
+    layout_.nodes = dice_.one_of(nodes);
     layout_.gpus_per_node = ranks / layout_.nodes;
-    for (ChannelGraph* graph :
-         {&graphs_.ring, &graphs_.tree, &graphs_.nvls, &graphs_.collnet_chain, &graphs_.collnet_direct}) {
-      graph->pattern = graph == &graphs_.tree ? GraphPattern::tree : GraphPattern::ring;
-      for (std::int64_t c = dice_.between(1, 3); c > 0; --c) {
-        graph->channels.push_back(random_channel(dice_, layout_.gpus_per_node, layout_.nodes > 1));
-      }
-    }
+    graphs_ = random_graphs(dice_, layout_.gpus_per_node);
     hops_ = dice_.maybe(0.3) ? 20 : dice_.between(1, 3);
   }
 
@@ -86,8 +71,7 @@ class RandomCollectives {
         possible.push_back(static_cast<Algorithm>(a));
       }
     }
-    return possible[static_cast<std::size_t>(
-        dice_.between(0, static_cast<std::int64_t>(possible.size()) - 1))];
+    return dice_.one_of(possible);
   }
 
   std::uint32_t graph(Communicator& communicator, Algorithm algorithm, CollectiveKind kind) {
@@ -146,18 +130,24 @@ inline Model random_model(Dice& dice) {
 }
 
 inline Distribution random_distribution(Dice& dice) {
-  switch (dice.between(0, 4)) {
-    case 0:
-      return {};
-    case 1:
-      return {DistributionKind::normal, dice.real(0, 0.4), {}};
-    case 2:
-      return {DistributionKind::lognormal, dice.real(0, 1), {}};
-    case 3:
-      return {DistributionKind::gamma, dice.real(0, 1.5), {}};
-    default:
-      return {DistributionKind::empirical, 0, {1, 1.1, 0.9, dice.real(1, 3)}};
+  Distribution made{dice.one_of(kNames<DistributionKind>).value, 0, {}};
+  switch (made.kind) {
+    case DistributionKind::none:
+      break;
+    case DistributionKind::normal:
+      made.cv = dice.real(0, 0.4);
+      break;
+    case DistributionKind::lognormal:
+    case DistributionKind::exponential:
+      made.cv = dice.real(0, 1);
+      break;
+    case DistributionKind::gamma:
+      made.cv = dice.real(0, 1.5);
+      break;
+    case DistributionKind::empirical:
+      made.values = {1, 1.1, 0.9, dice.real(1, 3)};
   }
+  return made;
 }
 
 inline TrainingSpec random_training(Dice& dice) {
@@ -181,17 +171,22 @@ inline TrainingSpec random_training(Dice& dice) {
 }
 
 inline VariabilitySpec random_variability(Dice& dice, std::size_t ranks) {
-  VariabilitySpec variability{random_distribution(dice), random_distribution(dice), {}, {}, {}};
+  VariabilitySpec variability;
+  auto& [per_operation, per_iteration, slow_gpus, transient, spared_gpus] = variability;  // whatever there is
+  per_operation = random_distribution(dice);
+  per_iteration = random_distribution(dice);
+  const auto rank = [&] { return static_cast<std::int64_t>(dice.below(ranks)); };
   if (dice.maybe(0.4)) {
-    variability.slow_gpus.push_back(
-        {{dice.between(0, static_cast<std::int64_t>(ranks) - 1)}, 0, dice.real(1, 2)});
+    slow_gpus.push_back({{rank()}, 0, dice.real(1, 2)});
   }
   if (dice.maybe(0.3)) {
-    variability.slow_gpus.push_back({{}, dice.real(0, 0.5), dice.real(1, 1.5)});
+    slow_gpus.push_back({{}, dice.real(0, 0.5), dice.real(1, 1.5)});
   }
   if (dice.maybe(0.3)) {
-    variability.transient.push_back(
-        {dice.real(0, 0.3), static_cast<int>(dice.between(1, 3)), dice.real(1, 4)});
+    transient.push_back({dice.real(0, 0.3), static_cast<int>(dice.between(1, 3)), dice.real(1, 4)});
+  }
+  if (dice.maybe(0.3)) {
+    spared_gpus = {rank(), rank()};
   }
   return variability;
 }

@@ -7,29 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/fingerprint.h"
 #include "sim/collective/algorithms.h"
 #include "sim/collective/communicator.h"
 #include "sim/collective/step_times.h"
 
 namespace paceline {
-
-// Small and reproducible everywhere; std's distributions are not.
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() { return mix64(state_ += 0x9e3779b97f4a7c15ULL); }
-  std::int64_t between(std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(high - low + 1));
-  }
-  double real(double low, double high) {
-    return low + (high - low) * static_cast<double>(next() >> 11) * 0x1p-53;
-  }
-  bool maybe(double probability) { return real(0, 1) < probability; }
-
- private:
-  std::uint64_t state_;
-};
 
 inline constexpr BytesPerSecond kInstant{std::numeric_limits<double>::infinity()};
 

@@ -3,7 +3,9 @@
 
 #include "agreement.h"
 #include "scenario_maker.h"
+#include "scenarios/json.h"
 #include "scenarios/scenario.h"
+#include "studies/edit.h"
 
 using namespace paceline;
 
@@ -22,6 +24,33 @@ TEST_CASE("made scenarios: engines, key order, threads and reruns agree") {
     fingerprints.insert(fingerprint);
   }
   CHECK(fingerprints.size() > kCount * 9 / 10);
+}
+
+TEST_CASE("made scenarios have every key of the variability, and every distribution") {
+  const Json schema = parse_json(scenario_schema());
+  std::set<std::string> keys, distributions;
+  for (std::uint64_t number = 0; number < 50; ++number) {
+    const Json made = parse_json(made_scenario(number));
+    const Json* const variability = value_at(made, "/variability");
+    for (const JsonMember& each :
+         variability != nullptr ? *variability->as<Json::Object>() : Json::Object()) {
+      keys.insert(each.key);
+    }
+    for (const char* place :
+         {"/variability/per_operation", "/variability/per_iteration", "/training/input/jitter"}) {
+      if (const Json* const kind = value_at(made, std::string(place) + "/distribution")) {
+        distributions.insert(*kind->as<std::string>());
+      }
+    }
+  }
+  for (const JsonMember& each : *value_at(schema, "/properties/variability/properties")->as<Json::Object>()) {
+    CAPTURE(each.key);
+    CHECK(keys.count(each.key) == 1);
+  }
+  for (const std::string& name : all_names<DistributionKind>()) {
+    CAPTURE(name);
+    CHECK(distributions.count(name) == 1);
+  }
 }
 
 TEST_CASE("a number makes one scenario") {

@@ -13,30 +13,10 @@
 #include "scenarios/machines.h"
 #include "scenarios/scenario.h"
 #include "studies/edit.h"
+#include "tests/dice.h"
 
 namespace paceline {
 namespace {
-
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() {
-    state_ += 0x9e3779b97f4a7c15ULL;
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
-  }
-  std::size_t below(std::size_t limit) { return static_cast<std::size_t>(next() % limit); }
-  bool percent(std::size_t chance) { return below(100) < chance; }
-  template <class Values>
-  auto one_of(const Values& values) {
-    return values[below(std::size(values))];
-  }
-
- private:
-  std::uint64_t state_;
-};
 
 // What is chosen where the schema alone would give nonsense, or hours. The first whose key ends the place
 // counts.
@@ -94,7 +74,7 @@ class Maker {
            : kind == "array"   ? array(schema, place)
            : kind == "integer" ? Json(whole(schema))
            : kind == "number"  ? Json(number(schema))
-           : kind == "boolean" ? Json(dice_.percent(50))
+           : kind == "boolean" ? Json(dice_.maybe(0.5))
                                : Json(text(schema, place));
   }
 
@@ -137,7 +117,7 @@ class Maker {
       const bool must = required != nullptr && std::ranges::any_of(*required, [&](const Json& name) {
                           return *name.as<std::string>() == each.key;
                         });
-      if (must || dice_.percent(chance_of(each.key, place))) {
+      if (must || dice_.below(100) < chance_of(each.key, place)) {
         made.push_back({each.key, value(each.value, place + '/' + each.key)});
       }
     }
@@ -147,7 +127,8 @@ class Maker {
   // Of a key that may be left out.
   static std::size_t chance_of(std::string_view key, const std::string& place) {
     constexpr std::array<std::string_view, 4> kNever{"$schema", "nccl_graph", "graphs", "layer_times"};
-    constexpr std::array<std::string_view, 4> kAlways{"run", "iterations", "gpus_per_node", "preset"};
+    constexpr std::array<std::string_view, 6> kAlways{"run",    "iterations", "gpus_per_node",
+                                                      "preset", "cv",         "values"};
     constexpr std::array<std::string_view, 5> kSeldom{"background", "other_jobs", "job_nodes", "algorithm",
                                                       "protocol"};
     const auto among = [&](const auto& names) { return std::ranges::count(names, key) > 0; };
@@ -158,7 +139,9 @@ class Maker {
       return 100;
     }
     const bool own_device = place.ends_with("/node") || place.ends_with("/costs");
-    return own_device ? 3 : among(kSeldom) ? 12 : 35;
+    const bool variable =
+        key == "variability" || place == "/variability";  // what the engines do most differently
+    return own_device ? 3 : among(kSeldom) ? 12 : variable ? 60 : 35;
   }
 
   Json array(const Json& schema, const std::string& place) {
@@ -239,6 +222,18 @@ bool take_out(Json& json, std::string_view place) {
   return true;
 }
 
+// The place that a message names: that of a key which is not to be there.
+std::string place_of(const InputError& error) {
+  constexpr std::string_view kNoKey = "expected no key \"";
+  const std::string_view what = error.what();
+  const std::size_t at = what.find(kNoKey);
+  if (at == what.npos) {
+    return error.place();
+  }
+  const std::string_view rest = what.substr(at + kNoKey.size());
+  return error.place() + '/' + std::string(rest.substr(0, rest.find('"')));
+}
+
 // What the reader or the simulator refuses is taken out, as far as its message names it, until it refuses nothing.
 bool repair(Json& json) {
   constexpr int kTimes = 60;
@@ -251,7 +246,7 @@ bool repair(Json& json) {
       static_cast<void>(Machines().build(scenario));
       return true;
     } catch (const InputError& error) {
-      if (!take_out(json, error.place())) {
+      if (!take_out(json, place_of(error))) {
         return false;
       }
     }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "tests/dice.h"
 #include "written_file.h"
 
 using namespace paceline;
@@ -29,22 +30,6 @@ std::map<std::string, std::string> seeds() {
 {"ph":"X","cat":"kernel","name":"add","pid":0,"tid":7,"ts":5,"dur":4.5,"args":{"correlation":9,"stream":7,"device":0}}]})";
   return all;
 }
-
-// Numbers that are the same in every run.
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : state_(seed) {}
-  std::size_t below(std::size_t limit) {
-    state_ += 0x9e3779b97f4a7c15ULL;
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return static_cast<std::size_t>((z ^ (z >> 31)) % limit);
-  }
-
- private:
-  std::uint64_t state_;
-};
 
 const std::vector<std::string> kPieces{
     std::string(1, '\0'), "\n", "\"", "e999", "99999999999999999999", "\x1b[", "{", "# ", ","};

@@ -8,8 +8,9 @@
 #include <set>
 #include <vector>
 
-#include "random_graphs.h"
 #include "symbolic.h"
+#include "tests/random_graphs.h"
+#include "ways.h"
 
 namespace paceline {
 namespace {
@@ -134,13 +135,13 @@ std::string outcome(const CollectiveGraph& graph, CollectiveKind kind, SymbolicR
 }
 
 TEST_CASE("every algorithm leaves every rank with exactly what it should") {
-  Random random(1);
+  Dice dice(1);
   for (std::uint32_t n = 2; n <= kMostTested; ++n) {
     for (const RankLayout& layout : layouts(n)) {
       for_each_way(layout, [&](Algorithm algorithm, CollectiveKind kind) {
         for (const std::uint32_t channels : {1U, 2U, 5U}) {
-          const ChannelGraphs found = random_graphs(random, layout.gpus_per_node);
-          const auto root = static_cast<std::uint32_t>(draw(random, n));
+          const ChannelGraphs found = random_graphs(dice, layout.gpus_per_node);
+          const auto root = static_cast<std::uint32_t>(dice.below(n));
           const CollectiveGraph graph = make_graph(algorithm, kind, layout, found, channels, root);
           const std::uint32_t blocks = blocks_per_loop(algorithm, kind, layout);
           for (const std::uint32_t loops : {1U, 3U}) {
@@ -180,10 +181,10 @@ bool is_sharp(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout
 }
 
 TEST_CASE("FIFOs may be as short as the algorithm allows, and no shorter") {
-  Random random(2);
+  Dice dice(2);
   for (std::uint32_t n = 2; n <= kMostTested; ++n) {
     for (const RankLayout& layout : layouts(n)) {
-      const ChannelGraphs found = random_graphs(random, layout.gpus_per_node);
+      const ChannelGraphs found = random_graphs(dice, layout.gpus_per_node);
       for_each_way(layout, [&](Algorithm algorithm, CollectiveKind kind) {
         const CollectiveGraph graph = make_graph(algorithm, kind, layout, found, 1);
         const std::uint32_t blocks = blocks_per_loop(algorithm, kind, layout);
@@ -204,10 +205,10 @@ TEST_CASE("FIFOs may be as short as the algorithm allows, and no shorter") {
 }
 
 TEST_CASE("the symbols notice a wrong graph") {
-  Random random(10);
+  Dice dice(10);
   const RankLayout layout{2, 3};
   const CollectiveGraph right =
-      make_graph(Algorithm::ring, CollectiveKind::all_reduce, layout, random_graphs(random, 3), 1);
+      make_graph(Algorithm::ring, CollectiveKind::all_reduce, layout, random_graphs(dice, 3), 1);
   const auto notices = [](const CollectiveGraph& graph) {
     return !outcome(graph, CollectiveKind::all_reduce, {2, 1, 8}, 6, 0).empty();
   };

@@ -5,9 +5,10 @@
 #include <numeric>
 #include <vector>
 
-#include "random_graphs.h"
 #include "sim/collective/algorithms.h"
 #include "symbolic.h"
+#include "tests/random_graphs.h"
+#include "ways.h"
 
 namespace paceline {
 namespace {
@@ -67,10 +68,10 @@ Traffic of(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout, c
 }
 
 TEST_CASE("a ring moves 2(n-1)/n of the data out of every GPU, its halves (n-1)/n, its chains all of it") {
-  Random random(3);
+  Dice dice(3);
   for (std::uint32_t n = 2; n <= kMostRanks; ++n) {
     for (const RankLayout& layout : layouts(n)) {
-      const ChannelGraphs found = random_graphs(random, layout.gpus_per_node);
+      const ChannelGraphs found = random_graphs(dice, layout.gpus_per_node);
       const std::int64_t crossings = layout.nodes > 1 ? layout.nodes : 0;
       const auto check = [&](CollectiveKind kind, std::int64_t steps, std::int64_t hops) {
         const Traffic seen = of(Algorithm::ring, kind, layout, found);
@@ -88,11 +89,11 @@ TEST_CASE("a ring moves 2(n-1)/n of the data out of every GPU, its halves (n-1)/
 }
 
 TEST_CASE("a ring visits the GPUs of each node in the channel's order, by the channel's NICs") {
-  Random random(4);
+  Dice dice(4);
   for (const std::uint32_t nodes : {1U, 2U, 3U, 4U}) {
     const RankLayout layout{nodes, 8};
     ChannelGraphs found;
-    found.ring = random_graph(random, 8, 4, true);
+    found.ring = random_graph(dice, 8, 4, true);
     const CollectiveGraph graph = make_graph(Algorithm::ring, CollectiveKind::all_reduce, layout, found, 8);
     for (const Fifo& fifo : graph.fifos) {
       const Worker &from = graph.workers[fifo.from], &to = graph.workers[fifo.to];
@@ -116,10 +117,10 @@ TEST_CASE("a ring visits the GPUs of each node in the channel's order, by the ch
 }
 
 TEST_CASE("a pair of tree channels sends at most 2 S from a GPU's node, S where there are two nodes") {
-  Random random(5);
+  Dice dice(5);
   for (std::uint32_t n = 2; n <= kMostRanks; ++n) {
     for (const RankLayout& layout : layouts(n)) {
-      ChannelGraphs found = random_graphs(random, layout.gpus_per_node);
+      ChannelGraphs found = random_graphs(dice, layout.gpus_per_node);
       found.tree.channels.resize(1);
       const Traffic seen = of(Algorithm::tree, CollectiveKind::all_reduce, layout, found, 2);  // S: 2 blocks
       std::vector<std::int64_t> by_node(layout.nodes);
@@ -136,11 +137,11 @@ TEST_CASE("a pair of tree channels sends at most 2 S from a GPU's node, S where 
 }
 
 TEST_CASE("NVLink SHARP takes (1 + 1/n) of the data out of every GPU and into it, each half its own part") {
-  Random random(6);
+  Dice dice(6);
   for (std::uint32_t n = 2; n <= kMostRanks; ++n) {
     const RankLayout layout{1, n};
     ChannelGraphs found;
-    found.nvls = random_heads(random, n, false);
+    found.nvls = random_heads(dice, n, false);
     const auto check = [&](CollectiveKind kind, std::int64_t out, std::int64_t in) {
       const Traffic seen = of(Algorithm::nvls, kind, layout, found);
       CHECK(all_are(seen.out, out));
@@ -153,11 +154,11 @@ TEST_CASE("NVLink SHARP takes (1 + 1/n) of the data out of every GPU and into it
 }
 
 TEST_CASE("over several nodes every head's NIC carries its share of the node's data") {
-  Random random(7);
+  Dice dice(7);
   for (const RankLayout layout : {RankLayout{2, 4}, RankLayout{3, 8}, RankLayout{5, 2}, RankLayout{4, 1}}) {
     const std::uint32_t gpus = layout.gpus_per_node, nodes = layout.nodes;
-    ChannelGraphs found = random_graphs(random, gpus);
-    found.nvls = found.collnet_direct = random_heads(random, gpus, false);
+    ChannelGraphs found = random_graphs(dice, gpus);
+    found.nvls = found.collnet_direct = random_heads(dice, gpus, false);
     const auto each_nic = [&](const Traffic& seen, std::size_t nics, std::int64_t out, std::int64_t in) {
       CHECK(seen.nic_out.size() == nics * nodes);
       CHECK(seen.nic_in.size() == nics * nodes);
@@ -189,10 +190,10 @@ TEST_CASE("over several nodes every head's NIC carries its share of the node's d
 }
 
 TEST_CASE("PAT, hierarchical and point-to-point send what they must") {
-  Random random(8);
+  Dice dice(8);
   for (std::uint32_t n = 2; n <= kMostRanks; ++n) {
     for (const RankLayout& layout : layouts(n)) {
-      const ChannelGraphs found = random_graphs(random, layout.gpus_per_node);
+      const ChannelGraphs found = random_graphs(dice, layout.gpus_per_node);
       const std::uint32_t gpus = layout.gpus_per_node, nodes = layout.nodes;
       if (gpus == 1) {
         CHECK(sum_of(of(Algorithm::pat, CollectiveKind::all_gather, layout, found).nic_out) == n * (n - 1));
@@ -218,7 +219,7 @@ TEST_CASE("all_to_all goes round its peers in NCCL's order") {
     ChannelGraphs found;
     std::vector<int> gpus(layout.gpus_per_node);
     std::iota(gpus.begin(), gpus.end(), 0);
-    found.ring.channels = {channel(gpus)};
+    found.ring.channels = {channel_through(gpus)};
     const CollectiveGraph graph =
         make_graph(Algorithm::point_to_point, CollectiveKind::all_to_all, layout, found, 1);
     std::vector<std::uint32_t> peers;
@@ -237,9 +238,9 @@ TEST_CASE("all_to_all goes round its peers in NCCL's order") {
 }
 
 TEST_CASE("a million workers cost little: scripts are shared") {
-  Random random(9);
+  Dice dice(9);
   const RankLayout layout{2048, 8};
-  const ChannelGraphs found = random_graphs(random, 8);
+  const ChannelGraphs found = random_graphs(dice, 8);
   const CollectiveGraph ring = make_graph(Algorithm::ring, CollectiveKind::all_reduce, layout, found, 32);
   CHECK(ring.workers.size() == 524288);
   CHECK(ring.fifos.size() == 524288);

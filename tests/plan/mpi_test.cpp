@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "random_graphs.h"
 #include "symbolic.h"
+#include "ways.h"
 
 namespace paceline {
 namespace {

@@ -5,25 +5,26 @@
 #include <catch2/catch.hpp>
 #include <stdexcept>
 
-#include "random_graphs.h"
 #include "sim/collective/channels.h"
 #include "sim/collective/mpi.h"
 #include "sim/collective/wavefront.h"
+#include "tests/random_graphs.h"
+#include "ways.h"
 
 namespace paceline {
 namespace {
 
 using Times = std::vector<SimTime>;
 
-SimTime draw_time(Random& random, std::size_t below) {
-  return SimTime{static_cast<std::int64_t>(draw(random, below))};
+SimTime draw_time(Dice& dice, std::size_t below) {
+  return SimTime{static_cast<std::int64_t>(dice.below(below))};
 }
 
 // Hops as pricing might give them: by what a FIFO is in its channel, so that channels are alike, or by
 // chance.
-void draw_hops(Random& random, CollectiveGraph& graph) {
-  graph.hops.resize(1 + draw(random, 4));
-  const bool alike = draw(random, 3) > 0;
+void draw_hops(Dice& dice, CollectiveGraph& graph) {
+  graph.hops.resize(1 + dice.below(4));
+  const bool alike = dice.below(3) > 0;
   const std::size_t in_channel = std::max<std::size_t>(1, graph.fifos.size() / graph.channels);
   for (std::size_t f = 0; f < graph.fifos.size(); ++f) {
     const std::size_t hop = alike ? f % in_channel * 7 / 3 : random();
@@ -31,31 +32,31 @@ void draw_hops(Random& random, CollectiveGraph& graph) {
   }
 }
 
-CollectivePlan draw_plan(Random& random, const CollectiveGraph& graph) {
+CollectivePlan draw_plan(Dice& dice, const CollectiveGraph& graph) {
   CollectivePlan plan;
-  plan.slots = draw(random, 4) == 0 ? 0 : static_cast<std::uint32_t>(1 + draw(random, 20));
-  const std::size_t phases = 1 + draw(random, 3);
+  plan.slots = dice.below(4) == 0 ? 0 : static_cast<std::uint32_t>(1 + dice.below(20));
+  const std::size_t phases = 1 + dice.below(3);
   for (std::size_t i = 0; i < phases; ++i) {  // a phase may have no loop
     const std::int64_t most = graph.workers.size() > 1000 ? 4 : 20;
     const auto chunk = static_cast<std::int64_t>(1 + random() % 100'000);
-    const std::int64_t slice = chunk / (1 + draw(random, 3)) + draw(random, 2) * (chunk / 7);  // 0: whole
+    const std::int64_t slice = chunk / (1 + dice.below(3)) + dice.below(2) * (chunk / 7);  // 0: whole
     plan.loops.push_back({static_cast<std::int64_t>(random() % most), Bytes(chunk), Bytes(slice)});
   }
   for (std::size_t h = 0; h < graph.hops.size(); ++h) {
-    plan.hops.push_back({BytesPerSecond(1e9 * static_cast<double>(1 + draw(random, 100))),
-                         draw_time(random, 3'000'000), draw_time(random, 500'000)});
-    plan.hops.back().hidden = plan.slots > 0 ? plan.hops.back().latency * draw(random, 2) : SimTime{};
+    plan.hops.push_back({BytesPerSecond(1e9 * static_cast<double>(1 + dice.below(100))),
+                         draw_time(dice, 3'000'000), draw_time(dice, 500'000)});
+    plan.hops.back().hidden = plan.slots > 0 ? plan.hops.back().latency * dice.below(2) : SimTime{};
   }
   plan.copy_rate = BytesPerSecond(1e11);
-  plan.copy_shown = static_cast<double>(draw(random, 5)) / 4;
+  plan.copy_shown = static_cast<double>(dice.below(5)) / 4;
   return plan;
 }
 
-Times draw_begin(Random& random, const CollectiveGraph& graph) {
-  const std::size_t spread = std::size_t{1} << draw(random, 40);
+Times draw_begin(Dice& dice, const CollectiveGraph& graph) {
+  const std::size_t spread = std::size_t{1} << dice.below(40);
   Times begin;
   for (std::size_t w = 0; w < graph.workers.size(); ++w) {
-    begin.push_back(draw_time(random, spread));
+    begin.push_back(draw_time(dice, spread));
   }
   return begin;
 }
@@ -75,13 +76,13 @@ struct Seen {
   int ended = 0, stuck = 0, lanes = 0;
 };
 
-void compare(Random& random, CollectiveGraph graph, const std::string& way, Seen& seen) {
-  draw_hops(random, graph);
+void compare(Dice& dice, CollectiveGraph graph, const std::string& way, Seen& seen) {
+  draw_hops(dice, graph);
   Passes passes(graph);  // used again for the next plan
   Wavefront wavefront(graph);
   for (int i = 0; i < 3; ++i) {
-    const CollectivePlan plan = draw_plan(random, graph);
-    const Times begin = draw_begin(random, graph);
+    const CollectivePlan plan = draw_plan(dice, graph);
+    const Times begin = draw_begin(dice, graph);
     const Times expected = end_of(wavefront, graph, plan, begin);
     const bool same = end_of(passes, graph, plan, begin) == expected;
     INFO(way << ", slots " << plan.slots);
@@ -95,9 +96,9 @@ void compare(Random& random, CollectiveGraph graph, const std::string& way, Seen
 TEST_CASE("the last slice of a chunk may be shorter than the others") {
   // One rank sends 40 us of data to another in slices of 32 and 8 us, which arrive 5 us later. That one copies
   // twice as fast: from 37 to 53 us, and from there to 57.
-  Random random(5);
+  Dice dice(5);
   CollectiveGraph graph =
-      make_graph(Algorithm::ring, CollectiveKind::broadcast, {1, 2}, random_graphs(random, 2), 1);
+      make_graph(Algorithm::ring, CollectiveKind::broadcast, {1, 2}, random_graphs(dice, 2), 1);
   graph.hops.resize(1);
   CollectivePlan plan;
   plan.loops = {{1, Bytes(40'000), Bytes(32'000)}};
@@ -119,15 +120,15 @@ TEST_CASE("the last slice of a chunk may be shorter than the others") {
 }
 
 TEST_CASE("passes equal the wavefront for every algorithm, collective, size and beginning") {
-  Random random(21);
+  Dice dice(21);
   Seen seen;
   for (const std::uint32_t n : {2U, 3U, 4U, 6U, 8U, 12U, 16U, 24U, 33U}) {
     for (const RankLayout& layout : layouts(n)) {
       for_each_way(layout, [&](Algorithm algorithm, CollectiveKind kind) {
         for (int i = 0; i < 3; ++i) {
-          const ChannelGraphs found = random_graphs(random, layout.gpus_per_node);
-          const auto channels = static_cast<std::uint32_t>(1 + draw(random, 10));
-          compare(random, make_graph(algorithm, kind, layout, found, channels), name(algorithm, kind, layout),
+          const ChannelGraphs found = random_graphs(dice, layout.gpus_per_node);
+          const auto channels = static_cast<std::uint32_t>(1 + dice.below(10));
+          compare(dice, make_graph(algorithm, kind, layout, found, channels), name(algorithm, kind, layout),
                   seen);
         }
       });
@@ -139,15 +140,15 @@ TEST_CASE("passes equal the wavefront for every algorithm, collective, size and 
 }
 
 TEST_CASE("passes equal the wavefront for MPI's rings and recursive doubling") {
-  Random random(22);
+  Dice dice(22);
   Seen seen;
   for (std::uint32_t n = 2; n <= 33; ++n) {
     const RankLayout layout{n, 1};
     for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::all_gather,
                                       CollectiveKind::reduce_scatter, CollectiveKind::broadcast}) {
-      compare(random, mpi_ring_graph(kind, layout, 1).graph, "MPI ring " + std::to_string(n), seen);
+      compare(dice, mpi_ring_graph(kind, layout, 1).graph, "MPI ring " + std::to_string(n), seen);
     }
-    compare(random, recursive_doubling_graph(layout, 1).graph, "recursive doubling", seen);
+    compare(dice, recursive_doubling_graph(layout, 1).graph, "recursive doubling", seen);
   }
   CHECK(seen.ended > 100);
 }
@@ -170,19 +171,19 @@ Times end_of_classes(const EqualWorkers& classes, const CollectivePlan& plan, co
 std::size_t most_class(const EqualWorkers& classes) { return std::ranges::max(classes.class_of); }
 
 TEST_CASE("merged channels have the times of the classes found by refinement, and of the whole") {
-  Random random(23);
+  Dice dice(23);
   std::size_t merged = 0;
   for (const std::uint32_t n : {2U, 4U, 8U, 16U, 24U}) {
     for (const RankLayout& layout : layouts(n)) {
       for_each_way(layout, [&](Algorithm algorithm, CollectiveKind kind) {
-        const ChannelGraphs found = random_graphs(random, layout.gpus_per_node);
+        const ChannelGraphs found = random_graphs(dice, layout.gpus_per_node);
         CollectiveGraph graph =
-            make_graph(algorithm, kind, layout, found, static_cast<std::uint32_t>(1 + draw(random, 12)));
-        draw_hops(random, graph);
-        const CollectivePlan plan = draw_plan(random, graph);
+            make_graph(algorithm, kind, layout, found, static_cast<std::uint32_t>(1 + dice.below(12)));
+        draw_hops(dice, graph);
+        const CollectivePlan plan = draw_plan(dice, graph);
         Times begin;
         for (std::uint32_t r = 0; r < graph.ranks; ++r) {
-          begin.push_back(draw_time(random, 100'000'000));
+          begin.push_back(draw_time(dice, 100'000'000));
         }
         const EqualWorkers alike = merge_channels(graph);
         EqualWorkers whole{graph, {}};
