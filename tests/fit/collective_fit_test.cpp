@@ -265,6 +265,7 @@ TEST_CASE("a point's ratio is its measurement over a direct simulation") {
   for (const ProfileParameter& p : fit.profile.parameters) {
     fitted.costs.push_back({p.name, p.value});
   }
+  REQUIRE(fit.rows.size() == data.collectives.size());
   for (const FittedRow& row : fit.rows) {
     const CollectiveMeasurement& m = data.collectives[row.row];
     const double simulated =

@@ -77,6 +77,7 @@ TEST_CASE("every example has the fingerprint that is on record") {
 }
 
 TEST_CASE("both engines give an example the same fingerprint") {
+  int compared = 0;
   for (const fs::path& file : examples()) {
     Scenario scenario = shortened(file);
     constexpr int kMostNodes = 4;  // the event engine takes longer
@@ -85,10 +86,12 @@ TEST_CASE("both engines give an example the same fingerprint") {
     }
     const Prediction prediction = predict(scenario);
     if (prediction.result.engine == EngineKind::vector) {
+      ++compared;
       INFO(file.stem().string());
       CHECK(run_event_engine(prediction.job, scenario.run).fingerprint == prediction.result.fingerprint);
     }
   }
+  CHECK(compared >= 5);
 }
 
 struct ModelVersion {

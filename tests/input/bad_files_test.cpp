@@ -2,7 +2,9 @@
 // without the folder and, where it begins so, without "NAME.json: ". And the files that are too bad to keep
 // in a repository.
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -102,14 +104,30 @@ TEST_CASE("a pipe is read like a file") {
   ::close(ends[0]);
 }
 
-TEST_CASE("a file without permission is an input error") {
-  if (::geteuid() != 0) {  // root may read everything
-    const TemporaryFolder folder;
-    const std::string path = folder.file("secret.json");
-    std::ofstream(path) << "{}";
-    fs::permissions(path, fs::perms::none);
-    CHECK(complaint(path) == path + ": can't be read: Permission denied");
+// While it lives, files' permissions bind this thread even where it is root's.
+class WithoutPrivilege {
+ public:
+  WithoutPrivilege() {
+    REQUIRE(::syscall(SYS_capget, &of_, had_.data()) == 0);
+    std::array<__user_cap_data_struct, 2> less = had_;
+    less[0].effective &= ~(1U << CAP_DAC_OVERRIDE | 1U << CAP_DAC_READ_SEARCH);
+    REQUIRE(::syscall(SYS_capset, &of_, less.data()) == 0);
   }
+  WithoutPrivilege(const WithoutPrivilege&) = delete;
+  WithoutPrivilege& operator=(const WithoutPrivilege&) = delete;
+  ~WithoutPrivilege() { ::syscall(SYS_capset, &of_, had_.data()); }
+
+ private:
+  __user_cap_header_struct of_{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, 2> had_{};
+};
+
+TEST_CASE("a file without permission is an input error") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("secret.json", "{}");
+  fs::permissions(path, fs::perms::none);
+  const WithoutPrivilege here;
+  CHECK(complaint(path) == path + ": can't be read: Permission denied");
 }
 
 TEST_CASE("nesting of any depth is refused without recursion") {

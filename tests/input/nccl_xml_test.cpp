@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <fstream>
 #include <functional>
 #include <sstream>
 
 #include "core/error.h"
 #include "tests/error_of.h"
+#include "tests/processor_budget.h"
 #include "topology/channel_search.h"
 #include "topology/topology.h"
 
@@ -408,31 +408,33 @@ TEST_CASE("bad topology files say what was expected, and where") {
       {system_of(pci_switch("9:0", "", gpu + "<pcilink target=\"9:0\"/>\n")),
        "line 5: expected another switch as target of <pcilink>, found the switch itself"},
   };
+  const ProcessorBudget budget(10);
   for (const auto& [text, expected] : bad) {
     CAPTURE(text.substr(0, 300), expected);
-    const auto start = std::chrono::steady_clock::now();
     const std::string error = error_of([&, &t = text] { read_nccl_topology(t, "bad.xml"); });
     CHECK_THAT(error, Contains(expected) && Catch::StartsWith("bad.xml: "));
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
   }
   CHECK(error_of([&] { read_nccl_topology(good, ""); }) == "");
 }
 
 TEST_CASE("every truncation and many damages of a topology file are read or refused") {
+  std::size_t read = 0, refused = 0;
+  const auto try_out = [&](const auto& call) { ++(error_of(call).empty() ? read : refused); };
   for (const char* name : {"gb200-tray.xml", "pcie-vm.xml", "v100-mesh.xml"}) {
     const std::string good = file_text(name);
     for (std::size_t end = 0; end < good.size(); end += 7) {
-      error_of([&] { read_nccl_topology(good.substr(0, end), ""); });
+      try_out([&] { read_nccl_topology(good.substr(0, end), ""); });
     }
     for (std::size_t at = 0; at < good.size(); at += 3) {
       for (const char c : {'0', '"', '<', 'x', '\xff'}) {
         std::string damaged = good;
         damaged[at] = c;
-        error_of([&] { cluster_of(read_nccl_topology(damaged, ""), 2); });
+        try_out([&] { cluster_of(read_nccl_topology(damaged, ""), 2); });
       }
     }
   }
-  SUCCEED();
+  CHECK(read > 5000);
+  CHECK(refused > 500);
 }
 
 TEST_CASE("bad graph files say what was expected, and where") {
@@ -474,9 +476,11 @@ TEST_CASE("bad graph files say what was expected, and where") {
     CHECK_THAT(error_of([&, &t = text] { read_nccl_graphs(t, "bad.xml"); }),
                Contains(expected) && Catch::StartsWith("bad.xml: "));
   }
+  std::size_t refused = 0;
   for (std::size_t at = 0; at < good.size(); at += 5) {
     std::string damaged = good;
     damaged[at] = '9';
-    error_of([&] { read_nccl_graphs(damaged, ""); });
+    refused += error_of([&] { read_nccl_graphs(damaged, ""); }).empty() ? 0 : 1;
   }
+  CHECK(refused > 500);
 }

@@ -190,8 +190,8 @@ TEST_CASE("random starts and stops: fair, equal to water-filling, and no byte lo
     same_bits += traffic.same_bits;
     compared += traffic.compared;
   }
-  WARN(compared << " rates compared with water-filling, " << same_bits << " equal bit for bit; " << ended
-                << " flows ended");
+  INFO(compared << " rates compared with water-filling, " << same_bits << " equal bit for bit");
+  CHECK(same_bits > compared * 9 / 10);
   CHECK(ended > 5000);
 }
 

@@ -97,6 +97,7 @@ TEST_CASE("strong scaling compares with one GPU that accumulates") {
   set_at(lone, "/cluster/gpus_per_node", 1, {});
   set_at(lone, "/training/accumulation", 16, {});
   const double reference = predict(parse_scenario(to_line(lone), "s.json")).report.step.mean.value;
+  REQUIRE(s.points.size() == 3);
   for (const StudyPoint& point : s.points) {
     const std::string line = sweep_line(s, point);
     const double gpus = at(line, "/gpus");

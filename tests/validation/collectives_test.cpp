@@ -57,14 +57,17 @@ constexpr Bytes kGiB{1 << 30};
 
 TEST_CASE("docs/accuracy.md states the error of every measured table at 1 MiB and above") {
   const std::string document = text_of(kSource / "docs/accuracy.md");
+  int stated = 0;
   for (const CsvRow& table : index()) {
     const std::vector<MeasuredRow> rows = predict_table(table, kFolder);
     if (!rows.empty()) {
+      ++stated;
       const std::string line = line_of(table, rows);
       INFO(line);
       CHECK(document.find(line) != std::string::npos);
     }
   }
+  CHECK(stated >= 30);
 }
 
 TEST_CASE("the ring search alone gives the bus bandwidth of the V100 cube mesh") {
@@ -101,20 +104,6 @@ TEST_CASE("trees between two nodes exceed the bus bandwidth of the NICs") {
   CHECK(predicted_bus("dgx-h100", 2, 8, kLarge, "ring") < nics);
   CHECK(predicted_bus("dgx-h100", 2, 8, kLarge, "nvls_tree") > nics);
   CHECK(predicted_bus(kFolder + "oci-b4.json", 2, 8, kLarge, "tree") > 16 * 12.5);
-}
-
-// Not run by default: one line for each size of each table.
-TEST_CASE("every row", "[.rows]") {
-  for (const CsvRow& table : index()) {
-    const std::vector<MeasuredRow> rows = predict_table(table, kFolder, 1);
-    std::printf("%s\n", line_of(table, rows).c_str());
-    for (const MeasuredRow& row : rows) {
-      std::printf("  %14lld B  measured %10.1f us  predicted %10.1f us  %+6.1f %%  %s %s %u\n",
-                  static_cast<long long>(row.size.value), row.measured, row.predicted, 100 * row.error(),
-                  name_of(row.cost.plan.algorithm).data(), name_of(row.cost.plan.protocol).data(),
-                  row.cost.channels);
-    }
-  }
 }
 
 }  // namespace
