@@ -183,5 +183,28 @@ TEST_CASE("files as other programs write them are read") {
           .status == 0);
 }
 
+TEST_CASE("a build says what is missing, and what it does without") {
+  const Desk desk;
+  const auto configure = [&](const std::string& options) {
+    return desk.type("'" PACELINE_CMAKE "' -S '" PACELINE_SOURCE_DIR
+                     "' -B build -G Ninja -DPACELINE_TESTS=OFF -DPACELINE_CUDA=OFF " +
+                     options + " 2>&1 | tr -s '\\n ' ' '; exit ${PIPESTATUS[0]}");
+  };
+  const Outcome without_ceres =
+      configure("-DCMAKE_DISABLE_FIND_PACKAGE_Ceres=ON -DCMAKE_DISABLE_FIND_PACKAGE_pugixml=ON");
+  CHECK(without_ceres.status != 0);
+  CHECK_THAT(without_ceres.out,
+             Contains("Missing: pugixml 1.12, Ceres 2.1. Debian: apt install libpugixml-dev "
+                      "libceres-dev"));
+  const Outcome without_mpi = configure(
+      "-DCMAKE_DISABLE_FIND_PACKAGE_Ceres=OFF -DCMAKE_DISABLE_FIND_PACKAGE_pugixml=OFF "
+      "-DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON");
+  CHECK(without_mpi.status == 0);
+  CHECK_THAT(without_mpi.out, Contains("No MPI: paceline-measure-mpi is not built"));
+  const Outcome without_python = configure("-DPACELINE_PYTHON=ON -DCMAKE_DISABLE_FIND_PACKAGE_Python=ON");
+  CHECK(without_python.status != 0);
+  CHECK_THAT(without_python.out, Contains("Missing: Python 3.10") && Contains("-DPACELINE_PYTHON=OFF"));
+}
+
 }  // namespace
 }  // namespace paceline
