@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 // The measuring program: beside this one, as built or as installed. With a GPU the one for NCCL.
 std::string measuring_program() {
-  const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
+  const fs::path here = program_folder();
   std::vector<std::string> names{"paceline-measure-mpi"};
   if (fs::exists("/dev/nvidiactl")) {
     names.insert(names.begin(), "paceline-measure-nccl");
@@ -49,7 +49,7 @@ std::string measuring_program() {
 void measure(const CLI::App& command) {
   const std::vector<std::string> given = command.remaining();
   if (std::ranges::any_of(given, [](const std::string& word) { return word == "-h" || word == "--help"; })) {
-    print(measure_help("paceline calibrate measure"));
+    print(command.help("paceline calibrate"));
     return;
   }
   const std::string program = measuring_program();
@@ -221,10 +221,8 @@ void CalibrateCommands::add_measure() {
   measure_ = calibrate_->add_subcommand(
       "measure", "Measure collectives and kernels on this machine (CUDA and NCCL, or CPU and MPI).");
   measure_->prefix_command();
-  measure_->set_help_flag();  // the measuring program's own help says more
-  measure_->footer(
-      "All further words go to the measuring program: paceline calibrate measure --help\n"
-      "Example: paceline calibrate measure --out measured.csv");
+  measure_->footer(measure_help("paceline calibrate measure") +
+                   "\nExample: paceline calibrate measure --out measured.csv");
 }
 
 void CalibrateCommands::add_import() {

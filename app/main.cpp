@@ -8,9 +8,13 @@
 #include <span>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/calibrate.h"
+#include "app/commit.h"
+#include "app/completion.h"
+#include "app/manual.h"
 #include "app/mistakes.h"
 #include "app/options.h"
 #include "app/run.h"
@@ -34,13 +38,19 @@
 namespace paceline {
 namespace {
 
-constexpr const char* kFirstSteps =
-    "Paceline predicts how data-parallel training scales. What to try first:\n\n"
-    "  paceline run scenarios/first_node.json     a step's time, where it goes, and what would change it\n"
-    "  paceline presets                           GPUs, nodes, models and clusters that a scenario may name\n"
-    "  paceline collective all_reduce --cluster dgx-h100 --nodes 2\n"
-    "  paceline sweep scenarios/studies/strong_resnet50.json --out strong\n\n"
-    "`paceline help` lists all commands, `paceline help COMMAND` explains one.\n";
+std::string first_steps() {
+  const std::string examples = examples_folder();
+  const std::pair<std::string, std::string> lines[] = {
+      {"run " + examples + "/first_node.json", "a step's time, where it goes, and what would change it"},
+      {"presets", "GPUs, nodes, models and clusters that a scenario may name"},
+      {"collective all_reduce --cluster dgx-h100 --nodes 2", "what nccl-tests would print"},
+      {"sweep " + examples + "/studies/strong_resnet50.json --out strong", "every point of a study"}};
+  std::string text = "Paceline predicts how data-parallel training scales. What to try first:\n\n";
+  for (const auto& [line, meaning] : lines) {
+    text.append("  paceline ").append(line).append("\n      ").append(meaning).append("\n");
+  }
+  return text + "\n`paceline help` lists all commands, `paceline help COMMAND` explains one.\n";
+}
 
 void show_topology(const std::string& cluster, const std::optional<std::string>& graphviz) {
   if (graphviz) {
@@ -64,7 +74,7 @@ struct CollectiveCommand {
 };
 
 struct ValidateOptions {
-  std::vector<std::string> paths{"scenarios/validation"};
+  std::vector<std::string> paths{examples_folder() + "/validation"};
   bool json = false, markdown = false;
 };
 
@@ -92,6 +102,15 @@ bool validate(const ValidateOptions& options) {
   return result.holds;
 }
 
+// "paceline 0.1 (v0.1-12-g0123456789ab), model version 5"
+std::string program_version() {
+  std::string text = version_text();
+  if (!commit().empty()) {
+    text.insert(text.find(','), " (" + std::string(commit()) + ')');
+  }
+  return text;
+}
+
 // One subcommand each; they run when the line has been read whole.
 struct CommandLine {
   CLI::App app{
@@ -112,11 +131,14 @@ struct CommandLine {
   StudyCommands studies;
   CLI::App* help = nullptr;
   std::vector<std::string> help_on;
+  bool help_as_manual = false;
+  CLI::App* completion = nullptr;
+  std::string shell;
 
   CommandLine() {
     app.name("paceline");
     app.require_subcommand(1);
-    app.set_version_flag("-v,-V,--version", version_text());
+    app.set_version_flag("-v,-V,--version", program_version());
     app.footer(
         "Example: paceline run scenarios/first_node.json\n"
         "`paceline help COMMAND` tells more. Exit status: 0 done, 2 the input is wrong, 1 our fault.");
@@ -136,7 +158,11 @@ struct CommandLine {
     schema->footer("Example: paceline schema > scenario.schema.json");
     help = app.add_subcommand("help", "Explain a command.");
     help->add_option("COMMAND", help_on, "a command, such as run or calibrate fit; all if left out");
+    help->add_flag("--man", help_as_manual, "The manual page of all commands, for man(1)");
     help->footer("Example: paceline help run");
+    completion = app.add_subcommand("completion", "Print what completes commands and options in your shell.");
+    completion->add_option("SHELL", shell, "bash, zsh or fish")->required();
+    completion->footer("Example: source <(paceline completion bash)");
   }
 
  private:
@@ -200,7 +226,7 @@ std::string help_page(const CLI::App& app, const std::vector<std::string>& words
 int main_of(int argc, char** argv) {
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (words.empty()) {
-    std::cerr << kFirstSteps;
+    std::cerr << first_steps();
     return kInputFault;
   }
   CommandLine line;
@@ -213,7 +239,9 @@ int main_of(int argc, char** argv) {
     throw mistake_in(line.app, words, error);
   }
   if (line.help->parsed()) {
-    print(help_page(line.app, line.help_on));
+    print(line.help_as_manual ? manual_page(line.app) : help_page(line.app, line.help_on));
+  } else if (line.completion->parsed()) {
+    print(completion_script(line.app, value_named<Shell>("shell", line.shell, "SHELL")));
   } else if (line.runs.parsed()) {
     line.runs.run();
   } else if (line.collective->parsed()) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/commands.h"
 #include "core/names.h"
 #include "core/text.h"
 #include "scenarios/file_kind.h"
@@ -21,31 +22,14 @@ namespace {
 using Names = std::vector<std::string>;
 
 // What else people call a command.
-constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {{"simulate", "run"},
-                                                                         {"predict", "run"},
-                                                                         {"train", "run"},
-                                                                         {"why", "explain"},
-                                                                         {"study", "sweep"},
-                                                                         {"draw", "plot"},
-                                                                         {"nccl-tests", "collective"},
-                                                                         {"benchmark", "collective"},
-                                                                         {"list", "presets"},
-                                                                         {"models", "presets"},
-                                                                         {"gpus", "presets"},
-                                                                         {"clusters", "presets"},
-                                                                         {"cluster", "topology"},
-                                                                         {"check", "validate"},
-                                                                         {"profile", "calibrate fit"},
-                                                                         {"version", "--version"},
-                                                                         {"usage", "help"}};
-
-std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
-}
-
-std::vector<const CLI::Option*> options_of(const CLI::App& command) {
-  return command.get_options([](const CLI::Option*) { return true; });
-}
+constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
+    {"simulate", "run"},          {"predict", "run"},          {"train", "run"},
+    {"why", "explain"},           {"study", "sweep"},          {"draw", "plot"},
+    {"nccl-tests", "collective"}, {"benchmark", "collective"}, {"list", "presets"},
+    {"models", "presets"},        {"gpus", "presets"},         {"clusters", "presets"},
+    {"cluster", "topology"},      {"check", "validate"},       {"profile", "calibrate fit"},
+    {"version", "--version"},     {"usage", "help"},           {"man", "help --man"},
+    {"completions", "completion"}};
 
 const CLI::App* command_of(const CLI::App& app, const std::string& name) {
   const std::vector<const CLI::App*> all = commands_of(app);
@@ -64,12 +48,8 @@ Names names_of_commands(const CLI::App& app) {
 Names names_of_options(const CLI::App& command) {
   Names names;
   for (const CLI::Option* option : options_of(command)) {
-    for (const std::string& name : option->get_lnames()) {
-      names.push_back("--" + name);
-    }
-    for (const std::string& name : option->get_snames()) {
-      names.push_back("-" + name);
-    }
+    const Names of_this = names_of(*option);
+    names.insert(names.end(), of_this.begin(), of_this.end());
   }
   return names;
 }
@@ -224,8 +204,6 @@ InputError unknown_option(const CLI::App& app, const CLI::App& command, const st
   }
   return InputError(unknown_name("option", in_short(option), known, elsewhere), place);
 }
-
-bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
 std::string example_of(const CLI::App& command) {
   const std::string footer = command.get_footer();

@@ -46,7 +46,28 @@ void require_printed() {
 void ignore_broken_pipes() { std::signal(SIGPIPE, SIG_IGN); }
 void heed_broken_pipes() { std::signal(SIGPIPE, SIG_DFL); }
 
+std::filesystem::path program_folder() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+}
+
+std::string examples_folder() {
+  const std::string here = "scenarios";
+  const std::filesystem::path installed = program_folder().parent_path() / "share/paceline/scenarios";
+  std::error_code error;
+  return !std::filesystem::exists(here, error) && std::filesystem::exists(installed, error)
+             ? installed.string()
+             : here;
+}
+
 GivenFile read_given(const std::string& path) {
+  std::error_code error;
+  if (path.starts_with("scenarios/") && !std::filesystem::exists(path, error)) {
+    const std::string example = examples_folder() + path.substr(path.find('/'));
+    if (std::filesystem::exists(example, error)) {
+      throw InputError("there is none here; did you mean " + example + "?", {}, path);
+    }
+  }
   return path == kStandard ? GivenFile{"standard input", read_file(path_to_read(path))}
                            : GivenFile{path, read_file(path)};
 }

@@ -1,6 +1,7 @@
 // What several commands do with their options.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "scenarios/profile.h"
@@ -29,12 +30,16 @@ void require_printed();
 void ignore_broken_pipes();
 void heed_broken_pipes();
 
+// Where this program lies, and where its examples do: "scenarios" of the current folder, or what was installed.
+std::filesystem::path program_folder();
+std::string examples_folder();
+
 // "-" is the standard input or output.
 inline constexpr const char* kStandard = "-";
 struct GivenFile {
   std::string name, text;
 };
-GivenFile read_given(const std::string& path);
+GivenFile read_given(const std::string& path);  // Throws InputError; it names the example that may be meant
 std::string path_to_read(const std::string& path);  // for readers that open files themselves
 // Throws InputError where it can't be written.
 void require_place(const std::string& path);

@@ -12,8 +12,8 @@
 #include "app/options.h"
 #include "app/progress.h"
 #include "core/error.h"
-#include "core/version.h"
 #include "core/text.h"
+#include "core/version.h"
 #include "scenarios/readable.h"
 #include "studies/study.h"
 #include "studies/sweep.h"
@@ -63,8 +63,7 @@ int sweep_and_print(const std::string& path, const std::string& out, const std::
 
 // The interpreter that has the package: beside the program, beside the build's folder, or the first of PATH.
 std::string interpreter() {
-  std::error_code error;
-  const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path here = program_folder();
   for (const fs::path& path : {here / "python3", here.parent_path() / "python" / "bin" / "python3"}) {
     if (::access(path.c_str(), X_OK) == 0) {
       return path.string();
@@ -98,35 +97,19 @@ bool has_package(const std::string& python) {
          ::waitpid(child, &status, 0) == child && status == 0;
 }
 
-constexpr const char* kPlotHelp = R"(Draw what fits: a sweep over GPUs as scaling and efficiency, another
-sweep as step time and breakdown, a result as its breakdown, several as scaling, a profile as calibration, a trace
-as a timeline.
-Usage: paceline plot [--kind KIND] SOURCE... -o FILE
-
-  SOURCE          The folder of a sweep, results, a profile, or a trace (a file or a folder)
-  -o,--out FILE   The picture: .svg, .png, .pdf ...
-  --kind KIND     This picture instead of what fits.
-                  Of a sweep: scaling, efficiency, breakdown, step, stragglers
-                  Of a result: breakdown, stragglers, sensitivities, critical-path
-                  Of a profile: calibration; of a trace: timeline
-
-It needs Python 3 with the package paceline (pip install . in Paceline's folder).
-Example: paceline plot strong -o strong.svg
-)";
-
-bool asks_for_help(const std::vector<std::string>& words) {
-  return std::ranges::any_of(words, [](const std::string& word) { return word == "-h" || word == "--help"; });
-}
-
-int plot(const std::vector<std::string>& given) {
-  if (asks_for_help(given)) {
-    print(kPlotHelp);
-    return 0;
-  }
+int plot(const PlotOptions& options) {
   std::vector<std::string> words{
-      interpreter(), "-c",
-      kAlone + std::string("import runpy; runpy.run_module('paceline', run_name='__main__')"), "plot"};
-  words.insert(words.end(), given.begin(), given.end());
+      interpreter(),
+      "-c",
+      kAlone + std::string("import runpy; runpy.run_module('paceline', run_name='__main__')"),
+      "plot",
+      "--out",
+      options.out};
+  if (options.kind) {
+    words.insert(words.end(), {"--kind", *options.kind});
+  }
+  words.emplace_back("--");
+  words.insert(words.end(), options.sources.begin(), options.sources.end());
   const std::vector<char*> arguments = arguments_of(words);
   if (has_package(words.front())) {
     heed_broken_pipes();
@@ -159,16 +142,28 @@ void StudyCommands::add_sweep(CLI::App& app) {
 
 void StudyCommands::add_plot(CLI::App& app) {
   plot_ = app.add_subcommand("plot", "Draw what sweeps and runs found (needs the Python package).");
-  plot_->prefix_command();
-  plot_->set_help_flag();  // among the words, for kPlotHelp
-  plot_->footer("Example: paceline plot strong -o strong.svg");
+  plot_
+      ->add_option("SOURCE", plot_options_.sources,
+                   "The folder of a sweep, results, a profile, or a trace (a file or a folder)")
+      ->required();
+  plot_->add_option("-o,--out", plot_options_.out, "The picture: .svg, .png, .pdf ...")->required();
+  plot_->add_option("--kind", plot_options_.kind, "This picture instead of what fits");
+  plot_->footer(
+      "A sweep over GPUs is drawn as scaling and efficiency, another sweep as step time and breakdown, a "
+      "result\n"
+      "as its breakdown, several as scaling, a profile as calibration, a trace as a timeline. KIND may be\n"
+      "  of a sweep: scaling, efficiency, breakdown, step, stragglers\n"
+      "  of a result: breakdown, stragglers, sensitivities, critical-path\n"
+      "  of a profile: calibration; of a trace: timeline\n"
+      "It needs Python 3 with the package paceline (pip install . in Paceline's folder).\n"
+      "Example: paceline plot strong -o strong.svg");
 }
 
 int StudyCommands::run() const {
   if (sweep_->parsed()) {
     return sweep_and_print(study_, out_, jobs_);
   }
-  return plot(plot_->remaining());
+  return plot(plot_options_);
 }
 
 }  // namespace paceline

@@ -2,9 +2,17 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace paceline {
+
+struct PlotOptions {
+  std::vector<std::string> sources;
+  std::string out;
+  std::optional<std::string> kind;
+};
 
 class StudyCommands {
  public:
@@ -19,6 +27,7 @@ class StudyCommands {
   CLI::App* sweep_ = nullptr;
   CLI::App* plot_ = nullptr;
   std::string study_, out_, jobs_;
+  PlotOptions plot_options_;
 };
 
 }  // namespace paceline

@@ -1,5 +1,6 @@
 // What does the program answer to a wrong line or file? wrong.txt has one after the other, as typed, and what the
-// answer must contain: place, expectation, the nearest right thing. And what people try first must work.
+// answer must contain: place, expectation, the nearest right thing. And what people try first must work, and what
+// is installed.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/version.h"
 #include "tests/files.h"
 
 namespace paceline {
@@ -138,8 +140,9 @@ TEST_CASE("what people try first is answered") {
   CHECK(desk.type("paceline -v").out == version);
   CHECK(desk.type("paceline -V").out == version);
   CHECK(desk.type("paceline help").out == desk.type("paceline --help").out);
-  for (const char* command : {"run", "explain", "collective", "calibrate", "calibrate fit", "sweep",
-                              "validate", "topology", "presets", "schema", "help"}) {
+  for (const char* command :
+       {"run", "explain", "collective", "calibrate", "calibrate fit", "sweep", "calibrate measure", "plot",
+        "validate", "topology", "presets", "schema", "completion", "help"}) {
     CAPTURE(command);
     const Outcome help = desk.type("paceline help " + std::string(command));
     CHECK(help.status == 0);
@@ -181,6 +184,138 @@ TEST_CASE("files as other programs write them are read") {
   CHECK(
       desk.type("paceline run scenario.json --no-explain --set /cluster=topology.xml --set /cluster/nodes=2")
           .status == 0);
+}
+
+// ---- what an installation holds: made of the command line itself ----
+
+// What a page of help says below a heading: the first word of each line.
+std::vector<std::string> words_below(const std::string& help, const std::string& heading) {
+  std::vector<std::string> words;
+  std::istringstream in(help);
+  bool below = false;
+  for (std::string line; std::getline(in, line);) {
+    if (below && line.starts_with("  ") && line[2] != ' ') {
+      words.push_back(line.substr(2, line.find(' ', 2) - 2));
+    } else if (!line.starts_with(' ')) {
+      below = line == heading;
+    }
+  }
+  return words;
+}
+
+// Every command with its page: "", "run", "calibrate", "calibrate fit", ...
+void add_pages(const Desk& desk, const std::string& command,
+               std::vector<std::pair<std::string, std::string>>& pages) {
+  const std::string page = desk.type("paceline help " + command).out;
+  pages.emplace_back(command, page);
+  for (const std::string& below : words_below(page, "Subcommands:")) {
+    add_pages(desk, command + (command.empty() ? "" : " ") + below, pages);
+  }
+}
+
+std::vector<std::string> options_on(const std::string& page) {
+  std::vector<std::string> options;
+  for (const std::string& names : words_below(page, "Options:")) {
+    std::istringstream in(names);
+    for (std::string name; std::getline(in, name, ',');) {
+      options.push_back(name);
+    }
+  }
+  return options;
+}
+
+std::string without_roff(const std::string& page) {
+  return std::regex_replace(std::regex_replace(page, std::regex(R"(\\f[BIR]|\\&)"), ""), std::regex(R"(\\-)"),
+                            "-");
+}
+
+TEST_CASE("the manual page and completion know every command and option that --help knows") {
+  const Desk desk;
+  std::vector<std::pair<std::string, std::string>> pages;
+  add_pages(desk, "", pages);
+  CHECK(pages.size() >= 15);
+  const std::string manual = without_roff(desk.type("paceline help --man").out);
+  const std::string zsh = desk.type("paceline completion zsh").out;
+  const std::string fish = desk.type("paceline completion fish").out;
+  for (const auto& [command, page] : pages) {
+    const std::string name = command.empty() ? "" : ' ' + command;
+    CAPTURE(command, page);
+    const std::string heading = command.empty() ? "\n.SH OPTIONS\n" : "\n.SS paceline" + name + '\n';
+    const std::size_t begin = manual.find(heading);
+    REQUIRE(begin != std::string::npos);
+    const std::size_t end = manual.find("\n.S", begin + heading.size());
+    const std::string section = manual.substr(begin, end - begin);
+    const std::vector<std::string> options = options_on(page);
+    CHECK(options.size() >= 2);
+    desk.write("complete", "source <(paceline completion bash)\nCOMP_WORDS=(paceline" + name +
+                               " \"$1\"); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_paceline; printf ' %s' "
+                               "\"${COMPREPLY[@]}\" ' '\n");
+    const std::string completed = desk.type("bash complete -").out;
+    for (const std::string& option : options) {
+      CAPTURE(option);
+      CHECK_THAT(section, Contains(option));
+      CHECK_THAT(completed, Contains(' ' + option + ' '));
+      CHECK_THAT(zsh, Contains('\'' + option + ':'));
+      CHECK_THAT(fish, Contains((option.starts_with("--") ? " -l " : " -s ") +
+                                option.substr(option.find_first_not_of('-'))));
+    }
+    for (const std::string& below : words_below(page, "Subcommands:")) {
+      CHECK_THAT(desk.type("bash complete ''").out, Contains(' ' + below + ' '));
+      CHECK_THAT(fish, Contains(" -a " + below));
+    }
+  }
+  CHECK_THAT(manual, Contains("--straggler [RANK:]TIME") && Contains("Exit status"));
+}
+
+TEST_CASE("bash completes names, and leaves files to itself") {
+  const Desk desk;
+  const auto completed = [&](const std::string& line) {
+    desk.write("complete",
+               "source <(paceline completion bash)\nCOMP_WORDS=(" + line +
+                   "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_paceline; echo \"${COMPREPLY[*]}\"\n");
+    return desk.type("bash complete").out;
+  };
+  CHECK(completed("paceline ex") == "explain\n");
+  CHECK(completed("paceline calibrate f") == "fit\n");
+  CHECK(completed("paceline collective all_r") == "all_reduce\n");
+  CHECK(completed("paceline collective all_reduce --cluster dgx1-v") == "dgx1-v100\n");
+  CHECK(completed("paceline topology dgx1-v") == "dgx1-v100\n");
+  CHECK(completed("paceline completion z") == "zsh\n");
+  CHECK(completed("paceline help calib") == "calibrate\n");
+  CHECK_THAT(completed("paceline calibrate measure --strag"), Contains("--straggler"));
+  CHECK(completed("paceline run scenario") == "\n");
+  CHECK(completed("paceline run run --qui") == "--quiet\n");  // a file called run
+}
+
+TEST_CASE("--version says version, commit and model version; no result knows the commit") {
+  const Desk desk;
+  const std::string version = desk.type("paceline --version").out;
+  std::smatch parts;
+  REQUIRE(std::regex_match(version, parts,
+                           std::regex(R"((paceline [0-9.]+)( \((.+)\))?(, model version \d+)\n)")));
+  CHECK(parts[1].str() + parts[4].str() == paceline::version_text());
+  CHECK(parts[2].matched == fs::exists(fs::path(PACELINE_SOURCE_DIR) / ".git"));
+  if (parts[2].matched) {
+    CHECK(std::regex_match(parts[3].str(), std::regex(R"((v\d.*|[0-9a-f]{12})(-dirty)?)")));
+    CHECK_FALSE(desk.type("paceline run scenario.json --out -").out.find(parts[3]) != std::string::npos);
+  }
+}
+
+TEST_CASE("the commit is the repository's, and none in a tarball; nothing is written for the same one") {
+  const Desk desk;
+  const std::string script =
+      "'" PACELINE_CMAKE "' -D SOURCE=$PWD/tree -D FILE=$PWD/commit.cpp -P '" PACELINE_SOURCE_DIR
+      "/cmake/commit.cmake'";
+  // A tarball that was unpacked in somebody's repository.
+  REQUIRE(desk.type("git init -q . && mkdir tree && " + script).status == 0);
+  CHECK_THAT(desk.text("commit.cpp"), Contains("return \"\";"));
+  const std::string commit = "git -C tree -c user.name=a -c user.email=b commit -q --allow-empty -m c";
+  REQUIRE(desk.type("git init -q tree && " + commit + " && git -C tree tag v9.8 && " + script).status == 0);
+  CHECK_THAT(desk.text("commit.cpp"), Contains("return \"v9.8\";"));
+  REQUIRE(desk.type("touch -d 2001-01-01 commit.cpp && " + script).status == 0);
+  CHECK(desk.type("find commit.cpp -newermt 2002-01-01").out.empty());
+  REQUIRE(desk.type(commit + " && " + script).status == 0);
+  CHECK_THAT(desk.text("commit.cpp"), Contains("return \"v9.8-1-g"));
 }
 
 TEST_CASE("a build says what is missing, and what it does without") {

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/version.h"
 #include "tests/files.h"
 
 namespace paceline {
@@ -197,10 +196,6 @@ TEST_CASE("a profile of another model version is told, and used") {
   CHECK_THAT(outcome.out, Catch::Contains("# Avg bus bandwidth"));
   CHECK_THAT(outcome.error,
              Catch::StartsWith("paceline: p.json: fitted with an earlier one, this is model version "));
-}
-
-TEST_CASE("the option --version says both versions") {
-  CHECK(run(TemporaryFolder(), "--version").out == version_text() + "\n");
 }
 
 }  // namespace
