@@ -40,10 +40,10 @@ std::string measuring_program() {
       }
     }
   }
-  throw InputError(
-      "expected " + names.front() + " beside " + here.string() +
-      "/paceline, found none: install MPI (Debian: libopenmpi-dev openmpi-bin) or CUDA with NCCL, "
-      "and build again");
+  throw InputError("expected " + names.front() + " beside " + here.string() +
+                   "/paceline, found none: install the package paceline-measure, or MPI (Debian: "
+                   "libopenmpi-dev openmpi-bin) "
+                   "or CUDA with NCCL, and build again");
 }
 
 void measure(const CLI::App& command) {

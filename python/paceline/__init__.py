@@ -12,8 +12,13 @@
 
 from __future__ import annotations
 
+try:
+    from ._core import MODEL_VERSION, VERSION
+except ImportError as error:
+    from ._not_built import explained
+
+    raise explained(error) from error
 from . import calibrate, collectives, scenarios, studies
-from ._core import MODEL_VERSION, VERSION
 from .calibrate import Profile, fit, read_measurements, validate
 from .collectives import collective
 from .errors import InputError

@@ -6,10 +6,12 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from . import _core
+from .errors import InputError
 
 Source: TypeAlias = Mapping[str, Any] | str | os.PathLike[str]
 """A JSON document: as a dictionary, or as the name of a file."""
@@ -29,6 +31,26 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         It is no JSON.
     """
     return json.loads(_core.read_file(os.fspath(path)))
+
+
+def examples() -> Path:
+    """Return the folder with the examples, studies and validation sets that the package came with.
+
+    >>> paceline.run(paceline.scenarios.examples() / "slow_gpu_64.json")
+
+    Raises
+    ------
+    InputError
+        The package isn't installed as a whole.
+    """
+    try:
+        files = metadata.files("paceline") or []
+    except metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        if file.match("share/paceline/scenarios/slow_gpu_64.json"):
+            return Path(os.path.normpath(file.locate())).parent
+    raise InputError("expected examples that were installed with the package paceline, found none")
 
 
 def edit(scenario: Source, pointer: str, value: Any) -> dict[str, Any]:

@@ -318,6 +318,40 @@ TEST_CASE("the commit is the repository's, and none in a tarball; nothing is wri
   CHECK_THAT(desk.text("commit.cpp"), Contains("return \"v9.8-1-g"));
 }
 
+TEST_CASE("an installation works from any folder, over an older one, and says why it can't be made") {
+  const Desk desk;
+  const auto install = [&](const std::string& prefix) {
+    return desk.type("'" PACELINE_CMAKE "' --install '" PACELINE_BUILD "' --component program --prefix '" +
+                     prefix + "'");
+  };
+  REQUIRE(desk.type("mkdir -p 'my programs/bin' && echo old > 'my programs/bin/paceline'").status == 0);
+  REQUIRE(install("my programs").status == 0);
+  const std::string program = "'../my programs/bin/paceline'";
+  REQUIRE(desk.type("mkdir elsewhere").status == 0);
+  const auto elsewhere = [&](const std::string& line) { return desk.type("cd elsewhere && " + line); };
+  CHECK(elsewhere(program + " --version").out == desk.type("paceline --version").out);
+  const std::string share = "'../my programs/share/";
+  const Outcome run =
+      elsewhere(program + " run " + share + "paceline/scenarios/slow_gpu_64.json' --no-explain");
+  CHECK(run.status == 0);
+  CHECK(elsewhere(program + " sweep " + share + "paceline/scenarios/studies/bucket_size.json' --out o")
+            .status == 0);
+  // What the first page and the documents name is where the installation has it.
+  CHECK_THAT(elsewhere(program).error, Contains("my programs/share/paceline/scenarios/first_node.json"));
+  const Outcome example = elsewhere(program + " run scenarios/slow_gpu_64.json");
+  CHECK(example.status == 2);
+  CHECK_THAT(example.error, Contains("scenarios/slow_gpu_64.json: there is none here; did you mean /") &&
+                                Contains("my programs/share/paceline/scenarios/slow_gpu_64.json?"));
+  const auto text = [&](const std::string& file) { return desk.text("my programs/share/" + file); };
+  CHECK(text("man/man1/paceline.1") == desk.type("paceline help --man").out);
+  CHECK(text("bash-completion/completions/paceline") == desk.type("paceline completion bash").out);
+  CHECK(text("paceline/scenarios/schema/scenario.schema.json") == desk.type("paceline schema").out);
+  // Also root can't make a folder below a file.
+  const Outcome barred = install("scenario.json/prefix");
+  CHECK(barred.status != 0);
+  CHECK_THAT(barred.error, Contains("scenario.json/prefix"));
+}
+
 TEST_CASE("a build says what is missing, and what it does without") {
   const Desk desk;
   const auto configure = [&](const std::string& options) {
