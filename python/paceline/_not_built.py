@@ -6,7 +6,9 @@ import platform
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-_LIBRARIES = "libceres3 libcsv3 libpugixml1v5 zlib1g"  # of Debian 12
+_LIBRARIES = (  # of Debian 12
+    "libgoogle-glog0v6 libcholmod3 libcxsparse3 liblapack3 libatlas3-base libcsv3 libpugixml1v5"
+)
 
 
 def explained(error: ImportError) -> ImportError:

@@ -41,7 +41,7 @@ def test_manual_and_completion_come_with_the_package(program: Program) -> None:
     [
         (None, "paceline isn't built"),
         ("_core.cpython-399-x86_64-linux-gnu.so", "paceline was built for another Python"),
-        (f"_core{EXTENSION_SUFFIXES[0]}", "Debian: apt install libceres3"),
+        (f"_core{EXTENSION_SUFFIXES[0]}", "Debian: apt install libgoogle-glog0v6"),
     ],
 )
 def test_a_package_that_cannot_be_loaded_says_why(
