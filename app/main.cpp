@@ -102,7 +102,7 @@ bool validate(const ValidateOptions& options) {
   return result.holds;
 }
 
-// "paceline 0.1 (v0.1-12-g0123456789ab), model version 5"
+// The release, the commit in parentheses where it is known, the model version.
 std::string program_version() {
   std::string text = version_text();
   if (!commit().empty()) {
