@@ -97,8 +97,9 @@ void describe(V& v, GpuSpec& s) {
   s.peak = peaks.rates;
   v.key("memory_bandwidth", s.memory_bandwidth, kBandwidth,
         "Peak bandwidth of the GPU's memory, as its data sheet has it.", required_unless(preset));
-  v.key("memory", s.memory, kSize.absent_at_zero(),
-        "Size of the GPU's memory; left out: the preset's, or not known, and nothing is said about what fits.");
+  v.key(
+      "memory", s.memory, kSize.absent_at_zero(),
+      "Size of the GPU's memory; left out: the preset's, or not known, and nothing is said about what fits.");
 }
 
 template <class V>
@@ -473,8 +474,8 @@ void describe(V& v, TrainingSpec& s) {
         "Number format of the kernels: it decides their peak rate and their bytes.");
   v.key("gradients", s.gradients, any(), "Number format of gradients in memory and on the wire.");
   v.key("parameters", s.parameters, any(),
-        "Number format of parameters and of the optimizer's state in memory: fp32 with mixed precision, whatever "
-        "the kernels' precision; bf16 where the whole model was cast.");
+        "Number format of parameters and of the optimizer's state in memory: fp32 with mixed precision, "
+        "whatever the kernels' precision; bf16 where the whole model was cast.");
   v.key("optimizer", s.optimizer, any(),
         "SGD with momentum, or Adam: decides the optimizer's memory and its traffic.");
   v.key("measured", s.measured, kSampleRate,

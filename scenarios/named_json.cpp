@@ -74,7 +74,8 @@ NamedJson cluster_json(const std::string& name, const Spot& spot) {
     return {parse_json(std::string(builtin->text)), {}, {}, {}};
   }
   if (name.ends_with(".xml")) {  // one node, as NCCL wrote it
-    (void)text_in_file(name, spot);  // one that can't be read is told at its name's place
+    // One that can't be read is told at its name's place.
+    (void)text_in_file(name, spot);
     const fs::path path(name), folder = fs::path(spot.folder) / path.parent_path();
     return {Json::Object{{"node", Json::Object{{"nccl_topology", path.filename().string()}}}},
             {},
@@ -84,7 +85,8 @@ NamedJson cluster_json(const std::string& name, const Spot& spot) {
   if (name.find('/') == std::string::npos && !name.ends_with(".json")) {
     std::vector<std::string> known = builtin_names("clusters");
     known.insert(known.end(), nodes.begin(), nodes.end());
-    throw InputError(unknown_name("cluster", in_short(name), known) + ", or the path of a file (.json; .xml for one that NCCL wrote)",
+    throw InputError(unknown_name("cluster", in_short(name), known) +
+                         ", or the path of a file (.json; .xml for one that NCCL wrote)",
                      spot.place);
   }
   NamedJson found = json_in_file(name, spot);

@@ -100,8 +100,8 @@ struct Slowdown {
 struct TrainingSpec {
   std::int64_t batch_per_gpu = 32;  // samples of one forward pass
   int accumulation = 1;  // forward and backward passes per optimizer step (all but the last under no_sync)
-  Precision precision = Precision::fp32;  // of the kernels
-  Precision gradients = Precision::fp32;  // of gradients in memory and on the wire
+  Precision precision = Precision::fp32;   // of the kernels
+  Precision gradients = Precision::fp32;   // of gradients in memory and on the wire
   Precision parameters = Precision::fp32;  // of parameters and of the optimizer's state in memory
   Optimizer optimizer = Optimizer::sgd;
   RooflineSpec roofline;

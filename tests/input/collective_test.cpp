@@ -280,8 +280,7 @@ TEST_CASE("a profile is a file of cost parameters") {
   CHECK(error_with(R"({"parameters": 5})") == "/parameters: expected an object of cost parameters, found 5");
   CHECK(error_with(R"({"parameters": {"ring.simple.startup": 14}})") ==
         "/parameters/ring.simple.startup: expected a time with its unit such as \"5 us\", found 14: the "
-        "units are "
-        "s, ms, us, ns or ps");
+        "units are s, ms, us, ns or ps");
   CHECK(error_with(R"({"parameters": {"block.copy_rate": "1 us"}})") ==
         "/parameters/block.copy_rate: expected a bandwidth such as \"450 GB/s\", found \"1 us\", which is a "
         "time");
