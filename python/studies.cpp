@@ -119,8 +119,10 @@ class WatchedSweep {
   std::jthread thread_;  // the last member: it begins when all others are there
 };
 
+using Progress = nb::typed<nb::callable, nb::object(int, int, int)>;  // done, points, failed
+
 std::string run_sweep(const std::string& text, const std::string& file_name, const std::string& out, int jobs,
-                      const std::optional<nb::callable>& progress) {
+                      const std::optional<Progress>& progress) {
   const nb::gil_scoped_release unlocked;
   const Study study = parse_study(text, file_name);
   return outcome_json(WatchedSweep(study, out, jobs).watch([&](const std::optional<SweepProgress>& news) {

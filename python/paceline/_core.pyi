@@ -1,0 +1,82 @@
+"""
+Paceline's C++ core: JSON text in, JSON text out. Every function releases the interpreter's lock.
+"""
+
+from collections.abc import Callable, Sequence
+
+
+VERSION: str
+
+MODEL_VERSION: int
+
+def read_file(path: str) -> str:
+    """The text of a file of at most 64 MiB."""
+
+class Trace:
+    """The timeline of a run."""
+
+    def text(self) -> str:
+        """All ranks in one JSON file."""
+
+    def save(self, path: str) -> None:
+        """
+        Writes what `paceline run --trace PATH` does: a file, or a folder with one for each rank.
+        """
+
+def run(scenario: str, file_name: str, options: str) -> tuple[str, Trace | None, str | None]:
+    """
+    result.json, with what `paceline explain` adds if asked for; the trace if asked for; with a profile the step's interval of 90 %. The options are a JSON object (python/options.h).
+    """
+
+def schema() -> str:
+    """The JSON Schema of a scenario."""
+
+def presets() -> str:
+    """Names of gpus, nodes, models and clusters."""
+
+def topology(cluster: str) -> str:
+    """Devices and links of a cluster, as `paceline topology` prints them."""
+
+def collective(options: str) -> str:
+    """
+    The JSON of `paceline collective --json`; the options are a JSON object (python/options.h).
+    """
+
+def import_files(paths: Sequence[str]) -> str:
+    """
+    All measurements of files and folders: {"collectives", "kernels", "layers", "training", "remarks"}, a list of rows each.
+    """
+
+def remark_on_profile(text: str, name: str) -> str:
+    """
+    What the user of a profile must know: that another model version fitted it; or nothing.
+    """
+
+def fit(options: str) -> tuple[str, str]:
+    """
+    A profile, and the page that `paceline calibrate fit` prints; the options are a JSON object (python/options.h).
+    """
+
+def validate(paths: Sequence[str]) -> tuple[bool, str]:
+    """Whether all holds, and the JSON of `paceline validate --json`."""
+
+def set_at(scenario: str, pointer: str, value: str, folder: str) -> str:
+    """
+    The scenario with another value at a JSON pointer; `folder`: of relative paths in it.
+    """
+
+def study_schema() -> str:
+    """The JSON Schema of a study."""
+
+def study_points(study: str, file_name: str) -> str:
+    """
+    A list of {"axes", "scenario"}, and "error" where the scenario can't be made.
+    """
+
+def line_was_changed(line: str) -> bool:
+    """Whether a line of results.jsonl has a check that isn't its own."""
+
+def sweep(study: str, file_name: str, out: str, jobs: int, progress: Callable[[int, int, int], object] | None = None) -> str:
+    """
+    Runs all points; calls progress(done, points, failed) on this thread. What that raises, and KeyboardInterrupt, stop the sweep after the points in flight. {"points", "found", "computed", "failed", "older", "older_lines", "faults"}.
+    """
