@@ -33,8 +33,8 @@ def main() -> None:
     os.chdir(ROOT)
     names: dict[str, Any] = {}
     _, *parts = _BLOCK.split(PAGE.read_text(encoding="utf-8"))
-    for code, text in zip(parts[::2], parts[1::2]):
-        exec(compile(code, str(PAGE), "exec"), names)  # noqa: S102 - the page is ours
+    for code, text in zip(parts[::2], parts[1::2], strict=True):
+        exec(compile(code, str(PAGE), "exec"), names)  # the page is ours
         for picture in _PICTURE.findall(text):
             path = (out / picture).with_suffix(f".{options.format}")
             plot.save(names["figure"], path)

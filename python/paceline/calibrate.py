@@ -56,8 +56,10 @@ class Profile(Mapping[str, Any]):
         write_text(path, self.text)
 
     def parameters(self) -> pd.DataFrame:
-        """A row per parameter: ``name``, ``value`` and ``initial`` with units, ``fitted``,
-        ``deviation`` (standard, of the logarithm)."""
+        """A row per parameter: ``name``, ``value``, ``initial``, ``fitted``, ``deviation``.
+
+        Values have their units; the deviation is the standard one, of the logarithm.
+        """
         rows = [
             {"name": name, **(entry if isinstance(entry, dict) else {"value": entry})}
             for name, entry in self._data["parameters"].items()

@@ -61,8 +61,10 @@ class Result:
 
     @cached_property
     def trace_text(self) -> str | None:
-        """The timeline for https://ui.perfetto.dev, if ``run`` was asked for it: the bytes of
-        ``paceline run --trace FILE.json``."""
+        """The timeline for https://ui.perfetto.dev, if ``run`` was asked for it.
+
+        The same bytes as those of ``paceline run --trace FILE.json``.
+        """
         return None if self._trace is None else self._trace.text()
 
     @cached_property
@@ -100,8 +102,11 @@ class Result:
 
     @property
     def memory(self) -> dict[str, Any]:
-        """What each GPU needs at least, in bytes (``least_bytes`` and its parts; no activations),
-        what it has (``gpu_bytes``), and whether it ``can_fit``; None where that isn't known."""
+        """What each GPU needs at least and has, in bytes, and whether it ``can_fit``.
+
+        It needs ``least_bytes`` and their parts, without activations, and has ``gpu_bytes``. None
+        where that isn't known.
+        """
         return self.data["memory"]
 
     def breakdown(self) -> pd.DataFrame:
@@ -213,8 +218,10 @@ class Result:
 
     @property
     def best_levers(self) -> list[str]:
-        """Sentences: what would save most, software before hardware, at most three of each;
-        ValueError without ``explain=True``."""
+        """Sentences: what would save most, software before hardware, at most three of each.
+
+        ValueError without ``explain=True``.
+        """
         return self._explained("best_levers")
 
     def _explained(self, key: str, how: str = "explain=True") -> Any:

@@ -74,7 +74,7 @@ def edit(scenario: Source, pointer: str, value: Any) -> dict[str, Any]:
         The pointer is malformed, or leads through a number or a text.
     """
     text, file_name = as_text(scenario)
-    folder = os.path.dirname(file_name)
+    folder = os.path.dirname(file_name)  # noqa: PTH120 - of no name it is none, not "."
     return json.loads(_core.set_at(text, pointer, to_json(value), folder))
 
 

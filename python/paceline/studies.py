@@ -72,14 +72,17 @@ class Sweep:
         if frame.empty:
             return frame
         listed = {
-            axis.name: part.get("values", []) for axis, part in zip(self.axes, _written(self.study))
+            axis.name: part.get("values", [])
+            for axis, part in zip(self.axes, _written(self.study), strict=True)
         }
         ranks = pd.DataFrame({name: _ranks(frame[name], listed[name]) for name in names})
         return frame.loc[ranks.sort_values(names, kind="stable").index].reset_index(drop=True)
 
     def measured(self) -> pd.DataFrame:
-        """The measured points that the study states: axes, ``throughput_samples_per_s`` or
-        ``step_time_mean_s``."""
+        """The study's measured points: axes, and ``throughput_samples_per_s`` or its step time.
+
+        The step time's column is ``step_time_mean_s``.
+        """
         rows = []
         for entry in self.study.get("measured", []):
             row = dict(entry["point"])
@@ -226,7 +229,7 @@ def load(folder: str | os.PathLike[str]) -> Sweep:
 
 
 def points(study: Source) -> list[dict[str, Any]]:
-    """Expand a study: ``axes`` and ``scenario`` of each point, in order; ``error`` if it can't be."""
+    """Expand a study: ``axes`` and ``scenario`` of each point, in order; else its ``error``."""
     text, file_name = as_text(study)
     return json.loads(_core.study_points(text, file_name))
 

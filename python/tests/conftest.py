@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from example_studies import make_sweep
@@ -62,7 +63,7 @@ def sweeps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, paceline.Sweep
     nodes = ("/cluster/node", ["dgx-a100", "dgx-h100", "dgx1-v100"])
     measured = [{"point": {"gpus": 8}, "throughput": "11000 samples/s"}]
     at_nodes = [{"point": {"nodes": 2}, "throughput": "30000 samples/s"}]
-    wanted = {
+    wanted: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str]] = {
         "seeds": (
             {gpus: (gpus, [1, 8, 16, 32]), "seed": seeds},
             measured,

@@ -35,9 +35,9 @@ def make_sweep(
     }
     lines = []
     for values in itertools.product(*(values for _, values in axes.values())):
-        point = dict(zip(axes, values))
+        point = dict(zip(axes, values, strict=True))
         scenario: dict[str, Any] = json.loads(json.dumps(base))
-        for (key, _), value in zip(axes.values(), values):
+        for (key, _), value in zip(axes.values(), values, strict=True):
             if key == "gpus":
                 nodes, rest = divmod(value, 8)
                 gpus = {"nodes": nodes} if rest == 0 else {"nodes": 1, "gpus_per_node": value}

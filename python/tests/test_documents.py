@@ -1,4 +1,4 @@
-"""Every command and every Python block of README and guide, as they stand, in a copy of the tree."""
+"""Every command and Python block of README and guide, as they stand, in a copy of the tree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ THIS_TEST = re.compile(r"^\./dev test\b.*\n", re.MULTILINE)
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """What git has of the tree, with what is built of it where the documents say that it is."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     for name in listed.stdout.splitlines():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, tmp_path / name)
@@ -42,7 +44,10 @@ def test_every_block_runs(document: str, clone: Path) -> None:
         else:
             continue
         environment = {**os.environ, "PACELINE_BUILT": "1", "MPLBACKEND": "agg"}
-        done = subprocess.run(line, cwd=clone, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{document}:\n{text}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        done = subprocess.run(
+            line, cwd=clone, env=environment, capture_output=True, text=True, check=False
+        )
+        said = done.stdout[-2000:] + done.stderr[-2000:]
+        assert done.returncode == 0, f"{document}:\n{text}\n{said}"
         ran += 1
     assert ran >= 3

@@ -17,6 +17,7 @@ import pytest
 from conftest import ROOT, TABLE, program_path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 import paceline
@@ -28,12 +29,12 @@ SMALLEST_FONT = 9  # pt
 STRAGGLER = "rank 37 (node4/gpu5)"
 
 
-def touch(one: Text, other: Text) -> bool:
+def touch(figure: Figure, one: Text, other: Text) -> bool:
     """Whether two texts do; turned names are side by side, so that their boxes cross anyway."""
     a, b = one.get_window_extent(), other.get_window_extent()
     if 0 < one.get_rotation() < 90 and one.get_rotation() == other.get_rotation():
         apart = abs(a.x1 - b.x1) * math.sin(math.radians(one.get_rotation()))
-        return apart < one.get_fontsize() * one.get_figure().dpi / 72
+        return apart < float(one.get_fontsize()) * figure.dpi / 72
     return bool(a.shrunk(0.98, 0.9).overlaps(b.shrunk(0.98, 0.9)))
 
 
@@ -42,9 +43,11 @@ def ticks_of(axes: Axes) -> list[Text]:
     kept = []
     for axis, limits in sides:
         low, high = sorted(limits)
-        for tick in axis.get_major_ticks():
-            if tick.label1.get_visible() and low <= tick.get_loc() <= high:
-                kept.append(tick.label1)
+        kept += [
+            tick.label1
+            for tick in axis.get_major_ticks()
+            if tick.label1.get_visible() and low <= tick.get_loc() <= high
+        ]
     return kept
 
 
@@ -52,12 +55,12 @@ def check(figure: Figure) -> None:
     """No text touches another, or leaves the picture; no legend lies on data; axes have units."""
     figure.draw_without_rendering()
     texts = list(figure.texts)
-    if figure._suptitle is not None:
-        assert figure._suptitle in texts
+    above = vars(figure)["_suptitle"]
+    assert above is None or above in texts
     drawn = [axes for axes in figure.axes if axes.get_visible()]
     for axes in drawn:
         texts += [*ticks_of(axes), *axes.texts, axes.xaxis.label, axes.yaxis.label]
-        texts += [axes.title, axes._left_title, axes._right_title]
+        texts += [axes.title, *(vars(axes)[f"_{side}_title"] for side in ("left", "right"))]
     for legend in figure.legends:
         texts += legend.get_texts()
         box = legend.get_window_extent()
@@ -66,16 +69,16 @@ def check(figure: Figure) -> None:
     shown = [text for text in texts if text.get_visible() and text.get_text().strip()]
     assert shown
     for one, other in itertools.combinations(shown, 2):
-        assert not touch(one, other), (one.get_text(), other.get_text())
+        assert not touch(figure, one, other), (one.get_text(), other.get_text())
     picture = figure.bbox.padded(1.0)
     for text in shown:
         box = text.get_window_extent()
         assert picture.x0 <= box.x0 and box.x1 <= picture.x1, text
         assert picture.y0 <= box.y0 and box.y1 <= picture.y1, text
-        assert text.get_fontsize() >= SMALLEST_FONT, text.get_text()
+        assert float(text.get_fontsize()) >= SMALLEST_FONT, text.get_text()
 
 
-SWEEPS: list[tuple[str, Callable[..., tuple[Figure, Any]]]] = [
+SWEEPS = [
     *itertools.product(
         [
             *("seeds", "two points", "twelve points", "many lines", "failing", "nodes"),
@@ -193,7 +196,7 @@ def test_lines_differ_in_print_and_colour(sweeps: dict[str, paceline.Sweep]) -> 
     ]
     assert len(looks) == len(set(looks)) == 12
     grey = [
-        (line.get_marker(), str(line._dash_pattern))
+        (line.get_marker(), str(vars(line)["_dash_pattern"]))
         for line in axes.lines
         if line.get_marker() != "None"
     ]
@@ -223,7 +226,7 @@ def test_different_names_look_different(sweeps: dict[str, paceline.Sweep]) -> No
     figure, _ = plot.efficiency(sweeps["long values"])
     names = legend_of(figure)
     assert len(set(names)) == 3
-    assert all(str(n) in name for n, name in zip((4, 8, 16), names))
+    assert all(str(n) in name for n, name in zip((4, 8, 16), names, strict=True))
     frame = sweeps["two points"].frame.drop(columns="gpus").iloc[:1]
     long = "the_same_beginning_of_a_long_name_{}_and_the_same_end_of_it"
     clusters = [long.format(i) for i in range(9)]
@@ -255,7 +258,7 @@ def test_nobody_waits() -> None:
 
 
 def lengths(axes: Axes) -> list[float]:
-    return [bar.get_width() for bar in axes.patches]
+    return [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)]
 
 
 def test_stragglers_add_up() -> None:
@@ -329,7 +332,7 @@ def test_timeline_rows(result: paceline.Result) -> None:
     _, axes = plot.timeline(result, ranks=[37, 2])
     assert row_names(axes) == [STRAGGLER, "rank 2 (node0/gpu2)"]
     assert axes.get_yticklabels()[0].get_fontweight() == "bold"
-    with pytest.raises(ValueError, match="expected ranks of the trace, 0, 1.* found 36"):
+    with pytest.raises(ValueError, match=r"expected ranks of the trace, 0, 1.* found 36"):
         plot.timeline(result, ranks=[36])
     with pytest.raises(ValueError, match="expected a step"):
         plot.timeline(result, iteration=99)
@@ -393,9 +396,9 @@ def test_calibration(profile: paceline.Profile) -> None:
     assert "the fitted model alone" in legend_of(figure)
     rate = {
         size: 2 * 7 / 8 * size / time * 1e-9
-        for size, time in zip(measured["size_bytes"], measured["time_s"])
+        for size, time in zip(measured["size_bytes"], measured["time_s"], strict=True)
     }
-    drawn = dict(zip(points.get_xdata(), points.get_ydata()))
+    drawn = dict(zip(points.get_xdata(), points.get_ydata(), strict=True))
     assert len(drawn) > 20
     assert [drawn[size] for size in drawn] == pytest.approx([rate[size] for size in drawn])
     assert "GB/s" in above.get_ylabel()

@@ -10,6 +10,7 @@ import pkgutil
 import threading
 import time
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -168,8 +169,7 @@ def test_errors_of_arguments_and_files(program: Program, tmp_path: Path) -> None
     def collective(**keys: Any) -> Any:
         return paceline.collective("all_reduce", **{"cluster": "dgx-a100"} | keys)
 
-    call: Any
-    for words, argument, call in [
+    cases: list[tuple[list[Any], str, Callable[[], object]]] = [
         (["run", path, "--engine", "evnt"], "engine", lambda: paceline.run(path, engine="evnt")),
         (["run", path, "--seed", "-1"], "seed", lambda: paceline.run(path, seed=-1)),
         (
@@ -201,7 +201,8 @@ def test_errors_of_arguments_and_files(program: Program, tmp_path: Path) -> None
             "nccl",
             lambda: paceline.fit(TABLE, cluster="dgx-a100", nccl="9"),
         ),
-    ]:
+    ]
+    for words, argument, call in cases:
         with pytest.raises(paceline.InputError) as caught:
             call()
         told = program(*words).stderr
@@ -213,9 +214,14 @@ def test_errors_of_arguments_and_files(program: Program, tmp_path: Path) -> None
         else:
             assert told == f"paceline: {caught.value}\n"
     again = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(again, paceline.InputError)
     assert isinstance(again, ValueError)
     assert (str(again), again.place) == (str(caught.value), caught.value.place)
-    for keys, place in [({"trace_steps": (1, 2)}, "trace_steps"), ({"jobs": 0}, "jobs")]:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"trace_steps": (1, 2)}, "trace_steps"),
+        ({"jobs": 0}, "jobs"),
+    ]
+    for keys, place in wrong:
         with pytest.raises(paceline.InputError) as caught:
             paceline.run(path, **keys)
         assert caught.value.place == place
@@ -355,11 +361,11 @@ def test_explanations(result: paceline.Result) -> None:
     ]
     assert set(changes["kind"]) == {"software", "hardware", "cannot be had"}
     assert changes["time_per_sample_change"].is_monotonic_increasing
-    (spared,) = changes[changes["change"].str.contains("rank 37")].itertuples()
+    (spared,) = changes[changes["change"].str.contains("rank 37")].to_dict("records")
     scenario = result.data["scenario"]
-    for edit in spared.edits:
+    for edit in spared["edits"]:
         scenario = scenarios.edit(scenario, edit["key"], edit["value"])
-    assert paceline.run(scenario).step_time_s == spared.step_time_s
+    assert paceline.run(scenario).step_time_s == spared["step_time_s"]
     kinds = [sentence.split(":")[0] for sentence in result.best_levers]
     assert kinds == sorted(kinds, reverse=True) and set(kinds) <= {"Software", "Hardware"}
     assert "rank 37" in result.best_levers[kinds.index("Hardware")]
@@ -446,4 +452,4 @@ def test_stub_is_complete() -> None:
 def test_version(program: Program) -> None:
     both = f"paceline {paceline.__version__}, model version {paceline.MODEL_VERSION}"
     assert program("--version").stdout.strip() == both
-    assert _core.VERSION == paceline.__version__
+    assert paceline.__version__ == _core.VERSION

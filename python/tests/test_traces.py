@@ -6,6 +6,7 @@ import gzip
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import program_path
@@ -22,7 +23,7 @@ def nanoseconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTA_DISABLE_NS_ROUNDING", "1")
 
 
-def _run(folder: Path, scenario: str, *options: str) -> dict:
+def _run(folder: Path, scenario: str, *options: str) -> dict[str, Any]:
     result = folder / "result.json"
     command = [
         program_path(),
@@ -52,7 +53,7 @@ def test_overlap_is_htas(tmp_path: Path, scenario: str, options: tuple[str, ...]
     ours = {entry["rank"]: 100 * entry["share"] for entry in result["communication_overlap"]}
     traces = analysis.TraceAnalysis(trace_dir=str(tmp_path / "traces"))
     table = traces.get_comm_comp_overlap(visualize=False)
-    theirs = dict(zip(table["rank"], table["comp_comm_overlap_pctg"]))
+    theirs = dict(zip(table["rank"], table["comp_comm_overlap_pctg"], strict=True))
     assert set(theirs) == set(ours)
     assert min(ours.values()) > 0
     for rank, share in ours.items():
@@ -100,7 +101,7 @@ def test_folder_holds_one_run(tmp_path: Path) -> None:
 
 
 def test_one_file_has_all_ranks(tmp_path: Path) -> None:
-    """The first eight ranks and the slow one, a process each; compressed or not is the same text."""
+    """The first eight ranks and the slow one, a process each; the same text if compressed."""
     texts = []
     for name in ("all.json", "all.json.gz"):
         _run(tmp_path, "slow_gpu_64", "--trace", str(tmp_path / name))

@@ -68,7 +68,9 @@ def calibration(
     if points.empty:
         raise ValueError("no measured collective to draw")
     places = points.groupby(["kind", "nodes", "gpus_per_node"], sort=False)
-    largest = sorted(places, key=lambda group: -len(group[1]))[:MOST_PLACES]
+    largest: list[tuple[Any, pd.DataFrame]] = sorted(places, key=lambda group: -len(group[1]))[
+        :MOST_PLACES
+    ]
     with style.style():
         return _draw(known, where, [(_Place(*key), frame) for key, frame in largest])
 
@@ -103,11 +105,11 @@ def _own_points(profile: Profile, cluster: str) -> pd.DataFrame:
     settings = [c for c in ("algorithm", "protocol", "nccl") if c in points]
     for name in settings:
         points[name] = points[name].fillna("")
-    for key, group in points.groupby(
-        ["collective", "nodes", "gpus_per_node", *settings], sort=False
-    ):
+    grouped = points.groupby(["collective", "nodes", "gpus_per_node", *settings], sort=False)
+    groups: list[tuple[Any, pd.DataFrame]] = list(grouped)
+    for key, group in groups:
         place = _Place(*key[:3])
-        chosen = dict(zip(settings, key[3:]))
+        chosen = dict(zip(settings, key[3:], strict=True))
         bare_nccl = chosen.pop("nccl", "") or None
         simulated = _predict(
             bare, cluster, place, list(group["size_bytes"]), nccl=bare_nccl, **chosen

@@ -53,7 +53,9 @@ class Table:
         groups = self.frame.groupby(
             [self.frame[name].map(value_text) for name in others], sort=False
         )
-        return [(dict(zip(others, values)), frame) for values, frame in groups]
+        return [
+            (dict(zip(others, map(str, values), strict=True)), frame) for values, frame in groups
+        ]
 
     def main_axis(self) -> str:
         """What a picture goes along: GPUs, else the numbers with the most values, else names."""
@@ -198,7 +200,7 @@ def series(points: Table, x: str, column: str, scale: float = 1.0) -> list[Serie
 def _with_intervals(line: pd.DataFrame, group: pd.DataFrame, x: str, column: str) -> pd.DataFrame:
     """Turn the interval of a step into that of the column."""
     by = group.assign(_x=group[x].map(str)).drop_duplicates("_x").set_index("_x")
-    at = by.loc[line[x].map(str)]
+    at = by.loc[list(line[x].map(str))]
     low = (at["interval_low_s"] / at["step_time_mean_s"]).fillna(1.0).to_numpy()
     high = (at["interval_high_s"] / at["step_time_mean_s"]).fillna(1.0).to_numpy()
     if column.startswith("step_time"):

@@ -53,7 +53,7 @@ def breakdown(
         )
         for empty in axes.flat[len(wanted) :]:
             empty.set_visible(False)
-        for place, (name, frame) in zip(axes.flat, wanted):
+        for place, (name, frame) in zip(axes.flat, wanted, strict=False):
             draw_breakdown(place, frame, along, share)
             style.title(place, name, inches=width / columns)
         for place in axes[:, 1:].flat:
@@ -122,16 +122,15 @@ def _one_result(result: Result) -> tuple[Figure, Axes]:
     figure, grid = style.new_figure(height=1.3 + 0.6 * len(frame))
     axes = grid[0, 0]
     rows = np.arange(len(frame))
-    for part, row, y in zip(frame["part"], frame.itertuples(), rows):
+    columns = (frame[name] for name in ("part", "time_s", "worst_rank_time_s", "share"))
+    for part, time, worst, share, y in zip(*columns, rows, strict=True):
         _, colour, hatch = style.PARTS.get(part, (part, style.GREY, ""))
-        axes.barh(y - 0.2, row.time_s * 1e3, 0.36, color=colour, hatch=hatch, lw=0)
-        axes.barh(
-            y + 0.2, row.worst_rank_time_s * 1e3, 0.36, facecolor="none", edgecolor=colour, lw=1.3
-        )
-        text = f" {row.time_s * 1e3:,.4g} ms, {row.share:.1%}".replace("%", " %")
-        axes.text(row.time_s * 1e3, y - 0.2, text, va="center", fontsize=9.5)
-        worst = f" {row.worst_rank_time_s * 1e3:,.4g} ms"
-        axes.text(row.worst_rank_time_s * 1e3, y + 0.2, worst, va="center", fontsize=9.5)
+        axes.barh(y - 0.2, time * 1e3, 0.36, color=colour, hatch=hatch, lw=0)
+        axes.barh(y + 0.2, worst * 1e3, 0.36, facecolor="none", edgecolor=colour, lw=1.3)
+        text = f" {time * 1e3:,.4g} ms, {share:.1%}".replace("%", " %")
+        axes.text(time * 1e3, y - 0.2, text, va="center", fontsize=9.5)
+        text = f" {worst * 1e3:,.4g} ms"
+        axes.text(worst * 1e3, y + 0.2, text, va="center", fontsize=9.5)
     axes.set_yticks(rows, [style.PARTS.get(part, (part,))[0] for part in frame["part"]])
     axes.invert_yaxis()
     axes.set_xlim(0, 1.32e3 * max(frame["time_s"].max(), frame["worst_rank_time_s"].max()))

@@ -66,7 +66,7 @@ def _waited_for(result: Result, most: int) -> tuple[Figure, Axes]:
         names.append(f"{len(rest):,} others")
         waited.append(rest["waited_s"].sum() * 1e3)
         notes.append("")
-    texts = [f"{time:,.4g} ms{note}" for time, note in zip(waited, notes)]
+    texts = [f"{time:,.4g} ms{note}" for time, note in zip(waited, notes, strict=True)]
     figure, axes = _bars(names, waited, texts, [(style.COLOURS[1], "")] * len(names))
     axes.set_xlabel("wait for this GPU in a step, mean of all GPUs (ms)")
     total = result.data["breakdown_s"]["straggler_wait"] * 1e3
@@ -105,7 +105,7 @@ def sensitivities(result: Result, *, most: int = 16) -> tuple[Figure, Axes]:
         names = [textwrap.fill(change, _NAME_WIDTH) for change in frame["change"]]
         texts = [
             f"{_signed(change)} %, step {1e3 * step:,.4g} ms"
-            for change, step in zip(changes, frame["step_time_s"])
+            for change, step in zip(changes, frame["step_time_s"], strict=True)
         ]
         figure, axes = _bars(names, list(changes), texts, [_KINDS[kind] for kind in kinds])
         axes.axvline(0, color=style.GREY, lw=0.8)
@@ -145,7 +145,7 @@ def critical_path(result: Result, *, most: int = 12) -> tuple[Figure, Axes]:
     step = path["duration_s"].sum() * 1e3
     who = [
         "communication" if kind == "communication" else f"{kind}, rank {rank:,} ({gpu})"
-        for kind, rank, gpu in zip(path["kind"], path["rank"], path["gpu"])
+        for kind, rank, gpu in zip(path["kind"], path["rank"], path["gpu"], strict=True)
     ]
     kinds = path["duration_s"].groupby(pd.Index(who), sort=False).sum() * 1e3
     kinds = kinds.sort_values(ascending=False, kind="stable")
@@ -179,7 +179,7 @@ def _bars(
     lines = sum(name.count("\n") + 1 for name in names)
     figure, grid = style.new_figure(height=1.25 + 0.2 * len(names) + 0.14 * max(lines, 1))
     axes = grid[0, 0]
-    for row, (length, (colour, hatch)) in enumerate(zip(lengths, looks)):
+    for row, (length, (colour, hatch)) in enumerate(zip(lengths, looks, strict=True)):
         axes.barh(row, length, 0.7, color=colour, hatch=hatch, lw=0)
     beside = axes.get_yaxis_transform()  # x of the axes, y of the data
     for row, text in enumerate(texts):

@@ -98,7 +98,7 @@ def place_axis(axes: Axes, lines: Sequence[Series], x: str) -> dict[Any, float]:
     """Set up the x axis for all lines; return where each value lies."""
     values = list(dict.fromkeys(value for line in lines for value in line.frame[x]))
     at = style.numeric_axis(axes, values, axis_label(x))
-    return {str(value): position for value, position in zip(values, at)}
+    return {str(value): position for value, position in zip(values, at, strict=True)}
 
 
 def draw_scaling(axes: Axes, points: Table, x: str) -> Drawn:
@@ -106,7 +106,7 @@ def draw_scaling(axes: Axes, points: Table, x: str) -> Drawn:
     lines = _lines(points, THROUGHPUT, 1.0, x)
     positions = place_axis(axes, lines, x)
     over_gpus = x == GPUS
-    alone = _alone(points, lines) if over_gpus else {}
+    alone = _alone(points) if over_gpus else {}
     for index, rate in _different(alone).items():
         ends = np.array([lines[index].frame[GPUS].min(), lines[index].frame[GPUS].max()], float)
         single = len(_different(alone)) == 1
@@ -122,7 +122,7 @@ def draw_scaling(axes: Axes, points: Table, x: str) -> Drawn:
     else:
         axes.set_ylim(0, 1.08 * axes.dataLim.y1)
         style.thousands(axes.yaxis)
-    return drawn + _band_entry(points, lines)
+    return drawn + _band_entry(lines)
 
 
 def draw_efficiency(axes: Axes, points: Table, x: str) -> Drawn:
@@ -130,7 +130,7 @@ def draw_efficiency(axes: Axes, points: Table, x: str) -> Drawn:
     lines = _lines(points, EFFICIENCY, 100.0, x)
     positions = place_axis(axes, lines, x)
     drawn = draw_lines(axes, lines, positions, x)
-    alone = _alone(points, lines) if x == GPUS and THROUGHPUT in points.frame else {}
+    alone = _alone(points) if x == GPUS and THROUGHPUT in points.frame else {}
     drawn += _draw_measured(
         axes, points.measured, lines, x, {i: 100 / rate for i, rate in alone.items()}, per_gpu=True
     )
@@ -139,7 +139,7 @@ def draw_efficiency(axes: Axes, points: Table, x: str) -> Drawn:
     low = axes.dataLim.y0
     axes.set_ylim(0 if low < 50 else low - 1 - 0.1 * (100 - low), None)
     style.thousands(axes.yaxis)
-    return drawn + _band_entry(points, lines)
+    return drawn + _band_entry(lines)
 
 
 _IDEAL: dict[str, Any] = {"lw": 1.1, "ls": (0, (1, 1.5)), "zorder": 1}
@@ -153,7 +153,7 @@ def _lines(points: Table, column: str, scale: float, x: str) -> list[Series]:
     return series(points, x, column, scale)
 
 
-def _alone(points: Table, lines: Sequence[Series]) -> dict[int, float]:
+def _alone(points: Table) -> dict[int, float]:
     """Return the throughput of one GPU alone, by line."""
     if EFFICIENCY not in points.frame:
         return {}
@@ -161,7 +161,7 @@ def _alone(points: Table, lines: Sequence[Series]) -> dict[int, float]:
     shares = series(points, GPUS, EFFICIENCY)
     return {
         index: float((rate.frame["mean"] / share.frame["mean"] / rate.frame[GPUS]).iloc[0])
-        for index, (rate, share) in enumerate(zip(rates, shares))
+        for index, (rate, share) in enumerate(zip(rates, shares, strict=True))
     }
 
 
@@ -202,7 +202,7 @@ def _draw_measured(
     return [] if handle is None else [(handle, "measured")]
 
 
-def _band_entry(points: Table, lines: Sequence[Series]) -> Drawn:
+def _band_entry(lines: Sequence[Series]) -> Drawn:
     if not any(line.banded for line in lines):
         return []
     seeds = any((line.frame["points"] > 1).any() for line in lines)

@@ -1,4 +1,4 @@
-"""One style for all pictures: colours of Okabe and Ito, and markers and lines that differ in print."""
+"""One style for all pictures: colours of Okabe and Ito; markers and lines that differ in print."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def size_axis(axes: Axes, sizes: Sequence[float]) -> None:
 def shortened(names: Sequence[str], most: int) -> list[str]:
     """Cut names that are too long, so that no two different ones look alike."""
     longest = max(map(len, names), default=0)
-    alike = len(os.path.commonprefix(list(names)))
+    alike = len(os.path.commonprefix(list(names)))  # noqa: RUF071 - of letters, not of folders
     for width in range(most, longest):
         for begin in (0, max(0, alike - width // 4)):  # the ends; else where they begin to differ
             cut = [_cut(name, width, begin) for name in names]
@@ -228,7 +228,7 @@ def _thin(figure: Figure, axes: Axes) -> None:
     ticks = list(axes.get_xticks())
     texts = [label.get_text() for label in labels]
     boxes = [label.get_window_extent() for label in labels]
-    shown = [(t, s, b) for t, s, b in zip(ticks, texts, boxes) if s]
+    shown = [(t, s, b) for t, s, b in zip(ticks, texts, boxes, strict=True) if s]
     gap = 0.06 * figure.dpi
     numeric = axes.get_xscale() == "log" or all(parse(_plain(text)) for _, text, _ in shown)
     if not numeric:
@@ -241,7 +241,7 @@ def _thin(figure: Figure, axes: Axes) -> None:
 
 
 def _apart(entries: list[Any], gap: float) -> list[Any]:
-    """Keep those, from the right, that don't touch: of few as many as can be, of many every n-th."""
+    """Keep those, from the right, that don't touch: of few as many as fit, of many every n-th."""
     if len(entries) > MOST_TICKS:
         for stride in range(1, len(entries)):
             each = entries[::stride]

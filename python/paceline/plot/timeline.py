@@ -139,6 +139,6 @@ def _draw(
 
 def _mark(axes: Axes, ranks: list[int], waited: Mapping[int, float]) -> None:
     """Write in red who caused more than half of the waiting in collectives."""
-    for label, rank in zip(axes.get_yticklabels(), ranks):
+    for label, rank in zip(axes.get_yticklabels(), ranks, strict=True):
         if waited.get(rank, 0.0) > 0.5 * sum(waited.values()):
             label.set(color="#B03A00", fontweight="bold")

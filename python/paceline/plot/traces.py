@@ -1,4 +1,4 @@
-"""Traces of a run, as ``save_trace`` and ``paceline run --trace`` write them: a file, or a folder."""
+"""Traces of a run, as ``save_trace`` and ``paceline run --trace`` write them: file or folder."""
 
 from __future__ import annotations
 
