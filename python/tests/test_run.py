@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 import json
 import pickle
@@ -431,22 +430,6 @@ def test_relative_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         paceline.run(scenario)
     monkeypatch.chdir(tmp_path / "there")
     assert paceline.run(scenario).gpus == 16  # from the current folder
-
-
-def test_stub_is_complete() -> None:
-    stub = Path(_core.__file__).with_name("_core.pyi")
-    tree = ast.parse(stub.read_text())
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    public = {
-        name for name in vars(_core) if not name.startswith("_") and callable(vars(_core)[name])
-    }
-    assert public == set(functions) | set(classes)
-    for function in functions.values():
-        arguments = [*function.args.args, *function.args.kwonlyargs]
-        assert function.returns is not None
-        assert all(argument.annotation is not None for argument in arguments)
-    assert (Path(paceline.__file__).parent / "py.typed").exists()
 
 
 def test_version(program: Program) -> None:

@@ -1,4 +1,4 @@
-"""Type checkers read ``_core.pyi``: does it have each name and argument of the module, no others?"""
+"""Type checkers read ``_core.pyi``: has it each name and argument of the module, and no others?"""
 
 from __future__ import annotations
 
@@ -27,3 +27,4 @@ def test_the_stub_is_the_modules(tmp_path: Path) -> None:
     line = [sys.executable, "-m", "nanobind.stubgen", "-m", "paceline._core", "-o", str(fresh)]
     subprocess.run(line, check=True, capture_output=True, text=True)
     assert told(STUB.read_text()) == told(fresh.read_text())
+    assert STUB.with_name("py.typed").exists()
