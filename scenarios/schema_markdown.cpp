@@ -228,7 +228,8 @@ class Page {
       const bool large = form.find("properties") != nullptr || form.find("enum") != nullptr;
       std::string label = text_at(form, "title");
       label = label.empty() ? (large ? "object" : value_of(heading, form, children)) : label;
-      all += (all.empty() ? "" : "; or ") + (large && !target.empty() ? '[' + label + ']' + target : label);
+      all += all.empty() ? "" : "; or ";
+      all += large && !target.empty() ? '[' + label + ']' + target : label;
     }
     return all;
   }

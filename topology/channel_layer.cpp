@@ -229,7 +229,7 @@ void ChannelLayer::go_on(int gpu, int step, const Closing& closing_at, int& step
   if (closing_at.order == Order::ascending) {
     to_try_.push_back(step + 1);
   } else if (closing_at.order == Order::as_before) {
-    to_try_.push_back(channel_before().gpus[static_cast<std::size_t>(step + 1)]);
+    to_try_.push_back(channel_before().gpus[static_cast<std::size_t>(step) + 1]);
   } else {
     gpus_.append(*now_, gpu,
                  closing_at.nic == -1         ? NicFirst::no

@@ -234,9 +234,9 @@ void GraphSearch::duplicate_channels() {
   for (int c = best_.found; c < twice; ++c) {
     best_.channels[static_cast<std::size_t>(c)] = best_.channels[static_cast<std::size_t>(c - best_.found)];
   }
-  const auto parts = static_cast<float>((twice + best_.found - 1) / best_.found);
-  best_.bw_intra /= parts;
-  best_.bw_inter /= parts;
+  const int parts = (twice + best_.found - 1) / best_.found;
+  best_.bw_intra /= static_cast<float>(parts);
+  best_.bw_inter /= static_cast<float>(parts);
   best_.found = twice;
 }
 

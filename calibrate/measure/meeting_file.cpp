@@ -16,8 +16,7 @@ namespace paceline::measure {
 namespace {
 
 std::string own_folder() {
-  const std::string folder =
-      std::filesystem::temp_directory_path() / ("paceline-" + std::to_string(geteuid()));
+  std::string folder = std::filesystem::temp_directory_path() / ("paceline-" + std::to_string(geteuid()));
   mkdir(folder.c_str(), S_IRWXU);
   struct stat is {};
   if (lstat(folder.c_str(), &is) != 0 || !S_ISDIR(is.st_mode) || is.st_uid != geteuid() ||

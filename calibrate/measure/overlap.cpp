@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <thread>
@@ -84,10 +84,10 @@ Alone time_alone(Session& session, const Collective& collective, const RunnableK
 void in_rounds(Session& session, double round_s, const std::function<void()>& once,
                const std::function<bool(double elapsed_s)>& enough) {
   const Instant start = Clock::now();
-  double calls = 1;
+  std::int64_t calls = 1;
   while (true) {
     const Instant round = Clock::now();
-    for (double call = 0; call < calls; ++call) {
+    for (std::int64_t call = 0; call < calls; ++call) {
       session.control.progress();
       once();
     }
@@ -95,7 +95,8 @@ void in_rounds(Session& session, double round_s, const std::function<void()>& on
     if (session.all(enough(seconds_between(start, Clock::now())))) {
       return;
     }
-    calls = std::clamp(std::floor(calls * round_s / took), 1.0, 4 * calls);
+    const auto done = static_cast<double>(calls);
+    calls = static_cast<std::int64_t>(std::clamp(done * round_s / took, 1.0, 4 * done));
   }
 }
 

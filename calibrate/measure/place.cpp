@@ -81,7 +81,7 @@ std::string job_name(const Environment& environment, const std::string& launcher
 
 std::string secret_of(const Environment& environment) {
   constexpr std::size_t kShortest = 16, kLongest = 256;
-  const std::string secret = text(environment, "PACELINE_SECRET").value_or("");
+  std::string secret = text(environment, "PACELINE_SECRET").value_or("");
   const bool plain = std::ranges::all_of(secret, [](unsigned char c) { return std::isgraph(c) != 0; });
   if (!secret.empty() && (!plain || secret.size() < kShortest || secret.size() > kLongest)) {
     throw InputError(

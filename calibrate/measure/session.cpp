@@ -191,7 +191,7 @@ void Run::measure(const std::vector<PlanRow>& plan) {
 }
 
 void Run::train_once(const std::vector<StepOperation>& operations) {
-  const auto complete = [&](ResultRow row) {
+  const auto complete = [&](const ResultRow& row) {
     ResultRow whole = common_columns(session_, facts_);
     whole.kind = row.kind;
     whole.name = row.name;

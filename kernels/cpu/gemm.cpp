@@ -70,7 +70,7 @@ PACELINE_INLINE void tile(std::int64_t depth, const float* a, const float* b, fl
       right[row] += a[row] * b1;
     }
     a += kRows;
-    b += 2 * kLanes;
+    b += std::int64_t{2} * kLanes;
   }
 #pragma GCC unroll 16
   for (int row = 0; row < kRows; ++row) {
@@ -104,7 +104,7 @@ PACELINE_INLINE void edge_tile(std::int64_t depth, const float* a, const float* 
 template <int kLanes, int kRows>
 PACELINE_INLINE void block(std::int64_t rows, std::int64_t columns, std::int64_t depth, const float* a,
                            const float* b, float* c, std::int64_t stride, bool add) {
-  constexpr std::int64_t kWidth = 2 * kLanes;
+  constexpr auto kWidth = std::int64_t{2} * kLanes;
   for (std::int64_t column = 0; column < columns; column += kWidth) {
     for (std::int64_t row = 0; row < rows; row += kRows) {
       const std::int64_t high = std::min<std::int64_t>(kRows, rows - row);
@@ -125,7 +125,8 @@ PACELINE_INLINE void multiply(const Part& part, float* packed_a, float* packed_b
     const std::int64_t wide = std::min(kBlockColumns, part.columns - column);
     for (std::int64_t from = 0; from < part.depth; from += kBlockDepth) {
       const std::int64_t deep = std::min(kBlockDepth, part.depth - from);
-      pack_columns(part.b + from * part.b_stride + column, part.b_stride, deep, wide, 2 * kLanes, packed_b);
+      pack_columns(part.b + from * part.b_stride + column, part.b_stride, deep, wide,
+                   std::int64_t{2} * kLanes, packed_b);
       for (std::int64_t row = 0; row < part.rows; row += kBlockRows) {
         const std::int64_t high = std::min(kBlockRows, part.rows - row);
         pack_rows(part.a + row * part.a_stride + from, part.a_stride, high, deep, kRows, packed_a);

@@ -95,7 +95,7 @@ class Partition {
     const Worker& worker = graph_.workers[w];
     std::uint64_t ports = 0;  // their order within a group doesn't matter: a sum
     const auto add = [&](std::uint64_t direction, std::uint32_t group, std::uint32_t fifo, const Side& peer) {
-      std::uint64_t hash = mix64(direction + 2 * group + 1);
+      std::uint64_t hash = mix64(direction + 2 * std::uint64_t{group} + 1);
       hash = mix64(hash + (std::uint64_t{graph_.fifos[fifo].hop} << 32) + peer.group);
       ports += mix64(hash + class_of[peer.worker]);
     };

@@ -146,7 +146,7 @@ PACELINE_VECTORIZED void make_moves(const Run& run, std::uint32_t lanes) {
 
 }  // namespace
 
-Passes::Passes(const CollectiveGraph& graph) : never_filled_(kMostInRow * kMostLanes, kLongAgo) {
+Passes::Passes(const CollectiveGraph& graph) : never_filled_(std::size_t{kMostInRow} * kMostLanes, kLongAgo) {
   std::vector<Channel> channels = channels_of(graph);
   if (channels.empty()) {
     channels.push_back({.last = static_cast<std::uint32_t>(graph.workers.size()),

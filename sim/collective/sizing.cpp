@@ -174,9 +174,9 @@ int share_cells(const TunerInput& in, const TunerChoice& choice, std::int64_t by
   const int ranks = std::max(1, in.ranks);
   const std::int64_t mine = gathers(in.kind) ? ceil_div(bytes, ranks) : bytes;
   const std::int64_t traffic_per_byte =
-      (choice.protocol == Protocol::ll ? 4 : 1) * (gathers(in.kind)                        ? ranks
-                                                   : in.kind == CollectiveKind::all_reduce ? 2
-                                                                                           : 1);
+      std::int64_t{choice.protocol == Protocol::ll ? 4 : 1} * (gathers(in.kind)                        ? ranks
+                                                               : in.kind == CollectiveKind::all_reduce ? 2
+                                                                                                       : 1);
   const std::int64_t traffic = std::max(kLeastTraffic, mine * traffic_per_byte);
   const std::int64_t per_channel = align_up(traffic / channels, 16);
   const std::int64_t cell = align_up(ceil_div(kLeastTraffic, traffic_per_byte), 16);
@@ -201,7 +201,8 @@ int channels_of(const TunerInput& in, const TunerChoice& choice, std::int64_t by
 // Halves `chunk` while the channel has fewer than `enough` of `width` of them, but not below `least`.
 std::int64_t halve(std::int64_t chunk, std::int64_t bytes, std::int64_t width, double enough,
                    std::int64_t least) {
-  while (static_cast<double>(bytes / (width * chunk)) < enough && chunk > least) {
+  const auto whole = [&] { return bytes / (width * chunk); };
+  while (static_cast<double>(whole()) < enough && chunk > least) {
     chunk /= 2;
   }
   return chunk;

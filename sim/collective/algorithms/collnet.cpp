@@ -60,7 +60,7 @@ class DirectBuilder {
 
   CollectiveGraph build() {
     const std::size_t ranks = request_.layout.ranks();
-    builder_.reserve(request_.channels * (4 * ranks + gpus_), request_.channels * 2 * ranks * gpus_);
+    builder_.reserve(request_.channels * (4 * ranks + gpus_), 2 * ranks * request_.channels * gpus_);
     for (std::uint32_t gpu = 0; gpu < gpus_; ++gpu) {
       scatter_.push_back(builder_.add_script(blocks_, peer_steps(gpu, true)));
       gather_.push_back(builder_.add_script(blocks_, peer_steps(gpu, false)));

@@ -22,8 +22,8 @@ class NvlsBuilder {
         blocks_(adds_ && copies_ ? gpus_ : request.layout.ranks()),
         heads_(request.found.nvls, gpus_, !(adds_ && copies_)),
         builder_(request.channels, request.layout.ranks()),
-        up_(nodes_ * heads_.count()),
-        down_(nodes_ * heads_.count()),
+        up_(std::size_t{nodes_} * heads_.count()),
+        down_(std::size_t{nodes_} * heads_.count()),
         places_(nodes_) {}
 
   CollectiveGraph build() {
