@@ -1,4 +1,4 @@
-"""Every command and Python block of README and guide, as they stand, in a copy of the tree."""
+"""Every command and Python block of README and guide, in a copy of the tree; and the gallery."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib as mpl
 import pytest
 from conftest import ROOT, program_path
 
@@ -51,3 +52,16 @@ def test_every_block_runs(document: str, clone: Path) -> None:
         assert done.returncode == 0, f"{document}:\n{text}\n{said}"
         ran += 1
     assert ran >= 3
+
+
+def test_the_gallery_is_what_its_page_draws(tmp_path: Path) -> None:
+    """Else: ``./dev gallery``. Of another matplotlib's pictures only the texts are compared."""
+    line = [sys.executable, str(ROOT / "docs/pictures/gallery.py"), str(tmp_path)]
+    subprocess.run(line, env={**os.environ, "MPLBACKEND": "agg"}, check=True, capture_output=True)
+    pictures = sorted((ROOT / "docs/pictures/gallery").glob("*.svg"))
+    assert len(pictures) >= 10
+    for picture in pictures:
+        kept, drawn = picture.read_text(), (tmp_path / picture.name).read_text()
+        if f"Matplotlib v{mpl.__version__}," not in kept:
+            kept, drawn = ("\n".join(re.findall("<!-- .* -->", text)) for text in (kept, drawn))
+        assert kept == drawn, picture.name

@@ -1,4 +1,4 @@
-"""Every notebook runs from top to bottom, and its last assertions hold; no file is written."""
+"""Every notebook runs from top to bottom, says what it said, and its last assertions hold."""
 
 from __future__ import annotations
 
@@ -24,8 +24,15 @@ def test_there_are_notebooks() -> None:
     assert len(NOTEBOOKS) >= 5
 
 
+def said(notebook: Any) -> list[list[str]]:
+    """What its cells answer in words and numbers, however they are laid out."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    return [output.get("data", {}).get("text/plain", "").split() for output in outputs]
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs(path: Path) -> None:
+    """It gives the numbers that it keeps; else ``./dev gallery --notebooks``."""
     notebook = read(path)
     client = nbclient.NotebookClient(
         notebook,
@@ -37,6 +44,7 @@ def test_notebook_runs(path: Path) -> None:
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert any("image/png" in output.get("data", {}) for output in outputs)
     assert not [output for output in outputs if output.get("name") == "stderr"]
+    assert said(notebook) == said(read(path))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
