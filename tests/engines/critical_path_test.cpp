@@ -7,6 +7,7 @@
 #include "random_job.h"
 #include "sim/engine/variability.h"
 #include "sim/report/report.h"
+#include "tests/dice.h"
 
 namespace paceline {
 namespace {
@@ -22,7 +23,7 @@ CriticalPath path_of(const RandomJob& random, EngineChoice engine, std::uint32_t
 std::vector<SimTime> ends(const RandomJob& random) { return simulate(random.job, random.run).iteration_end; }
 
 TEST_CASE("the pieces of a critical path touch and add up to the step, to the picosecond") {
-  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+  for (std::uint64_t seed = 1; seed <= rounds(400); ++seed) {
     const RandomJob random = random_job(seed, 24);
     const std::vector<SimTime> end = ends(random);
     for (std::uint32_t iteration = 1; iteration < end.size(); ++iteration) {
@@ -43,7 +44,7 @@ TEST_CASE("the pieces of a critical path touch and add up to the step, to the pi
 }
 
 TEST_CASE("both engines find the same critical path") {
-  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+  for (std::uint64_t seed = 1; seed <= rounds(100); ++seed) {
     const RandomJob random = random_job(seed, 12);
     const CriticalPath a = path_of(random, EngineChoice::vector, 1),
                        b = path_of(random, EngineChoice::event, 1);

@@ -3,6 +3,8 @@
 
 #include "random_job.h"
 #include "same_result.h"
+#include "sim/engine/simulate.h"
+#include "tests/dice.h"
 
 namespace paceline {
 
@@ -65,12 +67,7 @@ void check_agreement(const RandomJob& random) {
 }  // namespace
 
 TEST_CASE("the engines agree on random jobs of 1 to 64 ranks") {
-#ifdef NDEBUG
-  constexpr std::uint64_t kJobs = 3000;
-#else
-  constexpr std::uint64_t kJobs = 300;
-#endif
-  for (std::uint64_t seed = 1; seed <= kJobs; ++seed) {
+  for (std::uint64_t seed = 1; seed <= rounds(3000); ++seed) {
     INFO("seed " << seed);
     check_agreement(random_job(seed, seed % 10 == 0 ? 64 : 12));
   }
@@ -104,7 +101,7 @@ TEST_CASE("random jobs have every distribution wherever there is one, and every 
 }
 
 TEST_CASE("the parts of every rank's step add up to the step, and none is negative") {
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+  for (std::uint64_t seed = 1; seed <= rounds(200); ++seed) {
     const RandomJob random = random_job(seed, 16);
     const Result result = run_vector_engine(random.job, random.run);
     const SimTime total = result.iteration_end.back() - result.iteration_end.front();
@@ -118,7 +115,7 @@ TEST_CASE("the parts of every rank's step add up to the step, and none is negati
 }
 
 TEST_CASE("the waits by collective and by culprit add up to the ranks' waits") {
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+  for (std::uint64_t seed = 1; seed <= rounds(200); ++seed) {
     const RandomJob random = random_job(seed, 16);
     const Result result = run_vector_engine(random.job, random.run);
     PicosecondSum exposed = 0, straggler = 0, exposed_by_collective = 0, straggler_by_culprit = 0;

@@ -4,6 +4,7 @@
 #include "random_job.h"
 #include "sim/engine/collective_times.h"
 #include "sim/engine/simulate.h"
+#include "tests/dice.h"
 
 namespace paceline {
 namespace {
@@ -20,7 +21,7 @@ std::vector<CollectivePlan> random_plans(Dice& dice, CollectivePlanner& planner)
 }
 
 TEST_CASE("remembered ends are those that are computed, switches and repetitions included") {
-  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+  for (std::uint64_t seed = 1; seed <= rounds(150); ++seed) {
     Dice dice(seed);
     const auto ranks = static_cast<std::size_t>(dice.between(2, 16));
     CollectivePlanner planner = random_planner(dice, ranks);

@@ -4,6 +4,7 @@
 #include "random_job.h"
 #include "sim/collective/nccl.h"
 #include "sim/engine/simulate.h"
+#include "tests/dice.h"
 
 namespace paceline {
 namespace {
@@ -32,7 +33,7 @@ void check_nobody_blamed(const Result& result) {
 TEST_CASE("equal GPUs without jitter wait for no straggler, whatever the collectives do") {
   // Random trees, rings, chains and switches over random hops, hosts that are too slow, kernels slowed by
   // communication, loaders that are too slow.
-  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+  for (std::uint64_t seed = 1; seed <= rounds(300); ++seed) {
     RandomJob random = random_job(seed, 24);
     random.job.variability = {};
     if (random.job.input) {

@@ -84,7 +84,7 @@ std::vector<std::vector<SimTime>> times_of(const Topology& topology, const Force
   return all;
 }
 
-TEST_CASE("no collective is faster with a slower block") {
+TEST_CASE("no collective is faster with a slower block", "[release]") {
   int ran = 0;
   for (const Machine& machine : {Machine{"dgx-h100", 1, 2},
                                  {"dgx-h100", 1, 8},

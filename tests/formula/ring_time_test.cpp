@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/fingerprint.h"
+#include "tests/dice.h"
 
 namespace paceline {
 namespace {
@@ -245,7 +246,7 @@ TEST_CASE("rings of one, two and three ranks by hand") {
 TEST_CASE("the schedule equals the steps on random rings") {
   Draws draws(1);
   RingSchedule::Scratch scratch;
-  for (int trial = 0; trial < 20'000; ++trial) {
+  for (int trial = 0; trial < static_cast<int>(rounds(20'000)); ++trial) {
     const auto n = static_cast<std::size_t>(1 + draws.below(64));
     const auto steps = static_cast<std::int64_t>(n - 1) * (1 + draws.below(2));
     const Ring ring = draw_ring(n, draws);
@@ -307,7 +308,7 @@ Times adversarial_begins(int spread, std::int64_t steps, std::size_t n, Draws& d
   return begin;
 }
 
-TEST_CASE("large adversaries: every hundredth rank equals the unrolled formula") {
+TEST_CASE("large adversaries: every hundredth rank equals the unrolled formula", "[release]") {
   Draws draws(3);
   const std::size_t n = 20'000;
   for (int kind = 0; kind < 5; ++kind) {

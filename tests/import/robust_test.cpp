@@ -73,7 +73,7 @@ TEST_CASE("files damaged at random are read in part or refused with their name")
   Dice dice(7);
   int read = 0, refused = 0;
   for (const auto& [name, text] : seeds()) {
-    for (int i = 0; i < 600; ++i) {
+    for (std::uint64_t i = 0; i < rounds(600); ++i) {
       const std::string path = folder.write(name, damaged(text, dice));
       try {
         const MeasuredData data = import_file(path);
@@ -110,7 +110,7 @@ TEST_CASE("lines of two logs mixed at random places never make a wrong time") {
   }
   const TemporaryFolder folder;
   Dice dice(11);
-  for (int i = 0; i < 300; ++i) {
+  for (std::uint64_t i = 0; i < rounds(300); ++i) {
     std::string mixed;
     for (std::size_t at_a = 0, at_b = 0; at_a < a.size() || at_b < b.size();) {
       const std::string part_a = a.substr(std::min(at_a, a.size()), dice.below(400));

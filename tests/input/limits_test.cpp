@@ -80,8 +80,8 @@ void each_number(Json& document, const std::string& place,
   } else if (document.as<std::int64_t>() != nullptr || document.as<double>() != nullptr) {
     use(document, place);
   } else if (const auto* text = document.as<std::string>(); text != nullptr &&
-                                                        text->find(' ') != std::string::npos &&
-                                                        text->front() >= '0' && text->front() <= '9') {
+                                                            text->find(' ') != std::string::npos &&
+                                                            text->front() >= '0' && text->front() <= '9') {
     use(document, place);
   }
 }
@@ -111,7 +111,8 @@ TEST_CASE("every number of a profile is refused outside its bounds, with its pla
     for (const char* number : {"1e300", "-1e300", "-1e19"}) {
       value = quantity == nullptr ? parse_json(number) : Json(number + unit);
       CAPTURE(place, number);
-      CHECK_THROWS_WITH(parse_profile(to_line(document), "p.json"), Contains("p.document: " + place + ": expected "));
+      CHECK_THROWS_WITH(parse_profile(to_line(document), "p.json"),
+                        Contains("p.document: " + place + ": expected "));
     }
     value = before;
   });

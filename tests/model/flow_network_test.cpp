@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/fingerprint.h"
+#include "tests/dice.h"
 
 namespace paceline {
 namespace {
@@ -161,7 +162,7 @@ FlowDemand draw_demand(const Rates& capacity, Draws& draws) {
 
 TEST_CASE("random starts and stops: fair, equal to water-filling, and no byte lost") {
   std::int64_t ended = 0, same_bits = 0, compared = 0;
-  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+  for (std::uint64_t seed = 1; seed <= rounds(300); ++seed) {
     Draws draws(seed);
     Rates capacity(1 + draws.index(15));
     for (BytesPerSecond& c : capacity) {
@@ -196,7 +197,7 @@ TEST_CASE("random starts and stops: fair, equal to water-filling, and no byte lo
 }
 
 TEST_CASE("rates depend on what is live, not on how it came about") {
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+  for (std::uint64_t seed = 1; seed <= rounds(200); ++seed) {
     Draws draws(seed);
     Rates capacity(2 + draws.index(10));
     for (BytesPerSecond& c : capacity) {

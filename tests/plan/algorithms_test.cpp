@@ -9,17 +9,14 @@
 #include <vector>
 
 #include "symbolic.h"
+#include "tests/dice.h"
 #include "tests/random_graphs.h"
 #include "ways.h"
 
 namespace paceline {
 namespace {
 
-#ifdef NDEBUG
-constexpr std::uint32_t kMostTested = kMostRanks;
-#else
-constexpr std::uint32_t kMostTested = 17;  // with sanitizers more takes minutes
-#endif
+constexpr std::uint32_t kMostTested = kSanitized ? 9 : kMostRanks;
 
 // The only rank in a value, once; `ranks`: there is none such.
 std::size_t only_rank(const Value& value, std::size_t ranks) {

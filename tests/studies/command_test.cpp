@@ -72,12 +72,8 @@ TEST_CASE("a point that the machine is too small for is no line, and the rest go
 }
 #endif
 
-TEST_CASE("kill -9 at any moment loses nothing but the points in flight") {
-#ifdef PACELINE_SANITIZED  // where a point takes twenty times as long
-  const int seeds = 40;
-#else
+TEST_CASE("kill -9 at any moment loses nothing but the points in flight", "[release]") {
   const int seeds = 200;
-#endif
   const TemporaryFolder folder;
   const std::string path = folder.write("s.json", study_text(R"([{"key": "gpus", "values": [1, 2, 4]},
       {"key": "/training/batch_per_gpu", "values": [4, 8]}, {"key": "/run/seed", "from": 1, "step": 1, "to": )" +

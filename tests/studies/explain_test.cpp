@@ -32,7 +32,7 @@ json result_of(const Prediction& p) {
 
 const char* const kExamples[] = {"slow_gpu_64", "input_bottleneck", "resnet50_v100_4x8", "first_node"};
 
-TEST_CASE("a sensitivity is what an independent run of the edited scenario gives") {
+TEST_CASE("a sensitivity is what an independent run of the edited scenario gives", "[release]") {
   for (const char* name : kExamples) {
     const json result = result_of(predict(example(name, 2)));
     CAPTURE(name);

@@ -127,7 +127,7 @@ constexpr std::int64_t kMostGpus = 512;
 constexpr std::int64_t kMostGpus = 64;  // with assertions more takes minutes
 #endif
 
-TEST_CASE("no lever of any example is refused") {
+TEST_CASE("no lever of any example is refused", "[release]") {
   int examples = 0;
   for (const auto& entry : fs::directory_iterator(fs::path(PACELINE_SOURCE_DIR) / "scenarios")) {
     if (entry.path().extension() != ".json") {

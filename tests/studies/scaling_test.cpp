@@ -140,7 +140,7 @@ double one_gpu(const std::string& scenario, std::int64_t passes) {
   return predict(parse_scenario(to_line(lone), "s.json")).report.step.mean.value;
 }
 
-TEST_CASE("more passes than a scenario may say are extended from fewer") {
+TEST_CASE("more passes than a scenario may say are extended from fewer", "[release]") {
   CHECK_NOTHROW(one_gpu(kMeasured, kMostPasses));
   CHECK_THROWS_WITH(one_gpu(kMeasured, kMostPasses + 1), Catch::Contains("from 1 to 10000, found 10001"));
   const auto plain = [](std::int64_t passes) { return one_gpu(kMeasured, passes); };

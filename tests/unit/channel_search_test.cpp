@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "tests/dice.h"
 #include "topology/channel_paths.h"
 
 using namespace paceline;
@@ -147,7 +148,7 @@ bool paired(const ChannelGraph& ring) {
   return true;
 }
 
-struct Dice {
+struct Draws {
   std::mt19937 random;
   int below(int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); }
   double one_of(std::initializer_list<double> values) {
@@ -155,7 +156,7 @@ struct Dice {
   }
 };
 
-NodeSpec random_node(Dice& dice) {
+NodeSpec random_node(Draws& dice) {
   NodeSpec spec;
   spec.gpus = 1 + dice.below(8);
   spec.compute_capability = static_cast<int>(dice.one_of({0, 60, 70, 80, 86, 90, 100}));
@@ -396,8 +397,8 @@ TEST_CASE("a topology's channels are its node's", "[channels]") {
 }
 
 TEST_CASE("random nodes: permutations, links within their rates, pairs under crossNic 2", "[channels]") {
-  Dice dice{std::mt19937(11)};
-  for (int i = 0; i < 300; ++i) {
+  Draws dice{std::mt19937(11)};
+  for (std::uint64_t i = 0; i < rounds(300); ++i) {
     const NodeSpec spec = random_node(dice);
     SearchSpec search = crossing(dice.below(3));
     search.pxn = dice.below(3) != 0;

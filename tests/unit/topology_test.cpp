@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "tests/dice.h"
 #include "topology/boost_graph.h"
 #include "topology/nccl_xml.h"
 
@@ -660,7 +661,7 @@ TEST_CASE("the closed form of the bisection bandwidth is the maximum flow") {
 TEST_CASE("the closed form holds for random nodes and fabrics") {
   std::mt19937 random(11);  // NOLINT: the same specs in every run
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-  for (int i = 0; i < 300; ++i) {
+  for (std::uint64_t i = 0; i < rounds(300); ++i) {
     ClusterSpec spec = cluster("dgx-h100", 2 + below(14), kFabrics[random() % 4], kPlacements[random() % 2]);
     spec.node.gpus = 1 + below(6);
     spec.node.pcie_switches = 1 + below(4);
