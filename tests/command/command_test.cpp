@@ -287,7 +287,7 @@ TEST_CASE("bash completes names, and leaves files to itself") {
   CHECK(completed("paceline run run --qui") == "--quiet\n");  // a file called run
 }
 
-TEST_CASE("--version says version, commit and model version; no result knows the commit") {
+TEST_CASE("the version is said with commit and model version, and no result knows the commit") {
   const Desk desk;
   const std::string version = desk.type("paceline --version").out;
   std::smatch parts;
@@ -301,7 +301,7 @@ TEST_CASE("--version says version, commit and model version; no result knows the
   }
 }
 
-TEST_CASE("the commit is the repository's, and none in a tarball; nothing is written for the same one") {
+TEST_CASE("the commit is the repository's, and none in a tarball, nothing is written for the same one") {
   const Desk desk;
   const std::string script =
       "'" PACELINE_CMAKE "' -D SOURCE=$PWD/tree -D FILE=$PWD/commit.cpp -P '" PACELINE_SOURCE_DIR

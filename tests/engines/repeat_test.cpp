@@ -4,6 +4,7 @@
 #include "random_job.h"
 #include "same_result.h"
 #include "sim/engine/event_engine.h"
+#include "tests/dice.h"
 
 namespace paceline {
 namespace {
@@ -62,13 +63,8 @@ void check_same_trace(const Result& a, const Result& b) {
 }
 
 TEST_CASE("repeated iterations are those that are simulated, links shared or not") {
-#ifdef NDEBUG
-  constexpr std::uint64_t kJobs = 1500;
-#else
-  constexpr std::uint64_t kJobs = 150;
-#endif
   int repeated = 0;
-  for (std::uint64_t seed = 1; seed <= kJobs; ++seed) {
+  for (std::uint64_t seed = 1; seed <= rounds(1500); ++seed) {
     RandomJob random = random_job(seed, seed % 10 == 0 ? 24 : 8);
     Dice dice(seed + 1'000'000);
     calm(random.job);
@@ -85,7 +81,7 @@ TEST_CASE("repeated iterations are those that are simulated, links shared or not
     CHECK(simulated.repeated == 0);
     repeated += quick.repeated > 0 ? 1 : 0;
   }
-  CHECK(repeated > static_cast<int>(kJobs / 4));
+  CHECK(repeated > static_cast<int>(rounds(1500) / 4));
 }
 
 TEST_CASE("nothing is repeated where draws differ") {

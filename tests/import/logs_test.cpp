@@ -72,7 +72,7 @@ TEST_CASE("every row of every published table is read, none is garbled") {
   CHECK(rows == 786);
 }
 
-TEST_CASE("a folder is its files; what is no measurement in it is a remark") {
+TEST_CASE("a folder is its files, what is no measurement in it is a remark") {
   const std::vector<std::string> paths{PACELINE_SOURCE_DIR "/tests/import/logs"};
   const MeasuredData data = import_files(paths);
   CHECK(data.files.size() == 45);

@@ -142,7 +142,7 @@ TEST_CASE("a trace may be compressed, or a list of events") {
   check_layers(import_text(training({}, true), "trace.json"));
 }
 
-TEST_CASE("NCCL's kernels beside the backward pass add nothing; that they slow it is said") {
+TEST_CASE("NCCL's kernels beside the backward pass add nothing, that they slow it is said") {
   const MeasuredData data = import_text(training({.collective = 700}), "trace.json");
   check_layers(data);
   // From 60 us after the backward pass begins: 62 + 82 + 17 of 325 us (those of step 2; the others alike).
@@ -168,7 +168,7 @@ TEST_CASE("where the GPU waits for the host, the host's times are kept") {
   CHECK_THAT(remarks_of(data), Contains("3 of 3 steps are bound by the host"));
 }
 
-TEST_CASE("a trace without steps is one step; a broken one is read up to there") {
+TEST_CASE("a trace without steps is one step, a broken one is read up to there") {
   const MeasuredData data = import_text(training({.steps = false}), "trace.json");
   CHECK_THAT(remarks_of(data), Contains("no ProfilerStep in the trace"));
   CHECK(layer(data, "Linear_0").forward.value == Approx((400 + 41 + 42 + 43) * 1e-6));

@@ -132,7 +132,7 @@ TEST_CASE("a text is read once, its absence too") {
   CHECK_THROWS_WITH(texts.text(folder.file("none")), Contains("can't be read"));
 }
 
-TEST_CASE("five files that name each other are read; a circle is not called what it isn't") {
+TEST_CASE("five files that name each other are read, a circle is not called what it isn't") {
   const TemporaryFolder folder;
   folder.write("c0.json", R"({"node": "dgx-a100"})");
   for (int i = 1; i <= 8; ++i) {

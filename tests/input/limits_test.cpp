@@ -112,7 +112,7 @@ TEST_CASE("every number of a profile is refused outside its bounds, with its pla
       value = quantity == nullptr ? parse_json(number) : Json(number + unit);
       CAPTURE(place, number);
       CHECK_THROWS_WITH(parse_profile(to_line(document), "p.json"),
-                        Contains("p.document: " + place + ": expected "));
+                        Contains("p.json: " + place + ": expected "));
     }
     value = before;
   });

@@ -260,7 +260,7 @@ TEST_CASE("links to what isn't there are left out, those listed by one side coun
         Names{"node0/gpu0", "node0/pcie0", "node0/pcie1", "node0/gpu2"});
 }
 
-TEST_CASE("ports of one adapter share its PCIe link; slow NICs and other nets don't count") {
+TEST_CASE("ports of one adapter share its PCIe link, slow NICs and other nets don't count") {
   const std::string ports =
       "<pci busid=\"3:0\" class=\"0x020000\" link_speed=\"16 GT/s\" link_width=\"8\"><nic>"
       "<net name=\"b\" dev=\"1\" speed=\"100000\"/><net name=\"a\" dev=\"0\" speed=\"200000\"/>"

@@ -75,7 +75,7 @@ TEST_CASE("parents and children agree, and no node is deeper than the logarithm"
   }
 }
 
-TEST_CASE("a node is a leaf in one tree and inside the other; of an odd number one is a leaf in both") {
+TEST_CASE("a node is a leaf in one tree and inside the other, of an odd number one is a leaf in both") {
   for (int nodes = 2; nodes <= 300; ++nodes) {
     int both = 0;
     for (int node = 0; node < nodes; ++node) {

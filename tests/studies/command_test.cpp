@@ -155,7 +155,7 @@ TEST_CASE("plot without the Python package says what to install") {
   std::filesystem::create_directories(folder.file("bin"));
   std::filesystem::copy_file(PACELINE_PROGRAM, folder.file("bin/paceline"));
   const std::string command =
-      "cd '" + folder.file("") + "' && PATH=/nowhere bin/paceline plot out >.out 2>.error";
+      "cd '" + folder.file("") + "' && PATH=/nowhere bin/paceline plot out -o x.svg >.out 2>.error";
   const int status = std::system(command.c_str());
   CHECK(WEXITSTATUS(status) == 2);
   CHECK_THAT(text_of(folder.file(".error")),
@@ -167,7 +167,7 @@ TEST_CASE("plot without the Python package says what to install") {
   const std::string plot =
       "cd '" + folder.file("") + "' && bin/paceline plot out --kind step -o x.svg >.out 2>.error";
   CHECK(std::system(plot.c_str()) == 0);
-  CHECK(text_of(folder.file(".out")) == "plot out --kind step -o x.svg\n");
+  CHECK(text_of(folder.file(".out")) == "plot --out x.svg --kind step -- out\n");
 }
 
 }  // namespace

@@ -173,7 +173,7 @@ TEST_CASE("plot imports nothing from the current folder") {
       shell(folder, "cd here && PYTHONPATH='" + folder.file("site") + "' " + kProgram + "plot x -o y.svg");
   INFO(plot.error);
   CHECK(plot.status == 0);
-  CHECK(plot.out == "drawn plot x -o y.svg\n");
+  CHECK(plot.out == "drawn plot --out y.svg -- x\n");
 }
 
 TEST_CASE("the order of costs says nothing") {

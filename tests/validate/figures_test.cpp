@@ -85,7 +85,7 @@ struct Checked {
   Verdict verdict() const { return check(set, cases).at(0).verdict; }
 };
 
-TEST_CASE("a tolerance holds or is broken; a known gap may neither grow nor close") {
+TEST_CASE("a tolerance holds or is broken, a known gap may neither grow nor close") {
   Checked c;
   CHECK(check(c.set, c.cases).empty());
   c.set.tolerance[0] = 0.11;

@@ -39,7 +39,7 @@ ValidationResult run(const std::string& json, ValidationForm form = ValidationFo
   return run_validation(paths, form);
 }
 
-TEST_CASE("a smooth curve is found again between its rows; a tolerance that is broken fails") {
+TEST_CASE("a smooth curve is found again between its rows, a tolerance that is broken fails") {
   const ValidationResult result = run(set_of(kHalves + R"(, "tolerance": {"mean": 0.05})"));
   INFO(result.text);
   CHECK(result.holds);

@@ -110,7 +110,7 @@ TEST_CASE("wrong indexes are refused with line and column") {
   CHECK_THAT(with_index("a,a.csv,all_reduce,dgx-a100,2,8,s\n"), Contains("a.csv"));  // isn't there
 }
 
-TEST_CASE("the shipped sets are read; their fit and test rows are disjoint by construction") {
+TEST_CASE("the shipped sets are read, their fit and test rows are disjoint by construction") {
   std::size_t cases = 0;
   const std::vector<std::string> files = validation_files(kSets);
   CHECK(files.size() >= 9);
