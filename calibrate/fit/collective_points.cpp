@@ -162,18 +162,18 @@ std::size_t thin(std::vector<MeasuredPoint>& points, int each) {
   return fitted;
 }
 
-// What a plan takes at least: one worker of each script after the other through its moves. Its cost doesn't
-// grow with the number of loops.
+// What a plan takes at least: one thread block of each script after the other through its moves. Its cost
+// doesn't grow with the number of loops.
 double least_seconds(const CollectiveGraph& graph, const CollectivePlan& plan) {
   const StepTimes times(graph, plan);
   std::vector<bool> seen(graph.scripts.size());
   SimTime most;
-  for (const Worker& worker : graph.workers) {
-    if (seen[worker.script]) {
+  for (const ThreadBlock& thread_block : graph.thread_blocks) {
+    if (seen[thread_block.script]) {
       continue;
     }
-    seen[worker.script] = true;
-    most = std::max(most, times.occupancy(graph, worker));
+    seen[thread_block.script] = true;
+    most = std::max(most, times.occupancy(graph, thread_block));
   }
   return static_cast<double>(most.ps) * 1e-12;
 }

@@ -1,4 +1,4 @@
-// The algorithms: pure functions from who is where to the graph of workers that runs a collective.
+// The algorithms: pure functions from who is where to the graph of thread blocks that runs a collective.
 //
 // Rank r is GPU r % gpus_per_node of node r / gpus_per_node. Channel c < channels runs in the order of
 // channel c % size of the ChannelGraph that its algorithm uses. Sources: NCCL src/device/{all_reduce,
@@ -7,7 +7,7 @@
 //
 // FIFOs must hold at least: one slice more than a step has (ring, but for broadcast and reduce;
 // hierarchical), a step's slices (pat, collnet_direct, point_to_point), one slice (the others); else the
-// workers deadlock.
+// thread blocks deadlock.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ bool runs(Algorithm, CollectiveKind, const RankLayout&);
 // point_to_point), tree (tree), nvls (nvls, nvls_tree), collnet_chain, collnet_direct.
 // The first GPUs of an nvls or collnet_direct graph's channels are the heads, in that order. all_gather and
 // reduce_scatter make heads of the rest too (NCCL does not run them there).
-// `root`: of broadcast and reduce. Cost: O(workers + FIFOs).
+// `root`: of broadcast and reduce. Cost: O(thread blocks + FIFOs).
 CollectiveGraph make_graph(Algorithm, CollectiveKind, const RankLayout&, const ChannelGraphs&,
                            std::uint32_t channels, std::uint32_t root = 0);
 

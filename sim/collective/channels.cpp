@@ -6,10 +6,10 @@ namespace paceline {
 
 std::vector<Channel> channels_of(const CollectiveGraph& graph) {
   std::vector<Channel> channels;
-  for (std::uint32_t w = 0; w < graph.workers.size(); ++w) {
-    const Worker& worker = graph.workers[w];
-    if (w == 0 || worker.channel != graph.workers[w - 1].channel) {
-      channels.push_back({.first = w, .in = worker.first_in, .out = worker.first_out});
+  for (std::uint32_t w = 0; w < graph.thread_blocks.size(); ++w) {
+    const ThreadBlock& thread_block = graph.thread_blocks[w];
+    if (w == 0 || thread_block.channel != graph.thread_blocks[w - 1].channel) {
+      channels.push_back({.first = w, .in = thread_block.first_in, .out = thread_block.first_out});
     }
     channels.back().last = w + 1;
   }
@@ -32,15 +32,16 @@ std::vector<Channel> channels_of(const CollectiveGraph& graph) {
 }
 
 bool same_channel(const CollectiveGraph& graph, const Channel& a, const Channel& b, Ranks ranks) {
-  const auto same_worker = [&](const Worker& x, const Worker& y) {
+  const auto same_thread_block = [&](const ThreadBlock& x, const ThreadBlock& y) {
     return (ranks == Ranks::any || x.rank == y.rank) && x.script == y.script &&
            x.first_in - a.in == y.first_in - b.in && x.first_out - a.out == y.first_out - b.out;
   };
   const auto same_fifo = [&](std::uint32_t f, std::uint32_t g) {
     return f - a.fifo == g - b.fifo && graph.fifos[f].hop == graph.fifos[g].hop;
   };
-  return std::equal(graph.workers.begin() + a.first, graph.workers.begin() + a.last,
-                    graph.workers.begin() + b.first, graph.workers.begin() + b.last, same_worker) &&
+  return std::equal(graph.thread_blocks.begin() + a.first, graph.thread_blocks.begin() + a.last,
+                    graph.thread_blocks.begin() + b.first, graph.thread_blocks.begin() + b.last,
+                    same_thread_block) &&
          std::equal(graph.in.begin() + a.in, graph.in.begin() + a.in_end, graph.in.begin() + b.in,
                     graph.in.begin() + b.in_end, same_fifo) &&
          std::equal(graph.out.begin() + a.out, graph.out.begin() + a.out_end, graph.out.begin() + b.out,
@@ -49,17 +50,17 @@ bool same_channel(const CollectiveGraph& graph, const Channel& a, const Channel&
 
 namespace {
 
-// Appends a channel; returns the number of its first worker.
+// Appends a channel; returns the number of its first thread block.
 std::uint32_t append(const CollectiveGraph& whole, const Channel& channel, CollectiveGraph& made) {
-  const auto first = static_cast<std::uint32_t>(made.workers.size());
+  const auto first = static_cast<std::uint32_t>(made.thread_blocks.size());
   const auto fifo = static_cast<std::uint32_t>(made.fifos.size());
   const auto in = static_cast<std::uint32_t>(made.in.size()),
              out = static_cast<std::uint32_t>(made.out.size());
   for (std::uint32_t w = channel.first; w < channel.last; ++w) {
-    Worker worker = whole.workers[w];
-    worker.first_in += in - channel.in;
-    worker.first_out += out - channel.out;
-    made.workers.push_back(worker);
+    ThreadBlock thread_block = whole.thread_blocks[w];
+    thread_block.first_in += in - channel.in;
+    thread_block.first_out += out - channel.out;
+    made.thread_blocks.push_back(thread_block);
   }
   for (std::uint32_t p = channel.in; p < channel.in_end; ++p) {
     made.in.push_back(whole.in[p] - channel.fifo + fifo);
@@ -78,17 +79,17 @@ std::uint32_t append(const CollectiveGraph& whole, const Channel& channel, Colle
 
 }  // namespace
 
-EqualWorkers merge_channels(const CollectiveGraph& whole) {
+EqualThreadBlocks merge_channels(const CollectiveGraph& whole) {
   const std::vector<Channel> channels = channels_of(whole);
   if (channels.empty()) {
-    return find_equal_workers(whole, Begin::by_rank);
+    return find_equal_thread_blocks(whole, Begin::by_rank);
   }
-  EqualWorkers found;
+  EqualThreadBlocks found;
   found.graph.channels = whole.channels;
   found.graph.ranks = whole.ranks;
   found.graph.hops = whole.hops;
   found.graph.scripts = whole.scripts;
-  found.class_of.resize(whole.workers.size());
+  found.class_of.resize(whole.thread_blocks.size());
   struct Kept {
     const Channel* channel;
     std::uint32_t first;

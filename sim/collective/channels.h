@@ -4,14 +4,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/collective/equal_workers.h"
+#include "sim/collective/equal_thread_blocks.h"
 #include "sim/collective/plan.h"
 
 namespace paceline {
 
-// The first of its workers, ports and FIFOs, and the ends.
+// The first of its thread blocks, ports and FIFOs, and the ends.
 struct Channel {
-  std::uint32_t first = 0, last = 0;  // workers
+  std::uint32_t first = 0, last = 0;  // thread blocks
   std::uint32_t in = 0, in_end = 0, out = 0, out_end = 0;
   std::uint32_t fifo = 0, fifos = 0;
 };
@@ -19,13 +19,13 @@ struct Channel {
 // Empty where a FIFO joins two channels, or a channel's FIFOs aren't numbered in a row.
 std::vector<Channel> channels_of(const CollectiveGraph&);
 
-// Whether two channels are the same worker by worker and FIFO by FIFO, with the same ranks or whatever they
-// are. Cost: O(FIFOs), less where they differ early.
+// Whether two channels are the same thread block by thread block and FIFO by FIFO, with the same ranks or
+// whatever they are. Cost: O(FIFOs), less where they differ early.
 enum class Ranks : std::uint8_t { same, any };
 bool same_channel(const CollectiveGraph&, const Channel&, const Channel&, Ranks);
 
-// What find_equal_workers finds with Begin::by_rank where channels were built alike: of channels that are the
-// same with the same ranks one stands for the rest. Requires: a priced graph. Cost: O(FIFOs).
-EqualWorkers merge_channels(const CollectiveGraph&);
+// What find_equal_thread_blocks finds with Begin::by_rank where channels were built alike: of channels that
+// are the same with the same ranks one stands for the rest. Requires: a priced graph. Cost: O(FIFOs).
+EqualThreadBlocks merge_channels(const CollectiveGraph&);
 
 }  // namespace paceline

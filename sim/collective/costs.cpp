@@ -108,7 +108,7 @@ double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, dou
   const double block = costs.copy_rate.value * kLineEfficiency[protocol];
   const bool ll = plan.protocol == Protocol::ll, ll128 = plan.protocol == Protocol::ll128;
   switch (plan.algorithm) {
-    case Algorithm::tree: {  // its bus bandwidth is twice what a worker moves
+    case Algorithm::tree: {  // its bus bandwidth is twice what a thread block moves
       const double simple = cap(limits.tree * share / 2);
       const double of_protocol = ll ? block / 2 : ll128 ? cap(limits.tree_ll128 * share / 2) : kNone;
       return std::min(simple, of_protocol) * efficiency;
@@ -123,11 +123,12 @@ double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, dou
   }
 }
 
-// What the workers of a graph do in one loop, if they send and also copy (the end of a ring's loop): bytes. Such
-// graphs have one script, which all workers run.
+// What the thread blocks of a graph do in one loop, if they send and also copy (the end of a ring's loop):
+// bytes. Such graphs have one script, which all thread blocks run.
 struct Pausing {
   double sent = 0, copied = 0;
-  double last_wait = 0;  // of the loop's last copy: how much less than its latency a worker waits for it
+  double last_wait =
+      0;  // of the loop's last copy: how much less than its latency a thread block waits for it
 };
 
 std::optional<Pausing> pausing(const CollectiveGraph& graph, const Loops& loops) {
@@ -143,11 +144,11 @@ std::optional<Pausing> pausing(const CollectiveGraph& graph, const Loops& loops)
   return all.sent > 0 && all.copied > 0 ? std::optional(all) : std::nullopt;
 }
 
-// How much of its pauses a plan shows. A worker that waits for its loop's last chunk and copies it leaves its
-// share of the link to the others, and gets theirs when they do: as long as there is a next loop to catch up in,
-// the links are always busy, and what counts is the longer of what they take for a loop and what a thread block
-// itself does. Blocks that read over NVLink instead of writing (compute capability 8.0, src/graph/paths.cc) don't
-// catch up: their rate is what they have in flight.
+// How much of its pauses a plan shows. A thread block that waits for its loop's last chunk and copies it
+// leaves its share of the link to the others, and gets theirs when they do: as long as there is a next loop
+// to catch up in, the links are always busy, and what counts is the longer of what they take for a loop and
+// what a thread block itself does. Blocks that read over NVLink instead of writing (compute capability 8.0,
+// src/graph/paths.cc) don't catch up: their rate is what they have in flight.
 double part_shown(const CollectivePlan& plan, const CollectiveGraph& graph, const CollectiveCosts& costs,
                   const Pausing& loop, BytesPerSecond cap) {
   double links = 0, blocks = 0, pause = 0;  // s in a loop; the pause is the slowest block's

@@ -1,4 +1,4 @@
-// What the hops and workers of a collective cost under a protocol. Parameters belong to hardware; the
+// What the hops and thread blocks of a collective cost under a protocol. Parameters belong to hardware; the
 // defaults are NCCL's own constants (src/graph/tuning.cc of the version at hand) and published link
 // efficiencies. A profile replaces them by name.
 //
@@ -16,7 +16,8 @@
 // OpenMPI's ring has these and LINK.efficiency:
 //   mpi.startup                       s   from the call to the first message
 //   mpi.LINK.latency                  s   of a message, beyond the links' own
-//   mpi.rendezvous                    s   that a network hop is occupied longer by a block above 65,472 B (the
+//   mpi.rendezvous                    s   that a network hop is occupied longer by a block above 65,472 B
+// (the
 //                                         TCP transport's eager limit), while sender and receiver agree
 //   mpi.reduce_rate                   B/s of a block that was received, into the rank's own
 #pragma once

@@ -172,10 +172,10 @@ void NcclCollectives::require_memory(CollectiveKind kind, std::uint32_t channels
                          ": every pair of GPUs is simulated",
                      "/cluster/nodes");
   }
-  constexpr double kMostWorkers = 4e7;  // about 10 GB
-  if (static_cast<double>(layout_.ranks()) * channels > kMostWorkers ||
+  constexpr double kMostThreadBlocks = 4e7;  // about 10 GB
+  if (static_cast<double>(layout_.ranks()) * channels > kMostThreadBlocks ||
       (input_.sharp && layout_.nodes > 65'535)) {
-    throw InputError("expected at most " + std::to_string(static_cast<int>(kMostWorkers / channels)) +
+    throw InputError("expected at most " + std::to_string(static_cast<int>(kMostThreadBlocks / channels)) +
                          " GPUs on " + std::to_string(channels) +
                          " channels, and 65535 nodes with SHARP, found " + std::to_string(layout_.ranks()),
                      "/cluster/nodes");

@@ -16,23 +16,23 @@ constexpr std::uint32_t kMostInRow = 64, kMostLanes = 8;
 constexpr std::uint32_t kUnseen = std::numeric_limits<std::uint32_t>::max();
 
 std::uint32_t in_end(const CollectiveGraph& graph, std::uint32_t w) {
-  return w + 1 < graph.workers.size() ? graph.workers[w + 1].first_in
-                                      : static_cast<std::uint32_t>(graph.in.size());
+  return w + 1 < graph.thread_blocks.size() ? graph.thread_blocks[w + 1].first_in
+                                            : static_cast<std::uint32_t>(graph.in.size());
 }
 
 std::uint32_t out_end(const CollectiveGraph& graph, std::uint32_t w) {
-  return w + 1 < graph.workers.size() ? graph.workers[w + 1].first_out
-                                      : static_cast<std::uint32_t>(graph.out.size());
+  return w + 1 < graph.thread_blocks.size() ? graph.thread_blocks[w + 1].first_out
+                                            : static_cast<std::uint32_t>(graph.out.size());
 }
 
-// A channel's workers, depth first after those that they receive from; where these form a cycle, somewhere
-// in it.
+// A channel's thread blocks, depth first after those that they receive from; where these form a cycle,
+// somewhere in it.
 std::vector<std::uint32_t> producers_first(const CollectiveGraph& graph, const Channel& channel) {
   std::vector<std::uint32_t> order, stack;
   std::vector<std::uint32_t> next_in(channel.last - channel.first, kUnseen);
   const auto begin = [&](std::uint32_t w) {
     if (next_in[w - channel.first] == kUnseen) {
-      next_in[w - channel.first] = graph.workers[w].first_in;
+      next_in[w - channel.first] = graph.thread_blocks[w].first_in;
       stack.push_back(w);
     }
   };
@@ -58,7 +58,7 @@ struct Run {
   std::uint32_t moves = 0;
   bool limited = false;     // FIFOs have slots
   SimTime stay{};           // how long a move takes
-  SimTime* time = nullptr;  // by lane: when the worker is free
+  SimTime* time = nullptr;  // by lane: when the thread block is free
   std::uint32_t ins = 0, outs = 0;
   SimTime* const* in = nullptr;
   const SlotsSent* out = nullptr;
@@ -149,7 +149,7 @@ PACELINE_VECTORIZED void make_moves(const Run& run, std::uint32_t lanes) {
 Passes::Passes(const CollectiveGraph& graph) : never_filled_(std::size_t{kMostInRow} * kMostLanes, kLongAgo) {
   std::vector<Channel> channels = channels_of(graph);
   if (channels.empty()) {
-    channels.push_back({.last = static_cast<std::uint32_t>(graph.workers.size()),
+    channels.push_back({.last = static_cast<std::uint32_t>(graph.thread_blocks.size()),
                         .fifos = static_cast<std::uint32_t>(graph.fifos.size())});
   }
   for (const Channel& channel : channels) {
@@ -172,18 +172,18 @@ void Passes::add_visits(const CollectiveGraph& graph, Part& part) {
   std::uint32_t fifos = 0;
   part.first = static_cast<std::uint32_t>(visits_.size());
   for (const std::uint32_t w : producers_first(graph, part.channel)) {
-    visits_.push_back({w, graph.workers[w].script, fifos, 0});
-    for (std::uint32_t p = graph.workers[w].first_in; p < in_end(graph, w); ++p) {
+    visits_.push_back({w, graph.thread_blocks[w].script, fifos, 0});
+    for (std::uint32_t p = graph.thread_blocks[w].first_in; p < in_end(graph, w); ++p) {
       number[graph.in[p] - part.channel.fifo] = fifos++;
     }
-    in_.resize(std::max<std::size_t>(in_.size(), in_end(graph, w) - graph.workers[w].first_in));
-    sent_.resize(std::max<std::size_t>(sent_.size(), out_end(graph, w) - graph.workers[w].first_out));
+    in_.resize(std::max<std::size_t>(in_.size(), in_end(graph, w) - graph.thread_blocks[w].first_in));
+    sent_.resize(std::max<std::size_t>(sent_.size(), out_end(graph, w) - graph.thread_blocks[w].first_out));
   }
   part.last = static_cast<std::uint32_t>(visits_.size());
   for (std::uint32_t v = part.first; v < part.last; ++v) {
-    const std::uint32_t w = visits_[v].worker;
+    const std::uint32_t w = visits_[v].thread_block;
     visits_[v].first_out = static_cast<std::uint32_t>(out_.size());
-    for (std::uint32_t p = graph.workers[w].first_out; p < out_end(graph, w); ++p) {
+    for (std::uint32_t p = graph.thread_blocks[w].first_out; p < out_end(graph, w); ++p) {
       out_.push_back({number[graph.out[p] - part.channel.fifo], graph.fifos[graph.out[p]].hop});
     }
   }
@@ -208,13 +208,13 @@ void Passes::run_part(const StepTimes& times, const Part& part, std::span<SimTim
   for (std::uint32_t v = part.first; v < part.last; ++v) {
     at_.push_back(times.begin(visits_[v].script));
     for (std::uint32_t lane = 0; lane < lanes_; ++lane) {
-      time_.push_back(time[visits_[v].worker + (lane < part.lanes.size() ? part.lanes[lane] : 0)]);
+      time_.push_back(time[visits_[v].thread_block + (lane < part.lanes.size() ? part.lanes[lane] : 0)]);
     }
   }
   run_passes(times, part);
   for (std::uint32_t v = part.first; v < part.last; ++v) {
     for (std::size_t lane = 0; lane < part.lanes.size(); ++lane) {
-      time[visits_[v].worker + part.lanes[lane]] = time_[std::size_t{v - part.first} * lanes_ + lane];
+      time[visits_[v].thread_block + part.lanes[lane]] = time_[std::size_t{v - part.first} * lanes_ + lane];
     }
   }
 }

@@ -1,10 +1,10 @@
-// When each worker of a collective ends: what Wavefront finds, to the picosecond, several times faster.
+// When each thread block of a collective ends: what Wavefront finds, to the picosecond, several times faster.
 //
 // Which moves are possible depends on how many slices the FIFOs hold, never on times, and in whatever order
-// moves are made the times are the same. So the workers are visited in turn, producers before consumers where
-// no cycle forbids it, and each makes in one go all the moves that it can: as many as its FIFOs have slots,
-// as a rule. Channels are independent: those that differ in nothing but their ranks run side by side, as
-// lanes of vector instructions, others one after the other in the same memory.
+// moves are made the times are the same. So the thread blocks are visited in turn, producers before consumers
+// where no cycle forbids it, and each makes in one go all the moves that it can: as many as its FIFOs have
+// slots, as a rule. Channels are independent: those that differ in nothing but their ranks run side by side,
+// as lanes of vector instructions, others one after the other in the same memory.
 #pragma once
 
 #include <cstdint>
@@ -29,15 +29,15 @@ class Passes {
  public:
   explicit Passes(const CollectiveGraph&);
 
-  // time[w]: in: when worker w may begin; out: when it has ended. Requires: plan.graph is this graph; where
-  // `slots` is 0, no FIFO ever holds more than kWindow slices. Cost: O(moves of all workers).
+  // time[w]: in: when thread block w may begin; out: when it has ended. Requires: plan.graph is this graph;
+  // where `slots` is 0, no FIFO ever holds more than kWindow slices. Cost: O(moves of all thread blocks).
   void run(const CollectivePlan&, const StepTimes&, std::span<SimTime> time);
 
   static constexpr std::uint32_t kWindow = 64;
 
  private:
-  struct Visit {  // a worker, in the order of visits
-    std::uint32_t worker = 0, script = 0;
+  struct Visit {  // a thread block, in the order of visits
+    std::uint32_t thread_block = 0, script = 0;
     std::uint32_t first_in = 0;   // its FIFOs, one a port
     std::uint32_t first_out = 0;  // in out_
   };
@@ -46,7 +46,7 @@ class Passes {
   };
   struct Part {                         // channels alike
     Channel channel;                    // the first of them
-    std::vector<std::uint32_t> lanes;   // by channel: how much higher its workers are numbered
+    std::vector<std::uint32_t> lanes;   // by channel: how much higher its thread blocks are numbered
     std::uint32_t first = 0, last = 0;  // in visits_
   };
   struct Count {  // slices of one FIFO so far

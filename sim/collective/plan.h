@@ -1,20 +1,20 @@
-// A collective as what its thread blocks do: a graph of workers joined by FIFOs, and the sizes that run on
-// it.
+// A collective as what its thread blocks do: a graph of thread blocks joined by FIFOs, and the sizes that run
+// on it.
 //
-// A worker is a thread block, or an independent part of one (the two directions of a tree), on one rank and
-// channel: a serial resource. It runs a script of steps, each one primitive of NCCL's device code
+// A thread block is one of NCCL's, or an independent part of one (the two directions of a tree), on one rank
+// and channel: a serial resource. It runs a script of steps, each one primitive of NCCL's device code
 // (src/device/primitives.h): receive a chunk on some FIFOs, combine, send the result on others. A FIFO holds
-// the chunks from one worker to another, in order; it has as many slots as the plan says. Switches that
-// reduce (NVLS, SHARP) are workers without a rank.
+// the chunks from one thread block to another, in order; it has as many slots as the plan says. Switches that
+// reduce (NVLS, SHARP) are thread blocks without a rank.
 //
 // When a step happens, for all slices of its chunk (sim/collective/passes.h):
-//   start = max(end of the worker's previous step, arrival of each chunk received,
+//   start = max(end of the thread block's previous step, arrival of each chunk received,
 //               end of the receiver's step that emptied the slot, for each FIFO sent on)
 //   end   = start + max over FIFOs sent on of stay; a step that sends nothing: start + slice / copy rate, of
-//           which a worker that sends in other steps shows `copy_shown` before the last loop
+//           which a thread block that sends in other steps shows `copy_shown` before the last loop
 //   arrival of what it sends on a FIFO = start + stay + latency, stay = max(slice / rate, least); what a
-//           worker's loop but the last ends with, where it only copies: `hidden` earlier
-// A worker starts `startup` after its rank enters; a rank leaves when its last worker has ended.
+//           thread block's loop but the last ends with, where it only copies: `hidden` earlier
+// A thread block starts `startup` after its rank enters; a rank leaves when its last thread block has ended.
 #pragma once
 
 #include <cstdint>
@@ -82,7 +82,7 @@ inline constexpr auto kNames<Protocol> =
     names<Protocol>({{"ll", Protocol::ll}, {"ll128", Protocol::ll128}, {"simple", Protocol::simple}});
 inline constexpr std::size_t kProtocols = kNames<Protocol>.size();
 
-// A contiguous range of a worker's receive or send ports.
+// A contiguous range of a thread block's receive or send ports.
 struct Ports {
   std::uint16_t first = 0, count = 0;
   friend bool operator==(const Ports&, const Ports&) = default;
@@ -90,9 +90,9 @@ struct Ports {
 
 // One primitive, `times` in a row. The i-th time it moves `width` blocks of the loop's data, the j-th of them
 //   base + (shift + block + i * stride + j * gap) mod modulus
-// with the worker's base and shift and the script's modulus. What it sends and keeps: the sum of what it
-// receives and, with `own`, of what the rank has of the block: what it kept in this loop, or else its input.
-// A step that receives nothing and has no `own` sends what the rank has kept.
+// with the thread block's base and shift and the script's modulus. What it sends and keeps: the sum of what
+// it receives and, with `own`, of what the rank has of the block: what it kept in this loop, or else its
+// input. A step that receives nothing and has no `own` sends what the rank has kept.
 struct Step {
   std::uint32_t times = 1;
   Ports receive{}, send{};
@@ -108,7 +108,7 @@ struct Script {
   std::int64_t modulus = 1;
 };
 
-struct Worker {
+struct ThreadBlock {
   static constexpr std::uint32_t kSwitch = 0xffffffffU;
   std::uint32_t rank = kSwitch;
   std::uint32_t channel = 0;
@@ -128,7 +128,7 @@ enum class Wire : std::uint8_t {
 };
 
 struct Fifo {
-  std::uint32_t from = 0, to = 0;  // workers
+  std::uint32_t from = 0, to = 0;  // thread blocks
   std::uint32_t hop = 0;           // in CollectiveGraph::hops and CollectivePlan::hops, once priced
   Wire wire = Wire::gpu_to_gpu;    // inside: within one GPU or switch, at no cost
   std::int16_t nic_out = -1,
@@ -151,12 +151,12 @@ struct SharedFifo {
   std::vector<LinkId> links;  // numbered in Communicator::shared_capacity
 };
 
-// The ports of worker w end where those of w + 1 begin.
+// The ports of thread block w end where those of w + 1 begin.
 struct CollectiveGraph {
   std::uint32_t channels = 0, ranks = 0;
   std::vector<Script> scripts;
-  std::vector<Worker> workers;         // of a channel together
-  std::vector<std::uint32_t> in, out;  // FIFO of each port
+  std::vector<ThreadBlock> thread_blocks;  // of a channel together
+  std::vector<std::uint32_t> in, out;      // FIFO of each port
   std::vector<Fifo> fifos;
   // Filled by price_graph (sim/collective/pricing.h):
   std::vector<Hop> hops;

@@ -20,10 +20,10 @@ std::vector<double> loads(const CollectiveGraph& graph) {
     }
   }
   std::vector<double> load(graph.fifos.size());
-  for (const Worker& worker : graph.workers) {
-    const std::vector<double>& ports = of_port[worker.script];
+  for (const ThreadBlock& thread_block : graph.thread_blocks) {
+    const std::vector<double>& ports = of_port[thread_block.script];
     for (std::size_t p = 0; p < ports.size(); ++p) {
-      load[graph.out[worker.first_out + p]] = ports[p];
+      load[graph.out[thread_block.first_out + p]] = ports[p];
     }
   }
   return load;
@@ -42,7 +42,7 @@ std::vector<double> widest_steps(const CollectiveGraph& graph) {
   return widest;
 }
 
-// Blocks per loop that cross each link: of all workers, and of the one at hand.
+// Blocks per loop that cross each link: of all thread blocks, and of the one at hand.
 class Crossings {
  public:
   Crossings(const CollectiveGraph& graph, const Topology& topology)
@@ -64,13 +64,13 @@ class Crossings {
 
   const Route& route(std::uint32_t fifo) const { return routes_[fifo]; }
 
-  // Calls f(fifo, share) for all FIFOs that a worker sends on; share(link): the part of a link that this one
-  // may use.
+  // Calls f(fifo, share) for all FIFOs that a thread block sends on; share(link): the part of a link that
+  // this one may use.
   template <class F>
   void for_each_fifo_of(std::uint32_t w, const F& f) {
-    const std::uint32_t first = graph_.workers[w].first_out;
-    const auto last = w + 1 < graph_.workers.size() ? graph_.workers[w + 1].first_out
-                                                    : static_cast<std::uint32_t>(graph_.out.size());
+    const std::uint32_t first = graph_.thread_blocks[w].first_out;
+    const auto last = w + 1 < graph_.thread_blocks.size() ? graph_.thread_blocks[w + 1].first_out
+                                                          : static_cast<std::uint32_t>(graph_.out.size());
     double sent = 0;
     for (std::uint32_t p = first; p < last; ++p) {
       sent += load_[graph_.out[p]];
@@ -79,8 +79,8 @@ class Crossings {
         own_fifos_[link.index()] += 1;
       }
     }
-    const double at_once = at_once_[graph_.workers[w].script];
-    const bool of_switch = graph_.workers[w].rank == Worker::kSwitch;
+    const double at_once = at_once_[graph_.thread_blocks[w].script];
+    const bool of_switch = graph_.thread_blocks[w].rank == ThreadBlock::kSwitch;
     for (std::uint32_t p = first; p < last; ++p) {
       const double own = of_switch ? sent / at_once : most_on_a_link(graph_.out[p], at_once);
       f(graph_.out[p], [&](LinkId link) { return std::min(1.0, own / all_[link.index()]); });
@@ -93,8 +93,8 @@ class Crossings {
   }
 
  private:
-  // What the worker at hand sends over the link of this FIFO that it uses most: while it sends here, it sends
-  // to none of the others, but those of the same step.
+  // What the thread block at hand sends over the link of this FIFO that it uses most: while it sends here, it
+  // sends to none of the others, but those of the same step.
   double most_on_a_link(std::uint32_t fifo, double at_once) const {
     double most = 0;
     for (const LinkId link : routes_[fifo]) {
@@ -130,7 +130,7 @@ class Hops {
 }  // namespace
 
 Route route_of(const CollectiveGraph& graph, const Fifo& fifo, const Topology& topology) {
-  const Rank from(graph.workers[fifo.from].rank), to(graph.workers[fifo.to].rank);
+  const Rank from(graph.thread_blocks[fifo.from].rank), to(graph.thread_blocks[fifo.to].rank);
   switch (fifo.wire) {
     case Wire::gpu_to_gpu:
       return topology.route_over_nics(from, to, fifo.nic_out, fifo.nic_in);
@@ -176,7 +176,7 @@ std::vector<LinkId> SharedLinks::among(const Route& route) const {
 void price_graph(CollectiveGraph& graph, const Topology& topology, const SharedLinks& shared) {
   Crossings crossings(graph, topology);
   Hops hops;
-  for (std::uint32_t w = 0; w < graph.workers.size(); ++w) {
+  for (std::uint32_t w = 0; w < graph.thread_blocks.size(); ++w) {
     crossings.for_each_fifo_of(w, [&](std::uint32_t f, const auto& share) {
       const Route& route = crossings.route(f);
       constexpr BytesPerSecond kEndless(std::numeric_limits<double>::infinity());

@@ -26,9 +26,9 @@ class SharedLinks {
 // The links that a FIFO crosses, none inside a device.
 Route route_of(const CollectiveGraph&, const Fifo&, const Topology&);
 
-// Fills hops, Fifo::hop and shared. A link that several workers' FIFOs cross in one direction is shared in
-// proportion to what each worker sends over it; what a worker sends in turns counts together, as only one is
-// live. Cost: O(FIFOs * route length).
+// Fills hops, Fifo::hop and shared. A link that several thread blocks' FIFOs cross in one direction is shared
+// in proportion to what each thread block sends over it; what a thread block sends in turns counts together,
+// as only one is live. Cost: O(FIFOs * route length).
 void price_graph(CollectiveGraph&, const Topology&, const SharedLinks&);
 
 }  // namespace paceline

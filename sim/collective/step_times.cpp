@@ -64,23 +64,23 @@ SimTime StepTimes::shortest_stay(std::uint32_t hop) const {
   return shortest;
 }
 
-SimTime StepTimes::occupancy(const CollectiveGraph& graph, const Worker& worker) const {
+SimTime StepTimes::occupancy(const CollectiveGraph& graph, const ThreadBlock& thread_block) const {
   SimTime total;
   Cursor at;
   const auto move = [&](const FlatStep& flat, std::int64_t loops_left) {
     at.loops_left = loops_left;
     SimTime longest = flat.send.count == 0 ? copy(at, flat) : SimTime{};
     for (std::uint32_t p = 0; p < flat.send.count; ++p) {
-      const std::uint32_t fifo = graph.out[worker.first_out + flat.send.first + p];
+      const std::uint32_t fifo = graph.out[thread_block.first_out + flat.send.first + p];
       longest = std::max(longest, stay(at, flat, graph.fifos[fifo].hop));
     }
     return longest;
   };
-  const std::uint32_t steps = first_step_[worker.script + 1] - first_step_[worker.script];
+  const std::uint32_t steps = first_step_[thread_block.script + 1] - first_step_[thread_block.script];
   for (; at.phase < phases_.size(); ++at.phase) {
     const std::int64_t loops = phases_[at.phase].loops, last = std::min<std::int64_t>(loops, 1);
     for (at.step = 0; at.step < steps; ++at.step) {
-      const FlatStep& flat = step(worker.script, at);
+      const FlatStep& flat = step(thread_block.script, at);
       for (at.moves_left = phases_[at.phase].slices; at.moves_left > 0; --at.moves_left) {
         total += (move(flat, 2) * (loops - last) + move(flat, 1) * last) * flat.times;
       }

@@ -1,5 +1,5 @@
 // A plan on its graph as flat tables, for those who run it: the scripts' steps with all slices counted, how
-// long each takes, and where a worker is in them.
+// long each takes, and where a thread block is in them.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace paceline {
 
-// How long a slice occupies a hop, and a worker that sends nothing; `hides`: where links hide what they can.
+// How long a slice occupies a hop, and a thread block that sends nothing; `hides`: where links hide what they
+// can.
 SimTime stay_of(Bytes slice, const HopCost&);
 SimTime copy_of(Bytes slice, const CollectivePlan&, bool hides);
 
@@ -17,12 +18,12 @@ struct FlatStep {
   std::uint32_t times = 1;  // chunks
   Ports receive, send;
   std::uint32_t width = 0;    // index of the step's width in StepTimes
-  bool pauses = false;        // sends nothing, but other steps of its worker do
+  bool pauses = false;        // sends nothing, but other steps of its thread block do
   bool before_pause = false;  // sends what the receiver's loop ends with, in a pause
 };
 
-// Where a worker is: the step's next move, of one slice. done() when there is none. A script of one step runs
-// through many loops as if they were one.
+// Where a thread block is: the step's next move, of one slice. done() when there is none. A script of one
+// step runs through many loops as if they were one.
 struct Cursor {
   std::uint32_t phase = 0, step = 0, moves_left = 0;
   std::int64_t loops_left = 0;
@@ -66,9 +67,9 @@ class StepTimes {
   }
   Bytes bytes(const Cursor& at, const FlatStep& step) const { return bytes_[row(at, step)]; }
   SimTime shortest_stay(std::uint32_t hop) const;
-  // How long a worker of the graph is occupied by all its moves. Its cost doesn't grow with the number of
-  // loops.
-  SimTime occupancy(const CollectiveGraph&, const Worker&) const;
+  // How long a thread block of the graph is occupied by all its moves. Its cost doesn't grow with the number
+  // of loops.
+  SimTime occupancy(const CollectiveGraph&, const ThreadBlock&) const;
 
  private:
   struct Phase {  // of plan.loops

@@ -7,9 +7,9 @@
 namespace paceline {
 
 Wavefront::Wavefront(const CollectiveGraph& graph)
-    : graph_(graph), state_(graph.workers.size()), queue_(graph.fifos.size()) {
+    : graph_(graph), state_(graph.thread_blocks.size()), queue_(graph.fifos.size()) {
   for (std::size_t w = 0; w < state_.size(); ++w) {
-    state_[w].script = graph.workers[w].script;
+    state_[w].script = graph.thread_blocks[w].script;
   }
 }
 
@@ -32,13 +32,13 @@ void Wavefront::run(const CollectivePlan& plan, const StepTimes& times, std::spa
     ready_.pop_back();
     State& state = state_[w];
     state.queued = false;
-    const Worker& worker = graph_.workers[w];
+    const ThreadBlock& thread_block = graph_.thread_blocks[w];
     while (!times.done(state.at)) {
       const FlatStep& step = times.step(state.script, state.at);
-      if (!may_move(worker, step)) {
+      if (!may_move(thread_block, step)) {
         break;
       }
-      move(worker, step, state.at, time[w]);
+      move(thread_block, step, state.at, time[w]);
       times.advance(state.script, state.at);
     }
   }
@@ -49,24 +49,24 @@ void Wavefront::run(const CollectivePlan& plan, const StepTimes& times, std::spa
   }
 }
 
-void Wavefront::wake(std::uint32_t worker) {
-  if (!state_[worker].queued) {
-    state_[worker].queued = true;
-    ready_.push_back(worker);
+void Wavefront::wake(std::uint32_t thread_block) {
+  if (!state_[thread_block].queued) {
+    state_[thread_block].queued = true;
+    ready_.push_back(thread_block);
   }
 }
 
-// Whether the worker's next move is known; else remembers what it waits for.
-bool Wavefront::may_move(const Worker& worker, const FlatStep& step) {
+// Whether the thread block's next move is known; else remembers what it waits for.
+bool Wavefront::may_move(const ThreadBlock& thread_block, const FlatStep& step) {
   for (std::uint32_t p = 0; p < step.receive.count; ++p) {
-    Queue& queue = queue_[graph_.in[worker.first_in + step.receive.first + p]];
+    Queue& queue = queue_[graph_.in[thread_block.first_in + step.receive.first + p]];
     if (queue.received == queue.sent) {
       queue.receiver_waits = true;
       return false;
     }
   }
   for (std::uint32_t p = 0; p < step.send.count; ++p) {
-    Queue& queue = queue_[graph_.out[worker.first_out + step.send.first + p]];
+    Queue& queue = queue_[graph_.out[thread_block.first_out + step.send.first + p]];
     if (queue.sent - queue.received >= limit_) {
       queue.sender_waits = true;
       return false;
@@ -75,10 +75,10 @@ bool Wavefront::may_move(const Worker& worker, const FlatStep& step) {
   return true;
 }
 
-void Wavefront::move(const Worker& worker, const FlatStep& step, const Cursor& at, SimTime& time) {
+void Wavefront::move(const ThreadBlock& thread_block, const FlatStep& step, const Cursor& at, SimTime& time) {
   const std::size_t size = std::size_t{mask_} + 1;
-  const std::uint32_t* in = graph_.in.data() + worker.first_in + step.receive.first;
-  const std::uint32_t* out = graph_.out.data() + worker.first_out + step.send.first;
+  const std::uint32_t* in = graph_.in.data() + thread_block.first_in + step.receive.first;
+  const std::uint32_t* out = graph_.out.data() + thread_block.first_out + step.send.first;
   SimTime start = time;
   for (std::uint32_t p = 0; p < step.receive.count; ++p) {
     start = std::max(start, arrival_[in[p] * size + (queue_[in[p]].received & mask_)]);

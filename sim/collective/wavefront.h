@@ -1,5 +1,5 @@
-// When each worker of a collective ends: the rules of sim/collective/plan.h, step by step. The oracle that
-// Passes (sim/collective/passes.h) is compared with.
+// When each thread block of a collective ends: the rules of sim/collective/plan.h, step by step. The oracle
+// that Passes (sim/collective/passes.h) is compared with.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ class Wavefront {
  public:
   explicit Wavefront(const CollectiveGraph&);
 
-  // time[w]: in: when worker w may begin; out: when it has ended. Requires: plan.graph is this graph; where
-  // `slots` is 0, no FIFO ever holds more than kWindow slices. Cost: O(moves of all workers).
+  // time[w]: in: when thread block w may begin; out: when it has ended. Requires: plan.graph is this graph;
+  // where `slots` is 0, no FIFO ever holds more than kWindow slices. Cost: O(moves of all thread blocks).
   void run(const CollectivePlan&, const StepTimes&, std::span<SimTime> time);
 
   static constexpr std::uint32_t kWindow = 64;
@@ -33,9 +33,9 @@ class Wavefront {
     bool sender_waits = false, receiver_waits = false;
   };
 
-  bool may_move(const Worker&, const FlatStep&);
-  void move(const Worker&, const FlatStep&, const Cursor&, SimTime& time);
-  void wake(std::uint32_t worker);
+  bool may_move(const ThreadBlock&, const FlatStep&);
+  void move(const ThreadBlock&, const FlatStep&, const Cursor&, SimTime& time);
+  void wake(std::uint32_t thread_block);
 
   const CollectiveGraph& graph_;
   const CollectivePlan* plan_ = nullptr;

@@ -8,15 +8,15 @@
 namespace paceline {
 namespace {
 
-// The ring's workers from `first` on, each followed by the one that it sends to.
+// The ring's thread blocks from `first` on, each followed by the one that it sends to.
 std::vector<std::uint32_t> ring_from(const CollectiveGraph& graph, std::uint32_t first) {
-  std::vector<std::uint32_t> workers;
+  std::vector<std::uint32_t> thread_blocks;
   std::uint32_t w = first;
   do {
-    workers.push_back(w);
-    w = graph.fifos[graph.out[graph.workers[w].first_out]].to;
+    thread_blocks.push_back(w);
+    w = graph.fifos[graph.out[graph.thread_blocks[w].first_out]].to;
   } while (w != first);
-  return workers;
+  return thread_blocks;
 }
 
 }  // namespace
@@ -27,29 +27,30 @@ bool is_free_ring(const CollectivePlan& plan) {
 }
 
 CollectiveTimes::Reduced::Reduced(const CollectiveGraph& graph, Begin begin)
-    : workers(begin == Begin::together ? find_equal_workers(graph, begin) : merge_channels(graph)),
-      passes(workers.graph),
-      time(workers.graph.workers.size()),
+    : thread_blocks(begin == Begin::together ? find_equal_thread_blocks(graph, begin)
+                                             : merge_channels(graph)),
+      passes(thread_blocks.graph),
+      time(thread_blocks.graph.thread_blocks.size()),
       kind_of(graph.ranks) {
   std::vector<std::vector<std::uint32_t>> of_rank(graph.ranks);
-  for (std::size_t w = 0; w < graph.workers.size(); ++w) {
-    if (graph.workers[w].rank != Worker::kSwitch) {
-      of_rank[graph.workers[w].rank].push_back(workers.class_of[w]);
+  for (std::size_t w = 0; w < graph.thread_blocks.size(); ++w) {
+    if (graph.thread_blocks[w].rank != ThreadBlock::kSwitch) {
+      of_rank[graph.thread_blocks[w].rank].push_back(thread_blocks.class_of[w]);
     }
   }
-  for (const Worker& each : workers.graph.workers) {
+  for (const ThreadBlock& each : thread_blocks.graph.thread_blocks) {
     rank_of.push_back(each.rank);
   }
   std::map<std::vector<std::uint32_t>, std::uint32_t> kinds;
-  first_worker.push_back(0);
+  first_thread_block.push_back(0);
   for (std::size_t r = 0; r < of_rank.size(); ++r) {
     std::vector<std::uint32_t>& classes = of_rank[r];
     std::ranges::sort(classes);
     classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
     const auto [kind, added] = kinds.try_emplace(classes, static_cast<std::uint32_t>(kinds.size()));
     if (added) {
-      worker.insert(worker.end(), classes.begin(), classes.end());
-      first_worker.push_back(static_cast<std::uint32_t>(worker.size()));
+      thread_block.insert(thread_block.end(), classes.begin(), classes.end());
+      first_thread_block.push_back(static_cast<std::uint32_t>(thread_block.size()));
     }
     kind_of[r] = kind->second;
   }
@@ -66,9 +67,9 @@ CollectiveTimes::CollectiveTimes(const Communicator& communicator, std::span<con
       begin_(communicator.ranks),
       end_(communicator.ranks) {
   for (std::size_t g = 0; g < graphs_.size(); ++g) {
-    const std::vector<Worker>& workers = communicator.graphs[g].workers;
-    for (std::uint32_t w = 0; w < workers.size(); ++w) {
-      if (workers[w].rank == Worker::kSwitch) {
+    const std::vector<ThreadBlock>& thread_blocks = communicator.graphs[g].thread_blocks;
+    for (std::uint32_t w = 0; w < thread_blocks.size(); ++w) {
+      if (thread_blocks[w].rank == ThreadBlock::kSwitch) {
         graphs_[g].switches.push_back(w);
       }
     }
@@ -108,7 +109,8 @@ void CollectiveTimes::end(std::uint32_t plan, std::span<const SimTime> launch, S
   remember(plan, first, end);
 }
 
-// A switch that was done before the first launch takes part from its first chunk on: since when doesn't matter.
+// A switch that was done before the first launch takes part from its first chunk on: since when doesn't
+// matter.
 void CollectiveTimes::begin_from(SimTime first, std::span<const SimTime> launch,
                                  std::span<const SimTime> switch_end) {
   entry_.clear();
@@ -161,16 +163,16 @@ void CollectiveTimes::end_together(std::uint32_t plan, SimTime launch, std::span
     of_graph.together = std::make_unique<Reduced>(communicator_.graphs[plans_[plan].graph], Begin::together);
   }
   Reduced& reduced = *of_graph.together;
-  if (of_plan.end_of_worker.empty()) {
-    of_plan.end_of_worker.assign(reduced.time.size(), plans_[plan].startup);
-    const StepTimes times(reduced.workers.graph, plans_[plan]);
-    reduced.passes.run(plans_[plan], times, of_plan.end_of_worker);
+  if (of_plan.end_of_thread_block.empty()) {
+    of_plan.end_of_thread_block.assign(reduced.time.size(), plans_[plan].startup);
+    const StepTimes times(reduced.thread_blocks.graph, plans_[plan]);
+    reduced.passes.run(plans_[plan], times, of_plan.end_of_thread_block);
   }
   std::vector<SimTime> end_of_kind;
-  for (std::size_t k = 0; k + 1 < reduced.first_worker.size(); ++k) {
+  for (std::size_t k = 0; k + 1 < reduced.first_thread_block.size(); ++k) {
     SimTime latest;
-    for (std::uint32_t i = reduced.first_worker[k]; i < reduced.first_worker[k + 1]; ++i) {
-      latest = std::max(latest, of_plan.end_of_worker[reduced.worker[i]]);
+    for (std::uint32_t i = reduced.first_thread_block[k]; i < reduced.first_thread_block[k + 1]; ++i) {
+      latest = std::max(latest, of_plan.end_of_thread_block[reduced.thread_block[i]]);
     }
     end_of_kind.push_back(launch + latest);
   }
@@ -178,7 +180,8 @@ void CollectiveTimes::end_together(std::uint32_t plan, SimTime launch, std::span
     end[r] = end_of_kind[reduced.kind_of[r]];
   }
   for (std::size_t s = 0; s < of_graph.switches.size(); ++s) {
-    of_graph.switch_end[s] = launch + of_plan.end_of_worker[reduced.workers.class_of[of_graph.switches[s]]];
+    of_graph.switch_end[s] =
+        launch + of_plan.end_of_thread_block[reduced.thread_blocks.class_of[of_graph.switches[s]]];
   }
 }
 
@@ -190,28 +193,28 @@ void CollectiveTimes::end_by_steps(std::uint32_t plan, std::span<const SimTime> 
   }
   Reduced& reduced = *of_graph.by_rank;
   for (std::size_t w = 0; w < reduced.time.size(); ++w) {
-    if (reduced.rank_of[w] != Worker::kSwitch) {
+    if (reduced.rank_of[w] != ThreadBlock::kSwitch) {
       reduced.time[w] = launch[reduced.rank_of[w]] + plans_[plan].startup;
     }
   }
   for (std::size_t s = 0; s < of_graph.switches.size(); ++s) {
-    reduced.time[reduced.workers.class_of[of_graph.switches[s]]] = of_graph.switch_end[s];
+    reduced.time[reduced.thread_blocks.class_of[of_graph.switches[s]]] = of_graph.switch_end[s];
   }
   OfPlan& of_plan = of_plan_[plan];
   if (!of_plan.by_rank) {
-    of_plan.by_rank.emplace(reduced.workers.graph, plans_[plan]);
+    of_plan.by_rank.emplace(reduced.thread_blocks.graph, plans_[plan]);
   }
   reduced.passes.run(plans_[plan], *of_plan.by_rank, reduced.time);
   for (std::size_t r = 0; r < end.size(); ++r) {
     const std::uint32_t kind = reduced.kind_of[r];
     SimTime latest;
-    for (std::uint32_t i = reduced.first_worker[kind]; i < reduced.first_worker[kind + 1]; ++i) {
-      latest = std::max(latest, reduced.time[reduced.worker[i]]);
+    for (std::uint32_t i = reduced.first_thread_block[kind]; i < reduced.first_thread_block[kind + 1]; ++i) {
+      latest = std::max(latest, reduced.time[reduced.thread_block[i]]);
     }
     end[r] = latest;
   }
   for (std::size_t s = 0; s < of_graph.switches.size(); ++s) {
-    of_graph.switch_end[s] = reduced.time[reduced.workers.class_of[of_graph.switches[s]]];
+    of_graph.switch_end[s] = reduced.time[reduced.thread_blocks.class_of[of_graph.switches[s]]];
   }
 }
 
@@ -222,13 +225,13 @@ void CollectiveTimes::prepare_rings(std::uint32_t number) {
     return;
   }
   std::vector<std::vector<std::uint32_t>> seen;  // ranks and hops, of the channels so far
-  for (std::uint32_t first = 0; first < graph.workers.size(); first += graph.ranks) {
-    const std::vector<std::uint32_t> workers = ring_from(graph, first);
+  for (std::uint32_t first = 0; first < graph.thread_blocks.size(); first += graph.ranks) {
+    const std::vector<std::uint32_t> thread_blocks = ring_from(graph, first);
     RingChannel ring;
     std::vector<std::uint32_t> hops;
-    for (const std::uint32_t w : workers) {
-      ring.order.push_back(graph.workers[w].rank);
-      hops.push_back(graph.fifos[graph.out[graph.workers[w].first_out]].hop);
+    for (const std::uint32_t w : thread_blocks) {
+      ring.order.push_back(graph.thread_blocks[w].rank);
+      hops.push_back(graph.fifos[graph.out[graph.thread_blocks[w].first_out]].hop);
     }
     std::vector<std::uint32_t> looks(ring.order);
     looks.insert(looks.end(), hops.begin(), hops.end());
@@ -248,7 +251,7 @@ void CollectiveTimes::prepare_rings(std::uint32_t number) {
   }
 }
 
-// The last step of a loop receives and copies; then the worker begins the next.
+// The last step of a loop receives and copies; then the thread block begins the next.
 void CollectiveTimes::end_by_rings(std::uint32_t number, std::span<const SimTime> launch, SimTime origin,
                                    std::span<SimTime> end) {
   const CollectivePlan& plan = plans_[number];

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/time.h"
-#include "sim/collective/equal_workers.h"
+#include "sim/collective/equal_thread_blocks.h"
 #include "sim/collective/passes.h"
 #include "sim/collective/ring_time.h"
 #include "sim/job.h"
@@ -17,15 +17,15 @@ namespace paceline {
 // Whether one loop at a time is a ring of RingSchedule: every chunk is one slice and no FIFO fills.
 bool is_free_ring(const CollectivePlan&);
 
-// Three ways, equal to the picosecond: where all ranks enter together, one worker of each class of equal ones
-// step by step; a ring all-reduce with endless FIFOs and whole chunks by RingSchedule; else step by step.
-// Ranks that enter as far apart as they did before leave as far apart as then: steps that are all alike cost
-// little more than two.
+// Three ways, equal to the picosecond: where all ranks enter together, one thread block of each class of
+// equal ones step by step; a ring all-reduce with endless FIFOs and whole chunks by RingSchedule; else step
+// by step. Ranks that enter as far apart as they did before leave as far apart as then: steps that are all
+// alike cost little more than two.
 class CollectiveTimes {
  public:
   static constexpr std::size_t kRemembered = 4;
 
-  // together: all ranks may enter together often enough that finding equal workers pays.
+  // together: all ranks may enter together often enough that finding equal thread blocks pays.
   // remembered: entries of each plan whose ends are kept, the last ones.
   CollectiveTimes(const Communicator&, std::span<const CollectivePlan>, bool together = true,
                   std::size_t remembered = kRemembered);
@@ -40,19 +40,21 @@ class CollectiveTimes {
   void forget(std::uint32_t plan) { of_plan_[plan] = {}; }
 
  private:
-  // A graph's workers with one for each class.
+  // A graph's thread blocks with one for each class.
   struct Reduced {
     Reduced(const CollectiveGraph&, Begin);
-    EqualWorkers workers;
+    EqualThreadBlocks thread_blocks;
     Passes passes;
-    std::vector<SimTime> time;                        // by worker
-    std::vector<std::uint32_t> rank_of;               // by worker; kSwitch
-    std::vector<std::uint32_t> first_worker, worker;  // of each kind of rank: worker[first_worker[k] ..)
-    std::vector<std::uint32_t> kind_of;               // by rank
+    std::vector<SimTime> time;           // by thread block
+    std::vector<std::uint32_t> rank_of;  // by thread block; kSwitch
+    std::vector<std::uint32_t> first_thread_block,
+        thread_block;                    // of each kind of rank: thread block[first_thread_block[k] ..)
+    std::vector<std::uint32_t> kind_of;  // by rank
   };
   struct OfGraph {
     std::unique_ptr<Reduced> together, by_rank;
-    std::vector<SimTime> switch_end;  // by worker of the whole graph that has no rank: of the last collective
+    std::vector<SimTime>
+        switch_end;  // by thread block of the whole graph that has no rank: of the last collective
     std::vector<std::uint32_t> switches;
   };
   struct RingChannel {  // ranks in ring order, and the schedule of each phase
@@ -64,10 +66,11 @@ class CollectiveTimes {
   };
   struct OfPlan {
     bool prepared = false;
-    std::vector<Known> known;            // last used first
-    std::optional<StepTimes> by_rank;    // on OfGraph's graph
-    std::vector<SimTime> end_of_worker;  // of Reduced together, from a launch at 0; empty: not known yet
-    std::vector<RingChannel> rings;      // empty: not a case for RingSchedule
+    std::vector<Known> known;          // last used first
+    std::optional<StepTimes> by_rank;  // on OfGraph's graph
+    std::vector<SimTime>
+        end_of_thread_block;         // of Reduced together, from a launch at 0; empty: not known yet
+    std::vector<RingChannel> rings;  // empty: not a case for RingSchedule
   };
 
   void prepare_rings(std::uint32_t plan);

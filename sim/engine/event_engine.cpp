@@ -36,7 +36,7 @@ std::int64_t most_in_flight(const CollectivePlan& plan, const StepTimes& times, 
 }
 
 // Events that can be pending at once: three per rank, the stale ends of slowed kernels (one per launch and
-// per end), one per worker and what is on its way on each FIFO. Beyond kMostReserved (tiny chunks, long
+// per end), one per thread block and what is on its way on each FIFO. Beyond kMostReserved (tiny chunks, long
 // latencies, thousands of ranks) the timeline grows when it must.
 std::size_t most_pending(const TrainingJob& job) {
   const std::size_t collectives = std::max(job.warm_up.collectives.size(), job.steady.collectives.size());
@@ -54,7 +54,7 @@ std::size_t most_pending(const TrainingJob& job) {
         in_flight[hop] = std::max(in_flight[hop], most_in_flight(plan, times, hop));
       }
     }
-    pending += graph.workers.size();
+    pending += graph.thread_blocks.size();
     for (const Fifo& fifo : graph.fifos) {
       pending += static_cast<std::size_t>(in_flight[fifo.hop]);
     }
@@ -139,27 +139,36 @@ void EventEngine::lay_out_graphs() {
   std::size_t shared = 0;
   for (std::uint32_t g = 0; g < job_.communicator.graphs.size(); ++g) {
     const CollectiveGraph& graph = job_.communicator.graphs[g];
-    const auto first_worker = static_cast<std::uint32_t>(workers_.size());
+    const auto first_thread_block = static_cast<std::uint32_t>(thread_blocks_.size());
     const auto first_fifo = static_cast<std::uint32_t>(fifos_.size());
     const auto first_in = static_cast<std::uint32_t>(in_.size()),
                first_out = static_cast<std::uint32_t>(out_.size());
     GraphState& state = graphs_.emplace_back();
     std::vector<std::vector<std::uint32_t>> of_rank(ranks_);
-    for (const Worker& w : graph.workers) {
-      if (w.rank != Worker::kSwitch) {
-        of_rank[w.rank].push_back(static_cast<std::uint32_t>(workers_.size()));
+    for (const ThreadBlock& w : graph.thread_blocks) {
+      if (w.rank != ThreadBlock::kSwitch) {
+        of_rank[w.rank].push_back(static_cast<std::uint32_t>(thread_blocks_.size()));
       }
-      workers_.push_back(
+      thread_blocks_.push_back(
           {{}, w.rank, w.script, 0, g, first_in + w.first_in, first_out + w.first_out, 0, false, {}});
     }
-    for (const std::vector<std::uint32_t>& workers : of_rank) {
+    for (const std::vector<std::uint32_t>& thread_blocks : of_rank) {
       state.first_of_rank.push_back(static_cast<std::uint32_t>(state.of_rank.size()));
-      state.of_rank.insert(state.of_rank.end(), workers.begin(), workers.end());
+      state.of_rank.insert(state.of_rank.end(), thread_blocks.begin(), thread_blocks.end());
     }
     state.first_of_rank.push_back(static_cast<std::uint32_t>(state.of_rank.size()));
     for (const Fifo& fifo : graph.fifos) {
-      fifos_.push_back(
-          {first_worker + fifo.from, first_worker + fifo.to, fifo.hop, kNotShared, 0, 0, 0, 0, {}, {}, {}});
+      fifos_.push_back({first_thread_block + fifo.from,
+                        first_thread_block + fifo.to,
+                        fifo.hop,
+                        kNotShared,
+                        0,
+                        0,
+                        0,
+                        0,
+                        {},
+                        {},
+                        {}});
     }
     for (std::uint32_t i = 0; i < graph.shared.size(); ++i) {
       fifos_[first_fifo + graph.shared[i].fifo].shared = i;
@@ -172,10 +181,10 @@ void EventEngine::lay_out_graphs() {
       out_.push_back(first_fifo + fifo);
     }
   }
-  WorkerState end;
+  ThreadBlockState end;
   end.first_in = static_cast<std::uint32_t>(in_.size());
   end.first_out = static_cast<std::uint32_t>(out_.size());
-  workers_.push_back(end);
+  thread_blocks_.push_back(end);
   for (const CollectivePlan& plan : job_.plans) {
     step_times_.emplace_back(job_.communicator.graphs[plan.graph], plan);
   }
@@ -187,10 +196,10 @@ void EventEngine::lay_out_graphs() {
 
 // Switches wait for nobody's launch: each is in its graph's first collective from the beginning.
 void EventEngine::start_switches(SimTime now) {
-  for (std::uint32_t w = 0; w + 1 < workers_.size(); ++w) {
-    if (workers_[w].rank == Worker::kSwitch) {
-      workers_[w].use = {0, ~std::uint32_t{0}};
-      finish_worker(w, now);
+  for (std::uint32_t w = 0; w + 1 < thread_blocks_.size(); ++w) {
+    if (thread_blocks_[w].rank == ThreadBlock::kSwitch) {
+      thread_blocks_[w].use = {0, ~std::uint32_t{0}};
+      finish_thread_block(w, now);
     }
   }
 }
@@ -250,7 +259,7 @@ void EventEngine::handle(const Event& event, SimTime now) {
       arrive(subject, now);
       break;
     case EventKind::collective_start:
-      start_workers(subject, now);
+      start_thread_blocks(subject, now);
       break;
     case EventKind::host_done:
       end_issue(subject, now);

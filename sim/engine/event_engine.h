@@ -1,11 +1,11 @@
 // The event engine: every operation, transfer and step is an event; links are shared; anything may happen.
 //
-// Three actors per rank (host thread, compute stream, communication stream), a data loader, and the workers
-// of every collective graph. Each runs until it must wait, and is poked by what it waits for. Nothing is
-// allocated in the loop.
+// Three actors per rank (host thread, compute stream, communication stream), a data loader, and the thread
+// blocks of every collective graph. Each runs until it must wait, and is poked by what it waits for. Nothing
+// is allocated in the loop.
 //
-// Where nothing random differs from step to step, it describes its state at the end of each iteration; when that
-// is the state of one iteration before, only later, the rest is repeated (event_engine_repeat.cpp).
+// Where nothing random differs from step to step, it describes its state at the end of each iteration; when
+// that is the state of one iteration before, only later, the rest is repeated (event_engine_repeat.cpp).
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ class EventEngine {
     std::uint32_t completed = 0;               // iterations
     std::uint32_t produced = 0, consumed = 0;  // batches
     std::uint32_t reached = 0, launched = 0;   // collectives, over all iterations
-    std::uint32_t workers_left = 0;            // of the collective that runs
+    std::uint32_t thread_blocks_left = 0;      // of the collective that runs
     std::uint64_t kernel_event = 0;            // sequence of the event that ends the running kernel
     SimTime work_left_at;                      // the running kernel had `work` left at this time
     Work work = 0;
@@ -62,9 +62,9 @@ class EventEngine {
     SimTime idle_from;  // the stream's last kernel or wait ended here
   };
 
-  struct WorkerState {
+  struct ThreadBlockState {
     Cursor at;
-    std::uint32_t rank = Worker::kSwitch, script = 0;
+    std::uint32_t rank = ThreadBlock::kSwitch, script = 0;
     std::uint32_t plan = 0, graph = 0;
     std::uint32_t first_in = 0, first_out = 0;  // in in_ and out_
     std::uint32_t unfinished = 0;               // parts of the move that runs
@@ -80,7 +80,8 @@ class EventEngine {
     FlowId flow{};         // of a shared one: what its last transfer was in the network
   };
   struct GraphState {
-    std::vector<std::uint32_t> first_of_rank, of_rank;  // workers of rank r: of_rank[first_of_rank[r] ..)
+    std::vector<std::uint32_t> first_of_rank,
+        of_rank;  // thread blocks of rank r: of_rank[first_of_rank[r] ..)
   };
   struct CollectiveRecord {
     LastLaunch launch;
@@ -117,15 +118,15 @@ class EventEngine {
 
   void launch_next(std::uint32_t rank, SimTime now);
   void set_communicating(std::uint32_t rank, bool, SimTime now);
-  void start_workers(std::uint32_t rank, SimTime now);
-  void start_worker(std::uint32_t worker, std::uint32_t plan);
-  bool may_move(const WorkerState&, const FlatStep&) const;
-  void advance_worker(std::uint32_t worker, SimTime now);
+  void start_thread_blocks(std::uint32_t rank, SimTime now);
+  void start_thread_block(std::uint32_t thread_block, std::uint32_t plan);
+  bool may_move(const ThreadBlockState&, const FlatStep&) const;
+  void advance_thread_block(std::uint32_t thread_block, SimTime now);
   void end_flow(std::uint32_t fifo, SimTime now);
-  void end_move(std::uint32_t worker, SimTime now);
+  void end_move(std::uint32_t thread_block, SimTime now);
   void arrive(std::uint32_t fifo, SimTime now);
-  void finish_worker(std::uint32_t worker, SimTime now);
-  void next_use(std::uint32_t worker, Place&) const;
+  void finish_thread_block(std::uint32_t thread_block, SimTime now);
+  void next_use(std::uint32_t thread_block, Place&) const;
   void end_collective(std::uint32_t rank, SimTime now);
   void record_collective(std::uint32_t rank, Place, SimTime launch, SimTime end);
 
@@ -162,9 +163,9 @@ class EventEngine {
   std::optional<FlowNetwork> network_;
   std::vector<std::uint64_t> ended_flows_;
   std::vector<RankState> rank_;
-  // Of all graphs, one after the other; workers_ has one more, the end of the last one's ports:
+  // Of all graphs, one after the other; thread_blocks_ has one more, the end of the last one's ports:
   std::vector<GraphState> graphs_;
-  std::vector<WorkerState> workers_;
+  std::vector<ThreadBlockState> thread_blocks_;
   std::vector<FifoState> fifos_;
   std::vector<std::uint32_t> in_, out_;
   std::vector<StepTimes> step_times_;  // by plan

@@ -1,4 +1,4 @@
-// The event engine's communication streams, and the workers of every collective.
+// The event engine's communication streams, and the thread blocks of every collective.
 #include <algorithm>
 
 #include "sim/engine/event_engine.h"
@@ -29,35 +29,35 @@ void EventEngine::launch_next(std::uint32_t rank, SimTime now) {
   timeline_.push(now + job_.plans[plan].startup, EventKind::collective_start, rank);
 }
 
-void EventEngine::start_workers(std::uint32_t rank, SimTime now) {
+void EventEngine::start_thread_blocks(std::uint32_t rank, SimTime now) {
   RankState& state = rank_[rank];
   const std::uint32_t plan = program(state.collective.iteration).collectives[state.collective.op];
   const std::uint32_t graph = job_.plans[plan].graph;
   const std::uint32_t first = graphs_[graph].first_of_rank[rank],
                       last = graphs_[graph].first_of_rank[rank + 1];
-  state.workers_left = last - first;
+  state.thread_blocks_left = last - first;
   for (std::uint32_t i = first; i < last; ++i) {
-    start_worker(graphs_[graph].of_rank[i], plan);
+    start_thread_block(graphs_[graph].of_rank[i], plan);
   }
   if (first == last) {
     end_collective(rank, now);
   }
   for (std::uint32_t i = first; i < last; ++i) {
-    advance_worker(graphs_[graph].of_rank[i], now);
+    advance_thread_block(graphs_[graph].of_rank[i], now);
   }
 }
 
-void EventEngine::start_worker(std::uint32_t index, std::uint32_t plan) {
-  WorkerState& state = workers_[index];
+void EventEngine::start_thread_block(std::uint32_t index, std::uint32_t plan) {
+  ThreadBlockState& state = thread_blocks_[index];
   state.plan = plan;
   state.active = true;
   state.at = step_times_[plan].begin(state.script);
-  for (std::uint32_t p = state.first_out; p < workers_[index + 1].first_out; ++p) {
+  for (std::uint32_t p = state.first_out; p < thread_blocks_[index + 1].first_out; ++p) {
     fifos_[out_[p]].sent_before = fifos_[out_[p]].sent;
   }
 }
 
-bool EventEngine::may_move(const WorkerState& state, const FlatStep& step) const {
+bool EventEngine::may_move(const ThreadBlockState& state, const FlatStep& step) const {
   for (std::uint32_t p = 0; p < step.receive.count; ++p) {
     const FifoState& fifo = fifos_[in_[state.first_in + step.receive.first + p]];
     if (fifo.arrived == fifo.received) {
@@ -75,15 +75,15 @@ bool EventEngine::may_move(const WorkerState& state, const FlatStep& step) const
   return true;
 }
 
-// Begins the worker's next move if it can, or ends its part of the collective.
-void EventEngine::advance_worker(std::uint32_t index, SimTime now) {
-  WorkerState& state = workers_[index];
+// Begins the thread block's next move if it can, or ends its part of the collective.
+void EventEngine::advance_thread_block(std::uint32_t index, SimTime now) {
+  ThreadBlockState& state = thread_blocks_[index];
   if (!state.active || state.unfinished > 0) {
     return;
   }
   const StepTimes& times = step_times_[state.plan];
   if (times.done(state.at)) {
-    finish_worker(index, now);
+    finish_thread_block(index, now);
     return;
   }
   const FlatStep& step = times.step(state.script, state.at);
@@ -120,7 +120,7 @@ void EventEngine::advance_worker(std::uint32_t index, SimTime now) {
 // A transfer over shared links has left its sender.
 void EventEngine::end_flow(std::uint32_t f, SimTime now) {
   FifoState& fifo = fifos_[f];
-  const WorkerState& sender = workers_[fifo.from];
+  const ThreadBlockState& sender = thread_blocks_[fifo.from];
   const StepTimes& times = step_times_[sender.plan];
   const SimTime left = std::max(now, fifo.sent_at + job_.plans[sender.plan].hops[fifo.hop].least);
   const FlatStep& step = times.step(sender.script, sender.at);
@@ -130,7 +130,7 @@ void EventEngine::end_flow(std::uint32_t f, SimTime now) {
 }
 
 void EventEngine::end_move(std::uint32_t index, SimTime now) {
-  WorkerState& state = workers_[index];
+  ThreadBlockState& state = thread_blocks_[index];
   if (--state.unfinished > 0) {
     return;
   }
@@ -141,35 +141,35 @@ void EventEngine::end_move(std::uint32_t index, SimTime now) {
   for (std::uint32_t p = first; p < last; ++p) {
     ++fifos_[in_[p]].received;
   }
-  advance_worker(index, now);
+  advance_thread_block(index, now);
   for (std::uint32_t p = first; p < last; ++p) {
-    advance_worker(fifos_[in_[p]].from, now);
+    advance_thread_block(fifos_[in_[p]].from, now);
   }
 }
 
 void EventEngine::arrive(std::uint32_t f, SimTime now) {
   ++fifos_[f].arrived;
-  advance_worker(fifos_[f].to, now);
+  advance_thread_block(fifos_[f].to, now);
 }
 
-void EventEngine::finish_worker(std::uint32_t index, SimTime now) {
-  WorkerState& state = workers_[index];
+void EventEngine::finish_thread_block(std::uint32_t index, SimTime now) {
+  ThreadBlockState& state = thread_blocks_[index];
   state.active = false;
   const std::uint32_t rank = state.rank;
-  if (rank == Worker::kSwitch) {
+  if (rank == ThreadBlock::kSwitch) {
     next_use(index, state.use);
     if (state.use.iteration <= last_iteration_) {
-      start_worker(index, program(state.use.iteration).collectives[state.use.op]);
-      advance_worker(index, now);
+      start_thread_block(index, program(state.use.iteration).collectives[state.use.op]);
+      advance_thread_block(index, now);
     }
-  } else if (--rank_[rank].workers_left == 0) {
+  } else if (--rank_[rank].thread_blocks_left == 0) {
     end_collective(rank, now);
   }
 }
 
 // The next collective on a switch's graph, after `use`.
 void EventEngine::next_use(std::uint32_t index, Place& use) const {
-  const std::uint32_t graph = workers_[index].graph;
+  const std::uint32_t graph = thread_blocks_[index].graph;
   while (use.iteration <= last_iteration_) {
     const std::vector<std::uint32_t>& collectives = program(use.iteration).collectives;
     while (++use.op < collectives.size()) {

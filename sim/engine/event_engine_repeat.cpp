@@ -1,5 +1,5 @@
-// The event engine where steps are alike: when the state at the end of an iteration is that at the end of the one
-// before, only later, all that is to come is what has just been, only later.
+// The event engine where steps are alike: when the state at the end of an iteration is that at the end of the
+// one before, only later, all that is to come is what has just been, only later.
 #include <algorithm>
 #include <bit>
 
@@ -32,8 +32,8 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
   };
   for (const RankState& state : rank_) {
     const auto& [host, stream, collective, host_busy, host_waits, loader_busy, stream_waits, kernel_runs,
-                 communicating, completed, produced, consumed, reached, launched, workers_left, kernel_event,
-                 work_left_at, work, factor, own, idle_from] = state;
+                 communicating, completed, produced, consumed, reached, launched, thread_blocks_left,
+                 kernel_event, work_left_at, work, factor, own, idle_from] = state;
     add_place(host);
     add_place(stream);
     add_place(collective);
@@ -45,7 +45,7 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     digest.add(std::int64_t{completed} - closed);
     digest.add(produced - consumed);
     digest.add(reached - launched);
-    digest.add(workers_left);
+    digest.add(thread_blocks_left);
     if (kernel_runs) {  // kernel_event: below, with the events
       digest.add(work_left_at - now);
       digest.add(static_cast<std::int64_t>(work >> 64));
@@ -55,8 +55,9 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     digest.add(own);
     digest.add(idle_from - now);
   }
-  for (std::uint32_t w = 0; w + 1 < workers_.size(); ++w) {
-    const auto& [at, rank, script, plan, graph, first_in, first_out, unfinished, active, use] = workers_[w];
+  for (std::uint32_t w = 0; w + 1 < thread_blocks_.size(); ++w) {
+    const auto& [at, rank, script, plan, graph, first_in, first_out, unfinished, active, use] =
+        thread_blocks_[w];
     digest.add(std::uint32_t{active});
     if (active) {
       const auto& [phase, step, moves_left, loops_left] = at;
@@ -65,7 +66,7 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
       }
       digest.add(loops_left);
     }
-    if (rank == Worker::kSwitch) {
+    if (rank == ThreadBlock::kSwitch) {
       use.iteration <= last_iteration_ ? add_place(use) : digest.add(kNever);
     }
   }

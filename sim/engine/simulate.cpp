@@ -11,7 +11,7 @@ namespace {
 
 double seconds(SimTime t) { return to_seconds(t).value; }
 
-// The chunks that a worker moves in a loop, of the script with most, and its widest step.
+// The chunks that a thread block moves in a loop, of the script with most, and its widest step.
 struct LoopBound {
   double chunks = 0, width = 1;
 };
@@ -78,8 +78,8 @@ double events_of(const TrainingJob& job, const RunSpec& run, bool vector) {
       }
     }
     double of_loop = 0;
-    for (const Worker& worker : graph.workers) {
-      of_loop += of_script[worker.script];
+    for (const ThreadBlock& thread_block : graph.thread_blocks) {
+      of_loop += of_script[thread_block.script];
     }
     for (const Loops& loops : plan.loops) {
       moves += of_loop * static_cast<double>(loops.count) * slices_of(loops);
@@ -101,8 +101,8 @@ void require_patience(const TrainingJob& job, const RunSpec& run, bool vector) {
 
 }  // namespace
 
-// A path through the moves stays at a worker or goes on to the next: no longer than one worker's moves and
-// all ranks together.
+// A path through the moves stays at a thread block or goes on to the next: no longer than one thread block's
+// moves and all ranks together.
 double longest_collective(const Communicator& communicator, const CollectivePlan& plan) {
   const CollectiveGraph& graph = communicator.graphs[plan.graph];
   const double sharing = 1.0 + static_cast<double>(graph.shared.size() + communicator.background.size());

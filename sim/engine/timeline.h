@@ -24,7 +24,7 @@ struct Event {
   SimTime time;
   std::uint64_t sequence = 0;
   EventKind kind = EventKind::host_done;
-  std::uint32_t subject = 0;  // rank; move_end: worker; arrival: FIFO
+  std::uint32_t subject = 0;  // rank; move_end: thread block; arrival: FIFO
 };
 static_assert(sizeof(Event) == 24);
 

@@ -36,12 +36,12 @@ CollectivePlan without_latency(CollectivePlan plan) {
   return plan;
 }
 
-// Occupancy of the worker that moves most.
+// Occupancy of the thread block that moves most.
 SimTime busiest(const CollectiveGraph& graph, const CollectivePlan& plan) {
   const StepTimes times(graph, plan);
   SimTime most;
-  for (const Worker& worker : graph.workers) {
-    most = std::max(most, times.occupancy(graph, worker));
+  for (const ThreadBlock& thread_block : graph.thread_blocks) {
+    most = std::max(most, times.occupancy(graph, thread_block));
   }
   return most;
 }

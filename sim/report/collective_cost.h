@@ -15,7 +15,7 @@ namespace paceline {
 // time = launch + latency + fill + bandwidth, each by re-simulation:
 //   launch     what the startup adds
 //   latency    what the hops' latencies add then
-//   bandwidth  how long the busiest worker moves data
+//   bandwidth  how long the busiest thread block moves data
 //   fill       the rest: waiting for the first chunk and behind the last, and for slots
 struct CollectiveCost {
   CollectivePlan plan;
@@ -24,11 +24,13 @@ struct CollectiveCost {
   SimTime launch, latency, fill, bandwidth;
 };
 
-// Cost: that of the graphs, then O(moves of one worker of each class) for each size, thrice with `explain`.
+// Cost: that of the graphs, then O(moves of one thread block of each class) for each size, thrice with
+// `explain`.
 std::vector<CollectiveCost> cost_collectives(CollectivePlanner&, CollectiveKind, std::span<const Bytes>,
                                              bool explain);
 
-// The time of one plan, `number` of these times, alone, as CollectiveCost::time has it, begun at `now`, which moves on to its end.
+// The time of one plan, `number` of these times, alone, as CollectiveCost::time has it, begun at `now`, which
+// moves on to its end.
 SimTime time_alone(CollectiveTimes&, const Communicator&, const CollectivePlan&, std::uint32_t number,
                    SimTime& now);
 

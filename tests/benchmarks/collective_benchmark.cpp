@@ -1,6 +1,6 @@
 // How long is an nccl-tests table of all_reduce, 8 B to 16 GiB by factor 2, on DGX H100? Graph search, tuner,
-// graphs, classes of equal workers and the simulation of every row. And what the classes save: the same
-// collective with each rank beginning at its own time goes worker by worker.
+// graphs, classes of equal thread blocks and the simulation of every row. And what the classes save: the same
+// collective with each rank beginning at its own time goes thread block by thread block.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -69,8 +69,9 @@ void passes_ratio(benchmark::State& state) {
   const CollectiveGraph graph = merge_channels(planner.communicator().graphs[plan.graph]).graph;
   const StepTimes times(graph, plan);
   std::vector<SimTime> begin;
-  for (const Worker& worker : graph.workers) {
-    begin.push_back({worker.rank == Worker::kSwitch ? 0 : 1'000'000 * std::int64_t{worker.rank}});
+  for (const ThreadBlock& thread_block : graph.thread_blocks) {
+    begin.push_back(
+        {thread_block.rank == ThreadBlock::kSwitch ? 0 : 1'000'000 * std::int64_t{thread_block.rank}});
   }
   Passes passes(graph);
   Wavefront wavefront(graph);

@@ -49,7 +49,7 @@ inline CollectivePlanner ring_planner(std::vector<HopCost> hops, std::int64_t ch
             CollectiveGraph graph = make_graph(Algorithm::ring, kind, {1, n}, plain_graphs(n), 1);
             graph.hops.resize(n);
             for (Fifo& fifo : graph.fifos) {
-              fifo.hop = graph.workers[fifo.from].rank;
+              fifo.hop = graph.thread_blocks[fifo.from].rank;
             }
             communicator.graphs.push_back(std::move(graph));
             return plan;

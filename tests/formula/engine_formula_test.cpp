@@ -134,9 +134,10 @@ TEST_CASE("permuting the ranks permutes the result") {
     GraphList graphs;
     for (std::size_t g = 0; g < moved.job.communicator.graphs.size(); ++g) {
       CollectiveGraph graph = moved.job.communicator.graphs[g];
-      for (Worker& worker : graph.workers) {
-        worker.rank =
-            worker.rank == Worker::kSwitch ? worker.rank : static_cast<std::uint32_t>(renamed(worker.rank));
+      for (ThreadBlock& thread_block : graph.thread_blocks) {
+        thread_block.rank = thread_block.rank == ThreadBlock::kSwitch
+                                ? thread_block.rank
+                                : static_cast<std::uint32_t>(renamed(thread_block.rank));
       }
       graphs.push_back(std::move(graph));
     }

@@ -153,8 +153,8 @@ TEST_CASE("every algorithm leaves every rank with exactly what it should") {
 
 // The fewest slots that keep an algorithm from deadlock, where a step has so many slices. A ring begins with
 // a chunk of its own and then waits for room before it takes what has come: one slice more than a step has.
-// Where steps of one worker lead to different places, as in PAT, a whole step must fit. The rest is free of
-// cycles.
+// Where steps of one thread block lead to different places, as in PAT, a whole step must fit. The rest is
+// free of cycles.
 std::uint32_t enough_slots(Algorithm algorithm, CollectiveKind kind, std::uint32_t slices) {
   const bool chain = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
   switch (algorithm) {
@@ -223,7 +223,7 @@ TEST_CASE("the symbols notice a wrong graph") {
     CHECK((step < 2 || with([](Step& s) { s.keep = false; })));
   }
   CollectiveGraph wrong = right;
-  wrong.workers[2].shift = 0;
+  wrong.thread_blocks[2].shift = 0;
   CHECK(notices(wrong));
 }
 

@@ -22,7 +22,8 @@ struct Traffic {
 bool leaves_node(const CollectiveGraph& graph, const Fifo& fifo, std::uint32_t gpus) {
   const bool fabric = fifo.wire == Wire::gpu_to_fabric || fifo.wire == Wire::fabric_to_gpu;
   const bool gpu_to_gpu = fifo.wire == Wire::gpu_to_gpu;
-  return fabric || (gpu_to_gpu && graph.workers[fifo.from].rank / gpus != graph.workers[fifo.to].rank / gpus);
+  return fabric || (gpu_to_gpu &&
+                    graph.thread_blocks[fifo.from].rank / gpus != graph.thread_blocks[fifo.to].rank / gpus);
 }
 
 Traffic traffic(const CollectiveGraph& graph, const RankLayout& layout) {
@@ -32,13 +33,13 @@ Traffic traffic(const CollectiveGraph& graph, const RankLayout& layout) {
   const std::uint32_t gpus = layout.gpus_per_node;
   for (std::size_t f = 0; f < graph.fifos.size(); ++f) {
     const Fifo& fifo = graph.fifos[f];
-    const std::uint32_t from = graph.workers[fifo.from].rank, to = graph.workers[fifo.to].rank;
+    const std::uint32_t from = graph.thread_blocks[fifo.from].rank, to = graph.thread_blocks[fifo.to].rank;
     const bool leaves = leaves_node(graph, fifo, gpus);
-    if (from != Worker::kSwitch) {
+    if (from != ThreadBlock::kSwitch) {
       CHECK(leaves == (fifo.nic_out >= 0));
       (leaves ? result.nic_out[{from / gpus, fifo.nic_out}] : result.out[from]) += symbolic.sent(f);
     }
-    if (to != Worker::kSwitch) {
+    if (to != ThreadBlock::kSwitch) {
       CHECK(leaves == (fifo.nic_in >= 0));
       (leaves ? result.nic_in[{to / gpus, fifo.nic_in}] : result.in[to]) += symbolic.sent(f);
     }
@@ -96,14 +97,14 @@ TEST_CASE("a ring visits the GPUs of each node in the channel's order, by the ch
     found.ring = random_graph(dice, 8, 4, true);
     const CollectiveGraph graph = make_graph(Algorithm::ring, CollectiveKind::all_reduce, layout, found, 8);
     for (const Fifo& fifo : graph.fifos) {
-      const Worker &from = graph.workers[fifo.from], &to = graph.workers[fifo.to];
-      const auto on = [&](const Worker& worker) -> const NodeChannel& {
-        return found.ring.channels[(worker.channel % 4) ^ (worker.rank / 8 % 2)];
+      const ThreadBlock &from = graph.thread_blocks[fifo.from], &to = graph.thread_blocks[fifo.to];
+      const auto on = [&](const ThreadBlock& thread_block) -> const NodeChannel& {
+        return found.ring.channels[(thread_block.channel % 4) ^ (thread_block.rank / 8 % 2)];
       };
-      const auto place = [&](const Worker& worker) {
-        const std::vector<int>& gpus = on(worker).gpus;
+      const auto place = [&](const ThreadBlock& thread_block) {
+        const std::vector<int>& gpus = on(thread_block).gpus;
         return static_cast<std::uint32_t>(
-            std::find(gpus.begin(), gpus.end(), static_cast<int>(worker.rank % 8)) - gpus.begin());
+            std::find(gpus.begin(), gpus.end(), static_cast<int>(thread_block.rank % 8)) - gpus.begin());
       };
       const bool last = place(from) == 7;
       CHECK(place(to) == (place(from) + 1) % 8);
@@ -224,7 +225,7 @@ TEST_CASE("all_to_all goes round its peers in NCCL's order") {
         make_graph(Algorithm::point_to_point, CollectiveKind::all_to_all, layout, found, 1);
     std::vector<std::uint32_t> peers;
     for (std::uint32_t port = 0; port + 1 < layout.ranks(); ++port) {
-      peers.push_back(graph.workers[graph.fifos[graph.out[port]].to].rank);
+      peers.push_back(graph.thread_blocks[graph.fifos[graph.out[port]].to].rank);
     }
     return peers;
   };
@@ -237,12 +238,12 @@ TEST_CASE("all_to_all goes round its peers in NCCL's order") {
         Peers{1, 2, 3, 4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 20, 21, 22, 23, 16, 17, 18, 19});
 }
 
-TEST_CASE("a million workers cost little: scripts are shared") {
+TEST_CASE("a million thread blocks cost little: scripts are shared") {
   Dice dice(9);
   const RankLayout layout{2048, 8};
   const ChannelGraphs found = random_graphs(dice, 8);
   const CollectiveGraph ring = make_graph(Algorithm::ring, CollectiveKind::all_reduce, layout, found, 32);
-  CHECK(ring.workers.size() == 524288);
+  CHECK(ring.thread_blocks.size() == 524288);
   CHECK(ring.fifos.size() == 524288);
   CHECK(ring.scripts.size() == 1);
   CHECK(ring.scripts[0].steps.size() == 5);

@@ -61,10 +61,10 @@ TEST_CASE("what arrives on the FIFOs that reduce is summed, on the others it is 
           mpi_ring_graph(CollectiveKind::reduce_scatter, {n, 1}, 1),
           mpi_ring_graph(CollectiveKind::all_gather, {n, 1}, 1),
           mpi_ring_graph(CollectiveKind::broadcast, {n, 1}, 1), recursive_doubling_graph({n, 1}, 1)}) {
-      for (const Worker& worker : made.graph.workers) {
-        for (const Step& step : made.graph.scripts[worker.script].steps) {
+      for (const ThreadBlock& thread_block : made.graph.thread_blocks) {
+        for (const Step& step : made.graph.scripts[thread_block.script].steps) {
           if (step.receive.count > 0) {
-            const std::uint32_t fifo = made.graph.in[worker.first_in + step.receive.first];
+            const std::uint32_t fifo = made.graph.in[thread_block.first_in + step.receive.first];
             REQUIRE(step.own == (fifo < made.reducing));
           }
         }

@@ -38,7 +38,7 @@ CollectivePlan draw_plan(Dice& dice, const CollectiveGraph& graph) {
   plan.slots = dice.below(4) == 0 ? 0 : static_cast<std::uint32_t>(1 + dice.below(20));
   const std::size_t phases = 1 + dice.below(3);
   for (std::size_t i = 0; i < phases; ++i) {  // a phase may have no loop
-    const std::int64_t most = graph.workers.size() > 1000 ? 4 : 20;
+    const std::int64_t most = graph.thread_blocks.size() > 1000 ? 4 : 20;
     const auto chunk = static_cast<std::int64_t>(1 + random() % 100'000);
     const std::int64_t slice = chunk / (1 + dice.below(3)) + dice.below(2) * (chunk / 7);  // 0: whole
     plan.loops.push_back({static_cast<std::int64_t>(random() % most), Bytes(chunk), Bytes(slice)});
@@ -56,7 +56,7 @@ CollectivePlan draw_plan(Dice& dice, const CollectiveGraph& graph) {
 Times draw_begin(Dice& dice, const CollectiveGraph& graph) {
   const std::size_t spread = std::size_t{1} << dice.below(40);
   Times begin;
-  for (std::size_t w = 0; w < graph.workers.size(); ++w) {
+  for (std::size_t w = 0; w < graph.thread_blocks.size(); ++w) {
     begin.push_back(draw_time(dice, spread));
   }
   return begin;
@@ -95,8 +95,8 @@ void compare(Dice& dice, CollectiveGraph graph, const std::string& way, Seen& se
 }
 
 TEST_CASE("the last slice of a chunk may be shorter than the others") {
-  // One rank sends 40 us of data to another in slices of 32 and 8 us, which arrive 5 us later. That one copies
-  // twice as fast: from 37 to 53 us, and from there to 57.
+  // One rank sends 40 us of data to another in slices of 32 and 8 us, which arrive 5 us later. That one
+  // copies twice as fast: from 37 to 53 us, and from there to 57.
   Dice dice(5);
   CollectiveGraph graph =
       make_graph(Algorithm::ring, CollectiveKind::broadcast, {1, 2}, random_graphs(dice, 2), 1);
@@ -110,13 +110,13 @@ TEST_CASE("the last slice of a chunk may be shorter than the others") {
   Wavefront wavefront(graph);
   Times begin(2), wanted(2);
   for (std::size_t w = 0; w < 2; ++w) {
-    wanted[w] = SimTime{graph.workers[w].rank == 0 ? 40'000'000 : 57'000'000};
+    wanted[w] = SimTime{graph.thread_blocks[w].rank == 0 ? 40'000'000 : 57'000'000};
   }
   CHECK(end_of(passes, graph, plan, begin) == wanted);
   CHECK(end_of(wavefront, graph, plan, begin) == wanted);
   const StepTimes times(graph, plan);
-  for (const Worker& worker : graph.workers) {
-    CHECK(times.occupancy(graph, worker) == SimTime{worker.rank == 0 ? 40'000'000 : 20'000'000});
+  for (const ThreadBlock& thread_block : graph.thread_blocks) {
+    CHECK(times.occupancy(graph, thread_block) == SimTime{thread_block.rank == 0 ? 40'000'000 : 20'000'000});
   }
 }
 
@@ -157,11 +157,12 @@ TEST_CASE("passes equal the wavefront for MPI's rings and recursive doubling") {
   CHECK(seen.ended > 100);
 }
 
-// By worker of the whole graph, from when each rank begins.
-Times end_of_classes(const EqualWorkers& classes, const CollectivePlan& plan, const Times& begin_of_rank) {
+// By thread block of the whole graph, from when each rank begins.
+Times end_of_classes(const EqualThreadBlocks& classes, const CollectivePlan& plan,
+                     const Times& begin_of_rank) {
   Times begin;
-  for (const Worker& worker : classes.graph.workers) {
-    begin.push_back(worker.rank == Worker::kSwitch ? SimTime{} : begin_of_rank[worker.rank]);
+  for (const ThreadBlock& thread_block : classes.graph.thread_blocks) {
+    begin.push_back(thread_block.rank == ThreadBlock::kSwitch ? SimTime{} : begin_of_rank[thread_block.rank]);
   }
   Passes passes(classes.graph);
   const Times end = end_of(passes, classes.graph, plan, begin);
@@ -172,7 +173,7 @@ Times end_of_classes(const EqualWorkers& classes, const CollectivePlan& plan, co
   return all;
 }
 
-std::size_t most_class(const EqualWorkers& classes) { return std::ranges::max(classes.class_of); }
+std::size_t most_class(const EqualThreadBlocks& classes) { return std::ranges::max(classes.class_of); }
 
 TEST_CASE("merged channels have the times of the classes found by refinement, and of the whole") {
   Dice dice(23);
@@ -189,20 +190,20 @@ TEST_CASE("merged channels have the times of the classes found by refinement, an
         for (std::uint32_t r = 0; r < graph.ranks; ++r) {
           begin.push_back(draw_time(dice, 100'000'000));
         }
-        const EqualWorkers alike = merge_channels(graph);
-        EqualWorkers whole{graph, {}};
-        for (std::uint32_t w = 0; w < graph.workers.size(); ++w) {
+        const EqualThreadBlocks alike = merge_channels(graph);
+        EqualThreadBlocks whole{graph, {}};
+        for (std::uint32_t w = 0; w < graph.thread_blocks.size(); ++w) {
           whole.class_of.push_back(w);
         }
         const Times expected = end_of_classes(whole, plan, begin);
         INFO(name(algorithm, kind, layout));
         const bool same = end_of_classes(alike, plan, begin) == expected;
         REQUIRE(same);
-        const EqualWorkers refined = find_equal_workers(graph, Begin::by_rank);
+        const EqualThreadBlocks refined = find_equal_thread_blocks(graph, Begin::by_rank);
         const bool same_refined = end_of_classes(refined, plan, begin) == expected;
         REQUIRE(same_refined);
         REQUIRE(most_class(refined) <= most_class(alike));
-        merged += most_class(alike) + 1 < graph.workers.size() ? 1 : 0;
+        merged += most_class(alike) + 1 < graph.thread_blocks.size() ? 1 : 0;
       });
     }
   }

@@ -38,7 +38,7 @@ struct SymbolicRun {
 class Symbolic {
  public:
   Symbolic(const CollectiveGraph& graph, SymbolicRun run)
-      : graph_(graph), run_(run), states_(graph.workers.size()), queues_(graph.fifos.size()) {
+      : graph_(graph), run_(run), states_(graph.thread_blocks.size()), queues_(graph.fifos.size()) {
     sent_.assign(graph.fifos.size(), 0);
     output_.resize(std::size_t{graph.ranks} * graph.channels * run.loops * run.slices);
     for (bool progress = true; progress && errors_.empty();) {
@@ -51,14 +51,14 @@ class Symbolic {
     }
   }
 
-  // What went wrong first; empty: every worker reached its end and every FIFO is empty.
+  // What went wrong first; empty: every thread block reached its end and every FIFO is empty.
   std::string error() const {
     if (!errors_.empty()) {
       return errors_;
     }
     for (std::size_t w = 0; w < states_.size(); ++w) {
       if (states_[w].loop < run_.loops && !script(w).steps.empty()) {
-        return "worker " + std::to_string(w) + " is stuck in step " + std::to_string(states_[w].step);
+        return "thread block " + std::to_string(w) + " is stuck in step " + std::to_string(states_[w].step);
       }
     }
     for (std::size_t f = 0; f < queues_.size(); ++f) {
@@ -86,63 +86,63 @@ class Symbolic {
     std::vector<std::pair<std::int64_t, Value>> blocks;
   };
 
-  const Script& script(std::size_t w) const { return graph_.scripts[graph_.workers[w].script]; }
+  const Script& script(std::size_t w) const { return graph_.scripts[graph_.thread_blocks[w].script]; }
   std::size_t index(std::size_t rank, std::size_t channel, std::size_t loop, std::size_t slice) const {
     return ((rank * graph_.channels + channel) * run_.loops + loop) * run_.slices + slice;
   }
 
   bool try_move(std::size_t w) {
-    const Worker& worker = graph_.workers[w];
+    const ThreadBlock& thread_block = graph_.thread_blocks[w];
     State& at = states_[w];
     if (at.loop == run_.loops || script(w).steps.empty()) {
       return false;
     }
     const Step& step = script(w).steps[at.step];
     for (std::uint32_t p = 0; p < step.receive.count; ++p) {
-      if (queues_[graph_.in[worker.first_in + step.receive.first + p]].empty()) {
+      if (queues_[graph_.in[thread_block.first_in + step.receive.first + p]].empty()) {
         return false;
       }
     }
     for (std::uint32_t p = 0; p < step.send.count; ++p) {
-      const std::size_t held = queues_[graph_.out[worker.first_out + step.send.first + p]].size();
+      const std::size_t held = queues_[graph_.out[thread_block.first_out + step.send.first + p]].size();
       if (run_.slots > 0 && held >= run_.slots) {
         return false;
       }
     }
-    move(worker, step, at);
+    move(thread_block, step, at);
     advance(script(w), step, at);
     return true;
   }
 
-  void move(const Worker& worker, const Step& step, const State& at) {
+  void move(const ThreadBlock& thread_block, const Step& step, const State& at) {
     Chunk chunk{at.loop, at.slice, {}};
-    for (const std::int64_t block : blocks_of(worker, step, at.time)) {
-      chunk.blocks.emplace_back(block, start_value(worker, step, at, block));
+    for (const std::int64_t block : blocks_of(thread_block, step, at.time)) {
+      chunk.blocks.emplace_back(block, start_value(thread_block, step, at, block));
     }
     for (std::uint32_t p = 0; p < step.receive.count; ++p) {
-      receive(graph_.in[worker.first_in + step.receive.first + p], chunk);
+      receive(graph_.in[thread_block.first_in + step.receive.first + p], chunk);
     }
     for (std::uint32_t p = 0; p < step.send.count; ++p) {
-      const std::uint32_t fifo = graph_.out[worker.first_out + step.send.first + p];
+      const std::uint32_t fifo = graph_.out[thread_block.first_out + step.send.first + p];
       queues_[fifo].push_back(chunk);
       sent_[fifo] += step.width;
     }
-    if (step.keep && worker.rank == Worker::kSwitch) {
+    if (step.keep && thread_block.rank == ThreadBlock::kSwitch) {
       errors_ = "a switch keeps data";
     } else if (step.keep) {
-      Output& kept = output_[index(worker.rank, worker.channel, at.loop, at.slice)];
+      Output& kept = output_[index(thread_block.rank, thread_block.channel, at.loop, at.slice)];
       for (const auto& [block, value] : chunk.blocks) {
         kept[block] = value;
       }
     }
   }
 
-  std::vector<std::int64_t> blocks_of(const Worker& worker, const Step& step, std::uint32_t time) {
-    const std::int64_t modulus = graph_.scripts[worker.script].modulus;
+  std::vector<std::int64_t> blocks_of(const ThreadBlock& thread_block, const Step& step, std::uint32_t time) {
+    const std::int64_t modulus = graph_.scripts[thread_block.script].modulus;
     std::vector<std::int64_t> blocks;
     for (std::uint32_t j = 0; j < step.width; ++j) {
-      const std::int64_t place = worker.shift + step.block + time * step.stride + j * step.gap;
-      blocks.push_back(worker.base + (place % modulus + modulus) % modulus);
+      const std::int64_t place = thread_block.shift + step.block + time * step.stride + j * step.gap;
+      blocks.push_back(thread_block.base + (place % modulus + modulus) % modulus);
     }
     std::sort(blocks.begin(), blocks.end());
     if (std::adjacent_find(blocks.begin(), blocks.end()) != blocks.end()) {
@@ -152,15 +152,15 @@ class Symbolic {
   }
 
   // Before what is received is added.
-  Value start_value(const Worker& worker, const Step& step, const State& at, std::int64_t block) {
+  Value start_value(const ThreadBlock& thread_block, const Step& step, const State& at, std::int64_t block) {
     if (!step.own && step.receive.count > 0) {
       return {};
     }
-    if (worker.rank == Worker::kSwitch) {
+    if (thread_block.rank == ThreadBlock::kSwitch) {
       errors_ = "a switch has no data of its own";
       return {};
     }
-    const Output& kept = output_[index(worker.rank, worker.channel, at.loop, at.slice)];
+    const Output& kept = output_[index(thread_block.rank, thread_block.channel, at.loop, at.slice)];
     const auto found = kept.find(block);
     if (found != kept.end()) {
       return found->second;
@@ -168,7 +168,7 @@ class Symbolic {
     if (!step.own) {
       errors_ = "a step sends what was never kept";
     }
-    return of_rank(worker.rank);
+    return of_rank(thread_block.rank);
   }
 
   void receive(std::uint32_t fifo, Chunk& into) {

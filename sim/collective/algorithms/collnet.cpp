@@ -8,8 +8,8 @@ namespace paceline {
 CollectiveGraph collnet_chain_graph(const GraphRequest& request) {
   const std::uint32_t nodes = request.layout.nodes, gpus = request.layout.gpus_per_node;
   GraphBuilder builder(request.channels, request.layout.ranks());
-  const std::size_t workers = request.channels * (2 * std::size_t{request.layout.ranks()} + 1);
-  builder.reserve(workers, workers);
+  const std::size_t thread_blocks = request.channels * (2 * std::size_t{request.layout.ranks()} + 1);
+  builder.reserve(thread_blocks, thread_blocks);
   const std::uint32_t up_last = builder.add_script(1, {{.send = kFirst, .own = true}});
   const std::uint32_t up = builder.add_script(1, {{.receive = kFirst, .send = kFirst, .own = true}});
   const std::uint32_t down = builder.add_script(1, {{.receive = kFirst, .send = kFirst, .keep = true}});
@@ -18,14 +18,15 @@ CollectiveGraph collnet_chain_graph(const GraphRequest& request) {
   for (std::uint32_t c = 0; c < request.channels; ++c) {
     const NodeChannel& order = node_channel(request.found.collnet_chain, c);
     assert(order.gpus.size() == gpus);
-    const std::uint32_t fabric = builder.add_worker(Worker::kSwitch, c, add, nodes, nodes);
+    const std::uint32_t fabric = builder.add_thread_block(ThreadBlock::kSwitch, c, add, nodes, nodes);
     for (std::uint32_t node = 0; node < nodes; ++node) {
       Port above{fabric, node}, source{fabric, node};
       for (std::uint32_t i = 0; i < gpus; ++i) {
         const std::uint32_t rank = node * gpus + static_cast<std::uint32_t>(order.gpus[i]);
         const bool last = i + 1 == gpus;
-        const std::uint32_t sums = builder.add_worker(rank, c, last ? up_last : up, last ? 0 : 1, 1);
-        const std::uint32_t gets = builder.add_worker(rank, c, last ? down_last : down, 1, last ? 0 : 1);
+        const std::uint32_t sums = builder.add_thread_block(rank, c, last ? up_last : up, last ? 0 : 1, 1);
+        const std::uint32_t gets =
+            builder.add_thread_block(rank, c, last ? down_last : down, 1, last ? 0 : 1);
         const int nic = i == 0 ? order.nic_in : -1;
         builder.connect({sums, 0}, above, i == 0 ? Wire::gpu_to_fabric : Wire::gpu_to_gpu, {nic, -1});
         builder.connect(source, {gets, 0}, i == 0 ? Wire::fabric_to_gpu : Wire::gpu_to_gpu, {-1, nic});
@@ -69,7 +70,7 @@ class DirectBuilder {
       for (std::uint32_t head = 0; head < heads_.count(); ++head) {
         const std::uint32_t script = builder_.add_script(
             blocks_, fabric_steps(request_.kind, nodes_, heads_.blocks_of(head, blocks_), heads_.count()));
-        fabric_[head] = builder_.add_worker(Worker::kSwitch, c, script, nodes_, nodes_, head);
+        fabric_[head] = builder_.add_thread_block(ThreadBlock::kSwitch, c, script, nodes_, nodes_, head);
       }
       for (std::uint32_t node = 0; node < nodes_; ++node) {
         add_heads(c, node);
@@ -115,7 +116,7 @@ class DirectBuilder {
     return gpu < heads_.gpu(head) ? gpu : gpu - 1;
   }
 
-  // A head's worker for all its blocks, or for its rank's own alone.
+  // A head's thread block for all its blocks, or for its rank's own alone.
   std::uint32_t add_head(std::uint32_t c, std::uint32_t node, std::uint32_t head, Step step, bool all) {
     std::int64_t shift = node * heads_.count() + head;
     if (all) {
@@ -123,8 +124,8 @@ class DirectBuilder {
       step.stride = heads_.count();
       shift = head;
     }
-    return builder_.add_worker(node * gpus_ + heads_.gpu(head), c, builder_.add_script(blocks_, {step}),
-                               step.receive.count, step.send.count, shift);
+    return builder_.add_thread_block(node * gpus_ + heads_.gpu(head), c, builder_.add_script(blocks_, {step}),
+                                     step.receive.count, step.send.count, shift);
   }
 
   void add_heads(std::uint32_t c, std::uint32_t node) {
@@ -145,13 +146,13 @@ class DirectBuilder {
       const std::vector<std::uint32_t> others = other_heads(gpu);
       const std::uint32_t rank = node * gpus_ + gpu, count = static_cast<std::uint32_t>(others.size());
       if (scatters_ && count > 0) {
-        const std::uint32_t scatter = builder_.add_worker(rank, c, scatter_[gpu], 0, count);
+        const std::uint32_t scatter = builder_.add_thread_block(rank, c, scatter_[gpu], 0, count);
         for (std::uint32_t i = 0; i < count; ++i) {
           builder_.connect({scatter, i}, {up_[others[i]], port_of(others[i], gpu)});
         }
       }
       if (gathers_ && count > 0) {
-        const std::uint32_t gather = builder_.add_worker(rank, c, gather_[gpu], count, 0);
+        const std::uint32_t gather = builder_.add_thread_block(rank, c, gather_[gpu], count, 0);
         for (std::uint32_t i = 0; i < count; ++i) {
           builder_.connect({down_[others[i]], port_of(others[i], gpu)}, {gather, i});
         }

@@ -18,8 +18,8 @@ GraphBuilder::GraphBuilder(std::uint32_t channels, std::uint32_t ranks) {
   graph_.ranks = ranks;
 }
 
-void GraphBuilder::reserve(std::size_t workers, std::size_t fifos) {
-  graph_.workers.reserve(workers);
+void GraphBuilder::reserve(std::size_t thread_blocks, std::size_t fifos) {
+  graph_.thread_blocks.reserve(thread_blocks);
   graph_.fifos.reserve(fifos);
   graph_.in.reserve(fifos);
   graph_.out.reserve(fifos);
@@ -36,29 +36,30 @@ std::uint32_t GraphBuilder::add_script(std::int64_t modulus, std::vector<Step> s
   return index;
 }
 
-std::uint32_t GraphBuilder::add_worker(std::uint32_t rank, std::uint32_t channel, std::uint32_t script,
-                                       std::size_t in_ports, std::size_t out_ports, std::int64_t shift) {
-  assert(graph_.workers.empty() || graph_.workers.back().channel <= channel);
-  const auto index = static_cast<std::uint32_t>(graph_.workers.size());
-  graph_.workers.push_back({.rank = rank,
-                            .channel = channel,
-                            .script = script,
-                            .first_in = static_cast<std::uint32_t>(graph_.in.size()),
-                            .first_out = static_cast<std::uint32_t>(graph_.out.size()),
-                            .base = 0,
-                            .shift = shift});
+std::uint32_t GraphBuilder::add_thread_block(std::uint32_t rank, std::uint32_t channel, std::uint32_t script,
+                                             std::size_t in_ports, std::size_t out_ports,
+                                             std::int64_t shift) {
+  assert(graph_.thread_blocks.empty() || graph_.thread_blocks.back().channel <= channel);
+  const auto index = static_cast<std::uint32_t>(graph_.thread_blocks.size());
+  graph_.thread_blocks.push_back({.rank = rank,
+                                  .channel = channel,
+                                  .script = script,
+                                  .first_in = static_cast<std::uint32_t>(graph_.in.size()),
+                                  .first_out = static_cast<std::uint32_t>(graph_.out.size()),
+                                  .base = 0,
+                                  .shift = shift});
   graph_.in.resize(graph_.in.size() + in_ports, kUnconnected);
   graph_.out.resize(graph_.out.size() + out_ports, kUnconnected);
   return index;
 }
 
 void GraphBuilder::connect(Port from, Port to, Wire wire, Nics nics) {
-  std::uint32_t& out = graph_.out[graph_.workers[from.worker].first_out + from.number];
-  std::uint32_t& in = graph_.in[graph_.workers[to.worker].first_in + to.number];
+  std::uint32_t& out = graph_.out[graph_.thread_blocks[from.thread_block].first_out + from.number];
+  std::uint32_t& in = graph_.in[graph_.thread_blocks[to.thread_block].first_in + to.number];
   assert(out == kUnconnected && in == kUnconnected);
   out = in = static_cast<std::uint32_t>(graph_.fifos.size());
-  graph_.fifos.push_back({.from = from.worker,
-                          .to = to.worker,
+  graph_.fifos.push_back({.from = from.thread_block,
+                          .to = to.thread_block,
                           .hop = 0,
                           .wire = wire,
                           .nic_out = static_cast<std::int16_t>(nics.out),

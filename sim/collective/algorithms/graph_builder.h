@@ -26,21 +26,21 @@ CollectiveGraph hierarchical_graph(const GraphRequest&);
 CollectiveGraph point_to_point_graph(const GraphRequest&);
 
 struct Port {
-  std::uint32_t worker = 0, number = 0;
+  std::uint32_t thread_block = 0, number = 0;
 };
 struct Nics {
   int out = -1, in = -1;
 };
 
-// Requires: workers in the order of their channels; every port is connected once.
+// Requires: thread blocks in the order of their channels; every port is connected once.
 class GraphBuilder {
  public:
   GraphBuilder(std::uint32_t channels, std::uint32_t ranks);
 
-  void reserve(std::size_t workers, std::size_t ports);
+  void reserve(std::size_t thread_blocks, std::size_t ports);
   std::uint32_t add_script(std::int64_t modulus, std::vector<Step> steps);  // an equal one is shared
-  std::uint32_t add_worker(std::uint32_t rank, std::uint32_t channel, std::uint32_t script,
-                           std::size_t in_ports, std::size_t out_ports, std::int64_t shift = 0);
+  std::uint32_t add_thread_block(std::uint32_t rank, std::uint32_t channel, std::uint32_t script,
+                                 std::size_t in_ports, std::size_t out_ports, std::int64_t shift = 0);
   void connect(Port from, Port to, Wire = Wire::gpu_to_gpu, Nics = {});
   CollectiveGraph finish();
 

@@ -82,7 +82,7 @@ CollectiveGraph hierarchical_graph(const GraphRequest& request) {
     assert(order.gpus.size() == gpus);
     for (std::uint32_t at = 0; at < n; ++at) {
       const std::uint32_t rank = at / gpus * gpus + static_cast<std::uint32_t>(order.gpus[at % gpus]);
-      builder.add_worker(rank, c, script, rings, rings, at);
+      builder.add_thread_block(rank, c, script, rings, rings, at);
     }
     for (std::uint32_t at = 0; at < n; ++at) {
       if (gpus > 1) {

@@ -9,17 +9,18 @@
 namespace paceline {
 namespace {
 
-// Joins ranks, whose workers have the same numbers.
+// Joins ranks, whose thread blocks have the same numbers.
 class RankWires {
  public:
   RankWires(GraphBuilder& builder, const RankLayout& layout, std::uint32_t nics)
       : builder_(builder), layout_(layout), nics_(nics) {}
 
   void connect(Port from, Port to) {
-    const bool leaves = from.worker / layout_.gpus_per_node != to.worker / layout_.gpus_per_node;
-    builder_.connect(from, to, Wire::gpu_to_gpu, leaves ? Nics{nic(from.worker), nic(to.worker)} : Nics{});
+    const bool leaves = from.thread_block / layout_.gpus_per_node != to.thread_block / layout_.gpus_per_node;
+    builder_.connect(from, to, Wire::gpu_to_gpu,
+                     leaves ? Nics{nic(from.thread_block), nic(to.thread_block)} : Nics{});
   }
-  // Worker r's out port to worker r + 1's in port.
+  // ThreadBlock r's out port to thread block r + 1's in port.
   void connect_ring(std::uint32_t ranks, std::uint32_t port) {
     for (std::uint32_t r = 0; r < ranks; ++r) {
       connect({r, port}, {(r + 1) % ranks, port});
@@ -64,11 +65,11 @@ MpiGraph chain(const RankLayout& layout, std::uint32_t nics) {
       builder.add_script(1, {Step{.receive = kFirst, .send = kFirst, .keep = true}});
   const std::uint32_t last = builder.add_script(1, {Step{.receive = kFirst, .keep = true}});
   for (std::uint32_t r = 0; r < n; ++r) {
-    builder.add_worker(r, 0,
-                       r == 0       ? first
-                       : r == n - 1 ? last
-                                    : between,
-                       r == 0 ? 0 : 1, r == n - 1 ? 0 : 1);
+    builder.add_thread_block(r, 0,
+                             r == 0       ? first
+                             : r == n - 1 ? last
+                                          : between,
+                             r == 0 ? 0 : 1, r == n - 1 ? 0 : 1);
   }
   RankWires wires(builder, layout, nics);
   for (std::uint32_t r = 0; r + 1 < n; ++r) {
@@ -117,7 +118,7 @@ MpiGraph mpi_ring_graph(CollectiveKind kind, const RankLayout& layout, std::uint
   builder.reserve(n, std::size_t{rings} * n);
   const std::uint32_t script = builder.add_script(n, mpi_ring_steps(kind, n));
   for (std::uint32_t r = 0; r < n; ++r) {
-    builder.add_worker(r, 0, script, rings, rings, r);
+    builder.add_thread_block(r, 0, script, rings, rings, r);
   }
   RankWires wires(builder, layout, nics);
   for (std::uint32_t port = 0; port < rings; ++port) {
@@ -137,7 +138,7 @@ MpiGraph recursive_doubling_graph(const RankLayout& layout, std::uint32_t nics) 
   for (std::uint32_t r = 0; r < n; ++r) {
     const std::uint32_t neighbour = doubling.takes(r) ? 1 : 0;
     const std::uint32_t width = doubling.gives(r) ? 1 : doubling.rounds + neighbour;
-    builder.add_worker(r, 0, doubling.gives(r) ? gives : core[neighbour], width, width);
+    builder.add_thread_block(r, 0, doubling.gives(r) ? gives : core[neighbour], width, width);
   }
   RankWires wires(builder, layout, nics);
   for (std::uint32_t r = 0; r < 2 * doubling.extra; r += 2) {

@@ -1,9 +1,9 @@
 // NVLink SHARP: the node's switch adds what the GPUs push and copies what a head sends to all of them. The
 // heads are joined over the network by its own reducing switch, or by a tree.
 //
-// Per node: push workers -> adding switch -> heads (up) -> ... -> heads (down) -> copying switch -> pull
-// workers. all_gather has no first half, reduce_scatter no second. Everything moves in single blocks, in
-// order.
+// Per node: push thread blocks -> adding switch -> heads (up) -> ... -> heads (down) -> copying switch ->
+// pull thread blocks. all_gather has no first half, reduce_scatter no second. Everything moves in single
+// blocks, in order.
 #include "sim/collective/algorithms/graph_builder.h"
 
 namespace paceline {
@@ -63,16 +63,17 @@ class NvlsBuilder {
   std::uint32_t head_rank(std::uint32_t node, std::uint32_t head) const {
     return rank(node, heads_.gpu(head));
   }
-  // up_ and down_ of a head: the workers that the adding switch sends to and the copying one receives from.
+  // up_ and down_ of a head: the thread blocks that the adding switch sends to and the copying one receives
+  // from.
   std::uint32_t index(std::uint32_t node, std::uint32_t head) const { return node * heads_.count() + head; }
 
-  // A head's worker that hands on each of its blocks.
+  // A head's thread block that hands on each of its blocks.
   std::uint32_t add_head(std::uint32_t c, std::uint32_t node, std::uint32_t head, Step step, std::size_t ins,
                          std::size_t outs) {
     step.times = heads_.blocks_of(head, blocks_);
     step.stride = heads_.count();
-    return builder_.add_worker(head_rank(node, head), c, builder_.add_script(blocks_, {step}), ins, outs,
-                               head);
+    return builder_.add_thread_block(head_rank(node, head), c, builder_.add_script(blocks_, {step}), ins,
+                                     outs, head);
   }
 
   void add_heads(std::uint32_t c) {
@@ -97,7 +98,8 @@ class NvlsBuilder {
   void add_fabric(std::uint32_t c, std::uint32_t head) {
     const std::uint32_t script = builder_.add_script(
         blocks_, fabric_steps(request_.kind, nodes_, heads_.blocks_of(head, blocks_), heads_.count()));
-    const std::uint32_t fabric = builder_.add_worker(Worker::kSwitch, c, script, nodes_, nodes_, head);
+    const std::uint32_t fabric =
+        builder_.add_thread_block(ThreadBlock::kSwitch, c, script, nodes_, nodes_, head);
     const int nic = heads_.nic(head, c);
     for (std::uint32_t node = 0; node < nodes_; ++node) {
       const std::uint32_t at = index(node, head);
@@ -110,10 +112,11 @@ class NvlsBuilder {
     }
   }
 
-  // A head's worker for its rank's own block alone, at the network's end of an all_gather or reduce_scatter.
+  // A head's thread block for its rank's own block alone, at the network's end of an all_gather or
+  // reduce_scatter.
   std::uint32_t add_own(std::uint32_t c, std::uint32_t node, std::uint32_t head, const Step& step) {
-    return builder_.add_worker(head_rank(node, head), c, builder_.add_script(blocks_, {step}),
-                               step.receive.count, step.send.count, index(node, head));
+    return builder_.add_thread_block(head_rank(node, head), c, builder_.add_script(blocks_, {step}),
+                                     step.receive.count, step.send.count, index(node, head));
   }
 
   static std::uint32_t children(const TreePlace& place) {
@@ -147,9 +150,10 @@ class NvlsBuilder {
   }
 
   void add_adding_switch(std::uint32_t c, std::uint32_t node) {
-    const std::uint32_t adding = builder_.add_worker(Worker::kSwitch, c, adding_, gpus_, heads_.count());
+    const std::uint32_t adding =
+        builder_.add_thread_block(ThreadBlock::kSwitch, c, adding_, gpus_, heads_.count());
     for (std::uint32_t gpu = 0; gpu < gpus_; ++gpu) {
-      const std::uint32_t push = builder_.add_worker(rank(node, gpu), c, push_, 0, 1);
+      const std::uint32_t push = builder_.add_thread_block(rank(node, gpu), c, push_, 0, 1);
       builder_.connect({push, 0}, {adding, gpu}, Wire::gpu_to_nvswitch);
     }
     for (std::uint32_t head = 0; head < heads_.count(); ++head) {
@@ -158,12 +162,13 @@ class NvlsBuilder {
   }
 
   void add_copying_switch(std::uint32_t c, std::uint32_t node) {
-    const std::uint32_t copying = builder_.add_worker(Worker::kSwitch, c, copying_, heads_.count(), gpus_);
+    const std::uint32_t copying =
+        builder_.add_thread_block(ThreadBlock::kSwitch, c, copying_, heads_.count(), gpus_);
     for (std::uint32_t head = 0; head < heads_.count(); ++head) {
       builder_.connect({down_[index(node, head)], 0}, {copying, head}, Wire::gpu_to_nvswitch);
     }
     for (std::uint32_t gpu = 0; gpu < gpus_; ++gpu) {
-      const std::uint32_t pull = builder_.add_worker(rank(node, gpu), c, pull_, 1, 0);
+      const std::uint32_t pull = builder_.add_thread_block(rank(node, gpu), c, pull_, 1, 0);
       builder_.connect({copying, gpu}, {pull, 0}, Wire::nvswitch_to_gpu);
     }
   }

@@ -51,7 +51,7 @@ CollectiveGraph pat_graph(const GraphRequest& request) {
     const NodeChannel& order = node_channel(request.found.ring, c);
     const int nic = nic_of(order, order.gpus.front());
     for (std::uint32_t rank = 0; rank < n; ++rank) {
-      builder.add_worker(rank, c, script, last, last, rank);
+      builder.add_thread_block(rank, c, script, last, last, rank);
     }
     for (std::uint32_t rank = 0; rank < n; ++rank) {
       for (std::uint32_t k = 0; k < last; ++k) {

@@ -1,5 +1,5 @@
-// all_to_all and send_recv: every rank a worker that sends and one that receives. Blocks are numbered by
-// round.
+// all_to_all and send_recv: every rank a thread block that sends and one that receives. Blocks are numbered
+// by round.
 #include <numeric>
 
 #include "sim/collective/algorithms/graph_builder.h"
@@ -52,8 +52,8 @@ CollectiveGraph point_to_point_graph(const GraphRequest& request) {
   const std::uint32_t sends = builder.add_script(n, send), receives = builder.add_script(n, receive);
   for (std::uint32_t c = 0; c < request.channels; ++c) {
     for (std::uint32_t rank = 0; rank < n; ++rank) {
-      builder.add_worker(rank, c, sends, 0, peers);
-      builder.add_worker(rank, c, receives, peers, 0);
+      builder.add_thread_block(rank, c, sends, 0, peers);
+      builder.add_thread_block(rank, c, receives, peers, 0);
     }
     for (std::uint32_t rank = 0; rank < n; ++rank) {
       const std::vector<std::uint32_t> order =

@@ -58,7 +58,7 @@ class RingBuilder {
     const std::uint32_t script = builder_.add_script(n_, ring_steps(request_.kind, n_));
     for (std::uint32_t c = 0; c < request_.channels; ++c) {
       for (std::uint32_t place = 0; place < n_; ++place) {
-        builder_.add_worker(rank_at(c, place), c, script, 1, 1, place);
+        builder_.add_thread_block(rank_at(c, place), c, script, 1, 1, place);
       }
       for (std::uint32_t place = 0; place < n_; ++place) {
         connect_next(c, place);
@@ -77,11 +77,11 @@ class RingBuilder {
       for (std::uint32_t place = 0; place < n_; ++place) {
         const std::uint32_t turn = (place + n_ - first) % n_;
         const bool begins = turn == 0, ends = turn == n_ - 1;
-        builder_.add_worker(rank_at(c, place), c,
-                            script[begins ? 0
-                                   : ends ? 2
-                                          : 1],
-                            begins ? 0 : 1, ends ? 0 : 1);
+        builder_.add_thread_block(rank_at(c, place), c,
+                                  script[begins ? 0
+                                         : ends ? 2
+                                                : 1],
+                                  begins ? 0 : 1, ends ? 0 : 1);
       }
       for (std::uint32_t turn = 0; turn + 1 < n_; ++turn) {
         connect_next(c, (first + turn) % n_);

@@ -54,7 +54,7 @@ class TreeBuilder {
                                            static_cast<int>(c / size % 2));
       }
       for (std::uint32_t at = 0; at < n_; ++at) {
-        add_workers(c, at);
+        add_thread_blocks(c, at);
       }
       for (std::uint32_t at = 0; at < n_; ++at) {
         connect_children(c, at);
@@ -92,7 +92,7 @@ class TreeBuilder {
     return found;
   }
 
-  void add_workers(std::uint32_t c, std::uint32_t at) {
+  void add_thread_blocks(std::uint32_t c, std::uint32_t at) {
     const NodeChannel& order = node_channel(request_.found.tree, c);
     assert(order.gpus.size() == gpus_);
     const std::uint32_t rank = at / gpus_ * gpus_ + static_cast<std::uint32_t>(order.gpus[at % gpus_]);
@@ -100,13 +100,13 @@ class TreeBuilder {
     const Ports below = ports(0, count);
     if (at % gpus_ == 0 && places_[at / gpus_].up < 0) {
       const Step turn{.receive = below, .send = below, .own = true, .keep = true};
-      up_[at] = down_[at] = builder_.add_worker(rank, c, builder_.add_script(1, {turn}), count, count);
+      up_[at] = down_[at] = builder_.add_thread_block(rank, c, builder_.add_script(1, {turn}), count, count);
       return;
     }
     const Step up{.receive = below, .send = kFirst, .own = true};
     const Step down{.receive = kFirst, .send = below, .keep = true};
-    up_[at] = builder_.add_worker(rank, c, builder_.add_script(1, {up}), count, 1);
-    down_[at] = builder_.add_worker(rank, c, builder_.add_script(1, {down}), 1, count);
+    up_[at] = builder_.add_thread_block(rank, c, builder_.add_script(1, {up}), count, 1);
+    down_[at] = builder_.add_thread_block(rank, c, builder_.add_script(1, {down}), 1, count);
   }
 
   void connect_children(std::uint32_t c, std::uint32_t at) {
@@ -125,7 +125,7 @@ class TreeBuilder {
   const GraphRequest& request_;
   std::uint32_t gpus_, n_;
   GraphBuilder builder_;
-  std::vector<std::uint32_t> up_, down_;  // workers by `at`, of the channel at hand
+  std::vector<std::uint32_t> up_, down_;  // thread blocks by `at`, of the channel at hand
   std::vector<TreePlace> places_;
 };
 

@@ -1,4 +1,4 @@
-#include "sim/collective/equal_workers.h"
+#include "sim/collective/equal_thread_blocks.h"
 
 #include <algorithm>
 #include <map>
@@ -29,14 +29,14 @@ std::vector<std::uint32_t> port_groups(const Script& script, Ports Step::*ports)
 }
 
 struct Side {  // a FIFO's end
-  std::uint32_t worker = 0, group = 0;
+  std::uint32_t thread_block = 0, group = 0;
 };
 
 class Partition {
  public:
-  Partition(const CollectiveGraph& whole, Begin begin) : class_of(whole.workers.size()), graph_(whole) {
+  Partition(const CollectiveGraph& whole, Begin begin) : class_of(whole.thread_blocks.size()), graph_(whole) {
     for (std::size_t w = 0; begin == Begin::by_rank && w < class_of.size(); ++w) {
-      class_of[w] = whole.workers[w].rank;
+      class_of[w] = whole.thread_blocks[w].rank;
     }
     for (const Script& script : whole.scripts) {
       in_groups.push_back(port_groups(script, &Step::receive));
@@ -44,13 +44,13 @@ class Partition {
     }
     sender.resize(whole.fifos.size());
     receiver.resize(whole.fifos.size());
-    for (std::uint32_t w = 0; w < whole.workers.size(); ++w) {
-      const Worker& worker = whole.workers[w];
-      for (std::uint32_t p = worker.first_in; p < in_end(w); ++p) {
-        receiver[whole.in[p]] = {w, in_groups[worker.script][p - worker.first_in]};
+    for (std::uint32_t w = 0; w < whole.thread_blocks.size(); ++w) {
+      const ThreadBlock& thread_block = whole.thread_blocks[w];
+      for (std::uint32_t p = thread_block.first_in; p < in_end(w); ++p) {
+        receiver[whole.in[p]] = {w, in_groups[thread_block.script][p - thread_block.first_in]};
       }
-      for (std::uint32_t p = worker.first_out; p < out_end(w); ++p) {
-        sender[whole.out[p]] = {w, out_groups[worker.script][p - worker.first_out]};
+      for (std::uint32_t p = thread_block.first_out; p < out_end(w); ++p) {
+        sender[whole.out[p]] = {w, out_groups[thread_block.script][p - thread_block.first_out]};
       }
     }
   }
@@ -76,12 +76,12 @@ class Partition {
   }
 
   std::uint32_t in_end(std::uint32_t w) const {
-    return w + 1 < graph_.workers.size() ? graph_.workers[w + 1].first_in
-                                         : static_cast<std::uint32_t>(graph_.in.size());
+    return w + 1 < graph_.thread_blocks.size() ? graph_.thread_blocks[w + 1].first_in
+                                               : static_cast<std::uint32_t>(graph_.in.size());
   }
   std::uint32_t out_end(std::uint32_t w) const {
-    return w + 1 < graph_.workers.size() ? graph_.workers[w + 1].first_out
-                                         : static_cast<std::uint32_t>(graph_.out.size());
+    return w + 1 < graph_.thread_blocks.size() ? graph_.thread_blocks[w + 1].first_out
+                                               : static_cast<std::uint32_t>(graph_.out.size());
   }
 
   std::vector<std::uint32_t> class_of;
@@ -90,22 +90,24 @@ class Partition {
   std::vector<Side> sender, receiver;                             // by FIFO
 
  private:
-  // A hash of 64 bits; among a million workers two that differ are taken for equal with a chance of 1e-7.
+  // A hash of 64 bits; among a million thread blocks two that differ are taken for equal with a chance of
+  // 1e-7.
   std::uint64_t sign(std::uint32_t w) const {
-    const Worker& worker = graph_.workers[w];
+    const ThreadBlock& thread_block = graph_.thread_blocks[w];
     std::uint64_t ports = 0;  // their order within a group doesn't matter: a sum
     const auto add = [&](std::uint64_t direction, std::uint32_t group, std::uint32_t fifo, const Side& peer) {
       std::uint64_t hash = mix64(direction + 2 * std::uint64_t{group} + 1);
       hash = mix64(hash + (std::uint64_t{graph_.fifos[fifo].hop} << 32) + peer.group);
-      ports += mix64(hash + class_of[peer.worker]);
+      ports += mix64(hash + class_of[peer.thread_block]);
     };
-    for (std::uint32_t p = worker.first_in; p < in_end(w); ++p) {
-      add(0, in_groups[worker.script][p - worker.first_in], graph_.in[p], sender[graph_.in[p]]);
+    for (std::uint32_t p = thread_block.first_in; p < in_end(w); ++p) {
+      add(0, in_groups[thread_block.script][p - thread_block.first_in], graph_.in[p], sender[graph_.in[p]]);
     }
-    for (std::uint32_t p = worker.first_out; p < out_end(w); ++p) {
-      add(1, out_groups[worker.script][p - worker.first_out], graph_.out[p], receiver[graph_.out[p]]);
+    for (std::uint32_t p = thread_block.first_out; p < out_end(w); ++p) {
+      add(1, out_groups[thread_block.script][p - thread_block.first_out], graph_.out[p],
+          receiver[graph_.out[p]]);
     }
-    return mix64(mix64((std::uint64_t{worker.script} << 32) + class_of[w] + 1) + mix64(ports));
+    return mix64(mix64((std::uint64_t{thread_block.script} << 32) + class_of[w] + 1) + mix64(ports));
   }
 
   void number(const std::vector<std::uint64_t>& signature) {
@@ -119,12 +121,13 @@ class Partition {
   const CollectiveGraph& graph_;
 };
 
-// One worker of each class. Of a group's ports that lead to equal workers one is kept: they have equal times.
+// One thread block of each class. Of a group's ports that lead to equal thread blocks one is kept: they have
+// equal times.
 class Quotient {
  public:
   Quotient(const CollectiveGraph& whole, const Partition& partition)
-      : whole_(whole), partition_(partition), first_(partition.classes, Worker::kSwitch) {
-    for (std::uint32_t w = 0; w < whole.workers.size(); ++w) {
+      : whole_(whole), partition_(partition), first_(partition.classes, ThreadBlock::kSwitch) {
+    for (std::uint32_t w = 0; w < whole.thread_blocks.size(); ++w) {
       std::uint32_t& stands = first_[partition.class_of[w]];
       stands = std::min(stands, w);
     }
@@ -136,15 +139,15 @@ class Quotient {
     made_.hops = whole_.hops;
     std::vector<std::vector<bool>> kept_out;
     for (std::uint32_t c = 0; c < first_.size(); ++c) {
-      made_.workers.push_back(whole_.workers[first_[c]]);
-      made_.workers.back().first_out = static_cast<std::uint32_t>(made_.out.size());
+      made_.thread_blocks.push_back(whole_.thread_blocks[first_[c]]);
+      made_.thread_blocks.back().first_out = static_cast<std::uint32_t>(made_.out.size());
       kept_out.push_back(add_outs(c));
     }
     for (std::uint32_t c = 0; c < first_.size(); ++c) {
-      Worker& worker = made_.workers[c];
-      worker.first_in = static_cast<std::uint32_t>(made_.in.size());
+      ThreadBlock& thread_block = made_.thread_blocks[c];
+      thread_block.first_in = static_cast<std::uint32_t>(made_.in.size());
       const std::vector<bool> kept_in = add_ins(c);
-      worker.script = script(worker.script, kept_in, kept_out[c]);
+      thread_block.script = script(thread_block.script, kept_in, kept_out[c]);
     }
     return std::move(made_);
   }
@@ -155,13 +158,14 @@ class Quotient {
 
   Key key(std::uint32_t fifo) const {
     const Side &from = partition_.sender[fifo], &to = partition_.receiver[fifo];
-    return {partition_.class_of[from.worker], from.group, whole_.fifos[fifo].hop,
-            partition_.class_of[to.worker], to.group};
+    return {partition_.class_of[from.thread_block], from.group, whole_.fifos[fifo].hop,
+            partition_.class_of[to.thread_block], to.group};
   }
 
   std::vector<bool> add_outs(std::uint32_t c) {
     std::vector<bool> kept;
-    for (std::uint32_t p = whole_.workers[first_[c]].first_out; p < partition_.out_end(first_[c]); ++p) {
+    for (std::uint32_t p = whole_.thread_blocks[first_[c]].first_out; p < partition_.out_end(first_[c]);
+         ++p) {
       const auto [at, added] =
           fifo_.try_emplace(key(whole_.out[p]), static_cast<std::uint32_t>(made_.fifos.size()));
       kept.push_back(added);
@@ -178,10 +182,10 @@ class Quotient {
 
   std::vector<bool> add_ins(std::uint32_t c) {
     std::vector<bool> kept;
-    for (std::uint32_t p = whole_.workers[first_[c]].first_in; p < partition_.in_end(first_[c]); ++p) {
+    for (std::uint32_t p = whole_.thread_blocks[first_[c]].first_in; p < partition_.in_end(first_[c]); ++p) {
       const std::uint32_t fifo = fifo_.at(key(whole_.in[p]));
-      const bool added =
-          std::find(made_.in.begin() + made_.workers[c].first_in, made_.in.end(), fifo) == made_.in.end();
+      const bool added = std::find(made_.in.begin() + made_.thread_blocks[c].first_in, made_.in.end(),
+                                   fifo) == made_.in.end();
       kept.push_back(added);
       if (added) {
         made_.in.push_back(fifo);
@@ -215,7 +219,7 @@ class Quotient {
 
   const CollectiveGraph& whole_;
   const Partition& partition_;
-  std::vector<std::uint32_t> first_;  // the worker that stands for a class
+  std::vector<std::uint32_t> first_;  // the thread block that stands for a class
   CollectiveGraph made_;
   std::map<Key, std::uint32_t> fifo_;
   std::map<std::tuple<std::uint32_t, std::vector<bool>, std::vector<bool>>, std::uint32_t> scripts_;
@@ -223,12 +227,12 @@ class Quotient {
 
 }  // namespace
 
-EqualWorkers find_equal_workers(const CollectiveGraph& whole, Begin begin) {
+EqualThreadBlocks find_equal_thread_blocks(const CollectiveGraph& whole, Begin begin) {
   Partition partition(whole, begin);
   if (!partition.refine() && begin == Begin::together) {
-    return find_equal_workers(whole, Begin::by_rank);  // finer, and enough
+    return find_equal_thread_blocks(whole, Begin::by_rank);  // finer, and enough
   }
-  EqualWorkers found;
+  EqualThreadBlocks found;
   found.graph = Quotient(whole, partition).make();
   found.class_of = std::move(partition.class_of);
   return found;
