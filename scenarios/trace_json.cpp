@@ -41,7 +41,7 @@ std::vector<CollectiveEvent> collective_events(const Prediction& p, const Progra
       continue;
     }
     const CollectivePlan& plan = p.job.plans[program.collectives[op.index]];
-    const ElementType type = element_type(program, op.index, p.scenario.training.gradients);
+    const ElementType type = element_type(op.purpose.payload, p.scenario.training.gradients);
     const std::int64_t elements = plan.bytes.value / type.bytes;
     const std::string arguments =
         to_line(Json::Object{{"Collective name", c10d_name(plan.kind)},
@@ -65,22 +65,13 @@ std::vector<CollectiveEvent> collective_events(const Prediction& p, const Progra
 
 constexpr auto kTorchOptimizers = names<Optimizer>({{"SGD", Optimizer::sgd}, {"Adam", Optimizer::adam}});
 
-// What the host is at, as PyTorch annotates it.
-enum class Phase : std::uint8_t { none, forward, backward, optimizer };
-
-Phase phase_after(Phase before, const Op& op) {
-  const std::string_view label = op.label;
-  if (op.kind == OpKind::take_batch || op.kind == OpKind::synchronize ||
-      label == "broadcast rebuilt buckets") {
-    return Phase::none;
-  }
+// What the host is at, as PyTorch annotates it: forward, backward with the exchange, optimizer, or nothing.
+Phase annotation_after(Phase before, const Op& op) {
   if (op.kind == OpKind::wait) {
     return before;
   }
-  if (label.starts_with("forward ") || label == "broadcast buffers") {
-    return Phase::forward;
-  }
-  return label == "optimizer" ? Phase::optimizer : Phase::backward;
+  const Phase phase = op.purpose.phase;
+  return phase == Phase::accumulate || phase == Phase::exchange ? Phase::backward : phase;
 }
 
 struct Tracks {
@@ -164,10 +155,10 @@ class RankWriter {
   }
 
   void annotate_phases() {
-    Phase open = Phase::none;
+    Phase open = Phase::other;
     Span span;
     for (std::size_t i = 0; i < program_->ops.size(); ++i) {
-      const Phase phase = phase_after(open, program_->ops[i]);
+      const Phase phase = annotation_after(open, program_->ops[i]);
       if (phase != open) {
         annotate_phase(open, span);
         span.start = issue(i).start;
@@ -183,16 +174,18 @@ class RankWriter {
       events_.add("user_annotation", '"' + name + '"', host(), span, "");
     };
     switch (phase) {
-      case Phase::none:
-        break;
       case Phase::forward:
         add(p_.job.ranks() > 1 ? "DistributedDataParallel.forward" : "forward");
         break;
       case Phase::backward:
         add("backward");
         break;
-      case Phase::optimizer:
+      case Phase::update:
         add("Optimizer.step#" + std::string(kTorchOptimizers[p_.scenario.training.optimizer]) + ".step");
+        break;
+      case Phase::accumulate:
+      case Phase::exchange:
+      case Phase::other:
         break;
     }
   }
@@ -245,18 +238,16 @@ class RankWriter {
   }
 
   void kernel(const Op& op, Span issued, Span ran) {
-    constexpr std::string_view kForward = "forward ", kBackward = "backward ";
     const std::int64_t id = ++last_id_;
+    const auto layer = [&] { return p_.scenario.model.layers[op.purpose.layer].name; };
     std::string name = op.label, arguments = "\"External id\": " + std::to_string(id);
-    if (name.starts_with(kForward)) {
-      const std::string layer = name.substr(kForward.size());
-      events_.add("python_function", in_json("nn.Module: " + layer), host(), issued, "");
-      sequences_[layer].push_back(++last_sequence_);
+    if (op.purpose.phase == Phase::forward) {
+      events_.add("python_function", in_json("nn.Module: " + layer()), host(), issued, "");
+      sequences_[layer()].push_back(++last_sequence_);
       arguments += ", \"Sequence number\": " + std::to_string(last_sequence_) + ", \"Fwd thread id\": 0";
-    } else if (name.starts_with(kBackward)) {
-      const std::string layer = name.substr(kBackward.size());
-      name = "autograd::engine::evaluate_function: " + layer;
-      if (std::vector<std::int64_t>& of_layer = sequences_[layer]; !of_layer.empty()) {
+    } else if (op.purpose.phase == Phase::backward) {
+      name = "autograd::engine::evaluate_function: " + layer();
+      if (std::vector<std::int64_t>& of_layer = sequences_[layer()]; !of_layer.empty()) {
         arguments += ", \"Sequence number\": " + std::to_string(of_layer.back()) +
                      ", \"Fwd thread id\": " + std::to_string(kHostThread);
         of_layer.pop_back();

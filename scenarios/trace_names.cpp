@@ -75,19 +75,16 @@ std::string name_before_2_19(CollectiveKind kind, const char* algorithm, const E
 
 }  // namespace
 
-ElementType element_type(const Program& program, std::uint32_t index, Precision gradients) {
-  std::string_view before;  // label of the collective before
-  for (const Op& op : program.ops) {
-    if (op.kind != OpKind::collective) {
-      continue;
-    }
-    if (op.index != index) {
-      before = op.label;
-    } else if (op.label == "broadcast buffers") {
-      return before == op.label ? kLong : kFloat;  // statistics, then counters
-    } else if (op.label == "broadcast rebuilt buckets" || op.label == "all_reduce used parameters") {
+ElementType element_type(Payload payload, Precision gradients) {
+  switch (payload) {
+    case Payload::gradients:
+      return type_of(gradients);
+    case Payload::statistics:
+      return kFloat;
+    case Payload::counters:
+      return kLong;
+    case Payload::indices:
       return kInt;
-    }
   }
   return type_of(gradients);
 }

@@ -17,8 +17,8 @@ struct ElementType {
   std::int64_t bytes = 0;
 };
 
-// What collective number `index` of the program carries: gradients, or DDP's buffers and indices.
-ElementType element_type(const Program&, std::uint32_t index, Precision gradients);
+// Of what a collective carries.
+ElementType element_type(Payload, Precision gradients);
 
 // As a profiler shows it: NCCL has one specialised kernel per collective, type and (ring or tree), named
 // after LL whatever protocol it runs (src/device/generate.py). `version` is "2.12" to "2.30".

@@ -1,10 +1,23 @@
 #include "sim/job.h"
 
+#include <algorithm>
 #include <ostream>
 
 #include "sim/collective/costs.h"
 
 namespace paceline {
+
+std::vector<std::uint32_t> bucket_collectives(const Program& program) {
+  std::vector<std::uint32_t> collectives;
+  for (const Op& op : program.ops) {
+    if (op.kind == OpKind::collective && op.purpose.bucket != kNone) {
+      collectives.resize(std::max<std::size_t>(collectives.size(), op.purpose.bucket + 1));
+      collectives[op.purpose.bucket] = op.index;
+    }
+  }
+  return collectives;
+}
+
 namespace {
 
 void print(const TrainingJob& job, const Program& program, std::ostream& out) {

@@ -29,20 +29,56 @@ inline constexpr auto kNames<OpKind> = names<OpKind>({{"kernel", OpKind::kernel}
                                                       {"take_batch", OpKind::take_batch},
                                                       {"synchronize", OpKind::synchronize}});
 
+// The part of an iteration that an operation belongs to.
+enum class Phase : std::uint8_t {
+  forward,
+  backward,
+  accumulate,  // gradients of a micro-batch into those of the ones before
+  exchange,    // of gradients between ranks: collectives, copies into buckets and back
+  update,      // the optimizer
+  other
+};
+template <>
+inline constexpr auto kNames<Phase> = names<Phase>({{"forward", Phase::forward},
+                                                    {"backward", Phase::backward},
+                                                    {"accumulate", Phase::accumulate},
+                                                    {"exchange", Phase::exchange},
+                                                    {"update", Phase::update},
+                                                    {"other", Phase::other}});
+
+// What a collective carries.
+enum class Payload : std::uint8_t {
+  gradients,
+  statistics,  // running mean and variance of batch norms, fp32
+  counters,    // batches that a batch norm has seen, int64
+  indices      // int32 per tensor: the order of buckets, which parameters were used
+};
+
+inline constexpr std::uint32_t kNone = 0xffffffffU;
+
+struct Purpose {
+  Phase phase = Phase::other;
+  std::uint32_t layer = kNone, bucket = kNone;  // the only one that it is for
+  Payload payload = Payload::gradients;         // of a collective
+};
+
 // The host issues the operations in order, each at a cost; a stream can't begin what the host has not issued.
 struct Op {
   OpKind kind = OpKind::kernel;
   std::uint32_t index = 0;  // collective, wait: which collective of the iteration
   SimTime duration;         // kernel: undisturbed
   SimTime host_cost;
-  std::string label;
+  std::string label;  // for people: only pages and traces read it
+  Purpose purpose{};
 };
 
 struct Program {
   std::vector<Op> ops;
   std::vector<std::uint32_t> collectives;  // plan of each collective of the iteration, in issue order
-  std::vector<std::uint32_t> buckets;      // those that carry gradients: which collective each bucket is
 };
+
+// The collectives that reduce a bucket of gradients, by bucket.
+std::vector<std::uint32_t> bucket_collectives(const Program&);
 
 struct InputPipeline {
   SimTime batch_time;

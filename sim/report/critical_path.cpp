@@ -12,6 +12,13 @@ std::span<const Rank> last_to_launch(const TrainingJob& job, const Result& resul
   return std::span(result.last_to_launch).subspan((iteration - 1) * each, each);
 }
 
+// What a kernel of a phase does.
+std::string words_of(Phase phase) {
+  return phase == Phase::exchange ? "bucket copies"
+         : phase == Phase::update ? "optimizer"
+                                  : std::string(name_of(phase));
+}
+
 bool on_stream(const Op& op) { return op.kind == OpKind::kernel || op.kind == OpKind::wait; }
 
 class Walk {
@@ -44,7 +51,7 @@ class Walk {
       at_ = before;
       const Op& op = job_.steady.ops[before];
       if (op.kind == OpKind::kernel) {
-        add(PathKind::compute, phase_of(op.label), spans_[before].start);
+        add(PathKind::compute, op.purpose, words_of(op.purpose.phase), spans_[before].start);
       } else if (spans_[before].start < spans_[before].end) {
         add_collective(op.index);
       }
@@ -75,16 +82,17 @@ class Walk {
   }
 
   // [from, now_) belongs to the path.
-  void add(PathKind kind, std::string what, SimTime from) {
+  void add(PathKind kind, const Purpose& purpose, std::string what, SimTime from) {
     from = std::max(from, began_);
     if (from == now_) {
       return;
     }
     if (!segments_.empty() && segments_.back().kind == kind && segments_.back().rank == rank_ &&
-        segments_.back().what == what) {
+        segments_.back().purpose.phase == purpose.phase &&
+        (kind == PathKind::compute || segments_.back().purpose.bucket == purpose.bucket)) {
       segments_.back().start = from;
     } else {
-      segments_.push_back({kind, rank_, std::move(what), from, now_});
+      segments_.push_back({kind, rank_, purpose, std::move(what), from, now_});
     }
     now_ = from;
   }
@@ -93,11 +101,11 @@ class Walk {
   void add_idle(std::size_t first_op, SimTime from) {
     for (std::size_t i = at_; i-- > first_op;) {
       if (job_.steady.ops[i].kind == OpKind::take_batch) {
-        add(PathKind::launch, "launch", std::clamp(spans_[i].end, from, now_));
-        add(PathKind::input_wait, "input", std::clamp(spans_[i].start, from, now_));
+        add(PathKind::launch, {}, "launch", std::clamp(spans_[i].end, from, now_));
+        add(PathKind::input_wait, {}, "input", std::clamp(spans_[i].start, from, now_));
       }
     }
-    add(PathKind::launch, "launch", from);
+    add(PathKind::launch, {}, "launch", from);
   }
 
   // It ended at now_ on rank_: back to the launch that it waited for, and to collectives queued before it.
@@ -110,7 +118,8 @@ class Walk {
       }
       at_ = launch_op_[index];
       const SimTime launch = spans_[at_].start;
-      add(PathKind::communication, job_.steady.ops[at_].label, launch);
+      const Op& collective = job_.steady.ops[at_];
+      add(PathKind::communication, collective.purpose, collective.label, launch);
       const std::size_t before = previous_on_stream();
       const bool by_stream = before != at_ && spans_[before].end == launch;
       if (now_ == began_ || by_stream || index == 0 || spans_[launch_op_[index - 1]].end != launch) {
@@ -134,11 +143,6 @@ class Walk {
 };
 
 }  // namespace
-
-std::string phase_of(const std::string& label) {
-  const std::string first = label.substr(0, label.find(' '));
-  return first == "to" || first == "from" ? "bucket copies" : first;
-}
 
 TraceRequest ranks_on_path(const TrainingJob& job, const Result& result, std::uint32_t iteration) {
   const std::span<const Rank> launched = last_to_launch(job, result, iteration);

@@ -29,7 +29,8 @@ inline constexpr auto kNames<PathKind> = names<PathKind>({{"compute", PathKind::
 struct PathSegment {
   PathKind kind = PathKind::compute;
   Rank rank;         // communication: the last to launch it
-  std::string what;  // compute: forward, backward, ...; communication: the collective's label
+  Purpose purpose;   // compute, communication: of its operation, the last of those that are one segment
+  std::string what;  // compute: forward, backward, accumulate, bucket copies, optimizer; else the label
   SimTime start, end;
 };
 
@@ -45,8 +46,5 @@ TraceRequest ranks_on_path(const TrainingJob&, const Result&, std::uint32_t iter
 
 // traced: a run of the same job with that request.
 CriticalPath critical_path(const TrainingJob&, const Result& traced, std::uint32_t iteration);
-
-// "forward", "backward", "accumulate", "bucket copies", "optimizer": what a kernel's label says first.
-std::string phase_of(const std::string& label);
 
 }  // namespace paceline

@@ -53,7 +53,7 @@ BreakdownSeconds mean_breakdown(const Result& result) {
 std::vector<BucketReport> bucket_reports(const TrainingJob& job, const Result& result) {
   const double steps = static_cast<double>(result.iteration_end.size() - 1);
   std::vector<BucketReport> buckets;
-  for (const std::uint32_t collective : job.steady.buckets) {
+  for (const std::uint32_t collective : bucket_collectives(job.steady)) {
     const CollectiveTiming& timing = result.timing[collective];
     buckets.push_back({job.plans[job.steady.collectives[collective]].bytes, to_seconds(timing.ready) / steps,
                        to_seconds(timing.launch) / steps, to_seconds(timing.end) / steps});

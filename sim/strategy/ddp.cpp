@@ -47,7 +47,11 @@ Bytes sum(const std::vector<Gradient>& gradients, const std::vector<std::size_t>
 }
 
 // Running statistics (fp32) and batch counters (int64) of the batch norms: two broadcasts, one per type.
-std::vector<Bytes> buffers(const Model& model) {
+struct Buffers {
+  Payload what = Payload::statistics;
+  Bytes bytes;
+};
+std::vector<Buffers> buffers(const Model& model) {
   Bytes statistics, counters;
   for (const Layer& layer : model.layers) {
     if (layer.kind == LayerKind::batch_norm) {
@@ -57,7 +61,9 @@ std::vector<Bytes> buffers(const Model& model) {
       counters = counters + Bytes(8);
     }
   }
-  return counters.value == 0 ? std::vector<Bytes>{} : std::vector<Bytes>{statistics, counters};
+  return counters.value == 0
+             ? std::vector<Buffers>{}
+             : std::vector<Buffers>{{Payload::statistics, statistics}, {Payload::counters, counters}};
 }
 
 using Buckets = std::vector<std::vector<std::size_t>>;
@@ -137,23 +143,25 @@ class DdpPrograms {
   }
 
   void broadcast_buffers(ProgramBuilder& b) {
-    for (const Bytes bytes : buffers(model_)) {
-      b.wait(b.collective(CollectiveKind::broadcast, bytes, "broadcast buffers"));
+    for (const Buffers& each : buffers(model_)) {
+      b.wait(b.collective(CollectiveKind::broadcast, each.bytes,
+                          {.phase = Phase::forward, .payload = each.what}, "broadcast buffers"));
     }
   }
 
   // buckets: of the last micro-batch; the others run under no_sync, where gradients only add up.
   void backward(ProgramBuilder& b, int micro, const Buckets* buckets) {
-    std::size_t next = 0, bucket = 0, in_bucket = 0;  // gradient, and its place in the buckets
-    for (std::size_t l = model_.layers.size(); l-- > 0;) {
-      b.backward(model_.layers[l], layers_[l]);
+    std::size_t next = 0, in_bucket = 0;  // gradient, and its place in its bucket
+    std::uint32_t bucket = 0;
+    for (auto l = static_cast<std::uint32_t>(model_.layers.size()); l-- > 0;) {
+      b.backward(model_, l, layers_[l]);
       const std::size_t tensors = model_.layers[l].parameters.size();
       if (micro > 0) {
-        b.accumulate(layer_bytes(next, tensors), tensors);
+        b.accumulate(l, layer_bytes(next, tensors), tensors);
       }
       for (std::size_t done = 0; buckets != nullptr && done < tensors;) {
         const std::size_t piece = std::min(tensors - done, (*buckets)[bucket].size() - in_bucket);
-        b.copy(layer_bytes(next + done, piece), piece, "to bucket " + std::to_string(bucket));
+        b.copy(layer_bytes(next + done, piece), piece, bucket, "to bucket " + std::to_string(bucket));
         done += piece;
         in_bucket += piece;
         if (in_bucket == (*buckets)[bucket].size()) {
@@ -166,8 +174,9 @@ class DdpPrograms {
     }
   }
 
-  void all_reduce_bucket(ProgramBuilder& b, Bytes bytes, std::size_t bucket) {
-    b.bucket(b.collective(CollectiveKind::all_reduce, bytes, "all_reduce bucket " + std::to_string(bucket)));
+  void all_reduce_bucket(ProgramBuilder& b, Bytes bytes, std::uint32_t bucket) {
+    b.collective(CollectiveKind::all_reduce, bytes, {.phase = Phase::exchange, .bucket = bucket},
+                 "all_reduce bucket " + std::to_string(bucket));
   }
 
   // The compute stream waits for each bucket in order and copies it back, unless gradients are views of the
@@ -175,13 +184,15 @@ class DdpPrograms {
   void finalize(ProgramBuilder& b, const Buckets& buckets) {
     std::optional<std::uint32_t> used;
     if (training_.ddp.find_unused_parameters) {  // int32 per parameter, launched last, waited for last
-      used = b.collective(CollectiveKind::all_reduce, Bytes(4 * static_cast<std::int64_t>(gradients_.size())),
-                          "all_reduce used parameters");
+      used =
+          b.collective(CollectiveKind::all_reduce, Bytes(4 * static_cast<std::int64_t>(gradients_.size())),
+                       {.phase = Phase::exchange, .payload = Payload::indices}, "all_reduce used parameters");
     }
-    for (std::size_t i = 0; i < buckets.size(); ++i) {
-      b.wait(b.bucket_collective(i));
+    const std::vector<std::uint32_t> collectives = bucket_collectives(b.program());
+    for (std::uint32_t i = 0; i < buckets.size(); ++i) {
+      b.wait(collectives[i]);
       if (!training_.ddp.gradient_as_bucket_view) {
-        b.copy(sum(gradients_, buckets[i]), buckets[i].size(), "from bucket " + std::to_string(i));
+        b.copy(sum(gradients_, buckets[i]), buckets[i].size(), i, "from bucket " + std::to_string(i));
       }
     }
     if (used) {
@@ -192,7 +203,8 @@ class DdpPrograms {
   void broadcast_rebuilt_buckets(ProgramBuilder& b) {
     const auto tensors = static_cast<std::int64_t>(gradients_.size());
     for (const Bytes bytes : {Bytes(4 * tensors), Bytes(4 * (tensors + 1))}) {
-      b.wait(b.collective(CollectiveKind::broadcast, bytes, "broadcast rebuilt buckets"));
+      b.wait(b.collective(CollectiveKind::broadcast, bytes, {.payload = Payload::indices},
+                          "broadcast rebuilt buckets"));
     }
     b.synchronize();
   }

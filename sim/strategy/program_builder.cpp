@@ -14,9 +14,10 @@ std::uint32_t PlanTable::number(CollectiveKind kind, Bytes bytes) {
   return static_cast<std::uint32_t>(plans_.size() - 1);
 }
 
-void ProgramBuilder::kernel(SimTime duration, std::size_t launches, std::string label) {
+void ProgramBuilder::kernel(SimTime duration, std::size_t launches, const Purpose& purpose,
+                            std::string label) {
   const SimTime cost = to_sim_time(training_.host.kernel_launch * static_cast<double>(launches));
-  program_.ops.push_back({OpKind::kernel, 0, duration, cost, std::move(label)});
+  program_.ops.push_back({OpKind::kernel, 0, duration, cost, std::move(label), purpose});
 }
 
 void ProgramBuilder::take_batch() {
@@ -26,24 +27,27 @@ void ProgramBuilder::take_batch() {
 }
 
 void ProgramBuilder::forward(const Model& model, const std::vector<LayerSpan>& layers) {
-  for (std::size_t l = 0; l < layers.size(); ++l) {
-    kernel(layers[l].forward, static_cast<std::size_t>(layers[l].forward_launches),
+  for (std::uint32_t l = 0; l < layers.size(); ++l) {
+    kernel(layers[l].forward, static_cast<std::size_t>(layers[l].forward_launches), {Phase::forward, l},
            "forward " + model.layers[l].name);
   }
 }
 
-void ProgramBuilder::backward(const Layer& layer, const LayerSpan& span) {
-  kernel(span.backward, static_cast<std::size_t>(span.backward_launches), "backward " + layer.name);
+void ProgramBuilder::backward(const Model& model, std::uint32_t layer, const LayerSpan& span) {
+  kernel(span.backward, static_cast<std::size_t>(span.backward_launches), {Phase::backward, layer},
+         "backward " + model.layers[layer].name);
 }
 
-void ProgramBuilder::accumulate(Bytes gradients, std::size_t tensors) {
+void ProgramBuilder::accumulate(std::uint32_t layer, Bytes gradients, std::size_t tensors) {
   if (tensors > 0) {
-    kernel(to_sim_time(memory_time(costs_, 3 * gradients)), tensors, "accumulate");
+    kernel(to_sim_time(memory_time(costs_, 3 * gradients)), tensors, {Phase::accumulate, layer},
+           "accumulate");
   }
 }
 
-void ProgramBuilder::copy(Bytes gradients, std::size_t tensors, const std::string& what) {
-  kernel(to_sim_time(memory_time(costs_, 2 * gradients)), tensors, what);
+void ProgramBuilder::copy(Bytes gradients, std::size_t tensors, std::uint32_t bucket,
+                          const std::string& label) {
+  kernel(to_sim_time(memory_time(costs_, 2 * gradients)), tensors, {Phase::exchange, kNone, bucket}, label);
 }
 
 // One fused kernel. SGD with momentum reads and writes parameter and momentum; Adam has a
@@ -52,18 +56,19 @@ void ProgramBuilder::optimizer(std::int64_t parameters) {
   const std::int64_t state_bytes = bytes_per_element(training_.parameters);
   const std::int64_t passes = training_.optimizer == Optimizer::sgd ? 4 : 6;
   const Bytes traffic(parameters * (passes * state_bytes + bytes_per_element(training_.gradients)));
-  kernel(to_sim_time(memory_time(costs_, traffic)), 1, "optimizer");
+  kernel(to_sim_time(memory_time(costs_, traffic)), 1, {Phase::update}, "optimizer");
 }
 
 void ProgramBuilder::synchronize() {
   program_.ops.push_back({OpKind::synchronize, 0, {}, {}, "synchronize"});
 }
 
-std::uint32_t ProgramBuilder::collective(CollectiveKind kind, Bytes bytes, const std::string& label) {
+std::uint32_t ProgramBuilder::collective(CollectiveKind kind, Bytes bytes, const Purpose& purpose,
+                                         const std::string& label) {
   const auto index = static_cast<std::uint32_t>(program_.collectives.size());
   program_.collectives.push_back(plans_.number(kind, bytes));
   program_.ops.push_back(
-      {OpKind::collective, index, {}, to_sim_time(training_.host.collective_launch), label});
+      {OpKind::collective, index, {}, to_sim_time(training_.host.collective_launch), label, purpose});
   return index;
 }
 
@@ -80,15 +85,15 @@ Program plain_program(const Model& model, const GpuCosts& costs, const TrainingS
   for (int micro = 0; micro < training.accumulation; ++micro) {
     b.take_batch();
     b.forward(model, layers);
-    for (std::size_t l = model.layers.size(); l-- > 0;) {
-      b.backward(model.layers[l], layers[l]);
+    for (auto l = static_cast<std::uint32_t>(model.layers.size()); l-- > 0;) {
+      b.backward(model, l, layers[l]);
       if (const std::vector<std::int64_t>& tensors = model.layers[l].parameters;
           micro > 0 && !tensors.empty()) {
         std::int64_t elements = 0;
         for (const std::int64_t t : tensors) {
           elements += t;
         }
-        b.accumulate(Bytes(elements * bytes_per_element(training.gradients)), tensors.size());
+        b.accumulate(l, Bytes(elements * bytes_per_element(training.gradients)), tensors.size());
       }
     }
   }

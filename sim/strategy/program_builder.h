@@ -36,24 +36,24 @@ class ProgramBuilder {
 
   void take_batch();  // nothing when the input is never the bottleneck
   void forward(const Model&, const std::vector<LayerSpan>&);
-  void backward(const Layer&, const LayerSpan&);
+  void backward(const Model&, std::uint32_t layer, const LayerSpan&);
   // AccumulateGrad into existing gradients: reads both, writes one.
-  void accumulate(Bytes gradients, std::size_t tensors);
+  void accumulate(std::uint32_t layer, Bytes gradients, std::size_t tensors);
   // One kernel per tensor that reads and writes its bytes once: into a bucket with the division by the number
   // of ranks (gradient_as_bucket_view: the division in place), or back out.
-  void copy(Bytes gradients, std::size_t tensors, const std::string& what);
+  void copy(Bytes gradients, std::size_t tensors, std::uint32_t bucket, const std::string& label);
   void optimizer(std::int64_t parameters);
   void synchronize();
 
-  std::uint32_t collective(CollectiveKind, Bytes, const std::string& label);  // its number in the iteration
+  // Returns its number in the iteration.
+  std::uint32_t collective(CollectiveKind, Bytes, const Purpose&, const std::string& label);
   void wait(std::uint32_t collective);
-  void bucket(std::uint32_t collective) { program_.buckets.push_back(collective); }
-  std::uint32_t bucket_collective(std::size_t bucket) const { return program_.buckets[bucket]; }
 
+  const Program& program() const { return program_; }
   Program finish() { return std::move(program_); }
 
  private:
-  void kernel(SimTime duration, std::size_t launches, std::string label);
+  void kernel(SimTime duration, std::size_t launches, const Purpose&, std::string label);
 
   const TrainingSpec& training_;
   const GpuCosts& costs_;

@@ -166,6 +166,22 @@ TEST_CASE("each library is known in one place only") {
   }
 }
 
+TEST_CASE("labels of operations are read by pages and traces alone") {
+  const std::regex label(R"(.*\b(op|ops\[[^\]]*\]|collective)(\.|->)label\b.*)");
+  CHECK(std::regex_match("  out << op.label;", label));
+  CHECK(std::regex_match("  out << job.steady.ops[at_].label;", label));
+  const Names readers{"sim/job.cpp", "sim/report/critical_path.cpp", "sim/report/report.cpp",
+                      "scenarios/trace_json.cpp", "calibrate/replay"};
+  for (const auto& [room, allowed] : kMayInclude) {
+    for (const fs::path& file : sources(room)) {
+      for (const std::string& line : lines(file)) {
+        INFO(file << ": " << line);
+        CHECK((!std::regex_match(line, label) || is_of(within_tree(file), readers)));
+      }
+    }
+  }
+}
+
 TEST_CASE("no number is read or written as the locale has it") {
   const std::regex of_locale(
       R"(.*\b(strto(d|f|l|ld|ll|ul|ull)|sto(d|f|i|l|ld|ll|ul|ull)|ato(f|i|l|ll)|v?sn?printf|f?scanf|sscanf|)"

@@ -68,10 +68,10 @@ TEST_CASE("a slow rank's computing, then the collective, then the last to end") 
   job.plans = {planner.plan(CollectiveKind::all_reduce, Bytes(1 << 20))};
   job.communicator = planner.communicator();
   job.steady.collectives = {0};
-  job.steady.ops = {{OpKind::kernel, 0, SimTime{1'000'000'000}, {}, "forward a"},
+  job.steady.ops = {{OpKind::kernel, 0, SimTime{1'000'000'000}, {}, "a", {Phase::forward}},
                     {OpKind::collective, 0, {}, {}, "all_reduce bucket 0"},
                     {OpKind::wait, 0, {}, {}, "wait"},
-                    {OpKind::kernel, 0, SimTime{1'000'000'000}, {}, "optimizer"}};
+                    {OpKind::kernel, 0, SimTime{1'000'000'000}, {}, "b", {Phase::update}}};
   job.warm_up = job.steady;
   job.variability.slow_gpus = {{{1}, 0, 3}};
   random.run.iterations = 2;

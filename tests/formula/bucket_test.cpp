@@ -32,7 +32,7 @@ std::vector<std::int64_t> bucket_bytes(const Model& model, std::int64_t cap_mib)
 
 std::vector<std::int64_t> steady_buckets(const TrainingJob& job) {
   std::vector<std::int64_t> bytes;
-  for (const std::uint32_t collective : job.steady.buckets) {
+  for (const std::uint32_t collective : bucket_collectives(job.steady)) {
     bytes.push_back(job.plans[job.steady.collectives[collective]].bytes.value);
   }
   return bytes;
@@ -87,7 +87,8 @@ TEST_CASE("a cap that is given is the first bucket's too, from PyTorch 2.4 on") 
   TrainingSpec training;
   training.ddp.bucket_cap = Bytes(kMiB);
   const TrainingJob job = on_two_ranks(builtin_model("resnet50"), training);
-  CHECK(job.plans[job.warm_up.collectives[job.warm_up.buckets.at(0)]].bytes == Bytes(one.front()));
+  CHECK(job.plans[job.warm_up.collectives[bucket_collectives(job.warm_up).at(0)]].bytes ==
+        Bytes(one.front()));
 }
 
 TEST_CASE("a version of PyTorch is 2.0 to 2.15") {

@@ -173,7 +173,7 @@ TEST_CASE("names of NCCL's kernels follow its version and type") {
     CollectivePlan plan;
     plan.kind = kind;
     plan.algorithm = algorithm;
-    return nccl_kernel_name(plan, element_type({}, 0, precision), version);
+    return nccl_kernel_name(plan, element_type(Payload::gradients, precision), version);
   };
   CHECK(name(CollectiveKind::all_reduce, Algorithm::tree, "2.30", Precision::bf16) ==
         "ncclDevKernel_AllReduce_Sum_bf16_TREE_LL(ncclDevKernelArgsStorage<4096ul>)");
