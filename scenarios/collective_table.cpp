@@ -166,7 +166,8 @@ CollectiveTestResult run_collective_test(const CollectiveTest& test) {
         "--nodes");
   }
   const Topology topology = build_checked_topology(test.cluster);
-  CollectivePlanner planner = collective_planner(topology, test.collective, {});
+  CollectivePlanner planner =
+      collective_planner(topology, {.cluster = test.cluster, .collective = test.collective});
   const std::vector<Bytes> sizes = sizes_of(test, topology.ranks());
   return {test, topology.ranks(), cost_collectives(planner, test.kind, sizes, test.explain)};
 }

@@ -27,7 +27,7 @@ class Machines {
     std::shared_ptr<const Topology> topology;
     TrainingJob job;
   };
-  // Throws InputError as build_topology and build_ddp_job do.
+  // Throws InputError as build_topology, workload and build_job do.
   Built build(const Scenario&);
   std::shared_ptr<const Topology> topology(const Scenario&);  // throws InputError as build_topology does
 

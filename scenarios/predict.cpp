@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "sim/engine/simulate.h"
-#include "sim/strategy/ddp.h"
+#include "sim/layers/layer_spans.h"
+#include "sim/strategy/build_job.h"
 #include "topology/topology.h"
 
 namespace paceline {
@@ -40,7 +41,7 @@ Prediction predict(const Scenario& scenario, const TraceRequest& trace, Machines
   auto [topology, job] = machines.build(scenario);
   Result result = simulate(job, scenario.run, trace);
   const TrainingJob reference_job =
-      build_reference_job(scenario.model, scenario.gpu, scenario.training, scenario.variability);
+      build_reference_job(workload(scenario.model, scenario.gpu, scenario.training, scenario.variability));
   RunSpec reference_run = scenario.run;
   reference_run.engine = EngineChoice::automatic;  // one GPU has no transfers: any engine can
   const Result reference = simulate(reference_job, reference_run);

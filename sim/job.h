@@ -54,11 +54,11 @@ enum class Payload : std::uint8_t {
   indices      // int32 per tensor: the order of buckets, which parameters were used
 };
 
-inline constexpr std::uint32_t kNone = 0xffffffffU;
+inline constexpr std::uint32_t kNoIndex = 0xffffffffU;
 
 struct Purpose {
   Phase phase = Phase::other;
-  std::uint32_t layer = kNone, bucket = kNone;  // the only one that it is for
+  std::uint32_t layer = kNoIndex, bucket = kNoIndex;  // the only one that it is for
   Payload payload = Payload::gradients;         // of a collective
 };
 

@@ -4,14 +4,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "core/names.h"
 #include "core/random.h"
 #include "core/units.h"
 #include "kernels/cost_model.h"
-#include "sim/collective/plan.h"
-#include "topology/topology.h"
+#include "sim/collective/spec.h"
 
 namespace paceline {
 
@@ -28,28 +28,6 @@ struct DdpSpec {
   bool find_unused_parameters = false;
 };
 
-// A value of a cost parameter by name: "ring.simple.network.latency" in s, "network.efficiency" as a ratio.
-struct CostParameter {
-  std::string name;
-  double value = 0;
-};
-
-// A factor on the times of a collective of `bytes`: what the cost parameters leave of a measurement
-// (scenarios/profile.h).
-struct Correction {
-  CollectiveKind kind = CollectiveKind::all_reduce;
-  Bytes bytes;
-  double factor = 1;
-  friend bool operator==(const Correction&, const Correction&) = default;
-};
-
-// Who chooses among the algorithms and protocols that NCCL could run: its tuner, or a choice that is always
-// right. The second where the version's tuner is not known (docs/model.md, "Calibration").
-enum class AlgorithmChoice : std::uint8_t { tuner, fastest };
-template <>
-inline constexpr auto kNames<AlgorithmChoice> =
-    names<AlgorithmChoice>({{"tuner", AlgorithmChoice::tuner}, {"fastest", AlgorithmChoice::fastest}});
-
 // The host thread that launches work on its GPU.
 struct HostSpec {
   Seconds kernel_launch{5.4e-6};  // superbenchmark, CUDA kernel launch, event time
@@ -65,28 +43,6 @@ struct InputSpec {
   Distribution jitter;    // of the time for a batch
 };
 
-// Whose algorithms run collectives. mpi: OpenMPI's ring over TCP (sim/collective/mpi.h).
-enum class CollectiveLibrary : std::uint8_t { nccl, mpi };
-template <>
-inline constexpr auto kNames<CollectiveLibrary> =
-    names<CollectiveLibrary>({{"nccl", CollectiveLibrary::nccl}, {"mpi", CollectiveLibrary::mpi}});
-
-// How NCCL runs collectives. The names in capitals are NCCL's environment variables.
-struct CollectiveSpec {
-  CollectiveLibrary library = CollectiveLibrary::nccl;  // mpi: of the rest, only the costs count
-  std::string nccl = "2.30";                            // 2.12 to 2.30: tuner and graph search
-  std::string algorithm;  // NCCL_ALGO: "ring", "^nvls" ...; or "hierarchical"; empty: the tuner chooses
-  std::string protocol;   // NCCL_PROTO
-  int min_channels = 0, max_channels = 0;  // NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS; 0: NCCL's
-  int cross_nic = 2;                       // NCCL_CROSS_NIC
-  bool pxn = true;                         // NCCL_PXN_DISABLE=0
-  bool nvls = true;                        // NCCL_NVLS_ENABLE
-  bool limited_fifos = true;               // a FIFO holds what NCCL's buffers do; false: any number of chunks
-  std::vector<CostParameter> costs;        // in place of the defaults (sim/collective/costs.h)
-  AlgorithmChoice choose = AlgorithmChoice::tuner;
-  std::vector<Correction> corrections;  // by kind and ascending size
-};
-
 // A layer's times as the user measured them.
 struct ExplicitLayerTime {
   Seconds forward, backward;
@@ -96,6 +52,9 @@ struct ExplicitLayerTime {
 struct Slowdown {
   std::int64_t numerator = 1, denominator = 1;
 };
+
+// How ranks share the work.
+using Strategy = std::variant<DdpSpec>;
 
 struct TrainingSpec {
   std::int64_t batch_per_gpu = 32;  // samples of one forward pass
@@ -138,24 +97,12 @@ struct VariabilitySpec {
   std::vector<std::int64_t> spared_gpus;  // ranks that neither slow_gpus nor transient touch
 };
 
-// Traffic of others: an endless flow between two GPUs of the cluster that takes up to `rate`.
-struct BackgroundFlow {
-  std::int64_t from = 0, to = 0;  // ranks, other jobs' too
-  BytesPerSecond rate;
-  int nic = 0;  // of both nodes, counted round
-};
-
-// Another job on the same fabric that reduces all the time: each NIC of each of its nodes sends to the next
-// of its nodes, round, at up to `rate`.
-struct OtherJob {
-  int first_node = 0, nodes = 2;
-  BytesPerSecond rate;
-};
-
 enum class EngineChoice : std::uint8_t { automatic, event, vector };
 template <>
 inline constexpr auto kNames<EngineChoice> = names<EngineChoice>(
     {{"auto", EngineChoice::automatic}, {"event", EngineChoice::event}, {"vector", EngineChoice::vector}});
+
+inline Strategy strategy_of(const TrainingSpec& training) { return training.ddp; }
 
 struct RunSpec {
   int iterations = 20;  // steady ones; a warm-up iteration precedes them

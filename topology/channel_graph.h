@@ -41,6 +41,7 @@ inline constexpr auto kNames<GraphPattern> =
 struct NodeChannel {
   std::vector<int> gpus;          // of 0 .. gpus in use - 1
   int nic_in = -1, nic_out = -1;  // of the node; -1 on one node
+  friend bool operator==(const NodeChannel&, const NodeChannel&) = default;
 };
 
 struct ChannelGraph {
@@ -51,6 +52,7 @@ struct ChannelGraph {
   double latency_inter = 0;  // us, of the network device; 0 where it states none
   bool same_channels = true;
   std::vector<NodeChannel> channels;  // empty: none found
+  friend bool operator==(const ChannelGraph&, const ChannelGraph&) = default;
 };
 
 inline constexpr int kMostChannels = 64;
@@ -60,6 +62,7 @@ inline constexpr int kMostChannels = 64;
 struct ChannelGraphs {
   ChannelGraph ring, tree, collnet_chain, collnet_direct, nvls;
   int channels = 0, nvls_channels = 0;
+  friend bool operator==(const ChannelGraphs&, const ChannelGraphs&) = default;
 };
 
 }  // namespace paceline

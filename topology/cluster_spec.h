@@ -16,6 +16,7 @@ namespace paceline {
 // `count` NVLinks between two GPUs of a node, each of NodeSpec::nvlink_bandwidth per direction.
 struct NvlinkPair {
   int a = 0, b = 0, count = 1;
+  friend bool operator==(const NvlinkPair&, const NvlinkPair&) = default;
 };
 
 enum class NvlinkWiring : std::uint8_t { none, nvswitch, mesh };
@@ -49,6 +50,7 @@ struct NodeDevice {
   std::string name;          // what the file calls it: a bus id, "mlx5_0", "numa0"
   BytesPerSecond bandwidth;  // nic: of its port to the network
   std::int64_t number = -1;  // the file's own number of a GPU or NIC; -1: none
+  friend bool operator==(const NodeDevice&, const NodeDevice&) = default;
 };
 enum class CableKind : std::uint8_t { nvlink, pcie, socket, c2c };
 template <>
@@ -60,6 +62,7 @@ struct NodeCable {
   int a = 0, b = 0;  // in NodeSpec::devices
   CableKind kind = CableKind::pcie;
   BytesPerSecond bandwidth;  // per direction
+  friend bool operator==(const NodeCable&, const NodeCable&) = default;
 };
 
 // One server. GPU i hangs on PCIe switch i * pcie_switches / gpus, NIC i on PCIe switch i * pcie_switches /
@@ -94,6 +97,7 @@ struct NodeSpec {
   // above; c2c: pcie_latency.
   std::vector<NodeDevice> devices;
   std::vector<NodeCable> cables;
+  friend bool operator==(const NodeSpec&, const NodeSpec&) = default;
 };
 
 enum class FabricKind : std::uint8_t { single_switch, leaf_spine, rail_optimized, fat_tree };
@@ -129,6 +133,7 @@ struct FabricSpec {
   Routing routing = Routing::static_by_destination;
   std::uint64_t routing_seed = 0;
   bool sharp = false;  // the switches reduce
+  friend bool operator==(const FabricSpec&, const FabricSpec&) = default;
 };
 template <>
 inline constexpr auto kNames<FabricSpec::Routing> = names<FabricSpec::Routing>(
@@ -140,6 +145,7 @@ struct DegradedLink {
   std::optional<std::string> to;  // absent: every link of `from`; both directions are degraded
   double bandwidth_factor = 1;    // multiplies the bandwidth; 0 < factor <= 1
   Seconds extra_latency;          // added to the latency
+  friend bool operator==(const DegradedLink&, const DegradedLink&) = default;
 };
 
 struct ClusterSpec {
@@ -152,6 +158,7 @@ struct ClusterSpec {
   // Of the job, in place of the search (NCCL_GRAPH_FILE). Every channel lists all GPUs in use, heads first.
   // On one node NICs don't count, and bw_inter may be 0.
   std::optional<ChannelGraphs> graphs;
+  friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
 };
 
 }  // namespace paceline

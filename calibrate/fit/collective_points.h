@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "calibrate/fit/collective_fit.h"
+#include "sim/collective/collective_times.h"
 #include "sim/collective/mpi.h"
 #include "sim/collective/nccl.h"
-#include "sim/engine/collective_times.h"
 #include "topology/topology.h"
 
 namespace paceline {

@@ -19,7 +19,8 @@ CollectiveInterval of_bucket(const Scenario& fitted, const Profile& profile) {
   test.cluster_name = profile.cluster;
   test.cluster = fitted.cluster;
   test.collective = fitted.training.collective;
-  test.sizes = {std::min(bucket_limits(fitted.training).cap, largest_collective(fitted))};
+  test.sizes = {
+      std::min(bucket_limits(fitted.training.ddp, fitted.training.pytorch).cap, largest_collective(fitted))};
   return predict_collectives(test, profile).intervals.front();
 }
 

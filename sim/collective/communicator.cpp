@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/collective/collective_times.h"
 #include "sim/collective/nccl.h"
-#include "sim/engine/collective_times.h"
 
 namespace paceline {
 namespace {

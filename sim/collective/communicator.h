@@ -8,7 +8,7 @@
 
 #include "core/units.h"
 #include "sim/collective/plan.h"
-#include "sim/training.h"
+#include "sim/collective/spec.h"
 #include "topology/topology.h"
 
 namespace paceline {
@@ -72,8 +72,7 @@ double correction(std::span<const Correction>, CollectiveKind, Bytes);
 CollectivePlanner nccl_planner(const Topology&, const CollectiveSpec&,
                                std::span<const BackgroundFlow> background);
 
-// As the library that the spec names.
-CollectivePlanner collective_planner(const Topology&, const CollectiveSpec&,
-                                     std::span<const BackgroundFlow> background);
+// As the library that is named, beside all traffic of others. Requires: the topology is that of the cluster.
+CollectivePlanner collective_planner(const Topology&, const ClusterUse&);
 
 }  // namespace paceline

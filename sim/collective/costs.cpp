@@ -101,8 +101,8 @@ const NamedCost& find_cost(const std::vector<NamedCost>& all, const std::string&
 // and selects; one block in LL carries several times its part (8 x H100: 23 GB/s, of 141 over 24 channels).
 double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, double share) {
   const ProtocolLimits& limits = costs.limits;
-  constexpr double kNone = std::numeric_limits<double>::infinity(), kGiga = 1e9;
-  const auto cap = [&](double gigabytes) { return gigabytes > 0 ? gigabytes * kGiga : kNone; };
+  constexpr double kNoIndex = std::numeric_limits<double>::infinity(), kGiga = 1e9;
+  const auto cap = [&](double gigabytes) { return gigabytes > 0 ? gigabytes * kGiga : kNoIndex; };
   const auto protocol = static_cast<std::size_t>(plan.protocol);
   const double efficiency = costs.of[static_cast<std::size_t>(plan.algorithm)][protocol].efficiency;
   const double block = costs.copy_rate.value * kLineEfficiency[protocol];
@@ -110,14 +110,14 @@ double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, dou
   switch (plan.algorithm) {
     case Algorithm::tree: {  // its bus bandwidth is twice what a thread block moves
       const double simple = cap(limits.tree * share / 2);
-      const double of_protocol = ll ? block / 2 : ll128 ? cap(limits.tree_ll128 * share / 2) : kNone;
+      const double of_protocol = ll ? block / 2 : ll128 ? cap(limits.tree_ll128 * share / 2) : kNoIndex;
       return std::min(simple, of_protocol) * efficiency;
     }
     case Algorithm::nvls:
     case Algorithm::nvls_tree:
-      return kNone;  // the switch moves the data
+      return kNoIndex;  // the switch moves the data
     default: {
-      const double of_protocol = ll ? block : ll128 ? cap(limits.ring_ll128 * share) : kNone;
+      const double of_protocol = ll ? block : ll128 ? cap(limits.ring_ll128 * share) : kNoIndex;
       return std::min(of_protocol * efficiency, costs.copy_rate.value);
     }
   }

@@ -28,8 +28,8 @@
 #include <vector>
 
 #include "sim/collective/plan.h"
+#include "sim/collective/spec.h"
 #include "sim/collective/tuner.h"
-#include "sim/training.h"
 
 namespace paceline {
 

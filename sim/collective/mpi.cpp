@@ -111,10 +111,24 @@ CollectivePlanner mpi_planner(const Topology& topology, const CollectiveSpec& sp
           }};
 }
 
-CollectivePlanner collective_planner(const Topology& topology, const CollectiveSpec& spec,
-                                     std::span<const BackgroundFlow> background) {
-  return spec.library == CollectiveLibrary::mpi ? mpi_planner(topology, spec, background)
-                                                : nccl_planner(topology, spec, background);
+// Background flows, those of other jobs among them.
+std::vector<BackgroundFlow> traffic(const Topology& topology, const ClusterUse& use) {
+  std::vector<BackgroundFlow> flows = use.background;
+  const int gpus = topology.gpus_per_node();
+  for (const OtherJob& job : use.other_jobs) {
+    for (int n = 0; n < job.nodes; ++n) {
+      const std::int64_t from = job.first_node + n, to = job.first_node + (n + 1) % job.nodes;
+      for (int nic = 0; nic < static_cast<int>(topology.node().nics_in_use); ++nic) {
+        flows.push_back({from * gpus + nic % gpus, to * gpus + nic % gpus, job.rate, nic});
+      }
+    }
+  }
+  return flows;
+}
+
+CollectivePlanner collective_planner(const Topology& topology, const ClusterUse& use) {
+  const auto planner = use.collective.library == CollectiveLibrary::mpi ? mpi_planner : nccl_planner;
+  return planner(topology, use.collective, traffic(topology, use));
 }
 
 }  // namespace paceline

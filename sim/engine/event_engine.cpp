@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "sim/report/account.h"
+#include "sim/engine/account.h"
 
 namespace paceline {
 namespace {
@@ -103,20 +103,8 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
       traced_[trace_.ranks[i].index()] = i;
     }
   }
-  const std::size_t ops = std::max(job.warm_up.ops.size(), job.steady.ops.size());
+  std::ranges::generate(slots_, [this] { return empty_slot(); });
   const std::size_t collectives = std::max(job.warm_up.collectives.size(), job.steady.collectives.size());
-  for (IterationSlot& s : slots_) {
-    s = {std::vector<OpSpan>(ops * ranks_),
-         std::vector<CollectiveRecord>(collectives),
-         std::vector<SimTime>(ranks_),
-         std::vector<SimTime>(ranks_),
-         0,
-         std::vector<SimTime>(ops * trace_.ranks.size()),
-         {}};
-    for (CollectiveRecord& record : s.collectives) {
-      record.own.resize(ranks_);
-    }
-  }
   for (std::vector<SimTime>* times : {&last_launch_, &own_, &own_of_last_}) {
     times->resize(collectives);
   }
@@ -219,7 +207,6 @@ void EventEngine::run() {
   if (network_) {
     network_->share(now);
   }
-  std::uint32_t closed = 0;  // iterations
   while (result_.iteration_end.size() <= last_iteration_) {
     const SimTime flow_end = network_ ? network_->next().value_or(kNever) : kNever;
     now = timeline_.empty() ? flow_end : std::min(flow_end, timeline_.next());
@@ -239,11 +226,11 @@ void EventEngine::run() {
       }
       network_->share(now);  // once per instant, after everything that starts in it
     }
-    if (result_.iteration_end.size() > closed) {
+    if (result_.iteration_end.size() > cleared_) {
       const auto last_closed = static_cast<std::uint32_t>(result_.iteration_end.size() - 1);
       repeat_if_alike(last_closed, now);
-      for (; closed <= last_closed; ++closed) {
-        clear_slot(closed);
+      for (; cleared_ <= last_closed; ++cleared_) {
+        clear_slot(cleared_);
       }
     }
   }
@@ -334,6 +321,34 @@ void EventEngine::close_iteration(std::uint32_t iteration) {
   previous_rank_end_ = closed.rank_end;
   own_before_ = closed.own_at_end;
   result_.fingerprint += closed.facts.value();
+}
+
+EventEngine::IterationSlot EventEngine::empty_slot() const {
+  const std::size_t ops = std::max(job_.warm_up.ops.size(), job_.steady.ops.size());
+  IterationSlot slot{std::vector<OpSpan>(ops * ranks_),
+                     std::vector<CollectiveRecord>(
+                         std::max(job_.warm_up.collectives.size(), job_.steady.collectives.size())),
+                     std::vector<SimTime>(ranks_),
+                     std::vector<SimTime>(ranks_),
+                     0,
+                     std::vector<SimTime>(ops * trace_.ranks.size()),
+                     {}};
+  for (CollectiveRecord& record : slot.collectives) {
+    record.own.resize(ranks_);
+  }
+  return slot;
+}
+
+// A rank's host comes to this iteration. Where nothing keeps ranks together there may be any number of open ones.
+void EventEngine::open_iteration(std::uint32_t iteration) {
+  if (iteration - cleared_ < slots_.size()) {
+    return;
+  }
+  std::vector<IterationSlot> more(2 * slots_.size());
+  for (std::uint32_t i = cleared_; i < cleared_ + more.size(); ++i) {
+    more[i % more.size()] = i < iteration ? std::move(slot(i)) : empty_slot();
+  }
+  slots_ = std::move(more);
 }
 
 // Makes room for the iteration that comes to this place.

@@ -14,12 +14,12 @@
 
 #include "core/state_digest.h"
 #include "sim/collective/step_times.h"
+#include "sim/engine/account.h"
 #include "sim/engine/simulate.h"
 #include "sim/engine/timeline.h"
 #include "sim/engine/trajectory.h"
 #include "sim/engine/variability.h"
 #include "sim/network/flow_network.h"
-#include "sim/report/account.h"
 
 namespace paceline {
 
@@ -133,6 +133,8 @@ class EventEngine {
   void close_iteration(std::uint32_t iteration);
   void charge_waits(std::uint32_t iteration);
   void charge_end(PicosecondSum waited);
+  IterationSlot empty_slot() const;
+  void open_iteration(std::uint32_t iteration);
   void clear_slot(std::uint32_t iteration);
   StateDigest describe(std::uint32_t closed, SimTime now);
   void describe_records(StateDigest&, std::uint32_t iteration, SimTime now);
@@ -169,7 +171,8 @@ class EventEngine {
   std::vector<FifoState> fifos_;
   std::vector<std::uint32_t> in_, out_;
   std::vector<StepTimes> step_times_;  // by plan
-  std::vector<IterationSlot> slots_;
+  std::vector<IterationSlot> slots_;   // of the iterations from cleared_ on: iteration i at i % slots_.size()
+  std::uint32_t cleared_ = 0;          // iterations that are closed and whose slots are free
   std::vector<SimTime> previous_rank_end_, own_before_;   // of the last closed iteration, by rank
   std::vector<SimTime> last_launch_, own_, own_of_last_;  // of the iteration that closes, by collective
   IterationWaits waits_;                                  // of the iteration that closes

@@ -54,6 +54,7 @@ void EventEngine::end_issue(std::uint32_t rank, SimTime now) {
   }
   if (++state.host.op == program(state.host.iteration).ops.size()) {
     state.host = {state.host.iteration + 1, 0};
+    open_iteration(state.host.iteration);
   }
   advance_stream(rank, now);
   advance_host(rank, now);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "sim/engine/collective_times.h"
+#include "sim/collective/collective_times.h"
 #include "sim/engine/variability.h"
 
 namespace paceline {

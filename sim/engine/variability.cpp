@@ -32,19 +32,25 @@ Variability::Variability(const VariabilitySpec& spec, std::size_t ranks, std::ui
       spared_[static_cast<std::size_t>(rank)] = true;
     }
   }
-  ill_for_.assign(transient_.size(), std::vector<int>(ranks, 0));
 }
 
-double Variability::rank_factor(Rank rank, std::uint32_t iteration) {
+// Whether one of the last `length` iterations made it so.
+bool Variability::ill(std::uint32_t transient, Rank rank, std::uint32_t iteration) const {
+  const auto [probability, length, factor] = transient_[transient];
+  const std::uint32_t oldest = iteration - std::min(iteration, static_cast<std::uint32_t>(length) - 1);
+  for (std::uint32_t i = iteration + 1; i-- > oldest;) {
+    if (uniform({seed_, Stream::transient, i}, rank, transient) < probability) {
+      return true;
+    }
+  }
+  return false;
+}
+
+double Variability::rank_factor(Rank rank, std::uint32_t iteration) const {
   double factor = slow_.empty() ? 1.0 : slow_[rank.index()];
   for (std::uint32_t i = 0; i < transient_.size(); ++i) {
-    int& ill_for = ill_for_[i][rank.index()];
-    if (uniform({seed_, Stream::transient, iteration}, rank, i) < transient_[i].probability) {
-      ill_for = transient_[i].length;
-    }
-    if (ill_for > 0) {
-      --ill_for;
-      factor *= spared_.empty() || !spared_[rank.index()] ? transient_[i].factor : 1.0;
+    if ((spared_.empty() || !spared_[rank.index()]) && ill(i, rank, iteration)) {
+      factor *= transient_[i].factor;
     }
   }
   return factor * per_iteration_.draw({seed_, Stream::per_iteration, iteration}, rank, 0);
@@ -59,13 +65,12 @@ std::vector<bool> slowed_ranks(const VariabilitySpec& spec, std::size_t ranks, s
                                int iterations) {
   VariabilitySpec slowness = spec;
   slowness.per_operation = slowness.per_iteration = {};
-  Variability variability(slowness, ranks, seed);
+  const Variability variability(slowness, ranks, seed);
   std::vector<bool> slowed(ranks);
   const std::uint32_t last = spec.transient.empty() ? 1 : static_cast<std::uint32_t>(iterations);
-  for (std::uint32_t iteration = 0; iteration <= last; ++iteration) {
-    for (std::size_t r = 0; r < ranks; ++r) {
-      const bool slow = variability.rank_factor(Rank(r), iteration) > 1;
-      slowed[r] = slowed[r] || (slow && iteration > 0);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    for (std::uint32_t iteration = 1; iteration <= last && !slowed[r]; ++iteration) {
+      slowed[r] = variability.rank_factor(Rank(r), iteration) > 1;
     }
   }
   return slowed;

@@ -19,9 +19,9 @@ class Variability {
  public:
   Variability(const VariabilitySpec&, std::size_t ranks, std::uint64_t seed);
 
-  // Product of permanent slowness, transient slowdowns and per-iteration jitter. Requires: called once for
-  // each rank and iteration, a rank's iterations in order (transient slowdowns last).
-  double rank_factor(Rank, std::uint32_t iteration);
+  // Product of permanent slowness, transient slowdowns and per-iteration jitter. Costs one draw for each
+  // iteration that a transient slowdown may have begun in.
+  double rank_factor(Rank, std::uint32_t iteration) const;
 
   const Sampler& per_operation() const { return per_operation_; }
   DrawAddress operation_address(std::uint32_t iteration) const {
@@ -29,12 +29,13 @@ class Variability {
   }
 
  private:
+  bool ill(std::uint32_t transient, Rank, std::uint32_t iteration) const;
+
   std::uint64_t seed_;
   Sampler per_operation_, per_iteration_;
   std::vector<double> slow_;  // by rank; empty: all 1
   std::vector<TransientSlowdown> transient_;
-  std::vector<bool> spared_;               // by rank, from transient_; empty: none
-  std::vector<std::vector<int>> ill_for_;  // by transient, by rank: iterations still to come
+  std::vector<bool> spared_;  // by rank, from transient_; empty: none
 };
 
 // Whether any rank's kernels may take another time than the others'.

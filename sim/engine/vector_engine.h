@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/fingerprint.h"
-#include "sim/engine/collective_times.h"
+#include "sim/collective/collective_times.h"
 #include "sim/engine/simulate.h"
 #include "sim/engine/trajectory.h"
 #include "sim/engine/variability.h"

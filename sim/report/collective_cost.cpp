@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "sim/engine/collective_times.h"
+#include "sim/collective/collective_times.h"
 #include "sim/engine/simulate.h"
 
 namespace paceline {

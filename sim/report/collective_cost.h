@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "sim/collective/collective_times.h"
 #include "sim/collective/communicator.h"
-#include "sim/engine/collective_times.h"
 
 namespace paceline {
 

@@ -4,9 +4,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "core/error.h"
-#include "sim/strategy/anchor.h"
-#include "sim/strategy/program_builder.h"
 #include "sim/strategy/pytorch.h"
 
 namespace paceline {
@@ -88,20 +85,17 @@ Buckets constructed_buckets(const std::vector<Gradient>& gradients, const Bucket
 // Builds the programs of all ranks; the order of its calls is the order of DDP's task graph.
 class DdpPrograms {
  public:
-  DdpPrograms(const Model& model, const GpuCosts& costs, const TrainingSpec& training,
-              std::vector<LayerSpan> layers, CollectivePlanner& planner)
-      : model_(model),
-        training_(training),
-        layers_(std::move(layers)),
-        gradients_(gradients_in_ready_order(model, bytes_per_element(training.gradients))),
-        plans_(planner),
-        costs_(costs) {}
+  DdpPrograms(const DdpSpec& ddp, const Workload& work, PlanTable& plans)
+      : ddp_(ddp),
+        work_(work),
+        plans_(plans),
+        gradients_(gradients_in_ready_order(work.model, bytes_per_element(work.training.gradients))) {}
 
   // The buckets are rebuilt in the order in which gradients became ready; with find_unused_parameters they
   // never are.
   Program steady() {
-    const BucketLimits limits = bucket_limits(training_);
-    return iteration(training_.ddp.find_unused_parameters
+    const BucketLimits limits = bucket_limits(ddp_, work_.training.pytorch);
+    return iteration(ddp_.find_unused_parameters
                          ? constructed_buckets(gradients_, limits)
                          : assign_buckets(sizes(gradients_), limits.first, limits.cap),
                      false);
@@ -110,7 +104,7 @@ class DdpPrograms {
   // Iteration 0: all gradients in one bucket; then the order in which they became ready is broadcast, and the
   // host waits for it.
   Program warm_up() {
-    if (training_.ddp.find_unused_parameters) {
+    if (ddp_.find_unused_parameters) {
       return steady();
     }
     Buckets all(1);
@@ -120,22 +114,20 @@ class DdpPrograms {
     return iteration(all, true);
   }
 
-  std::vector<CollectivePlan> plans() const { return plans_.plans(); }
-
  private:
   Program iteration(const Buckets& buckets, bool rebuild) {
-    ProgramBuilder b(training_, costs_, plans_);
-    for (int micro = 0; micro < training_.accumulation; ++micro) {
-      const bool synchronised = micro + 1 == training_.accumulation;
+    ProgramBuilder b(work_.training, work_.costs, plans_);
+    for (int micro = 0; micro < work_.training.accumulation; ++micro) {
+      const bool synchronised = micro + 1 == work_.training.accumulation;
       b.take_batch();
-      if (micro == 0 && training_.ddp.broadcast_buffers) {
+      if (micro == 0 && ddp_.broadcast_buffers) {
         broadcast_buffers(b);
       }
-      b.forward(model_, layers_);
+      b.forward(work_.model, work_.layers);
       backward(b, micro, synchronised ? &buckets : nullptr);
     }
     finalize(b, buckets);
-    b.optimizer(parameter_count(model_));
+    b.optimizer(parameter_count(work_.model));
     if (rebuild) {
       broadcast_rebuilt_buckets(b);
     }
@@ -143,7 +135,7 @@ class DdpPrograms {
   }
 
   void broadcast_buffers(ProgramBuilder& b) {
-    for (const Buffers& each : buffers(model_)) {
+    for (const Buffers& each : buffers(work_.model)) {
       b.wait(b.collective(CollectiveKind::broadcast, each.bytes,
                           {.phase = Phase::forward, .payload = each.what}, "broadcast buffers"));
     }
@@ -153,9 +145,9 @@ class DdpPrograms {
   void backward(ProgramBuilder& b, int micro, const Buckets* buckets) {
     std::size_t next = 0, in_bucket = 0;  // gradient, and its place in its bucket
     std::uint32_t bucket = 0;
-    for (auto l = static_cast<std::uint32_t>(model_.layers.size()); l-- > 0;) {
-      b.backward(model_, l, layers_[l]);
-      const std::size_t tensors = model_.layers[l].parameters.size();
+    for (auto l = static_cast<std::uint32_t>(work_.model.layers.size()); l-- > 0;) {
+      b.backward(work_.model, l, work_.layers[l]);
+      const std::size_t tensors = work_.model.layers[l].parameters.size();
       if (micro > 0) {
         b.accumulate(l, layer_bytes(next, tensors), tensors);
       }
@@ -183,7 +175,7 @@ class DdpPrograms {
   // buckets.
   void finalize(ProgramBuilder& b, const Buckets& buckets) {
     std::optional<std::uint32_t> used;
-    if (training_.ddp.find_unused_parameters) {  // int32 per parameter, launched last, waited for last
+    if (ddp_.find_unused_parameters) {  // int32 per parameter, launched last, waited for last
       used =
           b.collective(CollectiveKind::all_reduce, Bytes(4 * static_cast<std::int64_t>(gradients_.size())),
                        {.phase = Phase::exchange, .payload = Payload::indices}, "all_reduce used parameters");
@@ -191,7 +183,7 @@ class DdpPrograms {
     const std::vector<std::uint32_t> collectives = bucket_collectives(b.program());
     for (std::uint32_t i = 0; i < buckets.size(); ++i) {
       b.wait(collectives[i]);
-      if (!training_.ddp.gradient_as_bucket_view) {
+      if (!ddp_.gradient_as_bucket_view) {
         b.copy(sum(gradients_, buckets[i]), buckets[i].size(), i, "from bucket " + std::to_string(i));
       }
     }
@@ -217,35 +209,11 @@ class DdpPrograms {
     return total;
   }
 
-  const Model& model_;
-  const TrainingSpec& training_;
-  std::vector<LayerSpan> layers_;
+  const DdpSpec& ddp_;
+  const Workload& work_;
+  PlanTable& plans_;
   std::vector<Gradient> gradients_;
-  PlanTable plans_;
-  GpuCosts costs_;
 };
-
-TrainingJob job_without_programs(const TrainingSpec& training, const VariabilitySpec& variability,
-                                 std::size_t ranks) {
-  TrainingJob job;
-  job.variability = variability;
-  job.slowdown = training.slowdown_while_communicating;
-  job.host_runs_ahead = training.host.runs_ahead;
-  job.samples_per_iteration =
-      static_cast<std::int64_t>(ranks) * training.batch_per_gpu * training.accumulation;
-  if (training.input) {
-    const Seconds batch(static_cast<double>(training.batch_per_gpu) / training.input->rate.value);
-    job.input = InputPipeline{to_sim_time(batch), training.input->prefetch, training.input->jitter};
-  }
-  return job;
-}
-
-TrainingJob lone_job(const Model& model, const GpuCosts& costs, const TrainingSpec& training,
-                     const VariabilitySpec& variability, const std::vector<LayerSpan>& layers) {
-  TrainingJob job = job_without_programs(training, variability, 1);
-  job.steady = job.warm_up = plain_program(model, costs, training, layers);
-  return job;
-}
 
 }  // namespace
 
@@ -267,40 +235,16 @@ std::vector<std::vector<std::size_t>> assign_buckets(std::span<const Bytes> size
   return buckets;
 }
 
-BucketLimits bucket_limits(const TrainingSpec& training) {
-  const DdpSpec& ddp = training.ddp;
+BucketLimits bucket_limits(const DdpSpec& ddp, const std::string& pytorch) {
   const Bytes cap = ddp.bucket_cap.value_or(Bytes(25 << 20));
-  const bool cap_for_all = ddp.bucket_cap && pytorch_version(training.pytorch) >= kCapIsFirstBucketToo;
+  const bool cap_for_all = ddp.bucket_cap && pytorch_version(pytorch) >= kCapIsFirstBucketToo;
   return {ddp.first_bucket.value_or(cap_for_all ? cap : Bytes(1 << 20)), cap};
 }
 
-TrainingJob build_ddp_job(const Model& model, const GpuSpec& gpu, const TrainingSpec& training,
-                          const VariabilitySpec& variability, CollectivePlanner& planner) {
-  if (parameter_tensors(model) == 0) {
-    throw InputError("expected a model with parameters, found none in " + model.name, "/model");
-  }
-  const GpuCosts costs{gpu, training.roofline, training.precision};
-  const std::vector<LayerSpan> layers = layer_spans(model, costs, training);
-  const std::uint32_t ranks = planner.communicator().ranks;
-  if (ranks == 1) {
-    return lone_job(model, costs, training, variability, layers);
-  }
-  TrainingJob job = job_without_programs(training, variability, ranks);
-  DdpPrograms programs(model, costs, training, layers, planner);
+void add_ddp_programs(const DdpSpec& ddp, const Workload& work, PlanTable& plans, TrainingJob& job) {
+  DdpPrograms programs(ddp, work, plans);
   job.warm_up = programs.warm_up();
   job.steady = programs.steady();
-  job.plans = programs.plans();
-  job.communicator = for_plans(planner.communicator(), job.plans);
-  return job;
-}
-
-TrainingJob build_reference_job(const Model& model, const GpuSpec& gpu, const TrainingSpec& training,
-                                const VariabilitySpec& variability) {
-  VariabilitySpec jitter_only;
-  jitter_only.per_operation = variability.per_operation;
-  jitter_only.per_iteration = variability.per_iteration;
-  const GpuCosts costs{gpu, training.roofline, training.precision};
-  return lone_job(model, costs, training, jitter_only, layer_spans(model, costs, training));
 }
 
 }  // namespace paceline

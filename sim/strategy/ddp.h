@@ -1,12 +1,13 @@
-// PyTorch DistributedDataParallel as a job.
+// PyTorch DistributedDataParallel as programs.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "kernels/model.h"
 #include "sim/job.h"
+#include "sim/strategy/program_builder.h"
 
 namespace paceline {
 
@@ -20,16 +21,10 @@ std::vector<std::vector<std::size_t>> assign_buckets(std::span<const Bytes> size
 struct BucketLimits {
   Bytes first, cap;
 };
-BucketLimits bucket_limits(const TrainingSpec&);
+BucketLimits bucket_limits(const DdpSpec&, const std::string& pytorch);
 
-// The job of `training` on all ranks of the planner's communicator. One rank: plain training without DDP.
-// Throws InputError (places below /training) when the GPU lacks the precision, a measured rate can't be
-// reached, the number of explicit layer times differs from the model's, ...
-TrainingJob build_ddp_job(const Model&, const GpuSpec&, const TrainingSpec&, const VariabilitySpec&,
-                          CollectivePlanner&);
-
-// The job whose throughput defines a scaling efficiency of 1: one GPU of the same kind, batch, accumulation
-// and jitter, no stragglers, no gradient exchange.
-TrainingJob build_reference_job(const Model&, const GpuSpec&, const TrainingSpec&, const VariabilitySpec&);
+// Adds the warm-up and the steady program, and their plans. Throws InputError as bucket_limits does.
+// Requires: more than one rank, a model with parameters.
+void add_ddp_programs(const DdpSpec&, const Workload&, PlanTable&, TrainingJob&);
 
 }  // namespace paceline

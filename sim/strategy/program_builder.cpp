@@ -47,7 +47,7 @@ void ProgramBuilder::accumulate(std::uint32_t layer, Bytes gradients, std::size_
 
 void ProgramBuilder::copy(Bytes gradients, std::size_t tensors, std::uint32_t bucket,
                           const std::string& label) {
-  kernel(to_sim_time(memory_time(costs_, 2 * gradients)), tensors, {Phase::exchange, kNone, bucket}, label);
+  kernel(to_sim_time(memory_time(costs_, 2 * gradients)), tensors, {Phase::exchange, kNoIndex, bucket}, label);
 }
 
 // One fused kernel. SGD with momentum reads and writes parameter and momentum; Adam has a
@@ -77,8 +77,8 @@ void ProgramBuilder::wait(std::uint32_t collective) {
       {OpKind::wait, collective, {}, {}, "wait for collective " + std::to_string(collective)});
 }
 
-Program plain_program(const Model& model, const GpuCosts& costs, const TrainingSpec& training,
-                      const std::vector<LayerSpan>& layers) {
+Program plain_program(const Workload& work) {
+  const auto& [model, training, variability, costs, layers] = work;
   CollectivePlanner nobody = lone_planner();
   PlanTable no_plans(nobody);
   ProgramBuilder b(training, costs, no_plans);

@@ -5,16 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cost_model.h"
 #include "sim/job.h"
+#include "sim/strategy/workload.h"
 
 namespace paceline {
-
-// A layer's kernels on the simulator's clock, for one micro-batch.
-struct LayerSpan {
-  SimTime forward, backward;
-  int forward_launches = 1, backward_launches = 1;
-};
 
 // The plans of a job, each different collective once.
 class PlanTable {
@@ -62,6 +56,6 @@ class ProgramBuilder {
 };
 
 // One GPU without DDP: input, forward and backward for each micro-batch, optimizer.
-Program plain_program(const Model&, const GpuCosts&, const TrainingSpec&, const std::vector<LayerSpan>&);
+Program plain_program(const Workload&);
 
 }  // namespace paceline

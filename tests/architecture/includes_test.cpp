@@ -28,9 +28,21 @@ const std::map<std::string, Names> kMayInclude{
     {"app", {"core", "topology", "kernels", "sim", "scenarios", "calibrate", "studies", "app"}},
 };
 
-// Rooms within rooms that may include less than their room: the measuring programs are to run where nothing
-// of the simulator is installed, and what only they run is not known to it.
+// Rooms within rooms that may include less than their room: what is simulated knows nothing of how; the
+// measuring programs are to run where nothing of the simulator is installed, and what only they run is not
+// known to it.
 const std::map<std::string, Names> kLess{
+    {"sim/collective", {"core", "topology", "sim/collective"}},
+    {"sim/network", {"core", "topology", "sim/network"}},
+    {"sim/strategy",
+     {"core", "topology", "kernels", "sim/collective", "sim/job.h", "sim/training.h", "sim/strategy"}},
+    {"sim/engine",
+     {"core", "topology", "sim/collective", "sim/network", "sim/job.h", "sim/training.h", "sim/engine"}},
+    {"sim/layers",
+     {"core", "topology", "kernels", "sim/job.h", "sim/training.h", "sim/strategy", "sim/engine",
+      "sim/layers"}},
+    {"sim/report",
+     {"core", "topology", "sim/collective", "sim/job.h", "sim/training.h", "sim/engine", "sim/report"}},
     {"calibrate/measure", {"core", "kernels", "calibrate/measure_help.h", "calibrate/measure"}},
     {"calibrate/import",
      {"core", "topology", "kernels", "sim", "scenarios", "calibrate/measurement.h", "calibrate/import"}},

@@ -7,9 +7,9 @@
 #include <cstdlib>
 
 #include "sim/collective/channels.h"
+#include "sim/collective/collective_times.h"
 #include "sim/collective/passes.h"
 #include "sim/collective/wavefront.h"
-#include "sim/engine/collective_times.h"
 #include "sim/report/collective_cost.h"
 
 namespace paceline {

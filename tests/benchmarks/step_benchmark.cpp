@@ -7,7 +7,7 @@
 #include <string>
 
 #include "sim/engine/vector_engine.h"
-#include "sim/strategy/ddp.h"
+#include "tests/ddp_job.h"
 
 namespace paceline {
 namespace {
@@ -60,7 +60,7 @@ TrainingJob build(std::int64_t gpus, bool free_ring) {
   }
   const Topology topology = build_topology(cluster(gpus));
   CollectivePlanner planner = nccl_planner(topology, training.collective, {});
-  return build_ddp_job(layered_model(), gpu_preset("H100"), training, jitter_and_stragglers(), planner);
+  return ddp_job(layered_model(), gpu_preset("H100"), training, jitter_and_stragglers(), planner);
 }
 
 void ddp_step(benchmark::State& state) {

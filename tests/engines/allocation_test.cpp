@@ -6,6 +6,7 @@
 
 #include "random_job.h"
 #include "sim/engine/event_engine.h"
+#include "tests/ddp_job.h"
 
 namespace {
 std::atomic<std::int64_t> allocations{0};
@@ -46,7 +47,7 @@ TEST_CASE(
   Dice dice(6);
   const TrainingSpec training;
   CollectivePlanner planner = nccl_planner(topology, training.collective, background);
-  const TrainingJob job = build_ddp_job(random_model(dice), gpu_preset("A100-80GB"), training, {}, planner);
+  const TrainingJob job = ddp_job(random_model(dice), gpu_preset("A100-80GB"), training, {}, planner);
   const auto allocations_in = [&](int iterations) {
     RunSpec run;
     run.iterations = iterations;

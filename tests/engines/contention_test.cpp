@@ -5,6 +5,7 @@
 #include "random_job.h"
 #include "sim/collective/pricing.h"
 #include "sim/engine/simulate.h"
+#include "tests/ddp_job.h"
 
 namespace paceline {
 namespace {
@@ -62,7 +63,7 @@ TEST_CASE("max-min sharing never binds among the hops of one communicator") {
         training.collective.algorithm = algorithm;
         training.collective.protocol = "simple";
         CollectivePlanner planner = nccl_planner(topology, training.collective, {});
-        const TrainingJob free = build_ddp_job(model, gpu_preset("A100-80GB"), training, jitter, planner);
+        const TrainingJob free = ddp_job(model, gpu_preset("A100-80GB"), training, jitter, planner);
         TrainingJob shared = free;
         share_everything(topology, shared.communicator);
         INFO(node << " x " << nodes << ", " << algorithm);
@@ -125,7 +126,7 @@ TEST_CASE("background traffic never makes a step faster than none") {
   const auto last_end = [&](const std::vector<BackgroundFlow>& background) {
     const TrainingSpec training;
     CollectivePlanner planner = nccl_planner(topology, training.collective, background);
-    const TrainingJob job = build_ddp_job(model, gpu_preset("A100-80GB"), training, {}, planner);
+    const TrainingJob job = ddp_job(model, gpu_preset("A100-80GB"), training, {}, planner);
     return run_event_engine(job, two_iterations()).iteration_end.back();
   };
   const SimTime alone = last_end({});

@@ -1,6 +1,7 @@
 // Is the critical path a chain that adds up to the step?
 #include "sim/report/critical_path.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <map>
 
@@ -84,6 +85,33 @@ TEST_CASE("a slow rank's computing, then the collective, then the last to end") 
   CHECK(path.segments[1].what == "all_reduce bucket 0");
   CHECK(path.segments[2].what == "optimizer");
   CHECK(path.segments[2].end - path.segments[2].start == SimTime{3'000'000'000});
+}
+
+TEST_CASE("a rank's factor is the same in whatever order it is asked for") {
+  Dice dice(5);
+  for (int round = 0; round < 20; ++round) {
+    VariabilitySpec spec = random_variability(dice, 4);
+    spec.per_operation = spec.per_iteration = {};
+    spec.slow_gpus.clear();
+    spec.spared_gpus.clear();
+    spec.transient = {{dice.real(0, 0.4), static_cast<int>(dice.between(1, 5)), 2},
+                      {dice.real(0, 0.4), static_cast<int>(dice.between(1, 40)), 3}};
+    const std::uint64_t seed = dice.next();
+    const Variability variability(spec, 4, seed);
+    for (std::uint32_t r = 4; r-- > 0;) {
+      std::array<int, 2> ill_for{};  // counted, iteration after iteration
+      for (std::uint32_t iteration = 0; iteration < 30; ++iteration) {
+        double factor = 1;
+        for (std::uint32_t i = 0; i < 2; ++i) {
+          if (uniform({seed, Stream::transient, iteration}, Rank(r), i) < spec.transient[i].probability) {
+            ill_for[i] = spec.transient[i].length;
+          }
+          factor *= ill_for[i]-- > 0 ? spec.transient[i].factor : 1;
+        }
+        CHECK(variability.rank_factor(Rank(r), iteration) == factor);
+      }
+    }
+  }
 }
 
 TEST_CASE("a spared GPU is as fast as the others, and changes no other draw") {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "sim/strategy/ddp.h"
 #include "test_planner.h"
+#include "tests/ddp_job.h"
 #include "tests/dice.h"
 #include "tests/random_graphs.h"
 
@@ -206,7 +206,7 @@ inline RandomJob random_job(std::uint64_t seed, std::int64_t most_ranks) {
   run.iterations = static_cast<int>(dice.between(1, 4));
   run.seed = dice.next();
   CollectivePlanner planner = random_planner(dice, ranks);
-  return {build_ddp_job(model, gpu_preset("A100-80GB"), training, variability, planner), run};
+  return {ddp_job(model, gpu_preset("A100-80GB"), training, variability, planner), run};
 }
 
 }  // namespace paceline

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "random_job.h"
-#include "sim/engine/collective_times.h"
+#include "sim/collective/collective_times.h"
 #include "sim/engine/simulate.h"
 #include "tests/dice.h"
 

@@ -4,6 +4,7 @@
 #include "random_job.h"
 #include "sim/collective/nccl.h"
 #include "sim/engine/simulate.h"
+#include "tests/ddp_job.h"
 #include "tests/dice.h"
 
 namespace paceline {
@@ -59,8 +60,7 @@ TEST_CASE("equal GPUs on NCCL's rings, trees and switches blame nobody") {
         training.collective.algorithm = algorithm;
         training.ddp.bucket_cap = Bytes(4 << 20);
         CollectivePlanner planner = nccl_planner(topology, training.collective, {});
-        const TrainingJob job =
-            build_ddp_job(random_model(dice), gpu_preset("A100-80GB"), training, {}, planner);
+        const TrainingJob job = ddp_job(random_model(dice), gpu_preset("A100-80GB"), training, {}, planner);
         INFO(nodes << " x " << node << ' ' << algorithm);
         RunSpec run;
         run.iterations = 2;

@@ -9,6 +9,7 @@
 #include "scenarios/scenario.h"
 #include "sim/strategy/ddp.h"
 #include "sim/strategy/pytorch.h"
+#include "tests/ddp_job.h"
 #include "tests/sizes.h"
 
 namespace paceline {
@@ -41,7 +42,7 @@ std::vector<std::int64_t> steady_buckets(const TrainingJob& job) {
 TrainingJob on_two_ranks(const Model& model, const TrainingSpec& training) {
   CollectivePlanner planner =
       ring_planner(std::vector<HopCost>(2, {BytesPerSecond(1e10), SimTime{1000}, {}}));
-  return build_ddp_job(model, gpu_preset("A100-80GB"), training, {}, planner);
+  return ddp_job(model, gpu_preset("A100-80GB"), training, {}, planner);
 }
 
 TEST_CASE("ResNet-50 falls into the five buckets of a real PyTorch trace") {

@@ -7,6 +7,7 @@
 #include "scenarios/predict.h"
 #include "sim/collective/ring_time.h"
 #include "sim/engine/simulate.h"
+#include "tests/ddp_job.h"
 
 namespace paceline {
 namespace {
@@ -241,7 +242,7 @@ TEST_CASE("an anchored GPU takes batch / rate to the picosecond") {
     training.batch_per_gpu = dice.between(1, 256);
     training.host.runs_ahead = static_cast<int>(dice.between(0, 2));
     training.measured = SamplesPerSecond(static_cast<double>(training.batch_per_gpu) / dice.real(0.02, 2));
-    const TrainingJob job = build_reference_job(model, gpu_preset("H100"), training, {});
+    const TrainingJob job = reference_job(model, gpu_preset("H100"), training, {});
     RunSpec run;
     run.iterations = 5;
     const Result result = simulate(job, run);
@@ -257,7 +258,7 @@ TEST_CASE("a measured rate beyond what launches allow is refused") {
   TrainingSpec training;
   training.batch_per_gpu = 1;
   training.measured = SamplesPerSecond(1e9);
-  CHECK_THROWS_WITH(build_reference_job(model, gpu_preset("H100"), training, {}),
+  CHECK_THROWS_WITH(reference_job(model, gpu_preset("H100"), training, {}),
                     Catch::Contains("/training/measured") &&
                         Catch::Contains("its kernel launches and optimizer, which alone take"));
 }
@@ -275,7 +276,7 @@ TEST_CASE("GPUs that the job does not use change nothing") {
     Dice dice(4);
     const Topology topology = build_topology(cluster);
     CollectivePlanner planner = nccl_planner(topology, training.collective, {});
-    const TrainingJob job = build_ddp_job(random_model(dice), gpu_preset("H100"), training, {}, planner);
+    const TrainingJob job = ddp_job(random_model(dice), gpu_preset("H100"), training, {}, planner);
     return run_vector_engine(job, one_iteration()).fingerprint;
   };
   CHECK(step(4) == step(8));

@@ -15,7 +15,7 @@
 #include "sim/collective/mpi.h"
 #include "sim/engine/simulate.h"
 #include "sim/report/collective_cost.h"
-#include "sim/strategy/ddp.h"
+#include "tests/ddp_job.h"
 #include "topology/topology.h"
 
 namespace paceline {
@@ -55,7 +55,7 @@ CollectiveSpec mpi() {
 
 SimTime time_of(const ClusterSpec& cluster, CollectiveKind kind, Bytes bytes) {
   const Topology topology = build_topology(cluster);
-  CollectivePlanner planner = collective_planner(topology, mpi(), {});
+  CollectivePlanner planner = collective_planner(topology, {.collective = mpi()});
   const std::vector<Bytes> sizes{bytes};
   return cost_collectives(planner, kind, sizes, false).front().time;
 }
@@ -123,8 +123,8 @@ TEST_CASE("with MPI both engines agree on a training step") {
   variability.per_operation = {DistributionKind::lognormal, 0.2, {}};
   std::vector<SimTime> ends[2];
   for (const EngineChoice engine : {EngineChoice::event, EngineChoice::vector}) {
-    CollectivePlanner planner = collective_planner(topology, training.collective, {});
-    const TrainingJob job = build_ddp_job(model, gpu_preset("V100-16GB"), training, variability, planner);
+    CollectivePlanner planner = collective_planner(topology, {.collective = training.collective});
+    const TrainingJob job = ddp_job(model, gpu_preset("V100-16GB"), training, variability, planner);
     const RunSpec run{.iterations = 3, .seed = 5, .engine = engine};
     ends[engine == EngineChoice::vector ? 1 : 0] = simulate(job, run).iteration_end;
   }

@@ -4,7 +4,7 @@
 
 #include "scenarios/json.h"
 #include "scenarios/predict.h"
-#include "sim/strategy/anchor.h"
+#include "sim/layers/layer_spans.h"
 #include "studies/edit.h"
 #include "studies/evaluate.h"
 #include "studies/study.h"

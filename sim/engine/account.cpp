@@ -1,4 +1,4 @@
-#include "sim/report/account.h"
+#include "sim/engine/account.h"
 
 #include <algorithm>
 

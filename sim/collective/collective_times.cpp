@@ -1,4 +1,4 @@
-#include "sim/engine/collective_times.h"
+#include "sim/collective/collective_times.h"
 
 #include <algorithm>
 #include <map>

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "sim/strategy/program_builder.h"
+#include "sim/strategy/workload.h"
 
 namespace paceline {
 
@@ -14,5 +14,9 @@ namespace paceline {
 // and the layers of this batch are scaled by the same factor. Throws InputError when launches or optimizer
 // alone take longer than that.
 std::vector<LayerSpan> layer_spans(const Model&, const GpuCosts&, const TrainingSpec&);
+
+// What a strategy is given. Throws InputError (places below /training) when the GPU lacks the precision, the
+// number of explicit layer times differs from the model's, and as layer_spans does.
+Workload workload(const Model&, const GpuSpec&, const TrainingSpec&, const VariabilitySpec&);
 
 }  // namespace paceline

@@ -1,10 +1,11 @@
-#include "sim/strategy/anchor.h"
+#include "sim/layers/layer_spans.h"
 
 #include <algorithm>
 #include <string>
 
 #include "core/error.h"
 #include "sim/engine/simulate.h"
+#include "sim/strategy/build_job.h"
 
 namespace paceline {
 namespace {
@@ -39,9 +40,7 @@ std::vector<LayerSpan> scaled(const std::vector<LayerTime>& times, double factor
 // second on, unless the host is the bottleneck; then the last one is as good as any.
 SimTime lone_step(const Model& model, const GpuCosts& costs, const TrainingSpec& training,
                   const std::vector<LayerSpan>& layers) {
-  TrainingJob job;
-  job.steady = job.warm_up = plain_program(model, costs, training, layers);
-  job.host_runs_ahead = training.host.runs_ahead;
+  const TrainingJob job = build_reference_job({model, training, {}, costs, layers});
   RunSpec run;
   run.iterations = 2 * (training.host.runs_ahead + 2);
   const Result result = simulate(job, run);
@@ -98,6 +97,12 @@ std::vector<LayerSpan> layer_spans(const Model& model, const GpuCosts& costs, co
       "launches and optimizer, which alone take " +
           std::to_string(to_seconds(lone_step(model, costs, plain, scaled(times, 0))).value) + " s",
       "/training/measured");
+}
+
+Workload workload(const Model& model, const GpuSpec& gpu, const TrainingSpec& training,
+                  const VariabilitySpec& variability) {
+  const GpuCosts costs{gpu, training.roofline, training.precision};
+  return {model, training, variability, costs, layer_spans(model, costs, training)};
 }
 
 }  // namespace paceline

@@ -1,0 +1,86 @@
+// How collectives run on a cluster, and what crosses its links beside them: what a planner is told.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/names.h"
+#include "core/units.h"
+#include "sim/collective/plan.h"
+#include "topology/cluster_spec.h"
+
+namespace paceline {
+
+// A value of a cost parameter by name: "ring.simple.network.latency" in s, "network.efficiency" as a ratio.
+struct CostParameter {
+  std::string name;
+  double value = 0;
+  friend bool operator==(const CostParameter&, const CostParameter&) = default;
+};
+
+// A factor on the times of a collective of `bytes`: what the cost parameters leave of a measurement
+// (scenarios/profile.h).
+struct Correction {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  Bytes bytes;
+  double factor = 1;
+  friend bool operator==(const Correction&, const Correction&) = default;
+};
+
+// Who chooses among the algorithms and protocols that NCCL could run: its tuner, or a choice that is always
+// right. The second where the version's tuner is not known (docs/model.md, "Calibration").
+enum class AlgorithmChoice : std::uint8_t { tuner, fastest };
+template <>
+inline constexpr auto kNames<AlgorithmChoice> =
+    names<AlgorithmChoice>({{"tuner", AlgorithmChoice::tuner}, {"fastest", AlgorithmChoice::fastest}});
+
+// Whose algorithms run collectives. mpi: OpenMPI's ring over TCP (sim/collective/mpi.h).
+enum class CollectiveLibrary : std::uint8_t { nccl, mpi };
+template <>
+inline constexpr auto kNames<CollectiveLibrary> =
+    names<CollectiveLibrary>({{"nccl", CollectiveLibrary::nccl}, {"mpi", CollectiveLibrary::mpi}});
+
+// How NCCL runs collectives. The names in capitals are NCCL's environment variables.
+struct CollectiveSpec {
+  CollectiveLibrary library = CollectiveLibrary::nccl;  // mpi: of the rest, only the costs count
+  std::string nccl = "2.30";                            // 2.12 to 2.30: tuner and graph search
+  std::string algorithm;  // NCCL_ALGO: "ring", "^nvls" ...; or "hierarchical"; empty: the tuner chooses
+  std::string protocol;   // NCCL_PROTO
+  int min_channels = 0, max_channels = 0;  // NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS; 0: NCCL's
+  int cross_nic = 2;                       // NCCL_CROSS_NIC
+  bool pxn = true;                         // NCCL_PXN_DISABLE=0
+  bool nvls = true;                        // NCCL_NVLS_ENABLE
+  bool limited_fifos = true;               // a FIFO holds what NCCL's buffers do; false: any number of chunks
+  std::vector<CostParameter> costs;        // in place of the defaults (sim/collective/costs.h)
+  AlgorithmChoice choose = AlgorithmChoice::tuner;
+  std::vector<Correction> corrections;  // by kind and ascending size
+  friend bool operator==(const CollectiveSpec&, const CollectiveSpec&) = default;
+};
+
+// Traffic of others: an endless flow between two GPUs of the cluster that takes up to `rate`.
+struct BackgroundFlow {
+  std::int64_t from = 0, to = 0;  // ranks, other jobs' too
+  BytesPerSecond rate;
+  int nic = 0;  // of both nodes, counted round
+  friend bool operator==(const BackgroundFlow&, const BackgroundFlow&) = default;
+};
+
+// Another job on the same fabric that reduces all the time: each NIC of each of its nodes sends to the next
+// of its nodes, round, at up to `rate`.
+struct OtherJob {
+  int first_node = 0, nodes = 2;
+  BytesPerSecond rate;
+  friend bool operator==(const OtherJob&, const OtherJob&) = default;
+};
+
+// All that the plans of collectives depend on.
+struct ClusterUse {
+  ClusterSpec cluster{};
+  CollectiveSpec collective{};
+  std::vector<BackgroundFlow> background{};
+  std::vector<OtherJob> other_jobs{};
+  friend bool operator==(const ClusterUse&, const ClusterUse&) = default;
+};
+
+}  // namespace paceline

@@ -1,0 +1,57 @@
+#include "sim/strategy/build_job.h"
+
+#include "core/error.h"
+#include "sim/strategy/ddp.h"
+#include "sim/strategy/program_builder.h"
+
+namespace paceline {
+namespace {
+
+TrainingJob without_programs(const Workload& work, std::size_t ranks) {
+  const TrainingSpec& training = work.training;
+  TrainingJob job;
+  job.variability = work.variability;
+  job.slowdown = training.slowdown_while_communicating;
+  job.host_runs_ahead = training.host.runs_ahead;
+  job.samples_per_iteration =
+      static_cast<std::int64_t>(ranks) * training.batch_per_gpu * training.accumulation;
+  if (training.input) {
+    const Seconds batch(static_cast<double>(training.batch_per_gpu) / training.input->rate.value);
+    job.input = InputPipeline{to_sim_time(batch), training.input->prefetch, training.input->jitter};
+  }
+  return job;
+}
+
+TrainingJob lone_job(const Workload& work) {
+  TrainingJob job = without_programs(work, 1);
+  job.steady = job.warm_up = plain_program(work);
+  return job;
+}
+
+}  // namespace
+
+TrainingJob build_job(const Strategy& strategy, const Workload& work, CollectivePlanner& planner) {
+  if (parameter_tensors(work.model) == 0) {
+    throw InputError("expected a model with parameters, found none in " + work.model.name, "/model");
+  }
+  const std::uint32_t ranks = planner.communicator().ranks;
+  if (ranks == 1) {
+    return lone_job(work);
+  }
+  TrainingJob job = without_programs(work, ranks);
+  PlanTable plans(planner);
+  std::visit([&](const DdpSpec& ddp) { add_ddp_programs(ddp, work, plans, job); }, strategy);
+  job.plans = plans.plans();
+  job.communicator = for_plans(planner.communicator(), job.plans);
+  return job;
+}
+
+TrainingJob build_reference_job(const Workload& work) {
+  Workload alone = work;
+  alone.variability = {};
+  alone.variability.per_operation = work.variability.per_operation;
+  alone.variability.per_iteration = work.variability.per_iteration;
+  return lone_job(alone);
+}
+
+}  // namespace paceline

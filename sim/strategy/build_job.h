@@ -1,0 +1,17 @@
+// A job of any strategy.
+#pragma once
+
+#include "sim/job.h"
+#include "sim/strategy/workload.h"
+
+namespace paceline {
+
+// The job on all ranks of the planner's communicator. One rank: plain training, whatever the strategy. Throws
+// InputError (places below /training and /model) for what the strategy can't do.
+TrainingJob build_job(const Strategy&, const Workload&, CollectivePlanner&);
+
+// The job whose throughput defines a scaling efficiency of 1: one GPU of the same kind, batch, accumulation
+// and jitter, no stragglers, no gradient exchange.
+TrainingJob build_reference_job(const Workload&);
+
+}  // namespace paceline

@@ -1,0 +1,28 @@
+// What one GPU computes in an iteration, before a strategy shares it among ranks.
+#pragma once
+
+#include <vector>
+
+#include "core/time.h"
+#include "kernels/cost_model.h"
+#include "kernels/model.h"
+#include "sim/training.h"
+
+namespace paceline {
+
+// A layer's kernels on the simulator's clock, for one micro-batch.
+struct LayerSpan {
+  SimTime forward, backward;
+  int forward_launches = 1, backward_launches = 1;
+};
+
+// Made by `workload` (sim/layers/layer_spans.h).
+struct Workload {
+  Model model;
+  TrainingSpec training;
+  VariabilitySpec variability;
+  GpuCosts costs;
+  std::vector<LayerSpan> layers;  // one per layer of the model
+};
+
+}  // namespace paceline
