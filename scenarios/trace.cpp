@@ -88,7 +88,7 @@ TraceRequest trace_request(const TraceChoice& choice, const Prediction& p) {
 }
 
 void record_trace(Prediction& p, const TraceRequest& request) {
-  const std::size_t operations = std::max(p.job.warm_up.ops.size(), p.job.steady.ops.size());
+  const std::size_t operations = std::max(p.job.main().warm_up.ops.size(), p.job.main().steady.ops.size());
   const std::int64_t recorded =
       static_cast<std::int64_t>(operations * request.ranks.size()) * std::int64_t{request.iterations};
   if (recorded > kMostTracedOperations) {

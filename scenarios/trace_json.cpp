@@ -200,7 +200,11 @@ class RankWriter {
       case OpKind::collective:
         collective(collectives[op.index], issue(i), {ran.start, ran.end});
         break;
+      case OpKind::send:
+        break;  // it takes the stream no time
       case OpKind::wait:
+      case OpKind::receive:
+      case OpKind::gate:
         if (nanoseconds(ran.start) < nanoseconds(ran.end)) {
           events_.add("gpu_user_annotation", in_json(op.label), compute(), {ran.start, ran.end},
                       step_argument());
@@ -317,8 +321,8 @@ std::string write_trace(const Prediction& p, const TraceFile& file) {
   const Rank first = file.ranks.empty() ? Rank(0) : file.ranks.front();
   std::string out = head(p, first, device_of(p.scenario, first));
   Events events(out);
-  const std::vector<CollectiveEvent> warm_up = collective_events(p, p.job.warm_up),
-                                     steady = collective_events(p, p.job.steady);
+  const std::vector<CollectiveEvent> warm_up = collective_events(p, p.job.main().warm_up),
+                                     steady = collective_events(p, p.job.main().steady);
   // Tools keep correlations in as few bits as these need, and then put numbers of rows in their place.
   std::int64_t last_id = 100'000;
   for (const Rank rank : file.ranks) {

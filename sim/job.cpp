@@ -40,9 +40,9 @@ void print(const TrainingJob& job, const Program& program, std::ostream& out) {
 
 void print(const TrainingJob& job, std::ostream& out) {
   out << "warm-up, " << job.ranks() << " ranks\n";
-  print(job, job.warm_up, out);
+  print(job, job.main().warm_up, out);
   out << "steady\n";
-  print(job, job.steady, out);
+  print(job, job.main().steady, out);
 }
 
 }  // namespace paceline

@@ -1,4 +1,5 @@
-// TrainingJob: what every rank does in an iteration, as tables. Immutable; both engines run it.
+// TrainingJob: members that play roles, exchange with groups and wait for each other at gates. Immutable; both
+// engines run it.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +16,27 @@
 
 namespace paceline {
 
+inline constexpr std::uint32_t kNoIndex = 0xffffffffU;
+
 enum class OpKind : std::uint8_t {
   kernel,       // the compute stream is busy for `duration`, times the rank's factors
-  collective,   // the communication stream runs collective `index`, once the compute stream has come here
-  wait,         // the compute stream waits for collective `index` of this iteration
+  collective,   // a communication queue runs collective `index`, once what it comes after has ended
+  wait,         // the compute stream waits for collective `index` of the iteration `lag` before this one
   take_batch,   // the host waits for the data loader
   synchronize,  // the host waits for the compute stream
+  send,         // the compute stream sends a message on channel `index`, and goes on
+  receive,      // the compute stream waits for a message on channel `index`, and takes the oldest
+  gate,         // the compute stream waits for messages on channel `index`: Gate
 };
 template <>
 inline constexpr auto kNames<OpKind> = names<OpKind>({{"kernel", OpKind::kernel},
                                                       {"collective", OpKind::collective},
                                                       {"wait", OpKind::wait},
                                                       {"take_batch", OpKind::take_batch},
-                                                      {"synchronize", OpKind::synchronize}});
+                                                      {"synchronize", OpKind::synchronize},
+                                                      {"send", OpKind::send},
+                                                      {"receive", OpKind::receive},
+                                                      {"gate", OpKind::gate}});
 
 // The part of an iteration that an operation belongs to.
 enum class Phase : std::uint8_t {
@@ -54,22 +63,47 @@ enum class Payload : std::uint8_t {
   indices      // int32 per tensor: the order of buckets, which parameters were used
 };
 
-inline constexpr std::uint32_t kNoIndex = 0xffffffffU;
-
 struct Purpose {
   Phase phase = Phase::other;
   std::uint32_t layer = kNoIndex, bucket = kNoIndex;  // the only one that it is for
-  Payload payload = Payload::gradients;         // of a collective
+  Payload payload = Payload::gradients;               // of a collective
 };
+
+// What a collective comes after, beside those issued to its queue before it.
+enum class After : std::uint8_t {
+  compute,  // all that was issued to the compute stream before it
+  op,       // operation `after_op` of the same iteration, issued before it
+  nothing
+};
+
+// Open once `quorum` members have sent as many messages as this iteration, counted from 1, less the lag.
+// adopt: goes on with the newest iteration that they have sent messages for; those between are left out.
+struct Gate {
+  std::uint32_t quorum = 1;
+  bool adopt = false;
+};
+
+inline constexpr std::uint32_t kPeer = kNoIndex;
 
 // The host issues the operations in order, each at a cost; a stream can't begin what the host has not issued.
 struct Op {
   OpKind kind = OpKind::kernel;
-  std::uint32_t index = 0;  // collective, wait: which collective of the iteration
-  SimTime duration;         // kernel: undisturbed
-  SimTime host_cost;
-  std::string label;  // for people: only pages and traces read it
+  std::uint32_t index = 0;  // collective, wait: which collective of the iteration; else the channel
+  SimTime duration{};       // kernel: undisturbed
+  SimTime host_cost{};
+  std::string label{};  // for people: only pages and traces read it
   Purpose purpose{};
+  std::uint32_t every = 1;  // left out of iterations i unless this divides i + 1
+  std::uint32_t lag = 0;    // wait, gate: iterations that it may be behind
+  std::uint32_t queue = 0;  // collective: which of the member's communication queues
+  After after = After::compute;
+  std::uint32_t after_op = 0;
+  std::uint32_t to = kPeer;  // send: to the members of its group of this family but itself; kPeer: to the
+                             // sender of the message that was taken last
+  Bytes bytes{};             // send
+  Gate gate{};
+
+  bool runs_in(std::uint32_t iteration) const { return every == 1 || (iteration + 1) % every == 0; }
 };
 
 struct Program {
@@ -86,10 +120,45 @@ struct InputPipeline {
   Distribution jitter;
 };
 
+// A host thread with its compute stream and communication queues. It counts its own iterations.
+struct Thread {
+  Program warm_up, steady;  // of iteration 0 and of the others
+
+  const Program& program(std::uint32_t iteration) const { return iteration == 0 ? warm_up : steady; }
+};
+
+// What its members do. The first thread of a member is the one whose time is accounted for.
+struct Role {
+  std::string name = "rank";
+  std::vector<Thread> threads{1};
+  bool serves = false;  // without an end of its own: until all others have ended
+};
+
+struct Member {
+  std::uint32_t role = 0;
+  DeviceId device;
+};
+
+// Groups that fill one slot of the members: the GPUs of each node, the same GPU of every node, the server.
+struct Family {
+  std::vector<std::vector<std::uint32_t>> groups;  // members
+  std::vector<std::uint32_t> group_of;             // by member; kNoIndex: it has none
+};
+
+// How long a message takes: latency + bytes / rate.
+struct MessageRoute {
+  std::uint32_t from = 0, to = 0;  // members
+  SimTime latency;
+  BytesPerSecond rate;
+};
+
 struct TrainingJob {
+  std::vector<Role> roles{1};
+  std::vector<Member> members;  // ranks first; empty: every rank plays the first role
+  std::vector<Family> families;
+  std::vector<MessageRoute> routes;  // by from, then to: of all pairs that messages take
   Communicator communicator;
   std::vector<CollectivePlan> plans;
-  Program warm_up, steady;  // of iteration 0 and of the others
   std::optional<InputPipeline> input;
   VariabilitySpec variability;
   Slowdown slowdown;
@@ -97,7 +166,12 @@ struct TrainingJob {
   std::int64_t samples_per_iteration = 0;  // of all ranks
 
   std::size_t ranks() const { return communicator.ranks; }
-  const Program& program(std::uint32_t iteration) const { return iteration == 0 ? warm_up : steady; }
+  std::size_t member_count() const { return members.empty() ? ranks() : members.size(); }
+  std::uint32_t role_of(std::size_t member) const { return members.empty() ? 0 : members[member].role; }
+  // What every rank does where there is one role.
+  Thread& main() { return roles.front().threads.front(); }
+  const Thread& main() const { return roles.front().threads.front(); }
+  const Program& program(std::uint32_t iteration) const { return main().program(iteration); }
 };
 
 // The programs as text, one operation a line.

@@ -157,7 +157,7 @@ using Choices = std::vector<std::pair<Algorithm, Protocol>>;
 
 Choices choices(NcclCollectives& nccl, const TrainingJob& job) {
   Choices taken;
-  for (const std::uint32_t number : job.steady.collectives) {
+  for (const std::uint32_t number : job.main().steady.collectives) {
     const CollectivePlan& plan = job.plans[number];
     const TunerChoice choice = nccl.tuned(plan.kind, plan.bytes);
     taken.emplace_back(choice.algorithm, choice.protocol);

@@ -48,13 +48,13 @@ class Steps {
 
 std::string steps_csv(const TrainingJob& job) {
   Steps steps;
-  for (const Op& op : job.steady.ops) {
+  for (const Op& op : job.main().steady.ops) {
     switch (op.kind) {
       case OpKind::kernel:
         steps.compute(op.duration, op.label);
         break;
       case OpKind::collective: {
-        const CollectivePlan& plan = job.plans[job.steady.collectives[op.index]];
+        const CollectivePlan& plan = job.plans[job.main().steady.collectives[op.index]];
         if (plan.kind != CollectiveKind::all_reduce) {
           throw InputError(
               "expected a step whose only collectives are all-reduces, found a broadcast: set "
@@ -67,6 +67,11 @@ std::string steps_csv(const TrainingJob& job) {
       case OpKind::wait:
         steps.other("wait", op.index, 0);
         break;
+      case OpKind::send:
+      case OpKind::receive:
+      case OpKind::gate:
+        throw InputError("expected a step whose ranks meet in all-reduces alone, found messages between them",
+                         "/training");
       case OpKind::take_batch:
       case OpKind::synchronize:
         break;  // the trainer has no loader, and its host waits at the end of each step

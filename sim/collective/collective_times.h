@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "core/time.h"
+#include "sim/collective/communicator.h"
 #include "sim/collective/equal_thread_blocks.h"
 #include "sim/collective/passes.h"
 #include "sim/collective/ring_time.h"
-#include "sim/job.h"
 
 namespace paceline {
 

@@ -185,12 +185,16 @@ struct HopCost {
   friend bool operator==(const HopCost&, const HopCost&) = default;
 };
 
+// The family of one group: all ranks.
+inline constexpr std::uint32_t kWorld = 0xffffffffU;
+
 struct CollectivePlan {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Bytes bytes;  // NCCL's count: of one rank's buffer; all_gather, reduce_scatter, all_to_all: of all ranks'
   Algorithm algorithm = Algorithm::ring;
   Protocol protocol = Protocol::simple;
-  std::uint32_t graph = 0;  // in Communicator::graphs
+  std::uint32_t graph = 0;        // in Communicator::graphs
+  std::uint32_t family = kWorld;  // whose groups run it side by side, on a graph that holds them all
   std::vector<Loops> loops;
   std::uint32_t slots = 0;  // slices that a FIFO holds; 0: any number
   SimTime startup;

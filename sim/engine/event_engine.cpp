@@ -1,32 +1,11 @@
 #include "sim/engine/event_engine.h"
 
 #include <algorithm>
-#include <cassert>
 
-#include "sim/engine/account.h"
+#include "core/error.h"
 
 namespace paceline {
 namespace {
-
-std::uint32_t last_stream_op(const Program& program) {
-  std::uint32_t last = 0;
-  for (std::uint32_t i = 0; i < program.ops.size(); ++i) {
-    if (program.ops[i].kind == OpKind::kernel || program.ops[i].kind == OpKind::wait) {
-      last = i;
-    }
-  }
-  return last;
-}
-
-std::vector<std::uint32_t> collective_ops(const Program& program) {
-  std::vector<std::uint32_t> ops;
-  for (std::uint32_t i = 0; i < program.ops.size(); ++i) {
-    if (program.ops[i].kind == OpKind::collective) {
-      ops.push_back(i);
-    }
-  }
-  return ops;
-}
 
 // Slices on their way on a FIFO at once: no more than it holds, or than its latency does.
 std::int64_t most_in_flight(const CollectivePlan& plan, const StepTimes& times, std::uint32_t hop) {
@@ -35,13 +14,20 @@ std::int64_t most_in_flight(const CollectivePlan& plan, const StepTimes& times, 
   return plan.slots > 0 ? std::min<std::int64_t>(plan.slots + 1, held) : held;
 }
 
-// Events that can be pending at once: three per rank, the stale ends of slowed kernels (one per launch and
+std::size_t threads_of(const TrainingJob& job) {
+  std::size_t threads = 0;
+  for (std::size_t m = 0; m < job.member_count(); ++m) {
+    threads += job.roles[job.role_of(m)].threads.size();
+  }
+  return threads;
+}
+
+// Events that can be pending at once: three per thread, the stale ends of slowed kernels (one per launch and
 // per end), one per thread block and what is on its way on each FIFO. Beyond kMostReserved (tiny chunks, long
 // latencies, thousands of ranks) the timeline grows when it must.
-std::size_t most_pending(const TrainingJob& job) {
-  const std::size_t collectives = std::max(job.warm_up.collectives.size(), job.steady.collectives.size());
+std::size_t most_pending(const TrainingJob& job, const JobLayout& layouts) {
   constexpr std::size_t kMostReserved = 1 << 24;
-  std::size_t pending = job.ranks() * (3 + 2 * collectives);
+  std::size_t pending = threads_of(job) * (3 + 2 * layouts.rows.size());
   for (std::size_t g = 0; g < job.communicator.graphs.size(); ++g) {
     const CollectiveGraph& graph = job.communicator.graphs[g];
     std::vector<std::int64_t> in_flight(graph.hops.size(), 1);
@@ -69,6 +55,17 @@ bool draws_alike(const TrainingJob& job) {
          (!job.input || job.input->jitter.kind == DistributionKind::none);
 }
 
+// Whether every iteration has the same operations, which depend on nothing but this iteration.
+bool operations_alike(const TrainingJob& job) {
+  const auto alike = [](const Op& op) {
+    return op.every == 1 && op.lag == 0 && op.kind != OpKind::send && op.kind != OpKind::receive &&
+           op.kind != OpKind::gate;
+  };
+  const auto all_alike = [&](const Program& program) { return std::ranges::all_of(program.ops, alike); };
+  return job.roles.size() == 1 && job.roles.front().threads.size() == 1 && all_alike(job.main().warm_up) &&
+         all_alike(job.main().steady);
+}
+
 }  // namespace
 
 EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const TraceRequest& trace,
@@ -81,18 +78,28 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
       variability_(job.variability, job.ranks(), run.seed),
       input_jitter_(job.input ? job.input->jitter : Distribution{}),
       own_input_(job.input && job.input->jitter.kind != DistributionKind::none),
-      may_repeat_(alike == AlikeSteps::repeated && draws_alike(job)),
-      timeline_(most_pending(job)),
-      rank_(ranks_),
+      may_repeat_(alike == AlikeSteps::repeated && draws_alike(job) && operations_alike(job)),
+      groups_(job),
+      layouts_(job),
+      timeline_(most_pending(job, layouts_)),
+      mailboxes_(job),
       slots_(static_cast<std::size_t>(job.host_runs_ahead) + 3),
       previous_rank_end_(ranks_),
       own_before_(ranks_),
-      last_stream_op_{last_stream_op(job.warm_up), last_stream_op(job.steady)} {
-  for (const Program* each : {&job.warm_up, &job.steady}) {
-    collective_op_.push_back(collective_ops(*each));
-  }
+      waits_(layouts_.records) {
+  seen_collectives_.reserve(layouts_.rows.size());
+  place_threads();
   if (ranks_ > 1) {
-    lay_out_graphs();
+    graphs_ = lay_out(job_.communicator.graphs, ranks_);
+    for (const CollectivePlan& plan : job_.plans) {
+      step_times_.emplace_back(job_.communicator.graphs[plan.graph], plan);
+    }
+  }
+  if (!job_.communicator.shared_capacity.empty()) {
+    const auto shared = static_cast<std::size_t>(std::ranges::count_if(
+        graphs_.fifos, [](const FifoState& fifo) { return fifo.shared != FifoState::kNotShared; }));
+    network_.emplace(job_.communicator.shared_capacity, shared + job_.communicator.background.size());
+    ended_flows_.reserve(shared);
   }
   while (!trace_.ranks.empty() && trace_.ranks.back().index() >= ranks_) {
     trace_.ranks.pop_back();
@@ -104,91 +111,65 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
     }
   }
   std::ranges::generate(slots_, [this] { return empty_slot(); });
-  const std::size_t collectives = std::max(job.warm_up.collectives.size(), job.steady.collectives.size());
-  for (std::vector<SimTime>* times : {&last_launch_, &own_, &own_of_last_}) {
-    times->resize(collectives);
+  prepare_result();
+}
+
+// The first threads of all members, then the others.
+void EventEngine::place_threads() {
+  const auto add = [this](std::uint32_t member, const ThreadLayout& layout, bool serves) {
+    place_.push_back({&layout, member, static_cast<std::uint32_t>(queues_.size()), kNoIndex, serves});
+    for (std::uint32_t q = 0; q < layout.queues; ++q) {
+      thread_of_queue_.push_back(static_cast<std::uint32_t>(place_.size() - 1));
+      queues_.emplace_back();
+    }
+  };
+  const auto members = static_cast<std::uint32_t>(job_.member_count());
+  for (std::uint32_t m = 0; m < members; ++m) {
+    const std::uint32_t role = job_.role_of(m);
+    add(m, layouts_.roles[role].front(), job_.roles[role].serves);
+    if (is_rank(m)) {
+      place_.back().first_span = spans_;
+      const Thread& thread = job_.roles[role].threads.front();
+      const std::size_t ops = std::max(thread.warm_up.ops.size(), thread.steady.ops.size());
+      spans_ += static_cast<std::uint32_t>(ops);
+      most_ops_ = std::max(most_ops_, ops);
+    }
   }
-  waits_.collectives.reserve(collectives);
+  for (std::uint32_t m = 0; m < members; ++m) {
+    const std::uint32_t role = job_.role_of(m);
+    for (std::size_t t = 1, last = m; t < layouts_.roles[role].size(); ++t) {
+      add(m, layouts_.roles[role][t], job_.roles[role].serves);
+      last = place_[last].next_of_member = static_cast<std::uint32_t>(place_.size() - 1);
+    }
+  }
+  thread_.resize(place_.size());
+  ranks_of_role_.resize(job_.roles.size());
+  for (std::uint32_t r = 0; r < ranks_; ++r) {
+    ++ranks_of_role_[job_.role_of(r)];
+  }
+}
+
+void EventEngine::prepare_result() {
+  const std::size_t collectives = job_.main().steady.collectives.size();
   result_.engine = EngineKind::event;
   result_.breakdown.resize(ranks_);
   result_.blame.resize(ranks_);
-  result_.timing.resize(job.steady.collectives.size());
-  result_.waits.resize(job.steady.collectives.size());
+  result_.timing.resize(collectives);
+  result_.waits.resize(collectives);
   result_.waited_for.resize(ranks_);
   for (std::uint32_t r = 0; r < ranks_; ++r) {
     result_.as_late_as.emplace_back(r);
   }
   result_.iteration_end.reserve(last_iteration_ + 1);
   result_.last_to_end.reserve(last_iteration_ + 1);
-  result_.last_to_launch.reserve(last_iteration_ * job.steady.collectives.size());
-}
-
-void EventEngine::lay_out_graphs() {
-  std::size_t shared = 0;
-  for (std::uint32_t g = 0; g < job_.communicator.graphs.size(); ++g) {
-    const CollectiveGraph& graph = job_.communicator.graphs[g];
-    const auto first_thread_block = static_cast<std::uint32_t>(thread_blocks_.size());
-    const auto first_fifo = static_cast<std::uint32_t>(fifos_.size());
-    const auto first_in = static_cast<std::uint32_t>(in_.size()),
-               first_out = static_cast<std::uint32_t>(out_.size());
-    GraphState& state = graphs_.emplace_back();
-    std::vector<std::vector<std::uint32_t>> of_rank(ranks_);
-    for (const ThreadBlock& w : graph.thread_blocks) {
-      if (w.rank != ThreadBlock::kSwitch) {
-        of_rank[w.rank].push_back(static_cast<std::uint32_t>(thread_blocks_.size()));
-      }
-      thread_blocks_.push_back(
-          {{}, w.rank, w.script, 0, g, first_in + w.first_in, first_out + w.first_out, 0, false, {}});
-    }
-    for (const std::vector<std::uint32_t>& thread_blocks : of_rank) {
-      state.first_of_rank.push_back(static_cast<std::uint32_t>(state.of_rank.size()));
-      state.of_rank.insert(state.of_rank.end(), thread_blocks.begin(), thread_blocks.end());
-    }
-    state.first_of_rank.push_back(static_cast<std::uint32_t>(state.of_rank.size()));
-    for (const Fifo& fifo : graph.fifos) {
-      fifos_.push_back({first_thread_block + fifo.from,
-                        first_thread_block + fifo.to,
-                        fifo.hop,
-                        kNotShared,
-                        0,
-                        0,
-                        0,
-                        0,
-                        {},
-                        {},
-                        {}});
-    }
-    for (std::uint32_t i = 0; i < graph.shared.size(); ++i) {
-      fifos_[first_fifo + graph.shared[i].fifo].shared = i;
-    }
-    shared += graph.shared.size();
-    for (const std::uint32_t fifo : graph.in) {
-      in_.push_back(first_fifo + fifo);
-    }
-    for (const std::uint32_t fifo : graph.out) {
-      out_.push_back(first_fifo + fifo);
-    }
-  }
-  ThreadBlockState end;
-  end.first_in = static_cast<std::uint32_t>(in_.size());
-  end.first_out = static_cast<std::uint32_t>(out_.size());
-  thread_blocks_.push_back(end);
-  for (const CollectivePlan& plan : job_.plans) {
-    step_times_.emplace_back(job_.communicator.graphs[plan.graph], plan);
-  }
-  if (!job_.communicator.shared_capacity.empty()) {
-    network_.emplace(job_.communicator.shared_capacity, shared + job_.communicator.background.size());
-    ended_flows_.reserve(shared);
-  }
+  result_.last_to_launch.reserve(std::size_t{last_iteration_} * layouts_.records);
 }
 
 // Switches wait for nobody's launch: each is in its graph's first collective from the beginning.
 void EventEngine::start_switches(SimTime now) {
-  for (std::uint32_t w = 0; w + 1 < thread_blocks_.size(); ++w) {
-    if (thread_blocks_[w].rank == ThreadBlock::kSwitch) {
-      thread_blocks_[w].use = {0, ~std::uint32_t{0}};
-      finish_thread_block(w, now);
-    }
+  for (const std::uint32_t each : graphs_.switches) {
+    graphs_.thread_blocks[each].use = {0, ~std::uint32_t{0}};
+    finish_thread_block(each, now);
   }
 }
 
@@ -199,10 +180,16 @@ void EventEngine::run() {
     network_->start(flow.links, flow.rate, std::nullopt, 0, now);
   }
   start_switches(now);
-  for (std::uint32_t r = 0; r < ranks_; ++r) {
-    rank_[r].factor = variability_.rank_factor(Rank(r), 0);
-    advance_loader(r, now);
-    advance_host(r, now);
+  for (std::uint32_t q = 0; q < queues_.size(); ++q) {
+    queues_[q].collective = {0, ~std::uint32_t{0}};
+    next_collective(q);
+  }
+  for (std::uint32_t t = 0; t < thread_.size(); ++t) {
+    if (is_rank(t)) {
+      thread_[t].factor = variability_.rank_factor(Rank(t), 0);
+      advance_loader(t, now);
+    }
+    advance_host(t, now);
   }
   if (network_) {
     network_->share(now);
@@ -210,7 +197,10 @@ void EventEngine::run() {
   while (result_.iteration_end.size() <= last_iteration_) {
     const SimTime flow_end = network_ ? network_->next().value_or(kNever) : kNever;
     now = timeline_.empty() ? flow_end : std::min(flow_end, timeline_.next());
-    assert(now < kNever);
+    if (now == kNever) {
+      throw InputError("expected a job that comes to its end, found one in which all wait for messages",
+                       "/training");
+    }
     while (!timeline_.empty() && timeline_.next() == now) {
       ++result_.events;
       handle(timeline_.pop(), now);
@@ -252,16 +242,44 @@ void EventEngine::handle(const Event& event, SimTime now) {
       end_issue(subject, now);
       break;
     case EventKind::kernel_end:
-      if (event.sequence == rank_[subject].kernel_event) {
+      if (event.sequence == thread_[subject].kernel_event) {
         end_kernel(subject, now);
       }
       break;
     case EventKind::batch_ready:
-      rank_[subject].loader_busy = false;
-      ++rank_[subject].produced;
+      thread_[subject].loader_busy = false;
+      ++thread_[subject].produced;
       advance_loader(subject, now);
       advance_host(subject, now);
       break;
+    case EventKind::message:
+      deliver(subject, now);
+      break;
+  }
+}
+
+// How many collectives all ranks together launch.
+std::uint64_t EventEngine::collectives_in(std::uint32_t iteration) const {
+  std::uint64_t all = 0;
+  for (std::size_t role = 0; role < layouts_.roles.size(); ++role) {
+    const ProgramLayout& of = layouts_.roles[role].front().of(iteration);
+    const auto launched = std::ranges::count_if(of.collectives, [&](const CollectiveLayout& collective) {
+      return of.program->ops[collective.op].runs_in(iteration);
+    });
+    all += static_cast<std::uint64_t>(launched) * ranks_of_role_[role];
+  }
+  return all;
+}
+
+// In order; an iteration is complete when all ranks have ended it and all its collectives.
+void EventEngine::close_complete_iterations() {
+  for (auto next = static_cast<std::uint32_t>(result_.iteration_end.size()); next <= last_iteration_;
+       ++next) {
+    const IterationSlot& open = slot(next);
+    if (open.ranks_done < ranks_ || open.collectives_ended < collectives_in(next)) {
+      return;
+    }
+    close_iteration(next);
   }
 }
 
@@ -277,38 +295,24 @@ void EventEngine::close_iteration(std::uint32_t iteration) {
     }
   }
   result_.iteration_end.push_back(*last);
-  const Program& done = program(iteration);
-  for (std::size_t k = 0; k < done.collectives.size(); ++k) {
-    const CollectiveRecord& record = closed.collectives[k];
-    last_launch_[k] = record.launch.last.at;
-    own_of_last_[k] = record.launch.last.own;
-    if (iteration > 0) {
-      result_.timing[k].ready += record.ready - began;
-      result_.timing[k].launch += record.launch.last.at - began;
-      result_.timing[k].end += record.end - began;
-      if (ranks_ > 1) {
-        const auto& [last_one, second] = record.launch;
-        result_.blame[last_one.rank].total += straggling(last_one.at - second.at, second.own, last_one.own);
-      }
-      result_.last_to_launch.emplace_back(record.launch.last.rank);
-    }
+  if (iteration > 0) {
+    close_collectives(iteration, began);
   }
-  waits_.collectives.assign(done.collectives.size(), {});
-  waits_.finished = 0;
+  PicosecondSum finished = 0;
   auto traced = trace_.ranks.begin();
   for (std::uint32_t r = 0; r < ranks_; ++r) {
-    const std::span<const OpSpan> spans(&closed.spans[r * done.ops.size()], done.ops.size());
+    const Program& done = program(r, iteration);
+    const std::span<const OpSpan> spans(&closed.spans[place_[r].first_span], done.ops.size());
     if (iteration > 0) {
-      for (std::size_t k = 0; k < done.collectives.size(); ++k) {
-        own_[k] = closed.collectives[k].own[r];
-      }
-      account({done, spans, last_launch_, own_, own_of_last_, own_before_[r],
-               own_before_[result_.last_to_end.back().index()], previous_rank_end_[r], closed.rank_end[r],
-               began, result_.iteration_end[0]},
-              result_.breakdown[r], waits_);
+      see_collectives(r, iteration);
+      finished += account({done, iteration, spans, seen_collectives_, own_before_[r],
+                           own_before_[result_.last_to_end.back().index()], previous_rank_end_[r], began,
+                           result_.iteration_end[0]},
+                          result_.breakdown[r])
+                      .ps;
     }
     if (trace_.wants(iteration) && traced != trace_.ranks.end() && *traced == Rank(r)) {
-      const std::span<const SimTime> issued(&closed.issued[traced_[r] * done.ops.size()], done.ops.size());
+      const std::span<const SimTime> issued(&closed.issued[traced_[r] * most_ops_], done.ops.size());
       result_.trace.push_back(
           {iteration, Rank(r), {spans.begin(), spans.end()}, {issued.begin(), issued.end()}});
       ++traced;
@@ -316,6 +320,7 @@ void EventEngine::close_iteration(std::uint32_t iteration) {
   }
   if (iteration > 0) {
     charge_waits(iteration);
+    charge_end(finished);
   }
   result_.last_to_end.emplace_back(last - closed.rank_end.begin());
   previous_rank_end_ = closed.rank_end;
@@ -323,20 +328,59 @@ void EventEngine::close_iteration(std::uint32_t iteration) {
   result_.fingerprint += closed.facts.value();
 }
 
-EventEngine::IterationSlot EventEngine::empty_slot() const {
-  const std::size_t ops = std::max(job_.warm_up.ops.size(), job_.steady.ops.size());
-  IterationSlot slot{std::vector<OpSpan>(ops * ranks_),
-                     std::vector<CollectiveRecord>(
-                         std::max(job_.warm_up.collectives.size(), job_.steady.collectives.size())),
-                     std::vector<SimTime>(ranks_),
-                     std::vector<SimTime>(ranks_),
-                     0,
-                     std::vector<SimTime>(ops * trace_.ranks.size()),
-                     {}};
-  for (CollectiveRecord& record : slot.collectives) {
-    record.own.resize(ranks_);
+// What ranks met of the collectives of a steady iteration, and who came last.
+void EventEngine::close_collectives(std::uint32_t iteration, SimTime began) {
+  const IterationSlot& closed = slot(iteration);
+  for (const CollectiveRow& row : layouts_.rows) {
+    if (!row.steady) {
+      continue;
+    }
+    for (std::uint32_t g = 0; g < groups_.count(row.family); ++g) {
+      const CollectiveRecord& record = closed.collectives[row.first_record + g];
+      const auto& [last, second] = record.launch;
+      result_.last_to_launch.emplace_back(last.rank);
+      if (last.at >= SimTime{} && groups_.size(row.family, g) > 1) {
+        result_.blame[last.rank].total += straggling(last.at - second.at, second.own, last.own);
+      }
+    }
+    if (row.of_main != kNoIndex) {
+      const auto latest = [&](const auto& time) {
+        SimTime found = time(closed.collectives[row.first_record]);
+        for (std::uint32_t g = 1; g < groups_.count(row.family); ++g) {
+          found = std::max(found, time(closed.collectives[row.first_record + g]));
+        }
+        return found - began;
+      };
+      CollectiveTiming& timing = result_.timing[row.of_main];
+      timing.ready += latest([](const CollectiveRecord& record) { return record.ready; });
+      timing.launch += latest([](const CollectiveRecord& record) { return record.launch.last.at; });
+      timing.end += latest([](const CollectiveRecord& record) { return record.end; });
+    }
   }
-  return slot;
+}
+
+// The collectives of a steady iteration as a rank met them.
+void EventEngine::see_collectives(std::uint32_t rank, std::uint32_t iteration) {
+  const IterationSlot& closed = slot(iteration);
+  const std::vector<CollectiveLayout>& collectives = layout(rank, iteration).collectives;
+  seen_collectives_.resize(collectives.size());
+  for (std::size_t k = 0; k < collectives.size(); ++k) {
+    const std::uint32_t at = collectives[k].first_record + groups_.group(collectives[k].family, rank);
+    const LastLaunch::Launch& last = closed.collectives[at].launch.last;
+    seen_collectives_[k] = {last.at, closed.own[collectives[k].row * ranks_ + rank], last.own, &waits_[at]};
+  }
+}
+
+EventEngine::IterationSlot EventEngine::empty_slot() const {
+  return {std::vector<OpSpan>(spans_),
+          std::vector<CollectiveRecord>(layouts_.records),
+          std::vector<SimTime>(layouts_.rows.size() * ranks_),
+          std::vector<SimTime>(ranks_),
+          std::vector<SimTime>(ranks_),
+          0,
+          0,
+          std::vector<SimTime>(most_ops_ * trace_.ranks.size()),
+          {}};
 }
 
 // A rank's host comes to this iteration. Where nothing keeps ranks together there may be any number of open ones.
@@ -353,35 +397,42 @@ void EventEngine::open_iteration(std::uint32_t iteration) {
 
 // Makes room for the iteration that comes to this place.
 void EventEngine::clear_slot(std::uint32_t iteration) {
-  auto& [spans, collectives, rank_end, own_at_end, ranks_done, issued, facts] = slot(iteration);
+  auto& [spans, collectives, own, rank_end, own_at_end, ranks_done, collectives_ended, issued, facts] =
+      slot(iteration);
   std::ranges::fill(spans, OpSpan{});
-  for (CollectiveRecord& record : collectives) {
-    record.launch = {};
-    record.ready = record.end = {};
-    std::ranges::fill(record.own, SimTime{});
-  }
-  for (std::vector<SimTime>* times : {&rank_end, &own_at_end, &issued}) {
+  std::ranges::fill(collectives, CollectiveRecord{});
+  for (std::vector<SimTime>* times : {&own, &rank_end, &own_at_end, &issued}) {
     std::ranges::fill(*times, SimTime{});
   }
   ranks_done = 0;
+  collectives_ended = 0;
   facts = {};
 }
 
-// Who is charged for the waits of a steady iteration: the last to launch, and to end the iteration before.
+// Who is charged for the waits for the collectives of a steady iteration: the last to launch.
 void EventEngine::charge_waits(std::uint32_t iteration) {
-  for (std::size_t k = 0; k < waits_.collectives.size(); ++k) {
-    result_.waits[k].straggler += waits_.collectives[k].straggler;
-    result_.waits[k].exposed += waits_.collectives[k].exposed;
-    if (waits_.collectives[k].straggler > 0) {
-      const CollectiveRecord& record = slot(iteration).collectives[k];
-      result_.waited_for[record.launch.last.rank] += waits_.collectives[k].straggler;
-      ++result_.blame[record.launch.last.rank].count;
-      note_as_late(record.own, record.launch.last.rank, result_.as_late_as);
+  const IterationSlot& closed = slot(iteration);
+  for (std::uint32_t row = 0; row < layouts_.rows.size(); ++row) {
+    const auto& [family, first_record, of_main, steady] = layouts_.rows[row];
+    const std::span<const SimTime> own(&closed.own[row * ranks_], ranks_);
+    for (std::uint32_t g = 0; g < groups_.count(family); ++g) {
+      const CollectiveWaits waited = std::exchange(waits_[first_record + g], {});
+      if (of_main != kNoIndex) {
+        result_.waits[of_main].straggler += waited.straggler;
+        result_.waits[of_main].exposed += waited.exposed;
+      }
+      if (waited.straggler > 0) {
+        const std::uint32_t last = closed.collectives[first_record + g].launch.last.rank;
+        result_.waited_for[last] += waited.straggler;
+        ++result_.blame[last].count;
+        groups_.for_each(family, g,
+                         [&](std::uint32_t r) { note_if_as_late(r, own, last, result_.as_late_as); });
+      }
     }
   }
-  charge_end(waits_.finished);
 }
 
+// Who is charged for the waits at the beginning of an iteration: the last to end the one before.
 void EventEngine::charge_end(PicosecondSum waited) {
   const std::uint32_t last = result_.last_to_end.back().value;
   result_.waited_for[last] += waited;
@@ -396,15 +447,14 @@ Result EventEngine::finish() {
   PicosecondSum waited = 0;
   for (std::uint32_t r = 0; r < ranks_; ++r) {
     Breakdown& b = result_.breakdown[r];
-    const SimTime straggler = straggling(last - previous_rank_end_[r], own_before_[r], own_of_last);
+    const SimTime straggler =
+        straggling(overlap(previous_rank_end_[r], last, result_.iteration_end.front(), kNever),
+                   own_before_[r], own_of_last);
     b.straggler_wait += straggler;
     waited += straggler.ps;
     b.other = total - (b.compute + b.exposed_communication + b.straggler_wait + b.input_wait);
   }
   charge_end(waited);
-  for (const IterationSlot& open : slots_) {  // what ended after its iteration
-    result_.fingerprint += open.facts.value();
-  }
   return std::move(result_);
 }
 

@@ -1,72 +1,114 @@
-// The event engine's communication streams, and the thread blocks of every collective.
+// The event engine's communication queues, and the thread blocks of every collective.
 #include <algorithm>
 
 #include "sim/engine/event_engine.h"
 
 namespace paceline {
 
-void EventEngine::launch_next(std::uint32_t rank, SimTime now) {
-  RankState& state = rank_[rank];
-  if (state.communicating || state.launched == state.reached) {
-    return;
-  }
-  const Place at = state.collective;
-  CollectiveRecord& record = slot(at.iteration).collectives[at.op];
-  if (at.op == 0 && record.launch.last.at < SimTime{} &&
-      std::ranges::any_of(rank_, [&](const RankState& other) { return other.collective < at; })) {
-    last_overlap_ = at.iteration;
-  }
-  record.launch.add({now, record.own[rank], rank});
-  note(Fact::launch, at, rank, now);
-  record_collective(rank, at, now, kNever);
-  ++state.launched;
-  set_communicating(rank, true, now);
-  if (ranks_ == 1) {
-    end_collective(rank, now);
-    return;
-  }
-  const std::uint32_t plan = program(at.iteration).collectives[at.op];
-  timeline_.push(now + job_.plans[plan].startup, EventKind::collective_start, rank);
+// Whether the thread has ended this collective.
+bool EventEngine::ended(std::uint32_t thread, OpPlace collective) const {
+  const std::uint32_t queue = layout(thread, collective.iteration).collectives[collective.op].queue;
+  return collective < queues_[place_[thread].first_queue + queue].collective;
 }
 
-void EventEngine::start_thread_blocks(std::uint32_t rank, SimTime now) {
-  RankState& state = rank_[rank];
-  const std::uint32_t plan = program(state.collective.iteration).collectives[state.collective.op];
-  const std::uint32_t graph = job_.plans[plan].graph;
-  const std::uint32_t first = graphs_[graph].first_of_rank[rank],
-                      last = graphs_[graph].first_of_rank[rank + 1];
-  state.thread_blocks_left = last - first;
+bool EventEngine::may_launch(std::uint32_t thread, OpPlace collective) const {
+  const ProgramLayout& of = layout(thread, collective.iteration);
+  const OpPlace at{collective.iteration, of.collectives[collective.op].op};
+  if (!(at < thread_[thread].host)) {
+    return false;
+  }
+  const Op& op = of.program->ops[at.op];
+  switch (op.after) {
+    case After::compute:
+      return at < thread_[thread].stream;
+    case After::op: {
+      const Op& before = of.program->ops[op.after_op];
+      return before.kind == OpKind::collective ? ended(thread, {at.iteration, before.index})
+                                               : OpPlace{at.iteration, op.after_op} < thread_[thread].stream;
+    }
+    case After::nothing:
+      return true;
+  }
+  return false;
+}
+
+void EventEngine::launch_next(std::uint32_t queue, SimTime now) {
+  QueueState& state = queues_[queue];
+  const std::uint32_t thread = thread_of_queue_[queue];
+  const OpPlace at = state.collective;
+  if (state.runs || at.iteration > last_iteration_ || !may_launch(thread, at)) {
+    return;
+  }
+  const CollectiveLayout& collective = layout(thread, at.iteration).collectives[at.op];
+  CollectiveRecord& met = record(thread, at);
+  if (at.op == 0 && met.launch.last.at < SimTime{} &&
+      std::ranges::any_of(queues_, [&](const QueueState& other) { return other.collective < at; })) {
+    last_overlap_ = at.iteration;
+  }
+  if (program(thread, at.iteration).ops[collective.op].after != After::compute) {
+    met.ready = std::max(met.ready, now);
+    own_at(thread, at) = thread_[thread].own;
+  }
+  met.launch.add({now, own_at(thread, at), thread});
+  note(Fact::launch, at, thread, now);
+  span(thread, {at.iteration, collective.op}).start = now;
+  state.runs = true;
+  set_communicating(thread, true, now);
+  if (ranks_ == 1) {
+    end_collective(queue, now);
+    return;
+  }
+  timeline_.push(now + job_.plans[collective.plan].startup, EventKind::collective_start, queue);
+}
+
+// Of some queues of a thread, as bits.
+void EventEngine::launch_waiting(std::uint32_t thread, std::uint32_t queues, SimTime now) {
+  for (std::uint32_t q = 0; queues >> q != 0; ++q) {
+    if ((queues >> q & 1U) != 0) {
+      launch_next(place_[thread].first_queue + q, now);
+    }
+  }
+}
+
+void EventEngine::start_thread_blocks(std::uint32_t queue, SimTime now) {
+  const std::uint32_t thread = thread_of_queue_[queue];
+  const OpPlace at = queues_[queue].collective;
+  const std::uint32_t plan = layout(thread, at.iteration).collectives[at.op].plan;
+  const LaidOutGraphs::Graph& graph = graphs_.graphs[job_.plans[plan].graph];
+  const std::uint32_t first = graph.first_of_rank[thread], last = graph.first_of_rank[thread + 1];
+  queues_[queue].thread_blocks_left = last - first;
   for (std::uint32_t i = first; i < last; ++i) {
-    start_thread_block(graphs_[graph].of_rank[i], plan);
+    graphs_.thread_blocks[graph.of_rank[i]].queue = queue;
+    start_thread_block(graph.of_rank[i], plan);
   }
   if (first == last) {
-    end_collective(rank, now);
+    end_collective(queue, now);
   }
   for (std::uint32_t i = first; i < last; ++i) {
-    advance_thread_block(graphs_[graph].of_rank[i], now);
+    advance_thread_block(graph.of_rank[i], now);
   }
 }
 
 void EventEngine::start_thread_block(std::uint32_t index, std::uint32_t plan) {
-  ThreadBlockState& state = thread_blocks_[index];
+  ThreadBlockState& state = graphs_.thread_blocks[index];
   state.plan = plan;
   state.active = true;
   state.at = step_times_[plan].begin(state.script);
-  for (std::uint32_t p = state.first_out; p < thread_blocks_[index + 1].first_out; ++p) {
-    fifos_[out_[p]].sent_before = fifos_[out_[p]].sent;
+  for (std::uint32_t p = state.first_out; p < graphs_.thread_blocks[index + 1].first_out; ++p) {
+    graphs_.fifos[graphs_.out[p]].sent_before = graphs_.fifos[graphs_.out[p]].sent;
   }
 }
 
 bool EventEngine::may_move(const ThreadBlockState& state, const FlatStep& step) const {
   for (std::uint32_t p = 0; p < step.receive.count; ++p) {
-    const FifoState& fifo = fifos_[in_[state.first_in + step.receive.first + p]];
+    const FifoState& fifo = graphs_.fifos[graphs_.in[state.first_in + step.receive.first + p]];
     if (fifo.arrived == fifo.received) {
       return false;
     }
   }
   const std::uint32_t slots = job_.plans[state.plan].slots;
   for (std::uint32_t p = 0; slots > 0 && p < step.send.count; ++p) {
-    const FifoState& fifo = fifos_[out_[state.first_out + step.send.first + p]];
+    const FifoState& fifo = graphs_.fifos[graphs_.out[state.first_out + step.send.first + p]];
     // The receiver may still be in a collective before this one: what that left doesn't count.
     if (fifo.sent - std::max(fifo.received, fifo.sent_before) >= slots) {
       return false;
@@ -77,7 +119,7 @@ bool EventEngine::may_move(const ThreadBlockState& state, const FlatStep& step) 
 
 // Begins the thread block's next move if it can, or ends its part of the collective.
 void EventEngine::advance_thread_block(std::uint32_t index, SimTime now) {
-  ThreadBlockState& state = thread_blocks_[index];
+  ThreadBlockState& state = graphs_.thread_blocks[index];
   if (!state.active || state.unfinished > 0) {
     return;
   }
@@ -94,10 +136,10 @@ void EventEngine::advance_thread_block(std::uint32_t index, SimTime now) {
   SimTime end = step.send.count == 0 ? now + times.copy(state.at, step) : now;
   state.unfinished = 1;
   for (std::uint32_t p = 0; p < step.send.count; ++p) {
-    const std::uint32_t f = out_[state.first_out + step.send.first + p];
-    FifoState& fifo = fifos_[f];
+    const std::uint32_t f = graphs_.out[state.first_out + step.send.first + p];
+    FifoState& fifo = graphs_.fifos[f];
     ++fifo.sent;
-    if (fifo.shared != kNotShared) {
+    if (fifo.shared != FifoState::kNotShared) {
       ++state.unfinished;
       fifo.sent_at = now;
       end = std::max(end, now + plan.hops[fifo.hop].least);
@@ -119,8 +161,8 @@ void EventEngine::advance_thread_block(std::uint32_t index, SimTime now) {
 
 // A transfer over shared links has left its sender.
 void EventEngine::end_flow(std::uint32_t f, SimTime now) {
-  FifoState& fifo = fifos_[f];
-  const ThreadBlockState& sender = thread_blocks_[fifo.from];
+  FifoState& fifo = graphs_.fifos[f];
+  const ThreadBlockState& sender = graphs_.thread_blocks[fifo.from];
   const StepTimes& times = step_times_[sender.plan];
   const SimTime left = std::max(now, fifo.sent_at + job_.plans[sender.plan].hops[fifo.hop].least);
   const FlatStep& step = times.step(sender.script, sender.at);
@@ -130,7 +172,7 @@ void EventEngine::end_flow(std::uint32_t f, SimTime now) {
 }
 
 void EventEngine::end_move(std::uint32_t index, SimTime now) {
-  ThreadBlockState& state = thread_blocks_[index];
+  ThreadBlockState& state = graphs_.thread_blocks[index];
   if (--state.unfinished > 0) {
     return;
   }
@@ -139,41 +181,42 @@ void EventEngine::end_move(std::uint32_t index, SimTime now) {
   const std::uint32_t first = state.first_in + step.receive.first, last = first + step.receive.count;
   times.advance(state.script, state.at);
   for (std::uint32_t p = first; p < last; ++p) {
-    ++fifos_[in_[p]].received;
+    ++graphs_.fifos[graphs_.in[p]].received;
   }
   advance_thread_block(index, now);
   for (std::uint32_t p = first; p < last; ++p) {
-    advance_thread_block(fifos_[in_[p]].from, now);
+    advance_thread_block(graphs_.fifos[graphs_.in[p]].from, now);
   }
 }
 
 void EventEngine::arrive(std::uint32_t f, SimTime now) {
-  ++fifos_[f].arrived;
-  advance_thread_block(fifos_[f].to, now);
+  ++graphs_.fifos[f].arrived;
+  advance_thread_block(graphs_.fifos[f].to, now);
 }
 
 void EventEngine::finish_thread_block(std::uint32_t index, SimTime now) {
-  ThreadBlockState& state = thread_blocks_[index];
+  ThreadBlockState& state = graphs_.thread_blocks[index];
   state.active = false;
-  const std::uint32_t rank = state.rank;
-  if (rank == ThreadBlock::kSwitch) {
+  if (state.rank == ThreadBlock::kSwitch) {
     next_use(index, state.use);
     if (state.use.iteration <= last_iteration_) {
-      start_thread_block(index, program(state.use.iteration).collectives[state.use.op]);
+      start_thread_block(index, program_on(state.graph, state.use.iteration).collectives[state.use.op].plan);
       advance_thread_block(index, now);
     }
-  } else if (--rank_[rank].thread_blocks_left == 0) {
-    end_collective(rank, now);
+  } else if (--queues_[state.queue].thread_blocks_left == 0) {
+    end_collective(state.queue, now);
   }
 }
 
 // The next collective on a switch's graph, after `use`.
-void EventEngine::next_use(std::uint32_t index, Place& use) const {
-  const std::uint32_t graph = thread_blocks_[index].graph;
+void EventEngine::next_use(std::uint32_t index, OpPlace& use) const {
+  const std::uint32_t graph = graphs_.thread_blocks[index].graph;
   while (use.iteration <= last_iteration_) {
-    const std::vector<std::uint32_t>& collectives = program(use.iteration).collectives;
-    while (++use.op < collectives.size()) {
-      if (job_.plans[collectives[use.op]].graph == graph) {
+    const ProgramLayout& layout = program_on(graph, use.iteration);
+    while (++use.op < layout.collectives.size()) {
+      const CollectiveLayout& collective = layout.collectives[use.op];
+      if (job_.plans[collective.plan].graph == graph &&
+          layout.program->ops[collective.op].runs_in(use.iteration)) {
         return;
       }
     }
@@ -181,27 +224,47 @@ void EventEngine::next_use(std::uint32_t index, Place& use) const {
   }
 }
 
-void EventEngine::end_collective(std::uint32_t rank, SimTime now) {
-  RankState& state = rank_[rank];
-  const Place at = state.collective;
-  CollectiveRecord& record = slot(at.iteration).collectives[at.op];
-  record.end = std::max(record.end, now);
-  note(Fact::collective_end, at, rank, now);
-  record_collective(rank, at, kNever, now);
-  if (++state.collective.op == program(at.iteration).collectives.size()) {
-    state.collective = {at.iteration + 1, 0};
-  }
-  set_communicating(rank, false, now);
-  launch_next(rank, now);
-  advance_stream(rank, now);
-  advance_host(rank, now);
+// What runs collectives on a graph.
+const ProgramLayout& EventEngine::program_on(std::uint32_t graph, std::uint32_t iteration) const {
+  return layouts_.roles[layouts_.role_of_graph[graph]].front().of(iteration);
 }
 
-// Puts a collective's launch or end into the record of its operation.
-void EventEngine::record_collective(std::uint32_t rank, Place at, SimTime launch, SimTime end) {
-  const std::uint32_t op = collective_op_[at.iteration == 0 ? 0 : 1][at.op];
-  OpSpan& recorded = span(rank, {at.iteration, op});
-  (launch < kNever ? recorded.start : recorded.end) = std::min(launch, end);
+void EventEngine::end_collective(std::uint32_t queue, SimTime now) {
+  const std::uint32_t thread = thread_of_queue_[queue];
+  const OpPlace at = queues_[queue].collective;
+  CollectiveRecord& met = record(thread, at);
+  met.end = std::max(met.end, now);
+  note(Fact::collective_end, at, thread, now);
+  const ProgramLayout& of = layout(thread, at.iteration);
+  const std::uint32_t op = of.collectives[at.op].op;
+  span(thread, {at.iteration, op}).end = now;
+  queues_[queue].runs = false;
+  next_collective(queue);
+  ++slot(at.iteration).collectives_ended;
+  set_communicating(thread, false, now);
+  launch_next(queue, now);
+  if (of.pokes[op] != 0) {
+    launch_waiting(thread, of.pokes[op], now);
+  }
+  advance_stream(thread, now);
+  advance_host(thread, now);
+  close_complete_iterations();
+}
+
+// Moves the queue on to its next collective.
+void EventEngine::next_collective(std::uint32_t queue) {
+  OpPlace& at = queues_[queue].collective;
+  const std::uint32_t thread = thread_of_queue_[queue], number = queue - place_[thread].first_queue;
+  while (at.iteration <= last_iteration_) {
+    const ProgramLayout& of = layout(thread, at.iteration);
+    while (++at.op < of.collectives.size()) {
+      const CollectiveLayout& next = of.collectives[at.op];
+      if (next.queue == number && of.program->ops[next.op].runs_in(at.iteration)) {
+        return;
+      }
+    }
+    at = {at.iteration + 1, ~std::uint32_t{0}};
+  }
 }
 
 }  // namespace paceline

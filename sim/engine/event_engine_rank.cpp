@@ -1,4 +1,4 @@
-// The event engine's actors of one rank: host thread, data loader, compute stream.
+// The event engine's actors of one thread: host, data loader, compute stream.
 #include <algorithm>
 
 #include "sim/engine/event_engine.h"
@@ -7,61 +7,77 @@ namespace paceline {
 
 // The host thread and the data loader.
 
-void EventEngine::advance_host(std::uint32_t rank, SimTime now) {
-  RankState& state = rank_[rank];
-  if (state.host_busy || state.host.iteration > last_iteration_ || !host_may_issue(rank, now)) {
-    return;
+void EventEngine::advance_host(std::uint32_t thread, SimTime now) {
+  ThreadState& state = thread_[thread];
+  while (!state.host_busy && (state.host.iteration <= last_iteration_ || place_[thread].serves) &&
+         host_may_issue(thread, now)) {
+    const Op& op = program(thread, state.host.iteration).ops[state.host.op];
+    if (op.runs_in(state.host.iteration)) {
+      state.host_busy = true;
+      timeline_.push(now + op.host_cost, EventKind::host_done, thread);
+    } else {
+      leave_host_op(thread);
+      advance_stream(thread, now);
+    }
   }
-  state.host_busy = true;
-  timeline_.push(now + program(state.host.iteration).ops[state.host.op].host_cost, EventKind::host_done,
-                 rank);
 }
 
 // Whether the host has all that its next operation needs; records its wait otherwise.
-bool EventEngine::host_may_issue(std::uint32_t rank, SimTime now) {
-  RankState& state = rank_[rank];
+bool EventEngine::host_may_issue(std::uint32_t thread, SimTime now) {
+  ThreadState& state = thread_[thread];
   if (state.host.op == 0 &&
       state.completed + static_cast<std::uint32_t>(job_.host_runs_ahead) < state.host.iteration) {
     return false;
   }
-  const OpKind kind = program(state.host.iteration).ops[state.host.op].kind;
-  if (kind != OpKind::take_batch && kind != OpKind::synchronize) {
+  const Op& op = program(thread, state.host.iteration).ops[state.host.op];
+  if ((op.kind != OpKind::take_batch && op.kind != OpKind::synchronize) ||
+      !op.runs_in(state.host.iteration)) {
     return true;
   }
-  OpSpan& waited = span(rank, state.host);
+  OpSpan& waited = span(thread, state.host);
   if (!state.host_waits) {
     waited.start = now;
   }
-  const bool released = kind == OpKind::take_batch ? state.produced > state.consumed
-                                                   : !state.kernel_runs && state.stream == state.host;
+  const bool released = op.kind == OpKind::take_batch ? state.produced > state.consumed
+                                                      : !state.kernel_runs && state.stream == state.host;
   state.host_waits = !released;
   if (released) {
     waited.end = now;
-    if (kind == OpKind::take_batch) {
+    if (op.kind == OpKind::take_batch) {
       ++state.consumed;
-      advance_loader(rank, now);
+      advance_loader(thread, now);
     }
   }
   return released;
 }
 
-void EventEngine::end_issue(std::uint32_t rank, SimTime now) {
-  RankState& state = rank_[rank];
+void EventEngine::end_issue(std::uint32_t thread, SimTime now) {
+  ThreadState& state = thread_[thread];
   state.host_busy = false;
-  if (!traced_.empty() && traced_[rank] != kNotTraced) {
-    slot(state.host.iteration)
-        .issued[traced_[rank] * program(state.host.iteration).ops.size() + state.host.op] = now;
+  const Op& op = program(thread, state.host.iteration).ops[state.host.op];
+  if (!traced_.empty() && is_rank(thread) && traced_[thread] != kNotTraced) {
+    slot(state.host.iteration).issued[traced_[thread] * most_ops_ + state.host.op] = now;
   }
-  if (++state.host.op == program(state.host.iteration).ops.size()) {
+  leave_host_op(thread);
+  if (op.kind == OpKind::collective && op.after != After::compute) {
+    launch_next(place_[thread].first_queue + op.queue, now);
+  }
+  advance_stream(thread, now);
+  advance_host(thread, now);
+}
+
+void EventEngine::leave_host_op(std::uint32_t thread) {
+  ThreadState& state = thread_[thread];
+  if (++state.host.op == program(thread, state.host.iteration).ops.size()) {
     state.host = {state.host.iteration + 1, 0};
-    open_iteration(state.host.iteration);
+    if (is_rank(thread)) {
+      open_iteration(state.host.iteration);
+    }
   }
-  advance_stream(rank, now);
-  advance_host(rank, now);
 }
 
 void EventEngine::advance_loader(std::uint32_t rank, SimTime now) {
-  RankState& state = rank_[rank];
+  ThreadState& state = thread_[rank];
   if (!job_.input || state.loader_busy ||
       state.produced - state.consumed >= static_cast<std::uint32_t>(job_.input->prefetch)) {
     return;
@@ -73,118 +89,154 @@ void EventEngine::advance_loader(std::uint32_t rank, SimTime now) {
 
 // The compute stream.
 
-void EventEngine::advance_stream(std::uint32_t rank, SimTime now) {
-  RankState& state = rank_[rank];
-  while (!state.kernel_runs && state.stream < state.host && run_stream_op(rank, now)) {
+void EventEngine::advance_stream(std::uint32_t thread, SimTime now) {
+  ThreadState& state = thread_[thread];
+  while (!state.kernel_runs && state.stream < state.host && run_stream_op(thread, now)) {
   }
 }
 
 // Runs the operation at the stream's head. False: it has not ended yet.
-bool EventEngine::run_stream_op(std::uint32_t rank, SimTime now) {
-  RankState& state = rank_[rank];
-  const Place at = state.stream;
-  const Op& op = program(at.iteration).ops[at.op];
+bool EventEngine::run_stream_op(std::uint32_t thread, SimTime now) {
+  ThreadState& state = thread_[thread];
+  const OpPlace at = state.stream;
+  const Op& op = program(thread, at.iteration).ops[at.op];
+  if (!op.runs_in(at.iteration)) {
+    leave_stream_op(thread, now);
+    return true;
+  }
   switch (op.kind) {
     case OpKind::kernel:
-      start_kernel(rank, op, now);
+      start_kernel(thread, op, now);
       return false;
-    case OpKind::collective: {
-      CollectiveRecord& record = slot(at.iteration).collectives[op.index];
-      record.ready = std::max(record.ready, state.idle_from);
-      record.own[rank] = state.own;
-      ++state.reached;
-      leave_stream_op(rank, now);
-      launch_next(rank, now);
+    case OpKind::collective:
+      if (op.after == After::compute) {
+        const OpPlace collective{at.iteration, op.index};
+        SimTime& ready = record(thread, collective).ready;
+        ready = std::max(ready, state.idle_from);
+        own_at(thread, collective) = state.own;
+        leave_stream_op(thread, now);
+        launch_next(place_[thread].first_queue + op.queue, now);
+      } else {
+        leave_stream_op(thread, now);
+      }
       return true;
-    }
     case OpKind::wait:
-      if (!state.stream_waits) {
-        span(rank, at).start = now;
-      }
-      state.stream_waits = !(Place{at.iteration, op.index} < state.collective);
-      if (state.stream_waits) {
-        return false;
-      }
-      span(rank, at).end = state.idle_from = now;
-      state.own = {};
-      leave_stream_op(rank, now);
+      return wait_on_stream(thread, at.iteration < op.lag || ended(thread, {at.iteration - op.lag, op.index}),
+                            now);
+    case OpKind::receive:
+      return wait_on_stream(thread, receive(thread, op), now);
+    case OpKind::gate:
+      return wait_on_stream(thread, pass_gate(thread, op, now), now);
+    case OpKind::send:
+      send(thread, op, now);
+      leave_stream_op(thread, now);
       return true;
     case OpKind::take_batch:
       if (own_input_) {
-        state.own += overlap(span(rank, at).start, span(rank, at).end, state.idle_from, kNever);
+        state.own += overlap(span(thread, at).start, span(thread, at).end, state.idle_from, kNever);
       }
-      leave_stream_op(rank, now);
+      leave_stream_op(thread, now);
       return true;
     case OpKind::synchronize:
-      leave_stream_op(rank, now);
+      leave_stream_op(thread, now);
       return true;
   }
   return false;
 }
 
-void EventEngine::leave_stream_op(std::uint32_t rank, SimTime now) {
-  RankState& state = rank_[rank];
-  const Place at = state.stream;
-  if (at.op == last_stream_op_[at.iteration == 0 ? 0 : 1]) {  // what may follow is the host's
+// The stream is at a wait, which is over or not.
+bool EventEngine::wait_on_stream(std::uint32_t thread, bool over, SimTime now) {
+  ThreadState& state = thread_[thread];
+  OpSpan& waited = span(thread, state.stream);
+  if (!state.stream_waits) {
+    waited.start = now;
+  }
+  state.stream_waits = !over;
+  if (over) {
+    waited.end = state.idle_from = now;
+    state.own = {};
+    leave_stream_op(thread, now);
+  }
+  return over;
+}
+
+void EventEngine::leave_stream_op(std::uint32_t thread, SimTime now) {
+  ThreadState& state = thread_[thread];
+  const OpPlace at = state.stream;
+  const ProgramLayout& layout = this->layout(thread, at.iteration);
+  if (at.op == layout.last_stream_op) {  // what may follow is the host's
     ++state.completed;
-    slot(at.iteration).rank_end[rank] = now;
-    slot(at.iteration).own_at_end[rank] = state.own;
-    note(Fact::iteration_end, {at.iteration, 0}, rank, now);
+    if (is_rank(thread)) {
+      end_rank_iteration(thread, at.iteration, now);
+    }
   }
-  if (++state.stream.op < program(at.iteration).ops.size()) {
-    return;
+  if (++state.stream.op == layout.program->ops.size()) {
+    state.stream = {at.iteration + 1, 0};
+    if (is_rank(thread)) {
+      if (at.iteration < last_iteration_) {
+        state.factor = variability_.rank_factor(Rank(thread), at.iteration + 1);
+      }
+      ++slot(at.iteration).ranks_done;
+      close_complete_iterations();
+    }
   }
-  state.stream = {at.iteration + 1, 0};
-  if (at.iteration < last_iteration_) {
-    state.factor = variability_.rank_factor(Rank(rank), at.iteration + 1);
-  }
-  if (++slot(at.iteration).ranks_done == ranks_) {
-    close_iteration(at.iteration);
+  if (layout.pokes[at.op] != 0) {
+    launch_waiting(thread, layout.pokes[at.op], now);
   }
 }
 
-void EventEngine::start_kernel(std::uint32_t rank, const Op& op, SimTime now) {
-  RankState& state = rank_[rank];
-  const Place at = state.stream;
-  const double jitter =
-      variability_.per_operation().draw(variability_.operation_address(at.iteration), Rank(rank), at.op);
-  span(rank, at).start = now;
+void EventEngine::end_rank_iteration(std::uint32_t rank, std::uint32_t iteration, SimTime now) {
+  slot(iteration).rank_end[rank] = now;
+  slot(iteration).own_at_end[rank] = thread_[rank].own;
+  note(Fact::iteration_end, {iteration, 0}, rank, now);
+}
+
+void EventEngine::start_kernel(std::uint32_t thread, const Op& op, SimTime now) {
+  ThreadState& state = thread_[thread];
+  const OpPlace at = state.stream;
+  const double jitter = is_rank(thread)
+                            ? variability_.per_operation().draw(variability_.operation_address(at.iteration),
+                                                                Rank(thread), at.op)
+                            : 1.0;
+  span(thread, at).start = now;
   state.kernel_runs = true;
   const SimTime duration = disturbed(op.duration, state.factor, jitter);
   state.own += duration;
   state.work = Work{duration.ps} * job_.slowdown.numerator;
   state.work_left_at = now;
-  schedule_kernel_end(rank);
+  schedule_kernel_end(thread);
 }
 
-// Work is counted in units of 1/p picosecond: p per picosecond when the communication stream is free, q while
-// it is busy; the kernel ends at the ceiling.
-void EventEngine::schedule_kernel_end(std::uint32_t rank) {
-  RankState& state = rank_[rank];
-  const Work rate = state.communicating ? job_.slowdown.denominator : job_.slowdown.numerator;
+// Work is counted in units of 1/p picosecond: p per picosecond when the communication queues are free, q while
+// one is busy; the kernel ends at the ceiling.
+void EventEngine::schedule_kernel_end(std::uint32_t thread) {
+  ThreadState& state = thread_[thread];
+  const Work rate = state.communicating > 0 ? job_.slowdown.denominator : job_.slowdown.numerator;
   const auto left = static_cast<std::int64_t>((state.work + rate - 1) / rate);
-  state.kernel_event = timeline_.push(state.work_left_at + SimTime{left}, EventKind::kernel_end, rank);
+  state.kernel_event = timeline_.push(state.work_left_at + SimTime{left}, EventKind::kernel_end, thread);
 }
 
-void EventEngine::set_communicating(std::uint32_t rank, bool communicating, SimTime now) {
-  RankState& state = rank_[rank];
-  if (state.kernel_runs && job_.slowdown.numerator != job_.slowdown.denominator) {
-    const Work rate = state.communicating ? job_.slowdown.denominator : job_.slowdown.numerator;
+// A queue's collective begins, or has ended.
+void EventEngine::set_communicating(std::uint32_t thread, bool begins, SimTime now) {
+  ThreadState& state = thread_[thread];
+  const std::uint32_t before = state.communicating;
+  state.communicating = begins ? before + 1 : before - 1;
+  const bool changes = (before == 0) != (state.communicating == 0);
+  if (changes && state.kernel_runs && job_.slowdown.numerator != job_.slowdown.denominator) {
+    const Work rate = before > 0 ? job_.slowdown.denominator : job_.slowdown.numerator;
     state.work = std::max(Work{0}, state.work - Work{(now - state.work_left_at).ps} * rate);
     state.work_left_at = now;
-    state.communicating = communicating;
-    schedule_kernel_end(rank);
+    schedule_kernel_end(thread);
   }
-  state.communicating = communicating;
 }
 
-void EventEngine::end_kernel(std::uint32_t rank, SimTime now) {
-  RankState& state = rank_[rank];
+void EventEngine::end_kernel(std::uint32_t thread, SimTime now) {
+  ThreadState& state = thread_[thread];
   state.kernel_runs = false;
-  span(rank, state.stream).end = state.idle_from = now;
-  leave_stream_op(rank, now);
-  advance_stream(rank, now);
-  advance_host(rank, now);
+  span(thread, state.stream).end = state.idle_from = now;
+  leave_stream_op(thread, now);
+  advance_stream(thread, now);
+  advance_host(thread, now);
 }
 
 }  // namespace paceline

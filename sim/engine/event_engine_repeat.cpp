@@ -26,27 +26,25 @@ void shift_recorded(SimTime& t, SimTime by) {
 // members are whole: whoever adds one has to say here what becomes of it.
 StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
   StateDigest digest;
-  const auto add_place = [&](Place at) {
+  const auto add_place = [&](OpPlace at) {
     digest.add(std::int64_t{at.iteration} - closed);
     digest.add(at.op);
   };
-  for (const RankState& state : rank_) {
-    const auto& [host, stream, collective, host_busy, host_waits, loader_busy, stream_waits, kernel_runs,
-                 communicating, completed, produced, consumed, reached, launched, thread_blocks_left,
-                 kernel_event, work_left_at, work, factor, own, idle_from] = state;
+  for (const ThreadState& state : thread_) {
+    const auto& [host, stream, host_busy, host_waits, loader_busy, stream_waits, kernel_runs, communicating,
+                 completed, produced, consumed, peer, kernel_event, work_left_at, work, factor, own,
+                 idle_from] = state;
     add_place(host);
     add_place(stream);
-    add_place(collective);
     std::uint32_t flags = 0;
-    for (const bool flag : {host_busy, host_waits, loader_busy, stream_waits, kernel_runs, communicating}) {
+    for (const bool flag : {host_busy, host_waits, loader_busy, stream_waits, kernel_runs}) {
       flags = 2 * flags + (flag ? 1 : 0);
     }
     digest.add(flags);
+    digest.add(communicating);
     digest.add(std::int64_t{completed} - closed);
-    digest.add(produced - consumed);
-    digest.add(reached - launched);
-    digest.add(thread_blocks_left);
-    if (kernel_runs) {  // kernel_event: below, with the events
+    digest.add(produced - consumed);  // peer: jobs with messages are not repeated
+    if (kernel_runs) {                // kernel_event: below, with the events
       digest.add(work_left_at - now);
       digest.add(static_cast<std::int64_t>(work >> 64));
       digest.add(static_cast<std::uint64_t>(work));
@@ -55,13 +53,18 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     digest.add(own);
     digest.add(idle_from - now);
   }
-  for (std::uint32_t w = 0; w + 1 < thread_blocks_.size(); ++w) {
-    const auto& [at, rank, script, plan, graph, first_in, first_out, unfinished, active, use] =
-        thread_blocks_[w];
+  for (const auto& [collective, thread_blocks_left, runs] : queues_) {
+    add_place(collective);
+    digest.add(thread_blocks_left);
+    digest.add(std::uint32_t{runs});
+  }
+  for (std::uint32_t w = 0; w + 1 < graphs_.thread_blocks.size(); ++w) {
+    const auto& [at, rank, script, plan, graph, first_in, first_out, unfinished, queue, active, use] =
+        graphs_.thread_blocks[w];
     digest.add(std::uint32_t{active});
     if (active) {
       const auto& [phase, step, moves_left, loops_left] = at;
-      for (const std::uint32_t word : {plan, unfinished, phase, step, moves_left}) {
+      for (const std::uint32_t word : {plan, unfinished, queue, phase, step, moves_left}) {
         digest.add(word);
       }
       digest.add(loops_left);
@@ -70,7 +73,7 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
       use.iteration <= last_iteration_ ? add_place(use) : digest.add(kNever);
     }
   }
-  for (const FifoState& fifo : fifos_) {
+  for (const FifoState& fifo : graphs_.fifos) {
     const auto& [from, to, hop, shared, sent, sent_before, arrived, received, last_arrival, sent_at, flow] =
         fifo;
     digest.add(sent - received);
@@ -79,7 +82,7 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     digest.add(std::max(last_arrival, now) - now);  // sent_at: below, with the flows
   }
   for (const Event& event : timeline_.in_order()) {
-    if (event.kind == EventKind::kernel_end && event.sequence != rank_[event.subject].kernel_event) {
+    if (event.kind == EventKind::kernel_end && event.sequence != thread_[event.subject].kernel_event) {
       continue;  // stale
     }
     digest.add(event.time - now);
@@ -91,7 +94,7 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
       digest.add(std::bit_cast<std::uint64_t>(flow.rate.value));
       if (flow.end) {
         digest.add(flow.tag);
-        digest.add(fifos_[flow.tag].sent_at - now);
+        digest.add(graphs_.fifos[flow.tag].sent_at - now);
         digest.add(std::bit_cast<std::uint64_t>(flow.remaining));
         digest.add(flow.settled - now);
         digest.add(*flow.end - now);
@@ -106,28 +109,30 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
 
 // What is recorded of an iteration that some rank may be in.
 void EventEngine::describe_records(StateDigest& digest, std::uint32_t iteration, SimTime now) {
-  const auto& [spans, collectives, rank_end, own_at_end, ranks_done, issued, facts] = slot(iteration);
+  const auto& [spans, collectives, own, rank_end, own_at_end, ranks_done, collectives_ended, issued, facts] =
+      slot(iteration);
   for (const OpSpan& span : spans) {
     add_recorded(digest, span.start, now);
     add_recorded(digest, span.end, now);
   }
-  for (const CollectiveRecord& record : collectives) {
-    for (const LastLaunch::Launch& launch : {record.launch.last, record.launch.second}) {
-      add_recorded(digest, launch.at, now);
-      digest.add(launch.own);
-      digest.add(launch.rank);
+  for (const auto& [launch, ready, end] : collectives) {
+    for (const LastLaunch::Launch& each : {launch.last, launch.second}) {
+      add_recorded(digest, each.at, now);
+      digest.add(each.own);
+      digest.add(each.rank);
     }
-    add_recorded(digest, record.ready, now);
-    add_recorded(digest, record.end, now);
-    for (const SimTime own : record.own) {
-      digest.add(own);
-    }
+    add_recorded(digest, ready, now);
+    add_recorded(digest, end, now);
+  }
+  for (const SimTime time : own) {
+    digest.add(time);
   }
   for (std::uint32_t r = 0; r < ranks_; ++r) {
     add_recorded(digest, rank_end[r], now);
     digest.add(own_at_end[r]);
   }
   digest.add(ranks_done);
+  digest.add(collectives_ended);
   for (const SimTime t : issued) {
     add_recorded(digest, t, now);
   }
@@ -136,8 +141,8 @@ void EventEngine::describe_records(StateDigest& digest, std::uint32_t iteration,
 // Whether the end of the run changes nothing in what came before it: no collective of an iteration ran beside
 // one of the iteration before.
 bool EventEngine::iterations_apart(std::uint32_t closed) const {
-  return last_overlap_ <= closed && std::ranges::all_of(rank_, [closed](const RankState& state) {
-           return state.collective.iteration > closed;
+  return last_overlap_ <= closed && std::ranges::all_of(queues_, [closed](const QueueState& queue) {
+           return queue.collective.iteration > closed;
          });
 }
 
@@ -153,9 +158,6 @@ void EventEngine::repeat_if_alike(std::uint32_t closed, SimTime now) {
       repeat(next, now - seen_->at);
       ++repeated_;
     }
-    for (IterationSlot& open : slots_) {  // what ranks ahead of the others did is in the repetitions
-      open.facts = {};
-    }
   }
   seen_ = seen;
 }
@@ -163,7 +165,8 @@ void EventEngine::repeat_if_alike(std::uint32_t closed, SimTime now) {
 // Records `iteration` as the one before it, which has closed, and closes it.
 void EventEngine::repeat(std::uint32_t iteration, SimTime period) {
   std::swap(slot(iteration), slot(iteration - 1));
-  auto& [spans, collectives, rank_end, own_at_end, ranks_done, issued, facts] = slot(iteration);
+  auto& [spans, collectives, own, rank_end, own_at_end, ranks_done, collectives_ended, issued, facts] =
+      slot(iteration);
   for (OpSpan& span : spans) {
     shift_recorded(span.start, period);
     shift_recorded(span.end, period);
@@ -180,8 +183,9 @@ void EventEngine::repeat(std::uint32_t iteration, SimTime period) {
   }
   facts = {};
   for (std::uint32_t r = 0; r < ranks_; ++r) {
-    for (std::uint32_t k = 0; k < collective_op_[1].size(); ++k) {
-      const OpSpan& ran = span(r, {iteration, collective_op_[1][k]});
+    const std::vector<CollectiveLayout>& launched = layout(r, iteration).collectives;
+    for (std::uint32_t k = 0; k < launched.size(); ++k) {
+      const OpSpan& ran = span(r, {iteration, launched[k].op});
       facts.add(subject(Fact::launch, iteration, k), r, ran.start);
       facts.add(subject(Fact::collective_end, iteration, k), r, ran.end);
     }

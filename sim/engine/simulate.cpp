@@ -46,7 +46,8 @@ double longest_iteration(const TrainingJob& job, const Program& program) {
 
 void require_clock_range(const TrainingJob& job, const RunSpec& run) {
   constexpr double kSecondsPerDay = 86400;
-  const double iteration = std::max(longest_iteration(job, job.warm_up), longest_iteration(job, job.steady));
+  const double iteration =
+      std::max(longest_iteration(job, job.main().warm_up), longest_iteration(job, job.main().steady));
   if (!(iteration < kLongestIteration)) {
     throw InputError("expected iterations shorter than 6 days, found one that could take " +
                          std::to_string(iteration / kSecondsPerDay) +
@@ -65,7 +66,7 @@ void require_clock_range(const TrainingJob& job, const RunSpec& run) {
 // Two events per move; everything else is little beside them.
 double events_of(const TrainingJob& job, const RunSpec& run, bool vector) {
   double moves = 0;
-  for (const std::uint32_t number : job.steady.collectives) {
+  for (const std::uint32_t number : job.main().steady.collectives) {
     const CollectivePlan& plan = job.plans[number];
     if (vector && is_free_ring(plan)) {
       continue;
@@ -125,7 +126,35 @@ double longest_collective(const Communicator& communicator, const CollectivePlan
   return total + static_cast<double>(communicator.ranks) * longest_move;
 }
 
+namespace {
+
+// What keeps the ranks from being carried together from one operation to the next.
+std::optional<std::string> why_not_in_step(const TrainingJob& job) {
+  if (job.roles.size() > 1 || job.roles.front().threads.size() > 1 || job.member_count() > job.ranks()) {
+    return "its members play several roles";
+  }
+  for (const Program* program : {&job.main().warm_up, &job.main().steady}) {
+    for (const Op& op : program->ops) {
+      if (op.kind == OpKind::send || op.kind == OpKind::receive || op.kind == OpKind::gate) {
+        return "its ranks wait for messages, which depend on the run";
+      }
+      if (op.lag > 0 || op.every > 1) {
+        return "its iterations are not alike";
+      }
+      if (op.queue > 0 || op.after != After::compute) {
+        return "its collectives may overtake one another";
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<std::string> why_not_vector(const TrainingJob& job) {
+  if (const std::optional<std::string> why = why_not_in_step(job)) {
+    return why;
+  }
   std::size_t shared = 0;
   for (std::size_t g = 0; g < job.communicator.graphs.size(); ++g) {
     shared += job.communicator.graphs[g].shared.size();

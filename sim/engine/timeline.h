@@ -17,14 +17,15 @@ enum class EventKind : std::uint32_t {
   kernel_end,
   collective_start,
   move_end,
-  arrival
+  arrival,
+  message
 };
 
 struct Event {
   SimTime time;
   std::uint64_t sequence = 0;
   EventKind kind = EventKind::host_done;
-  std::uint32_t subject = 0;  // rank; move_end: thread block; arrival: FIFO
+  std::uint32_t subject = 0;  // thread; collective_start: queue; move_end: thread block; arrival: FIFO
 };
 static_assert(sizeof(Event) == 24);
 

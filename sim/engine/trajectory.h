@@ -54,12 +54,17 @@ constexpr SimTime straggling(SimTime wait, SimTime own, SimTime own_of_last) {
   return std::clamp(own_of_last - own, SimTime{}, wait);
 }
 
-// Notes in as_late_as, by rank, who was as late as `last` by their own time.
+// Notes in as_late_as, by rank, whether a rank was as late as `last` by their own time.
+inline void note_if_as_late(std::uint32_t rank, std::span<const SimTime> own, std::uint32_t last,
+                            std::vector<Rank>& as_late_as) {
+  if (own[rank] == own[last] && rank != last) {
+    Rank& noted = as_late_as[rank];
+    noted = noted == Rank(rank) ? Rank(last) : std::min(noted, Rank(last));
+  }
+}
 inline void note_as_late(std::span<const SimTime> own, std::uint32_t last, std::vector<Rank>& as_late_as) {
-  for (std::size_t r = 0; r < own.size(); ++r) {
-    if (own[r] == own[last] && r != last) {
-      as_late_as[r] = as_late_as[r] == Rank(r) ? Rank(last) : std::min(as_late_as[r], Rank(last));
-    }
+  for (std::uint32_t r = 0; r < own.size(); ++r) {
+    note_if_as_late(r, own, last, as_late_as);
   }
 }
 

@@ -37,7 +37,7 @@ PACELINE_VECTORIZED void run_kernel(const KernelStep step, std::size_t count, co
 
 SimTime longest_kernel(const TrainingJob& job) {
   SimTime longest;
-  for (const Program* program : {&job.warm_up, &job.steady}) {
+  for (const Program* program : {&job.main().warm_up, &job.main().steady}) {
     for (const Op& op : program->ops) {
       longest = std::max(longest, op.duration);
     }
@@ -69,14 +69,15 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
   if (job.input) {
     consumed_.assign(static_cast<std::size_t>(job.input->prefetch), std::vector<SimTime>(n));
   }
-  const std::size_t collectives = std::max(job.warm_up.collectives.size(), job.steady.collectives.size());
+  const std::size_t collectives =
+      std::max(job.main().warm_up.collectives.size(), job.main().steady.collectives.size());
   busy_.assign(collectives, {std::vector<SimTime>(n), std::vector<SimTime>(n), std::vector<SimTime>(n)});
   last_launch_.resize(collectives);
   jitter_.assign(4 * kBlock, 1.0);
   result_.engine = EngineKind::vector;
   result_.blame.resize(n);
-  result_.timing.resize(job.steady.collectives.size());
-  result_.waits.resize(job.steady.collectives.size());
+  result_.timing.resize(job.main().steady.collectives.size());
+  result_.waits.resize(job.main().steady.collectives.size());
   result_.waited_for.resize(n);
   for (std::size_t r = 0; r < n; ++r) {
     result_.as_late_as.emplace_back(r);
@@ -113,6 +114,10 @@ void VectorEngine::run_iteration() {
       case OpKind::synchronize:
         synchronize(ops[i], index);
         break;
+      case OpKind::send:
+      case OpKind::receive:
+      case OpKind::gate:
+        break;  // not in the jobs that it takes
     }
     ++i;
   }

@@ -8,7 +8,7 @@ namespace paceline {
 namespace {
 
 std::span<const Rank> last_to_launch(const TrainingJob& job, const Result& result, std::uint32_t iteration) {
-  const std::size_t each = job.steady.collectives.size();
+  const std::size_t each = job.main().steady.collectives.size();
   return std::span(result.last_to_launch).subspan((iteration - 1) * each, each);
 }
 
@@ -29,10 +29,10 @@ class Walk {
         iteration_(iteration),
         last_launch_(last_to_launch(job, traced, iteration)),
         began_(traced.iteration_end[iteration - 1]),
-        at_(job.steady.ops.size()),
+        at_(job.main().steady.ops.size()),
         now_(traced.iteration_end[iteration]) {
-    for (std::uint32_t i = 0; i < job.steady.ops.size(); ++i) {
-      if (job.steady.ops[i].kind == OpKind::collective) {
+    for (std::uint32_t i = 0; i < job.main().steady.ops.size(); ++i) {
+      if (job.main().steady.ops[i].kind == OpKind::collective) {
         launch_op_.push_back(i);
       }
     }
@@ -49,7 +49,7 @@ class Walk {
         continue;
       }
       at_ = before;
-      const Op& op = job_.steady.ops[before];
+      const Op& op = job_.main().steady.ops[before];
       if (op.kind == OpKind::kernel) {
         add(PathKind::compute, op.purpose, words_of(op.purpose.phase), spans_[before].start);
       } else if (spans_[before].start < spans_[before].end) {
@@ -74,7 +74,7 @@ class Walk {
   // The operation of the compute stream before at_; at_ where there is none.
   std::size_t previous_on_stream() const {
     for (std::size_t i = at_; i-- > 0;) {
-      if (on_stream(job_.steady.ops[i])) {
+      if (on_stream(job_.main().steady.ops[i])) {
         return i;
       }
     }
@@ -100,7 +100,7 @@ class Walk {
   // The stream had nothing to do since `from`; the host was at operations from `first_op` on.
   void add_idle(std::size_t first_op, SimTime from) {
     for (std::size_t i = at_; i-- > first_op;) {
-      if (job_.steady.ops[i].kind == OpKind::take_batch) {
+      if (job_.main().steady.ops[i].kind == OpKind::take_batch) {
         add(PathKind::launch, {}, "launch", std::clamp(spans_[i].end, from, now_));
         add(PathKind::input_wait, {}, "input", std::clamp(spans_[i].start, from, now_));
       }
@@ -118,7 +118,7 @@ class Walk {
       }
       at_ = launch_op_[index];
       const SimTime launch = spans_[at_].start;
-      const Op& collective = job_.steady.ops[at_];
+      const Op& collective = job_.main().steady.ops[at_];
       add(PathKind::communication, collective.purpose, collective.label, launch);
       const std::size_t before = previous_on_stream();
       const bool by_stream = before != at_ && spans_[before].end == launch;

@@ -53,10 +53,11 @@ BreakdownSeconds mean_breakdown(const Result& result) {
 std::vector<BucketReport> bucket_reports(const TrainingJob& job, const Result& result) {
   const double steps = static_cast<double>(result.iteration_end.size() - 1);
   std::vector<BucketReport> buckets;
-  for (const std::uint32_t collective : bucket_collectives(job.steady)) {
+  for (const std::uint32_t collective : bucket_collectives(job.main().steady)) {
     const CollectiveTiming& timing = result.timing[collective];
-    buckets.push_back({job.plans[job.steady.collectives[collective]].bytes, to_seconds(timing.ready) / steps,
-                       to_seconds(timing.launch) / steps, to_seconds(timing.end) / steps});
+    buckets.push_back({job.plans[job.main().steady.collectives[collective]].bytes,
+                       to_seconds(timing.ready) / steps, to_seconds(timing.launch) / steps,
+                       to_seconds(timing.end) / steps});
   }
   return buckets;
 }
@@ -64,9 +65,9 @@ std::vector<BucketReport> bucket_reports(const TrainingJob& job, const Result& r
 std::vector<CollectiveReport> collective_reports(const TrainingJob& job, const Result& result) {
   const double each = rank_steps(result);
   std::vector<CollectiveReport> collectives;
-  for (const Op& op : job.steady.ops) {
+  for (const Op& op : job.main().steady.ops) {
     if (op.kind == OpKind::collective) {
-      const CollectivePlan& plan = job.plans[job.steady.collectives[op.index]];
+      const CollectivePlan& plan = job.plans[job.main().steady.collectives[op.index]];
       const CollectiveWaits& waits = result.waits[op.index];
       collectives.push_back({op.label, plan.bytes, plan.algorithm, plan.protocol,
                              Seconds(static_cast<double>(waits.straggler) / each),
@@ -110,7 +111,7 @@ double counted_throughput(const TrainingJob& job, const Result& result) {
 // were prefetched before.
 double lasting_throughput(const TrainingJob& job, const Result& result) {
   const double counted = counted_throughput(job, result);
-  const auto batches = std::ranges::count(job.steady.ops, OpKind::take_batch, &Op::kind);
+  const auto batches = std::ranges::count(job.main().steady.ops, OpKind::take_batch, &Op::kind);
   if (!job.input || batches == 0) {
     return counted;
   }

@@ -24,7 +24,7 @@ TrainingJob without_programs(const Workload& work, std::size_t ranks) {
 
 TrainingJob lone_job(const Workload& work) {
   TrainingJob job = without_programs(work, 1);
-  job.steady = job.warm_up = plain_program(work);
+  job.main().steady = job.main().warm_up = plain_program(work);
   return job;
 }
 

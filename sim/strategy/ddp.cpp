@@ -243,8 +243,8 @@ BucketLimits bucket_limits(const DdpSpec& ddp, const std::string& pytorch) {
 
 void add_ddp_programs(const DdpSpec& ddp, const Workload& work, PlanTable& plans, TrainingJob& job) {
   DdpPrograms programs(ddp, work, plans);
-  job.warm_up = programs.warm_up();
-  job.steady = programs.steady();
+  job.main().warm_up = programs.warm_up();
+  job.main().steady = programs.steady();
 }
 
 }  // namespace paceline

@@ -14,9 +14,9 @@ TrainingJob ring_job(std::size_t ranks) {
   TrainingJob job;
   job.plans = {planner.plan(CollectiveKind::all_reduce, Bytes(256 << 20))};
   job.communicator = planner.communicator();
-  job.steady.collectives = {0};
-  job.steady.ops = {{OpKind::collective, 0, {}, {}, "all_reduce"}, {OpKind::wait, 0, {}, {}, "wait"}};
-  job.warm_up = job.steady;
+  job.main().steady.collectives = {0};
+  job.main().steady.ops = {{OpKind::collective, 0, {}, {}, "all_reduce"}, {OpKind::wait, 0, {}, {}, "wait"}};
+  job.main().warm_up = job.main().steady;
   return job;
 }
 

@@ -70,9 +70,10 @@ void ddp_step(benchmark::State& state) {
   for (auto _ : state) {
     engine.run_iteration();
   }
-  state.counters["buckets"] = static_cast<double>(bucket_collectives(job.steady).size());
-  state.counters["kernels"] = static_cast<double>(std::count_if(
-      job.steady.ops.begin(), job.steady.ops.end(), [](const Op& op) { return op.kind == OpKind::kernel; }));
+  state.counters["buckets"] = static_cast<double>(bucket_collectives(job.main().steady).size());
+  state.counters["kernels"] =
+      static_cast<double>(std::count_if(job.main().steady.ops.begin(), job.main().steady.ops.end(),
+                                        [](const Op& op) { return op.kind == OpKind::kernel; }));
 }
 BENCHMARK(ddp_step)
     ->Args({1024, 0})

@@ -105,9 +105,9 @@ TEST_CASE("background traffic takes its fair share of a NIC") {
   for (HopCost& hop : plan.hops) {
     hop.rate = BytesPerSecond(12.5e9);
   }
-  job.steady.collectives = {0};
-  job.steady.ops = {{OpKind::collective, 0, {}, {}, "all_reduce"}, {OpKind::wait, 0, {}, {}, "wait"}};
-  job.warm_up = job.steady;
+  job.main().steady.collectives = {0};
+  job.main().steady.ops = {{OpKind::collective, 0, {}, {}, "all_reduce"}, {OpKind::wait, 0, {}, {}, "wait"}};
+  job.main().warm_up = job.main().steady;
   const SimTime t{1'000'000'000};
   const SimTime latency = plan.hops[0].latency, copy = to_sim_time(plan.loops[0].chunk / plan.copy_rate);
   CHECK(run_event_engine(job, two_iterations()).iteration_end[0] == 4 * t + latency + copy);
@@ -147,9 +147,10 @@ TEST_CASE("the nodes of other jobs carry traffic, but no ranks") {
     TrainingJob job;
     job.plans = {planner.plan(CollectiveKind::all_reduce, Bytes(64 << 20))};
     job.communicator = planner.communicator();
-    job.steady.collectives = {0};
-    job.steady.ops = {{OpKind::collective, 0, {}, {}, "all_reduce"}, {OpKind::wait, 0, {}, {}, "wait"}};
-    job.warm_up = job.steady;
+    job.main().steady.collectives = {0};
+    job.main().steady.ops = {{OpKind::collective, 0, {}, {}, "all_reduce"},
+                             {OpKind::wait, 0, {}, {}, "wait"}};
+    job.main().warm_up = job.main().steady;
     return run_event_engine(job, two_iterations()).iteration_end.back();
   };
   // Between the leaves both jobs use the same cables (striped, 2:1 oversubscribed).

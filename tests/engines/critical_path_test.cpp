@@ -68,12 +68,12 @@ TEST_CASE("a slow rank's computing, then the collective, then the last to end") 
   TrainingJob& job = random.job;
   job.plans = {planner.plan(CollectiveKind::all_reduce, Bytes(1 << 20))};
   job.communicator = planner.communicator();
-  job.steady.collectives = {0};
-  job.steady.ops = {{OpKind::kernel, 0, SimTime{1'000'000'000}, {}, "a", {Phase::forward}},
-                    {OpKind::collective, 0, {}, {}, "all_reduce bucket 0"},
-                    {OpKind::wait, 0, {}, {}, "wait"},
-                    {OpKind::kernel, 0, SimTime{1'000'000'000}, {}, "b", {Phase::update}}};
-  job.warm_up = job.steady;
+  job.main().steady.collectives = {0};
+  job.main().steady.ops = {{OpKind::kernel, 0, SimTime{1'000'000'000}, {}, "a", {Phase::forward}},
+                           {OpKind::collective, 0, {}, {}, "all_reduce bucket 0"},
+                           {OpKind::wait, 0, {}, {}, "wait"},
+                           {OpKind::kernel, 0, SimTime{1'000'000'000}, {}, "b", {Phase::update}}};
+  job.main().warm_up = job.main().steady;
   job.variability.slow_gpus = {{{1}, 0, 3}};
   random.run.iterations = 2;
   const CriticalPath path = path_of(random, EngineChoice::automatic, 2);

@@ -44,10 +44,10 @@ TEST_CASE("ranks that drift apart by up to a thousand iterations: both engines a
     job.communicator.ranks = static_cast<std::uint32_t>(dice.between(2, 5));
     job.host_runs_ahead = static_cast<int>(dice.between(0, 3));
     for (std::int64_t i = dice.between(1, 4); i > 0; --i) {
-      job.steady.ops.push_back({OpKind::kernel, 0, SimTime{dice.between(0, 5'000'000)},
-                                SimTime{dice.between(0, 1) * dice.between(0, 2'000'000)}, "kernel"});
+      job.main().steady.ops.push_back({OpKind::kernel, 0, SimTime{dice.between(0, 5'000'000)},
+                                       SimTime{dice.between(0, 1) * dice.between(0, 2'000'000)}, "kernel"});
     }
-    job.warm_up = job.steady;
+    job.main().warm_up = job.main().steady;
     std::vector<double> factor(job.ranks(), 1.0);
     for (std::size_t r = 1; r < job.ranks(); ++r) {
       factor[r] = dice.real(1, dice.maybe(0.3) ? 1000 : 3);

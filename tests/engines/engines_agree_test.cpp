@@ -144,11 +144,11 @@ TEST_CASE("the engines agree beyond one block of ranks") {
   TrainingJob& job = random.job;
   job.plans = {planner.plan(CollectiveKind::all_reduce, Bytes(1 << 20))};
   job.communicator = planner.communicator();
-  job.steady.collectives = {0};
-  job.steady.ops = {{OpKind::kernel, 0, SimTime{900'000'000}, SimTime{5'000'000}, "kernel"},
-                    {OpKind::collective, 0, {}, SimTime{15'000'000}, "all_reduce"},
-                    {OpKind::wait, 0, {}, {}, "wait"}};
-  job.warm_up = job.steady;
+  job.main().steady.collectives = {0};
+  job.main().steady.ops = {{OpKind::kernel, 0, SimTime{900'000'000}, SimTime{5'000'000}, "kernel"},
+                           {OpKind::collective, 0, {}, SimTime{15'000'000}, "all_reduce"},
+                           {OpKind::wait, 0, {}, {}, "wait"}};
+  job.main().warm_up = job.main().steady;
   job.variability.per_operation = {DistributionKind::lognormal, 0.5, {}};
   job.variability.slow_gpus = {{{}, 0.1, 1.5}};
   random.run.iterations = 1;

@@ -10,7 +10,7 @@ namespace paceline {
 namespace {
 
 void rename_labels(TrainingJob& job) {
-  for (Program* program : {&job.warm_up, &job.steady}) {
+  for (Program* program : {&job.main().warm_up, &job.main().steady}) {
     for (std::size_t i = 0; i < program->ops.size(); ++i) {
       program->ops[i].label = "operation " + std::to_string(program->ops.size() - i);
     }
@@ -22,7 +22,7 @@ TEST_CASE("with every label renamed every number stays") {
     INFO("seed " << seed);
     RandomJob random = random_job(seed, 12), renamed = random_job(seed, 12);
     rename_labels(renamed.job);
-    CHECK(bucket_collectives(random.job.steady) == bucket_collectives(renamed.job.steady));
+    CHECK(bucket_collectives(random.job.main().steady) == bucket_collectives(renamed.job.main().steady));
     for (const EngineChoice engine : {EngineChoice::vector, EngineChoice::event}) {
       random.run.engine = renamed.run.engine = engine;
       const Result result = simulate(random.job, random.run);

@@ -41,12 +41,12 @@ TEST_CASE("shared time counts what lies in both") {
 // Two kernels and two collectives an iteration; spans as given.
 TrainingJob hand_made_job() {
   TrainingJob job;
-  job.steady.ops = {{OpKind::kernel, 0, {}, {}, "a"},
-                    {OpKind::collective, 0, {}, {}, "b"},
-                    {OpKind::kernel, 0, {}, {}, "c"},
-                    {OpKind::collective, 1, {}, {}, "d"},
-                    {OpKind::wait, 1, {}, {}, "e"}};
-  job.warm_up = job.steady;
+  job.main().steady.ops = {{OpKind::kernel, 0, {}, {}, "a"},
+                           {OpKind::collective, 0, {}, {}, "b"},
+                           {OpKind::kernel, 0, {}, {}, "c"},
+                           {OpKind::collective, 1, {}, {}, "d"},
+                           {OpKind::wait, 1, {}, {}, "e"}};
+  job.main().warm_up = job.main().steady;
   return job;
 }
 

@@ -85,12 +85,12 @@ TrainingJob step_of(std::size_t ranks, std::vector<SlowGpus> slow) {
   job.plans = {
       planner.plan(CollectiveKind::all_reduce, Bytes(chunk.value * static_cast<std::int64_t>(ranks)))};
   job.communicator = planner.communicator();
-  job.steady.collectives = {0};
-  job.steady.ops = {{OpKind::kernel, 0, SimTime{10 * kMillisecond}, {}, "kernel"},
-                    {OpKind::collective, 0, {}, {}, "all_reduce"},
-                    {OpKind::wait, 0, {}, {}, "wait"},
-                    {OpKind::kernel, 0, SimTime{kMillisecond}, {}, "optimizer"}};
-  job.warm_up = job.steady;
+  job.main().steady.collectives = {0};
+  job.main().steady.ops = {{OpKind::kernel, 0, SimTime{10 * kMillisecond}, {}, "kernel"},
+                           {OpKind::collective, 0, {}, {}, "all_reduce"},
+                           {OpKind::wait, 0, {}, {}, "wait"},
+                           {OpKind::kernel, 0, SimTime{kMillisecond}, {}, "optimizer"}};
+  job.main().warm_up = job.main().steady;
   job.variability.slow_gpus = std::move(slow);
   return job;
 }
@@ -129,14 +129,15 @@ TEST_CASE("what a broadcast's chain keeps apart is communication, what a rank ad
     job.communicator = broadcast.communicator();
     job.communicator.graphs.push_back(CollectiveGraph(reduce.communicator().graphs[0]));
     job.plans[1].graph = 1;
-    job.steady.collectives = {0, 1};
-    job.steady.ops = {{OpKind::collective, 0, {}, {}, "broadcast"},
-                      {OpKind::wait, 0, {}, {}, "wait"},
-                      {OpKind::kernel, 0, SimTime{10 * kMillisecond}, {}, "kernel"},
-                      {OpKind::collective, 1, {}, {}, "all_reduce"},
-                      {OpKind::wait, 1, {}, {}, "wait"}};
-    job.warm_up.collectives = {1};  // which all end together
-    job.warm_up.ops = {{OpKind::collective, 0, {}, {}, "all_reduce"}, {OpKind::wait, 0, {}, {}, "wait"}};
+    job.main().steady.collectives = {0, 1};
+    job.main().steady.ops = {{OpKind::collective, 0, {}, {}, "broadcast"},
+                             {OpKind::wait, 0, {}, {}, "wait"},
+                             {OpKind::kernel, 0, SimTime{10 * kMillisecond}, {}, "kernel"},
+                             {OpKind::collective, 1, {}, {}, "all_reduce"},
+                             {OpKind::wait, 1, {}, {}, "wait"}};
+    job.main().warm_up.collectives = {1};  // which all end together
+    job.main().warm_up.ops = {{OpKind::collective, 0, {}, {}, "all_reduce"},
+                              {OpKind::wait, 0, {}, {}, "wait"}};
     if (slow) {
       job.variability.slow_gpus = {{{1}, 0, 1.6}};
     }
@@ -174,7 +175,7 @@ TEST_CASE("after a step, too, a rank waits for what the last one did later") {
   // do meanwhile counts until the last one has ended. Rank 1's optimizer takes 1 ms more.
   TrainingJob job = step_of(2, {{{1}, 0, 2}});
   job.host_runs_ahead = 0;
-  for (Program* program : {&job.warm_up, &job.steady}) {
+  for (Program* program : {&job.main().warm_up, &job.main().steady}) {
     program->ops.front().host_cost = SimTime{5 * kMillisecond};
   }
   for (const Result& result : on_both_engines(job, 1)) {

@@ -33,8 +33,8 @@ std::vector<std::int64_t> bucket_bytes(const Model& model, std::int64_t cap_mib)
 
 std::vector<std::int64_t> steady_buckets(const TrainingJob& job) {
   std::vector<std::int64_t> bytes;
-  for (const std::uint32_t collective : bucket_collectives(job.steady)) {
-    bytes.push_back(job.plans[job.steady.collectives[collective]].bytes.value);
+  for (const std::uint32_t collective : bucket_collectives(job.main().steady)) {
+    bytes.push_back(job.plans[job.main().steady.collectives[collective]].bytes.value);
   }
   return bytes;
 }
@@ -88,7 +88,7 @@ TEST_CASE("a cap that is given is the first bucket's too, from PyTorch 2.4 on") 
   TrainingSpec training;
   training.ddp.bucket_cap = Bytes(kMiB);
   const TrainingJob job = on_two_ranks(builtin_model("resnet50"), training);
-  CHECK(job.plans[job.warm_up.collectives[bucket_collectives(job.warm_up).at(0)]].bytes ==
+  CHECK(job.plans[job.main().warm_up.collectives[bucket_collectives(job.main().warm_up).at(0)]].bytes ==
         Bytes(one.front()));
 }
 
@@ -110,10 +110,10 @@ TEST_CASE("with find_unused_parameters buckets stay as the constructor made them
   const TrainingJob job = on_two_ranks(builtin_model("resnet50"), training);
   CHECK(steady_buckets(job) == bytes);
   std::vector<std::string> warm_up, steady;  // the first iteration is like the others
-  for (const Op& op : job.warm_up.ops) {
+  for (const Op& op : job.main().warm_up.ops) {
     warm_up.push_back(op.label);
   }
-  for (const Op& op : job.steady.ops) {
+  for (const Op& op : job.main().steady.ops) {
     steady.push_back(op.label);
   }
   CHECK(warm_up == steady);
@@ -144,26 +144,26 @@ TEST_CASE("the warm-up reduces everything in one bucket, then broadcasts the reb
   TrainingSpec training;
   training.ddp.broadcast_buffers = false;
   const TrainingJob job = on_two_ranks(model, training);
-  REQUIRE(job.warm_up.collectives.size() == 3);
-  CHECK(job.plans[job.warm_up.collectives[0]].bytes == Bytes(4 * 25557032));
-  CHECK(job.plans[job.warm_up.collectives[1]].kind == CollectiveKind::broadcast);
+  REQUIRE(job.main().warm_up.collectives.size() == 3);
+  CHECK(job.plans[job.main().warm_up.collectives[0]].bytes == Bytes(4 * 25557032));
+  CHECK(job.plans[job.main().warm_up.collectives[1]].kind == CollectiveKind::broadcast);
 }
 
 TEST_CASE("with broadcast_buffers a ResNet-50 sends 212480 bytes of statistics and 424 of counters") {
   // The two broadcasts of the same trace: 53120 fp32 and 53 int64.
   const TrainingJob job = on_two_ranks(builtin_model("resnet50"), TrainingSpec{});
-  REQUIRE(job.steady.collectives.size() == 7);
-  CHECK(job.plans[job.steady.collectives[0]].bytes == Bytes(4 * 53120));
-  CHECK(job.plans[job.steady.collectives[1]].bytes == Bytes(8 * 53));
+  REQUIRE(job.main().steady.collectives.size() == 7);
+  CHECK(job.plans[job.main().steady.collectives[0]].bytes == Bytes(4 * 53120));
+  CHECK(job.plans[job.main().steady.collectives[1]].bytes == Bytes(8 * 53));
 }
 
 TEST_CASE("under accumulation only the last micro-batch communicates") {
   TrainingSpec training;
   training.accumulation = 4;
   const TrainingJob job = on_two_ranks(builtin_model("resnet50"), training);
-  CHECK(job.steady.collectives.size() == 7);
+  CHECK(job.main().steady.collectives.size() == 7);
   const auto is_forward = [](const Op& op) { return op.label == "forward conv1"; };
-  const auto ops = job.steady.ops;
+  const auto ops = job.main().steady.ops;
   CHECK(std::count_if(ops.begin(), ops.end(), is_forward) == 4);
   const auto last_forward = std::find_if(ops.rbegin(), ops.rend(), is_forward);
   const auto first_reduce =
@@ -175,7 +175,7 @@ TEST_CASE("gradient_as_bucket_view leaves out the copies back, and keeps the div
   TrainingSpec training;
   const auto copies = [&](const char* direction) {
     const TrainingJob job = on_two_ranks(builtin_model("resnet50"), training);
-    return std::count_if(job.steady.ops.begin(), job.steady.ops.end(),
+    return std::count_if(job.main().steady.ops.begin(), job.main().steady.ops.end(),
                          [&](const Op& op) { return op.label.rfind(direction, 0) == 0; });
   };
   CHECK(copies("from bucket") == 5);

@@ -19,11 +19,11 @@ TrainingJob collective_job(const std::vector<HopCost>& hops, CollectiveKind kind
   TrainingJob job;
   job.plans = {planner.plan(kind, bytes)};
   job.communicator = planner.communicator();
-  job.steady.collectives = {0};
-  job.steady.ops = {{OpKind::kernel, 0, kernel, {}, "kernel"},
-                    {OpKind::collective, 0, {}, {}, "collective"},
-                    {OpKind::wait, 0, {}, {}, "wait"}};
-  job.warm_up = job.steady;
+  job.main().steady.collectives = {0};
+  job.main().steady.ops = {{OpKind::kernel, 0, kernel, {}, "kernel"},
+                           {OpKind::collective, 0, {}, {}, "collective"},
+                           {OpKind::wait, 0, {}, {}, "wait"}};
+  job.main().warm_up = job.main().steady;
   return job;
 }
 
@@ -127,7 +127,7 @@ TEST_CASE("permuting the ranks permutes the result") {
       job->job.variability = {};
       job->job.variability.slow_gpus = {{{0}, 0, 1.7}};
       job->job.input.reset();
-      for (Program* program : {&job->job.warm_up, &job->job.steady}) {
+      for (Program* program : {&job->job.main().warm_up, &job->job.main().steady}) {
         std::erase_if(program->ops, [](const Op& op) { return op.kind == OpKind::take_batch; });
       }
     }
@@ -162,7 +162,7 @@ TEST_CASE("compute under communication is slowed by the ratio, at the ceiling") 
   const std::int64_t c = 2 * (4'096 + 1'000), d1 = 777, d2 = 20'001, p = 121, q = 100;
   TrainingJob job = collective_job({hop, hop}, CollectiveKind::all_reduce, Bytes(2 * 4'096), SimTime{d1});
   job.slowdown = {p, q};
-  for (Program* program : {&job.warm_up, &job.steady}) {
+  for (Program* program : {&job.main().warm_up, &job.main().steady}) {
     program->ops.insert(program->ops.begin() + 2, {OpKind::kernel, 0, SimTime{d2}, {}, "beside"});
   }
   const std::int64_t end = d1 + c + (d2 * p - c * q + p - 1) / p;
@@ -175,9 +175,9 @@ TEST_CASE("a loader slower than the GPU sets the step") {
   // stream waits 20.
   TrainingJob job;
   job.input = InputPipeline{SimTime{30'000'000}, 2, {}};
-  job.steady.ops = {{OpKind::take_batch, 0, {}, {}, "batch"},
-                    {OpKind::kernel, 0, SimTime{10'000'000}, {}, "kernel"}};
-  job.warm_up = job.steady;
+  job.main().steady.ops = {{OpKind::take_batch, 0, {}, {}, "batch"},
+                           {OpKind::kernel, 0, SimTime{10'000'000}, {}, "kernel"}};
+  job.main().warm_up = job.main().steady;
   RunSpec run;
   run.iterations = 10;
   for (const Result& result : {run_event_engine(job, run), run_vector_engine(job, run)}) {
@@ -209,8 +209,9 @@ TEST_CASE("launches slower than kernels make the step host-bound") {
   // Three kernels of 1 us, each 5 us to launch: the host is the bottleneck, 15 us an iteration, 3 of them
   // compute.
   TrainingJob job;
-  job.steady.ops = std::vector<Op>(3, {OpKind::kernel, 0, SimTime{1'000'000}, SimTime{5'000'000}, "kernel"});
-  job.warm_up = job.steady;
+  job.main().steady.ops =
+      std::vector<Op>(3, {OpKind::kernel, 0, SimTime{1'000'000}, SimTime{5'000'000}, "kernel"});
+  job.main().warm_up = job.main().steady;
   const Result result = run_event_engine(job, one_iteration());
   CHECK(result.iteration_end[1] - result.iteration_end[0] == SimTime{15'000'000});
   CHECK(result.breakdown[0].other == SimTime{12'000'000});
@@ -223,7 +224,7 @@ TEST_CASE("a bucket is ready when its gradients exist, however late the host lau
   TrainingJob job =
       collective_job({hop, hop}, CollectiveKind::all_reduce, Bytes(4'096), SimTime{1'000'000'000});
   job.host_runs_ahead = 0;
-  for (Program* program : {&job.warm_up, &job.steady}) {
+  for (Program* program : {&job.main().warm_up, &job.main().steady}) {
     program->ops[1].host_cost = SimTime{5'000'000'000};
   }
   RunSpec run;

@@ -50,7 +50,7 @@ TEST_CASE("the optimizer moves what the memory holds") {
     TrainingSpec training;
     training.parameters = training.gradients = parameters;
     training.optimizer = optimizer;
-    return reference_job(model, gpu, training, {}).steady.ops.back().duration;
+    return reference_job(model, gpu, training, {}).main().steady.ops.back().duration;
   };
   const auto expected = [&](std::int64_t bytes_each) {
     const GpuCosts costs{gpu, {}, Precision::fp32};

@@ -1,0 +1,73 @@
+// The event engine's messages, and who waits for them.
+#include <algorithm>
+
+#include "sim/engine/event_engine.h"
+
+namespace paceline {
+
+void EventEngine::send(std::uint32_t thread, const Op& op, SimTime now) {
+  const std::uint32_t from = place_[thread].member;
+  const auto send_to = [&](std::uint32_t to) {
+    const std::uint32_t message = mailboxes_.send({from, to, op.index});
+    timeline_.push(now + mailboxes_.time(from, to, op.bytes), EventKind::message, message);
+  };
+  if (op.to == kPeer) {
+    send_to(thread_[thread].peer);
+    return;
+  }
+  groups_.for_each(op.to, groups_.group(op.to, from), [&](std::uint32_t to) {
+    if (to != from) {
+      send_to(to);
+    }
+  });
+}
+
+void EventEngine::deliver(std::uint32_t message, SimTime now) {
+  const std::uint32_t member = mailboxes_.deliver(message).to;
+  for (std::uint32_t thread = member; thread != kNoIndex; thread = place_[thread].next_of_member) {
+    advance_stream(thread, now);
+    advance_host(thread, now);
+  }
+}
+
+// Whether there was a message to take.
+bool EventEngine::receive(std::uint32_t thread, const Op& op) {
+  const std::optional<std::uint32_t> from = mailboxes_.take(place_[thread].member, op.index);
+  thread_[thread].peer = from.value_or(thread_[thread].peer);
+  return from.has_value();
+}
+
+bool EventEngine::pass_gate(std::uint32_t thread, const Op& op, SimTime now) {
+  const std::uint32_t iteration = thread_[thread].stream.iteration;
+  const std::uint32_t reached = mailboxes_.reached(place_[thread].member, op.index, op.gate.quorum);
+  if (reached + op.lag < iteration + 1) {
+    return false;
+  }
+  if (op.gate.adopt && reached > iteration + 1) {
+    adopt(thread, reached - 1, now);
+  }
+  return true;
+}
+
+// Goes on with a later iteration; those between end here.
+void EventEngine::adopt(std::uint32_t thread, std::uint32_t iteration, SimTime now) {
+  ThreadState& state = thread_[thread];
+  const std::uint32_t left_out = iteration - state.stream.iteration;
+  OpSpan& waited = span(thread, state.stream);
+  waited = {state.stream_waits ? waited.start : now, now};
+  for (std::uint32_t i = state.stream.iteration; is_rank(thread) && i < iteration; ++i) {
+    end_rank_iteration(thread, i, now);
+    ++slot(i).ranks_done;
+  }
+  state.stream.iteration += left_out;
+  state.host.iteration += left_out;
+  state.completed += left_out;
+  if (is_rank(thread)) {
+    open_iteration(state.host.iteration);
+    state.factor = variability_.rank_factor(Rank(thread), iteration);
+    span(thread, state.stream).start = now;
+    close_complete_iterations();
+  }
+}
+
+}  // namespace paceline

@@ -1,0 +1,56 @@
+// The graphs of a job's collectives as the event engine runs them: thread blocks and FIFOs of all graphs in one
+// table each, with what changes as they run.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/time.h"
+#include "sim/collective/communicator.h"
+#include "sim/collective/step_times.h"
+#include "sim/network/flow_network.h"
+
+namespace paceline {
+
+// In the sequence of all operations of all iterations.
+struct OpPlace {
+  std::uint32_t iteration = 0, op = 0;
+  friend auto operator<=>(const OpPlace&, const OpPlace&) = default;
+};
+
+struct ThreadBlockState {
+  Cursor at;
+  std::uint32_t rank = ThreadBlock::kSwitch, script = 0;
+  std::uint32_t plan = 0, graph = 0;
+  std::uint32_t first_in = 0, first_out = 0;  // in LaidOutGraphs::in and out
+  std::uint32_t unfinished = 0;               // parts of the move that runs
+  std::uint32_t queue = 0;                    // the communication queue that runs it. Of a switch: none
+  bool active = false;
+  OpPlace use{};  // of a switch: the collective that it is in, by its number in the iteration
+};
+
+// Counts over all collectives, but sent_before: sent before the sender's present one.
+struct FifoState {
+  static constexpr std::uint32_t kNotShared = 0xffffffffU;
+  std::uint32_t from = 0, to = 0, hop = 0, shared = kNotShared;
+  std::uint64_t sent = 0, sent_before = 0, arrived = 0, received = 0;
+  SimTime last_arrival{};  // chunks arrive in order, also those of a faster collective after a slower one
+  SimTime sent_at{};       // of a shared one: when its last transfer began
+  FlowId flow{};           // of a shared one: what its last transfer was in the network
+};
+
+struct LaidOutGraphs {
+  std::vector<ThreadBlockState> thread_blocks;  // and one more, the end of the last one's ports
+  std::vector<FifoState> fifos;
+  std::vector<std::uint32_t> in, out;  // FIFO of each port
+  std::vector<std::uint32_t> switches;
+  // Of each graph: thread blocks of rank r are of_rank[first_of_rank[r] .. first_of_rank[r + 1]).
+  struct Graph {
+    std::vector<std::uint32_t> first_of_rank, of_rank;
+  };
+  std::vector<Graph> graphs;
+};
+
+LaidOutGraphs lay_out(const GraphList&, std::uint32_t ranks);
+
+}  // namespace paceline

@@ -1,0 +1,92 @@
+#include "sim/engine/mailboxes.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+
+namespace paceline {
+namespace {
+
+bool on_a_channel(OpKind kind) {
+  return kind == OpKind::send || kind == OpKind::receive || kind == OpKind::gate;
+}
+
+std::size_t channels_of(const TrainingJob& job) {
+  std::size_t channels = 0;
+  for (const Role& role : job.roles) {
+    for (const Thread& thread : role.threads) {
+      for (const Program* program : {&thread.warm_up, &thread.steady}) {
+        for (const Op& op : program->ops) {
+          channels = std::max<std::size_t>(channels, on_a_channel(op.kind) ? op.index + 1 : 0);
+        }
+      }
+    }
+  }
+  return channels;
+}
+
+}  // namespace
+
+Mailboxes::Mailboxes(const TrainingJob& job)
+    : routes_(job.routes), channels_(channels_of(job)), boxes_(job.member_count() * channels_) {}
+
+SimTime Mailboxes::time(std::uint32_t from, std::uint32_t to, Bytes bytes) const {
+  const auto pair = [](const MessageRoute& route) { return std::pair(route.from, route.to); };
+  const auto at = std::ranges::lower_bound(routes_, std::pair(from, to), {}, pair);
+  if (at == routes_.end() || pair(*at) != std::pair(from, to)) {
+    throw InputError("expected a route from member " + std::to_string(from) + " to member " +
+                         std::to_string(to) + ", found none",
+                     "/training");
+  }
+  return at->latency + to_sim_time(Seconds(static_cast<double>(bytes.value) / at->rate.value));
+}
+
+std::uint32_t Mailboxes::send(const Message& message) {
+  if (free_.empty()) {
+    on_the_way_.push_back(message);
+    free_.reserve(on_the_way_.size());
+    return static_cast<std::uint32_t>(on_the_way_.size() - 1);
+  }
+  const std::uint32_t number = free_.back();
+  free_.pop_back();
+  on_the_way_[number] = message;
+  return number;
+}
+
+Mailboxes::Message Mailboxes::deliver(std::uint32_t number) {
+  const Message message = on_the_way_[number];
+  free_.push_back(number);
+  Mailbox& box = of(message.to, message.channel);
+  box.senders.push_back(message.from);
+  auto count = std::ranges::lower_bound(box.counts, message.from, {}, &Count::from);
+  if (count == box.counts.end() || count->from != message.from) {
+    count = box.counts.insert(count, {message.from, 0});
+  }
+  const std::uint32_t before = count->messages++;
+  box.members_with.resize(std::max<std::size_t>(box.members_with.size(), before + 1));
+  ++box.members_with[before];
+  return message;
+}
+
+std::optional<std::uint32_t> Mailboxes::take(std::uint32_t member, std::uint32_t channel) {
+  Mailbox& box = of(member, channel);
+  if (box.taken == box.senders.size()) {
+    return std::nullopt;
+  }
+  const std::uint32_t from = box.senders[box.taken++];
+  if (box.taken == box.senders.size()) {
+    box.senders.clear();
+    box.taken = 0;
+  }
+  return from;
+}
+
+std::uint32_t Mailboxes::reached(std::uint32_t member, std::uint32_t channel, std::uint32_t quorum) const {
+  const std::vector<std::uint32_t>& members = of(member, channel).members_with;  // which descend
+  const auto end = std::ranges::partition_point(members, [quorum](std::uint32_t n) { return n >= quorum; });
+  return static_cast<std::uint32_t>(end - members.begin());
+}
+
+}  // namespace paceline

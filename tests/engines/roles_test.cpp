@@ -1,0 +1,217 @@
+// Jobs of any roles: does the event engine do what the plainest simulation does, to the picosecond?
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plain_simulation.h"
+#include "sim/engine/simulate.h"
+#include "tests/dice.h"
+#include "tests/meetings.h"
+
+namespace paceline {
+namespace {
+
+// Families of a random job: who may be in a collective together, the servers, the workers.
+class RandomRoles {
+ public:
+  explicit RandomRoles(std::uint64_t seed) : dice_(seed) {
+    workers_ = static_cast<std::uint32_t>(dice_.between(2, 7));
+    servers_ = static_cast<std::uint32_t>(dice_.between(0, 2));
+    job_.host_runs_ahead = static_cast<int>(dice_.between(0, 3));
+    add_meetings(job_, workers_, time());
+    if (workers_ % 2 == 0) {
+      std::vector<std::vector<std::uint32_t>> pairs;
+      for (std::uint32_t w = 0; w < workers_; w += 2) {
+        pairs.push_back({w, w + 1});
+      }
+      add_meetings(job_, workers_, time(), pairs);
+    }
+    servers_of_workers();
+    job_.roles.front().threads = {Thread{}};
+    Program program = worker();
+    job_.roles.front().threads.front() = {program, program};
+    for (std::uint32_t s = 0; s < servers_; ++s) {
+      job_.roles.push_back(server(s));
+    }
+    if (dice_.maybe(0.5)) {
+      job_.variability.slow_gpus = {
+          {{static_cast<std::int64_t>(dice_.below(workers_))}, 0, dice_.real(1, 20)}};
+    }
+    if (dice_.maybe(0.3)) {
+      job_.variability.transient = {
+          {dice_.real(0, 0.5), static_cast<int>(dice_.between(1, 3)), dice_.real(1, 4)}};
+    }
+  }
+
+  TrainingJob take() { return std::move(job_); }
+
+ private:
+  SimTime time() { return SimTime{dice_.between(1, 5'000'000)}; }
+  SimTime host_cost() { return SimTime{dice_.between(0, 1) * dice_.between(1, 500'000)}; }
+
+  // Family of server s, and of the workers for it; routes there and back.
+  void servers_of_workers() {
+    first_server_family_ = static_cast<std::uint32_t>(job_.families.size());
+    const std::uint32_t members = workers_ + servers_;
+    std::vector<std::uint32_t> all(workers_);
+    for (std::uint32_t w = 0; w < workers_; ++w) {
+      all[w] = w;
+      job_.members.push_back({0, {}});
+    }
+    for (std::uint32_t s = 0; s < servers_; ++s) {
+      job_.members.push_back({1 + s, {}});
+      job_.families.push_back({{{workers_ + s}}, std::vector<std::uint32_t>(members, 0)});
+    }
+    job_.families.push_back({{all}, std::vector<std::uint32_t>(members, 0)});
+    for (std::uint32_t from = 0; from < members; ++from) {
+      for (std::uint32_t to = 0; to < members; ++to) {
+        if ((from < workers_) != (to < workers_)) {
+          job_.routes.push_back({from, to, time(), BytesPerSecond(dice_.real(1e9, 1e11))});
+        }
+      }
+    }
+  }
+
+  Op with_cost(Op op) {
+    op.host_cost = host_cost();
+    return op;
+  }
+  Op kernel() { return with_cost({.kind = OpKind::kernel, .duration = time()}); }
+
+  Program worker() {
+    Program program;
+    for (std::uint32_t s = 0; s < servers_; ++s) {
+      modes_.push_back(
+          {dice_.maybe(0.5), dice_.maybe(0.3),
+           static_cast<std::uint32_t>(dice_.maybe(0.3) ? dice_.between(1, workers_) : workers_)});
+    }
+    for (std::int64_t i = dice_.between(1, 3); i > 0; --i) {
+      program.ops.push_back(kernel());
+    }
+    collectives(program);
+    for (std::uint32_t s = 0; s < servers_; ++s) {
+      program.ops.push_back(with_cost({.kind = OpKind::send,
+                                       .index = 3 * s,
+                                       .to = first_server_family_ + s,
+                                       .bytes = Bytes(dice_.between(0, 1'000'000))}));
+      if (dice_.maybe(0.5)) {
+        program.ops.push_back(kernel());
+      }
+      const bool adopt = modes_[s].synchronous && modes_[s].quorum < workers_;
+      program.ops.push_back(with_cost(
+          {.kind = OpKind::gate, .index = 3 * s + 1, .gate = {1, adopt && program.collectives.empty()}}));
+      if (modes_[s].clock) {
+        program.ops.push_back(with_cost({.kind = OpKind::gate,
+                                         .index = 3 * s + 2,
+                                         .lag = static_cast<std::uint32_t>(dice_.between(0, 3))}));
+      }
+    }
+    program.ops.push_back(kernel());
+    return program;
+  }
+
+  // Collectives of the world on queue 0, of pairs on queue 1, each waited for, some in every second iteration.
+  void collectives(Program& program) {
+    const bool all_answer =
+        std::ranges::all_of(modes_, [this](const Mode& mode) { return mode.quorum == workers_; });
+    const std::int64_t most = all_answer || servers_ == 0 ? 3 : 0;
+    for (std::int64_t i = dice_.between(0, most); i > 0; --i) {
+      const auto number = static_cast<std::uint32_t>(program.collectives.size());
+      const auto family = static_cast<std::uint32_t>(workers_ % 2 == 0 ? dice_.between(0, 1) : 0);
+      program.collectives.push_back(2 * family);
+      const auto every = static_cast<std::uint32_t>(dice_.maybe(0.3) ? dice_.between(2, 3) : 1);
+      const auto lag = static_cast<std::uint32_t>(dice_.maybe(0.3) ? every * dice_.between(0, 1) : 0);
+      const bool after_kernel = dice_.maybe(0.3);
+      program.ops.push_back(with_cost({.kind = OpKind::collective,
+                                       .index = number,
+                                       .every = every,
+                                       .queue = family,
+                                       .after = after_kernel       ? After::op
+                                                : dice_.maybe(0.3) ? After::nothing
+                                                                   : After::compute,
+                                       .after_op = 0}));
+      if (dice_.maybe(0.7)) {
+        program.ops.push_back(kernel());
+      }
+      program.ops.push_back(with_cost({.kind = OpKind::wait, .index = number, .every = every, .lag = lag}));
+    }
+  }
+
+  Role server(std::uint32_t s) {
+    const std::uint32_t workers = first_server_family_ + servers_;
+    const auto answer = [&](std::uint32_t channel, std::uint32_t to) {
+      return Op{
+          .kind = OpKind::send, .index = channel, .to = to, .bytes = Bytes(dice_.between(0, 1'000'000))};
+    };
+    Program program;
+    if (modes_[s].synchronous) {
+      program.ops = {{.kind = OpKind::gate, .index = 3 * s, .gate = {modes_[s].quorum, false}},
+                     kernel(),
+                     answer(3 * s + 1, workers)};
+    } else {
+      program.ops = {{.kind = OpKind::receive, .index = 3 * s}, kernel(), answer(3 * s + 1, kPeer)};
+    }
+    Role role{"server " + std::to_string(s), {{program, program}}, true};
+    if (modes_[s].clock) {
+      const Program clock{
+          {{.kind = OpKind::gate, .index = 3 * s, .gate = {workers_, false}}, answer(3 * s + 2, workers)},
+          {}};
+      role.threads.push_back({clock, clock});
+    }
+    return role;
+  }
+
+  struct Mode {
+    bool synchronous = true, clock = false;
+    std::uint32_t quorum = 1;
+  };
+  Dice dice_;
+  std::uint32_t workers_ = 1, servers_ = 0, first_server_family_ = 0;
+  std::vector<Mode> modes_;
+  TrainingJob job_;
+};
+
+TEST_CASE("jobs of any roles: the event engine and a plain simulation agree to the picosecond") {
+  std::uint64_t ended = 0, messages = 0;
+  for (std::uint64_t seed = 1; seed <= rounds(2000); ++seed) {
+    INFO("seed " << seed);
+    const TrainingJob job = RandomRoles(seed).take();
+    RunSpec run;
+    run.iterations = static_cast<int>(1 + seed % 6);
+    run.engine = EngineChoice::event;
+    const PlainSimulation::Spans expected = PlainSimulation(job, run).run();
+    const TraceRequest all = trace_of_first(static_cast<std::uint32_t>(job.ranks()),
+                                            static_cast<std::uint32_t>(run.iterations) + 1);
+    if (expected.empty()) {
+      CHECK_THROWS(simulate(job, run, all));
+      continue;
+    }
+    ++ended;
+    messages += job.routes.empty() ? 0 : 1;
+    const Result result = simulate(job, run, all);
+    for (const TracedIteration& traced : result.trace) {
+      for (std::size_t i = 0; i < traced.ops.size(); ++i) {
+        const auto at = expected.find({traced.rank.value, traced.iteration, i});
+        const auto [start, end] = at == expected.end() ? std::pair<SimTime, SimTime>{} : at->second;
+        INFO("rank " << traced.rank.value << ", iteration " << traced.iteration << ", operation " << i);
+        REQUIRE(traced.ops[i].start == start);
+        REQUIRE(traced.ops[i].end == end);
+      }
+    }
+    for (const Breakdown& b : result.breakdown) {
+      const SimTime all_parts =
+          b.compute + b.exposed_communication + b.straggler_wait + b.input_wait + b.other;
+      CHECK(all_parts == result.iteration_end.back() - result.iteration_end.front());
+      for (const SimTime part : {b.compute, b.exposed_communication, b.straggler_wait, b.other}) {
+        CHECK(part >= SimTime{});
+      }
+    }
+  }
+  CHECK(ended > rounds(1500));
+  CHECK(messages > rounds(800));
+}
+
+}  // namespace
+}  // namespace paceline
