@@ -72,7 +72,7 @@ struct Purpose {
 // What a collective comes after, beside those issued to its queue before it.
 enum class After : std::uint8_t {
   compute,  // all that was issued to the compute stream before it
-  op,       // operation `after_op` of the same iteration, issued before it
+  op,       // `after_op`, of the compute stream or a queue, which was issued before it in the same iteration
   nothing
 };
 

@@ -343,7 +343,8 @@ void EventEngine::close_collectives(std::uint32_t iteration, SimTime began) {
         result_.blame[last.rank].total += straggling(last.at - second.at, second.own, last.own);
       }
     }
-    if (row.of_main != kNoIndex) {
+    const bool launched = closed.collectives[row.first_record].launch.last.at >= SimTime{};
+    if (row.of_main != kNoIndex && launched) {
       const auto latest = [&](const auto& time) {
         SimTime found = time(closed.collectives[row.first_record]);
         for (std::uint32_t g = 1; g < groups_.count(row.family); ++g) {

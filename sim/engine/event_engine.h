@@ -83,7 +83,7 @@ class EventEngine {
   struct IterationSlot {        // of an iteration that some rank is in
     std::vector<OpSpan> spans;  // [first_span of the rank + op]
     std::vector<CollectiveRecord> collectives;
-    std::vector<SimTime> own;  // [collective * ranks + rank]: its own time when its stream came to it
+    std::vector<SimTime> own;  // [row * ranks + rank]: its own time when its stream came to it
     std::vector<SimTime> rank_end, own_at_end;
     std::uint32_t ranks_done = 0;
     std::uint64_t collectives_ended = 0;  // by all ranks
@@ -122,7 +122,7 @@ class EventEngine {
   void deliver(std::uint32_t message, SimTime now);
 
   void launch_next(std::uint32_t queue, SimTime now);
-  void launch_waiting(std::uint32_t thread, std::uint32_t queues, SimTime now);
+  void release_followers(std::uint32_t thread, OpPlace ended, SimTime own, SimTime now);
   bool may_launch(std::uint32_t thread, OpPlace collective) const;
   bool ended(std::uint32_t thread, OpPlace collective) const;
   void set_communicating(std::uint32_t thread, bool, SimTime now);
@@ -176,7 +176,8 @@ class EventEngine {
     return slot(collective.iteration).collectives[of.first_record + groups_.group(of.family, rank)];
   }
   SimTime& own_at(std::uint32_t rank, OpPlace collective) {
-    return slot(collective.iteration).own[collective.op * ranks_ + rank];
+    const std::uint32_t row = layout(rank, collective.iteration).collectives[collective.op].row;
+    return slot(collective.iteration).own[row * ranks_ + rank];
   }
 
   const TrainingJob& job_;

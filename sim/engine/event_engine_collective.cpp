@@ -45,9 +45,8 @@ void EventEngine::launch_next(std::uint32_t queue, SimTime now) {
       std::ranges::any_of(queues_, [&](const QueueState& other) { return other.collective < at; })) {
     last_overlap_ = at.iteration;
   }
-  if (program(thread, at.iteration).ops[collective.op].after != After::compute) {
+  if (program(thread, at.iteration).ops[collective.op].after == After::nothing) {
     met.ready = std::max(met.ready, now);
-    own_at(thread, at) = thread_[thread].own;
   }
   met.launch.add({now, own_at(thread, at), thread});
   note(Fact::launch, at, thread, now);
@@ -61,12 +60,17 @@ void EventEngine::launch_next(std::uint32_t queue, SimTime now) {
   timeline_.push(now + job_.plans[collective.plan].startup, EventKind::collective_start, queue);
 }
 
-// Of some queues of a thread, as bits.
-void EventEngine::launch_waiting(std::uint32_t thread, std::uint32_t queues, SimTime now) {
-  for (std::uint32_t q = 0; queues >> q != 0; ++q) {
-    if ((queues >> q & 1U) != 0) {
-      launch_next(place_[thread].first_queue + q, now);
-    }
+// An operation has ended: what comes after it may be launched.
+void EventEngine::release_followers(std::uint32_t thread, OpPlace ended, SimTime own, SimTime now) {
+  const ProgramLayout& of = layout(thread, ended.iteration);
+  for (const std::uint32_t number : of.followers[ended.op]) {
+    const OpPlace collective{ended.iteration, number};
+    SimTime& ready = record(thread, collective).ready;
+    ready = std::max(ready, now);
+    own_at(thread, collective) = own;
+  }
+  for (const std::uint32_t number : of.followers[ended.op]) {
+    launch_next(place_[thread].first_queue + of.collectives[number].queue, now);
   }
 }
 
@@ -243,8 +247,8 @@ void EventEngine::end_collective(std::uint32_t queue, SimTime now) {
   ++slot(at.iteration).collectives_ended;
   set_communicating(thread, false, now);
   launch_next(queue, now);
-  if (of.pokes[op] != 0) {
-    launch_waiting(thread, of.pokes[op], now);
+  if (!of.followers[op].empty()) {
+    release_followers(thread, {at.iteration, op}, {}, now);
   }
   advance_stream(thread, now);
   advance_host(thread, now);

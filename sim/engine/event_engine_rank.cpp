@@ -166,6 +166,7 @@ void EventEngine::leave_stream_op(std::uint32_t thread, SimTime now) {
   const ProgramLayout& layout = this->layout(thread, at.iteration);
   if (at.op == layout.last_stream_op) {  // what may follow is the host's
     ++state.completed;
+    state.idle_from = now;
     if (is_rank(thread)) {
       end_rank_iteration(thread, at.iteration, now);
     }
@@ -180,8 +181,8 @@ void EventEngine::leave_stream_op(std::uint32_t thread, SimTime now) {
       close_complete_iterations();
     }
   }
-  if (layout.pokes[at.op] != 0) {
-    launch_waiting(thread, layout.pokes[at.op], now);
+  if (!layout.followers[at.op].empty() && layout.program->ops[at.op].kind != OpKind::collective) {
+    release_followers(thread, at, state.own, now);
   }
 }
 

@@ -11,7 +11,7 @@ constexpr bool on_compute_stream(OpKind kind) {
 }
 
 ProgramLayout lay_out(const Program& program, std::span<const CollectivePlan> plans) {
-  ProgramLayout layout{&program, 0, {}, std::vector<std::uint32_t>(program.ops.size())};
+  ProgramLayout layout{&program, 0, {}, std::vector<std::vector<std::uint32_t>>(program.ops.size())};
   layout.collectives.resize(program.collectives.size());
   for (std::uint32_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
@@ -21,7 +21,7 @@ ProgramLayout lay_out(const Program& program, std::span<const CollectivePlan> pl
       const std::uint32_t plan = program.collectives[op.index];
       layout.collectives[op.index] = {i, plan, op.queue, plans[plan].family, 0, 0};
       if (op.after == After::op) {
-        layout.pokes[op.after_op] |= 1U << op.queue;
+        layout.followers[op.after_op].push_back(op.index);
       }
     }
   }

@@ -50,7 +50,7 @@ struct ProgramLayout {
   const Program* program = nullptr;
   std::uint32_t last_stream_op = 0;
   std::vector<CollectiveLayout> collectives;
-  std::vector<std::uint32_t> pokes;  // by op: bit q: collectives of queue q come after it
+  std::vector<std::vector<std::uint32_t>> followers;  // by op: collectives that come after it (After::op)
 };
 
 struct ThreadLayout {

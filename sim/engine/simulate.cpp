@@ -133,16 +133,18 @@ std::optional<std::string> why_not_in_step(const TrainingJob& job) {
   if (job.roles.size() > 1 || job.roles.front().threads.size() > 1 || job.member_count() > job.ranks()) {
     return "its members play several roles";
   }
+  const bool slowed = job.slowdown.numerator != job.slowdown.denominator;
   for (const Program* program : {&job.main().warm_up, &job.main().steady}) {
     for (const Op& op : program->ops) {
       if (op.kind == OpKind::send || op.kind == OpKind::receive || op.kind == OpKind::gate) {
         return "its ranks wait for messages, which depend on the run";
       }
-      if (op.lag > 0 || op.every > 1) {
-        return "its iterations are not alike";
+      if (slowed && op.kind == OpKind::collective &&
+          (op.queue > 0 || op.after != After::compute || op.every > 1)) {
+        return "its collectives may slow down kernels that were issued before them";
       }
-      if (op.queue > 0 || op.after != After::compute) {
-        return "its collectives may overtake one another";
+      if (slowed && op.lag > 0) {
+        return "its collectives may slow down kernels of later iterations";
       }
     }
   }

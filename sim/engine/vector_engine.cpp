@@ -35,6 +35,16 @@ PACELINE_VECTORIZED void run_kernel(const KernelStep step, std::size_t count, co
   }
 }
 
+std::size_t longest_lag(const TrainingJob& job) {
+  std::uint32_t longest = 0;
+  for (const Program* program : {&job.main().warm_up, &job.main().steady}) {
+    for (const Op& op : program->ops) {
+      longest = std::max(longest, op.lag);
+    }
+  }
+  return longest;
+}
+
 SimTime longest_kernel(const TrainingJob& job) {
   SimTime longest;
   for (const Program* program : {&job.main().warm_up, &job.main().steady}) {
@@ -50,6 +60,8 @@ SimTime longest_kernel(const TrainingJob& job) {
 VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const TraceRequest& trace)
     : job_(job),
       trace_(trace),
+      groups_(job),
+      layouts_(job),
       variability_(job.variability, job.ranks(), seed),
       input_jitter_(job.input ? job.input->jitter : Distribution{}),
       seed_(seed),
@@ -59,8 +71,8 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
   constexpr double kSmall = 2251799813685248.0;
   short_kernels_ = static_cast<double>(longest_kernel(job).ps) * largest_factor(job.variability) < kSmall;
   const std::size_t n = job.ranks();
-  for (std::vector<SimTime>* times : {&host_, &stream_, &communication_, &batch_begin_, &batch_ready_, &own_,
-                                      &own_before_, &compute_, &exposed_, &straggler_, &waited_for_input_}) {
+  for (std::vector<SimTime>* times : {&host_, &stream_, &batch_begin_, &batch_ready_, &own_, &own_before_,
+                                      &compute_, &exposed_, &straggler_, &waited_for_input_}) {
     times->assign(n, SimTime{});
   }
   factor_.assign(n, 1.0);
@@ -69,10 +81,21 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
   if (job.input) {
     consumed_.assign(static_cast<std::size_t>(job.input->prefetch), std::vector<SimTime>(n));
   }
-  const std::size_t collectives =
-      std::max(job.main().warm_up.collectives.size(), job.main().steady.collectives.size());
-  busy_.assign(collectives, {std::vector<SimTime>(n), std::vector<SimTime>(n), std::vector<SimTime>(n)});
-  last_launch_.resize(collectives);
+  communication_.assign(layouts_.main().queues, std::vector<SimTime>(n));
+  most_collectives_ = std::max<std::size_t>(
+      1, std::max(job.main().warm_up.collectives.size(), job.main().steady.collectives.size()));
+  busy_.assign((longest_lag(job) + 1) * most_collectives_,
+               {std::vector<SimTime>(n), std::vector<SimTime>(n), std::vector<SimTime>(n)});
+  for (const ProgramLayout& each : layouts_.main().programs) {
+    op_end_.resize(std::max(op_end_.size(), each.followers.size()));
+    for (std::size_t op = 0; op < each.followers.size(); ++op) {
+      if (!each.followers[op].empty()) {
+        op_end_[op] = {std::vector<SimTime>(n), std::vector<SimTime>(n)};
+      }
+    }
+  }
+  last_launch_.resize(layouts_.records);
+  waits_.resize(layouts_.records);
   jitter_.assign(4 * kBlock, 1.0);
   result_.engine = EngineKind::vector;
   result_.blame.resize(n);
@@ -98,9 +121,15 @@ void VectorEngine::run_iteration() {
   const std::vector<Op>& ops = program().ops;
   for (std::size_t i = 0; i < ops.size();) {
     const auto index = static_cast<std::uint32_t>(i);
+    if (!ops[i].runs_in(iteration_)) {
+      leave_out(index);
+      ++i;
+      continue;
+    }
     switch (ops[i].kind) {
       case OpKind::kernel:
         i = run_kernels(i);
+        keep_end(static_cast<std::uint32_t>(i - 1));
         continue;
       case OpKind::collective:
         run_collective(ops[i], index);
@@ -119,6 +148,7 @@ void VectorEngine::run_iteration() {
       case OpKind::gate:
         break;  // not in the jobs that it takes
     }
+    keep_end(index);
     ++i;
   }
   end_iteration();
@@ -133,6 +163,8 @@ void VectorEngine::begin_iteration() {
   }
   std::fill(next_busy_.begin(), next_busy_.end(), 0U);
   launched_ = 0;
+  std::ranges::fill(last_launch_, LastLaunch{});
+  std::ranges::fill(waits_, CollectiveWaits{});
   settle_start_ = true;
   settle_input_ = false;
   if (trace_.wants(iteration_)) {
@@ -143,14 +175,35 @@ void VectorEngine::begin_iteration() {
   }
 }
 
+// The host passes over an operation; where it is the stream's last, the rank's iteration ends.
+void VectorEngine::leave_out(std::uint32_t op) {
+  if (op == layout().last_stream_op) {
+    for (std::size_t r = 0; r < job_.ranks(); ++r) {
+      stream_[r] = std::max(stream_[r], host_[r]);
+    }
+  }
+  keep_end(op);
+}
+
+// For the collectives that come after it.
+void VectorEngine::keep_end(std::uint32_t op) {
+  if (!layout().followers[op].empty()) {
+    const bool is_collective = program().ops[op].kind == OpKind::collective;
+    op_end_[op].at = is_collective ? busy(iteration_, program().ops[op].index).end : stream_;
+    op_end_[op].own = is_collective ? std::vector<SimTime>(job_.ranks()) : own_;
+  }
+}
+
 std::size_t VectorEngine::run_kernels(std::size_t first_op) {
   const std::vector<Op>& ops = program().ops;
   settle_idle(ops[first_op].host_cost);
   std::size_t last_op = first_op;
   SimTime issued;
-  for (; last_op < ops.size() && ops[last_op].kind == OpKind::kernel; ++last_op) {
+  do {
     issued += ops[last_op].host_cost;
-  }
+    ++last_op;
+  } while (last_op < ops.size() && ops[last_op].kind == OpKind::kernel && ops[last_op].runs_in(iteration_) &&
+           layout().followers[last_op - 1].empty());
   for (std::size_t first_rank = 0; first_rank < job_.ranks(); first_rank += kBlock) {
     run_kernel_block(first_op, last_op, first_rank, std::min(kBlock, job_.ranks() - first_rank));
   }
@@ -208,7 +261,7 @@ SimTime VectorEngine::run_slowed(std::size_t rank, SimTime start, SimTime durati
   Work work = Work{duration.ps} * p;
   SimTime now = start;
   for (std::uint32_t& k = next_busy_[rank]; k < launched_; ++k) {
-    const SimTime launch = busy_[k].launch[rank], end = busy_[k].end[rank];
+    const SimTime launch = busy(iteration_, k).launch[rank], end = busy(iteration_, k).end[rank];
     if (end <= now) {
       continue;
     }
@@ -231,24 +284,30 @@ SimTime VectorEngine::run_slowed(std::size_t rank, SimTime start, SimTime durati
 }
 
 void VectorEngine::run_collective(const Op& op, std::uint32_t index) {
-  assert(op.index == launched_);
-  Busy& busy = busy_[op.index];
+  Busy& busy = this->busy(iteration_, op.index);
+  std::vector<SimTime>& queue = communication_[op.queue];
   SimTime ready;
-  LastLaunch last;
   const std::uint64_t launch_fact = subject(Fact::launch, iteration_, op.index);
   const std::uint64_t end_fact = subject(Fact::collective_end, iteration_, op.index);
-  for (std::size_t r = 0; r < job_.ranks(); ++r) {
+  const CollectiveLayout& of = collective(op.index);
+  const OpEnd* const before = op.after == After::op ? &op_end_[op.after_op] : nullptr;
+  busy.own = op.after == After::compute ? own_
+             : before != nullptr        ? before->own
+                                        : std::vector<SimTime>(own_.size());
+  for (std::uint32_t r = 0; r < job_.ranks(); ++r) {
     host_[r] += op.host_cost;
-    const SimTime reached = std::max(stream_[r], host_[r]);
-    ready = std::max(ready, stream_[r]);
-    busy.launch[r] = std::max(reached, communication_[r]);
-    last.add({busy.launch[r], own_[r], static_cast<std::uint32_t>(r)});
+    const SimTime input = op.after == After::compute ? stream_[r]
+                          : before != nullptr        ? before->at[r]
+                                                     : SimTime{};
+    busy.launch[r] = std::max({input, host_[r], queue[r]});
+    ready = std::max(ready, op.after == After::nothing ? busy.launch[r] : input);
+    last_launch_[record_of(of, r)].add({busy.launch[r], busy.own[r], r});
     fingerprint_.add(launch_fact, r, busy.launch[r]);
   }
-  times_.end(program().collectives[op.index], busy.launch, previous_end_, busy.end);
+  times_.end(of.plan, busy.launch, previous_end_, busy.end);
   SimTime latest;
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
-    communication_[r] = busy.end[r];
+    queue[r] = busy.end[r];
     latest = std::max(latest, busy.end[r]);
     fingerprint_.add(end_fact, r, busy.end[r]);
   }
@@ -256,49 +315,70 @@ void VectorEngine::run_collective(const Op& op, std::uint32_t index) {
     const std::size_t r = trace_.ranks[i].index();
     record(index, r, {busy.launch[r], busy.end[r]}, host_[r]);
   }
-  busy.own = own_;
-  last_launch_[op.index] = last;
-  ++launched_;
+  launched_ = op.index + 1;
   if (iteration_ > 0) {
-    CollectiveTiming& timing = result_.timing[op.index];
-    timing.ready += ready - previous_end_;
-    timing.launch += last.last.at - previous_end_;
-    timing.end += latest - previous_end_;
-    result_.last_to_launch.emplace_back(last.last.rank);
-    if (job_.ranks() > 1) {
-      result_.blame[last.last.rank].total +=
-          straggling(last.last.at - last.second.at, last.second.own, last.last.own);
-    }
+    add_timing(op, ready, latest);
   }
+}
+
+void VectorEngine::add_timing(const Op& op, SimTime ready, SimTime latest) {
+  const CollectiveLayout& of = collective(op.index);
+  SimTime launch;
+  for (std::uint32_t g = 0; g < groups_.count(of.family); ++g) {
+    launch = std::max(launch, last_launch_[of.first_record + g].last.at);
+  }
+  CollectiveTiming& timing = result_.timing[op.index];
+  timing.ready += ready - previous_end_;
+  timing.launch += launch - previous_end_;
+  timing.end += latest - previous_end_;
 }
 
 void VectorEngine::run_wait(const Op& op, std::uint32_t index) {
   settle_idle(op.host_cost);
-  const Busy& busy = busy_[op.index];
-  const SimTime everybody = last_launch_[op.index].last.at;
-  const std::uint32_t last = last_launch_[op.index].last.rank;
-  CollectiveWaits waits;
-  for (std::size_t r = 0; r < job_.ranks(); ++r) {
+  const Busy* const busy = iteration_ < op.lag ? nullptr : &this->busy(iteration_ - op.lag, op.index);
+  const CollectiveLayout& of = collective(op.index);
+  for (std::uint32_t r = 0; r < job_.ranks(); ++r) {
     host_[r] += op.host_cost;
-    const SimTime begin = std::max(stream_[r], host_[r]), end = std::max(begin, busy.end[r]);
-    const SimTime straggler = straggling(overlap(begin, std::min(end, everybody), counted_from_, kNever),
-                                         busy.own[r], busy.own[last]);
-    const SimTime exposed = overlap(begin, end, counted_from_, kNever) - straggler;
+    const SimTime begin = std::max(stream_[r], host_[r]);
+    const SimTime end = busy == nullptr ? begin : std::max(begin, busy->end[r]);
+    SimTime straggler, exposed = overlap(begin, end, counted_from_, kNever);
+    if (op.lag == 0) {
+      const std::uint32_t record = record_of(of, r);
+      const LastLaunch::Launch& last = last_launch_[record].last;
+      straggler =
+          straggling(overlap(begin, std::min(end, last.at), counted_from_, kNever), busy->own[r], last.own);
+      exposed = exposed - straggler;
+      waits_[record].straggler += straggler.ps;
+      waits_[record].exposed += exposed.ps;
+    }
     straggler_[r] += straggler;
     exposed_[r] += exposed;
-    waits.straggler += straggler.ps;
-    waits.exposed += exposed.ps;
     stream_[r] = end;
     own_[r] = {};
     record(index, r, {begin, end}, host_[r]);
   }
-  if (iteration_ > 0) {
-    result_.waits[op.index].straggler += waits.straggler;
-    result_.waits[op.index].exposed += waits.exposed;
-    result_.waited_for[last] += waits.straggler;
-    if (waits.straggler > 0) {
-      ++result_.blame[last].count;
-      note_as_late(busy.own, last, result_.as_late_as);
+}
+
+// Who came last to the collectives of a steady iteration, and what the others waited for it.
+void VectorEngine::charge_collectives() {
+  for (const CollectiveRow& row : layouts_.rows) {
+    for (std::uint32_t g = 0; row.steady && g < groups_.count(row.family); ++g) {
+      const LastLaunch::Launch &last = last_launch_[row.first_record + g].last,
+                               &second = last_launch_[row.first_record + g].second;
+      const CollectiveWaits& waits = waits_[row.first_record + g];
+      result_.last_to_launch.emplace_back(last.rank);
+      if (last.at >= SimTime{} && groups_.size(row.family, g) > 1) {
+        result_.blame[last.rank].total += straggling(last.at - second.at, second.own, last.own);
+      }
+      result_.waits[row.of_main].straggler += waits.straggler;
+      result_.waits[row.of_main].exposed += waits.exposed;
+      result_.waited_for[last.rank] += waits.straggler;
+      if (waits.straggler > 0) {
+        ++result_.blame[last.rank].count;
+        groups_.for_each(row.family, g, [&](std::uint32_t r) {
+          note_if_as_late(r, busy(iteration_, row.of_main).own, last.rank, result_.as_late_as);
+        });
+      }
     }
   }
 }
@@ -365,6 +445,9 @@ void VectorEngine::charge_end(PicosecondSum waited) {
 }
 
 void VectorEngine::end_iteration() {
+  if (iteration_ > 0) {
+    charge_collectives();
+  }
   const std::uint64_t end_fact = subject(Fact::iteration_end, iteration_);
   std::vector<SimTime>& ends = ends_[iteration_ % ends_.size()];
   SimTime latest;

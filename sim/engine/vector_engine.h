@@ -10,6 +10,7 @@
 
 #include "core/fingerprint.h"
 #include "sim/collective/collective_times.h"
+#include "sim/engine/program_layout.h"
 #include "sim/engine/simulate.h"
 #include "sim/engine/trajectory.h"
 #include "sim/engine/variability.h"
@@ -25,8 +26,11 @@ class VectorEngine {
   Result finish();       // of the iterations run. Requires: at least two. Ends the engine's life
 
  private:
-  struct Busy {                             // of the communication stream, by rank
-    std::vector<SimTime> launch, end, own;  // own: time when the stream came to it
+  struct Busy {                             // of a communication queue, by rank
+    std::vector<SimTime> launch, end, own;  // own: time when what it comes after had ended
+  };
+  struct OpEnd {  // by rank
+    std::vector<SimTime> at, own;
   };
 
   static constexpr std::uint32_t kNotTraced = 0xffffffffU;
@@ -39,16 +43,30 @@ class VectorEngine {
   void run_wait(const Op&, std::uint32_t op);
   void take_batch(const Op&, std::uint32_t op);
   void synchronize(const Op&, std::uint32_t op);
+  void leave_out(std::uint32_t op);
+  void keep_end(std::uint32_t op);
+  void add_timing(const Op&, SimTime ready, SimTime latest);
+  void charge_collectives();
   void settle_idle(SimTime next_host_cost);
   SimTime run_slowed(std::size_t rank, SimTime start, SimTime duration);
   void end_iteration();
   void charge_end(PicosecondSum waited);
   void record(std::uint32_t op, std::size_t rank, OpSpan span, SimTime issued);
   bool traces(std::size_t first_rank, std::size_t count) const;
-  const Program& program() const { return job_.program(iteration_); }
+  const ProgramLayout& layout() const { return layouts_.main().of(iteration_); }
+  const Program& program() const { return *layout().program; }
+  const CollectiveLayout& collective(std::uint32_t number) const { return layout().collectives[number]; }
+  Busy& busy(std::uint32_t iteration, std::uint32_t number) {
+    return busy_[iteration % (busy_.size() / most_collectives_) * most_collectives_ + number];
+  }
+  std::uint32_t record_of(const CollectiveLayout& of, std::uint32_t rank) const {
+    return of.first_record + groups_.group(of.family, rank);
+  }
 
   const TrainingJob& job_;
   TraceRequest trace_;
+  Groups groups_;
+  JobLayout layouts_;
   Variability variability_;
   Sampler input_jitter_;
   std::uint64_t seed_;
@@ -65,16 +83,20 @@ class VectorEngine {
   SimTime previous_end_;           // latest rank's end of the previous iteration
 
   // By rank:
-  std::vector<SimTime> host_, stream_, communication_;  // free from
+  std::vector<SimTime> host_, stream_;               // free from
+  std::vector<std::vector<SimTime>> communication_;  // by queue: free from
   std::vector<SimTime> own_, own_before_;  // own time: now, and at the end of the previous iteration
   std::vector<double> factor_;
   std::vector<SimTime> batch_begin_, batch_ready_;  // the host's last wait for a batch
   std::vector<std::vector<SimTime>> consumed_;      // when batch b was taken: [b % prefetch]
   std::vector<std::vector<SimTime>> ends_;          // of iteration i: [i % ends_.size()]
-  std::vector<Busy> busy_;                          // by collective of this iteration
   std::vector<std::uint32_t> next_busy_;            // the first that may still slow the rank's kernels
   std::uint32_t launched_ = 0;                      // collectives of this iteration so far
-  std::vector<LastLaunch> last_launch_;             // by collective
+  std::size_t most_collectives_ = 1;                // of an iteration
+  std::vector<Busy> busy_;               // by iteration, those that waits may look back to, and by collective
+  std::vector<OpEnd> op_end_;            // of this iteration's operations that collectives come after
+  std::vector<LastLaunch> last_launch_;  // of this iteration, by record (JobLayout)
+  std::vector<CollectiveWaits> waits_;   // likewise
   std::vector<SimTime> compute_, exposed_, straggler_, waited_for_input_;  // over the steady iterations
   std::vector<std::uint32_t> traced_;  // by rank: its place among the traced ones, or kNotTraced; empty: none
   std::vector<double> jitter_;         // of a block of ranks: four operations
