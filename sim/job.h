@@ -145,11 +145,13 @@ struct Family {
   std::vector<std::uint32_t> group_of;             // by member; kNoIndex: it has none
 };
 
-// How long a message takes: latency + bytes / rate.
+// A message leaves its sender after bytes / rate, and arrives `latency` later. On links that others use too it has
+// its fair share of them, up to `rate`.
 struct MessageRoute {
   std::uint32_t from = 0, to = 0;  // members
   SimTime latency;
   BytesPerSecond rate;
+  std::vector<LinkId> links{};  // numbered in Communicator::shared_capacity
 };
 
 struct TrainingJob {

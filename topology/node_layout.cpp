@@ -1,6 +1,7 @@
 #include "topology/node_layout.h"
 
 #include <algorithm>
+#include <cassert>
 #include <numeric>
 
 namespace paceline {
@@ -82,6 +83,22 @@ NodeLayout layout_of(const NodeSpec& spec, std::uint32_t gpus_in_use) {
 DeviceKind NodeLayout::kind_of(DeviceId local) const {
   const auto after = std::upper_bound(first.begin(), first.end(), local.value);
   return static_cast<DeviceKind>(after - first.begin() - 1);
+}
+
+DeviceId NodeLayout::endpoint(std::uint32_t e) const {
+  const std::uint32_t gpus = count(DeviceKind::gpu), nics = count(DeviceKind::nic);
+  return e < gpus          ? device(DeviceKind::gpu, e)
+         : e < gpus + nics ? device(DeviceKind::nic, e - gpus)
+                           : device(DeviceKind::cpu, e - gpus - nics);
+}
+
+std::uint32_t NodeLayout::endpoint_of(DeviceId local) const {
+  const DeviceKind kind = kind_of(local);
+  assert(kind == DeviceKind::gpu || kind == DeviceKind::nic || kind == DeviceKind::cpu);
+  const std::uint32_t number = local.value - device(kind, 0).value;
+  return kind == DeviceKind::gpu   ? number
+         : kind == DeviceKind::nic ? endpoint_of_nic(number)
+                                   : endpoint_of_cpu(number);
 }
 
 std::span<const std::uint32_t> NodeLayout::route(std::uint32_t a, std::uint32_t b) const {

@@ -30,8 +30,8 @@ struct NodeLayout {
   // c where there are as many of both).
   std::vector<std::uint32_t> first_gpu;
 
-  // Routes between GPUs and NICs: endpoint e is GPU e, or NIC e - gpus; the links of (a, b) are
-  // route_links[route_begin[a * endpoints + b] .. next). Empty where there is no way.
+  // Routes between GPUs, NICs and CPUs, which are endpoints in this order, but for those from NIC to NIC; the
+  // links of (a, b) are route_links[route_begin[a * endpoints + b] .. next). Empty where there is no way.
   std::vector<std::uint32_t> route_begin, route_links;
 
   std::uint32_t devices() const { return first[kKinds]; }
@@ -43,8 +43,14 @@ struct NodeLayout {
     return DeviceId(first[static_cast<std::size_t>(kind)] + i);
   }
   DeviceKind kind_of(DeviceId local) const;
-  std::uint32_t endpoints() const { return count(DeviceKind::gpu) + count(DeviceKind::nic); }
+  std::uint32_t endpoints() const { return endpoint_of_cpu(count(DeviceKind::cpu)); }
   std::uint32_t endpoint_of_nic(std::uint32_t nic) const { return count(DeviceKind::gpu) + nic; }
+  std::uint32_t endpoint_of_cpu(std::uint32_t cpu) const {
+    return count(DeviceKind::gpu) + count(DeviceKind::nic) + cpu;
+  }
+  // Local id of an endpoint, and the endpoint of a GPU, NIC or CPU.
+  DeviceId endpoint(std::uint32_t e) const;
+  std::uint32_t endpoint_of(DeviceId local) const;
   std::span<const std::uint32_t> route(std::uint32_t a, std::uint32_t b) const;
 };
 

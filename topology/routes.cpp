@@ -1,4 +1,4 @@
-// Routes inside a node: for each GPU one run of Dijkstra's algorithm over (stage, device).
+// Routes inside a node: for each GPU and CPU one run of Dijkstra's algorithm over (stage, device).
 //
 // A GPU forwards only where NCCL lets it: over NVLink to a GPU that is no neighbour (NVB), or from NVLink to
 // a NIC that it reaches without crossing a CPU, or over its coherent link to one (PXN). What a route may do
@@ -147,9 +147,10 @@ std::vector<Cost> costs_from(const StageGraph& graph, std::size_t source) {
 std::vector<std::uint32_t> trace(const NodeLayout& node, const StageGraph& graph,
                                  const std::vector<Cost>& costs, std::size_t source, DeviceId target,
                                  DeviceId preferred) {
+  const bool at_cpu = node.kind_of(target) == DeviceKind::cpu;
   const std::size_t by_nvlink = vertex_of(node, Stage::nvlinked, target);
-  std::size_t at = vertex_of(node, Stage::arrived, target);
-  at = Cheaper()(costs[at], costs[by_nvlink]) ? at : by_nvlink;
+  std::size_t at = vertex_of(node, at_cpu ? Stage::source_side : Stage::arrived, target);
+  at = at_cpu || Cheaper()(costs[at], costs[by_nvlink]) ? at : by_nvlink;
   std::vector<std::uint32_t> links;
   if (costs[at] == kUnreached) {
     return links;
@@ -214,6 +215,21 @@ void find_node_routes(NodeLayout& node) {
           routes[(gpus + n) * endpoints + g];  // the same way: every cable is as wide in both directions
       std::ranges::transform(forth.rbegin(), forth.rend(), std::back_inserter(back),
                              [&](std::uint32_t link) { return reverse[link]; });
+    }
+  }
+  for (std::uint32_t c = 0; c < node.count(DeviceKind::cpu); ++c) {
+    const std::uint32_t from = node.endpoint_of_cpu(c);
+    const std::size_t source = vertex_of(node, Stage::source_side, node.device(DeviceKind::cpu, c));
+    const std::vector<Cost> costs = costs_from(graph, source);
+    for (std::uint32_t e = 0; e < endpoints; ++e) {
+      if (e != from) {
+        std::vector<std::uint32_t>& forth = routes[from * endpoints + e];
+        forth = trace(node, graph, costs, source, node.endpoint(e), kOutside);
+        std::vector<std::uint32_t>& back = routes[e * endpoints + from];
+        back.clear();
+        std::ranges::transform(forth.rbegin(), forth.rend(), std::back_inserter(back),
+                               [&](std::uint32_t link) { return reverse[link]; });
+      }
     }
   }
   node.route_begin.push_back(0);

@@ -192,28 +192,36 @@ Route Topology::route(Rank from, Rank to, int channel) const {
 }
 
 Route Topology::route_over_nics(Rank from, Rank to, int nic_out, int nic_in) const {
+  return route_between(gpu_of(from), gpu_of(to), nic_out, nic_in);
+}
+
+Route Topology::route_between(DeviceId from, DeviceId to, int nic_out, int nic_in) const {
   assert(from != to);
   Route route;
   if (node_of(from) == node_of(to)) {
-    append_in_node(route, node_of(from), gpu_in_node(from), gpu_in_node(to));
+    append_in_node(route, node_of(from), endpoint_of(from), endpoint_of(to));
     return route;
   }
   const auto out = static_cast<std::uint32_t>(nic_out), in = static_cast<std::uint32_t>(nic_in);
+  if (node_.route(endpoint_of(from), node_.endpoint_of_nic(out)).empty() ||
+      node_.route(node_.endpoint_of_nic(in), endpoint_of(to)).empty()) {
+    return route;
+  }
   append_to_leaf(route, from, out);
   append_fabric(route, {node_of(from), out}, {node_of(to), in});
-  append_in_node(route, node_of(to), node_.endpoint_of_nic(in), gpu_in_node(to));
+  append_in_node(route, node_of(to), node_.endpoint_of_nic(in), endpoint_of(to));
   return route;
 }
 
-void Topology::append_to_leaf(Route& route, Rank from, std::uint32_t nic) const {
+void Topology::append_to_leaf(Route& route, DeviceId from, std::uint32_t nic) const {
   assert(nic < node_.count(DeviceKind::nic));
-  append_in_node(route, node_of(from), gpu_in_node(from), node_.endpoint_of_nic(nic));
+  append_in_node(route, node_of(from), endpoint_of(from), node_.endpoint_of_nic(nic));
   route.push(LinkId(node_of(from) * node_.links.size() + node_.uplink[nic]));
 }
 
 Route Topology::to_fabric(Rank rank, int nic) const {
   Route route;
-  append_to_leaf(route, rank, static_cast<std::uint32_t>(nic));
+  append_to_leaf(route, gpu_of(rank), static_cast<std::uint32_t>(nic));
   return route;
 }
 

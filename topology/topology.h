@@ -84,6 +84,8 @@ class Topology {
   Route route(Rank from, Rank to, int channel) const;
   // The same with the NICs named, each of its own node; inside one node they don't count.
   Route route_over_nics(Rank from, Rank to, int nic_out, int nic_in) const;
+  // The same between any two devices that are GPUs or CPUs; empty where a node has no way between them.
+  Route route_between(DeviceId from, DeviceId to, int nic_out, int nic_in) const;
   // Parts of routes: a rank and its node's NVSwitch (requires: it has a cable to one), a rank and the leaf
   // that NIC `nic` of its node hangs on.
   Route to_nvswitch(Rank) const;
@@ -100,6 +102,10 @@ class Topology {
   LinkId first_link(DeviceId device) const;
   std::optional<DeviceId> find_device(const std::string& name) const;
   std::uint32_t node_of(Rank rank) const { return rank.value / node_.gpus_in_use; }
+  std::uint32_t node_of(DeviceId device) const { return device.value / node_.devices(); }
+  std::uint32_t endpoint_of(DeviceId device) const {
+    return node_.endpoint_of(DeviceId(device.value % node_.devices()));
+  }
   std::uint32_t gpu_in_node(Rank rank) const { return rank.value % node_.gpus_in_use; }
   LinkId cable_between(DeviceId from, DeviceId to) const;  // requires: there is one
   DeviceId nvswitch_of(Rank) const;
@@ -107,7 +113,7 @@ class Topology {
   struct NodePort {
     std::uint32_t node, nic;
   };
-  void append_to_leaf(Route&, Rank from, std::uint32_t nic) const;
+  void append_to_leaf(Route&, DeviceId from, std::uint32_t nic) const;
   void push_fabric_link(Route&, DeviceKind, std::uint32_t device, std::uint32_t out) const;
   void append_fabric(Route&, NodePort from, NodePort to) const;  // from a leaf to a NIC
   std::uint64_t way_of(NodePort from, NodePort to) const;

@@ -74,6 +74,7 @@ Communicator for_plans(const Communicator& whole, std::span<CollectivePlan> plan
     plan.graph = at->second;
   }
   if (shared) {
+    made.shared_links = whole.shared_links;
     made.shared_capacity = whole.shared_capacity;
     made.background = whole.background;
   }

@@ -36,6 +36,7 @@ struct Communicator {
   std::uint32_t ranks = 1;
   GraphList graphs;
   // Empty unless other traffic crosses the graphs' FIFOs:
+  std::vector<LinkId> shared_links;  // of the topology
   std::vector<BytesPerSecond> shared_capacity;
   std::vector<SharedFlow> background;
 };

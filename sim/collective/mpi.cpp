@@ -55,6 +55,7 @@ CollectivePlan MpiCollectives::plan(Communicator& communicator, CollectiveKind k
   plan.graph = graph(communicator, plan.algorithm, kind);
   price(plan, communicator, costs_);
   if (!communicator.graphs[plan.graph].shared.empty()) {
+    communicator.shared_links = links_.links;
     communicator.shared_capacity = links_.capacity;
     communicator.background = links_.flows;
   }

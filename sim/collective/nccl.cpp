@@ -131,6 +131,7 @@ CollectivePlan NcclCollectives::plan(Communicator& communicator, CollectiveKind 
   plan.graph = graph(communicator, choice.algorithm, kind, static_cast<std::uint32_t>(sizing.channels));
   price(plan, communicator, costs_);
   if (!communicator.graphs[plan.graph].shared.empty()) {
+    communicator.shared_links = links_.links;
     communicator.shared_capacity = links_.capacity;
     communicator.background = links_.flows;
   }

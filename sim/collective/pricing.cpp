@@ -154,6 +154,7 @@ SharedLinks::SharedLinks(const Topology& topology, std::span<const BackgroundFlo
     for (const LinkId id : topology.route(Rank(flow.from), Rank(flow.to), flow.nic)) {
       const auto [at, added] = number_.try_emplace(id, LinkId(capacity.size()));
       if (added) {
+        links.push_back(id);
         capacity.push_back(topology.link(id).bandwidth);
       }
       shared.links.push_back(at->second);
@@ -164,13 +165,13 @@ SharedLinks::SharedLinks(const Topology& topology, std::span<const BackgroundFlo
 }
 
 std::vector<LinkId> SharedLinks::among(const Route& route) const {
-  std::vector<LinkId> links;
+  std::vector<LinkId> numbered;
   for (const LinkId id : route) {
     if (const auto at = number_.find(id); at != number_.end()) {
-      links.push_back(at->second);
+      numbered.push_back(at->second);
     }
   }
-  return links;
+  return numbered;
 }
 
 void price_graph(CollectiveGraph& graph, const Topology& topology, const SharedLinks& shared) {

@@ -16,6 +16,7 @@ class SharedLinks {
 
   std::vector<LinkId> among(const Route&) const;  // those of a route, numbered
 
+  std::vector<LinkId> links;
   std::vector<BytesPerSecond> capacity;
   std::vector<SharedFlow> flows;
 

@@ -209,9 +209,10 @@ void EventEngine::run() {
       if (flow_end == now) {
         ended_flows_.clear();
         network_->take_ended(now, ended_flows_);
-        for (const std::uint64_t fifo : ended_flows_) {
+        for (const std::uint64_t tag : ended_flows_) {
           ++result_.events;
-          end_flow(static_cast<std::uint32_t>(fifo), now);
+          const auto number = static_cast<std::uint32_t>(tag);
+          tag < kMessage ? end_flow(number, now) : end_sending(number, now);
         }
       }
       network_->share(now);  // once per instant, after everything that starts in it

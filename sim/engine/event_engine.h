@@ -45,6 +45,8 @@ class EventEngine {
  private:
   __extension__ using Work = __int128;
   static constexpr std::uint32_t kNotTraced = 0xffffffffU;
+  static constexpr std::uint64_t kMessage = std::uint64_t{1}
+                                            << 32;  // tag of a flow; else the number of a FIFO
 
   struct ThreadState {
     OpPlace host, stream;  // the operation that each does next
@@ -119,6 +121,7 @@ class EventEngine {
   bool receive(std::uint32_t thread, const Op&);
   bool pass_gate(std::uint32_t thread, const Op&, SimTime now);
   void adopt(std::uint32_t thread, std::uint32_t iteration, SimTime now);
+  void end_sending(std::uint32_t message, SimTime now);
   void deliver(std::uint32_t message, SimTime now);
 
   void launch_next(std::uint32_t queue, SimTime now);

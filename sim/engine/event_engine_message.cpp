@@ -8,8 +8,14 @@ namespace paceline {
 void EventEngine::send(std::uint32_t thread, const Op& op, SimTime now) {
   const std::uint32_t from = place_[thread].member;
   const auto send_to = [&](std::uint32_t to) {
+    const MessageRoute& route = mailboxes_.route(from, to);
     const std::uint32_t message = mailboxes_.send({from, to, op.index});
-    timeline_.push(now + mailboxes_.time(from, to, op.bytes), EventKind::message, message);
+    if (route.links.empty()) {
+      const Seconds bytes(static_cast<double>(op.bytes.value) / route.rate.value);
+      timeline_.push(now + route.latency + to_sim_time(bytes), EventKind::message, message);
+    } else {
+      network_->start(route.links, route.rate, op.bytes, kMessage | message, now);
+    }
   };
   if (op.to == kPeer) {
     send_to(thread_[thread].peer);
@@ -20,6 +26,12 @@ void EventEngine::send(std::uint32_t thread, const Op& op, SimTime now) {
       send_to(to);
     }
   });
+}
+
+// A message has left its sender.
+void EventEngine::end_sending(std::uint32_t message, SimTime now) {
+  const auto& [from, to, channel] = mailboxes_.on_the_way(message);
+  timeline_.push(now + mailboxes_.route(from, to).latency, EventKind::message, message);
 }
 
 void EventEngine::deliver(std::uint32_t message, SimTime now) {

@@ -32,15 +32,15 @@ std::size_t channels_of(const TrainingJob& job) {
 Mailboxes::Mailboxes(const TrainingJob& job)
     : routes_(job.routes), channels_(channels_of(job)), boxes_(job.member_count() * channels_) {}
 
-SimTime Mailboxes::time(std::uint32_t from, std::uint32_t to, Bytes bytes) const {
-  const auto pair = [](const MessageRoute& route) { return std::pair(route.from, route.to); };
+const MessageRoute& Mailboxes::route(std::uint32_t from, std::uint32_t to) const {
+  const auto pair = [](const MessageRoute& each) { return std::pair(each.from, each.to); };
   const auto at = std::ranges::lower_bound(routes_, std::pair(from, to), {}, pair);
   if (at == routes_.end() || pair(*at) != std::pair(from, to)) {
     throw InputError("expected a route from member " + std::to_string(from) + " to member " +
                          std::to_string(to) + ", found none",
                      "/training");
   }
-  return at->latency + to_sim_time(Seconds(static_cast<double>(bytes.value) / at->rate.value));
+  return *at;
 }
 
 std::uint32_t Mailboxes::send(const Message& message) {

@@ -17,12 +17,13 @@ class Mailboxes {
 
   explicit Mailboxes(const TrainingJob&);
 
-  // How long `bytes` take from one member to another. Throws InputError where the job has no route.
-  SimTime time(std::uint32_t from, std::uint32_t to, Bytes bytes) const;
+  // Throws InputError where the job has no route from one to the other.
+  const MessageRoute& route(std::uint32_t from, std::uint32_t to) const;
 
   // A number for a message on its way; delivered, the number is another's.
   std::uint32_t send(const Message&);
   Message deliver(std::uint32_t number);
+  const Message& on_the_way(std::uint32_t number) const { return on_the_way_[number]; }
 
   // Who sent the oldest message that was not taken yet, which is taken; nullopt: there is none.
   std::optional<std::uint32_t> take(std::uint32_t member, std::uint32_t channel);

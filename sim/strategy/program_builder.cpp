@@ -47,7 +47,8 @@ void ProgramBuilder::accumulate(std::uint32_t layer, Bytes gradients, std::size_
 
 void ProgramBuilder::copy(Bytes gradients, std::size_t tensors, std::uint32_t bucket,
                           const std::string& label) {
-  kernel(to_sim_time(memory_time(costs_, 2 * gradients)), tensors, {Phase::exchange, kNoIndex, bucket}, label);
+  kernel(to_sim_time(memory_time(costs_, 2 * gradients)), tensors, {Phase::exchange, kNoIndex, bucket},
+         label);
 }
 
 // One fused kernel. SGD with momentum reads and writes parameter and momentum; Adam has a

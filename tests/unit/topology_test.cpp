@@ -213,6 +213,50 @@ TEST_CASE("routes lead from rank to rank through the NICs of their channel, in e
   });
 }
 
+TEST_CASE("between any GPUs and CPUs there is a way of links that join, in every fabric") {
+  for_each_cluster([](const ClusterSpec& spec) {
+    const Topology t = build_topology(spec);
+    CAPTURE(text(spec));
+    std::vector<DeviceId> ends;
+    for (std::size_t node = 0; node < std::min<std::size_t>(2, static_cast<std::size_t>(spec.nodes));
+         ++node) {
+      for (std::uint32_t d = 0; d < t.node().devices(); ++d) {
+        const DeviceKind kind = t.node().kind_of(DeviceId(d));
+        const std::uint32_t number = d - t.node().device(kind, 0).value;
+        const bool used = kind == DeviceKind::cpu ? number < t.node().count(kind)
+                                                  : kind == DeviceKind::gpu && number < t.node().gpus_in_use;
+        if (used && (number < 2 || number % 7 == 6)) {
+          ends.emplace_back(node * t.node().devices() + d);
+        }
+      }
+    }
+    for (const DeviceId from : ends) {
+      for (const DeviceId to : ends) {
+        if (from == to || (t.node().nics_in_use == 0 && t.device_name(from)[4] != t.device_name(to)[4])) {
+          continue;
+        }
+        const Route route = t.route_between(from, to, 0, 0);
+        INFO(t.device_name(from) << " to " << t.device_name(to));
+        if (spec.node.name == "gb200-nvl72" &&
+            route.size == 0) {  // trays share no CPU, and CPUs have no NVLink
+          CHECK((t.device_kind(from) == DeviceKind::cpu || t.device_kind(to) == DeviceKind::cpu));
+          continue;
+        }
+        REQUIRE(route.size > 0);
+        CHECK(t.link(*route.begin()).from == from);
+        CHECK(t.link(*(route.end() - 1)).to == to);
+        for (const LinkId* link = route.begin(); link + 1 != route.end(); ++link) {
+          CHECK(t.link(*link).to == t.link(*(link + 1)).from);
+        }
+      }
+    }
+  });
+  const Topology pcie = build_topology(cluster("pcie-a100", 1));
+  const Route route =
+      pcie.route_between(pcie.device_named("node0/gpu7"), pcie.device_named("node0/cpu0"), 0, 0);
+  CHECK(names_on(pcie, route) == Names{"node0/gpu7", "node0/pcie3", "node0/cpu1", "node0/cpu0"});
+}
+
 TEST_CASE("inside a node NVLink comes first, one GPU may stand between, PCIe is left") {
   const Topology switched = build_topology(cluster("dgx-h100", 1));
   CHECK(names_on(switched, switched.route(Rank(1), Rank(6), 0)) ==

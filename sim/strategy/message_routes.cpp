@@ -1,0 +1,55 @@
+#include "sim/strategy/message_routes.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "core/error.h"
+
+namespace paceline {
+namespace {
+
+int nic_of(const Topology& topology, DeviceId device) {
+  const NodeLayout& node = topology.node();
+  const DeviceId local(device.value % node.devices());
+  const std::uint32_t place = local.value - node.device(node.kind_of(local), 0).value;
+  return node.nics_in_use == 0 ? 0 : static_cast<int>(place % node.nics_in_use);
+}
+
+}  // namespace
+
+void add_message_routes(const Topology& topology, std::span<const MessagePair> pairs, TrainingJob& job) {
+  Communicator& shared = job.communicator;
+  std::map<LinkId, LinkId> number;
+  for (std::size_t i = 0; i < shared.shared_links.size(); ++i) {
+    number.emplace(shared.shared_links[i], LinkId(i));
+  }
+  for (const auto& [from, to] : pairs) {
+    const DeviceId a = job.members[from].device, b = job.members[to].device;
+    const Route links = topology.route_between(a, b, nic_of(topology, a), nic_of(topology, b));
+    if (links.size == 0) {
+      throw InputError("expected members that can reach each other, found no way from " +
+                           topology.device_name(a) + " to " + topology.device_name(b),
+                       "/cluster");
+    }
+    MessageRoute route{from, to, {}, BytesPerSecond(std::numeric_limits<double>::infinity()), {}};
+    Seconds latency;
+    for (const LinkId id : links) {
+      const Link& link = topology.link(id);
+      latency = latency + link.latency;
+      route.rate = std::min(route.rate, link.bandwidth);
+      const auto [at, added] = number.try_emplace(id, LinkId(shared.shared_links.size()));
+      if (added) {
+        shared.shared_links.push_back(id);
+        shared.shared_capacity.push_back(link.bandwidth);
+      }
+      route.links.push_back(at->second);
+    }
+    route.latency = to_sim_time(latency);
+    job.routes.push_back(std::move(route));
+  }
+  std::ranges::sort(job.routes, {},
+                    [](const MessageRoute& route) { return std::pair(route.from, route.to); });
+}
+
+}  // namespace paceline
