@@ -17,6 +17,7 @@
 #include "scenarios/trace_events.h"
 #include "scenarios/trace_names.h"
 #include "sim/collective/costs.h"
+#include "sim/engine/program_layout.h"
 
 namespace paceline {
 namespace {
@@ -33,7 +34,8 @@ constexpr int kLaunchKernel = 211, kLaunchKernelExC = 430, kStreamSynchronize = 
 struct CollectiveEvent {
   std::string kernel, annotation, arguments;
 };
-std::vector<CollectiveEvent> collective_events(const Prediction& p, const Program& program) {
+std::vector<CollectiveEvent> collective_events(const Prediction& p, Rank rank, const Program& program) {
+  const Groups groups(p.job);
   const bool mpi = p.scenario.training.collective.library == CollectiveLibrary::mpi;
   std::vector<CollectiveEvent> events;
   for (const Op& op : program.ops) {
@@ -43,15 +45,17 @@ std::vector<CollectiveEvent> collective_events(const Prediction& p, const Progra
     const CollectivePlan& plan = p.job.plans[program.collectives[op.index]];
     const ElementType type = element_type(op.purpose.payload, p.scenario.training.gradients);
     const std::int64_t elements = plan.bytes.value / type.bytes;
+    const std::uint32_t group = groups.group(plan.family, rank.value);
+    const bool world = plan.family == kWorld;
     const std::string arguments =
         to_line(Json::Object{{"Collective name", c10d_name(plan.kind)},
                              {"In msg nelems", elements},
                              {"Out msg nelems", elements},
-                             {"Group size", static_cast<std::int64_t>(p.job.ranks())},
+                             {"Group size", static_cast<std::int64_t>(groups.size(plan.family, group))},
                              {"dtype", type.torch},
-                             {"Process Group Name", "0"},
-                             {"Process Group Description", "default_pg"},
-                             {"Process Group Ranks", group_ranks(p.job.ranks())},
+                             {"Process Group Name", std::to_string(world ? 0 : 1 + plan.family)},
+                             {"Process Group Description", world ? "default_pg" : "undefined"},
+                             {"Process Group Ranks", group_ranks(groups.members(plan.family, group))},
                              {"algorithm", name_of(plan.algorithm)},
                              {"protocol", name_of(plan.protocol)},
                              {"label", op.label}});
@@ -81,23 +85,28 @@ struct Tracks {
 
 class RankWriter {
  public:
-  RankWriter(const Prediction& p, Events& events, Tracks tracks, std::int64_t& last_id)
-      : p_(p), events_(events), tracks_(tracks), last_id_(last_id) {}
+  RankWriter(const Prediction& p, Rank rank, Events& events, Tracks tracks, std::int64_t& last_id)
+      : p_(p), rank_(rank), events_(events), tracks_(tracks), last_id_(last_id) {}
 
-  void metadata(Rank rank) {
-    const std::string name = "rank " + std::to_string(rank.value) + " (" + gpu_name(p_.scenario, rank) + ')';
+  void metadata() {
+    const std::string name =
+        "rank " + std::to_string(rank_.value) + " (" + gpu_name(p_.scenario, rank_) + ')';
     if (tracks_.device != tracks_.host) {
-      describe_process(tracks_.host, name, "CPU", rank);
+      describe_process(tracks_.host, name, "CPU");
     }
-    describe_process(tracks_.device, name, "GPU " + std::to_string(tracks_.gpu), rank);
+    describe_process(tracks_.device, name, "GPU " + std::to_string(tracks_.gpu));
     describe_thread(host(), "host thread");
     describe_thread(compute(), "stream 7: compute");
-    describe_thread(communication(), "stream 20: communication");
+    for (std::uint32_t q = 0; q < queues(); ++q) {
+      describe_thread(communication(q), q == 0 ? "stream 20: communication"
+                                               : "stream " + std::to_string(kCommunicationStream + q) +
+                                                     ": communication " + std::to_string(q + 1));
+    }
   }
 
   void iteration(const TracedIteration& traced, const std::vector<CollectiveEvent>& collectives) {
     traced_ = &traced;
-    program_ = &p_.job.program(traced.iteration);
+    program_ = &p_.job.program(traced.rank, traced.iteration);
     annotate_step();
     annotate_phases();
     for (std::size_t i = 0; i < program_->ops.size(); ++i) {
@@ -110,14 +119,23 @@ class RankWriter {
  private:
   Track host() const { return {tracks_.host, kHostThread}; }
   Track compute() const { return {tracks_.device, kComputeStream}; }
-  Track communication() const { return {tracks_.device, kCommunicationStream}; }
+  Track communication(std::uint32_t queue) const {
+    return {tracks_.device, kCommunicationStream + static_cast<int>(queue)};
+  }
+  std::uint32_t queues() const {
+    std::uint32_t most = 1;
+    for (const Op& op : p_.job.program(rank_, 1).ops) {
+      most = std::max(most, op.queue + 1);
+    }
+    return most;
+  }
 
-  void describe_process(std::int64_t process, const std::string& name, const std::string& label, Rank rank) {
+  void describe_process(std::int64_t process, const std::string& name, const std::string& label) {
     events_.metadata("process_name", {process, 0}, {{"name", name}});
     events_.metadata("process_labels", {process, 0}, {{"labels", label}});
-    events_.metadata("process_sort_index", {process, 0}, {{"sort_index", std::int64_t{rank.value}}});
+    events_.metadata("process_sort_index", {process, 0}, {{"sort_index", std::int64_t{rank_.value}}});
   }
-  void describe_thread(Track track, const char* name) {
+  void describe_thread(Track track, const std::string& name) {
     events_.metadata("thread_name", track, {{"name", name}});
     events_.metadata("thread_sort_index", track, {{"sort_index", std::int64_t{track.thread}}});
   }
@@ -143,7 +161,7 @@ class RankWriter {
     }
     Span on_stream{kNever, SimTime{}};
     for (std::size_t i = 0; i < program_->ops.size(); ++i) {
-      if (program_->ops[i].kind == OpKind::kernel || program_->ops[i].kind == OpKind::wait) {
+      if (runs_on_compute_stream(program_->ops[i]) && traced_->ops[i].end > SimTime{}) {
         on_stream.start = std::min(on_stream.start, traced_->ops[i].start);
         on_stream.end = std::max(on_stream.end, traced_->ops[i].end);
       }
@@ -198,7 +216,7 @@ class RankWriter {
         kernel(op, issue(i), {ran.start, ran.end});
         break;
       case OpKind::collective:
-        collective(collectives[op.index], issue(i), {ran.start, ran.end});
+        collective(collectives[op.index], communication(op.queue), issue(i), {ran.start, ran.end});
         break;
       case OpKind::send:
         break;  // it takes the stream no time
@@ -261,20 +279,20 @@ class RankWriter {
     launch("cudaLaunchKernel", kLaunchKernel, id, issued, compute(), in_json(op.label), ran, "");
   }
 
-  void collective(const CollectiveEvent& event, Span issued, Span ran) {
+  void collective(const CollectiveEvent& event, Track stream, Span issued, Span ran) {
     const std::int64_t id = ++last_id_;
     const std::string arguments = "\"External id\": " + std::to_string(id) + event.arguments;
     events_.add("user_annotation", event.annotation, host(), issued, "");
     events_.add("cpu_op", "\"record_param_comms\"", host(), issued, arguments);
     if (!event.kernel.empty()) {
-      launch("cudaLaunchKernelExC", kLaunchKernelExC, id, issued, communication(), event.kernel, ran,
-             event.arguments);
+      launch("cudaLaunchKernelExC", kLaunchKernelExC, id, issued, stream, event.kernel, ran, event.arguments);
     } else if (nanoseconds(ran.start) < nanoseconds(ran.end)) {  // MPI: a thread of the host
-      events_.add("cpu_op", event.annotation, communication(), ran, arguments + ", " + step_argument());
+      events_.add("cpu_op", event.annotation, stream, ran, arguments + ", " + step_argument());
     }
   }
 
   const Prediction& p_;
+  Rank rank_;
   Events& events_;
   Tracks tracks_;
   std::int64_t& last_id_;  // of correlations and operators, in the file
@@ -321,16 +339,16 @@ std::string write_trace(const Prediction& p, const TraceFile& file) {
   const Rank first = file.ranks.empty() ? Rank(0) : file.ranks.front();
   std::string out = head(p, first, device_of(p.scenario, first));
   Events events(out);
-  const std::vector<CollectiveEvent> warm_up = collective_events(p, p.job.main().warm_up),
-                                     steady = collective_events(p, p.job.main().steady);
   // Tools keep correlations in as few bits as these need, and then put numbers of rows in their place.
   std::int64_t last_id = 100'000;
   for (const Rank rank : file.ranks) {
     const std::int64_t gpu = device_of(p.scenario, rank), process = rank.value;
     const Tracks tracks =
         file.own_file ? Tracks{kFirstHostProcess + process, gpu, gpu} : Tracks{process, process, gpu};
-    RankWriter writer(p, events, tracks, last_id);
-    writer.metadata(rank);
+    const std::vector<CollectiveEvent> warm_up = collective_events(p, rank, p.job.program(rank, 0)),
+                                       steady = collective_events(p, rank, p.job.program(rank, 1));
+    RankWriter writer(p, rank, events, tracks, last_id);
+    writer.metadata();
     for (const TracedIteration& traced : p.result.trace) {
       if (traced.rank == rank) {
         writer.iteration(traced, traced.iteration == 0 ? warm_up : steady);

@@ -111,14 +111,14 @@ std::string nccl_kernel_name(const CollectivePlan& plan, const ElementType& type
 std::string c10d_name(CollectiveKind kind) { return std::string(kC10dNames[kind]); }
 std::string c10d_operation(CollectiveKind kind) { return std::string(kC10dOperations[kind]); }
 
-std::string group_ranks(std::size_t world_size) {
+std::string group_ranks(std::span<const std::uint32_t> ranks) {
   constexpr std::size_t kMostShown = 30;
   std::string text = "[";
-  const std::size_t shown = world_size <= kMostShown ? world_size : kMostShown - 1;
-  for (std::size_t r = 0; r < shown; ++r) {
-    text += (r > 0 ? ", " : "") + std::to_string(r);
+  const std::size_t shown = ranks.size() <= kMostShown ? ranks.size() : kMostShown - 1;
+  for (std::size_t i = 0; i < shown; ++i) {
+    text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
   }
-  return text + (shown < world_size ? ", ..., " + std::to_string(world_size - 1) : "") + ']';
+  return text + (shown < ranks.size() ? ", ..., " + std::to_string(ranks.back()) : "") + ']';
 }
 
 }  // namespace paceline

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "kernels/gpu.h"
@@ -28,6 +29,6 @@ std::string c10d_name(CollectiveKind);       // "allreduce": "Collective name"
 std::string c10d_operation(CollectiveKind);  // "all_reduce": as in "nccl:all_reduce"
 
 // "[0, 1, 2]"; c10d shortens the list of a large group.
-std::string group_ranks(std::size_t world_size);
+std::string group_ranks(std::span<const std::uint32_t> ranks);
 
 }  // namespace paceline

@@ -106,6 +106,10 @@ struct Op {
   bool runs_in(std::uint32_t iteration) const { return every == 1 || (iteration + 1) % every == 0; }
 };
 
+inline bool runs_on_compute_stream(const Op& op) {
+  return op.kind != OpKind::collective && op.kind != OpKind::take_batch && op.kind != OpKind::synchronize;
+}
+
 struct Program {
   std::vector<Op> ops;
   std::vector<std::uint32_t> collectives;  // plan of each collective of the iteration, in issue order
@@ -173,7 +177,9 @@ struct TrainingJob {
   // What every rank does where there is one role.
   Thread& main() { return roles.front().threads.front(); }
   const Thread& main() const { return roles.front().threads.front(); }
-  const Program& program(std::uint32_t iteration) const { return main().program(iteration); }
+  const Program& program(Rank rank, std::uint32_t iteration) const {
+    return roles[role_of(rank.index())].threads.front().program(iteration);
+  }
 };
 
 // The programs as text, one operation a line.

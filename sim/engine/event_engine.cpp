@@ -415,7 +415,7 @@ void EventEngine::clear_slot(std::uint32_t iteration) {
 void EventEngine::charge_waits(std::uint32_t iteration) {
   const IterationSlot& closed = slot(iteration);
   for (std::uint32_t row = 0; row < layouts_.rows.size(); ++row) {
-    const auto& [family, first_record, of_main, steady] = layouts_.rows[row];
+    const auto& [family, first_record, of_main, steady, first_steady] = layouts_.rows[row];
     const std::span<const SimTime> own(&closed.own[row * ranks_], ranks_);
     for (std::uint32_t g = 0; g < groups_.count(family); ++g) {
       const CollectiveWaits waited = std::exchange(waits_[first_record + g], {});

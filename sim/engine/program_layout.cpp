@@ -6,16 +6,12 @@
 namespace paceline {
 namespace {
 
-constexpr bool on_compute_stream(OpKind kind) {
-  return kind != OpKind::collective && kind != OpKind::take_batch && kind != OpKind::synchronize;
-}
-
 ProgramLayout lay_out(const Program& program, std::span<const CollectivePlan> plans) {
   ProgramLayout layout{&program, 0, {}, std::vector<std::vector<std::uint32_t>>(program.ops.size())};
   layout.collectives.resize(program.collectives.size());
   for (std::uint32_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    if (on_compute_stream(op.kind)) {
+    if (runs_on_compute_stream(op)) {
       layout.last_stream_op = i;
     } else if (op.kind == OpKind::collective) {
       const std::uint32_t plan = program.collectives[op.index];
@@ -57,7 +53,7 @@ JobLayout::JobLayout(const TrainingJob& job) : role_of_graph(job.communicator.gr
           const auto [at, added] = row_of.try_emplace({collective.family, met[collective.family]++},
                                                       static_cast<std::uint32_t>(rows.size()));
           if (added) {
-            rows.push_back({collective.family, records, kNoIndex, false});
+            rows.push_back({collective.family, records, kNoIndex, false, 0});
             records += groups.count(collective.family);
           }
           collective.row = at->second;
@@ -71,6 +67,10 @@ JobLayout::JobLayout(const TrainingJob& job) : role_of_graph(job.communicator.gr
         }
       }
     }
+  }
+  for (CollectiveRow& row : rows) {
+    row.first_steady = steady_records;
+    steady_records += row.steady ? groups.count(row.family) : 0;
   }
 }
 

@@ -24,6 +24,11 @@ class Groups {
   std::size_t size(std::uint32_t family, std::uint32_t group) const {
     return family == kWorld ? ranks_ : families_[family].groups[group].size();
   }
+  std::vector<std::uint32_t> members(std::uint32_t family, std::uint32_t group) const {
+    std::vector<std::uint32_t> all;
+    for_each(family, group, [&all](std::uint32_t member) { all.push_back(member); });
+    return all;
+  }
   template <class F>  // f(member)
   void for_each(std::uint32_t family, std::uint32_t group, const F& f) const {
     if (family == kWorld) {
@@ -66,6 +71,7 @@ struct CollectiveRow {
   std::uint32_t first_record = 0;    // one for each group
   std::uint32_t of_main = kNoIndex;  // its number in the first role's steady program
   bool steady = false;               // whether steady iterations have it
+  std::uint32_t first_steady = 0;    // the same among steady rows: in Result::last_to_launch of an iteration
 };
 
 struct JobLayout {
@@ -73,7 +79,7 @@ struct JobLayout {
 
   std::vector<std::vector<ThreadLayout>> roles;  // by role, by thread
   std::vector<CollectiveRow> rows;
-  std::uint32_t records = 0;
+  std::uint32_t records = 0, steady_records = 0;
   std::vector<std::uint32_t> role_of_graph;  // whose programs run collectives on it
 
   const ThreadLayout& main() const { return roles.front().front(); }

@@ -165,8 +165,8 @@ void VectorEngine::begin_iteration() {
   launched_ = 0;
   std::ranges::fill(last_launch_, LastLaunch{});
   std::ranges::fill(waits_, CollectiveWaits{});
-  settle_start_ = true;
-  settle_input_ = false;
+  at_start_ = true;
+  after_batch_ = false;
   if (trace_.wants(iteration_)) {
     for (const Rank rank : trace_.ranks) {
       result_.trace.push_back({iteration_, rank, std::vector<OpSpan>(program().ops.size()),
@@ -196,7 +196,7 @@ void VectorEngine::keep_end(std::uint32_t op) {
 
 std::size_t VectorEngine::run_kernels(std::size_t first_op) {
   const std::vector<Op>& ops = program().ops;
-  settle_idle(ops[first_op].host_cost);
+  account_idle(ops[first_op].host_cost);
   std::size_t last_op = first_op;
   SimTime issued;
   do {
@@ -334,7 +334,7 @@ void VectorEngine::add_timing(const Op& op, SimTime ready, SimTime latest) {
 }
 
 void VectorEngine::run_wait(const Op& op, std::uint32_t index) {
-  settle_idle(op.host_cost);
+  account_idle(op.host_cost);
   const Busy* const busy = iteration_ < op.lag ? nullptr : &this->busy(iteration_ - op.lag, op.index);
   const CollectiveLayout& of = collective(op.index);
   for (std::uint32_t r = 0; r < job_.ranks(); ++r) {
@@ -397,7 +397,7 @@ void VectorEngine::take_batch(const Op& op, std::uint32_t index) {
     record(index, r, waited, host_[r]);
   }
   ++batches_;
-  settle_input_ = true;
+  after_batch_ = true;
 }
 
 void VectorEngine::synchronize(const Op& op, std::uint32_t index) {
@@ -409,30 +409,34 @@ void VectorEngine::synchronize(const Op& op, std::uint32_t index) {
   }
 }
 
-// Attributes the stream's idle time before its first operation of an iteration, or after taking a batch.
-void VectorEngine::settle_idle(SimTime next_host_cost) {
-  if ((!settle_start_ && !settle_input_) || iteration_ == 0) {
+// Accounts for the stream's idle time before its first operation of an iteration, or after taking a batch.
+void VectorEngine::account_idle(SimTime next_host_cost) {
+  if ((!at_start_ && !after_batch_) || iteration_ == 0) {
     return;
   }
-  const std::size_t last = result_.last_to_end.back().index();
   PicosecondSum waited = 0;
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
     const SimTime from = std::max(stream_[r], counted_from_);
     const SimTime to = std::max(from, host_[r] + next_host_cost);
-    const SimTime input_begin = settle_input_ ? batch_begin_[r] : SimTime{};
-    const SimTime input_end = settle_input_ ? batch_ready_[r] : SimTime{};
-    waited_for_input_[r] += overlap(from, to, input_begin, input_end);
-    if (settle_start_) {
-      const SimTime finished_until = std::min(to, previous_end_);
-      const SimTime finished =
-          overlap(from, finished_until, from, kNever) - overlap(from, finished_until, input_begin, input_end);
-      const SimTime straggler = straggling(finished, own_before_[r], own_before_[last]);
+    waited_for_input_[r] += waits_for_input(r, from, to);
+    if (at_start_) {
+      const SimTime straggler = finished_before(r, from, std::min(to, previous_end_));
       straggler_[r] += straggler;
       waited += straggler.ps;
     }
   }
   charge_end(waited);
-  settle_start_ = settle_input_ = false;
+  at_start_ = after_batch_ = false;
+}
+
+SimTime VectorEngine::waits_for_input(std::size_t rank, SimTime from, SimTime to) const {
+  return after_batch_ ? overlap(from, to, batch_begin_[rank], batch_ready_[rank]) : SimTime{};
+}
+
+// What of [from, until) a rank was done with the iteration before, for what the last one did later.
+SimTime VectorEngine::finished_before(std::size_t rank, SimTime from, SimTime until) const {
+  const SimTime finished = std::max(until - from, SimTime{}) - waits_for_input(rank, from, until);
+  return straggling(finished, own_before_[rank], own_before_[result_.last_to_end.back().index()]);
 }
 
 // Charges the waits after an iteration to the last rank to end it.

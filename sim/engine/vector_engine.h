@@ -47,7 +47,9 @@ class VectorEngine {
   void keep_end(std::uint32_t op);
   void add_timing(const Op&, SimTime ready, SimTime latest);
   void charge_collectives();
-  void settle_idle(SimTime next_host_cost);
+  void account_idle(SimTime next_host_cost);
+  SimTime waits_for_input(std::size_t rank, SimTime from, SimTime to) const;
+  SimTime finished_before(std::size_t rank, SimTime from, SimTime until) const;
   SimTime run_slowed(std::size_t rank, SimTime start, SimTime duration);
   void end_iteration();
   void charge_end(PicosecondSum waited);
@@ -77,8 +79,8 @@ class VectorEngine {
 
   std::uint32_t iteration_ = 0;
   std::uint32_t batches_ = 0;      // taken so far by each rank
-  bool settle_start_ = false;      // no stream operation of this iteration has begun yet
-  bool settle_input_ = false;      // nor since the last batch was taken
+  bool at_start_ = false;          // no stream operation of this iteration has begun yet
+  bool after_batch_ = false;       // nor since the last batch was taken
   SimTime counted_from_ = kNever;  // start of the steady iterations; kNever during the warm-up
   SimTime previous_end_;           // latest rank's end of the previous iteration
 

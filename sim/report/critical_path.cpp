@@ -1,16 +1,14 @@
 #include "sim/report/critical_path.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <stdexcept>
 
+#include "sim/engine/program_layout.h"
+
 namespace paceline {
 namespace {
-
-std::span<const Rank> last_to_launch(const TrainingJob& job, const Result& result, std::uint32_t iteration) {
-  const std::size_t each = job.main().steady.collectives.size();
-  return std::span(result.last_to_launch).subspan((iteration - 1) * each, each);
-}
 
 // What a kernel of a phase does.
 std::string words_of(Phase phase) {
@@ -19,24 +17,25 @@ std::string words_of(Phase phase) {
                                   : std::string(name_of(phase));
 }
 
-bool on_stream(const Op& op) { return op.kind == OpKind::kernel || op.kind == OpKind::wait; }
+// Who came last to each group of each collective of an iteration.
+std::span<const Rank> last_to_launch(const JobLayout& layout, const Result& result, std::uint32_t iteration) {
+  const std::size_t each = layout.steady_records;
+  return std::span(result.last_to_launch).subspan((iteration - 1) * each, each);
+}
 
 class Walk {
  public:
   Walk(const TrainingJob& job, const Result& traced, std::uint32_t iteration)
       : job_(job),
+        groups_(job),
+        layout_(job),
         traced_(traced),
         iteration_(iteration),
-        last_launch_(last_to_launch(job, traced, iteration)),
+        last_launch_(last_to_launch(layout_, traced, iteration)),
         began_(traced.iteration_end[iteration - 1]),
-        at_(job.main().steady.ops.size()),
         now_(traced.iteration_end[iteration]) {
-    for (std::uint32_t i = 0; i < job.main().steady.ops.size(); ++i) {
-      if (job.main().steady.ops[i].kind == OpKind::collective) {
-        launch_op_.push_back(i);
-      }
-    }
     go_to(traced.last_to_end[iteration]);
+    at_ = program_->ops.size();
   }
 
   // From the end to the beginning.
@@ -49,11 +48,15 @@ class Walk {
         continue;
       }
       at_ = before;
-      const Op& op = job_.main().steady.ops[before];
+      const Op& op = program_->ops[before];
       if (op.kind == OpKind::kernel) {
         add(PathKind::compute, op.purpose, words_of(op.purpose.phase), spans_[before].start);
       } else if (spans_[before].start < spans_[before].end) {
-        add_collective(op.index);
+        if (op.kind == OpKind::wait && op.lag == 0) {
+          add_collective(op.index);
+        } else {  // a message, or a collective of an iteration before
+          add(PathKind::communication, op.purpose, op.label, spans_[before].start);
+        }
       }
     }
     std::ranges::reverse(segments_);
@@ -69,12 +72,14 @@ class Walk {
       throw std::logic_error("critical path: a rank on it was not traced");
     }
     spans_ = found->ops;
+    program_ = &job_.program(rank, iteration_);
+    collectives_ = layout_.roles[job_.role_of(rank.index())].front().of(iteration_).collectives;
   }
 
   // The operation of the compute stream before at_; at_ where there is none.
   std::size_t previous_on_stream() const {
     for (std::size_t i = at_; i-- > 0;) {
-      if (on_stream(job_.main().steady.ops[i])) {
+      if (runs_on_compute_stream(program_->ops[i]) && spans_[i].end > SimTime{}) {
         return i;
       }
     }
@@ -100,7 +105,7 @@ class Walk {
   // The stream had nothing to do since `from`; the host was at operations from `first_op` on.
   void add_idle(std::size_t first_op, SimTime from) {
     for (std::size_t i = at_; i-- > first_op;) {
-      if (job_.main().steady.ops[i].kind == OpKind::take_batch) {
+      if (program_->ops[i].kind == OpKind::take_batch) {
         add(PathKind::launch, {}, "launch", std::clamp(spans_[i].end, from, now_));
         add(PathKind::input_wait, {}, "input", std::clamp(spans_[i].start, from, now_));
       }
@@ -112,32 +117,59 @@ class Walk {
   void add_collective(std::uint32_t index) {
     for (;;) {
       const Rank left = rank_;
-      go_to(last_launch_[index]);
-      if (spans_[launch_op_[index]].start >= now_) {
+      const CollectiveLayout& of = collectives_[index];
+      go_to(last_launch_[layout_.rows[of.row].first_steady + groups_.group(of.family, left.value)]);
+      if (spans_[of.op].start >= now_) {
         go_to(left);
       }
-      at_ = launch_op_[index];
+      at_ = collectives_[index].op;
       const SimTime launch = spans_[at_].start;
-      const Op& collective = job_.main().steady.ops[at_];
+      const Op& collective = program_->ops[at_];
       add(PathKind::communication, collective.purpose, collective.label, launch);
+      const std::optional<std::uint32_t> queued = queued_before(index);
       const std::size_t before = previous_on_stream();
-      const bool by_stream = before != at_ && spans_[before].end == launch;
-      if (now_ == began_ || by_stream || index == 0 || spans_[launch_op_[index - 1]].end != launch) {
+      if (now_ == began_ ||
+          (collective.after == After::compute && before != at_ && spans_[before].end == launch)) {
         return;
       }
-      --index;
+      if (queued && spans_[collectives_[*queued].op].end == launch) {
+        index = *queued;
+      } else if (collective.after != After::op) {
+        return;
+      } else if (program_->ops[collective.after_op].kind == OpKind::collective) {
+        index = program_->ops[collective.after_op].index;
+        if (spans_[collectives_[index].op].end < launch) {
+          return;
+        }
+      } else {
+        at_ = collective.after_op + 1;
+        return;
+      }
     }
   }
 
+  // The collective before this one in its queue.
+  std::optional<std::uint32_t> queued_before(std::uint32_t index) const {
+    for (std::uint32_t i = index; i-- > 0;) {
+      if (collectives_[i].queue == collectives_[index].queue && spans_[collectives_[i].op].end > SimTime{}) {
+        return i;
+      }
+    }
+    return std::nullopt;
+  }
+
   const TrainingJob& job_;
+  Groups groups_;
+  JobLayout layout_;
   const Result& traced_;
   std::uint32_t iteration_;
-  std::span<const Rank> last_launch_;     // by collective
-  std::vector<std::uint32_t> launch_op_;  // by collective
+  std::span<const Rank> last_launch_;
   SimTime began_;
   Rank rank_;
-  std::span<const OpSpan> spans_;  // of rank_
-  std::size_t at_;                 // operations from here on are behind us
+  std::span<const OpSpan> spans_;  // of rank_, and what it did:
+  const Program* program_ = nullptr;
+  std::span<const CollectiveLayout> collectives_;
+  std::size_t at_ = 0;  // operations from here on are behind us
   SimTime now_;
   std::vector<PathSegment> segments_;
 };
@@ -145,7 +177,7 @@ class Walk {
 }  // namespace
 
 TraceRequest ranks_on_path(const TrainingJob& job, const Result& result, std::uint32_t iteration) {
-  const std::span<const Rank> launched = last_to_launch(job, result, iteration);
+  const std::span<const Rank> launched = last_to_launch(JobLayout(job), result, iteration);
   std::vector<Rank> ranks(launched.begin(), launched.end());
   ranks.push_back(result.last_to_end[iteration]);
   std::ranges::sort(ranks);

@@ -66,7 +66,7 @@ std::vector<CommunicationOverlap> communication_overlap(const TrainingJob& job,
   std::map<Rank, RankSpans> spans;
   for (const TracedIteration& traced : trace) {
     RankSpans& of_rank = spans[traced.rank];
-    const Program& program = job.program(traced.iteration);
+    const Program& program = job.program(traced.rank, traced.iteration);
     for (std::size_t i = 0; traced.iteration <= counted.last && i < program.ops.size(); ++i) {
       if (program.ops[i].kind == OpKind::kernel) {
         of_rank.kernels.push_back(traced.ops[i]);

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "path_of.h"
 #include "random_job.h"
 #include "sim/engine/variability.h"
 #include "sim/report/report.h"
@@ -21,25 +22,14 @@ CriticalPath path_of(const RandomJob& random, EngineChoice engine, std::uint32_t
                        iteration);
 }
 
-std::vector<SimTime> ends(const RandomJob& random) { return simulate(random.job, random.run).iteration_end; }
-
 TEST_CASE("the pieces of a critical path touch and add up to the step, to the picosecond") {
   for (std::uint64_t seed = 1; seed <= rounds(400); ++seed) {
-    const RandomJob random = random_job(seed, 24);
-    const std::vector<SimTime> end = ends(random);
-    for (std::uint32_t iteration = 1; iteration < end.size(); ++iteration) {
+    RandomJob random = random_job(seed, 24);
+    random.run.engine = EngineChoice::vector;
+    const Result result = simulate(random.job, random.run);
+    for (std::uint32_t iteration = 1; iteration < result.iteration_end.size(); ++iteration) {
       INFO("seed " << seed << ", iteration " << iteration);
-      const CriticalPath path = path_of(random, EngineChoice::vector, iteration);
-      REQUIRE_FALSE(path.segments.empty());
-      CHECK(path.segments.front().start == end[iteration - 1]);
-      CHECK(path.segments.back().end == end[iteration]);
-      SimTime sum;
-      for (std::size_t i = 0; i < path.segments.size(); ++i) {
-        CHECK(path.segments[i].start < path.segments[i].end);
-        CHECK((i == 0 || path.segments[i].start == path.segments[i - 1].end));
-        sum += path.segments[i].end - path.segments[i].start;
-      }
-      CHECK(sum == end[iteration] - end[iteration - 1]);
+      check_path_adds_up(random.job, random.run, result, iteration);
     }
   }
 }

@@ -24,7 +24,7 @@ Kernels by_recursion(const TrainingJob& job, const std::vector<double>& factor, 
       if (const auto ahead = static_cast<std::uint32_t>(job.host_runs_ahead); i > ahead) {
         host = std::max(host, all.ends[r][i - ahead - 1]);
       }
-      for (const Op& op : job.program(i).ops) {
+      for (const Op& op : job.program(Rank(r), i).ops) {
         host += op.host_cost;
         const SimTime start = std::max(host, stream);
         stream = start + SimTime{round_to_picoseconds(static_cast<double>(op.duration.ps) * factor[r])};

@@ -54,9 +54,9 @@ void check_agreement(const RandomJob& random) {
   REQUIRE(event.trace.size() == vector.trace.size());
   for (const TracedIteration& t : vector.trace) {
     const TracedIteration& same = traced_of(event, t.iteration, t.rank);
-    check_same_spans(random.job.program(t.iteration), same.ops, t.ops);
+    check_same_spans(random.job.program(t.rank, t.iteration), same.ops, t.ops);
     CHECK(same.issued == t.issued);
-    check_issued(random.job.program(t.iteration), t);
+    check_issued(random.job.program(t.rank, t.iteration), t);
   }
   // Tracing runs kernels one by one; without it they run in blocks.
   const Result untraced = run_vector_engine(random.job, random.run);

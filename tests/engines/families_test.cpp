@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "path_of.h"
 #include "random_job.h"
 #include "same_result.h"
 #include "sim/engine/simulate.h"
@@ -143,6 +144,9 @@ TEST_CASE("collectives of one to three families: the engines agree to the picose
     }
     for (const Breakdown& b : event.breakdown) {
       CHECK(b.other >= SimTime{});
+    }
+    if (seed % 4 == 0) {
+      check_path_adds_up(job, run, vector, 1);
     }
   }
 }

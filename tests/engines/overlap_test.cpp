@@ -92,7 +92,7 @@ CommunicationOverlap by_instants(const TrainingJob& job, const Result& result, R
   for (const TracedIteration& traced : result.trace) {
     for (std::size_t i = 0; traced.rank == rank && traced.iteration <= steps.last && i < traced.ops.size();
          ++i) {
-      const OpKind kind = job.program(traced.iteration).ops[i].kind;
+      const OpKind kind = job.program(traced.rank, traced.iteration).ops[i].kind;
       if (kind == OpKind::kernel || kind == OpKind::collective) {
         (kind == OpKind::kernel ? kernels : collectives).push_back(traced.ops[i]);
         instants.push_back(traced.ops[i].start);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "path_of.h"
 #include "plain_simulation.h"
 #include "sim/engine/simulate.h"
 #include "tests/dice.h"
@@ -200,6 +201,7 @@ TEST_CASE("jobs of any roles: the event engine and a plain simulation agree to t
         REQUIRE(traced.ops[i].end == end);
       }
     }
+    check_path_adds_up(job, run, result, 1);
     for (const Breakdown& b : result.breakdown) {
       const SimTime all_parts =
           b.compute + b.exposed_communication + b.straggler_wait + b.input_wait + b.other;
