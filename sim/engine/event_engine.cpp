@@ -117,9 +117,9 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
 // The first threads of all members, then the others.
 void EventEngine::place_threads() {
   const auto add = [this](std::uint32_t member, const ThreadLayout& layout, bool serves) {
-    place_.push_back({&layout, member, static_cast<std::uint32_t>(queues_.size()), kNoIndex, serves});
+    place_.push_back({&layout, member, QueueId(queues_.size()), kNoIndex, serves, {}});
     for (std::uint32_t q = 0; q < layout.queues; ++q) {
-      thread_of_queue_.push_back(static_cast<std::uint32_t>(place_.size() - 1));
+      thread_of_queue_.emplace_back(place_.size() - 1);
       queues_.emplace_back();
     }
   };
@@ -127,7 +127,7 @@ void EventEngine::place_threads() {
   for (std::uint32_t m = 0; m < members; ++m) {
     const std::uint32_t role = job_.role_of(m);
     add(m, layouts_.roles[role].front(), job_.roles[role].serves);
-    if (is_rank(m)) {
+    if (m < ranks_) {
       place_.back().first_span = spans_;
       const Thread& thread = job_.roles[role].threads.front();
       const std::size_t ops = std::max(thread.warm_up.ops.size(), thread.steady.ops.size());
@@ -137,9 +137,12 @@ void EventEngine::place_threads() {
   }
   for (std::uint32_t m = 0; m < members; ++m) {
     const std::uint32_t role = job_.role_of(m);
-    for (std::size_t t = 1, last = m; t < layouts_.roles[role].size(); ++t) {
+    ThreadId last(m);
+    for (std::size_t t = 1; t < layouts_.roles[role].size(); ++t) {
       add(m, layouts_.roles[role][t], job_.roles[role].serves);
-      last = place_[last].next_of_member = static_cast<std::uint32_t>(place_.size() - 1);
+      const ThreadId added(place_.size() - 1);
+      place_[last.index()].next_of_member = added;
+      last = added;
     }
   }
   thread_.resize(place_.size());
@@ -167,8 +170,8 @@ void EventEngine::prepare_result() {
 
 // Switches wait for nobody's launch: each is in its graph's first collective from the beginning.
 void EventEngine::start_switches(SimTime now) {
-  for (const std::uint32_t each : graphs_.switches) {
-    graphs_.thread_blocks[each].use = {0, ~std::uint32_t{0}};
+  for (const ThreadBlockId each : graphs_.switches) {
+    graphs_[each].use = {0, ~std::uint32_t{0}};
     finish_thread_block(each, now);
   }
 }
@@ -182,14 +185,15 @@ void EventEngine::run() {
   start_switches(now);
   for (std::uint32_t q = 0; q < queues_.size(); ++q) {
     queues_[q].collective = {0, ~std::uint32_t{0}};
-    next_collective(q);
+    next_collective(QueueId(q));
   }
   for (std::uint32_t t = 0; t < thread_.size(); ++t) {
-    if (is_rank(t)) {
+    const ThreadId thread(t);
+    if (is_rank(thread)) {
       thread_[t].factor = variability_.rank_factor(Rank(t), 0);
-      advance_loader(t, now);
+      advance_loader(thread, now);
     }
-    advance_host(t, now);
+    advance_host(thread, now);
   }
   if (network_) {
     network_->share(now);
@@ -211,8 +215,7 @@ void EventEngine::run() {
         network_->take_ended(now, ended_flows_);
         for (const std::uint64_t tag : ended_flows_) {
           ++result_.events;
-          const auto number = static_cast<std::uint32_t>(tag);
-          tag < kMessage ? end_flow(number, now) : end_sending(number, now);
+          tag < kMessage ? end_flow(FifoId(tag), now) : end_sending(MessageId(tag), now);
         }
       }
       network_->share(now);  // once per instant, after everything that starts in it
@@ -231,30 +234,30 @@ void EventEngine::handle(const Event& event, SimTime now) {
   const std::uint32_t subject = event.subject;
   switch (event.kind) {
     case EventKind::move_end:
-      end_move(subject, now);
+      end_move(ThreadBlockId(subject), now);
       break;
     case EventKind::arrival:
-      arrive(subject, now);
+      arrive(FifoId(subject), now);
       break;
     case EventKind::collective_start:
-      start_thread_blocks(subject, now);
+      start_thread_blocks(QueueId(subject), now);
       break;
     case EventKind::host_done:
-      end_issue(subject, now);
+      end_issue(ThreadId(subject), now);
       break;
     case EventKind::kernel_end:
       if (event.sequence == thread_[subject].kernel_event) {
-        end_kernel(subject, now);
+        end_kernel(ThreadId(subject), now);
       }
       break;
     case EventKind::batch_ready:
       thread_[subject].loader_busy = false;
       ++thread_[subject].produced;
-      advance_loader(subject, now);
-      advance_host(subject, now);
+      advance_loader(ThreadId(subject), now);
+      advance_host(ThreadId(subject), now);
       break;
     case EventKind::message:
-      deliver(subject, now);
+      deliver(MessageId(subject), now);
       break;
   }
 }
@@ -302,10 +305,11 @@ void EventEngine::close_iteration(std::uint32_t iteration) {
   PicosecondSum finished = 0;
   auto traced = trace_.ranks.begin();
   for (std::uint32_t r = 0; r < ranks_; ++r) {
-    const Program& done = program(r, iteration);
+    const ThreadId rank(r);
+    const Program& done = program(rank, iteration);
     const std::span<const OpSpan> spans(&closed.spans[place_[r].first_span], done.ops.size());
     if (iteration > 0) {
-      see_collectives(r, iteration);
+      see_collectives(rank, iteration);
       finished += account({done, iteration, spans, seen_collectives_, own_before_[r],
                            own_before_[result_.last_to_end.back().index()], previous_rank_end_[r], began,
                            result_.iteration_end[0]},
@@ -362,14 +366,15 @@ void EventEngine::close_collectives(std::uint32_t iteration, SimTime began) {
 }
 
 // The collectives of a steady iteration as a rank met them.
-void EventEngine::see_collectives(std::uint32_t rank, std::uint32_t iteration) {
+void EventEngine::see_collectives(ThreadId rank, std::uint32_t iteration) {
   const IterationSlot& closed = slot(iteration);
   const std::vector<CollectiveLayout>& collectives = layout(rank, iteration).collectives;
   seen_collectives_.resize(collectives.size());
   for (std::size_t k = 0; k < collectives.size(); ++k) {
-    const std::uint32_t at = collectives[k].first_record + groups_.group(collectives[k].family, rank);
+    const std::uint32_t at = collectives[k].first_record + groups_.group(collectives[k].family, rank.value);
     const LastLaunch::Launch& last = closed.collectives[at].launch.last;
-    seen_collectives_[k] = {last.at, closed.own[collectives[k].row * ranks_ + rank], last.own, &waits_[at]};
+    seen_collectives_[k] = {last.at, closed.own[collectives[k].row * ranks_ + rank.value], last.own,
+                            &waits_[at]};
   }
 }
 

@@ -27,6 +27,9 @@
 
 namespace paceline {
 
+// A host with its streams: the first of member m is m, and the ranks are the first members.
+using ThreadId = Id<struct ThreadTag>;
+
 // Whether iterations that can only be as the one before are simulated all the same; results are equal.
 enum class AlikeSteps : std::uint8_t { repeated, simulated };
 
@@ -68,14 +71,14 @@ class EventEngine {
     std::uint32_t thread_blocks_left = 0;  // of the collective that runs
     bool runs = false;
   };
-  // What doesn't change. The first thread of member m is thread m; ranks are the first members.
+  // What doesn't change.
   struct ThreadPlace {
     const ThreadLayout* layout = nullptr;
     std::uint32_t member = 0;
-    std::uint32_t first_queue = 0;
+    QueueId first_queue{};
     std::uint32_t first_span = kNoIndex;  // in IterationSlot::spans; kNoIndex: its time is not accounted for
     bool serves = false;
-    std::uint32_t next_of_member = kNoIndex;  // its next thread
+    std::optional<ThreadId> next_of_member{};  // its next thread
   };
 
   struct CollectiveRecord {  // of one group
@@ -102,51 +105,51 @@ class EventEngine {
   void prepare_result();
   void handle(const Event&, SimTime now);
 
-  void advance_host(std::uint32_t thread, SimTime now);
-  bool host_may_issue(std::uint32_t thread, SimTime now);
-  void end_issue(std::uint32_t thread, SimTime now);
-  void leave_host_op(std::uint32_t thread);
-  void advance_loader(std::uint32_t rank, SimTime now);
+  void advance_host(ThreadId thread, SimTime now);
+  bool host_may_issue(ThreadId thread, SimTime now);
+  void end_issue(ThreadId thread, SimTime now);
+  void leave_host_op(ThreadId thread);
+  void advance_loader(ThreadId rank, SimTime now);
 
-  void advance_stream(std::uint32_t thread, SimTime now);
-  bool run_stream_op(std::uint32_t thread, SimTime now);
-  bool wait_on_stream(std::uint32_t thread, bool over, SimTime now);
-  void leave_stream_op(std::uint32_t thread, SimTime now);
-  void end_rank_iteration(std::uint32_t rank, std::uint32_t iteration, SimTime now);
-  void start_kernel(std::uint32_t thread, const Op&, SimTime now);
-  void schedule_kernel_end(std::uint32_t thread);
-  void end_kernel(std::uint32_t thread, SimTime now);
+  void advance_stream(ThreadId thread, SimTime now);
+  bool run_stream_op(ThreadId thread, SimTime now);
+  bool wait_on_stream(ThreadId thread, bool over, SimTime now);
+  void leave_stream_op(ThreadId thread, SimTime now);
+  void end_rank_iteration(ThreadId rank, std::uint32_t iteration, SimTime now);
+  void start_kernel(ThreadId thread, const Op&, SimTime now);
+  void schedule_kernel_end(ThreadId thread);
+  void end_kernel(ThreadId thread, SimTime now);
 
-  void send(std::uint32_t thread, const Op&, SimTime now);
-  bool receive(std::uint32_t thread, const Op&);
-  bool pass_gate(std::uint32_t thread, const Op&, SimTime now);
-  void adopt(std::uint32_t thread, std::uint32_t iteration, SimTime now);
-  void end_sending(std::uint32_t message, SimTime now);
-  void deliver(std::uint32_t message, SimTime now);
+  void send(ThreadId thread, const Op&, SimTime now);
+  bool receive(ThreadId thread, const Op&);
+  bool pass_gate(ThreadId thread, const Op&, SimTime now);
+  void adopt(ThreadId thread, std::uint32_t iteration, SimTime now);
+  void end_sending(MessageId message, SimTime now);
+  void deliver(MessageId message, SimTime now);
 
-  void launch_next(std::uint32_t queue, SimTime now);
-  void release_followers(std::uint32_t thread, OpPlace ended, SimTime own, SimTime now);
-  bool may_launch(std::uint32_t thread, OpPlace collective) const;
-  bool ended(std::uint32_t thread, OpPlace collective) const;
-  void set_communicating(std::uint32_t thread, bool, SimTime now);
-  void start_thread_blocks(std::uint32_t queue, SimTime now);
-  void start_thread_block(std::uint32_t thread_block, std::uint32_t plan);
+  void launch_next(QueueId queue, SimTime now);
+  void release_followers(ThreadId thread, OpPlace ended, SimTime own, SimTime now);
+  bool may_launch(ThreadId thread, OpPlace collective) const;
+  bool ended(ThreadId thread, OpPlace collective) const;
+  void set_communicating(ThreadId thread, bool, SimTime now);
+  void start_thread_blocks(QueueId queue, SimTime now);
+  void start_thread_block(ThreadBlockId thread_block, std::uint32_t plan);
   bool may_move(const ThreadBlockState&, const FlatStep&) const;
-  void advance_thread_block(std::uint32_t thread_block, SimTime now);
-  void end_flow(std::uint32_t fifo, SimTime now);
-  void end_move(std::uint32_t thread_block, SimTime now);
-  void arrive(std::uint32_t fifo, SimTime now);
-  void finish_thread_block(std::uint32_t thread_block, SimTime now);
-  void next_use(std::uint32_t thread_block, OpPlace&) const;
+  void advance_thread_block(ThreadBlockId thread_block, SimTime now);
+  void end_flow(FifoId fifo, SimTime now);
+  void end_move(ThreadBlockId thread_block, SimTime now);
+  void arrive(FifoId fifo, SimTime now);
+  void finish_thread_block(ThreadBlockId thread_block, SimTime now);
+  void next_use(ThreadBlockId thread_block, OpPlace&) const;
   const ProgramLayout& program_on(std::uint32_t graph, std::uint32_t iteration) const;
-  void end_collective(std::uint32_t queue, SimTime now);
-  void next_collective(std::uint32_t queue);
+  void end_collective(QueueId queue, SimTime now);
+  void next_collective(QueueId queue);
 
   void close_complete_iterations();
   std::uint64_t collectives_in(std::uint32_t iteration) const;
   void close_iteration(std::uint32_t iteration);
   void close_collectives(std::uint32_t iteration, SimTime began);
-  void see_collectives(std::uint32_t rank, std::uint32_t iteration);
+  void see_collectives(ThreadId rank, std::uint32_t iteration);
   void charge_waits(std::uint32_t iteration);
   void charge_end(PicosecondSum waited);
   IterationSlot empty_slot() const;
@@ -159,28 +162,32 @@ class EventEngine {
   void repeat(std::uint32_t iteration, SimTime period);
   void start_switches(SimTime now);
 
-  bool is_rank(std::uint32_t thread) const { return thread < ranks_; }
-  bool accounted(std::uint32_t thread) const { return place_[thread].first_span != kNoIndex; }
-  const ProgramLayout& layout(std::uint32_t thread, std::uint32_t iteration) const {
-    return place_[thread].layout->of(iteration);
+  bool is_rank(ThreadId thread) const { return thread.value < ranks_; }
+  QueueId queue_of(ThreadId thread, std::uint32_t number) const {
+    return QueueId(place_[thread.index()].first_queue.value + number);
   }
-  const Program& program(std::uint32_t thread, std::uint32_t iteration) const {
+  bool accounted(ThreadId thread) const { return place_[thread.index()].first_span != kNoIndex; }
+  const ProgramLayout& layout(ThreadId thread, std::uint32_t iteration) const {
+    return place_[thread.index()].layout->of(iteration);
+  }
+  const Program& program(ThreadId thread, std::uint32_t iteration) const {
     return *layout(thread, iteration).program;
   }
-  void note(Fact fact, OpPlace at, std::uint32_t rank, SimTime now) {
-    slot(at.iteration).facts.add(subject(fact, at.iteration, at.op), rank, now);
+  void note(Fact fact, OpPlace at, ThreadId rank, SimTime now) {
+    slot(at.iteration).facts.add(subject(fact, at.iteration, at.op), rank.value, now);
   }
   IterationSlot& slot(std::uint32_t iteration) { return slots_[iteration % slots_.size()]; }
-  OpSpan& span(std::uint32_t thread, OpPlace at) {
-    return accounted(thread) ? slot(at.iteration).spans[place_[thread].first_span + at.op] : of_nobody_;
+  OpSpan& span(ThreadId thread, OpPlace at) {
+    return accounted(thread) ? slot(at.iteration).spans[place_[thread.index()].first_span + at.op]
+                             : of_nobody_;
   }
-  CollectiveRecord& record(std::uint32_t rank, OpPlace collective) {
+  CollectiveRecord& record(ThreadId rank, OpPlace collective) {
     const CollectiveLayout& of = layout(rank, collective.iteration).collectives[collective.op];
-    return slot(collective.iteration).collectives[of.first_record + groups_.group(of.family, rank)];
+    return slot(collective.iteration).collectives[of.first_record + groups_.group(of.family, rank.value)];
   }
-  SimTime& own_at(std::uint32_t rank, OpPlace collective) {
+  SimTime& own_at(ThreadId rank, OpPlace collective) {
     const std::uint32_t row = layout(rank, collective.iteration).collectives[collective.op].row;
-    return slot(collective.iteration).own[row * ranks_ + rank];
+    return slot(collective.iteration).own[row * ranks_ + rank.value];
   }
 
   const TrainingJob& job_;
@@ -202,7 +209,7 @@ class EventEngine {
   std::vector<ThreadPlace> place_;
   std::vector<ThreadState> thread_;
   std::vector<QueueState> queues_;
-  std::vector<std::uint32_t> thread_of_queue_;
+  std::vector<ThreadId> thread_of_queue_;
   LaidOutGraphs graphs_;
   std::vector<StepTimes> step_times_;  // by plan
   Mailboxes mailboxes_;

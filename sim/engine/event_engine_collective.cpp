@@ -6,25 +6,26 @@
 namespace paceline {
 
 // Whether the thread has ended this collective.
-bool EventEngine::ended(std::uint32_t thread, OpPlace collective) const {
+bool EventEngine::ended(ThreadId thread, OpPlace collective) const {
   const std::uint32_t queue = layout(thread, collective.iteration).collectives[collective.op].queue;
-  return collective < queues_[place_[thread].first_queue + queue].collective;
+  return collective < queues_[queue_of(thread, queue).index()].collective;
 }
 
-bool EventEngine::may_launch(std::uint32_t thread, OpPlace collective) const {
+bool EventEngine::may_launch(ThreadId thread, OpPlace collective) const {
   const ProgramLayout& of = layout(thread, collective.iteration);
   const OpPlace at{collective.iteration, of.collectives[collective.op].op};
-  if (!(at < thread_[thread].host)) {
+  if (!(at < thread_[thread.index()].host)) {
     return false;
   }
   const Op& op = of.program->ops[at.op];
   switch (op.after) {
     case After::compute:
-      return at < thread_[thread].stream;
+      return at < thread_[thread.index()].stream;
     case After::op: {
       const Op& before = of.program->ops[op.after_op];
-      return before.kind == OpKind::collective ? ended(thread, {at.iteration, before.index})
-                                               : OpPlace{at.iteration, op.after_op} < thread_[thread].stream;
+      return before.kind == OpKind::collective
+                 ? ended(thread, {at.iteration, before.index})
+                 : OpPlace{at.iteration, op.after_op} < thread_[thread.index()].stream;
     }
     case After::nothing:
       return true;
@@ -32,9 +33,9 @@ bool EventEngine::may_launch(std::uint32_t thread, OpPlace collective) const {
   return false;
 }
 
-void EventEngine::launch_next(std::uint32_t queue, SimTime now) {
-  QueueState& state = queues_[queue];
-  const std::uint32_t thread = thread_of_queue_[queue];
+void EventEngine::launch_next(QueueId queue, SimTime now) {
+  QueueState& state = queues_[queue.index()];
+  const ThreadId thread = thread_of_queue_[queue.index()];
   const OpPlace at = state.collective;
   if (state.runs || at.iteration > last_iteration_ || !may_launch(thread, at)) {
     return;
@@ -48,7 +49,7 @@ void EventEngine::launch_next(std::uint32_t queue, SimTime now) {
   if (program(thread, at.iteration).ops[collective.op].after == After::nothing) {
     met.ready = std::max(met.ready, now);
   }
-  met.launch.add({now, own_at(thread, at), thread});
+  met.launch.add({now, own_at(thread, at), thread.value});
   note(Fact::launch, at, thread, now);
   span(thread, {at.iteration, collective.op}).start = now;
   state.runs = true;
@@ -57,11 +58,11 @@ void EventEngine::launch_next(std::uint32_t queue, SimTime now) {
     end_collective(queue, now);
     return;
   }
-  timeline_.push(now + job_.plans[collective.plan].startup, EventKind::collective_start, queue);
+  timeline_.push(now + job_.plans[collective.plan].startup, EventKind::collective_start, queue.value);
 }
 
 // An operation has ended: what comes after it may be launched.
-void EventEngine::release_followers(std::uint32_t thread, OpPlace ended, SimTime own, SimTime now) {
+void EventEngine::release_followers(ThreadId thread, OpPlace ended, SimTime own, SimTime now) {
   const ProgramLayout& of = layout(thread, ended.iteration);
   for (const std::uint32_t number : of.followers[ended.op]) {
     const OpPlace collective{ended.iteration, number};
@@ -70,19 +71,19 @@ void EventEngine::release_followers(std::uint32_t thread, OpPlace ended, SimTime
     own_at(thread, collective) = own;
   }
   for (const std::uint32_t number : of.followers[ended.op]) {
-    launch_next(place_[thread].first_queue + of.collectives[number].queue, now);
+    launch_next(queue_of(thread, of.collectives[number].queue), now);
   }
 }
 
-void EventEngine::start_thread_blocks(std::uint32_t queue, SimTime now) {
-  const std::uint32_t thread = thread_of_queue_[queue];
-  const OpPlace at = queues_[queue].collective;
+void EventEngine::start_thread_blocks(QueueId queue, SimTime now) {
+  const ThreadId thread = thread_of_queue_[queue.index()];
+  const OpPlace at = queues_[queue.index()].collective;
   const std::uint32_t plan = layout(thread, at.iteration).collectives[at.op].plan;
   const LaidOutGraphs::Graph& graph = graphs_.graphs[job_.plans[plan].graph];
-  const std::uint32_t first = graph.first_of_rank[thread], last = graph.first_of_rank[thread + 1];
-  queues_[queue].thread_blocks_left = last - first;
+  const std::uint32_t first = graph.first_of_rank[thread.value], last = graph.first_of_rank[thread.value + 1];
+  queues_[queue.index()].thread_blocks_left = last - first;
   for (std::uint32_t i = first; i < last; ++i) {
-    graphs_.thread_blocks[graph.of_rank[i]].queue = queue;
+    graphs_[graph.of_rank[i]].queue = queue;
     start_thread_block(graph.of_rank[i], plan);
   }
   if (first == last) {
@@ -93,26 +94,27 @@ void EventEngine::start_thread_blocks(std::uint32_t queue, SimTime now) {
   }
 }
 
-void EventEngine::start_thread_block(std::uint32_t index, std::uint32_t plan) {
-  ThreadBlockState& state = graphs_.thread_blocks[index];
+void EventEngine::start_thread_block(ThreadBlockId id, std::uint32_t plan) {
+  ThreadBlockState& state = graphs_[id];
   state.plan = plan;
   state.active = true;
   state.at = step_times_[plan].begin(state.script);
-  for (std::uint32_t p = state.first_out; p < graphs_.thread_blocks[index + 1].first_out; ++p) {
-    graphs_.fifos[graphs_.out[p]].sent_before = graphs_.fifos[graphs_.out[p]].sent;
+  for (std::uint32_t p = state.first_out; p < graphs_.thread_blocks[id.index() + 1].first_out; ++p) {
+    FifoState& fifo = graphs_[graphs_.out[p]];
+    fifo.sent_before = fifo.sent;
   }
 }
 
 bool EventEngine::may_move(const ThreadBlockState& state, const FlatStep& step) const {
   for (std::uint32_t p = 0; p < step.receive.count; ++p) {
-    const FifoState& fifo = graphs_.fifos[graphs_.in[state.first_in + step.receive.first + p]];
+    const FifoState& fifo = graphs_[graphs_.in[state.first_in + step.receive.first + p]];
     if (fifo.arrived == fifo.received) {
       return false;
     }
   }
   const std::uint32_t slots = job_.plans[state.plan].slots;
   for (std::uint32_t p = 0; slots > 0 && p < step.send.count; ++p) {
-    const FifoState& fifo = graphs_.fifos[graphs_.out[state.first_out + step.send.first + p]];
+    const FifoState& fifo = graphs_[graphs_.out[state.first_out + step.send.first + p]];
     // The receiver may still be in a collective before this one: what that left doesn't count.
     if (fifo.sent - std::max(fifo.received, fifo.sent_before) >= slots) {
       return false;
@@ -122,14 +124,14 @@ bool EventEngine::may_move(const ThreadBlockState& state, const FlatStep& step) 
 }
 
 // Begins the thread block's next move if it can, or ends its part of the collective.
-void EventEngine::advance_thread_block(std::uint32_t index, SimTime now) {
-  ThreadBlockState& state = graphs_.thread_blocks[index];
+void EventEngine::advance_thread_block(ThreadBlockId id, SimTime now) {
+  ThreadBlockState& state = graphs_[id];
   if (!state.active || state.unfinished > 0) {
     return;
   }
   const StepTimes& times = step_times_[state.plan];
   if (times.done(state.at)) {
-    finish_thread_block(index, now);
+    finish_thread_block(id, now);
     return;
   }
   const FlatStep& step = times.step(state.script, state.at);
@@ -140,8 +142,8 @@ void EventEngine::advance_thread_block(std::uint32_t index, SimTime now) {
   SimTime end = step.send.count == 0 ? now + times.copy(state.at, step) : now;
   state.unfinished = 1;
   for (std::uint32_t p = 0; p < step.send.count; ++p) {
-    const std::uint32_t f = graphs_.out[state.first_out + step.send.first + p];
-    FifoState& fifo = graphs_.fifos[f];
+    const FifoId f = graphs_.out[state.first_out + step.send.first + p];
+    FifoState& fifo = graphs_[f];
     ++fifo.sent;
     if (fifo.shared != FifoState::kNotShared) {
       ++state.unfinished;
@@ -150,33 +152,33 @@ void EventEngine::advance_thread_block(std::uint32_t index, SimTime now) {
       const SharedFifo& shared = job_.communicator.graphs[plan.graph].shared[fifo.shared];
       const BytesPerSecond rate = plan.hops[fifo.hop].rate;
       const Bytes bytes = times.bytes(state.at, step);
-      if (!network_->restart(fifo.flow, rate, bytes, f, now)) {
-        fifo.flow = network_->start(shared.links, rate, bytes, f, now);
+      if (!network_->restart(fifo.flow, rate, bytes, f.value, now)) {
+        fifo.flow = network_->start(shared.links, rate, bytes, f.value, now);
       }
     } else {
       const SimTime left = now + times.stay(state.at, step, fifo.hop);
       end = std::max(end, left);
       fifo.last_arrival = std::max(fifo.last_arrival, left + times.latency(state.at, step, fifo.hop));
-      timeline_.push(fifo.last_arrival, EventKind::arrival, f);
+      timeline_.push(fifo.last_arrival, EventKind::arrival, f.value);
     }
   }
-  timeline_.push(end, EventKind::move_end, index);
+  timeline_.push(end, EventKind::move_end, id.value);
 }
 
 // A transfer over shared links has left its sender.
-void EventEngine::end_flow(std::uint32_t f, SimTime now) {
-  FifoState& fifo = graphs_.fifos[f];
-  const ThreadBlockState& sender = graphs_.thread_blocks[fifo.from];
+void EventEngine::end_flow(FifoId id, SimTime now) {
+  FifoState& fifo = graphs_[id];
+  const ThreadBlockState& sender = graphs_[fifo.from];
   const StepTimes& times = step_times_[sender.plan];
   const SimTime left = std::max(now, fifo.sent_at + job_.plans[sender.plan].hops[fifo.hop].least);
   const FlatStep& step = times.step(sender.script, sender.at);
   fifo.last_arrival = std::max(fifo.last_arrival, left + times.latency(sender.at, step, fifo.hop));
-  timeline_.push(fifo.last_arrival, EventKind::arrival, f);
+  timeline_.push(fifo.last_arrival, EventKind::arrival, id.value);
   end_move(fifo.from, now);
 }
 
-void EventEngine::end_move(std::uint32_t index, SimTime now) {
-  ThreadBlockState& state = graphs_.thread_blocks[index];
+void EventEngine::end_move(ThreadBlockId id, SimTime now) {
+  ThreadBlockState& state = graphs_[id];
   if (--state.unfinished > 0) {
     return;
   }
@@ -185,36 +187,36 @@ void EventEngine::end_move(std::uint32_t index, SimTime now) {
   const std::uint32_t first = state.first_in + step.receive.first, last = first + step.receive.count;
   times.advance(state.script, state.at);
   for (std::uint32_t p = first; p < last; ++p) {
-    ++graphs_.fifos[graphs_.in[p]].received;
+    ++graphs_[graphs_.in[p]].received;
   }
-  advance_thread_block(index, now);
+  advance_thread_block(id, now);
   for (std::uint32_t p = first; p < last; ++p) {
-    advance_thread_block(graphs_.fifos[graphs_.in[p]].from, now);
+    advance_thread_block(graphs_[graphs_.in[p]].from, now);
   }
 }
 
-void EventEngine::arrive(std::uint32_t f, SimTime now) {
-  ++graphs_.fifos[f].arrived;
-  advance_thread_block(graphs_.fifos[f].to, now);
+void EventEngine::arrive(FifoId id, SimTime now) {
+  ++graphs_[id].arrived;
+  advance_thread_block(graphs_[id].to, now);
 }
 
-void EventEngine::finish_thread_block(std::uint32_t index, SimTime now) {
-  ThreadBlockState& state = graphs_.thread_blocks[index];
+void EventEngine::finish_thread_block(ThreadBlockId id, SimTime now) {
+  ThreadBlockState& state = graphs_[id];
   state.active = false;
   if (state.rank == ThreadBlock::kSwitch) {
-    next_use(index, state.use);
+    next_use(id, state.use);
     if (state.use.iteration <= last_iteration_) {
-      start_thread_block(index, program_on(state.graph, state.use.iteration).collectives[state.use.op].plan);
-      advance_thread_block(index, now);
+      start_thread_block(id, program_on(state.graph, state.use.iteration).collectives[state.use.op].plan);
+      advance_thread_block(id, now);
     }
-  } else if (--queues_[state.queue].thread_blocks_left == 0) {
+  } else if (--queues_[state.queue.index()].thread_blocks_left == 0) {
     end_collective(state.queue, now);
   }
 }
 
 // The next collective on a switch's graph, after `use`.
-void EventEngine::next_use(std::uint32_t index, OpPlace& use) const {
-  const std::uint32_t graph = graphs_.thread_blocks[index].graph;
+void EventEngine::next_use(ThreadBlockId id, OpPlace& use) const {
+  const std::uint32_t graph = graphs_.thread_blocks[id.index()].graph;
   while (use.iteration <= last_iteration_) {
     const ProgramLayout& layout = program_on(graph, use.iteration);
     while (++use.op < layout.collectives.size()) {
@@ -233,16 +235,16 @@ const ProgramLayout& EventEngine::program_on(std::uint32_t graph, std::uint32_t 
   return layouts_.roles[layouts_.role_of_graph[graph]].front().of(iteration);
 }
 
-void EventEngine::end_collective(std::uint32_t queue, SimTime now) {
-  const std::uint32_t thread = thread_of_queue_[queue];
-  const OpPlace at = queues_[queue].collective;
+void EventEngine::end_collective(QueueId queue, SimTime now) {
+  const ThreadId thread = thread_of_queue_[queue.index()];
+  const OpPlace at = queues_[queue.index()].collective;
   CollectiveRecord& met = record(thread, at);
   met.end = std::max(met.end, now);
   note(Fact::collective_end, at, thread, now);
   const ProgramLayout& of = layout(thread, at.iteration);
   const std::uint32_t op = of.collectives[at.op].op;
   span(thread, {at.iteration, op}).end = now;
-  queues_[queue].runs = false;
+  queues_[queue.index()].runs = false;
   next_collective(queue);
   ++slot(at.iteration).collectives_ended;
   set_communicating(thread, false, now);
@@ -256,9 +258,10 @@ void EventEngine::end_collective(std::uint32_t queue, SimTime now) {
 }
 
 // Moves the queue on to its next collective.
-void EventEngine::next_collective(std::uint32_t queue) {
-  OpPlace& at = queues_[queue].collective;
-  const std::uint32_t thread = thread_of_queue_[queue], number = queue - place_[thread].first_queue;
+void EventEngine::next_collective(QueueId queue) {
+  OpPlace& at = queues_[queue.index()].collective;
+  const ThreadId thread = thread_of_queue_[queue.index()];
+  const std::uint32_t number = queue.value - place_[thread.index()].first_queue.value;
   while (at.iteration <= last_iteration_) {
     const ProgramLayout& of = layout(thread, at.iteration);
     while (++at.op < of.collectives.size()) {

@@ -7,14 +7,14 @@ namespace paceline {
 
 // The host thread and the data loader.
 
-void EventEngine::advance_host(std::uint32_t thread, SimTime now) {
-  ThreadState& state = thread_[thread];
-  while (!state.host_busy && (state.host.iteration <= last_iteration_ || place_[thread].serves) &&
+void EventEngine::advance_host(ThreadId thread, SimTime now) {
+  ThreadState& state = thread_[thread.index()];
+  while (!state.host_busy && (state.host.iteration <= last_iteration_ || place_[thread.index()].serves) &&
          host_may_issue(thread, now)) {
     const Op& op = program(thread, state.host.iteration).ops[state.host.op];
     if (op.runs_in(state.host.iteration)) {
       state.host_busy = true;
-      timeline_.push(now + op.host_cost, EventKind::host_done, thread);
+      timeline_.push(now + op.host_cost, EventKind::host_done, thread.value);
     } else {
       leave_host_op(thread);
       advance_stream(thread, now);
@@ -23,8 +23,8 @@ void EventEngine::advance_host(std::uint32_t thread, SimTime now) {
 }
 
 // Whether the host has all that its next operation needs; records its wait otherwise.
-bool EventEngine::host_may_issue(std::uint32_t thread, SimTime now) {
-  ThreadState& state = thread_[thread];
+bool EventEngine::host_may_issue(ThreadId thread, SimTime now) {
+  ThreadState& state = thread_[thread.index()];
   if (state.host.op == 0 &&
       state.completed + static_cast<std::uint32_t>(job_.host_runs_ahead) < state.host.iteration) {
     return false;
@@ -51,23 +51,23 @@ bool EventEngine::host_may_issue(std::uint32_t thread, SimTime now) {
   return released;
 }
 
-void EventEngine::end_issue(std::uint32_t thread, SimTime now) {
-  ThreadState& state = thread_[thread];
+void EventEngine::end_issue(ThreadId thread, SimTime now) {
+  ThreadState& state = thread_[thread.index()];
   state.host_busy = false;
   const Op& op = program(thread, state.host.iteration).ops[state.host.op];
-  if (!traced_.empty() && is_rank(thread) && traced_[thread] != kNotTraced) {
-    slot(state.host.iteration).issued[traced_[thread] * most_ops_ + state.host.op] = now;
+  if (!traced_.empty() && is_rank(thread) && traced_[thread.index()] != kNotTraced) {
+    slot(state.host.iteration).issued[traced_[thread.index()] * most_ops_ + state.host.op] = now;
   }
   leave_host_op(thread);
   if (op.kind == OpKind::collective && op.after != After::compute) {
-    launch_next(place_[thread].first_queue + op.queue, now);
+    launch_next(queue_of(thread, op.queue), now);
   }
   advance_stream(thread, now);
   advance_host(thread, now);
 }
 
-void EventEngine::leave_host_op(std::uint32_t thread) {
-  ThreadState& state = thread_[thread];
+void EventEngine::leave_host_op(ThreadId thread) {
+  ThreadState& state = thread_[thread.index()];
   if (++state.host.op == program(thread, state.host.iteration).ops.size()) {
     state.host = {state.host.iteration + 1, 0};
     if (is_rank(thread)) {
@@ -76,28 +76,28 @@ void EventEngine::leave_host_op(std::uint32_t thread) {
   }
 }
 
-void EventEngine::advance_loader(std::uint32_t rank, SimTime now) {
-  ThreadState& state = thread_[rank];
+void EventEngine::advance_loader(ThreadId rank, SimTime now) {
+  ThreadState& state = thread_[rank.index()];
   if (!job_.input || state.loader_busy ||
       state.produced - state.consumed >= static_cast<std::uint32_t>(job_.input->prefetch)) {
     return;
   }
   state.loader_busy = true;
-  const double jitter = input_jitter_.draw({run_.seed, Stream::input, state.produced}, Rank(rank), 0);
-  timeline_.push(now + disturbed(job_.input->batch_time, 1.0, jitter), EventKind::batch_ready, rank);
+  const double jitter = input_jitter_.draw({run_.seed, Stream::input, state.produced}, Rank(rank.value), 0);
+  timeline_.push(now + disturbed(job_.input->batch_time, 1.0, jitter), EventKind::batch_ready, rank.value);
 }
 
 // The compute stream.
 
-void EventEngine::advance_stream(std::uint32_t thread, SimTime now) {
-  ThreadState& state = thread_[thread];
+void EventEngine::advance_stream(ThreadId thread, SimTime now) {
+  ThreadState& state = thread_[thread.index()];
   while (!state.kernel_runs && state.stream < state.host && run_stream_op(thread, now)) {
   }
 }
 
 // Runs the operation at the stream's head. False: it has not ended yet.
-bool EventEngine::run_stream_op(std::uint32_t thread, SimTime now) {
-  ThreadState& state = thread_[thread];
+bool EventEngine::run_stream_op(ThreadId thread, SimTime now) {
+  ThreadState& state = thread_[thread.index()];
   const OpPlace at = state.stream;
   const Op& op = program(thread, at.iteration).ops[at.op];
   if (!op.runs_in(at.iteration)) {
@@ -115,7 +115,7 @@ bool EventEngine::run_stream_op(std::uint32_t thread, SimTime now) {
         ready = std::max(ready, state.idle_from);
         own_at(thread, collective) = state.own;
         leave_stream_op(thread, now);
-        launch_next(place_[thread].first_queue + op.queue, now);
+        launch_next(queue_of(thread, op.queue), now);
       } else {
         leave_stream_op(thread, now);
       }
@@ -145,8 +145,8 @@ bool EventEngine::run_stream_op(std::uint32_t thread, SimTime now) {
 }
 
 // The stream is at a wait, which is over or not.
-bool EventEngine::wait_on_stream(std::uint32_t thread, bool over, SimTime now) {
-  ThreadState& state = thread_[thread];
+bool EventEngine::wait_on_stream(ThreadId thread, bool over, SimTime now) {
+  ThreadState& state = thread_[thread.index()];
   OpSpan& waited = span(thread, state.stream);
   if (!state.stream_waits) {
     waited.start = now;
@@ -160,8 +160,8 @@ bool EventEngine::wait_on_stream(std::uint32_t thread, bool over, SimTime now) {
   return over;
 }
 
-void EventEngine::leave_stream_op(std::uint32_t thread, SimTime now) {
-  ThreadState& state = thread_[thread];
+void EventEngine::leave_stream_op(ThreadId thread, SimTime now) {
+  ThreadState& state = thread_[thread.index()];
   const OpPlace at = state.stream;
   const ProgramLayout& layout = this->layout(thread, at.iteration);
   if (at.op == layout.last_stream_op) {  // what may follow is the host's
@@ -175,7 +175,7 @@ void EventEngine::leave_stream_op(std::uint32_t thread, SimTime now) {
     state.stream = {at.iteration + 1, 0};
     if (is_rank(thread)) {
       if (at.iteration < last_iteration_) {
-        state.factor = variability_.rank_factor(Rank(thread), at.iteration + 1);
+        state.factor = variability_.rank_factor(Rank(thread.value), at.iteration + 1);
       }
       ++slot(at.iteration).ranks_done;
       close_complete_iterations();
@@ -186,18 +186,18 @@ void EventEngine::leave_stream_op(std::uint32_t thread, SimTime now) {
   }
 }
 
-void EventEngine::end_rank_iteration(std::uint32_t rank, std::uint32_t iteration, SimTime now) {
-  slot(iteration).rank_end[rank] = now;
-  slot(iteration).own_at_end[rank] = thread_[rank].own;
+void EventEngine::end_rank_iteration(ThreadId rank, std::uint32_t iteration, SimTime now) {
+  slot(iteration).rank_end[rank.index()] = now;
+  slot(iteration).own_at_end[rank.index()] = thread_[rank.index()].own;
   note(Fact::iteration_end, {iteration, 0}, rank, now);
 }
 
-void EventEngine::start_kernel(std::uint32_t thread, const Op& op, SimTime now) {
-  ThreadState& state = thread_[thread];
+void EventEngine::start_kernel(ThreadId thread, const Op& op, SimTime now) {
+  ThreadState& state = thread_[thread.index()];
   const OpPlace at = state.stream;
   const double jitter = is_rank(thread)
                             ? variability_.per_operation().draw(variability_.operation_address(at.iteration),
-                                                                Rank(thread), at.op)
+                                                                Rank(thread.value), at.op)
                             : 1.0;
   span(thread, at).start = now;
   state.kernel_runs = true;
@@ -210,16 +210,17 @@ void EventEngine::start_kernel(std::uint32_t thread, const Op& op, SimTime now) 
 
 // Work is counted in units of 1/p picosecond: p per picosecond when the communication queues are free, q while
 // one is busy; the kernel ends at the ceiling.
-void EventEngine::schedule_kernel_end(std::uint32_t thread) {
-  ThreadState& state = thread_[thread];
+void EventEngine::schedule_kernel_end(ThreadId thread) {
+  ThreadState& state = thread_[thread.index()];
   const Work rate = state.communicating > 0 ? job_.slowdown.denominator : job_.slowdown.numerator;
   const auto left = static_cast<std::int64_t>((state.work + rate - 1) / rate);
-  state.kernel_event = timeline_.push(state.work_left_at + SimTime{left}, EventKind::kernel_end, thread);
+  state.kernel_event =
+      timeline_.push(state.work_left_at + SimTime{left}, EventKind::kernel_end, thread.value);
 }
 
 // A queue's collective begins, or has ended.
-void EventEngine::set_communicating(std::uint32_t thread, bool begins, SimTime now) {
-  ThreadState& state = thread_[thread];
+void EventEngine::set_communicating(ThreadId thread, bool begins, SimTime now) {
+  ThreadState& state = thread_[thread.index()];
   const std::uint32_t before = state.communicating;
   state.communicating = begins ? before + 1 : before - 1;
   const bool changes = (before == 0) != (state.communicating == 0);
@@ -231,8 +232,8 @@ void EventEngine::set_communicating(std::uint32_t thread, bool begins, SimTime n
   }
 }
 
-void EventEngine::end_kernel(std::uint32_t thread, SimTime now) {
-  ThreadState& state = thread_[thread];
+void EventEngine::end_kernel(ThreadId thread, SimTime now) {
+  ThreadState& state = thread_[thread.index()];
   state.kernel_runs = false;
   span(thread, state.stream).end = state.idle_from = now;
   leave_stream_op(thread, now);

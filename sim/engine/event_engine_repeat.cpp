@@ -64,7 +64,7 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     digest.add(std::uint32_t{active});
     if (active) {
       const auto& [phase, step, moves_left, loops_left] = at;
-      for (const std::uint32_t word : {plan, unfinished, queue, phase, step, moves_left}) {
+      for (const std::uint32_t word : {plan, unfinished, queue.value, phase, step, moves_left}) {
         digest.add(word);
       }
       digest.add(loops_left);
@@ -183,9 +183,10 @@ void EventEngine::repeat(std::uint32_t iteration, SimTime period) {
   }
   facts = {};
   for (std::uint32_t r = 0; r < ranks_; ++r) {
-    const std::vector<CollectiveLayout>& launched = layout(r, iteration).collectives;
+    const ThreadId rank(r);
+    const std::vector<CollectiveLayout>& launched = layout(rank, iteration).collectives;
     for (std::uint32_t k = 0; k < launched.size(); ++k) {
-      const OpSpan& ran = span(r, {iteration, launched[k].op});
+      const OpSpan& ran = span(rank, {iteration, launched[k].op});
       facts.add(subject(Fact::launch, iteration, k), r, ran.start);
       facts.add(subject(Fact::collective_end, iteration, k), r, ran.end);
     }

@@ -3,23 +3,21 @@
 namespace paceline {
 namespace {
 
-using Numbers = std::vector<std::uint32_t>;
-
 std::uint32_t size_of(const auto& list) { return static_cast<std::uint32_t>(list.size()); }
 
-void append(const Numbers& fifos, std::uint32_t first_fifo, Numbers& to) {
+void append(const std::vector<std::uint32_t>& fifos, std::uint32_t first_fifo, std::vector<FifoId>& to) {
   for (const std::uint32_t fifo : fifos) {
-    to.push_back(first_fifo + fifo);
+    to.emplace_back(first_fifo + fifo);
   }
 }
 
 void lay_out(const CollectiveGraph& graph, std::uint32_t ranks, LaidOutGraphs& all) {
   const std::uint32_t first_fifo = size_of(all.fifos), first_thread_block = size_of(all.thread_blocks),
                       first_in = size_of(all.in), first_out = size_of(all.out), number = size_of(all.graphs);
-  std::vector<Numbers> of_rank(ranks);
+  std::vector<std::vector<ThreadBlockId>> of_rank(ranks);
   for (const ThreadBlock& block : graph.thread_blocks) {
     (block.rank == ThreadBlock::kSwitch ? all.switches : of_rank[block.rank])
-        .push_back(size_of(all.thread_blocks));
+        .emplace_back(size_of(all.thread_blocks));
     ThreadBlockState& state = all.thread_blocks.emplace_back();
     state.rank = block.rank;
     state.script = block.script;
@@ -28,15 +26,15 @@ void lay_out(const CollectiveGraph& graph, std::uint32_t ranks, LaidOutGraphs& a
     state.first_out = first_out + block.first_out;
   }
   LaidOutGraphs::Graph& laid_out = all.graphs.emplace_back();
-  for (const Numbers& thread_blocks : of_rank) {
+  for (const std::vector<ThreadBlockId>& thread_blocks : of_rank) {
     laid_out.first_of_rank.push_back(size_of(laid_out.of_rank));
     laid_out.of_rank.insert(laid_out.of_rank.end(), thread_blocks.begin(), thread_blocks.end());
   }
   laid_out.first_of_rank.push_back(size_of(laid_out.of_rank));
   for (const Fifo& fifo : graph.fifos) {
     FifoState& state = all.fifos.emplace_back();
-    state.from = first_thread_block + fifo.from;
-    state.to = first_thread_block + fifo.to;
+    state.from = ThreadBlockId(first_thread_block + fifo.from);
+    state.to = ThreadBlockId(first_thread_block + fifo.to);
     state.hop = fifo.hop;
   }
   for (std::uint32_t i = 0; i < graph.shared.size(); ++i) {

@@ -5,12 +5,17 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/id.h"
 #include "core/time.h"
 #include "sim/collective/communicator.h"
 #include "sim/collective/step_times.h"
 #include "sim/network/flow_network.h"
 
 namespace paceline {
+
+using ThreadBlockId = Id<struct ThreadBlockTag>;  // in LaidOutGraphs::thread_blocks
+using FifoId = Id<struct FifoTag>;                // in LaidOutGraphs::fifos
+using QueueId = Id<struct QueueTag>;              // a communication queue of a thread
 
 // In the sequence of all operations of all iterations.
 struct OpPlace {
@@ -24,7 +29,7 @@ struct ThreadBlockState {
   std::uint32_t plan = 0, graph = 0;
   std::uint32_t first_in = 0, first_out = 0;  // in LaidOutGraphs::in and out
   std::uint32_t unfinished = 0;               // parts of the move that runs
-  std::uint32_t queue = 0;                    // the communication queue that runs it. Of a switch: none
+  QueueId queue{};                            // that runs it; of a switch: none
   bool active = false;
   OpPlace use{};  // of a switch: the collective that it is in, by its number in the iteration
 };
@@ -32,7 +37,8 @@ struct ThreadBlockState {
 // Counts over all collectives, but sent_before: sent before the sender's present one.
 struct FifoState {
   static constexpr std::uint32_t kNotShared = 0xffffffffU;
-  std::uint32_t from = 0, to = 0, hop = 0, shared = kNotShared;
+  ThreadBlockId from{}, to{};
+  std::uint32_t hop = 0, shared = kNotShared;
   std::uint64_t sent = 0, sent_before = 0, arrived = 0, received = 0;
   SimTime last_arrival{};  // chunks arrive in order, also those of a faster collective after a slower one
   SimTime sent_at{};       // of a shared one: when its last transfer began
@@ -40,13 +46,18 @@ struct FifoState {
 };
 
 struct LaidOutGraphs {
+  ThreadBlockState& operator[](ThreadBlockId id) { return thread_blocks[id.index()]; }
+  FifoState& operator[](FifoId id) { return fifos[id.index()]; }
+  const FifoState& operator[](FifoId id) const { return fifos[id.index()]; }
+
   std::vector<ThreadBlockState> thread_blocks;  // and one more, the end of the last one's ports
   std::vector<FifoState> fifos;
-  std::vector<std::uint32_t> in, out;  // FIFO of each port
-  std::vector<std::uint32_t> switches;
+  std::vector<FifoId> in, out;  // of each port
+  std::vector<ThreadBlockId> switches;
   // Of each graph: thread blocks of rank r are of_rank[first_of_rank[r] .. first_of_rank[r + 1]).
   struct Graph {
-    std::vector<std::uint32_t> first_of_rank, of_rank;
+    std::vector<std::uint32_t> first_of_rank;
+    std::vector<ThreadBlockId> of_rank;
   };
   std::vector<Graph> graphs;
 };

@@ -43,21 +43,21 @@ const MessageRoute& Mailboxes::route(std::uint32_t from, std::uint32_t to) const
   return *at;
 }
 
-std::uint32_t Mailboxes::send(const Message& message) {
+MessageId Mailboxes::send(const Message& message) {
   if (free_.empty()) {
     on_the_way_.push_back(message);
     free_.reserve(on_the_way_.size());
-    return static_cast<std::uint32_t>(on_the_way_.size() - 1);
+    return MessageId(on_the_way_.size() - 1);
   }
-  const std::uint32_t number = free_.back();
+  const MessageId id = free_.back();
   free_.pop_back();
-  on_the_way_[number] = message;
-  return number;
+  on_the_way_[id.index()] = message;
+  return id;
 }
 
-Mailboxes::Message Mailboxes::deliver(std::uint32_t number) {
-  const Message message = on_the_way_[number];
-  free_.push_back(number);
+Mailboxes::Message Mailboxes::deliver(MessageId id) {
+  const Message message = on_the_way_[id.index()];
+  free_.push_back(id);
   Mailbox& box = of(message.to, message.channel);
   box.senders.push_back(message.from);
   auto count = std::ranges::lower_bound(box.counts, message.from, {}, &Count::from);

@@ -9,6 +9,8 @@
 
 namespace paceline {
 
+using MessageId = Id<struct MessageTag>;  // one on its way
+
 class Mailboxes {
  public:
   struct Message {
@@ -20,10 +22,10 @@ class Mailboxes {
   // Throws InputError where the job has no route from one to the other.
   const MessageRoute& route(std::uint32_t from, std::uint32_t to) const;
 
-  // A number for a message on its way; delivered, the number is another's.
-  std::uint32_t send(const Message&);
-  Message deliver(std::uint32_t number);
-  const Message& on_the_way(std::uint32_t number) const { return on_the_way_[number]; }
+  // Delivered, the id is another's.
+  MessageId send(const Message&);
+  Message deliver(MessageId);
+  const Message& on_the_way(MessageId id) const { return on_the_way_[id.index()]; }
 
   // Who sent the oldest message that was not taken yet, which is taken; nullopt: there is none.
   std::optional<std::uint32_t> take(std::uint32_t member, std::uint32_t channel);
@@ -49,7 +51,7 @@ class Mailboxes {
   std::size_t channels_ = 0;
   std::vector<Mailbox> boxes_;  // [member * channels + channel]
   std::vector<Message> on_the_way_;
-  std::vector<std::uint32_t> free_;
+  std::vector<MessageId> free_;
 };
 
 }  // namespace paceline

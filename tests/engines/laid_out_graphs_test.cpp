@@ -24,7 +24,7 @@ TEST_CASE("graphs laid out side by side are the graphs they were") {
     std::size_t block = 0, fifo = 0, switches = 0;
     for (std::size_t g = 0; g < graphs.size(); ++g) {
       const CollectiveGraph& graph = graphs[g];
-      std::vector<std::vector<std::uint32_t>> of_rank(ranks);
+      std::vector<std::vector<ThreadBlockId>> of_rank(ranks);
       for (std::size_t b = 0; b < graph.thread_blocks.size(); ++b) {
         const ThreadBlock& wanted = graph.thread_blocks[b];
         const ThreadBlockState &state = all.thread_blocks[block + b],
@@ -38,18 +38,18 @@ TEST_CASE("graphs laid out side by side are the graphs they were") {
         REQUIRE(next.first_in - state.first_in == in_end - wanted.first_in);
         REQUIRE(next.first_out - state.first_out == out_end - wanted.first_out);
         for (std::size_t p = 0; p < in_end - wanted.first_in; ++p) {
-          const std::uint32_t f = all.in[state.first_in + p];
-          CHECK(f == fifo + graph.in[wanted.first_in + p]);
-          CHECK(all.fifos[f].to == block + b);
+          const FifoId f = all.in[state.first_in + p];
+          CHECK(f == FifoId(fifo + graph.in[wanted.first_in + p]));
+          CHECK(all[f].to == ThreadBlockId(block + b));
         }
         for (std::size_t p = 0; p < out_end - wanted.first_out; ++p) {
-          CHECK(all.fifos[all.out[state.first_out + p]].from == block + b);
+          CHECK(all[all.out[state.first_out + p]].from == ThreadBlockId(block + b));
         }
         if (wanted.rank == ThreadBlock::kSwitch) {
           REQUIRE(switches < all.switches.size());
-          CHECK(all.switches[switches++] == block + b);
+          CHECK(all.switches[switches++] == ThreadBlockId(block + b));
         } else {
-          of_rank[wanted.rank].push_back(static_cast<std::uint32_t>(block + b));
+          of_rank[wanted.rank].emplace_back(block + b);
         }
       }
       const auto& [first_of_rank, blocks_of_ranks] = all.graphs[g];
