@@ -161,7 +161,7 @@ TEST_CASE("what no row depends on is not fitted") {
   CHECK(elsewhere > 0);
 }
 
-TEST_CASE("a warm-up row, a spike and a dip are named and change nothing else") {
+TEST_CASE("a warm-up row, a spike and a dip are named and change nothing else", "[release]") {
   const std::vector<Bytes> at = sizes(8, kGiB);
   const MeasuredData clean = measured(kWorld, {{1, 8}, {1, 4}}, at, 0.01);
   const std::vector<std::pair<std::size_t, double>> changes{{0, 2.5},  {5, 2.0}, {22, 4.0}, {26, 4.0},
@@ -257,7 +257,7 @@ TEST_CASE("equal rows give equal profiles, in any order of the files") {
 }
 
 // The fit moves on planes; what it reports is of simulations.
-TEST_CASE("a point's ratio is its measurement over a direct simulation") {
+TEST_CASE("a point's ratio is its measurement over a direct simulation", "[release]") {
   const MeasuredData data = measured(kWorld, {{1, 8}, {2, 4}}, sizes(8, kGiB), 0.02);
   const CollectiveFit fit = fit_collectives(request_of(kWorld), data);
   World fitted = kWorld;
@@ -335,7 +335,7 @@ TEST_CASE("plans that can't be the fastest are not simulated, and the fastest is
   CHECK(left_out > 0);
 }
 
-TEST_CASE("many places: at most so many points are fitted, of every place") {
+TEST_CASE("many places: at most so many points are fitted, of every place", "[release]") {
   MeasuredData data;
   CollectiveMeasurement row;
   for (int nodes = 1; nodes <= 6; ++nodes) {

@@ -26,7 +26,7 @@ TEST_CASE("made scenarios: engines, key order, threads and reruns agree") {
   CHECK(fingerprints.size() > kCount * 9 / 10);
 }
 
-TEST_CASE("made scenarios have every key of the variability, and every distribution") {
+TEST_CASE("made scenarios have every key of the variability, and every distribution", "[release]") {
   const Json schema = parse_json(scenario_schema());
   std::set<std::string> keys, distributions;
   for (std::uint64_t number = 0; number < 50; ++number) {

@@ -57,7 +57,7 @@ std::int64_t nanoseconds_of(const json& event, const char* key) {
   return std::llround(event.at(key).get<double>() * 1000);
 }
 
-TEST_CASE("the trace has a process per rank, a track per stream, and slices that nest") {
+TEST_CASE("the trace has a process per rank, a track per stream, and slices that nest", "[release]") {
   for (const char* name : {"slow_gpu_64", "input_bottleneck", "first_node"}) {
     CAPTURE(name);
     const Prediction p = predict(example(name), trace_of_first(5, 3));

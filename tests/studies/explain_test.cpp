@@ -80,7 +80,7 @@ TEST_CASE("attributed times add up to the step") {
   }
 }
 
-TEST_CASE("the critical path in result.json adds up to a step of the run, in whole picoseconds") {
+TEST_CASE("the critical path in result.json adds up to a step of the run, in whole picoseconds", "[release]") {
   for (const char* name : kExamples) {
     CAPTURE(name);
     const Prediction p = predict(example(name, 3));
@@ -97,7 +97,7 @@ TEST_CASE("the critical path in result.json adds up to a step of the run, in who
   }
 }
 
-TEST_CASE("an explanation finds what was put into the scenario") {
+TEST_CASE("an explanation finds what was put into the scenario", "[release]") {
   const Prediction slow = predict(example("slow_gpu_64", 3));
   const Explanation e = explained(slow, 2);
   const auto hardware = std::ranges::find_if(
@@ -113,7 +113,7 @@ TEST_CASE("an explanation finds what was put into the scenario") {
   CHECK_THAT(input.best_levers.back(), Catch::StartsWith("Hardware: with data loaders twice as fast"));
 }
 
-TEST_CASE("what costs nothing is advised before faster NICs, each key once") {
+TEST_CASE("what costs nothing is advised before faster NICs, each key once", "[release]") {
   const Prediction p = predict(example("network_200g", 1));
   const Explanation e = explained(p, 2);
   const auto saves = [&](const std::string& key) {
@@ -169,7 +169,7 @@ TEST_CASE("the explanation tells what it knows as it knows it") {
   CHECK((last == nullptr) == (expected == 0));
 }
 
-TEST_CASE("the explanation is the same on any number of threads") {
+TEST_CASE("the explanation is the same on any number of threads", "[release]") {
   const Prediction p = predict(example("slow_gpu_64", 2));
   const std::string one = explanation_text(p, explained(p, 1));
   CHECK(explanation_text(p, explained(p, 4)) == one);

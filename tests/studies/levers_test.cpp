@@ -94,7 +94,7 @@ TEST_CASE("only GPUs that are slow in this run are spared") {
   CHECK(tried.contains("no jitter"));
 }
 
-TEST_CASE("each lever is a change, and its edits make the scenario that it stands for") {
+TEST_CASE("each lever is a change, and its edits make the scenario that it stands for", "[release]") {
   json scenario = hoppers(2);
   scenario["cluster"]["fabric"] = {{"kind", "leaf_spine"}, {"nodes_per_leaf", 1}, {"oversubscription", 2}};
   scenario["cluster"]["degraded_links"] = {{{"from", "node1/nic0"}, {"bandwidth_factor", 0.5}}};

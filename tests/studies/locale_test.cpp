@@ -106,7 +106,7 @@ Outputs outputs() {
   return all;
 }
 
-TEST_CASE("no locale changes what is read or written") {
+TEST_CASE("no locale changes what is read or written", "[release]") {
   const Outputs plain = outputs();
   CHECK(plain.size() > 12);
   const TemporaryFolder locales;
