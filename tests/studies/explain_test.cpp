@@ -80,7 +80,8 @@ TEST_CASE("attributed times add up to the step") {
   }
 }
 
-TEST_CASE("the critical path in result.json adds up to a step of the run, in whole picoseconds", "[release]") {
+TEST_CASE("the critical path in result.json adds up to a step of the run, in whole picoseconds",
+          "[release]") {
   for (const char* name : kExamples) {
     CAPTURE(name);
     const Prediction p = predict(example(name, 3));
