@@ -140,8 +140,10 @@ void degrade_links(const Topology& topology, std::size_t index, std::vector<Link
   }
 }
 
+}  // namespace
+
 // Where devices and cables are listed, GPUs and NICs in use may be apart, or very far apart.
-void check_routes(const NodeLayout& node) {
+void require_routes(const NodeLayout& node) {
   constexpr std::size_t kInFabric = 6;  // NIC, leaf, spine, core, spine, leaf, NIC
   constexpr std::size_t kLongestToNic = (Route::kLongest - kInFabric) / 2;
   const std::uint32_t gpus = node.count(DeviceKind::gpu);
@@ -157,8 +159,8 @@ void check_routes(const NodeLayout& node) {
                          (length == 0 ? "no way" : std::to_string(length)) + ends,
                      "/cluster/node/cables");
   };
-  for (std::uint32_t gpu = 0; gpu < node.gpus_in_use; ++gpu) {
-    for (std::uint32_t other = 0; other < node.gpus_in_use; ++other) {
+  for (const std::uint32_t gpu : node.gpus_in_use) {
+    for (const std::uint32_t other : node.gpus_in_use) {
       if (other != gpu) {
         check(gpu, other, Route::kLongest);
       }
@@ -169,15 +171,13 @@ void check_routes(const NodeLayout& node) {
   }
 }
 
-}  // namespace
-
 Topology build_topology(const ClusterSpec& spec) {
   check_cluster(spec);
   Topology t;
   t.spec_ = spec;
   const int in_use = spec.gpus_per_node == 0 ? spec.node.gpus : spec.gpus_per_node;
   t.node_ = make_node_layout(spec.node, static_cast<std::uint32_t>(in_use));
-  check_routes(t.node_);
+  require_routes(t.node_);
   t.fabric_ = make_fabric_layout(spec);
   const Sizes sizes = sizes_of(t.node_, t.fabric_);
   if (sizes.links > kMostLinks) {

@@ -39,7 +39,7 @@ inline constexpr auto kNames<GraphPattern> =
 // of gpus whose first is beside the NIC (split_tree: the second sends up to the NIC too). nvls and
 // collnet_direct: the channel's head first.
 struct NodeChannel {
-  std::vector<int> gpus;          // of 0 .. gpus in use - 1
+  std::vector<int> gpus;          // places among the GPUs in use
   int nic_in = -1, nic_out = -1;  // of the node; -1 on one node
   friend bool operator==(const NodeChannel&, const NodeChannel&) = default;
 };

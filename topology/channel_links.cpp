@@ -70,7 +70,8 @@ class Counter {
       : layout_(layout), spec_(spec), version_(version) {}
 
   CountedNode count() {
-    node_.gpus = static_cast<int>(layout_.gpus_in_use);
+    node_.gpus = static_cast<int>(layout_.gpus_in_use.size());
+    node_.gpu_numbers = layout_.gpus_in_use;
     node_.nics = static_cast<int>(layout_.count(DeviceKind::nic));
     node_.cpus = static_cast<int>(layout_.count(DeviceKind::cpu));
     node_.switches = static_cast<int>(layout_.count(DeviceKind::pcie_switch));
@@ -98,7 +99,7 @@ class Counter {
     const std::uint32_t first_rest = node_.cpu_at(node_.cpus);
     switch (kind) {
       case DeviceKind::gpu:
-        return i < layout_.gpus_in_use ? std::optional(i) : std::nullopt;
+        return place_in_use(i);
       case DeviceKind::nvswitch:
         return node_.nvswitch();
       case DeviceKind::cpu:
@@ -108,6 +109,13 @@ class Counter {
       default:
         return first_rest + layout_.count(DeviceKind::pcie_switch) + i;
     }
+  }
+
+  std::optional<std::uint32_t> place_in_use(std::uint32_t gpu) const {
+    const std::vector<std::uint32_t>& gpus = layout_.gpus_in_use;
+    const auto at = std::ranges::lower_bound(gpus, gpu);
+    return at != gpus.end() && *at == gpu ? std::optional(static_cast<std::uint32_t>(at - gpus.begin()))
+                                          : std::nullopt;
   }
 
   // Parallel cables are one link, as wide as all of them.

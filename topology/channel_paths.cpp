@@ -162,7 +162,7 @@ std::vector<int> own_nics(const CountedNode& node, int gpu) {
   const auto sharers = static_cast<int>(node.near_gpus[static_cast<std::size_t>(nics[0])].size());
   const auto count = static_cast<int>(nics.size());
   const int per_gpu = std::min((count + sharers - 1) / sharers, kMaxChannels);
-  int first = gpu % sharers;
+  int first = static_cast<int>(node.gpu_numbers[static_cast<std::size_t>(gpu)]) % sharers;
   if ((count & (count - 1)) == 0) {
     first = mirrored_bits(first, count);
   }

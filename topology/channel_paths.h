@@ -35,7 +35,8 @@ struct CountedNode {
   int gpus = 0, nics = 0, cpus = 0, switches = 0;  // switches: of PCIe
   std::uint32_t vertices = 0;
   bool has_nvswitch = false;
-  int compute_capability = 80;  // where the node states none: 80
+  std::vector<std::uint32_t> gpu_numbers;  // in the whole node
+  int compute_capability = 80;             // where the node states none: 80
   CpuVendor cpu = CpuVendor::intel;
   bool x86() const { return cpu == CpuVendor::intel || cpu == CpuVendor::amd || cpu == CpuVendor::zhaoxin; }
 

@@ -18,8 +18,8 @@ void find_near_by_numbers(const NodeSpec& spec, NodeLayout& node) {
   const std::uint32_t switches = node.count(DeviceKind::pcie_switch);
   const auto switch_of_gpu = [&](std::uint32_t gpu) { return gpu * switches / gpus; };
   const auto switch_of_nic = [&](std::uint32_t nic) { return nic * switches / nics; };
-  const std::uint32_t last = switch_of_gpu(node.gpus_in_use - 1);
-  node.nics_in_use = node.gpus_in_use == gpus ? nics : 0;
+  const std::uint32_t last = switch_of_gpu(node.gpus_in_use.back());
+  node.nics_in_use = node.gpus_in_use.size() == gpus ? nics : 0;
   for (std::uint32_t nic = 0; nic < nics; ++nic) {
     node.nics_in_use = switch_of_nic(nic) <= last ? std::max(node.nics_in_use, nic + 1) : node.nics_in_use;
     node.first_gpu.push_back(nic * static_cast<std::uint32_t>(spec.gpus) / nics);
@@ -94,9 +94,9 @@ void find_near_by_cables(NodeLayout& node) {
     distance.push_back(std::move(from));
   }
   node.first_gpu = share_out_gpus(beside);
-  node.nics_in_use = node.gpus_in_use == gpus ? nics : std::min(nics, 1U);
+  node.nics_in_use = node.gpus_in_use.size() == gpus ? nics : std::min(nics, 1U);
   for (std::uint32_t nic = 0; nic < nics; ++nic) {
-    for (std::uint32_t gpu = 0; gpu < node.gpus_in_use; ++gpu) {
+    for (const std::uint32_t gpu : node.gpus_in_use) {
       const bool near = distance[nic][gpu] == nearest_nic[gpu] && nearest_nic[gpu] != kFar;
       node.nics_in_use = near ? std::max(node.nics_in_use, nic + 1) : node.nics_in_use;
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <numeric>
+#include <utility>
 
 namespace paceline {
 namespace {
@@ -66,10 +67,10 @@ std::vector<Link> directed_links(const NodeSpec& spec, const std::vector<DeviceI
 }
 
 // All but what is near and the routes.
-NodeLayout layout_of(const NodeSpec& spec, std::uint32_t gpus_in_use) {
+NodeLayout layout_of(const NodeSpec& spec, std::vector<std::uint32_t> gpus_in_use) {
   NodeLayout node;
   node.links = directed_links(spec, number_devices(spec, node));
-  node.gpus_in_use = gpus_in_use;
+  node.gpus_in_use = std::move(gpus_in_use);
   for (std::uint32_t k = 0; k < node.links.size(); ++k) {
     if (node.links[k].to == kOutside) {
       node.uplink.push_back(k);
@@ -106,11 +107,17 @@ std::span<const std::uint32_t> NodeLayout::route(std::uint32_t a, std::uint32_t 
   return std::span(route_links).subspan(route_begin[pair], route_begin[pair + 1] - route_begin[pair]);
 }
 
-NodeLayout make_node_layout(const NodeSpec& spec, std::uint32_t gpus_in_use) {
-  NodeLayout node = layout_of(spec.devices.empty() ? with_devices(spec) : spec, gpus_in_use);
+NodeLayout make_node_layout(const NodeSpec& spec, std::vector<std::uint32_t> gpus_in_use) {
+  NodeLayout node = layout_of(spec.devices.empty() ? with_devices(spec) : spec, std::move(gpus_in_use));
   find_near_devices(spec, node);
   find_node_routes(node);
   return node;
+}
+
+NodeLayout make_node_layout(const NodeSpec& spec, std::uint32_t gpus_in_use) {
+  std::vector<std::uint32_t> first(gpus_in_use);
+  std::iota(first.begin(), first.end(), 0U);
+  return make_node_layout(spec, std::move(first));
 }
 
 }  // namespace paceline

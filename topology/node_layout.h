@@ -21,7 +21,7 @@ struct NodeLayout {
   static constexpr std::size_t kKinds =
       5;  // gpu, nvswitch, pcie_switch, cpu, nic: in this order, without gaps
   std::array<std::uint32_t, kKinds + 1> first{};  // local id of the first device of a kind
-  std::uint32_t gpus_in_use = 0;
+  std::vector<std::uint32_t> gpus_in_use;         // ascending
   // With all GPUs in use all NICs, else up to the last one that is near one of them.
   std::uint32_t nics_in_use = 0;
   std::vector<Link> links;
@@ -60,7 +60,9 @@ NodeSpec with_devices(const NodeSpec& spec);
 // Joins all GPUs of a node with listed devices by an NVSwitch. Requires: there is none yet.
 void add_nvswitch(NodeSpec& spec, BytesPerSecond per_gpu);
 
-// Requires: a spec that check_cluster accepts; 1 <= gpus_in_use <= spec.gpus.
+// Requires: a spec that check_cluster accepts; some of its GPUs, ascending.
+NodeLayout make_node_layout(const NodeSpec& spec, std::vector<std::uint32_t> gpus_in_use);
+// The first ones. Requires: 1 <= gpus_in_use <= spec.gpus.
 NodeLayout make_node_layout(const NodeSpec& spec, std::uint32_t gpus_in_use);
 
 // Parts of make_node_layout. Which GPUs and NICs are near each other (nearness.cpp); the routes (routes.cpp).

@@ -34,7 +34,8 @@ std::optional<Stage> next_stage(const NodeLayout& node, Stage stage, const Link&
   }
   const DeviceKind from = node.kind_of(link.from), to = node.kind_of(link.to);
   const bool nvlink = link.kind == LinkKind::nvlink;
-  const bool may_forward = from == DeviceKind::gpu && link.from.value < node.gpus_in_use;
+  const bool may_forward =
+      from == DeviceKind::gpu && std::ranges::binary_search(node.gpus_in_use, link.from.value);
   switch (stage) {
     case Stage::source_side:
       if (nvlink) {

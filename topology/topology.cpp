@@ -121,8 +121,8 @@ std::string Topology::link_name(LinkId id) const {
 }
 
 DeviceId Topology::gpu_of(Rank rank) const {
-  assert(rank.index() < static_cast<std::size_t>(spec_.nodes) * node_.gpus_in_use);
-  return DeviceId(rank.value / node_.gpus_in_use * node_.devices() + rank.value % node_.gpus_in_use);
+  assert(rank.index() < static_cast<std::size_t>(spec_.nodes) * gpus_in_use());
+  return DeviceId(node_of(rank) * node_.devices() + gpu_in_node(rank));
 }
 
 LinkId Topology::first_link(DeviceId device) const {
@@ -140,9 +140,9 @@ std::optional<LinkId> Topology::link_between(DeviceId from, DeviceId to) const {
   return std::nullopt;
 }
 
-void Topology::append_in_node(Route& route, std::size_t node, std::uint32_t from, std::uint32_t to) const {
+void Topology::append_in_node(Route& route, std::size_t node, const NodeLayout& inside, Ends ends) const {
   const std::size_t base = node * node_.links.size();
-  for (const std::uint32_t link : node_.route(from, to)) {
+  for (const std::uint32_t link : inside.route(ends.from, ends.to)) {
     route.push(LinkId(base + link));
   }
 }
@@ -191,47 +191,45 @@ Route Topology::route(Rank from, Rank to, int channel) const {
   return route_over_nics(from, to, nic, nic);
 }
 
-Route Topology::route_over_nics(Rank from, Rank to, int nic_out, int nic_in) const {
-  return route_between(gpu_of(from), gpu_of(to), nic_out, nic_in);
-}
-
-Route Topology::route_between(DeviceId from, DeviceId to, int nic_out, int nic_in) const {
+Route Topology::route_between(DeviceId from, DeviceId to, int nic_out, int nic_in,
+                              const NodeLayout& inside) const {
   assert(from != to);
   Route route;
   if (node_of(from) == node_of(to)) {
-    append_in_node(route, node_of(from), endpoint_of(from), endpoint_of(to));
+    append_in_node(route, node_of(from), inside, {endpoint_of(from), endpoint_of(to)});
     return route;
   }
   const auto out = static_cast<std::uint32_t>(nic_out), in = static_cast<std::uint32_t>(nic_in);
-  if (node_.route(endpoint_of(from), node_.endpoint_of_nic(out)).empty() ||
-      node_.route(node_.endpoint_of_nic(in), endpoint_of(to)).empty()) {
+  if (inside.route(endpoint_of(from), node_.endpoint_of_nic(out)).empty() ||
+      inside.route(node_.endpoint_of_nic(in), endpoint_of(to)).empty()) {
     return route;
   }
-  append_to_leaf(route, from, out);
+  append_to_leaf(route, from, out, inside);
   append_fabric(route, {node_of(from), out}, {node_of(to), in});
-  append_in_node(route, node_of(to), node_.endpoint_of_nic(in), endpoint_of(to));
+  append_in_node(route, node_of(to), inside, {node_.endpoint_of_nic(in), endpoint_of(to)});
   return route;
 }
 
-void Topology::append_to_leaf(Route& route, DeviceId from, std::uint32_t nic) const {
+void Topology::append_to_leaf(Route& route, DeviceId from, std::uint32_t nic,
+                              const NodeLayout& inside) const {
   assert(nic < node_.count(DeviceKind::nic));
-  append_in_node(route, node_of(from), endpoint_of(from), node_.endpoint_of_nic(nic));
+  append_in_node(route, node_of(from), inside, {endpoint_of(from), node_.endpoint_of_nic(nic)});
   route.push(LinkId(node_of(from) * node_.links.size() + node_.uplink[nic]));
 }
 
-Route Topology::to_fabric(Rank rank, int nic) const {
+Route Topology::to_fabric(Rank rank, int nic, const NodeLayout& inside) const {
   Route route;
-  append_to_leaf(route, gpu_of(rank), static_cast<std::uint32_t>(nic));
+  append_to_leaf(route, gpu_of(rank), static_cast<std::uint32_t>(nic), inside);
   return route;
 }
 
-Route Topology::from_fabric(Rank rank, int nic) const {
+Route Topology::from_fabric(Rank rank, int nic, const NodeLayout& inside) const {
   const auto n = static_cast<std::uint32_t>(nic);
   assert(n < node_.count(DeviceKind::nic));
   Route route;
   push_fabric_link(route, DeviceKind::leaf, fabric_.leaf_of(node_of(rank), n),
                    fabric_.port_of(node_of(rank), n));
-  append_in_node(route, node_of(rank), node_.endpoint_of_nic(n), gpu_in_node(rank));
+  append_in_node(route, node_of(rank), inside, {node_.endpoint_of_nic(n), gpu_in_node(rank)});
   return route;
 }
 

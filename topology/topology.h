@@ -57,10 +57,10 @@ class Topology {
  public:
   const ClusterSpec& spec() const { return spec_; }
   const NodeLayout& node() const { return node_; }
-  int gpus_per_node() const { return static_cast<int>(node_.gpus_in_use); }  // in use
+  int gpus_per_node() const { return static_cast<int>(node_.gpus_in_use.size()); }  // in use
   int job_nodes() const { return spec_.job_nodes > 0 ? spec_.job_nodes : spec_.nodes; }
   std::size_t ranks() const {
-    return static_cast<std::size_t>(job_nodes()) * node_.gpus_in_use;
+    return static_cast<std::size_t>(job_nodes()) * node_.gpus_in_use.size();
   }  // of the job
   std::size_t devices() const { return first_leaf() + fabric_.devices(); }
   std::size_t links() const { return links_.size(); }
@@ -82,16 +82,27 @@ class Topology {
   // is near a GPU in use, as NCCL takes the near ones. Only GPUs in use forward. Requires: from != to,
   // channel >= 0. Cost: O(links of the route).
   Route route(Rank from, Rank to, int channel) const;
-  // The same with the NICs named, each of its own node; inside one node they don't count.
-  Route route_over_nics(Rank from, Rank to, int nic_out, int nic_in) const;
+  // The same with the NICs named, each of its own node; inside one node they don't count. `inside`: the node
+  // with those GPUs in use that may forward, where these aren't the job's (a group's own).
+  Route route_over_nics(Rank from, Rank to, int nic_out, int nic_in) const {
+    return route_over_nics(from, to, nic_out, nic_in, node_);
+  }
+  Route route_over_nics(Rank from, Rank to, int nic_out, int nic_in, const NodeLayout& inside) const {
+    return route_between(gpu_of(from), gpu_of(to), nic_out, nic_in, inside);
+  }
   // The same between any two devices that are GPUs or CPUs; empty where a node has no way between them.
-  Route route_between(DeviceId from, DeviceId to, int nic_out, int nic_in) const;
+  Route route_between(DeviceId from, DeviceId to, int nic_out, int nic_in) const {
+    return route_between(from, to, nic_out, nic_in, node_);
+  }
+  Route route_between(DeviceId from, DeviceId to, int nic_out, int nic_in, const NodeLayout& inside) const;
   // Parts of routes: a rank and its node's NVSwitch (requires: it has a cable to one), a rank and the leaf
   // that NIC `nic` of its node hangs on.
   Route to_nvswitch(Rank) const;
   Route from_nvswitch(Rank) const;
-  Route to_fabric(Rank, int nic) const;
-  Route from_fabric(Rank, int nic) const;
+  Route to_fabric(Rank rank, int nic) const { return to_fabric(rank, nic, node_); }
+  Route from_fabric(Rank rank, int nic) const { return from_fabric(rank, nic, node_); }
+  Route to_fabric(Rank, int nic, const NodeLayout& inside) const;
+  Route from_fabric(Rank, int nic, const NodeLayout& inside) const;
   HopKind hop_kind(const Route&) const;
 
  private:
@@ -101,19 +112,23 @@ class Topology {
   std::uint32_t count(DeviceKind kind) const;                // per node, or in the fabric
   LinkId first_link(DeviceId device) const;
   std::optional<DeviceId> find_device(const std::string& name) const;
-  std::uint32_t node_of(Rank rank) const { return rank.value / node_.gpus_in_use; }
+  std::uint32_t gpus_in_use() const { return static_cast<std::uint32_t>(node_.gpus_in_use.size()); }
+  std::uint32_t node_of(Rank rank) const { return rank.value / gpus_in_use(); }
   std::uint32_t node_of(DeviceId device) const { return device.value / node_.devices(); }
   std::uint32_t endpoint_of(DeviceId device) const {
     return node_.endpoint_of(DeviceId(device.value % node_.devices()));
   }
-  std::uint32_t gpu_in_node(Rank rank) const { return rank.value % node_.gpus_in_use; }
+  std::uint32_t gpu_in_node(Rank rank) const { return rank.value % gpus_in_use(); }
   LinkId cable_between(DeviceId from, DeviceId to) const;  // requires: there is one
   DeviceId nvswitch_of(Rank) const;
-  void append_in_node(Route&, std::size_t node, std::uint32_t from, std::uint32_t to) const;
+  struct Ends {
+    std::uint32_t from, to;  // as in NodeLayout::route
+  };
+  void append_in_node(Route&, std::size_t node, const NodeLayout& inside, Ends) const;
   struct NodePort {
     std::uint32_t node, nic;
   };
-  void append_to_leaf(Route&, DeviceId from, std::uint32_t nic) const;
+  void append_to_leaf(Route&, DeviceId from, std::uint32_t nic, const NodeLayout& inside) const;
   void push_fabric_link(Route&, DeviceKind, std::uint32_t device, std::uint32_t out) const;
   void append_fabric(Route&, NodePort from, NodePort to) const;  // from a leaf to a NIC
   std::uint64_t way_of(NodePort from, NodePort to) const;
@@ -129,6 +144,9 @@ class Topology {
 // without a NIC, a mesh edge to a GPU that does not exist, a degraded device that does not exist, ... Cost:
 // O(devices + links).
 Topology build_topology(const ClusterSpec& spec);
+
+// Throws InputError unless the GPUs and NICs in use are joined.
+void require_routes(const NodeLayout&);
 
 // Bandwidth from the GPUs of the first half of the nodes (the first floor(nodes / 2)) to those of the second,
 // one direction; of one node: between the halves of its GPUs, over the links inside it. All GPUs count, used
