@@ -12,6 +12,7 @@
 #include "core/random.h"
 #include "core/time.h"
 #include "sim/collective/communicator.h"
+#include "sim/collective/family.h"
 #include "sim/training.h"
 
 namespace paceline {
@@ -141,12 +142,6 @@ struct Role {
 struct Member {
   std::uint32_t role = 0;
   DeviceId device;
-};
-
-// Groups that fill one slot of the members: the GPUs of each node, the same GPU of every node, the server.
-struct Family {
-  std::vector<std::vector<std::uint32_t>> groups;  // members
-  std::vector<std::uint32_t> group_of;             // by member; kNoIndex: it has none
 };
 
 // A message leaves its sender after bytes / rate, and arrives `latency` later. On links that others use too it has

@@ -1,6 +1,6 @@
 // The algorithms: pure functions from who is where to the graph of thread blocks that runs a collective.
 //
-// Rank r is GPU r % gpus_per_node of node r / gpus_per_node. Channel c < channels runs in the order of
+// Ranks stand as RankLayout says. Channel c < channels runs in the order of
 // channel c % size of the ChannelGraph that its algorithm uses. Sources: NCCL src/device/{all_reduce,
 // all_gather, reduce_scatter, broadcast, reduce}.h and src/include/collectives.h (what each rank does),
 // src/graph/connect.cc and trees.cc (who is whose neighbour), src/init.cc (the order of peers).
@@ -12,15 +12,11 @@
 
 #include <cstdint>
 
+#include "sim/collective/family.h"
 #include "sim/collective/plan.h"
 #include "topology/channel_graph.h"
 
 namespace paceline {
-
-struct RankLayout {
-  std::uint32_t nodes = 1, gpus_per_node = 1;
-  std::uint32_t ranks() const { return nodes * gpus_per_node; }
-};
 
 // Whether the algorithm exists for this collective at all (NCCL's rules of src/graph/tuning.cc; hierarchical
 // for all_reduce on several nodes of equal size; point_to_point for all_to_all and send_recv alone).

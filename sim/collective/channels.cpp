@@ -96,11 +96,13 @@ EqualThreadBlocks merge_channels(const CollectiveGraph& whole) {
   };
   std::vector<Kept> kept;
   for (const Channel& channel : channels) {
-    auto stands = std::ranges::find_if(
-        kept, [&](const Kept& one) { return same_channel(whole, *one.channel, channel, Ranks::same); });
-    if (stands == kept.end()) {
+    auto stands =
+        std::find_if(kept.rbegin(), kept.rend(), [&](const Kept& one) {  // its own group's are the last
+          return same_channel(whole, *one.channel, channel, Ranks::same);
+        });
+    if (stands == kept.rend()) {
       kept.push_back({&channel, append(whole, channel, found.graph)});
-      stands = kept.end() - 1;
+      stands = kept.rbegin();
     }
     for (std::uint32_t w = channel.first; w < channel.last; ++w) {
       found.class_of[w] = stands->first + (w - channel.first);

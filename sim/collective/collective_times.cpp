@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "sim/collective/channels.h"
 
@@ -171,7 +172,7 @@ void CollectiveTimes::end_together(std::uint32_t plan, SimTime launch, std::span
   }
   std::vector<SimTime> end_of_kind;
   for (std::size_t k = 0; k + 1 < reduced.first_thread_block.size(); ++k) {
-    SimTime latest;
+    SimTime latest = plans_[plan].startup;
     for (std::uint32_t i = reduced.first_thread_block[k]; i < reduced.first_thread_block[k + 1]; ++i) {
       latest = std::max(latest, of_plan.end_of_thread_block[reduced.thread_block[i]]);
     }
@@ -208,7 +209,7 @@ void CollectiveTimes::end_by_steps(std::uint32_t plan, std::span<const SimTime> 
   reduced.passes.run(plans_[plan], *of_plan.by_rank, reduced.time);
   for (std::size_t r = 0; r < end.size(); ++r) {
     const std::uint32_t kind = reduced.kind_of[r];
-    SimTime latest;
+    SimTime latest = launch[r] + plans_[plan].startup;
     for (std::uint32_t i = reduced.first_thread_block[kind]; i < reduced.first_thread_block[kind + 1]; ++i) {
       latest = std::max(latest, reduced.time[reduced.thread_block[i]]);
     }
@@ -225,9 +226,12 @@ void CollectiveTimes::prepare_rings(std::uint32_t number) {
   if (!is_free_ring(plan)) {
     return;
   }
-  std::vector<std::vector<std::uint32_t>> seen;  // ranks and hops, of the channels so far
-  for (std::uint32_t first = 0; first < graph.thread_blocks.size(); first += graph.ranks) {
+  std::set<std::vector<std::uint32_t>> seen;  // ranks and hops, of the channels so far
+  std::size_t length = 0;
+  for (std::uint32_t first = 0; first < graph.thread_blocks.size();
+       first += static_cast<std::uint32_t>(length)) {
     const std::vector<std::uint32_t> thread_blocks = ring_from(graph, first);
+    length = thread_blocks.size();
     RingChannel ring;
     std::vector<std::uint32_t> hops;
     for (const std::uint32_t w : thread_blocks) {
@@ -236,17 +240,16 @@ void CollectiveTimes::prepare_rings(std::uint32_t number) {
     }
     std::vector<std::uint32_t> looks(ring.order);
     looks.insert(looks.end(), hops.begin(), hops.end());
-    if (std::ranges::find(seen, looks) != seen.end()) {
+    if (!seen.insert(std::move(looks)).second) {
       continue;
     }
-    seen.push_back(std::move(looks));
     for (const Loops& phase : plan.loops) {
       std::vector<SimTime> stay, move;
       for (const std::uint32_t hop : hops) {
         stay.push_back(stay_of(phase.chunk, plan.hops[hop]));
         move.push_back(stay.back() + plan.hops[hop].latency);
       }
-      ring.phases.emplace_back(RingLinks{stay, move}, 2 * (std::int64_t{graph.ranks} - 1));
+      ring.phases.emplace_back(RingLinks{stay, move}, 2 * (static_cast<std::int64_t>(length) - 1));
     }
     of_plan_[number].rings.push_back(std::move(ring));
   }
@@ -258,19 +261,21 @@ void CollectiveTimes::end_by_rings(std::uint32_t number, std::span<const SimTime
   const CollectivePlan& plan = plans_[number];
   std::ranges::fill(end, SimTime{});
   for (const RingChannel& ring : of_plan_[number].rings) {
+    const std::span<SimTime> ring_begin = std::span(begin_).first(ring.order.size()),
+                             ring_end = std::span(end_).first(ring.order.size());
     for (std::size_t p = 0; p < ring.order.size(); ++p) {
-      begin_[p] = launch[ring.order[p]] - origin + plan.startup;
+      ring_begin[p] = launch[ring.order[p]] - origin + plan.startup;
     }
     for (std::size_t phase = 0; phase < plan.loops.size(); ++phase) {
       const bool last_phase = phase + 1 == plan.loops.size();
       for (std::int64_t left = plan.loops[phase].count; left > 0; --left) {
         const SimTime copy = copy_of(plan.loops[phase].chunk, plan, !(last_phase && left == 1));
-        ring.phases[phase].end(begin_, end_, scratch_);
-        std::ranges::transform(end_, begin_.begin(), [&](SimTime t) { return t + copy; });
+        ring.phases[phase].end(ring_begin, ring_end, scratch_);
+        std::ranges::transform(ring_end, ring_begin.begin(), [&](SimTime t) { return t + copy; });
       }
     }
     for (std::size_t p = 0; p < ring.order.size(); ++p) {
-      end[ring.order[p]] = std::max(end[ring.order[p]], begin_[p] + origin);
+      end[ring.order[p]] = std::max(end[ring.order[p]], ring_begin[p] + origin);
     }
   }
 }

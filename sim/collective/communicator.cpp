@@ -2,9 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
 
+#include "core/error.h"
 #include "sim/collective/collective_times.h"
 #include "sim/collective/nccl.h"
+#include "sim/collective/placed_family.h"
 
 namespace paceline {
 namespace {
@@ -16,17 +22,42 @@ SimTime time_of(const Communicator& communicator, const CollectivePlan& plan) {
   return *std::ranges::max_element(end);
 }
 
-CollectivePlan fastest(NcclCollectives& nccl, Communicator& communicator, CollectiveKind kind, Bytes bytes) {
+CollectivePlan fastest(NcclCollectives& nccl, Communicator& communicator, const CollectiveRequest& request) {
   CollectivePlan best;
   SimTime least{std::numeric_limits<std::int64_t>::max()};
-  for (const TunerChoice& choice : nccl.possible(kind, bytes)) {
-    CollectivePlan plan = nccl.plan(communicator, kind, bytes, choice);
+  for (const TunerChoice& choice : nccl.possible(request.kind, request.bytes)) {
+    CollectivePlan plan = nccl.plan(communicator, request.kind, request.bytes, choice, request.root);
     if (const SimTime time = time_of(communicator, plan); time < least) {
       least = time;
       best = std::move(plan);
     }
   }
   return best;
+}
+
+// Of groups of one rank: nobody has anything to move.
+CollectivePlan plan_of_nothing(const CollectiveRequest& request, std::uint32_t graph) {
+  CollectivePlan plan;
+  plan.kind = request.kind;
+  plan.bytes = request.bytes;
+  plan.graph = graph;
+  return plan;
+}
+
+bool has_root(CollectiveKind kind) {
+  return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
+}
+
+// In numbers, and with a root only where it counts.
+CollectiveRequest checked(CollectiveRequest request, const RankLayout& layout) {
+  request.groups = in_numbers(request.groups, layout);
+  if (!has_root(request.kind)) {
+    request.root = 0;
+  } else if (request.root >= request.groups.ranks) {
+    throw InputError("expected a root from 0 to " + std::to_string(request.groups.ranks - 1) + ", found " +
+                     std::to_string(request.root));
+  }
+  return request;
 }
 
 }  // namespace
@@ -52,10 +83,44 @@ double correction(std::span<const Correction> all, CollectiveKind kind, Bytes by
 }
 
 CollectivePlanner lone_planner() {
-  return {Communicator{}, [](Communicator&, CollectiveKind kind, Bytes bytes) {
-            CollectivePlan plan;
-            plan.kind = kind;
-            plan.bytes = bytes;
+  return {Communicator{}, RankLayout{},
+          [](Communicator&, const CollectiveRequest& request) { return plan_of_nothing(request, 0); }};
+}
+
+CollectivePlanner planner_of_families(const Topology& topology, const CollectiveSpec& spec,
+                                      std::function<CollectivePlanner::Plan(const GroupShape&)> make) {
+  const RankLayout layout = layout_of(topology);
+  if (layout.ranks() == 1) {
+    return lone_planner();
+  }
+  Communicator start;
+  start.ranks = layout.ranks();
+  const GroupShape all = in_numbers(kAllRanks, layout);
+  std::map<GroupShape, CollectivePlanner::Plan> made;
+  made.emplace(all, make(all));
+  return {std::move(start), layout,
+          [=, corrections = spec.corrections, empty = std::optional<std::uint32_t>()](
+              Communicator& communicator, const CollectiveRequest& asked) mutable {
+            const CollectiveRequest request = checked(asked, layout);
+            if (request.groups.ranks == 1) {
+              if (!empty) {
+                empty = static_cast<std::uint32_t>(communicator.graphs.size());
+                CollectiveGraph nothing;
+                nothing.ranks = layout.ranks();
+                communicator.graphs.push_back(std::move(nothing));
+              }
+              return plan_of_nothing(request, *empty);
+            }
+            auto plan_of = made.find(request.groups);
+            if (plan_of == made.end()) {
+              plan_of = made.emplace(request.groups, make(request.groups)).first;
+            }
+            CollectivePlan plan = plan_of->second(communicator, request);
+            const double factor =
+                request.groups == all ? correction(corrections, request.kind, request.bytes) : 1;
+            if (factor != 1) {
+              scale(plan, factor);
+            }
             return plan;
           }};
 }
@@ -83,21 +148,16 @@ Communicator for_plans(const Communicator& whole, std::span<CollectivePlan> plan
 
 CollectivePlanner nccl_planner(const Topology& topology, const CollectiveSpec& spec,
                                std::span<const BackgroundFlow> background) {
-  if (topology.ranks() == 1) {
-    return lone_planner();
-  }
-  Communicator start;
-  start.ranks = static_cast<std::uint32_t>(topology.ranks());
-  return {std::move(start), [nccl = NcclCollectives(topology, spec, background), spec](
-                                Communicator& communicator, CollectiveKind kind, Bytes bytes) mutable {
-            CollectivePlan plan = spec.choose == AlgorithmChoice::fastest
-                                      ? fastest(nccl, communicator, kind, bytes)
-                                      : nccl.plan(communicator, kind, bytes, nccl.tuned(kind, bytes));
-            if (const double factor = correction(spec.corrections, kind, bytes); factor != 1) {
-              scale(plan, factor);
-            }
-            return plan;
-          }};
+  const std::vector<BackgroundFlow> flows(background.begin(), background.end());
+  return planner_of_families(topology, spec, [=, &topology](const GroupShape& groups) {
+    return [nccl = NcclCollectives(topology, spec, flows, groups), choose = spec.choose](
+               Communicator& communicator, const CollectiveRequest& request) mutable {
+      const auto& [kind, bytes, of, root] = request;
+      return choose == AlgorithmChoice::fastest
+                 ? fastest(nccl, communicator, request)
+                 : nccl.plan(communicator, kind, bytes, nccl.tuned(kind, bytes), root);
+    };
+  });
 }
 
 }  // namespace paceline

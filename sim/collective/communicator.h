@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/units.h"
+#include "sim/collective/family.h"
 #include "sim/collective/plan.h"
 #include "sim/collective/spec.h"
 #include "topology/topology.h"
@@ -44,31 +45,48 @@ struct Communicator {
 // The communicator with just the graphs that these plans run on, in the order of their first use; the plans are numbered anew.
 Communicator for_plans(const Communicator&, std::span<CollectivePlan> plans);
 
+struct CollectiveRequest {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  Bytes bytes;  // as in CollectivePlan, of a group
+  GroupShape groups = kAllRanks;
+  std::uint32_t root = 0;  // of broadcast and reduce: its place in its group
+};
+
 // Plans collectives, and adds to the communicator the graphs that they need. May be used for one job after the other.
 class CollectivePlanner {
  public:
-  using Plan = std::function<CollectivePlan(Communicator&, CollectiveKind, Bytes)>;
+  using Plan = std::function<CollectivePlan(Communicator&, const CollectiveRequest&)>;
 
-  CollectivePlanner(Communicator start, Plan plan)
-      : communicator_(std::move(start)), plan_(std::move(plan)) {}
+  CollectivePlanner(Communicator start, const RankLayout& layout, Plan plan)
+      : communicator_(std::move(start)), layout_(layout), plan_(std::move(plan)) {}
 
-  CollectivePlan plan(CollectiveKind kind, Bytes bytes) { return plan_(communicator_, kind, bytes); }
+  // CollectivePlan::family is left to the job that has the family. Throws InputError as family_of does, and for a
+  // root that its group hasn't got.
+  CollectivePlan plan(const CollectiveRequest& request) { return plan_(communicator_, request); }
+  CollectivePlan plan(CollectiveKind kind, Bytes bytes) { return plan({.kind = kind, .bytes = bytes}); }
   const Communicator& communicator() const { return communicator_; }
+  const RankLayout& layout() const { return layout_; }  // of all ranks
 
  private:
   Communicator communicator_;
+  RankLayout layout_;
   Plan plan_;
 };
 
 // One rank alone: every collective ends when it begins.
 CollectivePlanner lone_planner();
 
+// Of all families of a job, each by a Plan of its own, which is made when the family is first asked for. In groups
+// of one rank every collective ends when it begins. The spec's corrections are for all ranks together.
+CollectivePlanner planner_of_families(const Topology&, const CollectiveSpec&,
+                                      std::function<CollectivePlanner::Plan(const GroupShape&)> make);
+
 // The factor on a collective's times: log-linear in the size between corrections, constant beyond them, 1
 // where there is none. Requires: those of a kind ascend in size.
 double correction(std::span<const Correction>, CollectiveKind, Bytes);
 
 // As NCCL on this cluster: graph search, tuner, channels and chunks (sim/collective/communicator.cpp).
-// Broadcasts and reductions have root 0. Throws InputError where the spec leaves no algorithm. Requires: the
+// Throws InputError where the spec leaves no algorithm. Requires: the
 // topology outlives the planner.
 CollectivePlanner nccl_planner(const Topology&, const CollectiveSpec&,
                                std::span<const BackgroundFlow> background);

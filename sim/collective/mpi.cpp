@@ -1,6 +1,7 @@
 #include "sim/collective/mpi.h"
 
 #include <limits>
+#include <utility>
 
 #include "core/error.h"
 #include "sim/collective/nccl.h"
@@ -11,13 +12,12 @@ namespace {
 constexpr std::int64_t kElement = 4;                                  // bytes of a float
 constexpr Bytes kEager{(std::int64_t{64} << 10) - std::int64_t{64}};  // 64 KiB less what leads a message
 
-// Gives the FIFOs that reduce hops of their own: the second half of the hops.
-void part_hops(MpiGraph& made) {
-  CollectiveGraph& graph = made.graph;
+// Gives the FIFOs that reduce, the first `reducing` of each group's, hops of their own: the second half of them.
+void part_hops(CollectiveGraph& graph, std::size_t fifos_of_group, std::uint32_t reducing) {
   const std::vector<Hop> hops = graph.hops;
   graph.hops.insert(graph.hops.end(), hops.begin(), hops.end());
-  for (std::uint32_t f = 0; f < made.reducing; ++f) {
-    graph.fifos[f].hop += static_cast<std::uint32_t>(hops.size());
+  for (std::size_t f = 0; f < graph.fifos.size(); ++f) {
+    graph.fifos[f].hop += f % fifos_of_group < reducing ? static_cast<std::uint32_t>(hops.size()) : 0;
   }
 }
 
@@ -33,26 +33,28 @@ void require_known(CollectiveKind kind) {
 }  // namespace
 
 MpiCollectives::MpiCollectives(const Topology& topology, const CollectiveSpec& spec,
-                               std::span<const BackgroundFlow> background)
+                               std::span<const BackgroundFlow> background, const GroupShape& groups)
     : topology_(topology),
-      layout_{static_cast<std::uint32_t>(topology.job_nodes()),
-              static_cast<std::uint32_t>(topology.gpus_per_node())},
+      family_(topology, groups),
       links_(topology, background),
       costs_(default_mpi_costs()) {
   set_costs(spec.costs, costs_);
 }
 
-CollectivePlan MpiCollectives::plan(Communicator& communicator, CollectiveKind kind, Bytes bytes) {
+CollectivePlan MpiCollectives::plan(Communicator& communicator, CollectiveKind kind, Bytes bytes,
+                                    std::uint32_t root) {
   require_known(kind);
   CollectivePlan plan;
   plan.kind = kind;
   plan.bytes = bytes;
+  plan.root = root;
+  const RankLayout& layout = family_.layout();
   const bool small =
-      kind == CollectiveKind::all_reduce && bytes.value < kElement * std::int64_t{layout_.ranks()};
+      kind == CollectiveKind::all_reduce && bytes.value < kElement * std::int64_t{layout.ranks()};
   plan.algorithm = small ? Algorithm::recursive_doubling : Algorithm::mpi_ring;
-  const std::int64_t blocks = blocks_per_loop(plan.algorithm, kind, layout_);
+  const std::int64_t blocks = blocks_per_loop(plan.algorithm, kind, layout);
   plan.loops = {{1, Bytes((bytes.value + blocks - 1) / blocks)}};
-  plan.graph = graph(communicator, plan.algorithm, kind);
+  plan.graph = graph(communicator, plan.algorithm, kind, root);
   price(plan, communicator, costs_);
   if (!communicator.graphs[plan.graph].shared.empty()) {
     communicator.shared_links = links_.links;
@@ -80,36 +82,42 @@ void MpiCollectives::price(CollectivePlan& plan, const Communicator& communicato
   }
 }
 
-std::uint32_t MpiCollectives::graph(Communicator& communicator, Algorithm algorithm, CollectiveKind kind) {
+std::uint32_t MpiCollectives::graph(Communicator& communicator, Algorithm algorithm, CollectiveKind kind,
+                                    std::uint32_t root) {
   const auto [at, added] =
-      graphs_.try_emplace({algorithm, kind}, static_cast<std::uint32_t>(communicator.graphs.size()));
+      graphs_.try_emplace({algorithm, kind, root}, static_cast<std::uint32_t>(communicator.graphs.size()));
   if (added) {
-    const std::uint32_t nics = topology_.node().nics_in_use;
-    MpiGraph made = algorithm == Algorithm::mpi_ring ? mpi_ring_graph(kind, layout_, nics)
-                                                     : recursive_doubling_graph(layout_, nics);
-    price_graph(made.graph, topology_, links_);
-    part_hops(made);
-    communicator.graphs.push_back(std::move(made.graph));
+    const std::uint32_t all_nics = topology_.node().nics_in_use,
+                        all_gpus = layout_of(topology_).gpus_per_node;
+    std::vector<CollectiveGraph> of_kind;
+    std::uint32_t reducing = 0;
+    for (const NodeLayout& node : family_.nodes()) {
+      std::vector<int> nics;
+      for (const std::uint32_t gpu : node.gpus_in_use) {
+        nics.push_back(static_cast<int>(gpu * all_nics / all_gpus));
+      }
+      MpiGraph made = algorithm == Algorithm::mpi_ring ? mpi_ring_graph(kind, family_.layout(), nics, root)
+                                                       : recursive_doubling_graph(family_.layout(), nics);
+      reducing = made.reducing;  // of every kind alike
+      of_kind.push_back(std::move(made.graph));
+    }
+    const std::size_t fifos = of_kind.front().fifos.size();
+    CollectiveGraph whole = family_.join(std::move(of_kind), links_);
+    part_hops(whole, fifos, reducing);
+    communicator.graphs.push_back(std::move(whole));
   }
   return at->second;
 }
 
 CollectivePlanner mpi_planner(const Topology& topology, const CollectiveSpec& spec,
                               std::span<const BackgroundFlow> background) {
-  if (topology.ranks() == 1) {
-    return lone_planner();
-  }
-  Communicator start;
-  start.ranks = static_cast<std::uint32_t>(topology.ranks());
-  return {std::move(start),
-          [mpi = MpiCollectives(topology, spec, background), corrections = spec.corrections](
-              Communicator& communicator, CollectiveKind kind, Bytes bytes) mutable {
-            CollectivePlan plan = mpi.plan(communicator, kind, bytes);
-            if (const double factor = correction(corrections, kind, bytes); factor != 1) {
-              scale(plan, factor);
-            }
-            return plan;
-          }};
+  const std::vector<BackgroundFlow> flows(background.begin(), background.end());
+  return planner_of_families(topology, spec, [=, &topology](const GroupShape& groups) {
+    return [mpi = MpiCollectives(topology, spec, flows, groups)](Communicator& communicator,
+                                                                 const CollectiveRequest& request) mutable {
+      return mpi.plan(communicator, request.kind, request.bytes, request.root);
+    };
+  });
 }
 
 // Background flows, those of other jobs among them.

@@ -1,6 +1,9 @@
 #include "sim/collective/nccl.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "core/error.h"
 #include "topology/channel_search.h"
@@ -22,6 +25,10 @@ SearchSpec search_spec(const CollectiveSpec& spec, const ClusterSpec& cluster) {
   return search;
 }
 
+constexpr std::array<ChannelGraph ChannelGraphs::*, 5> kAllGraphs{
+    &ChannelGraphs::ring, &ChannelGraphs::tree, &ChannelGraphs::collnet_chain, &ChannelGraphs::collnet_direct,
+    &ChannelGraphs::nvls};
+
 const ChannelGraph& graph_of(Algorithm algorithm, const ChannelGraphs& graphs) {
   switch (algorithm) {
     case Algorithm::tree:
@@ -38,29 +45,48 @@ const ChannelGraph& graph_of(Algorithm algorithm, const ChannelGraphs& graphs) {
   }
 }
 
+double width_of_rings(const ChannelGraphs& graphs, const RankLayout& layout) {
+  const ChannelGraph& ring = graphs.ring;
+  return static_cast<double>(ring.channels.size()) * (layout.nodes > 1 ? ring.bw_inter : ring.bw_intra);
+}
+
 }  // namespace
 
 NcclCollectives::NcclCollectives(const Topology& topology, const CollectiveSpec& spec,
-                                 std::span<const BackgroundFlow> background)
-    : topology_(topology),
-      spec_(spec),
-      layout_{static_cast<std::uint32_t>(topology.job_nodes()),
-              static_cast<std::uint32_t>(topology.gpus_per_node())},
-      links_(topology, background) {
+                                 std::span<const BackgroundFlow> background, const GroupShape& groups)
+    : spec_(spec), family_(topology, groups), links_(topology, background) {
   const NodeSpec& node = topology.spec().node;
   const bool nvswitch = topology.node().count(DeviceKind::nvswitch) > 0;
   input_.version = nccl_version(spec.nccl);
-  input_.nodes = topology.job_nodes();
-  input_.ranks = static_cast<int>(topology.ranks());
+  input_.nodes = static_cast<int>(family_.layout().nodes);
+  input_.ranks = static_cast<int>(family_.layout().ranks());
   input_.compute_capability = node.compute_capability;
   input_.cpu = node.cpu;
-  const std::optional<ChannelGraphs>& given = topology.spec().graphs;
-  input_.graphs = given ? *given : search_channels(topology, search_spec(spec, topology.spec()));
+  find_channels(topology);
   input_.nvls = spec.nvls && nvswitch && node.compute_capability >= 90;
   input_.sharp = topology.spec().fabric.sharp;
   input_.nvswitch = nvswitch;
   costs_ = default_costs(input_.version, node.compute_capability, node.cpu, input_.nodes);
   set_costs(spec.costs, costs_);
+}
+
+// The channels that are given are those of all GPUs in use.
+void NcclCollectives::find_channels(const Topology& topology) {
+  const std::optional<ChannelGraphs>& given = topology.spec().graphs;
+  const SearchSpec search = search_spec(spec_, topology.spec());
+  for (const NodeLayout& node : family_.nodes()) {
+    const bool all = node.gpus_in_use == topology.node().gpus_in_use;
+    found_.push_back(given && all ? *given
+                                  : search_channels(node, topology.spec().node, input_.nodes, search));
+  }
+  input_.graphs = *std::ranges::min_element(
+      found_, {}, [&](const ChannelGraphs& graphs) { return width_of_rings(graphs, family_.layout()); });
+  for (const auto graph : kAllGraphs) {
+    if (std::ranges::any_of(found_,
+                            [&](const ChannelGraphs& kind) { return (kind.*graph).channels.empty(); })) {
+      (input_.graphs.*graph).channels.clear();
+    }
+  }
 }
 
 const TunerTable& NcclCollectives::table(CollectiveKind kind) {
@@ -83,7 +109,7 @@ void NcclCollectives::ask_for(const std::string& algorithm, const std::string& p
 }
 
 TunerChoice NcclCollectives::tuned(CollectiveKind kind, Bytes bytes) {
-  if (spec_.algorithm == kHierarchical && runs(Algorithm::hierarchical, kind, layout_)) {
+  if (spec_.algorithm == kHierarchical && runs(Algorithm::hierarchical, kind, family_.layout())) {
     return {Algorithm::hierarchical, Protocol::simple, 0};
   }
   if (const std::optional<TunerChoice> choice = tune(input_, table(kind), bytes)) {
@@ -118,7 +144,7 @@ std::vector<TunerChoice> NcclCollectives::possible(CollectiveKind kind, Bytes by
 }
 
 CollectivePlan NcclCollectives::plan(Communicator& communicator, CollectiveKind kind, Bytes bytes,
-                                     const TunerChoice& choice) {
+                                     const TunerChoice& choice, std::uint32_t root) {
   static_cast<void>(table(kind));  // what is tuned next
   const Sizing sizing = size_collective(input_, choice, bytes);
   CollectivePlan plan;
@@ -128,7 +154,9 @@ CollectivePlan NcclCollectives::plan(Communicator& communicator, CollectiveKind 
   plan.protocol = choice.protocol;
   plan.loops = sizing.loops;
   plan.slots = spec_.limited_fifos ? sizing.slots : 0;
-  plan.graph = graph(communicator, choice.algorithm, kind, static_cast<std::uint32_t>(sizing.channels));
+  plan.root = root;
+  plan.graph =
+      graph(communicator, {choice.algorithm, kind, static_cast<std::uint32_t>(sizing.channels), root});
   price(plan, communicator, costs_);
   if (!communicator.graphs[plan.graph].shared.empty()) {
     communicator.shared_links = links_.links;
@@ -149,36 +177,39 @@ std::size_t NcclCollectives::channels_of(Algorithm algorithm) const {
   return static_cast<std::size_t>(nvls ? input_.graphs.nvls_channels : input_.graphs.channels);
 }
 
-std::uint32_t NcclCollectives::graph(Communicator& communicator, Algorithm algorithm, CollectiveKind kind,
-                                     std::uint32_t channels) {
-  const auto [at, added] = graphs_.try_emplace({algorithm, kind, channels},
-                                               static_cast<std::uint32_t>(communicator.graphs.size()));
+std::uint32_t NcclCollectives::graph(Communicator& communicator, const GraphKey& key) {
+  const auto [at, added] = graphs_.try_emplace(key, static_cast<std::uint32_t>(communicator.graphs.size()));
   if (added) {
-    require_memory(kind, channels);
-    CollectiveGraph graph = make_graph(algorithm, kind, layout_, input_.graphs, channels);
-    price_graph(graph, topology_, links_);
-    communicator.graphs.push_back(std::move(graph));
+    require_memory(key.kind, key.channels);
+    std::vector<CollectiveGraph> of_kind;
+    for (const ChannelGraphs& found : found_) {
+      of_kind.push_back(make_graph(key.algorithm, key.kind, family_.layout(), found, key.channels, key.root));
+    }
+    communicator.graphs.push_back(family_.join(std::move(of_kind), links_));
   }
   return at->second;
 }
 
 // An all-to-all has a FIFO for every pair of ranks on every channel.
 void NcclCollectives::require_memory(CollectiveKind kind, std::uint32_t channels) const {
+  const RankLayout& layout = family_.layout();
+  const auto groups = static_cast<double>(family_.groups());
   constexpr double kMostFifos = 1e7;  // about 2 GB
-  const double fifos = static_cast<double>(layout_.ranks()) * layout_.ranks() * channels;
+  const double fifos = groups * layout.ranks() * layout.ranks() * channels;
   if (kind == CollectiveKind::all_to_all && fifos > kMostFifos) {
     throw InputError("expected an all-to-all over at most " +
-                         std::to_string(static_cast<int>(std::sqrt(kMostFifos / channels))) + " GPUs on " +
-                         std::to_string(channels) + " channels, found " + std::to_string(layout_.ranks()) +
-                         ": every pair of GPUs is simulated",
+                         std::to_string(static_cast<int>(std::sqrt(kMostFifos / channels / groups))) +
+                         " GPUs on " + std::to_string(channels) + " channels, found " +
+                         std::to_string(layout.ranks()) + ": every pair of GPUs is simulated",
                      "/cluster/nodes");
   }
   constexpr double kMostThreadBlocks = 4e7;  // about 10 GB
-  if (static_cast<double>(layout_.ranks()) * channels > kMostThreadBlocks ||
-      (input_.sharp && layout_.nodes > 65'535)) {
+  const double ranks = groups * layout.ranks();
+  if (ranks * channels > kMostThreadBlocks || (input_.sharp && layout.nodes > 65'535)) {
     throw InputError("expected at most " + std::to_string(static_cast<int>(kMostThreadBlocks / channels)) +
                          " GPUs on " + std::to_string(channels) +
-                         " channels, and 65535 nodes with SHARP, found " + std::to_string(layout_.ranks()),
+                         " channels, and 65535 nodes with SHARP, found " +
+                         std::to_string(static_cast<std::int64_t>(ranks)),
                      "/cluster/nodes");
   }
 }

@@ -1,15 +1,20 @@
-// NCCL on one cluster, in pieces: what could run, what the tuner takes, and the plan of each.
+// NCCL in the groups of one family, in pieces: what could run, what the tuner takes, and the plan of each.
+//
+// NCCL decides for each communicator; here the groups of a family are decided alike, because their FIFOs share
+// links by what all send in a loop: as by those of the kind whose rings are the narrowest. Each kind runs that in
+// its own orders of GPUs and NICs. An algorithm that some kind finds no channels for is not there.
 #pragma once
 
+#include <compare>
 #include <map>
 #include <span>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "sim/collective/algorithms.h"
 #include "sim/collective/communicator.h"
 #include "sim/collective/costs.h"
+#include "sim/collective/placed_family.h"
 #include "sim/collective/pricing.h"
 #include "sim/collective/tuner.h"
 
@@ -17,8 +22,9 @@ namespace paceline {
 
 class NcclCollectives {
  public:
-  // Throws InputError as nccl_planner does. Requires: the topology outlives this; more than one rank.
-  NcclCollectives(const Topology&, const CollectiveSpec&, std::span<const BackgroundFlow>);
+  // Throws InputError as nccl_planner does. Requires: the topology outlives this; groups of more than one rank.
+  NcclCollectives(const Topology&, const CollectiveSpec&, std::span<const BackgroundFlow>,
+                  const GroupShape& = kAllRanks);
 
   const CollectiveCosts& costs() const { return costs_; }
 
@@ -31,7 +37,7 @@ class NcclCollectives {
   TunerChoice tuned(CollectiveKind, Bytes);
 
   // Adds the graph that it needs to the communicator; priced with costs().
-  CollectivePlan plan(Communicator&, CollectiveKind, Bytes, const TunerChoice&);
+  CollectivePlan plan(Communicator&, CollectiveKind, Bytes, const TunerChoice&, std::uint32_t root = 0);
   void price(CollectivePlan&, const Communicator&, const CollectiveCosts&) const;
 
  private:
@@ -42,17 +48,24 @@ class NcclCollectives {
 
   const TunerTable& table(CollectiveKind);
   std::size_t channels_of(Algorithm) const;
-  std::uint32_t graph(Communicator&, Algorithm, CollectiveKind, std::uint32_t channels);
+  void find_channels(const Topology&);
+  struct GraphKey {
+    Algorithm algorithm;
+    CollectiveKind kind;
+    std::uint32_t channels, root;
+    friend auto operator<=>(const GraphKey&, const GraphKey&) = default;
+  };
+  std::uint32_t graph(Communicator&, const GraphKey&);
   void require_memory(CollectiveKind, std::uint32_t channels) const;
 
-  const Topology& topology_;
   CollectiveSpec spec_;
-  RankLayout layout_;
+  PlacedFamily family_;
   SharedLinks links_;
+  std::vector<ChannelGraphs> found_;  // by kind of group
   TunerInput input_;
   CollectiveCosts costs_;
   std::map<CollectiveKind, Tuned> tables_;
-  std::map<std::tuple<Algorithm, CollectiveKind, std::uint32_t>, std::uint32_t> graphs_;
+  std::map<GraphKey, std::uint32_t> graphs_;
 };
 
 // All its times are `factor` times as long.

@@ -153,10 +153,10 @@ Passes::Passes(const CollectiveGraph& graph) : never_filled_(std::size_t{kMostIn
                         .fifos = static_cast<std::uint32_t>(graph.fifos.size())});
   }
   for (const Channel& channel : channels) {
-    const auto alike = std::ranges::find_if(parts_, [&](const Part& part) {
+    const auto alike = std::find_if(parts_.rbegin(), parts_.rend(), [&](const Part& part) {
       return part.lanes.size() < kMostLanes && same_channel(graph, part.channel, channel, Ranks::any);
     });
-    if (alike == parts_.end()) {
+    if (alike == parts_.rend()) {
       parts_.push_back({.channel = channel, .lanes = {0}});
     } else {
       alike->lanes.push_back(channel.first - alike->channel.first);

@@ -106,6 +106,7 @@ struct Step {
 struct Script {
   std::vector<Step> steps;  // of one loop
   std::int64_t modulus = 1;
+  friend bool operator==(const Script&, const Script&) = default;
 };
 
 struct ThreadBlock {
@@ -151,7 +152,8 @@ struct SharedFifo {
   std::vector<LinkId> links;  // numbered in Communicator::shared_capacity
 };
 
-// The ports of thread block w end where those of w + 1 begin.
+// The ports of thread block w end where those of w + 1 begin. Of several groups: one after the other, each on
+// `channels` channels that are numbered on from those of the group before.
 struct CollectiveGraph {
   std::uint32_t channels = 0, ranks = 0;
   std::vector<Script> scripts;
@@ -195,6 +197,7 @@ struct CollectivePlan {
   Protocol protocol = Protocol::simple;
   std::uint32_t graph = 0;        // in Communicator::graphs
   std::uint32_t family = kWorld;  // whose groups run it side by side, on a graph that holds them all
+  std::uint32_t root = 0;         // of broadcast and reduce: its place in its group
   std::vector<Loops> loops;
   std::uint32_t slots = 0;  // slices that a FIFO holds; 0: any number
   SimTime startup;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 namespace paceline {
 namespace {
@@ -45,16 +46,14 @@ std::vector<double> widest_steps(const CollectiveGraph& graph) {
 // Blocks per loop that cross each link: of all thread blocks, and of the one at hand.
 class Crossings {
  public:
-  Crossings(const CollectiveGraph& graph, const Topology& topology)
+  Crossings(const CollectiveGraph& graph, std::vector<Route> routes, const Topology& topology)
       : graph_(graph),
         load_(loads(graph)),
         at_once_(widest_steps(graph)),
+        routes_(std::move(routes)),
         all_(topology.links()),
         own_(topology.links()),
         own_fifos_(topology.links()) {
-    for (const Fifo& fifo : graph.fifos) {
-      routes_.push_back(route_of(graph, fifo, topology));
-    }
     for (std::size_t f = 0; f < load_.size(); ++f) {
       for (const LinkId link : routes_[f]) {
         all_[link.index()] += load_[f];
@@ -129,19 +128,20 @@ class Hops {
 
 }  // namespace
 
-Route route_of(const CollectiveGraph& graph, const Fifo& fifo, const Topology& topology) {
+Route route_of(const CollectiveGraph& graph, const Fifo& fifo, const Topology& topology,
+               const NodeLayout& inside) {
   const Rank from(graph.thread_blocks[fifo.from].rank), to(graph.thread_blocks[fifo.to].rank);
   switch (fifo.wire) {
     case Wire::gpu_to_gpu:
-      return topology.route_over_nics(from, to, fifo.nic_out, fifo.nic_in);
+      return topology.route_over_nics(from, to, fifo.nic_out, fifo.nic_in, inside);
     case Wire::gpu_to_nvswitch:
       return topology.to_nvswitch(from);
     case Wire::nvswitch_to_gpu:
       return topology.from_nvswitch(to);
     case Wire::gpu_to_fabric:
-      return topology.to_fabric(from, fifo.nic_out);
+      return topology.to_fabric(from, fifo.nic_out, inside);
     case Wire::fabric_to_gpu:
-      return topology.from_fabric(to, fifo.nic_in);
+      return topology.from_fabric(to, fifo.nic_in, inside);
     case Wire::inside:
       break;
   }
@@ -174,8 +174,9 @@ std::vector<LinkId> SharedLinks::among(const Route& route) const {
   return numbered;
 }
 
-void price_graph(CollectiveGraph& graph, const Topology& topology, const SharedLinks& shared) {
-  Crossings crossings(graph, topology);
+void price_graph(CollectiveGraph& graph, std::vector<Route> routes, const Topology& topology,
+                 const SharedLinks& shared) {
+  Crossings crossings(graph, std::move(routes), topology);
   Hops hops;
   for (std::uint32_t w = 0; w < graph.thread_blocks.size(); ++w) {
     crossings.for_each_fifo_of(w, [&](std::uint32_t f, const auto& share) {

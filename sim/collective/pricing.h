@@ -24,12 +24,12 @@ class SharedLinks {
   std::map<LinkId, LinkId> number_;
 };
 
-// The links that a FIFO crosses, none inside a device.
-Route route_of(const CollectiveGraph&, const Fifo&, const Topology&);
+// The links that a FIFO crosses, none inside a device. `inside`: as in Topology::route_over_nics.
+Route route_of(const CollectiveGraph&, const Fifo&, const Topology&, const NodeLayout& inside);
 
-// Fills hops, Fifo::hop and shared. A link that several thread blocks' FIFOs cross in one direction is shared
+// Fills hops, Fifo::hop and shared; routes: by FIFO. A link that several thread blocks' FIFOs cross in one direction is shared
 // in proportion to what each thread block sends over it; what a thread block sends in turns counts together,
 // as only one is live. Cost: O(FIFOs * route length).
-void price_graph(CollectiveGraph&, const Topology&, const SharedLinks&);
+void price_graph(CollectiveGraph&, std::vector<Route> routes, const Topology&, const SharedLinks&);
 
 }  // namespace paceline

@@ -103,9 +103,10 @@ inline CollectivePlanner random_planner(Dice& dice, std::size_t ranks) {
   Communicator start;
   start.ranks = static_cast<std::uint32_t>(ranks);
   RandomCollectives collectives(dice, start.ranks);
-  return {std::move(start), [random = std::move(collectives)](Communicator& communicator, CollectiveKind kind,
-                                                              Bytes bytes) mutable {
-            return random.plan(communicator, kind, bytes);
+  return {std::move(start), RankLayout{1, static_cast<std::uint32_t>(ranks)},
+          [random = std::move(collectives)](Communicator& communicator,
+                                            const CollectiveRequest& request) mutable {
+            return random.plan(communicator, request.kind, request.bytes);
           }};
 }
 

@@ -34,8 +34,10 @@ inline ChannelGraphs plain_graphs(std::uint32_t gpus) {
 inline CollectivePlanner ring_planner(std::vector<HopCost> hops, std::int64_t chunks = 1) {
   Communicator start;
   start.ranks = static_cast<std::uint32_t>(hops.size());
-  return {std::move(start),
-          [hops = std::move(hops), chunks](Communicator& communicator, CollectiveKind kind, Bytes bytes) {
+  const RankLayout layout{1, start.ranks};
+  return {std::move(start), layout,
+          [hops = std::move(hops), chunks](Communicator& communicator, const CollectiveRequest& request) {
+            const auto [kind, bytes, groups, root] = request;
             const auto n = static_cast<std::uint32_t>(hops.size());
             CollectivePlan plan;
             plan.kind = kind;

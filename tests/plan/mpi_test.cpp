@@ -13,6 +13,10 @@
 namespace paceline {
 namespace {
 
+const std::vector<int> kOneNic{0};  // of the one GPU of a node
+
+std::vector<int> one_nic(const RankLayout& layout) { return std::vector<int>(layout.gpus_per_node, 0); }
+
 constexpr SymbolicRun kEndless{.loops = 1, .slices = 1, .slots = 0};
 
 bool has_all(const Symbolic::Output& kept, std::uint32_t blocks, const Value& sum) {
@@ -32,10 +36,10 @@ TEST_CASE("OpenMPI's all-reduces leave the sum with every rank") {
   for (std::uint32_t n = 2; n <= kMostRanks; ++n) {
     for (const RankLayout& layout : layouts(n)) {
       CAPTURE(n, layout.gpus_per_node);
-      const MpiGraph ring = mpi_ring_graph(CollectiveKind::all_reduce, layout, 1);
+      const MpiGraph ring = mpi_ring_graph(CollectiveKind::all_reduce, layout, one_nic(layout));
       const Symbolic around(ring.graph, kEndless);
       REQUIRE(around.error().empty());
-      const MpiGraph doubling = recursive_doubling_graph(layout, 1);
+      const MpiGraph doubling = recursive_doubling_graph(layout, one_nic(layout));
       const Symbolic doubled(doubling.graph, kEndless);
       REQUIRE(doubled.error().empty());
       for (std::uint32_t r = 0; r < n; ++r) {
@@ -56,11 +60,11 @@ TEST_CASE("OpenMPI's all-reduces leave the sum with every rank") {
 
 TEST_CASE("what arrives on the FIFOs that reduce is summed, on the others it is passed on") {
   for (std::uint32_t n = 2; n <= kMostRanks; ++n) {
-    for (const MpiGraph& made :
-         {mpi_ring_graph(CollectiveKind::all_reduce, {n, 1}, 1),
-          mpi_ring_graph(CollectiveKind::reduce_scatter, {n, 1}, 1),
-          mpi_ring_graph(CollectiveKind::all_gather, {n, 1}, 1),
-          mpi_ring_graph(CollectiveKind::broadcast, {n, 1}, 1), recursive_doubling_graph({n, 1}, 1)}) {
+    for (const MpiGraph& made : {mpi_ring_graph(CollectiveKind::all_reduce, {n, 1}, kOneNic),
+                                 mpi_ring_graph(CollectiveKind::reduce_scatter, {n, 1}, kOneNic),
+                                 mpi_ring_graph(CollectiveKind::all_gather, {n, 1}, kOneNic),
+                                 mpi_ring_graph(CollectiveKind::broadcast, {n, 1}, kOneNic),
+                                 recursive_doubling_graph({n, 1}, kOneNic)}) {
       for (const ThreadBlock& thread_block : made.graph.thread_blocks) {
         for (const Step& step : made.graph.scripts[thread_block.script].steps) {
           if (step.receive.count > 0) {
@@ -76,9 +80,9 @@ TEST_CASE("what arrives on the FIFOs that reduce is summed, on the others it is 
 TEST_CASE("OpenMPI's other rings") {
   for (std::uint32_t n = 2; n <= kMostRanks; ++n) {
     CAPTURE(n);
-    const MpiGraph gather = mpi_ring_graph(CollectiveKind::all_gather, {n, 1}, 1);
-    const MpiGraph scatter = mpi_ring_graph(CollectiveKind::reduce_scatter, {1, n}, 0);
-    const MpiGraph chain = mpi_ring_graph(CollectiveKind::broadcast, {n, 1}, 1);
+    const MpiGraph gather = mpi_ring_graph(CollectiveKind::all_gather, {n, 1}, kOneNic);
+    const MpiGraph scatter = mpi_ring_graph(CollectiveKind::reduce_scatter, {1, n}, kOneNic);
+    const MpiGraph chain = mpi_ring_graph(CollectiveKind::broadcast, {n, 1}, kOneNic);
     const Symbolic gathered(gather.graph, kEndless), scattered(scatter.graph, kEndless),
         sent(chain.graph, kEndless);
     REQUIRE(gathered.error().empty());

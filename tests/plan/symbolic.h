@@ -69,7 +69,7 @@ class Symbolic {
     return {};
   }
 
-  // What a rank has kept of each block.
+  // What a rank has kept of each block. channel: of its group.
   using Output = std::map<std::int64_t, Value>;
   const Output& output(std::size_t rank, std::size_t channel, std::size_t loop, std::size_t slice) const {
     return output_[index(rank, channel, loop, slice)];
@@ -130,7 +130,8 @@ class Symbolic {
     if (step.keep && thread_block.rank == ThreadBlock::kSwitch) {
       errors_ = "a switch keeps data";
     } else if (step.keep) {
-      Output& kept = output_[index(thread_block.rank, thread_block.channel, at.loop, at.slice)];
+      Output& kept =
+          output_[index(thread_block.rank, thread_block.channel % graph_.channels, at.loop, at.slice)];
       for (const auto& [block, value] : chunk.blocks) {
         kept[block] = value;
       }
@@ -160,7 +161,8 @@ class Symbolic {
       errors_ = "a switch has no data of its own";
       return {};
     }
-    const Output& kept = output_[index(thread_block.rank, thread_block.channel, at.loop, at.slice)];
+    const Output& kept =
+        output_[index(thread_block.rank, thread_block.channel % graph_.channels, at.loop, at.slice)];
     const auto found = kept.find(block);
     if (found != kept.end()) {
       return found->second;

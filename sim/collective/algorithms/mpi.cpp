@@ -12,7 +12,7 @@ namespace {
 // Joins ranks, whose thread blocks have the same numbers.
 class RankWires {
  public:
-  RankWires(GraphBuilder& builder, const RankLayout& layout, std::uint32_t nics)
+  RankWires(GraphBuilder& builder, const RankLayout& layout, std::span<const int> nics)
       : builder_(builder), layout_(layout), nics_(nics) {}
 
   void connect(Port from, Port to) {
@@ -28,13 +28,11 @@ class RankWires {
   }
 
  private:
-  int nic(std::uint32_t rank) const {
-    return static_cast<int>(rank % layout_.gpus_per_node * nics_ / layout_.gpus_per_node);
-  }
+  int nic(std::uint32_t rank) const { return nics_[rank % layout_.gpus_per_node]; }
 
   GraphBuilder& builder_;
   RankLayout layout_;
-  std::uint32_t nics_;
+  std::span<const int> nics_;
 };
 
 std::vector<Step> mpi_ring_steps(CollectiveKind kind, std::uint32_t n) {
@@ -57,7 +55,7 @@ std::vector<Step> mpi_ring_steps(CollectiveKind kind, std::uint32_t n) {
   }
 }
 
-MpiGraph chain(const RankLayout& layout, std::uint32_t nics) {
+MpiGraph chain(const RankLayout& layout, std::span<const int> nics, std::uint32_t root) {
   const std::uint32_t n = layout.ranks();
   GraphBuilder builder(1, n);
   const std::uint32_t first = builder.add_script(1, {Step{.send = kFirst, .own = true, .keep = true}});
@@ -65,15 +63,12 @@ MpiGraph chain(const RankLayout& layout, std::uint32_t nics) {
       builder.add_script(1, {Step{.receive = kFirst, .send = kFirst, .keep = true}});
   const std::uint32_t last = builder.add_script(1, {Step{.receive = kFirst, .keep = true}});
   for (std::uint32_t r = 0; r < n; ++r) {
-    builder.add_thread_block(r, 0,
-                             r == 0       ? first
-                             : r == n - 1 ? last
-                                          : between,
-                             r == 0 ? 0 : 1, r == n - 1 ? 0 : 1);
+    const bool begins = r == root, ends = (r + 1) % n == root;
+    builder.add_thread_block(r, 0, begins ? first : ends ? last : between, begins ? 0 : 1, ends ? 0 : 1);
   }
   RankWires wires(builder, layout, nics);
-  for (std::uint32_t r = 0; r + 1 < n; ++r) {
-    wires.connect({r, 0}, {r + 1, 0});
+  for (std::uint32_t turn = 0; turn + 1 < n; ++turn) {
+    wires.connect({(root + turn) % n, 0}, {(root + turn + 1) % n, 0});
   }
   return {builder.finish(), 0};
 }
@@ -109,9 +104,10 @@ struct Doubling {
 
 }  // namespace
 
-MpiGraph mpi_ring_graph(CollectiveKind kind, const RankLayout& layout, std::uint32_t nics) {
+MpiGraph mpi_ring_graph(CollectiveKind kind, const RankLayout& layout, std::span<const int> nics,
+                        std::uint32_t root) {
   if (kind == CollectiveKind::broadcast) {
-    return chain(layout, nics);
+    return chain(layout, nics, root);
   }
   const std::uint32_t n = layout.ranks(), rings = kind == CollectiveKind::all_reduce ? 2 : 1;
   GraphBuilder builder(1, n);
@@ -127,7 +123,7 @@ MpiGraph mpi_ring_graph(CollectiveKind kind, const RankLayout& layout, std::uint
   return {builder.finish(), kind == CollectiveKind::all_gather ? 0 : n};
 }
 
-MpiGraph recursive_doubling_graph(const RankLayout& layout, std::uint32_t nics) {
+MpiGraph recursive_doubling_graph(const RankLayout& layout, std::span<const int> nics) {
   const std::uint32_t n = layout.ranks();
   const Doubling doubling(n);
   GraphBuilder builder(1, n);

@@ -1,0 +1,41 @@
+// A family on a cluster: which GPUs its groups use, which groups look alike, and their graphs as one.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/collective/family.h"
+#include "sim/collective/plan.h"
+#include "sim/collective/pricing.h"
+#include "topology/topology.h"
+
+namespace paceline {
+
+RankLayout layout_of(const Topology&);  // of the job
+
+class PlacedFamily {
+ public:
+  // Groups are of one kind where they use the same GPUs of their nodes. Throws InputError as family_of does, and
+  // where a group's own GPUs are not joined. Requires: the topology outlives it.
+  PlacedFamily(const Topology&, const GroupShape&);
+
+  const RankLayout& layout() const { return layout_; }  // of each group
+  std::size_t groups() const { return family_.groups.size(); }
+  // By kind: a node as its groups see it, with their own GPUs in use.
+  const std::vector<NodeLayout>& nodes() const { return nodes_; }
+
+  // `of_kind`: graphs over the ranks of one group; in return one over all ranks, priced. FIFOs of different groups
+  // that cross one link share it. Cost: O(thread blocks + FIFOs * route length).
+  CollectiveGraph join(std::vector<CollectiveGraph> of_kind, const SharedLinks&) const;
+
+ private:
+  std::uint32_t kind_with(const std::vector<std::uint32_t>& gpus);
+
+  const Topology& topology_;
+  Family family_;
+  RankLayout layout_;
+  std::vector<std::uint32_t> kind_of_;  // by group
+  std::vector<NodeLayout> nodes_;
+};
+
+}  // namespace paceline
