@@ -11,7 +11,7 @@ FlowNetwork::FlowNetwork(std::vector<BytesPerSecond> link_capacity, std::size_t 
     : links_(link_capacity.size()) {
   for (std::size_t i = 0; i < links_.size(); ++i) {
     assert(link_capacity[i].value > 0);
-    links_[i].capacity = link_capacity[i].value;
+    links_[i].capacity = {link_capacity[i].value};
   }
   flows_.reserve(expected_flows);
   free_flows_.reserve(expected_flows);
@@ -21,7 +21,7 @@ FlowNetwork::FlowNetwork(std::vector<BytesPerSecond> link_capacity, std::size_t 
 }
 
 FlowId FlowNetwork::start(std::span<const LinkId> links, BytesPerSecond cap, std::optional<Bytes> bytes,
-                          std::uint64_t tag, SimTime now) {
+                          std::uint64_t tag, SimTime now, Clock clock) {
   assert(cap.value > 0 && (std::isfinite(cap.value) || !links.empty()));
   std::uint32_t id = static_cast<std::uint32_t>(flows_.size());
   if (free_flows_.empty()) {
@@ -38,12 +38,15 @@ FlowId FlowNetwork::start(std::span<const LinkId> links, BytesPerSecond cap, std
   flow.settled = now;
   flow.sequence = ++sequence_;
   flow.tag = tag;
+  flow.clock = clock;
   flow.links.clear();
   for (const LinkId link : links) {
-    std::vector<OnLink>& on = links_[link.index()].flows;
-    if (on.empty() || on.back().flow != id) {  // else a repeated link: the last to start on it is this flow
-      on.push_back({flow.cap, id});
-      flow.links.push_back(link.value);
+    Link& to = links_[link.index()];
+    if (to.flows.empty() ||
+        to.flows.back().other != id) {  // else a repeated link: this flow is the last on it
+      flow.links.push_back({link.value, static_cast<std::uint32_t>(to.flows.size())});
+      to.flows.push_back({id, static_cast<std::uint32_t>(flow.links.size() - 1)});
+      to.load += to.capacity.load(flow.cap);
       mark_changed(link.value);
     }
   }
@@ -57,17 +60,13 @@ bool FlowNetwork::restart(FlowId ended, BytesPerSecond cap, Bytes bytes, std::ui
     return false;
   }
   Flow& flow = flows_[ended.index()];
-  if (!flow.ended || flow.tag != tag || flow.cap != cap.value) {
+  if (!flow.ended || flow.clock != Clock::own || flow.tag != tag || flow.cap != cap.value) {
     return false;
   }
   flow.ended = false;
   flow.remaining = static_cast<double>(bytes.value);
   flow.settled = now;
   flow.sequence = ++sequence_;
-  for (const std::uint32_t link : flow.links) {
-    take_off(ended.value, link);
-    links_[link].flows.push_back({flow.cap, ended.value});
-  }
   ++live_;
   flow.next_rate = flow.rate;
   settle(ended.value, now);
@@ -83,21 +82,31 @@ void FlowNetwork::mark_changed(std::uint32_t link) {
 
 void FlowNetwork::stop(FlowId flow, [[maybe_unused]] SimTime now) {
   assert(flows_[flow.index()].sequence != 0 && flows_[flow.index()].settled <= now);
-  drop_end(flow.value);
   remove(flow.value);
   --live_;
 }
 
-void FlowNetwork::take_off(std::uint32_t flow, std::uint32_t link) {
-  std::vector<OnLink>& on = links_[link].flows;
-  on.erase(std::ranges::find(on, flow, &OnLink::flow));
+void FlowNetwork::take_off(Crossing crossing) {
+  std::vector<Crossing>& on = links_[crossing.other].flows;
+  const Crossing last = on.back();
+  on[crossing.place] = last;
+  flows_[last.other].links[last.place].place = crossing.place;
+  on.pop_back();
 }
 
 void FlowNetwork::remove(std::uint32_t id) {
   Flow& flow = flows_[id];
-  for (const std::uint32_t link : flow.links) {
-    take_off(id, link);
-    mark_changed(link);
+  ends_.drop(id);
+  if (flow.crowd != kNowhere) {
+    crowds_[flow.crowd].flows.leave(flow.member);
+    note_end(flow.crowd);
+    flow.crowd = kNowhere;
+  }
+  for (const Crossing& crossing : flow.links) {
+    Link& link = links_[crossing.other];
+    take_off(crossing);
+    link.load -= link.capacity.load(flow.cap);
+    mark_changed(crossing.other);
   }
   flow.sequence = 0;
   free_flows_.push_back(id);
@@ -114,25 +123,46 @@ void FlowNetwork::remove_ended() {
 }
 
 void FlowNetwork::take_ended(SimTime now, std::vector<std::uint64_t>& tags) {
-  assert(ends_.empty() || now <= ends_.front().at);
-  while (!ends_.empty() && ends_.front().at == now) {
-    const std::uint32_t flow = ends_.front().flow;
-    tags.push_back(flows_[flow].tag);
-    drop_end(flow);
-    flows_[flow].ended = true;
-    ended_.push_back(flow);
-    --live_;
+  assert(!next() || now <= *next());
+  const std::size_t before = ended_.size();
+  while (!ends_.empty() && ends_.top().key == now) {
+    ended_.push_back(ends_.top().id);
+    ends_.drop(ends_.top().id);
   }
+  while (!crowd_ends_.empty() && crowd_ends_.top().key == now) {
+    const std::uint32_t crowd = crowd_ends_.top().id;
+    crowds_[crowd].flows.take_ended(now, ended_);
+    note_end(crowd);
+  }
+  const auto ended = std::span(ended_).subspan(before);
+  std::ranges::sort(ended, {}, [this](std::uint32_t flow) { return flows_[flow].sequence; });
+  for (const std::uint32_t flow : ended) {
+    flows_[flow].ended = true;
+    tags.push_back(flows_[flow].tag);
+  }
+  live_ -= ended.size();
 }
 
-BytesPerSecond FlowNetwork::rate(FlowId flow) const { return BytesPerSecond(flows_[flow.index()].rate); }
+BytesPerSecond FlowNetwork::rate(FlowId id) const {
+  const Flow& flow = flows_[id.index()];
+  return BytesPerSecond(flow.crowd == kNowhere ? flow.rate : crowds_[flow.crowd].flows.rate(flow.member));
+}
+
+Crowd::Progress FlowNetwork::progress(std::uint32_t id) const {
+  const Flow& flow = flows_[id];
+  if (flow.crowd != kNowhere) {
+    return crowds_[flow.crowd].flows.progress(flow.member);
+  }
+  return {flow.rate, flow.remaining, flow.settled,
+          ends_.holds(id) ? std::optional(ends_.key(id)) : std::nullopt};
+}
 
 void FlowNetwork::share_anew(SimTime now) {
   remove_ended();
   if (started_.empty() && changed_links_.empty()) {
     return;
   }
-  find_affected();
+  find_affected(now);
   fill();
   for (const std::uint32_t flow : visited_flows_) {
     if (flows_[flow].next_rate != flows_[flow].rate) {
@@ -142,57 +172,224 @@ void FlowNetwork::share_anew(SimTime now) {
 }
 
 // The flows whose rate may differ from before, and the tight links among them: a closed set, for every flow of
-// such a link is in it.
-void FlowNetwork::find_affected() {
+// such a link is in it. Crowds are left out: their own shares see to them.
+void FlowNetwork::find_affected(SimTime now) {
   ++visit_;
+  visited_ = 0;
   visited_flows_.clear();
   visited_links_.clear();
+  for (const std::uint32_t id : changed_links_) {
+    Link& link = links_[id];
+    link.changed = false;
+    link.was_tight = link.tight;
+    link.tight = !link.capacity.fits(link.load);
+    if (link.crowd != kNowhere && !link.tight) {
+      if (crowds_[link.crowd].narrowest == id) {
+        dissolve(link.crowd, now);
+      } else {  // it has held nobody back
+        detach(id);
+        link.was_tight = false;
+      }
+    }
+  }
   for (const Start& start : started_) {
-    if (flows_[start.flow].sequence == start.sequence) {  // not stopped since
-      visit_flow(start.flow);
+    if (flows_[start.flow].sequence == start.sequence &&  // not stopped since
+        flows_[start.flow].visit != visit_ && !join_crowd(start.flow, now)) {
+      find_component(start.flow, now);
     }
   }
   for (const std::uint32_t id : changed_links_) {
-    Link& link = links_[id];
-    const bool was_tight = link.tight;
-    link.tight = !caps_fit(link);
-    link.changed = false;
-    if (was_tight) {  // a link that has become tight has a flow in started_
-      visit_flows_of(link);
+    const Link& link = links_[id];
+    if (link.crowd != kNowhere) {
+      share_crowd(link.crowd, now);
+    } else if (link.was_tight) {  // a link that has become tight has a flow in started_
+      for (const Crossing& on : link.flows) {
+        if (flows_[on.other].visit != visit_) {
+          find_component(on.other, now);
+        }
+      }
     }
   }
   started_.clear();
   changed_links_.clear();
-  for (std::size_t i = 0; i < visited_flows_.size(); ++i) {  // grows as it goes
-    for (const std::uint32_t id : flows_[visited_flows_[i]].links) {
-      Link& link = links_[id];
+}
+
+// Visits all that is connected to the flow through tight links, unless it makes a crowd.
+void FlowNetwork::find_component(std::uint32_t seed, SimTime now) {
+  const std::size_t first_flow = visited_flows_.size(), first_link = visited_links_.size();
+  visit_flow(seed, now);
+  for (std::size_t i = first_flow; i < visited_flows_.size(); ++i) {  // grows as it goes
+    for (const Crossing& crossing : flows_[visited_flows_[i]].links) {
+      Link& link = links_[crossing.other];
       if (link.tight && link.visit != visit_) {
         link.visit = visit_;
-        visited_links_.push_back(id);
-        visit_flows_of(link);
+        visited_links_.push_back(crossing.other);
+        if (link.crowd != kNowhere) {
+          const Link& narrowest = links_[crowds_[link.crowd].narrowest];
+          dissolve(link.crowd, now);
+          visit_flows_of(narrowest, now);
+        }
+        visit_flows_of(link, now);
       }
+    }
+  }
+  if (gather(first_flow, first_link, now)) {
+    visited_flows_.resize(first_flow);
+    visited_links_.resize(first_link);
+  }
+}
+
+void FlowNetwork::visit_flow(std::uint32_t id, SimTime now) {
+  Flow& flow = flows_[id];
+  if (flow.visit != visit_) {
+    flow.visit = visit_;
+    visited_flows_.push_back(id);
+    ++visited_;
+    if (flow.crowd != kNowhere) {
+      dissolve(flow.crowd, now);
     }
   }
 }
 
-bool FlowNetwork::caps_fit(const Link& link) const {
-  double caps = 0;
-  for (const OnLink& on : link.flows) {
-    caps += on.cap;
-  }
-  return caps <= link.capacity * (1 + kRateSlack);
-}
-
-void FlowNetwork::visit_flow(std::uint32_t flow) {
-  if (flows_[flow].visit != visit_) {
-    flows_[flow].visit = visit_;
-    visited_flows_.push_back(flow);
+void FlowNetwork::visit_flows_of(const Link& link, SimTime now) {
+  for (const Crossing& on : link.flows) {
+    visit_flow(on.other, now);
   }
 }
 
-void FlowNetwork::visit_flows_of(const Link& link) {
-  for (const OnLink& on : link.flows) {
-    visit_flow(on.flow);
+bool FlowNetwork::crosses(std::uint32_t flow, std::uint32_t link) const {
+  return std::ranges::find(flows_[flow].links, link, &Crossing::other) != flows_[flow].links.end();
+}
+
+// A flow that has started joins the crowd at its tight links, if there is one and it stays one with it: a link
+// that has become tight must be as wide as the narrowest at least, and all that cross it cross that too.
+bool FlowNetwork::join_crowd(std::uint32_t id, SimTime now) {
+  const Flow& flow = flows_[id];
+  std::uint32_t crowd = kNowhere;
+  for (const Crossing& crossing : flow.links) {
+    const Link& link = links_[crossing.other];
+    if (link.tight && link.crowd != kNowhere && crowds_[link.crowd].narrowest == crossing.other) {
+      crowd = link.crowd;
+    }
+  }
+  if (crowd == kNowhere || flow.clock != Clock::shared) {
+    return false;
+  }
+  const std::uint32_t narrowest = crowds_[crowd].narrowest;
+  for (const Crossing& crossing : flow.links) {
+    const Link& link = links_[crossing.other];
+    if (!link.tight || link.crowd == crowd) {
+      continue;
+    }
+    if (link.crowd != kNowhere || link.capacity.rate < links_[narrowest].capacity.rate) {
+      return false;
+    }
+    visited_ += link.flows.size();
+    for (const Crossing& on : link.flows) {
+      if (!crosses(on.other, narrowest)) {
+        return false;
+      }
+    }
+  }
+  for (const Crossing& crossing : flow.links) {
+    if (links_[crossing.other].tight && links_[crossing.other].crowd == kNowhere) {
+      attach(crossing.other, crowd);
+    }
+  }
+  ++visited_;
+  add_to_crowd(id, crowd, now);
+  return true;
+}
+
+// Makes a crowd of the component that has been visited last, if it is one.
+bool FlowNetwork::gather(std::size_t first_flow, std::size_t first_link, SimTime now) {
+  const auto flows = std::span(visited_flows_).subspan(first_flow);
+  const auto links = std::span(visited_links_).subspan(first_link);
+  const auto narrower = [this](std::uint32_t a, std::uint32_t b) {
+    return links_[a].capacity.rate != links_[b].capacity.rate
+               ? links_[a].capacity.rate < links_[b].capacity.rate
+               : links_[a].flows.size() > links_[b].flows.size();
+  };
+  const auto narrowest = std::ranges::min_element(links, narrower);
+  if (narrowest == links.end() || links_[*narrowest].flows.size() != flows.size() ||
+      !std::ranges::all_of(flows, [this](std::uint32_t f) { return flows_[f].clock == Clock::shared; })) {
+    return false;
+  }
+  std::uint32_t id = static_cast<std::uint32_t>(crowds_.size());
+  if (free_crowds_.empty()) {
+    crowds_.emplace_back();
+  } else {
+    id = free_crowds_.back();
+    free_crowds_.pop_back();
+  }
+  crowds_[id].narrowest = *narrowest;
+  crowds_[id].flows.open(links_[*narrowest].capacity, now);
+  for (const std::uint32_t link : links) {
+    attach(link, id);
+  }
+  for (const std::uint32_t flow : flows) {
+    add_to_crowd(flow, id, now);
+  }
+  share_crowd(id, now);
+  return true;
+}
+
+// Its flows are as any other; those that were rising have no rate until they are given one.
+void FlowNetwork::dissolve(std::uint32_t id, SimTime now) {
+  CrowdOnLinks& crowd = crowds_[id];
+  crowd.flows.advance(now);
+  for (const Crossing& on : links_[crowd.narrowest].flows) {
+    Flow& flow = flows_[on.other];
+    if (flow.crowd == id) {
+      const auto& [rate, remaining, settled, end] = crowd.flows.progress(flow.member);
+      flow.rate = rate == flow.cap ? rate : 0;
+      flow.remaining = remaining;
+      flow.settled = settled;
+      flow.crowd = kNowhere;
+      if (end && flow.rate > 0) {
+        ends_.set(on.other, *end);
+      }
+    }
+  }
+  while (!crowd.links.empty()) {
+    detach(crowd.links.back());
+  }
+  crowd_ends_.drop(id);
+  free_crowds_.push_back(id);
+}
+
+void FlowNetwork::add_to_crowd(std::uint32_t id, std::uint32_t crowd, SimTime now) {
+  Flow& flow = flows_[id];
+  flow.member = crowds_[crowd].flows.join(id, flow.cap, flow.endless, progress(id), now);
+  flow.crowd = crowd;
+  ends_.drop(id);
+}
+
+void FlowNetwork::attach(std::uint32_t link, std::uint32_t crowd) {
+  links_[link].crowd = crowd;
+  links_[link].place_in_crowd = static_cast<std::uint32_t>(crowds_[crowd].links.size());
+  crowds_[crowd].links.push_back(link);
+}
+
+void FlowNetwork::detach(std::uint32_t link) {
+  std::vector<std::uint32_t>& links = crowds_[links_[link].crowd].links;
+  const std::uint32_t last = links.back();
+  links[links_[link].place_in_crowd] = last;
+  links_[last].place_in_crowd = links_[link].place_in_crowd;
+  links.pop_back();
+  links_[link].crowd = kNowhere;
+}
+
+void FlowNetwork::share_crowd(std::uint32_t crowd, SimTime now) {
+  visited_ += crowds_[crowd].flows.share(now);
+  note_end(crowd);
+}
+
+void FlowNetwork::note_end(std::uint32_t crowd) {
+  if (const std::optional<SimTime> end = crowds_[crowd].flows.next()) {
+    crowd_ends_.set(crowd, *end);
+  } else {
+    crowd_ends_.drop(crowd);
   }
 }
 
@@ -203,7 +400,7 @@ void FlowNetwork::fill() {
   levels_.clear();
   for (const std::uint32_t id : visited_links_) {
     Link& link = links_[id];
-    link.room = link.capacity;
+    link.room = link.capacity.rate;
     link.unfilled = static_cast<std::uint32_t>(link.flows.size());
     levels_.push_back({link.room / link.unfilled, id});
   }
@@ -222,9 +419,9 @@ void FlowNetwork::fill() {
         fix(next.flow, next.cap);
         continue;
       }
-      for (const OnLink& on : links_[level->link].flows) {
-        if (flows_[on.flow].next_rate == kRising) {
-          fix(on.flow, level->rate);
+      for (const Crossing& on : links_[level->link].flows) {
+        if (flows_[on.other].next_rate == kRising) {
+          fix(on.other, level->rate);
         }
       }
     }
@@ -252,8 +449,8 @@ std::optional<FlowNetwork::Level> FlowNetwork::lowest_level() {
 
 void FlowNetwork::fix(std::uint32_t flow, double rate) {
   flows_[flow].next_rate = rate;
-  for (const std::uint32_t id : flows_[flow].links) {
-    Link& link = links_[id];
+  for (const Crossing& crossing : flows_[flow].links) {
+    Link& link = links_[crossing.other];
     if (link.tight) {
       link.room -= rate;
       --link.unfilled;
@@ -268,53 +465,8 @@ void FlowNetwork::settle(std::uint32_t id, SimTime now) {
   flow.settled = now;
   flow.rate = flow.next_rate;
   if (!flow.endless) {
-    const SimTime left = to_sim_time(Seconds(flow.remaining / flow.rate));
-    set_end(id, left < kNever - now ? now + left : kNever);
+    ends_.set(id, end_after(now, to_sim_time(Seconds(flow.remaining / flow.rate))));
   }
-}
-
-void FlowNetwork::set_end(std::uint32_t flow, SimTime at) {
-  std::size_t hole = flows_[flow].place_in_ends;
-  if (hole == kNowhere) {
-    hole = ends_.size();
-    ends_.emplace_back();
-  }
-  place_end({at, flows_[flow].sequence, flow}, hole);
-}
-
-void FlowNetwork::drop_end(std::uint32_t flow) {
-  const std::size_t hole = flows_[flow].place_in_ends;
-  if (hole == kNowhere) {
-    return;
-  }
-  flows_[flow].place_in_ends = kNowhere;
-  const End last = ends_.back();
-  ends_.pop_back();
-  if (hole < ends_.size()) {
-    place_end(last, hole);
-  }
-}
-
-// Puts `end` where it belongs on the way up or down from the hole.
-void FlowNetwork::place_end(const End& end, std::size_t hole) {
-  const auto put = [this](const End& moved, std::size_t place) {
-    ends_[place] = moved;
-    flows_[moved.flow].place_in_ends = static_cast<std::uint32_t>(place);
-  };
-  for (; hole > 0 && end < ends_[(hole - 1) / 2]; hole = (hole - 1) / 2) {
-    put(ends_[(hole - 1) / 2], hole);
-  }
-  for (std::size_t child = 2 * hole + 1; child < ends_.size(); child = 2 * hole + 1) {
-    if (child + 1 < ends_.size() && ends_[child + 1] < ends_[child]) {
-      ++child;
-    }
-    if (!(ends_[child] < end)) {
-      break;
-    }
-    put(ends_[child], hole);
-    hole = child;
-  }
-  put(end, hole);
 }
 
 }  // namespace paceline

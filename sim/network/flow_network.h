@@ -14,6 +14,12 @@
 // Cost: start and stop O(links of the flow, log flows); share O(flows on the changed links) and, for the F
 // flows visited, O(F log F) and their crossings; next O(1); take_ended O(log flows) each. Nothing is
 // allocated once the tables have grown to the largest load.
+//
+// A component (flows connected through tight links) all of whose flows cross its narrowest link is a *crowd*:
+// no other link holds anyone back, for all that crosses it crosses the narrow one too. Where every flow allows
+// it (Clock::shared), a crowd keeps one clock for all (crowd.h): a start or end there is O(log flows), and
+// O(log flows) for each flow whose cap the level crosses. O(flows) where a crowd begins or ceases, because a
+// link of it becomes tight or isn't any more, or a flow comes that ties it to others.
 #pragma once
 
 #include <algorithm>
@@ -25,12 +31,15 @@
 #include "core/id.h"
 #include "core/time.h"
 #include "core/units.h"
+#include "sim/network/crowd.h"
+#include "sim/network/fixed.h"
+#include "sim/network/placed_heap.h"
 
 namespace paceline {
 
-// Caps that exceed what a link can give by no more than this (relative) are granted: capacity / n, n times,
-// may add up to a little more than the capacity, and is meant to fit.
-inline constexpr double kRateSlack = 1e-12;
+// own: what is left of a flow is settled when its rate changes, and it can be restarted. shared: where it is in
+// a crowd, the crowd's clock serves it; its end may then be rounded to the neighbouring picosecond.
+enum class Clock : std::uint8_t { own, shared };
 
 class FlowNetwork {
  public:
@@ -42,16 +51,20 @@ class FlowNetwork {
   // comes back from take_ended. The id is the flow's until it ends or is stopped, and may then be another's.
   // Requires: 0 < cap, finite unless the flow has a link; bytes >= 0.
   FlowId start(std::span<const LinkId> links, BytesPerSecond cap, std::optional<Bytes> bytes,
-               std::uint64_t tag, SimTime now);
+               std::uint64_t tag, SimTime now, Clock clock = Clock::own);
   // A flow that ended at `now`, with this tag and cap, once more: as start with the same links, but nothing is
-  // shared anew for it. False when it has gone or is another's.
+  // shared anew for it. False when it has gone, is another's, or doesn't have its own clock.
   bool restart(FlowId ended, BytesPerSecond cap, Bytes bytes, std::uint64_t tag, SimTime now);
   // Removes a live flow, finished or not; its links are shared anew at the coming share(now).
   void stop(FlowId flow, SimTime now);
 
   // The earliest end of a flow, or nullopt when none ends. A flow that is not yet shared has no end.
   std::optional<SimTime> next() const {
-    return ends_.empty() ? std::nullopt : std::optional(ends_.front().at);
+    if (crowd_ends_.empty()) {
+      return ends_.empty() ? std::nullopt : std::optional(ends_.top().key);
+    }
+    const SimTime of_crowds = crowd_ends_.top().key;
+    return ends_.empty() ? of_crowds : std::min(ends_.top().key, of_crowds);
   }
   // Ends the flows whose end is `now`, in order of start, and appends their tags. Requires: now <= next().
   void take_ended(SimTime now, std::vector<std::uint64_t>& tags);
@@ -84,47 +97,53 @@ class FlowNetwork {
     }
     std::ranges::sort(by_start_, {}, [this](std::uint32_t id) { return flows_[id].sequence; });
     for (const std::uint32_t id : by_start_) {
-      const Flow& flow = flows_[id];
-      f(LiveFlow{flow.tag, BytesPerSecond(flow.rate), flow.remaining, flow.settled,
-                 flow.endless ? std::nullopt : std::optional(ends_[flow.place_in_ends].at)});
+      const auto& [rate, remaining, settled, end] = progress(id);
+      f(LiveFlow{flows_[id].tag, BytesPerSecond(rate), remaining, settled, end});
     }
   }
 
-  // How many flows the last share that had something to do looked at.
-  std::size_t visited() const { return visited_flows_.size(); }
+  // How many flows the last share that had something to do looked at: one that a share in two forms looks at
+  // in both counts twice.
+  std::size_t visited() const { return visited_; }
+  // How many crowds there are.
+  std::size_t crowds() const { return crowds_.size() - free_crowds_.size(); }
 
  private:
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
 
+  // A flow on a link, or a link of a flow: which, and its place among the other's.
+  struct Crossing {
+    std::uint32_t other = 0;
+    std::uint32_t place = 0;
+  };
   struct Flow {
-    double cap = 0, rate = 0, next_rate = 0;
-    double remaining = 0;  // bytes left at `settled`
+    double cap = 0, rate = 0, next_rate = 0;  // in a crowd, the crowd has the rate
+    double remaining = 0;                     // bytes left at `settled`
     SimTime settled;
     std::uint64_t sequence = 0;  // order of start; 0: this entry is free
     std::uint64_t tag = 0, visit = 0;
-    std::uint32_t place_in_ends = kNowhere;
+    std::uint32_t crowd = kNowhere, member = 0;
+    Clock clock = Clock::own;
     bool endless = false;
-    bool ended = false;                // at this instant: still on its links, for a restart
-    std::vector<std::uint32_t> links;  // each once
-  };
-  struct OnLink {
-    double cap = 0;
-    std::uint32_t flow = 0;
+    bool ended = false;           // at this instant: still on its links, for a restart
+    std::vector<Crossing> links;  // each once
   };
   struct Link {
-    double capacity = 0;
-    double room = 0;             // while filling: capacity not yet given
-    std::uint32_t unfilled = 0;  // while filling: flows without a rate
-    std::vector<OnLink> flows;   // in order of start
+    Capacity capacity;
+    double room = 0;              // while filling: capacity not yet given
+    std::uint32_t unfilled = 0;   // while filling: flows without a rate
+    std::vector<Crossing> flows;  // in no order
+    Fixed load = 0;               // of their caps
     std::uint64_t visit = 0;
+    std::uint32_t crowd = kNowhere, place_in_crowd = 0;
     bool changed = false;
-    bool tight = false;  // as of the last share: the caps of its flows do not fit
+    bool tight = false;      // as of the last share: the caps of its flows do not fit
+    bool was_tight = false;  // before
   };
-  struct End {
-    SimTime at;
-    std::uint64_t sequence;
-    std::uint32_t flow;
-    friend auto operator<=>(const End&, const End&) = default;
+  struct CrowdOnLinks {
+    Crowd flows;
+    std::uint32_t narrowest = 0;       // all its flows cross this link
+    std::vector<std::uint32_t> links;  // every tight link of its flows
   };
   struct Start {
     std::uint32_t flow;
@@ -142,33 +161,42 @@ class FlowNetwork {
     friend auto operator<=>(const Level&, const Level&) = default;
   };
 
-  void take_off(std::uint32_t flow, std::uint32_t link);
+  void take_off(Crossing crossing);
   void remove(std::uint32_t flow);
   void remove_ended();
   void mark_changed(std::uint32_t link);
 
   void share_anew(SimTime now);
-  void find_affected();
-  bool caps_fit(const Link& link) const;
-  void visit_flow(std::uint32_t flow);
-  void visit_flows_of(const Link& link);
+  void find_affected(SimTime now);
+  void find_component(std::uint32_t seed, SimTime now);
+  void visit_flow(std::uint32_t flow, SimTime now);
+  void visit_flows_of(const Link& link, SimTime now);
+  bool crosses(std::uint32_t flow, std::uint32_t link) const;
+
+  bool join_crowd(std::uint32_t flow, SimTime now);
+  bool gather(std::size_t first_flow, std::size_t first_link, SimTime now);
+  void dissolve(std::uint32_t crowd, SimTime now);
+  void add_to_crowd(std::uint32_t flow, std::uint32_t crowd, SimTime now);
+  void attach(std::uint32_t link, std::uint32_t crowd);
+  void detach(std::uint32_t link);
+  void share_crowd(std::uint32_t crowd, SimTime now);
+  void note_end(std::uint32_t crowd);
+  Crowd::Progress progress(std::uint32_t flow) const;
 
   void fill();
   std::optional<Level> lowest_level();
   void fix(std::uint32_t flow, double rate);
   void settle(std::uint32_t flow, SimTime now);
 
-  // A binary heap of ends; place_in_ends says where a flow's is.
-  void set_end(std::uint32_t flow, SimTime at);
-  void drop_end(std::uint32_t flow);
-  void place_end(const End& end, std::size_t hole);
-
   std::vector<Link> links_;
   std::vector<Flow> flows_;
   std::vector<std::uint32_t> free_flows_;
-  std::vector<End> ends_;
+  PlacedHeap<SimTime> ends_;  // of flows in no crowd
+  std::vector<CrowdOnLinks> crowds_;
+  std::vector<std::uint32_t> free_crowds_;
+  PlacedHeap<SimTime> crowd_ends_;  // each crowd's earliest
   std::uint64_t sequence_ = 0, visit_ = 0;
-  std::size_t live_ = 0;
+  std::size_t live_ = 0, visited_ = 0;
 
   std::vector<std::uint32_t> ended_;          // since the last share, restarted or not
   std::vector<Start> started_;                // since the last share

@@ -38,6 +38,7 @@ struct LiveFlow {
   FlowId id;
   FlowDemand demand;
   std::optional<Bytes> bytes;
+  Clock clock;
   std::uint64_t tag;
   double sent = 0;
 };
@@ -49,13 +50,13 @@ struct Traffic {
   std::vector<LiveFlow> flows = {};  // in order of start
   SimTime now = {};
   std::uint64_t started = 0;
-  std::int64_t ended = 0, same_bits = 0, compared = 0;
+  std::int64_t ended = 0, same_bits = 0, compared = 0, with_crowds = 0;
 
   explicit Traffic(Rates link_capacity) : capacity(link_capacity), network(std::move(link_capacity), 4) {}
 
-  void start(FlowDemand demand, std::optional<Bytes> bytes) {
-    const FlowId id = network.start(demand.links, demand.cap, bytes, started, now);
-    flows.push_back({id, std::move(demand), bytes, started++});
+  void start(FlowDemand demand, std::optional<Bytes> bytes, Clock clock = Clock::own) {
+    const FlowId id = network.start(demand.links, demand.cap, bytes, started, now, clock);
+    flows.push_back({id, std::move(demand), bytes, clock, started++});
   }
   void stop(std::size_t which) {
     network.stop(flows[which].id, now);
@@ -160,8 +161,13 @@ FlowDemand draw_demand(const Rates& capacity, Draws& draws) {
   return demand;
 }
 
+// Of three networks, one is of flows with clocks of their own, one of such as share them, one of both.
+Clock draw_clock(std::uint64_t seed, Draws& draws) {
+  return seed % 3 == 0 || (seed % 3 == 1 && draws.below(8) == 0) ? Clock::own : Clock::shared;
+}
+
 TEST_CASE("random starts and stops: fair, equal to water-filling, and no byte lost") {
-  std::int64_t ended = 0, same_bits = 0, compared = 0;
+  std::int64_t ended = 0, same_bits = 0, compared = 0, with_crowds = 0;
   for (std::uint64_t seed = 1; seed <= rounds(300); ++seed) {
     Draws draws(seed);
     Rates capacity(1 + draws.index(15));
@@ -180,9 +186,11 @@ TEST_CASE("random starts and stops: fair, equal to water-filling, and no byte lo
       for (std::int64_t starts = traffic.flows.size() < 30 ? draws.below(4) : 0; starts > 0; --starts) {
         const bool endless = draws.below(10) == 0;
         const Bytes bytes(draws.below(draws.below(8) == 0 ? 2 : 300'000'000));
-        traffic.start(draw_demand(capacity, draws), endless ? std::nullopt : std::optional(bytes));
+        traffic.start(draw_demand(capacity, draws), endless ? std::nullopt : std::optional(bytes),
+                      draw_clock(seed, draws));
       }
       traffic.network.share(traffic.now);
+      traffic.with_crowds += traffic.network.crowds() > 0;
       REQUIRE(traffic.network.live() == traffic.flows.size());
       traffic.check_rates();
       traffic.check_fair();
@@ -190,10 +198,12 @@ TEST_CASE("random starts and stops: fair, equal to water-filling, and no byte lo
     ended += traffic.ended;
     same_bits += traffic.same_bits;
     compared += traffic.compared;
+    with_crowds += traffic.with_crowds;
   }
   INFO(compared << " rates compared with water-filling, " << same_bits << " equal bit for bit");
   CHECK(same_bits > compared * 9 / 10);
   CHECK(ended > static_cast<std::int64_t>(rounds(5000)));
+  CHECK(with_crowds > static_cast<std::int64_t>(rounds(1000)));
 }
 
 TEST_CASE("rates depend on what is live, not on how it came about") {
@@ -205,7 +215,7 @@ TEST_CASE("rates depend on what is live, not on how it came about") {
     }
     Traffic detour(capacity), direct(capacity);
     for (int i = 0; i < 40; ++i) {
-      detour.start(draw_demand(capacity, draws), std::nullopt);
+      detour.start(draw_demand(capacity, draws), std::nullopt, draw_clock(seed, draws));
       if (draws.below(3) == 0) {
         detour.network.share(detour.now);
       }
@@ -215,7 +225,7 @@ TEST_CASE("rates depend on what is live, not on how it came about") {
     }
     detour.network.share(detour.now);
     for (const LiveFlow& flow : detour.flows) {
-      direct.start(flow.demand, std::nullopt);
+      direct.start(flow.demand, std::nullopt, flow.clock);
     }
     direct.network.share(direct.now);
     for (std::size_t i = 0; i < detour.flows.size(); ++i) {

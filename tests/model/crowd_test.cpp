@@ -1,0 +1,481 @@
+// Many flows into one port: does one clock for all give each what water-filling gives it, at what cost?
+#include "sim/network/crowd.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "sim/network/flow_network.h"
+#include "tests/dice.h"
+
+namespace paceline {
+namespace {
+
+using Rates = std::vector<BytesPerSecond>;
+
+struct Transfer {
+  SimTime start;
+  FlowDemand demand;
+  std::int64_t bytes = 0;
+  Clock clock = Clock::shared;
+};
+
+struct Traffic {
+  Rates capacity;
+  std::vector<Transfer> transfers;  // by start
+};
+
+struct Run {
+  std::vector<SimTime> end;  // by transfer
+  std::size_t visited = 0, most_crowds = 0, crowds_begun = 0;
+};
+
+struct Live {
+  FlowId id;
+  std::size_t transfer;
+  long double sent = 0;
+};
+
+// No link above capacity, at any instant.
+void check_capacity(const FlowNetwork& network, const Traffic& traffic, const std::vector<Live>& live) {
+  std::vector<double> used(traffic.capacity.size());
+  for (const Live& flow : live) {
+    for (const LinkId link : traffic.transfers[flow.transfer].demand.links) {
+      used[link.index()] += network.rate(flow.id).value;
+    }
+  }
+  for (std::size_t l = 0; l < used.size(); ++l) {
+    REQUIRE(used[l] <= traffic.capacity[l].value * (1 + 2e-12));
+  }
+}
+
+// What ended has sent its bytes; an end is rounded to a picosecond, at a rate that lasts from another such end.
+void check_bytes(const Traffic& traffic, const Live& flow, double rate) {
+  const auto bytes = static_cast<long double>(traffic.transfers[flow.transfer].bytes);
+  REQUIRE(std::abs(flow.sent - bytes) <= 1e-12L * rate + 1e-14L * bytes);
+}
+
+Run in_network(const Traffic& traffic, bool checked) {
+  FlowNetwork network(traffic.capacity, 4);
+  Run run{std::vector<SimTime>(traffic.transfers.size())};
+  std::vector<Live> live;  // only if checked
+  std::vector<std::uint64_t> tags;
+  SimTime now;
+  for (std::size_t next = 0; next < traffic.transfers.size() || network.live() > 0;) {
+    const SimTime starts = next < traffic.transfers.size() ? traffic.transfers[next].start : kNever;
+    const SimTime then = std::min(starts, network.next().value_or(kNever));
+    for (Live& flow : live) {
+      flow.sent += static_cast<long double>(network.rate(flow.id).value) *
+                   static_cast<long double>((then - now).ps) / 1e12L;
+    }
+    now = then;
+    tags.clear();
+    network.take_ended(now, tags);
+    REQUIRE(std::ranges::is_sorted(tags));
+    for (const std::uint64_t tag : tags) {
+      run.end[tag] = now;
+      if (checked) {
+        const auto ended = std::ranges::find(live, tag, &Live::transfer);
+        check_bytes(traffic, *ended, network.rate(ended->id).value);
+        live.erase(ended);
+      }
+    }
+    for (; next < traffic.transfers.size() && traffic.transfers[next].start == now; ++next) {
+      const Transfer& transfer = traffic.transfers[next];
+      const FlowId id = network.start(transfer.demand.links, transfer.demand.cap, Bytes(transfer.bytes), next,
+                                      now, transfer.clock);
+      if (checked) {
+        live.push_back({id, next});
+      }
+    }
+    const std::size_t crowds_before = network.crowds();
+    network.share(now);
+    run.visited += network.visited();
+    run.most_crowds = std::max(run.most_crowds, network.crowds());
+    run.crowds_begun += network.crowds() > crowds_before;
+    if (checked) {
+      check_capacity(network, traffic, live);
+    }
+  }
+  return run;
+}
+
+// The same with nothing but rates for all, anew at every event (ends to the nearest picosecond, ties to even): `fill` gives those of the transfers that it is
+// given.
+using Fill = std::function<std::vector<double>(const std::vector<std::size_t>&)>;
+
+std::vector<SimTime> plainly(const Traffic& traffic, const Fill& fill) {
+  std::vector<SimTime> end(traffic.transfers.size());
+  std::vector<std::size_t> live;
+  std::vector<long double> left;
+  std::vector<double> rate;
+  SimTime now;
+  for (std::size_t next = 0; next < traffic.transfers.size() || !live.empty();) {
+    SimTime then = next < traffic.transfers.size() ? traffic.transfers[next].start : kNever;
+    for (std::size_t i = 0; i < live.size(); ++i) {
+      end[live[i]] = now + SimTime{std::llrintl(std::max(0.0L, left[i]) / rate[i] * 1e12L)};
+      then = std::min(then, end[live[i]]);
+    }
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < live.size(); ++i) {
+      if (end[live[i]] != then) {
+        left[kept] =
+            left[i] - static_cast<long double>(rate[i]) * static_cast<long double>((then - now).ps) / 1e12L;
+        live[kept++] = live[i];
+      }
+    }
+    live.resize(kept);
+    left.resize(kept);
+    now = then;
+    for (; next < traffic.transfers.size() && traffic.transfers[next].start == now; ++next) {
+      live.push_back(next);
+      left.push_back(static_cast<long double>(traffic.transfers[next].bytes));
+    }
+    rate = fill(live);
+  }
+  return end;
+}
+
+std::vector<SimTime> by_water_filling(const Traffic& traffic) {
+  return plainly(traffic, [&](const std::vector<std::size_t>& live) {
+    std::vector<FlowDemand> demands;
+    for (const std::size_t t : live) {
+      demands.push_back(traffic.transfers[t].demand);
+    }
+    std::vector<double> rates;
+    for (const BytesPerSecond rate : water_fill(traffic.capacity, demands)) {
+      rates.push_back(rate.value);
+    }
+    return rates;
+  });
+}
+
+// Where one link alone holds back: the level is where the caps below it and it for the others make the capacity.
+std::vector<SimTime> by_one_level(const Traffic& traffic, BytesPerSecond capacity) {
+  std::vector<std::size_t> by_cap(traffic.transfers.size());
+  for (std::size_t t = 0; t < by_cap.size(); ++t) {
+    by_cap[t] = t;
+  }
+  const auto cap = [&](std::size_t t) { return traffic.transfers[t].demand.cap.value; };
+  std::ranges::sort(by_cap, {}, cap);
+  std::vector<bool> is_live(by_cap.size());
+  return plainly(traffic, [&](const std::vector<std::size_t>& live) {
+    is_live.assign(is_live.size(), false);
+    for (const std::size_t t : live) {
+      is_live[t] = true;
+    }
+    long double room = capacity.value;
+    std::size_t rising = live.size();
+    double level = std::numeric_limits<double>::infinity();
+    for (const std::size_t t : by_cap) {
+      if (is_live[t]) {
+        level = static_cast<double>(room / static_cast<long double>(rising));
+        if (cap(t) > level * (1 + kRateSlack)) {
+          break;
+        }
+        level = std::numeric_limits<double>::infinity();
+        room -= cap(t);
+        --rising;
+      }
+    }
+    std::vector<double> rates;
+    for (const std::size_t t : live) {
+      rates.push_back(std::min(cap(t), level));
+    }
+    return rates;
+  });
+}
+
+std::int64_t largest_difference(const std::vector<SimTime>& a, const std::vector<SimTime>& b) {
+  std::int64_t largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    largest = std::max(largest, std::abs(a[i].ps - b[i].ps));
+  }
+  return largest;
+}
+
+std::vector<Transfer> sorted(std::vector<Transfer> transfers) {
+  std::ranges::stable_sort(transfers, {}, &Transfer::start);
+  return transfers;
+}
+
+// Link 0 is the server's port; 1 and 2 lie behind it, no narrower; then each client's own.
+Traffic draw_star(Dice& dice, std::size_t flows) {
+  const double port = dice.maybe(0.5) ? 25e9 : dice.real(1e9, 100e9);
+  Traffic star{{BytesPerSecond(port), BytesPerSecond(port), BytesPerSecond(port * dice.real(1, 3))}, {}};
+  const double fair = port / static_cast<double>(flows);
+  const double spread = dice.real(0, 3);  // of the starts, in times that the port takes for all
+  const double bytes = dice.real(1e3, 1e8);
+  for (std::size_t i = 0; i < flows; ++i) {
+    const double cap = dice.maybe(0.4) ? 25e9 : fair * std::exp(dice.real(-1, 5));
+    star.capacity.push_back(BytesPerSecond(2 * cap));
+    const double start = dice.maybe(0.2) ? 0 : dice.real(0, spread) * bytes / fair;
+    star.transfers.push_back(
+        {to_sim_time(Seconds(start)),
+         {{LinkId(3 + i), LinkId(0), LinkId(1), LinkId(2)}, BytesPerSecond(cap)},
+         dice.maybe(0.02) ? dice.between(0, 1) : static_cast<std::int64_t>(dice.real(0, bytes))});
+  }
+  star.transfers = sorted(std::move(star.transfers));
+  return star;
+}
+
+TEST_CASE("incast on random stars: every transfer ends within a picosecond of water-filling") {
+  std::size_t crowds = 0;
+  for (std::uint64_t seed = 1; seed <= rounds(150); ++seed) {
+    INFO("seed " << seed);
+    Dice dice(seed);
+    const Traffic star = draw_star(dice, 1 + dice.below(24));
+    const Run run = in_network(star, true);
+    REQUIRE(largest_difference(run.end, by_water_filling(star)) <= 1);
+    crowds += run.crowds_begun;
+  }
+  CHECK(crowds > rounds(150));
+}
+
+TEST_CASE("incast of a thousand flows: every transfer ends within a picosecond of water-filling") {
+  for (std::uint64_t seed = 1; seed <= rounds(10); ++seed) {
+    INFO("seed " << seed);
+    Dice dice(seed);
+    const Traffic star = draw_star(dice, 200 + dice.below(801));
+    const Run run = in_network(star, false);
+    REQUIRE(largest_difference(run.end, by_one_level(star, star.capacity[0])) <= 1);
+    REQUIRE(run.most_crowds == 1);
+  }
+}
+
+TEST_CASE("incast of ten thousand flows: every transfer ends within a picosecond of water-filling",
+          "[release]") {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    INFO("seed " << seed);
+    Dice dice(seed);
+    const Traffic star = draw_star(dice, 10'000);
+    const Run run = in_network(star, false);
+    REQUIRE(largest_difference(run.end, by_one_level(star, star.capacity[0])) <= 1);
+    REQUIRE(run.most_crowds == 1);
+  }
+}
+
+TEST_CASE("the plain simulation of one level is water-filling") {
+  for (std::uint64_t seed = 1; seed <= rounds(40); ++seed) {
+    Dice dice(seed);
+    const Traffic star = draw_star(dice, 1 + dice.below(16));
+    REQUIRE(largest_difference(by_one_level(star, star.capacity[0]), by_water_filling(star)) <= 1);
+  }
+}
+
+// A flow of an hour beside ten thousand starts and ends. (The port's rate is no round number: at 25e9 B/s ends fall
+// exactly between two picoseconds, and which of the two an end is moves all that are live then.)
+TEST_CASE("a clock doesn't drift") {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    INFO("seed " << seed);
+    Dice dice(seed);
+    const double port = dice.real(20e9, 30e9);
+    Traffic star{{BytesPerSecond(port)},
+                 {{SimTime{}, {{LinkId(0)}, BytesPerSecond(1e15)}, static_cast<std::int64_t>(3600 * port)}}};
+    for (int i = 0; i < 10'000; ++i) {
+      star.transfers.push_back({to_sim_time(Seconds(dice.real(0, 3600))),
+                                {{LinkId(0)}, BytesPerSecond(dice.maybe(0.5) ? 1e15 : dice.real(1e8, 25e9))},
+                                dice.between(1, 500'000'000)});
+    }
+    star.transfers = sorted(std::move(star.transfers));
+    CHECK(largest_difference(in_network(star, false).end, by_one_level(star, star.capacity[0])) <= 1);
+  }
+}
+
+// Two servers, whose ports no flow shares, and clients with narrow links of their own: a star stops being one when a
+// client's link holds back or a flow goes to both, and comes back. Some flows want their own clock.
+Traffic draw_servers(Dice& dice) {
+  const std::size_t clients = 2 + dice.below(8);
+  Traffic traffic{{BytesPerSecond(25e9), BytesPerSecond(dice.real(5e9, 50e9)), BytesPerSecond(40e9)}, {}};
+  for (std::size_t c = 0; c < clients; ++c) {
+    traffic.capacity.push_back(BytesPerSecond(dice.maybe(0.5) ? 25e9 : dice.real(2e9, 60e9)));
+  }
+  const bool own = dice.maybe(0.3), across = dice.maybe(0.3);
+  const std::size_t flows = 10 + dice.below(50);
+  for (std::size_t i = 0; i < flows; ++i) {
+    FlowDemand demand{{}, BytesPerSecond(dice.maybe(0.5) ? 25e9 : dice.real(1e9, 30e9))};
+    if (dice.maybe(0.8)) {
+      demand.links.push_back(LinkId(3 + dice.below(clients)));
+    }
+    demand.links.push_back(LinkId(dice.below(2)));
+    if (across && dice.maybe(0.05)) {
+      demand.links.push_back(LinkId(1 - demand.links.back().value));
+    }
+    if (demand.links.back() == LinkId(0)) {
+      demand.links.push_back(LinkId(2));
+    }
+    traffic.transfers.push_back({SimTime{dice.between(0, 40) * 250'000'000}, std::move(demand),
+                                 dice.between(1, 30'000'000),
+                                 own && dice.maybe(0.1) ? Clock::own : Clock::shared});
+  }
+  traffic.transfers = sorted(std::move(traffic.transfers));
+  return traffic;
+}
+
+TEST_CASE("stars that stop being stars and come back: both forms, and water-filling") {
+  std::size_t crowds = 0, different = 0, ends = 0;
+  for (std::uint64_t seed = 1; seed <= rounds(150); ++seed) {
+    INFO("seed " << seed);
+    Dice dice(seed);
+    Traffic traffic = draw_servers(dice);
+    const Run shared = in_network(traffic, true);
+    REQUIRE(largest_difference(shared.end, by_water_filling(traffic)) <= 1);
+    for (Transfer& transfer : traffic.transfers) {
+      transfer.clock = Clock::own;
+    }
+    const Run own = in_network(traffic, false);
+    REQUIRE(own.most_crowds == 0);
+    REQUIRE(largest_difference(shared.end, own.end) <= 1);
+    crowds += shared.crowds_begun;
+    for (std::size_t i = 0; i < own.end.size(); ++i) {
+      different += own.end[i] != shared.end[i];
+    }
+    ends += own.end.size();
+  }
+  INFO(different << " of " << ends << " ends differ by a picosecond, " << crowds << " crowds");
+  CHECK(crowds > 4 * rounds(150));
+  CHECK(different * 100 < ends);
+}
+
+// Each client has its own link, which just fits its two messages or doesn't; behind the port lies one as wide.
+Traffic messages_to_one_port(std::size_t flows) {
+  Traffic traffic{{BytesPerSecond(25e9), BytesPerSecond(25e9)}, {}};
+  for (std::size_t i = 0; i < flows; ++i) {
+    if (i % 2 == 0) {
+      traffic.capacity.push_back(BytesPerSecond(25e9));
+    }
+    traffic.transfers.push_back(
+        {SimTime{static_cast<std::int64_t>(i) * 1'000'000},
+         {{LinkId(2 + i / 2), LinkId(0), LinkId(1)},
+          BytesPerSecond(i % 3 == 0 ? 25e9 / (4 + static_cast<double>(i % 1000)) : 20e9)},
+         1'000'000});
+  }
+  return traffic;
+}
+
+TEST_CASE("starts and ends on one port cost their number, not its square") {
+  for (const std::size_t flows : {100u, 1'000u, 10'000u}) {
+    Traffic traffic = messages_to_one_port(flows);
+    const Run run = in_network(traffic, false);
+    INFO(flows << " flows, " << run.visited << " visits");
+    CHECK(run.crowds_begun == 1);
+    CHECK(run.visited < 6 * flows);
+    if (flows == 1'000) {  // of n, on average half are live
+      for (Transfer& transfer : traffic.transfers) {
+        transfer.clock = Clock::own;
+      }
+      CHECK(in_network(traffic, false).visited > flows * flows / 2);
+    }
+  }
+}
+
+TEST_CASE("by hand: three into a port, one with a cap") {
+  // 90 B/s: 10 for the capped, 40 each for the others. At 1 s another makes it 10 and 80/3 each; when that has
+  // sent its 80 bytes, at 4 s, 40 again.
+  FlowNetwork network({BytesPerSecond(90), BytesPerSecond(90)}, 4);
+  const std::vector<LinkId> in{LinkId(0), LinkId(1)};
+  const SimTime second = to_sim_time(Seconds(1));
+  const BytesPerSecond any(1e9);
+  const auto start = [&](BytesPerSecond cap, std::optional<Bytes> bytes, std::uint64_t tag, SimTime now) {
+    return network.start(in, cap, bytes, tag, now, Clock::shared);
+  };
+  const FlowId a = start(any, Bytes(200), 0, {});
+  const FlowId capped = start(BytesPerSecond(10), Bytes(1000), 1, {});
+  const FlowId endless = start(any, std::nullopt, 2, {});
+  network.share({});
+  CHECK(network.crowds() == 1);
+  CHECK(network.rate(a).value == 40);
+  CHECK(network.rate(capped).value == 10);
+  CHECK(network.rate(endless).value == 40);
+  CHECK(network.next() == 5 * second);
+  start(any, Bytes(80), 3, second);
+  network.share(second);
+  CHECK(network.rate(a).value == 80.0 / 3);
+  CHECK(network.rate(capped).value == 10);
+  CHECK(network.next() == 4 * second);
+  std::vector<FlowNetwork::LiveFlow> flows;
+  network.for_each_flow([&](const FlowNetwork::LiveFlow& flow) { flows.push_back(flow); });
+  REQUIRE(flows.size() == 4);
+  CHECK(flows[0].remaining == 160);
+  CHECK(flows[0].settled == second);
+  CHECK(flows[0].end == 7 * second);
+  CHECK(flows[1].remaining == 1000);
+  CHECK(flows[1].settled == SimTime{});
+  CHECK(flows[1].end == 100 * second);
+  CHECK_FALSE(flows[2].end);
+  CHECK(flows[3].remaining == 80);
+  std::vector<std::uint64_t> tags;
+  network.take_ended(4 * second, tags);
+  network.share(4 * second);
+  CHECK(tags == std::vector<std::uint64_t>{3});
+  CHECK(network.rate(a).value == 40);
+  CHECK(network.next() == 6 * second);  // 160 - 80 left
+  network.stop(endless, 4 * second);
+  network.share(4 * second);  // 80 for a
+  CHECK(network.next() == 5 * second);
+  network.stop(a, 4 * second);
+  network.share(4 * second);  // 10 B/s fit
+  CHECK(network.crowds() == 0);
+  CHECK(network.rate(capped).value == 10);
+  CHECK(network.next() == 100 * second);
+}
+
+TEST_CASE("ends of a crowd at one instant come in order of start") {
+  FlowNetwork network({BytesPerSecond(100)}, 4);
+  const std::vector<LinkId> port{LinkId(0)};
+  // 10 at their cap and 30 each: all end after 1 s.
+  const std::vector<std::int64_t> bytes{30, 10, 30, 30};
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    network.start(port, BytesPerSecond(bytes[i] == 10 ? 10 : 1000), Bytes(bytes[i]), 10 - i, {},
+                  Clock::shared);
+  }
+  network.share({});
+  REQUIRE(network.next() == to_sim_time(Seconds(1)));
+  std::vector<std::uint64_t> tags;
+  network.take_ended(to_sim_time(Seconds(1)), tags);
+  CHECK(tags == std::vector<std::uint64_t>{10, 9, 8, 7});
+  CHECK_FALSE(network.next());
+  CHECK(network.live() == 0);
+}
+
+TEST_CASE("a flow with a shared clock doesn't begin once more") {
+  FlowNetwork network({BytesPerSecond(100)}, 1);
+  const std::vector<LinkId> port{LinkId(0)};
+  const FlowId id = network.start(port, BytesPerSecond(200), Bytes(100), 7, {}, Clock::shared);
+  network.share({});
+  const SimTime end = *network.next();
+  std::vector<std::uint64_t> tags;
+  network.take_ended(end, tags);
+  CHECK_FALSE(network.restart(id, BytesPerSecond(200), Bytes(100), 7, end));
+}
+
+TEST_CASE("a heap of ids gives the lowest key whatever is moved and dropped") {
+  Dice dice(3);
+  PlacedHeap<int> heap;
+  std::vector<int> keys(50, -1);
+  std::set<std::pair<int, std::uint32_t>> sorted;
+  for (int i = 0; i < 20'000; ++i) {
+    const auto id = static_cast<std::uint32_t>(dice.below(keys.size()));
+    if (heap.holds(id)) {
+      REQUIRE(heap.key(id) == keys[id]);
+      sorted.erase({keys[id], id});
+    }
+    if (dice.maybe(0.6)) {
+      keys[id] = static_cast<int>(dice.below(30));
+      heap.set(id, keys[id]);
+      sorted.insert({keys[id], id});
+    } else {
+      heap.drop(id);
+    }
+    REQUIRE(heap.size() == sorted.size());
+    REQUIRE((heap.empty() || std::pair(heap.top().key, heap.top().id) == *sorted.begin()));
+  }
+}
+
+}  // namespace
+}  // namespace paceline
