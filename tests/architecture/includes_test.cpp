@@ -1,5 +1,5 @@
-// Who includes whom: only along the arrows of docs/architecture.md; no state that outlives a call; and names of
-// enums in tables that the compiler checks.
+// Who includes whom: only along the arrows of docs/architecture.md, which names the files of the main path; no state
+// that outlives a call; and names of enums in tables that the compiler checks.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cctype>
@@ -151,6 +151,61 @@ TEST_CASE("what only the measuring programs run is not known to the simulator") 
         }
       }
     }
+  }
+}
+
+struct CalledFile {
+  std::string file, function;
+};
+
+// The items of docs/architecture.md, "From the command to the step time": number, file, function, what it does.
+std::vector<CalledFile> way_to_the_step_time() {
+  const std::regex item(R"re(^\d+\. `([a-z_/]+\.cpp)`, `([\w:]+)`: .*)re");
+  std::vector<CalledFile> way;
+  for (const std::string& line : lines(fs::path(PACELINE_SOURCE_DIR) / "docs/architecture.md")) {
+    if (std::smatch match; std::regex_match(line, match, item)) {
+      way.push_back({match[1], match[2]});
+    }
+  }
+  return way;
+}
+
+// The headers that a file includes, those that they include, and so on.
+void add_headers(const std::string& file, Names& headers) {
+  for (const std::string& included : own_includes(fs::path(PACELINE_SOURCE_DIR) / file)) {
+    if (headers.insert(included).second) {
+      add_headers(included, headers);
+    }
+  }
+}
+
+bool has_line(const std::string& file, const std::regex& beginning) {
+  const std::vector<std::string> text = lines(fs::path(PACELINE_SOURCE_DIR) / file);
+  return std::any_of(text.begin(), text.end(), [&](const std::string& line) {
+    return std::regex_search(line, beginning, std::regex_constants::match_continuous);
+  });
+}
+
+TEST_CASE("the way from the command to the step time: each file implements a header of one before it") {
+  const std::vector<CalledFile> way = way_to_the_step_time();
+  REQUIRE(way.size() >= 10);
+  CHECK(way.size() <= 15);
+  CHECK(way.front().file == "app/run.cpp");
+  CHECK(way.back().file == "sim/report/report.cpp");
+  Names before;  // headers that the files before it include
+  for (const auto& [file, function] : way) {
+    INFO(file << ": " << function);
+    Names headers;
+    add_headers(file, headers);
+    CHECK(has_line(file, std::regex(R"(\w.*\b)" + function + R"(\()")));
+    const std::size_t scope = function.find("::");
+    const std::regex declared(scope == function.npos
+                                  ? R"(\w[^=]* )" + function + R"(\()"
+                                  : "(class|struct) " + function.substr(0, scope) + R"(\b.*\{)");
+    CHECK((before.empty() || std::any_of(before.begin(), before.end(), [&](const std::string& header) {
+             return headers.count(header) == 1 && has_line(header, declared);
+           })));
+    before.insert(headers.begin(), headers.end());
   }
 }
 
