@@ -14,7 +14,7 @@ void EventEngine::send(ThreadId thread, const Op& op, SimTime now) {
       const Seconds bytes(static_cast<double>(op.bytes.value) / route.rate.value);
       timeline_.push(now + route.latency + to_sim_time(bytes), EventKind::message, message.value);
     } else {
-      network_->start(route.links, route.rate, op.bytes, kMessage | message.value, now);
+      network_->start(route.links, route.rate, op.bytes, kMessage | message.value, now, Clock::shared);
     }
   };
   if (op.to == kPeer) {
