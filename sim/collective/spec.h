@@ -45,16 +45,16 @@ inline constexpr auto kNames<CollectiveLibrary> =
 struct CollectiveSpec {
   CollectiveLibrary library = CollectiveLibrary::nccl;  // mpi: of the rest, only the costs count
   std::string nccl = "2.30";                            // 2.12 to 2.30: tuner and graph search
-  std::string algorithm;  // NCCL_ALGO: "ring", "^nvls" ...; or "hierarchical"; empty: the tuner chooses
-  std::string protocol;   // NCCL_PROTO
+  std::string algorithm{};  // NCCL_ALGO: "ring", "^nvls" ...; or "hierarchical"; empty: the tuner chooses
+  std::string protocol{};   // NCCL_PROTO
   int min_channels = 0, max_channels = 0;  // NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS; 0: NCCL's
   int cross_nic = 2;                       // NCCL_CROSS_NIC
   bool pxn = true;                         // NCCL_PXN_DISABLE=0
   bool nvls = true;                        // NCCL_NVLS_ENABLE
   bool limited_fifos = true;               // a FIFO holds what NCCL's buffers do; false: any number of chunks
-  std::vector<CostParameter> costs;        // in place of the defaults (sim/collective/costs.h)
+  std::vector<CostParameter> costs{};      // in place of the defaults (sim/collective/costs.h)
   AlgorithmChoice choose = AlgorithmChoice::tuner;
-  std::vector<Correction> corrections;  // by kind and ascending size
+  std::vector<Correction> corrections{};  // by kind and ascending size
   friend bool operator==(const CollectiveSpec&, const CollectiveSpec&) = default;
 };
 
