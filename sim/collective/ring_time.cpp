@@ -38,7 +38,7 @@ namespace {
 __extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using): no other form is an extension
 
 // Below every value that occurs, with room to subtract one.
-constexpr std::int64_t kNoIndex = std::numeric_limits<std::int64_t>::min() / 2;
+constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min() / 2;
 constexpr std::int64_t kNoLag = std::numeric_limits<std::int64_t>::max();
 
 // Appends a point to the right of an upper hull (a concave chain).
@@ -82,7 +82,7 @@ struct LineTree {
   static std::int64_t value(const Line& line, std::size_t x) {
     return line.height + static_cast<std::int64_t>(x) * line.slope;
   }
-  void clear() { std::fill(node.begin() + first, node.begin() + last, Line{kNoIndex, 0}); }
+  void clear() { std::fill(node.begin() + first, node.begin() + last, Line{kLowest, 0}); }
 
   // Requires: no query below `from` follows.
   void insert(Line line, std::size_t from) {
@@ -104,11 +104,11 @@ struct LineTree {
   }
 
   std::int64_t highest_at(std::size_t x) const {
-    std::int64_t best = kNoIndex;
+    std::int64_t best = kLowest;
     std::size_t low = first, high = last;
     while (low < high) {
       const std::size_t middle = low + (high - low) / 2;
-      if (node[middle].height == kNoIndex) {
+      if (node[middle].height == kLowest) {
         break;
       }
       best = std::max(best, value(node[middle], x));
@@ -193,7 +193,7 @@ void RingSchedule::reach_by_whole_turns(Scratch& scratch) const {
   std::int64_t* reach = scratch.reach.data();
   const std::size_t n = size();
   std::int64_t largest = lead[n - 1];
-  reach[n - 2] = kNoIndex;
+  reach[n - 2] = kLowest;
   for (std::size_t i = n - 1; i >= 2; --i) {
     reach[i - 2] = largest;
     largest = std::max(largest, lead[i - 1]);
@@ -213,13 +213,13 @@ void RingSchedule::reach_from_behind(Scratch& scratch) const {
   if (steps_ > static_cast<std::int64_t>(n) - 1) {
     std::fill(reach, reach + n, *std::max_element(lead, lead + n) - gain_of_turn_);
   } else {
-    std::int64_t largest = kNoIndex;
+    std::int64_t largest = kLowest;
     for (std::size_t i = n; i-- > 0;) {
       reach[i] = largest - gain_of_turn_;
       largest = std::max(largest, lead[i]);
     }
   }
-  std::int64_t nearest = kNoIndex;  // the largest lead up to the last slowest link
+  std::int64_t nearest = kLowest;  // the largest lead up to the last slowest link
   for (const Stretch& stretch : stretches_) {
     if (stretch.lag == kVaried) {
       reach_in_varied_stretch(stretch, nearest, scratch);
@@ -237,7 +237,7 @@ void RingSchedule::reach_in_uniform_stretch(const Stretch& stretch, std::int64_t
                                             Scratch& scratch) const {
   const std::int64_t* lead = scratch.lead.data();
   std::int64_t* reach = scratch.reach.data();
-  std::int64_t best = kNoIndex, lost = 0;
+  std::int64_t best = kLowest, lost = 0;
   const std::int64_t all_lost = steps_ * stretch.lag;
   for (std::size_t r = stretch.first; r < stretch.last; ++r) {
     best = std::max(best, lead[r] - lost);
@@ -254,7 +254,7 @@ void RingSchedule::reach_in_varied_stretch(const Stretch& stretch, std::int64_t 
   bool planted = false;
   const std::int64_t end = stretch.last - 1, fewest_stays = steps_ - end;
   const std::int64_t bound = std::max(scratch.reach[stretch.last - 1], nearest);
-  std::int64_t largest = kNoIndex, least = kNoLag;
+  std::int64_t largest = kLowest, least = kNoLag;
   for (std::size_t r = stretch.first; r < stretch.last; ++r) {
     const std::int64_t lead = scratch.lead[r], lag = lag_[r];
     if (lead > largest) {
@@ -275,7 +275,7 @@ void RingSchedule::reach_in_varied_stretch(const Stretch& stretch, std::int64_t 
         }
       }
     }
-    const std::int64_t behind = planted ? tree.highest_at(r) : kNoIndex;
+    const std::int64_t behind = planted ? tree.highest_at(r) : kLowest;
     scratch.reach[r] = std::max({scratch.reach[r], nearest, behind});
   }
 }
