@@ -1,4 +1,5 @@
-// The flows that one link alone holds back (incast): what water-filling gives them, at O(log flows) a start or end.
+// The flows that one link alone holds back (incast): what water-filling gives them, at O(log flows) a start
+// or end.
 //
 // Flows below their cap all have the same rate, the level: (capacity - the others' caps) / their number. So
 // whatever the level has been, all have been given the same bytes since a given instant, and one clock counts
@@ -44,7 +45,8 @@ class Crowd {
 
   // The earliest end, or nullopt when none ends.
   std::optional<SimTime> next() const;
-  // Appends the flows whose end is `now`, in no order. They don't leave: others' rates stay till the next share.
+  // Appends the flows whose end is `now`, in no order. They don't leave: others' rates stay till the next
+  // share.
   void take_ended(SimTime now, std::vector<std::uint32_t>& flows);
 
   double rate(std::uint32_t member) const;

@@ -1,5 +1,5 @@
-// Sums of rates and of bytes without rounding, so that they come out the same in whatever order and after however many
-// additions and subtractions: whole multiples of 2^-48 (of a byte, of a byte per second).
+// Sums of rates and of bytes without rounding, so that they come out the same in whatever order and after
+// however many additions and subtractions: whole multiples of 2^-48 (of a byte, of a byte per second).
 #pragma once
 
 #include <algorithm>

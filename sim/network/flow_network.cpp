@@ -171,8 +171,8 @@ void FlowNetwork::share_anew(SimTime now) {
   }
 }
 
-// The flows whose rate may differ from before, and the tight links among them: a closed set, for every flow of
-// such a link is in it. Crowds are left out: their own shares see to them.
+// The flows whose rate may differ from before, and the tight links among them: a closed set, for every flow
+// of such a link is in it. Crowds are left out: their own shares see to them.
 void FlowNetwork::find_affected(SimTime now) {
   ++visit_;
   visited_ = 0;
@@ -261,8 +261,9 @@ bool FlowNetwork::crosses(std::uint32_t flow, std::uint32_t link) const {
   return std::ranges::find(flows_[flow].links, link, &Crossing::other) != flows_[flow].links.end();
 }
 
-// A flow that has started joins the crowd at its tight links, if there is one and it stays one with it: a link
-// that has become tight must be as wide as the narrowest at least, and all that cross it cross that too.
+// A flow that has started joins the crowd at its tight links, if there is one and it stays one with it: a
+// link that has become tight must be as wide as the narrowest at least, and all that cross it cross that
+// too.
 bool FlowNetwork::join_crowd(std::uint32_t id, SimTime now) {
   const Flow& flow = flows_[id];
   std::uint32_t crowd = kNowhere;

@@ -15,11 +15,11 @@
 // flows visited, O(F log F) and their crossings; next O(1); take_ended O(log flows) each. Nothing is
 // allocated once the tables have grown to the largest load.
 //
-// A component (flows connected through tight links) all of whose flows cross its narrowest link is a *crowd*:
-// no other link holds anyone back, for all that crosses it crosses the narrow one too. Where every flow allows
-// it (Clock::shared), a crowd keeps one clock for all (crowd.h): a start or end there is O(log flows), and
-// O(log flows) for each flow whose cap the level crosses. O(flows) where a crowd begins or ceases, because a
-// link of it becomes tight or isn't any more, or a flow comes that ties it to others.
+// A component (flows connected through tight links) all of whose flows cross its narrowest link is a
+// *crowd*: no other link holds anyone back, for all that crosses it crosses the narrow one too. Where every
+// flow allows it (Clock::shared), a crowd keeps one clock for all (crowd.h): a start or end there is O(log
+// flows), and O(log flows) for each flow whose cap the level crosses. O(flows) where a crowd begins or
+// ceases, because a link of it becomes tight or isn't any more, or a flow comes that ties it to others.
 #pragma once
 
 #include <algorithm>
@@ -37,8 +37,8 @@
 
 namespace paceline {
 
-// own: what is left of a flow is settled when its rate changes, and it can be restarted. shared: where it is in
-// a crowd, the crowd's clock serves it; its end may then be rounded to the neighbouring picosecond.
+// own: what is left of a flow is settled when its rate changes, and it can be restarted. shared: where it
+// is in a crowd, the crowd's clock serves it; its end may then be rounded to the neighbouring picosecond.
 enum class Clock : std::uint8_t { own, shared };
 
 class FlowNetwork {
@@ -52,8 +52,8 @@ class FlowNetwork {
   // Requires: 0 < cap, finite unless the flow has a link; bytes >= 0.
   FlowId start(std::span<const LinkId> links, BytesPerSecond cap, std::optional<Bytes> bytes,
                std::uint64_t tag, SimTime now, Clock clock = Clock::own);
-  // A flow that ended at `now`, with this tag and cap, once more: as start with the same links, but nothing is
-  // shared anew for it. False when it has gone, is another's, or doesn't have its own clock.
+  // A flow that ended at `now`, with this tag and cap, once more: as start with the same links, but nothing
+  // is shared anew for it. False when it has gone, is another's, or doesn't have its own clock.
   bool restart(FlowId ended, BytesPerSecond cap, Bytes bytes, std::uint64_t tag, SimTime now);
   // Removes a live flow, finished or not; its links are shared anew at the coming share(now).
   void stop(FlowId flow, SimTime now);

@@ -1,4 +1,5 @@
-// A binary heap of ids by key, the lowest first, in which an id can be moved or dropped: it knows each one's place.
+// A binary heap of ids by key, the lowest first, in which an id can be moved or dropped: it knows each
+// one's place.
 #pragma once
 
 #include <cstddef>

@@ -54,7 +54,8 @@ void check_capacity(const FlowNetwork& network, const Traffic& traffic, const st
   }
 }
 
-// What ended has sent its bytes; an end is rounded to a picosecond, at a rate that lasts from another such end.
+// What ended has sent its bytes; an end is rounded to a picosecond, at a rate that lasts from another such
+// end.
 void check_bytes(const Traffic& traffic, const Live& flow, double rate) {
   const auto bytes = static_cast<long double>(traffic.transfers[flow.transfer].bytes);
   REQUIRE(std::abs(flow.sent - bytes) <= 1e-12L * rate + 1e-14L * bytes);
@@ -105,8 +106,8 @@ Run in_network(const Traffic& traffic, bool checked) {
   return run;
 }
 
-// The same with nothing but rates for all, anew at every event (ends to the nearest picosecond, ties to even): `fill` gives those of the transfers that it is
-// given.
+// The same with nothing but rates for all, anew at every event (ends to the nearest picosecond, ties to
+// even): `fill` gives those of the transfers that it is given.
 using Fill = std::function<std::vector<double>(const std::vector<std::size_t>&)>;
 
 std::vector<SimTime> plainly(const Traffic& traffic, const Fill& fill) {
@@ -155,7 +156,8 @@ std::vector<SimTime> by_water_filling(const Traffic& traffic) {
   });
 }
 
-// Where one link alone holds back: the level is where the caps below it and it for the others make the capacity.
+// Where one link alone holds back: the level is where the caps below it and it for the others make the
+// capacity.
 std::vector<SimTime> by_one_level(const Traffic& traffic, BytesPerSecond capacity) {
   std::vector<std::size_t> by_cap(traffic.transfers.size());
   for (std::size_t t = 0; t < by_cap.size(); ++t) {
@@ -268,8 +270,8 @@ TEST_CASE("the plain simulation of one level is water-filling") {
   }
 }
 
-// A flow of an hour beside ten thousand starts and ends. (The port's rate is no round number: at 25e9 B/s ends fall
-// exactly between two picoseconds, and which of the two an end is moves all that are live then.)
+// A flow of an hour beside ten thousand starts and ends. (The port's rate is no round number: at 25e9 B/s
+// ends fall exactly between two picoseconds, and which of the two an end is moves all that are live then.)
 TEST_CASE("a clock doesn't drift") {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     INFO("seed " << seed);
@@ -287,8 +289,9 @@ TEST_CASE("a clock doesn't drift") {
   }
 }
 
-// Two servers, whose ports no flow shares, and clients with narrow links of their own: a star stops being one when a
-// client's link holds back or a flow goes to both, and comes back. Some flows want their own clock.
+// Two servers, whose ports no flow shares, and clients with narrow links of their own: a star stops being
+// one when a client's link holds back or a flow goes to both, and comes back. Some flows want their own
+// clock.
 Traffic draw_servers(Dice& dice) {
   const std::size_t clients = 2 + dice.below(8);
   Traffic traffic{{BytesPerSecond(25e9), BytesPerSecond(dice.real(5e9, 50e9)), BytesPerSecond(40e9)}, {}};
@@ -342,7 +345,8 @@ TEST_CASE("stars that stop being stars and come back: both forms, and water-fill
   CHECK(different * 100 < ends);
 }
 
-// Each client has its own link, which just fits its two messages or doesn't; behind the port lies one as wide.
+// Each client has its own link, which just fits its two messages or doesn't; behind the port lies one as
+// wide.
 Traffic messages_to_one_port(std::size_t flows) {
   Traffic traffic{{BytesPerSecond(25e9), BytesPerSecond(25e9)}, {}};
   for (std::size_t i = 0; i < flows; ++i) {
@@ -375,8 +379,8 @@ TEST_CASE("starts and ends on one port cost their number, not its square") {
 }
 
 TEST_CASE("by hand: three into a port, one with a cap") {
-  // 90 B/s: 10 for the capped, 40 each for the others. At 1 s another makes it 10 and 80/3 each; when that has
-  // sent its 80 bytes, at 4 s, 40 again.
+  // 90 B/s: 10 for the capped, 40 each for the others. At 1 s another makes it 10 and 80/3 each; when that
+  // has sent its 80 bytes, at 4 s, 40 again.
   FlowNetwork network({BytesPerSecond(90), BytesPerSecond(90)}, 4);
   const std::vector<LinkId> in{LinkId(0), LinkId(1)};
   const SimTime second = to_sim_time(Seconds(1));
