@@ -25,7 +25,7 @@ struct Transfer {
   Clock clock = Clock::shared;
 };
 
-struct Traffic {
+struct TransferPlan {
   Rates capacity;
   std::vector<Transfer> transfers;  // by start
 };
@@ -42,33 +42,33 @@ struct Live {
 };
 
 // No link above capacity, at any instant.
-void check_capacity(const FlowNetwork& network, const Traffic& traffic, const std::vector<Live>& live) {
-  std::vector<double> used(traffic.capacity.size());
+void check_capacity(const FlowNetwork& network, const TransferPlan& plan, const std::vector<Live>& live) {
+  std::vector<double> used(plan.capacity.size());
   for (const Live& flow : live) {
-    for (const LinkId link : traffic.transfers[flow.transfer].demand.links) {
+    for (const LinkId link : plan.transfers[flow.transfer].demand.links) {
       used[link.index()] += network.rate(flow.id).value;
     }
   }
   for (std::size_t l = 0; l < used.size(); ++l) {
-    REQUIRE(used[l] <= traffic.capacity[l].value * (1 + 2e-12));
+    REQUIRE(used[l] <= plan.capacity[l].value * (1 + 2e-12));
   }
 }
 
 // What ended has sent its bytes; an end is rounded to a picosecond, at a rate that lasts from another such
 // end.
-void check_bytes(const Traffic& traffic, const Live& flow, double rate) {
-  const auto bytes = static_cast<long double>(traffic.transfers[flow.transfer].bytes);
+void check_bytes(const TransferPlan& plan, const Live& flow, double rate) {
+  const auto bytes = static_cast<long double>(plan.transfers[flow.transfer].bytes);
   REQUIRE(std::abs(flow.sent - bytes) <= 1e-12L * rate + 1e-14L * bytes);
 }
 
-Run in_network(const Traffic& traffic, bool checked) {
-  FlowNetwork network(traffic.capacity, 4);
-  Run run{std::vector<SimTime>(traffic.transfers.size())};
+Run in_network(const TransferPlan& plan, bool checked) {
+  FlowNetwork network(plan.capacity, 4);
+  Run run{std::vector<SimTime>(plan.transfers.size())};
   std::vector<Live> live;  // only if checked
   std::vector<std::uint64_t> tags;
   SimTime now;
-  for (std::size_t next = 0; next < traffic.transfers.size() || network.live() > 0;) {
-    const SimTime starts = next < traffic.transfers.size() ? traffic.transfers[next].start : kNever;
+  for (std::size_t next = 0; next < plan.transfers.size() || network.live() > 0;) {
+    const SimTime starts = next < plan.transfers.size() ? plan.transfers[next].start : kNever;
     const SimTime then = std::min(starts, network.next().value_or(kNever));
     for (Live& flow : live) {
       flow.sent += static_cast<long double>(network.rate(flow.id).value) *
@@ -82,12 +82,12 @@ Run in_network(const Traffic& traffic, bool checked) {
       run.end[tag] = now;
       if (checked) {
         const auto ended = std::ranges::find(live, tag, &Live::transfer);
-        check_bytes(traffic, *ended, network.rate(ended->id).value);
+        check_bytes(plan, *ended, network.rate(ended->id).value);
         live.erase(ended);
       }
     }
-    for (; next < traffic.transfers.size() && traffic.transfers[next].start == now; ++next) {
-      const Transfer& transfer = traffic.transfers[next];
+    for (; next < plan.transfers.size() && plan.transfers[next].start == now; ++next) {
+      const Transfer& transfer = plan.transfers[next];
       const FlowId id = network.start(transfer.demand.links, transfer.demand.cap, Bytes(transfer.bytes), next,
                                       now, transfer.clock);
       if (checked) {
@@ -100,7 +100,7 @@ Run in_network(const Traffic& traffic, bool checked) {
     run.most_crowds = std::max(run.most_crowds, network.crowds());
     run.crowds_begun += network.crowds() > crowds_before;
     if (checked) {
-      check_capacity(network, traffic, live);
+      check_capacity(network, plan, live);
     }
   }
   return run;
@@ -110,14 +110,14 @@ Run in_network(const Traffic& traffic, bool checked) {
 // even): `fill` gives those of the transfers that it is given.
 using Fill = std::function<std::vector<double>(const std::vector<std::size_t>&)>;
 
-std::vector<SimTime> plainly(const Traffic& traffic, const Fill& fill) {
-  std::vector<SimTime> end(traffic.transfers.size());
+std::vector<SimTime> plainly(const TransferPlan& plan, const Fill& fill) {
+  std::vector<SimTime> end(plan.transfers.size());
   std::vector<std::size_t> live;
   std::vector<long double> left;
   std::vector<double> rate;
   SimTime now;
-  for (std::size_t next = 0; next < traffic.transfers.size() || !live.empty();) {
-    SimTime then = next < traffic.transfers.size() ? traffic.transfers[next].start : kNever;
+  for (std::size_t next = 0; next < plan.transfers.size() || !live.empty();) {
+    SimTime then = next < plan.transfers.size() ? plan.transfers[next].start : kNever;
     for (std::size_t i = 0; i < live.size(); ++i) {
       end[live[i]] = now + SimTime{std::llrintl(std::max(0.0L, left[i]) / rate[i] * 1e12L)};
       then = std::min(then, end[live[i]]);
@@ -133,23 +133,23 @@ std::vector<SimTime> plainly(const Traffic& traffic, const Fill& fill) {
     live.resize(kept);
     left.resize(kept);
     now = then;
-    for (; next < traffic.transfers.size() && traffic.transfers[next].start == now; ++next) {
+    for (; next < plan.transfers.size() && plan.transfers[next].start == now; ++next) {
       live.push_back(next);
-      left.push_back(static_cast<long double>(traffic.transfers[next].bytes));
+      left.push_back(static_cast<long double>(plan.transfers[next].bytes));
     }
     rate = fill(live);
   }
   return end;
 }
 
-std::vector<SimTime> by_water_filling(const Traffic& traffic) {
-  return plainly(traffic, [&](const std::vector<std::size_t>& live) {
+std::vector<SimTime> by_water_filling(const TransferPlan& plan) {
+  return plainly(plan, [&](const std::vector<std::size_t>& live) {
     std::vector<FlowDemand> demands;
     for (const std::size_t t : live) {
-      demands.push_back(traffic.transfers[t].demand);
+      demands.push_back(plan.transfers[t].demand);
     }
     std::vector<double> rates;
-    for (const BytesPerSecond rate : water_fill(traffic.capacity, demands)) {
+    for (const BytesPerSecond rate : water_fill(plan.capacity, demands)) {
       rates.push_back(rate.value);
     }
     return rates;
@@ -158,15 +158,15 @@ std::vector<SimTime> by_water_filling(const Traffic& traffic) {
 
 // Where one link alone holds back: the level is where the caps below it and it for the others make the
 // capacity.
-std::vector<SimTime> by_one_level(const Traffic& traffic, BytesPerSecond capacity) {
-  std::vector<std::size_t> by_cap(traffic.transfers.size());
+std::vector<SimTime> by_one_level(const TransferPlan& plan, BytesPerSecond capacity) {
+  std::vector<std::size_t> by_cap(plan.transfers.size());
   for (std::size_t t = 0; t < by_cap.size(); ++t) {
     by_cap[t] = t;
   }
-  const auto cap = [&](std::size_t t) { return traffic.transfers[t].demand.cap.value; };
+  const auto cap = [&](std::size_t t) { return plan.transfers[t].demand.cap.value; };
   std::ranges::sort(by_cap, {}, cap);
   std::vector<bool> is_live(by_cap.size());
-  return plainly(traffic, [&](const std::vector<std::size_t>& live) {
+  return plainly(plan, [&](const std::vector<std::size_t>& live) {
     is_live.assign(is_live.size(), false);
     for (const std::size_t t : live) {
       is_live[t] = true;
@@ -207,9 +207,9 @@ std::vector<Transfer> sorted(std::vector<Transfer> transfers) {
 }
 
 // Link 0 is the server's port; 1 and 2 lie behind it, no narrower; then each client's own.
-Traffic draw_star(Dice& dice, std::size_t flows) {
+TransferPlan draw_star(Dice& dice, std::size_t flows) {
   const double port = dice.maybe(0.5) ? 25e9 : dice.real(1e9, 100e9);
-  Traffic star{{BytesPerSecond(port), BytesPerSecond(port), BytesPerSecond(port * dice.real(1, 3))}, {}};
+  TransferPlan star{{BytesPerSecond(port), BytesPerSecond(port), BytesPerSecond(port * dice.real(1, 3))}, {}};
   const double fair = port / static_cast<double>(flows);
   const double spread = dice.real(0, 3);  // of the starts, in times that the port takes for all
   const double bytes = dice.real(1e3, 1e8);
@@ -231,7 +231,7 @@ TEST_CASE("incast on random stars: every transfer ends within a picosecond of wa
   for (std::uint64_t seed = 1; seed <= rounds(150); ++seed) {
     INFO("seed " << seed);
     Dice dice(seed);
-    const Traffic star = draw_star(dice, 1 + dice.below(24));
+    const TransferPlan star = draw_star(dice, 1 + dice.below(24));
     const Run run = in_network(star, true);
     REQUIRE(largest_difference(run.end, by_water_filling(star)) <= 1);
     crowds += run.crowds_begun;
@@ -243,7 +243,7 @@ TEST_CASE("incast of a thousand flows: every transfer ends within a picosecond o
   for (std::uint64_t seed = 1; seed <= rounds(10); ++seed) {
     INFO("seed " << seed);
     Dice dice(seed);
-    const Traffic star = draw_star(dice, 200 + dice.below(801));
+    const TransferPlan star = draw_star(dice, 200 + dice.below(801));
     const Run run = in_network(star, false);
     REQUIRE(largest_difference(run.end, by_one_level(star, star.capacity[0])) <= 1);
     REQUIRE(run.most_crowds == 1);
@@ -255,7 +255,7 @@ TEST_CASE("incast of ten thousand flows: every transfer ends within a picosecond
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     INFO("seed " << seed);
     Dice dice(seed);
-    const Traffic star = draw_star(dice, 10'000);
+    const TransferPlan star = draw_star(dice, 10'000);
     const Run run = in_network(star, false);
     REQUIRE(largest_difference(run.end, by_one_level(star, star.capacity[0])) <= 1);
     REQUIRE(run.most_crowds == 1);
@@ -265,7 +265,7 @@ TEST_CASE("incast of ten thousand flows: every transfer ends within a picosecond
 TEST_CASE("the plain simulation of one level is water-filling") {
   for (std::uint64_t seed = 1; seed <= rounds(40); ++seed) {
     Dice dice(seed);
-    const Traffic star = draw_star(dice, 1 + dice.below(16));
+    const TransferPlan star = draw_star(dice, 1 + dice.below(16));
     REQUIRE(largest_difference(by_one_level(star, star.capacity[0]), by_water_filling(star)) <= 1);
   }
 }
@@ -277,8 +277,9 @@ TEST_CASE("a clock doesn't drift") {
     INFO("seed " << seed);
     Dice dice(seed);
     const double port = dice.real(20e9, 30e9);
-    Traffic star{{BytesPerSecond(port)},
-                 {{SimTime{}, {{LinkId(0)}, BytesPerSecond(1e15)}, static_cast<std::int64_t>(3600 * port)}}};
+    TransferPlan star{
+        {BytesPerSecond(port)},
+        {{SimTime{}, {{LinkId(0)}, BytesPerSecond(1e15)}, static_cast<std::int64_t>(3600 * port)}}};
     for (int i = 0; i < 10'000; ++i) {
       star.transfers.push_back({to_sim_time(Seconds(dice.real(0, 3600))),
                                 {{LinkId(0)}, BytesPerSecond(dice.maybe(0.5) ? 1e15 : dice.real(1e8, 25e9))},
@@ -292,11 +293,11 @@ TEST_CASE("a clock doesn't drift") {
 // Two servers, whose ports no flow shares, and clients with narrow links of their own: a star stops being
 // one when a client's link holds back or a flow goes to both, and comes back. Some flows want their own
 // clock.
-Traffic draw_servers(Dice& dice) {
+TransferPlan draw_servers(Dice& dice) {
   const std::size_t clients = 2 + dice.below(8);
-  Traffic traffic{{BytesPerSecond(25e9), BytesPerSecond(dice.real(5e9, 50e9)), BytesPerSecond(40e9)}, {}};
+  TransferPlan plan{{BytesPerSecond(25e9), BytesPerSecond(dice.real(5e9, 50e9)), BytesPerSecond(40e9)}, {}};
   for (std::size_t c = 0; c < clients; ++c) {
-    traffic.capacity.push_back(BytesPerSecond(dice.maybe(0.5) ? 25e9 : dice.real(2e9, 60e9)));
+    plan.capacity.push_back(BytesPerSecond(dice.maybe(0.5) ? 25e9 : dice.real(2e9, 60e9)));
   }
   const bool own = dice.maybe(0.3), across = dice.maybe(0.3);
   const std::size_t flows = 10 + dice.below(50);
@@ -312,12 +313,12 @@ Traffic draw_servers(Dice& dice) {
     if (demand.links.back() == LinkId(0)) {
       demand.links.push_back(LinkId(2));
     }
-    traffic.transfers.push_back({SimTime{dice.between(0, 40) * 250'000'000}, std::move(demand),
-                                 dice.between(1, 30'000'000),
-                                 own && dice.maybe(0.1) ? Clock::own : Clock::shared});
+    plan.transfers.push_back({SimTime{dice.between(0, 40) * 250'000'000}, std::move(demand),
+                              dice.between(1, 30'000'000),
+                              own && dice.maybe(0.1) ? Clock::own : Clock::shared});
   }
-  traffic.transfers = sorted(std::move(traffic.transfers));
-  return traffic;
+  plan.transfers = sorted(std::move(plan.transfers));
+  return plan;
 }
 
 TEST_CASE("stars that stop being stars and come back: both forms, and water-filling") {
@@ -325,13 +326,13 @@ TEST_CASE("stars that stop being stars and come back: both forms, and water-fill
   for (std::uint64_t seed = 1; seed <= rounds(150); ++seed) {
     INFO("seed " << seed);
     Dice dice(seed);
-    Traffic traffic = draw_servers(dice);
-    const Run shared = in_network(traffic, true);
-    REQUIRE(largest_difference(shared.end, by_water_filling(traffic)) <= 1);
-    for (Transfer& transfer : traffic.transfers) {
+    TransferPlan plan = draw_servers(dice);
+    const Run shared = in_network(plan, true);
+    REQUIRE(largest_difference(shared.end, by_water_filling(plan)) <= 1);
+    for (Transfer& transfer : plan.transfers) {
       transfer.clock = Clock::own;
     }
-    const Run own = in_network(traffic, false);
+    const Run own = in_network(plan, false);
     REQUIRE(own.most_crowds == 0);
     REQUIRE(largest_difference(shared.end, own.end) <= 1);
     crowds += shared.crowds_begun;
@@ -347,33 +348,33 @@ TEST_CASE("stars that stop being stars and come back: both forms, and water-fill
 
 // Each client has its own link, which just fits its two messages or doesn't; behind the port lies one as
 // wide.
-Traffic messages_to_one_port(std::size_t flows) {
-  Traffic traffic{{BytesPerSecond(25e9), BytesPerSecond(25e9)}, {}};
+TransferPlan messages_to_one_port(std::size_t flows) {
+  TransferPlan plan{{BytesPerSecond(25e9), BytesPerSecond(25e9)}, {}};
   for (std::size_t i = 0; i < flows; ++i) {
     if (i % 2 == 0) {
-      traffic.capacity.push_back(BytesPerSecond(25e9));
+      plan.capacity.push_back(BytesPerSecond(25e9));
     }
-    traffic.transfers.push_back(
+    plan.transfers.push_back(
         {SimTime{static_cast<std::int64_t>(i) * 1'000'000},
          {{LinkId(2 + i / 2), LinkId(0), LinkId(1)},
           BytesPerSecond(i % 3 == 0 ? 25e9 / (4 + static_cast<double>(i % 1000)) : 20e9)},
          1'000'000});
   }
-  return traffic;
+  return plan;
 }
 
 TEST_CASE("starts and ends on one port cost their number, not its square") {
   for (const std::size_t flows : {100u, 1'000u, 10'000u}) {
-    Traffic traffic = messages_to_one_port(flows);
-    const Run run = in_network(traffic, false);
+    TransferPlan plan = messages_to_one_port(flows);
+    const Run run = in_network(plan, false);
     INFO(flows << " flows, " << run.visited << " visits");
     CHECK(run.crowds_begun == 1);
     CHECK(run.visited < 6 * flows);
     if (flows == 1'000) {  // of n, on average half are live
-      for (Transfer& transfer : traffic.transfers) {
+      for (Transfer& transfer : plan.transfers) {
         transfer.clock = Clock::own;
       }
-      CHECK(in_network(traffic, false).visited > flows * flows / 2);
+      CHECK(in_network(plan, false).visited > flows * flows / 2);
     }
   }
 }
