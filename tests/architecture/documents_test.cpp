@@ -1,7 +1,9 @@
-// Do documents read well where they are read: in an editor, in a terminal, in a diff?
+// Do documents read well where they are read: in an editor, in a terminal, in a diff? And are the files there that
+// newcomers are sent to?
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <string>
 
 namespace {
@@ -29,6 +31,24 @@ TEST_CASE("lines of documents have at most 120 characters, but for rows of table
     }
   }
   CHECK(documents > 10);
+}
+
+TEST_CASE("CONTRIBUTING names files that there are, and calls new those that there are not") {
+  const std::regex named(R"re((new )?`([a-z]+/[\w./-]+\.\w+)`)re");
+  const fs::path root = PACELINE_SOURCE_DIR;
+  int files = 0, new_files = 0;
+  std::ifstream in(root / "CONTRIBUTING.md");
+  for (std::string line; std::getline(in, line);) {
+    for (std::sregex_iterator at(line.begin(), line.end(), named), end; at != end; ++at) {
+      const std::string path = (*at)[2];
+      const bool is_new = (*at)[1].matched;
+      INFO(path);
+      CHECK(fs::exists(root / path) != is_new);
+      ++(is_new ? new_files : files);
+    }
+  }
+  CHECK(files > 50);
+  CHECK(new_files > 3);
 }
 
 }  // namespace
