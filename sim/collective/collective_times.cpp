@@ -23,8 +23,7 @@ std::vector<std::uint32_t> ring_from(const CollectiveGraph& graph, std::uint32_t
 }  // namespace
 
 bool is_free_ring(const CollectivePlan& plan) {
-  return plan.family == kWorld && plan.algorithm == Algorithm::ring &&
-         plan.kind == CollectiveKind::all_reduce && plan.slots == 0 &&
+  return plan.algorithm == Algorithm::ring && plan.kind == CollectiveKind::all_reduce && plan.slots == 0 &&
          std::ranges::all_of(plan.loops, [](const Loops& loops) { return slices_of(loops) == 1; });
 }
 

@@ -18,6 +18,7 @@
 #include "tests/dice.h"
 #include "tests/error_of.h"
 #include "tests/random_graphs.h"
+#include "topology/channel_search.h"
 #include "ways.h"
 
 namespace paceline {
@@ -111,43 +112,37 @@ CollectiveGraph joined(const PlacedFamily& family, const std::vector<ChannelGrap
   return family.join(std::move(of_kind), SharedLinks(topology, {}));
 }
 
-// Of the fullest link: how much the thread blocks may send over it, over its bandwidth. A GPU's may send what its
-// widest step does; a switch's is as long in each of its steps.
+// Of the fullest link: what all thread blocks send over it, each as long in its steps as they take, over its
+// bandwidth.
 double fullest_link(const CollectiveGraph& graph, const PlacedFamily& family, const Family& groups,
                     const Topology& topology) {
-  std::map<std::uint32_t, double> sent;
-  for (std::uint32_t w = 0; w < graph.thread_blocks.size(); ++w) {
-    const ThreadBlock& block = graph.thread_blocks[w];
-    const bool is_switch = block.rank == ThreadBlock::kSwitch;
-    std::map<std::uint32_t, double> most;  // of its steps; of a switch the mean
-    double times = 0;
+  const auto gpus = static_cast<std::uint32_t>(topology.gpus_per_node());
+  std::map<std::uint32_t, double> sent;  // by link
+  for (const ThreadBlock& block : graph.thread_blocks) {
+    std::map<std::uint32_t, double> blocks;
+    double time = 0;
     for (const Step& step : graph.scripts[block.script].steps) {
-      times += step.times;
-    }
-    for (const Step& step : graph.scripts[block.script].steps) {
-      std::map<std::uint32_t, double> now;
+      double longest = 0;
+      const double moved = static_cast<double>(step.times) * step.width;
       for (std::uint32_t p = 0; p < step.send.count; ++p) {
         const Fifo& fifo = graph.fifos[graph.out[block.first_out + step.send.first + p]];
         if (fifo.wire == Wire::inside) {
           continue;
         }
         const std::uint32_t to = graph.thread_blocks[fifo.to].rank;
-        const std::uint32_t rank = is_switch ? to : block.rank;
-        const std::vector<std::uint32_t>& gpus = groups.groups[groups.group_of[rank]];
-        const auto node = std::ranges::find_if(family.nodes(), [&](const NodeLayout& one) {
-          return one.gpus_in_use.front() ==
-                 gpus.front() % static_cast<std::uint32_t>(topology.gpus_per_node());
-        });
+        const std::uint32_t first =
+            groups.groups[groups.group_of[block.rank == ThreadBlock::kSwitch ? to : block.rank]].front();
+        const auto node = std::ranges::find_if(
+            family.nodes(), [&](const NodeLayout& one) { return one.gpus_in_use.front() == first % gpus; });
         for (const LinkId link : route_of(graph, fifo, topology, *node)) {
-          now[link.value] += graph.hops[fifo.hop].rate.value;
+          blocks[link.value] += moved;
         }
+        longest = std::max(longest, moved / graph.hops[fifo.hop].rate.value);
       }
-      for (const auto& [link, rate] : now) {
-        most[link] = is_switch ? most[link] + rate * step.times / times : std::max(most[link], rate);
-      }
+      time += longest;
     }
-    for (const auto& [link, rate] : most) {
-      sent[link] += rate;
+    for (const auto& [link, moved] : blocks) {
+      sent[link] += moved / time;
     }
   }
   double fullest = 0;
@@ -362,6 +357,28 @@ TEST_CASE("where groups differ, the kind with the narrowest rings decides for al
   REQUIRE(channels.size() == 8);
   for (const auto& [gpu, of_gpu] : channels) {
     CHECK(of_gpu.size() == graph.channels);
+  }
+}
+
+TEST_CASE("on the presets the groups of a family are alike to NCCL's search but for their GPUs and NICs") {
+  for (const std::string& name : node_preset_names()) {
+    ClusterSpec cluster;
+    cluster.node = node_preset(name);
+    cluster.nodes = cluster.node.nics > 0 ? 4 : 1;
+    const Topology topology = build_topology(cluster);
+    const RankLayout job = layout_of(topology);
+    for (const GroupShape& shape : {same_gpu_of_every_node(job), consecutive_ranks(job.gpus_per_node / 2)}) {
+      const PlacedFamily family(topology, shape);
+      CAPTURE(name, shape.ranks, shape.stride);
+      std::vector<ChannelGraphs> found;
+      for (const NodeLayout& node : family.nodes()) {
+        found.push_back(search_channels(node, cluster.node, static_cast<int>(family.layout().nodes), {}));
+        CHECK(found.back().ring.channels.size() == found.front().ring.channels.size());
+        CHECK(found.back().ring.bw_inter == found.front().ring.bw_inter);
+        CHECK(found.back().ring.bw_intra == found.front().ring.bw_intra);
+        CHECK(found.back().channels == found.front().channels);
+      }
+    }
   }
 }
 
