@@ -25,6 +25,10 @@ std::uint32_t Crowd::join(std::uint32_t flow, double cap, bool endless, const Pr
   std::uint32_t id = static_cast<std::uint32_t>(members_.size());
   if (free_.empty()) {
     members_.emplace_back();
+    rising_.reserve(members_.capacity());
+    capped_.reserve(members_.capacity());
+    rising_ends_.reserve(members_.capacity());
+    capped_ends_.reserve(members_.capacity());
   } else {
     id = free_.back();
     free_.pop_back();

@@ -6,6 +6,7 @@
 
 #include "random_job.h"
 #include "sim/engine/event_engine.h"
+#include "sim/network/flow_network.h"
 #include "tests/ddp_job.h"
 
 namespace {
@@ -57,6 +58,52 @@ TEST_CASE(
     return allocations - before;
   };
   CHECK(allocations_in(20) == allocations_in(2));
+}
+
+TEST_CASE("many flows into one port allocate nothing once as many have been there") {
+  FlowNetwork network({BytesPerSecond(25e9), BytesPerSecond(30e9)}, 1);
+  const std::vector<LinkId> port{LinkId(0), LinkId(1)};
+  std::vector<FlowId> flows(64);
+  std::vector<std::uint64_t> ended;
+  ended.reserve(flows.size());
+  Dice dice(1);
+  SimTime now;
+  std::size_t crowds = 0;
+  const auto start = [&](std::uint64_t tag) {
+    const BytesPerSecond cap(dice.maybe(0.5) ? 25e9 : dice.real(1e8, 1e9));
+    flows[tag] = network.start(port, cap, Bytes(dice.between(1, 10'000'000)), tag, now, Clock::shared);
+  };
+  // All start at once, each that ends is followed by another, at last all are stopped and the crowd is gone.
+  const auto fill_and_empty = [&] {
+    dice = Dice(1);
+    for (std::uint64_t tag = 0; tag < flows.size(); ++tag) {
+      start(tag);
+    }
+    network.share(now);
+    crowds += network.crowds();
+    for (int end = 0; end < 500; ++end) {
+      now = *network.next();
+      ended.clear();
+      network.take_ended(now, ended);
+      for (const std::uint64_t tag : ended) {
+        start(tag);
+      }
+      network.share(now);
+    }
+    for (const FlowId flow : flows) {
+      network.stop(flow, now);
+    }
+    network.share(now);
+  };
+  fill_and_empty();
+  fill_and_empty();
+  const std::int64_t before = allocations;
+  for (int again = 0; again < 10; ++again) {
+    fill_and_empty();
+  }
+  CHECK(allocations == before);
+  CHECK(crowds == 12);
+  CHECK(network.crowds() == 0);
 }
 
 }  // namespace
