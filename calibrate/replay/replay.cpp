@@ -46,9 +46,22 @@ class Steps {
 
 }  // namespace
 
+namespace {
+
+// The trainer has one queue, whose collectives come after what stands before them, in every step.
+void require_alike(const Op& op) {
+  if (op.every > 1 || op.lag > 0 || op.queue > 0 || op.after != After::compute) {
+    throw InputError("expected a step as DDP makes it, found \"" + op.label + "\", which a replay can't do",
+                     "/training");
+  }
+}
+
+}  // namespace
+
 std::string steps_csv(const TrainingJob& job) {
   Steps steps;
   for (const Op& op : job.main().steady.ops) {
+    require_alike(op);
     switch (op.kind) {
       case OpKind::kernel:
         steps.compute(op.duration, op.label);

@@ -1,6 +1,7 @@
 #include "sim/engine/simulate.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/error.h"
 #include "sim/collective/collective_times.h"
@@ -28,8 +29,17 @@ LoopBound bound_of_loop(const CollectiveGraph& graph) {
   return bound;
 }
 
-// No iteration takes longer, but for one draw in 10^20: everything one after the other, at its slowest.
-double longest_iteration(const TrainingJob& job, const Program& program) {
+// A message to each of the members, all at once over the slowest way.
+double longest_messages(const TrainingJob& job, Bytes bytes) {
+  double latency = 0, rate = std::numeric_limits<double>::infinity();
+  for (const MessageRoute& route : job.routes) {
+    latency = std::max(latency, seconds(route.latency));
+    rate = std::min(rate, route.rate.value);
+  }
+  return latency + static_cast<double>(bytes.value) / rate * static_cast<double>(job.member_count());
+}
+
+double longest_program(const TrainingJob& job, const Program& program) {
   const double slow = largest_factor(job.variability) * static_cast<double>(job.slowdown.numerator) /
                       static_cast<double>(job.slowdown.denominator);
   double total = 0;
@@ -39,6 +49,21 @@ double longest_iteration(const TrainingJob& job, const Program& program) {
       total += longest_collective(job.communicator, job.plans[program.collectives[op.index]]);
     } else if (op.kind == OpKind::take_batch) {
       total += seconds(job.input->batch_time) * Sampler(job.input->jitter).largest();
+    } else if (op.kind == OpKind::send) {
+      total += longest_messages(job, op.bytes);
+    }
+  }
+  return total;
+}
+
+// No iteration takes longer, but for one draw in 10^20: everything one after the other, at its slowest; what
+// serves, once for each rank.
+double longest_iteration(const TrainingJob& job) {
+  double total = 0;
+  for (const Role& role : job.roles) {
+    for (const Thread& thread : role.threads) {
+      total += std::max(longest_program(job, thread.warm_up), longest_program(job, thread.steady)) *
+               (role.serves ? static_cast<double>(job.ranks()) : 1.0);
     }
   }
   return total;
@@ -46,8 +71,7 @@ double longest_iteration(const TrainingJob& job, const Program& program) {
 
 void require_clock_range(const TrainingJob& job, const RunSpec& run) {
   constexpr double kSecondsPerDay = 86400;
-  const double iteration =
-      std::max(longest_iteration(job, job.main().warm_up), longest_iteration(job, job.main().steady));
+  const double iteration = longest_iteration(job);
   if (!(iteration < kLongestIteration)) {
     throw InputError("expected iterations shorter than 6 days, found one that could take " +
                          std::to_string(iteration / kSecondsPerDay) +
