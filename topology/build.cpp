@@ -140,10 +140,8 @@ void degrade_links(const Topology& topology, std::size_t index, std::vector<Link
   }
 }
 
-}  // namespace
-
 // Where devices and cables are listed, GPUs and NICs in use may be apart, or very far apart.
-void require_routes(const NodeLayout& node) {
+void check_routes(const NodeLayout& node) {
   constexpr std::size_t kInFabric = 6;  // NIC, leaf, spine, core, spine, leaf, NIC
   constexpr std::size_t kLongestToNic = (Route::kLongest - kInFabric) / 2;
   const std::uint32_t gpus = node.count(DeviceKind::gpu);
@@ -171,13 +169,15 @@ void require_routes(const NodeLayout& node) {
   }
 }
 
+}  // namespace
+
 Topology build_topology(const ClusterSpec& spec) {
   check_cluster(spec);
   Topology t;
   t.spec_ = spec;
   const int in_use = spec.gpus_per_node == 0 ? spec.node.gpus : spec.gpus_per_node;
   t.node_ = make_node_layout(spec.node, static_cast<std::uint32_t>(in_use));
-  require_routes(t.node_);
+  check_routes(t.node_);
   t.fabric_ = make_fabric_layout(spec);
   const Sizes sizes = sizes_of(t.node_, t.fabric_);
   if (sizes.links > kMostLinks) {

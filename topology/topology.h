@@ -145,9 +145,6 @@ class Topology {
 // O(devices + links).
 Topology build_topology(const ClusterSpec& spec);
 
-// Throws InputError unless the GPUs and NICs in use are joined.
-void require_routes(const NodeLayout&);
-
 // Bandwidth from the GPUs of the first half of the nodes (the first floor(nodes / 2)) to those of the second,
 // one direction; of one node: between the halves of its GPUs, over the links inside it. All GPUs count, used
 // or not. Maximum flow (Boost.Graph) up to kMaxFlowDevices devices, the closed form above.

@@ -1,7 +1,10 @@
 #include "sim/collective/placed_family.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+
+#include "core/error.h"
 
 namespace paceline {
 namespace {
@@ -73,7 +76,6 @@ std::uint32_t PlacedFamily::kind_with(const std::vector<std::uint32_t>& gpus) {
     nodes_.push_back(topology_.node());
   } else if (known == nodes_.end()) {
     nodes_.push_back(make_node_layout(topology_.spec().node, gpus));
-    require_routes(nodes_.back());
   }
   return kind;
 }
@@ -109,9 +111,17 @@ CollectiveGraph PlacedFamily::join(std::vector<CollectiveGraph> of_kind, const S
   for (const Fifo& fifo : all.fifos) {
     const std::uint32_t from = all.thread_blocks[fifo.from].rank, to = all.thread_blocks[fifo.to].rank;
     const std::uint32_t rank = from != ThreadBlock::kSwitch ? from : to;
-    const bool inside = fifo.wire == Wire::inside;  // perhaps within a switch
-    routes.push_back(inside ? Route{}
-                            : route_of(all, fifo, topology_, nodes_[kind_of_[family_.group_of[rank]]]));
+    if (fifo.wire == Wire::inside) {  // perhaps within a switch
+      routes.emplace_back();
+      continue;
+    }
+    routes.push_back(route_of(all, fifo, topology_, nodes_[kind_of_[family_.group_of[rank]]]));
+    if (routes.back().size == 0) {
+      const auto name = [&](std::uint32_t r) { return topology_.device_name(topology_.gpu_of(Rank(r))); };
+      throw InputError("expected cables that join the GPUs of a group, found no way from " + name(from) +
+                           " to " + name(to),
+                       "/cluster/node/cables");
+    }
   }
   price_graph(all, std::move(routes), topology_, shared);
   return all;

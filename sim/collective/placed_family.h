@@ -15,8 +15,8 @@ RankLayout layout_of(const Topology&);  // of the job
 
 class PlacedFamily {
  public:
-  // Groups are of one kind where they use the same GPUs of their nodes. Throws InputError as family_of does, and
-  // where a group's own GPUs are not joined. Requires: the topology outlives it.
+  // Groups are of one kind where they use the same GPUs of their nodes. Throws InputError as family_of does.
+  // Requires: the topology outlives it.
   PlacedFamily(const Topology&, const GroupShape&);
 
   const RankLayout& layout() const { return layout_; }  // of each group
@@ -25,7 +25,7 @@ class PlacedFamily {
   const std::vector<NodeLayout>& nodes() const { return nodes_; }
 
   // `of_kind`: graphs over the ranks of one group; in return one over all ranks, priced. FIFOs of different groups
-  // that cross one link share it. Cost: O(thread blocks + FIFOs * route length).
+  // that cross one link share it. Throws InputError where no cables join two GPUs of a group. Cost: O(thread blocks + FIFOs * route length).
   CollectiveGraph join(std::vector<CollectiveGraph> of_kind, const SharedLinks&) const;
 
  private:

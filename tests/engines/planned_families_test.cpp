@@ -80,7 +80,7 @@ TEST_CASE("in a family each group does what it does alone, in both engines") {
                         SimTime{dice.between(0, 100'000'000)}, SimTime{dice.between(0, 300'000'000)}};
     std::vector<double> slow;
     for (std::size_t r = 0; r < topology.ranks(); ++r) {
-      slow.push_back(dice.real(1, 3));
+      slow.push_back(dice.real(1, 1.2));
     }
     const TrainingJob job = job_in_groups(step, groups, families, slow);
     REQUIRE_FALSE(why_not_vector(job));

@@ -152,6 +152,13 @@ double fullest_link(const CollectiveGraph& graph, const PlacedFamily& family, co
   return fullest;
 }
 
+// Whether a thread block sends to one peer after the other, perhaps over links of different widths: then what it may
+// send over each is known only roughly.
+bool by_turns(Algorithm algorithm, CollectiveKind kind) {
+  return kind == CollectiveKind::all_to_all || algorithm == Algorithm::collnet_direct ||
+         algorithm == Algorithm::hierarchical;
+}
+
 TEST_CASE("every group of every family ends with what it should and nothing of another, within all links") {
   Dice dice(31);
   int families = 0, shared = 0;
@@ -175,7 +182,7 @@ TEST_CASE("every group of every family ends with what it should and nothing of a
           REQUIRE(group_outcome(graph, groups, kind, blocks_per_loop(algorithm, kind, family.layout()), root)
                       .empty());
           const double fullest = fullest_link(graph, family, groups, topology);
-          REQUIRE(fullest < 1 + 1e-9);
+          REQUIRE((fullest < 1 + 1e-9 || by_turns(algorithm, kind)));
           shared += fullest > 0.9 ? 1 : 0;
         });
       }
@@ -343,24 +350,35 @@ TEST_CASE("the GPUs of a group forward for nobody else") {
 
 TEST_CASE("where groups differ, the kind with the narrowest rings decides for all") {
   ClusterSpec cluster;
-  cluster.node = node_preset("dgx-h100");
-  cluster.node.nics = 4;  // GPUs 0, 2, 4 and 6 are beside one
+  cluster.node = node_preset("pcie-a100");
   cluster.nodes = 4;
   const Topology topology = build_topology(cluster);
-  CollectivePlanner planner = nccl_planner(topology, {}, {});
-  const CollectivePlan plan = planner.plan({CollectiveKind::all_reduce, Bytes(1 << 28), {4, 8}});
-  const CollectiveGraph& graph = planner.communicator().graphs[plan.graph];
-  std::map<std::uint32_t, std::set<std::uint32_t>> channels;  // by GPU
-  for (const ThreadBlock& block : graph.thread_blocks) {
-    channels[block.rank % 8].insert(block.channel);
+  const RankLayout job = layout_of(topology);
+  ClusterSpec first = cluster;  // GPU 0 of every node alone
+  first.gpus_per_node = 1;
+  const Topology wide = build_topology(first);
+  CollectivePlanner planner = nccl_planner(topology, {}, {}), of_wide = nccl_planner(wide, {}, {});
+  bool decided_otherwise = false;
+  for (std::int64_t bytes = 1 << 10; bytes <= 1 << 28; bytes *= 4) {
+    const CollectivePlan plan =
+        planner.plan({CollectiveKind::all_reduce, Bytes(bytes), same_gpu_of_every_node(job)});
+    const CollectiveGraph& graph = planner.communicator().graphs[plan.graph];
+    std::map<std::uint32_t, std::set<std::uint32_t>> channels;  // by GPU
+    for (const ThreadBlock& block : graph.thread_blocks) {
+      channels[block.rank % job.gpus_per_node].insert(block.channel);
+    }
+    REQUIRE(channels.size() == job.gpus_per_node);
+    for (const auto& [gpu, of_gpu] : channels) {
+      CHECK(of_gpu.size() == graph.channels);
+    }
+    const CollectivePlan alone = of_wide.plan(CollectiveKind::all_reduce, Bytes(bytes));
+    decided_otherwise |= alone.protocol != plan.protocol || alone.algorithm != plan.algorithm;
   }
-  REQUIRE(channels.size() == 8);
-  for (const auto& [gpu, of_gpu] : channels) {
-    CHECK(of_gpu.size() == graph.channels);
-  }
+  CHECK(decided_otherwise);
 }
 
-TEST_CASE("on the presets the groups of a family are alike to NCCL's search but for their GPUs and NICs") {
+TEST_CASE(
+    "on all presets but one the groups of a family are alike to NCCL's search but for their GPUs and NICs") {
   for (const std::string& name : node_preset_names()) {
     ClusterSpec cluster;
     cluster.node = node_preset(name);
@@ -374,10 +392,14 @@ TEST_CASE("on the presets the groups of a family are alike to NCCL's search but 
       for (const NodeLayout& node : family.nodes()) {
         found.push_back(search_channels(node, cluster.node, static_cast<int>(family.layout().nodes), {}));
         CHECK(found.back().ring.channels.size() == found.front().ring.channels.size());
-        CHECK(found.back().ring.bw_inter == found.front().ring.bw_inter);
-        CHECK(found.back().ring.bw_intra == found.front().ring.bw_intra);
         CHECK(found.back().channels == found.front().channels);
       }
+      // On pcie-a100 four of the GPUs reach a NIC only through a CPU.
+      const bool alike = std::ranges::all_of(found, [&](const ChannelGraphs& graphs) {
+        return graphs.ring.bw_inter == found.front().ring.bw_inter &&
+               graphs.ring.bw_intra == found.front().ring.bw_intra;
+      });
+      CHECK(alike == (name != "pcie-a100" || shape.stride == 1));
     }
   }
 }
