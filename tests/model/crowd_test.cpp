@@ -342,7 +342,7 @@ TEST_CASE("stars that stop being stars and come back: both forms, and water-fill
     ends += own.end.size();
   }
   INFO(different << " of " << ends << " ends differ by a picosecond, " << crowds << " crowds");
-  CHECK(crowds > 4 * rounds(150));
+  CHECK(crowds > 2 * rounds(150));
   CHECK(different * 100 < ends);
 }
 
