@@ -16,8 +16,6 @@
 namespace paceline {
 namespace {
 
-using Rates = std::vector<BytesPerSecond>;
-
 struct Transfer {
   SimTime start;
   FlowDemand demand;
@@ -26,7 +24,7 @@ struct Transfer {
 };
 
 struct TransferPlan {
-  Rates capacity;
+  std::vector<BytesPerSecond> capacity;
   std::vector<Transfer> transfers;  // by start
 };
 
@@ -106,27 +104,30 @@ Run in_network(const TransferPlan& plan, bool checked) {
   return run;
 }
 
-// The same with nothing but rates for all, anew at every event (ends to the nearest picosecond, ties to
-// even): `fill` gives those of the transfers that it is given.
+// By how many picoseconds the ends of a run miss the instants at which the transfers have their bytes, when
+// rates are given to all anew at every start and end: `fill` says which. Follows the run's own ends: one
+// that is rounded to the other of two picoseconds moves all that are live then, and is not wrong for that.
 using Fill = std::function<std::vector<double>(const std::vector<std::size_t>&)>;
 
-std::vector<SimTime> plainly(const TransferPlan& plan, const Fill& fill) {
-  std::vector<SimTime> end(plan.transfers.size());
+double largest_error(const TransferPlan& plan, const std::vector<SimTime>& end, const Fill& fill) {
   std::vector<std::size_t> live;
   std::vector<long double> left;
   std::vector<double> rate;
+  long double worst = 0;
   SimTime now;
   for (std::size_t next = 0; next < plan.transfers.size() || !live.empty();) {
     SimTime then = next < plan.transfers.size() ? plan.transfers[next].start : kNever;
-    for (std::size_t i = 0; i < live.size(); ++i) {
-      end[live[i]] = now + SimTime{std::llrintl(std::max(0.0L, left[i]) / rate[i] * 1e12L)};
-      then = std::min(then, end[live[i]]);
+    for (const std::size_t t : live) {
+      then = std::min(then, end[t]);
     }
     std::size_t kept = 0;
     for (std::size_t i = 0; i < live.size(); ++i) {
-      if (end[live[i]] != then) {
-        left[kept] =
-            left[i] - static_cast<long double>(rate[i]) * static_cast<long double>((then - now).ps) / 1e12L;
+      const auto passed = static_cast<long double>((then - now).ps);
+      const long double bytes = left[i] - static_cast<long double>(rate[i]) * passed / 1e12L;
+      if (end[live[i]] == then) {
+        worst = std::max(worst, std::abs(bytes / rate[i]) * 1e12L);
+      } else {
+        left[kept] = bytes;
         live[kept++] = live[i];
       }
     }
@@ -139,11 +140,11 @@ std::vector<SimTime> plainly(const TransferPlan& plan, const Fill& fill) {
     }
     rate = fill(live);
   }
-  return end;
+  return static_cast<double>(worst);
 }
 
-std::vector<SimTime> by_water_filling(const TransferPlan& plan) {
-  return plainly(plan, [&](const std::vector<std::size_t>& live) {
+Fill by_water_filling(const TransferPlan& plan) {
+  return [&plan](const std::vector<std::size_t>& live) {
     std::vector<FlowDemand> demands;
     for (const std::size_t t : live) {
       demands.push_back(plan.transfers[t].demand);
@@ -153,44 +154,44 @@ std::vector<SimTime> by_water_filling(const TransferPlan& plan) {
       rates.push_back(rate.value);
     }
     return rates;
-  });
+  };
 }
 
 // Where one link alone holds back: the level is where the caps below it and it for the others make the
 // capacity.
-std::vector<SimTime> by_one_level(const TransferPlan& plan, BytesPerSecond capacity) {
+Fill by_one_level(const TransferPlan& plan) {
   std::vector<std::size_t> by_cap(plan.transfers.size());
   for (std::size_t t = 0; t < by_cap.size(); ++t) {
     by_cap[t] = t;
   }
-  const auto cap = [&](std::size_t t) { return plan.transfers[t].demand.cap.value; };
+  const auto cap = [&plan](std::size_t t) { return plan.transfers[t].demand.cap.value; };
   std::ranges::sort(by_cap, {}, cap);
-  std::vector<bool> is_live(by_cap.size());
-  return plainly(plan, [&](const std::vector<std::size_t>& live) {
-    is_live.assign(is_live.size(), false);
-    for (const std::size_t t : live) {
-      is_live[t] = true;
-    }
-    long double room = capacity.value;
-    std::size_t rising = live.size();
-    double level = std::numeric_limits<double>::infinity();
-    for (const std::size_t t : by_cap) {
-      if (is_live[t]) {
-        level = static_cast<double>(room / static_cast<long double>(rising));
-        if (cap(t) > level * (1 + kRateSlack)) {
-          break;
+  return
+      [=, &plan, is_live = std::vector<bool>(by_cap.size())](const std::vector<std::size_t>& live) mutable {
+        is_live.assign(is_live.size(), false);
+        for (const std::size_t t : live) {
+          is_live[t] = true;
         }
-        level = std::numeric_limits<double>::infinity();
-        room -= cap(t);
-        --rising;
-      }
-    }
-    std::vector<double> rates;
-    for (const std::size_t t : live) {
-      rates.push_back(std::min(cap(t), level));
-    }
-    return rates;
-  });
+        long double room = plan.capacity[0].value;
+        std::size_t rising = live.size();
+        double level = std::numeric_limits<double>::infinity();
+        for (const std::size_t t : by_cap) {
+          if (is_live[t]) {
+            level = static_cast<double>(room / static_cast<long double>(rising));
+            if (cap(t) > level * (1 + kRateSlack)) {
+              break;
+            }
+            level = std::numeric_limits<double>::infinity();
+            room -= cap(t);
+            --rising;
+          }
+        }
+        std::vector<double> rates;
+        for (const std::size_t t : live) {
+          rates.push_back(std::min(cap(t), level));
+        }
+        return rates;
+      };
 }
 
 std::int64_t largest_difference(const std::vector<SimTime>& a, const std::vector<SimTime>& b) {
@@ -233,7 +234,8 @@ TEST_CASE("incast on random stars: every transfer ends within a picosecond of wa
     Dice dice(seed);
     const TransferPlan star = draw_star(dice, 1 + dice.below(24));
     const Run run = in_network(star, true);
-    REQUIRE(largest_difference(run.end, by_water_filling(star)) <= 1);
+    REQUIRE(largest_error(star, run.end, by_water_filling(star)) <= 0.51);
+    REQUIRE(largest_error(star, run.end, by_one_level(star)) <= 0.51);
     crowds += run.crowds_begun;
   }
   CHECK(crowds > rounds(150));
@@ -245,7 +247,7 @@ TEST_CASE("incast of a thousand flows: every transfer ends within a picosecond o
     Dice dice(seed);
     const TransferPlan star = draw_star(dice, 200 + dice.below(801));
     const Run run = in_network(star, false);
-    REQUIRE(largest_difference(run.end, by_one_level(star, star.capacity[0])) <= 1);
+    REQUIRE(largest_error(star, run.end, by_one_level(star)) <= 0.51);
     REQUIRE(run.most_crowds == 1);
   }
 }
@@ -257,26 +259,17 @@ TEST_CASE("incast of ten thousand flows: every transfer ends within a picosecond
     Dice dice(seed);
     const TransferPlan star = draw_star(dice, 10'000);
     const Run run = in_network(star, false);
-    REQUIRE(largest_difference(run.end, by_one_level(star, star.capacity[0])) <= 1);
+    REQUIRE(largest_error(star, run.end, by_one_level(star)) <= 0.51);
     REQUIRE(run.most_crowds == 1);
   }
 }
 
-TEST_CASE("the plain simulation of one level is water-filling") {
-  for (std::uint64_t seed = 1; seed <= rounds(40); ++seed) {
-    Dice dice(seed);
-    const TransferPlan star = draw_star(dice, 1 + dice.below(16));
-    REQUIRE(largest_difference(by_one_level(star, star.capacity[0]), by_water_filling(star)) <= 1);
-  }
-}
-
-// A flow of an hour beside ten thousand starts and ends. (The port's rate is no round number: at 25e9 B/s
-// ends fall exactly between two picoseconds, and which of the two an end is moves all that are live then.)
+// A flow of an hour beside ten thousand starts and ends.
 TEST_CASE("a clock doesn't drift") {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     INFO("seed " << seed);
     Dice dice(seed);
-    const double port = dice.real(20e9, 30e9);
+    const double port = seed == 1 ? 25e9 : dice.real(20e9, 30e9);
     TransferPlan star{
         {BytesPerSecond(port)},
         {{SimTime{}, {{LinkId(0)}, BytesPerSecond(1e15)}, static_cast<std::int64_t>(3600 * port)}}};
@@ -286,7 +279,7 @@ TEST_CASE("a clock doesn't drift") {
                                 dice.between(1, 500'000'000)});
     }
     star.transfers = sorted(std::move(star.transfers));
-    CHECK(largest_difference(in_network(star, false).end, by_one_level(star, star.capacity[0])) <= 1);
+    CHECK(largest_error(star, in_network(star, false).end, by_one_level(star)) <= 1);
   }
 }
 
@@ -328,12 +321,13 @@ TEST_CASE("stars that stop being stars and come back: both forms, and water-fill
     Dice dice(seed);
     TransferPlan plan = draw_servers(dice);
     const Run shared = in_network(plan, true);
-    REQUIRE(largest_difference(shared.end, by_water_filling(plan)) <= 1);
+    REQUIRE(largest_error(plan, shared.end, by_water_filling(plan)) <= 0.51);
     for (Transfer& transfer : plan.transfers) {
       transfer.clock = Clock::own;
     }
     const Run own = in_network(plan, false);
     REQUIRE(own.most_crowds == 0);
+    REQUIRE(largest_error(plan, own.end, by_water_filling(plan)) <= 0.51);
     REQUIRE(largest_difference(shared.end, own.end) <= 1);
     crowds += shared.crowds_begun;
     for (std::size_t i = 0; i < own.end.size(); ++i) {
