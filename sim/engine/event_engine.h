@@ -2,7 +2,7 @@
 //
 // Actors: of each thread of each member its host, its compute stream and its communication queues; of each rank
 // a data loader; the thread blocks of every collective graph. Each runs until it must wait, and is poked by what
-// it waits for. Nothing is allocated in the loop.
+// it waits for. Nothing is allocated in the loop but for messages and for iterations that are open as members drift.
 //
 // Where nothing random differs from step to step, it describes its state at the end of each iteration; when that
 // is the state of one iteration before, only later, the rest is repeated (event_engine_repeat.cpp).

@@ -69,7 +69,7 @@ struct Result {
   // By rank: the first of those charged that it was just as late as, by their own time; itself: none.
   std::vector<Rank> as_late_as;
   std::vector<Rank> last_to_end;     // by iteration
-  std::vector<Rank> last_to_launch;  // by steady iteration, by collective
+  std::vector<Rank> last_to_launch;  // by steady iteration, by group of each steady row (program_layout.h)
   std::uint64_t fingerprint = 0;     // over every launch, collective end and iteration end of every rank
   std::uint64_t events = 0;          // event engine: ends of operations, occupancies and arrivals
   std::vector<TracedIteration> trace;

@@ -25,7 +25,8 @@ struct Event {
   SimTime time;
   std::uint64_t sequence = 0;
   EventKind kind = EventKind::host_done;
-  std::uint32_t subject = 0;  // thread; collective_start: queue; move_end: thread block; arrival: FIFO
+  // Thread; collective_start: queue; move_end: thread block; arrival: FIFO; message: its id.
+  std::uint32_t subject = 0;
 };
 static_assert(sizeof(Event) == 24);
 
