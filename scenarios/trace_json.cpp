@@ -107,12 +107,21 @@ class RankWriter {
   void iteration(const TracedIteration& traced, const std::vector<CollectiveEvent>& collectives) {
     traced_ = &traced;
     program_ = &p_.job.program(traced.rank, traced.iteration);
+    ran_.clear();
+    for (std::size_t i = 0; i < program_->ops.size(); ++i) {
+      if (traced.issued[i] > SimTime{} || traced.ops[i].end > SimTime{}) {
+        ran_.push_back(i);
+      }
+    }
+    if (ran_.empty()) {
+      return;
+    }
     annotate_step();
     annotate_phases();
-    for (std::size_t i = 0; i < program_->ops.size(); ++i) {
+    for (const std::size_t i : ran_) {
       operation(i, collectives);
     }
-    last_issued_ = traced.issued.back();
+    last_issued_ = traced.issued[ran_.back()];
     next_iteration_ = traced.iteration + 1;
   }
 
@@ -153,15 +162,16 @@ class RankWriter {
   // The host's step, and the compute stream's.
   void annotate_step() {
     const bool follows = last_issued_ && next_iteration_ == traced_->iteration;
-    const Span step{follows ? *last_issued_ : issue(0).start, traced_->issued.back()};
+    const Span first = issue(ran_.front());
+    const Span step{follows ? *last_issued_ : first.start, traced_->issued[ran_.back()]};
     const std::string number = std::to_string(traced_->iteration);
     events_.add("user_annotation", "\"ProfilerStep#" + number + '"', host(), step, "");
-    if (step.start < issue(0).start) {  // as far ahead of its GPU as it may be
-      call("cudaEventSynchronize", kEventSynchronize, ++last_id_, {step.start, issue(0).start});
+    if (step.start < first.start) {  // as far ahead of its GPU as it may be
+      call("cudaEventSynchronize", kEventSynchronize, ++last_id_, {step.start, first.start});
     }
     Span on_stream{kNever, SimTime{}};
-    for (std::size_t i = 0; i < program_->ops.size(); ++i) {
-      if (runs_on_compute_stream(program_->ops[i]) && traced_->ops[i].end > SimTime{}) {
+    for (const std::size_t i : ran_) {
+      if (runs_on_compute_stream(program_->ops[i]) && program_->ops[i].kind != OpKind::send) {
         on_stream.start = std::min(on_stream.start, traced_->ops[i].start);
         on_stream.end = std::max(on_stream.end, traced_->ops[i].end);
       }
@@ -175,7 +185,7 @@ class RankWriter {
   void annotate_phases() {
     Phase open = Phase::other;
     Span span;
-    for (std::size_t i = 0; i < program_->ops.size(); ++i) {
+    for (const std::size_t i : ran_) {
       const Phase phase = annotation_after(open, program_->ops[i]);
       if (phase != open) {
         annotate_phase(open, span);
@@ -303,6 +313,7 @@ class RankWriter {
   std::uint32_t next_iteration_ = 0;
   const TracedIteration* traced_ = nullptr;
   const Program* program_ = nullptr;
+  std::vector<std::size_t> ran_;  // operations of the iteration at hand; others were left out
 };
 
 // A process per rank (one file), or one for the host and one for the device, named by its number (a file per

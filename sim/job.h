@@ -84,7 +84,7 @@ struct Gate {
   bool adopt = false;
 };
 
-inline constexpr std::uint32_t kPeer = kNoIndex;
+inline constexpr std::uint32_t kPeer = kNoIndex - 1;
 
 // The host issues the operations in order, each at a cost; a stream can't begin what the host has not issued.
 struct Op {

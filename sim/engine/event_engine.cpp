@@ -55,11 +55,13 @@ bool draws_alike(const TrainingJob& job) {
          (!job.input || job.input->jitter.kind == DistributionKind::none);
 }
 
-// Whether every iteration has the same operations, which depend on nothing but this iteration.
+// Whether every iteration has the same operations, which depend on nothing but this iteration, nor act on another.
 bool operations_alike(const TrainingJob& job) {
-  const auto alike = [](const Op& op) {
+  const bool slowed = job.slowdown.numerator != job.slowdown.denominator;
+  const auto alike = [slowed](const Op& op) {
+    const bool runs_ahead = op.kind == OpKind::collective && (op.queue > 0 || op.after != After::compute);
     return op.every == 1 && op.lag == 0 && op.kind != OpKind::send && op.kind != OpKind::receive &&
-           op.kind != OpKind::gate;
+           op.kind != OpKind::gate && !(slowed && runs_ahead);
   };
   const auto all_alike = [&](const Program& program) { return std::ranges::all_of(program.ops, alike); };
   return job.roles.size() == 1 && job.roles.front().threads.size() == 1 && all_alike(job.main().warm_up) &&
@@ -165,7 +167,7 @@ void EventEngine::prepare_result() {
   }
   result_.iteration_end.reserve(last_iteration_ + 1);
   result_.last_to_end.reserve(last_iteration_ + 1);
-  result_.last_to_launch.reserve(std::size_t{last_iteration_} * layouts_.records);
+  result_.last_to_launch.reserve(std::size_t{last_iteration_} * layouts_.steady_records);
 }
 
 // Switches wait for nobody's launch: each is in its graph's first collective from the beginning.
@@ -202,8 +204,13 @@ void EventEngine::run() {
     const SimTime flow_end = network_ ? network_->next().value_or(kNever) : kNever;
     now = timeline_.empty() ? flow_end : std::min(flow_end, timeline_.next());
     if (now == kNever) {
-      throw InputError("expected a job that comes to its end, found one in which all wait for messages",
+      throw InputError("expected a job that comes to its end, found one in which all wait for each other",
                        "/training");
+    }
+    if (now > kLatest) {
+      throw InputError(
+          "expected a run within the clock's range of 106 days, found one that went on beyond it",
+          "/run/iterations");
     }
     while (!timeline_.empty() && timeline_.next() == now) {
       ++result_.events;
@@ -386,26 +393,27 @@ EventEngine::IterationSlot EventEngine::empty_slot() const {
           std::vector<SimTime>(ranks_),
           0,
           0,
+          false,
           std::vector<SimTime>(most_ops_ * trace_.ranks.size()),
           {}};
 }
 
 // A rank's host comes to this iteration. Where nothing keeps ranks together there may be any number of open ones.
 void EventEngine::open_iteration(std::uint32_t iteration) {
-  if (iteration - cleared_ < slots_.size()) {
-    return;
+  while (iteration - cleared_ >= slots_.size()) {
+    const auto before = static_cast<std::uint32_t>(slots_.size());
+    std::vector<IterationSlot> more(2 * slots_.size());
+    for (std::uint32_t i = cleared_; i < cleared_ + more.size(); ++i) {
+      more[i % more.size()] = i < cleared_ + before ? std::move(slot(i)) : empty_slot();
+    }
+    slots_ = std::move(more);
   }
-  std::vector<IterationSlot> more(2 * slots_.size());
-  for (std::uint32_t i = cleared_; i < cleared_ + more.size(); ++i) {
-    more[i % more.size()] = i < iteration ? std::move(slot(i)) : empty_slot();
-  }
-  slots_ = std::move(more);
 }
 
 // Makes room for the iteration that comes to this place.
 void EventEngine::clear_slot(std::uint32_t iteration) {
-  auto& [spans, collectives, own, rank_end, own_at_end, ranks_done, collectives_ended, issued, facts] =
-      slot(iteration);
+  auto& [spans, collectives, own, rank_end, own_at_end, ranks_done, collectives_ended, launched, issued,
+         facts] = slot(iteration);
   std::ranges::fill(spans, OpSpan{});
   std::ranges::fill(collectives, CollectiveRecord{});
   for (std::vector<SimTime>* times : {&own, &rank_end, &own_at_end, &issued}) {
@@ -413,6 +421,7 @@ void EventEngine::clear_slot(std::uint32_t iteration) {
   }
   ranks_done = 0;
   collectives_ended = 0;
+  launched = false;
   facts = {};
 }
 

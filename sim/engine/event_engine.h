@@ -48,6 +48,7 @@ class EventEngine {
  private:
   __extension__ using Work = __int128;
   static constexpr std::uint32_t kNotTraced = 0xffffffffU;
+  static constexpr SimTime kLatest{kNever.ps / 2};
   static constexpr std::uint64_t kMessage = std::uint64_t{1}
                                             << 32;  // tag of a flow; else the number of a FIFO
 
@@ -92,6 +93,7 @@ class EventEngine {
     std::vector<SimTime> rank_end, own_at_end;
     std::uint32_t ranks_done = 0;
     std::uint64_t collectives_ended = 0;  // by all ranks
+    bool launched = false;                // any of its collectives, by any rank
     std::vector<SimTime> issued;          // [traced rank's place * ops + op]
     Fingerprint facts;
   };

@@ -1,5 +1,6 @@
 // The event engine's communication queues, and the thread blocks of every collective.
 #include <algorithm>
+#include <utility>
 
 #include "sim/engine/event_engine.h"
 
@@ -42,8 +43,9 @@ void EventEngine::launch_next(QueueId queue, SimTime now) {
   }
   const CollectiveLayout& collective = layout(thread, at.iteration).collectives[at.op];
   CollectiveRecord& met = record(thread, at);
-  if (at.op == 0 && met.launch.last.at < SimTime{} &&
-      std::ranges::any_of(queues_, [&](const QueueState& other) { return other.collective < at; })) {
+  if (!std::exchange(slot(at.iteration).launched, true) &&
+      std::ranges::any_of(
+          queues_, [&](const QueueState& other) { return other.collective.iteration < at.iteration; })) {
     last_overlap_ = at.iteration;
   }
   if (program(thread, at.iteration).ops[collective.op].after == After::nothing) {

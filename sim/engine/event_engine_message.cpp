@@ -65,9 +65,13 @@ bool EventEngine::pass_gate(ThreadId thread, const Op& op, SimTime now) {
 void EventEngine::adopt(ThreadId thread, std::uint32_t iteration, SimTime now) {
   ThreadState& state = thread_[thread.index()];
   const std::uint32_t left_out = iteration - state.stream.iteration;
+  if (is_rank(thread)) {
+    open_iteration(state.host.iteration + left_out);
+  }
   OpSpan& waited = span(thread, state.stream);
   waited = {state.stream_waits ? waited.start : now, now};
-  for (std::uint32_t i = state.stream.iteration; is_rank(thread) && i < iteration; ++i) {
+  for (std::uint32_t i = state.stream.iteration;
+       is_rank(thread) && i < std::min(iteration, last_iteration_ + 1); ++i) {
     end_rank_iteration(thread, i, now);
     ++slot(i).ranks_done;
   }
@@ -75,7 +79,6 @@ void EventEngine::adopt(ThreadId thread, std::uint32_t iteration, SimTime now) {
   state.host.iteration += left_out;
   state.completed += left_out;
   if (is_rank(thread)) {
-    open_iteration(state.host.iteration);
     state.factor = variability_.rank_factor(Rank(thread.value), iteration);
     span(thread, state.stream).start = now;
     close_complete_iterations();

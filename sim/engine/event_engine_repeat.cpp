@@ -109,8 +109,8 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
 
 // What is recorded of an iteration that some rank may be in.
 void EventEngine::describe_records(StateDigest& digest, std::uint32_t iteration, SimTime now) {
-  const auto& [spans, collectives, own, rank_end, own_at_end, ranks_done, collectives_ended, issued, facts] =
-      slot(iteration);
+  const auto& [spans, collectives, own, rank_end, own_at_end, ranks_done, collectives_ended, launched, issued,
+               facts] = slot(iteration);
   for (const OpSpan& span : spans) {
     add_recorded(digest, span.start, now);
     add_recorded(digest, span.end, now);
@@ -133,6 +133,7 @@ void EventEngine::describe_records(StateDigest& digest, std::uint32_t iteration,
   }
   digest.add(ranks_done);
   digest.add(collectives_ended);
+  digest.add(std::uint32_t{launched});
   for (const SimTime t : issued) {
     add_recorded(digest, t, now);
   }
@@ -165,8 +166,8 @@ void EventEngine::repeat_if_alike(std::uint32_t closed, SimTime now) {
 // Records `iteration` as the one before it, which has closed, and closes it.
 void EventEngine::repeat(std::uint32_t iteration, SimTime period) {
   std::swap(slot(iteration), slot(iteration - 1));
-  auto& [spans, collectives, own, rank_end, own_at_end, ranks_done, collectives_ended, issued, facts] =
-      slot(iteration);
+  auto& [spans, collectives, own, rank_end, own_at_end, ranks_done, collectives_ended, launched, issued,
+         facts] = slot(iteration);
   for (OpSpan& span : spans) {
     shift_recorded(span.start, period);
     shift_recorded(span.end, period);
@@ -184,9 +185,9 @@ void EventEngine::repeat(std::uint32_t iteration, SimTime period) {
   facts = {};
   for (std::uint32_t r = 0; r < ranks_; ++r) {
     const ThreadId rank(r);
-    const std::vector<CollectiveLayout>& launched = layout(rank, iteration).collectives;
-    for (std::uint32_t k = 0; k < launched.size(); ++k) {
-      const OpSpan& ran = span(rank, {iteration, launched[k].op});
+    const std::vector<CollectiveLayout>& collectives_of = layout(rank, iteration).collectives;
+    for (std::uint32_t k = 0; k < collectives_of.size(); ++k) {
+      const OpSpan& ran = span(rank, {iteration, collectives_of[k].op});
       facts.add(subject(Fact::launch, iteration, k), r, ran.start);
       facts.add(subject(Fact::collective_end, iteration, k), r, ran.end);
     }

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "sim/collective/collective_times.h"
+#include "sim/engine/require_runnable.h"
 #include "sim/engine/variability.h"
 
 namespace paceline {
@@ -90,8 +91,11 @@ void require_clock_range(const TrainingJob& job, const RunSpec& run) {
 // Two events per move; everything else is little beside them.
 double events_of(const TrainingJob& job, const RunSpec& run, bool vector) {
   double moves = 0;
-  for (const std::uint32_t number : job.main().steady.collectives) {
-    const CollectivePlan& plan = job.plans[number];
+  for (const Op& op : job.main().steady.ops) {
+    if (op.kind != OpKind::collective) {
+      continue;
+    }
+    const CollectivePlan& plan = job.plans[job.main().steady.collectives[op.index]];
     if (vector && is_free_ring(plan)) {
       continue;
     }
@@ -107,7 +111,7 @@ double events_of(const TrainingJob& job, const RunSpec& run, bool vector) {
       of_loop += of_script[thread_block.script];
     }
     for (const Loops& loops : plan.loops) {
-      moves += of_loop * static_cast<double>(loops.count) * slices_of(loops);
+      moves += of_loop * static_cast<double>(loops.count) * slices_of(loops) / op.every;
     }
   }
   return 2 * moves * (run.iterations + 1.0);
@@ -152,6 +156,17 @@ double longest_collective(const Communicator& communicator, const CollectivePlan
 
 namespace {
 
+// Whether no collective outlasts its iteration.
+bool waits_for_all(const Program& program) {
+  std::vector<bool> waited(program.collectives.size());
+  for (const Op& op : program.ops) {
+    if (op.kind == OpKind::wait && op.lag == 0) {
+      waited[op.index] = true;
+    }
+  }
+  return std::ranges::all_of(waited, [](bool each) { return each; });
+}
+
 // What keeps the ranks from being carried together from one operation to the next.
 std::optional<std::string> why_not_in_step(const TrainingJob& job) {
   if (job.roles.size() > 1 || job.roles.front().threads.size() > 1 || job.member_count() > job.ranks()) {
@@ -167,9 +182,9 @@ std::optional<std::string> why_not_in_step(const TrainingJob& job) {
           (op.queue > 0 || op.after != After::compute || op.every > 1)) {
         return "its collectives may slow down kernels that were issued before them";
       }
-      if (slowed && op.lag > 0) {
-        return "its collectives may slow down kernels of later iterations";
-      }
+    }
+    if (slowed && !waits_for_all(*program)) {
+      return "its collectives may slow down kernels of later iterations";
     }
   }
   return std::nullopt;
@@ -201,6 +216,7 @@ TraceRequest trace_of_first(std::uint32_t ranks, std::uint32_t iterations) {
 }
 
 Result simulate(const TrainingJob& job, const RunSpec& run, const TraceRequest& trace) {
+  require_runnable(job);
   require_clock_range(job, run);
   const std::optional<std::string> obstacle = why_not_vector(job);
   if (run.engine == EngineChoice::vector && obstacle) {

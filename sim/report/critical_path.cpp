@@ -117,10 +117,12 @@ class Walk {
   void add_collective(std::uint32_t index) {
     for (;;) {
       const Rank left = rank_;
-      const CollectiveLayout& of = collectives_[index];
+      const CollectiveLayout of = collectives_[index];
       go_to(last_launch_[layout_.rows[of.row].first_steady + groups_.group(of.family, left.value)]);
-      if (spans_[of.op].start >= now_) {
+      index = number_of(of.row);
+      if (spans_[collectives_[index].op].start >= now_) {
         go_to(left);
+        index = number_of(of.row);
       }
       at_ = collectives_[index].op;
       const SimTime launch = spans_[at_].start;
@@ -134,18 +136,24 @@ class Walk {
       }
       if (queued && spans_[collectives_[*queued].op].end == launch) {
         index = *queued;
-      } else if (collective.after != After::op) {
+      } else if (collective.after == After::compute) {
+        return;
+      } else if (collective.after == After::nothing || spans_[collective.after_op].end < launch) {
+        add_idle(0, began_);  // the host was late
         return;
       } else if (program_->ops[collective.after_op].kind == OpKind::collective) {
         index = program_->ops[collective.after_op].index;
-        if (spans_[collectives_[index].op].end < launch) {
-          return;
-        }
       } else {
         at_ = collective.after_op + 1;
         return;
       }
     }
+  }
+
+  // Of a collective of this row in the program at hand.
+  std::uint32_t number_of(std::uint32_t row) const {
+    const auto at = std::ranges::find(collectives_, row, &CollectiveLayout::row);
+    return static_cast<std::uint32_t>(at - collectives_.begin());
   }
 
   // The collective before this one in its queue.

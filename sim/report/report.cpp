@@ -50,14 +50,21 @@ BreakdownSeconds mean_breakdown(const Result& result) {
           mean(&Breakdown::straggler_wait), mean(&Breakdown::input_wait), mean(&Breakdown::other)};
 }
 
+// Times are means over the iterations that have the bucket.
 std::vector<BucketReport> bucket_reports(const TrainingJob& job, const Result& result) {
-  const double steps = static_cast<double>(result.iteration_end.size() - 1);
-  std::vector<BucketReport> buckets;
-  for (const std::uint32_t collective : bucket_collectives(job.main().steady)) {
-    const CollectiveTiming& timing = result.timing[collective];
-    buckets.push_back({job.plans[job.main().steady.collectives[collective]].bytes,
-                       to_seconds(timing.ready) / steps, to_seconds(timing.launch) / steps,
-                       to_seconds(timing.end) / steps});
+  std::vector<BucketReport> buckets(bucket_collectives(job.main().steady).size());
+  for (const Op& op : job.main().steady.ops) {
+    if (op.kind != OpKind::collective || op.purpose.bucket == kNoIndex) {
+      continue;
+    }
+    double steps = 0;
+    for (std::uint32_t i = 1; i < result.iteration_end.size(); ++i) {
+      steps += op.runs_in(i) ? 1 : 0;
+    }
+    const CollectiveTiming& timing = result.timing[op.index];
+    buckets[op.purpose.bucket] = {job.plans[job.main().steady.collectives[op.index]].bytes,
+                                  to_seconds(timing.ready) / steps, to_seconds(timing.launch) / steps,
+                                  to_seconds(timing.end) / steps};
   }
   return buckets;
 }

@@ -11,6 +11,7 @@
 #include "path_of.h"
 #include "random_job.h"
 #include "same_result.h"
+#include "sim/engine/event_engine.h"
 #include "sim/engine/simulate.h"
 #include "tests/dice.h"
 #include "tests/meetings.h"
@@ -63,6 +64,12 @@ class RandomFamilies {
     return op;
   }
 
+  Op kernel(std::int64_t longest) {
+    return with_cost({.kind = OpKind::kernel,
+                      .duration = SimTime{dice_.between(0, longest)},
+                      .purpose = {dice_.one_of(kNames<Phase>).value}});
+  }
+
   // Each collective is waited for, at once, later, or an iteration later.
   Program program() {
     Program program;
@@ -72,8 +79,7 @@ class RandomFamilies {
     }
     for (std::int64_t i = dice_.between(1, 8); i > 0; --i) {
       if (dice_.maybe(0.7)) {
-        program.ops.push_back(
-            with_cost({.kind = OpKind::kernel, .duration = SimTime{dice_.between(0, 20'000'000)}}));
+        program.ops.push_back(kernel(20'000'000));
       }
       const auto number = static_cast<std::uint32_t>(program.collectives.size());
       const auto family = static_cast<std::uint32_t>(dice_.below(families_));
@@ -97,8 +103,7 @@ class RandomFamilies {
     }
     program.ops.insert(program.ops.end(), waits.begin(), waits.end());
     if (dice_.maybe(0.5)) {
-      program.ops.push_back(
-          with_cost({.kind = OpKind::kernel, .duration = SimTime{dice_.between(0, 9'000'000)}}));
+      program.ops.push_back(kernel(9'000'000));
     }
     return program;
   }
@@ -149,6 +154,37 @@ TEST_CASE("collectives of one to three families: the engines agree to the picose
       check_path_adds_up(job, run, vector, 1);
     }
   }
+}
+
+TEST_CASE("with queues and slow-downs, too, iterations are repeated only as they would be simulated") {
+  std::uint32_t repeated = 0;
+  for (std::uint64_t seed = 1; seed <= rounds(600); ++seed) {
+    INFO("seed " << seed);
+    TrainingJob job = RandomFamilies(seed).take();
+    Dice dice(seed);
+    job.variability = {};
+    const std::uint32_t batches = job.input ? 1 : 0;  // which come first
+    job.input.reset();
+    for (Program* program : {&job.main().warm_up, &job.main().steady}) {
+      std::erase_if(program->ops, [](const Op& op) { return op.kind == OpKind::take_batch; });
+      for (Op& op : program->ops) {
+        op.every = 1;
+        op.after_op -= op.after == After::op ? batches : 0;
+      }
+    }
+    if (dice.maybe(0.7)) {
+      job.slowdown = {dice.between(11, 20), 10};
+    }
+    RunSpec run;
+    run.iterations = 8;
+    EventEngine repeating(job, run, {}, AlikeSteps::repeated),
+        simulating(job, run, {}, AlikeSteps::simulated);
+    repeating.run();
+    simulating.run();
+    repeated += repeating.repeated() > 0 ? 1 : 0;
+    check_same_result(repeating.finish(), simulating.finish());
+  }
+  CHECK(repeated > rounds(50));
 }
 
 TEST_CASE("why_not_vector: each refusal is lifted by taking away what it names") {

@@ -79,7 +79,10 @@ class RandomRoles {
     op.host_cost = host_cost();
     return op;
   }
-  Op kernel() { return with_cost({.kind = OpKind::kernel, .duration = time()}); }
+  Op kernel() {
+    return with_cost(
+        {.kind = OpKind::kernel, .duration = time(), .purpose = {dice_.one_of(kNames<Phase>).value}});
+  }
 
   Program worker() {
     Program program;

@@ -83,7 +83,7 @@ TEST_CASE("a message without a route, and a gate that nobody opens, are told") {
   TrainingJob shut = job;
   shut.roles[1].threads.front().steady.ops.front().gate.quorum = 3;
   shut.roles[1].threads.front().warm_up.ops.front().gate.quorum = 3;
-  CHECK(error_of([&] { simulate(shut, {}); }).find("all wait for messages") != std::string::npos);
+  CHECK(error_of([&] { simulate(shut, {}); }).find("all wait for each other") != std::string::npos);
   job.routes.pop_back();
   CHECK(error_of([&] { simulate(job, {}); }).find("route") != std::string::npos);
 }

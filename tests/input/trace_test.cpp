@@ -170,6 +170,31 @@ TEST_CASE("a communication kernel is named as NCCL's, and where the run had it")
   CHECK(found == expected);
 }
 
+TEST_CASE("what an iteration leaves out is not in its trace") {
+  Prediction p = predict(example("first_node"), {});
+  std::size_t left_out = 0;
+  for (Program* program : {&p.job.main().warm_up, &p.job.main().steady}) {
+    for (Op& op : program->ops) {
+      op.every = op.purpose.phase == Phase::exchange || op.kind == OpKind::wait ? 2 : 1;
+      left_out += op.every == 2 ? 1 : 0;
+    }
+  }
+  REQUIRE(left_out > 0);
+  p.result = simulate(p.job, p.scenario.run, trace_of_first(2, 3));
+  const json trace = json::parse(trace_json(p));
+  std::map<std::int64_t, std::size_t> reduced;  // by iteration
+  for (const json& event : trace.at("traceEvents")) {
+    CHECK((!event.contains("dur") || nanoseconds_of(event, "dur") >= 0));
+  }
+  for (const json& event : events_of(trace, "kernel")) {
+    reduced[event.at("args").at("iteration")] +=
+        event.at("args").value("Collective name", "") == "allreduce" ? 1 : 0;
+  }
+  CHECK(reduced.at(0) == 0);
+  CHECK(reduced.at(1) > 0);
+  CHECK(reduced.at(2) == 0);
+}
+
 TEST_CASE("names of NCCL's kernels follow its version and type") {
   const auto name = [](CollectiveKind kind, Algorithm algorithm, const char* version, Precision precision) {
     CollectivePlan plan;

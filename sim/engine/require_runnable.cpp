@@ -1,0 +1,146 @@
+#include "sim/engine/require_runnable.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "core/error.h"
+
+namespace paceline {
+namespace {
+
+void require(bool holds, const std::string& what) {
+  if (!holds) {
+    throw InputError("expected a job " + what, "/training");
+  }
+}
+
+// Whether `this_one` is in no iteration that `other` is left out of.
+bool only_with(const Op& this_one, const Op& other) { return this_one.every % other.every == 0; }
+
+class Check {
+ public:
+  explicit Check(const TrainingJob& job) : job_(job) {}
+
+  void members() const {
+    require(job_.member_count() >= job_.ranks(), "that has its ranks among its members");
+    for (std::size_t m = 0; m < job_.member_count(); ++m) {
+      require(job_.role_of(m) < job_.roles.size(), "whose members play roles that it has");
+      require(job_.roles[job_.role_of(m)].serves == (m >= job_.ranks()),
+              "whose ranks come first, and then who serves");
+    }
+    for (const Family& family : job_.families) {
+      require(family.group_of.size() >= job_.ranks(), "whose families know the group of each rank");
+    }
+    for (const MessageRoute& route : job_.routes) {
+      for (const LinkId link : route.links) {
+        require(link.index() < job_.communicator.shared_capacity.size(),
+                "whose routes cross links that it has");
+      }
+    }
+  }
+
+  void roles() {
+    for (std::uint32_t r = 0; r < job_.roles.size(); ++r) {
+      require(!job_.roles[r].threads.empty(), "whose roles have threads");
+      for (const Thread& thread : job_.roles[r].threads) {
+        const bool accounted = &thread == &job_.roles[r].threads.front() && !job_.roles[r].serves;
+        for (const Program* program : {&thread.warm_up, &thread.steady}) {
+          this->program(r, thread, *program, accounted);
+        }
+      }
+    }
+  }
+
+ private:
+  void program(std::uint32_t role, const Thread& thread, const Program& program, bool accounted) {
+    require(std::ranges::any_of(program.ops, runs_on_compute_stream),
+            "whose programs have operations of the compute stream");
+    require(accounted || program.collectives.empty(),
+            "whose collectives are the ranks', on their first thread");
+    std::vector<const Op*> collectives;
+    bool took = false, waits = false;
+    for (std::size_t i = 0; i < program.ops.size(); ++i) {
+      const Op& op = program.ops[i];
+      require(op.every > 0, "whose operations are in some iterations");
+      took = took || op.kind == OpKind::receive;
+      waits = waits || ((op.kind == OpKind::receive || op.kind == OpKind::gate) && op.every == 1);
+      switch (op.kind) {
+        case OpKind::collective:
+          require(op.index == collectives.size() && op.index < program.collectives.size(),
+                  "whose collectives are numbered in the order of their issue");
+          collective(program, i);
+          collectives.push_back(&op);
+          break;
+        case OpKind::wait:
+          require(op.index < collectives.size(), "whose waits are for collectives that were issued before");
+          require(only_with(op, *collectives[op.index]) && op.lag % collectives[op.index]->every == 0,
+                  "whose waits are in iterations that have their collective");
+          require(op.lag == 0 || op.index < thread.warm_up.collectives.size(),
+                  "whose waits look back to collectives that the warm-up has");
+          break;
+        case OpKind::send:
+          message(role, op, took);
+          break;
+        case OpKind::take_batch:
+          require(accounted && job_.input, "whose batches are taken by ranks, of a loader");
+          break;
+        case OpKind::kernel:
+        case OpKind::synchronize:
+        case OpKind::receive:
+        case OpKind::gate:
+          break;
+      }
+    }
+    require(collectives.size() == program.collectives.size(), "whose plans are those of its collectives");
+    require(!job_.roles[role].serves || waits, "in which who serves waits for messages in every iteration");
+  }
+
+  void collective(const Program& program, std::size_t i) {
+    const Op& op = program.ops[i];
+    if (op.after == After::op) {
+      require(op.after_op < i, "whose collectives come after operations that were issued before them");
+      const Op& before = program.ops[op.after_op];
+      require(
+          (runs_on_compute_stream(before) || before.kind == OpKind::collective) && only_with(op, before),
+          "whose collectives come after operations of the compute stream or a queue, in all iterations that "
+          "have them");
+    }
+    const std::uint32_t number = program.collectives[op.index];
+    require(number < job_.plans.size(), "whose collectives have plans");
+    const CollectivePlan& plan = job_.plans[number];
+    require(plan.family == kWorld || plan.family < job_.families.size(),
+            "whose plans are for families that it has");
+    if (job_.ranks() > 1) {
+      require(plan.graph < job_.communicator.graphs.size(), "whose plans run on graphs that it has");
+      const auto [at, added] = queue_of_graph_.try_emplace(plan.graph, op.queue);
+      require(at->second == op.queue, "each of whose graphs belongs to one queue");
+    }
+  }
+
+  void message(std::uint32_t role, const Op& op, bool took) const {
+    if (op.to == kPeer) {
+      require(took, "that answers messages only after one was taken");
+      return;
+    }
+    require(op.to == kWorld || op.to < job_.families.size(), "whose messages are for families that it has");
+    for (std::size_t m = 0; op.to != kWorld && m < job_.member_count(); ++m) {
+      const std::vector<std::uint32_t>& group_of = job_.families[op.to].group_of;
+      require(job_.role_of(m) != role || (m < group_of.size() && group_of[m] != kNoIndex),
+              "whose senders have the group that they send to");
+    }
+  }
+
+  const TrainingJob& job_;
+  std::map<std::uint32_t, std::uint32_t> queue_of_graph_;
+};
+
+}  // namespace
+
+void require_runnable(const TrainingJob& job) {
+  Check check(job);
+  check.members();
+  check.roles();
+}
+
+}  // namespace paceline
