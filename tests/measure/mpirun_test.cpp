@@ -138,7 +138,7 @@ TEST_CASE("a collective beside a kernel and a kernel beside a collective", "[mpi
 }
 
 TEST_CASE("a rank that dies, hangs, freezes or disagrees is named, and what was measured is kept",
-          "[mpirun][waits]") {
+          "[mpirun]") {
   struct Case {
     std::string fault, verb;
   };
@@ -227,7 +227,7 @@ TEST_CASE("the trainer's steps are as long as its operations, and overlap what m
   CHECK(text_of(out) == before);
 }
 
-TEST_CASE("a rank that dies, hangs or disagrees in training is named", "[mpirun][waits]") {
+TEST_CASE("a rank that dies, hangs or disagrees in training is named", "[mpirun]") {
   const TemporaryFolder folder;
   const std::string steps = folder.file("steps.csv");
   folder.write("steps.csv", "op,index,duration_us,bytes\ncompute,,1000,\ncollective,0,,4096\nwait,0,,\n");
@@ -242,7 +242,7 @@ TEST_CASE("a rank that dies, hangs or disagrees in training is named", "[mpirun]
   }
 }
 
-TEST_CASE("wrong input ends all ranks with status 2 and one message", "[mpirun][waits]") {
+TEST_CASE("wrong input ends all ranks with status 2 and one message", "[mpirun]") {
   const TemporaryFolder folder;
   const std::string other = folder.file("other.csv");
   folder.write("other.csv", "a,b\n");
