@@ -184,7 +184,7 @@ TEST_CASE("with queues and slow-downs, too, iterations are repeated only as they
     repeated += repeating.repeated() > 0 ? 1 : 0;
     check_same_result(repeating.finish(), simulating.finish());
   }
-  CHECK((kSanitized || repeated > 50));
+  CHECK(repeated >= rounds(600) / 12);
 }
 
 TEST_CASE("why_not_vector: each refusal is lifted by taking away what it names") {
