@@ -226,7 +226,10 @@ class RankWriter {
         kernel(op, issue(i), {ran.start, ran.end});
         break;
       case OpKind::collective:
-        collective(collectives[op.index], communication(op.queue), issue(i), {ran.start, ran.end});
+        cast(communication(op.queue), issue(i), {ran.start, ran.start + op.prepare});
+        collective(collectives[op.index], communication(op.queue), issue(i),
+                   {ran.start + op.prepare, ran.end - op.conclude});
+        cast(communication(op.queue), issue(i), {ran.end - op.conclude, ran.end});
         break;
       case OpKind::send:
         break;  // it takes the stream no time
@@ -298,6 +301,15 @@ class RankWriter {
       launch("cudaLaunchKernelExC", kLaunchKernelExC, id, issued, stream, event.kernel, ran, event.arguments);
     } else if (nanoseconds(ran.start) < nanoseconds(ran.end)) {  // MPI: a thread of the host
       events_.add("cpu_op", event.annotation, stream, ran, arguments + ", " + step_argument());
+    }
+  }
+
+  // What a communication queue does before or after a collective, if anything.
+  void cast(Track stream, Span issued, Span ran) {
+    if (nanoseconds(ran.start) < nanoseconds(ran.end)) {
+      const std::int64_t id = ++last_id_;
+      events_.add("cpu_op", "\"cast shard\"", host(), issued, "\"External id\": " + std::to_string(id));
+      launch("cudaLaunchKernel", kLaunchKernel, id, issued, stream, "\"cast shard\"", ran, "");
     }
   }
 

@@ -31,6 +31,9 @@ void print(const TrainingJob& job, const Program& program, std::ostream& out) {
         out << ", " << name_of(plan.algorithm) << ' ' << name_of(plan.protocol) << " on "
             << job.communicator.graphs[plan.graph].channels << " channels";
       }
+      if (op.prepare + op.conclude > SimTime{}) {
+        out << ", " << op.prepare.ps << " ps before and " << op.conclude.ps << " ps after";
+      }
     }
     out << ": " << op.label << '\n';
   }

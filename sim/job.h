@@ -99,6 +99,7 @@ struct Op {
   std::uint32_t queue = 0;  // collective: which of the member's communication queues
   After after = After::compute;
   std::uint32_t after_op = 0;
+  SimTime prepare{}, conclude{};  // collective: its queue is busy so long before it and after it
   std::uint32_t to = kPeer;  // send: to the members of its group of this family but itself; kPeer: to the
                              // sender of the message that was taken last
   Bytes bytes{};             // send

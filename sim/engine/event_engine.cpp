@@ -249,6 +249,9 @@ void EventEngine::handle(const Event& event, SimTime now) {
     case EventKind::collective_start:
       start_thread_blocks(QueueId(subject), now);
       break;
+    case EventKind::collective_end:
+      end_collective(QueueId(subject), now);
+      break;
     case EventKind::host_done:
       end_issue(ThreadId(subject), now);
       break;

@@ -144,6 +144,8 @@ class EventEngine {
   void finish_thread_block(ThreadBlockId thread_block, SimTime now);
   void next_use(ThreadBlockId thread_block, OpPlace&) const;
   const ProgramLayout& program_on(std::uint32_t graph, std::uint32_t iteration) const;
+  const Op& running(QueueId queue) const;
+  void conclude(QueueId queue, SimTime left, SimTime now);
   void end_collective(QueueId queue, SimTime now);
   void next_collective(QueueId queue);
 

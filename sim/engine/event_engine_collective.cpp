@@ -48,7 +48,8 @@ void EventEngine::launch_next(QueueId queue, SimTime now) {
           queues_, [&](const QueueState& other) { return other.collective.iteration < at.iteration; })) {
     last_overlap_ = at.iteration;
   }
-  if (program(thread, at.iteration).ops[collective.op].after == After::nothing) {
+  const Op& op = running(queue);
+  if (op.after == After::nothing) {
     met.ready = std::max(met.ready, now);
   }
   met.launch.add({now, own_at(thread, at), thread.value});
@@ -57,10 +58,11 @@ void EventEngine::launch_next(QueueId queue, SimTime now) {
   state.runs = true;
   set_communicating(thread, true, now);
   if (ranks_ == 1) {
-    end_collective(queue, now);
+    conclude(queue, op.prepare + op.conclude, now);
     return;
   }
-  timeline_.push(now + job_.plans[collective.plan].startup, EventKind::collective_start, queue.value);
+  timeline_.push(now + op.prepare + job_.plans[collective.plan].startup, EventKind::collective_start,
+                 queue.value);
 }
 
 // An operation has ended: what comes after it may be launched.
@@ -89,7 +91,7 @@ void EventEngine::start_thread_blocks(QueueId queue, SimTime now) {
     start_thread_block(graph.of_rank[i], plan);
   }
   if (first == last) {
-    end_collective(queue, now);
+    conclude(queue, running(queue).conclude, now);
   }
   for (std::uint32_t i = first; i < last; ++i) {
     advance_thread_block(graph.of_rank[i], now);
@@ -212,7 +214,7 @@ void EventEngine::finish_thread_block(ThreadBlockId id, SimTime now) {
       advance_thread_block(id, now);
     }
   } else if (--queues_[state.queue.index()].thread_blocks_left == 0) {
-    end_collective(state.queue, now);
+    conclude(state.queue, running(state.queue).conclude, now);
   }
 }
 
@@ -235,6 +237,21 @@ void EventEngine::next_use(ThreadBlockId id, OpPlace& use) const {
 // What runs collectives on a graph.
 const ProgramLayout& EventEngine::program_on(std::uint32_t graph, std::uint32_t iteration) const {
   return layouts_.roles[layouts_.role_of_graph[graph]].front().of(iteration);
+}
+
+const Op& EventEngine::running(QueueId queue) const {
+  const OpPlace at = queues_[queue.index()].collective;
+  const ProgramLayout& of = layout(thread_of_queue_[queue.index()], at.iteration);
+  return of.program->ops[of.collectives[at.op].op];
+}
+
+// The collective has ended, but for what its queue does for so long after it.
+void EventEngine::conclude(QueueId queue, SimTime left, SimTime now) {
+  if (left == SimTime{}) {
+    end_collective(queue, now);
+  } else {
+    timeline_.push(now + left, EventKind::collective_end, queue.value);
+  }
 }
 
 void EventEngine::end_collective(QueueId queue, SimTime now) {

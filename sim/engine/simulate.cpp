@@ -45,7 +45,7 @@ double longest_program(const TrainingJob& job, const Program& program) {
                       static_cast<double>(job.slowdown.denominator);
   double total = 0;
   for (const Op& op : program.ops) {
-    total += seconds(op.duration) * slow + seconds(op.host_cost);
+    total += seconds(op.duration) * slow + seconds(op.prepare + op.conclude) + seconds(op.host_cost);
     if (op.kind == OpKind::collective && job.ranks() > 1) {
       total += longest_collective(job.communicator, job.plans[program.collectives[op.index]]);
     } else if (op.kind == OpKind::take_batch) {

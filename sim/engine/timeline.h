@@ -16,6 +16,7 @@ enum class EventKind : std::uint32_t {
   batch_ready,
   kernel_end,
   collective_start,
+  collective_end,
   move_end,
   arrival,
   message
@@ -25,7 +26,7 @@ struct Event {
   SimTime time;
   std::uint64_t sequence = 0;
   EventKind kind = EventKind::host_done;
-  // Thread; collective_start: queue; move_end: thread block; arrival: FIFO; message: its id.
+  // Thread; collective_start, collective_end: queue; move_end: thread block; arrival: FIFO; message: its id.
   std::uint32_t subject = 0;
 };
 static_assert(sizeof(Event) == 24);

@@ -72,7 +72,7 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
   short_kernels_ = static_cast<double>(longest_kernel(job).ps) * largest_factor(job.variability) < kSmall;
   const std::size_t n = job.ranks();
   for (std::vector<SimTime>* times : {&host_, &stream_, &batch_begin_, &batch_ready_, &own_, &own_before_,
-                                      &compute_, &exposed_, &straggler_, &waited_for_input_}) {
+                                      &prepared_, &compute_, &exposed_, &straggler_, &waited_for_input_}) {
     times->assign(n, SimTime{});
   }
   factor_.assign(n, 1.0);
@@ -303,10 +303,12 @@ void VectorEngine::run_collective(const Op& op, std::uint32_t index) {
     ready = std::max(ready, op.after == After::nothing ? busy.launch[r] : input);
     last_launch_[record_of(of, r)].add({busy.launch[r], busy.own[r], r});
     fingerprint_.add(launch_fact, r, busy.launch[r]);
+    prepared_[r] = busy.launch[r] + op.prepare;
   }
-  times_.end(of.plan, busy.launch, previous_end_, busy.end);
+  times_.end(of.plan, prepared_, previous_end_, busy.end);
   SimTime latest;
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
+    busy.end[r] += op.conclude;
     queue[r] = busy.end[r];
     latest = std::max(latest, busy.end[r]);
     fingerprint_.add(end_fact, r, busy.end[r]);

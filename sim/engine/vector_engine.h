@@ -90,6 +90,7 @@ class VectorEngine {
   std::vector<SimTime> own_, own_before_;  // own time: now, and at the end of the previous iteration
   std::vector<double> factor_;
   std::vector<SimTime> batch_begin_, batch_ready_;  // the host's last wait for a batch
+  std::vector<SimTime> prepared_;                   // when the present collective's thread blocks may start
   std::vector<std::vector<SimTime>> consumed_;      // when batch b was taken: [b % prefetch]
   std::vector<std::vector<SimTime>> ends_;          // of iteration i: [i % ends_.size()]
   std::vector<std::uint32_t> next_busy_;            // the first that may still slow the rank's kernels

@@ -70,8 +70,11 @@ std::vector<CommunicationOverlap> communication_overlap(const TrainingJob& job,
     for (std::size_t i = 0; traced.iteration <= counted.last && i < program.ops.size(); ++i) {
       if (program.ops[i].kind == OpKind::kernel) {
         of_rank.kernels.push_back(traced.ops[i]);
-      } else if (program.ops[i].kind == OpKind::collective) {
-        of_rank.collectives.push_back(traced.ops[i]);
+      } else if (program.ops[i].kind == OpKind::collective && program.ops[i].runs_in(traced.iteration)) {
+        const auto [start, end] = traced.ops[i];
+        const SimTime from = start + program.ops[i].prepare, to = end - program.ops[i].conclude;
+        of_rank.kernels.insert(of_rank.kernels.end(), {{start, from}, {to, end}});
+        of_rank.collectives.push_back({from, to});
       }
     }
   }

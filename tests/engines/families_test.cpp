@@ -36,6 +36,9 @@ class RandomFamilies {
                                  random_distribution(dice_)};
     }
     job_.main() = {program(), program()};
+    if (dice_.maybe(0.5)) {
+      add_casts(job_, dice_);
+    }
   }
 
   TrainingJob take() { return std::move(job_); }

@@ -79,7 +79,7 @@ class PlainSimulation {
   };
   struct Meeting {
     std::size_t launched = 0;
-    SimTime end = kNever;
+    SimTime begin{}, end = kNever;
   };
 
   bool serves(const State& t) const { return job_.roles[job_.role_of(t.member)].serves; }
@@ -235,7 +235,11 @@ class PlainSimulation {
     return meetings_[{family, group(family, t.member).front(), iteration, number}];
   }
   bool met(const State& t, std::uint32_t iteration, std::uint32_t number) {
-    return meeting(t, iteration, number).end <= now_;
+    const SimTime end = meeting(t, iteration, number).end;
+    const auto& ops = t.thread->program(iteration).ops;
+    const auto op = std::ranges::find_if(
+        ops, [number](const Op& each) { return each.kind == OpKind::collective && each.index == number; });
+    return end < kNever && until(end + op->conclude) <= now_;
   }
 
   bool queues(State& t) {
@@ -285,8 +289,9 @@ class PlainSimulation {
     spans_[{t.member, queue.at.iteration, queue.at.op}].first = now_;
     Meeting& at = meeting(t, queue.at.iteration, next.index);
     const CollectivePlan& plan = job_.plans[t.thread->program(queue.at.iteration).collectives[next.index]];
+    at.begin = std::max(at.begin, now_ + next.prepare);
     if (++at.launched == group(plan.family, t.member).size()) {
-      at.end = until(now_ + plan.hops.front().latency);
+      at.end = at.begin + plan.hops.front().latency;
     }
   }
 

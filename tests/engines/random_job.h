@@ -192,6 +192,18 @@ inline VariabilitySpec random_variability(Dice& dice, std::size_t ranks) {
   return variability;
 }
 
+// Work of the queues beside some of the collectives.
+inline void add_casts(TrainingJob& job, Dice& dice, std::int64_t longest = 20'000'000) {
+  for (Program* program : {&job.main().warm_up, &job.main().steady}) {
+    for (Op& op : program->ops) {
+      if (op.kind == OpKind::collective && dice.maybe(0.5)) {
+        op.prepare = SimTime{dice.between(0, 1) * dice.between(0, longest)};
+        op.conclude = SimTime{dice.between(0, 1) * dice.between(0, longest)};
+      }
+    }
+  }
+}
+
 struct RandomJob {
   TrainingJob job;
   RunSpec run;
@@ -207,7 +219,11 @@ inline RandomJob random_job(std::uint64_t seed, std::int64_t most_ranks) {
   run.iterations = static_cast<int>(dice.between(1, 4));
   run.seed = dice.next();
   CollectivePlanner planner = random_planner(dice, ranks);
-  return {ddp_job(model, gpu_preset("A100-80GB"), training, variability, planner), run};
+  RandomJob random{ddp_job(model, gpu_preset("A100-80GB"), training, variability, planner), run};
+  if (dice.maybe(0.3)) {
+    add_casts(random.job, dice);
+  }
+  return random;
 }
 
 }  // namespace paceline

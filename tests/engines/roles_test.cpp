@@ -7,6 +7,7 @@
 
 #include "path_of.h"
 #include "plain_simulation.h"
+#include "random_job.h"
 #include "sim/engine/simulate.h"
 #include "tests/dice.h"
 #include "tests/meetings.h"
@@ -33,6 +34,9 @@ class RandomRoles {
     job_.roles.front().threads = {Thread{}};
     Program program = worker();
     job_.roles.front().threads.front() = {program, program};
+    if (dice_.maybe(0.5)) {
+      add_casts(job_, dice_, 5'000'000);
+    }
     for (std::uint32_t s = 0; s < servers_; ++s) {
       job_.roles.push_back(server(s));
     }

@@ -8,6 +8,7 @@
 #include "sim/collective/ring_time.h"
 #include "sim/engine/simulate.h"
 #include "tests/ddp_job.h"
+#include "tests/meetings.h"
 
 namespace paceline {
 namespace {
@@ -232,6 +233,44 @@ TEST_CASE("a bucket is ready when its gradients exist, however late the host lau
   for (const Result& result : {run_event_engine(job, run), run_vector_engine(job, run)}) {
     CHECK(result.timing[0].ready == SimTime{3 * 1'000'000'000LL});
     CHECK(result.timing[0].launch == SimTime{3 * 5'000'000'000LL});
+  }
+}
+
+TEST_CASE("casts before and after a collective keep its queue busy, and its ranks apart") {
+  // Kernel k (on rank 1 twice as long), then two collectives: p, l after the last rank has come so far, c; beside
+  // them a kernel that communication slows by 3 / 2. So all leave the first at 2 k + p + l, and end it c later.
+  // Rank 0 is busy from k on. Alone: no l.
+  const SimTime k{70'000'000}, p{11'000'000}, c{7'000'000}, l{2'000'000};
+  for (const std::uint32_t ranks : {1U, 2U}) {
+    TrainingJob job;
+    add_meetings(job, ranks, l);
+    job.slowdown = {3, 2};
+    const Op kernel{.kind = OpKind::kernel, .duration = k}, first_wait{.kind = OpKind::wait, .index = 0};
+    Op collective{.kind = OpKind::collective, .index = 0, .prepare = p, .conclude = c}, second = collective;
+    second.index = 1;
+    job.main().steady = {{kernel, collective, second, kernel, first_wait, {.kind = OpKind::wait, .index = 1}},
+                         {0, 0}};
+    job.main().warm_up = job.main().steady;
+    if (ranks == 2) {
+      job.variability.slow_gpus = {{{1}, 0, 2}};
+    }
+    const SimTime exchange = ranks == 1 ? SimTime{} : l, last = ranks == 1 ? k : 2 * k;
+    const SimTime first = last + p + exchange + c, both = first + p + exchange + c;
+    const auto slowed = [&](SimTime start, SimTime length) {  // while communication lasts
+      const SimTime by_then{(both - start).ps * 2 / 3};
+      return length <= by_then ? start + SimTime{length.ps * 3 / 2} : both + (length - by_then);
+    };
+    const TraceRequest trace = trace_of_first(1, 1);
+    for (const Result& result :
+         {run_event_engine(job, one_iteration(), trace), run_vector_engine(job, one_iteration(), trace)}) {
+      const std::vector<OpSpan>& ops = result.trace.at(0).ops;
+      CHECK(ops[1].start == k);
+      CHECK(ops[1].end == first);
+      CHECK(ops[2].start == first);
+      CHECK(ops[2].end == both);
+      CHECK(ops[3].end == slowed(k, k));
+      CHECK(result.iteration_end[0] == std::max(both, slowed(last, last)));
+    }
   }
 }
 

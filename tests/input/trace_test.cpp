@@ -15,6 +15,7 @@
 
 #include "scenarios/predict.h"
 #include "scenarios/trace_names.h"
+#include "sim/report/overlap.h"
 #include "tests/input/example.h"
 
 namespace paceline {
@@ -193,6 +194,43 @@ TEST_CASE("what an iteration leaves out is not in its trace") {
   CHECK(reduced.at(0) == 0);
   CHECK(reduced.at(1) > 0);
   CHECK(reduced.at(2) == 0);
+}
+
+TEST_CASE("casts of a shard are kernels of their own around their collective's") {
+  Prediction p = predict(example("first_node"), {});
+  const SimTime before{3'000'000}, after{2'000'000};
+  for (Program* program : {&p.job.main().warm_up, &p.job.main().steady}) {
+    for (Op& op : program->ops) {
+      if (op.kind == OpKind::collective) {
+        op.prepare = before;
+        op.conclude = after;
+      }
+    }
+  }
+  p.result = simulate(p.job, p.scenario.run, trace_of_first(1, 1));
+  std::map<std::int64_t, std::pair<std::int64_t, std::string>> ran;  // by start, ns: end and name
+  for (const json& event : events_of(json::parse(trace_json(p)), "kernel")) {
+    if (event.at("tid") == 20) {
+      const std::int64_t start = nanoseconds_of(event, "ts");
+      ran[start] = {start + nanoseconds_of(event, "dur"), event.at("name")};
+    }
+  }
+  REQUIRE(ran.size() % 3 == 0);
+  SimTime communicating;
+  for (auto at = ran.begin(); at != ran.end();) {
+    const auto cast = *at++, collective = *at++, divide = *at++;
+    CHECK(cast.second.second == "cast shard");
+    CHECK(cast.second.first == collective.first);
+    CHECK(collective.second.second.starts_with("ncclDevKernel_"));
+    CHECK(collective.second.first == divide.first);
+    CHECK(divide.second.second == "cast shard");
+    CHECK(cast.second.first - cast.first == Approx(3000).margin(1));
+    CHECK(divide.second.first - divide.first == Approx(2000).margin(1));
+    communicating += SimTime{1000 * (divide.first - collective.first)};
+  }
+  const std::vector<CommunicationOverlap> overlap = communication_overlap(p.job, p.result.trace);
+  CHECK(static_cast<double>(overlap.at(0).communication.ps) ==
+        Approx(static_cast<double>(communicating.ps)).epsilon(1e-4));
 }
 
 TEST_CASE("names of NCCL's kernels follow its version and type") {
