@@ -87,6 +87,11 @@ std::int64_t bytes_per_element(Precision precision) {
   return 4;
 }
 
+bool same_format(Precision a, Precision b) {
+  const auto in_memory = [](Precision p) { return p == Precision::tf32 ? Precision::fp32 : p; };
+  return in_memory(a) == in_memory(b);
+}
+
 std::vector<LayerTime> layer_times(const GpuCosts& costs, const Model& model, std::int64_t batch) {
   assert(batch >= 0);
   require_precision(costs.gpu, costs.precision);

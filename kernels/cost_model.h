@@ -47,6 +47,8 @@ void require_precision(const GpuSpec&, Precision);
 
 // Of an activation, a parameter or its gradient inside a layer: fp32 and tf32 4, fp16 and bf16 2, fp8 1.
 std::int64_t bytes_per_element(Precision);
+// In memory: tf32 is fp32 there.
+bool same_format(Precision, Precision);
 
 struct LayerTime {
   Seconds forward, backward;

@@ -390,6 +390,32 @@ void describe(V& v, DdpSpec& s) {
 }
 
 template <class V>
+void describe(V& v, FsdpSpec& s) {
+  v.key(
+      "units", s.units, any(),
+      "What is gathered at once. \"blocks\": consecutive layers whose names agree up to their first number, "
+      "such as layers.7; layers in none are the root's, which is gathered first and kept.");
+  v.key("reduce_precision", s.reduce_precision, any(),
+        "Number format of gradients in the reduce-scatter (reduce_dtype); left out: that of `gradients`.");
+  v.key("reshard_after_forward", s.reshard_after_forward, any(),
+        "Free a unit's parameters after its forward pass, and gather them again for its backward pass; a "
+        "number: from that many ranks, which divides the shard group.");
+  v.key("shard_group", s.shard_group, any(),
+        "Hybrid sharding: which ranks share one copy of the parameters, while gradients are all-reduced "
+        "across such groups; left out: all ranks.");
+  v.key("activation_checkpointing", s.activation_checkpointing, any(),
+        "full: a unit keeps its inputs alone, and runs forward again before its backward pass.");
+}
+
+template <class V>
+void describe(V& v, ZeroSpec& s) {
+  v.key(
+      "stage", s.stage, between(1, 3),
+      "What is sharded: 1: the optimizer's state, with ddp's options; 2: gradients too, with fsdp's options, "
+      "reshard_after_forward false; 3: parameters too, reshard_after_forward true.");
+}
+
+template <class V>
 void describe(V& v, HostSpec& s) {
   v.key("kernel_launch", s.kernel_launch, between(0, 10), "Time of the host to launch a kernel.");
   v.key("collective_launch", s.collective_launch, between(0, 10), "Time of the host to launch a collective.");
@@ -491,7 +517,13 @@ void describe(V& v, TrainingSpec& s) {
   v.key("pytorch", s.pytorch, text(20),
         "The PyTorch whose rules hold: \"2.0\" to \"2.15\"; from 2.4 on a bucket_cap that is given is the "
         "first bucket's too.");
+  v.key(
+      "strategy", s.strategy, any(),
+      "How GPUs share the work: PyTorch's DistributedDataParallel, its fully_shard, or ZeRO. Options of the "
+      "others may stand beside.");
   v.key("ddp", s.ddp, any(), "PyTorch DistributedDataParallel's options.");
+  v.key("fsdp", s.fsdp, any(), "PyTorch fully_shard's options.");
+  v.key("zero", s.zero, any(), "ZeRO's options.");
   v.key("host", s.host, any(), "The host thread that launches work on its GPU.");
   v.key("input", s.input, any(), "The data loader; left out: it is never the bottleneck.");
   v.key("collective", s.collective, any(), "How collectives run: library, algorithm, costs.");

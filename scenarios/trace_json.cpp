@@ -43,22 +43,23 @@ std::vector<CollectiveEvent> collective_events(const Prediction& p, Rank rank, c
       continue;
     }
     const CollectivePlan& plan = p.job.plans[program.collectives[op.index]];
-    const ElementType type = element_type(op.purpose.payload, p.scenario.training.gradients);
+    const ElementType type = element_type(op.purpose.payload, p.scenario.training);
     const std::int64_t elements = plan.bytes.value / type.bytes;
     const std::uint32_t group = groups.group(plan.family, rank.value);
+    const auto size = static_cast<std::int64_t>(groups.size(plan.family, group));
     const bool world = plan.family == kWorld;
-    const std::string arguments =
-        to_line(Json::Object{{"Collective name", c10d_name(plan.kind)},
-                             {"In msg nelems", elements},
-                             {"Out msg nelems", elements},
-                             {"Group size", static_cast<std::int64_t>(groups.size(plan.family, group))},
-                             {"dtype", type.torch},
-                             {"Process Group Name", std::to_string(world ? 0 : 1 + plan.family)},
-                             {"Process Group Description", world ? "default_pg" : "undefined"},
-                             {"Process Group Ranks", group_ranks(groups.members(plan.family, group))},
-                             {"algorithm", name_of(plan.algorithm)},
-                             {"protocol", name_of(plan.protocol)},
-                             {"label", op.label}});
+    const std::string arguments = to_line(Json::Object{
+        {"Collective name", c10d_name(plan.kind)},
+        {"In msg nelems", plan.kind == CollectiveKind::all_gather ? elements / size : elements},
+        {"Out msg nelems", plan.kind == CollectiveKind::reduce_scatter ? elements / size : elements},
+        {"Group size", size},
+        {"dtype", type.torch},
+        {"Process Group Name", std::to_string(world ? 0 : 1 + plan.family)},
+        {"Process Group Description", world ? "default_pg" : "undefined"},
+        {"Process Group Ranks", group_ranks(groups.members(plan.family, group))},
+        {"algorithm", name_of(plan.algorithm)},
+        {"protocol", name_of(plan.protocol)},
+        {"label", op.label}});
     events.push_back(
         {mpi ? std::string() : in_json(nccl_kernel_name(plan, type, p.scenario.training.collective.nccl)),
          in_json((mpi ? "mpi:" : "nccl:") + c10d_operation(plan.kind)),

@@ -75,10 +75,12 @@ std::string name_before_2_19(CollectiveKind kind, const char* algorithm, const E
 
 }  // namespace
 
-ElementType element_type(Payload payload, Precision gradients) {
+ElementType element_type(Payload payload, const TrainingSpec& training) {
   switch (payload) {
     case Payload::gradients:
-      return type_of(gradients);
+      return type_of(gradients_on_the_wire(training));
+    case Payload::parameters:
+      return type_of(training.precision);
     case Payload::statistics:
       return kFloat;
     case Payload::counters:
@@ -86,7 +88,7 @@ ElementType element_type(Payload payload, Precision gradients) {
     case Payload::indices:
       return kInt;
   }
-  return type_of(gradients);
+  return kFloat;
 }
 
 std::string nccl_kernel_name(const CollectivePlan& plan, const ElementType& type,

@@ -22,6 +22,9 @@ inline Json write(const Slowdown& value) {
   return std::to_string(value.numerator) + '/' + std::to_string(value.denominator);
 }
 Json write(const std::vector<CostParameter>&);  // reader.cpp
+Json write(const FsdpUnits&);                   // fsdp_options.cpp
+Json write(const ReshardAfterForward&);
+Json write(const ShardGroup&);
 
 template <class T>
   requires(std::signed_integral<T>)
@@ -70,6 +73,7 @@ template <class T>
 bool is_absent(const std::vector<T>& values, const Limits& limits) {
   return values.empty() && limits.fewest == 0;
 }
+inline bool is_absent(const ShardGroup& group, const Limits&) { return group == ShardGroup{}; }
 template <class T>
 bool is_absent(const std::optional<T>& value, const Limits&) {
   return !value;

@@ -44,7 +44,7 @@ enum class Phase : std::uint8_t {
   forward,
   backward,
   accumulate,  // gradients of a micro-batch into those of the ones before
-  exchange,    // of gradients between ranks: collectives, copies into buckets and back
+  exchange,    // between ranks: of gradients; copies into and out of what collectives carry
   update,      // the optimizer
   other
 };
@@ -59,6 +59,7 @@ inline constexpr auto kNames<Phase> = names<Phase>({{"forward", Phase::forward},
 // What a collective carries.
 enum class Payload : std::uint8_t {
   gradients,
+  parameters,  // in the precision of the kernels
   statistics,  // running mean and variance of batch norms, fp32
   counters,    // batches that a batch norm has seen, int64
   indices      // int32 per tensor: the order of buckets, which parameters were used

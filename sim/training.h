@@ -28,6 +28,48 @@ struct DdpSpec {
   bool find_unused_parameters = false;
 };
 
+// What FSDP gathers at once: consecutive layers; what is in no unit is the root's.
+struct FsdpUnits {
+  std::vector<std::int64_t>
+      layers;                   // how many each unit has, all of the model's; empty: as the next line says
+  std::int64_t parameters = 0;  // each closed when it has as many; 0: the model's blocks
+  friend bool operator==(const FsdpUnits&, const FsdpUnits&) = default;
+};
+
+// Whether a unit's parameters are freed after its forward pass, and gathered again for its backward pass.
+struct ReshardAfterForward {
+  bool reshards = true;
+  std::int64_t within = 0;  // gathered again from as many ranks; 0: from all that share the parameters
+  friend bool operator==(const ReshardAfterForward&, const ReshardAfterForward&) = default;
+};
+
+// The ranks that share one copy of the parameters (hybrid sharding: fewer than all).
+struct ShardGroup {
+  std::int64_t ranks = 0;  // consecutive ones; 0: all
+  bool node = false;       // the GPUs of a node
+  friend bool operator==(const ShardGroup&, const ShardGroup&) = default;
+};
+
+enum class ActivationCheckpointing : std::uint8_t { none, full };
+template <>
+inline constexpr auto kNames<ActivationCheckpointing> = names<ActivationCheckpointing>(
+    {{"none", ActivationCheckpointing::none}, {"full", ActivationCheckpointing::full}});
+
+// PyTorch fully_shard (torch/distributed/fsdp/_fully_shard).
+struct FsdpSpec {
+  FsdpUnits units;
+  std::optional<Precision> reduce_precision;  // of gradients on the wire; left out: that of `gradients`
+  ReshardAfterForward reshard_after_forward;
+  ShardGroup shard_group;
+  ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::none;  // full: of each unit
+};
+
+// Zero Redundancy Optimizer (Rajbhandari et al. 2020). Stage 1: DDP, whose options hold, with a sharded optimizer;
+// 2 and 3: FSDP, whose options hold, without and with reshard_after_forward.
+struct ZeroSpec {
+  int stage = 1;
+};
+
 // The host thread that launches work on its GPU.
 struct HostSpec {
   Seconds kernel_launch{5.4e-6};  // superbenchmark, CUDA kernel launch, event time
@@ -54,7 +96,16 @@ struct Slowdown {
 };
 
 // How ranks share the work.
-using Strategy = std::variant<DdpSpec>;
+using Strategy = std::variant<DdpSpec, FsdpSpec, ZeroSpec>;
+// Stage 2 or 3 as FSDP with these options.
+inline FsdpSpec fsdp_of(const ZeroSpec& zero, FsdpSpec options) {
+  options.reshard_after_forward = {zero.stage == 3};
+  return options;
+}
+enum class StrategyKind : std::uint8_t { ddp, fsdp, zero };
+template <>
+inline constexpr auto kNames<StrategyKind> = names<StrategyKind>(
+    {{"ddp", StrategyKind::ddp}, {"fsdp", StrategyKind::fsdp}, {"zero", StrategyKind::zero}});
 
 struct TrainingSpec {
   std::int64_t batch_per_gpu = 32;  // samples of one forward pass
@@ -69,7 +120,10 @@ struct TrainingSpec {
   std::vector<ExplicitLayerTime> layer_times;  // one per layer of the model; replaces the roofline
   Slowdown slowdown_while_communicating;       // 1/1 unless measured: one A100 trace shows 1.21
   std::string pytorch = "2.15";                // whose rules hold: 2.0 to 2.15
+  StrategyKind strategy = StrategyKind::ddp;   // the options of the others may stand beside
   DdpSpec ddp;
+  FsdpSpec fsdp;
+  ZeroSpec zero;
   HostSpec host;
   std::optional<InputSpec> input;
   CollectiveSpec collective;
@@ -102,7 +156,24 @@ template <>
 inline constexpr auto kNames<EngineChoice> = names<EngineChoice>(
     {{"auto", EngineChoice::automatic}, {"event", EngineChoice::event}, {"vector", EngineChoice::vector}});
 
-inline Strategy strategy_of(const TrainingSpec& training) { return training.ddp; }
+inline Strategy strategy_of(const TrainingSpec& training) {
+  switch (training.strategy) {
+    case StrategyKind::fsdp:
+      return training.fsdp;
+    case StrategyKind::zero:
+      return training.zero;
+    case StrategyKind::ddp:
+      break;
+  }
+  return training.ddp;
+}
+
+// Of gradients in collectives.
+inline Precision gradients_on_the_wire(const TrainingSpec& training) {
+  const bool fully_sharded = training.strategy == StrategyKind::fsdp ||
+                             (training.strategy == StrategyKind::zero && training.zero.stage > 1);
+  return fully_sharded ? training.fsdp.reduce_precision.value_or(training.gradients) : training.gradients;
+}
 
 struct RunSpec {
   int iterations = 20;  // steady ones; a warm-up iteration precedes them

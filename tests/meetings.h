@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "sim/job.h"
@@ -88,6 +90,24 @@ inline void add_meetings(TrainingJob& job, std::uint32_t ranks, SimTime latency,
     job.communicator.graphs.push_back(graph);
     job.plans.push_back(plan);
   }
+}
+
+// Plans collectives that take `time(request)` from the last launch to everybody's end.
+inline CollectivePlanner meeting_planner(const RankLayout& layout,
+                                         std::function<SimTime(const CollectiveRequest&)> time) {
+  Communicator start;
+  start.ranks = layout.ranks();
+  return {std::move(start), layout, [=](Communicator& communicator, const CollectiveRequest& request) {
+            TrainingJob one;
+            add_meetings(one, layout.ranks(), time(request), family_of(request.groups, layout).groups);
+            CollectivePlan plan = one.plans.front();
+            plan.kind = request.kind;
+            plan.algorithm = Algorithm::point_to_point;
+            plan.bytes = request.bytes;
+            plan.graph = static_cast<std::uint32_t>(communicator.graphs.size());
+            communicator.graphs.share(one.communicator.graphs, 0);
+            return plan;
+          }};
 }
 
 }  // namespace paceline

@@ -50,6 +50,7 @@ struct CollectiveRequest {
   Bytes bytes;  // as in CollectivePlan, of a group
   GroupShape groups = kAllRanks;
   std::uint32_t root = 0;  // of broadcast and reduce: its place in its group
+  friend bool operator==(const CollectiveRequest&, const CollectiveRequest&) = default;
 };
 
 // Plans collectives, and adds to the communicator the graphs that they need. May be used for one job after the other.

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "sim/strategy/ddp.h"
+#include "sim/strategy/fsdp.h"
 #include "sim/strategy/program_builder.h"
 
 namespace paceline {
@@ -22,6 +23,23 @@ TrainingJob without_programs(const Workload& work, std::size_t ranks) {
   return job;
 }
 
+// Adds programs and plans.
+struct AddPrograms {
+  const Workload& work;
+  PlanTable& plans;
+  TrainingJob& job;
+
+  void operator()(const DdpSpec& ddp) const { add_ddp_programs(ddp, false, work, plans, job); }
+  void operator()(const FsdpSpec& fsdp) const { add_fsdp_programs(fsdp, work, plans, job); }
+  void operator()(const ZeroSpec& zero) const {
+    if (zero.stage == 1) {
+      add_ddp_programs(work.training.ddp, true, work, plans, job);
+    } else {
+      add_fsdp_programs(fsdp_of(zero, work.training.fsdp), work, plans, job);
+    }
+  }
+};
+
 TrainingJob lone_job(const Workload& work) {
   TrainingJob job = without_programs(work, 1);
   job.main().steady = job.main().warm_up = plain_program(work);
@@ -40,8 +58,9 @@ TrainingJob build_job(const Strategy& strategy, const Workload& work, Collective
   }
   TrainingJob job = without_programs(work, ranks);
   PlanTable plans(planner);
-  std::visit([&](const DdpSpec& ddp) { add_ddp_programs(ddp, work, plans, job); }, strategy);
+  std::visit(AddPrograms{work, plans, job}, strategy);
   job.plans = plans.plans();
+  job.families = plans.families();
   job.communicator = for_plans(planner.communicator(), job.plans);
   return job;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/strategy/pytorch.h"
+#include "sim/strategy/sharding.h"
 
 namespace paceline {
 namespace {
@@ -85,8 +86,9 @@ Buckets constructed_buckets(const std::vector<Gradient>& gradients, const Bucket
 // Builds the programs of all ranks; the order of its calls is the order of DDP's task graph.
 class DdpPrograms {
  public:
-  DdpPrograms(const DdpSpec& ddp, const Workload& work, PlanTable& plans)
+  DdpPrograms(const DdpSpec& ddp, bool sharded_optimizer, const Workload& work, PlanTable& plans)
       : ddp_(ddp),
+        sharded_optimizer_(sharded_optimizer),
         work_(work),
         plans_(plans),
         gradients_(gradients_in_ready_order(work.model, bytes_per_element(work.training.gradients))) {}
@@ -123,11 +125,13 @@ class DdpPrograms {
       if (micro == 0 && ddp_.broadcast_buffers) {
         broadcast_buffers(b);
       }
-      b.forward(work_.model, work_.layers);
+      for (std::uint32_t l = 0; l < work_.model.layers.size(); ++l) {
+        b.forward(work_.model, l, work_.layers[l]);
+      }
       backward(b, micro, synchronised ? &buckets : nullptr);
     }
     finalize(b, buckets);
-    b.optimizer(parameter_count(work_.model));
+    update(b);
     if (rebuild) {
       broadcast_rebuilt_buckets(b);
     }
@@ -136,7 +140,7 @@ class DdpPrograms {
 
   void broadcast_buffers(ProgramBuilder& b) {
     for (const Buffers& each : buffers(work_.model)) {
-      b.wait(b.collective(CollectiveKind::broadcast, each.bytes,
+      b.wait(b.collective({CollectiveKind::broadcast, each.bytes},
                           {.phase = Phase::forward, .payload = each.what}, "broadcast buffers"));
     }
   }
@@ -149,11 +153,11 @@ class DdpPrograms {
       b.backward(work_.model, l, work_.layers[l]);
       const std::size_t tensors = work_.model.layers[l].parameters.size();
       if (micro > 0) {
-        b.accumulate(l, layer_bytes(next, tensors), tensors);
+        b.accumulate(work_.model, l);
       }
       for (std::size_t done = 0; buckets != nullptr && done < tensors;) {
         const std::size_t piece = std::min(tensors - done, (*buckets)[bucket].size() - in_bucket);
-        b.copy(layer_bytes(next + done, piece), piece, bucket, "to bucket " + std::to_string(bucket));
+        copy(b, layer_bytes(next + done, piece), piece, bucket, "to bucket ");
         done += piece;
         in_bucket += piece;
         if (in_bucket == (*buckets)[bucket].size()) {
@@ -166,8 +170,15 @@ class DdpPrograms {
     }
   }
 
+  // One kernel per tensor that reads and writes its bytes once: into a bucket with the division by the number
+  // of ranks (gradient_as_bucket_view: the division in place), or back out.
+  void copy(ProgramBuilder& b, Bytes gradients, std::size_t tensors, std::uint32_t bucket,
+            const char* label) {
+    b.copy(2 * gradients, tensors, bucket, label + std::to_string(bucket));
+  }
+
   void all_reduce_bucket(ProgramBuilder& b, Bytes bytes, std::uint32_t bucket) {
-    b.collective(CollectiveKind::all_reduce, bytes, {.phase = Phase::exchange, .bucket = bucket},
+    b.collective({CollectiveKind::all_reduce, bytes}, {.phase = Phase::exchange, .bucket = bucket},
                  "all_reduce bucket " + std::to_string(bucket));
   }
 
@@ -177,14 +188,14 @@ class DdpPrograms {
     std::optional<std::uint32_t> used;
     if (ddp_.find_unused_parameters) {  // int32 per parameter, launched last, waited for last
       used =
-          b.collective(CollectiveKind::all_reduce, Bytes(4 * static_cast<std::int64_t>(gradients_.size())),
+          b.collective({CollectiveKind::all_reduce, Bytes(4 * static_cast<std::int64_t>(gradients_.size()))},
                        {.phase = Phase::exchange, .payload = Payload::indices}, "all_reduce used parameters");
     }
     const std::vector<std::uint32_t> collectives = bucket_collectives(b.program());
     for (std::uint32_t i = 0; i < buckets.size(); ++i) {
       b.wait(collectives[i]);
       if (!ddp_.gradient_as_bucket_view) {
-        b.copy(sum(gradients_, buckets[i]), buckets[i].size(), i, "from bucket " + std::to_string(i));
+        copy(b, sum(gradients_, buckets[i]), buckets[i].size(), i, "from bucket ");
       }
     }
     if (used) {
@@ -192,10 +203,27 @@ class DdpPrograms {
     }
   }
 
+  // Nobody computes between the update and the next forward pass, which waits for the gathered parameters.
+  void update(ProgramBuilder& b) {
+    const TrainingSpec& training = work_.training;
+    if (!sharded_optimizer_) {
+      b.optimizer(parameter_count(work_.model), training.gradients);
+      return;
+    }
+    const std::uint32_t ranks = plans_.layout().ranks();
+    const std::int64_t shard =
+        shard_elements(work_.model, 0, static_cast<std::uint32_t>(work_.model.layers.size()), ranks);
+    b.optimizer(shard, training.gradients);
+    b.wait(b.collective(
+        {CollectiveKind::all_gather, Bytes(ranks * shard * bytes_per_element(training.precision))},
+        {.phase = Phase::update, .payload = Payload::parameters}, "all_gather parameters",
+        {.prepare = cast_time(work_.costs, shard, training.parameters, training.precision)}));
+  }
+
   void broadcast_rebuilt_buckets(ProgramBuilder& b) {
     const auto tensors = static_cast<std::int64_t>(gradients_.size());
     for (const Bytes bytes : {Bytes(4 * tensors), Bytes(4 * (tensors + 1))}) {
-      b.wait(b.collective(CollectiveKind::broadcast, bytes, {.payload = Payload::indices},
+      b.wait(b.collective({CollectiveKind::broadcast, bytes}, {.payload = Payload::indices},
                           "broadcast rebuilt buckets"));
     }
     b.synchronize();
@@ -210,6 +238,7 @@ class DdpPrograms {
   }
 
   const DdpSpec& ddp_;
+  bool sharded_optimizer_;
   const Workload& work_;
   PlanTable& plans_;
   std::vector<Gradient> gradients_;
@@ -241,8 +270,9 @@ BucketLimits bucket_limits(const DdpSpec& ddp, const std::string& pytorch) {
   return {ddp.first_bucket.value_or(cap_for_all ? cap : Bytes(1 << 20)), cap};
 }
 
-void add_ddp_programs(const DdpSpec& ddp, const Workload& work, PlanTable& plans, TrainingJob& job) {
-  DdpPrograms programs(ddp, work, plans);
+void add_ddp_programs(const DdpSpec& ddp, bool sharded_optimizer, const Workload& work, PlanTable& plans,
+                      TrainingJob& job) {
+  DdpPrograms programs(ddp, sharded_optimizer, work, plans);
   job.main().warm_up = programs.warm_up();
   job.main().steady = programs.steady();
 }

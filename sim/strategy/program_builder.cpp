@@ -1,17 +1,33 @@
 #include "sim/strategy/program_builder.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace paceline {
 
-std::uint32_t PlanTable::number(CollectiveKind kind, Bytes bytes) {
-  for (std::size_t i = 0; i < plans_.size(); ++i) {
-    if (plans_[i].kind == kind && plans_[i].bytes == bytes) {
-      return static_cast<std::uint32_t>(i);
-    }
+std::uint32_t PlanTable::number(const CollectiveRequest& request) {
+  const auto known = std::ranges::find(requests_, request);
+  const auto number = static_cast<std::uint32_t>(known - requests_.begin());
+  if (known == requests_.end()) {
+    requests_.push_back(request);
+    plans_.push_back(planner_.plan(request));
+    plans_.back().family = family(request.groups);
   }
-  plans_.push_back(planner_.plan(kind, bytes));
-  return static_cast<std::uint32_t>(plans_.size() - 1);
+  return number;
+}
+
+std::uint32_t PlanTable::family(const GroupShape& shape) {
+  if (in_numbers(shape, layout()) == in_numbers(kAllRanks, layout())) {
+    return kWorld;
+  }
+  const auto known = std::ranges::find(shapes_, shape);
+  const auto number = static_cast<std::uint32_t>(known - shapes_.begin());
+  if (known == shapes_.end()) {
+    shapes_.push_back(shape);
+    families_.push_back(family_of(shape, layout()));
+  }
+  return number;
 }
 
 void ProgramBuilder::kernel(SimTime duration, std::size_t launches, const Purpose& purpose,
@@ -26,11 +42,14 @@ void ProgramBuilder::take_batch() {
   }
 }
 
-void ProgramBuilder::forward(const Model& model, const std::vector<LayerSpan>& layers) {
-  for (std::uint32_t l = 0; l < layers.size(); ++l) {
-    kernel(layers[l].forward, static_cast<std::size_t>(layers[l].forward_launches), {Phase::forward, l},
-           "forward " + model.layers[l].name);
-  }
+void ProgramBuilder::forward(const Model& model, std::uint32_t layer, const LayerSpan& span) {
+  kernel(span.forward, static_cast<std::size_t>(span.forward_launches), {Phase::forward, layer},
+         "forward " + model.layers[layer].name);
+}
+
+void ProgramBuilder::recompute(const Model& model, std::uint32_t layer, const LayerSpan& span) {
+  kernel(span.forward, static_cast<std::size_t>(span.forward_launches), {Phase::backward, layer},
+         "recompute " + model.layers[layer].name);
 }
 
 void ProgramBuilder::backward(const Model& model, std::uint32_t layer, const LayerSpan& span) {
@@ -38,25 +57,28 @@ void ProgramBuilder::backward(const Model& model, std::uint32_t layer, const Lay
          "backward " + model.layers[layer].name);
 }
 
-void ProgramBuilder::accumulate(std::uint32_t layer, Bytes gradients, std::size_t tensors) {
-  if (tensors > 0) {
-    kernel(to_sim_time(memory_time(costs_, 3 * gradients)), tensors, {Phase::accumulate, layer},
+void ProgramBuilder::accumulate(const Model& model, std::uint32_t layer) {
+  const std::vector<std::int64_t>& tensors = model.layers[layer].parameters;
+  if (!tensors.empty()) {
+    const std::int64_t elements = std::accumulate(tensors.begin(), tensors.end(), std::int64_t{0});
+    const Bytes gradients(elements * bytes_per_element(training_.gradients));
+    kernel(to_sim_time(memory_time(costs_, 3 * gradients)), tensors.size(), {Phase::accumulate, layer},
            "accumulate");
   }
 }
 
-void ProgramBuilder::copy(Bytes gradients, std::size_t tensors, std::uint32_t bucket,
-                          const std::string& label) {
-  kernel(to_sim_time(memory_time(costs_, 2 * gradients)), tensors, {Phase::exchange, kNoIndex, bucket},
-         label);
+std::uint32_t ProgramBuilder::copy(Bytes traffic, std::size_t launches, std::uint32_t bucket,
+                                   const std::string& label) {
+  kernel(to_sim_time(memory_time(costs_, traffic)), launches, {Phase::exchange, kNoIndex, bucket}, label);
+  return last_op();
 }
 
 // One fused kernel. SGD with momentum reads and writes parameter and momentum; Adam has a
 // second moment as well; both read the gradient.
-void ProgramBuilder::optimizer(std::int64_t parameters) {
+void ProgramBuilder::optimizer(std::int64_t parameters, Precision gradients) {
   const std::int64_t state_bytes = bytes_per_element(training_.parameters);
   const std::int64_t passes = training_.optimizer == Optimizer::sgd ? 4 : 6;
-  const Bytes traffic(parameters * (passes * state_bytes + bytes_per_element(training_.gradients)));
+  const Bytes traffic(parameters * (passes * state_bytes + bytes_per_element(gradients)));
   kernel(to_sim_time(memory_time(costs_, traffic)), 1, {Phase::update}, "optimizer");
 }
 
@@ -64,12 +86,20 @@ void ProgramBuilder::synchronize() {
   program_.ops.push_back({OpKind::synchronize, 0, {}, {}, "synchronize"});
 }
 
-std::uint32_t ProgramBuilder::collective(CollectiveKind kind, Bytes bytes, const Purpose& purpose,
-                                         const std::string& label) {
+std::uint32_t ProgramBuilder::collective(const CollectiveRequest& request, const Purpose& purpose,
+                                         const std::string& label, const Issue& issue) {
   const auto index = static_cast<std::uint32_t>(program_.collectives.size());
-  program_.collectives.push_back(plans_.number(kind, bytes));
-  program_.ops.push_back(
-      {OpKind::collective, index, {}, to_sim_time(training_.host.collective_launch), label, purpose});
+  program_.collectives.push_back(plans_.number(request));
+  program_.ops.push_back({.kind = OpKind::collective,
+                          .index = index,
+                          .host_cost = to_sim_time(training_.host.collective_launch),
+                          .label = label,
+                          .purpose = purpose,
+                          .queue = issue.queue,
+                          .after = issue.after,
+                          .after_op = issue.after_op,
+                          .prepare = issue.prepare,
+                          .conclude = issue.conclude});
   return index;
 }
 
@@ -85,20 +115,17 @@ Program plain_program(const Workload& work) {
   ProgramBuilder b(training, costs, no_plans);
   for (int micro = 0; micro < training.accumulation; ++micro) {
     b.take_batch();
-    b.forward(model, layers);
+    for (std::uint32_t l = 0; l < model.layers.size(); ++l) {
+      b.forward(model, l, layers[l]);
+    }
     for (auto l = static_cast<std::uint32_t>(model.layers.size()); l-- > 0;) {
       b.backward(model, l, layers[l]);
-      if (const std::vector<std::int64_t>& tensors = model.layers[l].parameters;
-          micro > 0 && !tensors.empty()) {
-        std::int64_t elements = 0;
-        for (const std::int64_t t : tensors) {
-          elements += t;
-        }
-        b.accumulate(l, Bytes(elements * bytes_per_element(training.gradients)), tensors.size());
+      if (micro > 0) {
+        b.accumulate(model, l);
       }
     }
   }
-  b.optimizer(parameter_count(model));
+  b.optimizer(parameter_count(model), training.gradients);
   return b.finish();
 }
 

@@ -10,16 +10,31 @@
 
 namespace paceline {
 
-// The plans of a job, each different collective once.
+// The plans of a job, each different collective once, and the families that run them.
 class PlanTable {
  public:
   explicit PlanTable(CollectivePlanner& planner) : planner_(planner) {}
-  std::uint32_t number(CollectiveKind, Bytes);
+  std::uint32_t number(const CollectiveRequest&);  // throws InputError as the planner does
   const std::vector<CollectivePlan>& plans() const { return plans_; }
+  const std::vector<Family>& families() const { return families_; }
+  const RankLayout& layout() const { return planner_.layout(); }
 
  private:
+  std::uint32_t family(const GroupShape&);
+
   CollectivePlanner& planner_;
+  std::vector<CollectiveRequest> requests_;
   std::vector<CollectivePlan> plans_;
+  std::vector<GroupShape> shapes_;
+  std::vector<Family> families_;
+};
+
+// Where a collective is issued, and what it comes after: as in Op.
+struct Issue {
+  std::uint32_t queue = 0;
+  After after = After::compute;
+  std::uint32_t after_op = 0;
+  SimTime prepare{}, conclude{};
 };
 
 class ProgramBuilder {
@@ -29,21 +44,25 @@ class ProgramBuilder {
       : training_(training), costs_(costs), plans_(plans) {}
 
   void take_batch();  // nothing when the input is never the bottleneck
-  void forward(const Model&, const std::vector<LayerSpan>&);
+  void forward(const Model&, std::uint32_t layer, const LayerSpan&);
+  void recompute(const Model&, std::uint32_t layer, const LayerSpan&);  // forward once more, for backward
   void backward(const Model&, std::uint32_t layer, const LayerSpan&);
-  // AccumulateGrad into existing gradients: reads both, writes one.
-  void accumulate(std::uint32_t layer, Bytes gradients, std::size_t tensors);
-  // One kernel per tensor that reads and writes its bytes once: into a bucket with the division by the number
-  // of ranks (gradient_as_bucket_view: the division in place), or back out.
-  void copy(Bytes gradients, std::size_t tensors, std::uint32_t bucket, const std::string& label);
-  void optimizer(std::int64_t parameters);
+  // AccumulateGrad into existing gradients: reads both, writes one. Nothing for a layer without parameters.
+  void accumulate(const Model&, std::uint32_t layer);
+  // Kernels of a bucket that read and write `traffic` together: one for each tensor where they are copied one by
+  // one. Returns the operation.
+  std::uint32_t copy(Bytes traffic, std::size_t launches, std::uint32_t bucket, const std::string& label);
+  // On so many parameters, whose gradients have this precision.
+  void optimizer(std::int64_t parameters, Precision gradients);
   void synchronize();
 
   // Returns its number in the iteration.
-  std::uint32_t collective(CollectiveKind, Bytes, const Purpose&, const std::string& label);
+  std::uint32_t collective(const CollectiveRequest&, const Purpose&, const std::string& label,
+                           const Issue& = {});
   void wait(std::uint32_t collective);
 
   const Program& program() const { return program_; }
+  std::uint32_t last_op() const { return static_cast<std::uint32_t>(program_.ops.size() - 1); }
   Program finish() { return std::move(program_); }
 
  private:

@@ -17,6 +17,7 @@ struct SchemaNumber {
   std::string place;   // a JSON pointer
   const Json* schema;  // of the number
   std::function<Json(Json)> document;
+  bool or_boolean = false;  // which may stand in its place
 };
 
 inline const std::string& text_at(const Json& schema, const char* key) {
@@ -73,8 +74,15 @@ inline void collect_numbers(const Json& schema, const std::string& place,
   if (is_number(schema) || is_quantity(schema)) {
     found.push_back({place, &schema, document});
   }
-  for (const Json& form : array_at(schema, "anyOf")) {
+  const Json::Array& forms = array_at(schema, "anyOf");
+  const bool or_boolean =
+      std::ranges::any_of(forms, [](const Json& form) { return text_at(form, "type") == "boolean"; });
+  for (const Json& form : forms) {
+    const std::size_t before = found.size();
     collect_numbers(form, place, document, found);
+    for (std::size_t i = before; i < found.size(); ++i) {
+      found[i].or_boolean = or_boolean;
+    }
   }
   if (const Json* items = schema.find("items")) {
     collect_numbers(
@@ -124,7 +132,10 @@ inline bool has_bounds(const SchemaNumber& number) {
 // Values of the right kind that lie outside, and some of other kinds.
 inline std::vector<Json> wrong_values(const SchemaNumber& number) {
   const Json& schema = *number.schema;
-  std::vector<Json> wrong{"x", true, Json(), Json::Array{}};
+  std::vector<Json> wrong{"x", Json(), Json::Array{}};
+  if (!number.or_boolean) {
+    wrong.emplace_back(true);
+  }
   if (is_quantity(schema)) {
     const std::string& example = *array_at(schema, "examples").front().as<std::string>();
     const std::string unit = example.substr(example.find(' '));

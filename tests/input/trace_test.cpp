@@ -238,7 +238,9 @@ TEST_CASE("names of NCCL's kernels follow its version and type") {
     CollectivePlan plan;
     plan.kind = kind;
     plan.algorithm = algorithm;
-    return nccl_kernel_name(plan, element_type(Payload::gradients, precision), version);
+    TrainingSpec training;
+    training.gradients = precision;
+    return nccl_kernel_name(plan, element_type(Payload::gradients, training), version);
   };
   CHECK(name(CollectiveKind::all_reduce, Algorithm::tree, "2.30", Precision::bf16) ==
         "ncclDevKernel_AllReduce_Sum_bf16_TREE_LL(ncclDevKernelArgsStorage<4096ul>)");

@@ -1,0 +1,244 @@
+#include "sim/strategy/fsdp.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+#include "sim/strategy/sharding.h"
+
+namespace paceline {
+namespace {
+
+// The ranks of a job by what they do together: `shard` ranks share a copy of the parameters, `regather` of them
+// gather a unit again, and those of the same place in their groups hold the same shard.
+struct Groups {
+  std::uint32_t all = 1, shard = 1, regather = 1;
+
+  GroupShape shards() const { return consecutive_ranks(shard); }
+  GroupShape regathers() const { return consecutive_ranks(regather); }
+  GroupShape replicas() const { return {all / shard, shard}; }
+  bool regather_apart() const { return regather < shard; }
+  bool replicated() const { return shard < all; }
+};
+
+Groups groups_of(const FsdpSpec& fsdp, const RankLayout& job) {
+  Groups groups{job.ranks(), shard_ranks(fsdp.shard_group, job), 1};
+  const std::int64_t within = fsdp.reshard_after_forward.within;
+  groups.regather = within > 0 ? static_cast<std::uint32_t>(within) : groups.shard;
+  if (groups.shard % groups.regather != 0) {
+    throw InputError("expected a number of ranks that divides the shard group of " +
+                         std::to_string(groups.shard) + ", found " + std::to_string(groups.regather),
+                     "/training/fsdp/reshard_after_forward");
+  }
+  require_alike_on_nodes(groups.regather, job, "/training/fsdp/reshard_after_forward");
+  return groups;
+}
+
+// An iteration of every rank, in the order in which its host issues operations. A communicator is a queue: all-gathers
+// and reduce-scatters share one, those who gather again from fewer ranks and those who all-reduce have their own.
+class FsdpIteration {
+ public:
+  FsdpIteration(const FsdpSpec& fsdp, const Workload& work, PlanTable& plans)
+      : fsdp_(fsdp),
+        work_(work),
+        groups_(groups_of(fsdp, plans.layout())),
+        units_(units_of(fsdp.units, work.model)),
+        root_(root()),
+        b_(work.training, work.costs, plans) {
+    for (const FsdpUnit& unit : units_) {
+      shards_.push_back(shard_of(unit));
+    }
+  }
+
+  Program build() {
+    const TrainingSpec& training = work_.training;
+    for (int micro = 0; micro < training.accumulation; ++micro) {
+      b_.take_batch();
+      forward();
+      backward(micro > 0, micro + 1 == training.accumulation);
+    }
+    wait_for_gradients();
+    std::int64_t elements = root_.elements;
+    for (const Shard& shard : shards_) {
+      elements += shard.elements;
+    }
+    b_.optimizer(elements, training.parameters);
+    return b_.finish();
+  }
+
+ private:
+  // What each rank keeps of a unit, and what all layers of the unit have.
+  struct Shard {
+    std::string name;
+    std::int64_t elements = 0, of_layers = 0;
+  };
+
+  Shard shard_of(const FsdpUnit& unit) const {
+    return {unit.name, shard_elements(work_.model, unit.first, unit.count, groups_.shard),
+            shard_elements(work_.model, unit.first, unit.count, 1)};
+  }
+
+  Shard root() const {
+    Shard root{"root"};
+    std::uint32_t begin = 0;
+    const auto add = [&](std::uint32_t end) {
+      const Shard between = shard_of({"", begin, end - begin});
+      root.elements += between.elements;
+      root.of_layers += between.of_layers;
+    };
+    for (const FsdpUnit& unit : units_) {
+      add(unit.first);
+      begin = unit.end();
+    }
+    add(static_cast<std::uint32_t>(work_.model.layers.size()));
+    return root;
+  }
+
+  Bytes bytes(std::int64_t elements, Precision precision) const {
+    return Bytes(elements * bytes_per_element(precision));
+  }
+  Bytes of_all(const Shard& shard, Precision precision) const {
+    return static_cast<std::int64_t>(groups_.shard) * bytes(shard.elements, precision);
+  }
+  Precision reduce_precision() const { return fsdp_.reduce_precision.value_or(work_.training.gradients); }
+
+  SimTime cast(const Shard& shard, Precision from, Precision to) const {
+    return cast_time(work_.costs, shard.elements, from, to);
+  }
+
+  // From the parameters in memory.
+  std::uint32_t gather(const Shard& shard, Phase phase, After after, std::uint32_t after_op) {
+    const Precision compute = work_.training.precision;
+    return b_.collective(
+        {CollectiveKind::all_gather, of_all(shard, compute), groups_.shards()},
+        {.phase = phase, .payload = Payload::parameters}, "all_gather " + shard.name,
+        {.after = after, .after_op = after_op, .prepare = cast(shard, work_.training.parameters, compute)});
+  }
+
+  // For the backward pass: from the parameters in memory, or from what fewer ranks kept of the forward pass.
+  std::uint32_t gather_again(const Shard& shard) {
+    if (!groups_.regather_apart()) {
+      return gather(shard, Phase::backward, After::compute, 0);
+    }
+    return b_.collective(
+        {CollectiveKind::all_gather, of_all(shard, work_.training.precision), groups_.regathers()},
+        {.phase = Phase::backward, .payload = Payload::parameters}, "all_gather " + shard.name, {.queue = 1});
+  }
+
+  // Out of the buffer of the all-gather. Returns the operation.
+  std::uint32_t copy_out(const Shard& shard) {
+    return b_.copy(2 * bytes(shard.of_layers, work_.training.precision), 1, kNoIndex,
+                   "copy out " + shard.name);
+  }
+
+  // Gathers run ahead of the compute stream as far as their two buffers allow.
+  void gather_forward(const Shard& shard, std::vector<std::uint32_t>& copies) {
+    const std::size_t before = copies.size();
+    b_.wait(before < 2 ? gather(shard, Phase::forward, before == 0 ? After::compute : After::nothing, 0)
+                       : gather(shard, Phase::forward, After::op, copies[before - 2]));
+    copies.push_back(copy_out(shard));
+  }
+
+  void forward() {
+    std::vector<std::uint32_t> copies;
+    if (root_.elements > 0) {
+      gather_forward(root_, copies);
+    }
+    std::size_t unit = 0;
+    for (std::uint32_t l = 0; l < work_.model.layers.size(); ++l) {
+      if (unit < units_.size() && units_[unit].first == l) {
+        gather_forward(shards_[unit++], copies);
+      }
+      b_.forward(work_.model, l, work_.layers[l]);
+    }
+  }
+
+  void backward(bool accumulates, bool synchronised) {
+    std::size_t left = units_.size();  // units whose first layer is still to come
+    std::optional<std::uint32_t> gathered;
+    if (fsdp_.reshard_after_forward.reshards && left > 0) {
+      gathered = gather_again(shards_[left - 1]);
+    }
+    for (auto l = static_cast<std::uint32_t>(work_.model.layers.size()); l-- > 0;) {
+      if (left > 0 && l + 1 == units_[left - 1].end()) {
+        enter_backward(left - 1, gathered);
+      }
+      b_.backward(work_.model, l, work_.layers[l]);
+      if (accumulates) {
+        b_.accumulate(work_.model, l);
+      }
+      if (left > 0 && l == units_[left - 1].first) {
+        --left;
+        if (synchronised) {
+          reduce(shards_[left]);
+        }
+      }
+    }
+    if (synchronised && root_.elements > 0) {
+      reduce(root_);
+    }
+  }
+
+  // The unit's parameters, and then those of the unit before it, which are gathered beside its kernels.
+  void enter_backward(std::size_t unit, std::optional<std::uint32_t>& gathered) {
+    if (gathered) {
+      b_.wait(*gathered);
+      copy_out(shards_[unit]);
+      gathered = unit > 0 ? std::optional(gather_again(shards_[unit - 1])) : std::nullopt;
+    }
+    if (fsdp_.activation_checkpointing == ActivationCheckpointing::full) {
+      for (std::uint32_t l = units_[unit].first; l < units_[unit].end(); ++l) {
+        b_.recompute(work_.model, l, work_.layers[l]);
+      }
+    }
+  }
+
+  void reduce(const Shard& shard) {
+    const Precision wire = reduce_precision(), parameters = work_.training.parameters;
+    if (reduced_) {
+      b_.wait(*reduced_);
+    }
+    const std::uint32_t number = reduces_++;
+    b_.copy(bytes(shard.of_layers, work_.training.gradients) + bytes(shard.of_layers, wire), 1, number,
+            "copy in " + shard.name);
+    reduced_ = b_.collective({CollectiveKind::reduce_scatter, of_all(shard, wire), groups_.shards()},
+                             {.phase = Phase::exchange, .bucket = number}, "reduce_scatter " + shard.name,
+                             {.conclude = groups_.replicated() ? SimTime{} : cast(shard, wire, parameters)});
+    if (groups_.replicated()) {
+      all_reduced_.push_back(
+          b_.collective({CollectiveKind::all_reduce, bytes(shard.elements, wire), groups_.replicas()},
+                        {.phase = Phase::exchange}, "all_reduce " + shard.name,
+                        {.queue = groups_.regather_apart() ? 2U : 1U,
+                         .after = After::op,
+                         .after_op = b_.last_op(),
+                         .conclude = cast(shard, wire, parameters)}));
+    }
+  }
+
+  void wait_for_gradients() {
+    b_.wait(*reduced_);
+    for (const std::uint32_t each : all_reduced_) {
+      b_.wait(each);
+    }
+  }
+
+  const FsdpSpec& fsdp_;
+  const Workload& work_;
+  Groups groups_;
+  std::vector<FsdpUnit> units_;
+  std::vector<Shard> shards_;  // by unit
+  Shard root_;
+  ProgramBuilder b_;
+  std::uint32_t reduces_ = 0;
+  std::optional<std::uint32_t> reduced_;  // the last reduce-scatter
+  std::vector<std::uint32_t> all_reduced_;
+};
+
+}  // namespace
+
+void add_fsdp_programs(const FsdpSpec& fsdp, const Workload& work, PlanTable& plans, TrainingJob& job) {
+  job.main().steady = job.main().warm_up = FsdpIteration(fsdp, work, plans).build();
+}
+
+}  // namespace paceline

@@ -1,0 +1,139 @@
+// FSDP's timeline: closed forms, and the rules of docs/model.md as a recursion over units. An all-gather takes a, a
+// reduce-scatter s, an all-reduce across replicas r; forward and backward of a unit take f and b, copies out of and into
+// their buffers c_o and c_i. Hosts cost nothing.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/engine/simulate.h"
+#include "sim/layers/layer_spans.h"
+#include "sim/strategy/build_job.h"
+#include "tests/dice.h"
+#include "tests/meetings.h"
+
+namespace paceline {
+namespace {
+
+struct UnitTimes {
+  std::int64_t units = 1, f = 0, b = 0, a = 0, s = 0, r = 0, copy_out = 0, copy_in = 0, optimizer = 0;
+};
+
+// Units of two layers with a parameter each, on two nodes of two GPUs.
+TrainingJob fsdp_job(const UnitTimes& t, const FsdpSpec& fsdp, int accumulation) {
+  Model model{.name = "units", .input = "", .layers = {}};
+  TrainingSpec training;
+  training.accumulation = accumulation;
+  training.host = {.kernel_launch = Seconds(0), .collective_launch = Seconds(0), .runs_ahead = 1};
+  for (std::int64_t u = 0; u < t.units; ++u) {
+    for (const char* part : {".first", ".second"}) {
+      model.layers.push_back({.name = "layers." + std::to_string(u) + part, .parameters = {400}});
+      training.layer_times.push_back({});
+    }
+  }
+  CollectivePlanner planner = meeting_planner({2, 2}, [&](const CollectiveRequest& request) {
+    return SimTime{request.kind == CollectiveKind::all_gather       ? t.a
+                   : request.kind == CollectiveKind::reduce_scatter ? t.s
+                                                                    : t.r};
+  });
+  TrainingJob job = build_job(fsdp, workload(model, gpu_preset("H100"), training, {}), planner);
+  for (Program* program : {&job.main().warm_up, &job.main().steady}) {
+    for (Op& op : program->ops) {
+      if (op.kind == OpKind::kernel) {
+        const auto& [phase, layer, bucket, payload] = op.purpose;
+        const bool again = op.label.starts_with("recompute"), second = layer % 2 == 1;
+        const std::int64_t whole = phase == Phase::forward || again ? t.f : t.b;
+        op.duration = SimTime{phase == Phase::update       ? t.optimizer
+                              : phase == Phase::accumulate ? 0
+                              : phase == Phase::exchange   ? (bucket == kNoIndex ? t.copy_out : t.copy_in)
+                              : second                     ? whole - whole / 3
+                                                           : whole / 3};
+      }
+    }
+  }
+  return job;
+}
+
+SimTime steady_step(const TrainingJob& job) {
+  RunSpec run;
+  run.iterations = 2;
+  const Result result = simulate(job, run);
+  return result.iteration_end[2] - result.iteration_end[1];
+}
+
+// From the rules, not from the program: `stream` and `queue` are when the compute stream and the queue of all-gathers and
+// reduce-scatters are free, `across` that of the all-reduces.
+std::int64_t by_the_rules(const UnitTimes& t, bool reshards, bool recomputes, bool replicated,
+                          int accumulation) {
+  const auto units = static_cast<std::size_t>(t.units);
+  std::int64_t stream = 0, queue = 0, across = 0, reduced = 0;
+  for (int pass = 1; pass <= accumulation; ++pass) {
+    std::vector<std::int64_t> copied(units), gathered(units);
+    for (std::size_t i = 0; i < units; ++i) {
+      queue = std::max(queue, i == 0 ? stream : i == 1 ? 0 : copied[i - 2]) + t.a;
+      stream = copied[i] = std::max(stream, queue) + t.copy_out;
+      stream += t.f;
+    }
+    gathered[units - 1] = queue = reshards ? std::max(queue, stream) + t.a : queue;
+    for (std::size_t i = units; i-- > 0;) {
+      stream = reshards ? std::max(stream, gathered[i]) + t.copy_out : stream;
+      if (reshards && i > 0) {
+        gathered[i - 1] = queue = std::max(queue, stream) + t.a;
+      }
+      stream += t.b + (recomputes ? t.f : 0);
+      if (pass == accumulation) {
+        stream = std::max(stream, reduced) + t.copy_in;
+        reduced = queue = std::max(queue, stream) + t.s;
+        across = std::max(across, reduced) + (replicated ? t.r : 0);
+      }
+    }
+  }
+  return std::max({stream, reduced, replicated ? across : 0}) + t.optimizer;
+}
+
+TEST_CASE("FSDP: communication that hides shows at the ends of both passes alone") {
+  // a <= f + c_o, s <= c_o + b, a + s <= c_o + b + c_i, and c_o <= s: what a gather waits for beside the scatter.
+  for (const UnitTimes& t :
+       {UnitTimes{1, 300, 600, 200, 200, 0, 50, 70, 11}, UnitTimes{4, 300, 700, 350, 400, 0, 50, 60, 7},
+        UnitTimes{33, 1000, 2000, 900, 800, 0, 31, 17, 5}}) {
+    const std::int64_t expected = t.a + t.units * (t.copy_out + t.f) + t.a +
+                                  t.units * (t.copy_out + t.b + t.copy_in) + t.s + t.optimizer;
+    CHECK(steady_step(fsdp_job(t, {}, 1)).ps == expected);
+  }
+}
+
+TEST_CASE("FSDP: where communication takes longer than all else, the queue is never idle but for its turn") {
+  for (const UnitTimes& t :
+       {UnitTimes{2, 100, 200, 2000, 1500, 0, 50, 70, 11}, UnitTimes{4, 100, 200, 960, 330, 0, 50, 60, 7},
+        UnitTimes{33, 10, 20, 400, 90, 0, 31, 17, 5}}) {
+    const std::int64_t expected = t.units * t.a + t.copy_out + t.f + t.a + t.copy_out +
+                                  (t.units - 1) * (t.a + t.s) + t.copy_in + t.s + t.optimizer;
+    CHECK(steady_step(fsdp_job(t, {}, 1)).ps == expected);
+  }
+}
+
+TEST_CASE("FSDP with hybrid sharding and accumulation and checkpointing is what its rules say") {
+  Dice dice(14);
+  for (std::uint64_t round = 0; round < rounds(10'000); ++round) {
+    const auto any_time = [&] {
+      return dice.maybe(0.1) ? 0 : dice.between(1, dice.maybe(0.5) ? 1000 : 5000);
+    };
+    const UnitTimes t{dice.between(1, 12), any_time(), any_time(), any_time(), any_time(),
+                      any_time(),          any_time(), any_time(), any_time()};
+    FsdpSpec fsdp;
+    fsdp.reshard_after_forward.reshards = dice.maybe(0.7);
+    fsdp.shard_group.node = dice.maybe(0.4);
+    const bool recomputes = dice.maybe(0.3);
+    fsdp.activation_checkpointing =
+        recomputes ? ActivationCheckpointing::full : ActivationCheckpointing::none;
+    const auto accumulation = static_cast<int>(dice.maybe(0.7) ? 1 : dice.between(2, 3));
+    INFO("round " << round);
+    REQUIRE(steady_step(fsdp_job(t, fsdp, accumulation)).ps ==
+            by_the_rules(t, fsdp.reshard_after_forward.reshards, recomputes, fsdp.shard_group.node,
+                         accumulation));
+  }
+}
+
+}  // namespace
+}  // namespace paceline
