@@ -1,5 +1,6 @@
-// The JSON Schema (draft 2020-12) of what description.h describes. A `title` says what kind of value a key has
-// ("a time, 0 s to 10 s") or which of several forms an object is ("its parts"); schema_markdown.h shows it.
+// The JSON Schema (draft 2020-12) of what description.h describes. A `title` says what kind of value a key
+// has ("a time, 0 s to 10 s") or which of several forms an object is ("its parts"); schema_markdown.h shows
+// it.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// TrainingJob: members that play roles, exchange with groups and wait for each other at gates. Immutable; both
-// engines run it.
+// TrainingJob: members that play roles, exchange with groups and wait for each other at gates. Immutable;
+// both engines run it.
 #pragma once
 
 #include <cstdint>
@@ -146,8 +146,8 @@ struct Member {
   DeviceId device;
 };
 
-// A message leaves its sender after bytes / rate, and arrives `latency` later. On links that others use too it has
-// its fair share of them, up to `rate`.
+// A message leaves its sender after bytes / rate, and arrives `latency` later. On links that others use too
+// it has its fair share of them, up to `rate`.
 struct MessageRoute {
   std::uint32_t from = 0, to = 0;  // members
   SimTime latency;

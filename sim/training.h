@@ -64,8 +64,8 @@ struct FsdpSpec {
   ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::none;  // full: of each unit
 };
 
-// Zero Redundancy Optimizer (Rajbhandari et al. 2020). Stage 1: DDP, whose options hold, with a sharded optimizer;
-// 2 and 3: FSDP, whose options hold, without and with reshard_after_forward.
+// Zero Redundancy Optimizer (Rajbhandari et al. 2020). Stage 1: DDP, whose options hold, with a sharded
+// optimizer; 2 and 3: FSDP, whose options hold, without and with reshard_after_forward.
 struct ZeroSpec {
   int stage = 1;
 };

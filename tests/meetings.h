@@ -10,8 +10,8 @@
 
 namespace paceline {
 
-// Plan 2 i and 2 i + 1 of the job: on two graphs of their own, so that two queues may run them at once. Every rank
-// tells everybody in its group, over hops of this latency that nothing else costs. `groups`: of a family
+// Plan 2 i and 2 i + 1 of the job: on two graphs of their own, so that two queues may run them at once. Every
+// rank tells everybody in its group, over hops of this latency that nothing else costs. `groups`: of a family
 // that is added to the job; none: all ranks.
 inline void add_meetings(TrainingJob& job, std::uint32_t ranks, SimTime latency,
                          std::vector<std::vector<std::uint32_t>> groups = {}) {

@@ -42,7 +42,8 @@ struct Communicator {
   std::vector<SharedFlow> background;
 };
 
-// The communicator with just the graphs that these plans run on, in the order of their first use; the plans are numbered anew.
+// The communicator with just the graphs that these plans run on, in the order of their first use; the plans
+// are numbered anew.
 Communicator for_plans(const Communicator&, std::span<CollectivePlan> plans);
 
 struct CollectiveRequest {
@@ -53,7 +54,8 @@ struct CollectiveRequest {
   friend bool operator==(const CollectiveRequest&, const CollectiveRequest&) = default;
 };
 
-// Plans collectives, and adds to the communicator the graphs that they need. May be used for one job after the other.
+// Plans collectives, and adds to the communicator the graphs that they need. May be used for one job after
+// the other.
 class CollectivePlanner {
  public:
   using Plan = std::function<CollectivePlan(Communicator&, const CollectiveRequest&)>;
@@ -61,8 +63,8 @@ class CollectivePlanner {
   CollectivePlanner(Communicator start, const RankLayout& layout, Plan plan)
       : communicator_(std::move(start)), layout_(layout), plan_(std::move(plan)) {}
 
-  // CollectivePlan::family is left to the job that has the family. Throws InputError as family_of does, and for a
-  // root that its group hasn't got.
+  // CollectivePlan::family is left to the job that has the family. Throws InputError as family_of does, and
+  // for a root that its group hasn't got.
   CollectivePlan plan(const CollectiveRequest& request) { return plan_(communicator_, request); }
   CollectivePlan plan(CollectiveKind kind, Bytes bytes) { return plan({.kind = kind, .bytes = bytes}); }
   const Communicator& communicator() const { return communicator_; }
@@ -77,8 +79,8 @@ class CollectivePlanner {
 // One rank alone: every collective ends when it begins.
 CollectivePlanner lone_planner();
 
-// Of all families of a job, each by a Plan of its own, which is made when the family is first asked for. In groups
-// of one rank every collective ends when it begins. The spec's corrections are for all ranks together.
+// Of all families of a job, each by a Plan of its own, which is made when the family is first asked for. In
+// groups of one rank every collective ends when it begins. The spec's corrections are for all ranks together.
 CollectivePlanner planner_of_families(const Topology&, const CollectiveSpec&,
                                       std::function<CollectivePlanner::Plan(const GroupShape&)> make);
 

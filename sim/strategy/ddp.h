@@ -23,8 +23,8 @@ struct BucketLimits {
 };
 BucketLimits bucket_limits(const DdpSpec&, const std::string& pytorch);
 
-// Adds the warm-up and the steady program, and their plans. sharded_optimizer: each rank updates its part of the
-// parameters, which are then gathered (ZeRO stage 1). Throws InputError as bucket_limits does.
+// Adds the warm-up and the steady program, and their plans. sharded_optimizer: each rank updates its part of
+// the parameters, which are then gathered (ZeRO stage 1). Throws InputError as bucket_limits does.
 // Requires: more than one rank, a model with parameters.
 void add_ddp_programs(const DdpSpec&, bool sharded_optimizer, const Workload&, PlanTable&, TrainingJob&);
 

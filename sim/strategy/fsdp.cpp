@@ -10,8 +10,8 @@
 namespace paceline {
 namespace {
 
-// The ranks of a job by what they do together: `shard` ranks share a copy of the parameters, `regather` of them
-// gather a unit again, and those of the same place in their groups hold the same shard.
+// The ranks of a job by what they do together: `shard` ranks share a copy of the parameters, `regather` of
+// them gather a unit again, and those of the same place in their groups hold the same shard.
 struct Groups {
   std::uint32_t all = 1, shard = 1, regather = 1;
 
@@ -35,8 +35,9 @@ Groups groups_of(const FsdpSpec& fsdp, const RankLayout& job) {
   return groups;
 }
 
-// An iteration of every rank, in the order in which its host issues operations. A communicator is a queue: all-gathers
-// and reduce-scatters share one, those who gather again from fewer ranks and those who all-reduce have their own.
+// An iteration of every rank, in the order in which its host issues operations. A communicator is a queue:
+// all-gathers and reduce-scatters share one, those who gather again from fewer ranks and those who all-reduce
+// have their own.
 class FsdpIteration {
  public:
   FsdpIteration(const FsdpSpec& fsdp, const Workload& work, PlanTable& plans)

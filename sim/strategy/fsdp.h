@@ -1,4 +1,5 @@
-// PyTorch fully_shard as programs (torch/distributed/fsdp/_fully_shard/{_fsdp_param_group,_fsdp_collectives}.py).
+// PyTorch fully_shard as programs
+// (torch/distributed/fsdp/_fully_shard/{_fsdp_param_group,_fsdp_collectives}.py).
 #pragma once
 
 #include "sim/job.h"
@@ -7,8 +8,8 @@
 namespace paceline {
 
 // Adds the warm-up and the steady program, which are alike, and their plans (docs/model.md, "FSDP"). Throws
-// InputError as units_of and shard_ranks do, and (place /training/fsdp/reshard_after_forward) where that doesn't divide the
-// shard group. Requires: more than one rank, a model with parameters.
+// InputError as units_of and shard_ranks do, and (place /training/fsdp/reshard_after_forward) where that
+// doesn't divide the shard group. Requires: more than one rank, a model with parameters.
 void add_fsdp_programs(const FsdpSpec&, const Workload&, PlanTable&, TrainingJob&);
 
 }  // namespace paceline

@@ -49,8 +49,8 @@ class ProgramBuilder {
   void backward(const Model&, std::uint32_t layer, const LayerSpan&);
   // AccumulateGrad into existing gradients: reads both, writes one. Nothing for a layer without parameters.
   void accumulate(const Model&, std::uint32_t layer);
-  // Kernels of a bucket that read and write `traffic` together: one for each tensor where they are copied one by
-  // one. Returns the operation.
+  // Kernels of a bucket that read and write `traffic` together: one for each tensor where they are copied one
+  // by one. Returns the operation.
   std::uint32_t copy(Bytes traffic, std::size_t launches, std::uint32_t bucket, const std::string& label);
   // On so many parameters, whose gradients have this precision.
   void optimizer(std::int64_t parameters, Precision gradients);

@@ -1,4 +1,5 @@
-// How parameters are sharded: FSDP's units, whose layers are gathered and reduced at once, and what a rank keeps.
+// How parameters are sharded: FSDP's units, whose layers are gathered and reduced at once, and what a rank
+// keeps.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +20,21 @@ struct FsdpUnit {
   std::uint32_t end() const { return first + count; }
 };
 
-// In the order of the layers, which are the root's where they are in none. Blocks: consecutive layers whose names
-// agree up to the first part that is a number ("layers.7.wq" and "layers.7.wk"); those without parameters are
-// the root's. Throws InputError (place /training/fsdp/units) where counts don't add up to the model's layers, or a
-// unit that was asked for has no parameters.
+// In the order of the layers, which are the root's where they are in none. Blocks: consecutive layers whose
+// names agree up to the first part that is a number ("layers.7.wq" and "layers.7.wk"); those without
+// parameters are the root's. Throws InputError (place /training/fsdp/units) where counts don't add up to the
+// model's layers, or a unit that was asked for has no parameters.
 std::vector<FsdpUnit> units_of(const FsdpUnits&, const Model&);
 
 // Throws InputError unless groups of so many consecutive ranks use their nodes alike.
 void require_alike_on_nodes(std::int64_t ranks, const RankLayout&, const std::string& place);
 
-// How many consecutive ranks share one copy of the parameters. Throws InputError (place /training/fsdp/shard_group)
-// unless they are 2 or more, divide all ranks, and use their nodes alike.
+// How many consecutive ranks share one copy of the parameters. Throws InputError (place
+// /training/fsdp/shard_group) unless they are 2 or more, divide all ranks, and use their nodes alike.
 std::uint32_t shard_ranks(const ShardGroup&, const RankLayout&);
 
-// Elements that each of `ranks` keeps of these layers' tensors. Each is padded to the next multiple of `ranks`:
-// PyTorch pads rows of dimension 0, which a model doesn't know.
+// Elements that each of `ranks` keeps of these layers' tensors. Each is padded to the next multiple of
+// `ranks`: PyTorch pads rows of dimension 0, which a model doesn't know.
 std::int64_t shard_elements(const Model&, std::uint32_t first, std::uint32_t count, std::uint32_t ranks);
 
 // Of a shard in memory, from one format to another: read and written once; none where they are the same.

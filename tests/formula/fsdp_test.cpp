@@ -1,6 +1,6 @@
-// FSDP's timeline: closed forms, and the rules of docs/model.md as a recursion over units. An all-gather takes a, a
-// reduce-scatter s, an all-reduce across replicas r; forward and backward of a unit take f and b, copies out of and into
-// their buffers c_o and c_i. Hosts cost nothing.
+// FSDP's timeline: closed forms, and the rules of docs/model.md as a recursion over units. An all-gather
+// takes a, a reduce-scatter s, an all-reduce across replicas r; forward and backward of a unit take f and b,
+// copies out of and into their buffers c_o and c_i. Hosts cost nothing.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -62,8 +62,8 @@ SimTime steady_step(const TrainingJob& job) {
   return result.iteration_end[2] - result.iteration_end[1];
 }
 
-// From the rules, not from the program: `stream` and `queue` are when the compute stream and the queue of all-gathers and
-// reduce-scatters are free, `across` that of the all-reduces.
+// From the rules, not from the program: `stream` and `queue` are when the compute stream and the queue of
+// all-gathers and reduce-scatters are free, `across` that of the all-reduces.
 std::int64_t by_the_rules(const UnitTimes& t, bool reshards, bool recomputes, bool replicated,
                           int accumulation) {
   const auto units = static_cast<std::size_t>(t.units);
@@ -93,7 +93,8 @@ std::int64_t by_the_rules(const UnitTimes& t, bool reshards, bool recomputes, bo
 }
 
 TEST_CASE("FSDP: communication that hides shows at the ends of both passes alone") {
-  // a <= f + c_o, s <= c_o + b, a + s <= c_o + b + c_i, and c_o <= s: what a gather waits for beside the scatter.
+  // a <= f + c_o, s <= c_o + b, a + s <= c_o + b + c_i, and c_o <= s: what a gather waits for beside the
+  // scatter.
   for (const UnitTimes& t :
        {UnitTimes{1, 300, 600, 200, 200, 0, 50, 70, 11}, UnitTimes{4, 300, 700, 350, 400, 0, 50, 60, 7},
         UnitTimes{33, 1000, 2000, 900, 800, 0, 31, 17, 5}}) {
