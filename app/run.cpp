@@ -16,6 +16,7 @@
 #include "scenarios/predict.h"
 #include "scenarios/scenario.h"
 #include "scenarios/trace.h"
+#include "studies/compare.h"
 #include "studies/edit.h"
 #include "studies/explain.h"
 
@@ -50,31 +51,27 @@ Json parse_named(const GivenFile& file) {
   }
 }
 
-// The scenario with "POINTER=VALUE" set in it; a value that is no JSON is a text.
-Scenario load_with(const GivenFile& file, const std::vector<std::string>& settings) {
-  if (settings.empty()) {
-    return parse_scenario(file.text, file.name);
-  }
-  Json json = parse_named(file);
+// As it is written, with "POINTER=VALUE" set in it; a value that is no JSON is a text.
+Json written_with(const GivenFile& file, const std::vector<std::string>& settings) {
+  Json json = scenario_of_result(parse_named(file));
   for (const std::string& setting : settings) {
     const std::size_t end = setting.find('=');
     if (end == std::string::npos) {
       throw InputError("expected POINTER=VALUE such as /run/seed=2, found " + in_quotes(setting), "--set");
     }
-    const std::string value = setting.substr(end + 1);
-    Json given = value;
     try {
-      given = parse_json(value);
-    } catch (const InputError&) {  // a text as it is
-    }
-    try {
-      set_at(json, setting.substr(0, end), std::move(given),
+      set_at(json, setting.substr(0, end), value_of_text(setting.substr(end + 1)),
              std::filesystem::path(file.name).parent_path().string());
     } catch (const InputError& error) {
       throw InputError(error.what(), "--set");
     }
   }
-  return parse_scenario(to_line(json), file.name);
+  return json;
+}
+
+Scenario load_with(const GivenFile& file, const std::vector<std::string>& settings) {
+  return settings.empty() ? parse_scenario(file.text, file.name)
+                          : parse_scenario(to_line(written_with(file, settings)), file.name);
 }
 
 // What --out and --trace ask for: all files, or none; then the result on the standard output.
@@ -152,6 +149,29 @@ void predict_and_print(const RunOptions& options) {
   }
 }
 
+void compare_and_print(const RunOptions& options) {
+  const GivenFile file = read_given(options.scenario);
+  check_places(options);
+  const int jobs = thread_count(options.jobs, "--jobs");
+  std::optional<Profile> profile;
+  if (options.profile) {
+    profile = profile_in(*options.profile);
+  }
+  const Comparison comparison = compare(written_with(file, options.settings), file.name,
+                                        strategy_choices(options.strategies), jobs, [&](Scenario scenario) {
+                                          apply(options.overrides, scenario.run);
+                                          return profile ? with_profile(scenario, *profile) : scenario;
+                                        });
+  for (const std::string& each : comparison.remarks) {
+    remark(file.name + ": " + each);
+  }
+  const std::string json = comparison_json(comparison);
+  if (options.out && options.out != kStandard) {
+    write_files(std::vector<OutputFile>{{*options.out, json}});
+  }
+  print(options.json || options.out == kStandard ? json : comparison_text(comparison));
+}
+
 }  // namespace
 
 void RunCommands::add_to(CLI::App& app) {
@@ -166,6 +186,17 @@ void RunCommands::add_to(CLI::App& app) {
       "explain", "Why a step takes as long as it does, and what would change it: all by simulating again.");
   add_common(explain_);
   explain_->footer("Example: paceline explain scenarios/slow_gpu_64.json");
+  compare_ = app.add_subcommand(
+      "compare", "Strategies side by side: time, communication, memory, and who wins by what.");
+  add_common(compare_);
+  compare_
+      ->add_option("--strategies", options_.strategies,
+                   "ddp, fsdp, zero1, zero2, zero3, with commas; NAME:KEY=VALUE changes one of its options")
+      ->required();
+  compare_->add_flag("--json", options_.json, "JSON instead of a table");
+  compare_->footer(
+      "Example: paceline compare scenarios/fsdp_llama3_8b.json --strategies "
+      "ddp,zero1,fsdp,fsdp:shard_group=node");
 }
 
 void RunCommands::add_common(CLI::App* command) {
@@ -195,6 +226,10 @@ void RunCommands::add_common(CLI::App* command) {
 }
 
 void RunCommands::run() {
+  if (compare_->parsed()) {
+    compare_and_print(options_);
+    return;
+  }
   options_.quiet = options_.quiet || options_.out == kStandard;  // the result alone
   predict_and_print(options_);
 }

@@ -1,4 +1,4 @@
-// `paceline run` and `paceline explain`.
+// `paceline run`, `paceline explain` and `paceline compare`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -19,12 +19,14 @@ struct RunOptions {
   std::vector<std::string> settings;  // "/run/seed=2"
   std::string jobs;
   bool quiet = false, no_explain = false;
+  std::string strategies;
+  bool json = false;
 };
 
 class RunCommands {
  public:
   void add_to(CLI::App&);
-  bool parsed() const { return run_->parsed() || explain_->parsed(); }
+  bool parsed() const { return run_->parsed() || explain_->parsed() || compare_->parsed(); }
   void run();
 
  private:
@@ -32,6 +34,7 @@ class RunCommands {
 
   CLI::App* run_ = nullptr;
   CLI::App* explain_ = nullptr;
+  CLI::App* compare_ = nullptr;
   RunOptions options_;
 };
 

@@ -18,6 +18,7 @@
 #include "scenarios/profile.h"
 #include "scenarios/scenario.h"
 #include "scenarios/tables.h"
+#include "studies/compare.h"
 #include "studies/explain.h"
 #include "topology/topology.h"
 
@@ -93,6 +94,20 @@ Outcome run(const std::string& text, const std::string& file_name, const std::st
   }
 }
 
+std::string compare_strategies(const std::string& text, const std::string& file_name,
+                               const std::string& strategies, const std::string& asked) {
+  const auto request = read_request<RunRequest>(asked);
+  std::optional<Profile> profile;
+  if (request.profile) {
+    profile = parse_profile(request.profile->text, request.profile->file);
+  }
+  return comparison_json(compare(scenario_of_result(parse_json(text)), file_name,
+                                 strategy_choices(strategies), request.jobs, [&](Scenario scenario) {
+                                   apply(request.overrides, scenario.run);
+                                   return profile ? with_profile(scenario, *profile) : scenario;
+                                 }));
+}
+
 Json::Array names_json(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
 
 std::string presets() {
@@ -117,6 +132,9 @@ void add_run(nb::module_& module) {
   module.def("run", &run, nb::arg("scenario"), nb::arg("file_name"), nb::arg("options"), unlocked,
              "result.json, with what `paceline explain` adds if asked for; the trace if asked for; with a "
              "profile the step's interval of 90 %. The options are a JSON object (python/options.h).");
+  module.def("compare", &compare_strategies, nb::arg("scenario"), nb::arg("file_name"), nb::arg("strategies"),
+             nb::arg("options"), unlocked,
+             "The JSON of `paceline compare --json`; strategies as its --strategies, options as of `run`.");
   module.def("schema", &scenario_schema, unlocked, "The JSON Schema of a scenario.");
   module.def("presets", &presets, unlocked, "Names of gpus, nodes, models and clusters.");
   module.def("topology", &topology, nb::arg("cluster"), unlocked,

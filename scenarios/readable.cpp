@@ -77,4 +77,23 @@ std::string padded_right(const std::string& text, std::size_t width) {
   return text + std::string(text.size() < width ? width - text.size() : 1, ' ');
 }
 
+std::string aligned(const std::vector<Cells>& rows, std::size_t left) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const Cells& row : rows) {
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      widths[c] = std::max(widths[c], row[c].size());
+    }
+  }
+  std::string text;
+  for (const Cells& row : rows) {
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const std::string space(widths[c] - row[c].size(), ' ');
+      const bool last = c + 1 == row.size();
+      text += (c == 0 ? "" : "  ") + (c < left ? row[c] + (last ? "" : space) : space + row[c]);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
 }  // namespace paceline

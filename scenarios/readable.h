@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/units.h"
 
@@ -18,5 +19,9 @@ std::string plural(std::int64_t, const std::string& noun);  // "1 node", "2 node
 std::string fixed(double, int decimals);
 std::string padded(const std::string&, std::size_t width);        // on the left
 std::string padded_right(const std::string&, std::size_t width);  // and never without a space after it
+
+// Rows in columns as wide as their widest cell, the first `left` ones left-aligned, the others right-aligned. All rows are as long.
+using Cells = std::vector<std::string>;
+std::string aligned(const std::vector<Cells>& rows, std::size_t left = 0);
 
 }  // namespace paceline

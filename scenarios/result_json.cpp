@@ -2,6 +2,7 @@
 // scenario.
 #include "scenarios/result_json.h"
 
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "core/version.h"
 #include "scenarios/json.h"
 #include "scenarios/writer.h"
+#include "sim/report/traffic.h"
 
 namespace paceline {
 namespace {
@@ -77,6 +79,11 @@ Json::Array links_json(const std::vector<LinkReport>& links, int steps) {
   return array;
 }
 
+Json::Object sent_json(const SentBytes& s) {
+  const auto whole = [](double bytes) { return static_cast<std::int64_t>(std::llround(bytes)); };
+  return {{"nvlink", whole(s.nvlink)}, {"pcie", whole(s.pcie)}, {"nic", whole(s.network)}};
+}
+
 // gpu_bytes and can_fit are null where the GPU's memory is not known.
 Json::Object memory_json(const TrainingMemory& m, Bytes gpu) {
   const bool known = gpu.value > 0;
@@ -107,6 +114,7 @@ Json::Object result_summary(const Prediction& p) {
           {"worst_rank", Json::Object{{"rank", static_cast<std::int64_t>(r.worst_rank.value)},
                                       {"gpu", gpu_name(p.scenario, r.worst_rank)},
                                       {"breakdown_s", breakdown_json(r.worst_breakdown)}}},
+          {"sent_bytes", sent_json(sent_bytes(p.job))},
           {"memory", memory_json(least_memory_of(p), p.scenario.gpu.memory)}};
 }
 

@@ -36,21 +36,6 @@ std::string wrapped(const std::string& text, std::size_t width) {
   return out + line + (line.empty() ? "" : "\n");
 }
 
-std::string headline(const Prediction& p) {
-  const Scenario& s = p.scenario;
-  const std::int64_t per_node = s.cluster.gpus_per_node > 0 ? s.cluster.gpus_per_node : s.cluster.node.gpus;
-  const int nodes = s.cluster.job_nodes > 0 ? s.cluster.job_nodes : s.cluster.nodes;
-  std::string line = s.model.name + " on " + plural(static_cast<std::int64_t>(p.job.ranks()), "GPU") + ": " +
-                     plural(nodes, "node") + " (" + s.cluster.node.name + ") x " + std::to_string(per_node) +
-                     ' ' + s.gpu.name;
-  if (nodes > 1) {
-    std::string fabric(name_of(s.cluster.fabric.kind));
-    std::ranges::replace(fabric, '_', ' ');
-    line += ", " + fabric;
-  }
-  return line + '\n';
-}
-
 std::string row(const std::string& label, const std::string& text) {
   return "  " + padded_right(label, 16) + text + '\n';
 }
@@ -160,6 +145,21 @@ std::string too_large(const Prediction& p, std::size_t width) {
 }
 
 }  // namespace
+
+std::string headline(const Prediction& p) {
+  const Scenario& s = p.scenario;
+  const std::int64_t per_node = s.cluster.gpus_per_node > 0 ? s.cluster.gpus_per_node : s.cluster.node.gpus;
+  const int nodes = s.cluster.job_nodes > 0 ? s.cluster.job_nodes : s.cluster.nodes;
+  std::string line = s.model.name + " on " + plural(static_cast<std::int64_t>(p.job.ranks()), "GPU") + ": " +
+                     plural(nodes, "node") + " (" + s.cluster.node.name + ") x " + std::to_string(per_node) +
+                     ' ' + s.gpu.name;
+  if (nodes > 1) {
+    std::string fabric(name_of(s.cluster.fabric.kind));
+    std::ranges::replace(fabric, '_', ' ');
+    line += ", " + fabric;
+  }
+  return line + '\n';
+}
 
 std::string terminal_table(const Prediction& p) {
   constexpr std::size_t kWidth = 96, kShownDescription = 280;

@@ -255,4 +255,12 @@ const Json* value_at(const Json& json, std::string_view pointer) {
   return at;
 }
 
+Json value_of_text(const std::string& text) {
+  try {
+    return parse_json(text);
+  } catch (const InputError&) {
+    return text;
+  }
+}
+
 }  // namespace paceline

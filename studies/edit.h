@@ -20,6 +20,9 @@ class FileTexts;  // scenarios/files.h
 void set_at(Json& scenario, std::string_view pointer, Json value, const std::string& folder,
             FileTexts* = nullptr);
 
+// What a user typed for a value: JSON, or a text as it is.
+Json value_of_text(const std::string&);
+
 // A value at a JSON pointer.
 struct Edit {
   std::string key;

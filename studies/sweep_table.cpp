@@ -8,6 +8,7 @@
 
 #include "core/text.h"
 #include "scenarios/json.h"
+#include "scenarios/readable.h"
 #include "studies/edit.h"
 #include "studies/result_lines.h"
 #include "studies/sweep.h"
@@ -48,8 +49,6 @@ std::string cell(const Json& value) {
   const auto* text = value.as<std::string>();
   return text == nullptr ? to_line(value) : *text;
 }
-
-using Cells = std::vector<std::string>;
 
 // The values of all axes but the seed, each as JSON: whole, unlike what is printed of them.
 struct Combination {
@@ -119,24 +118,6 @@ bool cannot_fit(const Json& line) {
   const Json* fits = value_at(line, "/memory/can_fit");
   const auto* yes = fits == nullptr ? nullptr : fits->as<bool>();
   return yes != nullptr && !*yes;
-}
-
-// Columns as wide as their widest cell, right-aligned.
-std::string aligned(const std::vector<Cells>& rows) {
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const Cells& row : rows) {
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      widths[c] = std::max(widths[c], row[c].size());
-    }
-  }
-  std::string text;
-  for (const Cells& row : rows) {
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      text += std::string(widths[c] - row[c].size() + (c == 0 ? 0 : 2), ' ') + row[c];
-    }
-    text += '\n';
-  }
-  return text;
 }
 
 // The combinations in the study's order, if they are few.

@@ -21,6 +21,7 @@ except ImportError as error:
 from . import calibrate, collectives, scenarios, studies
 from .calibrate import Profile, fit, read_measurements, validate
 from .collectives import collective
+from .comparison import Comparison, compare
 from .errors import InputError
 from .results import Interval, Result, explain, run
 from .scenarios import load
@@ -30,6 +31,7 @@ __version__ = VERSION
 
 __all__ = [
     "MODEL_VERSION",
+    "Comparison",
     "InputError",
     "Interval",
     "Profile",
@@ -38,6 +40,7 @@ __all__ = [
     "calibrate",
     "collective",
     "collectives",
+    "compare",
     "explain",
     "fit",
     "load",

@@ -28,6 +28,11 @@ def run(scenario: str, file_name: str, options: str) -> tuple[str, Trace | None,
     result.json, with what `paceline explain` adds if asked for; the trace if asked for; with a profile the step's interval of 90 %. The options are a JSON object (python/options.h).
     """
 
+def compare(scenario: str, file_name: str, strategies: str, options: str) -> str:
+    """
+    The JSON of `paceline compare --json`; strategies as its --strategies, options as of `run`.
+    """
+
 def schema() -> str:
     """The JSON Schema of a scenario."""
 

@@ -11,15 +11,15 @@
 namespace paceline {
 namespace {
 
-std::string after(const std::string& json, const std::string& pointer, const Json& value,
+std::string after(const std::string& text, const std::string& pointer, const Json& value,
                   const std::string& folder = {}) {
-  Json scenario = parse_json(json);
+  Json scenario = parse_json(text);
   set_at(scenario, pointer, value, folder);
   return to_line(scenario);
 }
 
-std::string refusal(const std::string& json, const std::string& pointer) {
-  return error_of([&] { after(json, pointer, 1); });
+std::string refusal(const std::string& text, const std::string& pointer) {
+  return error_of([&] { after(text, pointer, 1); });
 }
 
 TEST_CASE("a value is set where the pointer says") {
@@ -149,12 +149,12 @@ TEST_CASE("the node's GPU can be changed where the cluster doesn't name it") {
 TEST_CASE("the difference of two values is the edits between them") {
   const auto edits = [](const std::string& before, const std::string& after) {
     std::string text;
-    Json json = parse_json(before);
+    Json written = parse_json(before);
     for (const Edit& edit : difference(parse_json(before), parse_json(after))) {
       text += edit.key + '=' + to_line(edit.value) + ' ';
-      set_at(json, edit.key, edit.value, {});
+      set_at(written, edit.key, edit.value, {});
     }
-    CHECK(to_line(json) == to_line(parse_json(after)));
+    CHECK(to_line(written) == to_line(parse_json(after)));
     return text;
   };
   CHECK(edits(R"({"a": 1, "b": {"c": 2}})", R"({"a": 1, "b": {"c": 2}})").empty());
@@ -170,12 +170,12 @@ TEST_CASE("the difference of two values is the edits between them") {
 }
 
 TEST_CASE("value_at finds what is there") {
-  const Json json = parse_json(R"({"a": [{"b": 1}], "c/d": 2})");
-  CHECK(to_line(*value_at(json, "/a/0/b")) == "1");
-  CHECK(to_line(*value_at(json, "/c~1d")) == "2");
-  CHECK(value_at(json, "") == &json);
+  const Json written = parse_json(R"({"a": [{"b": 1}], "c/d": 2})");
+  CHECK(to_line(*value_at(written, "/a/0/b")) == "1");
+  CHECK(to_line(*value_at(written, "/c~1d")) == "2");
+  CHECK(value_at(written, "") == &written);
   for (const char* none : {"/b", "/a/1", "/a/-", "/a/0/b/c", "/a/x"}) {
-    CHECK(value_at(json, none) == nullptr);
+    CHECK(value_at(written, none) == nullptr);
   }
 }
 

@@ -40,8 +40,8 @@ std::string shares(const Study& s) {
 }
 
 double at(const std::string& line, const char* pointer) {
-  const Json json = parse_json(line);
-  const Json* value = value_at(json, pointer);
+  const Json written = parse_json(line);
+  const Json* value = value_at(written, pointer);
   REQUIRE(value != nullptr);
   return value->as<double>() != nullptr ? *value->as<double>()
                                         : static_cast<double>(*value->as<std::int64_t>());
@@ -195,10 +195,10 @@ TEST_CASE("an axis of GPUs per node is not undone by fewer gpus") {
 
 TEST_CASE("a rate measured with another batch scales every layer alike") {
   const Scenario own = parse_scenario(kMeasured, "s.json");
-  Json json = parse_json(kMeasured);
-  set_at(json, "/training/batch_per_gpu", 16, {});
-  set_at(json, "/training/measured_batch", 64, {});
-  const Scenario other = parse_scenario(to_line(json), "s.json");
+  Json written = parse_json(kMeasured);
+  set_at(written, "/training/batch_per_gpu", 16, {});
+  set_at(written, "/training/measured_batch", 64, {});
+  const Scenario other = parse_scenario(to_line(written), "s.json");
   const GpuCosts costs{own.gpu, own.training.roofline, own.training.precision};
   const auto measured = layer_spans(own.model, costs, own.training);
   const auto smaller = layer_spans(other.model, costs, other.training);
@@ -214,17 +214,17 @@ TEST_CASE("a rate measured with another batch scales every layer alike") {
 }
 
 TEST_CASE("measured_batch is written only where it differs") {
-  Json json = parse_json(kMeasured);
-  const std::string plain = to_json(parse_scenario(to_line(json), "s.json"));
-  set_at(json, "/training/measured_batch", 64, {});
-  CHECK(to_json(parse_scenario(to_line(json), "s.json")) == plain);
-  set_at(json, "/training/measured_batch", 32, {});
-  const std::string other = to_json(parse_scenario(to_line(json), "s.json"));
+  Json written = parse_json(kMeasured);
+  const std::string plain = to_json(parse_scenario(to_line(written), "s.json"));
+  set_at(written, "/training/measured_batch", 64, {});
+  CHECK(to_json(parse_scenario(to_line(written), "s.json")) == plain);
+  set_at(written, "/training/measured_batch", 32, {});
+  const std::string other = to_json(parse_scenario(to_line(written), "s.json"));
   CHECK_THAT(other, Catch::Contains("\"measured_batch\": 32"));
   CHECK(to_json(parse_scenario(other, "s.json")) == other);
-  set_at(json, "/training/layer_times", parse_json(R"([{"forward": "1 us", "backward": "1 us"}])"), {});
+  set_at(written, "/training/layer_times", parse_json(R"([{"forward": "1 us", "backward": "1 us"}])"), {});
   CHECK_THROWS_WITH(
-      parse_scenario(to_line(json), "s.json"),
+      parse_scenario(to_line(written), "s.json"),
       "s.json: /training: expected no layer_times, which hold for one batch, with a measured_batch that "
       "is not 64");
 }

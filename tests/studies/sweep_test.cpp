@@ -144,9 +144,9 @@ TEST_CASE("equal scenarios are computed once and written for each point") {
 TEST_CASE("the content key knows what counts") {
   const Study s = study(kAxes);
   const auto key = [&](const std::string& pointer, const Json& value) {
-    Json json = parse_json(kSmall);
-    set_at(json, pointer, value, {});
-    return content_key(parse_scenario(to_line(json), "s.json"), s, {});
+    Json written = parse_json(kSmall);
+    set_at(written, pointer, value, {});
+    return content_key(parse_scenario(to_line(written), "s.json"), s, {});
   };
   const std::set<std::string> keys{key("/run/seed", 1), key("/run/seed", 2),
                                    key("/training/batch_per_gpu", 7), key("/cluster/nodes", 2),
@@ -355,10 +355,10 @@ TEST_CASE("lines of another model version are left aside, not mixed with new one
 
 TEST_CASE("a point that failed for a file is computed once the file is there") {
   const TemporaryFolder folder;
-  Json json = parse_json(kSmall);
-  set_at(json, "/model", Json::Object{{"file", "m.json"}}, {});
+  Json written = parse_json(kSmall);
+  set_at(written, "/model", Json::Object{{"file", "m.json"}}, {});
   const std::string path = folder.write(
-      "s.json", "{\"scenario\": " + to_line(json) + R"(, "axes": [{"key": "/run/seed", "values": [1]}]})");
+      "s.json", "{\"scenario\": " + to_line(written) + R"(, "axes": [{"key": "/run/seed", "values": [1]}]})");
   const std::string out = folder.file("out");
   CHECK(sweep(load_study(path), {out, 1, {}}).failed == 1);
   CHECK_THAT(sweep_table(load_study(path), out), Contains("failed:") && Contains("m.json: can't be read"));
@@ -401,9 +401,9 @@ TEST_CASE("a file of the user's is not replaced by the kept study") {
 TEST_CASE("an error's line doesn't depend on the working folder") {
   const TemporaryFolder folder;
   fs::create_directories(folder.file("in"));
-  Json json = parse_json(kSmall);
-  set_at(json, "/model", Json::Object{{"file", "m.json"}}, {});
-  folder.write("scenario.json", to_line(json));
+  Json written = parse_json(kSmall);
+  set_at(written, "/model", Json::Object{{"file", "m.json"}}, {});
+  folder.write("scenario.json", to_line(written));
   folder.write("in/s.json", R"({"scenario": "../scenario.json", "axes": [{"key": "/run/seed", "values": [1]},
       {"key": "/cluster", "values": ["no/c.json"]}, {"key": "/cluster/nodes", "values": [2]}]})");
   folder.write("in/m.json",

@@ -1,0 +1,99 @@
+"""Strategies side by side: one scenario, trained in several ways."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from . import _core
+from .results import Result, thread_count
+from .scenarios import Source, as_text, as_word, options_text, profile_document
+
+
+class Comparison:
+    """What ``paceline compare --json`` says."""
+
+    def __init__(self, text: str) -> None:
+        self.data: dict[str, Any] = json.loads(text)
+        """As a dictionary."""
+
+    @property
+    def verdict(self) -> str:
+        """Who is the fastest that fits, and where the others lose it."""
+        return self.data["verdict"]
+
+    @property
+    def remarks(self) -> list[str]:
+        """Which options of the file don't count for which strategies."""
+        return self.data["remarks"]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A row per strategy, as asked for.
+
+        Columns: ``strategy``, ``step_time_s``, ``throughput_samples_per_s``,
+        ``exposed_communication_s``, what a GPU sends in a step (``nvlink_bytes``, ``pcie_bytes``,
+        ``nic_bytes``), ``memory_bytes`` that it needs, and whether that ``fits``.
+        """
+        return pd.DataFrame(
+            {
+                "strategy": row["strategy"],
+                "step_time_s": row["step_time_s"]["mean"],
+                "throughput_samples_per_s": row["throughput_samples_per_s"],
+                "exposed_communication_s": row["breakdown_s"]["exposed_communication"],
+                **{f"{link}_bytes": sent for link, sent in row["sent_bytes"].items()},
+                "memory_bytes": row["memory"]["total_bytes"],
+                "fits": row["memory"]["fits"],
+            }
+            for row in self.data["strategies"]
+        )
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {len(self.data['strategies'])} strategies: {self.verdict}>"
+
+
+def compare(
+    scenario: Source | Result,
+    strategies: str | Sequence[str],
+    *,
+    profile: Source | None = None,
+    seed: int | None = None,
+    iterations: int | None = None,
+    engine: str | None = None,
+    jobs: int | None = None,
+) -> Comparison:
+    """Predict a scenario with several strategies.
+
+    >>> paceline.compare(scenario, ["ddp", "zero1", "fsdp", "fsdp:shard_group=node"]).frame
+
+    Parameters
+    ----------
+    scenario
+        As for :func:`run`.
+    strategies
+        "ddp", "fsdp", "zero1", "zero2" and "zero3", each with options changed by ":key=value".
+    profile, seed, iterations, engine, jobs
+        As for :func:`run`; the strategies run on several threads.
+
+    Raises
+    ------
+    InputError
+        With the file, the place in it, and what would be right.
+    """
+    text, file_name = as_text(scenario)
+    options = options_text(
+        profile=profile_document(profile),
+        engine=engine,
+        seed=as_word(seed),
+        iterations=as_word(iterations),
+        jobs=thread_count(jobs),
+    )
+    names = strategies if isinstance(strategies, str) else ",".join(strategies)
+    comparison = Comparison(_core.compare(text, file_name, names, options))
+    for remark in comparison.remarks:
+        warnings.warn(remark, stacklevel=2)
+    return comparison

@@ -1,0 +1,256 @@
+#include "studies/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "core/error.h"
+#include "core/version.h"
+#include "scenarios/files.h"
+#include "scenarios/readable.h"
+#include "scenarios/result_json.h"
+#include "scenarios/writer.h"
+#include "studies/parallel.h"
+
+namespace paceline {
+namespace {
+
+constexpr const char* kPlace = "--strategies";
+
+// `options`: whose keys it takes.
+struct NamedStrategy {
+  const char* name;
+  StrategyKind kind;
+  int stage;  // 0: the file's
+  StrategyKind options;
+};
+constexpr NamedStrategy kStrategies[] = {{"ddp", StrategyKind::ddp, 0, StrategyKind::ddp},
+                                         {"fsdp", StrategyKind::fsdp, 0, StrategyKind::fsdp},
+                                         {"zero1", StrategyKind::zero, 1, StrategyKind::ddp},
+                                         {"zero2", StrategyKind::zero, 2, StrategyKind::fsdp},
+                                         {"zero3", StrategyKind::zero, 3, StrategyKind::fsdp}};
+
+const NamedStrategy& strategy_named(const std::string& name) {
+  const auto* const found = std::ranges::find(kStrategies, name, &NamedStrategy::name);
+  if (found == std::end(kStrategies)) {
+    std::vector<std::string> known;
+    std::ranges::transform(kStrategies, std::back_inserter(known), &NamedStrategy::name);
+    throw InputError(unknown_name("strategy", name, known), kPlace);
+  }
+  return *found;
+}
+
+// At these characters, but not inside brackets and quotes.
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  bool quoted = false;
+  for (const char c : text) {
+    quoted = quoted != (c == '"');
+    depth += quoted ? 0 : c == '[' || c == '{' ? 1 : c == ']' || c == '}' ? -1 : 0;
+    if (c == at && depth == 0 && !quoted) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+StrategyChoice choice_in(const std::string& text) {
+  const std::vector<std::string> parts = split(text, ':');
+  const NamedStrategy& strategy = strategy_named(parts.front());
+  StrategyChoice choice{text, {{"/training/strategy", name_of(strategy.kind)}}};
+  if (strategy.stage > 0) {
+    choice.edits.push_back({"/training/zero/stage", std::int64_t{strategy.stage}});
+  }
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const std::size_t end = parts[i].find('=');
+    if (end == std::string::npos || end == 0) {
+      throw InputError("expected NAME:KEY=VALUE such as fsdp:shard_group=node, found " + in_quotes(text),
+                       kPlace);
+    }
+    choice.edits.push_back(
+        {"/training/" + std::string(name_of(strategy.options)) + '/' + parts[i].substr(0, end),
+         value_of_text(parts[i].substr(end + 1))});
+  }
+  return choice;
+}
+
+Scenario with(const StrategyChoice& choice, Json scenario, const std::string& file) {
+  const std::string folder = std::filesystem::path(file).parent_path().string();
+  for (const Edit& edit : choice.edits) {
+    set_at(scenario, edit.key, edit.value, folder);
+  }
+  return parse_scenario(to_line(scenario), file);
+}
+
+bool fits(const Prediction& p) {
+  const Bytes has = p.scenario.gpu.memory;
+  return has.value == 0 || least_memory_of(p).total() <= has;
+}
+
+// The parts of a step, as the page calls them.
+struct Part {
+  const char* name;
+  Seconds BreakdownSeconds::*seconds;
+};
+constexpr Part kParts[] = {{"compute", &BreakdownSeconds::compute},
+                           {"exposed communication", &BreakdownSeconds::exposed_communication},
+                           {"waiting for stragglers", &BreakdownSeconds::straggler_wait},
+                           {"waiting for input", &BreakdownSeconds::input_wait},
+                           {"launches and idle time", &BreakdownSeconds::other}};
+
+// "loses 12.1 ms a step, 9.9 ms of it exposed communication"; less than a thousandth is as fast.
+std::string against(const Prediction& best, const Prediction& p) {
+  constexpr double kAlike = 1e-3;
+  const Seconds lost = p.report.step.mean - best.report.step.mean;
+  if (std::abs(lost / best.report.step.mean) < kAlike) {
+    return "is as fast";
+  }
+  const bool slower = lost.value > 0;
+  const auto more = [&](const Part& part) {
+    const Seconds difference = p.report.breakdown.*part.seconds - best.report.breakdown.*part.seconds;
+    return slower ? difference : Seconds(-difference.value);
+  };
+  const Part& most =
+      *std::ranges::max_element(kParts, {}, [&](const Part& part) { return more(part).value; });
+  return (slower ? "loses " : "would save ") + readable_time(slower ? lost : Seconds(-lost.value)) +
+         " a step, " + readable_time(more(most)) + (slower ? " more " : " less ") + most.name;
+}
+
+std::string verdict_on(const std::vector<ComparedStrategy>& all) {
+  const bool any_fits = std::ranges::any_of(all, [](const auto& each) { return fits(each.prediction); });
+  const ComparedStrategy* best = nullptr;
+  for (const ComparedStrategy& each : all) {
+    if ((fits(each.prediction) || !any_fits) &&
+        (best == nullptr || each.prediction.report.step.mean < best->prediction.report.step.mean)) {
+      best = &each;
+    }
+  }
+  std::string text = any_fits ? "" : "None of them fits; if it did, ";
+  text += best->choice.name +
+          (all.size() == 1 ? " takes "
+           : any_fits      ? " is the fastest that fits, with "
+                           : " would be the fastest, with ") +
+          readable_time(best->prediction.report.step.mean) + " a step";
+  for (const ComparedStrategy& each : all) {
+    if (&each != best) {
+      text += "; " + each.choice.name + (any_fits && !fits(each.prediction) ? " does not fit, and " : " ") +
+              against(best->prediction, each.prediction);
+    }
+  }
+  return text + '.';
+}
+
+// Options of the file for a strategy that isn't the one at hand.
+std::vector<std::string> remarks_on(const Json& scenario, const std::vector<StrategyChoice>& choices) {
+  std::vector<std::string> remarks;
+  for (const StrategyKind kind : {StrategyKind::ddp, StrategyKind::fsdp}) {
+    const std::string name(name_of(kind));
+    const Json* options = value_at(scenario, "/training/" + name);
+    const auto* given = options == nullptr ? nullptr : options->as<Json::Object>();
+    std::vector<std::string> keys, without;
+    for (const StrategyChoice& choice : choices) {
+      if (strategy_named(split(choice.name, ':').front()).options != kind) {
+        without.push_back(choice.name);
+      }
+    }
+    for (std::size_t i = 0; given != nullptr && i < given->size(); ++i) {
+      keys.push_back((*given)[i].key);
+    }
+    if (!keys.empty() && !without.empty()) {
+      remarks.push_back("options of " + name + " in the file (" + quoted_list(keys, "and") +
+                        ") don't count for " + quoted_list(without, "and"));
+    }
+  }
+  return remarks;
+}
+
+std::string gigabytes(double bytes) { return fixed(bytes * 1e-9, 2) + " GB"; }
+
+Json::Object strategy_json(const ComparedStrategy& each) {
+  Json::Object edits;
+  for (const Edit& edit : each.choice.edits) {
+    edits.push_back({edit.key, edit.value});
+  }
+  Json::Object object{{"strategy", each.choice.name}, {"edits", std::move(edits)}};
+  for (JsonMember& member : result_summary(each.prediction)) {
+    object.push_back(std::move(member));
+  }
+  return object;
+}
+
+}  // namespace
+
+std::vector<StrategyChoice> strategy_choices(const std::string& list) {
+  std::vector<StrategyChoice> choices;
+  for (const std::string& each : split(list, ',')) {
+    choices.push_back(choice_in(each));
+  }
+  return choices;
+}
+
+Comparison compare(const Json& scenario, const std::string& file, const std::vector<StrategyChoice>& choices,
+                   int jobs, const std::function<Scenario(Scenario)>& adjust) {
+  std::vector<Scenario> scenarios;
+  for (const StrategyChoice& choice : choices) {
+    scenarios.push_back(adjust(with(choice, scenario, file)));
+  }
+  Machines machines;
+  std::vector<std::optional<Prediction>> predictions(choices.size());
+  for_each_on_threads(choices.size(), jobs, [&](std::size_t i) {
+    try {
+      predictions[i] = predict(scenarios[i], {}, machines);
+    } catch (const InputError& error) {
+      throw error.in_file(file);
+    }
+  });
+  Comparison comparison;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const SentBytes sent = sent_bytes(predictions[i]->job);
+    comparison.strategies.push_back({choices[i], std::move(*predictions[i]), sent});
+  }
+  comparison.verdict = verdict_on(comparison.strategies);
+  comparison.remarks = remarks_on(scenario, choices);
+  return comparison;
+}
+
+std::string comparison_text(const Comparison& comparison) {
+  std::vector<Cells> rows{{"strategy", "step", "samples/s", "exposed", "NVLink", "NIC", "memory", ""}};
+  std::string too_large;
+  for (const auto& [choice, p, sent] : comparison.strategies) {
+    const auto needs = static_cast<double>(least_memory_of(p).total().value);
+    rows.push_back({choice.name, readable_time(p.report.step.mean), readable_count(p.report.throughput),
+                    readable_time(p.report.breakdown.exposed_communication),
+                    gigabytes(sent.nvlink + sent.pcie), gigabytes(sent.network), gigabytes(needs),
+                    fits(p) ? "" : "does not fit"});
+    if (!fits(p)) {
+      too_large += "does not fit: " + choice.name + ", " + gigabytes(needs) + " of " +
+                   gigabytes(static_cast<double>(p.scenario.gpu.memory.value)) + '\n';
+    }
+  }
+  return too_large + headline(comparison.strategies.front().prediction) + '\n' + aligned(rows, 1) +
+         "\nexposed: communication that no kernel hides, mean of all GPUs; NVLink, NIC: what a GPU sends a "
+         "step\n\n" +
+         comparison.verdict + '\n';
+}
+
+std::string comparison_json(const Comparison& comparison) {
+  Json::Array strategies, remarks;
+  for (const ComparedStrategy& each : comparison.strategies) {
+    strategies.emplace_back(strategy_json(each));
+  }
+  for (const std::string& remark : comparison.remarks) {
+    remarks.emplace_back(remark);
+  }
+  return to_text(Json(Json::Object{{"paceline", kVersion},
+                                   {"model_version", kModelVersion},
+                                   {"strategies", std::move(strategies)},
+                                   {"verdict", comparison.verdict},
+                                   {"remarks", std::move(remarks)}}));
+}
+
+}  // namespace paceline

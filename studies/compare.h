@@ -1,0 +1,43 @@
+// Strategies side by side: one scenario, trained in several ways.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "scenarios/predict.h"
+#include "sim/report/traffic.h"
+#include "studies/edit.h"
+
+namespace paceline {
+
+// One way to train: "ddp", "fsdp", "zero1" to "zero3", each with options changed: "fsdp:shard_group=node".
+struct StrategyChoice {
+  std::string name;         // as it was asked for
+  std::vector<Edit> edits;  // of the scenario
+};
+
+// Of a list with commas. Throws InputError for an unknown strategy or key, with the nearest one.
+std::vector<StrategyChoice> strategy_choices(const std::string& list);
+
+struct ComparedStrategy {
+  StrategyChoice choice;
+  Prediction prediction;
+  SentBytes sent;
+};
+
+struct Comparison {
+  std::vector<ComparedStrategy> strategies;  // as asked for
+  std::string verdict;                       // who is fastest of those that fit, and where the others lose it
+  std::vector<std::string> remarks;          // options of the file that some of them don't have
+};
+
+// The scenario (as it is written; what it names is relative to the file) trained in each of these ways, on `jobs`
+// threads; adjust: what else is to be changed. Throws InputError as the reader and `predict` do.
+Comparison compare(const Json& scenario, const std::string& file, const std::vector<StrategyChoice>&,
+                   int jobs, const std::function<Scenario(Scenario)>& adjust);
+
+std::string comparison_text(const Comparison&);
+std::string comparison_json(const Comparison&);
+
+}  // namespace paceline

@@ -1,0 +1,133 @@
+// Strategies side by side: what each is, what it sends, and who wins.
+#include "studies/compare.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/error.h"
+#include "scenarios/files.h"
+
+namespace paceline {
+namespace {
+
+using Catch::Contains;
+
+const std::string kLlama = std::string(PACELINE_SOURCE_DIR) + "/scenarios/fsdp_llama3_8b.json";
+
+// On so many nodes, with rings.
+Json llama(int nodes) {
+  Json scenario = parse_json(read_file(kLlama));
+  set_at(scenario, "/cluster/nodes", std::int64_t{nodes}, "");
+  set_at(scenario, "/training/collective/algorithm", "ring", "");
+  set_at(scenario, "/run/iterations", std::int64_t{1}, "");
+  return scenario;
+}
+
+Comparison compared(const Json& scenario, const std::string& strategies) {
+  return compare(scenario, kLlama, strategy_choices(strategies), 2, [](Scenario s) { return s; });
+}
+
+// Parameters of all layers, and of those that are in no block.
+std::pair<double, double> parameters_and_root(const Model& model) {
+  double all = 0, root = 0;
+  for (const Layer& layer : model.layers) {
+    for (const std::int64_t tensor : layer.parameters) {
+      all += static_cast<double>(tensor);
+      root += layer.name.starts_with("layers.") ? 0 : static_cast<double>(tensor);
+    }
+  }
+  return {all, root};
+}
+
+TEST_CASE("what a GPU sends with rings is what the volumes say", "[release]") {
+  for (const int nodes : {1, 8, 64}) {
+    const Comparison c = compared(
+        llama(nodes),
+        "ddp,fsdp:reduce_precision=bf16,fsdp,fsdp:units={\"parameters\": 1000000000}:reduce_precision=bf16,"
+        "fsdp:reshard_after_forward=false:reduce_precision=bf16,zero1");
+    const auto [all, root] = parameters_and_root(c.strategies.front().prediction.scenario.model);
+    const double n = 8.0 * nodes, part = (n - 1) / n, bf16 = 2 * all;
+    const double expected[] = {part * 2 * bf16,
+                               part * (2 * bf16 - 2 * root + bf16),
+                               part * (2 * bf16 - 2 * root + 2 * bf16),
+                               part * 3 * bf16,  // nothing is kept: 1.5 times DDP's
+                               part * 2 * bf16,
+                               part * 3 * bf16};
+    for (std::size_t i = 0; i < c.strategies.size(); ++i) {
+      CAPTURE(nodes, c.strategies[i].choice.name);
+      CHECK(c.strategies[i].sent.total() == Approx(expected[i]).epsilon(1e-12));
+      CHECK((c.strategies[i].sent.network > 0) == (nodes > 1));
+    }
+  }
+}
+
+TEST_CASE("hybrid sharding sends shards over NVLink and replicas over the NICs", "[release]") {
+  for (const int nodes : {2, 64}) {
+    const Comparison c = compared(llama(nodes), "fsdp:shard_group=node:reduce_precision=bf16");
+    const auto [all, root] = parameters_and_root(c.strategies.front().prediction.scenario.model);
+    const SentBytes& sent = c.strategies.front().sent;
+    CHECK(sent.nvlink == Approx(7.0 / 8 * (3 * 2 * all - 2 * root)).epsilon(1e-12));
+    CHECK(sent.network == Approx(2 * (nodes - 1.0) / nodes / 8 * 2 * all).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("a comparison says who wins, and its JSON the same") {
+  using nlohmann::json;
+  Json scenario = llama(2);
+  set_at(scenario, "/training/ddp/bucket_cap", "50 MiB", "");
+  const Comparison c = compared(scenario, "ddp,zero1,zero2,zero3,fsdp,fsdp:shard_group=node");
+  REQUIRE(c.strategies.size() == 6);
+  const std::string page = comparison_text(c);
+  for (const ComparedStrategy& each : c.strategies) {
+    CHECK_THAT(page, Contains("\n" + each.choice.name + " "));
+    CHECK_THAT(c.verdict, Contains(each.choice.name));
+  }
+  CHECK_THAT(page, Catch::StartsWith("does not fit: ddp"));
+  REQUIRE(c.remarks.size() == 2);
+  CHECK_THAT(c.remarks[0], Contains("\"bucket_cap\"") && Contains("\"zero2\"") && Contains("\"fsdp\""));
+  CHECK_THAT(c.remarks[1], Contains("\"reduce_precision\"") && Contains("\"ddp\"") && !Contains("\"fsdp\""));
+  const json written = json::parse(comparison_json(c));
+  for (std::size_t i = 0; i < c.strategies.size(); ++i) {
+    const json& row = written["strategies"][i];
+    CHECK(row["strategy"] == c.strategies[i].choice.name);
+    CHECK(row["step_time_s"]["mean"].get<double>() == c.strategies[i].prediction.report.step.mean.value);
+    CHECK(row["sent_bytes"]["nic"].get<double>() == Approx(c.strategies[i].sent.network).margin(1));
+  }
+  CHECK(written["verdict"] == c.verdict);
+  CHECK(written["strategies"][5]["edits"] ==
+        json{{"/training/strategy", "fsdp"}, {"/training/fsdp/shard_group", "node"}});
+  // zero3 is FSDP, and each is what a run of its own says.
+  CHECK(c.strategies[3].prediction.result.fingerprint == c.strategies[4].prediction.result.fingerprint);
+  set_at(scenario, "/training/fsdp/shard_group", "node", "");
+  CHECK(predict(parse_scenario(to_line(scenario), kLlama)).result.fingerprint ==
+        c.strategies[5].prediction.result.fingerprint);
+}
+
+TEST_CASE("what can't be compared is said") {
+  const auto error_of_choices = [](const std::string& list) {
+    try {
+      strategy_choices(list);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK_THAT(error_of_choices("ddp,fdsp"), Contains("unknown strategy \"fdsp\"; did you mean \"fsdp\"?"));
+  CHECK_THAT(error_of_choices(""), Contains("unknown strategy \"\""));
+  CHECK_THAT(error_of_choices("ddp,"), Contains("unknown strategy \"\""));
+  CHECK_THAT(error_of_choices("fsdp:node"),
+             Contains("expected NAME:KEY=VALUE such as fsdp:shard_group=node"));
+  CHECK_THROWS_WITH(compared(llama(1), "fsdp:shard_gruop=node"),
+                    Contains("/training/fsdp: unknown key \"shard_gruop\"; did you mean \"shard_group\"?"));
+  CHECK_THROWS_WITH(compared(llama(1), "zero1:units=[1]"), Contains("/training/ddp: unknown key \"units\""));
+  CHECK_THROWS_WITH(compared(llama(1), "fsdp:shard_group=3"),
+                    Contains("expected a shard group that divides the 8 ranks"));
+  const std::vector<StrategyChoice> lists =
+      strategy_choices(R"(fsdp:units=[1,2]:shard_group=8,fsdp:units={"parameters": 5, "x": ":,"})");
+  REQUIRE(lists.size() == 2);
+  CHECK(lists[0].edits.size() == 3);
+}
+
+}  // namespace
+}  // namespace paceline
