@@ -9,6 +9,7 @@
 #include "sim/collective/communicator.h"
 #include "sim/layers/layer_spans.h"
 #include "sim/strategy/build_job.h"
+#include "sim/strategy/contention.h"
 
 namespace paceline {
 namespace {
@@ -86,6 +87,7 @@ Machines::Built Machines::build(const Scenario& scenario) {
       build_job(strategy_of(scenario.training),
                 workload(scenario.model, scenario.gpu, scenario.training, scenario.variability), *planner);
   on->give_back(std::move(planner));
+  share_links(*on->topology, job);
   return {on->topology, std::move(job)};
 }
 

@@ -36,7 +36,7 @@ class GraphList {
 struct Communicator {
   std::uint32_t ranks = 1;
   GraphList graphs;
-  // Empty unless other traffic crosses the graphs' FIFOs:
+  // Empty unless the graphs' FIFOs cross links that messages, collectives of another queue or others' traffic use:
   std::vector<LinkId> shared_links;  // of the topology
   std::vector<BytesPerSecond> shared_capacity;
   std::vector<SharedFlow> background;

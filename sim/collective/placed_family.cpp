@@ -56,7 +56,10 @@ RankLayout layout_of(const Topology& topology) {
 }
 
 PlacedFamily::PlacedFamily(const Topology& topology, const GroupShape& shape)
-    : topology_(topology), family_(family_of(shape, layout_of(topology))) {
+    : PlacedFamily(topology, family_of(shape, layout_of(topology))) {}
+
+PlacedFamily::PlacedFamily(const Topology& topology, Family family)
+    : topology_(topology), family_(std::move(family)) {
   const std::uint32_t all = layout_of(topology).gpus_per_node;
   for (const std::vector<std::uint32_t>& ranks : family_.groups) {
     std::vector<std::uint32_t> gpus;  // of the group's first node: the others have the same
@@ -109,22 +112,27 @@ CollectiveGraph PlacedFamily::join(std::vector<CollectiveGraph> of_kind, const S
   std::vector<Route> routes;
   routes.reserve(all.fifos.size());
   for (const Fifo& fifo : all.fifos) {
-    const std::uint32_t from = all.thread_blocks[fifo.from].rank, to = all.thread_blocks[fifo.to].rank;
-    const std::uint32_t rank = from != ThreadBlock::kSwitch ? from : to;
-    if (fifo.wire == Wire::inside) {  // perhaps within a switch
-      routes.emplace_back();
-      continue;
-    }
-    routes.push_back(route_of(all, fifo, topology_, nodes_[kind_of_[family_.group_of[rank]]]));
-    if (routes.back().size == 0) {
-      const auto name = [&](std::uint32_t r) { return topology_.device_name(topology_.gpu_of(Rank(r))); };
-      throw InputError("expected cables that join the GPUs of a group, found no way from " + name(from) +
-                           " to " + name(to),
+    routes.push_back(route(all, fifo));
+    if (routes.back().size == 0 && fifo.wire != Wire::inside) {
+      const auto name = [&](std::uint32_t block) {
+        return topology_.device_name(topology_.gpu_of(Rank(all.thread_blocks[block].rank)));
+      };
+      throw InputError("expected cables that join the GPUs of a group, found no way from " + name(fifo.from) +
+                           " to " + name(fifo.to),
                        "/cluster/node/cables");
     }
   }
   price_graph(all, std::move(routes), topology_, shared);
   return all;
+}
+
+Route PlacedFamily::route(const CollectiveGraph& graph, const Fifo& fifo) const {
+  if (fifo.wire == Wire::inside) {  // perhaps within a switch
+    return {};
+  }
+  const std::uint32_t from = graph.thread_blocks[fifo.from].rank, to = graph.thread_blocks[fifo.to].rank;
+  const std::uint32_t rank = from != ThreadBlock::kSwitch ? from : to;
+  return route_of(graph, fifo, topology_, nodes_[kind_of_[family_.group_of[rank]]]);
 }
 
 }  // namespace paceline

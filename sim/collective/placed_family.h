@@ -18,6 +18,7 @@ class PlacedFamily {
   // Groups are of one kind where they use the same GPUs of their nodes. Throws InputError as family_of does.
   // Requires: the topology outlives it.
   PlacedFamily(const Topology&, const GroupShape&);
+  PlacedFamily(const Topology&, Family);
 
   const RankLayout& layout() const { return layout_; }  // of each group
   std::size_t groups() const { return family_.groups.size(); }
@@ -27,6 +28,8 @@ class PlacedFamily {
   // `of_kind`: graphs over the ranks of one group; in return one over all ranks, priced. FIFOs of different groups
   // that cross one link share it. Throws InputError where no cables join two GPUs of a group. Cost: O(thread blocks + FIFOs * route length).
   CollectiveGraph join(std::vector<CollectiveGraph> of_kind, const SharedLinks&) const;
+  // The links that a FIFO of such a graph crosses, none inside a device.
+  Route route(const CollectiveGraph&, const Fifo&) const;
 
  private:
   std::uint32_t kind_with(const std::vector<std::uint32_t>& gpus);

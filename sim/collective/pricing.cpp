@@ -148,20 +148,35 @@ Route route_of(const CollectiveGraph& graph, const Fifo& fifo, const Topology& t
   return {};
 }
 
-SharedLinks::SharedLinks(const Topology& topology, std::span<const BackgroundFlow> background) {
+SharedLinks::SharedLinks(const Topology& topology, std::span<const BackgroundFlow> background)
+    : topology_(topology) {
   for (const BackgroundFlow& flow : background) {
     SharedFlow shared{{}, flow.rate};
     for (const LinkId id : topology.route(Rank(flow.from), Rank(flow.to), flow.nic)) {
-      const auto [at, added] = number_.try_emplace(id, LinkId(capacity.size()));
-      if (added) {
-        links.push_back(id);
-        capacity.push_back(topology.link(id).bandwidth);
-      }
-      shared.links.push_back(at->second);
+      shared.links.push_back(number(id));
       shared.rate = std::min(shared.rate, topology.link(id).bandwidth);
     }
     flows.push_back(std::move(shared));
   }
+}
+
+SharedLinks::SharedLinks(const Topology& topology, const Communicator& communicator)
+    : links(communicator.shared_links),
+      capacity(communicator.shared_capacity),
+      flows(communicator.background),
+      topology_(topology) {
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    number_.emplace(links[i], LinkId(i));
+  }
+}
+
+LinkId SharedLinks::number(LinkId link) {
+  const auto [at, added] = number_.try_emplace(link, LinkId(links.size()));
+  if (added) {
+    links.push_back(link);
+    capacity.push_back(topology_.link(link).bandwidth);
+  }
+  return at->second;
 }
 
 std::vector<LinkId> SharedLinks::among(const Route& route) const {

@@ -9,11 +9,14 @@
 
 namespace paceline {
 
-// The links that background flows use; a link's number is its place in Communicator::shared_capacity.
+// The links whose flows compete in the event engine; a link's number is its place in Communicator::shared_capacity.
+// Requires: the topology outlives it.
 class SharedLinks {
  public:
   SharedLinks(const Topology&, std::span<const BackgroundFlow>);
+  SharedLinks(const Topology&, const Communicator&);
 
+  LinkId number(LinkId);                          // of a link that is or becomes one of them
   std::vector<LinkId> among(const Route&) const;  // those of a route, numbered
 
   std::vector<LinkId> links;
@@ -21,6 +24,7 @@ class SharedLinks {
   std::vector<SharedFlow> flows;
 
  private:
+  const Topology& topology_;
   std::map<LinkId, LinkId> number_;
 };
 

@@ -130,11 +130,34 @@ void require_patience(const TrainingJob& job, const RunSpec& run, bool vector) {
 
 }  // namespace
 
+namespace {
+
+// The most flows that one shared link may have at once: no flow's rate is a smaller part of its cap.
+double most_on_a_link(const Communicator& communicator) {
+  std::vector<std::uint32_t> flows(communicator.shared_capacity.size());
+  const auto count = [&](const std::vector<LinkId>& links) {
+    for (const LinkId link : links) {
+      ++flows[link.index()];
+    }
+  };
+  for (std::size_t g = 0; g < communicator.graphs.size(); ++g) {
+    for (const SharedFifo& fifo : communicator.graphs[g].shared) {
+      count(fifo.links);
+    }
+  }
+  for (const SharedFlow& flow : communicator.background) {
+    count(flow.links);
+  }
+  return flows.empty() ? 1 : std::max(1.0, static_cast<double>(*std::ranges::max_element(flows)));
+}
+
+}  // namespace
+
 // A path through the moves stays at a thread block or goes on to the next: no longer than one thread block's
 // moves and all ranks together.
 double longest_collective(const Communicator& communicator, const CollectivePlan& plan) {
   const CollectiveGraph& graph = communicator.graphs[plan.graph];
-  const double sharing = 1.0 + static_cast<double>(graph.shared.size() + communicator.background.size());
+  const double sharing = most_on_a_link(communicator);
   double slowest = plan.copy_rate.value, least = 0, latency = 0;
   for (const HopCost& hop : plan.hops) {
     slowest = std::min(slowest, hop.rate.value);
@@ -196,13 +219,27 @@ std::optional<std::string> why_not_vector(const TrainingJob& job) {
   if (const std::optional<std::string> why = why_not_in_step(job)) {
     return why;
   }
-  std::size_t shared = 0;
-  for (std::size_t g = 0; g < job.communicator.graphs.size(); ++g) {
-    shared += job.communicator.graphs[g].shared.size();
+  const Communicator& communicator = job.communicator;
+  std::vector<bool> of_others(communicator.shared_capacity.size());
+  for (const SharedFlow& flow : communicator.background) {
+    for (const LinkId link : flow.links) {
+      of_others[link.index()] = true;
+    }
   }
-  if (shared > 0) {
-    return "other traffic crosses " + std::to_string(shared) +
-           " hops of the collectives, so their rates change as the run goes";
+  std::size_t with_others = 0, with_queues = 0;
+  for (std::size_t g = 0; g < communicator.graphs.size(); ++g) {
+    for (const SharedFifo& fifo : communicator.graphs[g].shared) {
+      const bool others = std::ranges::any_of(fifo.links, [&](LinkId l) { return of_others[l.index()]; });
+      ++(others ? with_others : with_queues);
+    }
+  }
+  constexpr const char* kSo = ", so their rates change as the run goes";
+  if (with_others > 0) {
+    return "other traffic crosses " + std::to_string(with_others) + " hops of the collectives" + kSo;
+  }
+  if (with_queues > 0) {
+    return "collectives of different queues share the links of " + std::to_string(with_queues) +
+           " of their hops" + kSo;
   }
   return std::nullopt;
 }

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
+#include <utility>
 
 #include "core/error.h"
+#include "sim/collective/pricing.h"
 
 namespace paceline {
 namespace {
@@ -19,11 +20,7 @@ int nic_of(const Topology& topology, DeviceId device) {
 }  // namespace
 
 void add_message_routes(const Topology& topology, std::span<const MessagePair> pairs, TrainingJob& job) {
-  Communicator& shared = job.communicator;
-  std::map<LinkId, LinkId> number;
-  for (std::size_t i = 0; i < shared.shared_links.size(); ++i) {
-    number.emplace(shared.shared_links[i], LinkId(i));
-  }
+  SharedLinks shared(topology, job.communicator);
   for (const auto& [from, to] : pairs) {
     const DeviceId a = job.members[from].device, b = job.members[to].device;
     const Route links = topology.route_between(a, b, nic_of(topology, a), nic_of(topology, b));
@@ -38,16 +35,13 @@ void add_message_routes(const Topology& topology, std::span<const MessagePair> p
       const Link& link = topology.link(id);
       latency = latency + link.latency;
       route.rate = std::min(route.rate, link.bandwidth);
-      const auto [at, added] = number.try_emplace(id, LinkId(shared.shared_links.size()));
-      if (added) {
-        shared.shared_links.push_back(id);
-        shared.shared_capacity.push_back(link.bandwidth);
-      }
-      route.links.push_back(at->second);
+      route.links.push_back(shared.number(id));
     }
     route.latency = to_sim_time(latency);
     job.routes.push_back(std::move(route));
   }
+  job.communicator.shared_links = std::move(shared.links);
+  job.communicator.shared_capacity = std::move(shared.capacity);
   std::ranges::sort(job.routes, {},
                     [](const MessageRoute& route) { return std::pair(route.from, route.to); });
 }
