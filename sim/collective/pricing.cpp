@@ -160,7 +160,7 @@ SharedLinks::SharedLinks(const Topology& topology, std::span<const BackgroundFlo
   }
 }
 
-SharedLinks::SharedLinks(const Topology& topology, const Communicator& communicator)
+SharedLinks::SharedLinks(const Communicator& communicator, const Topology& topology)
     : links(communicator.shared_links),
       capacity(communicator.shared_capacity),
       flows(communicator.background),

@@ -14,7 +14,7 @@ namespace paceline {
 class SharedLinks {
  public:
   SharedLinks(const Topology&, std::span<const BackgroundFlow>);
-  SharedLinks(const Topology&, const Communicator&);
+  SharedLinks(const Communicator&, const Topology&);
 
   LinkId number(LinkId);                          // of a link that is or becomes one of them
   std::vector<LinkId> among(const Route&) const;  // those of a route, numbered

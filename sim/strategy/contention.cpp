@@ -70,7 +70,7 @@ void share_links(const Topology& topology, TrainingJob& job) {
   }
   GraphList& graphs = job.communicator.graphs;
   const Routes routes(topology, job);
-  SharedLinks shared(topology, job.communicator);
+  SharedLinks shared(job.communicator, topology);
   std::vector<std::size_t> first_user(topology.links(), graphs.size());  // by link: a graph
   for (std::size_t g = 0; g < graphs.size(); ++g) {
     routes.for_each(graphs, g, [&](std::uint32_t, const Route& route) {

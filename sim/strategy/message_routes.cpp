@@ -20,7 +20,7 @@ int nic_of(const Topology& topology, DeviceId device) {
 }  // namespace
 
 void add_message_routes(const Topology& topology, std::span<const MessagePair> pairs, TrainingJob& job) {
-  SharedLinks shared(topology, job.communicator);
+  SharedLinks shared(job.communicator, topology);
   for (const auto& [from, to] : pairs) {
     const DeviceId a = job.members[from].device, b = job.members[to].device;
     const Route links = topology.route_between(a, b, nic_of(topology, a), nic_of(topology, b));
