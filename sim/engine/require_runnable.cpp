@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "sim/engine/program_layout.h"
 
 namespace paceline {
 namespace {
@@ -14,9 +15,6 @@ void require(bool holds, const std::string& what) {
     throw InputError("expected a job " + what, "/training");
   }
 }
-
-// Whether `this_one` is in no iteration that `other` is left out of.
-bool only_with(const Op& this_one, const Op& other) { return this_one.every % other.every == 0; }
 
 class Check {
  public:
@@ -59,6 +57,12 @@ class Check {
     require(accounted || program.collectives.empty(),
             "whose collectives are the ranks', on their first thread");
     std::vector<const Op*> collectives;
+    for (const Op& op : program.ops) {
+      if (op.kind == OpKind::collective) {
+        collectives.push_back(&op);
+      }
+    }
+    std::size_t issued = 0;  // collectives
     bool took = false, waits = false;
     for (std::size_t i = 0; i < program.ops.size(); ++i) {
       const Op& op = program.ops[i];
@@ -67,13 +71,14 @@ class Check {
       waits = waits || ((op.kind == OpKind::receive || op.kind == OpKind::gate) && op.every == 1);
       switch (op.kind) {
         case OpKind::collective:
-          require(op.index == collectives.size() && op.index < program.collectives.size(),
+          require(op.index == issued && op.index < program.collectives.size(),
                   "whose collectives are numbered in the order of their issue");
           collective(program, i);
-          collectives.push_back(&op);
+          ++issued;
           break;
         case OpKind::wait:
-          require(op.index < collectives.size(), "whose waits are for collectives that were issued before");
+          require(op.index < (op.lag == 0 ? issued : collectives.size()),
+                  "whose waits are for collectives that were issued before");
           require(only_with(op, *collectives[op.index]) && op.lag % collectives[op.index]->every == 0,
                   "whose waits are in iterations that have their collective");
           require(op.lag == 0 || op.index < thread.warm_up.collectives.size(),

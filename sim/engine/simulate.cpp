@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "sim/collective/collective_times.h"
+#include "sim/engine/program_layout.h"
 #include "sim/engine/require_runnable.h"
 #include "sim/engine/variability.h"
 
@@ -179,15 +180,44 @@ double longest_collective(const Communicator& communicator, const CollectivePlan
 
 namespace {
 
-// Whether no collective outlasts its iteration.
-bool waits_for_all(const Program& program) {
-  std::vector<bool> waited(program.collectives.size());
-  for (const Op& op : program.ops) {
-    if (op.kind == OpKind::wait && op.lag == 0) {
-      waited[op.index] = true;
+// Where collectives slow kernels down: what keeps one from being run before the kernels that it may slow. Known of
+// each is the last operation of the compute stream (or of the host, waiting for it) that it can't begin before.
+std::optional<std::string> why_not_ahead(const Program& program) {
+  std::vector<std::optional<std::size_t>> known(program.collectives.size());
+  std::vector<const Op*> collectives;
+  for (std::size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    if (op.kind != OpKind::collective) {
+      continue;
+    }
+    std::optional<std::size_t>& last = known[op.index];
+    if (op.after == After::compute) {
+      last = i;
+    } else if (op.after == After::op) {
+      const Op& before = program.ops[op.after_op];
+      last = before.kind == OpKind::collective ? known[before.index] : op.after_op;
+    }
+    for (const Op* const queued : collectives) {
+      if (queued->queue == op.queue && only_with(op, *queued)) {
+        last = std::max(last, known[queued->index]);
+      }
+    }
+    collectives.push_back(&op);
+    for (std::size_t j = 0; j < i; ++j) {
+      if (program.ops[j].kind == OpKind::synchronize && only_with(op, program.ops[j])) {
+        last = std::max<std::optional<std::size_t>>(last, j);
+      }
+    }
+    if (!last) {
+      return "its collectives may slow down kernels of the iteration before";
+    }
+    for (std::size_t j = *last; j < i; ++j) {
+      if (program.ops[j].kind == OpKind::take_batch) {
+        return "its collectives may slow down kernels that were issued before the host took a batch";
+      }
     }
   }
-  return std::ranges::all_of(waited, [](bool each) { return each; });
+  return std::nullopt;
 }
 
 // What keeps the ranks from being carried together from one operation to the next.
@@ -201,13 +231,9 @@ std::optional<std::string> why_not_in_step(const TrainingJob& job) {
       if (op.kind == OpKind::send || op.kind == OpKind::receive || op.kind == OpKind::gate) {
         return "its ranks wait for messages, which depend on the run";
       }
-      if (slowed && op.kind == OpKind::collective &&
-          (op.queue > 0 || op.after != After::compute || op.every > 1)) {
-        return "its collectives may slow down kernels that were issued before them";
-      }
     }
-    if (slowed && !waits_for_all(*program)) {
-      return "its collectives may slow down kernels of later iterations";
+    if (const std::optional<std::string> why = slowed ? why_not_ahead(*program) : std::nullopt) {
+      return why;
     }
   }
   return std::nullopt;

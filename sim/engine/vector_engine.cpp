@@ -76,12 +76,13 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
     times->assign(n, SimTime{});
   }
   factor_.assign(n, 1.0);
-  next_busy_.assign(n, 0);
   ends_.assign(static_cast<std::size_t>(job.host_runs_ahead) + 1, std::vector<SimTime>(n));
   if (job.input) {
     consumed_.assign(static_cast<std::size_t>(job.input->prefetch), std::vector<SimTime>(n));
   }
   communication_.assign(layouts_.main().queues, std::vector<SimTime>(n));
+  next_collective_.resize(layouts_.main().queues);
+  slowing_.assign(layouts_.main().queues, std::vector<std::vector<OpSpan>>(slowed_ ? n : 0));
   most_collectives_ = std::max<std::size_t>(
       1, std::max(job.main().warm_up.collectives.size(), job.main().steady.collectives.size()));
   busy_.assign((longest_lag(job) + 1) * most_collectives_,
@@ -119,29 +120,28 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
 void VectorEngine::run_iteration() {
   begin_iteration();
   const std::vector<Op>& ops = program().ops;
-  for (std::size_t i = 0; i < ops.size();) {
-    const auto index = static_cast<std::uint32_t>(i);
-    if (!ops[i].runs_in(iteration_)) {
+  for (std::uint32_t index = 0; index < ops.size(); ++index) {
+    if (!ops[index].runs_in(iteration_)) {
       leave_out(index);
-      ++i;
       continue;
     }
-    switch (ops[i].kind) {
+    switch (ops[index].kind) {
       case OpKind::kernel:
-        i = run_kernels(i);
-        keep_end(static_cast<std::uint32_t>(i - 1));
-        continue;
+        index = run_kernels(index);
+        break;
       case OpKind::collective:
-        run_collective(ops[i], index);
+        for (SimTime& host : host_) {
+          host += ops[index].host_cost;
+        }
         break;
       case OpKind::wait:
-        run_wait(ops[i], index);
+        run_wait(ops[index], index);
         break;
       case OpKind::take_batch:
-        take_batch(ops[i], index);
+        take_batch(ops[index], index);
         break;
       case OpKind::synchronize:
-        synchronize(ops[i], index);
+        synchronize(ops[index], index);
         break;
       case OpKind::send:
       case OpKind::receive:
@@ -149,7 +149,7 @@ void VectorEngine::run_iteration() {
         break;  // not in the jobs that it takes
     }
     keep_end(index);
-    ++i;
+    run_collectives(index);
   }
   end_iteration();
 }
@@ -161,8 +161,7 @@ void VectorEngine::begin_iteration() {
     host_[r] = std::max(host_[r], released[r]);
     factor_[r] = variability_.rank_factor(Rank(r), iteration_);
   }
-  std::fill(next_busy_.begin(), next_busy_.end(), 0U);
-  launched_ = 0;
+  std::ranges::fill(next_collective_, 0U);
   std::ranges::fill(last_launch_, LastLaunch{});
   std::ranges::fill(waits_, CollectiveWaits{});
   at_start_ = true;
@@ -187,17 +186,16 @@ void VectorEngine::leave_out(std::uint32_t op) {
 
 // For the collectives that come after it.
 void VectorEngine::keep_end(std::uint32_t op) {
-  if (!layout().followers[op].empty()) {
-    const bool is_collective = program().ops[op].kind == OpKind::collective;
-    op_end_[op].at = is_collective ? busy(iteration_, program().ops[op].index).end : stream_;
-    op_end_[op].own = is_collective ? std::vector<SimTime>(job_.ranks()) : own_;
+  if (!layout().followers[op].empty() && program().ops[op].kind != OpKind::collective) {
+    op_end_[op].at = stream_;
+    op_end_[op].own = own_;
   }
 }
 
-std::size_t VectorEngine::run_kernels(std::size_t first_op) {
+std::uint32_t VectorEngine::run_kernels(std::uint32_t first_op) {
   const std::vector<Op>& ops = program().ops;
   account_idle(ops[first_op].host_cost);
-  std::size_t last_op = first_op;
+  std::uint32_t last_op = first_op;
   SimTime issued;
   do {
     issued += ops[last_op].host_cost;
@@ -210,7 +208,7 @@ std::size_t VectorEngine::run_kernels(std::size_t first_op) {
   for (SimTime& host : host_) {
     host += issued;
   }
-  return last_op;
+  return last_op - 1;
 }
 
 void VectorEngine::run_kernel_block(std::size_t first_op, std::size_t last_op, std::size_t first_rank,
@@ -250,57 +248,107 @@ void VectorEngine::run_kernel_in_detail(std::uint32_t op, std::size_t rank, SimT
   record(op, rank, {start, end}, issued);
 }
 
-// Work is counted in units of 1/p picosecond: p per picosecond when the communication stream is free, q while
-// it is busy; the kernel ends at the ceiling.
+// Work is counted in units of 1/p picosecond: p per picosecond when the communication queues are free, q while
+// one is busy; the kernel ends at the ceiling.
 SimTime VectorEngine::run_slowed(std::size_t rank, SimTime start, SimTime duration) {
   __extension__ using Work = __int128;
   const Work p = job_.slowdown.numerator, q = job_.slowdown.denominator;
-  const auto time_for = [](Work work, Work rate) {
-    return static_cast<std::int64_t>((work + rate - 1) / rate);
-  };
   Work work = Work{duration.ps} * p;
-  SimTime now = start;
-  for (std::uint32_t& k = next_busy_[rank]; k < launched_; ++k) {
-    const SimTime launch = busy(iteration_, k).launch[rank], end = busy(iteration_, k).end[rank];
-    if (end <= now) {
-      continue;
-    }
-    if (now < launch) {
-      const SimTime done = now + SimTime{time_for(work, p)};
-      if (done <= launch) {
-        return done;
+  for (SimTime now = start;;) {
+    bool busy = false;
+    SimTime until = kNever;  // when that may change
+    for (std::vector<std::vector<OpSpan>>& queue : slowing_) {
+      std::vector<OpSpan>& of_rank = queue[rank];
+      const auto first = std::ranges::find_if(of_rank, [now](const OpSpan& span) { return span.end > now; });
+      of_rank.erase(of_rank.begin(), first);
+      if (!of_rank.empty()) {
+        const bool runs = of_rank.front().start <= now;
+        busy = busy || runs;
+        until = std::min(until, runs ? of_rank.front().end : of_rank.front().start);
       }
-      work -= Work{(launch - now).ps} * p;
-      now = launch;
     }
-    const SimTime done = now + SimTime{time_for(work, q)};
-    if (done <= end) {
+    const Work rate = busy ? q : p;
+    const SimTime done = now + SimTime{static_cast<std::int64_t>((work + rate - 1) / rate)};
+    if (done <= until) {
       return done;
     }
-    work -= Work{(end - now).ps} * q;
-    now = end;
+    work -= Work{(until - now).ps} * rate;
+    now = until;
   }
-  return now + SimTime{time_for(work, p)};
 }
 
-void VectorEngine::run_collective(const Op& op, std::uint32_t index) {
-  Busy& busy = this->busy(iteration_, op.index);
+// Runs what may run now that the host has issued `last_issued` and the stream has ended it. A collective that is
+// left depends on what is still to come, so it can't slow down what has run (why_not_vector).
+void VectorEngine::run_collectives(std::uint32_t last_issued) {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::uint32_t queue = 0; queue < next_collective_.size(); ++queue) {
+      while (const std::optional<SimTime> cost = issue_cost_of_next(queue, last_issued)) {
+        run_collective(next_collective_[queue]++, *cost);
+        moved = true;
+      }
+    }
+  }
+}
+
+// What the host takes to issue the queue's next collective of this iteration from `last_issued` on, where there is
+// one, and that and what it comes after are known.
+std::optional<SimTime> VectorEngine::issue_cost_of_next(std::uint32_t queue, std::uint32_t last_issued) {
+  const std::vector<Op>& ops = program().ops;
+  const std::vector<CollectiveLayout>& all = layout().collectives;
+  std::uint32_t& next = next_collective_[queue];
+  while (next < all.size() && (all[next].queue != queue || !ops[all[next].op].runs_in(iteration_))) {
+    ++next;
+  }
+  if (next == all.size()) {
+    return std::nullopt;
+  }
+  const std::uint32_t index = all[next].op;
+  const Op& op = ops[index];
+  if (op.after == After::op) {
+    const Op& before = ops[op.after_op];
+    if (before.kind == OpKind::collective ? before.index >= next_collective_[before.queue]
+                                          : op.after_op > last_issued) {
+      return std::nullopt;
+    }
+  } else if (op.after == After::compute && index > last_issued) {
+    return std::nullopt;
+  }
+  SimTime cost;
+  for (std::uint32_t i = last_issued + 1; i <= index; ++i) {
+    if (ops[i].runs_in(iteration_)) {
+      if (ops[i].kind == OpKind::take_batch || ops[i].kind == OpKind::synchronize) {
+        return std::nullopt;
+      }
+      cost += ops[i].host_cost;
+    }
+  }
+  return cost;
+}
+
+void VectorEngine::run_collective(std::uint32_t number, SimTime issue_cost) {
+  const CollectiveLayout& of = collective(number);
+  const Op& op = program().ops[of.op];
+  Busy& busy = this->busy(iteration_, number);
   std::vector<SimTime>& queue = communication_[op.queue];
   SimTime ready;
-  const std::uint64_t launch_fact = subject(Fact::launch, iteration_, op.index);
-  const std::uint64_t end_fact = subject(Fact::collective_end, iteration_, op.index);
-  const CollectiveLayout& of = collective(op.index);
-  const OpEnd* const before = op.after == After::op ? &op_end_[op.after_op] : nullptr;
-  busy.own = op.after == After::compute ? own_
-             : before != nullptr        ? before->own
-                                        : std::vector<SimTime>(own_.size());
+  const std::uint64_t launch_fact = subject(Fact::launch, iteration_, number);
+  const std::uint64_t end_fact = subject(Fact::collective_end, iteration_, number);
+  const std::vector<SimTime>* input = op.after == After::compute ? &stream_ : nullptr;
+  const std::vector<SimTime>* own = op.after == After::compute ? &own_ : nullptr;
+  if (op.after == After::op) {
+    const Op& before = program().ops[op.after_op];
+    const bool is_collective = before.kind == OpKind::collective;
+    input = is_collective ? &this->busy(iteration_, before.index).end : &op_end_[op.after_op].at;
+    own = is_collective ? nullptr : &op_end_[op.after_op].own;
+  }
   for (std::uint32_t r = 0; r < job_.ranks(); ++r) {
-    host_[r] += op.host_cost;
-    const SimTime input = op.after == After::compute ? stream_[r]
-                          : before != nullptr        ? before->at[r]
-                                                     : SimTime{};
-    busy.launch[r] = std::max({input, host_[r], queue[r]});
-    ready = std::max(ready, op.after == After::nothing ? busy.launch[r] : input);
+    busy.own[r] = own != nullptr ? (*own)[r] : SimTime{};
+    busy.launch[r] = std::max(host_[r] + issue_cost, queue[r]);
+    if (input != nullptr) {
+      busy.launch[r] = std::max(busy.launch[r], (*input)[r]);
+    }
+    ready = std::max(ready, input != nullptr ? (*input)[r] : busy.launch[r]);
     last_launch_[record_of(of, r)].add({busy.launch[r], busy.own[r], r});
     fingerprint_.add(launch_fact, r, busy.launch[r]);
     prepared_[r] = busy.launch[r] + op.prepare;
@@ -315,9 +363,11 @@ void VectorEngine::run_collective(const Op& op, std::uint32_t index) {
   }
   for (std::size_t i = 0; trace_.wants(iteration_) && i < trace_.ranks.size(); ++i) {
     const std::size_t r = trace_.ranks[i].index();
-    record(index, r, {busy.launch[r], busy.end[r]}, host_[r]);
+    record(of.op, r, {busy.launch[r], busy.end[r]}, host_[r] + issue_cost);
   }
-  launched_ = op.index + 1;
+  for (std::size_t r = 0; slowed_ && r < job_.ranks(); ++r) {
+    slowing_[op.queue][r].push_back({busy.launch[r], busy.end[r]});
+  }
   if (iteration_ > 0) {
     add_timing(op, ready, latest);
   }

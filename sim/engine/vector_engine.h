@@ -2,10 +2,12 @@
 //
 // Where no link is shared by collectives that could be live together (why_not_vector), every rank meets the
 // collectives in the same order and nothing depends on run-time state, so the ranks can be carried together
-// from one collective to the next. Equal to the event engine to the picosecond.
+// from one operation to the next. A collective that runs ahead is run as soon as what it comes after is known, for
+// it may slow down kernels that were issued before it. Equal to the event engine to the picosecond.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/fingerprint.h"
@@ -36,10 +38,12 @@ class VectorEngine {
   static constexpr std::uint32_t kNotTraced = 0xffffffffU;
 
   void begin_iteration();
-  std::size_t run_kernels(std::size_t first_op);  // returns the first op that is none
+  std::uint32_t run_kernels(std::uint32_t first_op);  // returns the last one
   void run_kernel_block(std::size_t first_op, std::size_t last_op, std::size_t first_rank, std::size_t count);
   void run_kernel_in_detail(std::uint32_t op, std::size_t rank, SimTime issued, double jitter);
-  void run_collective(const Op&, std::uint32_t op);
+  void run_collectives(std::uint32_t last_issued);
+  std::optional<SimTime> issue_cost_of_next(std::uint32_t queue, std::uint32_t last_issued);
+  void run_collective(std::uint32_t number, SimTime issue_cost);
   void run_wait(const Op&, std::uint32_t op);
   void take_batch(const Op&, std::uint32_t op);
   void synchronize(const Op&, std::uint32_t op);
@@ -93,9 +97,10 @@ class VectorEngine {
   std::vector<SimTime> prepared_;                   // when the present collective's thread blocks may start
   std::vector<std::vector<SimTime>> consumed_;      // when batch b was taken: [b % prefetch]
   std::vector<std::vector<SimTime>> ends_;          // of iteration i: [i % ends_.size()]
-  std::vector<std::uint32_t> next_busy_;            // the first that may still slow the rank's kernels
-  std::uint32_t launched_ = 0;                      // collectives of this iteration so far
-  std::size_t most_collectives_ = 1;                // of an iteration
+  std::vector<std::vector<std::vector<OpSpan>>>
+      slowing_;  // by queue, by rank: collectives that may slow its next kernels
+  std::vector<std::uint32_t> next_collective_;  // by queue: the first of this iteration that has not run
+  std::size_t most_collectives_ = 1;            // of an iteration
   std::vector<Busy> busy_;               // by iteration, those that waits may look back to, and by collective
   std::vector<OpEnd> op_end_;            // of this iteration's operations that collectives come after
   std::vector<LastLaunch> last_launch_;  // of this iteration, by record (JobLayout)

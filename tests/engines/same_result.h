@@ -20,6 +20,15 @@ inline bool operator==(const CollectiveWaits& a, const CollectiveWaits& b) {
 }
 inline bool operator==(const OpSpan& a, const OpSpan& b) { return a.start == b.start && a.end == b.end; }
 
+// Of a trace request that both were given.
+inline void check_same_traces(const Result& a, const Result& b) {
+  REQUIRE(a.trace.size() == b.trace.size());
+  for (std::size_t i = 0; i < a.trace.size(); ++i) {
+    CHECK(a.trace[i].ops == b.trace[i].ops);
+    CHECK(a.trace[i].issued == b.trace[i].issued);
+  }
+}
+
 // All but traces, which the engines keep in different orders.
 inline void check_same_result(const Result& a, const Result& b) {
   CHECK(a.iteration_end == b.iteration_end);
