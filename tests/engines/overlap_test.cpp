@@ -92,12 +92,17 @@ CommunicationOverlap by_instants(const TrainingJob& job, const Result& result, R
   for (const TracedIteration& traced : result.trace) {
     for (std::size_t i = 0; traced.rank == rank && traced.iteration <= steps.last && i < traced.ops.size();
          ++i) {
-      const OpKind kind = job.program(traced.rank, traced.iteration).ops[i].kind;
-      if (kind == OpKind::kernel || kind == OpKind::collective) {
-        (kind == OpKind::kernel ? kernels : collectives).push_back(traced.ops[i]);
-        instants.push_back(traced.ops[i].start);
-        instants.push_back(traced.ops[i].end);
+      const Op& op = job.program(traced.rank, traced.iteration).ops[i];
+      const auto [start, end] = traced.ops[i];
+      if (op.kind == OpKind::collective) {  // the queue's own work beside it are kernels
+        kernels.push_back({start, start + op.prepare});
+        collectives.push_back({start + op.prepare, end - op.conclude});
+        kernels.push_back({end - op.conclude, end});
+        instants.insert(instants.end(), {start + op.prepare, end - op.conclude});
+      } else if (op.kind == OpKind::kernel) {
+        kernels.push_back(traced.ops[i]);
       }
+      instants.insert(instants.end(), {start, end});
     }
   }
   std::ranges::sort(instants);
