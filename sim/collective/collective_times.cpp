@@ -23,7 +23,10 @@ std::vector<std::uint32_t> ring_from(const CollectiveGraph& graph, std::uint32_t
 }  // namespace
 
 bool is_free_ring(const CollectivePlan& plan) {
-  return plan.algorithm == Algorithm::ring && plan.kind == CollectiveKind::all_reduce && plan.slots == 0 &&
+  const bool goes_round = plan.kind == CollectiveKind::all_reduce ||
+                          plan.kind == CollectiveKind::all_gather ||
+                          plan.kind == CollectiveKind::reduce_scatter;
+  return plan.algorithm == Algorithm::ring && goes_round && plan.slots == 0 &&
          std::ranges::all_of(plan.loops, [](const Loops& loops) { return slices_of(loops) == 1; });
 }
 
@@ -225,6 +228,7 @@ void CollectiveTimes::prepare_rings(std::uint32_t number) {
   if (!is_free_ring(plan)) {
     return;
   }
+  const int turns = plan.kind == CollectiveKind::all_reduce ? 2 : 1;
   std::set<std::vector<std::uint32_t>> seen;  // ranks and hops, of the channels so far
   std::size_t length = 0;
   for (std::uint32_t first = 0; first < graph.thread_blocks.size();
@@ -248,7 +252,7 @@ void CollectiveTimes::prepare_rings(std::uint32_t number) {
         stay.push_back(stay_of(phase.chunk, plan.hops[hop]));
         move.push_back(stay.back() + plan.hops[hop].latency);
       }
-      ring.phases.emplace_back(RingLinks{stay, move}, 2 * (static_cast<std::int64_t>(length) - 1));
+      ring.phases.emplace_back(RingLinks{stay, move}, turns * (static_cast<std::int64_t>(length) - 1));
     }
     of_plan_[number].rings.push_back(std::move(ring));
   }
@@ -258,7 +262,7 @@ void CollectiveTimes::prepare_rings(std::uint32_t number) {
 void CollectiveTimes::end_by_rings(std::uint32_t number, std::span<const SimTime> launch, SimTime origin,
                                    std::span<SimTime> end) {
   const CollectivePlan& plan = plans_[number];
-  std::ranges::fill(end, SimTime{});
+  std::ranges::transform(launch, end.begin(), [&](SimTime t) { return t + plan.startup; });
   for (const RingChannel& ring : of_plan_[number].rings) {
     const std::span<SimTime> ring_begin = std::span(begin_).first(ring.order.size()),
                              ring_end = std::span(end_).first(ring.order.size());

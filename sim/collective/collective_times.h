@@ -18,9 +18,9 @@ namespace paceline {
 bool is_free_ring(const CollectivePlan&);
 
 // Three ways, equal to the picosecond: where all ranks enter together, one thread block of each class of
-// equal ones step by step; a ring all-reduce with endless FIFOs and whole chunks by RingSchedule; else step
-// by step. Ranks that enter as far apart as they did before leave as far apart as then: steps that are all
-// alike cost little more than two.
+// equal ones step by step; rings with endless FIFOs and whole chunks, of all ranks or of each group, by
+// RingSchedule; else step by step. Ranks that enter as far apart as they did before leave as far apart as
+// then: steps that are all alike cost little more than two.
 class CollectiveTimes {
  public:
   static constexpr std::size_t kRemembered = 4;
