@@ -129,10 +129,6 @@ void require_patience(const TrainingJob& job, const RunSpec& run, bool vector) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // The most flows that one shared link may have at once: no flow's rate is a smaller part of its cap.
 double most_on_a_link(const Communicator& communicator) {
   std::vector<std::uint32_t> flows(communicator.shared_capacity.size());

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "same_result.h"
+#include "scenarios/machines.h"
+#include "scenarios/scenario.h"
 #include "sim/collective/mpi.h"
 #include "sim/engine/simulate.h"
 #include "sim/strategy/contention.h"
@@ -302,6 +304,22 @@ TEST_CASE("messages and collectives share a NIC") {
   CHECK(job.communicator.shared_links == of_messages);
   CHECK(shared_fifos(job) == 2);
   CHECK(gathered() == alone + SimTime{100'000'000});
+}
+
+TEST_CASE("of the strategies those compete whose groups of different queues leave their nodes together") {
+  const auto why = [](const std::string& training) {
+    const std::string cluster = R"("cluster": {"node": "dgx-h100", "nodes": 4}, "model": "gpt2_small")";
+    const Scenario scenario = parse_scenario(
+        "{" + cluster + R"(, "training": {"batch_per_gpu": 1, )" + training + "}}", "scenario");
+    return why_not_vector(Machines().build(scenario).job).value_or("");
+  };
+  CHECK(why(R"("strategy": "ddp")").empty());
+  CHECK(why(R"("strategy": "zero")").empty());
+  CHECK(why(R"("strategy": "fsdp")").empty());
+  CHECK(why(R"("strategy": "fsdp", "fsdp": {"shard_group": "node"})").empty());
+  const std::string competing = "collectives of different queues share the links of";
+  CHECK(why(R"("strategy": "fsdp", "fsdp": {"shard_group": 16})").starts_with(competing));
+  CHECK(why(R"("strategy": "fsdp", "fsdp": {"reshard_after_forward": 8})").starts_with(competing));
 }
 
 }  // namespace
