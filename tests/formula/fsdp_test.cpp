@@ -21,7 +21,7 @@ struct UnitTimes {
 };
 
 // Units of two layers with a parameter each, on two nodes of two GPUs.
-TrainingJob fsdp_job(const UnitTimes& t, const FsdpSpec& fsdp, int accumulation) {
+TrainingJob job_of_units(const UnitTimes& t, const Strategy& strategy, int accumulation) {
   Model model{.name = "units", .input = "", .layers = {}};
   TrainingSpec training;
   training.accumulation = accumulation;
@@ -37,7 +37,7 @@ TrainingJob fsdp_job(const UnitTimes& t, const FsdpSpec& fsdp, int accumulation)
                    : request.kind == CollectiveKind::reduce_scatter ? t.s
                                                                     : t.r};
   });
-  TrainingJob job = build_job(fsdp, workload(model, gpu_preset("H100"), training, {}), planner);
+  TrainingJob job = build_job(strategy, workload(model, gpu_preset("H100"), training, {}), planner);
   for (Program* program : {&job.main().warm_up, &job.main().steady}) {
     for (Op& op : program->ops) {
       if (op.kind == OpKind::kernel) {
@@ -53,6 +53,10 @@ TrainingJob fsdp_job(const UnitTimes& t, const FsdpSpec& fsdp, int accumulation)
     }
   }
   return job;
+}
+
+TrainingJob fsdp_job(const UnitTimes& t, const FsdpSpec& fsdp, int accumulation) {
+  return job_of_units(t, fsdp, accumulation);
 }
 
 SimTime steady_step(const TrainingJob& job) {
@@ -133,6 +137,24 @@ TEST_CASE("FSDP with hybrid sharding and accumulation and checkpointing is what 
     REQUIRE(steady_step(fsdp_job(t, fsdp, accumulation)).ps ==
             by_the_rules(t, fsdp.reshard_after_forward.reshards, recomputes, fsdp.shard_group.node,
                          accumulation));
+  }
+}
+
+TEST_CASE("ZeRO's first stage adds the gather of the parameters to DDP's step") {
+  Dice dice(1);
+  for (int round = 0; round < 100; ++round) {
+    const UnitTimes t{
+        dice.between(1, 6),    dice.between(1, 900), dice.between(1, 900), dice.between(1, 3000), 0,
+        dice.between(1, 3000), dice.between(1, 9),   dice.between(1, 9),   dice.between(1, 500)};
+    const auto accumulation = static_cast<int>(dice.between(1, 3));
+    CHECK(steady_step(job_of_units(t, ZeroSpec{1}, accumulation)).ps ==
+          steady_step(job_of_units(t, DdpSpec{}, accumulation)).ps + t.a);
+    CHECK(steady_step(job_of_units(t, ZeroSpec{3}, accumulation)) ==
+          steady_step(fsdp_job(t, {}, accumulation)));
+    FsdpSpec kept;
+    kept.reshard_after_forward.reshards = false;
+    CHECK(steady_step(job_of_units(t, ZeroSpec{2}, accumulation)) ==
+          steady_step(fsdp_job(t, kept, accumulation)));
   }
 }
 
