@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "scenarios/file_kind.h"
 #include "scenarios/files.h"
+#include "scenarios/gpu_memory.h"
 #include "scenarios/json.h"
 #include "scenarios/predict.h"
 #include "scenarios/scenario.h"
@@ -126,6 +127,9 @@ void predict_and_print(const RunOptions& options) {
       profile = profile_in(*options.profile);
       scenario = with_profile(scenario, *profile);
     }
+    if (options.require_fit) {
+      require_fit(scenario);
+    }
     Machines machines;
     Prediction prediction = predict(scenario, {}, machines);
     if (options.trace.path) {
@@ -222,6 +226,8 @@ void RunCommands::add_common(CLI::App* command) {
   command->add_option(
       "--out", options_.out,
       "Write the result, and the scenario it came from, to this JSON file; - prints it instead of the page");
+  command->add_flag("--require-fit", options_.require_fit,
+                    "Fail, and name what would fit, where training needs more memory than a GPU has");
   command->add_option("--jobs", options_.jobs, "Threads for what is simulated again; all cores if left out");
 }
 

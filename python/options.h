@@ -24,6 +24,7 @@ struct RunRequest {
   RunOverrides overrides;
   bool explain = false;
   int jobs = 1;
+  bool require_fit = false;
   std::optional<TraceChoice> trace;
 };
 
@@ -71,6 +72,7 @@ void describe(V& v, RunRequest& s) {
   v.key("iterations", s.overrides.iterations, kArgument, "Instead of the scenario's.");
   v.key("explain", s.explain, any(), "Add what `paceline explain` does.");
   v.key("jobs", s.jobs, between(1, 100'000), "Threads to explain with.");
+  v.key("require_fit", s.require_fit, any(), "Fail where a GPU has too little memory.");
   v.key("trace", s.trace, any(), "Record a timeline.");
 }
 

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "python/module.h"
 #include "python/options.h"
+#include "scenarios/gpu_memory.h"
 #include "scenarios/json.h"
 #include "scenarios/predict.h"
 #include "scenarios/profile.h"
@@ -61,6 +62,9 @@ using Outcome = std::tuple<std::string, std::optional<Trace>, Text>;
 Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, const RunRequest& wanted) {
   if (profile) {
     scenario = with_profile(scenario, *profile);
+  }
+  if (wanted.require_fit) {
+    require_fit(scenario);
   }
   Machines machines;
   Prediction prediction = predict(scenario, {}, machines);

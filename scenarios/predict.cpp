@@ -54,10 +54,6 @@ Seconds mean_step_of(const Scenario& scenario, Machines& machines) {
   return mean_step(simulate(machines.build(scenario).job, scenario.run));
 }
 
-TrainingMemory least_memory_of(const Prediction& p) {
-  return least_memory(p.scenario.model, p.scenario.training, p.job.ranks());
-}
-
 std::string gpu_name(const Scenario& scenario, Rank rank) {
   const auto per_node = static_cast<std::uint32_t>(
       scenario.cluster.gpus_per_node > 0 ? scenario.cluster.gpus_per_node : scenario.cluster.node.gpus);

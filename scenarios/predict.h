@@ -9,7 +9,6 @@
 #include "scenarios/machines.h"
 #include "scenarios/scenario.h"
 #include "sim/report/report.h"
-#include "sim/strategy/memory.h"
 
 namespace paceline {
 
@@ -36,9 +35,6 @@ Prediction predict(const Scenario&, const TraceRequest&, Machines&);
 
 // The mean steady step alone, as predict's report has it.
 Seconds mean_step_of(const Scenario&, Machines&);
-
-// What a GPU needs at least; the scenario's gpu.memory is what it has, 0 where that is not known.
-TrainingMemory least_memory_of(const Prediction&);
 
 // result.json, trace.json (Chrome / Perfetto trace events: a process per rank, a track per stream) and the
 // terminal's table.

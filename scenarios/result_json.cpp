@@ -8,6 +8,7 @@
 
 #include "core/fingerprint.h"
 #include "core/version.h"
+#include "scenarios/gpu_memory.h"
 #include "scenarios/json.h"
 #include "scenarios/writer.h"
 #include "sim/report/traffic.h"
@@ -84,18 +85,6 @@ Json::Object sent_json(const SentBytes& s) {
   return {{"nvlink", whole(s.nvlink)}, {"pcie", whole(s.pcie)}, {"nic", whole(s.network)}};
 }
 
-// gpu_bytes and can_fit are null where the GPU's memory is not known.
-Json::Object memory_json(const TrainingMemory& m, Bytes gpu) {
-  const bool known = gpu.value > 0;
-  return {{"least_bytes", m.total().value},
-          {"parameters_bytes", m.parameters.value},
-          {"gradients_bytes", m.gradients.value},
-          {"buckets_bytes", m.buckets.value},
-          {"optimizer_bytes", m.optimizer.value},
-          {"gpu_bytes", known ? Json(gpu.value) : Json()},
-          {"can_fit", known ? Json(m.total() <= gpu) : Json()}};
-}
-
 }  // namespace
 
 Json::Object result_summary(const Prediction& p) {
@@ -115,7 +104,7 @@ Json::Object result_summary(const Prediction& p) {
                                       {"gpu", gpu_name(p.scenario, r.worst_rank)},
                                       {"breakdown_s", breakdown_json(r.worst_breakdown)}}},
           {"sent_bytes", sent_json(sent_bytes(p.job))},
-          {"memory", memory_json(least_memory_of(p), p.scenario.gpu.memory)}};
+          {"memory", memory_json(memory_of(p.scenario), p.scenario.gpu.memory)}};
 }
 
 std::string result_json(const Prediction& p, Json::Object more) {

@@ -12,6 +12,7 @@
 #include "kernels/gpu.h"
 #include "kernels/model.h"
 #include "scenarios/description.h"
+#include "scenarios/gpu_memory.h"
 #include "scenarios/json.h"
 #include "scenarios/predict.h"
 #include "scenarios/readable.h"
@@ -126,22 +127,18 @@ std::string links(const Prediction& p) {
   return text;
 }
 
-std::string gigabytes(Bytes size) { return fixed(static_cast<double>(size.value) * 1e-9, 1) + " GB"; }
-
-// Nothing where it may fit, or where nobody knows.
+// Nothing where it fits, or where nobody knows.
 std::string too_large(const Prediction& p, std::size_t width) {
-  const TrainingMemory m = least_memory_of(p);
-  const Bytes has = p.scenario.gpu.memory;
-  if (has.value == 0 || m.total() <= has) {
-    return "";
-  }
-  return wrapped("DOES NOT FIT: each GPU needs at least " + gigabytes(m.total()) + " of its " +
-                     gigabytes(has) + " (" + readable_size(has) + "): parameters " + gigabytes(m.parameters) +
-                     ", gradients " + gigabytes(m.gradients) +
-                     (m.buckets.value > 0 ? ", their buckets " + gigabytes(m.buckets) : "") + ", optimizer " +
-                     gigabytes(m.optimizer) + "; activations come on top. What follows is as if it did.",
-                 width) +
-         '\n';
+  const std::string text = does_not_fit(p.scenario);
+  return text.empty() ? "" : wrapped(text + ". What follows is as if it did.", width) + '\n';
+}
+
+// Not where it has been said first.
+std::string memory(const Prediction& p) {
+  const GpuMemory m = memory_of(p.scenario);
+  return does_not_fit(p.scenario).empty()
+             ? row("memory", memory_text(m, p.scenario.gpu.memory) + " a GPU") + row("", memory_parts_text(m))
+             : "";
 }
 
 }  // namespace
@@ -158,15 +155,19 @@ std::string headline(const Prediction& p) {
     std::ranges::replace(fabric, '_', ' ');
     line += ", " + fabric;
   }
-  return line + '\n';
+  line += '\n';
+  if (p.job.ranks() == 1 && s.training.strategy != StrategyKind::ddp) {
+    line += std::string(name_of(s.training.strategy)) + " on one GPU is plain training: nothing is sharded\n";
+  }
+  return line;
 }
 
 std::string terminal_table(const Prediction& p) {
   constexpr std::size_t kWidth = 96, kShownDescription = 280;
   std::string question = p.scenario.description.substr(0, kShownDescription);
   question += question.size() < p.scenario.description.size() ? " ..." : "";
-  return too_large(p, kWidth) + wrapped(question, kWidth) + headline(p) + '\n' + summary(p) + parts(p) +
-         stragglers(p) + links(p);
+  return too_large(p, kWidth) + wrapped(question, kWidth) + headline(p) + '\n' + summary(p) + memory(p) +
+         parts(p) + stragglers(p) + links(p);
 }
 
 std::string terminal_footer(const Prediction& p) {

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/version.h"
 #include "scenarios/files.h"
+#include "scenarios/gpu_memory.h"
 #include "scenarios/readable.h"
 #include "scenarios/result_json.h"
 #include "scenarios/writer.h"
@@ -87,10 +88,7 @@ Scenario with(const StrategyChoice& choice, Json scenario, const std::string& fi
   return parse_scenario(to_line(scenario), file);
 }
 
-bool fits(const Prediction& p) {
-  const Bytes has = p.scenario.gpu.memory;
-  return has.value == 0 || least_memory_of(p).total() <= has;
-}
+bool fits(const Prediction& p) { return does_not_fit(p.scenario).empty(); }
 
 // The parts of a step, as the page calls them.
 struct Part {
@@ -222,14 +220,13 @@ std::string comparison_text(const Comparison& comparison) {
   std::vector<Cells> rows{{"strategy", "step", "samples/s", "exposed", "NVLink", "NIC", "memory", ""}};
   std::string too_large;
   for (const auto& [choice, p, sent] : comparison.strategies) {
-    const auto needs = static_cast<double>(least_memory_of(p).total().value);
+    const GpuMemory memory = memory_of(p.scenario);
     rows.push_back({choice.name, readable_time(p.report.step.mean), readable_count(p.report.throughput),
                     readable_time(p.report.breakdown.exposed_communication),
-                    gigabytes(sent.nvlink + sent.pcie), gigabytes(sent.network), gigabytes(needs),
-                    fits(p) ? "" : "does not fit"});
+                    gigabytes(sent.nvlink + sent.pcie), gigabytes(sent.network),
+                    gigabytes(static_cast<double>(memory.total().value)), fits(p) ? "" : "does not fit"});
     if (!fits(p)) {
-      too_large += "does not fit: " + choice.name + ", " + gigabytes(needs) + " of " +
-                   gigabytes(static_cast<double>(p.scenario.gpu.memory.value)) + '\n';
+      too_large += "does not fit: " + choice.name + ", " + memory_text(memory, p.scenario.gpu.memory) + '\n';
     }
   }
   return too_large + headline(comparison.strategies.front().prediction) + '\n' + aligned(rows, 1) +

@@ -17,11 +17,13 @@ namespace paceline {
 namespace {
 
 constexpr std::size_t kMostRows = 40, kMostFailures = 5;
+constexpr const char* kMisfit = "does not fit: ";
 
 // A combination of all axes but the seed.
 struct Row {
   double throughput = 0, efficiency = 0;  // sums over the seeds
   std::vector<double> steps;
+  std::string memory;  // "does not fit: 175.8 GB of 85.9 GB", "40.8 GB"
 };
 
 struct Failures {
@@ -78,7 +80,7 @@ Cells cells_of(const Study& study, const StudyPoint& point) {
   return cells;
 }
 
-Cells heads_of(const Study& study, bool seeds) {
+Cells heads_of(const Study& study, bool seeds, bool memory) {
   Cells heads;
   for (const StudyAxis& axis : study.axes) {
     if (!is_seed(axis)) {
@@ -88,6 +90,9 @@ Cells heads_of(const Study& study, bool seeds) {
   heads.insert(heads.end(), {"step (ms)", "samples/s", "scaling"});
   if (seeds) {
     heads.emplace_back("5 % to 95 % of seeds (ms)");
+  }
+  if (memory) {
+    heads.emplace_back("memory");
   }
   return heads;
 }
@@ -100,7 +105,21 @@ double quantile(const std::vector<double>& sorted, double share) {
   return sorted[below] + (at - static_cast<double>(below)) * (above - sorted[below]);
 }
 
+bool cannot_fit(const Json& line) {
+  const Json* fits = value_at(line, "/memory/fits");
+  const auto* yes = fits == nullptr ? nullptr : fits->as<bool>();
+  return yes != nullptr && !*yes;
+}
+
+std::string memory_of(const Json& line) {
+  const std::string needs = formatted("%.1f GB", number_at(line, "/memory/total_bytes") * 1e-9);
+  return cannot_fit(line)
+             ? kMisfit + needs + formatted(" of %.1f GB", number_at(line, "/memory/gpu_bytes") * 1e-9)
+             : needs;
+}
+
 void add(Row& row, const Json& line) {
+  row.memory = memory_of(line);
   row.steps.push_back(number_at(line, "/step_time_s/mean"));
   row.throughput += number_at(line, "/throughput_samples_per_s");
   row.efficiency += number_at(line, "/scaling_efficiency");
@@ -112,12 +131,6 @@ void add(Failures& failures, const Json& line) {
     failures.first += "  " + to_line(*line.find("point")) + ": " + (file.empty() ? "" : file + ": ") +
                       (place.empty() ? "" : place + ": ") + text_at(line, "/error/message") + '\n';
   }
-}
-
-bool cannot_fit(const Json& line) {
-  const Json* fits = value_at(line, "/memory/can_fit");
-  const auto* yes = fits == nullptr ? nullptr : fits->as<bool>();
-  return yes != nullptr && !*yes;
 }
 
 // The combinations in the study's order, if they are few.
@@ -138,7 +151,9 @@ std::vector<Combination> combinations(const Study& study) {
 std::string table(const Study& study, const std::vector<Combination>& order,
                   const std::map<std::string, Row>& rows) {
   const bool seeds = std::ranges::any_of(study.axes, is_seed);
-  std::vector<Cells> lines{heads_of(study, seeds)};
+  const bool memory =
+      std::ranges::any_of(rows, [](const auto& entry) { return entry.second.memory.starts_with(kMisfit); });
+  std::vector<Cells> lines{heads_of(study, seeds, memory)};
   for (const Combination& combination : order) {
     const auto at = rows.find(combination.key);
     if (at == rows.end()) {
@@ -155,6 +170,9 @@ std::string table(const Study& study, const std::vector<Combination>& order,
     if (seeds) {
       line.push_back(formatted("%.3f", quantile(steps, 0.05) * 1e3) + " to " +
                      formatted("%.3f", quantile(steps, 0.95) * 1e3));
+    }
+    if (memory) {
+      line.push_back(row.memory);
     }
     lines.push_back(std::move(line));
   }
@@ -194,11 +212,12 @@ std::string sweep_table(const Study& study, const std::string& out) {
       add(rows[key_of(study, point)], at->second);
     }
   }
-  std::string text = table(study, order, rows);
+  std::string text;
   if (!too_large.empty()) {
     text += std::to_string(too_large.size()) + " of " + std::to_string(study.points.size()) +
             " points do not fit: their GPUs need more memory than they have (\"memory\" in results.jsonl)\n";
   }
+  text += table(study, order, rows);
   if (failures.count > 0) {
     text += "failed:\n" + failures.first;
     if (failures.count > kMostFailures) {

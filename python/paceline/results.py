@@ -102,10 +102,11 @@ class Result:
 
     @property
     def memory(self) -> dict[str, Any]:
-        """What each GPU needs at least and has, in bytes, and whether it ``can_fit``.
+        """What each GPU needs and has, in bytes, and whether it ``fits``.
 
-        It needs ``least_bytes`` and their parts, without activations, and has ``gpu_bytes``. None
-        where that isn't known.
+        It needs ``total_bytes``: ``model_states_bytes`` (parameters, gradients, optimizer), what is
+        gathered, buckets, and an estimate of activations. It has ``gpu_bytes``. None where that
+        isn't known.
         """
         return self.data["memory"]
 
@@ -262,11 +263,20 @@ class Result:
 
     def __repr__(self) -> str:
         return (
-            f"<Result: {self.gpus:,} GPUs, step {self.step_time_s * 1e3:.4g} ms, "
+            f"<Result: {_does_not_fit(self.data)}"
+            f"{self.gpus:,} GPUs, step {self.step_time_s * 1e3:.4g} ms, "
             f"{self.throughput_samples_per_s:,.5g} samples/s, "
-            f"scaling {100 * self.scaling_efficiency:.1f} %"
-            f"{', does not fit' if self.data.get('memory', {}).get('can_fit') is False else ''}>"
+            f"scaling {100 * self.scaling_efficiency:.1f} %>"
         )
+
+
+def _does_not_fit(data: dict[str, Any]) -> str:
+    """Say what is missing; nothing where it fits, or where nobody knows."""
+    memory = data.get("memory", {})
+    if memory.get("fits") is not False:
+        return ""
+    needs, has = memory["total_bytes"], memory["gpu_bytes"]
+    return f"does not fit: {needs * 1e-9:.1f} GB of {has * 1e-9:.1f} GB; "
 
 
 def run(
@@ -280,6 +290,7 @@ def run(
     trace_steps: tuple[int, int] | None = None,
     explain: bool = False,
     jobs: int | None = None,
+    require_fit: bool = False,
 ) -> Result:
     """Predict step time, throughput and scaling of a scenario.
 
@@ -309,6 +320,8 @@ def run(
         :attr:`Result.best_levers`): the program does unless it is told ``--no-explain``.
     jobs
         Threads to explain with; the machine's cores if left out.
+    require_fit
+        Raise, and name what would fit, where training needs more memory than a GPU has.
 
     Raises
     ------
@@ -323,6 +336,7 @@ def run(
         iterations=as_word(iterations),
         explain=explain,
         jobs=thread_count(jobs),
+        require_fit=require_fit,
         trace=_trace_choice(trace, trace_steps),
     )
     result, recorded, interval = _core.run(text, file_name, options)
@@ -337,6 +351,7 @@ def explain(
     iterations: int | None = None,
     engine: str | None = None,
     jobs: int | None = None,
+    require_fit: bool = False,
 ) -> Result:
     """Run a scenario, or a result again, and say why a step takes as long as it does.
 
@@ -350,6 +365,7 @@ def explain(
         engine=engine,
         explain=True,
         jobs=jobs,
+        require_fit=require_fit,
     )
 
 

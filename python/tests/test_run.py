@@ -330,20 +330,28 @@ def test_frames_of_a_result(result: paceline.Result) -> None:
 
 def test_memory(result: paceline.Result) -> None:
     parameters = 124_439_808  # of gpt2_small; mixed precision, Adam
+    outputs = 167_068_672  # of a sample
     assert result.memory == {
-        "least_bytes": 20 * parameters,
-        "parameters_bytes": 4 * parameters,
+        "parameters_bytes": 2 * parameters,
         "gradients_bytes": 4 * parameters,
+        "optimizer_bytes": 12 * parameters,
+        "model_states_bytes": 18 * parameters,
+        "gathered_bytes": 0,
         "buckets_bytes": 4 * parameters,
-        "optimizer_bytes": 8 * parameters,
+        "activations_bytes": 16 * 2 * outputs,
+        "total_bytes": 22 * parameters + 16 * 2 * outputs,
         "gpu_bytes": 80 << 30,
-        "can_fit": True,
+        "fits": True,
     }
     assert "does not fit" not in repr(result)
-    large = paceline.run(
-        scenarios.edit(result.data["scenario"], "/model", "llama3_8b"), iterations=1
-    )
-    assert large.memory["can_fit"] is False and "does not fit" in repr(large)
+    llama = scenarios.edit(result.data["scenario"], "/model", "llama3_8b")
+    large = paceline.run(scenarios.edit(llama, "/training/batch_per_gpu", 1), iterations=1)
+    assert large.memory["fits"] is False
+    assert repr(large).startswith("<Result: does not fit: 207.9 GB of 85.9 GB; 64 GPUs, step ")
+    with pytest.raises(paceline.InputError, match="it would fit with /training/strategy=zero and "):
+        paceline.run(large, iterations=1, require_fit=True)
+    sharded = scenarios.edit(large.data["scenario"], "/training/strategy", "fsdp")
+    assert paceline.explain(sharded, iterations=1, jobs=1, require_fit=True).memory["fits"] is True
 
 
 def test_explanations(result: paceline.Result) -> None:

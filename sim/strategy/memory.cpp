@@ -1,16 +1,172 @@
 #include "sim/strategy/memory.h"
 
-namespace paceline {
+#include <algorithm>
+#include <numeric>
+#include <vector>
 
-TrainingMemory least_memory(const Model& model, const TrainingSpec& training, std::size_t ranks) {
-  const std::int64_t elements = parameter_count(model);
-  const std::int64_t states = training.optimizer == Optimizer::adam ? 2 : 1;
-  TrainingMemory memory;
-  memory.parameters = Bytes(elements * bytes_per_element(training.parameters));
-  memory.gradients = Bytes(elements * bytes_per_element(training.gradients));
-  memory.buckets = ranks > 1 && !training.ddp.gradient_as_bucket_view ? memory.gradients : Bytes(0);
-  memory.optimizer = states * memory.parameters;
-  return memory;
+#include "sim/strategy/sharding.h"
+
+namespace paceline {
+namespace {
+
+// A count for what FSDP treats as one: each unit, and the root.
+struct UnitCounts {
+  std::vector<std::int64_t> units;
+  std::int64_t root = 0;
+  std::int64_t all() const { return std::accumulate(units.begin(), units.end(), root); }
+  std::int64_t largest_unit() const { return units.empty() ? 0 : std::ranges::max(units); }
+};
+
+template <class Count>
+UnitCounts count(const std::vector<FsdpUnit>& units, const Model& model, const Count& of_layer) {
+  const auto sum = [&](std::size_t first, std::size_t end) {
+    std::int64_t total = 0;
+    for (std::size_t l = first; l < end; ++l) {
+      total += of_layer(model.layers[l]);
+    }
+    return total;
+  };
+  UnitCounts counts{{}, sum(0, model.layers.size())};
+  for (const FsdpUnit& unit : units) {
+    counts.units.push_back(sum(unit.first, unit.end()));
+    counts.root -= counts.units.back();
+  }
+  return counts;
+}
+
+std::int64_t outputs(const Layer& layer) { return layer.output_elements; }
+std::int64_t parameters(const Layer& layer) {
+  return std::accumulate(layer.parameters.begin(), layer.parameters.end(), std::int64_t{0});
+}
+
+// The root, two consecutive units, and what the units before them keep of the forward pass.
+std::int64_t gathered_elements(const UnitCounts& parameters, const ReshardAfterForward& reshard,
+                               std::int64_t shard_group) {
+  const auto kept = [&](std::int64_t unit) {
+    const std::int64_t within = reshard.within;
+    const bool apart = within > 0 && within < shard_group;
+    return !reshard.reshards ? unit : apart ? (unit + within - 1) / within : 0;
+  };
+  std::int64_t most = 0, before = 0;
+  for (std::size_t i = 0; i < parameters.units.size(); ++i) {
+    const std::int64_t next = i + 1 < parameters.units.size() ? parameters.units[i + 1] : 0;
+    most = std::max(most, before + parameters.units[i] + next);
+    before += kept(parameters.units[i]);
+  }
+  return parameters.root + most;
+}
+
+struct MemoryOf {
+  const Model& model;
+  const TrainingSpec& training;
+  const RankLayout& job;
+
+  // Ranks that share what is kept: 1 for what each rank keeps whole.
+  struct SharedBy {
+    std::uint32_t parameters = 1, gradients = 1, optimizer = 1;
+  };
+
+  GpuMemory operator()(const DdpSpec& ddp) const { return ddp_memory(ddp, {}); }
+
+  GpuMemory operator()(const FsdpSpec& fsdp) const {
+    const std::uint32_t n = shard_ranks(fsdp.shard_group, job);
+    GpuMemory memory;
+    memory.parameters = memory.gradients = shard(n, training.parameters);
+    memory.optimizer = moments() * memory.parameters;
+    memory.gathered = gathered(fsdp);
+    add_units(fsdp, memory);
+    return memory;
+  }
+
+  GpuMemory operator()(const ZeroSpec& zero) const {
+    if (zero.stage == 1) {
+      return ddp_memory(training.ddp, {.optimizer = job.ranks()});
+    }
+    const FsdpSpec fsdp = fsdp_of(zero, training.fsdp);
+    const std::uint32_t n = shard_ranks(fsdp.shard_group, job);
+    GpuMemory memory = model_states({zero.stage == 3 ? n : 1, n, n});
+    memory.gathered = zero.stage == 3 ? gathered(fsdp) : Bytes(0);  // stage 2 keeps its copy
+    add_units(fsdp, memory);
+    return memory;
+  }
+
+  GpuMemory alone() const {
+    GpuMemory memory = model_states({});
+    memory.activations = activations(count({}, model, outputs).all());
+    return memory;
+  }
+
+ private:
+  static Bytes bytes(std::int64_t elements, Precision precision) {
+    return Bytes(elements * bytes_per_element(precision));
+  }
+  // Of so many elements of a sample: an estimate, which may be beyond all bounds.
+  Bytes activations(std::int64_t elements) const {
+    constexpr double kMost = 1LL << 60;
+    const double all = static_cast<double>(elements) * static_cast<double>(training.batch_per_gpu) *
+                       static_cast<double>(bytes_per_element(training.precision));
+    return Bytes(static_cast<std::int64_t>(std::min(all, kMost)));
+  }
+  Bytes shard(std::uint32_t ranks, Precision precision) const {
+    return bytes(shard_elements(model, 0, static_cast<std::uint32_t>(model.layers.size()), ranks), precision);
+  }
+  // Adam's two, or SGD's momentum.
+  std::int64_t moments() const { return training.optimizer == Optimizer::adam ? 2 : 1; }
+
+  // A copy of the parameters for the kernels, gradients, and the optimizer's state with its master copy,
+  // which is the kernels' where both have one format.
+  GpuMemory model_states(const SharedBy& ranks) const {
+    const bool copy_is_master = same_format(training.parameters, training.precision);
+    GpuMemory memory;
+    memory.parameters = shard(ranks.parameters, training.precision);
+    memory.gradients = shard(ranks.gradients, training.gradients);
+    memory.optimizer = (moments() + (copy_is_master ? 0 : 1)) * shard(ranks.optimizer, training.parameters);
+    return memory;
+  }
+
+  GpuMemory ddp_memory(const DdpSpec& ddp, const SharedBy& ranks) const {
+    GpuMemory memory = alone();
+    memory.optimizer = model_states(ranks).optimizer;
+    memory.buckets = ddp.gradient_as_bucket_view ? Bytes(0) : memory.gradients;
+    return memory;
+  }
+
+  Bytes gathered(const FsdpSpec& fsdp) const {
+    const UnitCounts elements = count(units_of(fsdp.units, model), model, parameters);
+    return bytes(gathered_elements(elements, fsdp.reshard_after_forward, shard_ranks(fsdp.shard_group, job)),
+                 training.precision);
+  }
+
+  // Whole gradients are the root's, whose layers are not behind each other, and a unit's; with accumulation
+  // those of all. Beside them stands what a reduce-scatter reads. Of recomputed units each keeps its last
+  // output; of one there are all.
+  void add_units(const FsdpSpec& fsdp, GpuMemory& memory) const {
+    const std::vector<FsdpUnit> units = units_of(fsdp.units, model);
+    const UnitCounts elements = count(units, model, parameters);
+    const Precision wire = fsdp.reduce_precision.value_or(training.gradients);
+    const std::int64_t whole =
+        training.accumulation > 1 ? elements.all() : elements.root + elements.largest_unit();
+    memory.buckets =
+        bytes(whole, training.gradients) + bytes(std::max(elements.root, elements.largest_unit()), wire);
+
+    const UnitCounts written = count(units, model, outputs);
+    std::int64_t kept = written.all();
+    if (fsdp.activation_checkpointing == ActivationCheckpointing::full) {
+      kept = written.root + written.largest_unit();
+      for (const FsdpUnit& unit : units) {
+        kept += model.layers[unit.end() - 1].output_elements;
+      }
+    }
+    memory.activations = activations(kept);
+  }
+};
+
+}  // namespace
+
+GpuMemory memory_of(const Strategy& strategy, const Model& model, const TrainingSpec& training,
+                    const RankLayout& job) {
+  const MemoryOf memory{model, training, job};
+  return job.ranks() == 1 ? memory.alone() : std::visit(memory, strategy);
 }
 
 }  // namespace paceline

@@ -1,22 +1,24 @@
-// What DDP keeps on every GPU from one step to the next: the least that a training step needs.
+// What training needs of a GPU's memory.
 #pragma once
 
-#include <cstddef>
-
 #include "kernels/model.h"
+#include "sim/collective/family.h"
 #include "sim/training.h"
 
 namespace paceline {
 
-struct TrainingMemory {
-  Bytes parameters, gradients;
-  Bytes buckets;    // copies of the gradients, where these are no views of them
-  Bytes optimizer;  // SGD's momentum, or Adam's two moments
-  Bytes total() const { return parameters + gradients + buckets + optimizer; }
+struct GpuMemory {
+  Bytes parameters, gradients, optimizer;  // the model states, kept from one step to the next
+  Bytes gathered;                          // copies of sharded parameters while layers compute
+  Bytes buckets;      // copies of gradients on their way, and sharded gradients while they are whole
+  Bytes activations;  // an estimate
+  Bytes model_states() const { return parameters + gradients + optimizer; }
+  Bytes total() const { return model_states() + gathered + buckets + activations; }
 };
 
-// A lower bound: no activations, no buffers of batch norms or NCCL, no workspace. One rank trains without
-// buckets.
-TrainingMemory least_memory(const Model&, const TrainingSpec&, std::size_t ranks);
+// Of each GPU (docs/model.md, "Memory"). One rank: plain training, whatever the strategy. Not counted:
+// buffers of batch norms and NCCL, workspaces, fragmentation. Throws InputError as units_of and shard_ranks
+// do.
+GpuMemory memory_of(const Strategy&, const Model&, const TrainingSpec&, const RankLayout&);
 
 }  // namespace paceline

@@ -6,10 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "scenarios/gpu_memory.h"
 #include "scenarios/predict.h"
+#include "scenarios/readable.h"
 #include "scenarios/tables.h"
 #include "studies/evaluate.h"
 #include "studies/sweep.h"
+#include "tests/error_of.h"
 #include "tests/files.h"
 
 namespace paceline {
@@ -20,14 +23,9 @@ using nlohmann::json;
 
 const fs::path kRoot = PACELINE_SOURCE_DIR;
 
-std::size_t ranks_of(const ClusterSpec& cluster) {
-  const int nodes = cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes;
-  return static_cast<std::size_t>(nodes) * static_cast<std::size_t>(cluster.gpus_per_node);
-}
-
 void check_fits(const Scenario& s) {
   CHECK(s.gpu.memory.value > 0);
-  CHECK(least_memory(s.model, s.training, ranks_of(s.cluster)).total() <= s.gpu.memory);
+  CHECK(does_not_fit(s).empty());
 }
 
 std::vector<fs::path> files_in(const fs::path& folder) {
@@ -95,36 +93,154 @@ const char* const kLlama = R"({
   "training": {"batch_per_gpu": 1, "precision": "bf16", "gradients": "bf16", "optimizer": "adam"},
   "run": {"iterations": 1}})";
 
+json memory_of(const json& scenario) {
+  return json::parse(result_json(predict(parse_scenario(scenario.dump(), "memory"))))["memory"];
+}
+
 TEST_CASE("what doesn't fit is said first") {
   const Prediction p = predict(parse_scenario(kLlama, "llama"));
   CHECK_THAT(terminal_table(p),
-             Catch::StartsWith("DOES NOT FIT: each GPU needs at least 128.5 GB of its 85.9 GB (80.00 GiB)"));
+             Catch::StartsWith("does not fit: 175.8 GB of 85.9 GB (80.00 GiB): model states "
+                               "128.5 GB, buckets 16.1 GB,\nactivations 31.2 GB (estimate)."));
   const json memory = json::parse(result_json(p))["memory"];
-  CHECK(memory["least_bytes"] == 128'484'179'968);
-  CHECK(memory["parameters_bytes"] == 32'121'044'992);
-  CHECK(memory["gradients_bytes"] == 16'060'522'496);
-  CHECK(memory["buckets_bytes"] == 16'060'522'496);
-  CHECK(memory["optimizer_bytes"] == 64'242'089'984);
-  CHECK(memory["gpu_bytes"] == std::int64_t{80} << 30);
-  CHECK(memory["can_fit"] == false);
+  constexpr std::int64_t kParameters = 8'030'261'248, kOutputs = 15'613'296'640;
+  CHECK(memory == json{{"parameters_bytes", 2 * kParameters},
+                       {"gradients_bytes", 2 * kParameters},
+                       {"optimizer_bytes", 12 * kParameters},
+                       {"model_states_bytes", 16 * kParameters},
+                       {"gathered_bytes", 0},
+                       {"buckets_bytes", 2 * kParameters},
+                       {"activations_bytes", 2 * kOutputs},
+                       {"total_bytes", 18 * kParameters + 2 * kOutputs},
+                       {"gpu_bytes", std::int64_t{80} << 30},
+                       {"fits", false}});
+}
+
+// Rajbhandari et al. 2020, figure 1.
+TEST_CASE("7.5 G parameters on 64 GPUs need 120, 31.4, 16.6 and 1.9 GB of model states") {
+  json scenario = json::parse(kLlama);
+  scenario["cluster"] = {{"node", "dgx-a100"}, {"nodes", 8}};
+  scenario["model"] = {{"name", "7.5B"},
+                       {"layers",
+                        {{{"name", "layers.0"},
+                          {"parameters", {7'500'000'000}},
+                          {"forward_macs", 7'500'000'000},
+                          {"output_elements", 1'000'000}}}}};
+  scenario["training"]["precision"] = scenario["training"]["gradients"] = "fp16";
+  const auto model_states = [&] {
+    return fixed(memory_of(scenario)["model_states_bytes"].get<double>() * 1e-9, 1);
+  };
+  CHECK(model_states() == "120.0");
+  scenario["training"]["strategy"] = "zero";
+  for (const auto& [stage, gigabytes] : {std::pair{1, "31.4"}, {2, "16.6"}, {3, "1.9"}}) {
+    scenario["training"]["zero"]["stage"] = stage;
+    CHECK(model_states() == gigabytes);
+  }
+}
+
+TEST_CASE("what is sharded fits, and the page says what it needs") {
+  json scenario = json::parse(kLlama);
+  scenario["cluster"] = {{"node", "dgx-h100"}, {"nodes", 8}};
+  scenario["training"]["strategy"] = "fsdp";
+  const std::string page = terminal_table(predict(parse_scenario(scenario.dump(), "sharded")));
+  CHECK_THAT(page, !Catch::Contains("does not fit"));
+  CHECK_THAT(page, Catch::Contains("memory          40.8 GB of 85.9 GB (80.00 GiB) a GPU\n"));
+  CHECK_THAT(page,
+             Catch::Contains("model states 2.0 GB, gathered 3.0 GB, buckets 4.6 GB, activations 31.2 GB"));
+}
+
+TEST_CASE("sharding on one GPU is plain training, and the page says so") {
+  json scenario = json::parse(kLlama);
+  scenario["model"] = "resnet18";
+  scenario["cluster"]["gpus_per_node"] = 1;
+  const json plain = memory_of(scenario);
+  for (const char* strategy : {"fsdp", "zero"}) {
+    scenario["training"]["strategy"] = strategy;
+    CHECK_THAT(
+        terminal_table(predict(parse_scenario(scenario.dump(), "one"))),
+        Catch::Contains(strategy + std::string(" on one GPU is plain training: nothing is sharded\n")));
+    CHECK(memory_of(scenario) == plain);
+  }
+  scenario["training"]["strategy"] = "ddp";
+  CHECK_THAT(terminal_table(predict(parse_scenario(scenario.dump(), "one"))),
+             !Catch::Contains("plain training"));
+}
+
+std::string refusal(const json& scenario) {
+  return error_of([&] { require_fit(parse_scenario(scenario.dump(), "s.json")); });
+}
+
+TEST_CASE("what must fit is refused where it doesn't, with the settings that would fit") {
+  json scenario = json::parse(kLlama);
+  scenario["cluster"] = {{"node", "dgx-h100"}, {"nodes", 8}};
+  const std::string states = "model states 128.5 GB, buckets 16.1 GB, activations ";
+  CHECK(
+      refusal(scenario) ==
+      "/training: does not fit: 175.8 GB of 85.9 GB (80.00 GiB): " + states +
+          "31.2 GB (estimate); it would fit with /training/strategy=zero and /training/zero/stage=1 (80.9 "
+          "GB); "
+          "/training/strategy=zero and /training/zero/stage=2 (53.7 GB); /training/strategy=fsdp (40.8 GB); "
+          "/training/strategy=fsdp and /training/fsdp/activation_checkpointing=full (14.9 GB)");
+
+  scenario["training"]["batch_per_gpu"] = 40;
+  CHECK_THAT(refusal(scenario), Catch::Contains("it would fit with /training/strategy=fsdp and "
+                                                "/training/fsdp/activation_checkpointing=full and "
+                                                "/training/batch_per_gpu="));
+  scenario["training"]["strategy"] = "fsdp";
+  CHECK_THAT(refusal(scenario), Catch::Contains("it would fit with /training/batch_per_gpu=2 (72.1 GB)"));
+  scenario["training"]["batch_per_gpu"] = 2;
+  CHECK(refusal(scenario).empty());
+
+  scenario["cluster"] = {{"node", "dgx-h100"}, {"nodes", 1}, {"gpus_per_node", 1}};
+  CHECK_THAT(refusal(scenario), Catch::EndsWith("it takes more or larger GPUs, or a smaller model"));
+  scenario["cluster"]["gpu"] = {
+      {"name", "mine"}, {"peak", {{"bf16", "500 TFLOP/s"}}}, {"memory_bandwidth", "2 TB/s"}};
+  CHECK(refusal(scenario) ==
+        "/cluster/gpu/memory: expected the memory of mine, or nobody knows whether it fits");
+}
+
+TEST_CASE("the settings that are named do fit") {
+  json scenario = json::parse(kLlama);
+  scenario["cluster"] = {{"node", "dgx-h100"}, {"nodes", 8}};
+  scenario["training"]["fsdp"]["shard_group"] = "node";
+  for (const int batch : {1, 3, 40}) {
+    scenario["training"]["batch_per_gpu"] = batch;
+    const std::string text = refusal(scenario), begin = "would fit with ";
+    std::istringstream ways(text.substr(text.find(begin) + begin.size()));
+    int named = 0;
+    for (std::string way; std::getline(ways, way, ';'); ++named) {
+      CAPTURE(batch, way);
+      json changed = scenario;
+      std::istringstream words(way);
+      for (std::string word; words >> word;) {
+        if (const std::size_t at = word.find('='); at != std::string::npos) {
+          const json value = json::parse(word.substr(at + 1), nullptr, false);
+          changed[json::json_pointer(word.substr(0, at))] =
+              value.is_discarded() ? json(word.substr(at + 1)) : value;
+        }
+      }
+      CHECK(memory_of(changed)["fits"] == true);
+    }
+    CHECK(named >= 1);
+  }
 }
 
 TEST_CASE("nothing is said where it may fit, or where the GPU's memory is not known") {
   json scenario = json::parse(kLlama);
   scenario["model"] = "resnet18";
   const Prediction fits = predict(parse_scenario(scenario.dump(), "small"));
-  CHECK_THAT(terminal_table(fits), !Catch::Contains("FIT"));
-  CHECK(json::parse(result_json(fits))["memory"]["can_fit"] == true);
+  CHECK_THAT(terminal_table(fits), !Catch::Contains("does not fit"));
+  CHECK(json::parse(result_json(fits))["memory"]["fits"] == true);
 
   scenario = json::parse(kLlama);
   scenario["cluster"]["gpu"] = {
       {"name", "mine"}, {"peak", {{"bf16", "500 TFLOP/s"}}}, {"memory_bandwidth", "2 TB/s"}};
   const Prediction unknown = predict(parse_scenario(scenario.dump(), "unknown"));
-  CHECK_THAT(terminal_table(unknown), !Catch::Contains("FIT"));
+  CHECK_THAT(terminal_table(unknown), !Catch::Contains("does not fit"));
   const json result = json::parse(result_json(unknown));
   CHECK(result["memory"]["gpu_bytes"].is_null());
-  CHECK(result["memory"]["can_fit"].is_null());
-  CHECK(result["memory"]["least_bytes"] == 128'484'179'968);
+  CHECK(result["memory"]["fits"].is_null());
+  CHECK(result["memory"]["model_states_bytes"] == 128'484'179'968);
   CHECK_FALSE(result["scenario"]["cluster"]["gpu"].contains("memory"));
   parse_scenario(result["scenario"].dump(), "again");
 }
@@ -137,13 +253,16 @@ TEST_CASE("a sweep says of every point whether it fits, and how many don't") {
   const Study read = load_study(folder.write("study.json", study.dump()));
   CHECK(sweep(read, {out, 1, {}}).failed == 0);
   std::istringstream lines(text_of(out + "/results.jsonl"));
-  std::map<std::string, bool> can_fit;
+  std::map<std::string, bool> fits;
   for (std::string line; std::getline(lines, line);) {
     const json members = json::parse(line);
-    can_fit[members["point"]["model"].get<std::string>()] = members["memory"]["can_fit"].get<bool>();
+    fits[members["point"]["model"].get<std::string>()] = members["memory"]["fits"].get<bool>();
   }
-  CHECK(can_fit == std::map<std::string, bool>{{"llama3_8b", false}, {"resnet18", true}});
-  CHECK_THAT(sweep_table(read, out), Catch::Contains("1 of 2 points do not fit"));
+  CHECK(fits == std::map<std::string, bool>{{"llama3_8b", false}, {"resnet18", true}});
+  const std::string table = sweep_table(read, out);
+  CHECK_THAT(table, Catch::StartsWith("1 of 2 points do not fit: "));
+  CHECK_THAT(table, Catch::Contains("does not fit: 175.8 GB of 85.9 GB\n"));
+  CHECK_THAT(table, Catch::Matches("(.|\n)*resnet18 .* 0\\.[0-9] GB\n"));
 }
 
 }  // namespace

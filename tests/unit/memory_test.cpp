@@ -1,4 +1,4 @@
-// What DDP keeps on a GPU, counted by hand: parameters, gradients, their copies in buckets, optimizer state.
+// What training needs of a GPU's memory, counted by hand.
 #include "sim/strategy/memory.h"
 
 #include <catch2/catch.hpp>
@@ -9,38 +9,150 @@
 namespace paceline {
 namespace {
 
-constexpr std::int64_t kLlama = 8'030'261'248;
+constexpr RankLayout kOne{1, 1}, kTwoNodes{2, 4};
+constexpr std::int64_t kElements = 8 * 11'000;
 
-TEST_CASE("Llama 3 8B needs 16 bytes for each parameter: 128 GB") {
-  const Model llama = builtin_model("llama3_8b");
-  TrainingSpec training;
-  training.precision = training.gradients = Precision::bf16;
-  training.optimizer = Optimizer::adam;
-  const TrainingMemory m = least_memory(llama, training, 512);
-  CHECK(m.parameters == Bytes(4 * kLlama));  // fp32, which the optimizer updates
-  CHECK(m.gradients == Bytes(2 * kLlama));
-  CHECK(m.buckets == Bytes(2 * kLlama));
-  CHECK(m.optimizer == Bytes(8 * kLlama));  // two moments in fp32
-  CHECK(m.total() == Bytes(128'484'179'968));
-
-  training.ddp.gradient_as_bucket_view = true;
-  CHECK(least_memory(llama, training, 512).total() == Bytes(14 * kLlama));
-  training.ddp.gradient_as_bucket_view = false;
-  CHECK(least_memory(llama, training, 1).total() == Bytes(14 * kLlama));  // no DDP, no buckets
-  training.optimizer = Optimizer::sgd;                                    // with momentum
-  CHECK(least_memory(llama, training, 512).total() == Bytes(12 * kLlama));
+// Tensors that 8 ranks divide. The root is what is in no block: 2,000 of 11,000 eighths of the parameters.
+Model blocks() {
+  const auto layer = [](const char* name, std::int64_t eighths, std::int64_t outputs) {
+    return Layer{.name = name, .parameters = {8 * eighths}, .output_elements = outputs};
+  };
+  return {.name = "blocks",
+          .layers = {layer("embedding", 1'500, 10), layer("layers.0.up", 600, 40),
+                     layer("layers.0.down", 400, 20), layer("layers.1.up", 3'000, 400),
+                     layer("layers.1.down", 1'000, 200), layer("layers.2", 2'500, 30),
+                     layer("layers.3", 1'500, 60), layer("head", 500, 70)}};
 }
 
-TEST_CASE("the precision of kernels is not that of what is kept") {
-  const Model llama = builtin_model("llama3_8b");
+TrainingSpec mixed(StrategyKind strategy) {
   TrainingSpec training;
+  training.batch_per_gpu = 3;
+  training.precision = training.gradients = Precision::bf16;
   training.optimizer = Optimizer::adam;
-  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::fp16, Precision::bf16}) {
-    training.precision = precision;  // autocast: 4 + 4 + 4 + 8
-    CHECK(least_memory(llama, training, 8).total() == Bytes(20 * kLlama));
+  training.strategy = strategy;
+  return training;
+}
+
+GpuMemory memory(const TrainingSpec& training, const RankLayout& job = kTwoNodes) {
+  return memory_of(strategy_of(training), blocks(), training, job);
+}
+
+Bytes each(std::int64_t bytes) { return Bytes(bytes * kElements); }
+
+TEST_CASE("DDP keeps a copy for the kernels, gradients, and the optimizer's state with its master copy") {
+  TrainingSpec training = mixed(StrategyKind::ddp);
+  GpuMemory m = memory(training);
+  CHECK(m.parameters == each(2));
+  CHECK(m.gradients == each(2));
+  CHECK(m.optimizer == each(12));
+  CHECK(m.gathered == Bytes(0));
+  CHECK(m.buckets == each(2));
+  CHECK(m.activations == Bytes(3 * 2 * 830));  // all outputs
+  CHECK(m.model_states() == each(16));
+  CHECK(m.total() == each(18) + m.activations);
+
+  training.ddp.gradient_as_bucket_view = true;
+  CHECK(memory(training).buckets == Bytes(0));
+  training.ddp.gradient_as_bucket_view = false;
+  training.optimizer = Optimizer::sgd;  // with momentum
+  CHECK(memory(training).optimizer == each(8));
+}
+
+TEST_CASE("where formats agree the copy is the master") {
+  TrainingSpec training = mixed(StrategyKind::ddp);
+  for (const Precision precision : {Precision::fp32, Precision::tf32}) {
+    training.precision = precision;
+    training.gradients = Precision::fp32;
+    training.optimizer = Optimizer::adam;
+    CHECK(memory(training).parameters == each(4));
+    CHECK(memory(training).optimizer == each(8));
+    training.optimizer = Optimizer::sgd;
+    CHECK(memory(training).model_states() == each(4 + 4 + 4));
   }
-  training.gradients = training.parameters = Precision::bf16;  // model.bfloat16(): 2 + 2 + 2 + 4
-  CHECK(least_memory(llama, training, 8).total() == Bytes(10 * kLlama));
+  training = mixed(StrategyKind::ddp);
+  training.parameters = Precision::bf16;  // model.bfloat16()
+  CHECK(memory(training).model_states() == each(2 + 2 + 4));
+}
+
+TEST_CASE("ZeRO divides the optimizer's state, then gradients, then parameters") {
+  TrainingSpec training = mixed(StrategyKind::zero);
+  GpuMemory m = memory(training);
+  CHECK(m.parameters == each(2));
+  CHECK(m.gradients == each(2));
+  CHECK(8 * m.optimizer == each(12));
+  CHECK(m.buckets == each(2));  // DDP's
+  training.zero.stage = 2;
+  m = memory(training);
+  CHECK(m.parameters == each(2));
+  CHECK(8 * m.gradients == each(2));
+  CHECK(8 * m.optimizer == each(12));
+  CHECK(m.gathered == Bytes(0));  // its copy is whole
+  CHECK(m.buckets == Bytes(8 * (2 * (2'000 + 4'000) + 2 * 4'000)));
+  training.zero.stage = 3;
+  m = memory(training);
+  CHECK(8 * m.model_states() == each(16));
+  CHECK(m.gathered == Bytes(2 * 8 * (2'000 + 4'000 + 2'500)));
+}
+
+TEST_CASE("FSDP divides all that is kept; the shard is the master") {
+  TrainingSpec training = mixed(StrategyKind::fsdp);
+  GpuMemory m = memory(training);
+  CHECK(8 * m.parameters == each(4));
+  CHECK(8 * m.gradients == each(4));  // after the cast
+  CHECK(8 * m.optimizer == each(8));
+  CHECK(m.gathered == Bytes(2 * 8 * (2'000 + 4'000 + 2'500)));       // root, layers.1 and layers.2
+  CHECK(m.buckets == Bytes(8 * (2 * (2'000 + 4'000) + 2 * 4'000)));  // of the root and layers.1; its input
+  training.fsdp.reduce_precision = Precision::fp32;
+  CHECK(memory(training).buckets == Bytes(8 * (2 * (2'000 + 4'000) + 4 * 4'000)));
+  training.accumulation = 2;  // under no_sync all gradients are whole
+  CHECK(memory(training).buckets == each(2) + Bytes(8 * 4 * 4'000));
+  training.fsdp.shard_group.node = true;
+  m = memory(training);
+  CHECK(4 * m.model_states() == each(4 + 4 + 8));
+}
+
+TEST_CASE("FSDP gathers all where it doesn't reshard, and keeps a part where it reshards to fewer ranks") {
+  TrainingSpec training = mixed(StrategyKind::fsdp);
+  training.fsdp.reshard_after_forward = {.reshards = false};
+  CHECK(memory(training).gathered == each(2));
+  training.fsdp.reshard_after_forward = {.reshards = true, .within = 4};
+  // layers.2 and layers.3 whole, and what blocks 0 and 1 keep; layers.1 and layers.2 would be more, beside
+  // what block 0 keeps.
+  CHECK(memory(training).gathered == Bytes(2 * 8 * (2'000 + 4'000 + 2'500 + 1'000 / 4)));
+  training.fsdp.reshard_after_forward.within = 2;
+  CHECK(memory(training).gathered == Bytes(2 * 8 * (2'000 + 4'000 + 2'500 + 1'000 / 2)));
+  training.fsdp.reshard_after_forward.within = 8;  // all of them: nothing apart
+  CHECK(memory(training).gathered == Bytes(2 * 8 * (2'000 + 4'000 + 2'500)));
+}
+
+TEST_CASE("what is recomputed needs the outputs of units and one whole unit") {
+  TrainingSpec training = mixed(StrategyKind::fsdp);
+  CHECK(memory(training).activations == Bytes(3 * 2 * 830));
+  training.fsdp.activation_checkpointing = ActivationCheckpointing::full;
+  const std::int64_t root = 10 + 70, last_outputs = 20 + 200 + 30 + 60, largest = 400 + 200;
+  CHECK(memory(training).activations == Bytes(3 * 2 * (root + last_outputs + largest)));
+  training.strategy = StrategyKind::ddp;  // which recomputes nothing
+  CHECK(memory(training).activations == Bytes(3 * 2 * 830));
+}
+
+TEST_CASE("one GPU trains plainly, whatever the strategy") {
+  for (const StrategyKind strategy : {StrategyKind::ddp, StrategyKind::fsdp, StrategyKind::zero}) {
+    const GpuMemory m = memory(mixed(strategy), kOne);
+    CHECK(m.model_states() == each(16));
+    CHECK(m.total() == each(16) + Bytes(3 * 2 * 830));
+  }
+}
+
+TEST_CASE("what every layer may write at most is beyond all GPUs, not beyond all numbers") {
+  Model model = blocks();
+  model.layers.assign(10'000, {.name = "l", .parameters = {1}, .output_elements = 100'000'000'000'000});
+  TrainingSpec training;
+  training.batch_per_gpu = 1'000'000;
+  for (const StrategyKind strategy : {StrategyKind::ddp, StrategyKind::fsdp}) {
+    training.strategy = strategy;
+    const GpuMemory m = memory_of(strategy_of(training), model, training, kTwoNodes);
+    CHECK(m.total() > Bytes(1LL << 59));
+  }
 }
 
 TEST_CASE("the optimizer moves what the memory holds") {

@@ -1,0 +1,162 @@
+#include "scenarios/gpu_memory.h"
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "scenarios/readable.h"
+
+namespace paceline {
+namespace {
+
+std::string gigabytes(Bytes size) {
+  const double bytes = static_cast<double>(size.value);
+  return bytes < 1e8 ? fixed(bytes * 1e-6, 1) + " MB" : fixed(bytes * 1e-9, 1) + " GB";
+}
+
+RankLayout layout_of(const Scenario& s) {
+  const ClusterSpec& cluster = s.cluster;
+  const int nodes = cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes;
+  const int gpus = cluster.gpus_per_node > 0 ? cluster.gpus_per_node : cluster.node.gpus;
+  return {static_cast<std::uint32_t>(nodes), static_cast<std::uint32_t>(gpus)};
+}
+
+// What FSDP can't shard so needs more than any GPU has.
+Bytes needs(const Scenario& s) {
+  try {
+    return memory_of(s).total();
+  } catch (const InputError&) {
+    return Bytes(std::numeric_limits<std::int64_t>::max());
+  }
+}
+bool fits(const Scenario& s) { return needs(s) <= s.gpu.memory; }
+
+// Settings, as --set takes them, and what they make of the scenario.
+struct Alternative {
+  std::string settings;
+  Scenario changed;
+};
+
+// The largest batch that fits, of what doesn't; not below 1.
+Alternative smaller_batch(std::string settings, Scenario s) {
+  std::int64_t fitting = 1, larger = s.training.batch_per_gpu;
+  while (fitting + 1 < larger) {
+    s.training.batch_per_gpu = fitting + (larger - fitting) / 2;
+    (fits(s) ? fitting : larger) = s.training.batch_per_gpu;
+  }
+  s.training.batch_per_gpu = fitting;
+  settings += (settings.empty() ? "" : " and ") + ("/training/batch_per_gpu=" + std::to_string(fitting));
+  return {std::move(settings), std::move(s)};
+}
+
+// What is nearest to the scenario first.
+std::vector<Alternative> alternatives(const Scenario& scenario) {
+  std::vector<Alternative> all{smaller_batch("", scenario)};
+  const auto add = [&](std::string settings, const auto& change) {
+    all.push_back({std::move(settings), scenario});
+    change(all.back().changed.training);
+  };
+  for (const int stage : {1, 2}) {
+    add("/training/strategy=zero and /training/zero/stage=" + std::to_string(stage), [&](TrainingSpec& t) {
+      t.strategy = StrategyKind::zero;
+      t.zero.stage = stage;
+    });
+  }
+  const std::int64_t ranks = layout_of(scenario).ranks();
+  const std::string within = " and /training/fsdp/shard_group=" + std::to_string(ranks) +
+                             " and /training/fsdp/reshard_after_forward=true";
+  const FsdpSpec& now = scenario.training.fsdp;
+  const bool in_parts = now.shard_group != ShardGroup{} || now.reshard_after_forward != ReshardAfterForward{};
+  for (const bool of_all : in_parts ? std::vector{false, true} : std::vector{false}) {
+    for (const bool recomputes : {false, true}) {
+      add("/training/strategy=fsdp" + (of_all ? within : "") +
+              (recomputes ? " and /training/fsdp/activation_checkpointing=full" : ""),
+          [&](TrainingSpec& t) {
+            t.strategy = StrategyKind::fsdp;
+            if (of_all) {
+              t.fsdp.shard_group = {.ranks = ranks};
+              t.fsdp.reshard_after_forward = {};
+            }
+            if (recomputes) {
+              t.fsdp.activation_checkpointing = ActivationCheckpointing::full;
+            }
+          });
+    }
+  }
+  if (!fits(all.back().changed)) {
+    all.push_back(smaller_batch(all.back().settings, all.back().changed));
+  }
+  return all;
+}
+
+// The nearest that fit, each with less memory than those before it.
+std::string cures(const Scenario& scenario) {
+  constexpr int kMost = 4;
+  Bytes least = scenario.gpu.memory + Bytes(1);
+  std::string text;
+  int named = 0;
+  for (const Alternative& alternative : alternatives(scenario)) {
+    if (const Bytes with = needs(alternative.changed); named < kMost && with < least) {
+      text += (named++ == 0 ? "" : "; ") + alternative.settings + " (" + gigabytes(with) + ')';
+      least = with;
+    }
+  }
+  return named > 0
+             ? "it would fit with " + text
+             : "nor would one sample with all sharded and recomputed: it takes more or larger GPUs, or a "
+               "smaller model";
+}
+
+}  // namespace
+
+GpuMemory memory_of(const Scenario& s) {
+  return memory_of(strategy_of(s.training), s.model, s.training, layout_of(s));
+}
+
+Json::Object memory_json(const GpuMemory& m, Bytes gpu) {
+  const bool known = gpu.value > 0;
+  return {{"parameters_bytes", m.parameters.value},
+          {"gradients_bytes", m.gradients.value},
+          {"optimizer_bytes", m.optimizer.value},
+          {"model_states_bytes", m.model_states().value},
+          {"gathered_bytes", m.gathered.value},
+          {"buckets_bytes", m.buckets.value},
+          {"activations_bytes", m.activations.value},
+          {"total_bytes", m.total().value},
+          {"gpu_bytes", known ? Json(gpu.value) : Json()},
+          {"fits", known ? Json(m.total() <= gpu) : Json()}};
+}
+
+std::string memory_text(const GpuMemory& m, Bytes gpu) {
+  return gigabytes(m.total()) +
+         (gpu.value > 0 ? " of " + gigabytes(gpu) + " (" + readable_size(gpu) + ")" : "");
+}
+
+std::string memory_parts_text(const GpuMemory& m) {
+  std::string text = "model states " + gigabytes(m.model_states());
+  for (const auto& [name, size] : {std::pair{"gathered", m.gathered}, {"buckets", m.buckets}}) {
+    text += size.value > 0 ? std::string(", ") + name + ' ' + gigabytes(size) : "";
+  }
+  return text + ", activations " + gigabytes(m.activations) + " (estimate)";
+}
+
+std::string does_not_fit(const Scenario& s) {
+  const GpuMemory m = memory_of(s);
+  return s.gpu.memory.value == 0 || m.total() <= s.gpu.memory
+             ? ""
+             : "does not fit: " + memory_text(m, s.gpu.memory) + ": " + memory_parts_text(m);
+}
+
+void require_fit(const Scenario& s) {
+  if (s.gpu.memory.value == 0) {
+    throw InputError("expected the memory of " + s.gpu.name + ", or nobody knows whether it fits",
+                     "/cluster/gpu/memory");
+  }
+  if (const std::string why = does_not_fit(s); !why.empty()) {
+    throw InputError(why + "; " + cures(s), "/training");
+  }
+}
+
+}  // namespace paceline

@@ -1,0 +1,30 @@
+// Does it fit into a GPU? How that is said, and what would.
+#pragma once
+
+#include <string>
+
+#include "scenarios/json.h"
+#include "scenarios/scenario.h"
+#include "sim/strategy/memory.h"
+
+namespace paceline {
+
+// Throws InputError as the strategy's memory_of does. The scenario's gpu.memory is what a GPU has, 0 where
+// that is not known.
+GpuMemory memory_of(const Scenario&);
+
+// gpu_bytes and fits are null where the GPU's memory is not known.
+Json::Object memory_json(const GpuMemory&, Bytes gpu);
+
+// "93.1 GB of 85.9 GB (80.00 GiB)", "model states 80.3 GB, gathered 1.2 GB, activations 11.6 GB (estimate)".
+std::string memory_text(const GpuMemory&, Bytes gpu);
+std::string memory_parts_text(const GpuMemory&);
+
+// "does not fit: 93.1 GB of 85.9 GB (80.00 GiB): model states ..."; nothing where it fits, or where nobody
+// knows.
+std::string does_not_fit(const Scenario&);
+
+// Throws InputError that says so and names settings with which it would fit; also where nobody knows.
+void require_fit(const Scenario&);
+
+}  // namespace paceline
