@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "scenarios/fit.h"
 #include "scenarios/quantities.h"
 #include "scenarios/readable.h"
 #include "scenarios/writer.h"
@@ -134,6 +135,7 @@ void add_buckets(const Prediction& p, Levers& all) {
   }
 }
 
+// Of DDP, whose options ZeRO's first stage has too.
 void add_ddp(const Prediction& p, Levers& all) {
   const Scenario& scenario = p.scenario;
   add_buckets(p, all);
@@ -147,6 +149,49 @@ void add_ddp(const Prediction& p, Levers& all) {
   if (bytes_per_element(scenario.training.gradients) == 4) {
     all.add(LeverKind::software, "gradients in bf16", "with gradients in bf16",
             [](Scenario& s) { s.training.gradients = Precision::bf16; });
+  }
+}
+
+// Of FSDP, and of ZeRO's other stages where its options hold: what fits no worse than now.
+void add_fsdp(const Prediction& p, Levers& all) {
+  const Scenario& scenario = p.scenario;
+  const Bytes enough = std::max(scenario.gpu.memory, memory_of(scenario).total());
+  const auto add = [&](const char* change, const char* advice, const auto& edit) {
+    Scenario changed = scenario;
+    edit(changed);
+    if (scenario.gpu.memory.value == 0 || memory_of(changed).total() <= enough) {
+      all.add(LeverKind::software, change, advice, edit);
+    }
+  };
+  const FsdpSpec& fsdp = scenario.training.fsdp;
+  if (scenario.training.strategy == StrategyKind::fsdp && fsdp.reshard_after_forward.reshards) {
+    add("parameters kept after forward", "without reshard_after_forward",
+        [](Scenario& s) { s.training.fsdp.reshard_after_forward = {.reshards = false}; });
+  }
+  if (bytes_per_element(gradients_on_the_wire(scenario.training)) == 4) {
+    add("gradients reduced in bf16", "with reduce_precision bf16",
+        [](Scenario& s) { s.training.fsdp.reduce_precision = Precision::bf16; });
+  }
+  if (const std::int64_t gpus = scenario.cluster.gpus_per_node;
+      gpus > 1 && static_cast<std::int64_t>(p.job.ranks()) > gpus && fsdp.shard_group == ShardGroup{}) {
+    add("hybrid sharding by node", "with hybrid sharding in each node", [](Scenario& s) {
+      s.training.fsdp.shard_group.node = true;
+      s.training.fsdp.reshard_after_forward.within = 0;  // which needn't divide a node
+    });
+  }
+  if (fsdp.activation_checkpointing == ActivationCheckpointing::full) {
+    add("no activation checkpointing", "without activation checkpointing",
+        [](Scenario& s) { s.training.fsdp.activation_checkpointing = ActivationCheckpointing::none; });
+  }
+}
+
+void add_strategy(const Prediction& p, Levers& all) {
+  const TrainingSpec& training = p.scenario.training;
+  if (training.strategy == StrategyKind::ddp ||
+      (training.strategy == StrategyKind::zero && training.zero.stage == 1)) {
+    add_ddp(p, all);
+  } else {
+    add_fsdp(p, all);
   }
   all.add(LeverKind::software, "accumulation x2", "with twice the accumulated batches per step",
           [](Scenario& s) { s.training.accumulation *= 2; });
@@ -302,7 +347,7 @@ std::vector<Lever> levers(const Prediction& p, Machines& machines) {
   const bool distributed = p.job.ranks() > 1;
   if (distributed) {
     add_algorithms(p, machines, all);
-    add_ddp(p, all);
+    add_strategy(p, all);
   }
   add_slow_gpus(p, all);
   add_links(p, all);

@@ -28,8 +28,9 @@ struct Lever {
   std::vector<Edit> edits;  // of the effective scenario (result.json's "scenario"): they make it `changed`
 };
 
-// Those that apply to this scenario and change something, each once: the collectives that NCCL could run instead, buckets, precision of
-// gradients, accumulation; what is slow, degraded or shared; network, NVLink, GPUs. What costs nothing first.
+// Those that apply to this scenario and change something, each once: the collectives that NCCL could run
+// instead; DDP's buckets and precision of gradients, or what FSDP keeps, reduces and shards; accumulation; what is
+// slow, degraded or shared; network, NVLink, GPUs. What costs nothing first.
 std::vector<Lever> levers(const Prediction&, Machines&);
 
 }  // namespace paceline

@@ -94,6 +94,63 @@ TEST_CASE("only GPUs that are slow in this run are spared") {
   CHECK(tried.contains("no jitter"));
 }
 
+std::set<std::string> software_of(const json& scenario) {
+  std::set<std::string> all;
+  for (const Lever& lever : levers_of(predicted(scenario))) {
+    if (lever.kind == LeverKind::software && lever.change.find("NCCL") == std::string::npos) {
+      all.insert(lever.change);
+      CHECK_NOTHROW(Machines().build(parse_scenario(to_json(lever.changed), "lever")));
+    }
+  }
+  return all;
+}
+
+TEST_CASE("a strategy is tried with its own options") {
+  using Names = std::set<std::string>;
+  const std::string keeps = "parameters kept after forward", bf16 = "gradients reduced in bf16",
+                    hybrid = "hybrid sharding by node", stores = "no activation checkpointing",
+                    twice = "accumulation x2";
+  json scenario = hoppers(2);
+  scenario["training"]["strategy"] = "fsdp";
+  CHECK(software_of(scenario) == Names{keeps, hybrid, twice});
+  scenario["training"]["gradients"] = "fp32";
+  scenario["training"]["fsdp"] = {{"activation_checkpointing", "full"}, {"reshard_after_forward", 16}};
+  CHECK(software_of(scenario) == Names{keeps, bf16, hybrid, stores, twice});
+  scenario["training"]["fsdp"] = {
+      {"reduce_precision", "bf16"}, {"reshard_after_forward", false}, {"shard_group", "node"}};
+  CHECK(software_of(scenario) == Names{twice});
+  scenario["training"]["fsdp"] = json::object();
+  scenario["training"]["strategy"] = "zero";
+  scenario["training"]["zero"]["stage"] = 2;  // and 3, decide over the parameters themselves
+  CHECK(software_of(scenario) == Names{bf16, hybrid, twice});
+  scenario["training"]["zero"]["stage"] = 1;
+  const Names ddp = software_of(scenario);
+  CHECK(ddp.contains("gradients as views of the buckets"));
+  CHECK_FALSE(ddp.contains(hybrid));
+  scenario["cluster"]["nodes"] = 1;
+  scenario["training"]["strategy"] = "fsdp";
+  CHECK(software_of(scenario) == Names{keeps, bf16, twice});
+}
+
+TEST_CASE("what no longer fits is not tried") {
+  json scenario = hoppers(2);
+  scenario["cluster"] = {{"node", "dgx-h100"}, {"nodes", 2}, {"gpus_per_node", 2}};
+  scenario["model"] = "llama3_8b";  // 16 GB in bf16, 128 GB of model states
+  scenario["training"]["batch_per_gpu"] = 1;
+  scenario["training"]["accumulation"] = 2;  // 16 GB of gradients, whole between passes
+  scenario["training"]["optimizer"] = "adam";
+  scenario["training"]["strategy"] = "fsdp";
+  const std::string keeps = "parameters kept after forward", hybrid = "hybrid sharding by node";
+  const std::set<std::string> tried = software_of(scenario);
+  CHECK_FALSE(tried.contains(hybrid));  // 64 GB of model states instead of 32
+  CHECK_FALSE(tried.contains(keeps));   // 16 GB of parameters
+  // Where nobody knows a GPU's memory all are tried.
+  scenario["cluster"]["gpu"] = {
+      {"name", "mine"}, {"peak", {{"bf16", "500 TFLOP/s"}}}, {"memory_bandwidth", "2 TB/s"}};
+  CHECK(software_of(scenario).contains(hybrid));
+  CHECK(software_of(scenario).contains(keeps));
+}
+
 TEST_CASE("each lever is a change, and its edits make the scenario that it stands for", "[release]") {
   json scenario = hoppers(2);
   scenario["cluster"]["fabric"] = {{"kind", "leaf_spine"}, {"nodes_per_leaf", 1}, {"oversubscription", 2}};
