@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "scenarios/fit.h"
+#include "scenarios/gpu_memory.h"
 #include "scenarios/quantities.h"
 #include "scenarios/readable.h"
 #include "scenarios/writer.h"
