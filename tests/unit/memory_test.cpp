@@ -18,6 +18,7 @@ Model blocks() {
     return Layer{.name = name, .parameters = {8 * eighths}, .output_elements = outputs};
   };
   return {.name = "blocks",
+          .input = "",
           .layers = {layer("embedding", 1'500, 10), layer("layers.0.up", 600, 40),
                      layer("layers.0.down", 400, 20), layer("layers.1.up", 3'000, 400),
                      layer("layers.1.down", 1'000, 200), layer("layers.2", 2'500, 30),
