@@ -169,6 +169,13 @@ void replay(const ReplayOptions& options) {
   const Scenario given = parse_scenario(file.text, file.name);
   const Prediction prediction =
       predict(options.profile ? with_profile(given, profile_in(*options.profile)) : given);
+  const auto operations_of_step = [&] {
+    try {
+      return steps_csv(prediction.job);
+    } catch (const InputError& error) {
+      throw error.in_file(file.name);
+    }
+  };
   if (options.measured && fs::exists(*options.measured)) {
     if (!options.launcher.empty()) {
       throw InputError("expected a new file for what will be measured: it exists", "--measured",
@@ -178,7 +185,7 @@ void replay(const ReplayOptions& options) {
     return;
   }
   // Named after what they hold: the measuring program skips what its file has.
-  const std::string operations = steps_csv(prediction.job);
+  const std::string operations = operations_of_step();
   const std::string name = std::to_string(std::hash<std::string>{}(operations) % 1'000'000);
   const std::string steps = options.steps.value_or("steps-" + name + ".csv");
   const std::string measured = options.measured.value_or("measured-" + name + ".csv");

@@ -169,6 +169,11 @@ void compare_and_print(const RunOptions& options) {
   for (const std::string& each : comparison.remarks) {
     remark(file.name + ": " + each);
   }
+  for (const ComparedStrategy& each : comparison.strategies) {
+    if (options.require_fit) {
+      require_fit(each.prediction.scenario);
+    }
+  }
   const std::string json = comparison_json(comparison);
   if (options.out && options.out != kStandard) {
     write_files(std::vector<OutputFile>{{*options.out, json}});

@@ -41,6 +41,21 @@ std::string row(const std::string& label, const std::string& text) {
   return "  " + padded_right(label, 16) + text + '\n';
 }
 
+// Nothing of DDP, which is the rule.
+std::string strategy(const Prediction& p) {
+  const TrainingSpec& training = p.scenario.training;
+  if (training.strategy == StrategyKind::ddp || p.job.ranks() == 1) {
+    return "";
+  }
+  std::string text(name_of(training.strategy));
+  text += training.strategy == StrategyKind::zero ? ", stage " + std::to_string(training.zero.stage) : "";
+  if (const ShardGroup& group = training.fsdp.shard_group; fully_shards(training) && group != ShardGroup{}) {
+    text += ", sharded " + (group.node ? std::string("in each node")
+                                       : "in groups of " + std::to_string(group.ranks) + " GPUs");
+  }
+  return row("strategy", text);
+}
+
 std::string summary(const Prediction& p) {
   const Report& r = p.report;
   const bool spread = r.step.max - r.step.min > 1e-4 * r.step.mean;
@@ -57,7 +72,7 @@ std::string summary(const Prediction& p) {
                   row("", "on batches prefetched before them: more --iterations show the lasting step time");
     throughput.pop_back();
   }
-  return row("step time", step) + row("throughput", throughput) +
+  return strategy(p) + row("step time", step) + row("throughput", throughput) +
          row("scaling", fixed(100 * r.scaling_efficiency, 1) + " % of " + std::to_string(p.job.ranks()) +
                             " times one GPU alone, which does " + readable_count(lone) + " samples/s");
 }

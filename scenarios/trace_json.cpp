@@ -76,7 +76,7 @@ Phase annotation_after(Phase before, const Op& op) {
     return before;
   }
   const Phase phase = op.purpose.phase;
-  return phase == Phase::accumulate || phase == Phase::exchange ? Phase::backward : phase;
+  return phase == Phase::accumulate ? Phase::backward : phase == Phase::exchange ? before : phase;
 }
 
 struct Tracks {
@@ -204,7 +204,8 @@ class RankWriter {
     };
     switch (phase) {
       case Phase::forward:
-        add(p_.job.ranks() > 1 ? "DistributedDataParallel.forward" : "forward");
+        add(p_.job.ranks() > 1 && !fully_shards(p_.scenario.training) ? "DistributedDataParallel.forward"
+                                                                      : "forward");
         break;
       case Phase::backward:
         add("backward");

@@ -168,11 +168,16 @@ inline Strategy strategy_of(const TrainingSpec& training) {
   return training.ddp;
 }
 
+// FSDP, and ZeRO's stages that are: the others are DDP.
+inline bool fully_shards(const TrainingSpec& training) {
+  return training.strategy == StrategyKind::fsdp ||
+         (training.strategy == StrategyKind::zero && training.zero.stage > 1);
+}
+
 // Of gradients in collectives.
 inline Precision gradients_on_the_wire(const TrainingSpec& training) {
-  const bool fully_sharded = training.strategy == StrategyKind::fsdp ||
-                             (training.strategy == StrategyKind::zero && training.zero.stage > 1);
-  return fully_sharded ? training.fsdp.reduce_precision.value_or(training.gradients) : training.gradients;
+  return fully_shards(training) ? training.fsdp.reduce_precision.value_or(training.gradients)
+                                : training.gradients;
 }
 
 struct RunSpec {

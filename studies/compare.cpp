@@ -128,9 +128,11 @@ std::string verdict_on(const std::vector<ComparedStrategy>& all) {
       best = &each;
     }
   }
+  const bool all_fit = std::ranges::all_of(all, [](const auto& each) { return fits(each.prediction); });
   std::string text = any_fits ? "" : "None of them fits; if it did, ";
   text += best->choice.name +
           (all.size() == 1 ? " takes "
+           : all_fit       ? " is the fastest, with "
            : any_fits      ? " is the fastest that fits, with "
                            : " would be the fastest, with ") +
           readable_time(best->prediction.report.step.mean) + " a step";

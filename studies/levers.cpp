@@ -186,12 +186,10 @@ void add_fsdp(const Prediction& p, Levers& all) {
 }
 
 void add_strategy(const Prediction& p, Levers& all) {
-  const TrainingSpec& training = p.scenario.training;
-  if (training.strategy == StrategyKind::ddp ||
-      (training.strategy == StrategyKind::zero && training.zero.stage == 1)) {
-    add_ddp(p, all);
-  } else {
+  if (fully_shards(p.scenario.training)) {
     add_fsdp(p, all);
+  } else {
+    add_ddp(p, all);
   }
   all.add(LeverKind::software, "accumulation x2", "with twice the accumulated batches per step",
           [](Scenario& s) { s.training.accumulation *= 2; });

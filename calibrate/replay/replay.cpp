@@ -68,6 +68,10 @@ std::string steps_csv(const TrainingJob& job) {
         break;
       case OpKind::collective: {
         const CollectivePlan& plan = job.plans[job.main().steady.collectives[op.index]];
+        if (op.purpose.payload == Payload::parameters || op.queue > 0) {
+          throw InputError("expected DDP, whose steps the trainer runs, found another strategy",
+                           "/training/strategy");
+        }
         if (plan.kind != CollectiveKind::all_reduce) {
           throw InputError(
               "expected a step whose only collectives are all-reduces, found a broadcast: set "

@@ -12,7 +12,7 @@ namespace {
 
 // What a kernel of a phase does.
 std::string words_of(Phase phase) {
-  return phase == Phase::exchange ? "bucket copies"
+  return phase == Phase::exchange ? "copies"
          : phase == Phase::update ? "optimizer"
                                   : std::string(name_of(phase));
 }

@@ -30,7 +30,7 @@ struct PathSegment {
   PathKind kind = PathKind::compute;
   Rank rank;         // communication: the last to launch it
   Purpose purpose;   // compute, communication: of its operation, the last of those that are one segment
-  std::string what;  // compute: forward, backward, accumulate, bucket copies, optimizer; else the label
+  std::string what;  // compute: forward, backward, accumulate, copies, optimizer; else the label
   SimTime start, end;
 };
 

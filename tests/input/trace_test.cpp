@@ -233,6 +233,32 @@ TEST_CASE("casts of a shard are kernels of their own around their collective's")
         Approx(static_cast<double>(communicating.ps)).epsilon(1e-4));
 }
 
+TEST_CASE("a trace of FSDP has casts and gathers on its stream, each pass annotated once") {
+  Scenario scenario = example("fsdp_llama3_8b");
+  scenario.cluster.nodes = 1;
+  scenario.run.iterations = 1;
+  const Prediction p = predict(scenario, trace_of_first(1, 2));
+  std::map<std::string, int> names, gathered;
+  int casts = 0;
+  const json trace = json::parse(trace_json(p));
+  for (const json& event : trace.at("traceEvents")) {
+    ++names[event.at("name").get<std::string>()];
+    const json args = event.value("args", json::object());
+    casts += event.value("cat", "") == "kernel" && event.at("name") == "cast shard" ? 1 : 0;
+    if (event.value("cat", "") == "kernel" && args.contains("Collective name")) {
+      ++gathered[args.at("Collective name").get<std::string>() + " " + args.at("dtype").get<std::string>()];
+      const std::int64_t in = args.at("In msg nelems"), out = args.at("Out msg nelems");
+      CHECK((in == 8 * out || out == 8 * in));
+    }
+  }
+  CHECK(names["forward"] == 2);
+  CHECK(names["backward"] == 2);
+  CHECK(names["Optimizer.step#Adam.step"] == 2);
+  CHECK(casts == 2 * (33 + 32));  // gradients are reduced in fp32, the optimizer's format
+  CHECK(gathered == std::map<std::string, int>{{"_allgather_base BFloat16", 2 * (33 + 32)},
+                                               {"_reduce_scatter_base Float", 2 * 33}});
+}
+
 TEST_CASE("names of NCCL's kernels follow its version and type") {
   const auto name = [](CollectiveKind kind, Algorithm algorithm, const char* version, Precision precision) {
     CollectivePlan plan;
