@@ -252,9 +252,9 @@ void CalibrateCommands::add_fit() {
   fit_->add_option("-o,--out", profile_out_, "The profile to write")->required();
   fit_->add_option("--nccl", nccl_, "NCCL version of the measurements, where the files don't say");
   fit_->add_option("--library", library_, "nccl or mpi")->capture_default_str();
-  fit_->add_option(
-      "--scenario", scenario_of_rows_,
-      "Whose throughput rows (columns gpus, nodes, throughput) and on whose GPU the kernels are");
+  fit_->add_option("--scenario", scenario_of_rows_,
+                   "Whose throughput rows (columns gpus, nodes, accumulation, throughput) and on whose GPU "
+                   "the kernels are");
   fit_->add_option("--overlap", overlap_,
                    "stated: gradients are reduced as the scenario says; unknown: a framework that may reduce "
                    "them after backward")

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "scenarios/predict.h"
 
 namespace paceline {
@@ -62,6 +65,10 @@ int node_count(const ClusterSpec& cluster) {
 
 Scenario with_anchor(Scenario scenario, double rate, double cv) {
   scenario.training.measured = SamplesPerSecond(rate);
+  if (cv == 0) {  // as many iterations as the scenario says: nothing is drawn
+    scenario.variability.per_iteration = {};
+    return scenario;
+  }
   scenario.variability.per_iteration = Distribution{DistributionKind::exponential, cv, {}};
   const bool others =
       !scenario.background.empty() || !scenario.other_jobs.empty();  // every transfer an event
@@ -91,13 +98,6 @@ LogThroughput log_throughput(const Scenario& scenario, double rate, double cv, O
   return {(as_stated + after) / 2, std::abs(as_stated - after) / 2};
 }
 
-Scenario on_row(Scenario base, const TrainingMeasurement& row) {
-  base.cluster.nodes = row.nodes;
-  base.cluster.job_nodes = 0;
-  base.cluster.gpus_per_node = row.ranks / row.nodes;
-  return base;
-}
-
 void check_row(const TrainingMeasurement& row, const NodeSpec& node) {
   const std::string place = row.origin.line > 0 ? "line " + std::to_string(row.origin.line) : "";
   if (row.nodes < 1 || row.ranks < 1 || row.ranks % row.nodes != 0 || row.ranks / row.nodes > node.gpus) {
@@ -106,24 +106,77 @@ void check_row(const TrainingMeasurement& row, const NodeSpec& node) {
                          std::to_string(row.nodes) + " nodes",
                      place, row.origin.file);
   }
+  constexpr int kMostPasses = 10'000;  // as training.accumulation
+  if (row.accumulation < 0 || row.accumulation > kMostPasses) {
+    throw InputError("expected an accumulation of at most " + std::to_string(kMostPasses) +
+                         " passes, found " + std::to_string(row.accumulation),
+                     place, row.origin.file);
+  }
   if (!(row.samples_per_second > 0) || !std::isfinite(row.samples_per_second)) {
     throw InputError("expected a throughput above 0, found " + std::to_string(row.samples_per_second), place,
                      row.origin.file);
   }
 }
 
-// Without a one-GPU row: the rate with which the smallest row, its delays at their default, is met.
+// The step with kernels that take no time: what no rate of a GPU makes shorter.
+double shortest_step(Scenario scenario) {
+  scenario.training.measured.reset();
+  scenario.training.layer_times.assign(scenario.model.layers.size(), {});
+  return predict(scenario).report.step.mean.value;
+}
+
+[[noreturn]] void refuse_anchor(const Scenario& scenario, const TrainingMeasurement& row) {
+  const double samples = static_cast<double>(scenario.training.batch_per_gpu) *
+                         scenario.training.accumulation * static_cast<double>(row.ranks);
+  throw InputError(
+      formatted("expected a step that leaves time for kernels: %g samples/s are a step of %.4g ms, and "
+                "communication, copies, launches and the optimizer alone take %.4g ms",
+                row.samples_per_second, 1e3 * samples / row.samples_per_second,
+                1e3 * shortest_step(scenario)),
+      row.origin.line > 0 ? "line " + std::to_string(row.origin.line) : "", row.origin.file);
+}
+
+// Without a one-GPU row: the rate with which the smallest row, its delays at their default, is met. The
+// throughput grows with it, more slowly where communication comes to light: false position (Illinois).
 double rate_behind(const Scenario& base, const TrainingMeasurement& row, double cv, Overlap overlap) {
-  const double wanted = std::log(row.samples_per_second);
-  double rate = row.samples_per_second / row.ranks;
-  for (int i = 0; i < 20; ++i) {
-    const double missing = wanted - log_throughput(on_row(base, row), rate, cv, overlap).mean;
-    rate *= std::exp(missing);
-    if (std::abs(missing) < 1e-4) {
-      break;
+  constexpr double kEnough = 1e-7, kMostStep = 1;
+  const Scenario scenario = on_row(base, row);
+  // Of ln(throughput), at ln(rate); -infinity where no GPU is that fast.
+  const auto missing = [&](double log_rate) {
+    try {
+      return std::log(row.samples_per_second) -
+             log_throughput(scenario, std::exp(log_rate), cv, overlap).mean;
+    } catch (const InputError& error) {
+      if (error.place() != "/training/measured") {
+        throw;
+      }
+      return -std::numeric_limits<double>::infinity();
     }
+  };
+  struct End {
+    double rate = 0, missing = 0;
+  };
+  std::optional<End> slow, fast;
+  double rate = std::log(row.samples_per_second / row.ranks);
+  for (double off = missing(rate); std::abs(off) > kEnough; off = missing(rate)) {
+    std::optional<End>&end = off > 0 ? slow : fast, &other = off > 0 ? fast : slow;
+    if (end && other) {
+      other->missing /= 2;
+    }
+    end = End{rate, off};
+    if (!slow || !fast) {
+      rate += std::clamp(off, -kMostStep, kMostStep);
+      continue;
+    }
+    if (fast->rate - slow->rate < kEnough) {
+      refuse_anchor(scenario, row);
+    }
+    const double part = std::isinf(fast->missing)
+                            ? 0.5
+                            : std::clamp(slow->missing / (slow->missing - fast->missing), 0.01, 0.99);
+    rate = slow->rate + part * (fast->rate - slow->rate);
   }
-  return rate;
+  return std::exp(rate);
 }
 
 FittedValue fit_rate(const Scenario& base, std::span<const TrainingMeasurement> rows, Overlap overlap) {
@@ -153,8 +206,8 @@ FittedValue fit_rate(const Scenario& base, std::span<const TrainingMeasurement> 
   const double rate = rate_behind(base, *smallest, delays.median, overlap);
   FittedValue fitted = within(rate, kRowDeviation, true,
                               "from " + std::to_string(smallest->ranks) + " GPUs, delays at their default");
-  fitted.low = rate_behind(base, *smallest, delays.low, overlap);
-  fitted.high = rate_behind(base, *smallest, delays.high, overlap);
+  fitted.low = std::min(fitted.low, rate_behind(base, *smallest, delays.low, overlap));
+  fitted.high = std::max(fitted.high, rate_behind(base, *smallest, delays.high, overlap));
   return fitted;
 }
 
@@ -238,6 +291,16 @@ double open_deviation(const TrainingFit& fit, const Scenario& scenario) {
 }
 
 }  // namespace
+
+Scenario on_row(Scenario base, const TrainingMeasurement& row) {
+  base.cluster.nodes = row.nodes;
+  base.cluster.job_nodes = 0;
+  base.cluster.gpus_per_node = row.ranks / row.nodes;
+  if (row.accumulation > 0) {
+    base.training.accumulation = row.accumulation;
+  }
+  return base;
+}
 
 TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasurement> rows, Overlap overlap) {
   if (rows.empty()) {

@@ -5,6 +5,9 @@
 // step of n GPUs waits for the slowest: it grows by cv * (1/2 + 1/3 + ... + 1/n), that is with log n. A row
 // with several GPUs determines cv; without one it keeps its default by precision.
 //
+// What doesn't fit into one GPU has no such row: then its rate is the one with which the simulated step of the
+// smallest row, on its GPUs and with its accumulation, takes the time that was measured.
+//
 // What no row of one node can tell is whether gradients are reduced during backward or after it. Where the
 // scenario doesn't know, the prediction is the geometric mean of both, and the interval holds both.
 //
@@ -48,12 +51,15 @@ struct TrainingFit {
 // `base`: model, node, batch and fabric of the machine; its number of nodes and GPUs doesn't matter. Without
 // a one-GPU row base.training.measured is the anchor, or, failing that, what explains the smallest row.
 // Throws InputError: no row, a row that isn't positive or doesn't fit base's node, a one-GPU rate that the
-// model can't reach.
+// model can't reach, a smallest row whose step is shorter than its communication.
 TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasurement> rows,
                          Overlap = Overlap::as_stated);
 
 // The scenario with the fitted anchor and delays; training.ddp stays as it is.
 Scenario apply(const TrainingFit&, Scenario);
+
+// The scenario on a row's GPUs, with its accumulation where it states one.
+Scenario on_row(Scenario, const TrainingMeasurement&);
 
 struct ThroughputPrediction {
   double samples_per_second = 0;

@@ -34,6 +34,7 @@ constexpr std::array<std::string_view, 1> kNvls{"nvls"};
 constexpr std::array<std::string_view, 1> kTable{"table"};
 constexpr std::array<std::string_view, 4> kThroughput{"throughput", "samples_per_s", "images_per_s",
                                                       "throughput (samples/s)"};
+constexpr std::array<std::string_view, 2> kAccumulation{"accumulation", "gradaccum"};
 constexpr std::array<std::string_view, 1> kUnit{"unit"};
 constexpr std::array<std::string_view, 1> kKind{"kind"};
 constexpr std::array<std::string_view, 1> kName{"name"};
@@ -295,6 +296,7 @@ class TableReader {
     if (one.ranks == 0 || !number(kThroughput, one.samples_per_second) || one.samples_per_second <= 0) {
       throw BadCell{"gpus and throughput: expected more than 0"};
     }
+    one.accumulation = count(kAccumulation);
     const std::string unit = lower_case(rows_.cell(kUnit));
     if (unit.find("token") != std::string::npos || unit.find('%') != std::string::npos) {
       throw BadCell{"unit: expected samples (images, sequences) a second, found " + in_quotes(unit)};

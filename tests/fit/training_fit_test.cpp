@@ -26,7 +26,9 @@ Scenario on(Scenario scenario, int nodes, int gpus_per_node) {
   return scenario;
 }
 
-TrainingMeasurement row(int ranks, int nodes, double rate) { return {ranks, nodes, rate, "test", {}}; }
+TrainingMeasurement row(int ranks, int nodes, double rate, int accumulation = 0) {
+  return {ranks, nodes, rate, "test", {}, accumulation};
+}
 
 // What a machine with this delay would show.
 double simulated(int nodes, int gpus_per_node, double cv) {
@@ -88,6 +90,34 @@ TEST_CASE("without one GPU's row the smallest one gives the rate, and can't give
   CHECK(fit.one_gpu_rate.value == Approx(kRate).epsilon(0.002));
   CHECK(fit.one_gpu_rate.low < 0.99 * kRate);
   CHECK_FALSE(fit.delay_cv.determined);
+}
+
+TEST_CASE("the smallest row's step is met with its own accumulation, to seven digits") {
+  // 16 GPUs with one NIC for eight: a third of the step is communication, less with accumulation.
+  for (const int accumulation : {1, 4}) {
+    const std::vector<TrainingMeasurement> rows{row(16, 2, 9'000, accumulation)};
+    const TrainingFit fit = fit_training(machine(), rows);
+    INFO("accumulation " << accumulation);
+    CHECK(predict_throughput(fit, on_row(machine(), rows[0])).samples_per_second ==
+          Approx(9'000).epsilon(1e-6));
+    CHECK(fit.one_gpu_rate.value > 9'000 / 16.0);
+  }
+}
+
+TEST_CASE("a step shorter than its communication is no anchor, and the message has both times") {
+  const auto message = [](double rate) {
+    try {
+      fit_training(machine(), std::vector{row(16, 2, rate)});
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  CHECK(message(20'000) == "none");
+  // 2,048 samples in 2.048 ms; 47 MB of gradients take several times that over 100 Gb/s.
+  CHECK_THAT(message(1e6),
+             Catch::Contains("1e+06 samples/s are a step of 2.048 ms, and communication, copies, "
+                             "launches and the optimizer alone take"));
 }
 
 TEST_CASE("a row that beats the network alone has no delay") {

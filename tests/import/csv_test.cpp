@@ -106,7 +106,11 @@ TEST_CASE("throughput of training") {
   CHECK(data.training[0].ranks == 8);
   CHECK(data.training[0].samples_per_second == 2887.65);
   CHECK(data.training[0].table == "run.txt, ResNet-50, PyTorch");
+  CHECK(data.training[0].accumulation == 0);
   CHECK_THAT(remarks_of(data), Contains("3: unit: expected samples"));
+  const MeasuredData passes = import_text("gpus,GradAccum,throughput\n8,4,100\n");
+  REQUIRE(passes.training.size() == 1);
+  CHECK(passes.training[0].accumulation == 4);
   CHECK(import_file(PACELINE_SOURCE_DIR "/tests/validation/dlperf_v100.csv").training.size() > 2);
 }
 
