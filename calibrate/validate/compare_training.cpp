@@ -25,6 +25,7 @@ TrainingRows read_rows(const TrainingCase& from) {
     one.ranks = csv.whole(row, "gpus", 1, 0);
     one.nodes = csv.whole(row, "nodes", 1, 1);
     one.samples_per_second = csv.number(row, "throughput", 1e-9);
+    one.accumulation = row.text("accumulation").empty() ? 0 : csv.whole(row, "accumulation", 1, 0);
     one.table = from.name;
     one.origin = {from.data, row.line};
     if (one.ranks % one.nodes != 0) {
@@ -59,13 +60,10 @@ ComparedCase compare(const TrainingCase& from) {
   for (const TrainingMeasurement& row : rows.fit) {
     result.fitted.push_back(std::to_string(row.ranks) + (row.ranks == 1 ? " GPU" : " GPUs"));
   }
+  const TrainingMeasurement& smallest = *std::ranges::min_element(rows.fit, {}, &TrainingMeasurement::ranks);
   const TrainingFit fit = fit_training(base, rows.fit, from.overlap);
   for (const TrainingMeasurement& row : rows.test) {
-    Scenario wanted = base;
-    wanted.cluster.nodes = row.nodes;
-    wanted.cluster.job_nodes = 0;
-    wanted.cluster.gpus_per_node = row.ranks / row.nodes;
-    const ThroughputPrediction predicted = predict_throughput(fit, wanted);
+    const ThroughputPrediction predicted = predict_throughput(fit, on_row(base, row));
     ComparedRow compared;
     compared.table = from.name;
     compared.origin = row.origin;
@@ -75,6 +73,7 @@ ComparedCase compare(const TrainingCase& from) {
     compared.predicted = predicted.samples_per_second;
     compared.low = predicted.low;
     compared.high = predicted.high;
+    compared.scaled = smallest.samples_per_second * row.ranks / smallest.ranks;
     result.rows.push_back(std::move(compared));
   }
   return result;

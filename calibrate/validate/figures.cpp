@@ -9,6 +9,19 @@ namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 
+// What a figure sets beside the prediction.
+std::optional<double> simpler(Figure which, const ComparedRow& row) {
+  switch (which) {
+    case Figure::to_interpolation:
+      return row.interpolated;
+    case Figure::perfect_scaling:
+    case Figure::to_perfect_scaling:
+      return row.scaled;
+    default:
+      return std::nullopt;
+  }
+}
+
 bool bears_on(Figure which, const ComparedRow& row) {
   switch (which) {
     case Figure::below_1mib:
@@ -20,7 +33,9 @@ bool bears_on(Figure which, const ComparedRow& row) {
     case Figure::from_256mib:
       return row.bytes >= 256 * kMiB;
     case Figure::to_interpolation:
-      return row.interpolated.has_value();
+    case Figure::perfect_scaling:
+    case Figure::to_perfect_scaling:
+      return simpler(which, row).has_value();
     case Figure::mean:
     case Figure::worst:
       return true;
@@ -32,14 +47,14 @@ double log_error(double predicted, const ComparedRow& row) {
   return std::abs(std::log(predicted / row.measured));
 }
 
+constexpr double kExact = 1e-6;  // errors below this are rounding
+
 struct Sums {
   std::size_t rows = 0;
-  double sum = 0, worst = 0, interpolated = 0;
+  double sum = 0, worst = 0, simpler = 0;
   double mean() const { return std::expm1(sum / static_cast<double>(rows)); }
-  double ratio() const {
-    const double of_lines = std::expm1(interpolated / static_cast<double>(rows));
-    return of_lines > 0 ? mean() / of_lines : 0;
-  }
+  double mean_of_simpler() const { return std::expm1(simpler / static_cast<double>(rows)); }
+  double ratio() const { return mean() / std::max(mean_of_simpler(), kExact); }
 };
 
 Sums sums(Figure which, std::span<const ComparedRow> rows) {
@@ -50,16 +65,25 @@ Sums sums(Figure which, std::span<const ComparedRow> rows) {
       ++all.rows;
       all.sum += error;
       all.worst = std::max(all.worst, error);
-      all.interpolated += row.interpolated ? log_error(*row.interpolated, row) : 0;
+      const std::optional<double> other = simpler(which, row);
+      all.simpler += other ? log_error(*other, row) : 0;
     }
   }
   return all;
 }
 
 double value_of(Figure which, const Sums& all) {
-  return which == Figure::worst              ? std::expm1(all.worst)
-         : which == Figure::to_interpolation ? all.ratio()
-                                             : all.mean();
+  switch (which) {
+    case Figure::worst:
+      return std::expm1(all.worst);
+    case Figure::perfect_scaling:
+      return all.mean_of_simpler();
+    case Figure::to_interpolation:
+    case Figure::to_perfect_scaling:
+      return all.ratio();
+    default:
+      return all.mean();
+  }
 }
 
 Check checked(const ValidationSet& set, const std::string& name, Figure which, double value, double limit) {
@@ -92,7 +116,7 @@ std::optional<double> figure(Figure which, std::span<const ComparedCase> cases) 
       ++of_cases.rows;
       of_cases.sum += rows.sum / static_cast<double>(rows.rows);
       of_cases.worst = std::max(of_cases.worst, rows.worst);
-      of_cases.interpolated += rows.interpolated / static_cast<double>(rows.rows);
+      of_cases.simpler += rows.simpler / static_cast<double>(rows.rows);
     }
   }
   return of_cases.rows == 0 ? std::nullopt : std::optional(value_of(which, of_cases));

@@ -22,6 +22,7 @@ struct ComparedRow {
   double measured = 0, predicted = 0;
   double low = 0, high = 0;            // interval of 90 %
   std::optional<double> interpolated;  // what log-log interpolation of the fitted rows says
+  std::optional<double> scaled;        // what the smallest fitted row says, times the GPUs
   std::string excluded;                // why it doesn't count
   bool inside() const { return low <= measured && measured <= high; }
 };
@@ -37,7 +38,7 @@ struct ComparedCase {
 // Of the rows that count; nothing where none bears on the figure.
 std::optional<double> figure(Figure, std::span<const ComparedRow>);
 // Of a set: exp(mean ln(1 + figure)) - 1 over the cases that count and have it; the largest for `worst`; for
-// to_interpolation the ratio of the two means.
+// to_interpolation and to_perfect_scaling the ratio of the two means.
 std::optional<double> figure(Figure, std::span<const ComparedCase>);
 
 struct Coverage {

@@ -39,8 +39,8 @@ std::string row_text(const ComparedRow& row) {
                                value_text(row, row.measured).c_str(), value_text(row, row.predicted).c_str(),
                                value_text(row, row.low).c_str(), value_text(row, row.high).c_str(),
                                100 * (row.predicted / row.measured - 1));
-  if (row.interpolated) {
-    text += formatted("  %+7.1f %%", 100 * (*row.interpolated / row.measured - 1));
+  for (const std::optional<double>& simpler : {row.interpolated, row.scaled}) {
+    text += simpler ? formatted("  %+7.1f %%", 100 * (*simpler / row.measured - 1)) : "";
   }
   if (!row.inside()) {
     text += "  outside";
@@ -58,7 +58,10 @@ std::string rows_text(const ComparedCase& one) {
       std::ranges::any_of(one.rows, [](const ComparedRow& r) { return r.interpolated.has_value(); });
   text += formatted("  %12s  %10s  %14s  %14s  %32s  %9s%s\n", training ? "" : "size", "",
                     training ? "measured 1/s" : "measured us", training ? "predicted 1/s" : "predicted us",
-                    "90 % interval", "error", lines ? "  interpolated" : "");
+                    "90 % interval", "error",
+                    lines      ? "  interpolated"
+                    : training ? "  perfect scaling"
+                               : "");
   for (const ComparedRow& row : one.rows) {
     text += row_text(row);
   }
@@ -84,12 +87,14 @@ std::vector<std::string> figure_cells(const std::vector<Figure>& figures, const 
 }
 
 constexpr auto kHeaders = names<Figure>({{"mean", Figure::mean},
+                                         {"perfect scaling", Figure::perfect_scaling},
                                          {"< 1 MiB", Figure::below_1mib},
                                          {">= 1 MiB", Figure::from_1mib},
                                          {">= 16 MiB", Figure::from_16mib},
                                          {">= 256 MiB", Figure::from_256mib},
                                          {"worst", Figure::worst},
-                                         {"/ interpolation", Figure::to_interpolation}});
+                                         {"/ interpolation", Figure::to_interpolation},
+                                         {"/ perfect scaling", Figure::to_perfect_scaling}});
 
 std::vector<std::string> header_cells(const std::vector<Figure>& figures) {
   std::vector<std::string> cells;
@@ -200,7 +205,8 @@ std::string percent_text(double ratio) {
 }
 
 std::string figure_text(Figure which, double value) {
-  return which == Figure::to_interpolation ? formatted("%.2f", value) : percent_text(value);
+  const bool ratio = which == Figure::to_interpolation || which == Figure::to_perfect_scaling;
+  return ratio ? formatted("%.2f", value) : percent_text(value);
 }
 
 std::string coverage_text(const Coverage& all) {

@@ -25,24 +25,30 @@ inline constexpr auto kNames<RowChoice> =
     names<RowChoice>({{"all", RowChoice::all}, {"odd", RowChoice::odd}, {"even", RowChoice::even}});
 
 // What is compared with a tolerance. Errors are exp(mean |ln(predicted / measured)|) - 1; `worst` that of one
-// row; to_interpolation: the mean error in units of what log-log interpolation of the fitted rows has.
+// row; to_interpolation: the mean error in units of what log-log interpolation of the fitted rows has;
+// perfect_scaling: the error of the throughput of the smallest fitted row times the GPUs, and
+// to_perfect_scaling: the mean error in units of that.
 enum class Figure : std::uint8_t {
   mean,
+  perfect_scaling,
   below_1mib,
   from_1mib,
   from_16mib,
   from_256mib,
   worst,
   to_interpolation,
+  to_perfect_scaling,
 };
 template <>
 inline constexpr auto kNames<Figure> = names<Figure>({{"mean", Figure::mean},
+                                                      {"perfect_scaling", Figure::perfect_scaling},
                                                       {"below_1MiB", Figure::below_1mib},
                                                       {"from_1MiB", Figure::from_1mib},
                                                       {"from_16MiB", Figure::from_16mib},
                                                       {"from_256MiB", Figure::from_256mib},
                                                       {"worst", Figure::worst},
-                                                      {"to_interpolation", Figure::to_interpolation}});
+                                                      {"to_interpolation", Figure::to_interpolation},
+                                                      {"to_perfect_scaling", Figure::to_perfect_scaling}});
 using Tolerance = std::array<std::optional<double>, kNames<Figure>.size()>;
 
 // A miss that is known: the check fails where it grows, and where it has gone.

@@ -74,6 +74,22 @@ TEST_CASE("interpolation: straight lines in logarithms, continued at both ends")
   CHECK(of(Figure::to_interpolation, rows) == Approx(0.5));  // 10 % against 20 %
 }
 
+TEST_CASE("perfect scaling is a prediction too, and what ours is measured by") {
+  std::vector<ComparedRow> rows{row(0, 100, 110), row(0, 100, 110)};
+  CHECK_FALSE(figure(Figure::perfect_scaling, std::span<const ComparedRow>(rows)));
+  rows[0].scaled = 120;
+  rows[1].scaled = 120;
+  CHECK(of(Figure::perfect_scaling, rows) == Approx(0.2));
+  CHECK(of(Figure::to_perfect_scaling, rows) == Approx(0.5));
+  std::vector<ComparedCase> cases(2);
+  cases[0].rows = rows;
+  cases[1].rows = {row(0, 100, 110)};
+  cases[1].rows[0].scaled = 100;  // one case off by 20 %, one by nothing
+  CHECK(of(Figure::perfect_scaling, cases) == Approx(std::sqrt(1.2) - 1));
+  CHECK(of(Figure::to_perfect_scaling, cases) == Approx(0.1 / (std::sqrt(1.2) - 1)));
+  CHECK(of(Figure::to_perfect_scaling, cases[1].rows) > 1);  // nothing is better than exact
+}
+
 // One case with a mean error of 10 %.
 struct Checked {
   ValidationSet set;

@@ -116,25 +116,52 @@ TEST_CASE("a first row that is slower than the next is published and doesn't cou
   CHECK_THAT(run_validation(paths, ValidationForm::markdown).text, Contains("- t, 32 KiB: measured 500.0"));
 }
 
-TEST_CASE("training: rows by their use, and wrong ones with line and column") {
-  const auto run_training = [](const std::string& rows) {
-    const TemporaryFolder folder;
-    folder.write("machine.json", R"({"cluster": {"node": {"preset": "dgx1-v100", "nics": 1}, "nodes": 2},
-      "model": "resnet18", "training": {"batch_per_gpu": 128}})");
-    folder.write("rows.csv", "gpus,nodes,throughput,use\n" + rows);
-    const std::vector<std::string> paths{folder.write("set.json", R"({"description": "d", "kind": "training",
-      "source": "made", "scenario": "machine.json", "data": "rows.csv", "overlap_known": true})")};
-    return run_validation(paths, ValidationForm::table).text;
+std::string run_training(const std::string& rows, ValidationForm form = ValidationForm::table) {
+  const TemporaryFolder folder;
+  folder.write("machine.json", R"({"cluster": {"node": {"preset": "dgx1-v100", "nics": 1}, "nodes": 2},
+    "model": "resnet18", "training": {"batch_per_gpu": 128}})");
+  folder.write("rows.csv", "gpus,nodes,accumulation,throughput,use\n" + rows);
+  const std::vector<std::string> paths{folder.write("set.json", R"({"description": "d", "kind": "training",
+    "source": "made", "scenario": "machine.json", "data": "rows.csv", "overlap_known": true})")};
+  return run_validation(paths, form).text;
+}
+
+TEST_CASE("training: perfect scaling from the smallest row stands beside the prediction") {
+  // From 1,000.2 a GPU: 8,001.6, measured 7,900 and 1.3 % above it.
+  const std::string rows = "1,1,,1000.2,fit\n8,1,,7900,test\n";
+  CHECK_THAT(run_training(rows), Contains("perfect scaling\n") && Contains("    +1.3 %\n"));
+  CHECK_THAT(run_training(rows, ValidationForm::markdown), Contains("| mean | perfect scaling | worst |"));
+  const Json all = parse_json(run_training(rows, ValidationForm::json));
+  const Json& one = all.find("sets")->as<Json::Array>()->at(0).find("cases")->as<Json::Array>()->at(0);
+  CHECK(*one.find("rows")->as<Json::Array>()->at(0).find("perfect_scaling_samples_per_s")->as<double>() ==
+        Approx(8001.6));
+  CHECK(*one.find("figures")->find("perfect_scaling")->as<double>() == Approx(8001.6 / 7900 - 1));
+}
+
+TEST_CASE("training: a row's accumulation is simulated") {
+  const auto error = [](const std::string& accumulation) {  // of 16 GPUs on two nodes, anchored to 8
+    const Json all = parse_json(
+        run_training("8,1,,7900,fit\n16,2," + accumulation + ",15000,test\n", ValidationForm::json));
+    const Json& one = all.find("sets")->as<Json::Array>()->at(0).find("cases")->as<Json::Array>()->at(0);
+    return *one.find("rows")->as<Json::Array>()->at(0).find("error")->as<double>();
   };
-  const std::string text = run_training("1,1,1000,fit\n8,1,7900,test\n");
+  CHECK(error("") == error("1"));
+  CHECK(error("16") > error("1") + 0.005);  // fewer reductions over the one NIC
+}
+
+TEST_CASE("training: rows by their use, and wrong ones with line and column") {
+  const std::string text = run_training("1,1,,1000,fit\n8,1,,7900,test\n");
   CHECK_THAT(text, Contains("fitted: 1 GPU\n") && Contains("8 GPUs") && Contains("7900.0"));
   const auto refused = [&](const std::string& rows) { return error_of([&] { run_training(rows); }); };
-  CHECK_THAT(refused("1,1,1000,fit\n8,1,7900,predict\n"),
+  CHECK_THAT(refused("1,1,,1000,fit\n8,1,,7900,predict\n"),
              Contains("rows.csv: line 3, column use: expected \"fit\" or \"test\", found \"predict\""));
-  CHECK_THAT(refused("1,1,1000,fit\n1,1,1010,test\n"), Contains("line 3, column gpus: expected each number"));
-  CHECK_THAT(refused("1,1,1000,fit\n"), Contains("found none of \"test\""));
-  CHECK_THAT(refused("1,1,fast,fit\n"), Contains("line 2, column throughput: expected a number"));
-  CHECK_THAT(refused("3,2,10,fit\n"), Contains("line 2, column gpus: expected as many GPUs on each node"));
+  CHECK_THAT(refused("1,1,,1000,fit\n1,1,,1010,test\n"),
+             Contains("line 3, column gpus: expected each number"));
+  CHECK_THAT(refused("1,1,,1000,fit\n"), Contains("found none of \"test\""));
+  CHECK_THAT(refused("1,1,,fast,fit\n"), Contains("line 2, column throughput: expected a number"));
+  CHECK_THAT(refused("1,1,0,1000,fit\n"),
+             Contains("line 2, column accumulation: expected a whole number from 1 on"));
+  CHECK_THAT(refused("3,2,,10,fit\n"), Contains("line 2, column gpus: expected as many GPUs on each node"));
 }
 
 TEST_CASE("nothing named, nothing run") {

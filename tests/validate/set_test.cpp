@@ -43,9 +43,9 @@ TEST_CASE("a small set of collectives") {
   CHECK_FALSE(test.spec.nvls);
   CHECK_FALSE(test.nccl_stated);
   CHECK(test.source == "s");
-  CHECK(set.tolerance[1] == 0.03);
+  CHECK(set.tolerance[static_cast<std::size_t>(Figure::below_1mib)] == 0.03);
   CHECK_FALSE(set.tolerance[0]);
-  CHECK(set.of_each[5] == 0.2);
+  CHECK(set.of_each[static_cast<std::size_t>(Figure::worst)] == 0.2);
   CHECK(set.known_gaps.at(0).which == Figure::below_1mib);
 }
 
