@@ -30,6 +30,8 @@ struct DelayPrior {
 };
 constexpr DelayPrior kFp32Delays{0.020, 0.008, 0.050};
 constexpr DelayPrior kMixedDelays{0.080, 0.010, 0.115};
+// Those sets decode images on their hosts, and none is sharded: of sharded training nothing published tells.
+constexpr DelayPrior kNoDelays{0, 0, 0};
 
 // What the model leaves open between the rows and more nodes: deviations of ln(predicted / measured), root
 // mean square over the ResNet-50 sets of Oneflow-Inc/DLPerf, each set fitted to its own 1- and 8-GPU rows and
@@ -44,7 +46,9 @@ bool mixed(const TrainingSpec& training) {
   return training.precision != Precision::fp32 && training.precision != Precision::tf32;
 }
 
-const DelayPrior& prior(const TrainingSpec& training) { return mixed(training) ? kMixedDelays : kFp32Delays; }
+const DelayPrior& prior(const TrainingSpec& training) {
+  return training.strategy != StrategyKind::ddp ? kNoDelays : mixed(training) ? kMixedDelays : kFp32Delays;
+}
 
 // Iterations whose mean is that of the slowest GPU: its deviation is about cv, 4 % of cv remain at 1,000.
 int iterations_for(std::int64_t ranks) {
@@ -232,7 +236,8 @@ double mean_size(std::span<const double> values) {
 
 FittedValue default_delays(const TrainingSpec& training, const std::string& reason) {
   const DelayPrior& delays = prior(training);
-  return {delays.median, delays.low, delays.high, false, "default by precision: " + reason};
+  const char* const by = training.strategy == StrategyKind::ddp ? "default by precision: " : "none assumed: ";
+  return {delays.median, delays.low, delays.high, false, by + reason};
 }
 
 // Gauss-Newton with one parameter: ln of the throughput falls smoothly with cv, as the same draws are scaled.
@@ -321,10 +326,8 @@ TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasureme
   const bool one_row_for_both =
       !fit.one_gpu_rate.why.starts_with("measured") && !base.training.measured && several.size() == 1;
   if (several.empty() || one_row_for_both) {
-    const DelayPrior& delays = prior(base.training);
-    fit.delay_cv = {delays.median, delays.low, delays.high, false,
-                    "default by precision: " + std::string(several.empty() ? "no row has several GPUs"
-                                                                           : "the one row set the rate")};
+    fit.delay_cv = default_delays(base.training,
+                                  several.empty() ? "no row has several GPUs" : "the one row set the rate");
   } else {
     fit_delays(base, several, fit);
   }
@@ -342,7 +345,7 @@ ThroughputPrediction predict_throughput(const TrainingFit& fit, const Scenario& 
   const double anchor = std::log(fit.one_gpu_rate.high / fit.one_gpu_rate.low) / 2;
   const double open = kNormal90 * open_deviation(fit, scenario);
   double slower = 0, faster = 0;
-  if (rank_count(scenario.cluster) > 1) {
+  if (rank_count(scenario.cluster) > 1 && fit.delay_cv.high > fit.delay_cv.low) {
     slower = middle.mean - at(fit.delay_cv.high).mean;
     faster = at(fit.delay_cv.low).mean - middle.mean;
   }

@@ -3,7 +3,7 @@
 // What is fitted: the rate of one GPU (the anchor, training.measured) and one parameter, the delays that a
 // GPU meets in an iteration: variability.per_iteration, exponential with a coefficient of variation `cv`. A
 // step of n GPUs waits for the slowest: it grows by cv * (1/2 + 1/3 + ... + 1/n), that is with log n. A row
-// with several GPUs determines cv; without one it keeps its default by precision.
+// with several GPUs determines cv; without one it keeps its default by precision, and sharded training has none.
 //
 // What doesn't fit into one GPU has no such row: then its rate is the one with which the simulated step of the
 // smallest row, on its GPUs and with its accumulation, takes the time that was measured.

@@ -104,6 +104,26 @@ TEST_CASE("the smallest row's step is met with its own accumulation, to seven di
   }
 }
 
+TEST_CASE("sharded training is anchored to several GPUs, and no delays are assumed") {
+  const Scenario base = parse_scenario(R"({"cluster": "dgx-a100",
+    "model": {"transformer": {"layers": 3, "hidden": 256, "heads": 4, "vocabulary": 1000, "sequence": 64}},
+    "training": {"strategy": "fsdp", "batch_per_gpu": 8, "precision": "bf16"}, "run": {"iterations": 2}})",
+                                       "machine");
+  const auto measured = [&](int nodes, int accumulation) {
+    Scenario scenario = on(base, nodes, 8);
+    scenario.training.accumulation = accumulation;
+    scenario.training.measured = SamplesPerSecond(500);
+    return predict(scenario).report.throughput;
+  };
+  const TrainingFit fit = fit_training(base, std::vector{row(8, 1, measured(1, 4), 4)});
+  CHECK(fit.one_gpu_rate.value == Approx(500).epsilon(1e-5));
+  CHECK(fit.delay_cv.value == 0);
+  CHECK_THAT(fit.delay_cv.why, Catch::Contains("none assumed: the one row set the rate"));
+  const ThroughputPrediction more = predict_throughput(fit, on(base, 2, 8));
+  CHECK(more.samples_per_second == Approx(measured(2, 1)).epsilon(1e-5));
+  CHECK(more.low < 0.99 * more.samples_per_second);  // a row's own error at least
+}
+
 TEST_CASE("a step shorter than its communication is no anchor, and the message has both times") {
   const auto message = [](double rate) {
     try {
