@@ -171,7 +171,7 @@ TEST_CASE("nothing named, nothing run") {
 TEST_CASE("shipped sets hold") {
 #ifdef NDEBUG
   const std::vector<std::string> names{"gpu_counts_a100", "gpu_counts_v100",
-                                       "deeplearningexamples_resnet50_fp32"};
+                                       "deeplearningexamples_resnet50_fp32", "fsdp_mpt"};
 #else
   const std::vector<std::string> names{"gpu_counts_v100"};  // with sanitizers the others take minutes
 #endif
