@@ -500,8 +500,8 @@ void describe(V& v, TrainingSpec& s) {
         "Number format of the kernels: it decides their peak rate and their bytes.");
   v.key("gradients", s.gradients, any(), "Number format of gradients in memory and on the wire.");
   v.key("parameters", s.parameters, any(),
-        "Number format of parameters and of the optimizer's state in memory: fp32 with mixed precision, "
-        "whatever the kernels' precision; bf16 where the whole model was cast.");
+        "Number format of the optimizer's state in memory and of the parameters that it updates: fp32 with "
+        "mixed precision, whatever the kernels' precision; bf16 where the whole model was cast.");
   v.key("optimizer", s.optimizer, any(),
         "SGD with momentum, or Adam: decides the optimizer's memory and its traffic.");
   v.key("measured", s.measured, kSampleRate,

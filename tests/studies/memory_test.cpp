@@ -47,6 +47,15 @@ TEST_CASE("every example fits into its GPUs") {
   }
 }
 
+TEST_CASE("what somebody has trained fits") {
+  const std::vector<fs::path> files = files_in(kRoot / "scenarios/validation/training");
+  REQUIRE(files.size() >= 20);
+  for (const fs::path& file : files) {
+    CAPTURE(file);
+    check_fits(load_scenario(file.string()));
+  }
+}
+
 TEST_CASE("every point of every study that comes with Paceline fits") {
   const std::vector<fs::path> files = files_in(kRoot / "scenarios/studies");
   REQUIRE(files.size() >= 6);

@@ -95,7 +95,7 @@ TEST_CASE("ZeRO divides the optimizer's state, then gradients, then parameters")
   CHECK(m.gathered == Bytes(2 * 8 * (2'000 + 4'000 + 2'500)));
 }
 
-TEST_CASE("FSDP divides all that is kept; the shard is the master") {
+TEST_CASE("FSDP divides all that is kept, and the shard is the master") {
   TrainingSpec training = mixed(StrategyKind::fsdp);
   GpuMemory m = memory(training);
   CHECK(8 * m.parameters == each(4));
