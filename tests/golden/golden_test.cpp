@@ -136,7 +136,8 @@ TEST_CASE("every change of a fingerprint raises the model version") {
     FAIL("fingerprints.csv changed since model version "
          << versions.back().number << ": set kModelVersion in core/version.h to "
          << versions.back().number + 1 << " and append to tests/golden/versions.csv the line\n"
-         << versions.back().number + 1 << ',' << hash);
+         << versions.back().number + 1 << ',' << hash
+         << "\nWhere rows were only added, this hash belongs in the last line instead.");
   }
   INFO("core/version.h and the last line of tests/golden/versions.csv");
   CHECK(kModelVersion == versions.back().number);
