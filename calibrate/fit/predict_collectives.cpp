@@ -222,10 +222,11 @@ void set_kernels(const ProfileKernels& kernels, TrainingSpec& training) {
 }  // namespace
 
 Scenario with_profile(const Scenario& given, const Profile& profile) {
-  constexpr CollectiveKind kOfDdp[] = {CollectiveKind::all_reduce, CollectiveKind::broadcast};
+  constexpr CollectiveKind kOfTraining[] = {CollectiveKind::all_reduce, CollectiveKind::broadcast,
+                                            CollectiveKind::all_gather, CollectiveKind::reduce_scatter};
   Scenario scenario = given;
   scenario.training.collective =
-      with_profile(given.training.collective, profile, given.cluster, kOfDdp, largest_collective(given));
+      with_profile(given.training.collective, profile, given.cluster, kOfTraining, largest_collective(given));
   for (const ProfileKernels& kernels : profile.kernels) {
     set_kernels(kernels, scenario.training);
   }

@@ -2,38 +2,63 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "calibrate/fit/collective_fit.h"
 #include "calibrate/fit/training_fit.h"
 #include "core/text.h"
 #include "scenarios/predict.h"
 #include "sim/strategy/ddp.h"
+#include "sim/strategy/sharding.h"
 
 namespace paceline {
 namespace {
 
 double log_step(const Scenario& scenario) { return std::log(predict(scenario).report.step.mean.value); }
 
-CollectiveInterval of_bucket(const Scenario& fitted, const Profile& profile) {
+bool sharded(const TrainingSpec& training) {
+  return training.strategy == StrategyKind::fsdp ||
+         (training.strategy == StrategyKind::zero && training.zero.stage > 1);
+}
+
+// What most of the communication is: a full bucket's all-reduce, or the largest unit's all-gather.
+std::pair<CollectiveKind, Bytes> chief_collective(const Scenario& fitted) {
+  const TrainingSpec& training = fitted.training;
+  const Bytes all = largest_collective(fitted);
+  if (!sharded(training)) {
+    return {CollectiveKind::all_reduce, std::min(bucket_limits(training.ddp, training.pytorch).cap, all)};
+  }
+  std::int64_t elements = 1;
+  for (const FsdpUnit& unit : units_of(training.fsdp.units, fitted.model)) {
+    elements = std::max(elements, shard_elements(fitted.model, unit.first, unit.count, 1));
+  }
+  return {CollectiveKind::all_gather, std::min(Bytes(elements * bytes_per_element(training.precision)), all)};
+}
+
+CollectiveInterval of_chief(const Scenario& fitted, const Profile& profile) {
+  const auto [kind, bytes] = chief_collective(fitted);
   CollectiveTest test;
   test.cluster_name = profile.cluster;
   test.cluster = fitted.cluster;
   test.collective = fitted.training.collective;
-  test.sizes = {
-      std::min(bucket_limits(fitted.training.ddp, fitted.training.pytorch).cap, largest_collective(fitted))};
+  test.kind = kind;
+  test.sizes = {bytes};
   return predict_collectives(test, profile).intervals.front();
 }
 
 // By how much ln(step) grows when all collectives take as long as the interval's upper end says.
-double of_collectives(const Scenario& fitted, const CollectiveInterval& bucket, double middle) {
-  if (!(bucket.low.value > 0)) {
+double of_collectives(const Scenario& fitted, const CollectiveInterval& chief, double middle) {
+  if (!(chief.low.value > 0)) {
     return 0;  // one rank
   }
   Scenario longer = fitted;
-  const double factor = std::sqrt(bucket.high.value / bucket.low.value);
+  const double factor = std::sqrt(chief.high.value / chief.low.value);
   std::vector<Correction>& corrections = longer.training.collective.corrections;
-  if (corrections.empty()) {
-    corrections.push_back({CollectiveKind::all_reduce, Bytes(8), 1});
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter}) {
+    if (std::ranges::find(corrections, kind, &Correction::kind) == corrections.end()) {
+      corrections.push_back({kind, Bytes(8), 1});
+    }
   }
   for (Correction& correction : corrections) {
     correction.factor *= factor;
@@ -61,12 +86,12 @@ double samples_of_step(const Scenario& scenario) {
 }  // namespace
 
 TrainingInterval training_interval(const Scenario& fitted, const Profile& profile) {
-  const CollectiveInterval bucket = of_bucket(fitted, profile);
+  const CollectiveInterval chief = of_chief(fitted, profile);
   TrainingInterval interval;
-  interval.extrapolated = bucket.extrapolated;
-  interval.why = bucket.why;
+  interval.extrapolated = chief.extrapolated;
+  interval.why = chief.why;
   double middle = log_step(fitted);
-  const double collectives = of_collectives(fitted, bucket, middle);
+  const double collectives = of_collectives(fitted, chief, middle);
   double shorter = collectives, longer = collectives;
   if (!profile.training.empty() && profile.training.front().samples_low > 0) {
     const ThroughputPrediction rate = predict_throughput(fit_of(profile.training.front()), fitted);

@@ -5,8 +5,11 @@
 #include <cmath>
 #include <vector>
 
+#include "calibrate/fit/collective_fit.h"
+#include "calibrate/fit/training_interval.h"
 #include "core/error.h"
 #include "scenarios/predict.h"
+#include "sim/collective/communicator.h"
 
 namespace paceline {
 namespace {
@@ -104,11 +107,15 @@ TEST_CASE("the smallest row's step is met with its own accumulation, to seven di
   }
 }
 
-TEST_CASE("sharded training is anchored to several GPUs, and no delays are assumed") {
-  const Scenario base = parse_scenario(R"({"cluster": "dgx-a100",
+Scenario sharded() {
+  return parse_scenario(R"({"cluster": "dgx-a100",
     "model": {"transformer": {"layers": 3, "hidden": 256, "heads": 4, "vocabulary": 1000, "sequence": 64}},
     "training": {"strategy": "fsdp", "batch_per_gpu": 8, "precision": "bf16"}, "run": {"iterations": 2}})",
-                                       "machine");
+                        "machine");
+}
+
+TEST_CASE("sharded training is anchored to several GPUs, and no delays are assumed") {
+  const Scenario base = sharded();
   const auto measured = [&](int nodes, int accumulation) {
     Scenario scenario = on(base, nodes, 8);
     scenario.training.accumulation = accumulation;
@@ -122,6 +129,38 @@ TEST_CASE("sharded training is anchored to several GPUs, and no delays are assum
   const ThroughputPrediction more = predict_throughput(fit, on(base, 2, 8));
   CHECK(more.samples_per_second == Approx(measured(2, 1)).epsilon(1e-5));
   CHECK(more.low < 0.99 * more.samples_per_second);  // a row's own error at least
+}
+
+TEST_CASE("sharded training takes what a profile says of all-gathers and reduce-scatters") {
+  const Scenario given = sharded();
+  Profile profile;
+  profile.cluster = "dgx-a100";
+  profile.nccl = given.training.collective.nccl;
+  for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter}) {
+    for (const int shift : {10, 16, 22}) {  // three times as slow as simulated
+      ProfilePoint point;
+      point.kind = kind;
+      point.gpus_per_node = 8;
+      point.bytes = Bytes(1 << shift);
+      point.log_ratio = std::log(3);
+      point.noise = 0.01;
+      point.nccl = given.training.collective.nccl;
+      profile.points.push_back(point);
+    }
+  }
+  const Scenario fitted = with_profile(given, profile);
+  const std::vector<Correction>& corrections = fitted.training.collective.corrections;
+  for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter}) {
+    CHECK(correction(corrections, kind, Bytes(1 << 22)) == Approx(3).epsilon(0.01));
+  }
+  CHECK(correction(corrections, CollectiveKind::all_reduce, Bytes(1 << 20)) == 1);
+  CHECK(predict(fitted).report.step.mean.value > 1.5 * predict(given).report.step.mean.value);
+
+  const TrainingInterval interval = training_interval(fitted, profile);
+  INFO(interval.why);
+  CHECK_FALSE(interval.extrapolated);  // a unit of 1.5 MiB is between the sizes that were measured
+  CHECK(interval.low < interval.step);
+  CHECK(interval.step < interval.high);
 }
 
 TEST_CASE("a step shorter than its communication is no anchor, and the message has both times") {
