@@ -445,3 +445,24 @@ def test_version(program: Program) -> None:
     assert said.startswith(f"paceline {paceline.__version__}")
     assert said.endswith(f", model version {paceline.MODEL_VERSION}")
     assert paceline.__version__ == _core.VERSION
+
+
+def test_strategies_side_by_side(program: Program) -> None:
+    path = ROOT / "scenarios" / "fsdp_llama3_8b.json"
+    names = ["zero1", "fsdp", "fsdp:shard_group=node"]
+    options = ["--strategies", ",".join(names), "--iterations", "1", "--json"]
+    with pytest.warns(UserWarning, match='"reduce_precision".*"zero1"'):
+        compared = paceline.compare(path, names, iterations=1)
+    done = program("compare", path, *options)
+    assert json.loads(done.stdout) == compared.data
+    assert "don't count" in done.stderr
+    frame = compared.frame
+    assert list(frame["strategy"]) == names and frame["fits"].all()
+    assert compared.verdict.startswith(frame.loc[frame["step_time_s"].idxmin(), "strategy"])
+    assert compared.verdict in repr(compared)
+    alone = paceline.run(path, iterations=1)
+    assert alone.step_time_s == frame.loc[1, "step_time_s"]
+    with pytest.raises(paceline.InputError, match='unknown strategy "fdsp"; did you mean "fsdp"'):
+        paceline.compare(path, "ddp,fdsp")
+    with pytest.raises(paceline.InputError, match="divides the 64 ranks"):
+        paceline.compare(path, "fsdp:shard_group=3")
