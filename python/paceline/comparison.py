@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 
 from . import _core
-from .results import Result, thread_count
-from .scenarios import Source, as_text, as_word, options_text, profile_document
+from .results import Result, run_options
+from .scenarios import Source, as_text
 
 
 class Comparison:
@@ -85,12 +85,8 @@ def compare(
         With the file, the place in it, and what would be right.
     """
     text, file_name = as_text(scenario)
-    options = options_text(
-        profile=profile_document(profile),
-        engine=engine,
-        seed=as_word(seed),
-        iterations=as_word(iterations),
-        jobs=thread_count(jobs),
+    options = run_options(
+        profile=profile, seed=seed, iterations=iterations, engine=engine, jobs=jobs
     )
     names = strategies if isinstance(strategies, str) else ",".join(strategies)
     comparison = Comparison(_core.compare(text, file_name, names, options))

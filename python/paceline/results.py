@@ -329,13 +329,13 @@ def run(
         With the file, the place in it, and what would be right.
     """
     text, file_name = as_text(scenario)
-    options = options_text(
-        profile=profile_document(profile),
+    options = run_options(
+        profile=profile,
+        seed=seed,
+        iterations=iterations,
         engine=engine,
-        seed=as_word(seed),
-        iterations=as_word(iterations),
+        jobs=jobs,
         explain=explain,
-        jobs=thread_count(jobs),
         require_fit=require_fit,
         trace=_trace_choice(trace, trace_steps),
     )
@@ -366,6 +366,26 @@ def explain(
         explain=True,
         jobs=jobs,
         require_fit=require_fit,
+    )
+
+
+def run_options(
+    *,
+    profile: Source | None,
+    seed: int | None,
+    iterations: int | None,
+    engine: str | None,
+    jobs: int | None,
+    **more: Any,
+) -> str:
+    """Write what a run is asked as the core reads it."""
+    return options_text(
+        profile=profile_document(profile),
+        engine=engine,
+        seed=as_word(seed),
+        iterations=as_word(iterations),
+        jobs=thread_count(jobs),
+        **more,
     )
 
 
