@@ -15,12 +15,13 @@ using Catch::Contains;
 
 const std::string kLlama = std::string(PACELINE_SOURCE_DIR) + "/scenarios/fsdp_llama3_8b.json";
 
-// On so many nodes, with rings.
+// On so many nodes, with rings, no two GPUs apart.
 Json llama(int nodes) {
   Json scenario = parse_json(read_file(kLlama));
   set_at(scenario, "/cluster/nodes", std::int64_t{nodes}, "");
   set_at(scenario, "/training/collective/algorithm", "ring", "");
   set_at(scenario, "/run/iterations", std::int64_t{1}, "");
+  set_at(scenario, "/variability", Json::Object{}, "");
   return scenario;
 }
 

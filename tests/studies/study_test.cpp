@@ -235,9 +235,9 @@ TEST_CASE("a study's scenario may be a file, a result, or wrong") {
   folder.write("r.json", R"({"fingerprint": "0", "scenario": {"model": "m"}})");
   folder.write("n.json", "3");
   folder.write("b.json", "{");
-  CHECK(with(R"({"model": "x"})") == R"({"model": "x"} s.written)");
-  CHECK(with(R"("../a.json")") == R"({"run": {}} a.written)");
-  CHECK(with(R"("../r.json")") == R"({"model": "m"} r.written)");
+  CHECK(with(R"({"model": "x"})") == R"({"model": "x"} s.json)");
+  CHECK(with(R"("../a.json")") == R"({"run": {}} a.json)");
+  CHECK(with(R"("../r.json")") == R"({"model": "m"} r.json)");
   CHECK(with("3") == "studies/s.json: /scenario: expected the name of a file or a scenario, found 3");
   CHECK(with(R"("../n.json")") == "studies/../n.json: expected an object, found 3");
   CHECK_THAT(with(R"("../b.json")"), Catch::StartsWith("studies/../b.json: line 1, column "));
