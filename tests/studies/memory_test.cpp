@@ -56,6 +56,14 @@ TEST_CASE("what somebody has trained fits") {
   }
 }
 
+// pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md: peak of Llama 3.1 8B, not compiled.
+TEST_CASE("a measured peak is met within a tenth") {
+  const Scenario s =
+      load_scenario((kRoot / "scenarios/validation/training/torchtitan_llama3_8b_h100_96.json").string());
+  const double measured = 82.4 * (1 << 30);
+  CHECK(static_cast<double>(memory_of(s).total().value) == Approx(measured).epsilon(0.1));
+}
+
 TEST_CASE("every point of every study that comes with Paceline fits") {
   const std::vector<fs::path> files = files_in(kRoot / "scenarios/studies");
   REQUIRE(files.size() >= 6);
