@@ -1,5 +1,5 @@
-// A DDP step at scale: one steady iteration of the vector engine with the job built; and what building it
-// costs. The job: 160 equal layers in 25 buckets on DGX H100 nodes (8 rings), lognormal jitter on every rank
+// A step at scale: one steady iteration of the vector engine with the job built; and what building it costs.
+// DDP's job: 160 equal layers in 25 buckets on DGX H100 nodes (8 rings), lognormal jitter on every rank
 // and kernel, 1 % slow GPUs and transient slowdowns.
 #include <benchmark/benchmark.h>
 
@@ -82,6 +82,42 @@ BENCHMARK(ddp_step)
     ->Args({100'000, 1})
     ->Args({1'000'000, 1})
     ->Unit(benchmark::kMillisecond);
+
+Model llama_3_8b() {
+  TransformerSpec spec;
+  spec.layers = 32;
+  spec.hidden = 4096;
+  spec.heads = 32;
+  spec.key_value_heads = 8;
+  spec.feed_forward = 14336;
+  spec.gated_feed_forward = true;
+  spec.fused_qkv = spec.bias = spec.learned_positions = spec.tied_embeddings = false;
+  spec.vocabulary = 128256;
+  spec.sequence = 8192;
+  return transformer(spec);
+}
+
+// FSDP of Llama 3 8B, block by block: 98 gathers and reductions a step, in LL128 where FIFOs are limited.
+void sharded_step(benchmark::State& state, const ShardGroup& group) {
+  TrainingSpec training;
+  training.batch_per_gpu = 1;
+  training.precision = training.gradients = Precision::bf16;
+  training.fsdp.shard_group = group;
+  training.collective.limited_fifos = state.range(1) == 0;
+  const Topology topology = build_topology(cluster(state.range(0)));
+  CollectivePlanner planner = nccl_planner(topology, training.collective, {});
+  const TrainingJob job = build_job(
+      training.fsdp, workload(llama_3_8b(), gpu_preset("H100"), training, jitter_and_stragglers()), planner);
+  VectorEngine engine(job, 1);
+  engine.run_iteration();
+  for (auto _ : state) {
+    engine.run_iteration();
+  }
+}
+void fsdp_step(benchmark::State& state) { sharded_step(state, {}); }
+BENCHMARK(fsdp_step)->Args({1024, 0})->Args({1024, 1})->Unit(benchmark::kMillisecond);
+void hybrid_step(benchmark::State& state) { sharded_step(state, {.node = true}); }
+BENCHMARK(hybrid_step)->Args({1024, 0})->Args({16'384, 0})->Unit(benchmark::kMillisecond);
 
 void build_job(benchmark::State& state) {
   for (auto _ : state) {
