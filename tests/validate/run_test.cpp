@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
+#include <sstream>
 
 #include "calibrate/validate/compare.h"
 #include "calibrate/validate/validate.h"
@@ -168,7 +169,8 @@ TEST_CASE("nothing named, nothing run") {
   CHECK_THAT(error_of([] { run_validation({}, ValidationForm::table); }), Contains("scenarios/validation"));
 }
 
-TEST_CASE("shipped sets hold") {
+TEST_CASE("shipped sets hold, with the figures that docs/accuracy.md states") {
+  const std::string document = text_of(kSource / "docs/accuracy.md");
 #ifdef NDEBUG
   const std::vector<std::string> names{"gpu_counts_a100", "gpu_counts_v100",
                                        "deeplearningexamples_resnet50_fp32", "fsdp_mpt"};
@@ -181,6 +183,12 @@ TEST_CASE("shipped sets hold") {
     const ValidationResult result = run_validation(paths, ValidationForm::markdown);
     INFO(result.text);
     CHECK(result.holds);
+    std::istringstream lines(result.text);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("| ")) {  // of a table: the document has its figures
+        CHECK_THAT(document, Contains(line));
+      }
+    }
   }
 }
 
