@@ -139,7 +139,7 @@ TEST_CASE("training: perfect scaling from the smallest row stands beside the pre
   CHECK(*one.find("figures")->find("perfect_scaling")->as<double>() == Approx(8001.6 / 7900 - 1));
 }
 
-TEST_CASE("training: a row's accumulation is simulated") {
+TEST_CASE("training: a row's accumulation is simulated", "[release]") {
   const auto error = [](const std::string& accumulation) {  // of 16 GPUs on two nodes, anchored to 8
     const Json all = parse_json(
         run_training("8,1,,7900,fit\n16,2," + accumulation + ",15000,test\n", ValidationForm::json));
