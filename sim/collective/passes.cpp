@@ -85,19 +85,16 @@ PACELINE_INLINE void make(const Run& run, const Moves moves) {
     }
   }
   const std::int64_t stay = run.stay.ps;
-  std::int64_t time[kLanes];
-  for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-    time[lane] = run.time[lane].ps;
-  }
   for (std::uint32_t i = 0; i < moves; ++i) {
+    std::int64_t* const begin = start + i * kLanes;
+#pragma GCC unroll 1  // unrolled, GCC takes lane after lane
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-      std::int64_t& begin = start[i * kLanes + lane];
-      begin = begin > time[lane] ? begin : time[lane];
-      time[lane] = begin + stay;
+      const std::int64_t free = i == 0 ? run.time[lane].ps : start[(i - 1) * kLanes + lane] + stay;
+      begin[lane] = begin[lane] > free ? begin[lane] : free;
     }
   }
   for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-    run.time[lane].ps = time[lane];
+    run.time[lane].ps = start[all - kLanes + lane] + stay;
   }
   for (std::uint32_t p = 0; p < run.outs; ++p) {
     SimTime* const arrival = run.out[p].arrival;
