@@ -170,8 +170,12 @@ void compare_and_print(const RunOptions& options) {
     remark(file.name + ": " + each);
   }
   for (const ComparedStrategy& each : comparison.strategies) {
-    if (options.require_fit) {
-      require_fit(each.prediction.scenario);
+    try {
+      if (options.require_fit) {
+        require_fit(each.prediction.scenario);
+      }
+    } catch (const InputError& error) {
+      throw InputError(each.choice.name + ": " + error.message(), error.place(), file.name);
     }
   }
   const std::string json = comparison_json(comparison);

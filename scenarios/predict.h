@@ -40,7 +40,7 @@ Seconds mean_step_of(const Scenario&, Machines&);
 // terminal's table.
 std::string result_json(const Prediction&, Json::Object more = {});  // `more`: further members
 std::string trace_json(const Prediction&);
-std::string headline(const Prediction&);  // the model, the GPUs, and how they share the work
+std::string headline(const Prediction&);  // the model and the GPUs
 std::string terminal_table(const Prediction&);
 std::string terminal_footer(const Prediction&);  // iterations, seed, fingerprint, engine
 

@@ -41,6 +41,14 @@ std::string row(const std::string& label, const std::string& text) {
   return "  " + padded_right(label, 16) + text + '\n';
 }
 
+// One GPU has nobody to share with.
+std::string plain(const Prediction& p) {
+  const StrategyKind strategy = p.scenario.training.strategy;
+  return p.job.ranks() > 1 || strategy == StrategyKind::ddp
+             ? ""
+             : std::string(name_of(strategy)) + " on one GPU is plain training: nothing is sharded\n";
+}
+
 // Nothing of DDP, which is the rule.
 std::string strategy(const Prediction& p) {
   const TrainingSpec& training = p.scenario.training;
@@ -170,19 +178,15 @@ std::string headline(const Prediction& p) {
     std::ranges::replace(fabric, '_', ' ');
     line += ", " + fabric;
   }
-  line += '\n';
-  if (p.job.ranks() == 1 && s.training.strategy != StrategyKind::ddp) {
-    line += std::string(name_of(s.training.strategy)) + " on one GPU is plain training: nothing is sharded\n";
-  }
-  return line;
+  return line + '\n';
 }
 
 std::string terminal_table(const Prediction& p) {
   constexpr std::size_t kWidth = 96, kShownDescription = 280;
   std::string question = p.scenario.description.substr(0, kShownDescription);
   question += question.size() < p.scenario.description.size() ? " ..." : "";
-  return too_large(p, kWidth) + wrapped(question, kWidth) + headline(p) + '\n' + summary(p) + memory(p) +
-         parts(p) + stragglers(p) + links(p);
+  return too_large(p, kWidth) + wrapped(question, kWidth) + headline(p) + plain(p) + '\n' + summary(p) +
+         memory(p) + parts(p) + stragglers(p) + links(p);
 }
 
 std::string terminal_footer(const Prediction& p) {

@@ -18,7 +18,7 @@
 namespace paceline {
 namespace {
 
-constexpr const char* kPlace = "--strategies";
+constexpr const char *kPlace = "--strategies", *kReshard = "reshard_after_forward";
 
 // `options`: whose keys it takes.
 struct NamedStrategy {
@@ -73,9 +73,14 @@ StrategyChoice choice_in(const std::string& text) {
       throw InputError("expected NAME:KEY=VALUE such as fsdp:shard_group=node, found " + in_quotes(text),
                        kPlace);
     }
-    choice.edits.push_back(
-        {"/training/" + std::string(name_of(strategy.options)) + '/' + parts[i].substr(0, end),
-         value_of_text(parts[i].substr(end + 1))});
+    const std::string key = parts[i].substr(0, end);
+    if (strategy.stage > 1 && key == kReshard) {
+      throw InputError("expected another option of " + parts.front() + ", whose stage says what " +
+                           in_quotes(kReshard) + " is, found " + in_quotes(text),
+                       kPlace);
+    }
+    choice.edits.push_back({"/training/" + std::string(name_of(strategy.options)) + '/' + key,
+                            value_of_text(parts[i].substr(end + 1))});
   }
   return choice;
 }
@@ -161,6 +166,14 @@ std::vector<std::string> remarks_on(const Json& scenario, const std::vector<Stra
     for (std::size_t i = 0; given != nullptr && i < given->size(); ++i) {
       keys.push_back((*given)[i].key);
     }
+    if (kind == StrategyKind::fsdp && std::ranges::find(keys, kReshard) != keys.end()) {
+      for (const StrategyChoice& choice : choices) {
+        if (strategy_named(split(choice.name, ':').front()).stage > 1) {
+          remarks.push_back(in_quotes(kReshard) + " of fsdp in the file doesn't count for " +
+                            in_quotes(choice.name) + ", whose stage says what it is");
+        }
+      }
+    }
     if (!keys.empty() && !without.empty()) {
       remarks.push_back("options of " + name + " in the file (" + quoted_list(keys, "and") +
                         ") don't count for " + quoted_list(without, "and"));
@@ -188,7 +201,12 @@ Json::Object strategy_json(const ComparedStrategy& each) {
 std::vector<StrategyChoice> strategy_choices(const std::string& list) {
   std::vector<StrategyChoice> choices;
   for (const std::string& each : split(list, ',')) {
-    choices.push_back(choice_in(each));
+    const std::size_t first = each.find_first_not_of(' '), last = each.find_last_not_of(' ');
+    choices.push_back(choice_in(first == each.npos ? "" : each.substr(first, last + 1 - first)));
+    if (std::ranges::count(choices, choices.back().name, &StrategyChoice::name) > 1) {
+      throw InputError("expected each strategy once, found " + in_quotes(choices.back().name) + " twice",
+                       kPlace);
+    }
   }
   return choices;
 }
@@ -231,9 +249,12 @@ std::string comparison_text(const Comparison& comparison) {
       too_large += "does not fit: " + choice.name + ", " + memory_text(memory, p.scenario.gpu.memory) + '\n';
     }
   }
-  return too_large + headline(comparison.strategies.front().prediction) + '\n' + aligned(rows, 1) +
+  const Prediction& any = comparison.strategies.front().prediction;
+  const char* const plain =
+      any.job.ranks() > 1 ? "" : "on one GPU every strategy is plain training: nothing is sharded\n";
+  return too_large + headline(any) + plain + '\n' + aligned(rows, 1) +
          "\nexposed: communication that no kernel hides, mean of all GPUs; NVLink, NIC: what a GPU sends a "
-         "step\n\n" +
+         "step\nby the algorithms that are taken, of which NVLS sends less than rings\n\n" +
          comparison.verdict + '\n';
 }
 

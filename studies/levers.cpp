@@ -152,14 +152,20 @@ void add_ddp(const Prediction& p, Levers& all) {
   }
 }
 
+// Whether it fits, or needs no more than now.
+template <class Change>
+bool fits_as_well(const Scenario& scenario, const Change& edit) {
+  Scenario changed = scenario;
+  edit(changed);
+  return scenario.gpu.memory.value == 0 ||
+         memory_of(changed).total() <= std::max(scenario.gpu.memory, memory_of(scenario).total());
+}
+
 // Of FSDP, and of ZeRO's other stages where its options hold: what fits no worse than now.
 void add_fsdp(const Prediction& p, Levers& all) {
   const Scenario& scenario = p.scenario;
-  const Bytes enough = std::max(scenario.gpu.memory, memory_of(scenario).total());
   const auto add = [&](const char* change, const char* advice, const auto& edit) {
-    Scenario changed = scenario;
-    edit(changed);
-    if (scenario.gpu.memory.value == 0 || memory_of(changed).total() <= enough) {
+    if (fits_as_well(scenario, edit)) {
       all.add(LeverKind::software, change, advice, edit);
     }
   };
@@ -191,8 +197,11 @@ void add_strategy(const Prediction& p, Levers& all) {
   } else {
     add_ddp(p, all);
   }
-  all.add(LeverKind::software, "accumulation x2", "with twice the accumulated batches per step",
-          [](Scenario& s) { s.training.accumulation *= 2; });
+  const auto accumulate = [](Scenario& s) { s.training.accumulation *= 2; };
+  if (fits_as_well(p.scenario, accumulate)) {
+    all.add(LeverKind::software, "accumulation x2", "with twice the accumulated batches per step",
+            accumulate);
+  }
 }
 
 // What NCCL takes for each collective of a step.

@@ -4,6 +4,7 @@
 #include "sim/strategy/ddp.h"
 #include "sim/strategy/fsdp.h"
 #include "sim/strategy/program_builder.h"
+#include "sim/strategy/sharding.h"
 
 namespace paceline {
 namespace {
@@ -54,6 +55,9 @@ TrainingJob build_job(const Strategy& strategy, const Workload& work, Collective
   }
   const std::uint32_t ranks = planner.communicator().ranks;
   if (ranks == 1) {
+    if (std::holds_alternative<FsdpSpec>(strategy)) {
+      static_cast<void>(units_of(std::get<FsdpSpec>(strategy).units, work.model));  // refused on one GPU, too
+    }
     return lone_job(work);
   }
   TrainingJob job = without_programs(work, ranks);

@@ -105,6 +105,18 @@ TEST_CASE("a comparison says who wins, and its JSON the same") {
         c.strategies[5].prediction.result.fingerprint);
 }
 
+TEST_CASE("what a stage decides, and what one GPU makes of strategies, is said") {
+  Json scenario = llama(1);
+  set_at(scenario, "/training/fsdp/reshard_after_forward", std::int64_t{4}, "");
+  const std::vector<std::string> remarks = compared(scenario, "zero2,fsdp").remarks;
+  REQUIRE(remarks.size() == 1);
+  CHECK_THAT(remarks.front(), Contains("\"reshard_after_forward\"") && Contains("\"zero2\""));
+  set_at(scenario, "/cluster/gpus_per_node", std::int64_t{1}, "");
+  CHECK_THAT(comparison_text(compared(scenario, "ddp,fsdp")),
+             Contains("on one GPU every strategy is plain training: nothing is sharded\n"));
+  CHECK_THROWS_WITH(compared(scenario, "fsdp:units=[5]"), Contains("/training/fsdp/units: expected counts"));
+}
+
 TEST_CASE("what can't be compared is said") {
   const auto error_of_choices = [](const std::string& list) {
     try {
@@ -117,6 +129,11 @@ TEST_CASE("what can't be compared is said") {
   CHECK_THAT(error_of_choices("ddp,fdsp"), Contains("unknown strategy \"fdsp\"; did you mean \"fsdp\"?"));
   CHECK_THAT(error_of_choices(""), Contains("unknown strategy \"\""));
   CHECK_THAT(error_of_choices("ddp,"), Contains("unknown strategy \"\""));
+  CHECK_THAT(error_of_choices("ddp,fsdp,ddp"), Contains("expected each strategy once, found \"ddp\" twice"));
+  CHECK_THAT(
+      error_of_choices("zero2:reshard_after_forward=true"),
+      Contains("expected another option of zero2, whose stage says what \"reshard_after_forward\" is"));
+  CHECK(strategy_choices("ddp, fsdp ").back().name == "fsdp");
   CHECK_THAT(error_of_choices("fsdp:node"),
              Contains("expected NAME:KEY=VALUE such as fsdp:shard_group=node"));
   CHECK_THROWS_WITH(compared(llama(1), "fsdp:shard_gruop=node"),

@@ -144,6 +144,14 @@ TEST_CASE("what no longer fits is not tried") {
   const std::set<std::string> tried = software_of(scenario);
   CHECK_FALSE(tried.contains(hybrid));  // 64 GB of model states instead of 32
   CHECK_FALSE(tried.contains(keeps));   // 16 GB of parameters
+  // Gradients would be whole between passes: 88 GB instead of 74.
+  json larger = scenario;
+  larger["cluster"] = {{"node", "dgx-h100"}, {"nodes", 8}};
+  larger["training"]["accumulation"] = 1;
+  larger["training"]["fsdp"] = {{"reduce_precision", "fp32"}};
+  CHECK(software_of(larger).contains("accumulation x2"));
+  larger["training"]["batch_per_gpu"] = 2;
+  CHECK_FALSE(software_of(larger).contains("accumulation x2"));
   // Where nobody knows a GPU's memory all are tried.
   scenario["cluster"]["gpu"] = {
       {"name", "mine"}, {"peak", {{"bf16", "500 TFLOP/s"}}}, {"memory_bandwidth", "2 TB/s"}};
