@@ -23,7 +23,7 @@ from matplotlib.text import Text
 import paceline
 from paceline import plot
 from paceline.__main__ import SWEEP, _fitting, main
-from paceline.plot import traces
+from paceline.plot import data, traces
 
 SMALLEST_FONT = 9  # pt
 STRAGGLER = "rank 37 (node4/gpu5)"
@@ -472,6 +472,12 @@ def test_plain_frames(sweeps: dict[str, paceline.Sweep]) -> None:
         plot.scaling(frame, x="gpu")
     with pytest.raises(ValueError, match="throughput_samples_per_s"):
         plot.scaling(frame.drop(columns="throughput_samples_per_s"))
+
+
+def test_what_a_run_says_is_no_axis(sweeps: dict[str, paceline.Sweep]) -> None:
+    for sweep in sweeps.values():
+        axes = {axis.name for axis in sweep.axes} | {"gpus"}
+        assert set(data.table(sweep.frame, None).axes) <= axes
 
 
 def test_results_with_names(result: paceline.Result) -> None:
