@@ -14,6 +14,7 @@
 #include "calibrate/import/import.h"
 #include "calibrate/measure_help.h"
 #include "calibrate/replay/replay.h"
+#include "calibrate/validate/defaults.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "scenarios/files.h"
@@ -211,6 +212,17 @@ void replay(const ReplayOptions& options) {
   print(replay_table(prediction, import_file(measured)));
 }
 
+void defaults(const std::string& index, const std::optional<std::string>& folder) {
+  ProgressLines lines;
+  const DefaultsFit fit = fit_defaults(index, [&](const std::string& part, std::size_t done,
+                                                  std::size_t all) { lines.show(part, done, all); });
+  print(defaults_page(fit));
+  if (folder) {
+    write_file(*folder + "/fitted_costs.inc", generation_source(fit));
+    write_file(*folder + "/fitted_network_costs.inc", network_source(fit));
+  }
+}
+
 }  // namespace
 
 void CalibrateCommands::add_to(CLI::App& app) {
@@ -222,6 +234,7 @@ void CalibrateCommands::add_to(CLI::App& app) {
   add_import();
   add_fit();
   add_replay();
+  add_defaults();
 }
 
 void CalibrateCommands::add_measure() {
@@ -275,6 +288,15 @@ void CalibrateCommands::add_replay() {
       "Example: paceline calibrate replay scenarios/replay_two_hosts.json --launch \"mpirun -np 2\"");
 }
 
+void CalibrateCommands::add_defaults() {
+  defaults_ = calibrate_->add_subcommand(
+      "defaults", "Fit the default costs of collectives to an index of tables, and judge them site by site.");
+  defaults_->add_option("INDEX", index_, "A CSV of tables (scenarios/validation/README.md)")->required();
+  defaults_->add_option("-o,--out", tables_,
+                        "The folder for the tables of costs, as sim/collective has them");
+  defaults_->footer("Example: paceline calibrate defaults scenarios/validation/collectives/index.csv");
+}
+
 void CalibrateCommands::run() const {
   if (measure_->parsed()) {
     measure(*measure_);
@@ -288,6 +310,8 @@ void CalibrateCommands::run() const {
          .nccl = nccl_,
          .scenario = scenario_of_rows_},
         profile_out_);
+  } else if (defaults_->parsed()) {
+    defaults(index_, tables_);
   } else {
     replay({scenario_, launcher_, steps_, measured_, profile_});
   }

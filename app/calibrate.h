@@ -19,15 +19,17 @@ class CalibrateCommands {
   void add_import();
   void add_fit();
   void add_replay();
+  void add_defaults();
 
   CLI::App* calibrate_ = nullptr;
   CLI::App* measure_ = nullptr;
   CLI::App* import_ = nullptr;
   CLI::App* fit_ = nullptr;
   CLI::App* replay_ = nullptr;
+  CLI::App* defaults_ = nullptr;
   std::vector<std::string> files_, fit_files_;
-  std::optional<std::string> csv_, layers_, nccl_, scenario_of_rows_, steps_, measured_, profile_;
-  std::string cluster_, library_ = "nccl", overlap_ = "stated", profile_out_, scenario_, launcher_;
+  std::optional<std::string> csv_, layers_, nccl_, scenario_of_rows_, steps_, measured_, profile_, tables_;
+  std::string cluster_, library_ = "nccl", overlap_ = "stated", profile_out_, scenario_, launcher_, index_;
 };
 
 }  // namespace paceline

@@ -181,6 +181,11 @@ void describe(V& v, NodeSpec& s) {
   v.key("nic_latency", s.nic_latency, kDuration,
         "Latency from the NIC to its switch, the NIC's own share included.",
         nics ? need : absent("there is no NIC"));
+  v.key("network", s.network, any(),
+        "What carries messages between nodes: what a hop costs, which protocols NCCL may run, what its tuner "
+        "is "
+        "told.",
+        as_preset);
   v.key("compute_capability", s.compute_capability, between(1, 999).absent_at_zero(),
         "Of the GPUs, ten times CUDA's: 70 is Volta, 80 Ampere, 90 Hopper, 100 Blackwell; NCCL's choices "
         "depend on it.",

@@ -12,6 +12,7 @@
 #include "scenarios/named_json.h"
 #include "scenarios/reader.h"
 #include "scenarios/writer.h"
+#include "sim/collective/tuner.h"
 #include "sim/strategy/pytorch.h"
 #include "topology/nccl_xml.h"
 

@@ -65,6 +65,17 @@ struct NodeCable {
   friend bool operator==(const NodeCable&, const NodeCable&) = default;
 };
 
+// What carries messages between nodes, and with it NCCL's plugin: what a hop costs, which protocols may run,
+// and what the tuner is told (sim/collective/networks.h).
+enum class NetworkKind : std::uint8_t { infiniband, roce, efa, tcpx, tcpxo, tcp };
+template <>
+inline constexpr auto kNames<NetworkKind> = names<NetworkKind>({{"infiniband", NetworkKind::infiniband},
+                                                                {"roce", NetworkKind::roce},
+                                                                {"efa", NetworkKind::efa},
+                                                                {"tcpx", NetworkKind::tcpx},
+                                                                {"tcpxo", NetworkKind::tcpxo},
+                                                                {"tcp", NetworkKind::tcp}});
+
 // One server. GPU i hangs on PCIe switch i * pcie_switches / gpus, NIC i on PCIe switch i * pcie_switches /
 // nics, and PCIe switch s on CPU socket s * sockets / pcie_switches.
 struct NodeSpec {
@@ -84,6 +95,7 @@ struct NodeSpec {
   int nics = 8;
   BytesPerSecond nic_bandwidth;
   Seconds nic_latency;  // of the link NIC - first switch, the NIC's own share included
+  NetworkKind network = NetworkKind::infiniband;
 
   // What NCCL's tuner and graph search ask for.
   int compute_capability = 0;  // 70, 80, 90, 100 ...; 0: not known

@@ -269,14 +269,16 @@ PlaceModel::PlaceModel(const MeasuredPlace& place, std::span<const Bytes> sizes,
       choices = nccl_->possible(place.kind, sizes[s]);
     }
     for (const TunerChoice& choice : choices) {
-      add(s, nccl_->plan(*communicator_, place.kind, sizes[s], choice));
+      const double chosen = choices.front().time;
+      add(s, nccl_->plan(*communicator_, place.kind, sizes[s], choice),
+          chosen > 0 ? choice.time / chosen : 1);
     }
   }
   times_ = std::make_unique<CollectiveTimes>(*communicator_, plans_);
 }
 
-void PlaceModel::add(std::size_t size, CollectivePlan plan) {
-  candidates_.push_back({size, plan.algorithm, plan.protocol});
+void PlaceModel::add(std::size_t size, CollectivePlan plan, double beside_choice) {
+  candidates_.push_back({size, plan.algorithm, plan.protocol, beside_choice});
   plans_.push_back(std::move(plan));
 }
 

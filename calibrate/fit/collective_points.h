@@ -30,6 +30,7 @@ struct MeasuredPoint {
   double log_time = 0;            // of seconds; median of its rows
   std::vector<std::size_t> rows;  // in MeasuredData::collectives
   bool fitted = true;             // takes part in the fit of the costs
+  double weight = 1;              // in units of one such point
 };
 
 struct MeasuredPoints {
@@ -57,6 +58,7 @@ class PlaceModel {
     std::size_t size = 0;  // which of `sizes`
     Algorithm algorithm = Algorithm::ring;
     Protocol protocol = Protocol::simple;
+    double beside_choice = 1;  // its time over that of the tuner's choice, as the tuner has them
   };
   const std::vector<Candidate>& candidates() const { return candidates_; }
   const CollectiveCosts& costs() const { return mpi_ ? mpi_->costs() : nccl_->costs(); }
@@ -70,7 +72,7 @@ class PlaceModel {
   std::vector<double> log_times(const CollectiveCosts&);
 
  private:
-  void add(std::size_t size, CollectivePlan);
+  void add(std::size_t size, CollectivePlan, double beside_choice = 1);
   void price(std::size_t plan, const CollectiveCosts&);
   double simulated(std::size_t plan);  // of a priced plan
 

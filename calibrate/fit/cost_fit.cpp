@@ -69,7 +69,10 @@ double solve(const Planes& planes, const std::vector<MeasuredPoint>& points, con
   ceres::Problem problem;
   for (std::size_t p = 0; p < points.size(); ++p) {
     if (points[p].fitted) {
-      problem.AddResidualBlock(new PointCost(planes, p, points[p]), new ceres::HuberLoss(1.5), u.data());
+      problem.AddResidualBlock(
+          new PointCost(planes, p, points[p]),
+          new ceres::ScaledLoss(new ceres::HuberLoss(1.5), points[p].weight, ceres::TAKE_OWNERSHIP),
+          u.data());
     }
   }
   problem.AddResidualBlock(new PriorCost(planes.parameters), nullptr, u.data());
@@ -113,7 +116,7 @@ Eigen::MatrixXd information_of(const Planes& planes, const std::vector<MeasuredP
           planes.parameters[j].sense * planes.share_at(*plane, s, u.data()) / seconds / noise;
     }
     const double residual = std::abs(std::log(seconds) - points[p].log_time) / noise;
-    const double weight = residual > 1.5 ? 1.5 / residual : 1;  // Huber's
+    const double weight = points[p].weight * (residual > 1.5 ? 1.5 / residual : 1);  // Huber's
     information += weight * row * row.transpose();
     squares += weight * residual * residual;
     ++counted;
@@ -205,11 +208,18 @@ bool bears_on(const std::string& name, const PlaceModel::Candidate& candidate) {
   if (of_mpi || name.starts_with("mpi.")) {
     return of_mpi && (name.starts_with("mpi.") || name == "network.efficiency");
   }
-  const auto prefix = [](Algorithm a, Protocol p) {
-    return std::string(name_of(a)) + '.' + std::string(name_of(p)) + '.';
-  };
-  const bool general = std::ranges::count(name, '.') == 1;
-  return general || name.starts_with(prefix(candidate.algorithm, candidate.protocol));
+  const bool nvls = candidate.algorithm == Algorithm::nvls || candidate.algorithm == Algorithm::nvls_tree;
+  const bool tree = candidate.algorithm == Algorithm::tree;
+  const std::string protocol(name_of(candidate.protocol));
+  if (name.starts_with("nvls.")) {
+    return nvls;
+  }
+  if (name.starts_with("ring.") || name.starts_with("tree.")) {
+    return !nvls && name.starts_with((tree ? "tree." : "ring.") + protocol + '.');
+  }
+  const bool of_protocol = std::ranges::any_of(
+      kNames<Protocol>, [&](const auto& each) { return name.starts_with(std::string(each.name) + '.'); });
+  return !of_protocol || (name.starts_with(protocol + '.') && !(nvls && name.ends_with(".startup")));
 }
 
 std::vector<double> log_ratios(const std::vector<MeasuredPlace>& places,
@@ -238,25 +248,48 @@ std::vector<double> log_ratios(const std::vector<MeasuredPlace>& places,
   return ratios;
 }
 
-CostFit fit_costs(const std::vector<MeasuredPlace>& places, const std::vector<MeasuredPoint>& points,
-                  AlgorithmChoice choose, const FitProgress& progress) {
+struct CostFitter::State {
+  State(const std::vector<MeasuredPlace>& all_places, const std::vector<MeasuredPoint>& all_points,
+        AlgorithmChoice choose, const FitProgress& told, std::span<const std::string> only)
+      : places(all_places),
+        points(all_points),
+        progress(told),
+        planes(places, points, choose, progress, only) {
+    u.assign(planes.parameters.size(), 0);
+    planes.add_round(u);
+    planes.drop_what_bears_nothing();
+  }
+
+  const std::vector<MeasuredPlace>& places;
+  std::vector<MeasuredPoint> points;
+  FitProgress progress;
+  Planes planes;
+  std::vector<double> u;  // where the last fit ended
+};
+
+CostFitter::CostFitter(const std::vector<MeasuredPlace>& places, const std::vector<MeasuredPoint>& points,
+                       AlgorithmChoice choose, const FitProgress& progress, std::span<const std::string> only)
+    : state_(std::make_unique<State>(places, points, choose, progress, only)) {}
+CostFitter::~CostFitter() = default;
+
+CostFit CostFitter::fit(std::span<const double> weights) {
   constexpr double kStill = 0.002;
-  Planes planes(places, points, choose, progress);
+  auto& [places, points, progress, planes, u] = *state_;
+  for (std::size_t p = 0; p < weights.size(); ++p) {
+    points[p].weight = weights[p];
+  }
   const std::size_t n = planes.parameters.size();
-  std::vector<double> u(n);
   std::vector<int> held;
-  planes.add_round(u);
-  planes.drop_what_bears_nothing();
   for (int round = 1; round < kRounds; ++round) {
     const double moved = solve(planes, points, held, u);
     if (round == 2) {
       hold_undetermined(planes, points, u, held);
       solve(planes, points, held, u);
     }
-    planes.add_round(u);
     if (round > 2 && moved < kStill) {
       break;
     }
+    planes.add_round(u);
   }
   CostFit fit;
   const Eigen::MatrixXd information = information_of(planes, points, u);
@@ -282,7 +315,19 @@ CostFit fit_costs(const std::vector<MeasuredPlace>& places, const std::vector<Me
       }
     }
   }
-  fit.log_ratio = log_ratios(places, points, choose, planes.values(u), progress);
+  return fit;
+}
+
+CostFit fit_costs(const std::vector<MeasuredPlace>& places, const std::vector<MeasuredPoint>& points,
+                  AlgorithmChoice choose, const FitProgress& progress) {
+  CostFit fit = CostFitter(places, points, choose, progress).fit();
+  std::vector<CostParameter> values;
+  for (const FittedParameter& parameter : fit.parameters) {
+    if (parameter.value != parameter.initial) {  // else each place's own default
+      values.push_back({parameter.name, parameter.value});
+    }
+  }
+  fit.log_ratio = log_ratios(places, points, choose, values, progress);
   double sum = 0;
   for (std::size_t p = 0; p < points.size(); ++p) {
     sum += std::abs(fit.log_ratio[p]);

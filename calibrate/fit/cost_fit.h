@@ -7,6 +7,7 @@
 // maximum of a plan's planes, simulates anew where it ends, adds those planes, and stops when nothing moves.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,8 +42,24 @@ bool bears_on(const std::string& name, const PlaceModel::Candidate&);
 std::vector<double> log_ratios(const std::vector<MeasuredPlace>&, const std::vector<MeasuredPoint>&,
                                AlgorithmChoice, std::span<const CostParameter>, const FitProgress& = {});
 
-// Requires: the points are in the order of their places. Points whose `fitted` is false have a log_ratio but don't count otherwise. Cost: at most kRounds * 8
-// simulations of each plan.
+// Fits of the same points again and again, with other weights: simulations that one has made serve the next.
+// Requires: the points are in the order of their places, and they and the places outlive it.
+class CostFitter {
+ public:
+  // `only`: the parameters that may move; empty: all.
+  CostFitter(const std::vector<MeasuredPlace>&, const std::vector<MeasuredPoint>&, AlgorithmChoice,
+             const FitProgress& = {}, std::span<const std::string> only = {});
+  ~CostFitter();
+
+  // `weights`: by point; empty: the points' own. Cost: at most kRounds * 8 simulations of each plan.
+  CostFit fit(std::span<const double> weights = {});
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The same once, and how far off all points are then. Points whose `fitted` is false don't count otherwise.
 CostFit fit_costs(const std::vector<MeasuredPlace>&, const std::vector<MeasuredPoint>&, AlgorithmChoice,
                   const FitProgress& = {});
 

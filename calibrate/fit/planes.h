@@ -48,7 +48,7 @@ struct PlanCandidate {
 class Planes {
  public:
   Planes(const std::vector<MeasuredPlace>& places, const std::vector<MeasuredPoint>& points,
-         AlgorithmChoice choose, const FitProgress& progress)
+         AlgorithmChoice choose, const FitProgress& progress, std::span<const std::string> only)
       : progress_(progress) {
     of_point.resize(points.size());
     for (std::size_t first = 0; first < points.size();) {
@@ -61,7 +61,7 @@ class Planes {
       add_place(place, places[place], std::span(points).subspan(first, end - first), first, choose);
       first = end;
     }
-    find_parameters();
+    find_parameters(only);
   }
 
   // Simulates every candidate at u that may be near the fastest, with derivatives by what bears on it.
@@ -152,7 +152,7 @@ class Planes {
   std::vector<CostParameter> values(const std::vector<double>& u) const {
     std::vector<CostParameter> all_values;
     for (std::size_t j = 0; j < parameters.size(); ++j) {
-      if (u[j] != 0) {  // else each place's own default, which may differ by NCCL's version
+      if (u[j] != 0) {  // else each place's own default
         all_values.push_back({parameters[j].name, parameters[j].initial * std::exp(u[j])});
       }
     }
@@ -208,8 +208,11 @@ class Planes {
     return near;
   }
 
-  void find_parameters() {
+  void find_parameters(std::span<const std::string> only) {
     for (const std::string& name : cost_parameter_names()) {
+      if (!only.empty() && std::ranges::find(only, name) == only.end()) {
+        continue;
+      }
       const double initial = models_.empty() ? 0 : cost_value(name, models_.front().costs());
       if (!(initial > 0) || !std::isfinite(initial)) {
         continue;  // nothing to multiply
@@ -236,7 +239,7 @@ class Planes {
     return changed;
   }
 
-  const FitProgress& progress_;
+  FitProgress progress_;
   std::vector<PlaceModel> models_;
   std::vector<std::vector<double>> far_;  // by model and size
   std::vector<std::size_t> first_candidate_;

@@ -25,34 +25,6 @@ FitRequest request_for(const CollectiveTable& table) {
   return request;
 }
 
-int ranks_of(const CollectiveTable& table) { return table.cluster.nodes * table.cluster.gpus_per_node; }
-
-// The rows of a table, each with what the table says of all.
-MeasuredData read_table(const CollectiveTable& table) {
-  MeasuredData data = import_file(table.file);
-  if (data.collectives.empty()) {
-    throw InputError("expected measured collectives, found none", {}, table.file);
-  }
-  for (CollectiveMeasurement& row : data.collectives) {
-    if (row.ranks != 0 && row.ranks != ranks_of(table)) {
-      throw InputError("expected rows of " + std::to_string(ranks_of(table)) + " GPUs, as " +
-                           in_quotes(table.name) + " has nodes * gpus_per_node, found " +
-                           std::to_string(row.ranks),
-                       "line " + std::to_string(row.origin.line), table.file);
-    }
-    row.kind = table.kind;
-    row.ranks = ranks_of(table);
-    row.nodes = table.cluster.nodes;
-    row.nccl = table.nccl_stated ? table.spec.nccl : "";
-    row.algorithm = table.spec.algorithm;
-    row.protocol = table.spec.protocol;
-    row.channels = table.spec.max_channels;
-    row.nvls = table.spec.nvls ? "" : "off";
-    row.table = table.name;
-  }
-  return data;
-}
-
 bool is_chosen(RowChoice choice, std::size_t row) {
   return choice == RowChoice::all || (choice == RowChoice::odd) == (row % 2 == 0);
 }
@@ -194,6 +166,31 @@ std::string described(const ChosenRows& part) {
 }
 
 }  // namespace
+
+MeasuredData read_table(const CollectiveTable& table) {
+  MeasuredData data = import_file(table.file);
+  const int ranks = table.cluster.nodes * table.cluster.gpus_per_node;
+  if (data.collectives.empty()) {
+    throw InputError("expected measured collectives, found none", {}, table.file);
+  }
+  for (CollectiveMeasurement& row : data.collectives) {
+    if (row.ranks != 0 && row.ranks != ranks) {
+      throw InputError("expected rows of " + std::to_string(ranks) + " GPUs, as " + in_quotes(table.name) +
+                           " has nodes * gpus_per_node, found " + std::to_string(row.ranks),
+                       "line " + std::to_string(row.origin.line), table.file);
+    }
+    row.kind = table.kind;
+    row.ranks = ranks;
+    row.nodes = table.cluster.nodes;
+    row.nccl = table.nccl_stated ? table.spec.nccl : "";
+    row.algorithm = table.spec.algorithm;
+    row.protocol = table.spec.protocol;
+    row.channels = table.spec.max_channels;
+    row.nvls = table.spec.nvls ? "" : "off";
+    row.table = table.name;
+  }
+  return data;
+}
 
 ComparedCase compare(const CollectiveCase& from) {
   ComparedCase result{from.name, {}, {}, {}, from.excluded};

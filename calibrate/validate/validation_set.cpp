@@ -69,6 +69,8 @@ CollectiveTable table_of(const CsvTable& index, const CsvTable::Row& row) {
   }
   table.spec.algorithm = row.text("algo");
   table.spec.protocol = row.text("proto");
+  table.site = row.text("site").empty() ? table.name : row.text("site");
+  table.spec.gpus_per_process = index.whole(row, "gpus_per_process", 1, 1);
   table.spec.max_channels = index.whole(row, "channels", 0, 0);
   table.spec.nvls = row.text("nvls") != "off";
   return table;
@@ -347,6 +349,15 @@ std::vector<std::string> validation_files(const std::string& path) {
   }
   std::ranges::sort(files);
   return files;
+}
+
+std::vector<CollectiveTable> load_tables(const std::string& index) {
+  Tables tables = read_index(index);
+  std::vector<CollectiveTable> all;
+  for (const std::string& name : tables.order) {
+    all.push_back(std::move(tables.by_name.at(name)));
+  }
+  return all;
 }
 
 }  // namespace paceline

@@ -68,6 +68,7 @@ struct CollectiveTable {
   CollectiveSpec spec;
   bool nccl_stated = false;
   std::string source;
+  std::string site;  // whose machine: tables of one site are not independent
   bool doubtful = false;
 };
 
@@ -103,6 +104,11 @@ struct ValidationSet {
   Tolerance of_each;    // of each case
   std::vector<KnownGap> known_gaps;
 };
+
+// All tables of an index, in its order. Throws InputError likewise.
+std::vector<CollectiveTable> load_tables(const std::string& index);
+// The rows of a table, each with what the table says of all.
+MeasuredData read_table(const CollectiveTable&);
 
 // Throws InputError with file, place and cure.
 ValidationSet load_validation_set(const std::string& path);

@@ -1,24 +1,30 @@
-// What the hops and thread blocks of a collective cost under a protocol. Parameters belong to hardware; the
-// defaults are NCCL's own constants (src/graph/tuning.cc of the version at hand) and published link
-// efficiencies. A profile replaces them by name.
+// What the hops and thread blocks of a collective cost under a protocol. Parameters belong to hardware, not to
+// NCCL's version; the defaults are fitted to published measurements (default_costs.cpp). A profile replaces
+// them by name.
 //
-//   ALGORITHM.PROTOCOL.startup        s   from the launch to the first step
-//   ALGORITHM.PROTOCOL.LINK.latency   s   of a step over LINK: nvlink, pcie, network
-//   ALGORITHM.PROTOCOL.efficiency         of what NCCL holds a channel to carry (perChMax*, llMaxBw): tree,
-//                                         LL, LL128
+//   PROTOCOL.startup                  s   ll, ll128, simple: from the launch to the first step
+//   PROTOCOL.LINK.latency             s   of a step over LINK: nvlink, pcie, network
+//   simple.slice_overhead             s   that a slice in Simple occupies a hop in a node beside its bytes
+//   nvls.startup, nvls.latency        s   of the switch that reduces or multicasts: to the first step; of a
+//                                         hop to or from it
+//   nvls.slice_overhead               s   as simple.slice_overhead, of such a hop
+//   ring.PROTOCOL.efficiency              of what a channel carries (caps_of): LL, LL128
+//   tree.PROTOCOL.efficiency              likewise, all three
 //   LINK.efficiency                       payload over the links' bandwidth, in Simple
-//   block.copy_rate                   B/s that a thread block moves, in its GPU or out of it
-//   nvls.efficiency                       of NVLinks, while the switch reduces or multicasts
-//   launch.latency                    s   from the call to the startup, whatever the algorithm
-//   launch.period                     s   from one launch to the next: what small collectives in a row take
+//   nvls.efficiency                       likewise of NVLinks, while the switch reduces or multicasts
+//   nvls.tree_efficiency                  of that, while heads also run the tree between nodes
+//   network.latency                   s   of a hop over the network beyond InfiniBand's
 //   network.slice_overhead            s   least time that a slice occupies a network hop: the proxy's loop
+//   ll.proxy_rate                     B/s that a GPU's proxy sends in LL, whose lines it looks at one by one
+//   block.copy_rate                   B/s that a thread block moves, in its GPU or out of it
+//   launch.latency                    s   from the call to the startup, whatever the protocol
+//   launch.period                     s   from one launch to the next: what small collectives in a row take
 //
 // OpenMPI's ring has these and LINK.efficiency:
 //   mpi.startup                       s   from the call to the first message
 //   mpi.LINK.latency                  s   of a message, beyond the links' own
 //   mpi.rendezvous                    s   that a network hop is occupied longer by a block above 65,472 B
-// (the
-//                                         TCP transport's eager limit), while sender and receiver agree
+//                                         (the TCP transport's eager limit), while sender and receiver agree
 //   mpi.reduce_rate                   B/s of a block that was received, into the rank's own
 #pragma once
 
@@ -29,25 +35,35 @@
 
 #include "sim/collective/plan.h"
 #include "sim/collective/spec.h"
-#include "sim/collective/tuner.h"
+#include "topology/cluster_spec.h"
 
 namespace paceline {
 
 inline constexpr std::size_t kHopKinds = kNames<HopKind>.size() - 1;  // that cost something: all but inside
 
+// What one search channel carries at most, bus bandwidth in GB/s: NCCL's figures (src/graph/tuning.cc, 2.30:
+// perChMaxRingLL128Bws, perChMaxTreeLL128Bws, perChMaxTreeBws on two nodes).
+struct ChannelCaps {
+  double ring_ll128 = 0, tree_ll128 = 0, tree = 0;
+};
+
 struct CollectiveCosts {
   struct OfProtocol {
     Seconds startup;
     std::array<Seconds, kHopKinds> latency;
-    double efficiency = 1;
+    double ring_efficiency = 1, tree_efficiency = 1;
   };
-  std::array<std::array<OfProtocol, kProtocols>, kAlgorithms> of{};
+  std::array<OfProtocol, kProtocols> of{};
+  struct OfNvls {
+    Seconds startup, latency, slice_overhead;
+    double efficiency = 1, tree_efficiency = 1;
+  } nvls;
   std::array<double, kHopKinds> efficiency{};
-  BytesPerSecond copy_rate;
-  double nvls_efficiency = 1;
-  Seconds slice_overhead, launch_latency, launch_period;
+  Seconds network_latency, network_slice_overhead, simple_slice_overhead;
+  BytesPerSecond ll_proxy_rate, copy_rate;
+  Seconds launch_latency, launch_period;
   bool nvlink_reads = false;  // NCCL reads over NVLink instead of writing
-  ProtocolLimits limits;
+  ChannelCaps caps;
   struct OfMpi {
     Seconds startup;
     std::array<Seconds, kHopKinds> latency;
@@ -56,7 +72,7 @@ struct CollectiveCosts {
   } mpi;
 };
 
-CollectiveCosts default_costs(NcclVersion, int compute_capability, CpuVendor, int nodes);
+CollectiveCosts default_costs(int compute_capability, CpuVendor, NetworkKind);
 // TCP over Ethernet, with round figures that a measurement should replace (tests/cluster does so).
 CollectiveCosts default_mpi_costs();
 // Throws InputError with the nearest known name.
@@ -64,9 +80,11 @@ void set_costs(std::span<const CostParameter>, CollectiveCosts&);
 double cost_value(const std::string& name, CollectiveCosts);  // throws likewise
 std::vector<std::string> cost_parameter_names();
 
-// Fills startup, hops, copy_rate and copy_shown of a plan with loops and slots on a priced graph.
-// `search_channels`: of the algorithm's graph.
-void price_plan(CollectivePlan&, const CollectiveGraph&, const CollectiveCosts&, std::size_t search_channels,
-                std::size_t all_channels);
+// Fills startup, launch_period, hops, copy_rate and copy_shown of a plan with loops and slots on a priced graph.
+struct PriceRequest {
+  std::size_t search_channels = 1, all_channels = 1;  // of the algorithm's graph
+  int gpus_per_process = 1;                           // which one host thread launches one after the other
+};
+void price_plan(CollectivePlan&, const CollectiveGraph&, const CollectiveCosts&, const PriceRequest&);
 
 }  // namespace paceline

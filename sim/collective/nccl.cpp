@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "sim/collective/networks.h"
 #include "topology/channel_search.h"
 
 namespace paceline {
@@ -65,8 +66,16 @@ NcclCollectives::NcclCollectives(const Topology& topology, const CollectiveSpec&
   find_channels(topology);
   input_.nvls = spec.nvls && nvswitch && node.compute_capability >= 90;
   input_.sharp = topology.spec().fabric.sharp;
+  if (input_.nodes > 1) {
+    const Network& of = network(node.network, node.compute_capability);
+    plugin_protocols_ = of.protocols;
+    for (const auto graph : kAllGraphs) {
+      double& stated = (input_.graphs.*graph).latency_inter;
+      stated = stated > 0 ? stated : of.stated_latency;
+    }
+  }
   input_.nvswitch = nvswitch;
-  costs_ = default_costs(input_.version, node.compute_capability, node.cpu, input_.nodes);
+  costs_ = default_costs(node.compute_capability, node.cpu, node.network);
   set_costs(spec.costs, costs_);
 }
 
@@ -92,8 +101,8 @@ void NcclCollectives::find_channels(const Topology& topology) {
 const TunerTable& NcclCollectives::table(CollectiveKind kind) {
   const auto [at, added] = tables_.try_emplace(kind);
   if (added) {
-    input_.allowed =
-        tuner_overrides(spec_.algorithm == kHierarchical ? "" : spec_.algorithm, spec_.protocol, kind);
+    input_.allowed = tuner_overrides(spec_.algorithm == kHierarchical ? "" : spec_.algorithm,
+                                     spec_.protocol.empty() ? plugin_protocols_ : spec_.protocol, kind);
     input_.kind = kind;
     at->second = {input_.allowed, tuner_table(input_)};
   }
@@ -152,11 +161,11 @@ CollectivePlan NcclCollectives::plan(Communicator& communicator, CollectiveKind 
   plan.bytes = bytes;
   plan.algorithm = choice.algorithm;
   plan.protocol = choice.protocol;
-  plan.loops = sizing.loops;
   plan.slots = spec_.limited_fifos ? sizing.slots : 0;
   plan.root = root;
   plan.graph =
       graph(communicator, {choice.algorithm, kind, static_cast<std::uint32_t>(sizing.channels), root});
+  plan.loops = cut_where_rates_change(sizing.loops, communicator.graphs[plan.graph]);
   price(plan, communicator, costs_);
   if (!communicator.graphs[plan.graph].shared.empty()) {
     communicator.shared_links = links_.links;
@@ -169,7 +178,9 @@ CollectivePlan NcclCollectives::plan(Communicator& communicator, CollectiveKind 
 void NcclCollectives::price(CollectivePlan& plan, const Communicator& communicator,
                             const CollectiveCosts& costs) const {
   price_plan(plan, communicator.graphs[plan.graph], costs,
-             graph_of(plan.algorithm, input_.graphs).channels.size(), channels_of(plan.algorithm));
+             {.search_channels = graph_of(plan.algorithm, input_.graphs).channels.size(),
+              .all_channels = channels_of(plan.algorithm),
+              .gpus_per_process = spec_.gpus_per_process});
 }
 
 std::size_t NcclCollectives::channels_of(Algorithm algorithm) const {
@@ -221,8 +232,12 @@ void scale(CollectivePlan& plan, double factor) {
   plan.startup = scaled(plan.startup);
   plan.launch_period = scaled(plan.launch_period);
   plan.copy_rate = plan.copy_rate / factor;
+  for (BytesPerSecond& rate : plan.paced) {
+    rate = rate / factor;
+  }
   for (HopCost& hop : plan.hops) {
-    hop = {hop.rate / factor, scaled(hop.latency), scaled(hop.least), scaled(hop.hidden)};
+    hop = {hop.rate / factor, scaled(hop.latency), scaled(hop.least), scaled(hop.hidden),
+           scaled(hop.overhead)};
   }
 }
 

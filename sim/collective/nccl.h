@@ -59,6 +59,7 @@ class NcclCollectives {
   void require_memory(CollectiveKind, std::uint32_t channels) const;
 
   CollectiveSpec spec_;
+  std::string plugin_protocols_;  // NCCL_PROTO where the spec has none
   PlacedFamily family_;
   SharedLinks links_;
   std::vector<ChannelGraphs> found_;  // by kind of group

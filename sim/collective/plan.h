@@ -12,12 +12,13 @@
 //               end of the receiver's step that emptied the slot, for each FIFO sent on)
 //   end   = start + max over FIFOs sent on of stay; a step that sends nothing: start + slice / copy rate, of
 //           which a thread block that sends in other steps shows `copy_shown` before the last loop
-//   arrival of what it sends on a FIFO = start + stay + latency, stay = max(slice / rate, least); what a
+//   arrival of what it sends on a FIFO = start + stay + latency, stay = max(slice / rate + overhead, least); what a
 //           thread block's loop but the last ends with, where it only copies: `hidden` earlier
 // A thread block starts `startup` after its rank enters; a rank leaves when its last thread block has ended.
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "core/id.h"
@@ -136,13 +137,24 @@ struct Fifo {
                nic_in = -1;  // of the sender's and the receiver's node, where it leaves the node
 };
 
+// A link of a FIFO and who else sends over it: blocks of a loop, by how many loops later than this FIFO they move
+// the same chunk. `own`: what this FIFO's thread block sends over it.
+struct SharedLink {
+  BytesPerSecond bandwidth;
+  double own = 0;
+  std::vector<std::pair<std::int32_t, double>> loads;  // ascending
+  friend bool operator==(const SharedLink&, const SharedLink&) = default;
+};
+
 // The links of a FIFO, whatever the protocol: the narrowest one's bandwidth as shared among this collective's
 // own FIFOs, the sum of their latencies, and their slowest class.
 struct Hop {
   BytesPerSecond rate;
   Seconds latency;
   HopKind kind = HopKind::nvlink;
-  BytesPerSecond alone{};  // its bandwidth while the others are silent
+  BytesPerSecond alone{};           // its bandwidth while the others are silent
+  double of_one_proxy = 1;          // FIFOs over the network that the sender's GPU, and so its proxy, serves
+  std::vector<SharedLink> links{};  // where not all that cross them are live in every loop
   friend bool operator==(const Hop&, const Hop&) = default;
 };
 
@@ -177,13 +189,14 @@ inline std::uint32_t slices_of(const Loops& loops) {
   return slice == 0 || slice >= chunk ? 1 : static_cast<std::uint32_t>((chunk + slice - 1) / slice);
 }
 
-// What a FIFO costs under the plan's protocol. rate: of data; infinite inside a device. least: a slice
-// occupies the hop at least so long.
+// What a FIFO costs under the plan's protocol. rate: of data; infinite inside a device. A slice occupies the
+// hop at least for `least`; overhead: beside its bytes.
 struct HopCost {
   BytesPerSecond rate;
   SimTime latency;
   SimTime least;
   SimTime hidden{};  // part of the latency before a loop's last copy that the links' sharing hides (costs.h)
+  SimTime overhead{};
   friend bool operator==(const HopCost&, const HopCost&) = default;
 };
 
@@ -203,8 +216,10 @@ struct CollectivePlan {
   SimTime startup;
   SimTime launch_period;      // collectives in a row begin at least so far apart (collective_cost.h)
   std::vector<HopCost> hops;  // by CollectiveGraph::hops
-  BytesPerSecond copy_rate;   // of a step that sends nothing
-  double copy_shown = 1;      // part of its time that the links' sharing doesn't hide (costs.h)
+  std::vector<BytesPerSecond>
+      paced{};               // by loops, then hop: in place of its rate; empty where it doesn't change
+  BytesPerSecond copy_rate;  // of a step that sends nothing
+  double copy_shown = 1;     // part of its time that the links' sharing doesn't hide (costs.h)
 };
 
 }  // namespace paceline

@@ -1,7 +1,11 @@
 #include "sim/collective/pricing.h"
 
 #include <algorithm>
+#include <cmath>
+#include <compare>
 #include <limits>
+#include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -63,8 +67,11 @@ class Crossings {
 
   const Route& route(std::uint32_t fifo) const { return routes_[fifo]; }
 
-  // Calls f(fifo, share) for all FIFOs that a thread block sends on; share(link): the part of a link that
-  // this one may use.
+  double load(std::uint32_t fifo) const { return load_[fifo]; }
+  // The part of a link that a FIFO may use whose thread block sends `own` over it.
+  double share(double own, LinkId link) const { return std::min(1.0, own / all_[link.index()]); }
+
+  // Calls f(fifo, own) for all FIFOs that a thread block sends on.
   template <class F>
   void for_each_fifo_of(std::uint32_t w, const F& f) {
     const std::uint32_t first = graph_.thread_blocks[w].first_out;
@@ -81,8 +88,7 @@ class Crossings {
     const double at_once = at_once_[graph_.thread_blocks[w].script];
     const bool of_switch = graph_.thread_blocks[w].rank == ThreadBlock::kSwitch;
     for (std::uint32_t p = first; p < last; ++p) {
-      const double own = of_switch ? sent / at_once : most_on_a_link(graph_.out[p], at_once);
-      f(graph_.out[p], [&](LinkId link) { return std::min(1.0, own / all_[link.index()]); });
+      f(graph_.out[p], of_switch ? sent / at_once : most_on_a_link(graph_.out[p], at_once));
     }
     for (std::uint32_t p = first; p < last; ++p) {
       for (const LinkId link : routes_[graph_.out[p]]) {
@@ -108,22 +114,128 @@ class Crossings {
   std::vector<double> all_, own_, own_fifos_;
 };
 
+// By rank: the FIFOs over the network that it sends on.
+std::vector<double> fifos_of_proxies(const CollectiveGraph& graph, const Crossings& crossings,
+                                     const Topology& topology) {
+  std::vector<double> of_rank(graph.ranks);
+  for (std::uint32_t f = 0; f < graph.fifos.size(); ++f) {
+    const std::uint32_t rank = graph.thread_blocks[graph.fifos[f].from].rank;
+    const Route& route = crossings.route(f);
+    if (rank != ThreadBlock::kSwitch && route.size > 0 && topology.hop_kind(route) == HopKind::network) {
+      of_rank[rank] += 1;
+    }
+  }
+  return of_rank;
+}
+
+// How many loops after the first moves a thread block moves the same chunk, at the earliest; nothing where thread
+// blocks wait for each other in circles, as in a ring, whose FIFOs are all live in every loop.
+std::optional<std::vector<double>> stages(const CollectiveGraph& graph) {
+  std::vector<double> moves;  // of a loop, by script
+  for (const Script& script : graph.scripts) {
+    double sum = 0;
+    for (const Step& step : script.steps) {
+      sum += step.times;
+    }
+    moves.push_back(std::max(1.0, sum));
+  }
+  const auto end_of = [](const auto& ports, const auto& blocks, std::size_t w, auto first) {
+    return w + 1 < blocks.size() ? std::size_t{blocks[w + 1].*first} : ports.size();
+  };
+  const auto& blocks = graph.thread_blocks;
+  std::vector<std::size_t> waits_for(blocks.size()), ready;
+  for (std::size_t w = 0; w < blocks.size(); ++w) {
+    waits_for[w] = end_of(graph.in, blocks, w, &ThreadBlock::first_in) - blocks[w].first_in;
+    if (waits_for[w] == 0) {
+      ready.push_back(w);
+    }
+  }
+  std::vector<double> stage(blocks.size());
+  std::size_t seen = 0;
+  for (; seen < ready.size(); ++seen) {
+    const std::size_t w = ready[seen];
+    for (std::size_t p = blocks[w].first_out; p < end_of(graph.out, blocks, w, &ThreadBlock::first_out);
+         ++p) {
+      const std::size_t to = graph.fifos[graph.out[p]].to;
+      stage[to] = std::max(stage[to], stage[w] + 1 / moves[blocks[w].script]);
+      if (--waits_for[to] == 0) {
+        ready.push_back(to);
+      }
+    }
+  }
+  return seen == blocks.size() ? std::optional(std::move(stage)) : std::nullopt;
+}
+
+std::int32_t in_loops(double delay) {
+  return static_cast<std::int32_t>(delay < 0 ? std::floor(delay) : std::ceil(delay));
+}
+
+// What crosses each link at which stage, as one number for all links that are alike.
+class LinkLoads {
+ public:
+  using Loads = std::vector<std::pair<double, double>>;  // stage, blocks of a loop
+
+  LinkLoads(const CollectiveGraph& graph, const Crossings& crossings, const std::vector<double>& stage,
+            std::size_t links)
+      : number_(links) {
+    std::vector<std::map<double, double>> of_link(links);
+    for (std::uint32_t f = 0; f < graph.fifos.size(); ++f) {
+      for (const LinkId link : crossings.route(f)) {
+        of_link[link.index()][stage[graph.fifos[f].from]] += crossings.load(f);
+      }
+    }
+    std::map<Loads, std::uint32_t> known;
+    for (std::size_t l = 0; l < links; ++l) {
+      Loads loads(of_link[l].begin(), of_link[l].end());
+      const auto [at, added] = known.try_emplace(loads, static_cast<std::uint32_t>(alike_.size()));
+      number_[l] = at->second;
+      if (added) {
+        alike_.push_back(std::move(loads));
+      }
+    }
+  }
+
+  std::uint32_t number(LinkId link) const { return number_[link.index()]; }
+  bool at_one_stage(LinkId link) const { return alike_[number(link)].size() < 2; }
+  std::vector<std::pair<std::int32_t, double>> seen_from(double stage, std::uint32_t number) const {
+    std::map<std::int32_t, double> loads;
+    for (const auto& [at, load] : alike_[number]) {
+      loads[in_loops(at - stage)] += load;
+    }
+    return {loads.begin(), loads.end()};
+  }
+
+ private:
+  std::vector<std::uint32_t> number_;  // by link
+  std::vector<Loads> alike_;
+};
+
 // Gives each different hop one number.
 class Hops {
  public:
-  std::uint32_t number(const Hop& hop) {
-    const auto [at, added] =
-        number_.try_emplace({hop.rate.value, hop.alone.value, hop.latency.value, hop.kind},
-                            static_cast<std::uint32_t>(hops.size()));
+  // What tells the links of two FIFOs apart.
+  struct Crossing {
+    double bandwidth = 0, own = 0;
+    std::uint32_t loads = 0;
+    friend auto operator<=>(const Crossing&, const Crossing&) = default;
+  };
+
+  template <class F>  // f(): the hop's links
+  std::uint32_t number(const Hop& hop, double stage, const std::vector<Crossing>& crossed, const F& links) {
+    const auto [at, added] = number_.try_emplace(
+        {hop.rate.value, hop.alone.value, hop.latency.value, hop.kind, hop.of_one_proxy, stage, crossed},
+        static_cast<std::uint32_t>(hops.size()));
     if (added) {
       hops.push_back(hop);
+      hops.back().links = links();
     }
     return at->second;
   }
   std::vector<Hop> hops;
 
  private:
-  std::map<std::tuple<double, double, double, HopKind>, std::uint32_t> number_;
+  std::map<std::tuple<double, double, double, HopKind, double, double, std::vector<Crossing>>, std::uint32_t>
+      number_;
 };
 
 }  // namespace
@@ -193,21 +305,47 @@ void price_graph(CollectiveGraph& graph, std::vector<Route> routes, const Topolo
                  const SharedLinks& shared) {
   Crossings crossings(graph, std::move(routes), topology);
   Hops hops;
+  const std::vector<double> proxied = fifos_of_proxies(graph, crossings, topology);
+  const std::optional<std::vector<double>> stage = stages(graph);
+  const std::optional<LinkLoads> loads =
+      stage ? std::optional<LinkLoads>(std::in_place, graph, crossings, *stage, topology.links())
+            : std::nullopt;
+  std::vector<Hops::Crossing> crossed;
   for (std::uint32_t w = 0; w < graph.thread_blocks.size(); ++w) {
-    crossings.for_each_fifo_of(w, [&](std::uint32_t f, const auto& share) {
+    crossings.for_each_fifo_of(w, [&](std::uint32_t f, double own) {
       const Route& route = crossings.route(f);
       constexpr BytesPerSecond kEndless(std::numeric_limits<double>::infinity());
       Hop hop{kEndless, {}, HopKind::inside, kEndless};
+      crossed.clear();
       for (const LinkId id : route) {
         const Link& link = topology.link(id);
-        hop.rate = std::min(hop.rate, link.bandwidth * share(id));
+        hop.rate = std::min(hop.rate, link.bandwidth * crossings.share(own, id));
         hop.alone = std::min(hop.alone, link.bandwidth);
         hop.latency = hop.latency + link.latency;
+        if (loads) {
+          crossed.push_back({link.bandwidth.value, own, loads->number(id)});
+        }
       }
       if (route.size > 0) {
         hop.kind = topology.hop_kind(route);
       }
-      graph.fifos[f].hop = hops.number(hop);
+      if (hop.kind == HopKind::network && graph.thread_blocks[w].rank != ThreadBlock::kSwitch) {
+        hop.of_one_proxy = proxied[graph.thread_blocks[w].rank];
+      }
+      if (!loads || std::ranges::all_of(route, [&](LinkId id) { return loads->at_one_stage(id); })) {
+        crossed.clear();
+      }
+      const double at = crossed.empty() ? 0 : (*stage)[w];
+      graph.fifos[f].hop = hops.number(hop, at, crossed, [&] {
+        std::vector<SharedLink> links;
+        for (const Hops::Crossing& each : crossed) {
+          SharedLink link{BytesPerSecond(each.bandwidth), each.own, loads->seen_from(at, each.loads)};
+          if (std::ranges::find(links, link) == links.end()) {
+            links.push_back(std::move(link));
+          }
+        }
+        return links;
+      });
     });
   }
   for (std::uint32_t f = 0; f < graph.fifos.size(); ++f) {
@@ -216,6 +354,60 @@ void price_graph(CollectiveGraph& graph, std::vector<Route> routes, const Topolo
     }
   }
   graph.hops = std::move(hops.hops);
+}
+
+BytesPerSecond rate_in(const Hop& hop, const LiveLoops& live) {
+  double rate = std::numeric_limits<double>::infinity();
+  for (const SharedLink& link : hop.links) {
+    double all = 0;
+    for (const auto& [delay, load] : link.loads) {
+      all += live.first <= delay && delay <= live.last ? load : 0;
+    }
+    rate = std::min(rate, link.bandwidth.value * std::min(1.0, link.own / all));
+  }
+  return hop.links.empty() ? hop.rate : BytesPerSecond(rate);
+}
+
+std::vector<LiveLoops> live_loops(const std::vector<Loops>& loops) {
+  std::int64_t all = 0, at = 0;
+  for (const Loops& each : loops) {
+    all += each.count;
+  }
+  std::vector<LiveLoops> live;
+  for (const Loops& each : loops) {
+    live.push_back({at - all + 1, at});
+    at += each.count;
+  }
+  return live;
+}
+
+std::vector<Loops> cut_where_rates_change(const std::vector<Loops>& loops, const CollectiveGraph& graph) {
+  std::set<std::int64_t> delays;
+  for (const Hop& hop : graph.hops) {
+    for (const SharedLink& link : hop.links) {
+      for (const auto& [delay, load] : link.loads) {
+        delays.insert(delay);
+      }
+    }
+  }
+  std::int64_t all = 0, at = 0;
+  for (const Loops& each : loops) {
+    all += each.count;
+  }
+  std::set<std::int64_t> changes;
+  for (const std::int64_t delay : delays) {
+    changes.insert(delay > 0 ? delay : all + delay);
+  }
+  std::vector<Loops> pieces;
+  for (const Loops& each : loops) {
+    const std::int64_t end = at + each.count;
+    for (auto next = changes.upper_bound(at); at < end; next = changes.upper_bound(at)) {
+      const std::int64_t to = next == changes.end() ? end : std::min(*next, end);
+      pieces.push_back({to - at, each.chunk, each.slice});
+      at = to;
+    }
+  }
+  return pieces;
 }
 
 }  // namespace paceline

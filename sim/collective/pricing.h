@@ -31,6 +31,18 @@ class SharedLinks {
 // The links that a FIFO crosses, none inside a device. `inside`: as in Topology::route_over_nics.
 Route route_of(const CollectiveGraph&, const Fifo&, const Topology&, const NodeLayout& inside);
 
+// Of the loop at hand: FIFOs that move its chunk `first` to `last` loops later (earlier, where negative) move one of
+// theirs meanwhile.
+struct LiveLoops {
+  std::int64_t first = 0, last = 0;
+};
+// At the beginning of each of these, which follow each other.
+std::vector<LiveLoops> live_loops(const std::vector<Loops>&);
+// What a FIFO gets of its links while no others than these are live, if all thread blocks keep step.
+BytesPerSecond rate_in(const Hop&, const LiveLoops&);
+// The same loops, in pieces within which no FIFO's rate_in changes: a pipeline that fills, is full, and drains.
+std::vector<Loops> cut_where_rates_change(const std::vector<Loops>&, const CollectiveGraph&);
+
 // Fills hops, Fifo::hop and shared; routes: by FIFO. A link that several thread blocks' FIFOs cross in one direction is shared
 // in proportion to what each thread block sends over it; what a thread block sends in turns counts together,
 // as only one is live. Cost: O(FIFOs * route length).

@@ -325,10 +325,14 @@ std::vector<Loops> cut(std::int64_t bytes, std::int64_t chunk, std::int64_t bloc
 // What of a chunk moves on its own. Simple: half of it, but at least 32 KiB (src/device/prims_simple.h). LL has
 // a flag in every line: what all threads move at once is passed on before the rest has come
 // (src/device/prims_ll.h). LL128 does so too, but measurements don't show it.
-Bytes slice_of(Protocol protocol, bool big, Bytes chunk) {
-  constexpr std::int64_t kLeastSlice = 32 * kKiB, kLlRound = 4 * kKiB;
+Bytes slice_of(const TunerChoice& choice, bool big, Bytes chunk) {
+  constexpr std::int64_t kLeastSlice = 32 * kKiB, kLlRound = 4 * kKiB, kLl128Round = 38'400;
+  const Protocol protocol = choice.protocol;
   if (protocol == Protocol::simple && big) {
     return std::min(chunk, Bytes(std::max(kLeastSlice, ceil_div(chunk.value, 2))));
+  }
+  if (protocol == Protocol::ll128 && choice.algorithm == Algorithm::tree) {
+    return std::min(chunk, Bytes(kLl128Round));
   }
   return protocol == Protocol::ll ? std::min(chunk, Bytes(kLlRound)) : chunk;
 }
@@ -357,7 +361,7 @@ Sizing size_collective(const TunerInput& in, const TunerChoice& choice, Bytes by
                                  : chunk_of(in, choice, mine);
   made.loops = cut(mine, chunk / grain * grain, blocks_of(in, choice));
   for (Loops& loops : made.loops) {
-    const Bytes slice = slice_of(choice.protocol, big, loops.chunk);
+    const Bytes slice = slice_of(choice, big, loops.chunk);
     loops.slice = slice < loops.chunk ? slice : Bytes(0);
   }
   made.slots *= choice.protocol == Protocol::simple ? 1 : slices_of(made.loops.front());

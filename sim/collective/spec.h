@@ -51,6 +51,7 @@ struct CollectiveSpec {
   int cross_nic = 2;                       // NCCL_CROSS_NIC
   bool pxn = true;                         // NCCL_PXN_DISABLE=0
   bool nvls = true;                        // NCCL_NVLS_ENABLE
+  int gpus_per_process = 1;                // one host thread launches for so many, one after the other
   bool limited_fifos = true;               // a FIFO holds what NCCL's buffers do; false: any number of chunks
   std::vector<CostParameter> costs{};      // in place of the defaults (sim/collective/costs.h)
   AlgorithmChoice choose = AlgorithmChoice::tuner;

@@ -4,8 +4,18 @@
 
 namespace paceline {
 SimTime stay_of(Bytes slice, const HopCost& hop) {
-  return std::max(to_sim_time(slice / hop.rate), hop.least);
+  return std::max(to_sim_time(slice / hop.rate) + hop.overhead, hop.least);
 }
+
+HopCost hop_in(const CollectivePlan& plan, std::size_t phase, std::size_t hop) {
+  HopCost cost = plan.hops[hop];
+  const BytesPerSecond paced =
+      plan.paced.empty() ? BytesPerSecond() : plan.paced[phase * plan.hops.size() + hop];
+  cost.rate = paced.value > 0 ? paced : cost.rate;
+  return cost;
+}
+
+SimTime least_of(const HopCost& hop) { return std::max(hop.least, hop.overhead); }
 
 SimTime copy_of(Bytes slice, const CollectivePlan& plan, bool hides) {
   return to_sim_time(slice / plan.copy_rate * (hides ? plan.copy_shown : 1));
@@ -36,7 +46,8 @@ StepTimes::StepTimes(const CollectiveGraph& graph, const CollectivePlan& plan) :
     latency_.push_back(hop.latency);
     hidden_latency_.push_back(hop.latency - hop.hidden);
   }
-  for (const Loops& loops : plan.loops) {
+  for (std::size_t phase = 0; phase < plan.loops.size(); ++phase) {
+    const Loops& loops = plan.loops[phase];
     last_phase_ = loops.count > 0 ? static_cast<std::uint32_t>(phases_.size()) : last_phase_;
     const std::uint32_t slices = slices_of(loops);
     const Bytes slice = slices == 1 ? loops.chunk : loops.slice;
@@ -45,8 +56,8 @@ StepTimes::StepTimes(const CollectiveGraph& graph, const CollectivePlan& plan) :
     for (const std::uint32_t width : widths) {
       for (const Bytes each : {slice, last}) {
         const Bytes bytes(each.value * width);
-        for (const HopCost& hop : plan.hops) {
-          stay_.push_back(stay_of(bytes, hop));
+        for (std::size_t h = 0; h < hops_; ++h) {
+          stay_.push_back(stay_of(bytes, hop_in(plan, phase, h)));
         }
         copy_.push_back(copy_of(bytes, plan, false));
         hidden_copy_.push_back(copy_of(bytes, plan, true));

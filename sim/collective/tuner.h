@@ -78,22 +78,4 @@ struct Sizing {
 };
 Sizing size_collective(const TunerInput&, const TunerChoice&, Bytes);
 
-// Caps of what one thread block moves and other constants that pricing takes as hardware facts, GB/s. What a
-// version does not know yet: nvls_* as 2.28 has them; a newer GPU as the newest it knows (2.12 to 2.16: as a
-// V100).
-struct ProtocolLimits {
-  double ll_bus = 0;      // all channels of a ring in LL together (llMaxBws)
-  double ring_ll128 = 0;  // one search channel (perChMaxRingLL128Bws)
-  double tree_ll128 = 0, tree = 0, nvls_tree = 0;
-  double nvls_efficiency = 0;  // share of the links' rate
-};
-ProtocolLimits protocol_limits(NcclVersion, int compute_capability, CpuVendor, int nodes);
-
-// Per hop and once per collective, us: hwLatencies and baseLatencies. hierarchical and point_to_point: the
-// ring's; 0 where the version lacks the algorithm.
-struct ProtocolLatency {
-  double base = 0, nvlink = 0, pcie = 0, network = 0;
-};
-ProtocolLatency protocol_latency(NcclVersion, Algorithm, Protocol);
-
 }  // namespace paceline

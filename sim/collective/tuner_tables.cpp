@@ -387,27 +387,6 @@ double tree_correction(Protocol protocol, int step) {
   return kTreeCorrection[static_cast<std::size_t>(protocol)][step];
 }
 
-ProtocolLimits protocol_limits(NcclVersion version, int compute_capability, CpuVendor cpu, int nodes) {
-  const int row = gpu_row(version, compute_capability);
-  const int ll = ll_row(version, compute_capability, cpu, nodes);
-  return {.ll_bus = cap(version, Cap::ll, ll, nodes),
-          .ring_ll128 = cap(version, Cap::ring_ll128, row, nodes),
-          .tree_ll128 = cap(version, Cap::tree_ll128, row, nodes),
-          .tree = cap(version, Cap::tree, row, nodes),
-          .nvls_tree = cap(std::max(version, NcclVersion{28}), Cap::nvls_tree, row, nodes),
-          .nvls_efficiency = nvls_efficiency(row)};
-}
-
-ProtocolLatency protocol_latency(NcclVersion version, Algorithm algorithm, Protocol protocol) {
-  const bool own = algorithm != Algorithm::hierarchical && algorithm != Algorithm::point_to_point;
-  const LatencyRow* row = latency_row(version, own ? algorithm : Algorithm::ring);
-  if (row == nullptr) {
-    return {};
-  }
-  const auto p = static_cast<std::size_t>(protocol);
-  return {.base = row->base[p], .nvlink = row->nvlink[p], .pcie = row->pcie[p], .network = row->network[p]};
-}
-
 TunerOverrides tuner_overrides(const std::string& algo, const std::string& proto, CollectiveKind kind) {
   TunerOverrides made;
   read_setting(algo, Vocabulary{"NCCL_ALGO", "algorithm", kAlgorithmWords}, kind, made.algorithm);

@@ -152,9 +152,9 @@ void EventEngine::advance_thread_block(ThreadBlockId id, SimTime now) {
     if (fifo.shared != FifoState::kNotShared) {
       ++state.unfinished;
       fifo.sent_at = now;
-      end = std::max(end, now + plan.hops[fifo.hop].least);
+      end = std::max(end, now + least_of(plan.hops[fifo.hop]));
       const SharedFifo& shared = job_.communicator.graphs[plan.graph].shared[fifo.shared];
-      const BytesPerSecond rate = plan.hops[fifo.hop].rate;
+      const BytesPerSecond rate = hop_in(plan, state.at.phase, fifo.hop).rate;
       const Bytes bytes = times.bytes(state.at, step);
       if (!network_->restart(fifo.flow, rate, bytes, f.value, now)) {
         fifo.flow = network_->start(shared.links, rate, bytes, f.value, now);
@@ -174,7 +174,7 @@ void EventEngine::end_flow(FifoId id, SimTime now) {
   FifoState& fifo = graphs_[id];
   const ThreadBlockState& sender = graphs_[fifo.from];
   const StepTimes& times = step_times_[sender.plan];
-  const SimTime left = std::max(now, fifo.sent_at + job_.plans[sender.plan].hops[fifo.hop].least);
+  const SimTime left = std::max(now, fifo.sent_at + least_of(job_.plans[sender.plan].hops[fifo.hop]));
   const FlatStep& step = times.step(sender.script, sender.at);
   fifo.last_arrival = std::max(fifo.last_arrival, left + times.latency(sender.at, step, fifo.hop));
   timeline_.push(fifo.last_arrival, EventKind::arrival, id.value);

@@ -158,7 +158,7 @@ double longest_collective(const Communicator& communicator, const CollectivePlan
   double slowest = plan.copy_rate.value, least = 0, latency = 0;
   for (const HopCost& hop : plan.hops) {
     slowest = std::min(slowest, hop.rate.value);
-    least = std::max(least, seconds(hop.least));
+    least = std::max(least, seconds(hop.least + hop.overhead));
     latency = std::max(latency, seconds(hop.latency));
   }
   const LoopBound bound = bound_of_loop(graph);
@@ -167,7 +167,7 @@ double longest_collective(const Communicator& communicator, const CollectivePlan
     const std::uint32_t slices = slices_of(loops);
     const Bytes largest = slices == 1 ? loops.chunk : loops.slice;
     const double slice = static_cast<double>(largest.value) * bound.width + 1;
-    const double move = std::max(slice / slowest * sharing, least) + latency;
+    const double move = slice / slowest * sharing + least + latency;
     total += static_cast<double>(loops.count) * bound.chunks * slices * move;
     longest_move = std::max(longest_move, move);
   }

@@ -1,0 +1,444 @@
+#include "calibrate/validate/defaults.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "calibrate/fit/collective_points.h"
+#include "calibrate/fit/cost_fit.h"
+#include "calibrate/validate/validation_set.h"
+#include "core/error.h"
+
+namespace paceline {
+namespace {
+
+// The points of one table, and whose it is.
+struct TablePoints {
+  const CollectiveTable* table = nullptr;
+  std::vector<MeasuredPlace> places;
+  std::vector<MeasuredPoint> points;
+  int generation() const { return paceline::generation(table->cluster.node.compute_capability); }
+  NetworkKind network() const { return table->cluster.node.network; }
+  bool on_one_node() const { return table->cluster.nodes == 1; }
+};
+
+FitRequest request_of(const CollectiveTable& table) {
+  FitRequest request;
+  request.cluster_name = table.cluster_name;
+  request.cluster = table.cluster;
+  request.collective = table.spec;
+  return request;
+}
+
+TablePoints points_of(const CollectiveTable& table) {
+  MeasuredPoints gathered = gather_points(request_of(table), read_table(table));
+  return {&table, std::move(gathered.places), std::move(gathered.points)};
+}
+
+// NCCL's words for a setting that leaves one choice.
+MeasuredPlace forced(MeasuredPlace place, const PlaceModel::Candidate& candidate) {
+  if (candidate.algorithm <= Algorithm::pat) {
+    place.spec.algorithm = name_of(candidate.algorithm);
+    place.spec.protocol = name_of(candidate.protocol);
+  }
+  return place;
+}
+
+// Where the version of NCCL is not stated, what ran is not known: for each size, of what the tuner has near its
+// choice, that which comes nearest to the measurement.
+TablePoints as_it_ran(const TablePoints& table, const std::vector<CostParameter>& costs) {
+  constexpr double kNear = 1.3;
+  TablePoints ran{table.table, {}, {}};
+  for (std::size_t p = 0; p < table.places.size(); ++p) {
+    MeasuredPlace place = table.places[p];
+    std::vector<MeasuredPoint> points;
+    std::ranges::copy_if(table.points, std::back_inserter(points),
+                         [&](const MeasuredPoint& point) { return point.place == p; });
+    std::vector<Bytes> sizes;
+    std::ranges::transform(points, std::back_inserter(sizes), &MeasuredPoint::bytes);
+    place.spec.costs = costs;
+    PlaceModel model(place, sizes, AlgorithmChoice::fastest);
+    const auto& candidates = model.candidates();
+    std::vector<double> seconds(candidates.size());
+    model.times(model.costs(), std::vector<bool>(candidates.size(), true), seconds);
+    std::map<std::pair<Algorithm, Protocol>, std::vector<MeasuredPoint>> by_choice;
+    std::map<std::pair<Algorithm, Protocol>, PlaceModel::Candidate> choice;
+    for (std::size_t s = 0; s < points.size(); ++s) {
+      std::size_t best = candidates.size();
+      double miss = 0;
+      for (std::size_t c = 0; c < candidates.size(); ++c) {
+        const double here = std::abs(std::log(seconds[c]) - points[s].log_time);
+        if (candidates[c].size == s && candidates[c].beside_choice <= kNear &&
+            (best == candidates.size() || here < miss)) {
+          best = c;
+          miss = here;
+        }
+      }
+      const std::pair key(candidates[best].algorithm, candidates[best].protocol);
+      by_choice[key].push_back(points[s]);
+      choice.try_emplace(key, candidates[best]);
+    }
+    for (auto& [key, mine] : by_choice) {
+      for (MeasuredPoint& point : mine) {
+        point.place = ran.places.size();
+        ran.points.push_back(std::move(point));
+      }
+      ran.places.push_back(forced(table.places[p], choice.at(key)));
+    }
+  }
+  return ran;
+}
+
+using Chosen = std::vector<const TablePoints*>;
+
+// Places and points of all, with costs in place of the defaults. Sites weigh alike, whatever their number of
+// tables and rows: what a site's rows miss by, they miss by together, so a site says little more than one row of
+// an interval of 10 % would. One process that drives several GPUs weighs a third, because training has a process for
+// each.
+struct Joined {
+  std::vector<MeasuredPlace> places;
+  std::vector<MeasuredPoint> points;
+};
+Joined join(const Chosen& tables, const std::vector<CostParameter>& costs) {
+  constexpr double kOfManyGpus = 1.0 / 3, kOfSite = 1.0 / 3;
+  std::map<std::string, double> of_site;
+  for (const TablePoints* table : tables) {
+    for (const MeasuredPoint& point : table->points) {
+      of_site[table->table->site] += point.fitted ? 1 : 0;
+    }
+  }
+  Joined joined;
+  for (const TablePoints* table : tables) {
+    const std::size_t first = joined.places.size();
+    for (MeasuredPlace place : table->places) {
+      place.spec.costs = costs;
+      joined.places.push_back(std::move(place));
+    }
+    const double share = kOfSite / of_site.at(table->table->site);
+    for (MeasuredPoint point : table->points) {
+      point.place += first;
+      point.weight = share * (table->table->spec.gpus_per_process > 1 ? kOfManyGpus : 1);
+      joined.points.push_back(std::move(point));
+    }
+  }
+  return joined;
+}
+
+std::vector<std::string> names_of(const std::vector<CostParameter>& costs) {
+  std::vector<std::string> names;
+  std::ranges::transform(costs, std::back_inserter(names), &CostParameter::name);
+  return names;
+}
+
+// Fits to tables, and to those without one site.
+class SiteFits {
+ public:
+  SiteFits(const Chosen& tables, const std::vector<CostParameter>& start,
+           const std::vector<std::string>& only)
+      : joined_(join(tables, start)) {
+    for (const TablePoints* table : tables) {
+      site_.insert(site_.end(), table->points.size(), table->table->site);
+    }
+    if (!joined_.points.empty()) {
+      fitter_ = std::make_unique<CostFitter>(joined_.places, joined_.points, AlgorithmChoice::tuner,
+                                             FitProgress{}, only);
+    }
+  }
+
+  // What the tables without this site's determine, by name; "": all tables.
+  std::map<std::string, double> values(const std::string& left_out) {
+    std::vector<double> weights;
+    for (std::size_t p = 0; p < site_.size(); ++p) {
+      weights.push_back(site_[p] == left_out ? 0 : joined_.points[p].weight);
+    }
+    std::map<std::string, double> determined;
+    for (const FittedParameter& fitted :
+         fitter_ ? fitter_->fit(weights).parameters : std::vector<FittedParameter>{}) {
+      if (fitted.determined) {
+        determined[fitted.name] = fitted.value;
+      }
+    }
+    return determined;
+  }
+
+ private:
+  Joined joined_;
+  std::vector<std::string> site_;  // by point
+  std::unique_ptr<CostFitter> fitter_;
+};
+
+std::vector<CostParameter> replaced(std::vector<CostParameter> costs,
+                                    const std::map<std::string, double>& by) {
+  for (const auto& [name, value] : by) {
+    const auto at = std::ranges::find(costs, name, &CostParameter::name);
+    if (at == costs.end()) {
+      costs.push_back({name, value});
+    } else {
+      at->value = value;
+    }
+  }
+  return costs;
+}
+
+std::set<std::string> sites_of(const Chosen& tables) {
+  std::set<std::string> sites;
+  for (const TablePoints* table : tables) {
+    sites.insert(table->table->site);
+  }
+  return sites;
+}
+
+// With all, and without each site.
+struct Jackknife {
+  std::map<std::string, double> values;
+  std::map<std::string, std::map<std::string, double>> without;  // by site
+};
+
+std::vector<FittedDefault> summary(const Jackknife& fits, const std::vector<CostParameter>& start) {
+  constexpr double kMoved = 0.002;  // of ln(value), at least, by a site that bears on it
+  std::vector<FittedDefault> all;
+  for (const auto& [name, value] : fits.values) {
+    FittedDefault fitted{name, value, 0, 0};
+    const auto begun = std::ranges::find(start, name, &CostParameter::name);
+    double squares = 0;
+    for (const auto& [site, values] : fits.without) {
+      const auto other = values.find(name);
+      const double moved = std::log((other != values.end() ? other->second : begun->value) / value);
+      squares += moved * moved;
+      fitted.sites += std::abs(moved) > kMoved ? 1 : 0;
+    }
+    const auto n = static_cast<double>(fits.without.size());
+    fitted.deviation = std::sqrt(squares * (n - 1) / n);
+    all.push_back(std::move(fitted));
+  }
+  return all;
+}
+
+void hold_out(const Chosen& tables, const std::string& site, const std::vector<CostParameter>& costs,
+              std::vector<HeldOutRow>& rows) {
+  Chosen mine;
+  std::ranges::copy_if(tables, std::back_inserter(mine),
+                       [&](const TablePoints* table) { return table->table->site == site; });
+  for (const TablePoints* table : mine) {
+    const Joined joined = join({table}, {});
+    const std::vector<double> after = log_ratios(joined.places, joined.points, AlgorithmChoice::tuner, costs);
+    const std::vector<double> built = log_ratios(joined.places, joined.points, AlgorithmChoice::tuner, {});
+    for (std::size_t p = 0; p < joined.points.size(); ++p) {
+      const MeasuredPlace& place = joined.places[joined.points[p].place];
+      rows.push_back({table->table->name, site, place.kind, place.nodes(), place.ranks(),
+                      joined.points[p].bytes.value, -after[p], -built[p]});
+    }
+  }
+}
+
+}  // namespace
+
+DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) {
+  const std::vector<CollectiveTable> listed = load_tables(index);
+  const std::vector<CostParameter> start = starting_costs();
+  const std::vector<std::string> names = names_of(start);
+  std::vector<TablePoints> tables, ran;
+  for (const CollectiveTable& table : listed) {
+    if (!table.doubtful) {
+      tables.push_back(points_of(table));
+      const bool known = table.nccl_stated || !table.spec.algorithm.empty();
+      ran.push_back(known ? tables.back() : as_it_ran(tables.back(), start));
+    }
+  }
+  const auto choose = [](const std::vector<TablePoints>& from, const auto& which) {
+    Chosen chosen;
+    for (const TablePoints& table : from) {
+      if (which(table)) {
+        chosen.push_back(&table);
+      }
+    }
+    return chosen;
+  };
+  DefaultsFit fit;
+  std::array<Jackknife, kGenerations> fits;
+  std::array<Chosen, kGenerations> of;
+  const auto plain = [](const TablePoints& table) {
+    return table.on_one_node() || table.network() == NetworkKind::infiniband ||
+           table.network() == NetworkKind::roce;
+  };
+  for (std::size_t g = 0; g < kGenerations; ++g) {
+    const auto mine = [&](const TablePoints& table) {
+      return plain(table) && table.generation() == static_cast<int>(g);
+    };
+    of[g] = choose(ran, mine);
+    const Chosen held_out = choose(tables, mine);
+    SiteFits site_fits(of[g], start, names);
+    fits[g].values = site_fits.values("");
+    std::size_t done = 0;
+    const std::set<std::string> sites = sites_of(of[g]);
+    for (const std::string& site : sites) {
+      if (progress) {
+        progress("sites left out of generation " + std::to_string(g + 1), done++, sites.size());
+      }
+      fits[g].without[site] = site_fits.values(site);
+      hold_out(held_out, site, replaced(start, fits[g].without[site]), fit.held_out);
+    }
+    fit.of_generation[g] = summary(fits[g], start);
+  }
+  const std::vector<std::string> of_network{"network.latency", "network.efficiency"};
+  for (const Named<NetworkKind>& kind : kNames<NetworkKind>) {
+    const auto with_it = [&](const TablePoints& table) {
+      return !plain(table) && table.network() == kind.value;
+    };
+    const Chosen mine = choose(ran, with_it), held_out = choose(tables, with_it);
+    if (mine.empty()) {
+      continue;
+    }
+    SiteFits site_fits(mine, {}, of_network);  // all else as fitted
+    Jackknife network{site_fits.values(""), {}};
+    for (const std::string& site : sites_of(mine)) {
+      network.without[site] = site_fits.values(site);
+      hold_out(held_out, site, replaced({}, network.without[site]), fit.held_out);
+    }
+    fit.of_network.emplace_back(kind.value, summary(network, replaced({}, network.values)));
+  }
+  return fit;
+}
+
+namespace {
+
+std::string formatted(const char* format, auto... values) {
+  char text[200];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+struct Errors {
+  double sum = 0;
+  int rows = 0;
+  void add(double log_ratio) {
+    sum += std::abs(log_ratio);
+    ++rows;
+  }
+  std::optional<double> mean() const {
+    return rows > 0 ? std::optional(std::expm1(sum / rows)) : std::nullopt;
+  }
+};
+
+// Below 1 MiB, from there on, from 256 MiB on.
+struct BySize {
+  std::array<Errors, 3> of;
+  void add(std::int64_t bytes, double log_ratio) {
+    of[bytes < kMiB ? 0 : 1].add(log_ratio);
+    if (bytes >= 256 * kMiB) {
+      of[2].add(log_ratio);
+    }
+  }
+};
+
+std::string three(const BySize& errors) {
+  std::string text;
+  for (const Errors& each : errors.of) {
+    text += each.mean() ? formatted(" %8.1f %%", 100 * *each.mean()) : std::string(11, ' ');
+  }
+  return text;
+}
+
+// The mean over tables, of each size class.
+struct OfTables {
+  std::array<double, 3> sum{};
+  std::array<int, 3> tables{};
+  void add(const BySize& errors) {
+    for (std::size_t i = 0; i < errors.of.size(); ++i) {
+      if (const std::optional<double> mean = errors.of[i].mean()) {
+        sum[i] += *mean;
+        ++tables[i];
+      }
+    }
+  }
+  std::string text() const {
+    std::string all;
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      all += tables[i] > 0 ? formatted(" %8.1f %%", 100 * sum[i] / tables[i]) : std::string(11, ' ');
+    }
+    return all;
+  }
+};
+
+std::string held_out_page(const std::vector<HeldOutRow>& rows) {
+  std::string page = formatted("%-40s %-14s %11s %-33s %s\n", "table", "collective", "nodes x GPUs",
+                               "  its site left out: < 1 MiB, >= 1, >= 256", "  as built in");
+  OfTables all, one, several, all_before, one_before, several_before;
+  for (std::size_t i = 0; i < rows.size();) {
+    const HeldOutRow& first = rows[i];
+    BySize after, before;
+    for (; i < rows.size() && rows[i].table == first.table && rows[i].kind == first.kind; ++i) {
+      after.add(rows[i].bytes, rows[i].log_ratio);
+      before.add(rows[i].bytes, rows[i].as_built);
+    }
+    page += formatted("%-40s %-14s %5d x %-4d", first.table.c_str(), std::string(name_of(first.kind)).c_str(),
+                      first.nodes, first.ranks / first.nodes) +
+            three(after) + "   " + three(before) + '\n';
+    if (first.kind == CollectiveKind::all_reduce) {
+      all.add(after);
+      all_before.add(before);
+      (first.nodes == 1 ? one : several).add(after);
+      (first.nodes == 1 ? one_before : several_before).add(before);
+    }
+  }
+  const auto line = [&](const char* name, const OfTables& after, const OfTables& before) {
+    page += formatted("%-67s", name) + after.text() + "   " + before.text() + '\n';
+  };
+  line("all_reduce, mean over tables", all, all_before);
+  line("all_reduce on one node", one, one_before);
+  line("all_reduce on several nodes", several, several_before);
+  return page;
+}
+
+std::string value_line(const std::string& of, const FittedDefault& each) {
+  return formatted("%-10s %-28s %10.4g  +- %3.0f %%  %d sites\n", of.c_str(), each.name.c_str(), each.value,
+                   100 * each.deviation, each.sites);
+}
+
+}  // namespace
+
+std::string defaults_page(const DefaultsFit& fit) {
+  constexpr const char* kNamesOfGenerations[] = {"Volta", "Ampere", "Hopper", "Blackwell"};
+  std::string page;
+  for (std::size_t g = 0; g < kGenerations; ++g) {
+    for (const FittedDefault& each : fit.of_generation[g]) {
+      page += value_line(kNamesOfGenerations[g], each);
+    }
+  }
+  for (const auto& [kind, values] : fit.of_network) {
+    for (const FittedDefault& each : values) {
+      page += value_line(std::string(name_of(kind)), each);
+    }
+  }
+  return page + '\n' + held_out_page(fit.held_out);
+}
+
+std::string generation_source(const DefaultsFit& fit) {
+  std::string source;
+  for (std::size_t g = 0; g < kGenerations; ++g) {
+    for (const FittedDefault& each : fit.of_generation[g]) {
+      source += formatted("{\"%s\", %zu, %.4g, %.2f, %d},\n", each.name.c_str(), g, each.value,
+                          each.deviation, each.sites);
+    }
+  }
+  return source;
+}
+
+std::string network_source(const DefaultsFit& fit) {
+  std::string source;
+  for (const auto& [kind, values] : fit.of_network) {
+    for (const FittedDefault& each : values) {
+      source += formatted("{NetworkKind::%s, \"%s\", %.4g, %.2f, %d},\n", std::string(name_of(kind)).c_str(),
+                          each.name.c_str(), each.value, each.deviation, each.sites);
+    }
+  }
+  return source;
+}
+
+}  // namespace paceline

@@ -1,0 +1,118 @@
+// Cost parameters where no profile says otherwise, by GPU generation and network.
+#include "sim/collective/default_costs.h"
+
+#include "sim/collective/costs.h"
+#include "sim/collective/networks.h"
+
+namespace paceline {
+namespace {
+
+using namespace units;
+
+constexpr ChannelCaps kCapsOf[kGenerations] = {
+    {.ring_ll128 = 20, .tree_ll128 = 20, .tree = 18.5},
+    {.ring_ll128 = 20, .tree_ll128 = 20, .tree = 23.6},
+    {.ring_ll128 = 36.7, .tree_ll128 = 36.7, .tree = 41.4},
+    {.ring_ll128 = 40, .tree_ll128 = 31.67, .tree = 42.8},
+};
+
+// One turn of the proxy thread (src/graph/tuning.cc, netOverhead): 1 us, 2 on AMD hosts.
+constexpr Seconds slice_overhead(CpuVendor cpu) { return cpu == CpuVendor::amd ? 2.0_us : 1.0_us; }
+
+// Launches, hops and switches as NCCL's own tables have them where nothing better is known (PCIe), else round
+// figures that published tables of all generations agree on.
+struct Start {
+  const char* name;
+  double value;
+};
+constexpr Start kStart[] = {
+    {"ll.startup", 6e-6},
+    {"ll.nvlink.latency", 0.8e-6},
+    {"ll.pcie.latency", 1e-6},
+    {"ll.network.latency", 4e-6},
+    {"ll128.startup", 28e-6},
+    {"ll128.nvlink.latency", 1.9e-6},
+    {"ll128.pcie.latency", 2.5e-6},
+    {"ll128.network.latency", 5e-6},
+    {"simple.startup", 28e-6},
+    {"simple.nvlink.latency", 3.3e-6},
+    {"simple.pcie.latency", 5.7e-6},
+    {"simple.network.latency", 14e-6},
+    {"simple.slice_overhead", 2e-6},
+    {"nvls.startup", 4e-6},
+    {"nvls.latency", 5e-6},
+    {"nvls.slice_overhead", 1e-6},
+    {"nvls.efficiency", 0.9},
+    {"nvls.tree_efficiency", 0.9},
+    {"network.efficiency",
+     0.9686},  // ib_write_bw: 193.72 of 200 Gb/s (stas00/ml-engineering network/README.md)
+    {"ll.proxy_rate", 4.5e9},
+};
+
+constexpr DefaultCost kFitted[] = {
+#include "sim/collective/fitted_costs.inc"
+};
+
+constexpr DefaultNetworkCost kFittedNetworks[] = {
+#include "sim/collective/fitted_network_costs.inc"
+};
+
+// What a thread block moves, by generation (NCCL's LL128 figure per channel).
+constexpr std::array<double, kGenerations> kCopyRate{20e9, 20e9, 36.7e9, 40e9};
+
+}  // namespace
+
+int generation(int compute_capability) {
+  return compute_capability >= 100 ? 3 : compute_capability >= 90 ? 2 : compute_capability >= 80 ? 1 : 0;
+}
+
+std::span<const DefaultCost> fitted_costs() { return kFitted; }
+std::span<const DefaultNetworkCost> fitted_network_costs() { return kFittedNetworks; }
+
+std::vector<CostParameter> starting_costs() {
+  std::vector<CostParameter> costs;
+  for (const Start& start : kStart) {
+    costs.push_back({start.name, start.value});
+  }
+  return costs;
+}
+
+CollectiveCosts default_costs(int compute_capability, CpuVendor cpu, NetworkKind kind) {
+  CollectiveCosts costs;
+  const int mine = generation(compute_capability);
+  costs.efficiency = {1, 1, 1};
+  costs.caps = kCapsOf[mine];
+  costs.copy_rate = BytesPerSecond(kCopyRate[static_cast<std::size_t>(mine)]);
+  costs.network_latency = network(kind, compute_capability).hop_latency;
+  costs.network_slice_overhead = slice_overhead(cpu);
+  costs.launch_latency = 0.5_us;  // an ordinary launch is part of the startup; frameworks add to it
+  costs.launch_period = 5.0_us;   // of a host thread (superbenchmark, CUDA kernel launch, event time)
+  costs.nvlink_reads = compute_capability == 80;
+  std::vector<CostParameter> values = starting_costs();
+  for (const DefaultCost& fitted : kFitted) {
+    if (fitted.generation == mine) {
+      values.push_back({fitted.name, fitted.value});
+    }
+  }
+  for (const DefaultNetworkCost& fitted : kFittedNetworks) {
+    if (fitted.kind == kind) {
+      values.push_back({fitted.name, fitted.value});
+    }
+  }
+  set_costs(values, costs);
+  return costs;
+}
+
+CollectiveCosts default_mpi_costs() {
+  // 1448 bytes of data in 1538 on the wire: preamble, Ethernet, IP and TCP headers with time stamps, gap.
+  constexpr double kEthernet = 1448.0 / 1538.0;
+  CollectiveCosts costs;
+  costs.efficiency = {1, 1, kEthernet};
+  costs.mpi = {.startup = 2.0_us,
+               .latency = {1.0_us, 1.0_us, 25.0_us},
+               .rendezvous = 100.0_us,
+               .reduce_rate = BytesPerSecond(5e9)};
+  return costs;
+}
+
+}  // namespace paceline
