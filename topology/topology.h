@@ -159,7 +159,9 @@ BytesPerSecond bisection_closed_form(const ClusterSpec&);
 void write_graphviz(const Topology&, std::ostream&);
 
 // Node presets by name, sorted; node_preset throws InputError with the known names.
-std::vector<std::string> node_preset_names();
+std::vector<std::string> node_preset_names();     // all of these:
+std::vector<std::string> machine_preset_names();  // that one can buy, and pcie-a100
+std::vector<std::string> cloud_preset_names();    // that one can rent
 NodeSpec node_preset(const std::string& name);
 
 }  // namespace paceline
