@@ -104,6 +104,9 @@ class Topology {
   Route to_fabric(Rank, int nic, const NodeLayout& inside) const;
   Route from_fabric(Rank, int nic, const NodeLayout& inside) const;
   HopKind hop_kind(const Route&) const;
+  // Where the route leads over NVLinks through a GPU, because its ends have none to each other (NVB): the link
+  // from that GPU. The data lies in its memory, and the route's end reads it there.
+  std::optional<LinkId> relayed_over(const Route&) const;
 
  private:
   friend Topology build_topology(const ClusterSpec&);
