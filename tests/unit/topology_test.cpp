@@ -786,8 +786,9 @@ TEST_CASE("presets are sorted by name, known by name, and build") {
                                         "dgx1-p100", "dgx1-v100", "dgx2-v100", "gb200-nvl72", "pcie-a100"});
   CHECK(cloud_preset_names() == Names{"aws-p3dn", "aws-p4d", "aws-p4de", "aws-p5", "aws-p5en", "aws-p6-b200",
                                       "azure-nd-a100-v4", "azure-nd-h100-v5", "azure-nd-h200-v5",
-                                      "gcp-a3-highgpu-8g", "gcp-a3-megagpu-8g", "gcp-a3-ultragpu-8g",
-                                      "gcp-a4-highgpu-8g", "oci-bm.gpu.b4.8", "oci-bm.gpu.h100.8"});
+                                      "azure-ndm-a100-v4", "gcp-a3-highgpu-8g", "gcp-a3-megagpu-8g",
+                                      "gcp-a3-ultragpu-8g", "gcp-a4-highgpu-8g", "oci-bm.gpu.b4.8",
+                                      "oci-bm.gpu.h100.8"});
   CHECK(names.size() == machine_preset_names().size() + cloud_preset_names().size());
   for (const std::string& name : names) {
     const NodeSpec node = node_preset(name);
@@ -819,6 +820,7 @@ TEST_CASE("clouds' nodes are laid out as their providers say") {
                                         {"aws-p5en", "H200", 8, 2, 200, 2, 2, 2, 48, intel},
                                         {"aws-p6-b200", "B200", 8, 1, 400, 2, 2, 2, 48, intel},
                                         {"azure-nd-a100-v4", "A100-40GB", 8, 1, 200, 4, 2, 2, 24, amd},
+                                        {"azure-ndm-a100-v4", "A100-80GB", 8, 1, 200, 4, 2, 2, 24, amd},
                                         {"azure-nd-h100-v5", "H100", 8, 1, 400, 2, 1, 1, 48, intel},
                                         {"azure-nd-h200-v5", "H200", 8, 1, 400, 2, 1, 1, 48, intel},
                                         {"gcp-a3-highgpu-8g", "H100", 4, 1, 200, 2, 2, 1, 48, intel},
