@@ -66,6 +66,35 @@ bool shares_beginning(std::string_view a, std::string_view b) {
   return std::min(a.size(), b.size()) >= kShortestBeginning && (a.starts_with(b) || b.starts_with(a));
 }
 
+// "p5.48xlarge" and "aws-p5".
+bool has_first_word_of(std::string_view other, std::string_view name) {
+  const auto end = std::ranges::find_if(name, is_sign);
+  const std::string_view word = name.substr(0, static_cast<std::size_t>(end - name.begin()));
+  for (std::size_t at = 0; word.size() > 1 && at <= other.size();) {
+    const std::size_t length = std::min(other.find_first_of("-_. ", at), other.size()) - at;
+    if (other.substr(at, length) == word) {
+      return true;
+    }
+    at += length + 1;
+  }
+  return false;
+}
+
+// Those at the least distance so far.
+struct Nearest {
+  std::size_t distance;
+  std::vector<std::string> names;
+  void offer(const std::string& name, std::size_t at) {
+    if (at < distance) {
+      names.clear();
+      distance = at;
+    }
+    if (at == distance) {
+      names.push_back(name);
+    }
+  }
+};
+
 }  // namespace
 
 InputError::InputError(std::string message, std::string place, std::string file)
@@ -88,32 +117,34 @@ std::vector<std::string> nearest_names(std::string_view name, std::span<const st
     return {};
   }
   const std::string lower = in_lower_case(name);
-  std::vector<std::string> with_its_words, with_its_beginning, nearest;
-  std::size_t best = kLongestComparedName;
+  std::vector<std::string> with_its_words, with_its_beginning;
+  Nearest nearest{kLongestComparedName, {}}, nearest_with_its_words = nearest;
   for (const std::string& candidate : known) {
     const std::string other = in_lower_case(candidate);
     const std::string letters = without_signs(lower), other_letters = without_signs(other);
     const std::size_t distance = edit_distance(letters, other_letters);
     const std::size_t longer = std::max(letters.size(), other_letters.size());
     const std::size_t allowed = longer < 3 ? 0 : std::max<std::size_t>(1, longer / 3);
-    if (distance <= allowed && distance <= best) {
-      nearest.resize(distance < best ? 0 : nearest.size());
-      nearest.push_back(candidate);
-      best = distance;
+    if (distance <= allowed) {
+      nearest.offer(candidate, distance);
     }
     if (shares_words(lower, other)) {
       with_its_words.push_back(candidate);
+      nearest_with_its_words.offer(candidate, distance);
     }
-    if (shares_beginning(lower, other)) {
+    if (shares_beginning(lower, other) || has_first_word_of(other, lower)) {
       with_its_beginning.push_back(candidate);
     }
   }
-  if (best > 0 && !with_its_words.empty() && with_its_words.size() <= kMost) {
+  if (with_its_words.size() > kMost) {
+    with_its_words = nearest_with_its_words.names;
+  }
+  if (nearest.distance > 0 && !with_its_words.empty() && with_its_words.size() <= kMost) {
     return with_its_words;
   }
-  nearest = nearest.empty() ? with_its_beginning : nearest;
-  nearest.resize(std::min(nearest.size(), kMost));
-  return nearest;
+  nearest.names = nearest.names.empty() ? with_its_beginning : nearest.names;
+  nearest.names.resize(std::min(nearest.names.size(), kMost));
+  return nearest.names;
 }
 
 std::string quoted_list(std::span<const std::string> names, std::string_view last_word) {

@@ -175,8 +175,13 @@ void describe(V& v, NodeSpec& s) {
         sockets ? need : absent("there is one socket"));
   v.key("nics", s.nics, between(0, 256), "Network cards in a node.", need);
   const bool nics = s.nics > 0 || v.lists_all();
+  v.key(
+      "nic_ports", s.nic_ports, between(1, 16),
+      "Ports of one NIC that NCCL uses as one device: 2 of a dual-port card (NCCL before 2.20 takes each by "
+      "itself), 4 where a plugin groups four adapters of one GPU (EFA on p5).",
+      as_preset);
   v.key("nic_bandwidth", s.nic_bandwidth, kBandwidth,
-        "Bandwidth per direction of one NIC, and of every link of the fabric.",
+        "Bandwidth per direction of one NIC, all its ports together, and of every link of the fabric.",
         nics ? need : absent("there is no NIC"));
   v.key("nic_latency", s.nic_latency, kDuration,
         "Latency from the NIC to its switch, the NIC's own share included.",

@@ -313,19 +313,26 @@ std::string gpu_lines() {
   return text;
 }
 
-std::string node_lines() {
-  std::string text = "\nNodes (\"node\", and \"cluster\" for one of them)\n";
-  for (const std::string& name : node_preset_names()) {
+// "8 NICs at 200 Gb/s", "8 NICs at 2 x 100 Gb/s".
+std::string nics_text(const NodeSpec& node) {
+  constexpr double kGigabits = 8e-9;
+  const std::string ports = node.nic_ports == 1 ? "" : std::to_string(node.nic_ports) + " x ";
+  return plural(node.nics, "NIC") + " at " + ports +
+         number_text(node.nic_bandwidth.value / node.nic_ports * kGigabits) + " Gb/s";
+}
+
+std::string node_lines(const std::string& heading, const std::vector<std::string>& names) {
+  std::string text = '\n' + heading + '\n';
+  for (const std::string& name : names) {
     const NodeSpec node = node_preset(name);
-    text += "  " + padded_right(name, 16) + padded(std::to_string(node.gpus), 3) + " x " +
+    text += "  " + padded_right(name, 20) + padded(std::to_string(node.gpus), 3) + " x " +
             padded_right(node.gpu, 16);
     text += node.wiring == NvlinkWiring::none
                 ? "PCIe at " + readable_rate(node.pcie_bandwidth)
                 : (node.wiring == NvlinkWiring::mesh ? "NVLink mesh at " : "NVSwitch at ") +
                       readable_rate(node.nvlink_bandwidth) +
                       (node.wiring == NvlinkWiring::mesh ? " a link" : " a GPU");
-    text +=
-        ", " + plural(node.nics, "NIC") + " at " + number_text(node.nic_bandwidth.value * 8e-9) + " Gb/s\n";
+    text += ", " + nics_text(node) + '\n';
   }
   return text;
 }
@@ -356,6 +363,11 @@ std::string cluster_lines() {
 
 }  // namespace
 
-std::string presets_table() { return gpu_lines() + node_lines() + model_lines() + cluster_lines(); }
+std::string presets_table() {
+  return gpu_lines() +
+         node_lines("Nodes (\"node\", and \"cluster\" for one of them): machines", machine_preset_names()) +
+         node_lines("Nodes (likewise): as clouds rent them", cloud_preset_names()) + model_lines() +
+         cluster_lines();
+}
 
 }  // namespace paceline

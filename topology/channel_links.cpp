@@ -63,6 +63,12 @@ PathType type_of(LinkKind kind) {
   return PathType::loc;
 }
 
+// NCCL's own transport takes the two ports of a card for one device from 2.20 on (NCCL_IB_MERGE_NICS). No card
+// has more than two: more are adapters that a plugin makes one device of (aws-ofi-nccl), whatever the version.
+int nets_of_nic(const NodeSpec& spec, int version) {
+  return version < 220 && spec.nic_ports == 2 ? spec.nic_ports : 1;
+}
+
 // Builds the vertices and links of a CountedNode.
 class Counter {
  public:
@@ -72,13 +78,14 @@ class Counter {
   CountedNode count() {
     node_.gpus = static_cast<int>(layout_.gpus_in_use.size());
     node_.gpu_numbers = layout_.gpus_in_use;
-    node_.nics = static_cast<int>(layout_.count(DeviceKind::nic));
+    node_.nets_of_nic = nets_of_nic(spec_, version_);
+    node_.nics = static_cast<int>(layout_.count(DeviceKind::nic)) * node_.nets_of_nic;
     node_.cpus = static_cast<int>(layout_.count(DeviceKind::cpu));
     node_.switches = static_cast<int>(layout_.count(DeviceKind::pcie_switch));
     node_.has_nvswitch = layout_.count(DeviceKind::nvswitch) > 0;
     node_.compute_capability = spec_.compute_capability > 0 ? spec_.compute_capability : 80;
     node_.cpu = spec_.cpu;
-    node_.vertices = node_.cpu_at(node_.cpus + node_.switches + node_.nics);
+    node_.vertices = node_.cpu_at(node_.cpus + node_.switches + node_.nics / node_.nets_of_nic);
     add_links();
     node_.links_from.resize(node_.vertices);
     for (std::uint32_t k = 0; k < node_.links.size(); ++k) {
@@ -136,9 +143,12 @@ class Counter {
       const PathType type = type_of(link.kind);
       const float rate = counted_rate(spec_, layout_, link, version_);
       if (link.to == kOutside) {
-        const std::uint32_t nic = link.from.value - layout_.device(DeviceKind::nic, 0).value;
-        add(*from, node_.port(static_cast<int>(nic)), type, rate);
-        add(node_.port(static_cast<int>(nic)), *from, type, rate);
+        const auto nic = static_cast<int>(link.from.value - layout_.device(DeviceKind::nic, 0).value);
+        for (int net = 0; net < node_.nets_of_nic; ++net) {
+          const std::uint32_t port = node_.port(nic * node_.nets_of_nic + net);
+          add(*from, port, type, rate / static_cast<float>(node_.nets_of_nic));
+          add(port, *from, type, rate / static_cast<float>(node_.nets_of_nic));
+        }
       } else if (const std::optional<std::uint32_t> to = vertex_of(link.to); from && to) {
         add(*from, *to, type, rate);
       }

@@ -30,9 +30,11 @@ struct CountedPath {
 };
 
 struct CountedNode {
-  // Vertices: GPUs in use, NVSwitch (all of them are one), network ports of the NICs, CPUs, PCIe switches,
-  // NICs.
+  // Vertices: GPUs in use, NVSwitch (all of them are one), network ports, CPUs, PCIe switches, NICs. Where
+  // NCCL takes each port of a NIC for a NIC, `nics` counts those, and NIC i of the node has nets_of_nic ports
+  // from i * nets_of_nic on.
   int gpus = 0, nics = 0, cpus = 0, switches = 0;  // switches: of PCIe
+  int nets_of_nic = 1;
   std::uint32_t vertices = 0;
   bool has_nvswitch = false;
   std::vector<std::uint32_t> gpu_numbers;  // in the whole node

@@ -8,7 +8,7 @@
 namespace paceline {
 namespace {
 
-ChannelGraph graph_of(const ChannelAttempt& attempt, bool several_nodes) {
+ChannelGraph graph_of(const ChannelAttempt& attempt, const CountedNode& node, bool several_nodes) {
   ChannelGraph graph;
   graph.pattern = attempt.pattern;
   graph.cross_nic = attempt.cross_nic;
@@ -19,9 +19,8 @@ ChannelGraph graph_of(const ChannelAttempt& attempt, bool several_nodes) {
   graph.same_channels = attempt.same_channels;
   graph.channels = attempt.channels;
   for (NodeChannel& channel : graph.channels) {
-    if (!several_nodes) {
-      channel.nic_in = channel.nic_out = -1;
-    }
+    channel.nic_in = several_nodes ? channel.nic_in / node.nets_of_nic : -1;
+    channel.nic_out = several_nodes ? channel.nic_out / node.nets_of_nic : -1;
   }
   return graph;
 }
@@ -72,15 +71,16 @@ ChannelGraphs search_channels(const NodeLayout& layout, const NodeSpec& spec, in
   const ChannelAttempt ring = searcher.find(GraphPattern::ring, 1, large ? 32 : 16);
   const ChannelAttempt tree = searcher.find(GraphPattern::balanced_tree, ring.found, ring.found);
   ChannelGraphs graphs;
-  graphs.ring = graph_of(ring, several);
-  graphs.tree = graph_of(tree, several);
+  graphs.ring = graph_of(ring, node, several);
+  graphs.tree = graph_of(tree, node, several);
   if (search.sharp && several) {
-    graphs.collnet_chain = graph_of(searcher.find(GraphPattern::tree, ring.found, ring.found, true), several);
-    graphs.collnet_direct = graph_of(searcher.find(GraphPattern::collnet_direct, 1, 64, true), several);
+    graphs.collnet_chain =
+        graph_of(searcher.find(GraphPattern::tree, ring.found, ring.found, true), node, several);
+    graphs.collnet_direct = graph_of(searcher.find(GraphPattern::collnet_direct, 1, 64, true), node, several);
   }
   if (search.nvls && search.version() >= 217 && node.gpus > 1 && node.has_nvswitch &&
       node.compute_capability >= 90) {
-    graphs.nvls = graph_of(searcher.find(GraphPattern::nvls, 1, 64), several);
+    graphs.nvls = graph_of(searcher.find(GraphPattern::nvls, 1, 64), node, several);
   }
   const auto both = static_cast<std::size_t>(std::min(ring.found, tree.found));
   graphs.ring.channels.resize(both);

@@ -12,7 +12,8 @@
 namespace paceline {
 namespace {
 
-constexpr int kMostPerNode = 256;       // devices of one kind: routes inside a node are a table of pairs
+constexpr int kMostPerNode = 256;  // devices of one kind: routes inside a node are a table of pairs
+constexpr int kMostPorts = 16;
 constexpr int kMostNodes = 10'000'000;  // numbers of leaves and spines then fit 32 bits
 constexpr int kMostParallelLinks = 1000;
 constexpr double kFastest = 1e18;  // B/s; keeps sums of bandwidths finite
@@ -144,6 +145,7 @@ void check_cables(const NodeSpec& node) {
 void check_listed_node(const NodeSpec& node) {
   check_count("/node/gpus", "GPUs", node.gpus, 1, kMostPerNode);
   check_count("/node/nics", "NICs", node.nics, 0, kMostPerNode);
+  check_count("/node/nic_ports", "ports of a NIC", node.nic_ports, 1, kMostPorts);
   check_latency("/node/pcie_latency", node.pcie_latency);
   check_latency("/node/nvlink_latency", node.nvlink_latency);
   check_latency("/node/socket_latency", node.socket_latency);
@@ -164,6 +166,7 @@ void check_node(const NodeSpec& node) {
   check_count("/node/pcie_switches", "PCIe switches", node.pcie_switches, 1, kMostPerNode);
   check_count("/node/sockets", "CPU sockets", node.sockets, 1, kMostPerNode);
   check_count("/node/nics", "NICs", node.nics, 0, kMostPerNode);
+  check_count("/node/nic_ports", "ports of a NIC", node.nic_ports, 1, kMostPorts);
   check_bandwidth("/node/pcie_bandwidth", node.pcie_bandwidth);
   check_latency("/node/pcie_latency", node.pcie_latency);
   if (node.wiring != NvlinkWiring::none) {

@@ -48,7 +48,7 @@ inline constexpr auto kPlurals = names<NodePart>({{"GPUs", NodePart::gpu},
 struct NodeDevice {
   NodePart kind = NodePart::gpu;
   std::string name;          // what the file calls it: a bus id, "mlx5_0", "numa0"
-  BytesPerSecond bandwidth;  // nic: of its port to the network
+  BytesPerSecond bandwidth;  // nic: of its ports to the network, together
   std::int64_t number = -1;  // the file's own number of a GPU or NIC; -1: none
   friend bool operator==(const NodeDevice&, const NodeDevice&) = default;
 };
@@ -92,9 +92,10 @@ struct NodeSpec {
   int sockets = 2;
   BytesPerSecond socket_bandwidth;  // CPU to CPU
   Seconds socket_latency;
-  int nics = 8;
-  BytesPerSecond nic_bandwidth;
-  Seconds nic_latency;  // of the link NIC - first switch, the NIC's own share included
+  int nics = 8;                  // as NCCL takes them for one: a card with its ports, or what a plugin groups
+  int nic_ports = 1;             // of each NIC; alike
+  BytesPerSecond nic_bandwidth;  // of a NIC, all its ports together
+  Seconds nic_latency;           // of the link NIC - first switch, the NIC's own share included
   NetworkKind network = NetworkKind::infiniband;
 
   // What NCCL's tuner and graph search ask for.

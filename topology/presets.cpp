@@ -1,4 +1,4 @@
-// Node presets. Bandwidths are payload rates of one direction, as large messages reach them, not signalling
+// Node presets, those that are sold or made up; clouds' own in cloud_presets.cpp. Bandwidths are payload rates of one direction, as large messages reach them, not signalling
 // rates: those of NCCL's topology search (NVIDIA/nccl v2.30.7-1, src/graph/topo.h) unless a row says
 // otherwise.
 //
@@ -11,8 +11,10 @@
 // - Latencies: rates.h.
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "core/error.h"
+#include "topology/node_presets.h"
 #include "topology/rates.h"
 #include "topology/topology.h"
 
@@ -21,7 +23,7 @@ namespace {
 
 using namespace units;
 
-constexpr BytesPerSecond kPcie3 = 12.0_GBps, kPcie4 = 24.0_GBps, kPcie5 = 48.0_GBps;  // x16; PCI_BW is Gen3's
+std::string name_in(const NodePreset& preset) { return preset.name; }
 
 // The 16 pairs of the hybrid cube mesh. P100 has one link on each; V100 two on eight of them, six links per
 // GPU. NVIDIA's "DGX-1 with Tesla V100 system architecture" white paper and nvidia-smi topo -m of such
@@ -201,34 +203,41 @@ NodeSpec gb200_nvl72() {
   return node;
 }
 
-struct Preset {
-  const char* name;
-  NodeSpec (*make)();
-};
-constexpr std::array<Preset, 10> kPresets{{{"dgx-a100", dgx_a100},
-                                           {"dgx-a100-40gb", dgx_a100_40gb},
-                                           {"dgx-b200", dgx_b200},
-                                           {"dgx-h100", dgx_h100},
-                                           {"dgx-h200", dgx_h200},
-                                           {"dgx1-p100", dgx1_p100},
-                                           {"dgx1-v100", dgx1_v100},
-                                           {"dgx2-v100", dgx2_v100},
-                                           {"gb200-nvl72", gb200_nvl72},
-                                           {"pcie-a100", pcie_a100}}};
+constexpr std::array<NodePreset, 10> kPresets{{{"dgx-a100", dgx_a100},
+                                               {"dgx-a100-40gb", dgx_a100_40gb},
+                                               {"dgx-b200", dgx_b200},
+                                               {"dgx-h100", dgx_h100},
+                                               {"dgx-h200", dgx_h200},
+                                               {"dgx1-p100", dgx1_p100},
+                                               {"dgx1-v100", dgx1_v100},
+                                               {"dgx2-v100", dgx2_v100},
+                                               {"gb200-nvl72", gb200_nvl72},
+                                               {"pcie-a100", pcie_a100}}};
 
-}  // namespace
+std::vector<NodePreset> all_presets() {
+  std::vector<NodePreset> all;
+  std::ranges::merge(machine_presets(), cloud_presets(), std::back_inserter(all), {}, name_in, name_in);
+  return all;
+}
 
-std::vector<std::string> node_preset_names() {
+std::vector<std::string> names_of(std::span<const NodePreset> presets) {
   std::vector<std::string> names;
-  for (const Preset& preset : kPresets) {
-    names.emplace_back(preset.name);
-  }
+  std::ranges::transform(presets, std::back_inserter(names), name_in);
   return names;
 }
 
+}  // namespace
+
+std::span<const NodePreset> machine_presets() { return kPresets; }
+
+std::vector<std::string> node_preset_names() { return names_of(all_presets()); }
+std::vector<std::string> machine_preset_names() { return names_of(machine_presets()); }
+std::vector<std::string> cloud_preset_names() { return names_of(cloud_presets()); }
+
 NodeSpec node_preset(const std::string& name) {
-  const auto preset = std::ranges::find_if(kPresets, [&](const Preset& p) { return p.name == name; });
-  if (preset == kPresets.end()) {
+  const std::vector<NodePreset> all = all_presets();
+  const auto preset = std::ranges::find(all, name, name_in);
+  if (preset == all.end()) {
     throw InputError(unknown_name("node preset", name, node_preset_names()));
   }
   NodeSpec node = preset->make();

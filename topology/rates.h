@@ -19,6 +19,8 @@ inline constexpr Seconds kNvlinkLatency{0.468125e-6}, kHostLatency{0.3e-6};
 inline constexpr Seconds kEdrLatency{0.545e-6}, kHdrLatency{0.665e-6};
 inline constexpr BytesPerSecond kEdrRate{12.5e9};  // up to this a NIC has EDR's latency
 
+// PCIe x16; PCI_BW is the third generation's.
+inline constexpr BytesPerSecond kPcie3{12e9}, kPcie4{24e9}, kPcie5{48e9};
 // CPU to CPU.
 inline constexpr BytesPerSecond kBroadwell{6e9}, kSkylake{10e9}, kSapphireRapids{22e9}, kEmeraldRapids{40e9};
 inline constexpr BytesPerSecond kAmd{16e9}, kArm{6e9}, kPower9{32e9}, kZhaoxin{6e9}, kYongfeng{9e9};

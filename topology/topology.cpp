@@ -274,4 +274,15 @@ HopKind Topology::hop_kind(const Route& route) const {
   return kind;
 }
 
+std::optional<LinkId> Topology::relayed_over(const Route& route) const {
+  for (std::size_t i = 1; i < route.size; ++i) {
+    const Link& before = link(route.links[i - 1]);
+    if (before.kind == LinkKind::nvlink && link(route.links[i]).kind == LinkKind::nvlink &&
+        device_kind(before.to) == DeviceKind::gpu) {
+      return route.links[i];
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace paceline

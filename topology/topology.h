@@ -104,6 +104,9 @@ class Topology {
   Route to_fabric(Rank, int nic, const NodeLayout& inside) const;
   Route from_fabric(Rank, int nic, const NodeLayout& inside) const;
   HopKind hop_kind(const Route&) const;
+  // Where the route leads over NVLinks through a GPU, because its ends have none to each other (NVB): the link
+  // from that GPU. The data lies in its memory, and the route's end reads it there.
+  std::optional<LinkId> relayed_over(const Route&) const;
 
  private:
   friend Topology build_topology(const ClusterSpec&);
@@ -159,7 +162,9 @@ BytesPerSecond bisection_closed_form(const ClusterSpec&);
 void write_graphviz(const Topology&, std::ostream&);
 
 // Node presets by name, sorted; node_preset throws InputError with the known names.
-std::vector<std::string> node_preset_names();
+std::vector<std::string> node_preset_names();     // all of these:
+std::vector<std::string> machine_preset_names();  // that one can buy, and pcie-a100
+std::vector<std::string> cloud_preset_names();    // that one can rent
 NodeSpec node_preset(const std::string& name);
 
 }  // namespace paceline

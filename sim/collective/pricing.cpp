@@ -47,6 +47,9 @@ std::vector<double> widest_steps(const CollectiveGraph& graph) {
   return widest;
 }
 
+// What asks for data that is read over NVLink, of the data: a flit of 16 bytes for a line of 128.
+constexpr double kReadRequests = 1.0 / 8;
+
 // Blocks per loop that cross each link: of all thread blocks, and of the one at hand.
 class Crossings {
  public:
@@ -61,6 +64,10 @@ class Crossings {
     for (std::size_t f = 0; f < load_.size(); ++f) {
       for (const LinkId link : routes_[f]) {
         all_[link.index()] += load_[f];
+      }
+      if (const std::optional<LinkId> read = topology.relayed_over(routes_[f])) {
+        const Link& link = topology.link(*read);
+        all_[topology.link_between(link.to, link.from)->index()] += load_[f] * kReadRequests;
       }
     }
   }
@@ -325,6 +332,9 @@ void price_graph(CollectiveGraph& graph, std::vector<Route> routes, const Topolo
         if (loads) {
           crossed.push_back({link.bandwidth.value, own, loads->number(id)});
         }
+      }
+      if (const std::optional<LinkId> read = topology.relayed_over(route)) {
+        hop.latency = hop.latency + topology.link(*read).latency;  // of the requests
       }
       if (route.size > 0) {
         hop.kind = topology.hop_kind(route);

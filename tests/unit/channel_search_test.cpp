@@ -4,6 +4,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <initializer_list>
+#include <map>
 #include <numeric>
 #include <random>
 #include <sstream>
@@ -294,6 +295,64 @@ TEST_CASE("fewer NICs than GPUs", "[channels]") {
   const ChannelGraph one = graphs(spec, 8, 2).ring;
   CHECK(text(one) == "1 x 24/24 NVL/PIX pattern 4 crossNic 0");
   CHECK(nics(one) == std::vector<std::pair<int, int>>{{0, 0}});
+}
+
+TEST_CASE("the two ports of a card are one NIC from 2.20 on, adapters that a plugin joins always",
+          "[channels]") {
+  const auto ring = [](const char* preset, int minor) {
+    return graphs(node_preset(preset), 8, 2, version(minor)).ring;
+  };
+  const auto used = [](const ChannelGraph& graph) {  // how often each NIC is entered and left
+    std::map<int, int> times;
+    for (const auto& [in, out] : nics(graph)) {
+      ++times[in];
+      ++times[out];
+    }
+    return times;
+  };
+  const auto evenly = [](int times) {
+    std::map<int, int> all;
+    for (int nic = 0; nic < 8; ++nic) {
+      all[nic] = times;
+    }
+    return all;
+  };
+  const ChannelGraph apart = ring("oci-bm.gpu.b4.8", 19), one = ring("oci-bm.gpu.b4.8", 20);
+  CHECK(text(apart).starts_with("16 x 12/12 "));  // a port each
+  CHECK(used(apart) == evenly(4));
+  CHECK(text(one).starts_with("8 x 24/24 "));
+  CHECK(used(one) == evenly(2));
+  for (const int minor : {18, 20, 30}) {
+    CHECK(text(ring("aws-p5", minor)).starts_with("8 x 4"));  // all four adapters of a GPU
+    CHECK(used(ring("aws-p5", minor)) == evenly(2));
+  }
+  // On one node there are no NICs, whatever their ports.
+  CHECK(nics(graphs(node_preset("oci-bm.gpu.b4.8"), 8, 1, version(19)).ring).front() == std::pair(-1, -1));
+}
+
+TEST_CASE("rings of clouds' nodes: NVLink inside, all NICs alike between two", "[channels]") {
+  for (const std::string& preset : cloud_preset_names()) {
+    const NodeSpec spec = node_preset(preset);
+    CAPTURE(preset);
+    const ChannelGraph inside = graphs(spec, 8, 1).ring, between = graphs(spec, 8, 2).ring;
+    const auto width = [](const ChannelGraph& graph, double of_channel) {
+      return static_cast<double>(graph.channels.size()) * of_channel;
+    };
+    CHECK(inside.type_intra == PathType::nvl);
+    const double nvlinks = spec.wiring == NvlinkWiring::mesh ? 6 * 20 : spec.nvlink_bandwidth.value / 1e9;
+    CHECK(width(inside, inside.bw_intra) > 0.9 * nvlinks);
+    CHECK(width(inside, inside.bw_intra) <= nvlinks);
+    const double of_nics = spec.nics * spec.nic_bandwidth.value / 1e9;
+    CHECK(width(between, between.bw_inter) >= 0.95 * of_nics);
+    CHECK(width(between, between.bw_inter) <= of_nics);
+    std::map<int, int> in, out;
+    for (const auto& [from, to] : nics(between)) {
+      ++in[from];
+      ++out[to];
+    }
+    CHECK(in == out);
+    CHECK(in.size() == static_cast<std::size_t>(spec.nics));
+  }
 }
 
 TEST_CASE("two A100 PCIe on two AMD sockets", "[channels]") {

@@ -36,9 +36,10 @@ ClusterSpec cluster(const std::string& preset, int nodes, FabricKind kind = Fabr
   return spec;
 }
 
-// Every preset, fabric and placement; sizes that fill no leaf and no pod evenly among them.
+// Every machine, fabric and placement; sizes that fill no leaf and no pod evenly among them. Clouds' nodes are
+// machines with other counts.
 void for_each_cluster(const std::function<void(const ClusterSpec&)>& check) {
-  for (const std::string& preset : node_preset_names()) {
+  for (const std::string& preset : machine_preset_names()) {
     for (const FabricKind kind : kFabrics) {
       for (const Placement placement : kPlacements) {
         for (const int nodes : {1, 2, 3, 6, 11, 16}) {
@@ -515,6 +516,8 @@ TEST_CASE("a spec without meaning is an error that names its place") {
       {"/node/sockets", [](ClusterSpec& s) { s.node.sockets = -2; }},
       {"/node/nics", [](ClusterSpec& s) { s.node.nics = -1; }},
       {"/node/nics", [](ClusterSpec& s) { s.node.nics = 0; }},
+      {"/node/nic_ports", [](ClusterSpec& s) { s.node.nic_ports = 0; }},
+      {"/node/nic_ports", [](ClusterSpec& s) { s.node.nic_ports = 17; }},
       {"/node/nic_bandwidth", [](ClusterSpec& s) { s.node.nic_bandwidth = BytesPerSecond(0); }},
       {"/node/pcie_bandwidth", [=](ClusterSpec& s) { s.node.pcie_bandwidth = BytesPerSecond(inf); }},
       {"/node/nvlink_bandwidth", [](ClusterSpec& s) { s.node.nvlink_bandwidth = BytesPerSecond(-1); }},
@@ -779,8 +782,14 @@ TEST_CASE("the drawing has every device once and every cable once") {
 TEST_CASE("presets are sorted by name, known by name, and build") {
   const std::vector<std::string> names = node_preset_names();
   CHECK(std::ranges::is_sorted(names));
-  CHECK(names == Names{"dgx-a100", "dgx-a100-40gb", "dgx-b200", "dgx-h100", "dgx-h200", "dgx1-p100",
-                       "dgx1-v100", "dgx2-v100", "gb200-nvl72", "pcie-a100"});
+  CHECK(machine_preset_names() == Names{"dgx-a100", "dgx-a100-40gb", "dgx-b200", "dgx-h100", "dgx-h200",
+                                        "dgx1-p100", "dgx1-v100", "dgx2-v100", "gb200-nvl72", "pcie-a100"});
+  CHECK(cloud_preset_names() == Names{"aws-p3dn", "aws-p4d", "aws-p4de", "aws-p5", "aws-p5en", "aws-p6-b200",
+                                      "azure-nd-a100-v4", "azure-nd-h100-v5", "azure-nd-h200-v5",
+                                      "azure-ndm-a100-v4", "gcp-a3-highgpu-8g", "gcp-a3-megagpu-8g",
+                                      "gcp-a3-ultragpu-8g", "gcp-a4-highgpu-8g", "oci-bm.gpu.b4.8",
+                                      "oci-bm.gpu.h100.8"});
+  CHECK(names.size() == machine_preset_names().size() + cloud_preset_names().size());
   for (const std::string& name : names) {
     const NodeSpec node = node_preset(name);
     CHECK(node.name == name);
@@ -789,6 +798,70 @@ TEST_CASE("presets are sorted by name, known by name, and build") {
   }
   CHECK_THROWS_WITH(node_preset("dgx-h10"), Catch::Contains("dgx-h100"));
   CHECK_THROWS_AS(node_preset("dgx-h10"), InputError);
+}
+
+TEST_CASE("clouds' nodes are laid out as their providers say") {
+  // GPUs, NICs, ports and rate of each, NUMA nodes, GPUs and NICs of each PCIe switch, PCIe; cloud_presets.cpp
+  // has the sources.
+  struct Published {
+    const char* name;
+    const char* gpu;
+    int nics, ports;
+    double gigabits;  // of a port
+    int sockets, gpus_below, nics_below;
+    double pcie;  // GB/s
+    CpuVendor cpu;
+  };
+  using enum CpuVendor;
+  for (const Published& is :
+       std::initializer_list<Published>{{"aws-p4d", "A100-40GB", 4, 1, 100, 2, 2, 1, 12, intel},
+                                        {"aws-p4de", "A100-80GB", 4, 1, 100, 2, 2, 1, 12, intel},
+                                        {"aws-p5", "H100", 8, 4, 100, 2, 1, 1, 48, amd},
+                                        {"aws-p5en", "H200", 8, 2, 200, 2, 2, 2, 48, intel},
+                                        {"aws-p6-b200", "B200", 8, 1, 400, 2, 2, 2, 48, intel},
+                                        {"azure-nd-a100-v4", "A100-40GB", 8, 1, 200, 4, 2, 2, 24, amd},
+                                        {"azure-ndm-a100-v4", "A100-80GB", 8, 1, 200, 4, 2, 2, 24, amd},
+                                        {"azure-nd-h100-v5", "H100", 8, 1, 400, 2, 1, 1, 48, intel},
+                                        {"azure-nd-h200-v5", "H200", 8, 1, 400, 2, 1, 1, 48, intel},
+                                        {"gcp-a3-highgpu-8g", "H100", 4, 1, 200, 2, 2, 1, 48, intel},
+                                        {"gcp-a3-megagpu-8g", "H100", 8, 1, 200, 2, 2, 2, 48, intel},
+                                        {"gcp-a3-ultragpu-8g", "H200", 8, 1, 400, 2, 1, 1, 48, intel},
+                                        {"gcp-a4-highgpu-8g", "B200", 8, 1, 400, 2, 1, 1, 48, intel},
+                                        {"oci-bm.gpu.b4.8", "A100-40GB", 8, 2, 100, 4, 2, 2, 24, amd},
+                                        {"oci-bm.gpu.h100.8", "H100", 8, 2, 200, 2, 1, 1, 48, intel}}) {
+    CAPTURE(is.name);
+    const NodeSpec node = node_preset(is.name);
+    CHECK(node.gpu == is.gpu);
+    CHECK(node.gpus == 8);
+    CHECK(node.cpu == is.cpu);
+    CHECK(node.nic_ports == is.ports);
+    const Topology t = build_topology(cluster(is.name, 1));
+    CHECK(devices_of(t, DeviceKind::cpu).size() == static_cast<std::size_t>(is.sockets));
+    CHECK(devices_of(t, DeviceKind::nic).size() == static_cast<std::size_t>(is.nics));
+    for (const DeviceId pcie_switch : devices_of(t, DeviceKind::pcie_switch)) {
+      std::map<DeviceKind, int> below;
+      for (const auto& edge : boost::make_iterator_range(boost::out_edges(pcie_switch.value, t.graph()))) {
+        ++below[t.device_kind(t.link(LinkId(edge.idx)).to)];
+        CHECK(t.link(LinkId(edge.idx)).bandwidth.value == Approx(is.pcie * 1e9));
+      }
+      CHECK(below[DeviceKind::gpu] == is.gpus_below);
+      CHECK(below[DeviceKind::nic] == is.nics_below);
+      CHECK(below[DeviceKind::cpu] == 1);
+    }
+    for (int nic = 0; nic < is.nics; ++nic) {
+      const DeviceId leaf = devices_of(t, DeviceKind::leaf).front();
+      const LinkId cable = *t.link_between(t.device_named("node0/nic" + std::to_string(nic)), leaf);
+      CHECK(t.link(cable).bandwidth.value == Approx(is.ports * is.gigabits / 8 * 1e9));
+      // Some GPU is beside it.
+      const auto length = [&](std::uint32_t gpu) { return t.to_fabric(Rank(gpu), nic).size; };
+      CHECK(length(static_cast<std::uint32_t>(nic * 8 / is.nics)) == 3);
+    }
+  }
+  const NodeSpec p3dn = node_preset("aws-p3dn");
+  CHECK(p3dn.mesh == node_preset("dgx1-v100").mesh);
+  CHECK(p3dn.gpu == "V100-32GB");
+  CHECK(p3dn.nics == 1);
+  CHECK(p3dn.nic_bandwidth.value == 12.5e9);
 }
 
 TEST_CASE("a node with listed devices has the routes of the numbers that it follows from") {
