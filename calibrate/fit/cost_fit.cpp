@@ -191,7 +191,7 @@ void fill_ranges(const Planes& planes, const std::vector<MeasuredPlace>& places,
 
 double prior_deviation(const std::string& name) {
   if (name == "nvlink.efficiency" || name == "pcie.efficiency" || name == "network.efficiency" ||
-      name == "nvls.efficiency") {
+      name == "nvls.efficiency" || name == "nvls.tree_efficiency") {
     return 0.15;
   }
   if (name == "launch.latency") {

@@ -212,7 +212,8 @@ std::vector<FittedDefault> summary(const Jackknife& fits, const std::vector<Cost
       fitted.sites += std::abs(moved) > kMoved ? 1 : 0;
     }
     const auto n = static_cast<double>(fits.without.size());
-    fitted.deviation = std::sqrt(squares * (n - 1) / n);
+    fitted.sites = std::max(fitted.sites, 1);
+    fitted.deviation = n > 1 ? std::sqrt(squares * (n - 1) / n) : prior_deviation(name);
     all.push_back(std::move(fitted));
   }
   return all;
@@ -312,7 +313,7 @@ std::string formatted(const char* format, auto... values) {
   return text;
 }
 
-constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::int64_t kOneMiB = 1 << 20;
 
 struct Errors {
   double sum = 0;
@@ -330,8 +331,8 @@ struct Errors {
 struct BySize {
   std::array<Errors, 3> of;
   void add(std::int64_t bytes, double log_ratio) {
-    of[bytes < kMiB ? 0 : 1].add(log_ratio);
-    if (bytes >= 256 * kMiB) {
+    of[bytes < kOneMiB ? 0 : 1].add(log_ratio);
+    if (bytes >= 256 * kOneMiB) {
       of[2].add(log_ratio);
     }
   }

@@ -12,7 +12,7 @@
 
 namespace paceline {
 
-// A value of a cost parameter by name: "ring.simple.network.latency" in s, "network.efficiency" as a ratio.
+// A value of a cost parameter by name: "simple.network.latency" in s, "network.efficiency" as a ratio.
 struct CostParameter {
   std::string name;
   double value = 0;

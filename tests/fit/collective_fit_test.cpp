@@ -22,7 +22,7 @@ using Catch::Contains;
 const World kWorld{
     .cluster = "dgx-a100",
     .nccl = "2.22",
-    .costs = {{"nvlink.efficiency", 0.93}, {"ring.simple.startup", 20e-6}, {"ring.ll.nvlink.latency", 1e-6}}};
+    .costs = {{"nvlink.efficiency", 0.93}, {"simple.startup", 20e-6}, {"ll.nvlink.latency", 1e-6}}};
 const std::vector<Place> kOneNode{{1, 2}, {1, 4}, {1, 8}};
 
 const ProfileParameter* parameter(const Profile& profile, const std::string& name) {
@@ -128,14 +128,14 @@ TEST_CASE("sizes and numbers of GPUs that were not measured are predicted") {
 // With one number of ranks each size takes startup + hops * latency: one of the two can be told.
 TEST_CASE("of two costs that only act together one is fitted and one keeps its value") {
   World world = kWorld;
-  world.costs = {{"ring.ll.startup", 9e-6}};
+  world.costs = {{"ll.startup", 9e-6}};
   const MeasuredData data = measured(world, {{1, 8}}, sizes(8, 32 * kKiB), 0.005);
   FitRequest request = request_of(world);
   request.collective.algorithm = "ring";
   request.collective.protocol = "ll";
   const CollectiveFit fit = fit_collectives(request, data);
-  const ProfileParameter* startup = parameter(fit.profile, "ring.ll.startup");
-  const ProfileParameter* latency = parameter(fit.profile, "ring.ll.nvlink.latency");
+  const ProfileParameter* startup = parameter(fit.profile, "ll.startup");
+  const ProfileParameter* latency = parameter(fit.profile, "ll.nvlink.latency");
   REQUIRE(startup != nullptr);
   REQUIRE(latency != nullptr);
   CHECK(startup->fitted != latency->fitted);

@@ -279,7 +279,7 @@ TEST_CASE("curvature: how much of the model's bends the points bear out") {
 TEST_CASE("nine of ten measurements of sizes that were left out lie in their interval") {
   const World world{.cluster = "dgx-a100",
                     .nccl = "2.22",
-                    .costs = {{"nvlink.efficiency", 0.93}, {"ring.ll.nvlink.latency", 1e-6}}};
+                    .costs = {{"nvlink.efficiency", 0.93}, {"ll.nvlink.latency", 1e-6}}};
   World unknown = world;
   unknown.costs.clear();
   const std::vector<Place> places{{1, 4}, {1, 8}};

@@ -53,7 +53,7 @@ Profile full_profile() {
   p.library = CollectiveLibrary::nccl;
   p.nccl = "2.18";
   p.choose = AlgorithmChoice::fastest;
-  p.parameters = {{"ring.ll.startup", 1e-6 / 3, 2e-6, 0.0123456789, true, Bytes(8), Bytes(1 << 20), 2, 8},
+  p.parameters = {{"ll.startup", 1e-6 / 3, 2e-6, 0.0123456789, true, Bytes(8), Bytes(1 << 20), 2, 8},
                   {"nvlink.efficiency", 0.1 + 0.2, 1, 0.02, true, Bytes(1 << 20), Bytes(1 << 30), 4, 8},
                   {"network.efficiency", 0.97, 0.97, 0.15, false, {}, {}, 0, 0},
                   {"block.copy_rate", 2e10 / 7, 1e10, 1e-3, true, Bytes(9), Bytes(99), 2, 2}};
@@ -165,9 +165,9 @@ TEST_CASE("a profile of another model version is used, and remarked on") {
 
 TEST_CASE("a list of values is a profile") {
   const ProfileFile file;
-  const Profile p = file.load(R"({"parameters": {"ring.simple.network.latency": "14 us"}})");
+  const Profile p = file.load(R"({"parameters": {"simple.network.latency": "14 us"}})");
   REQUIRE(p.parameters.size() == 1);
-  CHECK(p.parameters[0].name == "ring.simple.network.latency");
+  CHECK(p.parameters[0].name == "simple.network.latency");
   CHECK(p.parameters[0].value == 14e-6);
   CHECK(p.parameters[0].fitted);
   CHECK(p.covariance.empty());
@@ -179,7 +179,7 @@ TEST_CASE("a list of values is a profile") {
   stated.collective.protocol = "simple";
   const CollectivePrediction with = predict_collectives(stated, p);
   CHECK(with.intervals[0].extrapolated);
-  stated.collective.costs = {{"ring.simple.network.latency", 14e-6}};
+  stated.collective.costs = {{"simple.network.latency", 14e-6}};
   CHECK(times(with.result) == times(run_collective_test(stated)));
 }
 
@@ -199,12 +199,12 @@ TEST_CASE("every bad profile gives its message") {
   CHECK_THAT(file.error("[]"), Contains("expected an object"));
   CHECK_THAT(file.error(with(R"(, "point": [])")),
              Contains(R"(unknown key "point"; did you mean "points"?)"));
-  CHECK_THAT(file.error(R"({"parameters": {"ring.simple.startupp": "1 us"}})"),
-             Contains("/parameters: unknown cost parameter") && Contains(R"("ring.simple.startup"?)"));
-  CHECK_THAT(file.error(R"({"parameters": {"ring.simple.startup": "1 GB/s"}})"),
-             Contains("/parameters/ring.simple.startup: ") && Contains("a bandwidth"));
-  CHECK_THAT(file.error(R"({"parameters": {"ring.simple.startup": {"fitted": true}}})"),
-             Contains("/parameters/ring.simple.startup: missing key \"value\""));
+  CHECK_THAT(file.error(R"({"parameters": {"simple.startupp": "1 us"}})"),
+             Contains("/parameters: unknown cost parameter") && Contains(R"("simple.startup"?)"));
+  CHECK_THAT(file.error(R"({"parameters": {"simple.startup": "1 GB/s"}})"),
+             Contains("/parameters/simple.startup: ") && Contains("a bandwidth"));
+  CHECK_THAT(file.error(R"({"parameters": {"simple.startup": {"fitted": true}}})"),
+             Contains("/parameters/simple.startup: missing key \"value\""));
   CHECK_THAT(file.error(R"({"parameters": {"nvlink.efficiency": {"value": 0.9, "sigma": 1}}})"),
              Contains("/parameters/nvlink.efficiency: unknown key \"sigma\""));
   CHECK_THAT(file.error(R"({"parameters": {"nvlink.efficiency": {"value": 0.9, "deviation": -1}}})"),

@@ -104,10 +104,10 @@ TEST_CASE("NCCL's rings of a family take their closed form: NVSwitch, a NIC each
       spec.protocol = "ll128";
       spec.max_channels = 1;
       spec.limited_fifos = false;
-      spec.costs = {{"ring.ll128.startup", 7e-6},
+      spec.costs = {{"ll128.startup", 7e-6},
                     {"launch.latency", 1e-6},
-                    {"ring.ll128.nvlink.latency", kLatency},
-                    {"ring.ll128.network.latency", kLatency},
+                    {"ll128.nvlink.latency", kLatency},
+                    {"ll128.network.latency", kLatency},
                     {"network.efficiency", 1},
                     {"network.slice_overhead", 0},
                     {"block.copy_rate", kCopy}};

@@ -443,24 +443,23 @@ TEST_CASE("a ring's best time never falls as a message grows", "[tuner]") {
 }
 
 TEST_CASE("limits and latencies come from the tables", "[tuner]") {
-  const ProtocolLimits hopper = protocol_limits({30}, 90, CpuVendor::intel, 1);
-  CHECK(hopper.ll_bus == 141);
-  CHECK(hopper.ring_ll128 == 36.7);
-  CHECK(hopper.nvls_efficiency == 0.85);
-  const ProtocolLimits many = protocol_limits({30}, 90, CpuVendor::amd, 3);
-  CHECK(many.ll_bus == 19);
-  CHECK(many.tree_ll128 == 29);
-  CHECK(many.tree == 36);
-  CHECK(many.nvls_tree == 45.5);
-  CHECK(protocol_limits({20}, 90, CpuVendor::intel, 2).nvls_tree == 57.7);
-  const ProtocolLatency ring = protocol_latency({30}, Algorithm::ring, Protocol::simple);
-  CHECK(ring.base == 8.4);
-  CHECK(ring.nvlink == 3.4);
-  CHECK(ring.pcie == 5.7);
-  CHECK(ring.network == 14);
-  CHECK(protocol_latency({30}, Algorithm::hierarchical, Protocol::simple).network == 14);
-  CHECK(protocol_latency({30}, Algorithm::point_to_point, Protocol::ll).nvlink == 0.6);
-  CHECK(protocol_latency({16}, Algorithm::nvls, Protocol::simple).base == 0);
+  constexpr int kHopper = 2, kAmd = 1;
+  CHECK(cap({30}, Cap::ll, ll_row({30}, 90, CpuVendor::intel, 1), 1) == 141);
+  CHECK(cap({30}, Cap::ll, ll_row({30}, 90, CpuVendor::amd, 3), 3) == 19);
+  CHECK(ll_row({30}, 90, CpuVendor::amd, 3) == kAmd);
+  CHECK(cap({30}, Cap::ring_ll128, kHopper, 1) == 36.7);
+  CHECK(cap({30}, Cap::tree_ll128, kHopper, 3) == 29);
+  CHECK(cap({30}, Cap::tree, kHopper, 3) == 36);
+  CHECK(cap({30}, Cap::nvls_tree, kHopper, 3) == 45.5);
+  CHECK(cap({28}, Cap::nvls_tree, kHopper, 2) == 57.7);
+  CHECK(nvls_efficiency(kHopper) == 0.85);
+  const LatencyRow* ring = latency_row({30}, Algorithm::ring);
+  REQUIRE(ring != nullptr);
+  CHECK(ring->base[2] == 8.4);
+  CHECK(ring->nvlink[2] == 3.4);
+  CHECK(ring->pcie[2] == 5.7);
+  CHECK(ring->network[2] == 14);
+  CHECK(latency_row({16}, Algorithm::nvls) == nullptr);
   CHECK(tree_correction(Protocol::ll, 12) == 0.4);
 }
 

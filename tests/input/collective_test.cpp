@@ -263,11 +263,11 @@ TEST_CASE("a profile is a file of cost parameters") {
     CHECK((message.empty() || message.starts_with(path + ": ")));
     return message.empty() ? message : message.substr(path.size() + 2);
   };
-  CHECK(error_with(R"({"parameters": {"ring.simple.network.latency": "14 us", "network.efficiency": 0.9}})")
+  CHECK(error_with(R"({"parameters": {"simple.network.latency": "14 us", "network.efficiency": 0.9}})")
             .empty());
   const Profile profile = load_profile(path);
   REQUIRE(profile.parameters.size() == 2);
-  CHECK(profile.parameters[0].name == "ring.simple.network.latency");
+  CHECK(profile.parameters[0].name == "simple.network.latency");
   CHECK(profile.parameters[0].value == 14e-6);
   CHECK(profile.parameters[1].value == 0.9);
   for (const std::string& name : cost_parameter_names()) {
@@ -278,15 +278,15 @@ TEST_CASE("a profile is a file of cost parameters") {
   CHECK(error_with("{}") == "missing key \"parameters\"");
   CHECK(error_with("7") == "expected an object, found 7");
   CHECK(error_with(R"({"parameters": 5})") == "/parameters: expected an object of cost parameters, found 5");
-  CHECK(error_with(R"({"parameters": {"ring.simple.startup": 14}})") ==
-        "/parameters/ring.simple.startup: expected a time with its unit such as \"5 us\", found 14: the "
+  CHECK(error_with(R"({"parameters": {"simple.startup": 14}})") ==
+        "/parameters/simple.startup: expected a time with its unit such as \"5 us\", found 14: the "
         "units are s, ms, us, ns or ps");
   CHECK(error_with(R"({"parameters": {"block.copy_rate": "1 us"}})") ==
         "/parameters/block.copy_rate: expected a bandwidth such as \"450 GB/s\", found \"1 us\", which is a "
         "time");
-  CHECK_THAT(error_with(R"({"parameters": {"ring.simple.startupp": "1 us"}})"),
-             Contains("/parameters: unknown cost parameter \"ring.simple.startupp\"; did you mean "
-                      "\"ring.simple.startup\"?"));
+  CHECK_THAT(error_with(R"({"parameters": {"simple.startupp": "1 us"}})"),
+             Contains("/parameters: unknown cost parameter \"simple.startupp\"; did you mean "
+                      "\"simple.startup\"?"));
   CHECK(error_with(R"({"parameters": {"network.efficiency": 11}})") ==
         "/parameters/network.efficiency: expected a number above 0 and at most 10, found 11");
   CHECK(error_of([&] { load_profile(folder.file("none.json")); }) ==

@@ -242,7 +242,7 @@ TEST_CASE("a scenario that says everything is read to the last key") {
   CHECK(collective.costs.at(0).name == "block.copy_rate");  // by name, whatever the order in the file
   CHECK(collective.costs.at(0).value == 2e10);
   CHECK(collective.costs.at(1).value == 0.9);
-  CHECK(collective.costs.at(2).name == "ring.simple.network.latency");
+  CHECK(collective.costs.at(2).name == "simple.network.latency");
   CHECK(collective.costs.at(2).value == 13.5e-6);
   CHECK(collective.choose == AlgorithmChoice::fastest);
   REQUIRE(collective.corrections.size() == 3);
