@@ -191,7 +191,7 @@ void fill_ranges(const Planes& planes, const std::vector<MeasuredPlace>& places,
 
 double prior_deviation(const std::string& name) {
   if (name == "nvlink.efficiency" || name == "pcie.efficiency" || name == "network.efficiency" ||
-      name == "nvls.efficiency" || name == "nvls.tree_efficiency") {
+      name == "nvls.efficiency") {
     return 0.15;
   }
   if (name == "launch.latency") {
@@ -200,7 +200,7 @@ double prior_deviation(const std::string& name) {
   if (name == "launch.period") {
     return 1.5;  // one process launches for one GPU or for eight
   }
-  return name.ends_with(".efficiency") || name.ends_with("rate") ? 0.4 : 0.7;
+  return name.ends_with("efficiency") || name.ends_with("rate") ? 0.4 : 0.7;
 }
 
 bool bears_on(const std::string& name, const PlaceModel::Candidate& candidate) {

@@ -44,8 +44,7 @@ constexpr Start kStart[] = {
     {"nvls.slice_overhead", 1e-6},
     {"nvls.efficiency", 0.9},
     {"nvls.tree_efficiency", 0.9},
-    {"network.efficiency",
-     0.9686},  // ib_write_bw: 193.72 of 200 Gb/s (stas00/ml-engineering network/README.md)
+    {"network.efficiency", 0.9686},  // ib_write_bw: 193.72 of 200 Gb/s (stas00/ml-engineering, network)
     {"ll.proxy_rate", 4.5e9},
 };
 
