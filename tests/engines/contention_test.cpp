@@ -47,7 +47,7 @@ RunSpec two_iterations() {
   return run;
 }
 
-TEST_CASE("max-min sharing never binds among the hops of one communicator") {
+TEST_CASE("max-min sharing never binds among the hops of a ring") {
   // A hop's rate is its share of its links' bandwidth, so that even if all are live at once they fit; this is
   // what lets the vector engine ignore the links. Here the event engine checks it with every flow in the flow
   // network.
@@ -59,16 +59,93 @@ TEST_CASE("max-min sharing never binds among the hops of one communicator") {
       VariabilitySpec jitter;
       jitter.per_operation = {DistributionKind::lognormal, 0.3, {}};
       const Model model = random_model(dice);
-      for (const char* algorithm : {"ring", "tree"}) {
-        training.collective.algorithm = algorithm;
-        training.collective.protocol = "simple";
-        CollectivePlanner planner = nccl_planner(topology, training.collective, {});
-        const TrainingJob free = ddp_job(model, gpu_preset("A100-80GB"), training, jitter, planner);
-        TrainingJob shared = free;
-        share_everything(topology, shared.communicator);
-        INFO(node << " x " << nodes << ", " << algorithm);
-        CHECK(run_event_engine(shared, two_iterations()).fingerprint ==
-              run_vector_engine(free, two_iterations()).fingerprint);
+      training.collective.algorithm = "ring";
+      training.collective.protocol = "simple";
+      training.collective.costs = {{"simple.slice_overhead", 0}};
+      CollectivePlanner planner = nccl_planner(topology, training.collective, {});
+      const TrainingJob free = ddp_job(model, gpu_preset("A100-80GB"), training, jitter, planner);
+      TrainingJob shared = free;
+      share_everything(topology, shared.communicator);
+      INFO(node << " x " << nodes);
+      CHECK(run_event_engine(shared, two_iterations()).fingerprint ==
+            run_vector_engine(free, two_iterations()).fingerprint);
+    }
+  }
+}
+
+// One collective that costs nothing but bytes over links.
+TrainingJob bytes_alone(const Topology& topology, const char* algorithm, Bytes bytes, int channels) {
+  CollectiveSpec spec;
+  spec.algorithm = algorithm;
+  spec.protocol = "simple";
+  spec.min_channels = spec.max_channels = channels;
+  spec.costs = {{"simple.startup", 0},         {"simple.nvlink.latency", 0}, {"simple.network.latency", 0},
+                {"simple.pcie.latency", 0},    {"simple.slice_overhead", 0}, {"nvls.startup", 0},
+                {"nvls.latency", 0},           {"nvls.slice_overhead", 0},   {"nvls.efficiency", 1},
+                {"nvls.tree_efficiency", 1},   {"network.efficiency", 1},    {"network.slice_overhead", 0},
+                {"tree.simple.efficiency", 1e6}, {"launch.latency", 0},      {"block.copy_rate", 1e15}};
+  CollectivePlanner planner = nccl_planner(topology, spec, {});
+  TrainingJob job;
+  job.plans = {planner.plan(CollectiveKind::all_reduce, bytes)};
+  job.communicator = planner.communicator();
+  for (HopCost& hop : job.plans[0].hops) {
+    hop.latency = hop.hidden = {};
+  }
+  job.main().steady.collectives = {0};
+  job.main().steady.ops = {{OpKind::collective, 0, {}, {}, "all_reduce"}, {OpKind::wait, 0, {}, {}, "wait"}};
+  job.main().warm_up = job.main().steady;
+  return job;
+}
+
+double seconds_of(const TrainingJob& job, bool shared) {
+  RunSpec run;
+  run.iterations = 1;
+  const Result result = shared ? run_event_engine(job, run) : run_vector_engine(job, run);
+  return static_cast<double>(result.iteration_end[0].ps) * 1e-12;
+}
+
+TEST_CASE("trees fill, share and drain as max-min sharing of their links has it") {
+  // The oracle: every FIFO may take a whole link, and the flow network shares the links anew whenever one begins
+  // or ends.
+  const auto ratio = [](const ClusterSpec& cluster, const char* algorithm, Bytes bytes, int channels) {
+    const Topology topology = build_topology(cluster);
+    const TrainingJob paced = bytes_alone(topology, algorithm, bytes, channels);
+    TrainingJob shared = paced;
+    CollectivePlan& plan = shared.plans[0];
+    for (std::size_t h = 0; h < plan.hops.size(); ++h) {
+      plan.hops[h].rate = shared.communicator.graphs[plan.graph].hops[h].alone;
+    }
+    plan.paced.clear();
+    share_everything(topology, shared.communicator);
+    return seconds_of(paced, false) / seconds_of(shared, true);
+  };
+  constexpr std::int64_t kMiB = 1 << 20;
+  ClusterSpec one_gpu;
+  one_gpu.node = node_preset("dgx-h100");
+  one_gpu.node.gpus = one_gpu.node.nics = one_gpu.node.pcie_switches = one_gpu.node.sockets = 1;
+  one_gpu.node.wiring = NvlinkWiring::none;
+  one_gpu.node.nic_bandwidth = BytesPerSecond(10e9);
+  for (const int nodes : {2, 4, 8, 16}) {
+    one_gpu.nodes = nodes;
+    for (const std::int64_t mebibytes : {1, 4, 8, 64, 1024}) {
+      if (mebibytes * nodes <= (kSanitized ? 512 : 16'384)) {
+        CAPTURE(nodes, mebibytes);
+        const double tree = ratio(one_gpu, "tree", Bytes(mebibytes * kMiB), 2);
+        std::printf("tree %d %d %.3f\n", nodes, (int)mebibytes, tree);
+        CHECK(tree == Approx(1).margin(0.05));
+      }
+    }
+  }
+  ClusterSpec nvls;
+  nvls.node = node_preset("dgx-h100");
+  for (const int nodes : {2, 4, 8}) {
+    nvls.nodes = nodes;
+    for (const std::int64_t mebibytes : {1, 4, 16, 64}) {
+      if (mebibytes * nodes <= (kSanitized ? 8 : 256)) {
+        CAPTURE(nodes, mebibytes);
+        const double tree = ratio(nvls, "nvls_tree", Bytes(mebibytes * kMiB), 8);
+        std::printf("nvls %d %d %.3f\n", nodes, (int)mebibytes, tree);
+        CHECK(tree == Approx(1).margin(0.05));
       }
     }
   }

@@ -72,6 +72,9 @@ inline CollectiveTest test_of(const CsvRow& table, const std::string& folder) {
     test.collective.max_channels = std::stoi(table.at("channels"));
   }
   test.collective.nvls = table.at("nvls") != "off";
+  if (const std::string& gpus = table.at("gpus_per_process"); !gpus.empty()) {
+    test.collective.gpus_per_process = std::stoi(gpus);
+  }
   return test;
 }
 
