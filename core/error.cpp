@@ -66,11 +66,11 @@ bool shares_beginning(std::string_view a, std::string_view b) {
   return std::min(a.size(), b.size()) >= kShortestBeginning && (a.starts_with(b) || b.starts_with(a));
 }
 
-// "p5.48xlarge" and "aws-p5".
+// A word with a digit: "p5.48xlarge" and "aws-p5".
 bool has_first_word_of(std::string_view other, std::string_view name) {
   const auto end = std::ranges::find_if(name, is_sign);
   const std::string_view word = name.substr(0, static_cast<std::size_t>(end - name.begin()));
-  for (std::size_t at = 0; word.size() > 1 && at <= other.size();) {
+  for (std::size_t at = 0; std::ranges::any_of(word, is_digit) && at <= other.size();) {
     const std::size_t length = std::min(other.find_first_of("-_. ", at), other.size()) - at;
     if (other.substr(at, length) == word) {
       return true;
@@ -112,7 +112,7 @@ InputError InputError::in_file(std::string_view file) const {
 }
 
 std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> known) {
-  constexpr std::size_t kLongestComparedName = 100, kMost = 3;
+  constexpr std::size_t kLongestComparedName = 100, kMost = 3, kFew = 9;
   if (name.size() > kLongestComparedName) {
     return {};
   }
@@ -136,7 +136,7 @@ std::vector<std::string> nearest_names(std::string_view name, std::span<const st
       with_its_beginning.push_back(candidate);
     }
   }
-  if (with_its_words.size() > kMost) {
+  if (with_its_words.size() > kMost && with_its_words.size() <= kFew) {
     with_its_words = nearest_with_its_words.names;
   }
   if (nearest.distance > 0 && !with_its_words.empty() && with_its_words.size() <= kMost) {
