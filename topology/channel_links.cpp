@@ -63,10 +63,12 @@ PathType type_of(LinkKind kind) {
   return PathType::loc;
 }
 
-// NCCL's own transport takes the two ports of a card for one device from 2.20 on (NCCL_IB_MERGE_NICS). No card
-// has more than two: more are adapters that a plugin makes one device of (aws-ofi-nccl), whatever the version.
+// Over InfiniBand and RoCE NCCL takes the ports of a card for one device from 2.20 on (NCCL_IB_MERGE_NICS), over
+// sockets never; a plugin's device is whatever it joins.
 int nets_of_nic(const NodeSpec& spec, int version) {
-  return version < 220 && spec.nic_ports == 2 ? spec.nic_ports : 1;
+  const bool verbs = spec.network == NetworkKind::infiniband || spec.network == NetworkKind::roce;
+  const bool apart = spec.network == NetworkKind::tcp || (verbs && version < 220);
+  return apart ? spec.nic_ports : 1;
 }
 
 // Builds the vertices and links of a CountedNode.

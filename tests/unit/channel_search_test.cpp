@@ -326,6 +326,10 @@ TEST_CASE("the two ports of a card are one NIC from 2.20 on, adapters that a plu
     CHECK(text(ring("aws-p5", minor)).starts_with("8 x 4"));  // all four adapters of a GPU
     CHECK(used(ring("aws-p5", minor)) == evenly(2));
   }
+  CHECK(text(ring("aws-p5en", 19)) == text(ring("aws-p5en", 20)));
+  NodeSpec sockets = node_preset("oci-bm.gpu.b4.8");
+  sockets.network = NetworkKind::tcp;
+  CHECK(text(graphs(sockets, 8, 2, version(30)).ring).starts_with("16 x 12/12 "));
   // On one node there are no NICs, whatever their ports.
   CHECK(nics(graphs(node_preset("oci-bm.gpu.b4.8"), 8, 1, version(19)).ring).front() == std::pair(-1, -1));
 }
