@@ -44,6 +44,9 @@ struct MeasuredPoints {
 inline constexpr std::size_t kMostFitted = 400;
 MeasuredPoints gather_points(const FitRequest&, const MeasuredData&);
 
+// A line for each NCCL that is older or newer than all whose tuners are known: how far off the nearest is.
+std::string version_remarks(const MeasuredData&);
+
 // The noise of a measurement, of its logarithm: nccl-tests' in-place against out-of-place, and the same
 // machine on two dates (below 1 MiB 4 %, above 2 %).
 double noise_of(Bytes);
