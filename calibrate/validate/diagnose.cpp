@@ -79,17 +79,19 @@ double farthest(const std::vector<double>& a, const std::vector<double>& b) {
   return most;
 }
 
-// Where no row says which NCCL ran, a healthy machine may have had any.
+// Where no row says which NCCL ran, a healthy machine may have had any that is as new as its GPUs.
 void add_other_versions(const ExpectedLog& log, const std::vector<double>& healthy,
                         std::vector<Suspect>& suspects) {
   if (log.nccl_stated) {
     return;
   }
+  const int generation = log.places.front().cluster.node.compute_capability;
+  const int oldest = generation >= 100 ? 26 : generation >= 90 ? 18 : 14;
   Suspect others{.name = "another NCCL", .look = "", .healthy = true, .log_more = {}};
-  for (const char* const version : {"2.14", "2.18", "2.22", "2.26"}) {
+  for (const int minor : {14, 18, 22, 26}) {
     const auto change = [&](MeasuredPlace& place) {
-      place.spec.nccl = version;
-      return true;
+      place.spec.nccl = "2." + std::to_string(minor);
+      return minor >= oldest;
     };
     if (auto more = more_with(log, change, healthy)) {
       others.log_more.push_back(std::move(*more));
