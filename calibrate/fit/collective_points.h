@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -65,6 +66,8 @@ class PlaceModel {
   };
   const std::vector<Candidate>& candidates() const { return candidates_; }
   const CollectiveCosts& costs() const { return mpi_ ? mpi_->costs() : nccl_->costs(); }
+  // NCCL's channels here: for another place on which the search would find the same (ClusterSpec::graphs).
+  std::optional<ChannelGraphs> graphs() const { return mpi_ ? std::nullopt : std::optional(nccl_->graphs()); }
 
   // Seconds of each candidate of which `wanted` is true; others keep what stands in `seconds`.
   void times(const CollectiveCosts&, const std::vector<bool>& wanted, std::span<double> seconds);

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <set>
+#include <tuple>
 
 #include "calibrate/validate/evidence.h"
 #include "calibrate/validate/parallel.h"
@@ -21,6 +22,9 @@ constexpr double kFaulty = 0.03;
 // Of ln(time). Two predictions that are nowhere further apart can't be told from each other, as no prediction is
 // that good; and a fault that changes no time by more than a measurement's noise doesn't show.
 constexpr double kAlike = 0.05, kShows = 0.03;
+
+// What explains a log brings its rows nearer: to so much of how far off they are with nothing wrong.
+constexpr double kNearer = 0.9;
 
 constexpr std::size_t kMostJudged = 120;
 constexpr double kNinety = 1.645;  // standard deviations of a 90 % interval
@@ -42,25 +46,50 @@ std::vector<Bytes> sizes_of(const std::vector<MeasuredPoint>& points, std::size_
   return sizes;
 }
 
-std::vector<double> log_times(const MeasuredPlace& place, const std::vector<Bytes>& sizes) {
-  PlaceModel model(place, sizes, place.spec.choose);
-  return model.log_times(model.costs());
+// What a healthy machine takes, by point, and which channels the search finds there, by place.
+struct Healthy {
+  std::vector<double> log_times;
+  std::vector<std::optional<ChannelGraphs>> graphs;
+};
+
+Healthy healthy_of(const ExpectedLog& log) {
+  Healthy healthy{{}, std::vector<std::optional<ChannelGraphs>>(log.places.size())};
+  for (std::size_t first = 0; first < log.points.size();) {
+    const std::size_t end = end_of_place(log.points, first), at = log.points[first].place;
+    const std::vector<Bytes> sizes = sizes_of(log.points, first, end);
+    PlaceModel model(log.places[at], sizes, log.places[at].spec.choose);
+    std::ranges::copy(model.log_times(model.costs()), std::back_inserter(healthy.log_times));
+    healthy.graphs[at] = model.graphs();
+    first = end;
+  }
+  return healthy;
+}
+
+// NCCL's search sees no slow links, and asks for no algorithm; it takes most of the time.
+bool finds_same_channels(const MeasuredPlace& a, const MeasuredPlace& b) {
+  const auto asked = [](const CollectiveSpec& s) {
+    return std::tuple(s.nccl, s.min_channels, s.max_channels, s.cross_nic, s.pxn, s.nvls);
+  };
+  return a.cluster.node == b.cluster.node && asked(a.spec) == asked(b.spec);
 }
 
 // ln(time with the fault / time expected), by point; nothing where no place can have it.
-std::optional<std::vector<double>> more_with(const ExpectedLog& log,
-                                             const std::function<bool(MeasuredPlace&)>& change,
-                                             const std::vector<double>& healthy) {
+std::optional<std::vector<double>> more_with(const ExpectedLog& log, const Healthy& healthy,
+                                             const std::function<bool(MeasuredPlace&)>& change) {
   std::vector<double> more(log.points.size());
   bool anywhere = false;
   for (std::size_t first = 0; first < log.points.size();) {
-    const std::size_t end = end_of_place(log.points, first);
+    const std::size_t end = end_of_place(log.points, first), at = log.points[first].place;
     try {
-      MeasuredPlace place = log.places[log.points[first].place];
+      MeasuredPlace place = log.places[at];
       if (change(place)) {
-        const std::vector<double> times = log_times(place, sizes_of(log.points, first, end));
+        if (finds_same_channels(place, log.places[at])) {
+          place.cluster.graphs = healthy.graphs[at];
+        }
+        PlaceModel model(place, sizes_of(log.points, first, end), place.spec.choose);
+        const std::vector<double> times = model.log_times(model.costs());
         for (std::size_t p = first; p < end; ++p) {
-          more[p] = times[p - first] - healthy[p];
+          more[p] = times[p - first] - healthy.log_times[p];
         }
         anywhere = true;
       }
@@ -80,8 +109,7 @@ double farthest(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 // Where no row says which NCCL ran, a healthy machine may have had any that is as new as its GPUs.
-void add_other_versions(const ExpectedLog& log, const std::vector<double>& healthy,
-                        std::vector<Suspect>& suspects) {
+void add_other_versions(const ExpectedLog& log, const Healthy& healthy, std::vector<Suspect>& suspects) {
   if (log.nccl_stated) {
     return;
   }
@@ -93,7 +121,7 @@ void add_other_versions(const ExpectedLog& log, const std::vector<double>& healt
       place.spec.nccl = "2." + std::to_string(minor);
       return minor >= oldest;
     };
-    if (auto more = more_with(log, change, healthy)) {
+    if (auto more = more_with(log, healthy, change)) {
       others.log_more.push_back(std::move(*more));
     }
   }
@@ -188,6 +216,18 @@ void join_alike(const std::vector<Suspect>& suspects, std::vector<Cause>& ranked
   ranked = std::move(joined);
 }
 
+// Causes that don't bring the rows nearer than nothing does explain no better, however likely.
+void put_behind_nothing(std::vector<Cause>& ranked) {
+  const auto nothing = std::ranges::find_if(ranked, [](const Cause& each) { return each.names.empty(); });
+  const double error = nothing->error;
+  const auto behind = std::stable_partition(ranked.begin(), nothing,
+                                            [&](const Cause& each) { return each.error < kNearer * error; });
+  for (auto each = behind; each != nothing; ++each) {
+    each->log_odds = 0;
+  }
+  std::rotate(behind, nothing, nothing + 1);
+}
+
 }  // namespace
 
 ExpectedLog expected_log(const FitRequest& request, const MeasuredPoints& measured, const MeasuredData& data,
@@ -234,8 +274,7 @@ ExpectedLog thinned(const ExpectedLog& log) {
 
 std::vector<Suspect> suspects_of(const ExpectedLog& log, const FitProgress& progress,
                                  std::vector<std::string>& unseen) {
-  const std::vector<double> healthy = *more_with(
-      log, [](MeasuredPlace&) { return true; }, std::vector<double>(log.points.size()));
+  const Healthy healthy = healthy_of(log);
   std::vector<Suspect> suspects;
   const std::vector<Fault> faults = faults_of(log.places.front().cluster);
   std::map<std::string, bool> shows;
@@ -243,7 +282,7 @@ std::vector<Suspect> suspects_of(const ExpectedLog& log, const FitProgress& prog
   std::mutex telling;
   std::size_t done = 0;
   for_each_in_parallel(faults.size(), [&](std::size_t f) {
-    times[f] = more_with(log, faults[f].change, healthy);
+    times[f] = more_with(log, healthy, faults[f].change);
     const std::scoped_lock lock(telling);
     if (progress) {
       progress("faults simulated", done++, faults.size());
@@ -305,6 +344,7 @@ Diagnosis diagnose(const ExpectedLog& log, const std::vector<Suspect>& suspects)
   none.log_odds = 0;
   diagnosis.ranked.push_back(std::move(none));
   std::ranges::stable_sort(diagnosis.ranked, std::greater(), &Cause::log_odds);
+  put_behind_nothing(diagnosis.ranked);
   join_alike(suspects, diagnosis.ranked);
   return diagnosis;
 }
