@@ -9,7 +9,7 @@
 #include <optional>
 #include <tuple>
 
-#include "calibrate/validate/evidence.h"
+#include "calibrate/fit/evidence.h"
 #include "calibrate/validate/parallel.h"
 #include "core/error.h"
 

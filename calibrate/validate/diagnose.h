@@ -1,6 +1,6 @@
 // What is wrong with a machine, told from a log of its collectives: the log is simulated under one fault at a time
 // (calibrate/validate/faults.h), and each is judged by how well it explains what was measured
-// (calibrate/validate/evidence.h).
+// (calibrate/fit/evidence.h).
 #pragma once
 
 #include <string>

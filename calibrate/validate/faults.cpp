@@ -124,9 +124,14 @@ constexpr const char* kLookAtNics =
 constexpr const char* kLookAtNvlink = "nvidia-smi nvlink -s and -e of every GPU; the fabric manager's log";
 constexpr const char* kLookAtPcie =
     "nvidia-smi -q -d PCIE and lspci -vv (LnkSta) of every GPU: link width and generation";
+constexpr const char* kNicBarely = "one NIC at a tenth of its rate or less";
 constexpr std::array kSlow{
     Slow{FaultFamily::nic, "one NIC at half its rate", 0.5, kLookAtNics},
     Slow{FaultFamily::nic, "one NIC at a quarter of its rate", 0.25, kLookAtNics},
+    Slow{FaultFamily::nic, kNicBarely, 0.1, kLookAtNics},
+    Slow{FaultFamily::nic, kNicBarely, 0.03, kLookAtNics},
+    Slow{FaultFamily::nic, kNicBarely, 0.01, kLookAtNics},
+    Slow{FaultFamily::nic, kNicBarely, 0.001, kLookAtNics},
     Slow{FaultFamily::nvlink, "a quarter of one GPU's NVLinks lost", 0.75, kLookAtNvlink},
     Slow{FaultFamily::nvlink, "half of one GPU's NVLinks lost", 0.5, kLookAtNvlink},
     Slow{FaultFamily::pcie, "one GPU's PCIe link at half its rate", 0.5, kLookAtPcie},

@@ -22,6 +22,7 @@ void slow(MeasuredPlace& place, const char* from, const char* to, double factor)
       {from, to == nullptr ? std::nullopt : std::optional<std::string>(to), factor, {}});
 }
 void nic_half(MeasuredPlace& place) { slow(place, "node1/nic2", nullptr, 0.5); }
+void nic_barely(MeasuredPlace& place) { slow(place, "node1/nic2", nullptr, 0.02); }
 void nic_down(MeasuredPlace& place) {
   NodeSpec node = with_devices(place.cluster.node);
   const auto lost =
@@ -187,6 +188,12 @@ TEST_CASE("the fault of a log is named, and its cure") {
   Found found;
   diagnose_logs(injured().at(4), found);
   CHECK(found.first == found.logs);
+}
+
+TEST_CASE("a NIC that hardly sends at all is one, not another machine", "[release]") {
+  Found found;
+  diagnose_logs({{"dgx-a100", 2}, {{nic_barely, "one NIC at a tenth of its rate or less"}}}, found);
+  CHECK(found.first == 1);
 }
 
 TEST_CASE("of 20 published logs of healthy machines at most two are called sick", "[release]") {

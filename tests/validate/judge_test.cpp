@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "calibrate/validate/evidence.h"
+#include "calibrate/fit/evidence.h"
 #include "core/error.h"
 #include "tests/error_of.h"
 #include "tests/files.h"

@@ -1,4 +1,4 @@
-#include "calibrate/validate/evidence.h"
+#include "calibrate/fit/evidence.h"
 
 #include <Eigen/Cholesky>
 #include <Eigen/Dense>
