@@ -40,7 +40,7 @@ Layout layout_of(const CollectiveMeasurement& row, const FitRequest& request) {
   const int gpus = request.cluster.node.gpus;
   int nodes = row.nodes > 0 ? row.nodes : request.nodes;
   const int each = request.gpus_per_node;
-  if (row.ranks == 0 && (nodes > 0 || each > 0)) {
+  if (row.ranks == 0 && (request.nodes > 0 || each > 0)) {
     nodes = std::max(nodes, 1);
     return {nodes, static_cast<int>(
                        std::min<std::int64_t>(std::int64_t{nodes} * (each > 0 ? each : gpus), INT32_MAX))};
