@@ -15,6 +15,7 @@
 #include "calibrate/measure_help.h"
 #include "calibrate/replay/replay.h"
 #include "calibrate/validate/defaults.h"
+#include "calibrate/validate/judge.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "scenarios/files.h"
@@ -143,6 +144,16 @@ void fit(const FitFiles& request, const std::string& out) {
   print(piped ? "" : "Wrote " + out + ".\n");
 }
 
+// What two commands are told of logs.
+JudgedLog judged(const FitFiles& files, const std::optional<std::string>& profile) {
+  ProgressLines lines;
+  LogFiles logs{files, profile ? std::optional(profile_in(*profile)) : std::nullopt};
+  logs.files.progress = [&](const std::string& part, std::size_t done, std::size_t all) {
+    lines.show(part, done, all);
+  };
+  return judge(logs);
+}
+
 struct ReplayOptions {
   std::string scenario, launcher;
   std::optional<std::string> steps, measured, profile;
@@ -233,6 +244,7 @@ void CalibrateCommands::add_to(CLI::App& app) {
   add_measure();
   add_import();
   add_fit();
+  add_judging();
   add_replay();
   add_defaults();
 }
@@ -264,6 +276,8 @@ void CalibrateCommands::add_fit() {
       ->required();
   fit_->add_option("-o,--out", profile_out_, "The profile to write")->required();
   fit_->add_option("--nccl", nccl_, "NCCL version of the measurements, where the files don't say");
+  fit_->add_option("--nodes", nodes_, "Nodes that took part, where the files don't say");
+  fit_->add_option("--gpus-per-node", gpus_per_node_, "GPUs of each of them, where the files don't say");
   fit_->add_option("--library", library_, "nccl or mpi")->capture_default_str();
   fit_->add_option("--scenario", scenario_of_rows_,
                    "Whose throughput rows (columns gpus, nodes, accumulation, throughput) and on whose GPU "
@@ -273,6 +287,29 @@ void CalibrateCommands::add_fit() {
                    "them after backward")
       ->capture_default_str();
   fit_->footer("Example: paceline calibrate fit all_reduce.log --cluster dgx-h100 -o profile.json");
+}
+
+void CalibrateCommands::add_judging() {
+  compare_ = calibrate_->add_subcommand(
+      "compare",
+      "Put logs beside what the machine should take, row by row, and say whether it is as it should be.");
+  diagnose_ = calibrate_->add_subcommand(
+      "diagnose", "Find the one fault, missing feature or setting that explains logs best.");
+  for (CLI::App* const command : {compare_, diagnose_}) {
+    command->add_option("LOGS", fit_files_, "Files or folders, as `paceline calibrate import` reads them")
+        ->required();
+    command
+        ->add_option("--cluster", cluster_,
+                     "What the machine should be: a node preset, a built-in cluster, or a JSON file")
+        ->required();
+    command->add_option("--nodes", nodes_, "Nodes that took part, where the logs don't say");
+    command->add_option("--gpus-per-node", gpus_per_node_, "GPUs of each of them, where the logs don't say");
+    command->add_option("--profile", profile_, "What calibration knows of such a machine");
+    command->add_option("--nccl", nccl_, "NCCL version, where the logs don't say");
+    command->add_flag("--json", json_, "JSON instead of a page");
+  }
+  compare_->footer("Example: paceline calibrate compare all_reduce.log --cluster dgx-h100");
+  diagnose_->footer("Example: paceline calibrate diagnose all_reduce.log --cluster dgx-h100 --nodes 2");
 }
 
 void CalibrateCommands::add_replay() {
@@ -308,10 +345,23 @@ void CalibrateCommands::run() const {
          .library = library_,
          .overlap = overlap_,
          .nccl = nccl_,
+         .nodes = nodes_,
+         .gpus_per_node = gpus_per_node_,
          .scenario = scenario_of_rows_},
         profile_out_);
   } else if (defaults_->parsed()) {
     defaults(index_, tables_);
+  } else if (compare_->parsed() || diagnose_->parsed()) {
+    const JudgedLog log = judged({.files = fit_files_,
+                                  .cluster = cluster_,
+                                  .library = library_,
+                                  .nccl = nccl_,
+                                  .nodes = nodes_,
+                                  .gpus_per_node = gpus_per_node_},
+                                 profile_);
+    print(compare_->parsed() ? json_ ? compare_json(log) : compare_text(log)
+          : json_ ? diagnose_json(log)
+                             : diagnose_text(log));
   } else {
     replay({scenario_, launcher_, steps_, measured_, profile_});
   }

@@ -1,4 +1,4 @@
-// paceline calibrate: measure, import, fit, replay.
+// paceline calibrate: measure, import, fit, compare, diagnose, replay.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,6 +18,7 @@ class CalibrateCommands {
   void add_measure();
   void add_import();
   void add_fit();
+  void add_judging();
   void add_replay();
   void add_defaults();
 
@@ -25,11 +26,15 @@ class CalibrateCommands {
   CLI::App* measure_ = nullptr;
   CLI::App* import_ = nullptr;
   CLI::App* fit_ = nullptr;
+  CLI::App* compare_ = nullptr;
+  CLI::App* diagnose_ = nullptr;
   CLI::App* replay_ = nullptr;
   CLI::App* defaults_ = nullptr;
   std::vector<std::string> files_, fit_files_;
-  std::optional<std::string> csv_, layers_, nccl_, scenario_of_rows_, steps_, measured_, profile_, tables_;
+  std::optional<std::string> csv_, layers_, nccl_, scenario_of_rows_, steps_, measured_, profile_, tables_,
+      nodes_, gpus_per_node_;
   std::string cluster_, library_ = "nccl", overlap_ = "stated", profile_out_, scenario_, launcher_, index_;
+  bool json_ = false;
 };
 
 }  // namespace paceline

@@ -130,19 +130,21 @@ InputError unknown_command(const CLI::App& app, const CLI::App& command, const s
 
 // ---- options and other words of a command ----
 
-// Where else an option of this name is: "`paceline collective` and `paceline calibrate fit` have it."
-std::string commands_with(const CLI::App& app, const std::string& option,
-                          const std::string& place = "paceline") {
-  Names commands;
+// Where else an option of this name is: "`paceline collective` and `paceline calibrate fit`".
+void add_commands_with(const CLI::App& app, const std::string& option, const std::string& place,
+                       Names& commands) {
   for (const CLI::App* each : commands_of(app)) {
+    const std::string name = place + ' ' + each->get_name();
     if (each->get_option_no_throw(option) != nullptr) {
-      commands.push_back('`' + place + ' ' + each->get_name() + '`');
+      commands.push_back('`' + name + '`');
     }
-    const std::string below = commands_with(*each, option, place + ' ' + each->get_name());
-    if (!below.empty()) {
-      commands.push_back(below);
-    }
+    add_commands_with(*each, option, name, commands);
   }
+}
+
+std::string commands_with(const CLI::App& app, const std::string& option) {
+  Names commands;
+  add_commands_with(app, option, "paceline", commands);
   std::string text;
   for (std::size_t i = 0; i < commands.size(); ++i) {
     text += (i == 0 ? "" : i + 1 == commands.size() ? " and " : ", ") + commands[i];

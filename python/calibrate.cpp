@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "calibrate/import/import.h"
+#include "calibrate/validate/judge.h"
 #include "calibrate/validate/validate.h"
 #include "python/module.h"
 #include "python/options.h"
@@ -124,6 +125,15 @@ std::pair<std::string, std::string> fit(const std::string& asked) {
   return {to_json(profile), page.str()};
 }
 
+JudgedLog judged(const std::string& asked) {
+  const auto request = read_request<LogRequest>(asked);
+  LogFiles logs{request.files, {}};
+  if (request.profile) {
+    logs.profile = parse_profile(request.profile->text, request.profile->file);
+  }
+  return judge(logs);
+}
+
 std::pair<bool, std::string> validate(const std::vector<std::string>& paths) {
   ValidationResult result = run_validation(paths, ValidationForm::json);
   return {result.holds, std::move(result.text)};
@@ -145,6 +155,14 @@ void add_calibrate(nb::module_& module) {
   module.def("fit", &fit, nb::arg("options"), unlocked,
              "A profile, and the page that `paceline calibrate fit` prints; the options are a JSON object "
              "(python/options.h).");
+  module.def(
+      "compare_measurements", [](const std::string& asked) { return compare_json(judged(asked)); },
+      nb::arg("options"), unlocked,
+      "The JSON of `paceline calibrate compare --json`; the options are a JSON object (python/options.h).");
+  module.def(
+      "diagnose", [](const std::string& asked) { return diagnose_json(judged(asked)); }, nb::arg("options"),
+      unlocked,
+      "The JSON of `paceline calibrate diagnose --json`; the options are a JSON object (python/options.h).");
   module.def("validate", &validate, nb::arg("paths"), unlocked,
              "Whether all holds, and the JSON of `paceline validate --json`.");
 }

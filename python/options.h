@@ -28,6 +28,11 @@ struct RunRequest {
   std::optional<TraceChoice> trace;
 };
 
+struct LogRequest {
+  FitFiles files;
+  std::optional<Document> profile;
+};
+
 struct CollectiveRequest {
   CollectiveOptions options;
   std::optional<Document> profile;
@@ -51,6 +56,8 @@ void describe(V& v, FitFiles& s) {
   v.key("paths", s.files, kArgument, "Files or folders of measurements.", required());
   v.key("cluster", s.cluster, kArgument, "What was measured.", required());
   v.key("nccl", s.nccl, kArgument, "NCCL version of rows that don't say.");
+  v.key("nodes", s.nodes, kArgument, "Nodes of rows that don't say.");
+  v.key("gpus_per_node", s.gpus_per_node, kArgument, "GPUs of each node, of rows that don't say.");
   v.key("library", s.library, kArgument, "nccl or mpi.");
   v.key("scenario", s.scenario, kArgument, "A file: whose throughput rows these are.");
   v.key("overlap", s.overlap, kArgument, "stated or unknown.");
@@ -74,6 +81,12 @@ void describe(V& v, RunRequest& s) {
   v.key("jobs", s.jobs, between(1, 100'000), "Threads to explain with.");
   v.key("require_fit", s.require_fit, any(), "Fail where a GPU has too little memory.");
   v.key("trace", s.trace, any(), "Record a timeline.");
+}
+
+template <class V>
+void describe(V& v, LogRequest& s) {
+  describe(v, s.files);
+  v.key("profile", s.profile, any(), "What calibration knows of such a machine.");
 }
 
 template <class V>

@@ -191,6 +191,10 @@ void describe(V& v, NodeSpec& s) {
         "is "
         "told.",
         as_preset);
+  v.key(
+      "gpu_direct", s.gpu_direct, any(),
+      "NICs read and write the memory of GPUs (GPUDirect RDMA); false: all of the network passes through the "
+      "memory of the GPU's CPU.");
   v.key("compute_capability", s.compute_capability, between(1, 999).absent_at_zero(),
         "Of the GPUs, ten times CUDA's: 70 is Volta, 80 Ampere, 90 Hopper, 100 Blackwell; NCCL's choices "
         "depend on it.",

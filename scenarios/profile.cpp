@@ -74,6 +74,19 @@ ProfileParameter read_parameter(const JsonMember& entry, const Spot& spot) {
   read_member(entry.value, "most_bytes", parameter.most, between(0, kMostBytes), spot);
   read_member(entry.value, "fewest_ranks", parameter.fewest_ranks, between(0, 1e9), spot);
   read_member(entry.value, "most_ranks", parameter.most_ranks, between(0, 1e9), spot);
+  if (entry.value.find("fitted") == nullptr) {
+    throw InputError(
+        "expected the value alone, as " + in_quotes(entry.key) + ": " +
+            to_text(value_json(entry.key, parameter.value)) +
+            ", or with \"fitted\": true what a fit found; without it the value would not be used",
+        spot.place);
+  }
+  if (!parameter.fitted && parameter.value != parameter.initial) {
+    throw InputError(
+        "expected \"fitted\": true for a value that is not the initial one, or the initial value: "
+        "what is not fitted keeps it",
+        spot.place);
+  }
   return parameter;
 }
 

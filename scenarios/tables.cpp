@@ -281,7 +281,9 @@ std::string topology_table(const Topology& topology) {
                                 " or device, as the file says");
   }
   if (topology.ranks() > 1) {
-    text += row("channels", channels_text(spec.graphs ? *spec.graphs : search_channels(topology, {})));
+    text += row(
+        "channels",
+        channels_text(spec.graphs ? *spec.graphs : search_channels(topology, {.gdr = spec.node.gpu_direct})));
   }
   if (topology.spec().nodes > 1 || topology.spec().node.gpus > 1) {
     text += row("bisection", readable_rate(bisection_bandwidth(topology)) +

@@ -97,6 +97,9 @@ struct NodeSpec {
   BytesPerSecond nic_bandwidth;  // of a NIC, all its ports together
   Seconds nic_latency;           // of the link NIC - first switch, the NIC's own share included
   NetworkKind network = NetworkKind::infiniband;
+  // NICs read and write the memory of GPUs (GPUDirect RDMA); false: all of the network passes through the
+  // memory of the GPU's CPU, and no GPU lends another its way to a NIC.
+  bool gpu_direct = true;
 
   // What NCCL's tuner and graph search ask for.
   int compute_capability = 0;  // 70, 80, 90, 100 ...; 0: not known

@@ -110,7 +110,7 @@ std::span<const std::uint32_t> NodeLayout::route(std::uint32_t a, std::uint32_t 
 NodeLayout make_node_layout(const NodeSpec& spec, std::vector<std::uint32_t> gpus_in_use) {
   NodeLayout node = layout_of(spec.devices.empty() ? with_devices(spec) : spec, std::move(gpus_in_use));
   find_near_devices(spec, node);
-  find_node_routes(node);
+  find_node_routes(spec, node);
   return node;
 }
 

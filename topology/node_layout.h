@@ -67,6 +67,6 @@ NodeLayout make_node_layout(const NodeSpec& spec, std::uint32_t gpus_in_use);
 
 // Parts of make_node_layout. Which GPUs and NICs are near each other (nearness.cpp); the routes (routes.cpp).
 void find_near_devices(const NodeSpec& spec, NodeLayout& node);
-void find_node_routes(NodeLayout& node);
+void find_node_routes(const NodeSpec& spec, NodeLayout& node);
 
 }  // namespace paceline

@@ -187,9 +187,42 @@ std::uint32_t reverse_of(const NodeLayout& node, std::uint32_t link) {
   return static_cast<std::uint32_t>(back - node.links.begin());
 }
 
+using RouteLinks = std::vector<std::uint32_t>;
+
+RouteLinks turned(const RouteLinks& route, const std::vector<std::uint32_t>& reverse) {
+  RouteLinks back;
+  std::ranges::transform(route.rbegin(), route.rend(), std::back_inserter(back),
+                         [&](std::uint32_t link) { return reverse[link]; });
+  return back;
+}
+
+// Without GPUDirect: from a GPU into the memory of the CPU that is nearest to it, and from there to the NIC.
+void pass_through_cpus(const NodeLayout& node, const std::vector<std::uint32_t>& reverse,
+                       std::vector<RouteLinks>& routes) {
+  const std::size_t endpoints = node.endpoints();
+  for (std::uint32_t g = 0; g < node.count(DeviceKind::gpu); ++g) {
+    const auto to_cpu = [&](std::uint32_t c) { return g * endpoints + node.endpoint_of_cpu(c); };
+    std::optional<std::uint32_t> nearest;
+    for (std::uint32_t c = 0; c < node.count(DeviceKind::cpu); ++c) {
+      const bool reached = !routes[to_cpu(c)].empty();
+      if (reached && (!nearest || routes[to_cpu(c)].size() < routes[to_cpu(*nearest)].size())) {
+        nearest = c;
+      }
+    }
+    for (std::uint32_t n = 0; nearest && n < node.count(DeviceKind::nic); ++n) {
+      const std::uint32_t nic = node.endpoint_of_nic(n);
+      RouteLinks forth = routes[to_cpu(*nearest)];
+      const RouteLinks& onward = routes[node.endpoint_of_cpu(*nearest) * endpoints + nic];
+      forth.insert(forth.end(), onward.begin(), onward.end());
+      routes[nic * endpoints + g] = turned(forth, reverse);
+      routes[g * endpoints + nic] = std::move(forth);
+    }
+  }
+}
+
 }  // namespace
 
-void find_node_routes(NodeLayout& node) {
+void find_node_routes(const NodeSpec& spec, NodeLayout& node) {
   const std::uint32_t gpus = node.count(DeviceKind::gpu), nics = node.count(DeviceKind::nic);
   std::vector<std::uint32_t> reverse(node.links.size());
   for (std::uint32_t k = 0; k < node.links.size(); ++k) {
@@ -197,7 +230,7 @@ void find_node_routes(NodeLayout& node) {
   }
   const StageGraph graph = make_stage_graph(node);
   const std::size_t endpoints = node.endpoints();
-  std::vector<std::vector<std::uint32_t>> routes(endpoints * endpoints);
+  std::vector<RouteLinks> routes(endpoints * endpoints);
   for (std::uint32_t g = 0; g < gpus; ++g) {
     const DeviceId from = node.device(DeviceKind::gpu, g);
     const std::size_t source = vertex_of(node, Stage::source_side, from);
@@ -212,10 +245,8 @@ void find_node_routes(NodeLayout& node) {
       const DeviceId own = node.device(DeviceKind::gpu, node.first_gpu[n]);
       auto& forth = routes[g * endpoints + gpus + n];
       forth = trace(node, graph, costs, source, node.device(DeviceKind::nic, n), own);
-      auto& back =
-          routes[(gpus + n) * endpoints + g];  // the same way: every cable is as wide in both directions
-      std::ranges::transform(forth.rbegin(), forth.rend(), std::back_inserter(back),
-                             [&](std::uint32_t link) { return reverse[link]; });
+      // The same way: every cable is as wide in both directions.
+      routes[(gpus + n) * endpoints + g] = turned(forth, reverse);
     }
   }
   for (std::uint32_t c = 0; c < node.count(DeviceKind::cpu); ++c) {
@@ -224,14 +255,14 @@ void find_node_routes(NodeLayout& node) {
     const std::vector<Cost> costs = costs_from(graph, source);
     for (std::uint32_t e = 0; e < endpoints; ++e) {
       if (e != from) {
-        std::vector<std::uint32_t>& forth = routes[from * endpoints + e];
+        RouteLinks& forth = routes[from * endpoints + e];
         forth = trace(node, graph, costs, source, node.endpoint(e), kOutside);
-        std::vector<std::uint32_t>& back = routes[e * endpoints + from];
-        back.clear();
-        std::ranges::transform(forth.rbegin(), forth.rend(), std::back_inserter(back),
-                               [&](std::uint32_t link) { return reverse[link]; });
+        routes[e * endpoints + from] = turned(forth, reverse);
       }
     }
+  }
+  if (!spec.gpu_direct) {
+    pass_through_cpus(node, reverse, routes);
   }
   node.route_begin.push_back(0);
   for (const auto& route : routes) {

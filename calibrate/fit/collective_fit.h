@@ -18,10 +18,11 @@ using FitProgress = std::function<void(const std::string& part, std::size_t done
 
 struct FitRequest {
   std::string cluster_name;
-  ClusterSpec cluster;        // its node and fabric; rows say how many nodes and GPUs took part
-  CollectiveSpec collective;  // what holds for all rows that don't say otherwise
-  bool nccl_stated = false;   // collective.nccl is known, not a default, where a row doesn't say
-  FitProgress progress = {};  // may be empty
+  ClusterSpec cluster;               // its node and fabric; rows say how many nodes and GPUs took part
+  CollectiveSpec collective;         // what holds for all rows that don't say otherwise
+  bool nccl_stated = false;          // collective.nccl is known, not a default, where a row doesn't say
+  int nodes = 0, gpus_per_node = 0;  // of rows that don't say; 0: not known
+  FitProgress progress = {};         // may be empty
 };
 
 // What became of a row, and how well the fit has it.
@@ -49,6 +50,8 @@ Profile empty_profile(const std::string& cluster_name, const MeasuredData&);
 // The page that `paceline calibrate fit` prints.
 std::string fit_table(const CollectiveFit&, const MeasuredData&);
 
+// The profile's parameters and, where it has points, its library, choice and NCCL, as below.
+CollectiveSpec with_costs(CollectiveSpec, const Profile&);
 // The profile's parameters and, where it has points, its library, choice, NCCL (unless the spec asks for
 // another than the default) and corrections: of `kinds`, up to `most` bytes.
 CollectiveSpec with_profile(const CollectiveSpec&, const Profile&, const ClusterSpec&,

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "core/error.h"
 #include "sim/collective/step_times.h"
@@ -18,12 +19,36 @@ constexpr double kDisturbed = 0.262364264467;  // ln(1.3)
 
 constexpr Bytes kMostBytesOfRow(std::int64_t{1} << 40);
 
-std::string version_text(const std::string& version) {
+int minor_version(const std::string& version) {
   const std::size_t dot = version.find('.');
   int minor = 0;
   std::from_chars(version.data() + (dot == std::string::npos ? 0 : dot + 1), version.data() + version.size(),
                   minor);
-  return "2." + std::to_string(std::clamp(minor, kOldestNccl, kNewestNccl));
+  return minor;
+}
+
+// The nearest that is known.
+std::string version_text(const std::string& version) {
+  return "2." + std::to_string(std::clamp(minor_version(version), kOldestNccl, kNewestNccl));
+}
+
+// What the row says, then the request; else full nodes.
+struct Layout {
+  int nodes = 0, ranks = 0;
+};
+Layout layout_of(const CollectiveMeasurement& row, const FitRequest& request) {
+  const int gpus = request.cluster.node.gpus;
+  int nodes = row.nodes > 0 ? row.nodes : request.nodes;
+  const int each = request.gpus_per_node;
+  if (row.ranks == 0 && (request.nodes > 0 || each > 0)) {
+    nodes = std::max(nodes, 1);
+    return {nodes, static_cast<int>(
+                       std::min<std::int64_t>(std::int64_t{nodes} * (each > 0 ? each : gpus), INT32_MAX))};
+  }
+  if (nodes == 0) {
+    nodes = each > 0 && row.ranks % each == 0 ? row.ranks / each : (row.ranks + gpus - 1) / gpus;
+  }
+  return {std::max(nodes, 1), row.ranks};
 }
 
 // "" or why the row says nothing about this cluster.
@@ -38,24 +63,32 @@ std::string place_row(const CollectiveMeasurement& row, const FitRequest& reques
   if (row.time.value < kShortest || row.time.value > kLongest) {
     return "a time that no collective takes";
   }
-  if (row.ranks < 2) {
-    return row.ranks == 0 ? "its number of GPUs is not stated" : "one GPU alone";
+  if (!row.nccl.empty() && !row.nccl.starts_with("2.")) {
+    return "NCCL " + row.nccl + ", of which no tuner is known: 2.12 to 2.30 are";
+  }
+  const auto [nodes, ranks] = layout_of(row, request);
+  if (ranks < 2) {
+    return ranks == 0 ? "its number of GPUs is not stated" : "one GPU alone";
   }
   constexpr int kMostRanks = 4'000'000;  // as many as a cluster may have
-  if (row.ranks > kMostRanks) {
-    return std::to_string(row.ranks) + " GPUs, more than a cluster may have";
+  if (ranks > kMostRanks) {
+    return std::to_string(ranks) + " GPUs, more than a cluster may have";
   }
   const int gpus = request.cluster.node.gpus;
-  const int nodes = row.nodes > 0 ? row.nodes : (row.ranks + gpus - 1) / gpus;
-  if (row.ranks % nodes != 0 || row.ranks / nodes > gpus) {
-    return std::to_string(row.ranks) + " GPUs on " + std::to_string(nodes) + " nodes, but a node of " +
+  if (ranks % nodes != 0 || ranks / nodes > gpus) {
+    return std::to_string(ranks) + " GPUs on " + std::to_string(nodes) + " nodes, but a node of " +
            request.cluster_name + " has " + std::to_string(gpus);
+  }
+  if (row.nodes == 0 && request.nodes > 0 && request.gpus_per_node > 0 &&
+      ranks != request.nodes * request.gpus_per_node) {
+    return std::to_string(ranks) + " GPUs, where " + std::to_string(request.nodes) + " nodes of " +
+           std::to_string(request.gpus_per_node) + " are said to have taken part";
   }
   place.kind = row.kind;
   place.cluster = request.cluster;
   place.cluster.nodes = std::max(nodes, 1);
   place.cluster.job_nodes = 0;
-  place.cluster.gpus_per_node = row.ranks / nodes;
+  place.cluster.gpus_per_node = ranks / nodes;
   place.spec = request.collective;
   if (!row.nccl.empty()) {
     place.spec.nccl = version_text(row.nccl);
@@ -181,6 +214,25 @@ double least_seconds(const CollectiveGraph& graph, const CollectivePlan& plan) {
 }  // namespace
 
 double noise_of(Bytes bytes) { return bytes.value < (1 << 20) ? 0.04 : 0.02; }
+
+std::string version_remarks(const MeasuredData& data) {
+  std::map<std::string, std::set<std::string>> files;
+  for (const CollectiveMeasurement& row : data.collectives) {
+    if (row.nccl.starts_with("2.") && version_text(row.nccl) != row.nccl) {
+      files[row.nccl].insert(row.origin.file);
+    }
+  }
+  std::string text;
+  for (const auto& [version, of] : files) {
+    const int away = minor_version(version) - minor_version(version_text(version));
+    text += *of.begin() + (of.size() > 1 ? " and " + std::to_string(of.size() - 1) + " more" : "") +
+            ": NCCL " + version + " is taken for " + version_text(version) + ", " +
+            std::to_string(std::abs(away)) + " minor versions " +
+            (away < 0 ? "later, the oldest" : "earlier, the newest") +
+            " whose tuner is known: another algorithm may have run\n";
+  }
+  return text;
+}
 
 MeasuredPoints gather_points(const FitRequest& request, const MeasuredData& data) {
   MeasuredPoints all;

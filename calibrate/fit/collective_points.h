@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct MeasuredPoints {
 inline constexpr std::size_t kMostFitted = 400;
 MeasuredPoints gather_points(const FitRequest&, const MeasuredData&);
 
+// A line for each NCCL that is older or newer than all whose tuners are known: how far off the nearest is.
+std::string version_remarks(const MeasuredData&);
+
 // The noise of a measurement, of its logarithm: nccl-tests' in-place against out-of-place, and the same
 // machine on two dates (below 1 MiB 4 %, above 2 %).
 double noise_of(Bytes);
@@ -62,6 +66,8 @@ class PlaceModel {
   };
   const std::vector<Candidate>& candidates() const { return candidates_; }
   const CollectiveCosts& costs() const { return mpi_ ? mpi_->costs() : nccl_->costs(); }
+  // NCCL's channels here: for another place on which the search would find the same (ClusterSpec::graphs).
+  std::optional<ChannelGraphs> graphs() const { return mpi_ ? std::nullopt : std::optional(nccl_->graphs()); }
 
   // Seconds of each candidate of which `wanted` is true; others keep what stands in `seconds`.
   void times(const CollectiveCosts&, const std::vector<bool>& wanted, std::span<double> seconds);

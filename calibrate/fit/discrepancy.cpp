@@ -15,6 +15,8 @@ double matern(double distance, double length) {
   return (1 + r) * std::exp(-r);
 }
 
+}  // namespace
+
 double covariance(const DiscrepancyPoint& a, const DiscrepancyPoint& b, const DiscrepancyScales& scales) {
   if (a.kind != b.kind) {
     return 0;
@@ -26,8 +28,6 @@ double covariance(const DiscrepancyPoint& a, const DiscrepancyPoint& b, const Di
   const double size = matern(log2_of(a.bytes.value) - log2_of(b.bytes.value), scales.size);
   return place * (scales.deviation * scales.deviation * size + scales.level * scales.level);
 }
-
-}  // namespace
 
 struct DiscrepancyModel::Solved {
   std::vector<DiscrepancyPoint> points;

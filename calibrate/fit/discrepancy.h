@@ -36,6 +36,9 @@ struct DiscrepancyScales {
   double across = 0.5;           // correlation of one node with several
 };
 
+// Of ln(measured / simulated) at two points.
+double covariance(const DiscrepancyPoint&, const DiscrepancyPoint&, const DiscrepancyScales&);
+
 class DiscrepancyModel {
  public:
   // Cost: the cube of the number of points.

@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "calibrate/fit/collective_fit.h"
+#include "calibrate/fit/collective_points.h"
 #include "calibrate/fit/kernel_fit.h"
 #include "calibrate/fit/training_fit.h"
 #include "calibrate/import/import.h"
@@ -40,7 +41,10 @@ GpuSpec gpu_of(const FitFiles& fit, const ClusterSpec& cluster) {
   return fit.scenario ? load_scenario(*fit.scenario).gpu : gpu_preset(cluster.node.gpu);
 }
 
+}  // namespace
+
 FitRequest request_of(const FitFiles& fit) {
+  constexpr std::uint64_t kMostNodes = 4'000'000;
   FitRequest request;
   request.cluster_name = fit.cluster;
   request.progress = fit.progress;
@@ -51,10 +55,15 @@ FitRequest request_of(const FitFiles& fit) {
     request.collective.nccl = *fit.nccl;
     request.nccl_stated = true;
   }
+  if (fit.nodes) {
+    request.nodes = static_cast<int>(whole_number(*fit.nodes, 1, kMostNodes, "--nodes"));
+  }
+  if (fit.gpus_per_node) {
+    const auto most = static_cast<std::uint64_t>(request.cluster.node.gpus);
+    request.gpus_per_node = static_cast<int>(whole_number(*fit.gpus_per_node, 1, most, "--gpus-per-node"));
+  }
   return request;
 }
-
-}  // namespace
 
 Profile fit_files(const FitFiles& fit, std::ostream& page) {
   const auto overlap = value_named<Overlap>("overlap", fit.overlap, "--overlap");
@@ -63,6 +72,7 @@ Profile fit_files(const FitFiles& fit, std::ostream& page) {
   page << import_summary(data) << std::flush;
   Profile profile = empty_profile(fit.cluster, data);
   if (!data.collectives.empty() || (data.kernels.empty() && data.training.empty())) {
+    page << version_remarks(data) << std::flush;
     const CollectiveFit collectives = fit_collectives(request, data);
     page << fit_table(collectives, data) << std::flush;
     profile = collectives.profile;

@@ -12,14 +12,19 @@
 namespace paceline {
 
 struct FitFiles {
-  std::vector<std::string> files;       // files or folders, as import_files reads them
-  std::string cluster;                  // what was measured: as load_cluster reads it
-  std::string library = "nccl";         // or "mpi"
-  std::string overlap = "stated";       // or "unknown" (calibrate/fit/training_fit.h)
-  std::optional<std::string> nccl;      // of rows that don't say
-  std::optional<std::string> scenario;  // a file: whose throughput rows, and on whose GPU the kernels are
-  FitProgress progress = {};            // may be empty
+  std::vector<std::string> files;  // files or folders, as import_files reads them
+  std::string cluster;             // what was measured: as load_cluster reads it
+  std::string library = "nccl";    // or "mpi"
+  std::string overlap = "stated";  // or "unknown" (calibrate/fit/training_fit.h)
+  // Of rows that don't say.
+  std::optional<std::string> nccl = {}, nodes = {}, gpus_per_node = {};
+  // A file: whose throughput rows, and on whose GPU the kernels are.
+  std::optional<std::string> scenario = {};
+  FitProgress progress = {};  // may be empty
 };
+
+// What is known of all rows. Throws InputError with the command line's names.
+FitRequest request_of(const FitFiles&);
 
 // Collectives, kernels and training, whichever the files hold. What was found goes to `page` as soon as it is
 // known. Throws InputError with the files' or the command line's names (--nccl, --scenario ...). Cost: 0.01

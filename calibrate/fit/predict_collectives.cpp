@@ -10,10 +10,6 @@
 #include "sim/collective/costs.h"
 
 namespace paceline {
-namespace {
-
-constexpr double kNinety = 1.645;  // standard deviations of a 90 % interval
-
 CollectiveSpec with_costs(CollectiveSpec spec, const Profile& profile) {
   for (const ProfileParameter& parameter : profile.parameters) {
     if (parameter.fitted) {
@@ -32,6 +28,10 @@ CollectiveSpec with_costs(CollectiveSpec spec, const Profile& profile) {
   }
   return spec;
 }
+
+namespace {
+
+constexpr double kNinety = 1.645;  // standard deviations of a 90 % interval
 
 MeasuredPlace place_of(CollectiveKind kind, const ClusterSpec& cluster, const CollectiveSpec& spec) {
   return {kind, cluster, spec};

@@ -214,7 +214,7 @@ class TableReader {
   void read_collective() {
     CollectiveMeasurement one = stated();
     if (one.bytes.value == 0) {
-      throw BadCell{"size_bytes: expected more than 0"};
+      throw BadCell{"size_bytes: expected more than 0, found a row of 0 bytes"};
     }
     one.kind = kind();
     std::optional<Seconds> least;

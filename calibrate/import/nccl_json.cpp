@@ -112,7 +112,11 @@ class JsonReader {
     row.redop = text_of(value.find("redop"));
     row.root = whole_of(value.find("root"), -1);
     row.has_root = value.find("root") != nullptr;
-    if (row.size == 0 || full_) {
+    if (row.size == 0) {
+      findings_.remark("rows of 0 bytes", line, "a result of 0 bytes: left out");
+      return;
+    }
+    if (full_) {
       return;
     }
     bool good = row.size > 0;

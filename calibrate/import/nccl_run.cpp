@@ -242,6 +242,28 @@ std::string nccl_program_in(std::string_view line) {
   return {};
 }
 
+std::string nccl_collective_in(std::string_view comment) {
+  constexpr std::string_view kWord = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  std::optional<CollectiveKind> found;
+  std::string name;
+  while (!comment.empty()) {
+    const std::size_t first = std::min(comment.find_first_of(kWord), comment.size());
+    const std::size_t stop = std::min(comment.find_first_not_of(kWord, first), comment.size());
+    const std::string_view word = comment.substr(first, stop - first);
+    comment.remove_prefix(stop);
+    const auto kind = collective_called(word);
+    if (!kind || kind == CollectiveKind::reduce) {
+      continue;
+    }
+    if (found && found != kind) {
+      return {};
+    }
+    found = kind;
+    name = word;
+  }
+  return name;
+}
+
 std::optional<CollectiveKind> collective_called(std::string_view name) {
   const std::string text = bare(name);
   for (const Named<CollectiveKind>& each : kSpellings) {

@@ -50,6 +50,10 @@ NcclLine read_nccl_header(std::string_view text, NcclRun& run, NcclLayout& layou
 // "all_reduce" from "/opt/nccl-tests/build/all_reduce_perf -b 8"; empty where there is no such program.
 std::string nccl_program_in(std::string_view line);
 
+// "all_gather" from "Collective: all_gather" or "AllGather, 2 nodes", what a person or a script wrote into a header;
+// empty where no word, or more than one, is such a name. "reduce" alone may be any word.
+std::string nccl_collective_in(std::string_view comment);
+
 // The collective of a program or of a column's text: "all_reduce", "AllReduce", "all-to-all"; nothing for
 // what Paceline knows no plan of (gather, scatter, hypercube).
 std::optional<CollectiveKind> collective_called(std::string_view name);

@@ -112,8 +112,14 @@ class TextReader {
       return false;
     }
     const std::size_t hash = line.find('#');
-    if (hash != std::string_view::npos && read_header(line.substr(0, hash), line.substr(hash + 1))) {
-      return true;
+    if (hash != std::string_view::npos) {
+      const std::string_view text = line.substr(hash + 1);
+      if (read_header(line.substr(0, hash), text)) {
+        return true;
+      }
+      if (const std::string name = nccl_collective_in(text); !name.empty()) {
+        program_ = name;
+      }
     }
     if (line.find("NCCL") != std::string_view::npos || line.find("_perf") != std::string_view::npos) {
       read_surroundings(line);
@@ -146,7 +152,11 @@ class TextReader {
   bool take(RowIs found, const NcclRow& row, Stream& stream) {
     switch (found) {
       case RowIs::no_row:
+        return true;
       case RowIs::empty:
+        if (row.size == 0) {
+          findings_.remark("rows of 0 bytes", row.line, "a row of 0 bytes: left out");
+        }
         return true;
       case RowIs::garbled:
         findings_.remark("garbled rows", row.line,

@@ -13,18 +13,6 @@ std::string value_text(const ComparedRow& row, double value) {
   return formatted(shown < 100 ? "%.2f" : "%.1f", shown);
 }
 
-std::string size_text(std::int64_t bytes) {
-  std::string unit = " B";
-  for (const char* larger : {" KiB", " MiB", " GiB"}) {
-    if (bytes < 1024 || bytes % 1024 != 0) {
-      break;
-    }
-    bytes /= 1024;
-    unit = larger;
-  }
-  return std::to_string(bytes) + unit;
-}
-
 std::string joined(const std::vector<std::string>& parts) {
   std::string text;
   for (const std::string& part : parts) {
@@ -199,6 +187,18 @@ Coverage all_coverage(std::span<const ComparedSet> sets) {
 }
 
 }  // namespace
+
+std::string size_text(std::int64_t bytes) {
+  std::string unit = " B";
+  for (const char* larger : {" KiB", " MiB", " GiB"}) {
+    if (bytes < 1024 || bytes % 1024 != 0) {
+      break;
+    }
+    bytes /= 1024;
+    unit = larger;
+  }
+  return std::to_string(bytes) + unit;
+}
 
 std::string percent_text(double ratio) {
   return formatted(100 * ratio < 9.95 ? "%.1f %%" : "%.0f %%", 100 * ratio);

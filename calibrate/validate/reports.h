@@ -21,6 +21,7 @@ std::string validation_json(std::span<const ComparedSet>);
 
 // What both texts say: "3.1 %", "known gap 4.2 %: why".
 std::string percent_text(double ratio);
+std::string size_text(std::int64_t bytes);  // "64 MiB", "1000 B"
 std::string figure_text(Figure, double);
 std::string verdict_text(const Check&);
 // "712 of 803 held-out measurements (88.7 %) lie in their 90 % interval".

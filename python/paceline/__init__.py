@@ -19,7 +19,14 @@ except ImportError as error:
 
     raise explained(error) from error
 from . import calibrate, collectives, scenarios, studies
-from .calibrate import Profile, fit, read_measurements, validate
+from .calibrate import (
+    Profile,
+    compare_measurements,
+    diagnose,
+    fit,
+    read_measurements,
+    validate,
+)
 from .collectives import collective
 from .comparison import Comparison, compare
 from .errors import InputError
@@ -41,6 +48,8 @@ __all__ = [
     "collective",
     "collectives",
     "compare",
+    "compare_measurements",
+    "diagnose",
     "explain",
     "fit",
     "load",

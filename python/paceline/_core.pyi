@@ -62,6 +62,16 @@ def fit(options: str) -> tuple[str, str]:
     A profile, and the page that `paceline calibrate fit` prints; the options are a JSON object (python/options.h).
     """
 
+def compare_measurements(options: str) -> str:
+    """
+    The JSON of `paceline calibrate compare --json`; the options are a JSON object (python/options.h).
+    """
+
+def diagnose(options: str) -> str:
+    """
+    The JSON of `paceline calibrate diagnose --json`; the options are a JSON object (python/options.h).
+    """
+
 def validate(paths: Sequence[str]) -> tuple[bool, str]:
     """Whether all holds, and the JSON of `paceline validate --json`."""
 

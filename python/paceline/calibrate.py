@@ -10,7 +10,15 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from . import _core
-from .scenarios import Source, as_text, cluster_text, options_text, write_text
+from .scenarios import (
+    Source,
+    as_text,
+    as_word,
+    cluster_text,
+    options_text,
+    profile_document,
+    write_text,
+)
 
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -112,6 +120,8 @@ def fit(
     *,
     cluster: Source,
     nccl: str | None = None,
+    nodes: int | None = None,
+    gpus_per_node: int | None = None,
     library: str = "nccl",
     scenario: str | os.PathLike[str] | None = None,
     overlap: str = "stated",
@@ -126,6 +136,8 @@ def fit(
         What was measured: a node preset, a built-in cluster, a file, or a dictionary.
     nccl
         NCCL version of the measurements, where the files don't say.
+    nodes, gpus_per_node
+        That took part, where the files don't say.
     library
         "nccl" or "mpi".
     scenario
@@ -143,6 +155,8 @@ def fit(
         paths=_list(paths),
         cluster=name,
         nccl=nccl,
+        nodes=as_word(nodes),
+        gpus_per_node=as_word(gpus_per_node),
         library=library,
         scenario=None if scenario is None else os.fspath(scenario),
         overlap=overlap,
@@ -157,6 +171,79 @@ def as_profile(profile: Source) -> Profile:
         return profile
     text, _ = as_text(profile)
     return Profile(text)
+
+
+def compare_measurements(
+    paths: Paths,
+    *,
+    cluster: Source,
+    nodes: int | None = None,
+    gpus_per_node: int | None = None,
+    nccl: str | None = None,
+    profile: Source | None = None,
+) -> dict[str, Any]:
+    """Put logs beside what the machine should take, as ``paceline calibrate compare`` does.
+
+    Parameters
+    ----------
+    paths
+        Files or folders, as :func:`read_measurements` reads them.
+    cluster
+        What the machine should be: a node preset, a built-in cluster, a file, or a dictionary.
+    nodes, gpus_per_node, nccl
+        Where the logs don't say.
+    profile
+        What calibration knows of such a machine.
+
+    Returns
+    -------
+    dict
+        ``verdict`` in words, ``healthy``, the ``explanation`` if it isn't, and ``rows``:
+        measured, predicted, the interval of 90 %, their ratio, and what it ran as.
+
+    Raises
+    ------
+    InputError
+        Names the file, or the argument, that is wrong.
+    """
+    options = _log_options(paths, cluster, nodes, gpus_per_node, nccl, profile)
+    return json.loads(_core.compare_measurements(options))
+
+
+def diagnose(
+    paths: Paths,
+    *,
+    cluster: Source,
+    nodes: int | None = None,
+    gpus_per_node: int | None = None,
+    nccl: str | None = None,
+    profile: Source | None = None,
+) -> dict[str, Any]:
+    """Find the one fault or setting that explains logs best, as ``paceline calibrate diagnose`` does.
+
+    The arguments are those of :func:`compare_measurements`. ``ranked`` has the likeliest first,
+    that nothing is wrong (no ``faults``) among them, each with ``log_odds`` against that.
+    """
+    options = _log_options(paths, cluster, nodes, gpus_per_node, nccl, profile)
+    return json.loads(_core.diagnose(options))
+
+
+def _log_options(
+    paths: Paths,
+    cluster: Source,
+    nodes: int | None,
+    gpus_per_node: int | None,
+    nccl: str | None,
+    profile: Source | None,
+) -> str:
+    return options_text(
+        paths=_list(paths),
+        cluster=cluster_text(cluster),
+        nodes=as_word(nodes),
+        gpus_per_node=as_word(gpus_per_node),
+        nccl=nccl,
+        profile=profile_document(profile),
+    )
 
 
 def validate(paths: Paths = "scenarios/validation") -> tuple[bool, dict[str, Any]]:

@@ -136,6 +136,20 @@ def test_fit_is_the_programs(program: Program, tmp_path: Path) -> None:
     assert profile.parameters()["fitted"].any()
 
 
+def test_judging_a_log_is_the_programs(program: Program) -> None:
+    stated = ("--cluster", "dgx-a100", "--nodes", 2)
+    done = program("calibrate", "compare", TABLE, *stated, "--json")
+    assert done.returncode == 0, done.stderr
+    compared = paceline.compare_measurements(TABLE, cluster="dgx-a100", nodes=2)
+    assert compared == json.loads(done.stdout)
+    assert compared["verdict"]
+    assert all(row["low_us"] < row["predicted_us"] < row["high_us"] for row in compared["rows"])
+    done = program("calibrate", "diagnose", TABLE, *stated, "--json")
+    diagnosis = paceline.diagnose(TABLE, cluster="dgx-a100", nodes=2)
+    assert diagnosis == json.loads(done.stdout)
+    assert diagnosis["healthy"] == (diagnosis["ranked"][0]["faults"] == [])
+
+
 def bad_scenarios() -> list[dict[str, object]]:
     cluster = {"node": "dgx-a100"}
     return [

@@ -20,6 +20,7 @@ SearchSpec search_spec(const CollectiveSpec& spec, const ClusterSpec& cluster) {
   search.cross_nic = spec.cross_nic;
   search.pxn = spec.pxn;
   search.nvls = spec.nvls;
+  search.gdr = cluster.node.gpu_direct;
   search.sharp = cluster.fabric.sharp;
   search.min_channels = spec.min_channels;
   search.max_channels = spec.max_channels > 0 ? spec.max_channels : search.max_channels;

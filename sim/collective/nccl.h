@@ -27,6 +27,8 @@ class NcclCollectives {
                   const GroupShape& = kAllRanks);
 
   const CollectiveCosts& costs() const { return costs_; }
+  // What the search found, or was given, in groups of the first kind.
+  const ChannelGraphs& graphs() const { return found_.front(); }
 
   // From now on as if the spec had these for NCCL_ALGO and NCCL_PROTO.
   void ask_for(const std::string& algorithm, const std::string& protocol);

@@ -66,6 +66,49 @@ TEST_CASE("fit, then predict with the profile") {
   CHECK(run(folder, "run result.json").status == 0);  // with the profile's corrections in it
 }
 
+TEST_CASE("a log is compared and diagnosed without fitting") {
+  const TemporaryFolder folder;
+  const Outcome compare = run(folder, "calibrate compare " + kTable + " --cluster dgx-h100");
+  INFO(compare.error);
+  CHECK(compare.status == 0);
+  CHECK_THAT(compare.out, Contains("h100_dgx_1node_dgxc.txt: all_reduce on 1 node of 8 GPUs") &&
+                              Contains("measured us") && Contains("as expected at all sizes"));
+  const Outcome diagnose = run(folder, "calibrate diagnose " + kTable + " --cluster dgx-h100 --json");
+  REQUIRE(diagnose.status == 0);
+  CHECK(nlohmann::json::parse(diagnose.out).at("healthy") == true);
+}
+
+TEST_CASE("the layout of logs that don't state it, and an NCCL that is too old") {
+  const TemporaryFolder folder;
+  folder.write("all_reduce.csv",
+               "size_bytes,time_us,nccl\n1048576,60,2.4\n4194304,110,2.4\n67108864,900,2.4\n");
+  const std::string fit = "calibrate fit all_reduce.csv --cluster dgx-a100 -o p.json";
+  CHECK_THAT(run(folder, fit).error, Contains("its number of GPUs is not stated"));
+  const Outcome told = run(folder, fit + " --nodes 2 --gpus-per-node 4");
+  INFO(told.out << told.error);
+  REQUIRE(told.status == 0);
+  CHECK_THAT(told.out,
+             Contains("all_reduce.csv: NCCL 2.4 is taken for 2.12, 8 minor versions later, the oldest whose "
+                      "tuner is known"));
+  const nlohmann::json point = nlohmann::json::parse(text_of(folder.file("p.json"))).at("points").at(0);
+  CHECK(point.at("nodes") == 2);
+  CHECK(point.at("gpus_per_node") == 4);
+  const Outcome all = run(folder, fit + " --nodes 2");
+  REQUIRE(all.status == 0);
+  CHECK(nlohmann::json::parse(text_of(folder.file("p.json"))).at("points").at(0).at("gpus_per_node") == 8);
+  CHECK_THAT(run(folder, fit + " --gpus-per-node 9").error, Contains("--gpus-per-node"));
+  // What a log says holds.
+  folder.write("stated.csv", "size_bytes,time_us,gpus,nodes\n1048576,60,8,1\n");
+  REQUIRE(run(folder, "calibrate fit stated.csv --cluster dgx-a100 --nodes 2 -o p.json").status == 0);
+  CHECK(nlohmann::json::parse(text_of(folder.file("p.json"))).at("points").at(0).at("nodes") == 1);
+  folder.write("sixteen.csv", "size_bytes,time_us,gpus\n1048576,60,16\n");
+  CHECK_THAT(
+      run(folder, "calibrate fit sixteen.csv --cluster dgx-a100 --nodes 2 --gpus-per-node 4 -o p.json").error,
+      Contains("16 GPUs, where 2 nodes of 4 are said to have taken part"));
+  folder.write("first.csv", "size_bytes,time_us,gpus,nccl\n1048576,60,8,1.3\n");
+  CHECK_THAT(run(folder, "calibrate fit first.csv --cluster dgx-a100 -o p.json").error, Contains("NCCL 1.3"));
+}
+
 TEST_CASE("import says what it found") {
   const TemporaryFolder folder;
   const Outcome import = run(folder, "calibrate import " + kTable + " --csv rows.csv");
@@ -90,7 +133,7 @@ TEST_CASE("wrong input ends with status 2 and one line") {
            {"calibrate fit " + kTable + " --cluster dgx-h100", "--out"},
            {"calibrate import none.log", "none.log"},
            {"calibrate replay none.json", "none.json"},
-           {"calibrate", "\"measure\", \"import\", \"fit\" or \"replay\""},
+           {"calibrate", "\"measure\", \"import\", \"fit\", \"compare\", \"diagnose\", \"replay\" or \"defaults\""},
            {"collective all_reduce --cluster dgx-h100 --profile none.json", "none.json"},
            {"collective all_reduce --cluster dgx-h100 --profile profile.json", "nvlink.efficiency"}}) {
     const Outcome outcome = run(folder, arguments);

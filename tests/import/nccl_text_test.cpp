@@ -167,6 +167,44 @@ TEST_CASE("the file's name tells the collective where nothing in it does") {
   CHECK(kind("broadcast.txt") == CollectiveKind::all_gather);
 }
 
+TEST_CASE("a header that states the collective beats the file's name") {
+  const std::string table =
+      "#       size         count    type   redop    root     time   algbw   busbw  #wrong\n"
+      "    16777216        524288   float    none      -1    100.0  167.77  146.80  0\n";
+  const std::string version = "# nccl-tests version 2.17.4 nccl-headers=22707 nccl-library=22707\n";
+  const std::string arguments = "# nThread 1 nGpus 1 minBytes 8 maxBytes 8589934592 step: 2(factor)\n";
+  for (const std::string& header :
+       {version + "# Collective test starting: all_gather_perf\n" + arguments,
+        version + arguments + "# Collective test starting: all_gather_perf\n",
+        std::string("# Collective: all_gather, 8 GPUs\n"), "# AllGather\n" + arguments,
+        "# all_gather_perf -b 8 -e 8G -f 2\n" + arguments,
+        std::string("# nccl-tests: All-Gather on 8 GPUs\n")}) {
+    for (const char* const name : {"alltoall.txt", "all_reduce_8gpus.log", "reduce-scatter.log"}) {
+      const MeasuredData data = import_text(header + table, name);
+      INFO(name << ":\n" << header << remarks_of(data));
+      CHECK(data.collectives.at(0).kind == CollectiveKind::all_gather);
+      CHECK_THAT(remarks_of(data), !Contains("not stated"));
+    }
+  }
+  // Two names, or a word that may be any, state nothing.
+  for (const char* const header : {"# all_gather and all_reduce\n", "# reduce the noise\n", "# my run\n"}) {
+    CHECK(import_text(header + table, "alltoall.txt").collectives.at(0).kind == CollectiveKind::all_to_all);
+  }
+}
+
+TEST_CASE("rows of 0 bytes are named, and left out") {
+  const std::string zero =
+      "           0             0     float     sum      -1     3.36    0.00    0.00      0     0.20    0.00 "
+      "   "
+      "0.00      0\n";
+  const MeasuredData data = import_text(kColumns + zero + zero + kRowA, "all_reduce.txt");
+  CHECK(data.collectives.size() == 1);
+  CHECK_THAT(remarks_of(data), Contains("4: a row of 0 bytes: left out") && Contains("5: a row of 0 bytes"));
+  const MeasuredData csv = import_text("size_bytes,time_us,gpus\n0,3.4,8\n8,5.0,8\n", "all_reduce.csv");
+  CHECK(csv.collectives.size() == 1);
+  CHECK_THAT(remarks_of(csv), Contains("2: size_bytes: expected more than 0, found a row of 0 bytes"));
+}
+
 TEST_CASE("columns of -I and -S, N/A, a half that was not run") {
   const MeasuredData data = import_text(
       "#       size         count      type   redop    root     time   algbw   busbw  #wrong  i_min   i_max  "

@@ -208,6 +208,7 @@ TEST_CASE("a scenario that says everything is read to the last key") {
   CHECK(s.cluster.node.mesh.at(0).count == 2);
   CHECK(s.cluster.node.gpu == "mine");
   CHECK(s.cluster.node.compute_capability == 89);
+  CHECK_FALSE(s.cluster.node.gpu_direct);
   CHECK(s.cluster.node.cpu == CpuVendor::amd);
   CHECK(s.cluster.fabric.kind == FabricKind::fat_tree);
   CHECK(s.cluster.fabric.placement == Placement::striped);

@@ -308,6 +308,20 @@ TEST_CASE("a GPU reaches another GPU's NIC through that GPU, not over the CPUs")
               "node1/nic3", "node1/pcie3", "node1/gpu6"});
 }
 
+TEST_CASE("without GPUDirect the network passes through the memory of the GPU's CPU") {
+  ClusterSpec spec = cluster("dgx-h100", 2);
+  spec.node.gpu_direct = false;
+  const Topology h100 = build_topology(spec);
+  CHECK(names_on(h100, h100.route(Rank(2), Rank(8 + 5), 5)) ==  // NIC 5 hangs on the other CPU
+        Names{"node0/gpu2", "node0/pcie2", "node0/cpu0", "node0/cpu1", "node0/pcie5", "node0/nic5", "leaf0",
+              "node1/nic5", "node1/pcie5", "node1/cpu1", "node1/pcie5", "node1/gpu5"});
+  CHECK(h100.hop_kind(h100.route(Rank(2), Rank(13), 5)) == HopKind::network);
+  CHECK(names_on(h100, h100.route(Rank(1), Rank(6), 0)) ==  // inside a node all is as before
+        Names{"node0/gpu1", "node0/nvswitch", "node0/gpu6"});
+  CHECK(h100.route(Rank(0), Rank(8), 0).size ==
+        build_topology(cluster("dgx-h100", 2)).route(Rank(0), Rank(8), 0).size + 4);
+}
+
 TEST_CASE("GPUs that the job does not use forward nothing, and NICs far from the used ones stay idle") {
   ClusterSpec spec = cluster("dgx-a100", 2);
   spec.gpus_per_node = 3;  // PCIe switches 0 and 1, NICs 0 to 3

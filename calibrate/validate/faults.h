@@ -1,0 +1,40 @@
+// What may be wrong with a machine or a job, one thing at a time: each a change of where collectives were
+// measured.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "calibrate/fit/collective_points.h"
+
+namespace paceline {
+
+// What is wrong in one way or another: of a family one member at most.
+enum class FaultFamily : std::uint8_t {
+  nic,
+  nvlink,
+  pcie,
+  nvls,
+  pxn,
+  gpu_direct,
+  ll128,
+  algorithm,
+  protocol,
+  channels,
+  machine
+};
+
+struct Fault {
+  FaultFamily family = FaultFamily::nic;
+  std::string name;  // "one NIC at half its rate"
+  std::string look;  // where to look
+  // Makes it so; false: it can't be so here. May throw InputError where it can't be simulated.
+  std::function<bool(MeasuredPlace&)> change;
+};
+
+// Those that this cluster may have, each family's together. A link that is degraded is one of its kind: of the
+// first or the second node.
+std::vector<Fault> faults_of(const ClusterSpec&);
+
+}  // namespace paceline

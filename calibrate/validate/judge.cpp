@@ -1,0 +1,173 @@
+#include "calibrate/validate/judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "calibrate/import/import.h"
+#include "calibrate/validate/reports.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "scenarios/readable.h"
+
+namespace paceline {
+namespace {
+
+std::string speed_text(double speed) { return formatted("%.0f %%", 100 * speed); }
+
+// "2 nodes of 8 GPUs, all_reduce"
+std::string place_text(const MeasuredPlace& place) {
+  return std::string(name_of(place.kind)) + " on " + plural(place.nodes(), "node") + " of " +
+         plural(place.gpus_per_node(), "GPU");
+}
+
+// "as expected up to 64 MiB; at 78 % of the expected speed from 128 MiB on"
+std::string stretches_text(const std::vector<Stretch>& all) {
+  std::string text;
+  for (std::size_t s = 0; s < all.size(); ++s) {
+    const Stretch& each = all[s];
+    text += (s > 0 ? "; " : "") + (each.expected ? std::string("as expected")
+                                                 : "at " + speed_text(each.speed) + " of the expected speed");
+    if (all.size() == 1) {
+      text += each.rows > 1 ? " at all sizes" : " at its one size";
+    } else if (s == 0) {
+      text += " up to " + size_text(each.last.value);
+    } else if (s + 1 == all.size()) {
+      text += " from " + size_text(each.first.value) + " on";
+    } else {
+      text += " from " + size_text(each.first.value) + " to " + size_text(each.last.value);
+    }
+  }
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& names, const char* last) {
+  std::string text;
+  for (std::size_t n = 0; n < names.size(); ++n) {
+    text += (n == 0 ? "" : n + 1 == names.size() ? last : ", ") + names[n];
+  }
+  return text;
+}
+
+// The runner-up is named with the best where it is not much less likely.
+std::string explanation_text(const JudgedLog& judged) {
+  const Diagnosis& diagnosis = judged.diagnosis;
+  const bool all_expected = std::ranges::all_of(judged.stretches, &Stretch::expected);
+  if (diagnosis.healthy()) {
+    return all_expected
+               ? ""
+               : "no single fault that is known here explains that; a profile of such a machine would judge "
+                 "more sharply";
+  }
+  constexpr double kClose = 3;  // of ln(odds)
+  std::string text = joined(diagnosis.best().names, ", or ") +
+                     (diagnosis.best().names.size() > 1 ? " (which look the same here)" : "");
+  const Cause& second = diagnosis.ranked[1];
+  if (!second.names.empty() && diagnosis.best().log_odds - second.log_odds < kClose) {
+    text += "; or " + joined(second.names, ", or ");
+  }
+  return text + " explains it";
+}
+
+// exp(mean |ln(measured / predicted)|) - 1 of a place's points.
+double error_at(const ExpectedLog& log, std::size_t place) {
+  double sum = 0;
+  int points = 0;
+  for (std::size_t p = 0; p < log.points.size(); ++p) {
+    if (log.points[p].place == place) {
+      sum += std::abs(log.points[p].log_time - std::log(log.expected[p].time.value));
+      ++points;
+    }
+  }
+  return std::expm1(sum / points);
+}
+
+std::vector<std::string> verdict_of(const JudgedLog& judged) {
+  std::vector<std::string> lines;
+  for (std::size_t p = 0; p < judged.log.places.size(); ++p) {
+    std::vector<Stretch> here;
+    std::ranges::copy_if(judged.stretches, std::back_inserter(here),
+                         [&](const Stretch& s) { return s.place == p; });
+    if (!here.empty()) {
+      lines.push_back(place_text(judged.log.places[p]) + ": " + stretches_text(here) + " (off by " +
+                      percent_text(error_at(judged.log, p)) + " in the mean)");
+    }
+  }
+  if (const std::string why = explanation_text(judged); !why.empty()) {
+    lines.push_back(why);
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::vector<Stretch> stretches_of(const ExpectedLog& log, const Diagnosis& diagnosis) {
+  const std::size_t n = log.points.size();
+  std::vector<bool> expected(n);
+  constexpr double kActs = 0.2;  // of what it changes most: where a fault shows
+  double most = 0;
+  for (const double more : diagnosis.best().log_more) {
+    most = std::max(most, std::abs(more));
+  }
+  for (std::size_t p = 0; p < n; ++p) {
+    const double seconds = std::exp(log.points[p].log_time);
+    const CollectiveInterval& interval = log.expected[p].interval;
+    expected[p] = diagnosis.healthy() ? interval.low.value <= seconds && seconds <= interval.high.value
+                                      : std::abs(diagnosis.best().log_more[p]) < kActs * most;
+  }
+  const auto same_place = [&](std::size_t a, std::size_t b) {
+    return log.points[a].place == log.points[b].place;
+  };
+  for (std::size_t p = 1; p + 1 < n; ++p) {
+    if (same_place(p - 1, p) && same_place(p, p + 1) && expected[p - 1] == expected[p + 1]) {
+      expected[p] = expected[p - 1];
+    }
+  }
+  std::vector<Stretch> all;
+  for (std::size_t p = 0; p < n; ++p) {
+    if (p == 0 || !same_place(p - 1, p) || expected[p] != expected[p - 1]) {
+      all.push_back({log.points[p].place, log.points[p].bytes, log.points[p].bytes, 0, expected[p], 0});
+    }
+    Stretch& stretch = all.back();
+    stretch.last = log.points[p].bytes;
+    ++stretch.rows;
+    stretch.speed += std::log(log.expected[p].time.value) - log.points[p].log_time;
+  }
+  for (Stretch& stretch : all) {
+    stretch.speed = std::exp(stretch.speed / static_cast<double>(stretch.rows));
+  }
+  return all;
+}
+
+JudgedLog judge(const LogFiles& given) {
+  JudgedLog judged;
+  FitRequest request = request_of(given.files);
+  judged.data = import_files(given.files.files);
+  const Profile profile = given.profile.value_or(Profile{});
+  request.collective = with_costs(request.collective, profile);
+  const MeasuredPoints measured = gather_points(request, judged.data);
+  if (measured.points.empty()) {
+    throw InputError("expected measured collectives on " + request.cluster_name + ", found none (" +
+                     (measured.rows.empty() ? "the files hold no collectives" : measured.rows.front().note) +
+                     ")");
+  }
+  judged.log = expected_log(request, measured, judged.data, profile);
+  for (const FittedRow& row : measured.rows) {
+    judged.rows.push_back({row.row, 0, false, row.note});
+  }
+  for (std::size_t p = 0; p < judged.log.points.size(); ++p) {
+    for (const std::size_t row : judged.log.points[p].rows) {
+      judged.rows[row] = {row, p, true, {}};
+    }
+  }
+  judged.diagnosed = thinned(judged.log);
+  std::vector<std::string> unseen;
+  const std::vector<Suspect> suspects = suspects_of(judged.diagnosed, given.files.progress, unseen);
+  judged.diagnosis = diagnose(judged.diagnosed, suspects);
+  judged.diagnosis.unseen = std::move(unseen);
+  judged.stretches = stretches_of(judged.diagnosed, judged.diagnosis);
+  judged.verdict = verdict_of(judged);
+  return judged;
+}
+
+}  // namespace paceline

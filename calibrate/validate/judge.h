@@ -1,0 +1,58 @@
+// Is a log as it should be? Every row beside what the machine should take, and a verdict in words: nothing is
+// fitted.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibrate/fit/fit_files.h"
+#include "calibrate/validate/diagnose.h"
+
+namespace paceline {
+
+struct JudgedRow {
+  std::size_t row = 0;    // in MeasuredData::collectives
+  std::size_t point = 0;  // in ExpectedLog
+  bool judged = false;
+  std::string left_out;  // why it isn't, if it isn't
+};
+
+// Rows of neighbouring sizes at one place that are as they should be, or that aren't.
+struct Stretch {
+  std::size_t place = 0;
+  Bytes first, last;
+  std::size_t rows = 0;
+  bool expected = true;
+  double speed = 1;  // predicted / measured, geometric mean
+};
+
+struct JudgedLog {
+  MeasuredData data;
+  ExpectedLog log;
+  std::vector<JudgedRow> rows;       // of data
+  ExpectedLog diagnosed;             // so much of the log as was
+  Diagnosis diagnosis;               // of that
+  std::vector<Stretch> stretches;    // likewise
+  std::vector<std::string> verdict;  // a line for each place, then what explains it
+};
+
+struct LogFiles {
+  FitFiles files;  // what `calibrate fit` is told of logs
+  std::optional<Profile> profile;
+};
+
+// Throws InputError with the files' or the command line's names. Cost: some ten simulations of every size.
+JudgedLog judge(const LogFiles&);
+
+// Where rows are as expected, and where not: outside of their interval or, if a fault explains the log, where it
+// changes a time by a fifth of its most. A row alone among others doesn't count.
+std::vector<Stretch> stretches_of(const ExpectedLog&, const Diagnosis&);
+
+// `paceline calibrate compare` and `diagnose`.
+std::string compare_text(const JudgedLog&);
+std::string diagnose_text(const JudgedLog&);
+std::string compare_json(const JudgedLog&);
+std::string diagnose_json(const JudgedLog&);
+
+}  // namespace paceline

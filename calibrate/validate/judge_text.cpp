@@ -1,0 +1,151 @@
+// The pages of `paceline calibrate compare` and `diagnose`.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "calibrate/validate/judge.h"
+#include "calibrate/validate/reports.h"
+#include "core/text.h"
+#include "scenarios/readable.h"
+
+namespace paceline {
+namespace {
+
+std::string microseconds(double seconds) {
+  const double us = seconds * 1e6;
+  return formatted(us < 100 ? "%.2f" : us < 10'000 ? "%.1f" : "%.0f", us);
+}
+
+std::string settings_text(const CollectiveSpec& spec) {
+  std::string text = spec.library == CollectiveLibrary::mpi ? "OpenMPI" : "NCCL " + spec.nccl;
+  text += spec.algorithm.empty() ? "" : ", NCCL_ALGO=" + spec.algorithm;
+  text += spec.protocol.empty() ? "" : ", NCCL_PROTO=" + spec.protocol;
+  text += spec.max_channels == 0 ? "" : ", NCCL_MAX_NCHANNELS=" + std::to_string(spec.max_channels);
+  return text + (spec.nvls ? "" : ", NVLS off");
+}
+
+std::string heading(const JudgedLog& judged, std::size_t place) {
+  const MeasuredPlace& at = judged.log.places[place];
+  std::set<std::string> tables;
+  for (const JudgedRow& row : judged.rows) {
+    if (row.judged && judged.log.points[row.point].place == place) {
+      tables.insert(judged.data.collectives[row.row].table);
+    }
+  }
+  std::string text;
+  for (const std::string& table : tables) {
+    text += (text.empty() ? "" : ", ") + table;
+  }
+  return text + ": " + std::string(name_of(at.kind)) + " on " + plural(at.nodes(), "node") + " of " +
+         plural(at.gpus_per_node(), "GPU") + ", " + settings_text(at.spec) +
+         (judged.log.nccl_stated ? "" : " (not stated: the newest is assumed)") + '\n';
+}
+
+std::string ran_as(const CollectiveCost& cost) {
+  return cost.channels == 0
+             ? "none"
+             : std::string(name_of(cost.plan.algorithm)) + '/' + std::string(name_of(cost.plan.protocol)) +
+                   '/' + std::to_string(cost.channels);
+}
+
+std::string rows_text(const JudgedLog& judged, std::size_t place) {
+  std::vector<Cells> cells{{"size", "measured us", "predicted us", "90 % from", "to", "ratio", "as", ""}};
+  for (const JudgedRow& row : judged.rows) {
+    if (!row.judged || judged.log.points[row.point].place != place) {
+      continue;
+    }
+    const double measured = judged.data.collectives[row.row].time.value;
+    const ExpectedPoint& expected = judged.log.expected[row.point];
+    const CollectiveInterval& interval = expected.interval;
+    cells.push_back({size_text(judged.log.points[row.point].bytes.value), microseconds(measured),
+                     microseconds(expected.time.value), microseconds(interval.low.value),
+                     microseconds(interval.high.value), formatted("%.2f", measured / expected.time.value),
+                     ran_as(expected.cost),
+                     measured > interval.high.value  ? "slow"
+                     : measured < interval.low.value ? "fast"
+                                                     : ""});
+  }
+  return aligned(cells);
+}
+
+std::string left_out_text(const JudgedLog& judged) {
+  std::string text;
+  for (const JudgedRow& row : judged.rows) {
+    if (!row.judged) {
+      const CollectiveMeasurement& one = judged.data.collectives[row.row];
+      text += formatted("left out: %s:%lld, %lld bytes: ", one.origin.file.c_str(),
+                        static_cast<long long>(one.origin.line), static_cast<long long>(one.bytes.value)) +
+              row.left_out + '\n';
+    }
+  }
+  return text;
+}
+
+std::string names_text(const Cause& one) {
+  if (one.names.empty()) {
+    return "nothing: a machine as it is described";
+  }
+  std::string text;
+  for (const std::string& name : one.names) {
+    text += (text.empty() ? "" : ", or ") + name;
+  }
+  return text;
+}
+
+// e^19 is 10^8.3.
+std::string times_text(double log_odds) {
+  constexpr double kNoMore = 12;  // powers of ten
+  const double powers = std::abs(log_odds) / std::log(10);
+  const std::string text = powers > kNoMore ? "over 10^12"
+                           : powers < 1     ? formatted("%.1f", std::pow(10, powers))
+                           : powers < 4     ? formatted("%.0f", std::pow(10, powers))
+                                            : formatted("10^%.0f", powers);
+  return text + (log_odds < 0 ? " times less" : " times more");
+}
+
+}  // namespace
+
+std::string compare_text(const JudgedLog& judged) {
+  std::string text = version_remarks(judged.data) + left_out_text(judged);
+  for (std::size_t p = 0; p < judged.log.places.size(); ++p) {
+    text += heading(judged, p) + rows_text(judged, p) + '\n';
+  }
+  for (const std::string& line : judged.verdict) {
+    text += line + '\n';
+  }
+  return text;
+}
+
+std::string diagnose_text(const JudgedLog& judged) {
+  std::string text = version_remarks(judged.data) + left_out_text(judged);
+  for (std::size_t p = 0; p < judged.log.places.size(); ++p) {
+    text += heading(judged, p);
+  }
+  const Diagnosis& diagnosis = judged.diagnosis;
+  constexpr std::size_t kShown = 5;
+  std::vector<Cells> cells{{"how likely", "rows off by", "what is wrong"}};
+  for (std::size_t e = 0; e < diagnosis.ranked.size(); ++e) {
+    const Cause& one = diagnosis.ranked[e];
+    if (e < kShown || one.names.empty()) {
+      cells.push_back({one.names.empty() ? "1" : times_text(one.log_odds),
+                       formatted("%.1f %%", 100 * one.error), names_text(one)});
+    }
+  }
+  text += '\n' + aligned(cells, 3) + '\n';
+  for (const std::string& line : judged.verdict) {
+    text += line + '\n';
+  }
+  if (!diagnosis.healthy()) {
+    text += "look at: " + diagnosis.best().look + '\n';
+  }
+  if (!diagnosis.unseen.empty()) {
+    text += "would not show in these sizes:";
+    for (const std::string& name : diagnosis.unseen) {
+      text += (&name == diagnosis.unseen.data() ? " " : ", ") + name;
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace paceline

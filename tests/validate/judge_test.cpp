@@ -1,0 +1,161 @@
+// Rows beside predictions, stretches of sizes, the verdict in words: as `paceline calibrate compare` has them.
+#include "calibrate/validate/judge.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "calibrate/fit/evidence.h"
+#include "core/error.h"
+#include "tests/error_of.h"
+#include "tests/files.h"
+#include "tests/validate/faulty_logs.h"
+
+namespace paceline {
+namespace {
+
+using namespace faulty;
+using Catch::Contains;
+
+// A log as CSV, without its layout where `stated` is false.
+std::string csv_of(const MeasuredData& data, bool stated = true) {
+  std::ostringstream text;
+  text << "collective,size_bytes,time_us" << (stated ? ",gpus,nodes" : "") << '\n';
+  text.precision(12);
+  for (const CollectiveMeasurement& row : data.collectives) {
+    text << name_of(row.kind) << ',' << row.bytes.value << ',' << row.time.value * 1e6;
+    if (stated) {
+      text << ',' << row.ranks << ',' << row.nodes;
+    }
+    text << '\n';
+  }
+  return text.str();
+}
+
+LogFiles logs_at(const std::string& path, const Machine& machine) {
+  LogFiles logs;
+  logs.files.files = {path};
+  logs.files.cluster = machine.cluster;
+  logs.files.nccl = machine.nccl;
+  return logs;
+}
+
+const Machine kVolta{"dgx1-v100", 1};
+
+TEST_CASE("a healthy log is as expected, row by row") {
+  const TemporaryFolder folder;
+  const MeasuredData data = log_of(place_of(kVolta), 0.02, 5);
+  const JudgedLog judged = judge(logs_at(folder.write("all_reduce.csv", csv_of(data)), kVolta));
+  CHECK(judged.diagnosis.healthy());
+  REQUIRE(judged.rows.size() == data.collectives.size());
+  REQUIRE(judged.stretches.size() == 1);
+  CHECK(judged.stretches[0].expected);
+  CHECK(judged.stretches[0].speed == Approx(1).epsilon(0.02));
+  REQUIRE(judged.verdict.size() == 1);
+  CHECK_THAT(judged.verdict[0],
+             Contains("all_reduce on 1 node of 8 GPUs: as expected at all sizes (off by 1."));
+  const std::string text = compare_text(judged);
+  CHECK_THAT(text, Contains("64 MiB") && Contains("ring/simple/") && Contains("90 % from") &&
+                       Contains(judged.verdict[0]));
+  const nlohmann::json json = nlohmann::json::parse(compare_json(judged));
+  CHECK(json["healthy"] == true);
+  REQUIRE(json["rows"].size() == data.collectives.size());
+  for (std::size_t r = 0; r < data.collectives.size(); ++r) {
+    const nlohmann::json& row = json["rows"][r];
+    CHECK(row["measured_us"].get<double>() == Approx(data.collectives[r].time.value * 1e6));
+    CHECK(row["ratio"].get<double>() ==
+          Approx(row["measured_us"].get<double>() / row["predicted_us"].get<double>()));
+    CHECK(row["low_us"] < row["predicted_us"]);
+    CHECK(row["predicted_us"] < row["high_us"]);
+    CHECK(row["gpus"] == 8);
+  }
+}
+
+TEST_CASE("a sick log is told in words where, how much, and why") {
+  const TemporaryFolder folder;
+  MeasuredPlace place = place_of(kVolta);
+  place.cluster.degraded.push_back({"node0/gpu4", "node0/gpu7", 0.5, {}});
+  const JudgedLog judged = judge(logs_at(folder.write("sick.csv", csv_of(log_of(place, 0.02, 6))), kVolta));
+  REQUIRE_FALSE(judged.diagnosis.healthy());
+  CHECK(judged.diagnosis.best().names.front() == "one of two NVLinks between two GPUs lost");
+  CHECK_THAT(judged.diagnosis.best().look, Contains("nvidia-smi nvlink"));
+  REQUIRE(judged.stretches.size() == 2);
+  CHECK(judged.stretches[0].expected);
+  CHECK_FALSE(judged.stretches[1].expected);
+  CHECK(judged.stretches[1].speed < 0.8);
+  REQUIRE(judged.verdict.size() == 2);
+  CHECK_THAT(judged.verdict[0],
+             Contains("as expected up to") && Contains("% of the expected speed from") && Contains(" on ("));
+  CHECK_THAT(judged.verdict[1],
+             Contains("one of two NVLinks between two GPUs lost") && Contains("explains it"));
+  const std::string text = diagnose_text(judged);
+  CHECK_THAT(text, Contains("nothing: a machine as it is described") && Contains("times more") &&
+                       Contains("look at: nvidia-smi nvlink") && Contains("would not show in these sizes: "));
+  const nlohmann::json json = nlohmann::json::parse(diagnose_json(judged));
+  CHECK(json["ranked"][0]["faults"][0] == "one of two NVLinks between two GPUs lost");
+  CHECK(json["ranked"][0]["log_odds"] > 0);
+  CHECK(std::ranges::any_of(json["ranked"], [](const nlohmann::json& each) {
+    return each["faults"].empty() && each["log_odds"] == 0;
+  }));
+}
+
+TEST_CASE("a log that doesn't state its layout is told it") {
+  const TemporaryFolder folder;
+  const Machine machine{"dgx1-v100", 2, 4};
+  const std::string path = folder.write("all_reduce.csv", csv_of(log_of(place_of(machine), 0, 1), false));
+  LogFiles logs = logs_at(path, machine);
+  CHECK_THAT(error_of([&] { judge(logs); }), Contains("its number of GPUs is not stated"));
+  logs.files.nodes = "2";
+  logs.files.gpus_per_node = "4";
+  const JudgedLog judged = judge(logs);
+  CHECK(judged.log.places.at(0).nodes() == 2);
+  CHECK(judged.log.places.at(0).gpus_per_node() == 4);
+  CHECK(judged.diagnosis.healthy());
+  logs.files.gpus_per_node = "9";
+  CHECK_THAT(error_of([&] { judge(logs); }), Contains("--gpus-per-node") && Contains("1 to 8"));
+  logs.files.gpus_per_node = "4";
+  logs.files.nodes = "none";
+  CHECK_THAT(error_of([&] { judge(logs); }), Contains("--nodes"));
+}
+
+TEST_CASE("with a profile of the machine a log is judged by what such a machine was measured to take") {
+  const TemporaryFolder folder;
+  MeasuredData slower = log_of(place_of(kVolta), 0.01, 8);
+  for (CollectiveMeasurement& row : slower.collectives) {
+    row.time = row.time * 1.25;
+  }
+  const std::string path = folder.write("all_reduce.csv", csv_of(slower));
+  FitRequest request = request_of(kVolta);
+  LogFiles logs = logs_at(path, kVolta);
+  logs.profile = fit_collectives(request, slower).profile;
+  const JudgedLog judged = judge(logs);
+  CHECK(judged.diagnosis.healthy());
+  for (std::size_t p = 0; p < judged.log.points.size(); ++p) {
+    CHECK(judged.log.expected[p].time.value == Approx(std::exp(judged.log.points[p].log_time)).epsilon(0.1));
+    CHECK(judged.log.expected[p].deviation < 0.1);
+  }
+}
+
+TEST_CASE(
+    "a prediction that needs less of the known discrepancy explains more, and one bad row is no proof") {
+  std::vector<EvidenceRow> rows;
+  for (int k = 3; k < 34; ++k) {
+    rows.push_back({{CollectiveKind::all_reduce, 1, 8, Bytes(std::int64_t{1} << k), 0, 0}, 0.2, 0.03});
+  }
+  const Evidence evidence(rows);
+  std::vector<double> near(rows.size()), far(rows.size()), one(rows.size());
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    near[r] = 0.03 * normal(3, static_cast<std::uint32_t>(r));
+    far[r] = near[r] + (r > 15 ? 0.3 : 0);
+    one[r] = near[r] + (r == 12 ? 0.5 : 0);
+  }
+  CHECK(evidence.of(near) > evidence.of(far) + 5);
+  CHECK(evidence.of(one) > evidence.of(near) - 8);  // an outlier's price, not exp(-0.5 (0.5 / 0.03)^2)
+  CHECK(log_mean_exp(std::vector<double>{0, 0}) == 0);
+  CHECK(log_mean_exp(std::vector<double>{-1000, -1000 + std::log(3.0)}) == Approx(-1000 + std::log(2.0)));
+}
+
+}  // namespace
+}  // namespace paceline
