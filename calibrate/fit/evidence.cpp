@@ -9,6 +9,12 @@
 #include <numbers>
 
 namespace paceline {
+struct EvidenceCell {
+  Eigen::MatrixXd inverse;  // of the covariance
+  double log_determinant = 0;
+  Eigen::VectorXd variance;  // of the noise alone
+};
+
 namespace {
 
 // Shares of the known discrepancy, and of the known noise, that a machine may have; each is as likely.
@@ -18,13 +24,7 @@ constexpr std::array kNoises{1.0, 2.0};
 // One row in twenty is an outlier, off by so much (a protocol's switch at another size, a disturbance).
 constexpr double kOutliers = 0.05, kOutlierDeviation = 0.4;
 
-struct Cell {
-  Eigen::MatrixXd inverse;  // of the covariance
-  double log_determinant = 0;
-  Eigen::VectorXd variance;  // of the noise alone
-};
-
-Cell cell_of(std::span<const EvidenceRow> rows, double share, double noises) {
+EvidenceCell cell_of(std::span<const EvidenceRow> rows, double share, double noises) {
   const auto n = static_cast<Eigen::Index>(rows.size());
   Eigen::MatrixXd all(n, n);
   const auto row = [&](Eigen::Index i) -> const EvidenceRow& { return rows[static_cast<std::size_t>(i)]; };
@@ -49,7 +49,7 @@ Cell cell_of(std::span<const EvidenceRow> rows, double share, double noises) {
 }
 
 // Rows become outliers one by one, the one that gains most first, as long as one gains.
-double log_density(const Cell& cell, const Eigen::VectorXd& ratio) {
+double log_density(const EvidenceCell& cell, const Eigen::VectorXd& ratio) {
   const Eigen::Index n = ratio.size();
   Eigen::VectorXd pull = cell.inverse * ratio;
   double result = -0.5 * (ratio.dot(pull) + cell.log_determinant +
@@ -88,7 +88,7 @@ double log_density(const Cell& cell, const Eigen::VectorXd& ratio) {
 }  // namespace
 
 struct Evidence::Cells {
-  std::vector<Cell> all;
+  std::vector<EvidenceCell> all;
 };
 
 Evidence::Evidence(std::span<const EvidenceRow> rows) : cells_(std::make_unique<Cells>()) {
@@ -106,7 +106,7 @@ double Evidence::of(std::span<const double> log_ratio) const {
   const Eigen::Map<const Eigen::VectorXd> ratio(log_ratio.data(),
                                                 static_cast<Eigen::Index>(log_ratio.size()));
   std::vector<double> each;
-  for (const Cell& cell : cells_->all) {
+  for (const EvidenceCell& cell : cells_->all) {
     each.push_back(log_density(cell, ratio));
   }
   return log_mean_exp(each);
