@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "calibrate/fit/cost_fit.h"
 #include "calibrate/validate/validation_set.h"
 #include "core/error.h"
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -307,12 +307,6 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
 
 namespace {
 
-std::string formatted(const char* format, auto... values) {
-  char text[200];
-  std::snprintf(text, sizeof text, format, values...);
-  return text;
-}
-
 constexpr std::int64_t kOneMiB = 1 << 20;
 
 struct Errors {
@@ -405,11 +399,11 @@ std::string value_line(const std::string& of, const FittedDefault& each) {
 }  // namespace
 
 std::string defaults_page(const DefaultsFit& fit) {
-  constexpr const char* kNamesOfGenerations[] = {"Volta", "Ampere", "Hopper", "Blackwell"};
+  constexpr const char* kTitles[] = {"Volta", "Ampere", "Hopper", "Blackwell"};
   std::string page;
   for (std::size_t g = 0; g < kGenerations; ++g) {
     for (const FittedDefault& each : fit.of_generation[g]) {
-      page += value_line(kNamesOfGenerations[g], each);
+      page += value_line(kTitles[g], each);
     }
   }
   for (const auto& [kind, values] : fit.of_network) {

@@ -15,8 +15,6 @@ HopCost hop_in(const CollectivePlan& plan, std::size_t phase, std::size_t hop) {
   return cost;
 }
 
-SimTime least_of(const HopCost& hop) { return std::max(hop.least, hop.overhead); }
-
 SimTime copy_of(Bytes slice, const CollectivePlan& plan, bool hides) {
   return to_sim_time(slice / plan.copy_rate * (hides ? plan.copy_shown : 1));
 }

@@ -13,7 +13,6 @@ namespace paceline {
 // can.
 SimTime stay_of(Bytes slice, const HopCost&);
 HopCost hop_in(const CollectivePlan&, std::size_t phase, std::size_t hop);  // phase: of its loops
-SimTime least_of(const HopCost&);                                           // where a slice's rate is shared
 SimTime copy_of(Bytes slice, const CollectivePlan&, bool hides);
 
 struct FlatStep {

@@ -152,7 +152,7 @@ void EventEngine::advance_thread_block(ThreadBlockId id, SimTime now) {
     if (fifo.shared != FifoState::kNotShared) {
       ++state.unfinished;
       fifo.sent_at = now;
-      end = std::max(end, now + least_of(plan.hops[fifo.hop]));
+      end = std::max(end, now + plan.hops[fifo.hop].least);
       const SharedFifo& shared = job_.communicator.graphs[plan.graph].shared[fifo.shared];
       const BytesPerSecond rate = hop_in(plan, state.at.phase, fifo.hop).rate;
       const Bytes bytes = times.bytes(state.at, step);
@@ -174,11 +174,16 @@ void EventEngine::end_flow(FifoId id, SimTime now) {
   FifoState& fifo = graphs_[id];
   const ThreadBlockState& sender = graphs_[fifo.from];
   const StepTimes& times = step_times_[sender.plan];
-  const SimTime left = std::max(now, fifo.sent_at + least_of(job_.plans[sender.plan].hops[fifo.hop]));
+  const HopCost& hop = job_.plans[sender.plan].hops[fifo.hop];
+  const SimTime left = std::max(now + hop.overhead, fifo.sent_at + hop.least);
   const FlatStep& step = times.step(sender.script, sender.at);
   fifo.last_arrival = std::max(fifo.last_arrival, left + times.latency(sender.at, step, fifo.hop));
   timeline_.push(fifo.last_arrival, EventKind::arrival, id.value);
-  end_move(fifo.from, now);
+  if (hop.overhead > SimTime{}) {
+    timeline_.push(now + hop.overhead, EventKind::move_end, fifo.from.value);
+  } else {
+    end_move(fifo.from, now);
+  }
 }
 
 void EventEngine::end_move(ThreadBlockId id, SimTime now) {

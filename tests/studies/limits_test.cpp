@@ -13,7 +13,7 @@ namespace {
 TEST_CASE("every number of a study has both bounds, and is refused outside them") {
   const Json schema = parse_json(study_schema());
   const std::vector<SchemaNumber> numbers = numbers_of(schema);
-  CHECK(numbers.size() > 250);
+  CHECK(numbers.size() > 150);
   std::size_t exact = 0;
   for (const SchemaNumber& number : numbers) {
     CAPTURE(number.place);
