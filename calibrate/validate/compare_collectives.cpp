@@ -21,6 +21,7 @@ FitRequest request_for(const CollectiveTable& table) {
   request.cluster_name = table.cluster_name;
   request.cluster = table.cluster;
   request.collective.nccl = table.spec.nccl;
+  request.collective.gpus_per_process = table.spec.gpus_per_process;
   request.nccl_stated = table.nccl_stated;
   return request;
 }
