@@ -399,11 +399,10 @@ std::string value_line(const std::string& of, const FittedDefault& each) {
 }  // namespace
 
 std::string defaults_page(const DefaultsFit& fit) {
-  constexpr const char* kTitles[] = {"Volta", "Ampere", "Hopper", "Blackwell"};
   std::string page;
   for (std::size_t g = 0; g < kGenerations; ++g) {
     for (const FittedDefault& each : fit.of_generation[g]) {
-      page += value_line(kTitles[g], each);
+      page += value_line(std::string(name_of(static_cast<Generation>(g))), each);
     }
   }
   for (const auto& [kind, values] : fit.of_network) {

@@ -219,7 +219,7 @@ def diagnose(
     nccl: str | None = None,
     profile: Source | None = None,
 ) -> dict[str, Any]:
-    """Find the one fault or setting that explains logs best, as ``paceline calibrate diagnose`` does.
+    """Find the one fault or setting that explains logs best, as ``calibrate diagnose`` does.
 
     The arguments are those of :func:`compare_measurements`. ``ranked`` has the likeliest first,
     that nothing is wrong (no ``faults``) among them, each with ``log_odds`` against that.

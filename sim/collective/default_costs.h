@@ -2,17 +2,24 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <span>
 #include <vector>
 
+#include "core/names.h"
 #include "sim/collective/spec.h"
 #include "topology/cluster_spec.h"
 
 namespace paceline {
 
-// Volta and older, Ampere, Hopper, Blackwell.
-inline constexpr int kGenerations = 4;
-int generation(int compute_capability);
+enum class Generation : std::uint8_t { volta, ampere, hopper, blackwell };  // volta: and older
+template <>
+inline constexpr auto kNames<Generation> = names<Generation>({{"Volta", Generation::volta},
+                                                              {"Ampere", Generation::ampere},
+                                                              {"Hopper", Generation::hopper},
+                                                              {"Blackwell", Generation::blackwell}});
+inline constexpr int kGenerations = kNames<Generation>.size();
+int generation(int compute_capability);  // as a number
 
 // deviation: standard, of ln(value), between sites; sites: that determine it, 0: the starting point.
 struct DefaultCost {
