@@ -202,7 +202,8 @@ std::vector<FittedDefault> summary(const Jackknife& fits, const std::vector<Cost
   constexpr double kMoved = 0.002;  // of ln(value), at least, by a site that bears on it
   std::vector<FittedDefault> all;
   for (const auto& [name, value] : fits.values) {
-    FittedDefault fitted{name, value, 0, 0};
+    // No NIC carries more than its rate, and the flow network would not let it.
+    FittedDefault fitted{name, name == "network.efficiency" ? std::min(value, 1.0) : value, 0, 0};
     const auto begun = std::ranges::find(start, name, &CostParameter::name);
     double squares = 0;
     for (const auto& [site, values] : fits.without) {
