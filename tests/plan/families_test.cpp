@@ -378,7 +378,8 @@ TEST_CASE("where groups differ, the kind with the narrowest rings decides for al
 }
 
 TEST_CASE(
-    "on all presets with several NICs the groups of a family are alike to NCCL's search but for their GPUs and NICs") {
+    "on all presets with several NICs the groups of a family are alike to NCCL's search but for their GPUs "
+    "and NICs") {
   for (const std::string& name : node_preset_names()) {
     ClusterSpec cluster;
     cluster.node = node_preset(name);
