@@ -53,13 +53,16 @@ class Partition {
         sender[whole.out[p]] = {w, out_groups[thread_block.script][p - thread_block.first_out]};
       }
     }
+    for (std::uint32_t w = 0; w < whole.thread_blocks.size(); ++w) {
+      add_ports_of(w);
+    }
   }
 
   // False: not within kMostRounds, where a chain or a ring with one slow link tells its places apart one by
   // one.
   bool refine() {
     constexpr int kMostRounds = 200;
-    std::vector<std::uint64_t> signature(class_of.size());
+    signature_.resize(class_of.size());
     std::size_t before = 0;
     int rounds = 0;
     do {
@@ -67,10 +70,11 @@ class Partition {
         return false;
       }
       before = classes;
-      for (std::uint32_t w = 0; w < signature.size(); ++w) {
-        signature[w] = sign(w);
+      std::size_t port = 0;
+      for (std::uint32_t w = 0; w < signature_.size(); ++w) {
+        signature_[w] = sign(w, port);
       }
-      number(signature);
+      number();
     } while (classes != before);
     return true;
   }
@@ -90,15 +94,18 @@ class Partition {
   std::vector<Side> sender, receiver;                             // by FIFO
 
  private:
-  // A hash of 64 bits; among a million thread blocks two that differ are taken for equal with a chance of
-  // 1e-7.
-  std::uint64_t sign(std::uint32_t w) const {
+  // What a port is, whatever the classes, and who is at its other end.
+  struct Port {
+    std::uint64_t hash = 0;
+    std::uint32_t peer = 0;
+  };
+
+  void add_ports_of(std::uint32_t w) {
     const ThreadBlock& thread_block = graph_.thread_blocks[w];
-    std::uint64_t ports = 0;  // their order within a group doesn't matter: a sum
     const auto add = [&](std::uint64_t direction, std::uint32_t group, std::uint32_t fifo, const Side& peer) {
-      std::uint64_t hash = mix64(direction + 2 * std::uint64_t{group} + 1);
-      hash = mix64(hash + (std::uint64_t{graph_.fifos[fifo].hop} << 32) + peer.group);
-      ports += mix64(hash + class_of[peer.thread_block]);
+      const std::uint64_t hash = mix64(direction + 2 * std::uint64_t{group} + 1);
+      ports_.push_back(
+          {mix64(hash + (std::uint64_t{graph_.fifos[fifo].hop} << 32) + peer.group), peer.thread_block});
     };
     for (std::uint32_t p = thread_block.first_in; p < in_end(w); ++p) {
       add(0, in_groups[thread_block.script][p - thread_block.first_in], graph_.in[p], sender[graph_.in[p]]);
@@ -107,18 +114,32 @@ class Partition {
       add(1, out_groups[thread_block.script][p - thread_block.first_out], graph_.out[p],
           receiver[graph_.out[p]]);
     }
-    return mix64(mix64((std::uint64_t{thread_block.script} << 32) + class_of[w] + 1) + mix64(ports));
   }
 
-  void number(const std::vector<std::uint64_t>& signature) {
+  // A hash of 64 bits; among a million thread blocks two that differ are taken for equal with a chance of
+  // 1e-7. `port`: the first of w, then of the next.
+  std::uint64_t sign(std::uint32_t w, std::size_t& port) const {
+    const ThreadBlock& thread_block = graph_.thread_blocks[w];
+    const std::size_t end =
+        port + (in_end(w) - thread_block.first_in) + (out_end(w) - thread_block.first_out);
+    std::uint64_t sum = 0;  // their order within a group doesn't matter
+    for (; port < end; ++port) {
+      sum += mix64(ports_[port].hash + class_of[ports_[port].peer]);
+    }
+    return mix64(mix64((std::uint64_t{thread_block.script} << 32) + class_of[w] + 1) + mix64(sum));
+  }
+
+  void number() {
     std::unordered_map<std::uint64_t, std::uint32_t> known;
-    for (std::size_t w = 0; w < signature.size(); ++w) {
-      class_of[w] = known.try_emplace(signature[w], static_cast<std::uint32_t>(known.size())).first->second;
+    for (std::size_t w = 0; w < signature_.size(); ++w) {
+      class_of[w] = known.try_emplace(signature_[w], static_cast<std::uint32_t>(known.size())).first->second;
     }
     classes = known.size();
   }
 
   const CollectiveGraph& graph_;
+  std::vector<Port> ports_;  // of all thread blocks, in before out
+  std::vector<std::uint64_t> signature_;
 };
 
 // One thread block of each class. Of a group's ports that lead to equal thread blocks one is kept: they have

@@ -1,13 +1,15 @@
 #include "sim/collective/pricing.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <compare>
 #include <limits>
 #include <optional>
 #include <set>
-#include <tuple>
+#include <unordered_map>
 #include <utility>
+
+#include "core/fingerprint.h"
 
 namespace paceline {
 namespace {
@@ -185,19 +187,26 @@ class LinkLoads {
   LinkLoads(const CollectiveGraph& graph, const Crossings& crossings, const std::vector<double>& stage,
             std::size_t links)
       : number_(links) {
-    std::vector<std::map<double, double>> of_link(links);
+    std::vector<Loads> of_link(links);
     for (std::uint32_t f = 0; f < graph.fifos.size(); ++f) {
+      const double at = stage[graph.fifos[f].from];
       for (const LinkId link : crossings.route(f)) {
-        of_link[link.index()][stage[graph.fifos[f].from]] += crossings.load(f);
+        Loads& loads = of_link[link.index()];
+        const auto known = std::ranges::find(loads, at, &Loads::value_type::first);
+        if (known == loads.end()) {
+          loads.emplace_back(at, crossings.load(f));
+        } else {
+          known->second += crossings.load(f);
+        }
       }
     }
     std::map<Loads, std::uint32_t> known;
     for (std::size_t l = 0; l < links; ++l) {
-      Loads loads(of_link[l].begin(), of_link[l].end());
-      const auto [at, added] = known.try_emplace(loads, static_cast<std::uint32_t>(alike_.size()));
+      std::ranges::sort(of_link[l]);
+      const auto [at, added] = known.try_emplace(of_link[l], static_cast<std::uint32_t>(alike_.size()));
       number_[l] = at->second;
       if (added) {
-        alike_.push_back(std::move(loads));
+        alike_.push_back(std::move(of_link[l]));
       }
     }
   }
@@ -217,32 +226,98 @@ class LinkLoads {
   std::vector<Loads> alike_;
 };
 
-// Gives each different hop one number.
+// Gives hops that are alike one number. FIFOs of one script and stage see the mean of what crosses their links: in the
+// second of two trees the leaves of the first stand at all heights, and to tell them apart would leave no two nodes
+// alike.
 class Hops {
  public:
-  // What tells the links of two FIFOs apart.
+  // A link of a route; loads: LinkLoads' number.
   struct Crossing {
     double bandwidth = 0, own = 0;
     std::uint32_t loads = 0;
-    friend auto operator<=>(const Crossing&, const Crossing&) = default;
+  };
+  struct Sender {
+    std::uint32_t script = 0;
+    double stage = 0;
+    friend bool operator==(const Sender&, const Sender&) = default;
   };
 
-  template <class F>  // f(): the hop's links
-  std::uint32_t number(const Hop& hop, double stage, const std::vector<Crossing>& crossed, const F& links) {
-    const auto [at, added] = number_.try_emplace(
-        {hop.rate.value, hop.alone.value, hop.latency.value, hop.kind, hop.of_one_proxy, stage, crossed},
-        static_cast<std::uint32_t>(hops.size()));
+  // `crossed`: empty, or all links of the route.
+  std::uint32_t number(const Hop& hop, const Sender& sender, const std::vector<Crossing>& crossed) {
+    key_ = {hop.rate.value, hop.alone.value, hop.latency.value, hop.kind, hop.of_one_proxy, sender, {}};
+    for (const Crossing& each : crossed) {
+      key_.links.emplace_back(each.bandwidth, each.own);
+    }
+    const auto [at, added] = number_.try_emplace(key_, static_cast<std::uint32_t>(hops.size()));
     if (added) {
       hops.push_back(hop);
-      hops.back().links = links();
+      seen_.emplace_back(crossed.size());
+    }
+    for (std::size_t i = 0; i < crossed.size(); ++i) {
+      std::vector<std::pair<std::uint32_t, int>>& seen = seen_[at->second][i];
+      auto known = std::ranges::find(seen, crossed[i].loads, &std::pair<std::uint32_t, int>::first);
+      if (known == seen.end()) {
+        known = seen.insert(seen.end(), {crossed[i].loads, 0});
+      }
+      ++known->second;
     }
     return at->second;
   }
+
+  // When all FIFOs are numbered.
+  void set_links(const LinkLoads& loads) {
+    for (const auto& [key, number] : number_) {
+      std::vector<SharedLink>& links = hops[number].links;
+      for (std::size_t i = 0; i < seen_[number].size(); ++i) {
+        std::map<std::int32_t, double> sum;
+        int fifos = 0;
+        for (const auto& [which, count] : seen_[number][i]) {
+          for (const auto& [delay, load] : loads.seen_from(key.sender.stage, which)) {
+            sum[delay] += count * load;
+          }
+          fifos += count;
+        }
+        const auto& [bandwidth, own] = key.links[i];
+        SharedLink link{BytesPerSecond(bandwidth), own, {}};
+        for (const auto& [delay, load] : sum) {
+          link.loads.emplace_back(delay, load / fifos);
+        }
+        if (std::ranges::find(links, link) == links.end()) {
+          links.push_back(std::move(link));
+        }
+      }
+    }
+  }
+
   std::vector<Hop> hops;
 
  private:
-  std::map<std::tuple<double, double, double, HopKind, double, double, std::vector<Crossing>>, std::uint32_t>
-      number_;
+  struct Key {
+    double rate = 0, alone = 0, latency = 0;
+    HopKind kind = HopKind::inside;
+    double of_one_proxy = 0;
+    Sender sender;
+    std::vector<std::pair<double, double>> links;  // bandwidth and own
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Key& key) const {
+      std::uint64_t hash = key.sender.script;
+      const auto add = [&](double value) { hash = mix64(hash ^ std::bit_cast<std::uint64_t>(value)); };
+      for (const double each : {key.rate, key.latency, key.of_one_proxy, key.sender.stage}) {
+        add(each);
+      }
+      for (const auto& [bandwidth, own] : key.links) {
+        add(bandwidth);
+        add(own);
+      }
+      return hash;
+    }
+  };
+  Key key_;  // of the hop at hand
+  std::unordered_map<Key, std::uint32_t, Hash> number_;
+  // By hop and link of its route: how many FIFOs see which loads.
+  std::vector<std::vector<std::vector<std::pair<std::uint32_t, int>>>> seen_;
 };
 
 }  // namespace
@@ -345,18 +420,13 @@ void price_graph(CollectiveGraph& graph, std::vector<Route> routes, const Topolo
       if (!loads || std::ranges::all_of(route, [&](LinkId id) { return loads->at_one_stage(id); })) {
         crossed.clear();
       }
-      const double at = crossed.empty() ? 0 : (*stage)[w];
-      graph.fifos[f].hop = hops.number(hop, at, crossed, [&] {
-        std::vector<SharedLink> links;
-        for (const Hops::Crossing& each : crossed) {
-          SharedLink link{BytesPerSecond(each.bandwidth), each.own, loads->seen_from(at, each.loads)};
-          if (std::ranges::find(links, link) == links.end()) {
-            links.push_back(std::move(link));
-          }
-        }
-        return links;
-      });
+      const Hops::Sender sender =
+          crossed.empty() ? Hops::Sender{} : Hops::Sender{graph.thread_blocks[w].script, (*stage)[w]};
+      graph.fifos[f].hop = hops.number(hop, sender, crossed);
     });
+  }
+  if (loads) {
+    hops.set_links(*loads);
   }
   for (std::uint32_t f = 0; f < graph.fifos.size(); ++f) {
     if (std::vector<LinkId> links = shared.among(crossings.route(f)); !links.empty()) {

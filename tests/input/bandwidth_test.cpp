@@ -1,0 +1,79 @@
+// No link that carries twice as much makes a collective slower, while algorithm, protocol and channels stay.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "scenarios/collective_table.h"
+#include "scenarios/scenario.h"
+#include "sim/collective/nccl.h"
+#include "topology/topology.h"
+
+namespace paceline {
+namespace {
+
+struct Faster {
+  const char* name;
+  std::function<void(NodeSpec&)> change;
+};
+const std::vector<Faster> kFaster{
+    {"NVLink", [](NodeSpec& node) { node.nvlink_bandwidth = node.nvlink_bandwidth * 2; }},
+    {"PCIe", [](NodeSpec& node) { node.pcie_bandwidth = node.pcie_bandwidth * 2; }},
+    {"sockets", [](NodeSpec& node) { node.socket_bandwidth = node.socket_bandwidth * 2; }},
+    {"NICs", [](NodeSpec& node) { node.nic_bandwidth = node.nic_bandwidth * 2; }},
+};
+
+// Of each size; nothing where NCCL can't run that.
+std::vector<SimTime> times(const CollectiveTest& test) {
+  std::vector<SimTime> all;
+  try {
+    for (const CollectiveCost& row : run_collective_test(test).rows) {
+      all.push_back(row.time);
+    }
+  } catch (const InputError&) {
+  }
+  return all;
+}
+
+TEST_CASE("twice the bandwidth of any link makes no collective slower") {
+  constexpr double kSlower = 1.02;
+  int compared = 0;
+  for (const char* name : {"dgx1-v100", "pcie-a100", "dgx-a100", "dgx-h100", "gcp-a3-highgpu-8g"}) {
+    for (const int nodes : {1, 2, 4}) {
+      CollectiveTest test;
+      test.cluster_name = name;
+      test.cluster = load_cluster(name);
+      test.cluster.nodes = nodes;
+      test.first = Bytes(1 << 14);
+      test.last = Bytes(1 << 30);
+      test.factor = 16;
+      const Topology topology = build_topology(test.cluster);
+      test.cluster.graphs = NcclCollectives(topology, test.collective, {}).graphs();
+      for (const char* algorithm : {"ring", "tree", "nvls", "nvlstree"}) {
+        for (const char* protocol : {"ll", "ll128", "simple"}) {
+          test.collective.algorithm = algorithm;
+          test.collective.protocol = protocol;
+          const std::vector<SimTime> as_is = times(test);
+          for (const Faster& faster : kFaster) {
+            CollectiveTest changed = test;
+            faster.change(changed.cluster.node);
+            const std::vector<SimTime> after = times(changed);
+            REQUIRE(after.size() == as_is.size());
+            for (std::size_t i = 0; i < as_is.size(); ++i) {
+              INFO(name << ", " << nodes << " nodes, " << algorithm << " " << protocol << ", row " << i
+                        << ", " << faster.name << ": " << as_is[i].ps << " ps, then " << after[i].ps);
+              CHECK(static_cast<double>(after[i].ps) <= kSlower * static_cast<double>(as_is[i].ps));
+              ++compared;
+            }
+          }
+        }
+      }
+    }
+  }
+  CHECK(compared > 1000);
+}
+
+}  // namespace
+}  // namespace paceline
