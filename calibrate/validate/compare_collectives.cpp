@@ -79,6 +79,7 @@ std::map<std::int64_t, Predicted> predict_sizes(const CollectiveTable& table, co
   test.cluster_name = table.cluster_name;
   test.cluster = table.cluster;
   test.collective = table.spec;
+  test.nccl_stated = table.nccl_stated;
   for (const std::int64_t size : sizes) {
     test.sizes.emplace_back(size);
   }
@@ -197,8 +198,12 @@ ComparedCase compare(const CollectiveCase& from) {
   ComparedCase result{from.name, {}, {}, {}, from.excluded};
   std::set<std::string> sources;
   for (const Fold& fold : from.folds) {
-    const FitData fit = gather(fold.fit);
-    const CollectiveFit fitted = fit_collectives(fit.request, fit.data);
+    FitData fit;
+    CollectiveFit fitted;
+    if (!fold.fit.empty()) {
+      fit = gather(fold.fit);
+      fitted = fit_collectives(fit.request, fit.data);
+    }
     for (const ChosenRows& part : fold.fit) {
       result.fitted.push_back(described(part));
     }

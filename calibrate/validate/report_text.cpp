@@ -37,7 +37,8 @@ std::string row_text(const ComparedRow& row) {
 }
 
 std::string rows_text(const ComparedCase& one) {
-  std::string text = one.name + "\n  fitted: " + joined(one.fitted) + "\n  source: " + one.source + '\n';
+  std::string text = one.name + "\n  fitted: " + (one.fitted.empty() ? "nothing" : joined(one.fitted)) +
+                     "\n  source: " + one.source + '\n';
   if (!one.excluded.empty()) {
     text += "  not counted: " + one.excluded + '\n';
   }

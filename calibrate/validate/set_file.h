@@ -34,6 +34,7 @@ struct SetFile {
   std::vector<EntryOfFile> fit, test;
   std::vector<CaseOfFile> cases;
   std::optional<AlternateOfFile> alternate;
+  bool defaults = false;
   std::vector<std::string> tables;
   std::string scenario, data;
   bool overlap_known = false;
@@ -60,7 +61,7 @@ void describe(V& v, EntryOfFile& s) {
 template <class V>
 void describe(V& v, CaseOfFile& s) {
   v.key("name", s.name, text(200), "What to call it.", required());
-  v.key("fit", s.fit, list(1, 100), "What is fitted.", required());
+  v.key("fit", s.fit, list(1, 100), "What is fitted; left out: nothing.");
   v.key("test", s.test, list(1, 100), "What is predicted and compared.", required());
   v.key("excluded", s.excluded, text(1000), "Why it doesn't count; it is published all the same.");
 }
@@ -93,11 +94,12 @@ void describe(V& v, SetFile& s) {
   v.key("source", s.source, text(4000), "Where the measurements are published.");
   v.key("index", s.index, text(4000), "A CSV that lists many tables with their sources.");
   v.key("cluster", s.cluster, text(4000), "A preset or a file.");
-  v.key("fit", s.fit, list(1, 100), "What is fitted.");
+  v.key("fit", s.fit, list(1, 100), "What is fitted; left out: nothing, the default costs are tried.");
   v.key("test", s.test, list(1, 100), "What is predicted and compared.");
   v.key("cases", s.cases, list(1, 1000), "Several of that.");
   v.key("alternate", s.alternate, any(),
         "Each table of the index: its even rows from its odd ones, and its odd ones from its even ones.");
+  v.key("defaults", s.defaults, any(), "Each table of the index by the default costs: nothing is fitted.");
   v.key("tables", s.tables, text(200).length(1, 10'000), "These of the index; left out: all.");
   v.key("scenario", s.scenario, text(4000), "Training: the machine and the job.");
   v.key("data", s.data, text(4000), "Training: a CSV of gpus, nodes, throughput and use (fit or test).");

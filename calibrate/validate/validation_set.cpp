@@ -138,11 +138,13 @@ class SetBuilder {
     if (file_.alternate) {
       cases = alternate_cases();
     }
-    if (file_.fit.empty() != file_.test.empty()) {
-      throw InputError(std::string("missing key ") + (file_.fit.empty() ? "\"fit\"" : "\"test\"") +
-                       ": a set has both");
+    if (file_.defaults) {
+      add_default_cases(cases);
     }
-    if (!file_.fit.empty()) {
+    if (!file_.fit.empty() && file_.test.empty()) {
+      throw InputError("missing key \"test\": what is predicted");
+    }
+    if (!file_.test.empty()) {
       cases.push_back(
           case_of({fs::path(path_).stem().string(), {}, file_.fit, file_.test}, {"", folder_.string(), 0}));
     }
@@ -150,7 +152,8 @@ class SetBuilder {
       cases.push_back(case_of(file_.cases[i], below(Spot{"/cases", {}, 0}, i)));
     }
     if (cases.empty()) {
-      throw InputError("missing key \"fit\", \"cases\" or \"alternate\": there is nothing to predict");
+      throw InputError(
+          "missing key \"test\", \"cases\", \"alternate\" or \"defaults\": there is nothing to predict");
     }
     return cases;
   }
@@ -170,6 +173,16 @@ class SetBuilder {
       cases.push_back({name, {{{odd}, {even}}, {{even}, {odd}}}, table.doubtful ? kDoubtful : ""});
     }
     return cases;
+  }
+
+  void add_default_cases(std::vector<CollectiveCase>& cases) {
+    if (file_.index.empty()) {
+      throw InputError("missing key \"index\": the tables that are meant", "/defaults");
+    }
+    for (const std::string& name : chosen(tables_.order)) {
+      const CollectiveTable& table = tables_.by_name.at(name);
+      cases.push_back({name, {{{}, {{table, RowChoice::all}}}}, table.doubtful ? kDoubtful : ""});
+    }
   }
 
   CollectiveCase case_of(const CaseOfFile& from, const Spot& spot) {

@@ -77,7 +77,7 @@ struct ChosenRows {
   RowChoice rows = RowChoice::all;
 };
 
-// What is fitted, and what is predicted with that.
+// What is fitted, and what is predicted with that; nothing: with the defaults.
 struct Fold {
   std::vector<ChosenRows> fit, test;
 };

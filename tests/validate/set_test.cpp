@@ -1,7 +1,9 @@
 // Is a set read as the README says, and a wrong one refused with place and cure?
 #include <catch2/catch.hpp>
 
+#include "calibrate/validate/compare.h"
 #include "calibrate/validate/validation_set.h"
+#include "scenarios/scenario.h"
 #include "tests/error_of.h"
 #include "tests/files.h"
 
@@ -89,6 +91,39 @@ TEST_CASE("wrong sets are refused with place and cure") {
   CHECK_THAT(refused(R"({"description": "d", "kind": "training", "source": "s", "data": "x.csv"})"),
              Contains("missing key \"scenario\""));
   CHECK_THAT(error_of([] { load_validation_set("/nowhere/set.json"); }), Contains("/nowhere/set.json"));
+}
+
+TEST_CASE("the defaults are tried where nothing is fitted") {
+  const TemporaryFolder folder;
+  folder.write("index.csv",
+               "name,file,collective,cluster,nodes,gpus_per_node,source,doubtful\n"
+               "a,a.csv,all_reduce,dgx-a100,2,8,s,\nb,b.csv,all_gather,dgx-h100,1,8,s,yes\n");
+  const std::string all = folder.write(
+      "all.json", R"({"description": "d", "kind": "collective", "index": "index.csv", "defaults": true})");
+  const ValidationSet set = load_validation_set(all);
+  REQUIRE(set.collective.size() == 2);
+  CHECK(set.collective[0].folds.at(0).fit.empty());
+  CHECK(set.collective[0].folds.at(0).test.at(0).table.name == "a");
+  CHECK(set.collective[0].excluded.empty());
+  CHECK_FALSE(set.collective[1].excluded.empty());
+
+  folder.write("a.csv", "size_bytes,time_us\n1048576,100\n16777216,400\n");
+  const std::string one = folder.write("one.json",
+                                       R"({"description": "d", "kind": "collective", "source": "s",
+                           "cluster": "dgx-a100", "test": [{"data": "a.csv", "nodes": 2}]})");
+  const ComparedCase compared = compare(load_validation_set(one)).at(0);
+  CHECK(compared.fitted.empty());
+  REQUIRE(compared.rows.size() == 2);
+  CollectiveTest test;
+  test.cluster = load_cluster("dgx-a100");
+  test.cluster.nodes = 2;
+  test.sizes = {Bytes(1 << 20), Bytes(1 << 24)};
+  const CollectivePrediction expected = predict_collectives(test, {});
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(compared.rows[i].predicted == static_cast<double>(expected.result.rows[i].time.ps) * 1e-12);
+    CHECK(compared.rows[i].high == expected.intervals[i].high.value);
+  }
+  CHECK_THAT(refused(kStart + R"("defaults": true})"), Contains("/defaults: missing key \"index\""));
 }
 
 TEST_CASE("wrong indexes are refused with line and column") {
