@@ -120,6 +120,16 @@ class PrintedPage : public std::stringbuf {
   }
 };
 
+// What commands are told of logs.
+JudgedLog judged(const FitFiles& files, const std::optional<std::string>& profile) {
+  ProgressLines lines;
+  LogFiles logs{files, profile ? std::optional(profile_in(*profile)) : std::nullopt};
+  logs.files.progress = [&](const std::string& part, std::size_t done, std::size_t all) {
+    lines.show(part, done, all);
+  };
+  return judge(logs);
+}
+
 void fit(const FitFiles& request, const std::string& out) {
   const bool piped = out == kStandard;  // the profile alone
   std::vector<NamedFile> inputs{{"the cluster", request.cluster}};
@@ -140,18 +150,13 @@ void fit(const FitFiles& request, const std::string& out) {
   };
   const Profile profile = fit_files(with_progress, page);
   page.flush();
+  if (!piped && !implausible(profile).empty() && profile.library == CollectiveLibrary::nccl) {
+    for (const std::string& line : judged(request, std::nullopt).verdict) {
+      print("calibrate diagnose: " + line + '\n');
+    }
+  }
   write_given(out, to_json(profile));
   print(piped ? "" : "Wrote " + out + ".\n");
-}
-
-// What two commands are told of logs.
-JudgedLog judged(const FitFiles& files, const std::optional<std::string>& profile) {
-  ProgressLines lines;
-  LogFiles logs{files, profile ? std::optional(profile_in(*profile)) : std::nullopt};
-  logs.files.progress = [&](const std::string& part, std::size_t done, std::size_t all) {
-    lines.show(part, done, all);
-  };
-  return judge(logs);
 }
 
 struct ReplayOptions {
@@ -231,6 +236,7 @@ void defaults(const std::string& index, const std::optional<std::string>& folder
   if (folder) {
     write_file(*folder + "/fitted_costs.inc", generation_source(fit));
     write_file(*folder + "/fitted_network_costs.inc", network_source(fit));
+    write_file(*folder + "/fitted_spread.inc", spread_source(fit));
   }
 }
 

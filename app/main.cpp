@@ -70,7 +70,7 @@ void show_topology(const std::string& cluster, const std::optional<std::string>&
 struct CollectiveCommand {
   CollectiveOptions options;
   std::optional<std::string> profile;
-  bool json = false;
+  bool json = false, allow_other_machine = false;
 };
 
 struct ValidateOptions {
@@ -79,17 +79,10 @@ struct ValidateOptions {
 };
 
 void test_collective(const CollectiveCommand& command) {
-  const auto shown = [&](const CollectiveTestResult& result, std::span<const CollectiveInterval> intervals) {
-    print(command.json ? nccl_tests_json(result, intervals) : nccl_tests_table(result, intervals));
-  };
-  if (!command.profile) {
-    shown(run_collective_test(collective_test(command.options, {})), {});
-    return;
-  }
-  const Profile profile = profile_in(*command.profile);
-  const CollectivePrediction prediction =
-      predict_collectives(collective_test(command.options, profile), profile);
-  shown(prediction.result, prediction.intervals);
+  const Profile profile =
+      command.profile ? profile_in(*command.profile, command.allow_other_machine) : Profile{};
+  const auto [result, intervals] = predict_collectives(command.options, profile);
+  print(command.json ? nccl_tests_json(result, intervals) : nccl_tests_table(result, intervals));
 }
 
 // Whether all that was claimed holds.
@@ -184,13 +177,18 @@ struct CommandLine {
     collective->add_option("--nccl", o.nccl, "NCCL version, 2.12 to 2.30; the newest if left out");
     collective->add_option("--algo", o.algorithm, "As NCCL_ALGO; or hierarchical");
     collective->add_option("--proto", o.protocol, "As NCCL_PROTO");
+    collective->add_option("--gpus-per-process", o.gpus_per_process,
+                           "GPUs that one process drives, as -g of nccl-tests; 1 if left out");
     collective->add_option("--library", o.library, "nccl or mpi")->capture_default_str();
     collective->add_option("--profile", collective_command.profile,
                            "What calibration knows of the machine (see `paceline calibrate fit`), or cost "
                            "parameters in a JSON file");
+    collective->add_flag("--allow-other-machine", collective_command.allow_other_machine,
+                         "Take the costs of a profile of another machine");
     collective->add_flag("--json", collective_command.json, "JSON instead of a table");
     collective->add_flag("--explain", o.explain,
                          "Which part of the time is launch, latency, fill, bandwidth");
+    collective->add_flag("--all", o.all, "What every algorithm and protocol would take, beside the choice");
     collective->footer(
         "Example: paceline collective all_reduce --cluster dgx-h100 --nodes 2 -b 8 -e 16G -f 2 --explain");
   }

@@ -23,8 +23,9 @@ int thread_count(const std::string& text, const char* option) {
 
 void remark(const std::string& text) { std::cerr << "paceline: " << printable(text) << '\n'; }
 
-Profile profile_in(const std::string& path) {
+Profile profile_in(const std::string& path, bool any_machine) {
   Profile profile = load_profile(path);
+  profile.any_machine = any_machine;
   if (const std::string text = remark_on(profile); !text.empty()) {
     remark(path + ": " + text);
   }

@@ -17,7 +17,7 @@ int thread_count(const std::string& text, const char* option);
 // To the standard error: "paceline: " and a line.
 void remark(const std::string& text);
 // A profile's file; what is to be remarked on it is told.
-Profile profile_in(const std::string& path);
+Profile profile_in(const std::string& path, bool any_machine = false);
 
 // To the standard output, at once, without characters that a terminal takes for commands. What is written there
 // may end early (`| head`): files are written all the same, so a failure is told at the end, unless the reader

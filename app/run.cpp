@@ -124,7 +124,7 @@ void predict_and_print(const RunOptions& options) {
   try {
     std::optional<Profile> profile;
     if (options.profile) {
-      profile = profile_in(*options.profile);
+      profile = profile_in(*options.profile, options.allow_other_machine);
       scenario = with_profile(scenario, *profile);
     }
     if (options.require_fit) {
@@ -159,7 +159,7 @@ void compare_and_print(const RunOptions& options) {
   const int jobs = thread_count(options.jobs, "--jobs");
   std::optional<Profile> profile;
   if (options.profile) {
-    profile = profile_in(*options.profile);
+    profile = profile_in(*options.profile, options.allow_other_machine);
   }
   const Comparison comparison = compare(written_with(file, options.settings), file.name,
                                         strategy_choices(options.strategies), jobs, [&](Scenario scenario) {
@@ -232,6 +232,8 @@ void RunCommands::add_common(CLI::App* command) {
       ->allow_extra_args(false);
   command->add_option("--profile", options_.profile,
                       "What calibration knows of the machine (see `paceline calibrate fit`)");
+  command->add_flag("--allow-other-machine", options_.allow_other_machine,
+                    "Take the costs of a profile of another machine");
   command->add_option(
       "--out", options_.out,
       "Write the result, and the scenario it came from, to this JSON file; - prints it instead of the page");

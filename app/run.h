@@ -18,7 +18,7 @@ struct RunOptions {
   TraceOptions trace;
   std::vector<std::string> settings;  // "/run/seed=2"
   std::string jobs;
-  bool quiet = false, no_explain = false, require_fit = false;
+  bool quiet = false, no_explain = false, require_fit = false, allow_other_machine = false;
   std::string strategies;
   bool json = false;
 };

@@ -12,13 +12,10 @@ namespace {
 
 std::string collective(const std::string& asked) {
   const auto request = read_request<CollectiveRequest>(asked);
-  if (!request.profile) {
-    return nccl_tests_json(run_collective_test(collective_test(request.options, {})));
-  }
-  const Profile profile = parse_profile(request.profile->text, request.profile->file);
-  const CollectivePrediction prediction =
-      predict_collectives(collective_test(request.options, profile), profile);
-  return nccl_tests_json(prediction.result, prediction.intervals);
+  Profile profile = request.profile ? parse_profile(request.profile->text, request.profile->file) : Profile{};
+  profile.any_machine = request.allow_other_machine;
+  const auto [result, intervals] = predict_collectives(request.options, profile);
+  return nccl_tests_json(result, intervals);
 }
 
 }  // namespace

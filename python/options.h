@@ -24,7 +24,7 @@ struct RunRequest {
   RunOverrides overrides;
   bool explain = false;
   int jobs = 1;
-  bool require_fit = false;
+  bool require_fit = false, allow_other_machine = false;
   std::optional<TraceChoice> trace;
 };
 
@@ -36,6 +36,7 @@ struct LogRequest {
 struct CollectiveRequest {
   CollectiveOptions options;
   std::optional<Document> profile;
+  bool allow_other_machine = false;
 };
 
 }  // namespace paceline::python
@@ -80,6 +81,7 @@ void describe(V& v, RunRequest& s) {
   v.key("explain", s.explain, any(), "Add what `paceline explain` does.");
   v.key("jobs", s.jobs, between(1, 100'000), "Threads to explain with.");
   v.key("require_fit", s.require_fit, any(), "Fail where a GPU has too little memory.");
+  v.key("allow_other_machine", s.allow_other_machine, any(), "The profile may be of another machine.");
   v.key("trace", s.trace, any(), "Record a timeline.");
 }
 
@@ -104,8 +106,11 @@ void describe(V& v, CollectiveRequest& s) {
   v.key("algorithm", o.algorithm, kArgument, "As NCCL_ALGO.");
   v.key("protocol", o.protocol, kArgument, "As NCCL_PROTO.");
   v.key("library", o.library, kArgument, "nccl or mpi.");
+  v.key("gpus_per_process", o.gpus_per_process, kArgument, "GPUs that one process drives.");
   v.key("explain", o.explain, any(), "Add what the time is made of.");
+  v.key("all", o.all, any(), "What every algorithm and protocol would take.");
   v.key("profile", s.profile, any(), "What calibration knows of the machine.");
+  v.key("allow_other_machine", s.allow_other_machine, any(), "The profile may be of another machine.");
 }
 
 // Throws InputError that names the argument.

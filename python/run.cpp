@@ -90,6 +90,7 @@ Outcome run(const std::string& text, const std::string& file_name, const std::st
   std::optional<Profile> profile;
   if (request.profile) {
     profile = parse_profile(request.profile->text, request.profile->file);
+    profile->any_machine = request.allow_other_machine;
   }
   try {
     return run_scenario(std::move(scenario), profile, request);
@@ -104,6 +105,7 @@ std::string compare_strategies(const std::string& text, const std::string& file_
   std::optional<Profile> profile;
   if (request.profile) {
     profile = parse_profile(request.profile->text, request.profile->file);
+    profile->any_machine = request.allow_other_machine;
   }
   return comparison_json(compare(scenario_of_result(parse_json(text)), file_name,
                                  strategy_choices(strategies), request.jobs, [&](Scenario scenario) {

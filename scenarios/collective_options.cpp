@@ -47,7 +47,7 @@ void set_sizes(const CollectiveOptions& options, CollectiveTest& test) {
 
 }  // namespace
 
-CollectiveTest collective_test(const CollectiveOptions& options, const std::optional<Profile>& profile) {
+CollectiveTest collective_test(const CollectiveOptions& options, const Profile& profile) {
   CollectiveTest test;
   naming_option("COLLECTIVE", [&] { test.kind = collective_named(options.kind); });
   test.cluster_name = options.cluster;
@@ -58,10 +58,16 @@ CollectiveTest collective_test(const CollectiveOptions& options, const std::opti
   test.collective.protocol = options.protocol;
   naming_option("--library", [&] { test.collective.library = collective_library_named(options.library); });
   check_options(test.collective);
-  if (!options.nccl && profile && !profile->nccl.empty()) {
-    test.collective.nccl = profile->nccl;
+  if (!options.nccl && !profile.nccl.empty()) {
+    test.collective.nccl = profile.nccl;
+  }
+  test.nccl_stated = options.nccl || !profile.nccl.empty();
+  if (options.gpus_per_process) {
+    test.collective.gpus_per_process =
+        static_cast<int>(whole_number(*options.gpus_per_process, 1, 256, "--gpus-per-process"));
   }
   test.explain = options.explain;
+  test.all = options.all;
   return test;
 }
 

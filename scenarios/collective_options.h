@@ -17,11 +17,12 @@ struct CollectiveOptions {
   std::optional<std::string> increment;                 // -i
   std::optional<std::string> nodes, gpus_per_node, nccl;
   std::string algorithm, protocol, library = "nccl";
-  bool explain = false;
+  std::optional<std::string> gpus_per_process;
+  bool explain = false, all = false;
 };
 
 // Where no NCCL version is asked for it is the profile's, or the newest. Throws InputError that names the
 // option.
-CollectiveTest collective_test(const CollectiveOptions&, const std::optional<Profile>&);
+CollectiveTest collective_test(const CollectiveOptions&, const Profile&);
 
 }  // namespace paceline

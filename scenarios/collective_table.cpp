@@ -2,6 +2,9 @@
 
 #include <charconv>
 #include <cmath>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -81,6 +84,24 @@ std::string_view protocol_of(const CollectiveCost& row) {
   return row.channels > 0 ? name_of(row.plan.protocol) : "none";
 }
 
+Seconds seconds(const CollectiveCost& row) { return Seconds(static_cast<double>(row.time.ps) * 1e-12); }
+
+Json others_json(const std::vector<OtherChoice>& others) {
+  Json::Array all;
+  for (const OtherChoice& other : others) {
+    Json::Object entry{{"algorithm", name_of(other.algorithm)},
+                       {"protocol", name_of(other.protocol)},
+                       {"time", other.time.value * 1e6},
+                       {"beside_choice", other.beside_choice},
+                       {"likely", other.likely}};
+    if (other.chosen_by) {
+      entry.push_back({"chosen_by", "NCCL " + to_string(*other.chosen_by)});
+    }
+    all.push_back(std::move(entry));
+  }
+  return all;
+}
+
 double average_bus(const CollectiveTestResult& result) {
   double sum = 0;
   for (const CollectiveCost& row : result.rows) {
@@ -106,10 +127,63 @@ std::string table_row(const CollectiveTestResult& result, const CollectiveCost& 
   return text;
 }
 
-std::string interval_columns(const CollectiveInterval& interval) {
+// "tree Simple" under the tuner's or another's eyes.
+std::string why_likely(const OtherChoice& other) {
+  return other.chosen_by ? "NCCL " + to_string(*other.chosen_by) + "'s choice"
+                         : formatted("NCCL decides by %.0f %%", 100 * (other.beside_choice - 1));
+}
+
+// What may run in place of the choice and makes a difference.
+std::string others_text(const CollectiveInterval& interval, Seconds time) {
+  constexpr double kDiffers = 0.05;  // of ln(time)
+  std::string text;
+  for (const OtherChoice& other : interval.others) {
+    if (other.likely && std::abs(std::log(other.time / time)) > kDiffers) {
+      text += (text.empty() ? "  or " : ", or ") + time_text(other.time.value * 1e6) + " as " +
+              std::string(name_of(other.algorithm)) + ' ' + std::string(name_of(other.protocol)) + " (" +
+              why_likely(other) + ')';
+    }
+  }
+  return text;
+}
+
+std::string interval_columns(const CollectiveInterval& interval, Seconds time) {
   return formatted("  %9s %9s", time_text(interval.low.value * 1e6).c_str(),
                    time_text(interval.high.value * 1e6).c_str()) +
-         (interval.extrapolated ? "  extrapolated: " + interval.why : "");
+         (interval.extrapolated ? "  extrapolated: " + interval.why : "") + others_text(interval, time);
+}
+
+// What each algorithm and protocol takes, by size.
+std::string all_choices_text(const CollectiveTestResult& result,
+                             std::span<const CollectiveInterval> intervals) {
+  using Choice = std::pair<Algorithm, Protocol>;
+  std::set<Choice> columns;
+  std::vector<std::map<Choice, std::string>> cells(result.rows.size());
+  for (std::size_t i = 0; i < result.rows.size(); ++i) {
+    const CollectiveCost& row = result.rows[i];
+    const auto add = [&](const Choice& choice, double us, const char* mark) {
+      columns.insert(choice);
+      cells[i][choice] = time_text(us) + mark;
+    };
+    add({row.plan.algorithm, row.plan.protocol}, microseconds(row.time), "*");
+    for (const OtherChoice& other : intervals[i].others) {
+      add({other.algorithm, other.protocol}, other.time.value * 1e6, other.likely ? "?" : " ");
+    }
+  }
+  std::string text =
+      "#\n# All that could run, in us; *: the choice, ?: what may well run in its place\n#       size  ";
+  for (const auto& [algorithm, protocol] : columns) {
+    text +=
+        formatted("  %17s", (std::string(name_of(algorithm)) + ' ' + std::string(name_of(protocol))).c_str());
+  }
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    text += formatted("\n%12lld", static_cast<long long>(result.rows[i].plan.bytes.value));
+    for (const Choice& column : columns) {
+      const auto cell = cells[i].find(column);
+      text += formatted("  %17s", cell == cells[i].end() ? "- " : cell->second.c_str());
+    }
+  }
+  return text + '\n';
 }
 
 }  // namespace
@@ -179,7 +253,8 @@ std::string nccl_tests_table(const CollectiveTestResult& result,
   const bool mpi = test.collective.library == CollectiveLibrary::mpi;
   text += "# predicted by paceline: " + plural(static_cast<std::int64_t>(result.ranks), "GPU") + ", " +
           plural(test.cluster.nodes, "node") + " of " + in_short(test.cluster_name) + ", " +
-          (mpi ? "OpenMPI" : "NCCL " + test.collective.nccl) + "\n#\n";
+          (mpi ? "OpenMPI" : "NCCL " + test.collective.nccl + (test.nccl_stated ? "" : " (not stated)")) +
+          "\n#\n";
   text +=
       "#                                                              out-of-place                       "
       "in-place\n";
@@ -197,9 +272,10 @@ std::string nccl_tests_table(const CollectiveTestResult& result,
               ? "\n"
               : std::string(test.explain ? 7 : 42, ' ') + "(us)      (us): 90 % of measurements\n";
   for (std::size_t i = 0; i < result.rows.size(); ++i) {
-    text +=
-        table_row(result, result.rows[i]) + (intervals.empty() ? "" : interval_columns(intervals[i])) + '\n';
+    text += table_row(result, result.rows[i]) +
+            (intervals.empty() ? "" : interval_columns(intervals[i], seconds(result.rows[i]))) + '\n';
   }
+  text += test.all && !intervals.empty() ? all_choices_text(result, intervals) : "";
   text += "# Out of bounds values : 0 OK\n";
   text += formatted("# Avg bus bandwidth    : %g\n#\n", average_bus(result));
   return text + formatted("# Collective test concluded: %s_perf\n", name_of(test.kind).data());
@@ -237,6 +313,9 @@ std::string nccl_tests_json(const CollectiveTestResult& result,
       entry.push_back({"extrapolated", intervals[i].extrapolated});
       if (intervals[i].extrapolated) {
         entry.push_back({"extrapolated_because", intervals[i].why});
+      }
+      if (!intervals[i].others.empty()) {
+        entry.push_back({"others", others_json(intervals[i].others)});
       }
     }
     rows.push_back(std::move(entry));

@@ -1,10 +1,12 @@
 // What nccl-tests would print on a cluster that the user does not have.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "sim/collective/tuner.h"
 #include "sim/report/collective_cost.h"
 #include "sim/training.h"
 #include "topology/cluster_spec.h"
@@ -20,7 +22,8 @@ struct CollectiveTest {
   std::int64_t factor = 2;                       // -f; 0: by `increment`
   Bytes increment{1 << 20};                      // -i
   std::vector<Bytes> sizes;                      // not empty: these, rounded down to what ranks can share
-  bool explain = false;
+  bool explain = false, all = false;             // all: every algorithm and protocol beside the choice
+  bool nccl_stated = false;                      // collective.nccl is what runs, not just the newest
 };
 
 struct CollectiveTestResult {
@@ -29,17 +32,29 @@ struct CollectiveTestResult {
   std::vector<CollectiveCost> rows;
 };
 
-// How far a row's time may be off, where a profile tells (calibrate/fit).
+// What could run in place of the choice.
+struct OtherChoice {
+  Algorithm algorithm = Algorithm::ring;
+  Protocol protocol = Protocol::simple;
+  Seconds time;
+  double beside_choice = 1;              // its time over that of the choice, as NCCL's tuner has them
+  std::optional<NcclVersion> chosen_by;  // whose tuner takes it, if not that of the version that is predicted
+  bool likely = false;                   // may well be what runs: the interval holds it
+};
+
+// How far a row's time may be off (calibrate/fit).
 struct CollectiveInterval {
   Seconds low, high;          // 90 %
   bool extrapolated = false;  // outside what the profile was fitted on
   std::string why;            // how so
+  std::vector<OtherChoice> others;
 };
 
 // Throws InputError for sizes that make no table and for a cluster that can't be.
 CollectiveTestResult run_collective_test(const CollectiveTest&);
 
-// The columns of nccl-tests (2.13 and later), the plan behind them, and the interval of each row if any.
+// The columns of nccl-tests (2.13 and later), the plan behind them, the interval of each row and what may run in place
+// of its choice; below, if the test asks for all, what each algorithm and protocol would take.
 std::string nccl_tests_table(const CollectiveTestResult&, std::span<const CollectiveInterval> = {});
 // The keys of nccl-tests -J, and the same with each result.
 std::string nccl_tests_json(const CollectiveTestResult&, std::span<const CollectiveInterval> = {});

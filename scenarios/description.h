@@ -493,10 +493,13 @@ void describe(V& v, CollectiveSpec& s) {
       "limited_fifos", s.limited_fifos, any(),
       "A sender waits for its receiver when NCCL's buffer between them is full; false: buffers never fill.");
   v.key("costs", s.costs, any(),
-        "Values of cost parameters by name; the others keep their defaults, which follow NCCL's version, "
-        "GPU, CPU and number of nodes.");
+        "Values of cost parameters by name; the others keep their defaults, which follow GPU, CPU and "
+        "network.");
   v.key("choose", s.choose, any(),
         "Who chooses algorithm and protocol: NCCL's tuner, or a choice that is always the fastest.");
+  v.key("fastest_from", s.fastest_from, between(0, kMostChosen),
+        "With fastest: of collectives of so many bytes on; the tuner chooses for smaller ones.");
+  v.key("fastest_to", s.fastest_to, between(0, kMostChosen), "Likewise: up to so many bytes.");
   v.key(
       "corrections", s.corrections, list(0, 10'000),
       "Factors on the times of collectives by kind and ascending size, log-linear between the sizes: what a "

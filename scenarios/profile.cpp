@@ -213,10 +213,11 @@ ProfileKernels read_kernels(const Json& json, const Spot& spot) {
 Profile read_profile(const Json& json) {
   const Spot spot{"", {}, 0};
   require_kind(json, {FileKind::profile});
-  check_keys(json,
-             {"format", "tool", "model_version", "date", "cluster", "sources", "library", "nccl", "choose",
-              "parameters", "covariance", "points", "curvature", "kernels", "training"},
-             spot);
+  check_keys(
+      json,
+      {"format", "tool", "model_version", "date", "cluster", "machine", "network", "sources", "library",
+       "nccl", "choose", "parameters", "covariance", "points", "curvature", "kernels", "training"},
+      spot);
   Profile profile;
   int format = kFormat;
   read_member(json, "format", format, between(1, kFormat), spot);
@@ -224,6 +225,8 @@ Profile read_profile(const Json& json) {
   read_member(json, "model_version", profile.model_version, between(0, 1'000'000), spot);
   read_member(json, "date", profile.date, text(100, 0), spot);
   read_member(json, "cluster", profile.cluster, text(10'000, 0), spot);
+  read_member(json, "machine", profile.machine, text(200, 0), spot);
+  read_member(json, "network", profile.network, text(200, 0), spot);
   read_all(json, "sources", profile.sources, read_source, spot);
   read_member(json, "library", profile.library, any(), spot);
   read_member(json, "nccl", profile.nccl, text(20, 0), spot);
@@ -307,6 +310,10 @@ Json covariance_json(const Profile& profile) {
 
 }  // namespace
 
+std::string machine_of(const NodeSpec& node) { return node.gpu + ", " + std::string(name_of(node.wiring)); }
+
+std::string network_of(const NodeSpec& node) { return std::string(name_of(node.network)); }
+
 Profile load_profile(const std::string& path) { return parse_profile(read_file(path), path); }
 
 Profile parse_profile(const std::string& text, const std::string& file_name) {
@@ -375,6 +382,8 @@ std::string to_json(const Profile& profile) {
                       {"model_version", std::int64_t{profile.model_version}},
                       {"date", profile.date},
                       {"cluster", profile.cluster},
+                      {"machine", profile.machine},
+                      {"network", profile.network},
                       {"sources", std::move(sources)},
                       {"library", name_of(profile.library)},
                       {"nccl", profile.nccl},

@@ -66,9 +66,12 @@ struct ProfileKernels {
 };
 
 struct Profile {
-  std::string tool, date;  // which program wrote it, and when: "2026-11-21"; empty: a person did
-  int model_version = 0;   // that it was fitted with (core/version.h); 0: not told
-  std::string cluster;     // what was fitted: a preset's name or a file
+  std::string tool, date;    // which program wrote it, and when: "2026-11-21"; empty: a person did
+  int model_version = 0;     // that it was fitted with (core/version.h); 0: not told
+  std::string cluster;       // what was fitted: a preset's name or a file
+  std::string machine;       // its hardware (machine_of); empty: not told, any will do
+  std::string network;       // likewise (network_of); empty: also where one node alone was measured
+  bool any_machine = false;  // may be used for another; not in the file
   std::vector<ProfileSource> sources;
   CollectiveLibrary library = CollectiveLibrary::nccl;  // this and what follows to `choose`: of the points
   std::string nccl;  // of most measurements, or the newest where none states it; empty: no measurement
@@ -85,6 +88,10 @@ struct Profile {
 // InputError with file and place; unknown names with the nearest known one.
 Profile load_profile(const std::string& path);
 Profile parse_profile(const std::string& text, const std::string& file_name);  // the name: of messages
+// What tells machines apart whose profiles are not for each other: "h100-sxm, nvswitch"; "efa".
+std::string machine_of(const NodeSpec&);
+std::string network_of(const NodeSpec&);
+
 // What a user of it must know: that it was fitted with another model version, whose results differ; or "".
 std::string remark_on(const Profile&);
 // "14 us", "20 GB/s", "0.97": a parameter's value with its unit.

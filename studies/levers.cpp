@@ -233,7 +233,7 @@ struct Setting {
 // think hopeless.
 std::set<Setting> settings(NcclCollectives& nccl, const CollectiveSpec& now, Bytes largest) {
   nccl.ask_for("", "");
-  const std::vector<TunerChoice> possible = nccl.possible(CollectiveKind::all_reduce, largest);
+  const std::vector<TunerChoice> possible = nccl.possible(CollectiveKind::all_reduce, largest, kHopeless);
   std::set<Setting> all{{"", now.protocol}, {now.algorithm, ""}};
   for (const TunerChoice& choice : possible) {
     const std::string algorithm = nccl_name(choice.algorithm),

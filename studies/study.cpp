@@ -290,6 +290,10 @@ Study study_of(const Json& json, const std::string& file_name) {
   set_scenario(study, file);
   study.profile = profile_of(file, study);
   study.profile_text = study.profile ? to_json(*study.profile) : "";
+  if (study.profile && file.allow_other_machine) {
+    study.profile->any_machine = true;
+    study.profile_text += "of any machine";
+  }
   if (file.scaling == Scaling::strong) {
     study.global_batch = file.global_batch > 0 ? file.global_batch : global_batch_of(study);
   }

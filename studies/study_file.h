@@ -56,6 +56,7 @@ struct StudyFile {
   Scaling scaling = Scaling::none;
   std::int64_t global_batch = 0;
   Json profile;  // a file's name, or the profile itself
+  bool allow_other_machine = false;
   std::vector<AxisFile> axes;
   std::vector<StatedPoint> measured;
 };
@@ -136,6 +137,8 @@ void describe(V& v, StudyFile& s) {
   v.key("profile", s.profile, any(),
         "What calibration knows of the machine: a file, relative to this one, or the profile itself. "
         "Predictions then carry intervals.");
+  v.key("allow_other_machine", s.allow_other_machine, any(),
+        "The profile may be of another machine than the scenario's: its costs are taken all the same.");
   v.key("axes", s.axes, list(1, kMostAxes), "What changes; the points are all combinations.", required());
   v.key("measured", s.measured, list(0, 100'000), "What was measured at some points, for plots.");
 }

@@ -47,6 +47,10 @@ std::string usual_version(const MeasuredPoints& measured) {
 Profile profile_of(const FitRequest& request, const MeasuredData& data, const MeasuredPoints& measured,
                    const CostFit& fit, AlgorithmChoice choose) {
   Profile profile = empty_profile(request.cluster_name, data);
+  profile.machine = machine_of(request.cluster.node);
+  const bool crosses =
+      std::ranges::any_of(measured.places, [](const MeasuredPlace& place) { return place.nodes() > 1; });
+  profile.network = crosses ? network_of(request.cluster.node) : "";
   profile.library = request.collective.library;
   profile.nccl = usual_version(measured);
   profile.choose = choose;
@@ -150,6 +154,23 @@ std::string parameter_lines(const Profile& profile) {
 
 }  // namespace
 
+std::vector<std::string> implausible(const Profile& profile) {
+  constexpr double kFar = 3;          // prior deviations
+  constexpr double kRounding = 1e-3;  // of ln(value)
+  std::vector<std::string> lines;
+  for (const ProfileParameter& p : profile.parameters) {
+    const std::string value = p.name + ' ' + shown_cost(p.name, p.value);
+    const double far = std::log(p.value / p.initial) / prior_deviation(p.name);
+    if (p.fitted && p.name.ends_with("efficiency") && p.value > kMostEfficiency * (1 - kRounding)) {
+      lines.push_back(value + " is the most that a fit may take: these links carry more than those of " +
+                      profile.cluster);
+    } else if (p.fitted && std::abs(far) > kFar) {
+      lines.push_back(value + " is far from " + shown_cost(p.name, p.initial) + ", where such machines are");
+    }
+  }
+  return lines;
+}
+
 std::string fit_table(const CollectiveFit& fit, const MeasuredData& data) {
   std::string text;
   std::size_t used = 0;
@@ -167,6 +188,9 @@ std::string fit_table(const CollectiveFit& fit, const MeasuredData& data) {
     }
   }
   text += parameter_lines(fit.profile);
+  for (const std::string& line : implausible(fit.profile)) {
+    text += "implausible: " + line + '\n';
+  }
   text += formatted("%zu of %zu rows fitted; the model alone is off by %.1f %% (geometric mean)\n", used,
                     fit.rows.size(), 100 * std::expm1(used > 0 ? sum / static_cast<double>(used) : 0));
   if (fit.fastest_error > 0) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "calibrate/measurement.h"
+#include "scenarios/collective_options.h"
 #include "scenarios/collective_table.h"
 #include "scenarios/profile.h"
 #include "scenarios/scenario.h"
@@ -47,8 +48,16 @@ CollectiveFit fit_collectives(const FitRequest&, const MeasuredData&);
 // A profile that says what it comes from, and nothing else yet.
 Profile empty_profile(const std::string& cluster_name, const MeasuredData&);
 
+// Fitted values that no machine of the kind should have, a line each: `calibrate diagnose` may know why.
+std::vector<std::string> implausible(const Profile&);
+
 // The page that `paceline calibrate fit` prints.
 std::string fit_table(const CollectiveFit&, const MeasuredData&);
+
+// What of a profile holds on this cluster: all of it on the machine that it was fitted to. On another, if it may be
+// used there at all (Profile::any_machine), the costs of the hardware without what measurements add, and without those
+// of launches, which belong to a site. Throws InputError with both machines.
+Profile for_machine(const Profile&, const ClusterSpec&);
 
 // The profile's parameters and, where it has points, its library, choice and NCCL, as below.
 CollectiveSpec with_costs(CollectiveSpec, const Profile&);
@@ -59,7 +68,7 @@ CollectiveSpec with_profile(const CollectiveSpec&, const Profile&, const Cluster
 // All gradients at once.
 Bytes largest_collective(const Scenario&);
 
-// The profile's costs and corrections for all that DDP runs.
+// The profile's costs and corrections for all that DDP runs. Throws InputError as for_machine does.
 Scenario with_profile(const Scenario&, const Profile&);
 
 struct CollectivePrediction {
@@ -67,5 +76,7 @@ struct CollectivePrediction {
   std::vector<CollectiveInterval> intervals;  // one for each row
 };
 CollectivePrediction predict_collectives(const CollectiveTest&, const Profile&);
+// `paceline collective`. Throws InputError as collective_test and for_machine do.
+CollectivePrediction predict_collectives(const CollectiveOptions&, const Profile&);
 
 }  // namespace paceline

@@ -213,6 +213,15 @@ double least_seconds(const CollectiveGraph& graph, const CollectivePlan& plan) {
 
 }  // namespace
 
+std::vector<NcclVersion> likely_versions(int compute_capability) {
+  const int oldest = compute_capability >= 100 ? 26 : compute_capability >= 90 ? 18 : 14;
+  std::vector<NcclVersion> versions;
+  for (int minor = oldest; minor < kNewestNccl; minor += 4) {
+    versions.push_back({minor});
+  }
+  return versions;
+}
+
 double noise_of(Bytes bytes) { return bytes.value < (1 << 20) ? 0.04 : 0.02; }
 
 std::string version_remarks(const MeasuredData& data) {
@@ -301,36 +310,67 @@ MeasuredPoints gather_points(const FitRequest& request, const MeasuredData& data
   return all;
 }
 
-PlaceModel::PlaceModel(const MeasuredPlace& place, std::span<const Bytes> sizes, AlgorithmChoice choose)
+PlaceModel::PlaceModel(const MeasuredPlace& place, std::span<const Bytes> sizes, AlgorithmChoice choose,
+                       const OtherCandidates& others)
     : sizes_(sizes.size()),
+      choose_(choose),
       topology_(std::make_unique<Topology>(build_topology(place.cluster))),
       communicator_(std::make_unique<Communicator>()) {
   communicator_->ranks = static_cast<std::uint32_t>(topology_->ranks());
   if (place.spec.library == CollectiveLibrary::mpi) {
     mpi_ = std::make_unique<MpiCollectives>(*topology_, place.spec, std::span<const BackgroundFlow>{});
+    for (std::size_t s = 0; s < sizes.size(); ++s) {
+      CollectivePlan plan = mpi_->plan(*communicator_, place.kind, sizes[s]);
+      add({.size = s, .algorithm = plan.algorithm, .protocol = plan.protocol}, std::move(plan));
+    }
   } else {
     nccl_ = std::make_unique<NcclCollectives>(*topology_, place.spec, std::span<const BackgroundFlow>{});
-  }
-  for (std::size_t s = 0; s < sizes.size(); ++s) {
-    if (mpi_) {
-      add(s, mpi_->plan(*communicator_, place.kind, sizes[s]));
-      continue;
-    }
-    std::vector<TunerChoice> choices{nccl_->tuned(place.kind, sizes[s])};
-    if (choose == AlgorithmChoice::fastest) {
-      choices = nccl_->possible(place.kind, sizes[s]);
-    }
-    for (const TunerChoice& choice : choices) {
-      const double chosen = choices.front().time;
-      add(s, nccl_->plan(*communicator_, place.kind, sizes[s], choice),
-          chosen > 0 ? choice.time / chosen : 1);
-    }
+    add_choices(place, sizes, others);
   }
   times_ = std::make_unique<CollectiveTimes>(*communicator_, plans_);
 }
 
-void PlaceModel::add(std::size_t size, CollectivePlan plan, double beside_choice) {
-  candidates_.push_back({size, plan.algorithm, plan.protocol, beside_choice});
+void PlaceModel::add_choices(const MeasuredPlace& place, std::span<const Bytes> sizes,
+                             const OtherCandidates& others) {
+  ClusterSpec cluster = place.cluster;
+  cluster.graphs = nccl_->graphs();  // the search takes longer than all else
+  std::optional<Topology> searched;
+  std::vector<std::pair<NcclVersion, NcclCollectives>> older;
+  for (const NcclVersion version : others.versions) {
+    CollectiveSpec spec = place.spec;
+    spec.nccl = to_string(version);
+    if (!searched) {
+      searched.emplace(build_topology(cluster));
+    }
+    older.emplace_back(version, NcclCollectives(*searched, spec, std::span<const BackgroundFlow>{}));
+  }
+  for (std::size_t s = 0; s < sizes.size(); ++s) {
+    std::vector<std::pair<TunerChoice, std::optional<NcclVersion>>> choices;
+    const bool any = choose_ == AlgorithmChoice::fastest && place.spec.fastest_from <= sizes[s] &&
+                     sizes[s] <= place.spec.fastest_to;
+    for (const TunerChoice& choice : nccl_->possible(place.kind, sizes[s], any ? kHopeless : others.near)) {
+      choices.emplace_back(choice, std::nullopt);
+    }
+    for (auto& [version, nccl] : older) {
+      TunerChoice choice = nccl.tuned(place.kind, sizes[s]);
+      choice.time = nccl_->time_of(place.kind, sizes[s], choice);
+      if (choice.time > 0 && std::ranges::none_of(choices, [&](const auto& each) {
+            return each.first.algorithm == choice.algorithm && each.first.protocol == choice.protocol;
+          })) {
+        choices.emplace_back(choice, version);
+      }
+    }
+    const double chosen = choices.front().first.time;
+    for (std::size_t c = others.alone ? 1 : 0; c < choices.size(); ++c) {
+      const auto& [choice, version] = choices[c];
+      add({s, choice.algorithm, choice.protocol, c == 0, chosen > 0 ? choice.time / chosen : 1, version},
+          nccl_->plan(*communicator_, place.kind, sizes[s], choice));
+    }
+  }
+}
+
+void PlaceModel::add(const Candidate& candidate, CollectivePlan plan) {
+  candidates_.push_back(candidate);
   plans_.push_back(std::move(plan));
 }
 
@@ -380,8 +420,16 @@ void PlaceModel::times_of_fastest(const CollectiveCosts& costs, std::span<const 
 }
 
 std::vector<double> PlaceModel::log_times(const CollectiveCosts& costs) {
-  std::vector<double> seconds(candidates_.size());
-  times_of_fastest(costs, std::vector<double>(sizes_, 1), seconds);
+  std::vector<double> seconds(candidates_.size(), std::numeric_limits<double>::infinity());
+  if (choose_ == AlgorithmChoice::fastest) {
+    times_of_fastest(costs, std::vector<double>(sizes_, 1), seconds);
+  } else {
+    std::vector<bool> chosen(candidates_.size());
+    for (std::size_t c = 0; c < chosen.size(); ++c) {
+      chosen[c] = candidates_[c].choice;
+    }
+    times(costs, chosen, seconds);
+  }
   std::vector<double> logs(sizes_, std::numeric_limits<double>::infinity());
   for (std::size_t c = 0; c < candidates_.size(); ++c) {
     double& least = logs[candidates_[c].size];

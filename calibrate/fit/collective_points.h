@@ -48,23 +48,37 @@ MeasuredPoints gather_points(const FitRequest&, const MeasuredData&);
 // A line for each NCCL that is older or newer than all whose tuners are known: how far off the nearest is.
 std::string version_remarks(const MeasuredData&);
 
+// Some that a machine with such GPUs may run where nothing says which, from the oldest that knows them on.
+std::vector<NcclVersion> likely_versions(int compute_capability);
+
 // The noise of a measurement, of its logarithm: nccl-tests' in-place against out-of-place, and the same
 // machine on two dates (below 1 MiB 4 %, above 2 %).
 double noise_of(Bytes);
 
+// What besides the tuner's choice: what it holds for at most `near` times as slow, and what the tuners of other
+// versions would take on the same channels.
+struct OtherCandidates {
+  double near = 1;
+  std::vector<NcclVersion> versions{};
+  bool alone = false;  // without the choice
+};
+
 // The times of one place's sizes under any costs. Cost of times(): some 20 us for each plan.
 class PlaceModel {
  public:
-  // tuner: for each size the tuner's plan; fastest: all that NCCL could run.
-  PlaceModel(const MeasuredPlace&, std::span<const Bytes> sizes, AlgorithmChoice);
+  // tuner: for each size the tuner's plan, and others; fastest: all that may be that.
+  PlaceModel(const MeasuredPlace&, std::span<const Bytes> sizes, AlgorithmChoice,
+             const OtherCandidates& = {});
 
   struct Candidate {
     std::size_t size = 0;  // which of `sizes`
     Algorithm algorithm = Algorithm::ring;
     Protocol protocol = Protocol::simple;
+    bool choice = true;        // the tuner's
     double beside_choice = 1;  // its time over that of the tuner's choice, as the tuner has them
+    std::optional<NcclVersion> chosen_by{};  // not near: another version's tuner takes it
   };
-  const std::vector<Candidate>& candidates() const { return candidates_; }
+  const std::vector<Candidate>& candidates() const { return candidates_; }  // by size
   const CollectiveCosts& costs() const { return mpi_ ? mpi_->costs() : nccl_->costs(); }
   // NCCL's channels here: for another place on which the search would find the same (ClusterSpec::graphs).
   std::optional<ChannelGraphs> graphs() const { return mpi_ ? std::nullopt : std::optional(nccl_->graphs()); }
@@ -74,15 +88,17 @@ class PlaceModel {
   // Likewise of all that may take no longer than `within` (by size) times the fastest of their size; infinity
   // of others.
   void times_of_fastest(const CollectiveCosts&, std::span<const double> within, std::span<double> seconds);
-  // ln(seconds) of each size: of its fastest candidate.
+  // ln(seconds) of each size: of the tuner's choice, or of the fastest.
   std::vector<double> log_times(const CollectiveCosts&);
 
  private:
-  void add(std::size_t size, CollectivePlan, double beside_choice = 1);
+  void add(const Candidate&, CollectivePlan);
+  void add_choices(const MeasuredPlace&, std::span<const Bytes> sizes, const OtherCandidates&);
   void price(std::size_t plan, const CollectiveCosts&);
   double simulated(std::size_t plan);  // of a priced plan
 
   std::size_t sizes_;
+  AlgorithmChoice choose_;
   std::unique_ptr<Topology> topology_;
   std::unique_ptr<NcclCollectives> nccl_;  // one of the two
   std::unique_ptr<MpiCollectives> mpi_;

@@ -76,6 +76,11 @@ double solve(const Planes& planes, const std::vector<MeasuredPoint>& points, con
     }
   }
   problem.AddResidualBlock(new PriorCost(planes.parameters), nullptr, u.data());
+  for (std::size_t j = 0; j < u.size(); ++j) {
+    if (const double most = planes.parameters[j].most; std::isfinite(most)) {
+      problem.SetParameterUpperBound(u.data(), static_cast<int>(j), most);
+    }
+  }
   if (held.size() == u.size()) {
     return 0;
   }
@@ -187,6 +192,33 @@ void fill_ranges(const Planes& planes, const std::vector<MeasuredPlace>& places,
   }
 }
 
+// ln(measured / simulated) of each point with these values in place of the defaults.
+std::vector<double> log_ratios(const std::vector<MeasuredPlace>& places,
+                               const std::vector<MeasuredPoint>& points, AlgorithmChoice choose,
+                               std::span<const CostParameter> values, const FitProgress& progress) {
+  std::vector<double> ratios(points.size());
+  std::size_t p = 0;
+  for (std::size_t place = 0; place < places.size(); ++place) {
+    if (progress) {
+      progress("places compared with the fit", place, places.size());
+    }
+    std::vector<Bytes> sizes;
+    std::vector<std::size_t> point_of;
+    for (; p < points.size() && points[p].place == place; ++p) {
+      sizes.push_back(points[p].bytes);
+      point_of.push_back(p);
+    }
+    PlaceModel model(places[place], sizes, choose);
+    CollectiveCosts costs = model.costs();
+    set_costs(values, costs);
+    const std::vector<double> logs = model.log_times(costs);
+    for (std::size_t s = 0; s < sizes.size(); ++s) {
+      ratios[point_of[s]] = points[point_of[s]].log_time - logs[s];
+    }
+  }
+  return ratios;
+}
+
 }  // namespace
 
 double prior_deviation(const std::string& name) {
@@ -220,32 +252,6 @@ bool bears_on(const std::string& name, const PlaceModel::Candidate& candidate) {
   const bool of_protocol = std::ranges::any_of(
       kNames<Protocol>, [&](const auto& each) { return name.starts_with(std::string(each.name) + '.'); });
   return !of_protocol || (name.starts_with(protocol + '.') && !(nvls && name.ends_with(".startup")));
-}
-
-std::vector<double> log_ratios(const std::vector<MeasuredPlace>& places,
-                               const std::vector<MeasuredPoint>& points, AlgorithmChoice choose,
-                               std::span<const CostParameter> values, const FitProgress& progress) {
-  std::vector<double> ratios(points.size());
-  std::size_t p = 0;
-  for (std::size_t place = 0; place < places.size(); ++place) {
-    if (progress) {
-      progress("places compared with the fit", place, places.size());
-    }
-    std::vector<Bytes> sizes;
-    std::vector<std::size_t> point_of;
-    for (; p < points.size() && points[p].place == place; ++p) {
-      sizes.push_back(points[p].bytes);
-      point_of.push_back(p);
-    }
-    PlaceModel model(places[place], sizes, choose);
-    CollectiveCosts costs = model.costs();
-    set_costs(values, costs);
-    const std::vector<double> logs = model.log_times(costs);
-    for (std::size_t s = 0; s < sizes.size(); ++s) {
-      ratios[point_of[s]] = points[point_of[s]].log_time - logs[s];
-    }
-  }
-  return ratios;
 }
 
 struct CostFitter::State {

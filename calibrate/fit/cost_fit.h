@@ -35,12 +35,10 @@ struct CostFit {
 
 // How far a parameter may be from its default before the data must insist: standard deviation of ln(value).
 double prior_deviation(const std::string& name);
+// Links carry no more than they can: what a table says beyond is another machine's.
+inline constexpr double kMostEfficiency = 1.05;
 // Whether a plan of this algorithm and protocol can depend on the parameter.
 bool bears_on(const std::string& name, const PlaceModel::Candidate&);
-
-// ln(measured / simulated) of each point with these values in place of the defaults.
-std::vector<double> log_ratios(const std::vector<MeasuredPlace>&, const std::vector<MeasuredPoint>&,
-                               AlgorithmChoice, std::span<const CostParameter>, const FitProgress& = {});
 
 // Fits of the same points again and again, with other weights: simulations that one has made serve the next.
 // Requires: the points are in the order of their places, and they and the places outlive it.

@@ -13,14 +13,15 @@ double line(double x, double x0, double y0, double x1, double y1) {
   return y0 + (y1 - y0) * (x - x0) / (x1 - x0);
 }
 
-// How far a straight line between sizes a factor of four apart misses published tables, by size: the mean
-// |error| over all tables of docs/accuracy.md ("alternate sizes"), as a standard deviation.
+// How far a straight line between sizes a factor of four apart misses published tables, by size (docs/accuracy.md,
+// "alternate sizes"), as a standard deviation.
 double usual_miss(Bytes bytes) {
   constexpr std::int64_t kMiB = 1 << 20;
-  return bytes.value < kMiB         ? 0.030
-         : bytes.value < 16 * kMiB  ? 0.060
-         : bytes.value < 256 * kMiB ? 0.035
-                                    : 0.012;
+  return bytes.value < kMiB / 32    ? 0.015
+         : bytes.value < kMiB       ? 0.045
+         : bytes.value < 16 * kMiB  ? 0.050
+         : bytes.value < 256 * kMiB ? 0.045
+                                    : 0.010;
 }
 
 // The points that a Gaussian process is solved over: its cost is their cube.
@@ -117,7 +118,21 @@ Forecast PlaceForecast::at(Bytes bytes, double log_time) const {
     return *forecast;
   }
   const Discrepancy far = elsewhere_.at(kind_, nodes_, gpus_per_node_, bytes);
-  return {far.mean, std::hypot(far.deviation, noise_of(bytes)), false};
+  return {bounded_by_edges(bytes, log_time, far.mean), std::hypot(far.deviation, noise_of(bytes)), false};
+}
+
+// Below the smallest size measured here as far off as there, which published tables bear out; above the largest, no
+// byte takes longer than there.
+double PlaceForecast::bounded_by_edges(Bytes bytes, double log_time, double log_factor) const {
+  if (here_.empty() || bytes == here_.front().bytes) {
+    return log_factor;
+  }
+  if (bytes < here_.front().bytes) {
+    return here_.front().log_ratio;
+  }
+  const double as_slow =
+      here_.back().log_time + here_.back().log_ratio + log_of(bytes) - log_of(here_.back().bytes);
+  return std::min(log_factor, as_slow - log_time);
 }
 
 double curvature_of(std::span<const MeasuredPoint> points, std::span<const double> log_ratio) {

@@ -42,6 +42,7 @@ class PlaceForecast {
     double local_error;  // how far its neighbours' line misses it
   };
   std::optional<Forecast> between(Bytes, double log_time) const;
+  double bounded_by_edges(Bytes, double log_time, double log_factor) const;
 
   CollectiveKind kind_;
   int nodes_, gpus_per_node_;

@@ -30,7 +30,13 @@ inline double sense(const std::string& name) {
 struct FreeParameter {
   std::string name;
   double initial = 0, sense = 1, prior = 1;
+  double most = 0;  // of ln(value / initial)
 };
+
+inline double most_of(const std::string& name, double initial) {
+  return name.ends_with("efficiency") ? std::max(0.0, std::log(kMostEfficiency / initial))
+                                      : std::numeric_limits<double>::infinity();
+}
 
 // time(u) = fixed + sum of share[j] * exp(sense[j] * (u[j] - at[j])), for the parameters that bear on it.
 struct Plane {
@@ -228,7 +234,7 @@ class Planes {
         }
       }
       if (bears) {
-        parameters.push_back({name, initial, sense(name), prior_deviation(name)});
+        parameters.push_back({name, initial, sense(name), prior_deviation(name), most_of(name, initial)});
       }
     }
   }

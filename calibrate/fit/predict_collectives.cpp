@@ -2,14 +2,35 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 
 #include "calibrate/fit/collective_fit.h"
 #include "calibrate/fit/collective_points.h"
 #include "calibrate/fit/cost_fit.h"
 #include "calibrate/fit/place_forecast.h"
+#include "core/error.h"
 #include "sim/collective/costs.h"
+#include "sim/collective/default_costs.h"
 
 namespace paceline {
+namespace {
+
+// A choice that fits measured sizes is believed a little beyond them: up to four times as far tables say that it is
+// better than the tuner's, farther it isn't (docs/model.md, "Calibration").
+void set_range_of_choice(const Profile& profile, CollectiveSpec& spec) {
+  constexpr std::int64_t kBeyond = 4;
+  const CollectiveSpec always;
+  spec.fastest_from = always.fastest_from;
+  spec.fastest_to = always.fastest_to;
+  if (profile.choose == AlgorithmChoice::fastest) {
+    const auto [least, most] = std::ranges::minmax(profile.points, {}, &ProfilePoint::bytes);
+    spec.fastest_from = Bytes(least.bytes.value / kBeyond);
+    spec.fastest_to = std::min(most.bytes, Bytes(kMostChosen / kBeyond)) * kBeyond;
+  }
+}
+
+}  // namespace
+
 CollectiveSpec with_costs(CollectiveSpec spec, const Profile& profile) {
   for (const ProfileParameter& parameter : profile.parameters) {
     if (parameter.fitted) {
@@ -21,6 +42,7 @@ CollectiveSpec with_costs(CollectiveSpec spec, const Profile& profile) {
   if (!profile.points.empty()) {
     spec.library = profile.library;
     spec.choose = profile.choose;
+    set_range_of_choice(profile, spec);
     spec.corrections.clear();
     if (spec.nccl == CollectiveSpec{}.nccl) {  // not asked for
       spec.nccl = profile.nccl;
@@ -221,7 +243,36 @@ void set_kernels(const ProfileKernels& kernels, TrainingSpec& training) {
 
 }  // namespace
 
-Scenario with_profile(const Scenario& given, const Profile& profile) {
+Profile for_machine(const Profile& given, const ClusterSpec& cluster) {
+  const auto differs = [](const std::string& a, const std::string& b) { return !a.empty() && a != b; };
+  const std::string machine = machine_of(cluster.node), network = network_of(cluster.node);
+  const bool other_network =
+      (cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes) > 1 && differs(given.network, network);
+  if (!differs(given.machine, machine) && !other_network) {
+    return given;
+  }
+  if (!given.any_machine) {
+    throw InputError("expected a profile of this machine (" + (other_network ? network : machine) +
+                         "), found one of another (" + (other_network ? given.network : given.machine) +
+                         "); --allow-other-machine takes its costs all the same",
+                     "--profile");
+  }
+  Profile profile = given;
+  if (differs(given.machine, machine)) {
+    profile.kernels.clear();
+    profile.training.clear();
+  }
+  profile.points.clear();
+  profile.covariance.clear();
+  profile.nccl.clear();
+  profile.choose = AlgorithmChoice::tuner;
+  std::erase_if(profile.parameters,
+                [](const ProfileParameter& parameter) { return parameter.name.starts_with("launch."); });
+  return profile;
+}
+
+Scenario with_profile(const Scenario& given, const Profile& whole) {
+  const Profile profile = for_machine(whole, given.cluster);
   constexpr CollectiveKind kOfTraining[] = {CollectiveKind::all_reduce, CollectiveKind::broadcast,
                                             CollectiveKind::all_gather, CollectiveKind::reduce_scatter};
   Scenario scenario = given;
@@ -242,27 +293,71 @@ Scenario with_profile(const Scenario& given, const Profile& profile) {
   return scenario;
 }
 
-CollectivePrediction predict_collectives(const CollectiveTest& given, const Profile& profile) {
-  CollectiveTest test = given;
-  test.collective = with_costs(given.collective, profile);
-  CollectivePrediction prediction{run_collective_test(test), {}};
-  std::vector<CollectiveCost>& rows = prediction.result.rows;
-  const MeasuredPlace place = place_of(test.kind, test.cluster, test.collective);
-  if (place.ranks() < 2) {
-    prediction.intervals.resize(rows.size());
-    return prediction;
+namespace {
+
+// What the tuner holds for so many times as slow as its choice may be what runs: its bandwidths are round figures.
+constexpr double kUncertain = 1.1;
+
+// What could run in place of the tuner's choices, by size; with `all`, whatever NCCL has.
+using Others = std::vector<std::vector<OtherChoice>>;
+Others others_of(PlaceModel& model, const std::vector<CollectiveCost>& rows) {
+  const auto& candidates = model.candidates();
+  std::vector<bool> other(candidates.size());
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    const CollectivePlan& chosen = rows[candidates[c].size].plan;
+    other[c] = candidates[c].algorithm != chosen.algorithm || candidates[c].protocol != chosen.protocol;
   }
-  std::vector<Bytes> sizes;
-  std::ranges::transform(rows, std::back_inserter(sizes),
-                         [](const CollectiveCost& r) { return r.plan.bytes; });
-  PlaceModel model(place, sizes, profile.choose);
+  std::vector<double> seconds(candidates.size());
+  model.times(model.costs(), other, seconds);
+  Others others(rows.size());
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    if (other[c]) {
+      const PlaceModel::Candidate& each = candidates[c];
+      others[each.size].push_back({each.algorithm, each.protocol, Seconds(seconds[c]), each.beside_choice,
+                                   each.chosen_by, each.chosen_by || each.beside_choice <= kUncertain});
+    }
+  }
+  return others;
+}
+
+Seconds seconds(const CollectiveCost& row) { return Seconds(static_cast<double>(row.time.ps) * 1e-12); }
+
+// Around the time and those of what may well run instead.
+CollectiveInterval around(Seconds time, double spread, std::vector<OtherChoice> others) {
+  Seconds least = time, most = time;
+  for (const OtherChoice& other : others) {
+    if (other.likely) {
+      least = std::min(least, other.time);
+      most = std::max(most, other.time);
+    }
+  }
+  return {least / std::exp(spread), most * std::exp(spread), false, {}, std::move(others)};
+}
+
+// Nothing of the machine is known: as far as defaults have been off elsewhere.
+std::vector<CollectiveInterval> of_defaults(const std::vector<CollectiveCost>& rows,
+                                            const MeasuredPlace& place, const Others& others) {
+  std::vector<CollectiveInterval> intervals;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    intervals.push_back(
+        around(seconds(rows[i]), default_spread(place.nodes(), rows[i].plan.bytes), others[i]));
+  }
+  return intervals;
+}
+
+// Corrects the rows, too.
+std::vector<CollectiveInterval> of_profile(const Profile& profile, const MeasuredPlace& place,
+                                           PlaceModel& model, Others others,
+                                           std::vector<CollectiveCost>& rows) {
   const std::vector<double> log_times = model.log_times(model.costs());
   const std::vector<double> of_parameters = parameter_deviation(profile, model, log_times);
   const PlaceForecast forecast = forecast_of(profile, place);
-  const Range range = range_of(profile, test.kind);
+  const Range range = range_of(profile, place.kind);
+  std::vector<CollectiveInterval> intervals;
   for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Bytes bytes = rows[i].plan.bytes;
     // nccl-tests' smallest sizes may have nothing for each rank.
-    const Forecast here = forecast.at(std::max(sizes[i], Bytes(1)), log_times[i]);
+    const Forecast here = forecast.at(std::max(bytes, Bytes(1)), log_times[i]);
     const double factor = std::exp(here.log_factor);
     const double deviation =
         here.interpolated ? here.deviation : std::hypot(here.deviation, of_parameters[i]);
@@ -271,11 +366,60 @@ CollectivePrediction predict_collectives(const CollectiveTest& given, const Prof
     for (SimTime* part : {&rows[i].launch, &rows[i].latency, &rows[i].fill, &rows[i].bandwidth}) {
       part->ps = std::llround(static_cast<double>(part->ps) * factor);
     }
-    const double spread = std::exp(kNinety * deviation);
-    const std::string why = why_extrapolated(range, place, sizes[i]);
-    prediction.intervals.push_back({time / spread, time * spread, !why.empty(), why});
+    for (OtherChoice& other : others[i]) {
+      other.time = other.time * factor;
+      other.likely = other.likely && !here.interpolated;  // else what ran was measured
+    }
+    CollectiveInterval& interval =
+        intervals.emplace_back(around(time, kNinety * deviation, std::move(others[i])));
+    interval.why = why_extrapolated(range, place, bytes);
+    interval.extrapolated = !interval.why.empty();
+  }
+  return intervals;
+}
+
+}  // namespace
+
+CollectivePrediction predict_collectives(const CollectiveTest& given, const Profile& profile) {
+  CollectiveTest test = given;
+  test.collective = with_costs(given.collective, profile);
+  CollectivePrediction prediction{run_collective_test(test), {}};
+  std::vector<CollectiveCost>& rows = prediction.result.rows;
+  const MeasuredPlace place = place_of(test.kind, test.cluster, test.collective);
+  if (place.ranks() < 2) {
+    for (const CollectiveCost& row : rows) {
+      prediction.intervals.push_back(around(seconds(row), 0, {}));
+    }
+    return prediction;
+  }
+  std::vector<Bytes> sizes;
+  std::ranges::transform(rows, std::back_inserter(sizes),
+                         [](const CollectiveCost& r) { return r.plan.bytes; });
+  const bool measured = !profile.points.empty();
+  const bool defaults = !measured && test.collective.library == CollectiveLibrary::nccl;
+  const std::vector<NcclVersion> versions = measured || test.nccl_stated
+                                                ? std::vector<NcclVersion>{}
+                                                : likely_versions(test.cluster.node.compute_capability);
+  PlaceModel model(place, sizes, profile.choose,
+                   {.near = test.all ? std::numeric_limits<double>::infinity() : kUncertain,
+                    .versions = versions,
+                    .alone = defaults});
+  Others others =
+      profile.choose == AlgorithmChoice::tuner || test.all ? others_of(model, rows) : Others(rows.size());
+  prediction.intervals = defaults ? of_defaults(rows, place, others)
+                                  : of_profile(profile, place, model, std::move(others), rows);
+  if (defaults && !profile.parameters.empty()) {
+    for (CollectiveInterval& interval : prediction.intervals) {
+      interval.extrapolated = true;
+      interval.why = "this collective was not measured";
+    }
   }
   return prediction;
+}
+
+CollectivePrediction predict_collectives(const CollectiveOptions& options, const Profile& given) {
+  const Profile profile = for_machine(given, collective_test(options, {}).cluster);
+  return predict_collectives(collective_test(options, profile), profile);
 }
 
 }  // namespace paceline

@@ -43,7 +43,7 @@ CollectiveInterval of_chief(const Scenario& fitted, const Profile& profile) {
   test.collective = fitted.training.collective;
   test.kind = kind;
   test.sizes = {bytes};
-  return predict_collectives(test, profile).intervals.front();
+  return predict_collectives(test, for_machine(profile, test.cluster)).intervals.front();
 }
 
 // By how much ln(step) grows when all collectives take as long as the interval's upper end says.

@@ -61,7 +61,7 @@ TablePoints as_it_ran(const TablePoints& table, const std::vector<CostParameter>
     std::vector<Bytes> sizes;
     std::ranges::transform(points, std::back_inserter(sizes), &MeasuredPoint::bytes);
     place.spec.costs = costs;
-    PlaceModel model(place, sizes, AlgorithmChoice::fastest);
+    PlaceModel model(place, sizes, AlgorithmChoice::tuner, {.near = kNear});
     const auto& candidates = model.candidates();
     std::vector<double> seconds(candidates.size());
     model.times(model.costs(), std::vector<bool>(candidates.size(), true), seconds);
@@ -72,8 +72,7 @@ TablePoints as_it_ran(const TablePoints& table, const std::vector<CostParameter>
       double miss = 0;
       for (std::size_t c = 0; c < candidates.size(); ++c) {
         const double here = std::abs(std::log(seconds[c]) - points[s].log_time);
-        if (candidates[c].size == s && candidates[c].beside_choice <= kNear &&
-            (best == candidates.size() || here < miss)) {
+        if (candidates[c].size == s && (best == candidates.size() || here < miss)) {
           best = c;
           miss = here;
         }
@@ -220,19 +219,41 @@ std::vector<FittedDefault> summary(const Jackknife& fits, const std::vector<Cost
   return all;
 }
 
+double log_time(const CollectiveCost& row) { return std::log(static_cast<double>(row.time.ps) * 1e-12); }
+
 void hold_out(const Chosen& tables, const std::string& site, const std::vector<CostParameter>& costs,
               std::vector<HeldOutRow>& rows) {
   Chosen mine;
   std::ranges::copy_if(tables, std::back_inserter(mine),
                        [&](const TablePoints* table) { return table->table->site == site; });
   for (const TablePoints* table : mine) {
-    const Joined joined = join({table}, {});
-    const std::vector<double> after = log_ratios(joined.places, joined.points, AlgorithmChoice::tuner, costs);
-    const std::vector<double> built = log_ratios(joined.places, joined.points, AlgorithmChoice::tuner, {});
-    for (std::size_t p = 0; p < joined.points.size(); ++p) {
-      const MeasuredPlace& place = joined.places[joined.points[p].place];
-      rows.push_back({table->table->name, site, place.kind, place.nodes(), place.ranks(),
-                      joined.points[p].bytes.value, -after[p], -built[p]});
+    for (std::size_t p = 0; p < table->places.size(); ++p) {
+      const MeasuredPlace& place = table->places[p];
+      CollectiveTest test;
+      test.kind = place.kind;
+      test.cluster_name = table->table->cluster_name;
+      test.cluster = place.cluster;
+      test.collective = place.spec;
+      test.nccl_stated = table->table->nccl_stated;
+      std::vector<double> log_times;
+      for (const MeasuredPoint& point : table->points) {
+        if (point.place == p) {
+          test.sizes.push_back(point.bytes);
+          log_times.push_back(point.log_time);
+        }
+      }
+      const CollectivePrediction built = predict_collectives(test, {});
+      test.collective.costs = costs;
+      const CollectivePrediction without = predict_collectives(test, {});
+      for (std::size_t i = 0; i < log_times.size(); ++i) {
+        const double spread = default_spread(place.nodes(), without.result.rows[i].plan.bytes);
+        const CollectiveInterval& interval = without.intervals[i];
+        const double below = std::log(interval.low.value) + spread - log_times[i],
+                     above = log_times[i] + spread - std::log(interval.high.value);
+        rows.push_back({table->table->name, site, place.kind, place.nodes(), place.ranks(),
+                        test.sizes[i].value, log_time(without.result.rows[i]) - log_times[i],
+                        log_time(built.result.rows[i]) - log_times[i], std::max({below, above, 0.0})});
+      }
     }
   }
 }
@@ -392,6 +413,38 @@ std::string held_out_page(const std::vector<HeldOutRow>& rows) {
   return page;
 }
 
+// 90 % of what was left out lies so near, sites alike.
+std::vector<DefaultSpread> spread_of(const std::vector<HeldOutRow>& rows) {
+  constexpr std::int64_t kFrom[] = {0, 32 << 10, 1 << 20, 16 << 20, 256 << 20};
+  constexpr double kShare = 0.9;
+  std::vector<DefaultSpread> all;
+  for (const bool several : {false, true}) {
+    for (std::size_t c = 0; c < std::size(kFrom); ++c) {
+      std::map<std::string, std::vector<double>> of_site;
+      for (const HeldOutRow& row : rows) {
+        if ((row.nodes > 1) == several && row.bytes >= kFrom[c] &&
+            (c + 1 == std::size(kFrom) || row.bytes < kFrom[c + 1])) {
+          of_site[row.site].push_back(row.beyond);
+        }
+      }
+      std::vector<std::pair<double, double>> weighted;
+      for (const auto& [site, each] : of_site) {
+        for (const double beyond : each) {
+          weighted.emplace_back(beyond, 1 / static_cast<double>(each.size() * of_site.size()));
+        }
+      }
+      std::ranges::sort(weighted);
+      double sum = 0, spread = 0;
+      for (const auto& [beyond, weight] : weighted) {
+        spread = sum < kShare ? beyond : spread;
+        sum += weight;
+      }
+      all.push_back({several, kFrom[c], spread, static_cast<int>(of_site.size())});
+    }
+  }
+  return all;
+}
+
 std::string value_line(const std::string& of, const FittedDefault& each) {
   return formatted("%-10s %-28s %10.4g  +- %3.0f %%  %d sites\n", of.c_str(), each.name.c_str(), each.value,
                    100 * each.deviation, each.sites);
@@ -411,6 +464,11 @@ std::string defaults_page(const DefaultsFit& fit) {
       page += value_line(std::string(name_of(kind)), each);
     }
   }
+  for (const DefaultSpread& each : spread_of(fit.held_out)) {
+    page += formatted("%-13s from %9lld B: 90 %% within x/ %.2f, %d sites\n",
+                      each.several_nodes ? "several nodes" : "one node",
+                      static_cast<long long>(each.from_bytes), std::exp(each.of_ninety), each.sites);
+  }
   return page + '\n' + held_out_page(fit.held_out);
 }
 
@@ -418,9 +476,18 @@ std::string generation_source(const DefaultsFit& fit) {
   std::string source;
   for (std::size_t g = 0; g < kGenerations; ++g) {
     for (const FittedDefault& each : fit.of_generation[g]) {
-      source += formatted("{\"%s\", %zu, %.4g, %.2f, %d},\n", each.name.c_str(), g, each.value,
+      source += formatted("    {\"%s\", %zu, %.4g, %.2f, %d},\n", each.name.c_str(), g, each.value,
                           each.deviation, each.sites);
     }
+  }
+  return source;
+}
+
+std::string spread_source(const DefaultsFit& fit) {
+  std::string source;
+  for (const DefaultSpread& each : spread_of(fit.held_out)) {
+    source += formatted("    {%s, %lld, %.2f, %d},\n", each.several_nodes ? "true" : "false",
+                        static_cast<long long>(each.from_bytes), each.of_ninety, each.sites);
   }
   return source;
 }
@@ -429,8 +496,9 @@ std::string network_source(const DefaultsFit& fit) {
   std::string source;
   for (const auto& [kind, values] : fit.of_network) {
     for (const FittedDefault& each : values) {
-      source += formatted("{NetworkKind::%s, \"%s\", %.4g, %.2f, %d},\n", std::string(name_of(kind)).c_str(),
-                          each.name.c_str(), each.value, each.deviation, each.sites);
+      source +=
+          formatted("    {NetworkKind::%s, \"%s\", %.4g, %.2f, %d},\n", std::string(name_of(kind)).c_str(),
+                    each.name.c_str(), each.value, each.deviation, each.sites);
     }
   }
   return source;

@@ -26,8 +26,9 @@ struct HeldOutRow {
   CollectiveKind kind = CollectiveKind::all_reduce;
   int nodes = 1, ranks = 1;
   std::int64_t bytes = 0;
-  double log_ratio = 0,
-         as_built = 0;  // as_built: with the costs that the program has, its site's share included
+  double log_ratio = 0;
+  double as_built = 0;  // with the costs that the program has, its site's share included
+  double beyond = 0;    // |ln| from the measurement to the nearest between all that may well have run
 };
 
 struct DefaultsFit {
@@ -41,8 +42,9 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress&);
 
 // The page that `paceline calibrate defaults` prints.
 std::string defaults_page(const DefaultsFit&);
-// What sim/collective/default_costs.cpp includes: fitted_costs.inc and fitted_network_costs.inc.
+// What sim/collective/default_costs.cpp includes: fitted_costs.inc, fitted_network_costs.inc and fitted_spread.inc.
 std::string generation_source(const DefaultsFit&);
 std::string network_source(const DefaultsFit&);
+std::string spread_source(const DefaultsFit&);
 
 }  // namespace paceline

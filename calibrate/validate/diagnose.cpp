@@ -113,13 +113,11 @@ void add_other_versions(const ExpectedLog& log, const Healthy& healthy, std::vec
   if (log.nccl_stated) {
     return;
   }
-  const int generation = log.places.front().cluster.node.compute_capability;
-  const int oldest = generation >= 100 ? 26 : generation >= 90 ? 18 : 14;
   Suspect others{.name = "another NCCL", .look = "", .healthy = true, .log_more = {}};
-  for (const int minor : {14, 18, 22, 26}) {
+  for (const NcclVersion version : likely_versions(log.places.front().cluster.node.compute_capability)) {
     const auto change = [&](MeasuredPlace& place) {
-      place.spec.nccl = "2." + std::to_string(minor);
-      return minor >= oldest;
+      place.spec.nccl = to_string(version);
+      return true;
     };
     if (auto more = more_with(log, healthy, change)) {
       others.log_more.push_back(std::move(*more));

@@ -26,8 +26,11 @@ def collective(
     algorithm: str = "",
     protocol: str = "",
     library: str = "nccl",
+    gpus_per_process: int | None = None,
     explain: bool = False,
+    all_choices: bool = False,
     profile: Source | None = None,
+    allow_other_machine: bool = False,
 ) -> pd.DataFrame:
     """Predict the table of an nccl-tests program.
 
@@ -50,19 +53,27 @@ def collective(
         As NCCL_ALGO and NCCL_PROTO; or algorithm "hierarchical".
     library
         "nccl" or "mpi".
+    gpus_per_process
+        That one process launches for, as -g of nccl-tests; 1 if left out.
     explain
         Add what the time is made of: ``launch_us``, ``latency_us``, ``fill_us``,
         ``bandwidth_us``.
+    all_choices
+        Every algorithm and protocol that could run in ``others``, not only the likely ones.
     profile
-        What calibration knows of the machine. Adds ``low_us`` and ``high_us``, the interval of
-        90 %, and ``extrapolated``.
+        What calibration knows of the machine.
+    allow_other_machine
+        Take the costs of a profile of another machine, too.
 
     Returns
     -------
     DataFrame
         A row per size: ``collective``, ``nodes``, ``gpus``, ``size_bytes``, ``time_us``,
         ``algbw_gb_per_s``, ``busbw_gb_per_s`` (10^9 bytes), ``algorithm``, ``protocol``,
-        ``channels``.
+        ``channels``; ``low_us`` and ``high_us``, the interval of 90 %; ``extrapolated``: beyond
+        what the profile was fitted on; ``others``: what may run in place of the choice, as
+        dictionaries with ``algorithm``, ``protocol``, ``time`` (us), ``beside_choice`` (its time
+        over the choice's, as NCCL's tuner has them), ``likely``: the interval holds it.
 
     Raises
     ------
@@ -82,8 +93,11 @@ def collective(
         algorithm=algorithm,
         protocol=protocol,
         library=library,
+        gpus_per_process=as_word(gpus_per_process),
         explain=explain,
+        all=all_choices,
         profile=profile_document(profile),
+        allow_other_machine=allow_other_machine,
     )
     text = _core.collective(options)
     data = json.loads(text)
@@ -112,10 +126,9 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
         "channels": row["channels"],
     }
     flat |= {f"{part}_us": time for part, time in row.get("explained_us", {}).items()}
-    if "interval_us" in row:
-        flat |= {
-            "low_us": row["interval_us"]["low"],
-            "high_us": row["interval_us"]["high"],
-            "extrapolated": row["extrapolated"],
-        }
-    return flat
+    return flat | {
+        "low_us": row["interval_us"]["low"],
+        "high_us": row["interval_us"]["high"],
+        "extrapolated": row["extrapolated"],
+        "others": row.get("others", []),
+    }

@@ -61,6 +61,7 @@ def compare(
     strategies: str | Sequence[str],
     *,
     profile: Source | None = None,
+    allow_other_machine: bool = False,
     seed: int | None = None,
     iterations: int | None = None,
     engine: str | None = None,
@@ -76,7 +77,7 @@ def compare(
         As for :func:`run`.
     strategies
         "ddp", "fsdp", "zero1", "zero2" and "zero3", each with options changed by ":key=value".
-    profile, seed, iterations, engine, jobs
+    profile, allow_other_machine, seed, iterations, engine, jobs
         As for :func:`run`; the strategies run on several threads.
 
     Raises
@@ -86,7 +87,12 @@ def compare(
     """
     text, file_name = as_text(scenario)
     options = run_options(
-        profile=profile, seed=seed, iterations=iterations, engine=engine, jobs=jobs
+        profile=profile,
+        allow_other_machine=allow_other_machine,
+        seed=seed,
+        iterations=iterations,
+        engine=engine,
+        jobs=jobs,
     )
     names = strategies if isinstance(strategies, str) else ",".join(strategies)
     comparison = Comparison(_core.compare(text, file_name, names, options))

@@ -283,6 +283,7 @@ def run(
     scenario: Source | Result,
     *,
     profile: Source | None = None,
+    allow_other_machine: bool = False,
     seed: int | None = None,
     iterations: int | None = None,
     engine: str | None = None,
@@ -305,6 +306,8 @@ def run(
     profile
         What calibration knows of the machine: a :class:`Profile`, a dictionary or a file. The
         result then has an :attr:`Result.interval`.
+    allow_other_machine
+        Take the costs of a profile of another machine, too.
     seed, iterations, engine
         Instead of the scenario's: seed of all random draws, steps to simulate, and "auto",
         "event" or "vector".
@@ -331,6 +334,7 @@ def run(
     text, file_name = as_text(scenario)
     options = run_options(
         profile=profile,
+        allow_other_machine=allow_other_machine,
         seed=seed,
         iterations=iterations,
         engine=engine,
@@ -347,6 +351,7 @@ def explain(
     source: Source | Result,
     *,
     profile: Source | None = None,
+    allow_other_machine: bool = False,
     seed: int | None = None,
     iterations: int | None = None,
     engine: str | None = None,
@@ -360,6 +365,7 @@ def explain(
     return run(
         source,
         profile=profile,
+        allow_other_machine=allow_other_machine,
         seed=seed,
         iterations=iterations,
         engine=engine,

@@ -25,7 +25,7 @@ SimTime time_of(const Communicator& communicator, const CollectivePlan& plan) {
 CollectivePlan fastest(NcclCollectives& nccl, Communicator& communicator, const CollectiveRequest& request) {
   CollectivePlan best;
   SimTime least{std::numeric_limits<std::int64_t>::max()};
-  for (const TunerChoice& choice : nccl.possible(request.kind, request.bytes)) {
+  for (const TunerChoice& choice : nccl.possible(request.kind, request.bytes, kHopeless)) {
     CollectivePlan plan = nccl.plan(communicator, request.kind, request.bytes, choice, request.root);
     if (const SimTime time = time_of(communicator, plan); time < least) {
       least = time;
@@ -150,10 +150,10 @@ CollectivePlanner nccl_planner(const Topology& topology, const CollectiveSpec& s
                                std::span<const BackgroundFlow> background) {
   const std::vector<BackgroundFlow> flows(background.begin(), background.end());
   return planner_of_families(topology, spec, [=, &topology](const GroupShape& groups) {
-    return [nccl = NcclCollectives(topology, spec, flows, groups), choose = spec.choose](
+    return [nccl = NcclCollectives(topology, spec, flows, groups), spec](
                Communicator& communicator, const CollectiveRequest& request) mutable {
       const auto& [kind, bytes, of, root] = request;
-      return choose == AlgorithmChoice::fastest
+      return who_chooses(spec, bytes) == AlgorithmChoice::fastest
                  ? fastest(nccl, communicator, request)
                  : nccl.plan(communicator, kind, bytes, nccl.tuned(kind, bytes), root);
     };

@@ -56,6 +56,10 @@ constexpr DefaultNetworkCost kFittedNetworks[] = {
 #include "sim/collective/fitted_network_costs.inc"
 };
 
+constexpr DefaultSpread kSpread[] = {
+#include "sim/collective/fitted_spread.inc"
+};
+
 // What a thread block moves, by generation (NCCL's LL128 figure per channel).
 constexpr std::array<double, kGenerations> kCopyRate{20e9, 20e9, 36.7e9, 40e9};
 
@@ -63,6 +67,16 @@ constexpr std::array<double, kGenerations> kCopyRate{20e9, 20e9, 36.7e9, 40e9};
 
 int generation(int compute_capability) {
   return compute_capability >= 100 ? 3 : compute_capability >= 90 ? 2 : compute_capability >= 80 ? 1 : 0;
+}
+
+double default_spread(int nodes, Bytes bytes) {
+  double spread = 0;
+  for (const DefaultSpread& each : kSpread) {  // sizes ascend
+    if (each.several_nodes == (nodes > 1) && bytes.value >= each.from_bytes) {
+      spread = each.of_ninety;
+    }
+  }
+  return spread;
 }
 
 std::span<const DefaultCost> fitted_costs() { return kFitted; }

@@ -34,6 +34,16 @@ struct DefaultNetworkCost {
   double value, deviation;
   int sites;
 };
+// How far predictions with the defaults are off at sites that had no part in them: 90 % of |ln(time)|, of rows from
+// so many bytes on.
+struct DefaultSpread {
+  bool several_nodes;
+  std::int64_t from_bytes;
+  double of_ninety;
+  int sites;
+};
+double default_spread(int nodes, Bytes);
+
 std::span<const DefaultCost> fitted_costs();
 std::span<const DefaultNetworkCost> fitted_network_costs();
 

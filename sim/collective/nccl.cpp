@@ -133,20 +133,23 @@ TunerChoice NcclCollectives::tuned(CollectiveKind kind, Bytes bytes) {
                    "/training/collective");
 }
 
-std::vector<TunerChoice> NcclCollectives::possible(CollectiveKind kind, Bytes bytes) {
-  constexpr double kHopeless = 4;
+double NcclCollectives::time_of(CollectiveKind kind, Bytes bytes, const TunerChoice& choice) {
+  return tuner_time(input_, table(kind), choice.algorithm, choice.protocol, bytes);
+}
+
+std::vector<TunerChoice> NcclCollectives::possible(CollectiveKind kind, Bytes bytes, double within) {
   std::vector<TunerChoice> choices{tuned(kind, bytes)};
   if (!(choices.front().time > 0)) {
     return choices;  // hierarchical, or nothing that NCCL tunes
   }
   for (std::size_t a = 0; a < kNcclAlgorithms; ++a) {
     for (std::size_t p = 0; p < kProtocols; ++p) {
-      const auto algorithm = static_cast<Algorithm>(a);
-      const auto protocol = static_cast<Protocol>(p);
-      const double time = tuner_time(input_, table(kind), algorithm, protocol, bytes);
-      const bool tuned = algorithm == choices.front().algorithm && protocol == choices.front().protocol;
-      if (!tuned && time > 0 && time < kHopeless * choices.front().time) {
-        choices.push_back({algorithm, protocol, time});
+      TunerChoice choice{static_cast<Algorithm>(a), static_cast<Protocol>(p), 0};
+      choice.time = time_of(kind, bytes, choice);
+      const bool tuned =
+          choice.algorithm == choices.front().algorithm && choice.protocol == choices.front().protocol;
+      if (!tuned && choice.time > 0 && choice.time <= within * choices.front().time) {
+        choices.push_back(choice);
       }
     }
   }

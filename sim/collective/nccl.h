@@ -20,6 +20,9 @@
 
 namespace paceline {
 
+// What the tuner holds for so many times as slow as its choice is never the fastest.
+inline constexpr double kHopeless = 4;
+
 class NcclCollectives {
  public:
   // Throws InputError as nccl_planner does. Requires: the topology outlives this; groups of more than one rank.
@@ -33,10 +36,12 @@ class NcclCollectives {
   // From now on as if the spec had these for NCCL_ALGO and NCCL_PROTO.
   void ask_for(const std::string& algorithm, const std::string& protocol);
 
-  // What the spec allows: first the tuner's choice, then all others that the tuner's table has and does not
-  // hold for more than kHopeless times as slow.
-  std::vector<TunerChoice> possible(CollectiveKind, Bytes);
+  // What the spec allows: first the tuner's choice, then all others that the tuner holds for at most `within` times
+  // as slow.
+  std::vector<TunerChoice> possible(CollectiveKind, Bytes, double within);
   TunerChoice tuned(CollectiveKind, Bytes);
+  // us, as the tuner has it; <= 0: the spec does not allow it.
+  double time_of(CollectiveKind, Bytes, const TunerChoice&);
 
   // Adds the graph that it needs to the communicator; priced with costs().
   CollectivePlan plan(Communicator&, CollectiveKind, Bytes, const TunerChoice&, std::uint32_t root = 0);

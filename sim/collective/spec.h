@@ -41,6 +41,8 @@ template <>
 inline constexpr auto kNames<CollectiveLibrary> =
     names<CollectiveLibrary>({{"nccl", CollectiveLibrary::nccl}, {"mpi", CollectiveLibrary::mpi}});
 
+inline constexpr std::int64_t kMostChosen = std::int64_t{1} << 62;
+
 // How NCCL runs collectives. The names in capitals are NCCL's environment variables.
 struct CollectiveSpec {
   CollectiveLibrary library = CollectiveLibrary::nccl;  // mpi: of the rest, only the costs count
@@ -55,9 +57,16 @@ struct CollectiveSpec {
   bool limited_fifos = true;               // a FIFO holds what NCCL's buffers do; false: any number of chunks
   std::vector<CostParameter> costs{};      // in place of the defaults (sim/collective/costs.h)
   AlgorithmChoice choose = AlgorithmChoice::tuner;
-  std::vector<Correction> corrections{};  // by kind and ascending size
+  Bytes fastest_from{0}, fastest_to{kMostChosen};  // fastest: of such sizes; of others the tuner's choice
+  std::vector<Correction> corrections{};           // by kind and ascending size
   friend bool operator==(const CollectiveSpec&, const CollectiveSpec&) = default;
 };
+
+// Who chooses for a collective of so many bytes.
+inline AlgorithmChoice who_chooses(const CollectiveSpec& spec, Bytes bytes) {
+  const bool inside = spec.fastest_from <= bytes && bytes <= spec.fastest_to;
+  return inside ? spec.choose : AlgorithmChoice::tuner;
+}
 
 // Traffic of others: an endless flow between two GPUs of the cluster that takes up to `rate`.
 struct BackgroundFlow {

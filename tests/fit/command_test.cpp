@@ -43,7 +43,23 @@ TEST_CASE("fit, then predict with the profile") {
   CHECK_THAT(table.out, Contains("90 % of measurements"));
   const Outcome plain = run(folder, collective);
   CHECK(plain.status == 0);
-  CHECK_THAT(plain.out, !Contains("90 %"));
+  CHECK_THAT(plain.out, Contains("90 % of measurements") && Contains("(not stated)"));
+  const Outcome all = run(folder, collective + "--nccl 2.28 --all");
+  CHECK(all.status == 0);
+  CHECK_THAT(all.out, Contains("All that could run") && Contains("ring ll128") && !Contains("(not stated)"));
+  const Outcome others = run(folder, collective + "--nodes 2 --json --all");
+  REQUIRE(others.status == 0);
+  for (const nlohmann::json& row : nlohmann::json::parse(others.out).at("results")) {
+    CHECK(row.at("others").size() > 3);
+    CHECK(row.at("others").at(0).at("time").get<double>() > 0);
+  }
+  const std::string many = "collective all_reduce --cluster dgx-h100 -b 8M -e 8M --json ";
+  const auto time_of = [&](const std::string& options) {
+    const Outcome outcome = run(folder, many + options);
+    REQUIRE(outcome.status == 0);
+    return nlohmann::json::parse(outcome.out).at("results").at(0).at("in_place").at("time").get<double>();
+  };
+  CHECK(time_of("--gpus-per-process 8") >= time_of(""));
   const Outcome json = run(folder, collective + "--json --profile profile.json");
   REQUIRE(json.status == 0);
   const nlohmann::json entries = nlohmann::json::parse(json.out).at("results");
@@ -53,6 +69,12 @@ TEST_CASE("fit, then predict with the profile") {
     CHECK(row.at("interval_us").at("high").get<double>() > time);
     CHECK(row.at("extrapolated") == false);
   }
+  const std::string other = "collective all_reduce --cluster dgx-a100 -b 1M -e 64M --profile profile.json";
+  const Outcome machine = run(folder, other);
+  CHECK(machine.status == 2);
+  CHECK_THAT(machine.error,
+             Contains("found one of another (H100, nvswitch)") && Contains("--allow-other-machine"));
+  CHECK(run(folder, other + " --allow-other-machine").status == 0);
   const Outcome nodes = run(folder, collective + "--nodes 2 --profile profile.json");
   CHECK(nodes.status == 0);
   CHECK_THAT(nodes.out, Contains("extrapolated: measured on one node only"));
@@ -64,6 +86,14 @@ TEST_CASE("fit, then predict with the profile") {
   CHECK(predicted.status == 0);
   CHECK_THAT(predicted.out, Contains("90 % of cases"));
   CHECK(run(folder, "run result.json").status == 0);  // with the profile's corrections in it
+}
+
+TEST_CASE("a log of another machine is fitted, and called implausible with the likely cause") {
+  const TemporaryFolder folder;
+  const Outcome fit = run(folder, "calibrate fit " + kTable + " --cluster dgx-a100 -o profile.json");
+  CHECK(fit.status == 0);
+  CHECK_THAT(fit.out, Contains("implausible: nvlink.efficiency 1.05 is the most that a fit may take") &&
+                          Contains("another machine: dgx-h100"));
 }
 
 TEST_CASE("a log is compared and diagnosed without fitting") {

@@ -161,7 +161,7 @@ TEST_CASE("every bad study gives its message") {
   }
   const std::vector<std::pair<std::string, std::string>> more{
       {R"(, "axis": 1)",
-       R"(unknown key "axis"; did you mean "axes"? Known: description, scenario, scaling, global_batch, profile, axes, measured)"},
+       R"(unknown key "axis"; did you mean "axes"? Known: description, scenario, scaling, global_batch, profile, allow_other_machine, axes, measured)"},
       {R"(, "scaling": "week")",
        R"(/scaling: unknown value "week"; did you mean "weak"? Known: none, strong, weak)"},
       {R"(, "global_batch": 64)", R"(expected no key "global_batch", as the scaling is not strong)"},

@@ -1,0 +1,194 @@
+// What may run in place of the tuner's choice, how far defaults may be off, and whose machine a profile is for.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <set>
+
+#include "core/error.h"
+#include "sim/collective/default_costs.h"
+#include "tests/fit/synthetic.h"
+
+namespace paceline {
+namespace {
+
+using namespace synthetic;
+using Catch::Contains;
+
+CollectiveTest on(const std::string& cluster, int nodes, std::vector<Bytes> at) {
+  World world;
+  world.cluster = cluster;
+  world.nccl = "2.30";
+  const int gpus = load_cluster(cluster).node.gpus;
+  CollectiveTest test = test_of(world, {nodes, gpus}, std::move(at));
+  test.nccl_stated = true;
+  return test;
+}
+
+double forced_time(CollectiveTest test, const OtherChoice& other, Bytes bytes) {
+  test.sizes = {bytes};
+  test.collective.algorithm = name_of(other.algorithm);
+  test.collective.protocol = name_of(other.protocol);
+  return times(run_collective_test(test)).front();
+}
+
+TEST_CASE("each other choice takes what it takes when it is asked for") {
+  for (const char* cluster : {"dgx-a100", "dgx-h100"}) {
+    for (const int nodes : {1, 2}) {
+      CollectiveTest test = on(cluster, nodes, sizes(1 << 10, 1 << 28, 16));
+      test.all = true;
+      const CollectivePrediction all = predict_collectives(test, {});
+      for (std::size_t i = 0; i < test.sizes.size(); ++i) {
+        const CollectivePlan& chosen = all.result.rows[i].plan;
+        std::set<std::pair<Algorithm, Protocol>> seen{{chosen.algorithm, chosen.protocol}};
+        for (const OtherChoice& other : all.intervals[i].others) {
+          INFO(cluster << ", " << nodes << " nodes, " << test.sizes[i].value << " bytes, "
+                       << name_of(other.algorithm) << " " << name_of(other.protocol));
+          CHECK(seen.emplace(other.algorithm, other.protocol).second);
+          CHECK(other.time.value == Approx(forced_time(test, other, test.sizes[i])).epsilon(1e-9));
+          CHECK(other.likely == (other.beside_choice <= 1.1));
+        }
+        CHECK(seen.count({Algorithm::ring, Protocol::simple}) == 1);
+        CHECK(seen.count({Algorithm::tree, Protocol::ll}) == 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("the interval of a default holds what may well run, and what defaults were off by elsewhere") {
+  CollectiveTest test = on("dgx-h100", 2, sizes(1 << 16, 1 << 26));
+  const auto check = [&](const CollectivePrediction& prediction) {
+    int uncertain = 0;
+    for (std::size_t i = 0; i < test.sizes.size(); ++i) {
+      const CollectiveInterval& interval = prediction.intervals[i];
+      double least = times(prediction.result)[i], most = least;
+      for (const OtherChoice& other : interval.others) {
+        CHECK(other.likely);
+        least = std::min(least, other.time.value);
+        most = std::max(most, other.time.value);
+        ++uncertain;
+      }
+      const double spread = std::exp(default_spread(2, test.sizes[i]));
+      CHECK(interval.low.value == Approx(least / spread));
+      CHECK(interval.high.value == Approx(most * spread));
+      CHECK_FALSE(interval.extrapolated);
+    }
+    return uncertain;
+  };
+  const int stated = check(predict_collectives(test, {}));
+  test.nccl_stated = false;
+  const CollectivePrediction any = predict_collectives(test, {});
+  CHECK(stated > 0);
+  CHECK(check(any) > stated);  // what other versions would take
+  CHECK(std::ranges::any_of(any.intervals, [](const CollectiveInterval& interval) {
+    return std::ranges::any_of(interval.others, [](const OtherChoice& other) { return !!other.chosen_by; });
+  }));
+}
+
+TEST_CASE("defaults are less sure on several nodes and between protocols, and always known to some degree") {
+  for (const Bytes bytes : sizes(8, std::int64_t{1} << 34, 4)) {
+    for (const int nodes : {1, 2, 100}) {
+      CHECK(default_spread(nodes, bytes) > 0.02);
+      CHECK(default_spread(nodes, bytes) < 1);
+    }
+  }
+  CHECK(default_spread(2, Bytes(1 << 30)) > default_spread(1, Bytes(1 << 30)));
+  CHECK(default_spread(1, Bytes(1 << 20)) > default_spread(1, Bytes(1 << 30)));
+}
+
+CollectiveFit fit_of(const World& world, const Place& place, const std::vector<Bytes>& at) {
+  Noise noise(0.01, 7);
+  MeasuredData data;
+  measure(world, place, at, noise, data);
+  FitRequest request;
+  request.cluster_name = "dgx-a100";
+  request.cluster = load_cluster("dgx-a100");
+  request.collective.nccl = world.nccl;
+  request.nccl_stated = true;
+  return fit_collectives(request, data);
+}
+
+TEST_CASE("beyond the measured sizes: below, as far off as at the smallest; above, no byte takes longer") {
+  World world;
+  world.costs = {{"nvlink.efficiency", 0.7}, {"simple.startup", 9e-5}, {"ll128.startup", 6e-5}};
+  const std::vector<Bytes> at = sizes(1 << 22, 1 << 26);
+  const Profile profile = fit_of(world, {1, 8}, at).profile;
+  World unknown;
+  const CollectivePrediction more =
+      predict_collectives(test_of(unknown, {1, 8}, sizes(1 << 19, std::int64_t{1} << 33)), profile);
+  const std::vector<double> seconds = times(more.result);
+  for (std::size_t i = 7; i + 1 < seconds.size(); ++i) {  // from the largest that was measured on
+    CHECK(seconds[i + 1] < 2.0001 * seconds[i]);
+  }
+  CollectiveTest model = test_of(unknown, {1, 8}, sizes(1 << 19, 1 << 22));
+  model.collective = with_costs(model.collective, profile);
+  const std::vector<double> simulated = times(run_collective_test(model));
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(seconds[i] / simulated[i] == Approx(seconds[3] / simulated[3]).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("links carry no more than they can, and what is far from all machines is named") {
+  World world;
+  world.costs = {{"nvlink.efficiency", 1.6}};
+  const CollectiveFit fast = fit_of(world, {1, 8}, sizes(1 << 20, 1 << 30));
+  const auto links = std::ranges::find(fast.profile.parameters, "nvlink.efficiency", &ProfileParameter::name);
+  REQUIRE(links != fast.profile.parameters.end());
+  CHECK(links->value == Approx(1.05));
+  const std::vector<std::string> lines = implausible(fast.profile);
+  CHECK(std::ranges::any_of(lines, [](const std::string& line) {
+    return line.starts_with("nvlink.efficiency") && line.find("dgx-a100") != std::string::npos;
+  }));
+
+  World slow;
+  slow.costs = {{"network.efficiency", 0.24}};
+  const std::vector<std::string> quarter = implausible(fit_of(slow, {2, 8}, sizes(1 << 20, 1 << 30)).profile);
+  CHECK(std::ranges::any_of(
+      quarter, [](const std::string& line) { return line.starts_with("network.efficiency 0.2"); }));
+  CHECK(implausible(fit_of({}, {2, 8}, sizes(1 << 20, 1 << 30)).profile).empty());
+}
+
+TEST_CASE("a profile is for its machine; for another on request, without launches and what was measured") {
+  World world;
+  world.costs = {{"nvlink.efficiency", 0.8}, {"launch.latency", 3e-5}};
+  Profile profile = fit_of(world, {1, 8}, sizes(8, 1 << 30)).profile;
+  CHECK(profile.machine == "A100-80GB, nvswitch");
+  CHECK(profile.network.empty());
+  CHECK(for_machine(profile, load_cluster("dgx-a100")).points.size() == profile.points.size());
+  ClusterSpec two = load_cluster("dgx-a100");
+  two.nodes = 2;
+  two.node.network = NetworkKind::efa;
+  CHECK_NOTHROW(for_machine(profile, two));  // one node says nothing of a network
+  const ClusterSpec hopper = load_cluster("dgx-h100");
+  CHECK_THROWS_WITH(for_machine(profile, hopper), Contains("H100, nvswitch") &&
+                                                      Contains("A100-80GB, nvswitch") &&
+                                                      Contains("--allow-other-machine"));
+  profile.any_machine = true;
+  const Profile other = for_machine(profile, hopper);
+  CHECK(other.points.empty());
+  const auto has = [&](const char* name) {
+    return std::ranges::count(other.parameters, name, &ProfileParameter::name) == 1;
+  };
+  CHECK(has("nvlink.efficiency"));
+  CHECK_FALSE(has("launch.latency"));
+
+  const Profile crossing = fit_of({}, {2, 8}, sizes(1 << 10, 1 << 30)).profile;
+  CHECK(crossing.network == "infiniband");
+  CHECK_THROWS_WITH(for_machine(crossing, two), Contains("efa") && Contains("infiniband"));
+  two.nodes = 1;
+  CHECK_NOTHROW(for_machine(crossing, two));
+}
+
+TEST_CASE("the fastest is chosen only near measured sizes") {
+  Profile profile = fit_of({}, {1, 8}, sizes(1 << 20, 1 << 24)).profile;
+  profile.choose = AlgorithmChoice::fastest;
+  const CollectiveSpec spec = with_costs({}, profile);
+  CHECK(who_chooses(spec, Bytes((1 << 18) - 1)) == AlgorithmChoice::tuner);
+  CHECK(who_chooses(spec, Bytes(1 << 18)) == AlgorithmChoice::fastest);
+  CHECK(who_chooses(spec, Bytes(1 << 26)) == AlgorithmChoice::fastest);
+  CHECK(who_chooses(spec, Bytes((1 << 26) + 1)) == AlgorithmChoice::tuner);
+  profile.choose = AlgorithmChoice::tuner;
+  CHECK(with_costs({}, profile).fastest_to == CollectiveSpec{}.fastest_to);
+}
+
+}  // namespace
+}  // namespace paceline
