@@ -16,6 +16,7 @@
 #include "calibrate/replay/replay.h"
 #include "calibrate/validate/defaults.h"
 #include "calibrate/validate/judge.h"
+#include "calibrate/validate/pairs.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "scenarios/files.h"
@@ -240,6 +241,13 @@ void defaults(const std::string& index, const std::optional<std::string>& folder
   }
 }
 
+void pairs(const std::string& index) {
+  ProgressLines lines;
+  print(pairs_page(compare_pairs(index, [&](const std::string& part, std::size_t done, std::size_t all) {
+    lines.show(part, done, all);
+  })));
+}
+
 }  // namespace
 
 void CalibrateCommands::add_to(CLI::App& app) {
@@ -253,6 +261,7 @@ void CalibrateCommands::add_to(CLI::App& app) {
   add_judging();
   add_replay();
   add_defaults();
+  add_pairs();
 }
 
 void CalibrateCommands::add_measure() {
@@ -340,6 +349,13 @@ void CalibrateCommands::add_defaults() {
   defaults_->footer("Example: paceline calibrate defaults scenarios/validation/collectives/index.csv");
 }
 
+void CalibrateCommands::add_pairs() {
+  pairs_ = calibrate_->add_subcommand(
+      "pairs", "What a profile of each table of an index is worth at the other tables of its cluster.");
+  pairs_->add_option("INDEX", index_, "A CSV of tables (scenarios/validation/README.md)")->required();
+  pairs_->footer("Example: paceline calibrate pairs scenarios/validation/collectives/index.csv");
+}
+
 void CalibrateCommands::run() const {
   if (measure_->parsed()) {
     measure(*measure_);
@@ -357,6 +373,8 @@ void CalibrateCommands::run() const {
         profile_out_);
   } else if (defaults_->parsed()) {
     defaults(index_, tables_);
+  } else if (pairs_->parsed()) {
+    pairs(index_);
   } else if (compare_->parsed() || diagnose_->parsed()) {
     const JudgedLog log = judged({.files = fit_files_,
                                   .cluster = cluster_,

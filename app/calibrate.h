@@ -21,6 +21,7 @@ class CalibrateCommands {
   void add_judging();
   void add_replay();
   void add_defaults();
+  void add_pairs();
 
   CLI::App* calibrate_ = nullptr;
   CLI::App* measure_ = nullptr;
@@ -30,6 +31,7 @@ class CalibrateCommands {
   CLI::App* diagnose_ = nullptr;
   CLI::App* replay_ = nullptr;
   CLI::App* defaults_ = nullptr;
+  CLI::App* pairs_ = nullptr;
   std::vector<std::string> files_, fit_files_;
   std::optional<std::string> csv_, layers_, nccl_, scenario_of_rows_, steps_, measured_, profile_, tables_,
       nodes_, gpus_per_node_;

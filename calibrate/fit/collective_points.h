@@ -45,6 +45,9 @@ struct MeasuredPoints {
 inline constexpr std::size_t kMostFitted = 400;
 MeasuredPoints gather_points(const FitRequest&, const MeasuredData&);
 
+// ln(seconds) that a profile predicts of each size at a place, as predict_collectives does.
+std::vector<double> predicted_log_times(const MeasuredPlace&, std::span<const Bytes> sizes, const Profile&);
+
 // A line for each NCCL that is older or newer than all whose tuners are known: how far off the nearest is.
 std::string version_remarks(const MeasuredData&);
 

@@ -417,6 +417,21 @@ CollectivePrediction predict_collectives(const CollectiveTest& given, const Prof
   return prediction;
 }
 
+std::vector<double> predicted_log_times(const MeasuredPlace& given, std::span<const Bytes> sizes,
+                                        const Profile& profile) {
+  MeasuredPlace place = given;
+  place.spec = with_costs(given.spec, profile);
+  PlaceModel model(place, sizes, profile.choose);
+  std::vector<double> log_times = model.log_times(model.costs());
+  if (!profile.points.empty()) {
+    const PlaceForecast forecast = forecast_of(profile, place);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      log_times[i] += forecast.at(sizes[i], log_times[i]).log_factor;
+    }
+  }
+  return log_times;
+}
+
 CollectivePrediction predict_collectives(const CollectiveOptions& options, const Profile& given) {
   const Profile profile = for_machine(given, collective_test(options, {}).cluster);
   return predict_collectives(collective_test(options, profile), profile);

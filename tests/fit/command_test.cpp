@@ -164,7 +164,7 @@ TEST_CASE("wrong input ends with status 2 and one line") {
            {"calibrate import none.log", "none.log"},
            {"calibrate replay none.json", "none.json"},
            {"calibrate",
-            "\"measure\", \"import\", \"fit\", \"compare\", \"diagnose\", \"replay\" or \"defaults\""},
+            "\"measure\", \"import\", \"fit\", \"compare\", \"diagnose\", \"replay\", \"defaults\" or \"pairs\""},
            {"collective all_reduce --cluster dgx-h100 --profile none.json", "none.json"},
            {"collective all_reduce --cluster dgx-h100 --profile profile.json", "nvlink.efficiency"}}) {
     const Outcome outcome = run(folder, arguments);

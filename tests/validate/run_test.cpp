@@ -5,8 +5,10 @@
 #include <sstream>
 
 #include "calibrate/validate/compare.h"
+#include "calibrate/validate/pairs.h"
 #include "calibrate/validate/validate.h"
 #include "scenarios/json.h"
+#include "scenarios/scenario.h"
 #include "tests/error_of.h"
 #include "tests/files.h"
 
@@ -163,6 +165,42 @@ TEST_CASE("training: rows by their use, and wrong ones with line and column") {
   CHECK_THAT(refused("1,1,0,1000,fit\n"),
              Contains("line 2, column accumulation: expected a whole number from 1 on"));
   CHECK_THAT(refused("3,2,,10,fit\n"), Contains("line 2, column gpus: expected as many GPUs on each node"));
+}
+
+TEST_CASE("pairs: each table of a cluster by a profile of each other, beside the defaults") {
+  const TemporaryFolder folder;
+  folder.write("index.csv",
+               "name,file,collective,cluster,nodes,gpus_per_node,source,doubtful\n"
+               "fast,fast.csv,all_reduce,dgx-a100,1,8,s,\nslow,slow.csv,all_reduce,dgx-a100,1,8,s,\n"
+               "other,slow.csv,all_reduce,dgx-h100,1,8,s,\nbad,slow.csv,all_reduce,dgx-a100,1,8,s,yes\n");
+  const auto write = [&](const char* name, double factor) {
+    CollectiveTest test;
+    test.cluster = load_cluster("dgx-a100");
+    for (std::int64_t size = 1 << 16; size <= 1 << 30; size *= 4) {
+      test.sizes.emplace_back(size);
+    }
+    std::string rows = "size_bytes,time_us\n";
+    for (const CollectiveCost& row : run_collective_test(test).rows) {
+      rows += std::to_string(row.plan.bytes.value) + ',' +
+              std::to_string(static_cast<double>(row.time.ps) * 1e-6 * factor) + '\n';
+    }
+    folder.write(name, rows);
+  };
+  write("fast.csv", 1);
+  write("slow.csv", 1.5);
+  const std::vector<ComparedPair> pairs = compare_pairs(folder.file("index.csv"), {});
+  REQUIRE(pairs.size() == 2);
+  CHECK(pairs[0].fitted == "fast");
+  CHECK(pairs[0].predicted == "slow");
+  for (std::size_t c = 0; c < 3; ++c) {
+    CHECK(pairs[0].with_defaults[c].value() == Approx(0.5).epsilon(0.01));  // as the tables were made
+    CHECK(pairs[0].with_profile[c].value() == Approx(0.5).epsilon(0.05));
+    CHECK(pairs[1].with_defaults[c].value() < 0.01);
+    CHECK(pairs[1].with_profile[c].value() > 0.3);  // worse by far
+  }
+  const std::string page = pairs_page(pairs);
+  CHECK_THAT(page, Contains("all pairs") && Contains("one node from one") && !Contains("several nodes from"));
+  CHECK(page.find("slow") < page.find("fast", page.find("the worst")));
 }
 
 TEST_CASE("nothing named, nothing run") {
