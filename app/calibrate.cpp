@@ -293,6 +293,7 @@ void CalibrateCommands::add_fit() {
   fit_->add_option("--nccl", nccl_, "NCCL version of the measurements, where the files don't say");
   fit_->add_option("--nodes", nodes_, "Nodes that took part, where the files don't say");
   fit_->add_option("--gpus-per-node", gpus_per_node_, "GPUs of each of them, where the files don't say");
+  add_settings(fit_);
   fit_->add_option("--library", library_, "nccl or mpi")->capture_default_str();
   fit_->add_option("--scenario", scenario_of_rows_,
                    "Whose throughput rows (columns gpus, nodes, accumulation, throughput) and on whose GPU "
@@ -302,6 +303,11 @@ void CalibrateCommands::add_fit() {
                    "them after backward")
       ->capture_default_str();
   fit_->footer("Example: paceline calibrate fit all_reduce.log --cluster dgx-h100 -o profile.json");
+}
+
+void CalibrateCommands::add_settings(CLI::App* command) {
+  command->add_option("--algo", algorithm_, "NCCL_ALGO as it was set, where the files don't say");
+  command->add_option("--proto", protocol_, "NCCL_PROTO, likewise");
 }
 
 void CalibrateCommands::add_judging() {
@@ -319,6 +325,7 @@ void CalibrateCommands::add_judging() {
         ->required();
     command->add_option("--nodes", nodes_, "Nodes that took part, where the logs don't say");
     command->add_option("--gpus-per-node", gpus_per_node_, "GPUs of each of them, where the logs don't say");
+    add_settings(command);
     command->add_option("--profile", profile_, "What calibration knows of such a machine");
     command->add_option("--nccl", nccl_, "NCCL version, where the logs don't say");
     command->add_flag("--json", json_, "JSON instead of a page");
@@ -369,6 +376,8 @@ void CalibrateCommands::run() const {
          .nccl = nccl_,
          .nodes = nodes_,
          .gpus_per_node = gpus_per_node_,
+         .algorithm = algorithm_,
+         .protocol = protocol_,
          .scenario = scenario_of_rows_},
         profile_out_);
   } else if (defaults_->parsed()) {
@@ -381,7 +390,9 @@ void CalibrateCommands::run() const {
                                   .library = library_,
                                   .nccl = nccl_,
                                   .nodes = nodes_,
-                                  .gpus_per_node = gpus_per_node_},
+                                  .gpus_per_node = gpus_per_node_,
+                                  .algorithm = algorithm_,
+                                  .protocol = protocol_},
                                  profile_);
     print(compare_->parsed() ? json_ ? compare_json(log) : compare_text(log)
           : json_ ? diagnose_json(log)

@@ -55,6 +55,12 @@ FitRequest request_of(const FitFiles& fit) {
     request.collective.nccl = *fit.nccl;
     request.nccl_stated = true;
   }
+  naming_option("--algo",
+                [&] { static_cast<void>(tuner_overrides(fit.algorithm, "", CollectiveKind::all_reduce)); });
+  naming_option("--proto",
+                [&] { static_cast<void>(tuner_overrides("", fit.protocol, CollectiveKind::all_reduce)); });
+  request.collective.algorithm = fit.algorithm;
+  request.collective.protocol = fit.protocol;
   if (fit.nodes) {
     request.nodes = static_cast<int>(whole_number(*fit.nodes, 1, kMostNodes, "--nodes"));
   }

@@ -18,6 +18,7 @@ struct FitFiles {
   std::string overlap = "stated";  // or "unknown" (calibrate/fit/training_fit.h)
   // Of rows that don't say.
   std::optional<std::string> nccl = {}, nodes = {}, gpus_per_node = {};
+  std::string algorithm{}, protocol{};  // NCCL_ALGO and NCCL_PROTO, likewise
   // A file: whose throughput rows, and on whose GPU the kernels are.
   std::optional<std::string> scenario = {};
   FitProgress progress = {};  // may be empty

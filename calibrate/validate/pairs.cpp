@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <mutex>
 
 #include "calibrate/fit/collective_points.h"
@@ -13,7 +14,14 @@
 namespace paceline {
 namespace {
 
-constexpr std::array kClasses{"below 1 MiB", "1 MiB and above", "256 MiB and above"};
+struct SizeClass {
+  const char* name;
+  std::int64_t from, to;
+};
+constexpr std::int64_t kMegabyte = 1 << 20, kNoEnd = std::numeric_limits<std::int64_t>::max();
+constexpr SizeClass kSizeClasses[]{{"below 1 MiB", 0, kMegabyte},
+                                   {"1 MiB and above", kMegabyte, kNoEnd},
+                                   {"256 MiB and above", 256 * kMegabyte, kNoEnd}};
 
 struct PlacedTable {
   CollectiveTable table;
@@ -23,7 +31,6 @@ struct PlacedTable {
 };
 
 std::array<std::optional<double>, 3> errors(const PlacedTable& of, const Profile& profile) {
-  constexpr std::int64_t kMiB = 1 << 20;
   std::array<double, 3> sum{};
   std::array<int, 3> rows{};
   for (std::size_t p = 0; p < of.points.places.size(); ++p) {
@@ -37,10 +44,11 @@ std::array<std::optional<double>, 3> errors(const PlacedTable& of, const Profile
     }
     const std::vector<double> predicted = predicted_log_times(of.points.places[p], sizes, profile);
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      const bool in_class[] = {sizes[i].value < kMiB, sizes[i].value >= kMiB, sizes[i].value >= 256 * kMiB};
-      for (std::size_t c = 0; c < sum.size(); ++c) {
-        sum[c] += in_class[c] ? std::abs(predicted[i] - measured[i]) : 0;
-        rows[c] += in_class[c] ? 1 : 0;
+      for (std::size_t c = 0; const SizeClass& each : kSizeClasses) {
+        const bool inside = each.from <= sizes[i].value && sizes[i].value < each.to;
+        sum[c] += inside ? std::abs(predicted[i] - measured[i]) : 0;
+        rows[c] += inside ? 1 : 0;
+        ++c;
       }
     }
   }
@@ -114,7 +122,8 @@ namespace {
 
 constexpr double kWorse = 0.02;
 
-std::string class_line(const char* what, const std::vector<const ComparedPair*>& pairs, std::size_t c) {
+std::string class_line(const char* what, const char* size, const std::vector<const ComparedPair*>& pairs,
+                       std::size_t c) {
   int counted = 0, worse = 0;
   double defaults = 0, profile = 0;
   for (const ComparedPair* pair : pairs) {
@@ -126,7 +135,7 @@ std::string class_line(const char* what, const std::vector<const ComparedPair*>&
     }
   }
   return counted == 0 ? std::string()
-                      : formatted("%-28s %-18s %6d %10.1f %% %10.1f %% %8d\n", what, kClasses[c], counted,
+                      : formatted("%-28s %-18s %6d %10.1f %% %10.1f %% %8d\n", what, size, counted,
                                   100 * defaults / counted, 100 * profile / counted, worse);
 }
 
@@ -157,8 +166,8 @@ std::string pairs_page(const std::vector<ComparedPair>& pairs) {
         chosen.push_back(&pair);
       }
     }
-    for (std::size_t c = 0; c < kClasses.size(); ++c) {
-      page += class_line(group.what, chosen, c);
+    for (std::size_t c = 0; const SizeClass& each : kSizeClasses) {
+      page += class_line(group.what, each.name, chosen, c++);
     }
   }
   std::vector<const ComparedPair*> worst;

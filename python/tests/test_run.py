@@ -124,6 +124,28 @@ def test_collective_is_the_programs_table(program: Program, profile: paceline.Pr
     assert (chosen[parts].sum(axis=1) > 0).all()
 
 
+def test_choices_and_other_machines(profile: paceline.Profile) -> None:
+    every = paceline.collective(
+        "all_reduce", cluster="dgx-h100", nodes=2, sizes=["1M", "64M"], all_choices=True
+    )
+    for row in every.itertuples():
+        assert row.low_us < row.time_us < row.high_us
+        assert {"algorithm", "protocol", "time", "beside_choice"} <= row.others[0].keys()
+        assert len(row.others) > 3
+    many = {"cluster": "dgx-h100", "sizes": ["8"]}
+    times = [
+        paceline.collective("all_reduce", **many, gpus_per_process=n)["time_us"][0] for n in (1, 8)
+    ]
+    assert times[0] < times[1]
+    with pytest.raises(paceline.InputError, match="of another"):
+        paceline.collective("all_reduce", cluster="dgx-h100", profile=profile)
+    scenario = {"cluster": "dgx-h100", "model": "resnet18", "training": {"batch_per_gpu": 64}}
+    with pytest.raises(paceline.InputError, match="of another"):
+        paceline.run(scenario, profile=profile)
+    allowed = paceline.run(scenario, profile=profile, allow_other_machine=True)
+    assert allowed.step_time_s > 0
+
+
 def test_fit_is_the_programs(program: Program, tmp_path: Path) -> None:
     out = tmp_path / "profile.json"
     done = program("calibrate", "fit", TABLE, "--cluster", "dgx-a100", "-o", out)

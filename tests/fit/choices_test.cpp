@@ -107,7 +107,7 @@ CollectiveFit fit_of(const World& world, const Place& place, const std::vector<B
   return fit_collectives(request, data);
 }
 
-TEST_CASE("beyond the measured sizes: below, as far off as at the smallest; above, no byte takes longer") {
+TEST_CASE("below the measured sizes as far off as at the smallest, and above them no byte takes longer") {
   World world;
   world.costs = {{"nvlink.efficiency", 0.7}, {"simple.startup", 9e-5}, {"ll128.startup", 6e-5}};
   const std::vector<Bytes> at = sizes(1 << 22, 1 << 26);
@@ -147,7 +147,7 @@ TEST_CASE("links carry no more than they can, and what is far from all machines 
   CHECK(implausible(fit_of({}, {2, 8}, sizes(1 << 20, 1 << 30)).profile).empty());
 }
 
-TEST_CASE("a profile is for its machine; for another on request, without launches and what was measured") {
+TEST_CASE("a profile is for its machine, and for another on request without launches and what was measured") {
   World world;
   world.costs = {{"nvlink.efficiency", 0.8}, {"launch.latency", 3e-5}};
   Profile profile = fit_of(world, {1, 8}, sizes(8, 1 << 30)).profile;

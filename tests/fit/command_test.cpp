@@ -139,6 +139,20 @@ TEST_CASE("the layout of logs that don't state it, and an NCCL that is too old")
   CHECK_THAT(run(folder, "calibrate fit first.csv --cluster dgx-a100 -o p.json").error, Contains("NCCL 1.3"));
 }
 
+TEST_CASE("a log that was taken with an algorithm and a protocol set") {
+  const TemporaryFolder folder;
+  const std::string log = "calibrate compare " + kTable + " --cluster dgx-h100 --json";
+  const auto algorithm = [&](const std::string& options) {
+    const Outcome outcome = run(folder, log + options);
+    INFO(outcome.error);
+    REQUIRE(outcome.status == 0);
+    return outcome.out;
+  };
+  CHECK_THAT(algorithm(" --algo ring --proto simple"), Contains("ring") && !Contains("nvls"));
+  CHECK_THAT(algorithm(""), Contains("nvls"));
+  CHECK_THAT(run(folder, log + " --algo rings").error, Contains("--algo") && Contains("ring"));
+}
+
 TEST_CASE("import says what it found") {
   const TemporaryFolder folder;
   const Outcome import = run(folder, "calibrate import " + kTable + " --csv rows.csv");
@@ -164,7 +178,8 @@ TEST_CASE("wrong input ends with status 2 and one line") {
            {"calibrate import none.log", "none.log"},
            {"calibrate replay none.json", "none.json"},
            {"calibrate",
-            "\"measure\", \"import\", \"fit\", \"compare\", \"diagnose\", \"replay\", \"defaults\" or \"pairs\""},
+            "\"measure\", \"import\", \"fit\", \"compare\", \"diagnose\", \"replay\", \"defaults\" or "
+            "\"pairs\""},
            {"collective all_reduce --cluster dgx-h100 --profile none.json", "none.json"},
            {"collective all_reduce --cluster dgx-h100 --profile profile.json", "nvlink.efficiency"}}) {
     const Outcome outcome = run(folder, arguments);
