@@ -49,7 +49,8 @@ TEST_CASE("fit, then predict with the profile") {
   CHECK_THAT(all.out, Contains("All that could run") && Contains("ring ll128") && !Contains("(not stated)"));
   const Outcome others = run(folder, collective + "--nodes 2 --json --all");
   REQUIRE(others.status == 0);
-  for (const nlohmann::json& row : nlohmann::json::parse(others.out).at("results")) {
+  const nlohmann::json at_two = nlohmann::json::parse(others.out);
+  for (const nlohmann::json& row : at_two.at("results")) {
     CHECK(row.at("others").size() > 3);
     CHECK(row.at("others").at(0).at("time").get<double>() > 0);
   }
