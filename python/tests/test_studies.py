@@ -154,7 +154,8 @@ def test_interrupt_stops(tmp_path: Path) -> None:
             sent.set()
             os.kill(os.getpid(), signal.SIGINT)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+    # A job in the background ignores it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             paceline.sweep(long_study(), tmp_path, jobs=1, progress=interrupt)
