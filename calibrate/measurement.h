@@ -80,7 +80,8 @@ struct TrainingMeasurement {
   double samples_per_second = 0;
   std::string table;
   Origin origin;
-  int accumulation = 0;  // passes of a step; 0: not stated
+  int accumulation = 0;            // passes of a step; 0: not stated
+  std::int64_t batch_per_gpu = 0;  // samples of a pass; 0: not stated
 };
 
 // A row or table that could not be used as it stands, and what was done with it.

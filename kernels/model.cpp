@@ -1,5 +1,9 @@
 #include "kernels/model.h"
 
+#include <charconv>
+#include <string_view>
+#include <system_error>
+
 namespace paceline {
 
 std::int64_t parameter_count(const Model& model) {
@@ -26,6 +30,13 @@ std::size_t parameter_tensors(const Model& model) {
     tensors += layer.parameters.size();
   }
   return tensors;
+}
+
+std::int64_t tokens_of_sample(const Model& model) {
+  std::int64_t tokens = 0;
+  const char* const end = model.input.data() + model.input.size();
+  const auto [rest, error] = std::from_chars(model.input.data(), end, tokens);
+  return error == std::errc() && std::string_view(rest, end) == " tokens" ? tokens : 0;
 }
 
 }  // namespace paceline

@@ -41,6 +41,7 @@ struct Model {
 std::int64_t parameter_count(const Model&);  // elements
 std::int64_t forward_macs(const Model&);     // of one sample
 std::size_t parameter_tensors(const Model&);
+std::int64_t tokens_of_sample(const Model&);  // 0: a sample isn't tokens ("224x224 image")
 
 // A decoder stack by its dimensions: embeddings, `layers` pre-norm blocks, a norm, the output projection to
 // the vocabulary (no bias). Counts as in the published architectures: attention 2 * S^2 * h MACs (no causal

@@ -32,8 +32,6 @@ bool has_root(CollectiveKind kind) {
   return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
 }
 
-int nodes_of(const ClusterSpec& cluster) { return cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes; }
-
 // Rounded down to what every rank has an equal share of, in elements.
 Bytes usable(Bytes size, CollectiveKind kind, std::size_t ranks) {
   const std::int64_t share = counts_per_rank(kind) ? kElement * static_cast<std::int64_t>(ranks) : kElement;
@@ -322,7 +320,7 @@ std::string nccl_tests_json(const CollectiveTestResult& result,
   }
   return to_text(Json(Json::Object{{"collective", name_of(result.test.kind)},
                                    {"cluster", result.test.cluster_name},
-                                   {"nodes", nodes_of(result.test.cluster)},
+                                   {"nodes", nodes_of_job(result.test.cluster)},
                                    {"ranks", static_cast<std::int64_t>(result.ranks)},
                                    {"library", name_of(result.test.collective.library)},
                                    {"nccl_version", result.test.collective.nccl},

@@ -74,6 +74,8 @@ const Dimension* dimension_of_cost(std::string_view name);
 void settle_cluster(Cluster&, const Spot&);
 void settle_scenario(ScenarioFile&, const Spot&);
 void require_ascending(const std::vector<Correction>&, const Spot&);
+// A rate for each batch; layer_times hold for one (measured_rates.cpp).
+void require_distinct_batches(const TrainingSpec&, const Spot&);
 
 // ---- the GPU and the cluster ----
 
@@ -390,8 +392,19 @@ void describe(V& v, ExplicitLayerTime& s) {
 
 template <class V>
 void describe(V& v, DdpSpec& s) {
+  v.key("reduction", s.reduction, any(),
+        "Whose rule says when gradients are reduced, and in which pieces: overlapped with backward "
+        "(pytorch_ddp, "
+        "apex_ddp, horovod_0.19, horovod_0.21) or when it has ended (apex_ddp_delayed, mxnet_horovod_group, "
+        "after_backward); unknown: as pytorch_ddp, and a profile's interval holds after_backward too.");
   v.key("bucket_cap", s.bucket_cap, kSize,
-        "DDP's bucket_cap_mb: a gradient bucket is closed when it holds as much; left out: 25 MiB.");
+        "DDP's bucket_cap_mb, Apex's message_size, Horovod's fusion threshold: a gradient bucket is closed "
+        "when "
+        "it holds as much; left out: the reduction's, 25 MiB for pytorch_ddp.");
+  v.key("wire", s.wire, any(),
+        "Number format of gradients in all-reduces, where it isn't that of `gradients` (a compression hook "
+        "that "
+        "casts).");
   v.key("first_bucket", s.first_bucket, kSize,
         "The same for the first bucket; left out: 1 MiB, or, where bucket_cap is given and PyTorch is 2.4 or "
         "newer, bucket_cap.");
@@ -508,6 +521,15 @@ void describe(V& v, CollectiveSpec& s) {
 }
 
 template <class V>
+void describe(V& v, MeasuredRate& s) {
+  v.key("rate", s.rate, kSampleRate, "Samples of one GPU per second, or \"tokens/s\".", required());
+  v.key("batch_per_gpu", s.batch_per_gpu, between(1, 1'000'000).absent_at_zero(),
+        "The batch_per_gpu that it was measured with; left out: the training's.");
+  v.key("accumulation", s.accumulation, between(1, 10'000).absent_at_zero(),
+        "The accumulation that it was measured with; left out: the training's.");
+}
+
+template <class V>
 void describe(V& v, TrainingSpec& s) {
   v.key("batch_per_gpu", s.batch_per_gpu, between(1, 1'000'000), "Samples of one forward pass on one GPU.",
         required());
@@ -521,11 +543,15 @@ void describe(V& v, TrainingSpec& s) {
         "mixed precision, whatever the kernels' precision; bf16 where the whole model was cast.");
   v.key("optimizer", s.optimizer, any(),
         "SGD with momentum, or Adam: decides the optimizer's memory and its traffic.");
-  v.key("measured", s.measured, kSampleRate,
-        "What one GPU reaches, step and optimizer included: layer times are scaled to reach it exactly; left "
-        "out: they stay the roofline's, for tensor cores an upper bound.");
-  v.key("measured_batch", s.measured_batch, between(1, 1'000'000).absent_at_zero(),
-        "The batch_per_gpu with which `measured` was measured; left out: batch_per_gpu.");
+  v.key(
+      "clip_norm", s.clip_norm, any(),
+      "Clip gradients by their norm: all of them are read once more, scaled, and, where they are sharded, a "
+      "number is all-reduced, before the update.");
+  v.key("measured", s.measured, any().length(0, 100),
+        "What one GPU reaches, step and optimizer included: layer times are scaled to reach it exactly. A "
+        "rate, "
+        "or with the batch and accumulation that it was measured with, or a list with several batches; left "
+        "out: layer times stay the roofline's, for tensor cores an upper bound.");
   v.key("layer_times", s.layer_times, list(0, 10'000),
         "Measured times, one entry per layer of the model in its order, instead of the roofline.");
   v.key("roofline", s.roofline, any(), "How much of a GPU's peak rates kernels reach.");
@@ -544,15 +570,7 @@ void describe(V& v, TrainingSpec& s) {
   v.key("host", s.host, any(), "The host thread that launches work on its GPU.");
   v.key("input", s.input, any(), "The data loader; left out: it is never the bottleneck.");
   v.key("collective", s.collective, any(), "How collectives run: library, algorithm, costs.");
-  v.settle([&](const Spot& spot) {
-    s.measured_batch = s.measured_batch == s.batch_per_gpu ? 0 : s.measured_batch;
-    if (s.measured_batch > 0 && !s.layer_times.empty()) {
-      throw InputError(
-          "expected no layer_times, which hold for one batch, with a measured_batch that is not " +
-              std::to_string(s.batch_per_gpu),
-          spot.place);
-    }
-  });
+  v.settle([&](const Spot& spot) { require_distinct_batches(s, spot); });
 }
 
 // ---- variability, background, run ----
@@ -584,6 +602,13 @@ void describe(V& v, TransientSlowdown& s) {
 }
 
 template <class V>
+void describe(V& v, DelaySpec& s) {
+  v.key("per_step", s.per_step, kDuration, "What every step takes longer where there are several GPUs.");
+  v.key("per_doubling", s.per_doubling, between(-0.1, 1),
+        "Layers take so much longer for each doubling of the GPUs; with accumulation less, by its root.");
+}
+
+template <class V>
 void describe(V& v, VariabilitySpec& s) {
   v.key("per_operation", s.per_operation, any(), "Variation of every kernel's time, drawn for each kernel.");
   v.key("per_iteration", s.per_iteration, any(),
@@ -593,6 +618,9 @@ void describe(V& v, VariabilitySpec& s) {
   v.key("spared_gpus", s.spared_gpus, between(0, static_cast<double>(kMostRanks) - 1).length(0, 100'000),
         "Ranks that stay as fast as the others, whatever slow_gpus and transient say: what if this GPU were "
         "healthy?");
+  v.key(
+      "delays", s.delays, any(),
+      "What steps of several GPUs lose beside communication, the same for all; as `calibrate fit` finds it.");
 }
 
 template <class V>

@@ -17,10 +17,8 @@ std::string gigabytes(Bytes size) {
 }
 
 RankLayout layout_of(const Scenario& s) {
-  const ClusterSpec& cluster = s.cluster;
-  const int nodes = cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes;
-  const int gpus = cluster.gpus_per_node > 0 ? cluster.gpus_per_node : cluster.node.gpus;
-  return {static_cast<std::uint32_t>(nodes), static_cast<std::uint32_t>(gpus)};
+  return {static_cast<std::uint32_t>(nodes_of_job(s.cluster)),
+          static_cast<std::uint32_t>(gpus_of_node(s.cluster))};
 }
 
 // What FSDP can't shard so needs more than any GPU has.

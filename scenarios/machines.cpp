@@ -83,9 +83,9 @@ std::shared_ptr<const Topology> Machines::topology(const Scenario& scenario) {
 Machines::Built Machines::build(const Scenario& scenario) {
   const std::shared_ptr<Machine> on = machine(scenario);
   std::unique_ptr<CollectivePlanner> planner = on->planner();
+  const Workload plain = workload(scenario.model, scenario.gpu, scenario.training, scenario.variability);
   TrainingJob job =
-      build_job(strategy_of(scenario.training),
-                workload(scenario.model, scenario.gpu, scenario.training, scenario.variability), *planner);
+      build_job(strategy_of(scenario.training), delayed(plain, gpus_of_job(scenario.cluster)), *planner);
   on->give_back(std::move(planner));
   share_links(*on->topology, job);
   return {on->topology, std::move(job)};

@@ -55,8 +55,7 @@ Seconds mean_step_of(const Scenario& scenario, Machines& machines) {
 }
 
 std::string gpu_name(const Scenario& scenario, Rank rank) {
-  const auto per_node = static_cast<std::uint32_t>(
-      scenario.cluster.gpus_per_node > 0 ? scenario.cluster.gpus_per_node : scenario.cluster.node.gpus);
+  const auto per_node = static_cast<std::uint32_t>(gpus_of_node(scenario.cluster));
   return "node" + std::to_string(rank.value / per_node) + "/gpu" + std::to_string(rank.value % per_node);
 }
 

@@ -151,21 +151,21 @@ ProfileSource read_source(const Json& json, const Spot& spot) {
 }
 
 ProfileTraining read_training(const Json& json, const Spot& spot) {
-  check_keys(json,
-             {"samples_per_second", "samples_low", "samples_high", "delay", "delay_low", "delay_high",
-              "most_ranks", "most_nodes", "overlap_known", "delay_fitted"},
-             spot);
+  check_keys(json, {"rates", "delays", "delays_fitted", "covariance", "most_ranks", "most_nodes"}, spot);
   ProfileTraining training;
-  read_member(json, "samples_per_second", training.samples_per_second, between(0, 1e12), spot);
-  read_member(json, "samples_low", training.samples_low, between(0, 1e12), spot);
-  read_member(json, "samples_high", training.samples_high, between(0, 1e12), spot);
-  read_member(json, "delay", training.delay, between(0, 1), spot);
-  read_member(json, "delay_low", training.delay_low, between(0, 1), spot);
-  read_member(json, "delay_high", training.delay_high, between(0, 1), spot);
+  read_member(json, "rates", training.rates, any(), spot);
+  read_member(json, "delays", training.delays, any(), spot);
+  read_member(json, "delays_fitted", training.delays_fitted, any(), spot);
+  read_member(json, "covariance", training.covariance, any(), spot);
   read_member(json, "most_ranks", training.most_ranks, between(1, 1e9), spot);
   read_member(json, "most_nodes", training.most_nodes, between(1, 1e9), spot);
-  read_member(json, "overlap_known", training.overlap_known, any(), spot);
-  read_member(json, "delay_fitted", training.delay_fitted, any(), spot);
+  const std::size_t n = training.rates.size() + 2;
+  if (training.rates.empty() || training.covariance.size() != n * n) {
+    fail_at(below(spot, "covariance"),
+            std::to_string(n * n) + " numbers for " + std::to_string(training.rates.size()) +
+                " rates and two delays",
+            std::to_string(training.covariance.size()));
+  }
   return training;
 }
 
@@ -264,16 +264,9 @@ Json parameter_json(const ProfileParameter& parameter) {
 }
 
 Json training_json(const ProfileTraining& training) {
-  return Json::Object{{"samples_per_second", training.samples_per_second},
-                      {"samples_low", training.samples_low},
-                      {"samples_high", training.samples_high},
-                      {"delay", training.delay},
-                      {"delay_low", training.delay_low},
-                      {"delay_high", training.delay_high},
-                      {"most_ranks", training.most_ranks},
-                      {"most_nodes", training.most_nodes},
-                      {"overlap_known", training.overlap_known},
-                      {"delay_fitted", training.delay_fitted}};
+  return Json::Object{{"rates", write(training.rates)},          {"delays", write(training.delays)},
+                      {"delays_fitted", training.delays_fitted}, {"covariance", write(training.covariance)},
+                      {"most_ranks", training.most_ranks},       {"most_nodes", training.most_nodes}};
 }
 
 Json kernels_json(const ProfileKernels& kernels) {

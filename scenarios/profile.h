@@ -40,10 +40,11 @@ struct ProfileSource {
 
 // Training on this machine (calibrate/fit/training_fit.h): what a step of N ranks costs beyond one GPU's.
 struct ProfileTraining {
-  double samples_per_second = 0, samples_low = 0, samples_high = 0;  // of one GPU; 0: not measured
-  double delay = 0, delay_low = 0, delay_high = 0;  // cv of variability.per_iteration, exponential
+  std::vector<MeasuredRate> rates;  // of one GPU, by ascending batch; with batch and accumulation
+  DelaySpec delays;
+  bool delays_fitted = false;      // by rows; else what published runs lose
+  std::vector<double> covariance;  // of (ln rate of each batch, delays.per_step in s, delays.per_doubling)
   int most_ranks = 1, most_nodes = 1;
-  bool overlap_known = true, delay_fitted = false;
 };
 
 // What a kernel costs on this GPU (calibrate/fit/kernel_fit.h); 0: not measured.

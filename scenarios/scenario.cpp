@@ -275,11 +275,28 @@ void require_ascending(const std::vector<Correction>& corrections, const Spot& s
   }
 }
 
+// From tokens to samples.
+void settle_rates(Scenario& scenario, const Spot& measured) {
+  const std::int64_t tokens = tokens_of_sample(scenario.model);
+  for (MeasuredRate& rate : scenario.training.measured) {
+    if (rate.of_tokens && tokens == 0) {
+      throw InputError("expected a rate in samples/s, as a sample of " + scenario.model.name +
+                           " is no tokens (" +
+                           (scenario.model.input.empty() ? "its `input` isn't told" : scenario.model.input) +
+                           "), found one in tokens/s",
+                       measured.place);
+    }
+    rate.rate = rate.of_tokens ? rate.rate * (1.0 / static_cast<double>(tokens)) : rate.rate;
+    rate.of_tokens = false;
+  }
+}
+
 void settle_scenario(ScenarioFile& file, const Spot& spot) {
   constexpr std::int64_t kMostPasses = 1'000'000, kMostActivations = 1'000'000'000'000'000;
   const Scenario& scenario = file.scenario;
   const TrainingSpec& training = scenario.training;
   const Spot place = below(spot, "training");
+  settle_rates(file.scenario, below(place, "measured"));
   const std::size_t layers = scenario.model.layers.size();
   if (!training.layer_times.empty() && training.layer_times.size() != layers) {
     fail_at(below(place, "layer_times"),

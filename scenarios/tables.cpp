@@ -168,8 +168,8 @@ std::string memory(const Prediction& p) {
 
 std::string headline(const Prediction& p) {
   const Scenario& s = p.scenario;
-  const std::int64_t per_node = s.cluster.gpus_per_node > 0 ? s.cluster.gpus_per_node : s.cluster.node.gpus;
-  const int nodes = s.cluster.job_nodes > 0 ? s.cluster.job_nodes : s.cluster.nodes;
+  const std::int64_t per_node = gpus_of_node(s.cluster);
+  const int nodes = nodes_of_job(s.cluster);
   std::string line = s.model.name + " on " + plural(static_cast<std::int64_t>(p.job.ranks()), "GPU") + ": " +
                      plural(nodes, "node") + " (" + s.cluster.node.name + ") x " + std::to_string(per_node) +
                      ' ' + s.gpu.name;

@@ -21,8 +21,33 @@ inline constexpr auto kNames<Optimizer> =
     names<Optimizer>({{"sgd", Optimizer::sgd}, {"adam", Optimizer::adam}});
 
 // PyTorch DistributedDataParallel (torch/csrc/distributed/c10d/reducer.cpp).
+// When gradients are reduced, and in which pieces: reduction_rule (sim/strategy/ddp.h) has the rule and source
+// of each. `unknown` runs as pytorch_ddp; a prediction's interval then holds after_backward too.
+enum class Reduction : std::uint8_t {
+  pytorch_ddp,
+  apex_ddp,
+  apex_ddp_delayed,
+  horovod_0_19,
+  horovod_0_21,
+  mxnet_horovod_group,
+  after_backward,
+  unknown
+};
+template <>
+inline constexpr auto kNames<Reduction> =
+    names<Reduction>({{"pytorch_ddp", Reduction::pytorch_ddp},
+                      {"apex_ddp", Reduction::apex_ddp},
+                      {"apex_ddp_delayed", Reduction::apex_ddp_delayed},
+                      {"horovod_0.19", Reduction::horovod_0_19},
+                      {"horovod_0.21", Reduction::horovod_0_21},
+                      {"mxnet_horovod_group", Reduction::mxnet_horovod_group},
+                      {"after_backward", Reduction::after_backward},
+                      {"unknown", Reduction::unknown}});
+
 struct DdpSpec {
+  Reduction reduction = Reduction::pytorch_ddp;
   std::optional<Bytes> bucket_cap, first_bucket;  // what they are when left out: bucket_limits (ddp.h)
+  std::optional<Precision> wire;  // of gradients in all-reduces; left out: that of `gradients`
   bool gradient_as_bucket_view = false;
   bool broadcast_buffers = true;
   bool find_unused_parameters = false;
@@ -90,6 +115,15 @@ struct ExplicitLayerTime {
   Seconds forward, backward;
 };
 
+// One GPU's rate as it was measured, whole steps of an undisturbed GPU without waiting for input.
+struct MeasuredRate {
+  SamplesPerSecond rate;
+  std::int64_t batch_per_gpu = 0;  // with which it was measured; 0: the training's
+  int accumulation = 0;            // likewise
+  bool of_tokens = false;          // `rate` counts tokens: until the scenario's model is known
+  friend bool operator==(const MeasuredRate&, const MeasuredRate&) = default;
+};
+
 // While a collective runs on a rank's GPU, its kernels take numerator/denominator times as long.
 struct Slowdown {
   std::int64_t numerator = 1, denominator = 1;
@@ -114,9 +148,9 @@ struct TrainingSpec {
   Precision gradients = Precision::fp32;   // of gradients in memory and on the wire
   Precision parameters = Precision::fp32;  // of parameters and of the optimizer's state in memory
   Optimizer optimizer = Optimizer::sgd;
+  bool clip_norm = false;  // gradients are clipped by their norm before the update
   RooflineSpec roofline;
-  std::optional<SamplesPerSecond> measured;  // one GPU's rate: per-layer times are scaled to reach it exactly
-  std::int64_t measured_batch = 0;           // the batch_per_gpu of `measured`; 0: this one
+  std::vector<MeasuredRate> measured;  // per-layer times are scaled to reach them exactly; none: as priced
   std::vector<ExplicitLayerTime> layer_times;  // one per layer of the model; replaces the roofline
   Slowdown slowdown_while_communicating;       // 1/1 unless measured: one A100 trace shows 1.21
   std::string pytorch = "2.15";                // whose rules hold: 2.0 to 2.15
@@ -143,18 +177,38 @@ struct TransientSlowdown {
   double factor = 1;
 };
 
+// What a step of several GPUs loses beside communication, the same for all of them: a time (hooks, the host,
+// clocks that fall), and waiting for the slowest, which grows with the logarithm of the GPUs; over the passes of
+// an accumulated step it averages. Fitted by calibrate/fit/training_fit.h.
+struct DelaySpec {
+  Seconds per_step;
+  double per_doubling = 0;  // of the layers' time, for each doubling of the GPUs
+  friend bool operator==(const DelaySpec&, const DelaySpec&) = default;
+};
+
 struct VariabilitySpec {
   Distribution per_operation;  // of every kernel
   Distribution per_iteration;  // of all kernels of a rank in an iteration
   std::vector<SlowGpus> slow_gpus;
   std::vector<TransientSlowdown> transient;
   std::vector<std::int64_t> spared_gpus;  // ranks that neither slow_gpus nor transient touch
+  DelaySpec delays;
 };
 
 enum class EngineChoice : std::uint8_t { automatic, event, vector };
 template <>
 inline constexpr auto kNames<EngineChoice> = names<EngineChoice>(
     {{"auto", EngineChoice::automatic}, {"event", EngineChoice::event}, {"vector", EngineChoice::vector}});
+
+// The same rates, for a training with another batch or accumulation.
+inline std::vector<MeasuredRate> pinned_rates(const TrainingSpec& training) {
+  std::vector<MeasuredRate> rates = training.measured;
+  for (MeasuredRate& rate : rates) {
+    rate.batch_per_gpu = rate.batch_per_gpu > 0 ? rate.batch_per_gpu : training.batch_per_gpu;
+    rate.accumulation = rate.accumulation > 0 ? rate.accumulation : training.accumulation;
+  }
+  return rates;
+}
 
 inline Strategy strategy_of(const TrainingSpec& training) {
   switch (training.strategy) {

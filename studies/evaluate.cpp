@@ -96,8 +96,7 @@ Scenario alone(const Scenario& scenario, const BatchShare& share, const Study& s
   lone.variability.transient.clear();
   lone.variability.spared_gpus.clear();
   lone.run.engine = EngineChoice::automatic;
-  const std::int64_t measured = scenario.training.measured_batch;
-  lone.training.measured_batch = measured > 0 ? measured : scenario.training.batch_per_gpu;
+  lone.training.measured = pinned_rates(scenario.training);
   lone.training.batch_per_gpu = share.batch_per_gpu;
   lone.training.accumulation = static_cast<int>(share.accumulation);
   try {
@@ -139,9 +138,7 @@ Json::Object simulated(const Study& study, const ReadPoint& point, ReferenceStep
 
 // Whatever the scenario says of nodes, a row says how many GPUs it is of.
 void check_gpus(const Study& study, const StudyPoint& point, const Scenario& scenario) {
-  const ClusterSpec& cluster = scenario.cluster;
-  const std::int64_t nodes = cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes;
-  const std::int64_t ranks = nodes * cluster.gpus_per_node;
+  const std::int64_t ranks = gpus_of_job(scenario.cluster);
   for (std::size_t i = 0; i < study.axes.size(); ++i) {
     if (study.axes[i].key == "gpus" &&
         read_whole(point.axes[i].value, between(1, static_cast<double>(kMostRanks)), {}) != ranks) {

@@ -92,18 +92,15 @@ void add_nvlink(const ClusterSpec& cluster, Levers& all) {
 
 void add_gpu(Levers& all) {
   all.add(LeverKind::unobtainable, "GPUs twice as fast", "with GPUs twice as fast", [](Scenario& s) {
-    if (s.training.measured) {
-      s.training.measured = *s.training.measured * kTwice;
-    } else if (!s.training.layer_times.empty()) {
-      for (ExplicitLayerTime& t : s.training.layer_times) {
-        t = {t.forward / kTwice, t.backward / kTwice};
-      }
-    } else {
-      for (FlopsPerSecond& peak : s.gpu.peak) {
-        peak = peak * kTwice;
-      }
+    for (MeasuredRate& measured : s.training.measured) {
+      measured.rate = measured.rate * kTwice;
     }
-    // Of optimizer and copies, too, which neither a measured rate nor layer times contain.
+    for (ExplicitLayerTime& t : s.training.layer_times) {
+      t = {t.forward / kTwice, t.backward / kTwice};
+    }
+    for (FlopsPerSecond& peak : s.gpu.peak) {
+      peak = peak * kTwice;
+    }
     s.gpu.memory_bandwidth = s.gpu.memory_bandwidth * kTwice;
   });
 }
@@ -114,7 +111,7 @@ void add_buckets(const Prediction& p, Levers& all) {
   for (const BucketReport& bucket : p.report.buckets) {
     gradients = gradients + bucket.bytes;
   }
-  const Bytes cap = bucket_limits(p.scenario.training.ddp, p.scenario.training.pytorch).cap;
+  const Bytes cap = bucket_limits(p.scenario.training).cap;
   const auto capped = [&](Bytes to, const std::string& how) {
     all.add(LeverKind::software, "bucket cap " + how + " (" + readable_size(to) + ")",
             "with buckets of " + readable_size(to), [&](Scenario& s) { s.training.ddp.bucket_cap = to; });
@@ -197,7 +194,10 @@ void add_strategy(const Prediction& p, Levers& all) {
   } else {
     add_ddp(p, all);
   }
-  const auto accumulate = [](Scenario& s) { s.training.accumulation *= 2; };
+  const auto accumulate = [](Scenario& s) {
+    s.training.measured = pinned_rates(s.training);
+    s.training.accumulation *= 2;
+  };
   if (fits_as_well(p.scenario, accumulate)) {
     all.add(LeverKind::software, "accumulation x2", "with twice the accumulated batches per step",
             accumulate);

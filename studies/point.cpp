@@ -4,13 +4,14 @@
 #include <filesystem>
 
 #include "scenarios/reader.h"
+#include "scenarios/writer.h"
 #include "studies/edit.h"
 #include "studies/study.h"
 
 namespace paceline {
 namespace {
 
-constexpr const char* kBatch = "/training/batch_per_gpu";
+constexpr const char *kBatch = "/training/batch_per_gpu", *kMeasured = "/training/measured";
 
 // Nodes, or GPUs of one node; an axis "gpus" comes last, when it is known what a node is. Where other jobs
 // have nodes too, those of this job.
@@ -60,6 +61,17 @@ BatchShare shared(std::int64_t samples, std::int64_t most) {
   return {each, samples / each};
 }
 
+// The scenario's measured rates with the batch and the accumulation that the scenario had.
+Json pinned(const Json& scenario, std::int64_t batch) {
+  TrainingSpec training;
+  training.batch_per_gpu = batch;
+  if (const Json* passes = value_at(scenario, "/training/accumulation")) {
+    training.accumulation = static_cast<int>(read_whole(*passes, between(1, kMostPasses), {}));
+  }
+  read(*value_at(scenario, kMeasured), training.measured, any(), {kMeasured, {}, 0});
+  return write(pinned_rates(training));
+}
+
 std::optional<BatchShare> set_share(Json& scenario, std::int64_t gpus, const Study& study) {
   const Json* json = value_at(scenario, kBatch);
   const auto* most = json == nullptr ? nullptr : json->as<std::int64_t>();
@@ -79,11 +91,8 @@ std::optional<BatchShare> set_share(Json& scenario, std::int64_t gpus, const Stu
                          std::to_string(batch / gpus) + " samples for a GPU",
                      "/scaling", study.study_file);
   }
-  const Json* training = scenario.find("training");
-  const bool anchored = training->find("measured") != nullptr || training->find("layer_times") != nullptr ||
-                        study.profile.has_value();
-  if (anchored && training->find("measured_batch") == nullptr && share.batch_per_gpu != measured_batch) {
-    set_at(scenario, "/training/measured_batch", measured_batch, {});
+  if (value_at(scenario, kMeasured) != nullptr) {
+    set_at(scenario, kMeasured, pinned(scenario, measured_batch), {});
   }
   set_at(scenario, kBatch, share.batch_per_gpu, {});
   set_at(scenario, "/training/accumulation", share.accumulation, {});

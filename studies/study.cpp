@@ -54,8 +54,7 @@ void check_free(const std::string& key, bool gpus, Scaling scaling, const Spot& 
   if (gpus && (key == "/cluster/nodes" || key == "/cluster/job_nodes")) {
     fail_at(spot, "another key, as the axis gpus sets it", in_quotes(key));
   }
-  if (scaling == Scaling::strong &&
-      (key == "/training" || key == "/training/accumulation" || key == "/training/measured_batch")) {
+  if (scaling == Scaling::strong && (key == "/training" || key == "/training/accumulation")) {
     fail_at(spot, "another key, as strong scaling sets it", in_quotes(key));
   }
 }
@@ -255,9 +254,7 @@ std::int64_t global_batch_of(const Study& study) {
                          "scenario, or give global_batch",
                      error.place(), error.file());
   }
-  const ClusterSpec& cluster = scenario.cluster;
-  const int nodes = cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes;
-  return scenario.training.batch_per_gpu * scenario.training.accumulation * nodes * cluster.gpus_per_node;
+  return scenario.training.batch_per_gpu * scenario.training.accumulation * gpus_of_job(scenario.cluster);
 }
 
 // The study with its scenario and every axis' name written in.

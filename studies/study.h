@@ -20,7 +20,7 @@
 // comes before it. Weak scaling keeps batch_per_gpu; strong scaling keeps the global batch ("global_batch",
 // default: the scenario's): each GPU does its share, in as few passes (accumulation) of at most the
 // scenario's batch_per_gpu as divide it. The scenario's `measured` rate then still belongs to the
-// scenario's batch_per_gpu (training.measured_batch).
+// scenario's batch_per_gpu and accumulation.
 #pragma once
 
 #include <cstddef>

@@ -177,4 +177,11 @@ struct ClusterSpec {
   friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
 };
 
+// What the job has.
+inline int nodes_of_job(const ClusterSpec& c) { return c.job_nodes > 0 ? c.job_nodes : c.nodes; }
+inline int gpus_of_node(const ClusterSpec& c) { return c.gpus_per_node > 0 ? c.gpus_per_node : c.node.gpus; }
+inline std::int64_t gpus_of_job(const ClusterSpec& c) {
+  return static_cast<std::int64_t>(nodes_of_job(c)) * gpus_of_node(c);
+}
+
 }  // namespace paceline

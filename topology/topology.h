@@ -58,7 +58,7 @@ class Topology {
   const ClusterSpec& spec() const { return spec_; }
   const NodeLayout& node() const { return node_; }
   int gpus_per_node() const { return static_cast<int>(node_.gpus_in_use.size()); }  // in use
-  int job_nodes() const { return spec_.job_nodes > 0 ? spec_.job_nodes : spec_.nodes; }
+  int job_nodes() const { return nodes_of_job(spec_); }
   std::size_t ranks() const {
     return static_cast<std::size_t>(job_nodes()) * node_.gpus_in_use.size();
   }  // of the job

@@ -19,8 +19,8 @@ struct MeasuredPlace {
   CollectiveKind kind = CollectiveKind::all_reduce;
   ClusterSpec cluster;  // with the nodes and GPUs that took part
   CollectiveSpec spec;
-  int nodes() const { return cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes; }
-  int gpus_per_node() const { return cluster.gpus_per_node > 0 ? cluster.gpus_per_node : cluster.node.gpus; }
+  int nodes() const { return nodes_of_job(cluster); }
+  int gpus_per_node() const { return gpus_of_node(cluster); }
   int ranks() const { return nodes() * gpus_per_node(); }
 };
 

@@ -16,24 +16,12 @@
 namespace paceline {
 namespace {
 
-ProfileTraining training_of(const Scenario& base, const MeasuredData& data, Overlap overlap) {
-  const TrainingFit fit = fit_training(base, data.training, overlap);
-  return {.samples_per_second = fit.one_gpu_rate.value,
-          .samples_low = fit.one_gpu_rate.low,
-          .samples_high = fit.one_gpu_rate.high,
-          .delay = fit.delay_cv.value,
-          .delay_low = fit.delay_cv.low,
-          .delay_high = fit.delay_cv.high,
-          .most_ranks = fit.most_ranks,
-          .most_nodes = fit.most_nodes,
-          .overlap_known = fit.overlap == Overlap::as_stated,
-          .delay_fitted = fit.delay_cv.determined};
-}
-
-void print_training(const ProfileTraining& training, std::ostream& page) {
-  page << "one GPU: " << training.samples_per_second << " samples/s; delays of a GPU in a step: cv "
-       << training.delay << " (90 %: " << training.delay_low << " to " << training.delay_high << ", "
-       << (training.delay_fitted ? "fitted" : "not determined by these data: the default") << ")\n";
+Scenario base_of(const FitFiles& fit, const Profile& profile) {
+  Scenario base = with_profile(load_scenario(*fit.scenario), profile);
+  if (value_named<Overlap>("overlap", fit.overlap, "--overlap") == Overlap::unknown) {
+    base.training.ddp.reduction = Reduction::unknown;
+  }
+  return base;
 }
 
 // The GPU that kernels ran on: the scenario's, or the cluster's node's.
@@ -72,7 +60,6 @@ FitRequest request_of(const FitFiles& fit) {
 }
 
 Profile fit_files(const FitFiles& fit, std::ostream& page) {
-  const auto overlap = value_named<Overlap>("overlap", fit.overlap, "--overlap");
   const FitRequest request = request_of(fit);
   const MeasuredData data = import_files(fit.files);
   page << import_summary(data) << std::flush;
@@ -92,9 +79,9 @@ Profile fit_files(const FitFiles& fit, std::ostream& page) {
     if (!fit.scenario) {
       throw InputError("expected the scenario that the throughput rows are of", "--scenario");
     }
-    profile.training.push_back(
-        training_of(with_profile(load_scenario(*fit.scenario), profile), data, overlap));
-    print_training(profile.training.front(), page);
+    const TrainingFit training = fit_training(base_of(fit, profile), data.training, fit.progress);
+    page << fit_text(training);
+    profile.training.push_back(training.result);
   }
   return profile;
 }

@@ -1,21 +1,32 @@
 // From files of measurements to a profile: all of what `paceline calibrate fit` does but writing it.
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "calibrate/fit/collective_fit.h"
+#include "core/names.h"
 #include "scenarios/profile.h"
 
 namespace paceline {
+
+// What is known of when gradients are reduced.
+enum class Overlap : std::uint8_t {
+  as_stated,  // the scenario's reduction
+  unknown,    // that, or everything after backward
+};
+template <>
+inline constexpr auto kNames<Overlap> =
+    names<Overlap>({{"stated", Overlap::as_stated}, {"unknown", Overlap::unknown}});
 
 struct FitFiles {
   std::vector<std::string> files;  // files or folders, as import_files reads them
   std::string cluster;             // what was measured: as load_cluster reads it
   std::string library = "nccl";    // or "mpi"
-  std::string overlap = "stated";  // or "unknown" (calibrate/fit/training_fit.h)
+  std::string overlap = "stated";  // or "unknown"
   // Of rows that don't say.
   std::optional<std::string> nccl = {}, nodes = {}, gpus_per_node = {};
   std::string algorithm{}, protocol{};  // NCCL_ALGO and NCCL_PROTO, likewise

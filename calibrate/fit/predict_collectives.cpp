@@ -246,8 +246,7 @@ void set_kernels(const ProfileKernels& kernels, TrainingSpec& training) {
 Profile for_machine(const Profile& given, const ClusterSpec& cluster) {
   const auto differs = [](const std::string& a, const std::string& b) { return !a.empty() && a != b; };
   const std::string machine = machine_of(cluster.node), network = network_of(cluster.node);
-  const bool other_network =
-      (cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes) > 1 && differs(given.network, network);
+  const bool other_network = nodes_of_job(cluster) > 1 && differs(given.network, network);
   if (!differs(given.machine, machine) && !other_network) {
     return given;
   }
@@ -282,12 +281,11 @@ Scenario with_profile(const Scenario& given, const Profile& whole) {
     set_kernels(kernels, scenario.training);
   }
   for (const ProfileTraining& training : profile.training) {
-    if (!scenario.training.measured && training.samples_per_second > 0) {
-      scenario.training.measured = SamplesPerSecond(training.samples_per_second);
+    if (scenario.training.measured.empty()) {
+      scenario.training.measured = training.rates;
     }
-    if (scenario.variability.per_iteration.kind == DistributionKind::none && training.delay > 0) {
-      scenario.variability.per_iteration = {
-          .kind = DistributionKind::exponential, .cv = training.delay, .values = {}};
+    if (scenario.variability.delays == DelaySpec{}) {
+      scenario.variability.delays = training.delays;
     }
   }
   return scenario;

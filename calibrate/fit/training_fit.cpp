@@ -1,359 +1,539 @@
 #include "calibrate/fit/training_fit.h"
 
+#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
 #include "core/text.h"
+#include "scenarios/machines.h"
 #include "scenarios/predict.h"
+#include "sim/engine/variability.h"
+#include "sim/layers/layer_spans.h"
+#include "sim/strategy/ddp.h"
 
 namespace paceline {
 namespace {
 
 constexpr double kNormal90 = 1.645;  // standard deviations to either end of an interval of 90 %
 
-// Standard deviation of ln of a measured throughput when the run is repeated. Assumed: repeated nccl-tests
-// tables of one cluster differ by 0.5 %, the two columns of one table by 1.4 %.
-constexpr double kRowDeviation = 0.01;
+// Of ln of a throughput: how closely rows of one table are met, and how far a run differs when it is repeated
+// (repeated nccl-tests tables of one cluster by 0.5 %, MLPerf's runs by 0.2 %, CSC's over months by 1 %).
+constexpr double kRowDeviation = 0.003, kRepeatDeviation = 0.01;
 
-// Delays where no row tells: loss from 1 to 8 GPUs in one node (16 in a few sets) of 22 FP32 and TF32 and 22
-// mixed sets of NVIDIA/DeepLearningExamples (ResNet-50, ResNeXt, SE-ResNeXt; MXNet, Paddle, PyTorch,
-// TensorFlow; DGX-1, DGX-2, DGX A100), less what communication takes there, over 1.72: their median, and
-// their 10th and 90th percentile rounded outwards.
-struct DelayPrior {
-  double median, low, high;
-};
-constexpr DelayPrior kFp32Delays{0.020, 0.008, 0.050};
-constexpr DelayPrior kMixedDelays{0.080, 0.010, 0.115};
-// Those sets decode images on their hosts, and none is sharded: of sharded training nothing published tells.
-constexpr DelayPrior kNoDelays{0, 0, 0};
+// What the model leaves open beyond the rows, deviations of ln(predicted / measured) over the sets of
+// scenarios/validation (docs/accuracy.md): for each root of a doubling of GPUs inside the node, when the node
+// is left, for each root of a further doubling of nodes, and for each factor e between the batch and the
+// nearest measured one.
+constexpr double kOpenInNode = 0.012, kOpenAcross = 0.04, kOpenDoubling = 0.02, kOpenBatch = 0.03;
 
-// What the model leaves open between the rows and more nodes: deviations of ln(predicted / measured), root
-// mean square over the ResNet-50 sets of Oneflow-Inc/DLPerf, each set fitted to its own 1- and 8-GPU rows and
-// left out when its interval is judged (docs/accuracy.md); inside a node, 8 to 16 GPUs of a DGX-2 (two sets).
-struct OpenDeviation {
-  double in_node, across_nodes;
-};
-constexpr OpenDeviation kFp32Open{0.015, 0.035};
-constexpr OpenDeviation kMixedOpen{0.04, 0.115};
+constexpr double kLeastDoubling = -0.1, kMostDoubling = 1;
 
-bool mixed(const TrainingSpec& training) {
-  return training.precision != Precision::fp32 && training.precision != Precision::tf32;
-}
-
-const DelayPrior& prior(const TrainingSpec& training) {
-  return training.strategy != StrategyKind::ddp ? kNoDelays : mixed(training) ? kMixedDelays : kFp32Delays;
-}
-
-// Iterations whose mean is that of the slowest GPU: its deviation is about cv, 4 % of cv remain at 1,000.
-int iterations_for(std::int64_t ranks) {
-  constexpr std::int64_t kRankIterations = 64'000;
-  return static_cast<int>(
-      std::clamp<std::int64_t>(kRankIterations / std::max<std::int64_t>(ranks, 1), 100, 1000));
-}
-
-std::int64_t rank_count(const ClusterSpec& cluster) {
-  const int nodes = cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes;
-  return static_cast<std::int64_t>(nodes) *
-         (cluster.gpus_per_node > 0 ? cluster.gpus_per_node : cluster.node.gpus);
-}
-
-int node_count(const ClusterSpec& cluster) {
-  return cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes;
-}
-
-Scenario with_anchor(Scenario scenario, double rate, double cv) {
-  scenario.training.measured = SamplesPerSecond(rate);
-  if (cv == 0) {  // as many iterations as the scenario says: nothing is drawn
-    scenario.variability.per_iteration = {};
-    return scenario;
-  }
-  scenario.variability.per_iteration = Distribution{DistributionKind::exponential, cv, {}};
-  const bool others =
-      !scenario.background.empty() || !scenario.other_jobs.empty();  // every transfer an event
-  if (!others) {
-    scenario.run.iterations = std::max(scenario.run.iterations, iterations_for(rank_count(scenario.cluster)));
-  }
-  return scenario;
-}
-
-Scenario reduced_after_backward(Scenario scenario) {
-  scenario.training.ddp.bucket_cap = scenario.training.ddp.first_bucket = Bytes(std::int64_t{1} << 50);
-  return scenario;
-}
-
-// ln of the throughput, and how far it is from either way to reduce.
-struct LogThroughput {
-  double mean = 0, half_range = 0;
-};
-
-LogThroughput log_throughput(const Scenario& scenario, double rate, double cv, Overlap overlap) {
-  const Scenario stated = with_anchor(scenario, rate, cv);
-  const double as_stated = std::log(predict(stated).report.throughput);
-  if (overlap == Overlap::as_stated || rank_count(scenario.cluster) == 1) {
-    return {as_stated, 0};
-  }
-  const double after = std::log(predict(reduced_after_backward(stated)).report.throughput);
-  return {(as_stated + after) / 2, std::abs(as_stated - after) / 2};
+std::string place_of(const TrainingMeasurement& row) {
+  return row.origin.line > 0 ? "line " + std::to_string(row.origin.line) : "";
 }
 
 void check_row(const TrainingMeasurement& row, const NodeSpec& node) {
-  const std::string place = row.origin.line > 0 ? "line " + std::to_string(row.origin.line) : "";
+  const auto fail = [&](const std::string& text) { throw InputError(text, place_of(row), row.origin.file); };
   if (row.nodes < 1 || row.ranks < 1 || row.ranks % row.nodes != 0 || row.ranks / row.nodes > node.gpus) {
-    throw InputError("expected GPUs that are the same number on each node and at most its " +
-                         std::to_string(node.gpus) + ", found " + std::to_string(row.ranks) + " GPUs on " +
-                         std::to_string(row.nodes) + " nodes",
-                     place, row.origin.file);
+    fail("expected GPUs that are the same number on each node and at most its " + std::to_string(node.gpus) +
+         ", found " + std::to_string(row.ranks) + " GPUs on " + std::to_string(row.nodes) + " nodes");
   }
   constexpr int kMostPasses = 10'000;  // as training.accumulation
   if (row.accumulation < 0 || row.accumulation > kMostPasses) {
-    throw InputError("expected an accumulation of at most " + std::to_string(kMostPasses) +
-                         " passes, found " + std::to_string(row.accumulation),
-                     place, row.origin.file);
+    fail("expected an accumulation of at most " + std::to_string(kMostPasses) + " passes, found " +
+         std::to_string(row.accumulation));
   }
   if (!(row.samples_per_second > 0) || !std::isfinite(row.samples_per_second)) {
-    throw InputError("expected a throughput above 0, found " + std::to_string(row.samples_per_second), place,
-                     row.origin.file);
+    fail("expected a throughput above 0, found " + std::to_string(row.samples_per_second));
   }
 }
 
-// The step with kernels that take no time: what no rate of a GPU makes shorter.
-double shortest_step(Scenario scenario) {
-  scenario.training.measured.reset();
-  scenario.training.layer_times.assign(scenario.model.layers.size(), {});
-  return predict(scenario).report.step.mean.value;
+bool reduction_unknown(const Scenario& scenario) {
+  return scenario.training.ddp.reduction == Reduction::unknown && gpus_of_job(scenario.cluster) > 1;
 }
 
-[[noreturn]] void refuse_anchor(const Scenario& scenario, const TrainingMeasurement& row) {
-  const double samples = static_cast<double>(scenario.training.batch_per_gpu) *
-                         scenario.training.accumulation * static_cast<double>(row.ranks);
+Scenario reduced_after_backward(Scenario scenario) {
+  scenario.training.ddp.reduction = Reduction::after_backward;
+  return scenario;
+}
+
+// ln of the step's time, and how far it is from either way to reduce.
+struct LogStep {
+  double mean = 0, half_range = 0;
+};
+
+LogStep log_step(const Scenario& scenario, Machines& machines) {
+  const double stated = std::log(mean_step_of(scenario, machines).value);
+  if (!reduction_unknown(scenario)) {
+    return {stated, 0};
+  }
+  const double after = std::log(mean_step_of(reduced_after_backward(scenario), machines).value);
+  return {(stated + after) / 2, std::abs(stated - after) / 2};
+}
+
+// Steps are alike from the second on unless the scenario draws at random.
+Scenario with_few_steps(Scenario scenario) {
+  constexpr int kSteps = 4;
+  if (!ranks_differ(scenario.variability) && scenario.background.empty() && scenario.other_jobs.empty()) {
+    scenario.run.iterations = std::min(scenario.run.iterations, kSteps);
+  }
+  return scenario;
+}
+
+// A row's step without delays, as a function of how many times as long layers take as they are priced.
+class RowStep {
+ public:
+  RowStep(const Scenario& base, const TrainingMeasurement& row, Machines& machines,
+          const std::function<void()>& simulated)
+      : scenario_(with_few_steps(on_row(base, row))), machines_(machines), simulated_(simulated) {
+    const GpuCosts costs{scenario_.gpu, scenario_.training.roofline, scenario_.training.precision};
+    TrainingSpec& training = scenario_.training;
+    training.measured.clear();
+    scenario_.variability.delays = {};
+    if (training.layer_times.empty()) {
+      for (const LayerTime& t : layer_times(costs, scenario_.model, training.batch_per_gpu)) {
+        training.layer_times.push_back({t.forward, t.backward});
+      }
+    }
+    priced_ = training.layer_times;
+  }
+
+  // ln of the time at ln of the factor; next to a simulated point along its slope.
+  double at(double log_factor) {
+    constexpr double kNear = 1e-4;
+    const auto known = std::ranges::find_if(
+        points_, [&](const Point& p) { return std::abs(p.log_factor - log_factor) < kNear; });
+    if (known != points_.end()) {
+      return known->log_step + slope() * (log_factor - known->log_factor);
+    }
+    points_.push_back({log_factor, simulate(log_factor)});
+    return points_.back().log_step;
+  }
+  // Of ln of the time over ln of the factor: between the last two points.
+  double slope() {
+    constexpr double kStep = 0.02;
+    if (points_.size() < 2) {
+      const Point first = points_.empty() ? Point{0, simulate(0)} : points_.front();
+      points_.insert(points_.begin(), {first.log_factor + kStep, simulate(first.log_factor + kStep)});
+      if (points_.size() < 2) {
+        points_.push_back(first);
+      }
+    }
+    const Point &a = points_[points_.size() - 2], &b = points_.back();
+    return (b.log_step - a.log_step) / (b.log_factor - a.log_factor);
+  }
+  // With kernels that take no time: what no rate of a GPU makes shorter.
+  double shortest() { return simulate(-30); }
+
+  double samples() const { return samples_of_step(scenario_); }
+  const Scenario& scenario() const { return scenario_; }
+  // ln of the sum of the layers' times as priced, for a first guess.
+  double log_priced() const {
+    double sum = 0;
+    for (const ExplicitLayerTime& t : priced_) {
+      sum += t.forward.value + t.backward.value;
+    }
+    return std::log(sum * scenario_.training.accumulation);
+  }
+
+ private:
+  struct Point {
+    double log_factor = 0, log_step = 0;
+  };
+
+  double simulate(double log_factor) {
+    std::vector<ExplicitLayerTime>& times = scenario_.training.layer_times;
+    for (std::size_t l = 0; l < times.size(); ++l) {
+      times[l] = {priced_[l].forward * std::exp(log_factor), priced_[l].backward * std::exp(log_factor)};
+    }
+    simulated_();
+    return log_step(scenario_, machines_).mean;
+  }
+
+  Scenario scenario_;
+  Machines& machines_;
+  const std::function<void()>& simulated_;
+  std::vector<ExplicitLayerTime> priced_;
+  std::vector<Point> points_;
+};
+
+// A row of the fit: its step as a function of the parameters (ln factor of each batch; delays).
+struct FitRow {
+  TrainingMeasurement measured;
+  RowStep step;
+  Eigen::Index batch = 0;  // its parameter
+  double doublings = 0;    // delay_factor's coefficient of per_doubling
+  bool several = false;
+  double deviation = kRowDeviation;
+};
+
+struct Residual {
+  double off = 0;  // ln(predicted / measured) of the step
+  Eigen::VectorXd slopes;
+};
+
+Residual residual_of(FitRow& row, const Eigen::VectorXd& at) {
+  const Eigen::Index delays = at.size() - 2;
+  const double factor = 1 + at[delays + 1] * row.doublings;
+  const double kernels = std::exp(row.step.at(at[row.batch] + std::log(factor)));
+  const double step = kernels + (row.several ? at[delays] : 0);
+  const double share = kernels * row.step.slope() / step;
+  Residual residual{std::log(step) - std::log(row.step.samples() / row.measured.samples_per_second),
+                    Eigen::VectorXd::Zero(at.size())};
+  residual.slopes[row.batch] = share;
+  residual.slopes[delays] = row.several ? 1 / step : 0;
+  residual.slopes[delays + 1] = share * row.doublings / factor;
+  return residual;
+}
+
+[[noreturn]] void refuse_anchor(FitRow& row) {
   throw InputError(
       formatted("expected a step that leaves time for kernels: %g samples/s are a step of %.4g ms, and "
                 "communication, copies, launches and the optimizer alone take %.4g ms",
-                row.samples_per_second, 1e3 * samples / row.samples_per_second,
-                1e3 * shortest_step(scenario)),
-      row.origin.line > 0 ? "line " + std::to_string(row.origin.line) : "", row.origin.file);
+                row.measured.samples_per_second, 1e3 * row.step.samples() / row.measured.samples_per_second,
+                1e3 * std::exp(row.step.shortest())),
+      place_of(row.measured), row.measured.origin.file);
 }
 
-// Without a one-GPU row: the rate with which the smallest row, its delays at their default, is met. The
-// throughput grows with it, more slowly where communication comes to light: false position (Illinois).
-double rate_behind(const Scenario& base, const TrainingMeasurement& row, double cv, Overlap overlap) {
-  constexpr double kEnough = 1e-7, kMostStep = 1;
-  const Scenario scenario = on_row(base, row);
-  // Of ln(throughput), at ln(rate); -infinity where no GPU is that fast.
-  const auto missing = [&](double log_rate) {
-    try {
-      return std::log(row.samples_per_second) -
-             log_throughput(scenario, std::exp(log_rate), cv, overlap).mean;
-    } catch (const InputError& error) {
-      if (error.place() != "/training/measured") {
-        throw;
+// Gauss-Newton on the posterior; parameters stay where they make sense.
+class Posterior {
+ public:
+  Posterior(std::vector<FitRow> rows, Eigen::Index batches) : rows_(std::move(rows)) {
+    const auto [typical, deviation] = kTypicalDelays;
+    mean_ = Eigen::VectorXd::Zero(batches + 2);
+    mean_.tail(2) << typical.per_step.value, typical.per_doubling;
+    precision_ = Eigen::MatrixXd::Zero(batches + 2, batches + 2);
+    precision_.diagonal().tail(2) << 1 / std::pow(deviation.per_step.value, 2),
+        1 / std::pow(deviation.per_doubling, 2);
+    at_ = mean_;
+    std::vector<bool> guessed(static_cast<std::size_t>(batches));
+    for (FitRow& row : rows_) {  // by ascending GPUs
+      if (!guessed[static_cast<std::size_t>(row.batch)]) {
+        guessed[static_cast<std::size_t>(row.batch)] = true;
+        at_[row.batch] =
+            std::log(row.step.samples() / row.measured.samples_per_second) - row.step.log_priced();
       }
-      return -std::numeric_limits<double>::infinity();
     }
-  };
-  struct End {
-    double rate = 0, missing = 0;
-  };
-  std::optional<End> slow, fast;
-  double rate = std::log(row.samples_per_second / row.ranks);
-  for (double off = missing(rate); std::abs(off) > kEnough; off = missing(rate)) {
-    std::optional<End>&end = off > 0 ? slow : fast, &other = off > 0 ? fast : slow;
-    if (end && other) {
-      other->missing /= 2;
-    }
-    end = End{rate, off};
-    if (!slow || !fast) {
-      rate += std::clamp(off, -kMostStep, kMostStep);
-      continue;
-    }
-    if (fast->rate - slow->rate < kEnough) {
-      refuse_anchor(scenario, row);
-    }
-    const double part = std::isinf(fast->missing)
-                            ? 0.5
-                            : std::clamp(slow->missing / (slow->missing - fast->missing), 0.01, 0.99);
-    rate = slow->rate + part * (fast->rate - slow->rate);
   }
-  return std::exp(rate);
+
+  void solve() {
+    constexpr int kMostSteps = 30;
+    constexpr double kEnough = 1e-6, kMostChange = 1;
+    for (int i = 0; i < kMostSteps; ++i) {
+      Eigen::VectorXd gradient;
+      Eigen::MatrixXd curvature = curvature_at(&gradient, false);
+      hold_at_bounds(gradient, curvature);
+      Eigen::VectorXd change = curvature.ldlt().solve(-gradient);
+      change *= std::min(1.0, kMostChange / std::max(change.cwiseAbs().maxCoeff(), 1e-300));
+      const Eigen::VectorXd before = at_;
+      at_ += change;
+      Eigen::Index n = at_.size();
+      at_[n - 2] = std::max(at_[n - 2], 0.0);
+      at_[n - 1] = std::clamp(at_[n - 1], kLeastDoubling, kMostDoubling);
+      for (FitRow& row : rows_) {
+        if (at_[row.batch] < -25) {
+          refuse_anchor(row);
+        }
+      }
+      if ((at_ - before).cwiseAbs().maxCoeff() < kEnough) {
+        break;
+      }
+    }
+  }
+
+  const Eigen::VectorXd& at() const { return at_; }
+  std::vector<FitRow>& rows() { return rows_; }
+  Eigen::MatrixXd covariance() { return curvature_at(nullptr, true).inverse(); }
+
+ private:
+  // repeated: rows count with what differs when a run is repeated, or with how far the fit misses them.
+  Eigen::MatrixXd curvature_at(Eigen::VectorXd* gradient, bool repeated) {
+    std::vector<Residual> all;
+    double squares = 0;
+    for (FitRow& row : rows_) {
+      all.push_back(residual_of(row, at_));
+      squares += all.back().off * all.back().off;
+    }
+    const double missed = std::sqrt(squares / static_cast<double>(all.size()));
+    Eigen::MatrixXd curvature = precision_;
+    Eigen::VectorXd down = precision_ * (at_ - mean_);
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      const double deviation = repeated ? std::max({kRepeatDeviation, missed}) : rows_[r].deviation;
+      const double weight = 1 / (deviation * deviation);
+      curvature += weight * all[r].slopes * all[r].slopes.transpose();
+      down += weight * all[r].off * all[r].slopes;
+    }
+    if (gradient != nullptr) {
+      *gradient = down;
+    }
+    return curvature;
+  }
+
+  // A time per step at 0 that would fall stays there.
+  void hold_at_bounds(Eigen::VectorXd& gradient, Eigen::MatrixXd& curvature) const {
+    const Eigen::Index k = at_.size() - 2;
+    if (at_[k] <= 0 && gradient[k] > 0) {
+      gradient[k] = 0;
+      curvature.row(k).setZero();
+      curvature.col(k).setZero();
+      curvature(k, k) = 1;
+    }
+  }
+
+  std::vector<FitRow> rows_;
+  Eigen::VectorXd mean_, at_;
+  Eigen::MatrixXd precision_;
+};
+
+std::int64_t batch_of(const Scenario& base, const TrainingMeasurement& row) {
+  return row.batch_per_gpu > 0 ? row.batch_per_gpu : base.training.batch_per_gpu;
 }
 
-FittedValue fit_rate(const Scenario& base, std::span<const TrainingMeasurement> rows, Overlap overlap) {
-  double sum = 0, count = 0;
-  const TrainingMeasurement* smallest = nullptr;
-  for (const TrainingMeasurement& row : rows) {
-    if (row.ranks == 1) {
-      sum += std::log(row.samples_per_second);
-      ++count;
+// The rows, and the scenario's own rates where no row has one GPU; by ascending GPUs.
+std::vector<TrainingMeasurement> all_rows(const Scenario& base, std::span<const TrainingMeasurement> rows) {
+  std::vector<TrainingMeasurement> all(rows.begin(), rows.end());
+  if (std::ranges::none_of(rows, [](const TrainingMeasurement& row) { return row.ranks == 1; })) {
+    for (const MeasuredRate& rate : pinned_rates(base.training)) {
+      TrainingMeasurement one;
+      one.samples_per_second = rate.rate.value;
+      one.batch_per_gpu = rate.batch_per_gpu;
+      one.accumulation = rate.accumulation;
+      all.push_back(one);
     }
-    if (smallest == nullptr || row.ranks < smallest->ranks) {
-      smallest = &row;
-    }
   }
-  const auto within = [](double rate, double deviation, bool determined, std::string why) {
-    const double factor = std::exp(kNormal90 * deviation);
-    return FittedValue{rate, rate / factor, rate * factor, determined, std::move(why)};
-  };
-  if (count > 0) {
-    return within(std::exp(sum / count), kRowDeviation / std::sqrt(count), true, "measured on one GPU");
-  }
-  if (base.training.measured) {
-    return within(base.training.measured->value, kRowDeviation, false,
-                  "training.measured of the scenario: no row has one GPU");
-  }
-  const DelayPrior& delays = prior(base.training);
-  const double rate = rate_behind(base, *smallest, delays.median, overlap);
-  FittedValue fitted = within(rate, kRowDeviation, true,
-                              "from " + std::to_string(smallest->ranks) + " GPUs, delays at their default");
-  fitted.low = std::min(fitted.low, rate_behind(base, *smallest, delays.low, overlap));
-  fitted.high = std::max(fitted.high, rate_behind(base, *smallest, delays.high, overlap));
-  return fitted;
-}
-
-// ln(predicted / measured) of each row.
-std::vector<double> residuals(const Scenario& base, std::span<const TrainingMeasurement> rows, double rate,
-                              double cv, Overlap overlap) {
-  std::vector<double> all;
-  for (const TrainingMeasurement& row : rows) {
-    all.push_back(log_throughput(on_row(base, row), rate, cv, overlap).mean -
-                  std::log(row.samples_per_second));
-  }
+  std::ranges::stable_sort(all, {}, &TrainingMeasurement::ranks);
   return all;
 }
 
-double mean_size(std::span<const double> values) {
-  double sum = 0;
-  for (const double v : values) {
-    sum += std::abs(v);
-  }
-  return sum / static_cast<double>(values.size());
+// One GPU's rate at a factor of the layers' priced times, and the slope of its ln.
+struct LoneRate {
+  MeasuredRate rate;
+  double slope = 0;
+};
+
+LoneRate lone_rate(const Scenario& base, const FitRow& like, double log_factor, Machines& machines,
+                   const std::function<void()>& simulated) {
+  TrainingMeasurement alone = like.measured;
+  alone.ranks = alone.nodes = 1;
+  RowStep step(base, alone, machines, simulated);
+  const double log_step = step.at(log_factor);
+  return {{SamplesPerSecond(step.samples() / std::exp(log_step)), step.scenario().training.batch_per_gpu,
+           step.scenario().training.accumulation, false},
+          -step.slope()};
 }
 
-FittedValue default_delays(const TrainingSpec& training, const std::string& reason) {
-  const DelayPrior& delays = prior(training);
-  const char* const by = training.strategy == StrategyKind::ddp ? "default by precision: " : "none assumed: ";
-  return {delays.median, delays.low, delays.high, false, by + reason};
-}
-
-// Gauss-Newton with one parameter: ln of the throughput falls smoothly with cv, as the same draws are scaled.
-void fit_delays(const Scenario& base, std::span<const TrainingMeasurement> rows, TrainingFit& fit) {
-  constexpr double kMostDelay = 1, kEnough = 1e-5, kLeastInformation = 1e-4;
-  constexpr int kMostSteps = 20;
-  double cv = prior(base.training).median, information = 0;
-  std::vector<double> off;
-  for (int i = 0; i < kMostSteps; ++i) {
-    const double step = cv < kMostDelay / 2 ? 0.002 + cv / 50 : -cv / 50;
-    off = residuals(base, rows, fit.one_gpu_rate.value, cv, fit.overlap);
-    const std::vector<double> moved = residuals(base, rows, fit.one_gpu_rate.value, cv + step, fit.overlap);
-    double gradient = 0;
-    information = 0;
-    for (std::size_t r = 0; r < off.size(); ++r) {
-      const double slope = (moved[r] - off[r]) / step;
-      gradient += slope * off[r];
-      information += slope * slope;
+// A rate that no GPU reaches is an error of the row that it comes from.
+void check_rates(const Scenario& base, const std::vector<MeasuredRate>& rates,
+                 const TrainingMeasurement& row) {
+  Scenario scenario = base;
+  for (const MeasuredRate& rate : rates) {
+    scenario.training.measured = {rate};
+    scenario.training.batch_per_gpu = rate.batch_per_gpu;
+    try {
+      static_cast<void>(layer_spans(scenario.model,
+                                    {scenario.gpu, scenario.training.roofline, scenario.training.precision},
+                                    scenario.training));
+    } catch (const InputError& error) {
+      throw row.origin.file.empty() ? error : InputError(error.message(), place_of(row), row.origin.file);
     }
-    if (!(information > kLeastInformation)) {
-      fit.delay_cv = default_delays(base.training, "the rows don't depend on it (input-bound?)");
-      fit.mean_error = mean_size(off);
-      return;
-    }
-    const double next = std::clamp(cv - gradient / information, 0.0, kMostDelay);
-    const double change = std::abs(next - cv);
-    cv = next;
-    if (change < kEnough) {
-      break;
-    }
-  }
-  fit.mean_error = mean_size(off);
-  // A row's own error, and that of the anchor, which moves all rows alike.
-  const double row = std::max(kRowDeviation, fit.mean_error);
-  const double deviation =
-      std::hypot(row / std::sqrt(information),
-                 kRowDeviation / std::sqrt(information / static_cast<double>(rows.size())));
-  fit.delay_cv = {cv, std::max(0.0, cv - kNormal90 * deviation),
-                  std::min(kMostDelay, cv + kNormal90 * deviation), true,
-                  "fitted to " + std::to_string(rows.size()) + (rows.size() == 1 ? " row" : " rows") +
-                      " with several GPUs"};
-  if (cv == 0) {
-    fit.delay_cv.why += "; 0: these rows are no slower than the network alone explains";
   }
 }
 
-double open_deviation(const TrainingFit& fit, const Scenario& scenario) {
-  const OpenDeviation& open = mixed(scenario.training) ? kMixedOpen : kFp32Open;
-  const bool more_nodes = node_count(scenario.cluster) > fit.most_nodes;
-  const double doublings = std::max(0.0, std::log2(static_cast<double>(rank_count(scenario.cluster)) /
-                                                   static_cast<double>(fit.most_ranks)));
-  if (more_nodes) {  // measured one and two doublings away; further ones add as independent steps
-    return open.across_nodes * std::sqrt(std::max(1.0, doublings / 2));
+// ln of how far the batch is from the nearest measured one.
+double batch_distance(const ProfileTraining& fit, std::int64_t batch) {
+  double nearest = std::numeric_limits<double>::infinity();
+  for (const MeasuredRate& rate : fit.rates) {
+    nearest = std::min(
+        nearest, std::abs(std::log(static_cast<double>(batch) / static_cast<double>(rate.batch_per_gpu))));
   }
-  return open.in_node * std::sqrt(doublings / 3);
+  return nearest;
+}
+
+double open_variance(const ProfileTraining& fit, const Scenario& scenario) {
+  const auto doublings = [](double now, double then) { return std::max(0.0, std::log2(now / then)); };
+  const double nodes = nodes_of_job(scenario.cluster), most = fit.most_nodes;
+  const double inside =
+      std::min<double>(doublings(static_cast<double>(gpus_of_job(scenario.cluster)), fit.most_ranks),
+                       std::log2(static_cast<double>(gpus_of_node(scenario.cluster))));
+  const double left = most == 1 && nodes > 1 ? kOpenAcross * kOpenAcross : 0;
+  return inside * kOpenInNode * kOpenInNode + left +
+         doublings(nodes, std::max(most, 2.0)) * kOpenDoubling * kOpenDoubling +
+         std::pow(kOpenBatch * batch_distance(fit, scenario.training.batch_per_gpu), 2);
+}
+
+// How much of ln(step) each batch's ln(rate) carries: between two measured batches by time, else the nearest.
+std::vector<double> shares_of_rates(const ProfileTraining& fit, std::int64_t batch) {
+  std::vector<double> shares(fit.rates.size());
+  const auto after =
+      std::ranges::find_if(fit.rates, [&](const MeasuredRate& rate) { return rate.batch_per_gpu >= batch; });
+  if (after == fit.rates.begin() || after == fit.rates.end()) {
+    (after == fit.rates.end() ? shares.back() : shares.front()) = 1;
+    return shares;
+  }
+  const auto high = static_cast<std::size_t>(after - fit.rates.begin());
+  const double low_batch = static_cast<double>(fit.rates[high - 1].batch_per_gpu),
+               part = (static_cast<double>(batch) - low_batch) /
+                      (static_cast<double>(after->batch_per_gpu) - low_batch);
+  shares[high - 1] = 1 - part;
+  shares[high] = part;
+  return shares;
 }
 
 }  // namespace
+
+double samples_of_step(const Scenario& scenario) {
+  return static_cast<double>(scenario.training.batch_per_gpu * gpus_of_job(scenario.cluster)) *
+         scenario.training.accumulation;
+}
 
 Scenario on_row(Scenario base, const TrainingMeasurement& row) {
   base.cluster.nodes = row.nodes;
   base.cluster.job_nodes = 0;
   base.cluster.gpus_per_node = row.ranks / row.nodes;
-  if (row.accumulation > 0) {
-    base.training.accumulation = row.accumulation;
-  }
+  base.training.measured = pinned_rates(base.training);
+  base.training.batch_per_gpu = batch_of(base, row);
+  base.training.accumulation = row.accumulation > 0 ? row.accumulation : base.training.accumulation;
   return base;
 }
 
-TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasurement> rows, Overlap overlap) {
+TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasurement> rows,
+                         const FitProgress& progress) {
   if (rows.empty()) {
     throw InputError("expected at least one measured throughput, found none");
   }
-  TrainingFit fit;
-  fit.overlap = overlap;
-  std::vector<TrainingMeasurement> several;
+  constexpr std::size_t kUsually = 7;  // simulations of a row
+  std::size_t simulations = 0;
+  const std::function<void()> simulated = [&] {
+    ++simulations;
+    if (progress) {
+      progress("throughput", simulations, std::max(simulations, kUsually * rows.size()));
+    }
+  };
+  TrainingFit whole;
+  ProfileTraining& fit = whole.result;
+  Machines machines;
+  std::map<std::int64_t, Eigen::Index> batches;  // by ascending batch -> parameter
   for (const TrainingMeasurement& row : rows) {
     check_row(row, base.cluster.node);
     fit.most_ranks = std::max(fit.most_ranks, row.ranks);
     fit.most_nodes = std::max(fit.most_nodes, row.nodes);
-    if (row.ranks > 1) {
-      several.push_back(row);
+  }
+  const std::vector<TrainingMeasurement> all = all_rows(base, rows);
+  for (const TrainingMeasurement& row : all) {
+    batches[batch_of(base, row)];
+  }
+  Eigen::Index next = 0;
+  for (auto& [batch, parameter] : batches) {
+    parameter = next++;
+  }
+  std::vector<FitRow> fitted;
+  std::vector<const TrainingMeasurement*> first(batches.size());
+  bool several = false;
+  for (const TrainingMeasurement& row : all) {
+    FitRow one{
+        row,          RowStep(base, row, machines, simulated), batches[batch_of(base, row)], 0, row.ranks > 1,
+        kRowDeviation};
+    one.doublings = delay_factor({{}, 1}, row.ranks, one.step.scenario().training.accumulation) - 1;
+    several = several || one.several;
+    const TrainingMeasurement*& smallest = first[static_cast<std::size_t>(one.batch)];
+    if (smallest == nullptr) {
+      smallest = &row;
+      if (one.several && std::exp(one.step.shortest()) >= one.step.samples() / row.samples_per_second) {
+        refuse_anchor(one);
+      }
     }
+    fitted.push_back(std::move(one));
   }
-  fit.one_gpu_rate = fit_rate(base, rows, overlap);
-  const bool one_row_for_both =
-      !fit.one_gpu_rate.why.starts_with("measured") && !base.training.measured && several.size() == 1;
-  if (several.empty() || one_row_for_both) {
-    fit.delay_cv = default_delays(base.training,
-                                  several.empty() ? "no row has several GPUs" : "the one row set the rate");
-  } else {
-    fit_delays(base, several, fit);
+  Posterior posterior(std::move(fitted), next);
+  posterior.solve();
+  const Eigen::VectorXd at = posterior.at();
+  Eigen::MatrixXd covariance = posterior.covariance();
+  fit.delays = {Seconds(at[next]), at[next + 1]};
+  fit.delays_fitted = several;
+  for (FitRow& row : posterior.rows()) {
+    if (first[static_cast<std::size_t>(row.batch)] != nullptr &&
+        fit.rates.size() == static_cast<std::size_t>(row.batch)) {
+      const LoneRate lone = lone_rate(base, row, at[row.batch], machines, simulated);
+      fit.rates.push_back(lone.rate);
+      covariance.row(row.batch) *= lone.slope;
+      covariance.col(row.batch) *= lone.slope;
+    }
+    whole.rows.push_back(
+        {row.measured, row.measured.samples_per_second * std::exp(-residual_of(row, at).off)});
   }
-  return fit;
+  fit.covariance.assign(covariance.data(), covariance.data() + covariance.size());
+  check_rates(base, fit.rates, all.front());
+  return whole;
 }
 
-Scenario apply(const TrainingFit& fit, Scenario scenario) {
-  return with_anchor(std::move(scenario), fit.one_gpu_rate.value, fit.delay_cv.value);
+Scenario apply(const ProfileTraining& fit, Scenario scenario) {
+  scenario.training.measured = fit.rates;
+  scenario.variability.delays = fit.delays;
+  return scenario;
 }
 
-ThroughputPrediction predict_throughput(const TrainingFit& fit, const Scenario& scenario) {
-  const double rate = fit.one_gpu_rate.value;
-  const auto at = [&](double cv) { return log_throughput(scenario, rate, cv, fit.overlap); };
-  const LogThroughput middle = at(fit.delay_cv.value);
-  const double anchor = std::log(fit.one_gpu_rate.high / fit.one_gpu_rate.low) / 2;
-  const double open = kNormal90 * open_deviation(fit, scenario);
-  double slower = 0, faster = 0;
-  if (rank_count(scenario.cluster) > 1 && fit.delay_cv.high > fit.delay_cv.low) {
-    slower = middle.mean - at(fit.delay_cv.high).mean;
-    faster = at(fit.delay_cv.low).mean - middle.mean;
+ThroughputPrediction predict_throughput(const ProfileTraining& fit, const Scenario& scenario) {
+  constexpr double kStep = 0.02;
+  Machines machines;
+  const Scenario fitted = with_few_steps(apply(fit, scenario));
+  const LogStep middle = log_step(fitted, machines);
+  Scenario slower = fitted;
+  for (MeasuredRate& rate : slower.training.measured) {
+    rate.rate = rate.rate * std::exp(-kStep);
   }
-  const auto together = [&](double delays) {
-    return std::sqrt(anchor * anchor + delays * delays + open * open + middle.half_range * middle.half_range);
-  };
-  return {std::exp(middle.mean), std::exp(middle.mean - together(slower)),
-          std::exp(middle.mean + together(faster))};
+  const double share = (log_step(slower, machines).mean - middle.mean) / kStep;
+  const bool several = gpus_of_job(scenario.cluster) > 1;
+  const double step = std::exp(middle.mean);
+  const std::vector<double> shares = shares_of_rates(fit, scenario.training.batch_per_gpu);
+  const auto batches = static_cast<Eigen::Index>(shares.size());
+  Eigen::VectorXd slopes(batches + 2);
+  for (Eigen::Index b = 0; b < batches; ++b) {
+    slopes[b] = share * shares[static_cast<std::size_t>(b)];
+  }
+  const std::int64_t ranks = gpus_of_job(scenario.cluster);
+  const int passes = scenario.training.accumulation;
+  const double factor = delay_factor(fit.delays, ranks, passes),
+               doublings = delay_factor({{}, 1}, ranks, passes) - 1;
+  slopes[batches] = several ? 1 / step : 0;
+  slopes[batches + 1] = several ? share * doublings / factor : 0;
+  const Eigen::Map<const Eigen::MatrixXd> covariance(fit.covariance.data(), batches + 2, batches + 2);
+  const double of_fit = slopes.dot(covariance * slopes);
+  const double repeat = kRepeatDeviation * kRepeatDeviation;
+  const double half =
+      std::hypot(kNormal90 * std::sqrt(of_fit + repeat + open_variance(fit, scenario)), middle.half_range);
+  const double samples = samples_of_step(fitted);
+  return {samples / step, samples / step * std::exp(-half), samples / step * std::exp(half)};
+}
+
+std::string fit_text(const TrainingFit& fit) {
+  const std::vector<MeasuredRate>& rates = fit.result.rates;
+  const DelaySpec& delays = fit.result.delays;
+  const std::vector<double>& covariance = fit.result.covariance;
+  std::string text;
+  for (const MeasuredRate& rate : rates) {
+    text += formatted("one GPU: %.6g samples/s with batch %lld", rate.rate.value,
+                      static_cast<long long>(rate.batch_per_gpu)) +
+            (rate.accumulation > 1 ? formatted(" x %d", rate.accumulation) : "") + "\n";
+  }
+  const std::size_t n = rates.size() + 2;
+  const auto half = [&](std::size_t i) { return kNormal90 * std::sqrt(covariance[i * n + i]); };
+  text += formatted(
+      "several GPUs: %.3g ms a step (90 %%: +- %.2g), %.2g %% for each doubling "
+      "(+- %.2g)%s\n",
+      1e3 * delays.per_step.value, 1e3 * half(n - 2), 100 * delays.per_doubling, 100 * half(n - 1),
+      fit.result.delays_fitted ? "" : ", as published runs lose: no row has several GPUs");
+  for (const TrainingRow& row : fit.rows) {
+    text += formatted("  %d %s: measured %.6g, fitted %.6g samples/s (%+.2f %%)\n", row.row.ranks,
+                      row.row.ranks == 1 ? "GPU" : "GPUs", row.row.samples_per_second, row.samples_per_second,
+                      100 * (row.samples_per_second / row.row.samples_per_second - 1));
+  }
+  return text;
 }
 
 }  // namespace paceline

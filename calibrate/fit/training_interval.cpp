@@ -26,7 +26,7 @@ std::pair<CollectiveKind, Bytes> chief_collective(const Scenario& fitted) {
   const TrainingSpec& training = fitted.training;
   const Bytes all = largest_collective(fitted);
   if (!sharded(training)) {
-    return {CollectiveKind::all_reduce, std::min(bucket_limits(training.ddp, training.pytorch).cap, all)};
+    return {CollectiveKind::all_reduce, std::min(bucket_limits(training).cap, all)};
   }
   std::int64_t elements = 1;
   for (const FsdpUnit& unit : units_of(training.fsdp.units, fitted.model)) {
@@ -66,23 +66,6 @@ double of_collectives(const Scenario& fitted, const CollectiveInterval& chief, d
   return log_step(longer) - middle;
 }
 
-TrainingFit fit_of(const ProfileTraining& training) {
-  TrainingFit fit;
-  fit.one_gpu_rate = {training.samples_per_second, training.samples_low, training.samples_high, true, {}};
-  fit.delay_cv = {training.delay, training.delay_low, training.delay_high, training.delay_fitted, {}};
-  fit.overlap = training.overlap_known ? Overlap::as_stated : Overlap::unknown;
-  fit.most_ranks = training.most_ranks;
-  fit.most_nodes = training.most_nodes;
-  return fit;
-}
-
-double samples_of_step(const Scenario& scenario) {
-  const ClusterSpec& cluster = scenario.cluster;
-  const int nodes = cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes;
-  const int gpus = cluster.gpus_per_node > 0 ? cluster.gpus_per_node : cluster.node.gpus;
-  return static_cast<double>(scenario.training.batch_per_gpu) * scenario.training.accumulation * nodes * gpus;
-}
-
 }  // namespace
 
 TrainingInterval training_interval(const Scenario& fitted, const Profile& profile) {
@@ -93,8 +76,8 @@ TrainingInterval training_interval(const Scenario& fitted, const Profile& profil
   double middle = log_step(fitted);
   const double collectives = of_collectives(fitted, chief, middle);
   double shorter = collectives, longer = collectives;
-  if (!profile.training.empty() && profile.training.front().samples_low > 0) {
-    const ThroughputPrediction rate = predict_throughput(fit_of(profile.training.front()), fitted);
+  if (!profile.training.empty()) {
+    const ThroughputPrediction rate = predict_throughput(profile.training.front(), fitted);
     middle = std::log(samples_of_step(fitted) / rate.samples_per_second);
     shorter = std::hypot(collectives, std::log(rate.high / rate.samples_per_second));
     longer = std::hypot(collectives, std::log(rate.samples_per_second / rate.low));

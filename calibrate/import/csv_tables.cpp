@@ -35,6 +35,7 @@ constexpr std::array<std::string_view, 1> kTable{"table"};
 constexpr std::array<std::string_view, 4> kThroughput{"throughput", "samples_per_s", "images_per_s",
                                                       "throughput (samples/s)"};
 constexpr std::array<std::string_view, 2> kAccumulation{"accumulation", "gradaccum"};
+constexpr std::array<std::string_view, 1> kBatch{"batch_per_gpu"};
 constexpr std::array<std::string_view, 1> kUnit{"unit"};
 constexpr std::array<std::string_view, 1> kKind{"kind"};
 constexpr std::array<std::string_view, 1> kName{"name"};
@@ -297,13 +298,14 @@ class TableReader {
       throw BadCell{"gpus and throughput: expected more than 0"};
     }
     one.accumulation = count(kAccumulation);
+    one.batch_per_gpu = count(kBatch);
     const std::string unit = lower_case(rows_.cell(kUnit));
     if (unit.find("token") != std::string::npos || unit.find('%') != std::string::npos) {
       throw BadCell{"unit: expected samples (images, sequences) a second, found " + in_quotes(unit)};
     }
     // What tells runs of one file apart.
     one.table = file_.name();
-    for (const std::string_view column : {"model", "framework", "precision", "batch_per_gpu", "table"}) {
+    for (const std::string_view column : {"model", "framework", "precision", "table"}) {
       if (const std::string_view text = rows_.cell(Columns(&column, 1)); !text.empty()) {
         one.table += ", " + std::string(text);
       }

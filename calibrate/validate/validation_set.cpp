@@ -255,7 +255,7 @@ class SetBuilder {
       return {{fs::path(path_).stem().string(),
                beside(folder_, file_.scenario),
                beside(folder_, file_.data),
-               file_.overlap_known ? Overlap::as_stated : Overlap::unknown,
+               file_.overlap_known,
                {}}};
     }
     const CsvTable csv(beside(folder_, file_.index), {"set", "overlap", "excluded"});
@@ -267,8 +267,7 @@ class SetBuilder {
       if (!overlap.empty() && overlap != "stated") {  // "unknown" reads as an empty cell
         csv.fail(row, "overlap", "\"stated\" or \"unknown\"");
       }
-      TrainingCase one{name, beside(folder, name + ".json"), beside(folder, name + ".csv"),
-                       overlap.empty() ? Overlap::unknown : Overlap::as_stated,
+      TrainingCase one{name, beside(folder, name + ".json"), beside(folder, name + ".csv"), !overlap.empty(),
                        row.text("excluded") == "yes" ? row.text("why") : ""};
       if (row.text("excluded") == "yes" && one.excluded.empty()) {
         csv.fail(row, "why", "a reason");

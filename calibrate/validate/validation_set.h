@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit/training_fit.h"
+#include "calibrate/measurement.h"
 #include "core/names.h"
 #include "sim/training.h"
 #include "topology/cluster_spec.h"
@@ -91,7 +91,7 @@ struct CollectiveCase {
 // A scenario, and a CSV whose column "use" says which rows are fitted and which are predicted.
 struct TrainingCase {
   std::string name, scenario, data;
-  Overlap overlap = Overlap::unknown;
+  bool reduction_known = false;  // else the scenario's, if it names one
   std::string excluded;
 };
 

@@ -91,12 +91,14 @@ class DdpPrograms {
         sharded_optimizer_(sharded_optimizer),
         work_(work),
         plans_(plans),
+        rule_(reduction_rule(ddp.reduction)),
+        wire_(ddp.wire.value_or(work.training.gradients)),
         gradients_(gradients_in_ready_order(work.model, bytes_per_element(work.training.gradients))) {}
 
   // The buckets are rebuilt in the order in which gradients became ready; with find_unused_parameters they
   // never are.
   Program steady() {
-    const BucketLimits limits = bucket_limits(ddp_, work_.training.pytorch);
+    const BucketLimits limits = bucket_limits(work_.training);
     return iteration(ddp_.find_unused_parameters
                          ? constructed_buckets(gradients_, limits)
                          : assign_buckets(sizes(gradients_), limits.first, limits.cap),
@@ -118,11 +120,11 @@ class DdpPrograms {
 
  private:
   Program iteration(const Buckets& buckets, bool rebuild) {
-    ProgramBuilder b(work_.training, work_.costs, plans_);
+    ProgramBuilder b(work_, plans_);
     for (int micro = 0; micro < work_.training.accumulation; ++micro) {
       const bool synchronised = micro + 1 == work_.training.accumulation;
       b.take_batch();
-      if (micro == 0 && ddp_.broadcast_buffers) {
+      if (micro == 0 && rule_.buffers && ddp_.broadcast_buffers) {
         broadcast_buffers(b);
       }
       for (std::uint32_t l = 0; l < work_.model.layers.size(); ++l) {
@@ -149,6 +151,7 @@ class DdpPrograms {
   void backward(ProgramBuilder& b, int micro, const Buckets* buckets) {
     std::size_t next = 0, in_bucket = 0;  // gradient, and its place in its bucket
     std::uint32_t bucket = 0;
+    std::vector<Bytes> waiting;  // buckets that are reduced when backward has ended
     for (auto l = static_cast<std::uint32_t>(work_.model.layers.size()); l-- > 0;) {
       b.backward(work_.model, l, work_.layers[l]);
       const std::size_t tensors = work_.model.layers[l].parameters.size();
@@ -161,20 +164,33 @@ class DdpPrograms {
         done += piece;
         in_bucket += piece;
         if (in_bucket == (*buckets)[bucket].size()) {
-          all_reduce_bucket(b, sum(gradients_, (*buckets)[bucket]), bucket);
+          const Bytes bytes = on_wire(sum(gradients_, (*buckets)[bucket]));
+          if (rule_.overlapped) {
+            all_reduce_bucket(b, bytes, bucket);
+          } else {
+            waiting.push_back(bytes);
+          }
           ++bucket;
           in_bucket = 0;
         }
       }
       next += tensors;
     }
+    for (std::uint32_t i = 0; i < waiting.size(); ++i) {
+      all_reduce_bucket(b, waiting[i], i);
+    }
+  }
+
+  Bytes on_wire(Bytes gradients) const {
+    return Bytes(gradients.value / bytes_per_element(work_.training.gradients) * bytes_per_element(wire_));
   }
 
   // One kernel per tensor that reads and writes its bytes once: into a bucket with the division by the number
-  // of ranks (gradient_as_bucket_view: the division in place), or back out.
+  // of ranks (gradient_as_bucket_view: the division in place), or back out; cast where the wire has another
+  // format.
   void copy(ProgramBuilder& b, Bytes gradients, std::size_t tensors, std::uint32_t bucket,
             const char* label) {
-    b.copy(2 * gradients, tensors, bucket, label + std::to_string(bucket));
+    b.copy(gradients + on_wire(gradients), tensors, bucket, label + std::to_string(bucket));
   }
 
   void all_reduce_bucket(ProgramBuilder& b, Bytes bytes, std::uint32_t bucket) {
@@ -194,7 +210,7 @@ class DdpPrograms {
     const std::vector<std::uint32_t> collectives = bucket_collectives(b.program());
     for (std::uint32_t i = 0; i < buckets.size(); ++i) {
       b.wait(collectives[i]);
-      if (!ddp_.gradient_as_bucket_view) {
+      if (!ddp_.gradient_as_bucket_view || !same_format(wire_, work_.training.gradients)) {
         copy(b, sum(gradients_, buckets[i]), buckets[i].size(), i, "from bucket ");
       }
     }
@@ -213,6 +229,7 @@ class DdpPrograms {
     const std::uint32_t ranks = plans_.layout().ranks();
     const std::int64_t shard =
         shard_elements(work_.model, 0, static_cast<std::uint32_t>(work_.model.layers.size()), ranks);
+    b.reduce_norm();
     b.optimizer(shard, training.gradients);
     b.wait(b.collective(
         {CollectiveKind::all_gather, Bytes(ranks * shard * bytes_per_element(training.precision))},
@@ -241,6 +258,8 @@ class DdpPrograms {
   bool sharded_optimizer_;
   const Workload& work_;
   PlanTable& plans_;
+  ReductionRule rule_;
+  Precision wire_;
   std::vector<Gradient> gradients_;
 };
 
@@ -264,9 +283,31 @@ std::vector<std::vector<std::size_t>> assign_buckets(std::span<const Bytes> size
   return buckets;
 }
 
-BucketLimits bucket_limits(const DdpSpec& ddp, const std::string& pytorch) {
+ReductionRule reduction_rule(Reduction reduction) {
+  constexpr std::int64_t kMiB = 1 << 20;
+  constexpr Bytes kAll(std::int64_t{1} << 50);
+  static const ReductionRule kRules[] = {{Reduction::pytorch_ddp, true, 0, {}, true},
+                                         {Reduction::apex_ddp, true, 10'000'000, {}, false},
+                                         {Reduction::apex_ddp_delayed, false, 0, kAll, false},
+                                         {Reduction::horovod_0_19, true, 0, Bytes(64 * kMiB), false},
+                                         {Reduction::horovod_0_21, true, 0, Bytes(128 * kMiB), false},
+                                         {Reduction::mxnet_horovod_group, false, 0, Bytes(64 * kMiB), false},
+                                         {Reduction::after_backward, false, 0, kAll, false},
+                                         {Reduction::unknown, true, 0, {}, true}};
+  return *std::ranges::find(kRules, reduction, &ReductionRule::reduction);
+}
+
+BucketLimits bucket_limits(const TrainingSpec& training) {
+  const DdpSpec& ddp = training.ddp;
+  const ReductionRule rule = reduction_rule(ddp.reduction);
+  const Bytes of_rule =
+      rule.elements > 0 ? Bytes(rule.elements * bytes_per_element(training.gradients)) : rule.bytes;
+  if (of_rule.value > 0) {
+    const Bytes cap = ddp.bucket_cap.value_or(of_rule);
+    return {ddp.first_bucket.value_or(cap), cap};
+  }
   const Bytes cap = ddp.bucket_cap.value_or(Bytes(25 << 20));
-  const bool cap_for_all = ddp.bucket_cap && pytorch_version(pytorch) >= kCapIsFirstBucketToo;
+  const bool cap_for_all = ddp.bucket_cap && pytorch_version(training.pytorch) >= kCapIsFirstBucketToo;
   return {ddp.first_bucket.value_or(cap_for_all ? cap : Bytes(1 << 20)), cap};
 }
 

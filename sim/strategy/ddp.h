@@ -16,12 +16,26 @@ namespace paceline {
 // is the last bucket. Returns the tensors of each bucket as indices into `sizes`.
 std::vector<std::vector<std::size_t>> assign_buckets(std::span<const Bytes> sizes, Bytes first, Bytes cap);
 
+// How a framework reduces gradients. Sources: torch/csrc/distributed/c10d/reducer.cpp; Apex
+// apex/parallel/distributed.py (message_size, delay_allreduce); Horovod common/operations.cc (fusion threshold
+// 64 MiB, 128 MiB since 0.21; its cycles are left out); NVIDIA's MXNet ResNet-50 of MLPerf (all gradients in
+// one group, its configurations: no overlap with backward by default).
+struct ReductionRule {
+  Reduction reduction = Reduction::pytorch_ddp;
+  bool overlapped = true;     // with backward; else once it has ended
+  std::int64_t elements = 0;  // a bucket is closed when it holds as many; 0: `bytes`
+  Bytes bytes;                // 0: bucket_limits' own
+  bool buffers = false;       // rank 0's are broadcast before each forward pass, unless told not to
+};
+ReductionRule reduction_rule(Reduction);
+
 // The limits of DDP's buckets: 1 and 25 MiB; a cap that is given is the first bucket's too, unless that is
-// given as well, or PyTorch is too old. Throws InputError for an unknown version.
+// given as well, or PyTorch is too old. Another reduction's rule has one limit. Throws InputError for an unknown
+// version.
 struct BucketLimits {
   Bytes first, cap;
 };
-BucketLimits bucket_limits(const DdpSpec&, const std::string& pytorch);
+BucketLimits bucket_limits(const TrainingSpec&);
 
 // Adds the warm-up and the steady program, and their plans. sharded_optimizer: each rank updates its part of
 // the parameters, which are then gathered (ZeRO stage 1). Throws InputError as bucket_limits does.

@@ -46,7 +46,7 @@ class FsdpIteration {
         groups_(groups_of(fsdp, plans.layout())),
         units_(units_of(fsdp.units, work.model)),
         root_(root()),
-        b_(work.training, work.costs, plans) {
+        b_(work, plans) {
     for (const FsdpUnit& unit : units_) {
       shards_.push_back(shard_of(unit));
     }
@@ -64,6 +64,7 @@ class FsdpIteration {
     for (const Shard& shard : shards_) {
       elements += shard.elements;
     }
+    b_.reduce_norm();
     b_.optimizer(elements, training.parameters);
     return b_.finish();
   }

@@ -73,13 +73,29 @@ std::uint32_t ProgramBuilder::copy(Bytes traffic, std::size_t launches, std::uin
   return last_op();
 }
 
+void ProgramBuilder::reduce_norm() {
+  if (training_.clip_norm) {
+    wait(collective({CollectiveKind::all_reduce, Bytes(4)},
+                    {.phase = Phase::update, .payload = Payload::indices}, "all_reduce norm", {}));
+  }
+}
+
 // One fused kernel. SGD with momentum reads and writes parameter and momentum; Adam has a
 // second moment as well; both read the gradient.
 void ProgramBuilder::optimizer(std::int64_t parameters, Precision gradients) {
   const std::int64_t state_bytes = bytes_per_element(training_.parameters);
   const std::int64_t passes = training_.optimizer == Optimizer::sgd ? 4 : 6;
-  const Bytes traffic(parameters * (passes * state_bytes + bytes_per_element(gradients)));
-  kernel(to_sim_time(memory_time(costs_, traffic)), 1, {Phase::update}, "optimizer");
+  const std::int64_t gradient_bytes = bytes_per_element(gradients);
+  if (training_.clip_norm) {  // one kernel reads them for the norm, one scales them
+    kernel(to_sim_time(memory_time(costs_, Bytes(3 * parameters * gradient_bytes))), 2, {Phase::update},
+           "clip");
+  }
+  const Bytes traffic(parameters * (passes * state_bytes + gradient_bytes));
+  kernel(std::max(to_sim_time(memory_time(costs_, traffic)) + rest_of_step_, SimTime{}), 1, {Phase::update},
+         "optimizer");
+  if (delay_.ps > 0) {
+    kernel(delay_, 0, {Phase::update}, "delays");
+  }
 }
 
 void ProgramBuilder::synchronize() {
@@ -109,10 +125,12 @@ void ProgramBuilder::wait(std::uint32_t collective) {
 }
 
 Program plain_program(const Workload& work) {
-  const auto& [model, training, variability, costs, layers] = work;
+  const Model& model = work.model;
+  const TrainingSpec& training = work.training;
+  const std::vector<LayerSpan>& layers = work.layers;
   CollectivePlanner nobody = lone_planner();
   PlanTable no_plans(nobody);
-  ProgramBuilder b(training, costs, no_plans);
+  ProgramBuilder b(work, no_plans);
   for (int micro = 0; micro < training.accumulation; ++micro) {
     b.take_batch();
     for (std::uint32_t l = 0; l < model.layers.size(); ++l) {

@@ -40,8 +40,12 @@ struct Issue {
 class ProgramBuilder {
  public:
   // The arguments outlive the builder.
-  ProgramBuilder(const TrainingSpec& training, const GpuCosts& costs, PlanTable& plans)
-      : training_(training), costs_(costs), plans_(plans) {}
+  ProgramBuilder(const Workload& work, PlanTable& plans)
+      : training_(work.training),
+        costs_(work.costs),
+        rest_of_step_(work.rest_of_step),
+        delay_(work.delay),
+        plans_(plans) {}
 
   void take_batch();  // nothing when the input is never the bottleneck
   void forward(const Model&, std::uint32_t layer, const LayerSpan&);
@@ -52,6 +56,8 @@ class ProgramBuilder {
   // Kernels of a bucket that read and write `traffic` together: one for each tensor where they are copied one
   // by one. Returns the operation.
   std::uint32_t copy(Bytes traffic, std::size_t launches, std::uint32_t bucket, const std::string& label);
+  // Where gradients are clipped: the norm of what each rank has a part of.
+  void reduce_norm();
   // On so many parameters, whose gradients have this precision.
   void optimizer(std::int64_t parameters, Precision gradients);
   void synchronize();
@@ -70,6 +76,7 @@ class ProgramBuilder {
 
   const TrainingSpec& training_;
   const GpuCosts& costs_;
+  SimTime rest_of_step_, delay_;
   PlanTable& plans_;
   Program program_;
 };

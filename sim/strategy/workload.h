@@ -23,6 +23,8 @@ struct Workload {
   VariabilitySpec variability;
   GpuCosts costs;
   std::vector<LayerSpan> layers;  // one per layer of the model
+  SimTime rest_of_step;           // that equal passes leave of a measured step, in its optimizer's kernel
+  SimTime delay;                  // at the end of a step (DelaySpec)
 };
 
 }  // namespace paceline

@@ -36,7 +36,7 @@ TrainingMeasurement row(int ranks, int nodes, double rate, int accumulation = 0)
 // What a machine with this delay would show.
 double simulated(int nodes, int gpus_per_node, double cv) {
   Scenario scenario = on(machine(), nodes, gpus_per_node);
-  scenario.training.measured = SamplesPerSecond(kRate);
+  scenario.training.measured = {{SamplesPerSecond(kRate), 0, 0, false}};
   scenario.variability.per_iteration = {DistributionKind::exponential, cv, {}};
   scenario.run.iterations = 1000;
   return predict(scenario).report.throughput;
@@ -119,7 +119,7 @@ TEST_CASE("sharded training is anchored to several GPUs, and no delays are assum
   const auto measured = [&](int nodes, int accumulation) {
     Scenario scenario = on(base, nodes, 8);
     scenario.training.accumulation = accumulation;
-    scenario.training.measured = SamplesPerSecond(500);
+    scenario.training.measured = {{SamplesPerSecond(500), 0, 0, false}};
     return predict(scenario).report.throughput;
   };
   const TrainingFit fit = fit_training(base, std::vector{row(8, 1, measured(1, 4), 4)});

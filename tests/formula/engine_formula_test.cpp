@@ -281,13 +281,15 @@ TEST_CASE("an anchored GPU takes batch / rate to the picosecond") {
     TrainingSpec training;
     training.batch_per_gpu = dice.between(1, 256);
     training.host.runs_ahead = static_cast<int>(dice.between(0, 2));
-    training.measured = SamplesPerSecond(static_cast<double>(training.batch_per_gpu) / dice.real(0.02, 2));
+    training.accumulation = i % 4 == 0 ? static_cast<int>(dice.between(2, 64)) : 1;
+    const auto samples = static_cast<double>(training.batch_per_gpu * training.accumulation);
+    const SamplesPerSecond rate(samples / (dice.real(0.02, 2) * training.accumulation));
+    training.measured = {{rate, 0, 0, false}};
     const TrainingJob job = reference_job(model, gpu_preset("H100"), training, {});
     RunSpec run;
     run.iterations = 5;
     const Result result = simulate(job, run);
-    const SimTime wanted =
-        to_sim_time(Seconds(static_cast<double>(training.batch_per_gpu) / training.measured->value));
+    const SimTime wanted = to_sim_time(Seconds(samples / rate.value));
     CHECK(result.iteration_end[5] - result.iteration_end[4] == wanted);
   }
 }
@@ -297,7 +299,7 @@ TEST_CASE("a measured rate beyond what launches allow is refused") {
   const Model model = random_model(dice);
   TrainingSpec training;
   training.batch_per_gpu = 1;
-  training.measured = SamplesPerSecond(1e9);
+  training.measured = {{SamplesPerSecond(3e4), 0, 0, false}};
   CHECK_THROWS_WITH(reference_job(model, gpu_preset("H100"), training, {}),
                     Catch::Contains("/training/measured") &&
                         Catch::Contains("its kernel launches and optimizer, which alone take"));

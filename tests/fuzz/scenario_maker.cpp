@@ -35,7 +35,6 @@ const std::vector<Sensible> kSensible{
     {"/iterations", {1, 2, 3}},
     {"/accumulation", {1, 1, 2, 3}},
     {"/batch_per_gpu", {1, 2, 8, 32}},
-    {"/measured_batch", {1, 8, 64}},
     {"/nccl", {"2.12", "2.18", "2.20", "2.23", "2.27", "2.30"}},
     {"/algorithm",
      {"ring", "tree", "^nvls", "nvls", "ring,tree", "nvlstree", "collnetchain", "pat", "hierarchical"}},

@@ -169,7 +169,7 @@ TEST_CASE("a cluster of very many GPUs") {
 TEST_CASE("a study of a million points") {
   const TemporaryFolder folder;
   std::string axes;
-  for (const char* const key : {"/training/batch_per_gpu", "/run/seed", "/training/measured_batch",
+  for (const char* const key : {"/training/batch_per_gpu", "/run/seed", "/training/accumulation",
                                 "/cluster/nodes", "/training/host/runs_ahead", "/model/transformer/layers"}) {
     axes += (axes.empty() ? "" : ",") + (R"({"name": "an axis of some length for )" + std::string(key)) +
             R"(", "key": ")" + key + R"(", "from": 1, "to": 10, "step": 1})";

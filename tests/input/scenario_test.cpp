@@ -220,7 +220,7 @@ TEST_CASE("a scenario that says everything is read to the last key") {
   CHECK(s.gpu.peak.at(4) == FlopsPerSecond(7e14));
   CHECK(s.gpu.memory == Bytes(std::int64_t{80} << 30));
   CHECK(s.model.layers.at(1).kind == LayerKind::batch_norm);
-  CHECK(s.training.measured == SamplesPerSecond(400.5));
+  CHECK(s.training.measured == std::vector<MeasuredRate>{{SamplesPerSecond(400.5), 16, 4, false}});
   CHECK(s.training.parameters == Precision::bf16);
   CHECK(s.training.slowdown_while_communicating.numerator == 121);
   CHECK(s.training.slowdown_while_communicating.denominator == 100);
