@@ -541,8 +541,16 @@ void describe(V& v, TrainingSpec& s) {
   v.key("parameters", s.parameters, any(),
         "Number format of the optimizer's state in memory and of the parameters that it updates: fp32 with "
         "mixed precision, whatever the kernels' precision; bf16 where the whole model was cast.");
-  v.key("optimizer", s.optimizer, any(),
-        "SGD with momentum, or Adam: decides the optimizer's memory and its traffic.");
+  v.key(
+      "optimizer", s.optimizer, any(),
+      "It decides its memory and traffic. sgd: with momentum; lamb, lars: with a norm of each tensor and its "
+      "gradient; adam_8bit: moments of one byte and a constant for each 256 (bitsandbytes).");
+  v.key("optimizer_kernels", s.optimizer_kernels, any(),
+        "How the optimizer runs. fused: as PyTorch's fused=True and Apex; foreach (PyTorch's own default on "
+        "GPUs): "
+        "operation by operation, all tensors at once; for_loop: each tensor by itself. adam_8bit always has "
+        "one kernel "
+        "for each tensor.");
   v.key(
       "clip_norm", s.clip_norm, any(),
       "Clip gradients by their norm: all of them are read once more, scaled, and, where they are sharded, a "

@@ -68,7 +68,12 @@ std::vector<CollectiveEvent> collective_events(const Prediction& p, Rank rank, c
   return events;
 }
 
-constexpr auto kTorchOptimizers = names<Optimizer>({{"SGD", Optimizer::sgd}, {"Adam", Optimizer::adam}});
+constexpr auto kOptimizerClasses = names<Optimizer>({{"SGD", Optimizer::sgd},
+                                                     {"Adam", Optimizer::adam},
+                                                     {"AdamW", Optimizer::adamw},
+                                                     {"FusedLAMB", Optimizer::lamb},
+                                                     {"FusedLARS", Optimizer::lars},
+                                                     {"Adam8bit", Optimizer::adam_8bit}});
 
 // What the host is at, as PyTorch annotates it: forward, backward with the exchange, optimizer, or nothing.
 Phase annotation_after(Phase before, const Op& op) {
@@ -211,7 +216,7 @@ class RankWriter {
         add("backward");
         break;
       case Phase::update:
-        add("Optimizer.step#" + std::string(kTorchOptimizers[p_.scenario.training.optimizer]) + ".step");
+        add("Optimizer.step#" + std::string(kOptimizerClasses[p_.scenario.training.optimizer]) + ".step");
         break;
       case Phase::accumulate:
       case Phase::exchange:

@@ -15,12 +15,24 @@
 
 namespace paceline {
 
-enum class Optimizer : std::uint8_t { sgd, adam };
+enum class Optimizer : std::uint8_t { sgd, adam, adamw, lamb, lars, adam_8bit };
 template <>
-inline constexpr auto kNames<Optimizer> =
-    names<Optimizer>({{"sgd", Optimizer::sgd}, {"adam", Optimizer::adam}});
+inline constexpr auto kNames<Optimizer> = names<Optimizer>({{"sgd", Optimizer::sgd},
+                                                            {"adam", Optimizer::adam},
+                                                            {"adamw", Optimizer::adamw},
+                                                            {"lamb", Optimizer::lamb},
+                                                            {"lars", Optimizer::lars},
+                                                            {"adam_8bit", Optimizer::adam_8bit}});
 
-// PyTorch DistributedDataParallel (torch/csrc/distributed/c10d/reducer.cpp).
+// How an optimizer's arithmetic is launched: all of it at once, or operation by operation with temporaries between, of
+// all tensors together or of each.
+enum class OptimizerKernels : std::uint8_t { fused, foreach, for_loop };
+template <>
+inline constexpr auto kNames<OptimizerKernels> =
+    names<OptimizerKernels>({{"fused", OptimizerKernels::fused},
+                             {"foreach", OptimizerKernels::foreach},
+                             {"for_loop", OptimizerKernels::for_loop}});
+
 // When gradients are reduced, and in which pieces: reduction_rule (sim/strategy/ddp.h) has the rule and source
 // of each. `unknown` runs as pytorch_ddp; a prediction's interval then holds after_backward too.
 enum class Reduction : std::uint8_t {
@@ -44,6 +56,7 @@ inline constexpr auto kNames<Reduction> =
                       {"after_backward", Reduction::after_backward},
                       {"unknown", Reduction::unknown}});
 
+// PyTorch DistributedDataParallel (torch/csrc/distributed/c10d/reducer.cpp).
 struct DdpSpec {
   Reduction reduction = Reduction::pytorch_ddp;
   std::optional<Bytes> bucket_cap, first_bucket;  // what they are when left out: bucket_limits (ddp.h)
@@ -148,6 +161,7 @@ struct TrainingSpec {
   Precision gradients = Precision::fp32;   // of gradients in memory and on the wire
   Precision parameters = Precision::fp32;  // of parameters and of the optimizer's state in memory
   Optimizer optimizer = Optimizer::sgd;
+  OptimizerKernels optimizer_kernels = OptimizerKernels::fused;
   bool clip_norm = false;  // gradients are clipped by their norm before the update
   RooflineSpec roofline;
   std::vector<MeasuredRate> measured;  // per-layer times are scaled to reach them exactly; none: as priced

@@ -223,14 +223,14 @@ class DdpPrograms {
   void update(ProgramBuilder& b) {
     const TrainingSpec& training = work_.training;
     if (!sharded_optimizer_) {
-      b.optimizer(parameter_count(work_.model), training.gradients);
+      b.optimizer(work_.model, parameter_count(work_.model), training.gradients);
       return;
     }
     const std::uint32_t ranks = plans_.layout().ranks();
     const std::int64_t shard =
         shard_elements(work_.model, 0, static_cast<std::uint32_t>(work_.model.layers.size()), ranks);
     b.reduce_norm();
-    b.optimizer(shard, training.gradients);
+    b.optimizer(work_.model, shard, training.gradients);
     b.wait(b.collective(
         {CollectiveKind::all_gather, Bytes(ranks * shard * bytes_per_element(training.precision))},
         {.phase = Phase::update, .payload = Payload::parameters}, "all_gather parameters",

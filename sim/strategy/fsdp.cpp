@@ -65,7 +65,7 @@ class FsdpIteration {
       elements += shard.elements;
     }
     b_.reduce_norm();
-    b_.optimizer(elements, training.parameters);
+    b_.optimizer(work_.model, elements, training.parameters);
     return b_.finish();
   }
 

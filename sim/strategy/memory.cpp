@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "sim/strategy/optimizer.h"
 #include "sim/strategy/sharding.h"
 
 namespace paceline {
@@ -72,7 +73,7 @@ struct MemoryOf {
     const std::uint32_t n = shard_ranks(fsdp.shard_group, job);
     GpuMemory memory;
     memory.parameters = memory.gradients = shard(n, training.parameters);
-    memory.optimizer = moments() * memory.parameters;
+    memory.optimizer = moments(n);
     memory.gathered = gathered(fsdp);
     add_units(fsdp, memory);
     return memory;
@@ -107,11 +108,13 @@ struct MemoryOf {
                        static_cast<double>(bytes_per_element(training.precision));
     return Bytes(static_cast<std::int64_t>(std::min(all, kMost)));
   }
-  Bytes shard(std::uint32_t ranks, Precision precision) const {
-    return bytes(shard_elements(model, 0, static_cast<std::uint32_t>(model.layers.size()), ranks), precision);
+  std::int64_t elements_each(std::uint32_t ranks) const {
+    return shard_elements(model, 0, static_cast<std::uint32_t>(model.layers.size()), ranks);
   }
-  // Adam's two, or SGD's momentum.
-  std::int64_t moments() const { return training.optimizer == Optimizer::adam ? 2 : 1; }
+  Bytes shard(std::uint32_t ranks, Precision precision) const {
+    return bytes(elements_each(ranks), precision);
+  }
+  Bytes moments(std::uint32_t ranks) const { return optimizer_moments(training, elements_each(ranks)); }
 
   // A copy of the parameters for the kernels, gradients, and the optimizer's state with its master copy,
   // which is the kernels' where both have one format.
@@ -120,7 +123,8 @@ struct MemoryOf {
     GpuMemory memory;
     memory.parameters = shard(ranks.parameters, training.precision);
     memory.gradients = shard(ranks.gradients, training.gradients);
-    memory.optimizer = (moments() + (copy_is_master ? 0 : 1)) * shard(ranks.optimizer, training.parameters);
+    memory.optimizer =
+        moments(ranks.optimizer) + (copy_is_master ? Bytes(0) : shard(ranks.optimizer, training.parameters));
     return memory;
   }
 

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "sim/strategy/optimizer.h"
+
 namespace paceline {
 
 std::uint32_t PlanTable::number(const CollectiveRequest& request) {
@@ -80,19 +82,14 @@ void ProgramBuilder::reduce_norm() {
   }
 }
 
-// One fused kernel. SGD with momentum reads and writes parameter and momentum; Adam has a
-// second moment as well; both read the gradient.
-void ProgramBuilder::optimizer(std::int64_t parameters, Precision gradients) {
-  const std::int64_t state_bytes = bytes_per_element(training_.parameters);
-  const std::int64_t passes = training_.optimizer == Optimizer::sgd ? 4 : 6;
-  const std::int64_t gradient_bytes = bytes_per_element(gradients);
-  if (training_.clip_norm) {  // one kernel reads them for the norm, one scales them
-    kernel(to_sim_time(memory_time(costs_, Bytes(3 * parameters * gradient_bytes))), 2, {Phase::update},
-           "clip");
+void ProgramBuilder::optimizer(const Model& model, std::int64_t parameters, Precision gradients) {
+  if (training_.clip_norm) {  // one kernel reads the gradients for the norm, one scales them
+    const Bytes traffic(3 * parameters * bytes_per_element(gradients));
+    kernel(to_sim_time(memory_time(costs_, traffic)), 2, {Phase::update}, "clip");
   }
-  const Bytes traffic(parameters * (passes * state_bytes + gradient_bytes));
-  kernel(std::max(to_sim_time(memory_time(costs_, traffic)) + rest_of_step_, SimTime{}), 1, {Phase::update},
-         "optimizer");
+  const OptimizerStep step = optimizer_step(training_, parameters, gradients, parameter_tensors(model));
+  const SimTime span = to_sim_time(memory_time(costs_, step.traffic)) + rest_of_step_;
+  kernel(std::max(span, SimTime{}), step.launches, {Phase::update}, "optimizer");
   if (delay_.ps > 0) {
     kernel(delay_, 0, {Phase::update}, "delays");
   }
@@ -143,7 +140,7 @@ Program plain_program(const Workload& work) {
       }
     }
   }
-  b.optimizer(parameter_count(model), training.gradients);
+  b.optimizer(model, parameter_count(model), training.gradients);
   return b.finish();
 }
 

@@ -58,8 +58,8 @@ class ProgramBuilder {
   std::uint32_t copy(Bytes traffic, std::size_t launches, std::uint32_t bucket, const std::string& label);
   // Where gradients are clipped: the norm of what each rank has a part of.
   void reduce_norm();
-  // On so many parameters, whose gradients have this precision.
-  void optimizer(std::int64_t parameters, Precision gradients);
+  // On so many of the model's parameters, whose gradients have this precision.
+  void optimizer(const Model&, std::int64_t parameters, Precision gradients);
   void synchronize();
 
   // Returns its number in the iteration.

@@ -222,6 +222,8 @@ TEST_CASE("a scenario that says everything is read to the last key") {
   CHECK(s.model.layers.at(1).kind == LayerKind::batch_norm);
   CHECK(s.training.measured == std::vector<MeasuredRate>{{SamplesPerSecond(400.5), 16, 4, false}});
   CHECK(s.training.parameters == Precision::bf16);
+  CHECK(s.training.optimizer == Optimizer::adam_8bit);
+  CHECK(s.training.optimizer_kernels == OptimizerKernels::foreach);
   CHECK(s.training.slowdown_while_communicating.numerator == 121);
   CHECK(s.training.slowdown_while_communicating.denominator == 100);
   CHECK(s.training.pytorch == "2.3.1");

@@ -259,6 +259,20 @@ TEST_CASE("a trace of FSDP has casts and gathers on its stream, each pass annota
                                                {"_reduce_scatter_base Float", 2 * 33}});
 }
 
+TEST_CASE("a trace names the optimizer's class") {
+  const std::map<Optimizer, std::string> classes{{Optimizer::adamw, "AdamW"},
+                                                 {Optimizer::lamb, "FusedLAMB"},
+                                                 {Optimizer::lars, "FusedLARS"},
+                                                 {Optimizer::adam_8bit, "Adam8bit"}};
+  for (const auto& [optimizer, name] : classes) {
+    Scenario scenario = example("first_node");
+    scenario.training.optimizer = optimizer;
+    scenario.run.iterations = 1;
+    const std::string trace = trace_json(predict(scenario, trace_of_first(1, 1)));
+    CHECK_THAT(trace, Catch::Contains("\"Optimizer.step#" + name + ".step\""));
+  }
+}
+
 TEST_CASE("names of NCCL's kernels follow its version and type") {
   const auto name = [](CollectiveKind kind, Algorithm algorithm, const char* version, Precision precision) {
     CollectivePlan plan;

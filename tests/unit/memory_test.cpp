@@ -2,6 +2,7 @@
 #include "sim/strategy/memory.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "scenarios/scenario.h"
 #include "tests/ddp_job.h"
@@ -156,22 +157,89 @@ TEST_CASE("what every layer may write at most is beyond all GPUs, not beyond all
   }
 }
 
+TEST_CASE("each optimizer keeps its moments") {
+  const auto moments = [](Optimizer optimizer, Precision parameters, StrategyKind strategy) {
+    TrainingSpec training = mixed(strategy);
+    training.optimizer = optimizer;
+    training.precision = training.parameters = parameters;  // no master copy beside them
+    return memory(training).optimizer;
+  };
+  for (const Optimizer two : {Optimizer::adam, Optimizer::adamw, Optimizer::lamb}) {
+    CHECK(moments(two, Precision::fp32, StrategyKind::ddp) == each(8));
+    CHECK(moments(two, Precision::bf16, StrategyKind::ddp) == each(4));
+  }
+  for (const Optimizer one : {Optimizer::sgd, Optimizer::lars}) {
+    CHECK(moments(one, Precision::fp32, StrategyKind::ddp) == each(4));
+    CHECK(8 * moments(one, Precision::fp32, StrategyKind::fsdp) == each(4));
+  }
+  // 88,000 parameters: two bytes each, and two constants in fp32 for each block of 256, the last one begun.
+  const std::int64_t one_byte = 88'000 + 1'375;
+  CHECK(moments(Optimizer::adam_8bit, Precision::fp32, StrategyKind::ddp) == Bytes(2 * one_byte));
+  CHECK(moments(Optimizer::adam_8bit, Precision::bf16, StrategyKind::ddp) == Bytes(2 * one_byte));
+  CHECK(moments(Optimizer::adam_8bit, Precision::fp32, StrategyKind::fsdp) == Bytes(2 * (11'000 + 172)));
+
+  TrainingSpec training = mixed(StrategyKind::ddp);
+  training.optimizer = Optimizer::adam_8bit;
+  CHECK(memory(training).optimizer == each(4) + Bytes(2 * one_byte));  // the master copy
+}
+
 TEST_CASE("the optimizer moves what the memory holds") {
   const Model model = builtin_model("resnet18");
   const GpuSpec gpu = gpu_preset("A100-80GB");
-  const auto optimizer_of = [&](Precision parameters, Optimizer optimizer) {
+  struct Step {
+    SimTime duration, launches;
+    bool operator==(const Step&) const = default;
+  };
+  const auto step = [&](Optimizer optimizer, OptimizerKernels kernels, Precision parameters,
+                        Precision gradients) {
     TrainingSpec training;
-    training.parameters = training.gradients = parameters;
+    training.parameters = parameters;
+    training.gradients = gradients;
     training.optimizer = optimizer;
-    return reference_job(model, gpu, training, {}).main().steady.ops.back().duration;
+    training.optimizer_kernels = kernels;
+    const Op op = reference_job(model, gpu, training, {}).main().steady.ops.back();
+    return Step{op.duration, op.host_cost};
   };
-  const auto expected = [&](std::int64_t bytes_each) {
+  const auto expected = [&](double bytes_each, int launches) {
     const GpuCosts costs{gpu, {}, Precision::fp32};
-    return to_sim_time(memory_time(costs, Bytes(11'689'512 * bytes_each)));
+    const Bytes traffic(static_cast<std::int64_t>(std::ceil(11'689'512 * bytes_each)));
+    return Step{to_sim_time(memory_time(costs, traffic)), to_sim_time(HostSpec{}.kernel_launch * launches)};
   };
-  CHECK(optimizer_of(Precision::fp32, Optimizer::sgd) == expected(4 * 4 + 4));
-  CHECK(optimizer_of(Precision::fp32, Optimizer::adam) == expected(6 * 4 + 4));
-  CHECK(optimizer_of(Precision::bf16, Optimizer::adam) == expected(6 * 2 + 2));
+  constexpr Precision kFp32 = Precision::fp32, kBf16 = Precision::bf16;
+  constexpr int kTensors = 62;
+
+  SECTION("fused") {
+    const auto fused = [&](Optimizer optimizer, Precision parameters, Precision gradients) {
+      return step(optimizer, OptimizerKernels::fused, parameters, gradients);
+    };
+    CHECK(fused(Optimizer::sgd, kFp32, kFp32) == expected(4 * 4 + 4, 1));
+    CHECK(fused(Optimizer::adam, kFp32, kFp32) == expected(6 * 4 + 4, 1));
+    CHECK(fused(Optimizer::adam, kBf16, kBf16) == expected(6 * 2 + 2, 1));
+    CHECK(fused(Optimizer::adamw, kFp32, kFp32) == fused(Optimizer::adam, kFp32, kFp32));
+    CHECK(fused(Optimizer::lamb, kFp32, kFp32) == expected((1 + 5 + 2) * 4 + (1 + 2 + 1 + 1) * 4, 3 * 2 + 2));
+    CHECK(fused(Optimizer::lamb, kFp32, kBf16) == expected(8 * 4 + 5 * 2, 8));
+    CHECK(fused(Optimizer::lars, kFp32, kFp32) == expected((1 + 4) * 4 + (1 + 1) * 4, 2 * 2 + 1));
+  }
+  SECTION("operation by operation") {
+    for (const OptimizerKernels kernels : {OptimizerKernels::foreach, OptimizerKernels::for_loop}) {
+      const int tensors = kernels == OptimizerKernels::foreach ? 1 : kTensors;
+      CHECK(step(Optimizer::sgd, kernels, kFp32, kFp32) == expected(10 * 4 + 4, 4 * tensors));
+      CHECK(step(Optimizer::adam, kernels, kFp32, kFp32) == expected(16 * 4 + 2 * 4, 7 * tensors));
+      CHECK(step(Optimizer::adamw, kernels, kFp32, kFp32) == expected(18 * 4 + 2 * 4, 8 * tensors));
+      CHECK(step(Optimizer::lamb, kernels, kFp32, kBf16) == expected(27 * 4 + 2 * 2, 17 * tensors));
+      CHECK(step(Optimizer::lars, kernels, kFp32, kBf16) == expected(11 * 4 + 6 * 2, 17 * tensors));
+    }
+  }
+  SECTION("moments of one byte: a kernel for each tensor, whatever is asked for") {
+    const double moments = 2 * 2 * (1 + 4.0 / 256);  // read and written, with their blocks' constants
+    for (const auto& [name, kernels] : kNames<OptimizerKernels>) {
+      const Step one_byte = step(Optimizer::adam_8bit, kernels, kFp32, kFp32);
+      CHECK(one_byte.launches == expected(0, kTensors).launches);
+      const double off =
+          static_cast<double>((one_byte.duration - expected(2 * 4 + 4 + moments, 1).duration).ps);
+      CHECK(std::abs(off) < 10);  // a block that is begun
+    }
+  }
 }
 
 }  // namespace

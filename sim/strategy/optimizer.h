@@ -1,0 +1,22 @@
+// What an optimizer keeps, and what its step moves and launches: memory alone, nothing of it is bound by arithmetic.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sim/training.h"
+
+namespace paceline {
+
+// Of so many parameters: momentum, or first and second moment.
+Bytes optimizer_moments(const TrainingSpec&, std::int64_t parameters);
+
+struct OptimizerStep {
+  Bytes traffic;             // read and written
+  std::size_t launches = 1;  // kernels
+};
+// On so many parameters in so many tensors, whose gradients have this precision.
+OptimizerStep optimizer_step(const TrainingSpec&, std::int64_t parameters, Precision gradients,
+                             std::size_t tensors);
+
+}  // namespace paceline
