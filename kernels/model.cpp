@@ -1,10 +1,52 @@
 #include "kernels/model.h"
 
-#include <charconv>
-#include <string_view>
-#include <system_error>
+#include <utility>
+
+#include "core/error.h"
 
 namespace paceline {
+namespace {
+
+constexpr double kMostWork = 1e18;  // of a layer, in multiply-accumulates
+
+std::int64_t in_proportion(std::int64_t work, std::int64_t from, std::int64_t to) {
+  if (static_cast<double>(work) / static_cast<double>(from) * static_cast<double>(to) > kMostWork) {
+    throw InputError("expected a shorter sequence, whose work can be counted, found " + std::to_string(to));
+  }
+  return work / from * to + (work % from * to + from / 2) / from;
+}
+
+bool sees_one_token(const Layer& layer) {
+  return layer.kind == LayerKind::linear && !layer.parameters.empty() &&
+         layer.forward_macs == layer.parameters.front();
+}
+
+}  // namespace
+
+Model at_sequence(Model model, std::int64_t tokens) {
+  if (model.tokens == 0) {
+    throw InputError(model.name + " has no sequence: one of its samples is " + model.input);
+  }
+  if (model.most_tokens > 0 && tokens > model.most_tokens) {
+    throw InputError("expected at most " + std::to_string(model.most_tokens) + ", as " + model.name +
+                     " has positions for no more, found " + std::to_string(tokens));
+  }
+  const std::int64_t before = std::exchange(model.tokens, tokens);
+  for (Layer& layer : model.layers) {
+    if (sees_one_token(layer)) {
+      continue;
+    }
+    layer.forward_macs = in_proportion(layer.forward_macs, before, tokens);
+    if (layer.kind == LayerKind::attention) {
+      layer.forward_macs = in_proportion(layer.forward_macs, before, tokens);
+    }
+    layer.output_elements = in_proportion(layer.output_elements, before, tokens);
+  }
+  if (const std::string number = std::to_string(before); model.input.starts_with(number + ' ')) {
+    model.input.replace(0, number.size(), std::to_string(tokens));
+  }
+  return model;
+}
 
 std::int64_t parameter_count(const Model& model) {
   std::int64_t count = 0;
@@ -30,13 +72,6 @@ std::size_t parameter_tensors(const Model& model) {
     tensors += layer.parameters.size();
   }
   return tensors;
-}
-
-std::int64_t tokens_of_sample(const Model& model) {
-  std::int64_t tokens = 0;
-  const char* const end = model.input.data() + model.input.size();
-  const auto [rest, error] = std::from_chars(model.input.data(), end, tokens);
-  return error == std::errc() && std::string_view(rest, end) == " tokens" ? tokens : 0;
 }
 
 }  // namespace paceline

@@ -36,12 +36,18 @@ struct Model {
   std::string name;
   std::string input;  // "224x224 image", "4096 tokens": what one sample is
   std::vector<Layer> layers;
+  std::int64_t tokens = 0;       // of one sample, whose work stands in the layers; 0: it has none
+  std::int64_t most_tokens = 0;  // that it has positions for; 0: no bound
 };
+
+// The model on samples of another length: attention's work grows with its square, all other work in proportion; layers
+// that see one token of a sample (BERT's pooler: as many multiply-accumulates as elements of their matrix) stay, as do
+// all parameters. Throws InputError for a model without tokens, and for more than it has positions for.
+Model at_sequence(Model, std::int64_t tokens);
 
 std::int64_t parameter_count(const Model&);  // elements
 std::int64_t forward_macs(const Model&);     // of one sample
 std::size_t parameter_tensors(const Model&);
-std::int64_t tokens_of_sample(const Model&);  // 0: a sample isn't tokens ("224x224 image")
 
 // A decoder stack by its dimensions: embeddings, `layers` pre-norm blocks, a norm, the output projection to
 // the vocabulary (no bias). Counts as in the published architectures: attention 2 * S^2 * h MACs (no causal

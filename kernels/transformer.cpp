@@ -118,7 +118,10 @@ Model transformer(const TransformerSpec& spec) {
   }
   stack.norm("norm");
   stack.output_head("output");
-  return {.name = "transformer", .input = std::to_string(s.sequence) + " tokens", .layers = stack.take()};
+  return {.name = "transformer",
+          .input = std::to_string(s.sequence) + " tokens",
+          .layers = stack.take(),
+          .tokens = s.sequence};
 }
 
 }  // namespace paceline

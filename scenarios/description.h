@@ -54,9 +54,14 @@ struct ScenarioFile {
   Cluster cluster;
 };
 
-// Other ways to say a model.
+// Other ways to say a model. sequence: tokens of a sample; 0: the model's own.
+struct ModelPreset {
+  std::string preset;
+  std::int64_t sequence = 0;
+};
 struct ModelFile {
   std::string file;
+  std::int64_t sequence = 0;
 };
 struct ModelOfTransformer {
   TransformerSpec transformer;
@@ -312,6 +317,8 @@ void describe(V& v, Layer& s) {
         "Elements that the layer writes for one sample.", required());
 }
 
+inline constexpr Limits kTokens = between(1, 1e6);
+
 template <class V>
 void describe(V& v, Model& s) {
   v.key("name", s.name, text(200), "What to call the model.", required());
@@ -319,6 +326,12 @@ void describe(V& v, Model& s) {
   std::string source;
   v.key("source", source, text(10'000, 0), "Where the numbers come from; not used.");
   v.key("layers", s.layers, list(1, 10'000), "In the order of the forward pass.", required());
+  v.key("tokens", s.tokens, kTokens.absent_at_zero(),
+        "Tokens of a sample, for which the layers' work holds: where it is said, a scenario may ask for "
+        "another "
+        "`sequence`.");
+  v.key("most_tokens", s.most_tokens, kTokens.absent_at_zero(),
+        "The longest sequence that it has positions for.");
 }
 
 template <class V>
@@ -335,15 +348,26 @@ void describe(V& v, TransformerSpec& s) {
   v.key("fused_qkv", s.fused_qkv, any(), "One matrix for queries, keys and values instead of three.");
   v.key("bias", s.bias, any(), "Linear layers and norms carry a bias.");
   v.key("vocabulary", s.vocabulary, size(1e7), "Tokens of the vocabulary.");
-  v.key("sequence", s.sequence, size(1e6), "Tokens of a sample.");
+  v.key("sequence", s.sequence, kTokens, "Tokens of a sample.");
   v.key("learned_positions", s.learned_positions, any(), "A table of position embeddings.");
   v.key("tied_embeddings", s.tied_embeddings, any(), "The output projection shares the token embedding.");
 }
 
+template <class V, class T>
+void describe_sequence(V& v, T& s) {
+  v.key("sequence", s.sequence, kTokens.absent_at_zero(),
+        "Tokens of a sample; left out: the model's own number.");
+}
+template <class V>
+void describe(V& v, ModelPreset& s) {
+  v.key("preset", s.preset, text(100), "A built-in model's name.", required());
+  describe_sequence(v, s);
+}
 template <class V>
 void describe(V& v, ModelFile& s) {
   v.key("file", s.file, text(4000), "A JSON file with name, input and layers; relative to this file.",
         required());
+  describe_sequence(v, s);
 }
 template <class V>
 void describe(V& v, ModelOfTransformer& s) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "core/error.h"
 #include "scenarios/file_kind.h"
@@ -98,6 +99,28 @@ Model model_in_file(const Json& json, const Spot& spot) {
   return model;
 }
 
+Model at_sequence_of(const Json& json, Model model, std::int64_t sequence, const Spot& spot) {
+  try {
+    return json.find("sequence") != nullptr ? at_sequence(std::move(model), sequence) : model;
+  } catch (const InputError& error) {
+    throw error.at(below(spot, "sequence").place);
+  }
+}
+
+Model model_of_preset(const Json& json, const Spot& spot) {
+  ModelPreset form;
+  read_object(json, form, spot);
+  const Json preset = model_json(form.preset, below(spot, "preset"));
+  return at_sequence_of(json, model_in_file(preset, {}), form.sequence, spot);
+}
+
+Model model_of_file(const Json& json, const Spot& spot) {
+  ModelFile form;
+  read_object(json, form, spot);
+  Model model = read_named_json(json_in_file(form.file, below(spot, "file")), model_in_file);
+  return at_sequence_of(json, std::move(model), form.sequence, spot);
+}
+
 Model model_of_transformer(const Json& json, const Spot& spot) {
   ModelOfTransformer form;
   read_object(json, form, spot);
@@ -137,10 +160,10 @@ void read(const Json& json, Model& model, const Limits&, const Spot& spot) {
     model = model_in_file(model_json(*name, spot), {});
   } else if (json.as<Json::Object>() == nullptr) {
     fail_at(spot, "the name of a model or an object", shown(json));
+  } else if (json.find("preset") != nullptr) {
+    model = model_of_preset(json, spot);
   } else if (json.find("file") != nullptr) {
-    ModelFile form;
-    read_object(json, form, spot);
-    model = read_named_json(json_in_file(form.file, below(spot, "file")), model_in_file);
+    model = model_of_file(json, spot);
   } else if (json.find("transformer") != nullptr) {
     model = model_of_transformer(json, spot);
   } else {
@@ -277,7 +300,7 @@ void require_ascending(const std::vector<Correction>& corrections, const Spot& s
 
 // From tokens to samples.
 void settle_rates(Scenario& scenario, const Spot& measured) {
-  const std::int64_t tokens = tokens_of_sample(scenario.model);
+  const std::int64_t tokens = scenario.model.tokens;
   for (MeasuredRate& rate : scenario.training.measured) {
     if (rate.of_tokens && tokens == 0) {
       throw InputError("expected a rate in samples/s, as a sample of " + scenario.model.name +

@@ -156,6 +156,7 @@ Json::Object schema_of(Type<GpuSpec>, const Limits&) {
 
 Json::Object schema_of(Type<Model>, const Limits&) {
   return one_of({titled("a built-in model's name", schema_of_names(model_names())),
+                 titled("a built-in model at a sequence length", schema_of_object<ModelPreset>()),
                  titled("its layers", schema_of_object<Model>()),
                  titled("a file", schema_of_object<ModelFile>()),
                  titled("a transformer", schema_of_object<ModelOfTransformer>())});

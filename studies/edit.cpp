@@ -8,6 +8,8 @@
 
 #include "core/error.h"
 #include "scenarios/named_json.h"
+#include "scenarios/reader.h"
+#include "scenarios/writer.h"
 #include "topology/topology.h"
 
 namespace paceline {
@@ -78,6 +80,11 @@ Json model_of(const Json& json, const Spot& spot) {
   if (const auto* name = json.as<std::string>()) {
     return model_json(*name, spot);
   }
+  if (json.find("preset") != nullptr || json.find("sequence") != nullptr) {  // its layers, at that length
+    Model model;
+    read(json, model, any(), spot);
+    return write(model);
+  }
   const Json* file = json.find("file");
   const auto* name = file == nullptr ? nullptr : file->as<std::string>();
   if (name == nullptr) {
@@ -106,13 +113,15 @@ void name_gpu(Json& cluster) {
 
 // What a name on the way stands for.
 void write_out(Json& json, std::string_view place, const std::string& next, const Spot& from) {
+  const auto* name = json.as<std::string>();
   if (place == "/model") {
-    if (next != "file") {
+    if (next == "sequence" && name != nullptr) {
+      json = Json::Object{{"preset", *name}};
+    } else if (next != "file" && next != "preset" && next != "sequence") {
       json = model_of(json, from);
     }
     return;
   }
-  const auto* name = json.as<std::string>();
   if (place == "/cluster") {
     if (name != nullptr) {
       json = cluster_of(*name, from);

@@ -424,6 +424,35 @@ TEST_CASE("a model in a file stands beside the scenario that names it") {
                         ": /layers/0: missing keys \"parameters\", \"forward_macs\" and \"output_elements\"");
 }
 
+TEST_CASE("a model of tokens is read at the length that is asked for") {
+  const TemporaryFolder folder;
+  const auto model = [&](const std::string& said) {
+    return parse_scenario(
+               R"({"cluster": "dgx-a100", "training": {"batch_per_gpu": 1}, "model": )" + said + "}",
+               folder.file("s.json"))
+        .model;
+  };
+  const Model bert = model(R"({"preset": "bert_large", "sequence": 512})");
+  CHECK(bert.tokens == 512);
+  CHECK(bert.input == "512 tokens, pretraining heads (MLM and NSP)");
+  CHECK(forward_macs(bert) == forward_macs(at_sequence(builtin_model("bert_large"), 512)));
+  CHECK(forward_macs(model(R"({"preset": "bert_large"})")) == forward_macs(builtin_model("bert_large")));
+  folder.write("tiny.json", R"({"name": "tiny", "tokens": 8, "layers": [
+      {"name": "l", "parameters": [5], "forward_macs": 80, "output_elements": 16}]})");
+  const Model tiny = model(R"({"file": "tiny.json", "sequence": 24})");
+  CHECK(tiny.layers.at(0).forward_macs == 240);
+  CHECK(tiny.layers.at(0).output_elements == 48);
+  folder.write("tiny.json", R"({"name": "tiny", "input": "an image", "layers": [
+      {"name": "l", "parameters": [5], "forward_macs": 80, "output_elements": 16}]})");
+  CHECK_THROWS_WITH(model(R"({"file": "tiny.json", "sequence": 24})"),
+                    Catch::Contains("/model/sequence: tiny has no sequence: one of its samples is an image"));
+  // What is written out runs as it was read.
+  const Scenario scenario = parse_scenario(
+      R"({"cluster": "dgx-a100", "training": {"batch_per_gpu": 1}, "model": {"preset": "gpt2_small", "sequence": 256}})",
+      "s.json");
+  CHECK(to_json(parse_scenario(to_json(scenario), "s.json")) == to_json(scenario));
+}
+
 TEST_CASE("the schema says every key that the reader takes, and what it means") {
   const json schema = json::parse(scenario_schema());
   check_documented(schema, "");
@@ -433,7 +462,7 @@ TEST_CASE("the schema says every key that the reader takes, and what it means") 
   // The other ways to say a cluster, a GPU and a model.
   const json others = json::parse(
       R"({"cluster": {"node": {"preset": "dgx-a100", "nccl_topology": "n.xml"}, "gpu": {"preset": "H100"}},
-    "model": {"file": "m.json", "transformer": {"layers": 2, "hidden": 64, "heads": 4, "key_value_heads": 2,
+    "model": {"preset": "gpt2_small", "file": "m.json", "sequence": 512, "transformer": {"layers": 2, "hidden": 64, "heads": 4, "key_value_heads": 2,
       "feed_forward": 128, "gated_feed_forward": true, "fused_qkv": false, "bias": false, "vocabulary": 100, "sequence": 32,
       "learned_positions": false, "tied_embeddings": false}},
     "training": {"fsdp": {"units": {"parameters": 5}}, "input": {"jitter": {"distribution": "empirical", "values": [1]}}},

@@ -64,6 +64,13 @@ TEST_CASE("names on the way are written out") {
   CHECK(to_line(*value_at(model, "/model/layers/0/forward_macs")) == "7");
   CHECK(value_at(model, "/model/layers")->as<Json::Array>()->size() ==
         builtin_model("resnet18").layers.size());
+  CHECK(after(R"({"model": "bert_large"})", "/model/sequence", 512) ==
+        R"({"model": {"preset": "bert_large", "sequence": 512}})");
+  CHECK(after(R"({"model": {"preset": "bert_large", "sequence": 512}})", "/model/sequence", 256) ==
+        R"({"model": {"preset": "bert_large", "sequence": 256}})");
+  const Json long_model =
+      parse_json(after(R"({"model": {"preset": "bert_large", "sequence": 512}})", "/model/name", "long"));
+  CHECK(to_line(*value_at(long_model, "/model/layers/0/output_elements")) == std::to_string(512 * 1024));
   // The whole value: nothing is written out first.
   CHECK(after(R"({"cluster": "dgx-h100"})", "/cluster", "dgx-a100") == R"({"cluster": "dgx-a100"})");
 }
@@ -85,6 +92,8 @@ TEST_CASE("files on the way are written out, and files that they name still foun
         R"({"cluster": {"node": "dgx-a100", "nodes": 2}})");
   CHECK(after(R"({"model": {"file": "m.json"}})", "/model/name", "n", here) ==
         R"({"model": {"name": "n", "layers": []}})");
+  CHECK(after(R"({"model": {"file": "m.json"}})", "/model/sequence", 64, here) ==
+        R"({"model": {"file": "m.json", "sequence": 64}})");
   CHECK(after(R"({"model": {"file": "m.json"}})", "/model/file", "n.json", here) ==
         R"({"model": {"file": "n.json"}})");
   CHECK(refusal(R"({"cluster": "/none/c.json"})", "/cluster/nodes") ==

@@ -23,7 +23,11 @@ Model read(const std::string& name) {
   std::ifstream file(kModels / (name + ".json"));
   REQUIRE(file);
   const auto json = nlohmann::json::parse(file);
-  Model model{.name = json.at("name"), .input = json.at("input"), .layers = {}};
+  Model model{.name = json.at("name"),
+              .input = json.at("input"),
+              .layers = {},
+              .tokens = json.value("tokens", 0),
+              .most_tokens = json.value("most_tokens", 0)};
   for (const auto& layer : json.at("layers")) {
     CHECK(layer.size() == 5);
     model.layers.push_back({layer.at("name"), kKinds.at(layer.at("kind")), layer.at("parameters"),
@@ -177,6 +181,61 @@ TEST_CASE("the transformer generator makes the layers of the model files") {
   llama.feed_forward = 8192;
   llama.tied_embeddings = true;
   check_same_layers(transformer(llama), read("llama3_2_1b"));
+}
+
+TEST_CASE("models of tokens say for how many their work holds") {
+  for (const Totals& totals : kTotals) {
+    INFO(totals.model);
+    const Model model = read(totals.model);
+    const std::string what = std::to_string(model.tokens) + " tokens";
+    CHECK((model.tokens > 0) == (model.input.find("image") == std::string::npos));
+    CHECK((model.tokens == 0 || model.input == what || model.input.starts_with(what + ", ")));
+    CHECK((model.most_tokens == 0 || model.most_tokens >= model.tokens));
+  }
+}
+
+TEST_CASE("a model at another sequence length is what it is made of at that length") {
+  TransformerSpec llama{.layers = 3, .hidden = 96, .heads = 6, .key_value_heads = 2, .sequence = 50};
+  llama.learned_positions = false;
+  const Model model = transformer(llama);
+  for (const std::int64_t tokens : {1, 37, 50, 8192}) {
+    llama.sequence = tokens;
+    const Model expected = transformer(llama), made = at_sequence(model, tokens);
+    check_same_layers(made, expected);
+    CHECK(made.tokens == tokens);
+    CHECK(made.input == expected.input);
+  }
+}
+
+TEST_CASE("BERT at 512 tokens: attention 16 times, one token of a sample as before, all else 4 times") {
+  const Model at_128 = read("bert_large"), at_512 = at_sequence(at_128, 512);
+  CHECK(at_512.input == "512 tokens, pretraining heads (MLM and NSP)");
+  CHECK(parameter_count(at_512) == parameter_count(at_128));
+  constexpr std::int64_t kAttention = 24LL * 2 * 128 * 128 * 1024, kOneToken = 1024 * 1024 + 2 * 1024;
+  CHECK(forward_macs(at_512) ==
+        4 * (forward_macs(at_128) - kAttention - kOneToken) + 16 * kAttention + kOneToken);
+  for (std::size_t l = 0; l < at_512.layers.size(); ++l) {
+    const Layer &before = at_128.layers[l], &after = at_512.layers[l];
+    INFO(after.name);
+    CHECK(after.parameters == before.parameters);
+    const bool one_token = after.name == "pooler" || after.name == "nsp";
+    CHECK(after.output_elements == (one_token ? 1 : 4) * before.output_elements);
+  }
+  check_same_layers(at_sequence(at_512, 128), at_128);
+}
+
+TEST_CASE("a length that a model has no positions for, or no tokens, is refused") {
+  CHECK_THROWS_WITH(at_sequence(read("bert_large"), 513),
+                    "expected at most 512, as bert_large has positions for no more, found 513");
+  CHECK_THROWS_WITH(at_sequence(read("vit_l_16"), 64),
+                    "vit_l_16 has no sequence: one of its samples is 224x224 image, 197 tokens");
+  CHECK(at_sequence(read("llama3_8b"), 131'072).tokens == 131'072);
+  Model heavy{.name = "heavy",
+              .input = "",
+              .layers = {{.name = "l", .forward_macs = 1'000'000'000'000}},
+              .tokens = 1};
+  CHECK_THROWS_WITH(at_sequence(heavy, 2'000'000),
+                    "expected a shorter sequence, whose work can be counted, found 2000000");
 }
 
 }  // namespace paceline
