@@ -8,13 +8,15 @@ function(paceline_embed target)
       set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
       get_filename_component(name ${file} NAME_WE)
       file(READ ${file} text)
-      string(APPEND table "    {\"${kind}\", \"${name}\", R\"paceline(${text})paceline\"},\n")
+      # sv: their lengths are more than a compiler counts in a constant expression.
+      string(APPEND table "    {\"${kind}\", \"${name}\", R\"paceline(${text})paceline\"sv},\n")
     endforeach()
   endforeach()
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/builtin_files.cpp CONTENT [[
 #include "scenarios/builtin_files.h"
 namespace paceline {
 namespace {
+using namespace std::string_view_literals;
 constexpr BuiltinFile kFiles[] = {
 @table@};
 }

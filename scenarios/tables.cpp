@@ -343,7 +343,7 @@ std::string model_lines() {
   std::string text = "\nModels (\"model\")\n";
   for (const std::string& name : model_names()) {
     const Model model = builtin_model(name);
-    text += "  " + padded_right(name, 18) +
+    text += "  " + padded_right(name, 24) +
             padded(readable_large(static_cast<double>(parameter_count(model))), 9) + " parameters, " +
             padded(readable_large(static_cast<double>(forward_macs(model))), 9) + " MACs per sample (" +
             model.input + ")\n";
