@@ -160,12 +160,12 @@ void read(const Json& json, Model& model, const Limits&, const Spot& spot) {
     model = model_in_file(model_json(*name, spot), {});
   } else if (json.as<Json::Object>() == nullptr) {
     fail_at(spot, "the name of a model or an object", shown(json));
-  } else if (json.find("preset") != nullptr) {
-    model = model_of_preset(json, spot);
   } else if (json.find("file") != nullptr) {
     model = model_of_file(json, spot);
   } else if (json.find("transformer") != nullptr) {
     model = model_of_transformer(json, spot);
+  } else if (json.find("preset") != nullptr || json.find("sequence") != nullptr) {
+    model = model_of_preset(json, spot);
   } else {
     read_object(json, model, spot);
   }

@@ -115,6 +115,9 @@ void name_gpu(Json& cluster) {
 void write_out(Json& json, std::string_view place, const std::string& next, const Spot& from) {
   const auto* name = json.as<std::string>();
   if (place == "/model") {
+    if (next == "tokens" && json.find("layers") == nullptr) {
+      throw InputError("expected /model/sequence, which changes the layers' work as well");
+    }
     if (next == "sequence" && name != nullptr) {
       json = Json::Object{{"preset", *name}};
     } else if (next != "file" && next != "preset" && next != "sequence") {

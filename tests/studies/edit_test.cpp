@@ -71,6 +71,8 @@ TEST_CASE("names on the way are written out") {
   const Json long_model =
       parse_json(after(R"({"model": {"preset": "bert_large", "sequence": 512}})", "/model/name", "long"));
   CHECK(to_line(*value_at(long_model, "/model/layers/0/output_elements")) == std::to_string(512 * 1024));
+  CHECK(refusal(R"({"model": "bert_large"})", "/model/tokens") ==
+        "/model/tokens: expected /model/sequence, which changes the layers' work as well");
   // The whole value: nothing is written out first.
   CHECK(after(R"({"cluster": "dgx-h100"})", "/cluster", "dgx-a100") == R"({"cluster": "dgx-a100"})");
 }
