@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,7 +30,7 @@ constexpr double kRowDeviation = 0.003, kRepeatDeviation = 0.01;
 // scenarios/validation (docs/accuracy.md): for each root of a doubling of GPUs inside the node, when the node
 // is left, for each root of a further doubling of nodes, and for each factor e between the batch and the
 // nearest measured one.
-constexpr double kOpenInNode = 0.012, kOpenAcross = 0.04, kOpenDoubling = 0.02, kOpenBatch = 0.03;
+constexpr double kOpenInNode = 0.015, kOpenAcross = 0.06, kOpenDoubling = 0.02, kOpenBatch = 0.03;
 
 constexpr double kLeastDoubling = -0.1, kMostDoubling = 1;
 
@@ -170,7 +170,6 @@ struct FitRow {
   Eigen::Index batch = 0;  // its parameter
   double doublings = 0;    // delay_factor's coefficient of per_doubling
   bool several = false;
-  double deviation = kRowDeviation;
 };
 
 struct Residual {
@@ -204,7 +203,8 @@ Residual residual_of(FitRow& row, const Eigen::VectorXd& at) {
 // Gauss-Newton on the posterior; parameters stay where they make sense.
 class Posterior {
  public:
-  Posterior(std::vector<FitRow> rows, Eigen::Index batches) : rows_(std::move(rows)) {
+  explicit Posterior(std::vector<FitRow> rows) : rows_(std::move(rows)) {
+    const Eigen::Index batches = std::ranges::max_element(rows_, {}, &FitRow::batch)->batch + 1;
     const auto [typical, deviation] = kTypicalDelays;
     mean_ = Eigen::VectorXd::Zero(batches + 2);
     mean_.tail(2) << typical.per_step.value, typical.per_doubling;
@@ -264,7 +264,7 @@ class Posterior {
     Eigen::MatrixXd curvature = precision_;
     Eigen::VectorXd down = precision_ * (at_ - mean_);
     for (std::size_t r = 0; r < all.size(); ++r) {
-      const double deviation = repeated ? std::max({kRepeatDeviation, missed}) : rows_[r].deviation;
+      const double deviation = repeated ? std::max(kRepeatDeviation, missed) : kRowDeviation;
       const double weight = 1 / (deviation * deviation);
       curvature += weight * all[r].slopes * all[r].slopes.transpose();
       down += weight * all[r].off * all[r].slopes;
@@ -308,6 +308,29 @@ std::vector<TrainingMeasurement> all_rows(const Scenario& base, std::span<const 
     }
   }
   std::ranges::stable_sort(all, {}, &TrainingMeasurement::ranks);
+  return all;
+}
+
+// Each batch has a parameter, by ascending batch.
+std::vector<FitRow> fit_rows(const Scenario& base, std::span<const TrainingMeasurement> rows,
+                             Machines& machines, const std::function<void()>& simulated) {
+  std::set<std::int64_t> batches;
+  for (const TrainingMeasurement& row : rows) {
+    batches.insert(batch_of(base, row));
+  }
+  std::vector<FitRow> all;
+  std::set<Eigen::Index> begun;
+  for (const TrainingMeasurement& row : rows) {
+    FitRow one{row, RowStep(base, row, machines, simulated), 0, 0, row.ranks > 1};
+    one.batch = std::distance(batches.begin(), batches.find(batch_of(base, row)));
+    one.doublings = delay_factor({{}, 1}, row.ranks, one.step.scenario().training.accumulation) - 1;
+    const bool smallest = begun.insert(one.batch).second;
+    if (smallest && one.several &&
+        std::exp(one.step.shortest()) >= one.step.samples() / row.samples_per_second) {
+      refuse_anchor(one);
+    }
+    all.push_back(std::move(one));
+  }
   return all;
 }
 
@@ -407,6 +430,13 @@ TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasureme
   if (rows.empty()) {
     throw InputError("expected at least one measured throughput, found none");
   }
+  TrainingFit whole;
+  ProfileTraining& fit = whole.result;
+  for (const TrainingMeasurement& row : rows) {
+    check_row(row, base.cluster.node);
+    fit.most_ranks = std::max(fit.most_ranks, row.ranks);
+    fit.most_nodes = std::max(fit.most_nodes, row.nodes);
+  }
   constexpr std::size_t kUsually = 7;  // simulations of a row
   std::size_t simulations = 0;
   const std::function<void()> simulated = [&] {
@@ -415,55 +445,23 @@ TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasureme
       progress("throughput", simulations, std::max(simulations, kUsually * rows.size()));
     }
   };
-  TrainingFit whole;
-  ProfileTraining& fit = whole.result;
   Machines machines;
-  std::map<std::int64_t, Eigen::Index> batches;  // by ascending batch -> parameter
-  for (const TrainingMeasurement& row : rows) {
-    check_row(row, base.cluster.node);
-    fit.most_ranks = std::max(fit.most_ranks, row.ranks);
-    fit.most_nodes = std::max(fit.most_nodes, row.nodes);
-  }
   const std::vector<TrainingMeasurement> all = all_rows(base, rows);
-  for (const TrainingMeasurement& row : all) {
-    batches[batch_of(base, row)];
-  }
-  Eigen::Index next = 0;
-  for (auto& [batch, parameter] : batches) {
-    parameter = next++;
-  }
-  std::vector<FitRow> fitted;
-  std::vector<const TrainingMeasurement*> first(batches.size());
-  bool several = false;
-  for (const TrainingMeasurement& row : all) {
-    FitRow one{
-        row,          RowStep(base, row, machines, simulated), batches[batch_of(base, row)], 0, row.ranks > 1,
-        kRowDeviation};
-    one.doublings = delay_factor({{}, 1}, row.ranks, one.step.scenario().training.accumulation) - 1;
-    several = several || one.several;
-    const TrainingMeasurement*& smallest = first[static_cast<std::size_t>(one.batch)];
-    if (smallest == nullptr) {
-      smallest = &row;
-      if (one.several && std::exp(one.step.shortest()) >= one.step.samples() / row.samples_per_second) {
-        refuse_anchor(one);
-      }
-    }
-    fitted.push_back(std::move(one));
-  }
-  Posterior posterior(std::move(fitted), next);
+  Posterior posterior(fit_rows(base, all, machines, simulated));
   posterior.solve();
   const Eigen::VectorXd at = posterior.at();
   Eigen::MatrixXd covariance = posterior.covariance();
-  fit.delays = {Seconds(at[next]), at[next + 1]};
-  fit.delays_fitted = several;
+  const Eigen::Index batches = at.size() - 2;
+  fit.delays = {Seconds(at[batches]), at[batches + 1]};
+  fit.delays_fitted = fit.most_ranks > 1;
+  for (Eigen::Index batch = 0; batch < batches; ++batch) {
+    const FitRow& like = *std::ranges::find(posterior.rows(), batch, &FitRow::batch);
+    const LoneRate lone = lone_rate(base, like, at[batch], machines, simulated);
+    fit.rates.push_back(lone.rate);
+    covariance.row(batch) *= lone.slope;
+    covariance.col(batch) *= lone.slope;
+  }
   for (FitRow& row : posterior.rows()) {
-    if (first[static_cast<std::size_t>(row.batch)] != nullptr &&
-        fit.rates.size() == static_cast<std::size_t>(row.batch)) {
-      const LoneRate lone = lone_rate(base, row, at[row.batch], machines, simulated);
-      fit.rates.push_back(lone.rate);
-      covariance.row(row.batch) *= lone.slope;
-      covariance.col(row.batch) *= lone.slope;
-    }
     whole.rows.push_back(
         {row.measured, row.measured.samples_per_second * std::exp(-residual_of(row, at).off)});
   }

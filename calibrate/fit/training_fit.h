@@ -31,7 +31,7 @@ namespace paceline {
 // and precision of the tables in scenarios/validation/training; the deviations are those between submitters.
 struct DelayPrior {
   DelaySpec typical{Seconds(1.4e-3), 0.016};
-  DelaySpec deviation{Seconds(3e-3), 0.02};
+  DelaySpec deviation{Seconds(1.5e-3), 0.01};
 };
 inline constexpr DelayPrior kTypicalDelays;
 
