@@ -99,9 +99,12 @@ Model model_in_file(const Json& json, const Spot& spot) {
   return model;
 }
 
-Model at_sequence_of(const Json& json, Model model, std::int64_t sequence, const Spot& spot) {
+Model with_sequence(Model model, std::int64_t sequence, const Spot& spot) {
+  if (sequence == 0) {
+    return model;
+  }
   try {
-    return json.find("sequence") != nullptr ? at_sequence(std::move(model), sequence) : model;
+    return at_sequence(std::move(model), sequence);
   } catch (const InputError& error) {
     throw error.at(below(spot, "sequence").place);
   }
@@ -111,14 +114,14 @@ Model model_of_preset(const Json& json, const Spot& spot) {
   ModelPreset form;
   read_object(json, form, spot);
   const Json preset = model_json(form.preset, below(spot, "preset"));
-  return at_sequence_of(json, model_in_file(preset, {}), form.sequence, spot);
+  return with_sequence(model_in_file(preset, {}), form.sequence, spot);
 }
 
 Model model_of_file(const Json& json, const Spot& spot) {
   ModelFile form;
   read_object(json, form, spot);
   Model model = read_named_json(json_in_file(form.file, below(spot, "file")), model_in_file);
-  return at_sequence_of(json, std::move(model), form.sequence, spot);
+  return with_sequence(std::move(model), form.sequence, spot);
 }
 
 Model model_of_transformer(const Json& json, const Spot& spot) {
