@@ -12,33 +12,33 @@ struct Kernels {
   std::size_t launches = 1;
 };
 
-// Moments of one byte, read and written beside the passes: a constant in fp32 goes with each block.
-constexpr std::int64_t kBlock = 256, kBlockBytes = kBlock + 4;
+// Moments of one byte, read and written beside the passes: a constant in fp32 goes with each block. A tensor's blocks
+// are its own, so each tensor has its kernel.
+constexpr std::int64_t kMomentBlock = 256, kMomentBlockBytes = kMomentBlock + 4;
 
 struct OptimizerCost {
   Optimizer optimizer;
   int moments = 1;
   bool one_byte_moments = false;
-  bool each_tensor = false;  // has kernels of its own even where they are fused
   Kernels fused, operations;
 };
 
 constexpr std::array kCosts{
     // torch.optim.SGD with momentum; operation by operation also the weight decay's (_single_tensor_sgd: add, mul_,
     // add_, add_).
-    OptimizerCost{Optimizer::sgd, 1, false, false, {4, 1, 1}, {10, 1, 4}},
+    OptimizerCost{Optimizer::sgd, 1, false, {4, 1, 1}, {10, 1, 4}},
     // torch.optim.Adam, AdamW (_single_tensor_adam: lerp_, mul_, addcmul_, sqrt, div, add_, addcdiv_; AdamW first mul_).
-    OptimizerCost{Optimizer::adam, 2, false, false, {6, 1, 1}, {16, 2, 7}},
-    OptimizerCost{Optimizer::adamw, 2, false, false, {6, 1, 1}, {18, 2, 8}},
+    OptimizerCost{Optimizer::adam, 2, false, {6, 1, 1}, {16, 2, 7}},
+    OptimizerCost{Optimizer::adamw, 2, false, {6, 1, 1}, {18, 2, 8}},
     // Apex FusedLAMB (csrc/multi_tensor_lamb.cu): norms of gradients and parameters; stage 1 (parameter, both moments,
     // the update in the gradient's place); the update's norm; stage 2 (update, parameter). A norm has two kernels.
     // Operation by operation: cybertronai/pytorch-lamb with weight decay.
-    OptimizerCost{Optimizer::lamb, 2, false, false, {8, 5, 8}, {27, 2, 17}},
+    OptimizerCost{Optimizer::lamb, 2, false, {8, 5, 8}, {27, 2, 17}},
     // Apex FusedLARS (csrc/multi_tensor_lars.cu): norms of parameters and gradients; SGD with momentum. Operation by
     // operation: Apex LARC around torch.optim.SGD.
-    OptimizerCost{Optimizer::lars, 1, false, false, {5, 2, 5}, {11, 6, 17}},
-    // bitsandbytes Adam8bit (kOptimizerStatic8bit2StateBlockwise): the parameter, and moments as below.
-    OptimizerCost{Optimizer::adam_8bit, 2, true, true, {2, 1, 1}, {2, 1, 1}},
+    OptimizerCost{Optimizer::lars, 1, false, {5, 2, 5}, {11, 6, 17}},
+    // bitsandbytes Adam8bit (kOptimizerStatic8bit2StateBlockwise): the parameter; moments as above.
+    OptimizerCost{Optimizer::adam_8bit, 2, true, {2, 1, 1}, {2, 1, 1}},
 };
 
 constexpr const OptimizerCost& cost_of(Optimizer optimizer) {
@@ -57,8 +57,9 @@ static_assert([] {
 
 Bytes optimizer_moments(const TrainingSpec& training, std::int64_t parameters) {
   const OptimizerCost& cost = cost_of(training.optimizer);
-  const std::int64_t each = cost.one_byte_moments ? (parameters * kBlockBytes + kBlock - 1) / kBlock
-                                                  : parameters * bytes_per_element(training.parameters);
+  const std::int64_t each = cost.one_byte_moments
+                                ? (parameters * kMomentBlockBytes + kMomentBlock - 1) / kMomentBlock
+                                : parameters * bytes_per_element(training.parameters);
   return Bytes(cost.moments * each);
 }
 
@@ -67,7 +68,7 @@ OptimizerStep optimizer_step(const TrainingSpec& training, std::int64_t paramete
   const OptimizerCost& cost = cost_of(training.optimizer);
   const bool fused = training.optimizer_kernels == OptimizerKernels::fused;
   const Kernels& kernels = fused ? cost.fused : cost.operations;
-  const bool each_tensor = cost.each_tensor || training.optimizer_kernels == OptimizerKernels::for_loop;
+  const bool each_tensor = cost.one_byte_moments || training.optimizer_kernels == OptimizerKernels::for_loop;
   const Bytes passes(parameters * (kernels.state_passes * bytes_per_element(training.parameters) +
                                    kernels.gradient_passes * bytes_per_element(gradients)));
   const Bytes moments = cost.one_byte_moments ? 2 * optimizer_moments(training, parameters) : Bytes(0);

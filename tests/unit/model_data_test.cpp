@@ -264,7 +264,7 @@ TEST_CASE("a length that a model has no positions for, or no tokens, is refused"
   CHECK(at_sequence(read("llama3_8b"), 131'072).tokens == 131'072);
   Model heavy{.name = "heavy",
               .input = "",
-              .layers = {{.name = "l", .forward_macs = 1'000'000'000'000}},
+              .layers = {{.name = "l", .parameters = {}, .forward_macs = 1'000'000'000'000}},
               .tokens = 1};
   CHECK_THROWS_WITH(at_sequence(heavy, 2'000'000),
                     "expected a shorter sequence, whose work can be counted, found 2000000");
