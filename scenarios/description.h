@@ -198,10 +198,10 @@ void describe(V& v, NodeSpec& s) {
         "is "
         "told.",
         as_preset);
-  v.key(
-      "gpu_direct", s.gpu_direct, any(),
-      "NICs read and write the memory of GPUs (GPUDirect RDMA); false: all of the network passes through the "
-      "memory of the GPU's CPU.");
+  v.key("gpu_direct", s.gpu_direct, any(),
+        "NICs read and write the memory of GPUs (GPUDirect RDMA); false, and always with tcp: all of the "
+        "network "
+        "passes through the memory of the GPU's CPU.");
   v.key("compute_capability", s.compute_capability, between(1, 999).absent_at_zero(),
         "Of the GPUs, ten times CUDA's: 70 is Volta, 80 Ampere, 90 Hopper, 100 Blackwell; NCCL's choices "
         "depend on it.",
@@ -211,6 +211,7 @@ void describe(V& v, NodeSpec& s) {
     if (s.wiring != NvlinkWiring::mesh) {
       s.mesh.clear();
     }
+    s.gpu_direct = s.gpu_direct && s.network != NetworkKind::tcp;  // NCCL's sockets know host memory alone
   });
 }
 
@@ -418,9 +419,9 @@ template <class V>
 void describe(V& v, DdpSpec& s) {
   v.key("reduction", s.reduction, any(),
         "Whose rule says when gradients are reduced, and in which pieces: overlapped with backward "
-        "(pytorch_ddp, "
-        "apex_ddp, horovod_0.19, horovod_0.21) or when it has ended (apex_ddp_delayed, mxnet_horovod_group, "
-        "after_backward); unknown: as pytorch_ddp, and a profile's interval holds after_backward too.");
+        "(pytorch_ddp, apex_ddp) or when it has ended (apex_ddp_delayed, horovod_0.19, horovod_0.21, "
+        "mxnet_horovod_group, after_backward). unknown: as pytorch_ddp, and the interval of a profile holds "
+        "after_backward too.");
   v.key("bucket_cap", s.bucket_cap, kSize,
         "DDP's bucket_cap_mb, Apex's message_size, Horovod's fusion threshold: a gradient bucket is closed "
         "when "
@@ -525,6 +526,10 @@ void describe(V& v, CollectiveSpec& s) {
   v.key("cross_nic", s.cross_nic, between(0, 2),
         "NCCL_CROSS_NIC: 0: rings keep to their rail; 1: they may leave it; 2: NCCL decides.");
   v.key("pxn", s.pxn, any(), "Reach a NIC through a GPU that is nearer to it (NCCL_PXN_DISABLE=0).");
+  v.key("socket_threads", s.socket_threads, between(1, 16),
+        "NCCL_SOCKET_NTHREADS: threads of a channel that send over TCP sockets.");
+  v.key("sockets_per_thread", s.sockets_per_thread, between(1, 64),
+        "NCCL_NSOCKS_PERTHREAD: TCP sockets of each of them.");
   v.key("nvls", s.nvls, any(), "Use NVLink SHARP where there is (NCCL_NVLS_ENABLE).");
   v.key(
       "limited_fifos", s.limited_fifos, any(),

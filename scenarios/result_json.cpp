@@ -10,6 +10,7 @@
 #include "core/version.h"
 #include "scenarios/gpu_memory.h"
 #include "scenarios/json.h"
+#include "scenarios/utilisation.h"
 #include "scenarios/writer.h"
 #include "sim/report/traffic.h"
 
@@ -89,6 +90,7 @@ Json::Object sent_json(const SentBytes& s) {
 
 Json::Object result_summary(const Prediction& p) {
   const Report& r = p.report;
+  const Utilisation used = utilisation(p);
   return {{"gpus", static_cast<std::int64_t>(p.job.ranks())},
           {"samples_per_step", p.job.samples_per_iteration},
           {"iterations", std::int64_t{p.scenario.run.iterations}},
@@ -98,6 +100,10 @@ Json::Object result_summary(const Prediction& p) {
           {"warm_up_s", r.warm_up.value},
           {"throughput_samples_per_s", r.throughput},
           {"counted_steps_samples_per_s", r.counted_throughput},
+          {"tokens_per_s", used.tokens_per_second},
+          {"model_flops_utilisation", used.of_layers},
+          {"model_flops_utilisation_with_attention", used.with_attention},
+          {"compute_source", compute_source(p.scenario)},
           {"scaling_efficiency", r.scaling_efficiency},
           {"breakdown_s", breakdown_json(r.breakdown)},
           {"worst_rank", Json::Object{{"rank", static_cast<std::int64_t>(r.worst_rank.value)},

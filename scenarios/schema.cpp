@@ -98,6 +98,8 @@ constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
     {"mpi.rendezvous",
      "How much longer a block above 65,472 B (64 KiB less what leads a message) occupies a network hop, "
      "while sender and receiver agree."},
+    {"network.socket_rate",
+     "Of one TCP socket of a channel; socket_threads times sockets_per_thread of them send."},
     {"mpi.reduce_rate", "At which a block that was received is reduced into the rank's own."},
     {"launch.latency", "From the call to the startup, whatever the algorithm."},
     {"launch.period", "From one launch to the next: what small collectives in a row take."},

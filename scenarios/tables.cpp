@@ -16,6 +16,7 @@
 #include "scenarios/json.h"
 #include "scenarios/predict.h"
 #include "scenarios/readable.h"
+#include "scenarios/utilisation.h"
 #include "topology/channel_search.h"
 
 namespace paceline {
@@ -64,6 +65,64 @@ std::string strategy(const Prediction& p) {
   return row("strategy", text);
 }
 
+std::string utilisation_row(const Prediction& p) {
+  const Utilisation used = utilisation(p);
+  const TrainingSpec& training = p.scenario.training;
+  const FlopsPerSecond peak = p.scenario.gpu.peak[static_cast<std::size_t>(training.precision)];
+  return row("utilisation", fixed(100 * used.of_layers, 1) + " % of " + number_text(peak.value / 1e12) +
+                                " TFLOP/s in " + std::string(name_of(training.precision)) +
+                                (used.with_attention > used.of_layers
+                                     ? " by layers with parameters, " + fixed(100 * used.with_attention, 1) +
+                                           " % with attention"
+                                     : ""));
+}
+
+// What the kernels' times are worth.
+std::string compute_row(const Prediction& p) {
+  const TrainingSpec& training = p.scenario.training;
+  if (training.measured.empty()) {
+    return row("kernels", training.layer_times.empty()
+                              ? "from the roofline; nobody measured them: with tensor cores they are slower"
+                              : "as layer_times says");
+  }
+  std::string text;
+  for (const MeasuredRate& rate : pinned_rates(training)) {
+    text += (text.empty() ? "as measured: " : ", ") + readable_count(rate.rate.value) +
+            " samples/s with batch " + std::to_string(rate.batch_per_gpu) +
+            (rate.accumulation > 1 ? " x " + std::to_string(rate.accumulation) : "");
+  }
+  const bool own = std::ranges::any_of(pinned_rates(training), [&](const MeasuredRate& rate) {
+    return rate.batch_per_gpu == training.batch_per_gpu;
+  });
+  return row("kernels",
+             text + (own ? "" : "; nobody measured batch " + std::to_string(training.batch_per_gpu)));
+}
+
+std::string percent_and_time(const DelaySpec& delays) {
+  return readable_time(delays.per_step) + " a step and " + fixed(100 * delays.per_doubling, 1) +
+         " % of the layers' time for each doubling of GPUs";
+}
+
+// What steps lose beside communication, and what they would lose as published runs do.
+std::string delays_row(const Prediction& p) {
+  const auto ranks = static_cast<double>(p.job.ranks());
+  if (ranks == 1) {
+    return "";
+  }
+  const DelaySpec& delays = p.scenario.variability.delays;
+  if (delays != DelaySpec{}) {
+    return row("delays", percent_and_time(delays));
+  }
+  const double passes = std::sqrt(static_cast<double>(p.scenario.training.accumulation));
+  const Seconds longer = kTypicalDelays.per_step + p.report.breakdown.compute * (kTypicalDelays.per_doubling *
+                                                                                 std::log2(ranks) / passes);
+  return row("delays", "none; " + percent_and_time(kTypicalDelays) + ",") +
+         row("",
+             "as published runs lose, would make it about " +
+                 readable_count(p.report.throughput * (p.report.step.mean / (p.report.step.mean + longer))) +
+                 " samples/s (variability.delays)");
+}
+
 std::string summary(const Prediction& p) {
   const Report& r = p.report;
   const bool spread = r.step.max - r.step.min > 1e-4 * r.step.mean;
@@ -75,6 +134,9 @@ std::string summary(const Prediction& p) {
                           ? r.throughput / (r.scaling_efficiency * static_cast<double>(p.job.ranks()))
                           : 0;
   std::string throughput = readable_count(r.throughput) + " samples/s";
+  if (const double tokens = utilisation(p).tokens_per_second; tokens > 0) {
+    throughput += " (" + readable_count(tokens) + " tokens/s)";
+  }
   if (r.counted_throughput > r.throughput) {
     throughput += ", what the loaders make; these steps did " + readable_count(r.counted_throughput) + "\n" +
                   row("", "on batches prefetched before them: more --iterations show the lasting step time");
@@ -82,7 +144,12 @@ std::string summary(const Prediction& p) {
   }
   return strategy(p) + row("step time", step) + row("throughput", throughput) +
          row("scaling", fixed(100 * r.scaling_efficiency, 1) + " % of " + std::to_string(p.job.ranks()) +
-                            " times one GPU alone, which does " + readable_count(lone) + " samples/s");
+                            " times one GPU alone, which does " + readable_count(lone) + " samples/s") +
+         utilisation_row(p) + compute_row(p) + delays_row(p) +
+         (static_cast<std::int64_t>(p.job.ranks()) > kMostCompared
+              ? row("beyond", "nothing beyond " + readable_count(kMostCompared) +
+                                  " GPUs was ever compared with a measurement")
+              : "");
 }
 
 std::string part(const std::string& label, Seconds time, Seconds step) {

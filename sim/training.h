@@ -200,6 +200,10 @@ struct DelaySpec {
   friend bool operator==(const DelaySpec&, const DelaySpec&) = default;
 };
 
+// What published runs lose, where nothing is known of a machine's: fitted with equal weight to each submitter
+// and precision of the tables in scenarios/validation/training (docs/accuracy.md).
+inline constexpr DelaySpec kTypicalDelays{Seconds(1.4e-3), 0.016};
+
 struct VariabilitySpec {
   Distribution per_operation;  // of every kernel
   Distribution per_iteration;  // of all kernels of a rank in an iteration

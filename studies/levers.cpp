@@ -111,7 +111,8 @@ void add_buckets(const Prediction& p, Levers& all) {
   for (const BucketReport& bucket : p.report.buckets) {
     gradients = gradients + bucket.bytes;
   }
-  const Bytes cap = bucket_limits(p.scenario.training).cap;
+  const TrainingSpec& training = p.scenario.training;
+  const Bytes cap = bucket_limits(training.ddp, training.gradients, training.pytorch).cap;
   const auto capped = [&](Bytes to, const std::string& how) {
     all.add(LeverKind::software, "bucket cap " + how + " (" + readable_size(to) + ")",
             "with buckets of " + readable_size(to), [&](Scenario& s) { s.training.ddp.bucket_cap = to; });

@@ -205,12 +205,11 @@ class Posterior {
  public:
   explicit Posterior(std::vector<FitRow> rows) : rows_(std::move(rows)) {
     const Eigen::Index batches = std::ranges::max_element(rows_, {}, &FitRow::batch)->batch + 1;
-    const auto [typical, deviation] = kTypicalDelays;
     mean_ = Eigen::VectorXd::Zero(batches + 2);
-    mean_.tail(2) << typical.per_step.value, typical.per_doubling;
+    mean_.tail(2) << kTypicalDelays.per_step.value, kTypicalDelays.per_doubling;
     precision_ = Eigen::MatrixXd::Zero(batches + 2, batches + 2);
-    precision_.diagonal().tail(2) << 1 / std::pow(deviation.per_step.value, 2),
-        1 / std::pow(deviation.per_doubling, 2);
+    precision_.diagonal().tail(2) << 1 / std::pow(kDelayDeviations.per_step.value, 2),
+        1 / std::pow(kDelayDeviations.per_doubling, 2);
     at_ = mean_;
     std::vector<bool> guessed(static_cast<std::size_t>(batches));
     for (FitRow& row : rows_) {  // by ascending GPUs

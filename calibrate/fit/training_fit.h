@@ -27,13 +27,8 @@
 
 namespace paceline {
 
-// What published runs lose where no row tells (docs/accuracy.md): fitted with equal weight to each submitter
-// and precision of the tables in scenarios/validation/training; the deviations are those between submitters.
-struct DelayPrior {
-  DelaySpec typical{Seconds(1.4e-3), 0.016};
-  DelaySpec deviation{Seconds(1.5e-3), 0.01};
-};
-inline constexpr DelayPrior kTypicalDelays;
+// How far submitters' delays are from kTypicalDelays: standard deviations of the prior.
+inline constexpr DelaySpec kDelayDeviations{Seconds(1.5e-3), 0.01};
 
 // A row, and what the fit makes of it.
 struct TrainingRow {

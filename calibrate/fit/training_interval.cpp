@@ -26,7 +26,8 @@ std::pair<CollectiveKind, Bytes> chief_collective(const Scenario& fitted) {
   const TrainingSpec& training = fitted.training;
   const Bytes all = largest_collective(fitted);
   if (!sharded(training)) {
-    return {CollectiveKind::all_reduce, std::min(bucket_limits(training).cap, all)};
+    return {CollectiveKind::all_reduce,
+            std::min(bucket_limits(training.ddp, training.gradients, training.pytorch).cap, all)};
   }
   std::int64_t elements = 1;
   for (const FsdpUnit& unit : units_of(training.fsdp.units, fitted.model)) {
@@ -73,6 +74,7 @@ TrainingInterval training_interval(const Scenario& fitted, const Profile& profil
   TrainingInterval interval;
   interval.extrapolated = chief.extrapolated;
   interval.why = chief.why;
+  interval.kernels_measured = !fitted.training.measured.empty() || !fitted.training.layer_times.empty();
   double middle = log_step(fitted);
   const double collectives = of_collectives(fitted, chief, middle);
   double shorter = collectives, longer = collectives;
@@ -91,7 +93,8 @@ TrainingInterval training_interval(const Scenario& fitted, const Profile& profil
 std::string interval_text(const TrainingInterval& interval) {
   return formatted("  with the profile: step time %.3f ms, in 90 %% of cases %.3f to %.3f ms",
                    interval.step.value * 1e3, interval.low.value * 1e3, interval.high.value * 1e3) +
-         (interval.extrapolated ? " (extrapolated: " + interval.why + ")" : "") + "\n";
+         (interval.extrapolated ? " (extrapolated: " + interval.why + ")" : "") +
+         (interval.kernels_measured ? "" : " (of communication alone: nobody measured the kernels)") + "\n";
 }
 
 }  // namespace paceline

@@ -11,6 +11,7 @@ namespace paceline {
 struct TrainingInterval {
   Seconds step, low, high;  // 90 %
   bool extrapolated = false;
+  bool kernels_measured = true;  // else the interval is of communication alone
   std::string why;
 };
 

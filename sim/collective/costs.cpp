@@ -56,6 +56,7 @@ std::vector<NamedCost> named(CollectiveCosts& costs) {
   }
   all.push_back({"network.latency", &costs.network_latency.value});
   all.push_back({"network.slice_overhead", &costs.network_slice_overhead.value});
+  all.push_back({"network.socket_rate", &costs.socket_rate.value});
   all.push_back({"ll.proxy_rate", &costs.ll_proxy_rate.value});
   all.push_back({"block.copy_rate", &costs.copy_rate.value});
   all.push_back({"launch.latency", &costs.launch_latency.value});
@@ -197,9 +198,13 @@ void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, const Collec
     const Seconds beyond(std::max(0.0, hop.latency.value - kUsualLatency[kind].value));
     const Seconds latency = nvls ? costs.nvls.latency : of_protocol.latency[kind];
     const double efficiency = line * costs.efficiency[kind] * (nvls ? of_switch : 1);
-    const BytesPerSecond most = network && plan.protocol == Protocol::ll
-                                    ? std::min(cap, costs.ll_proxy_rate / hop.of_one_proxy)
-                                    : cap;
+    BytesPerSecond most = cap;
+    if (network && plan.protocol == Protocol::ll) {
+      most = std::min(most, costs.ll_proxy_rate / hop.of_one_proxy);
+    }
+    if (network && costs.socket_rate.value > 0) {
+      most = std::min(most, costs.socket_rate * request.sockets);
+    }
     cost.rate = std::min(hop.rate * efficiency, most);
     if (!hop.links.empty()) {
       plan.paced.resize(live.size() * hops);

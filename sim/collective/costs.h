@@ -15,6 +15,7 @@
 //   nvls.tree_efficiency                  of that, while heads also run the tree between nodes
 //   network.latency                   s   of a hop over the network beyond InfiniBand's
 //   network.slice_overhead            s   least time that a slice occupies a network hop: the proxy's loop
+//   network.socket_rate               B/s of one socket of a channel, where the network has sockets (tcp)
 //   ll.proxy_rate                     B/s that a GPU's proxy sends in LL, whose lines it looks at one by one
 //   block.copy_rate                   B/s that a thread block moves, in its GPU or out of it
 //   launch.latency                    s   from the call to the startup, whatever the protocol
@@ -60,6 +61,7 @@ struct CollectiveCosts {
   } nvls;
   std::array<double, kHopKinds> efficiency{};
   Seconds network_latency, network_slice_overhead, simple_slice_overhead;
+  BytesPerSecond socket_rate;  // 0: no sockets
   BytesPerSecond ll_proxy_rate, copy_rate;
   Seconds launch_latency, launch_period;
   bool nvlink_reads = false;  // NCCL reads over NVLink instead of writing
@@ -83,6 +85,7 @@ std::vector<std::string> cost_parameter_names();
 // Fills startup, launch_period, hops, copy_rate and copy_shown of a plan with loops and slots on a priced graph.
 struct PriceRequest {
   std::size_t search_channels = 1, all_channels = 1;  // of the algorithm's graph
+  int sockets = 1;                                    // of a channel, where the network has them
   int gpus_per_process = 1;                           // which one host thread launches one after the other
 };
 void price_plan(CollectivePlan&, const CollectiveGraph&, const CollectiveCosts&, const PriceRequest&);

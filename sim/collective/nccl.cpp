@@ -184,6 +184,7 @@ void NcclCollectives::price(CollectivePlan& plan, const Communicator& communicat
   price_plan(plan, communicator.graphs[plan.graph], costs,
              {.search_channels = graph_of(plan.algorithm, input_.graphs).channels.size(),
               .all_channels = channels_of(plan.algorithm),
+              .sockets = spec_.socket_threads * spec_.sockets_per_thread,
               .gpus_per_process = spec_.gpus_per_process});
 }
 

@@ -17,7 +17,7 @@ constexpr Network kNetworks[] = {
     {.kind = NetworkKind::efa, .hop_latency = 17.0_us, .stated_latency = 75},
     {.kind = NetworkKind::tcpx, .hop_latency = 100.0_us, .protocols = "Simple"},
     {.kind = NetworkKind::tcpxo, .hop_latency = 30.0_us, .protocols = "Simple,LL128"},
-    {.kind = NetworkKind::tcp, .hop_latency = 30.0_us},
+    {.kind = NetworkKind::tcp, .hop_latency = 30.0_us, .socket_rate = 1e9},
 };
 
 constexpr Network kOldEfa{

@@ -10,8 +10,11 @@ namespace paceline {
 
 struct Network {
   NetworkKind kind = NetworkKind::infiniband;
-  Seconds hop_latency{};       // beyond InfiniBand's
-  double stated_latency = 0;   // us: what the tuner is told of the device
+  Seconds hop_latency{};      // beyond InfiniBand's
+  double stated_latency = 0;  // us: what the tuner is told of the device
+  // B/s of one socket of a channel; 0: no sockets. One stream of TCP through host memory, kernel and NIC: 8 Gb/s
+  // explain Horovod on Azure's P100 nodes of 2018 (docs/accuracy.md); 5 to 15 Gb/s are usual.
+  double socket_rate = 0;
   const char* protocols = "";  // NCCL_PROTO, as the plugin or its provider's settings have it; "": NCCL's
 };
 

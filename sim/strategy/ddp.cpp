@@ -98,7 +98,7 @@ class DdpPrograms {
   // The buckets are rebuilt in the order in which gradients became ready; with find_unused_parameters they
   // never are.
   Program steady() {
-    const BucketLimits limits = bucket_limits(work_.training);
+    const BucketLimits limits = bucket_limits(ddp_, work_.training.gradients, work_.training.pytorch);
     return iteration(ddp_.find_unused_parameters
                          ? constructed_buckets(gradients_, limits)
                          : assign_buckets(sizes(gradients_), limits.first, limits.cap),
@@ -289,25 +289,23 @@ ReductionRule reduction_rule(Reduction reduction) {
   static const ReductionRule kRules[] = {{Reduction::pytorch_ddp, true, 0, {}, true},
                                          {Reduction::apex_ddp, true, 10'000'000, {}, false},
                                          {Reduction::apex_ddp_delayed, false, 0, kAll, false},
-                                         {Reduction::horovod_0_19, true, 0, Bytes(64 * kMiB), false},
-                                         {Reduction::horovod_0_21, true, 0, Bytes(128 * kMiB), false},
+                                         {Reduction::horovod_0_19, false, 0, Bytes(64 * kMiB), false},
+                                         {Reduction::horovod_0_21, false, 0, Bytes(128 * kMiB), false},
                                          {Reduction::mxnet_horovod_group, false, 0, Bytes(64 * kMiB), false},
                                          {Reduction::after_backward, false, 0, kAll, false},
                                          {Reduction::unknown, true, 0, {}, true}};
   return *std::ranges::find(kRules, reduction, &ReductionRule::reduction);
 }
 
-BucketLimits bucket_limits(const TrainingSpec& training) {
-  const DdpSpec& ddp = training.ddp;
+BucketLimits bucket_limits(const DdpSpec& ddp, Precision gradients, const std::string& pytorch) {
   const ReductionRule rule = reduction_rule(ddp.reduction);
-  const Bytes of_rule =
-      rule.elements > 0 ? Bytes(rule.elements * bytes_per_element(training.gradients)) : rule.bytes;
+  const Bytes of_rule = rule.elements > 0 ? Bytes(rule.elements * bytes_per_element(gradients)) : rule.bytes;
   if (of_rule.value > 0) {
     const Bytes cap = ddp.bucket_cap.value_or(of_rule);
     return {ddp.first_bucket.value_or(cap), cap};
   }
   const Bytes cap = ddp.bucket_cap.value_or(Bytes(25 << 20));
-  const bool cap_for_all = ddp.bucket_cap && pytorch_version(training.pytorch) >= kCapIsFirstBucketToo;
+  const bool cap_for_all = ddp.bucket_cap && pytorch_version(pytorch) >= kCapIsFirstBucketToo;
   return {ddp.first_bucket.value_or(cap_for_all ? cap : Bytes(1 << 20)), cap};
 }
 

@@ -17,9 +17,11 @@ namespace paceline {
 std::vector<std::vector<std::size_t>> assign_buckets(std::span<const Bytes> sizes, Bytes first, Bytes cap);
 
 // How a framework reduces gradients. Sources: torch/csrc/distributed/c10d/reducer.cpp; Apex
-// apex/parallel/distributed.py (message_size, delay_allreduce); Horovod common/operations.cc (fusion threshold
-// 64 MiB, 128 MiB since 0.21; its cycles are left out); NVIDIA's MXNet ResNet-50 of MLPerf (all gradients in
-// one group, its configurations: no overlap with backward by default).
+// apex/parallel/distributed.py (message_size, delay_allreduce); NVIDIA's MXNet ResNet-50 of MLPerf (all
+// gradients in one group, its configurations: no overlap with backward by default). Horovod
+// (common/operations.cc, controller.cc: fusion threshold 64 MiB, 128 MiB since 0.21) takes what the host has
+// queued when a cycle begins, and a host that runs ahead of its GPU has queued the whole backward pass by then:
+// its fusions wait for the last gradients. Where the host is the slower one they overlap; that isn't modelled.
 struct ReductionRule {
   Reduction reduction = Reduction::pytorch_ddp;
   bool overlapped = true;     // with backward; else once it has ended
@@ -35,7 +37,7 @@ ReductionRule reduction_rule(Reduction);
 struct BucketLimits {
   Bytes first, cap;
 };
-BucketLimits bucket_limits(const TrainingSpec&);
+BucketLimits bucket_limits(const DdpSpec&, Precision gradients, const std::string& pytorch);
 
 // Adds the warm-up and the steady program, and their plans. sharded_optimizer: each rank updates its part of
 // the parameters, which are then gathered (ZeRO stage 1). Throws InputError as bucket_limits does.

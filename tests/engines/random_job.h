@@ -156,8 +156,14 @@ inline TrainingSpec random_training(Dice& dice) {
   training.batch_per_gpu = dice.between(1, 64);
   training.accumulation = static_cast<int>(dice.between(1, 3));
   training.optimizer = dice.maybe(0.5) ? Optimizer::sgd : Optimizer::adam;
-  training.ddp = {Bytes(dice.between(1, 30'000'000)), Bytes(dice.between(1, 2'000'000)), dice.maybe(0.5),
-                  dice.maybe(0.5), dice.maybe(0.2)};
+  training.ddp = {dice.maybe(0.7) ? Reduction::pytorch_ddp : Reduction::mxnet_horovod_group,
+                  Bytes(dice.between(1, 30'000'000)),
+                  Bytes(dice.between(1, 2'000'000)),
+                  dice.maybe(0.8) ? std::optional<Precision>() : Precision::fp16,
+                  dice.maybe(0.5),
+                  dice.maybe(0.5),
+                  dice.maybe(0.2)};
+  training.clip_norm = dice.maybe(0.2);
   training.host.kernel_launch = Seconds(dice.maybe(0.3) ? dice.real(0, 2e-4) : 5e-6);
   training.host.collective_launch = Seconds(dice.real(0, 5e-5));
   training.host.runs_ahead = static_cast<int>(dice.between(0, 3));
@@ -173,9 +179,11 @@ inline TrainingSpec random_training(Dice& dice) {
 
 inline VariabilitySpec random_variability(Dice& dice, std::size_t ranks) {
   VariabilitySpec variability;
-  auto& [per_operation, per_iteration, slow_gpus, transient, spared_gpus] = variability;  // whatever there is
+  auto& [per_operation, per_iteration, slow_gpus, transient, spared_gpus, delays] =
+      variability;  // whatever there is
   per_operation = random_distribution(dice);
   per_iteration = random_distribution(dice);
+  delays = {};  // of a workload, before there is a job
   const auto rank = [&] { return static_cast<std::int64_t>(dice.below(ranks)); };
   if (dice.maybe(0.4)) {
     slow_gpus.push_back({{rank()}, 0, dice.real(1, 2)});

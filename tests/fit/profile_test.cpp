@@ -62,14 +62,13 @@ Profile full_profile() {
               {CollectiveKind::all_to_all, 2, 4, Bytes(std::int64_t{8} << 30), -1.5, 0, "2.30", "^tree",
                "simple", 4, false}};
   p.curvature = 2.0 / 3;
-  p.training = {{.samples_per_second = 1000.0 / 3,
-                 .delay = 0.01,
-                 .delay_low = 0.001,
-                 .delay_high = 0.1,
-                 .most_ranks = 8,
-                 .most_nodes = 2,
-                 .overlap_known = false,
-                 .delay_fitted = true}};
+  p.training = {
+      {.rates = {{SamplesPerSecond(1000.0 / 3), 64, 1, false}, {SamplesPerSecond(400), 128, 2, false}},
+       .delays = {Seconds(1.5e-3), 0.01},
+       .delays_fitted = true,
+       .covariance = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16.5},
+       .most_ranks = 16,
+       .most_nodes = 2}};
   return p;
 }
 
@@ -122,14 +121,12 @@ TEST_CASE("a profile reads back as it was written") {
   }
   REQUIRE(q.training.size() == 1);
   const ProfileTraining &a = p.training[0], &b = q.training[0];
-  CHECK(b.samples_per_second == a.samples_per_second);
-  CHECK(b.delay == a.delay);
-  CHECK(b.delay_low == a.delay_low);
-  CHECK(b.delay_high == a.delay_high);
+  CHECK(b.rates == a.rates);
+  CHECK(b.delays == a.delays);
+  CHECK(b.delays_fitted == a.delays_fitted);
+  CHECK(b.covariance == a.covariance);
   CHECK(b.most_ranks == a.most_ranks);
   CHECK(b.most_nodes == a.most_nodes);
-  CHECK(b.overlap_known == a.overlap_known);
-  CHECK(b.delay_fitted == a.delay_fitted);
   CHECK(to_json(q) == to_json(p));
 }
 
@@ -234,7 +231,10 @@ TEST_CASE("every bad profile gives its message") {
       file.error(with(
           R"(, "points": [{"collective": "all_reduce", "nodes": -1, "gpus_per_node": 8, "bytes": "8 B", "log_ratio": 0, "noise": 0}])")),
       Contains("/points/0/nodes: "));
-  CHECK_THAT(file.error(with(R"(, "training": [{"delay": 2}])")), Contains("/training/0/delay: "));
+  CHECK_THAT(file.error(with(R"(, "training": [{"delays": {"per_doubling": 2}}])")),
+             Contains("/training/0/delays/per_doubling: "));
+  CHECK_THAT(file.error(with(R"(, "training": [{"rates": "5 samples/s", "covariance": [1]}])")),
+             Contains("/training/0/covariance: expected 9 numbers for 1 rates and two delays, found 1"));
   CHECK_THAT(file.error(with(R"(, "sources": ["a.log"])")), Contains("/sources/0: expected an object"));
   CHECK_THAT(file.error(std::string(100'000, '[')),
              Contains("at most 64 arrays and objects inside each other"));

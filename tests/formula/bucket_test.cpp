@@ -185,6 +185,93 @@ TEST_CASE("gradient_as_bucket_view leaves out the copies back, and keeps the div
   CHECK(copies("to bucket") == in);
 }
 
+// Where each bucket's all-reduce stands against the last backward kernel, and whether buffers are broadcast.
+struct Reduced {
+  std::vector<std::int64_t> buckets;
+  std::size_t before_end = 0, broadcasts = 0;
+};
+
+Reduced reduced(const TrainingSpec& training) {
+  const TrainingJob job = on_two_ranks(builtin_model("resnet50"), training);
+  const std::vector<Op>& ops = job.main().steady.ops;
+  Reduced found{steady_buckets(job), 0, 0};
+  const auto last =
+      std::find_if(ops.rbegin(), ops.rend(), [](const Op& op) { return op.label.starts_with("backward "); });
+  for (auto op = ops.begin(); op != ops.end(); ++op) {
+    found.before_end += op->label.starts_with("all_reduce bucket") && op < last.base() ? 1 : 0;
+    found.broadcasts += op->label == "broadcast buffers" ? 1 : 0;
+  }
+  return found;
+}
+
+TEST_CASE("each framework reduces gradients by its own rule") {
+  const std::int64_t all = 4 * 25'557'032;
+  const auto by = [](Reduction reduction) {
+    TrainingSpec training;
+    training.ddp.reduction = reduction;
+    return reduced(training);
+  };
+  const Reduced torch = by(Reduction::pytorch_ddp), apex = by(Reduction::apex_ddp);
+  CHECK(torch.buckets.size() == 5);
+  CHECK(torch.before_end == 4);  // the last one closes with the last gradient
+  CHECK(torch.broadcasts == 2);
+  CHECK(by(Reduction::unknown).buckets == torch.buckets);
+  CHECK(apex.buckets.size() == 3);  // closed at 10,000,000 elements
+  for (std::size_t i = 0; i + 1 < apex.buckets.size(); ++i) {
+    CHECK(apex.buckets[i] >= 40'000'000);
+    CHECK(apex.buckets[i] < 40'000'000 + 4 * 2'359'296);  // by at most the largest tensor after the first
+  }
+  CHECK(apex.before_end == 2);
+  CHECK(apex.broadcasts == 0);
+  for (const Reduction late : {Reduction::apex_ddp_delayed, Reduction::after_backward}) {
+    const Reduced once = by(late);
+    CHECK(once.buckets == std::vector<std::int64_t>{all});
+    CHECK(once.before_end == 0);
+  }
+  CHECK(by(Reduction::horovod_0_19).buckets.size() == 2);  // 64 MiB
+  CHECK(by(Reduction::horovod_0_19).before_end == 0);
+  CHECK(by(Reduction::horovod_0_21).buckets == std::vector<std::int64_t>{all});  // 128 MiB
+  const Reduced group = by(Reduction::mxnet_horovod_group);
+  CHECK(group.buckets == by(Reduction::horovod_0_19).buckets);
+  CHECK(group.before_end == 0);
+}
+
+TEST_CASE("a message size of one's own replaces the rule's") {
+  TrainingSpec training;
+  training.ddp.reduction = Reduction::apex_ddp;
+  training.ddp.bucket_cap = Bytes(4 * 20'000'000);
+  CHECK(reduced(training).buckets.size() == 2);
+}
+
+TEST_CASE("gradients may travel in another format than they are kept in") {
+  TrainingSpec training;
+  const std::vector<std::int64_t> kept = reduced(training).buckets;
+  training.ddp.wire = Precision::fp16;
+  const std::vector<std::int64_t> half = reduced(training).buckets;
+  REQUIRE(half.size() == kept.size());
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    CHECK(2 * half[i] == kept[i]);
+  }
+}
+
+TEST_CASE("clipping by the norm reads gradients once more, and reduces it where they are sharded") {
+  TrainingSpec training;
+  const auto labels = [&](const Strategy& strategy, const char* label) {
+    CollectivePlanner planner =
+        ring_planner(std::vector<HopCost>(2, {BytesPerSecond(1e10), SimTime{1000}, {}}));
+    const TrainingJob job = build_job(
+        strategy, workload(builtin_model("resnet50"), gpu_preset("A100-80GB"), training, {}), planner);
+    const std::vector<Op>& ops = job.main().steady.ops;
+    return std::count_if(ops.begin(), ops.end(), [&](const Op& op) { return op.label == label; });
+  };
+  CHECK(labels(DdpSpec{}, "clip") == 0);
+  training.clip_norm = true;
+  CHECK(labels(DdpSpec{}, "clip") == 1);
+  CHECK(labels(DdpSpec{}, "all_reduce norm") == 0);
+  CHECK(labels(ZeroSpec{1}, "all_reduce norm") == 1);
+  CHECK(labels(FsdpSpec{}, "all_reduce norm") == 1);
+}
+
 TEST_CASE("a printed job reads like DDP's task graph") {
   const Model model{"two layers",
                     "",
