@@ -576,10 +576,8 @@ void describe(V& v, TrainingSpec& s) {
       "gradient; adam_8bit: moments of one byte and a constant for each 256 (bitsandbytes).");
   v.key("optimizer_kernels", s.optimizer_kernels, any(),
         "How the optimizer runs. fused: as PyTorch's fused=True and Apex; foreach (PyTorch's own default on "
-        "GPUs): "
-        "operation by operation, all tensors at once; for_loop: each tensor by itself. adam_8bit always has "
-        "one kernel "
-        "for each tensor.");
+        "GPUs): operation by operation, all tensors at once; for_loop: each tensor by itself. adam_8bit "
+        "always has one kernel for each tensor.");
   v.key(
       "clip_norm", s.clip_norm, any(),
       "Clip gradients by their norm: all of them are read once more, scaled, and, where they are sharded, a "

@@ -75,4 +75,14 @@ OptimizerStep optimizer_step(const TrainingSpec& training, std::int64_t paramete
   return {passes + moments, kernels.launches * (each_tensor ? tensors : 1)};
 }
 
+// One kernel reads the gradients for the norm, one scales them. Apex FusedLAMB does with its own norm.
+OptimizerStep clipping_step(const TrainingSpec& training, std::int64_t parameters, Precision gradients) {
+  const bool clips_itself =
+      training.optimizer == Optimizer::lamb && training.optimizer_kernels == OptimizerKernels::fused;
+  if (!training.clip_norm || clips_itself) {
+    return {Bytes(0), 0};
+  }
+  return {Bytes(3 * parameters * bytes_per_element(gradients)), 2};
+}
+
 }  // namespace paceline

@@ -19,4 +19,7 @@ struct OptimizerStep {
 OptimizerStep optimizer_step(const TrainingSpec&, std::int64_t parameters, Precision gradients,
                              std::size_t tensors);
 
+// Clipping gradients by their norm before it, on the same. Nothing where the optimizer does so itself.
+OptimizerStep clipping_step(const TrainingSpec&, std::int64_t parameters, Precision gradients);
+
 }  // namespace paceline

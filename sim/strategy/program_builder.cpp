@@ -83,9 +83,8 @@ void ProgramBuilder::reduce_norm() {
 }
 
 void ProgramBuilder::optimizer(const Model& model, std::int64_t parameters, Precision gradients) {
-  if (training_.clip_norm) {  // one kernel reads the gradients for the norm, one scales them
-    const Bytes traffic(3 * parameters * bytes_per_element(gradients));
-    kernel(to_sim_time(memory_time(costs_, traffic)), 2, {Phase::update}, "clip");
+  if (const OptimizerStep clip = clipping_step(training_, parameters, gradients); clip.launches > 0) {
+    kernel(to_sim_time(memory_time(costs_, clip.traffic)), clip.launches, {Phase::update}, "clip");
   }
   const OptimizerStep step = optimizer_step(training_, parameters, gradients, parameter_tensors(model));
   const SimTime span = to_sim_time(memory_time(costs_, step.traffic)) + rest_of_step_;

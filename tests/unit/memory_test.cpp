@@ -242,5 +242,36 @@ TEST_CASE("the optimizer moves what the memory holds") {
   }
 }
 
+TEST_CASE(
+    "clipping by norm reads the gradients once more and scales them, but for fused LAMB, which does so "
+    "anyway") {
+  const Model model = builtin_model("resnet18");
+  const GpuSpec gpu = gpu_preset("A100-80GB");
+  const auto ops = [&](Optimizer optimizer, OptimizerKernels kernels, bool clip_norm) {
+    TrainingSpec training;
+    training.gradients = Precision::bf16;
+    training.optimizer = optimizer;
+    training.optimizer_kernels = kernels;
+    training.clip_norm = clip_norm;
+    return reference_job(model, gpu, training, {}).main().steady.ops;
+  };
+  for (const auto& [name, optimizer] : kNames<Optimizer>) {
+    for (const auto& [how, kernels] : kNames<OptimizerKernels>) {
+      INFO(name << ' ' << how);
+      const std::vector<Op> plain = ops(optimizer, kernels, false), clipped = ops(optimizer, kernels, true);
+      CHECK(clipped.back().duration == plain.back().duration);
+      if (optimizer == Optimizer::lamb && kernels == OptimizerKernels::fused) {
+        CHECK(clipped.size() == plain.size());
+        continue;
+      }
+      REQUIRE(clipped.size() == plain.size() + 1);
+      const Op& clip = clipped[clipped.size() - 2];
+      const GpuCosts costs{gpu, {}, Precision::fp32};
+      CHECK(clip.duration == to_sim_time(memory_time(costs, Bytes(3 * 2 * 11'689'512LL))));
+      CHECK(clip.host_cost == to_sim_time(HostSpec{}.kernel_launch * 2));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace paceline
