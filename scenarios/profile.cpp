@@ -156,7 +156,7 @@ ProfileTraining read_training(const Json& json, const Spot& spot) {
   read_member(json, "rates", training.rates, any(), spot);
   read_member(json, "delays", training.delays, any(), spot);
   read_member(json, "delays_fitted", training.delays_fitted, any(), spot);
-  read_member(json, "covariance", training.covariance, any(), spot);
+  read_member(json, "covariance", training.covariance, between(-1e12, 1e12), spot);
   read_member(json, "most_ranks", training.most_ranks, between(1, 1e9), spot);
   read_member(json, "most_nodes", training.most_nodes, between(1, 1e9), spot);
   const std::size_t n = training.rates.size() + 2;

@@ -16,9 +16,9 @@
 namespace paceline {
 namespace {
 
-Scenario base_of(const FitFiles& fit, const Profile& profile) {
+Scenario base_of(const FitFiles& fit, Overlap overlap, const Profile& profile) {
   Scenario base = with_profile(load_scenario(*fit.scenario), profile);
-  if (value_named<Overlap>("overlap", fit.overlap, "--overlap") == Overlap::unknown) {
+  if (overlap == Overlap::unknown) {
     base.training.ddp.reduction = Reduction::unknown;
   }
   return base;
@@ -60,6 +60,7 @@ FitRequest request_of(const FitFiles& fit) {
 }
 
 Profile fit_files(const FitFiles& fit, std::ostream& page) {
+  const auto overlap = value_named<Overlap>("overlap", fit.overlap, "--overlap");
   const FitRequest request = request_of(fit);
   const MeasuredData data = import_files(fit.files);
   page << import_summary(data) << std::flush;
@@ -79,7 +80,7 @@ Profile fit_files(const FitFiles& fit, std::ostream& page) {
     if (!fit.scenario) {
       throw InputError("expected the scenario that the throughput rows are of", "--scenario");
     }
-    const TrainingFit training = fit_training(base_of(fit, profile), data.training, fit.progress);
+    const TrainingFit training = fit_training(base_of(fit, overlap, profile), data.training, fit.progress);
     page << fit_text(training);
     profile.training.push_back(training.result);
   }

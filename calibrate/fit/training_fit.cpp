@@ -452,7 +452,7 @@ TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasureme
   Eigen::MatrixXd covariance = posterior.covariance();
   const Eigen::Index batches = at.size() - 2;
   fit.delays = {Seconds(at[batches]), at[batches + 1]};
-  fit.delays_fitted = fit.most_ranks > 1;
+  fit.delays_fitted = fit.most_ranks > 1 && static_cast<Eigen::Index>(all.size()) > batches;
   for (Eigen::Index batch = 0; batch < batches; ++batch) {
     const FitRow& like = *std::ranges::find(posterior.rows(), batch, &FitRow::batch);
     const LoneRate lone = lone_rate(base, like, at[batch], machines, simulated);
@@ -524,7 +524,7 @@ std::string fit_text(const TrainingFit& fit) {
       "several GPUs: %.3g ms a step (90 %%: +- %.2g), %.2g %% for each doubling "
       "(+- %.2g)%s\n",
       1e3 * delays.per_step.value, 1e3 * half(n - 2), 100 * delays.per_doubling, 100 * half(n - 1),
-      fit.result.delays_fitted ? "" : ", as published runs lose: no row has several GPUs");
+      fit.result.delays_fitted ? "" : ", as published runs lose: these rows determine the rates alone");
   for (const TrainingRow& row : fit.rows) {
     text += formatted("  %d %s: measured %.6g, fitted %.6g samples/s (%+.2f %%)\n", row.row.ranks,
                       row.row.ranks == 1 ? "GPU" : "GPUs", row.row.samples_per_second, row.samples_per_second,

@@ -100,7 +100,7 @@ ComparedCase compare(const TrainingCase& from) {
     compared.predicted = predicted.samples_per_second;
     compared.low = predicted.low;
     compared.high = predicted.high;
-    compared.interpolated = line.at(row.ranks);
+    compared.on_line = line.at(row.ranks);
     compared.scaled = smallest.samples_per_second * row.ranks / smallest.ranks;
     result.rows.push_back(std::move(compared));
   }

@@ -17,6 +17,8 @@ std::optional<double> simpler(Figure which, const ComparedRow& row) {
     case Figure::perfect_scaling:
     case Figure::to_perfect_scaling:
       return row.scaled;
+    case Figure::log_log:
+      return row.on_line;
     default:
       return std::nullopt;
   }
@@ -34,8 +36,11 @@ bool bears_on(Figure which, const ComparedRow& row) {
       return row.bytes >= 256 * kMiB;
     case Figure::to_interpolation:
     case Figure::perfect_scaling:
+    case Figure::log_log:
     case Figure::to_perfect_scaling:
       return simpler(which, row).has_value();
+    case Figure::bias:
+      return row.bytes == 0;
     case Figure::mean:
     case Figure::worst:
       return true;
@@ -51,7 +56,7 @@ constexpr double kExact = 1e-6;  // errors below this are rounding
 
 struct Sums {
   std::size_t rows = 0;
-  double sum = 0, worst = 0, simpler = 0;
+  double sum = 0, signed_sum = 0, worst = 0, simpler = 0;
   double mean() const { return std::expm1(sum / static_cast<double>(rows)); }
   double mean_of_simpler() const { return std::expm1(simpler / static_cast<double>(rows)); }
   double ratio() const { return mean() / std::max(mean_of_simpler(), kExact); }
@@ -64,6 +69,7 @@ Sums sums(Figure which, std::span<const ComparedRow> rows) {
       const double error = log_error(row.predicted, row);
       ++all.rows;
       all.sum += error;
+      all.signed_sum += std::log(row.predicted / row.measured);
       all.worst = std::max(all.worst, error);
       const std::optional<double> other = simpler(which, row);
       all.simpler += other ? log_error(*other, row) : 0;
@@ -76,7 +82,10 @@ double value_of(Figure which, const Sums& all) {
   switch (which) {
     case Figure::worst:
       return std::expm1(all.worst);
+    case Figure::bias:
+      return std::expm1(all.signed_sum / static_cast<double>(all.rows));
     case Figure::perfect_scaling:
+    case Figure::log_log:
       return all.mean_of_simpler();
     case Figure::to_interpolation:
     case Figure::to_perfect_scaling:
@@ -115,6 +124,7 @@ std::optional<double> figure(Figure which, std::span<const ComparedCase> cases) 
     if (rows.rows > 0) {
       ++of_cases.rows;
       of_cases.sum += rows.sum / static_cast<double>(rows.rows);
+      of_cases.signed_sum += rows.signed_sum / static_cast<double>(rows.rows);
       of_cases.worst = std::max(of_cases.worst, rows.worst);
       of_cases.simpler += rows.simpler / static_cast<double>(rows.rows);
     }

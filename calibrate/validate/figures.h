@@ -21,7 +21,8 @@ struct ComparedRow {
   int nodes = 1, ranks = 1;
   double measured = 0, predicted = 0;
   double low = 0, high = 0;            // interval of 90 %
-  std::optional<double> interpolated;  // what log-log interpolation of the fitted rows says
+  std::optional<double> interpolated;  // collectives: what log-log interpolation of the fitted rows says
+  std::optional<double> on_line;       // training: what their log-log line says
   std::optional<double> scaled;        // what the smallest fitted row says, times the GPUs
   std::string excluded;                // why it doesn't count
   bool inside() const { return low <= measured && measured <= high; }

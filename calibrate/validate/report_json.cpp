@@ -39,6 +39,9 @@ Json row_json(const ComparedRow& row) {
     add("predicted_samples_per_s", row.predicted);
     add("low_samples_per_s", row.low);
     add("high_samples_per_s", row.high);
+    if (row.on_line) {
+      add("log_log_line_samples_per_s", *row.on_line);
+    }
     if (row.scaled) {
       add("perfect_scaling_samples_per_s", *row.scaled);
     }

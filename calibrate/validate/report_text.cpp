@@ -27,7 +27,7 @@ std::string row_text(const ComparedRow& row) {
                                value_text(row, row.measured).c_str(), value_text(row, row.predicted).c_str(),
                                value_text(row, row.low).c_str(), value_text(row, row.high).c_str(),
                                100 * (row.predicted / row.measured - 1));
-  for (const std::optional<double>& simpler : {row.interpolated, row.scaled}) {
+  for (const std::optional<double>& simpler : {row.interpolated, row.on_line, row.scaled}) {
     text += simpler ? formatted("  %+7.1f %%", 100 * (*simpler / row.measured - 1)) : "";
   }
   if (!row.inside()) {
@@ -49,7 +49,7 @@ std::string rows_text(const ComparedCase& one) {
                     training ? "measured 1/s" : "measured us", training ? "predicted 1/s" : "predicted us",
                     "90 % interval", "error",
                     lines      ? "  interpolated"
-                    : training ? "  perfect scaling"
+                    : training ? "  log-log line  perfect scaling"
                                : "");
   for (const ComparedRow& row : one.rows) {
     text += row_text(row);
@@ -76,7 +76,9 @@ std::vector<std::string> figure_cells(const std::vector<Figure>& figures, const 
 }
 
 constexpr auto kHeaders = names<Figure>({{"mean", Figure::mean},
+                                         {"bias", Figure::bias},
                                          {"perfect scaling", Figure::perfect_scaling},
+                                         {"log-log line", Figure::log_log},
                                          {"< 1 MiB", Figure::below_1mib},
                                          {">= 1 MiB", Figure::from_1mib},
                                          {">= 16 MiB", Figure::from_16mib},
@@ -207,7 +209,8 @@ std::string percent_text(double ratio) {
 
 std::string figure_text(Figure which, double value) {
   const bool ratio = which == Figure::to_interpolation || which == Figure::to_perfect_scaling;
-  return ratio ? formatted("%.2f", value) : percent_text(value);
+  return ratio ? formatted("%.2f", value)
+               : (which == Figure::bias && value > 0 ? "+" : "") + percent_text(value);
 }
 
 std::string coverage_text(const Coverage& all) {

@@ -26,11 +26,14 @@ inline constexpr auto kNames<RowChoice> =
 
 // What is compared with a tolerance. Errors are exp(mean |ln(predicted / measured)|) - 1; `worst` that of one
 // row; to_interpolation: the mean error in units of what log-log interpolation of the fitted rows has;
-// perfect_scaling: the error of the throughput of the smallest fitted row times the GPUs, and
+// bias: the mean with its sign; log_log: the error of a straight line of ln(throughput) over ln(GPUs) through the
+// fitted rows; perfect_scaling: the error of the throughput of the smallest fitted row times the GPUs, and
 // to_perfect_scaling: the mean error in units of that.
 enum class Figure : std::uint8_t {
   mean,
+  bias,
   perfect_scaling,
+  log_log,
   below_1mib,
   from_1mib,
   from_16mib,
@@ -41,7 +44,9 @@ enum class Figure : std::uint8_t {
 };
 template <>
 inline constexpr auto kNames<Figure> = names<Figure>({{"mean", Figure::mean},
+                                                      {"bias", Figure::bias},
                                                       {"perfect_scaling", Figure::perfect_scaling},
+                                                      {"log_log", Figure::log_log},
                                                       {"below_1MiB", Figure::below_1mib},
                                                       {"from_1MiB", Figure::from_1mib},
                                                       {"from_16MiB", Figure::from_16mib},

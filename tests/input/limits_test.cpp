@@ -101,8 +101,9 @@ TEST_CASE("every number of a profile is refused outside its bounds, with its pla
     "curvature": 0.5,
     "kernels": [{"gpu": "H100", "products": [{"precision": "fp16", "efficiency": 0.7, "half_work": "10 us"}],
                  "memory_efficiency": 0.8, "of_kernel": [{"name": "adam", "efficiency": 0.7}], "launch": "3 us", "slowdown": 1.2}],
-    "training": [{"samples_per_second": 100, "samples_low": 90, "samples_high": 110, "delay": 0.1, "delay_low": 0.05,
-                  "delay_high": 0.2, "most_ranks": 8, "most_nodes": 1}]})";
+    "training": [{"rates": {"rate": "100 samples/s", "batch_per_gpu": 8, "accumulation": 2},
+                  "delays": {"per_step": "2 ms", "per_doubling": 0.1}, "covariance": [1, 2, 3, 4, 5, 6, 7, 8, 9],
+                  "most_ranks": 8, "most_nodes": 1}]})";
   REQUIRE_NOTHROW(parse_profile(text, "p.json"));
   Json document = parse_json(text);
   int numbers = 0;

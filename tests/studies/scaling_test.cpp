@@ -35,7 +35,9 @@ std::string shares(const Study& s) {
     text += std::to_string(scenario.cluster.nodes) + "x" + std::to_string(scenario.cluster.gpus_per_node) +
             ": " + std::to_string(t.accumulation) + " of " + std::to_string(t.batch_per_gpu);
     for (const MeasuredRate& rate : t.measured) {
-      text += rate.batch_per_gpu > 0 ? " (" + std::to_string(rate.batch_per_gpu) + ")" : "";
+      text += rate.batch_per_gpu > 0 && rate.batch_per_gpu != t.batch_per_gpu
+                  ? " (" + std::to_string(rate.batch_per_gpu) + ")"
+                  : "";
     }
     text += "; ";
   }
@@ -94,12 +96,20 @@ TEST_CASE("strong scaling keeps the global batch, in as few equal passes as fit"
   CHECK(shares(own) == "1x8: 6 of 64; 2x8: 3 of 64; 6x8: 1 of 64; ");
 }
 
+// One GPU of the scenario, with that many passes; its rate was measured with one.
+double one_gpu(const std::string& scenario, std::int64_t passes) {
+  Json lone = parse_json(scenario);
+  set_at(lone, "/cluster/gpus_per_node", 1, {});
+  set_at(lone, "/training/accumulation", passes, {});
+  if (const Json* rate = value_at(lone, "/training/measured")) {
+    set_at(lone, "/training/measured", Json::Object{{"rate", *rate}, {"accumulation", 1}}, {});
+  }
+  return predict(parse_scenario(to_line(lone), "s.json")).report.step.mean.value;
+}
+
 TEST_CASE("strong scaling compares with one GPU that accumulates") {
   const Study s = study_of(kMeasured, "[1, 16, 64]", R"(, "scaling": "strong", "global_batch": 1024)");
-  Json lone = parse_json(kMeasured);
-  set_at(lone, "/cluster/gpus_per_node", 1, {});
-  set_at(lone, "/training/accumulation", 16, {});
-  const double reference = predict(parse_scenario(to_line(lone), "s.json")).report.step.mean.value;
+  const double reference = one_gpu(kMeasured, 16);
   REQUIRE(s.points.size() == 3);
   for (const StudyPoint& point : s.points) {
     const std::string line = sweep_line(s, point);
@@ -133,14 +143,6 @@ TEST_CASE("weak scaling keeps the prediction's efficiency") {
   const Study s = study_of(kMeasured, "[16]", R"(, "scaling": "weak")");
   const Prediction p = predict(parse_scenario(to_line(scenario_of(s, s.points[0]).scenario), "s.json"));
   CHECK(at(sweep_line(s, s.points[0]), "/scaling_efficiency") == p.report.scaling_efficiency);
-}
-
-// One GPU of the scenario, with that many passes.
-double one_gpu(const std::string& scenario, std::int64_t passes) {
-  Json lone = parse_json(scenario);
-  set_at(lone, "/cluster/gpus_per_node", 1, {});
-  set_at(lone, "/training/accumulation", passes, {});
-  return predict(parse_scenario(to_line(lone), "s.json")).report.step.mean.value;
 }
 
 TEST_CASE("more passes than a scenario may say are extended from fewer", "[release]") {
