@@ -20,7 +20,15 @@ using PhiloxBlock = std::array<std::uint32_t, 4>;
 PhiloxBlock philox4x32(PhiloxBlock counter, std::array<std::uint32_t, 2> key);
 
 // What a draw is for; draws of different streams are independent.
-enum class Stream : std::uint32_t { per_operation, per_iteration, slow_gpu, transient, input, attempt };
+enum class Stream : std::uint32_t {
+  per_operation,
+  per_iteration,
+  slow_gpu,
+  transient,
+  input,
+  attempt,
+  per_step
+};
 
 struct DrawAddress {
   std::uint64_t seed = 0;

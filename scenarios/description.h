@@ -22,6 +22,7 @@
 #include "scenarios/limits.h"
 #include "scenarios/quantities.h"
 #include "scenarios/scenario.h"
+#include "scenarios/step_spreads.h"
 #include "sim/collective/costs.h"
 #include "sim/training.h"
 #include "topology/topology.h"
@@ -379,7 +380,11 @@ void describe(V& v, ModelOfTransformer& s) {
 
 template <class V>
 void describe(V& v, Distribution& s) {
-  v.key("distribution", s.kind, any(), "The shape; every distribution has mean 1.", required());
+  const bool preset = v.preset(s,
+                               "A spread of step times that was measured, over its mean (derived from MLPerf "
+                               "v0.7 logs of BERT on DGX A100, "
+                               "not verified by MLCommons).");
+  v.key("distribution", s.kind, any(), "The shape; every distribution has mean 1.", required_unless(preset));
   const bool values = s.kind == DistributionKind::empirical;
   const bool cv = !values && s.kind != DistributionKind::none;
   const std::string kind = "the distribution is " + std::string(name_of(s.kind));
@@ -393,7 +398,7 @@ void describe(V& v, Distribution& s) {
       cv || v.lists_all() ? required_unless(v.lists_all()) : absent(kind));
   v.key("values", s.values, between(1e-6, 1e6).length(1, 1'000'000),
         "Observed times or factors, drawn with equal probability; divided by their mean.",
-        values || v.lists_all() ? required_unless(v.lists_all()) : absent(kind));
+        values || v.lists_all() ? required_unless(preset || v.lists_all()) : absent(kind));
 }
 
 template <class V>
@@ -648,6 +653,9 @@ void describe(V& v, VariabilitySpec& s) {
   v.key("per_operation", s.per_operation, any(), "Variation of every kernel's time, drawn for each kernel.");
   v.key("per_iteration", s.per_iteration, any(),
         "Variation of all kernels of a GPU together, drawn each iteration.");
+  v.key("per_step", s.per_step, any(),
+        "Variation of all kernels of all GPUs together, one draw each iteration: work that differs from step "
+        "to step.");
   v.key("slow_gpus", s.slow_gpus, list(0, 1000), "GPUs that are always slow.");
   v.key("transient", s.transient, list(0, 100), "GPUs that become slow for a while.");
   v.key("spared_gpus", s.spared_gpus, between(0, static_cast<double>(kMostRanks) - 1).length(0, 100'000),
@@ -709,6 +717,8 @@ void describe(V& v, ScenarioFile& s) {
 // The preset that a name stands for, by the type that is expected.
 inline GpuSpec named_value(const GpuSpec*, const std::string& name) { return gpu_preset(name); }
 inline NodeSpec named_value(const NodeSpec*, const std::string& name) { return node_preset(name); }
+inline Distribution named_value(const Distribution*, const std::string& name) { return step_spread(name); }
+inline std::vector<std::string> known_names(const Distribution*) { return step_spread_names(); }
 inline std::vector<std::string> known_names(const GpuSpec*) { return gpu_preset_names(); }
 inline std::vector<std::string> known_names(const NodeSpec*) { return node_preset_names(); }
 

@@ -207,6 +207,7 @@ inline constexpr DelaySpec kTypicalDelays{Seconds(1.4e-3), 0.016};
 struct VariabilitySpec {
   Distribution per_operation;  // of every kernel
   Distribution per_iteration;  // of all kernels of a rank in an iteration
+  Distribution per_step;       // of all kernels of all ranks in an iteration: one draw
   std::vector<SlowGpus> slow_gpus;
   std::vector<TransientSlowdown> transient;
   std::vector<std::int64_t> spared_gpus;  // ranks that neither slow_gpus nor transient touch

@@ -291,11 +291,12 @@ void add_algorithms(const Prediction& p, Machines& machines, Levers& all) {
 void add_steadiness(const Scenario& scenario, Levers& all) {
   if (scenario.variability.per_operation.kind == DistributionKind::none &&
       scenario.variability.per_iteration.kind == DistributionKind::none &&
+      scenario.variability.per_step.kind == DistributionKind::none &&
       (!scenario.training.input || scenario.training.input->jitter.kind == DistributionKind::none)) {
     return;
   }
   all.add(LeverKind::unobtainable, "no jitter", "without jitter", [](Scenario& s) {
-    s.variability.per_operation = s.variability.per_iteration = {};
+    s.variability.per_operation = s.variability.per_iteration = s.variability.per_step = {};
     if (s.training.input) {
       s.training.input->jitter = {};
     }

@@ -31,6 +31,8 @@ constexpr double kRowDeviation = 0.003, kRepeatDeviation = 0.01;
 // is left, for each root of a further doubling of nodes, and for each factor e between the batch and the
 // nearest measured one.
 constexpr double kOpenInNode = 0.015, kOpenAcross = 0.06, kOpenDoubling = 0.02, kOpenBatch = 0.03;
+// Over TCP sockets, whose rate is 5 to 15 Gb/s by CPU and kernel, beside that.
+constexpr double kOpenSockets = 0.2;
 
 constexpr double kLeastDoubling = -0.1, kMostDoubling = 1;
 
@@ -383,7 +385,10 @@ double open_variance(const ProfileTraining& fit, const Scenario& scenario) {
   const double inside =
       std::min<double>(doublings(static_cast<double>(gpus_of_job(scenario.cluster)), fit.most_ranks),
                        std::log2(static_cast<double>(gpus_of_node(scenario.cluster))));
-  const double left = most == 1 && nodes > 1 ? kOpenAcross * kOpenAcross : 0;
+  double left = most == 1 && nodes > 1 ? kOpenAcross * kOpenAcross : 0;
+  if (left > 0 && scenario.cluster.node.network == NetworkKind::tcp) {
+    left += kOpenSockets * kOpenSockets;
+  }
   return inside * kOpenInNode * kOpenInNode + left +
          doublings(nodes, std::max(most, 2.0)) * kOpenDoubling * kOpenDoubling +
          std::pow(kOpenBatch * batch_distance(fit, scenario.training.batch_per_gpu), 2);

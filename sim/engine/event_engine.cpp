@@ -51,7 +51,8 @@ std::size_t most_pending(const TrainingJob& job, const JobLayout& layouts) {
 // Whether no draw differs from one iteration to the next.
 bool draws_alike(const TrainingJob& job) {
   return job.variability.per_operation.kind == DistributionKind::none &&
-         job.variability.per_iteration.kind == DistributionKind::none && job.variability.transient.empty() &&
+         job.variability.per_iteration.kind == DistributionKind::none &&
+         job.variability.per_step.kind == DistributionKind::none && job.variability.transient.empty() &&
          (!job.input || job.input->jitter.kind == DistributionKind::none);
 }
 

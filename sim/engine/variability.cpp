@@ -8,6 +8,7 @@ Variability::Variability(const VariabilitySpec& spec, std::size_t ranks, std::ui
     : seed_(seed),
       per_operation_(spec.per_operation),
       per_iteration_(spec.per_iteration),
+      per_step_(spec.per_step),
       transient_(spec.transient) {
   if (!spec.slow_gpus.empty()) {
     slow_.assign(ranks, 1.0);
@@ -53,18 +54,19 @@ double Variability::rank_factor(Rank rank, std::uint32_t iteration) const {
       factor *= transient_[i].factor;
     }
   }
+  factor *= per_step_.draw({seed_, Stream::per_step, iteration}, Rank(0), 0);
   return factor * per_iteration_.draw({seed_, Stream::per_iteration, iteration}, rank, 0);
 }
 
 bool ranks_differ(const VariabilitySpec& v) {
   return v.per_operation.kind != DistributionKind::none || v.per_iteration.kind != DistributionKind::none ||
-         !v.slow_gpus.empty() || !v.transient.empty();
+         v.per_step.kind != DistributionKind::none || !v.slow_gpus.empty() || !v.transient.empty();
 }
 
 std::vector<bool> slowed_ranks(const VariabilitySpec& spec, std::size_t ranks, std::uint64_t seed,
                                int iterations) {
   VariabilitySpec slowness = spec;
-  slowness.per_operation = slowness.per_iteration = {};
+  slowness.per_operation = slowness.per_iteration = slowness.per_step = {};
   const Variability variability(slowness, ranks, seed);
   std::vector<bool> slowed(ranks);
   const std::uint32_t last = spec.transient.empty() ? 1 : static_cast<std::uint32_t>(iterations);
@@ -77,7 +79,8 @@ std::vector<bool> slowed_ranks(const VariabilitySpec& spec, std::size_t ranks, s
 }
 
 double largest_factor(const VariabilitySpec& spec) {
-  double factor = Sampler(spec.per_operation).largest() * Sampler(spec.per_iteration).largest();
+  double factor = Sampler(spec.per_operation).largest() * Sampler(spec.per_iteration).largest() *
+                  Sampler(spec.per_step).largest();
   for (const SlowGpus& slow : spec.slow_gpus) {
     factor *= std::max(1.0, slow.factor);
   }

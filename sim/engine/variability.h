@@ -19,7 +19,7 @@ class Variability {
  public:
   Variability(const VariabilitySpec&, std::size_t ranks, std::uint64_t seed);
 
-  // Product of permanent slowness, transient slowdowns and per-iteration jitter. Costs one draw for each
+  // Product of permanent slowness, transient slowdowns, per-iteration and per-step jitter. Costs one draw for each
   // iteration that a transient slowdown may have begun in.
   double rank_factor(Rank, std::uint32_t iteration) const;
 
@@ -32,7 +32,7 @@ class Variability {
   bool ill(std::uint32_t transient, Rank, std::uint32_t iteration) const;
 
   std::uint64_t seed_;
-  Sampler per_operation_, per_iteration_;
+  Sampler per_operation_, per_iteration_, per_step_;
   std::vector<double> slow_;  // by rank; empty: all 1
   std::vector<TransientSlowdown> transient_;
   std::vector<bool> spared_;  // by rank, from transient_; empty: none

@@ -74,6 +74,7 @@ TrainingJob build_reference_job(const Workload& work) {
   alone.variability = {};
   alone.variability.per_operation = work.variability.per_operation;
   alone.variability.per_iteration = work.variability.per_iteration;
+  alone.variability.per_step = work.variability.per_step;
   return lone_job(alone);
 }
 

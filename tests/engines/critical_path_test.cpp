@@ -81,7 +81,7 @@ TEST_CASE("a rank's factor is the same in whatever order it is asked for") {
   Dice dice(5);
   for (int round = 0; round < 20; ++round) {
     VariabilitySpec spec = random_variability(dice, 4);
-    spec.per_operation = spec.per_iteration = {};
+    spec.per_operation = spec.per_iteration = spec.per_step = {};
     spec.slow_gpus.clear();
     spec.spared_gpus.clear();
     spec.transient = {{dice.real(0, 0.4), static_cast<int>(dice.between(1, 5)), 2},

@@ -179,10 +179,11 @@ inline TrainingSpec random_training(Dice& dice) {
 
 inline VariabilitySpec random_variability(Dice& dice, std::size_t ranks) {
   VariabilitySpec variability;
-  auto& [per_operation, per_iteration, slow_gpus, transient, spared_gpus, delays] =
+  auto& [per_operation, per_iteration, per_step, slow_gpus, transient, spared_gpus, delays] =
       variability;  // whatever there is
   per_operation = random_distribution(dice);
   per_iteration = random_distribution(dice);
+  per_step = dice.maybe(0.3) ? random_distribution(dice) : Distribution{};
   delays = {};  // of a workload, before there is a job
   const auto rank = [&] { return static_cast<std::int64_t>(dice.below(ranks)); };
   if (dice.maybe(0.4)) {

@@ -21,7 +21,7 @@ Ran ran(const RandomJob& random, AlikeSteps alike, const TraceRequest& trace = {
 
 // Draws nothing from step to step; slow GPUs stay slow.
 void calm(TrainingJob& job) {
-  job.variability.per_iteration = job.variability.per_operation = {};
+  job.variability.per_iteration = job.variability.per_operation = job.variability.per_step = {};
   job.variability.transient.clear();
   if (job.input) {
     job.input->jitter = {};
