@@ -17,6 +17,7 @@
 #include "app/manual.h"
 #include "app/mistakes.h"
 #include "app/options.h"
+#include "app/progress.h"
 #include "app/run.h"
 #include "app/studies.h"
 #include "calibrate/fit/collective_fit.h"
@@ -90,7 +91,10 @@ bool validate(const ValidateOptions& options) {
   const ValidationForm form = options.json       ? ValidationForm::json
                               : options.markdown ? ValidationForm::markdown
                                                  : ValidationForm::table;
-  const ValidationResult result = run_validation(options.paths, form);
+  ProgressLines lines;
+  const ValidationResult result = run_validation(
+      options.paths, form,
+      [&](const std::string& part, std::size_t done, std::size_t all) { lines.show(part, done, all); });
   print(result.text);
   return result.holds;
 }

@@ -10,7 +10,8 @@
 
 namespace paceline {
 
-ValidationResult run_validation(std::span<const std::string> paths, ValidationForm form) {
+ValidationResult run_validation(std::span<const std::string> paths, ValidationForm form,
+                                const FitProgress& progress) {
   if (paths.empty()) {
     throw InputError("expected validation sets or folders of them, such as scenarios/validation, found none");
   }
@@ -25,7 +26,11 @@ ValidationResult run_validation(std::span<const std::string> paths, ValidationFo
   }
   // All are read before the first one runs: a slip in the last file costs no time.
   bool holds = true;
+  std::size_t done = 0;
   for (ComparedSet& one : sets) {
+    if (progress) {
+      progress("sets, now " + one.set.file, done++, sets.size());
+    }
     one.cases = compare(one.set);
     one.checks = check(one.set, one.cases);
     holds = holds && std::ranges::all_of(one.checks, &Check::holds);

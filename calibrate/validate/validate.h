@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 
+#include "calibrate/fit/collective_fit.h"
+
 namespace paceline {
 
 enum class ValidationForm : std::uint8_t {
@@ -19,7 +21,8 @@ struct ValidationResult {
 };
 
 // `paths`: validation sets, or folders of them (scenarios/validation/README.md). Throws InputError with file,
-// place and cure. Cost: that of the fits, 0.01 to 1 s for each.
-ValidationResult run_validation(std::span<const std::string> paths, ValidationForm);
+// place and cure. `progress` is told of each set before it runs. Cost: that of the fits, 0.01 to 1 s for each.
+ValidationResult run_validation(std::span<const std::string> paths, ValidationForm,
+                                const FitProgress& progress = {});
 
 }  // namespace paceline
