@@ -53,8 +53,8 @@ void read(const Json& json, std::vector<MeasuredRate>& rates, const Limits&, con
     rates.push_back(one_rate(json, spot));
     return;
   }
-  if (list->size() > kMostRates) {
-    fail_at(spot, "at most " + std::to_string(kMostRates) + " rates", std::to_string(list->size()));
+  if (list->empty() || list->size() > kMostRates) {
+    fail_at(spot, "1 to " + std::to_string(kMostRates) + " rates", std::to_string(list->size()));
   }
   for (std::size_t i = 0; i < list->size(); ++i) {
     rates.push_back(one_rate((*list)[i], below(spot, i)));
@@ -78,7 +78,8 @@ Json::Object schema_of(Type<std::vector<MeasuredRate>>, const Limits&) {
   return one_of({bare, whole,
                  titled("with several batches", {{"type", "array"},
                                                  {"items", one_of({bare, whole})},
-                                                                         {"maxItems", static_cast<std::int64_t>(kMostRates)}})});
+                                                 {"minItems", 1},
+                                                 {"maxItems", static_cast<std::int64_t>(kMostRates)}})});
 }
 
 void require_distinct_batches(const TrainingSpec& training, const Spot& spot) {

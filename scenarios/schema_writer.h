@@ -90,6 +90,8 @@ template <class T>
 inline constexpr bool kIsList = false;
 template <class T>
 inline constexpr bool kIsList<std::vector<T>> = true;
+template <>
+inline constexpr bool kIsList<std::vector<MeasuredRate>> = false;  // one rate is no list
 
 class SchemaWriter {
  public:

@@ -134,6 +134,9 @@ class Maker {
     if (among(kNever)) {
       return 0;
     }
+    if (key == "preset" && (place.starts_with("/variability") || place.ends_with("/jitter"))) {
+      return 10;  // a distribution is one of its own more often
+    }
     if (among(kAlways)) {
       return 100;
     }

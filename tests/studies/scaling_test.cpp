@@ -285,7 +285,7 @@ TEST_CASE("measured rates are written as they were said") {
 }
 
 TEST_CASE("measured rates that can't be say why") {
-  CHECK(measured_as("[]", 64, 1).training.measured.empty());
+  CHECK_THROWS_WITH(measured_as("[]", 64, 1), "s.json: /training/measured: expected 1 to 100 rates, found 0");
   CHECK_THROWS_WITH(
       measured_as(R"(["2000 samples/s", {"rate": "1 samples/s", "batch_per_gpu": 64}])", 64, 1),
       "s.json: /training/measured: expected one measured rate for each batch, found two for 64");
