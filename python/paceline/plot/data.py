@@ -149,13 +149,13 @@ def _grows_with(points: Table, axis: str) -> bool:
 _RESULT_COLUMNS = {
     *("description", "paceline", "model_version", "engine", "engine_reason", "iterations"),
     *("samples_per_step", "fingerprint", "warm_up_s", "throughput_samples_per_s"),
-    "counted_steps_samples_per_s",
+    *("counted_steps_samples_per_s", "tokens_per_s", "compute_source"),
     *("scaling_efficiency", "error", "key"),
     "interval_extrapolated",
 }
 _RESULT_PREFIXES = (
     *("step_time_", "breakdown_", "interval_", "worst_rank_"),
-    *("memory_", "sent_bytes_"),
+    *("memory_", "sent_bytes_", "model_flops_utilisation"),
 )
 
 
