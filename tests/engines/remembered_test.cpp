@@ -70,7 +70,8 @@ TEST_CASE("what is entered as before is not computed again") {
 TEST_CASE("the engines agree on many steps that are alike") {
   for (std::uint64_t seed = 1; seed <= rounds(60); ++seed) {
     RandomJob random = random_job(seed, 10);
-    random.job.variability.per_iteration = random.job.variability.per_operation = random.job.variability.per_step = {};
+    random.job.variability.per_iteration = random.job.variability.per_operation =
+        random.job.variability.per_step = {};
     random.job.variability.transient.clear();
     if (random.job.input) {
       random.job.input->jitter = {};
