@@ -105,8 +105,15 @@ void add_gpu(Levers& all) {
   });
 }
 
-// Larger buckets as long as there are several, and all in one.
+// Larger buckets as long as there are several, and all in one; and where all wait for backward's end, not to.
 void add_buckets(const Prediction& p, Levers& all) {
+  if (!reduction_rule(p.scenario.training.ddp.reduction).overlapped) {
+    all.add(LeverKind::software, "reduction during backward", "with gradients reduced during backward",
+            [](Scenario& s) {
+              s.training.ddp.reduction = Reduction::pytorch_ddp;
+              s.training.ddp.broadcast_buffers = false;
+            });
+  }
   Bytes gradients;
   for (const BucketReport& bucket : p.report.buckets) {
     gradients = gradients + bucket.bytes;
@@ -289,6 +296,10 @@ void add_algorithms(const Prediction& p, Machines& machines, Levers& all) {
 }
 
 void add_steadiness(const Scenario& scenario, Levers& all) {
+  if (scenario.variability.delays != DelaySpec{}) {
+    all.add(LeverKind::unobtainable, "no delays", "without delays",
+            [](Scenario& s) { s.variability.delays = {}; });
+  }
   if (scenario.variability.per_operation.kind == DistributionKind::none &&
       scenario.variability.per_iteration.kind == DistributionKind::none &&
       scenario.variability.per_step.kind == DistributionKind::none &&

@@ -214,6 +214,17 @@ TEST_CASE("no lever of any example is refused", "[release]") {
   CHECK(examples >= 10);
 }
 
+TEST_CASE("delays that are stated, and a reduction that waits for backward, are levers") {
+  json scenario = hoppers(2);
+  const auto tried = [&] { return names(levers_of(predicted(scenario))); };
+  CHECK_FALSE(tried().contains("no delays"));
+  CHECK_FALSE(tried().contains("reduction during backward"));
+  scenario["variability"]["delays"] = {{"per_step", "2 ms"}};
+  scenario["training"]["ddp"]["reduction"] = "horovod_0.21";
+  CHECK(tried().contains("no delays"));
+  CHECK(tried().contains("reduction during backward"));
+}
+
 TEST_CASE("a lever that the scenario's limits refuse says why") {
   json scenario = hoppers(1);
   scenario["cluster"]["gpus_per_node"] = 2;
