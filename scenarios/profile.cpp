@@ -77,7 +77,7 @@ ProfileParameter read_parameter(const JsonMember& entry, const Spot& spot) {
   if (entry.value.find("fitted") == nullptr) {
     throw InputError(
         "expected the value alone, as " + in_quotes(entry.key) + ": " +
-            to_text(value_json(entry.key, parameter.value)) +
+            to_line(value_json(entry.key, parameter.value)) +
             ", or with \"fitted\": true what a fit found; without it the value would not be used",
         spot.place);
   }
@@ -151,7 +151,9 @@ ProfileSource read_source(const Json& json, const Spot& spot) {
 }
 
 ProfileTraining read_training(const Json& json, const Spot& spot) {
-  check_keys(json, {"rates", "delays", "delays_fitted", "covariance", "most_ranks", "most_nodes"}, spot);
+  check_keys(
+      json, {"rates", "delays", "delays_fitted", "covariance", "most_ranks", "most_nodes", "reduction_known"},
+      spot);
   ProfileTraining training;
   read_member(json, "rates", training.rates, any(), spot);
   read_member(json, "delays", training.delays, any(), spot);
@@ -159,6 +161,7 @@ ProfileTraining read_training(const Json& json, const Spot& spot) {
   read_member(json, "covariance", training.covariance, between(-1e12, 1e12), spot);
   read_member(json, "most_ranks", training.most_ranks, between(1, 1e9), spot);
   read_member(json, "most_nodes", training.most_nodes, between(1, 1e9), spot);
+  read_member(json, "reduction_known", training.reduction_known, any(), spot);
   const std::size_t n = training.rates.size() + 2;
   if (training.rates.empty() || training.covariance.size() != n * n) {
     fail_at(below(spot, "covariance"),
@@ -264,9 +267,13 @@ Json parameter_json(const ProfileParameter& parameter) {
 }
 
 Json training_json(const ProfileTraining& training) {
-  return Json::Object{{"rates", write(training.rates)},          {"delays", write(training.delays)},
-                      {"delays_fitted", training.delays_fitted}, {"covariance", write(training.covariance)},
-                      {"most_ranks", training.most_ranks},       {"most_nodes", training.most_nodes}};
+  return Json::Object{{"rates", write(training.rates)},
+                      {"delays", write(training.delays)},
+                      {"delays_fitted", training.delays_fitted},
+                      {"covariance", write(training.covariance)},
+                      {"most_ranks", training.most_ranks},
+                      {"most_nodes", training.most_nodes},
+                      {"reduction_known", training.reduction_known}};
 }
 
 Json kernels_json(const ProfileKernels& kernels) {

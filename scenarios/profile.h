@@ -45,6 +45,7 @@ struct ProfileTraining {
   bool delays_fitted = false;      // by rows; else what published runs lose
   std::vector<double> covariance;  // of (ln rate of each batch, delays.per_step in s, delays.per_doubling)
   int most_ranks = 1, most_nodes = 1;
+  bool reduction_known = true;  // else predictions lie between during backward and after it
 };
 
 // What a kernel costs on this GPU (calibrate/fit/kernel_fit.h); 0: not measured.

@@ -457,6 +457,7 @@ TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasureme
   Eigen::MatrixXd covariance = posterior.covariance();
   const Eigen::Index batches = at.size() - 2;
   fit.delays = {Seconds(at[batches]), at[batches + 1]};
+  fit.reduction_known = base.training.ddp.reduction != Reduction::unknown;
   fit.delays_fitted = fit.most_ranks > 1 && static_cast<Eigen::Index>(all.size()) > batches;
   for (Eigen::Index batch = 0; batch < batches; ++batch) {
     const FitRow& like = *std::ranges::find(posterior.rows(), batch, &FitRow::batch);
@@ -476,6 +477,9 @@ TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasureme
 
 Scenario apply(const ProfileTraining& fit, Scenario scenario) {
   scenario.training.measured = fit.rates;
+  if (!fit.reduction_known && scenario.training.ddp.reduction == Reduction::pytorch_ddp) {
+    scenario.training.ddp.reduction = Reduction::unknown;
+  }
   scenario.variability.delays = fit.delays;
   return scenario;
 }

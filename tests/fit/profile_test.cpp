@@ -68,7 +68,8 @@ Profile full_profile() {
        .delays_fitted = true,
        .covariance = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16.5},
        .most_ranks = 16,
-       .most_nodes = 2}};
+       .most_nodes = 2,
+       .reduction_known = false}};
   return p;
 }
 
@@ -127,6 +128,7 @@ TEST_CASE("a profile reads back as it was written") {
   CHECK(b.covariance == a.covariance);
   CHECK(b.most_ranks == a.most_ranks);
   CHECK(b.most_nodes == a.most_nodes);
+  CHECK(b.reduction_known == a.reduction_known);
   CHECK(to_json(q) == to_json(p));
 }
 

@@ -253,6 +253,9 @@ TEST_CASE("unknown reduction: between both ways to reduce, both inside the inter
   CHECK(both.samples_per_second < overlapped);
   CHECK(both.low < overlapped * overlapped / both.samples_per_second);
   CHECK(both.high > overlapped);
+  // The profile remembers it for a scenario that doesn't name a reduction.
+  CHECK(predict_throughput(fit_training(unknown, rows).result, on(machine(), 2, 8)).high ==
+        Approx(both.high).epsilon(1e-9));
 }
 
 TEST_CASE("more nodes than measured widen the interval") {
