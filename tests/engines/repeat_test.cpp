@@ -81,7 +81,7 @@ TEST_CASE("repeated iterations are those that are simulated, links shared or not
     CHECK(simulated.repeated == 0);
     repeated += quick.repeated > 0 ? 1 : 0;
   }
-  CHECK(repeated > static_cast<int>(rounds(1500) / 4));
+  CHECK(repeated > static_cast<int>(rounds(1500) / 5));  // so many at least, or the test compares little
 }
 
 TEST_CASE("nothing is repeated where draws differ") {
