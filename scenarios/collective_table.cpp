@@ -248,11 +248,10 @@ std::string nccl_tests_table(const CollectiveTestResult& result,
                              std::span<const CollectiveInterval> intervals) {
   const CollectiveTest& test = result.test;
   std::string text = formatted("# Collective test starting: %s_perf\n", name_of(test.kind).data());
-  const bool mpi = test.collective.library == CollectiveLibrary::mpi;
+  const bool nccl = test.collective.library == CollectiveLibrary::nccl;
   text += "# predicted by paceline: " + plural(static_cast<std::int64_t>(result.ranks), "GPU") + ", " +
           plural(test.cluster.nodes, "node") + " of " + in_short(test.cluster_name) + ", " +
-          (mpi ? "OpenMPI" : "NCCL " + test.collective.nccl + (test.nccl_stated ? "" : " (not stated)")) +
-          "\n#\n";
+          in_words(test.collective) + (nccl && !test.nccl_stated ? " (not stated)" : "") + "\n#\n";
   text +=
       "#                                                              out-of-place                       "
       "in-place\n";

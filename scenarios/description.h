@@ -516,7 +516,9 @@ void describe(V& v, Correction& s) {
 template <class V>
 void describe(V& v, CollectiveSpec& s) {
   v.key("library", s.library, any(),
-        "nccl; or mpi: OpenMPI's ring over TCP, for which of these keys only `costs` counts.");
+        "nccl; mpi: OpenMPI's ring over TCP; gloo: as PyTorch's process groups run it over TCP. For the last "
+        "two only "
+        "`costs` counts of these keys.");
   v.key("nccl", s.nccl, text(20), "The NCCL whose tuner and graph search decide: \"2.12\" to \"2.30\".");
   v.key("algorithm", s.algorithm, text(200, 0),
         "NCCL_ALGO: \"ring\", \"^nvls,nvlstree\", \"allreduce:tree\" ...; or \"hierarchical\"; left out: "

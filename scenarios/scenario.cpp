@@ -272,8 +272,10 @@ void check_collective(const CollectiveSpec& spec, const Spot& spot) {
     }
   };
   for (const auto& [key, value] : {std::pair{"algorithm", spec.algorithm}, {"protocol", spec.protocol}}) {
-    if (spec.library == CollectiveLibrary::mpi && !value.empty()) {
-      fail_at(below(spot, key), "none with the library mpi, which has one", in_quotes(value));
+    if (spec.library != CollectiveLibrary::nccl && !value.empty()) {
+      fail_at(below(spot, key),
+              "none with the library " + std::string(name_of(spec.library)) + ", which has one",
+              in_quotes(value));
     }
   }
   at("nccl", [&] { static_cast<void>(nccl_version(spec.nccl)); });

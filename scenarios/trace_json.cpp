@@ -36,7 +36,8 @@ struct CollectiveEvent {
 };
 std::vector<CollectiveEvent> collective_events(const Prediction& p, Rank rank, const Program& program) {
   const Groups groups(p.job);
-  const bool mpi = p.scenario.training.collective.library == CollectiveLibrary::mpi;
+  const CollectiveSpec& spec = p.scenario.training.collective;
+  const std::string library(name_of(spec.library));
   std::vector<CollectiveEvent> events;
   for (const Op& op : program.ops) {
     if (op.kind != OpKind::collective) {
@@ -60,10 +61,11 @@ std::vector<CollectiveEvent> collective_events(const Prediction& p, Rank rank, c
         {"algorithm", name_of(plan.algorithm)},
         {"protocol", name_of(plan.protocol)},
         {"label", op.label}});
-    events.push_back(
-        {mpi ? std::string() : in_json(nccl_kernel_name(plan, type, p.scenario.training.collective.nccl)),
-         in_json((mpi ? "mpi:" : "nccl:") + c10d_operation(plan.kind)),
-         ", " + arguments.substr(1, arguments.size() - 2)});
+    events.push_back({spec.library == CollectiveLibrary::nccl
+                          ? in_json(nccl_kernel_name(plan, type, spec.nccl))
+                          : std::string(),
+                      in_json(library + ':' + c10d_operation(plan.kind)),
+                      ", " + arguments.substr(1, arguments.size() - 2)});
   }
   return events;
 }
@@ -345,8 +347,7 @@ struct TraceFile {
 std::string head(const Prediction& p, Rank first, std::int64_t gpu) {
   const Json::Object device{
       {"id", gpu}, {"name", p.scenario.gpu.name}, {"totalGlobalMem", p.scenario.gpu.memory.value}};
-  const bool mpi = p.scenario.training.collective.library == CollectiveLibrary::mpi;
-  const Json::Object job{{"backend", mpi ? "mpi" : "nccl"},
+  const Json::Object job{{"backend", name_of(p.scenario.training.collective.library)},
                          {"rank", std::int64_t{first.value}},
                          {"world_size", static_cast<std::int64_t>(p.job.ranks())}};
   const Json::Object other{{"fingerprint", to_hex(p.result.fingerprint)},

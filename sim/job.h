@@ -166,6 +166,9 @@ struct TrainingJob {
   VariabilitySpec variability;
   Slowdown slowdown;
   int host_runs_ahead = 1;
+  std::uint32_t workers =
+      0;  // a thread's collectives that run at once, begun in the order of their issue; 0: one
+          // of each queue, whatever the others do
   std::int64_t samples_per_iteration = 0;  // of all ranks
 
   std::size_t ranks() const { return communicator.ranks; }

@@ -317,10 +317,10 @@ PlaceModel::PlaceModel(const MeasuredPlace& place, std::span<const Bytes> sizes,
       topology_(std::make_unique<Topology>(build_topology(place.cluster))),
       communicator_(std::make_unique<Communicator>()) {
   communicator_->ranks = static_cast<std::uint32_t>(topology_->ranks());
-  if (place.spec.library == CollectiveLibrary::mpi) {
-    mpi_ = std::make_unique<MpiCollectives>(*topology_, place.spec, std::span<const BackgroundFlow>{});
+  if (place.spec.library != CollectiveLibrary::nccl) {
+    hosts_ = std::make_unique<HostCollectives>(*topology_, place.spec, std::span<const BackgroundFlow>{});
     for (std::size_t s = 0; s < sizes.size(); ++s) {
-      CollectivePlan plan = mpi_->plan(*communicator_, place.kind, sizes[s]);
+      CollectivePlan plan = hosts_->plan(*communicator_, place.kind, sizes[s]);
       add({.size = s, .algorithm = plan.algorithm, .protocol = plan.protocol}, std::move(plan));
     }
   } else {
@@ -375,8 +375,8 @@ void PlaceModel::add(const Candidate& candidate, CollectivePlan plan) {
 }
 
 void PlaceModel::price(std::size_t plan, const CollectiveCosts& costs) {
-  if (mpi_) {
-    mpi_->price(plans_[plan], *communicator_, costs);
+  if (hosts_) {
+    hosts_->price(plans_[plan], *communicator_, costs);
   } else {
     nccl_->price(plans_[plan], *communicator_, costs);
   }

@@ -8,7 +8,7 @@
 
 #include "calibrate/fit/collective_fit.h"
 #include "sim/collective/collective_times.h"
-#include "sim/collective/mpi.h"
+#include "sim/collective/host_collectives.h"
 #include "sim/collective/nccl.h"
 #include "topology/topology.h"
 
@@ -82,9 +82,11 @@ class PlaceModel {
     std::optional<NcclVersion> chosen_by{};  // not near: another version's tuner takes it
   };
   const std::vector<Candidate>& candidates() const { return candidates_; }  // by size
-  const CollectiveCosts& costs() const { return mpi_ ? mpi_->costs() : nccl_->costs(); }
+  const CollectiveCosts& costs() const { return hosts_ ? hosts_->costs() : nccl_->costs(); }
   // NCCL's channels here: for another place on which the search would find the same (ClusterSpec::graphs).
-  std::optional<ChannelGraphs> graphs() const { return mpi_ ? std::nullopt : std::optional(nccl_->graphs()); }
+  std::optional<ChannelGraphs> graphs() const {
+    return hosts_ ? std::nullopt : std::optional(nccl_->graphs());
+  }
 
   // Seconds of each candidate of which `wanted` is true; others keep what stands in `seconds`.
   void times(const CollectiveCosts&, const std::vector<bool>& wanted, std::span<double> seconds);
@@ -104,7 +106,7 @@ class PlaceModel {
   AlgorithmChoice choose_;
   std::unique_ptr<Topology> topology_;
   std::unique_ptr<NcclCollectives> nccl_;  // one of the two
-  std::unique_ptr<MpiCollectives> mpi_;
+  std::unique_ptr<HostCollectives> hosts_;
   std::unique_ptr<Communicator> communicator_;
   std::vector<CollectivePlan> plans_;
   std::vector<Candidate> candidates_;

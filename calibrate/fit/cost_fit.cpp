@@ -236,9 +236,12 @@ double prior_deviation(const std::string& name) {
 }
 
 bool bears_on(const std::string& name, const PlaceModel::Candidate& candidate) {
-  const bool of_mpi = candidate.algorithm > Algorithm::point_to_point;
-  if (of_mpi || name.starts_with("mpi.")) {
-    return of_mpi && (name.starts_with("mpi.") || name == "network.efficiency");
+  const Algorithm algorithm = candidate.algorithm;
+  const bool of_gloo = algorithm == Algorithm::gloo_ring || algorithm == Algorithm::binomial_tree;
+  const bool of_mpi = algorithm > Algorithm::point_to_point && !of_gloo;
+  if (of_mpi || of_gloo || name.starts_with("mpi.") || name.starts_with("gloo.")) {
+    return (of_mpi && name.starts_with("mpi.")) || (of_gloo && name.starts_with("gloo.")) ||
+           ((of_mpi || of_gloo) && name == "network.efficiency");
   }
   const bool nvls = candidate.algorithm == Algorithm::nvls || candidate.algorithm == Algorithm::nvls_tree;
   const bool tree = candidate.algorithm == Algorithm::tree;

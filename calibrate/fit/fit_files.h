@@ -25,7 +25,7 @@ inline constexpr auto kNames<Overlap> =
 struct FitFiles {
   std::vector<std::string> files;  // files or folders, as import_files reads them
   std::string cluster;             // what was measured: as load_cluster reads it
-  std::string library = "nccl";    // or "mpi"
+  std::string library = "nccl";    // or "mpi", "gloo"
   std::string overlap = "stated";  // or "unknown"
   // Of rows that don't say.
   std::optional<std::string> nccl = {}, nodes = {}, gpus_per_node = {};

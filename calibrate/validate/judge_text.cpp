@@ -17,7 +17,7 @@ std::string microseconds(double seconds) {
 }
 
 std::string settings_text(const CollectiveSpec& spec) {
-  std::string text = spec.library == CollectiveLibrary::mpi ? "OpenMPI" : "NCCL " + spec.nccl;
+  std::string text = in_words(spec);
   text += spec.algorithm.empty() ? "" : ", NCCL_ALGO=" + spec.algorithm;
   text += spec.protocol.empty() ? "" : ", NCCL_PROTO=" + spec.protocol;
   text += spec.max_channels == 0 ? "" : ", NCCL_MAX_NCHANNELS=" + std::to_string(spec.max_channels);

@@ -61,12 +61,18 @@ std::vector<NamedCost> named(CollectiveCosts& costs) {
   all.push_back({"block.copy_rate", &costs.copy_rate.value});
   all.push_back({"launch.latency", &costs.launch_latency.value});
   all.push_back({"launch.period", &costs.launch_period.value});
-  all.push_back({"mpi.startup", &costs.mpi.startup.value});
-  for (std::size_t k = 0; k < kHopKinds; ++k) {
-    all.push_back({"mpi." + hop_kind(k) + ".latency", &costs.mpi.latency[k].value});
-  }
-  all.push_back({"mpi.rendezvous", &costs.mpi.rendezvous.value});
-  all.push_back({"mpi.reduce_rate", &costs.mpi.reduce_rate.value});
+  const auto of_hosts = [&all](const std::string& library, const char* agreement,
+                               CollectiveCosts::OfHosts& of) {
+    all.push_back({library + ".startup", &of.startup.value});
+    for (std::size_t k = 0; k < kHopKinds; ++k) {
+      all.push_back({library + '.' + hop_kind(k) + ".latency", &of.latency[k].value});
+    }
+    all.push_back({library + '.' + agreement, &of.agreement.value});
+    all.push_back({library + ".reduce_rate", &of.reduce_rate.value});
+  };
+  of_hosts("mpi", "rendezvous", costs.mpi);
+  of_hosts("gloo", "handshake", costs.gloo);
+  all.push_back({"gloo.copy_rate", &costs.gloo.copy_rate.value});
   return all;
 }
 

@@ -27,6 +27,15 @@
 //   mpi.rendezvous                    s   that a network hop is occupied longer by a block above 65,472 B
 //                                         (the TCP transport's eager limit), while sender and receiver agree
 //   mpi.reduce_rate                   B/s of a block that was received, into the rank's own
+//
+// So has gloo:
+//   gloo.startup                      s   from the call to the first message
+//   gloo.LINK.latency                 s   of a segment, beyond the links' own
+//   gloo.handshake                    s   that a network hop is occupied longer by each segment: sender and receiver
+//                                         tell each other that they are ready (transport/tcp/pair.cc)
+//   gloo.reduce_rate                  B/s of a segment that was received, into the rank's own
+//   gloo.copy_rate                    B/s of a buffer that is copied to the host before and back after; 0: it is
+//                                         there (tensors of CPUs)
 #pragma once
 
 #include <array>
@@ -66,17 +75,19 @@ struct CollectiveCosts {
   Seconds launch_latency, launch_period;
   bool nvlink_reads = false;  // NCCL reads over NVLink instead of writing
   ChannelCaps caps;
-  struct OfMpi {
+  struct OfHosts {
     Seconds startup;
     std::array<Seconds, kHopKinds> latency;
-    Seconds rendezvous;
+    Seconds agreement;  // mpi.rendezvous, gloo.handshake
     BytesPerSecond reduce_rate;
-  } mpi;
+    BytesPerSecond copy_rate{};
+  } mpi, gloo;
 };
 
 CollectiveCosts default_costs(int compute_capability, CpuVendor, NetworkKind);
-// TCP over Ethernet, with round figures that a measurement should replace (tests/cluster does so).
-CollectiveCosts default_mpi_costs();
+// Of the libraries that run on hosts. TCP over Ethernet, with round figures that a measurement should replace
+// (tests/cluster and tests/frameworks do so).
+CollectiveCosts default_host_costs();
 // Throws InputError with the nearest known name.
 void set_costs(std::span<const CostParameter>, CollectiveCosts&);
 double cost_value(const std::string& name, CollectiveCosts);  // throws likewise

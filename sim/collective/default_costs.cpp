@@ -117,15 +117,19 @@ CollectiveCosts default_costs(int compute_capability, CpuVendor cpu, NetworkKind
   return costs;
 }
 
-CollectiveCosts default_mpi_costs() {
+CollectiveCosts default_host_costs() {
   // 1448 bytes of data in 1538 on the wire: preamble, Ethernet, IP and TCP headers with time stamps, gap.
   constexpr double kEthernet = 1448.0 / 1538.0;
   CollectiveCosts costs;
   costs.efficiency = {1, 1, kEthernet};
   costs.mpi = {.startup = 2.0_us,
                .latency = {1.0_us, 1.0_us, 25.0_us},
-               .rendezvous = 100.0_us,
+               .agreement = 100.0_us,
                .reduce_rate = BytesPerSecond(5e9)};
+  costs.gloo = {.startup = 100.0_us,  // two threads wake up
+                .latency = {20.0_us, 20.0_us, 40.0_us},
+                .agreement = 50.0_us,
+                .reduce_rate = BytesPerSecond(5e9)};
   return costs;
 }
 

@@ -60,8 +60,10 @@ enum class Algorithm : std::uint8_t {
   pat,
   hierarchical,    // reduce-scatter in the node, all-reduce across, all-gather in the node
   point_to_point,  // all_to_all and send_recv
-  mpi_ring,        // OpenMPI's (sim/collective/mpi.h)
-  recursive_doubling
+  mpi_ring,        // OpenMPI's, as is the next; then gloo's (sim/collective/host_collectives.h)
+  recursive_doubling,
+  gloo_ring,
+  binomial_tree
 };
 template <>
 inline constexpr auto kNames<Algorithm> =
@@ -75,7 +77,9 @@ inline constexpr auto kNames<Algorithm> =
                       {"hierarchical", Algorithm::hierarchical},
                       {"point_to_point", Algorithm::point_to_point},
                       {"ring", Algorithm::mpi_ring},
-                      {"recursive_doubling", Algorithm::recursive_doubling}});
+                      {"recursive_doubling", Algorithm::recursive_doubling},
+                      {"ring", Algorithm::gloo_ring},
+                      {"binomial_tree", Algorithm::binomial_tree}});
 inline constexpr std::size_t kNcclAlgorithms = 7, kAlgorithms = 9;  // that NCCL has; whose costs have names
 enum class Protocol : std::uint8_t { ll, ll128, simple };
 template <>

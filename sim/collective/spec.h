@@ -35,17 +35,17 @@ template <>
 inline constexpr auto kNames<AlgorithmChoice> =
     names<AlgorithmChoice>({{"tuner", AlgorithmChoice::tuner}, {"fastest", AlgorithmChoice::fastest}});
 
-// Whose algorithms run collectives. mpi: OpenMPI's ring over TCP (sim/collective/mpi.h).
-enum class CollectiveLibrary : std::uint8_t { nccl, mpi };
+// Whose algorithms run collectives. mpi, gloo: on hosts, over TCP (sim/collective/host_collectives.h).
+enum class CollectiveLibrary : std::uint8_t { nccl, mpi, gloo };
 template <>
-inline constexpr auto kNames<CollectiveLibrary> =
-    names<CollectiveLibrary>({{"nccl", CollectiveLibrary::nccl}, {"mpi", CollectiveLibrary::mpi}});
+inline constexpr auto kNames<CollectiveLibrary> = names<CollectiveLibrary>(
+    {{"nccl", CollectiveLibrary::nccl}, {"mpi", CollectiveLibrary::mpi}, {"gloo", CollectiveLibrary::gloo}});
 
 inline constexpr std::int64_t kMostChosen = std::int64_t{1} << 62;
 
 // How NCCL runs collectives. The names in capitals are NCCL's environment variables.
 struct CollectiveSpec {
-  CollectiveLibrary library = CollectiveLibrary::nccl;  // mpi: of the rest, only the costs count
+  CollectiveLibrary library = CollectiveLibrary::nccl;  // others: of the rest, only the costs count
   std::string nccl = "2.30";                            // 2.12 to 2.30: tuner and graph search
   std::string algorithm{};  // NCCL_ALGO: "ring", "^nvls" ...; or "hierarchical"; empty: the tuner chooses
   std::string protocol{};   // NCCL_PROTO
@@ -63,6 +63,12 @@ struct CollectiveSpec {
   std::vector<Correction> corrections{};           // by kind and ascending size
   friend bool operator==(const CollectiveSpec&, const CollectiveSpec&) = default;
 };
+
+// "NCCL 2.30", "OpenMPI", "gloo".
+inline std::string in_words(const CollectiveSpec& spec) {
+  const bool nccl = spec.library == CollectiveLibrary::nccl;
+  return nccl ? "NCCL " + spec.nccl : spec.library == CollectiveLibrary::mpi ? "OpenMPI" : "gloo";
+}
 
 // Who chooses for a collective of so many bytes.
 inline AlgorithmChoice who_chooses(const CollectiveSpec& spec, Bytes bytes) {

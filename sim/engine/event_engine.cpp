@@ -180,6 +180,7 @@ void EventEngine::start_switches(SimTime now) {
 }
 
 void EventEngine::run() {
+  constexpr OpPlace kStart{0, ~std::uint32_t{0}};  // before the first
   SimTime now;
   for (std::size_t i = 0; network_ && i < job_.communicator.background.size(); ++i) {
     const SharedFlow& flow = job_.communicator.background[i];
@@ -187,11 +188,12 @@ void EventEngine::run() {
   }
   start_switches(now);
   for (std::uint32_t q = 0; q < queues_.size(); ++q) {
-    queues_[q].collective = {0, ~std::uint32_t{0}};
-    next_collective(QueueId(q));
+    const ThreadId thread = thread_of_queue_[q];
+    queues_[q].collective = following(thread, kStart, q - place_[thread.index()].first_queue.value);
   }
   for (std::uint32_t t = 0; t < thread_.size(); ++t) {
     const ThreadId thread(t);
+    thread_[t].collective = job_.workers > 0 ? following(thread, kStart) : OpPlace{};
     if (is_rank(thread)) {
       thread_[t].factor = variability_.rank_factor(Rank(t), 0);
       advance_loader(thread, now);

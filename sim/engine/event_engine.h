@@ -54,6 +54,7 @@ class EventEngine {
 
   struct ThreadState {
     OpPlace host, stream;  // the operation that each does next
+    OpPlace collective;    // the next one to begin, by its number; kept where workers share the queues
     bool host_busy = false, host_waits = false, loader_busy = false;
     bool stream_waits = false, kernel_runs = false;
     std::uint32_t communicating = 0;           // queues whose collective runs
@@ -147,7 +148,8 @@ class EventEngine {
   const Op& running(QueueId queue) const;
   void conclude(QueueId queue, SimTime left, SimTime now);
   void end_collective(QueueId queue, SimTime now);
-  void next_collective(QueueId queue);
+  OpPlace following(ThreadId thread, OpPlace collective, std::uint32_t queue = kNoIndex) const;
+  bool waits_for_worker(ThreadId thread, OpPlace collective) const;
 
   void close_complete_iterations();
   std::uint64_t collectives_in(std::uint32_t iteration) const;

@@ -38,8 +38,13 @@ void EventEngine::launch_next(QueueId queue, SimTime now) {
   QueueState& state = queues_[queue.index()];
   const ThreadId thread = thread_of_queue_[queue.index()];
   const OpPlace at = state.collective;
-  if (state.runs || at.iteration > last_iteration_ || !may_launch(thread, at)) {
+  if (state.runs || at.iteration > last_iteration_ || waits_for_worker(thread, at) ||
+      !may_launch(thread, at)) {
     return;
+  }
+  if (job_.workers > 0) {
+    OpPlace& next = thread_[thread.index()].collective;
+    next = following(thread, next);
   }
   const CollectiveLayout& collective = layout(thread, at.iteration).collectives[at.op];
   CollectiveRecord& met = record(thread, at);
@@ -269,10 +274,15 @@ void EventEngine::end_collective(QueueId queue, SimTime now) {
   const std::uint32_t op = of.collectives[at.op].op;
   span(thread, {at.iteration, op}).end = now;
   queues_[queue.index()].runs = false;
-  next_collective(queue);
+  const std::uint32_t number = queue.value - place_[thread.index()].first_queue.value;
+  queues_[queue.index()].collective = following(thread, at, number);
   ++slot(at.iteration).collectives_ended;
   set_communicating(thread, false, now);
   launch_next(queue, now);
+  if (const OpPlace next = thread_[thread.index()].collective;
+      job_.workers > 0 && next.iteration <= last_iteration_) {
+    launch_next(queue_of(thread, layout(thread, next.iteration).collectives[next.op].queue), now);
+  }
   if (!of.followers[op].empty()) {
     release_followers(thread, {at.iteration, op}, {}, now);
   }
@@ -281,21 +291,25 @@ void EventEngine::end_collective(QueueId queue, SimTime now) {
   close_complete_iterations();
 }
 
-// Moves the queue on to its next collective.
-void EventEngine::next_collective(QueueId queue) {
-  OpPlace& at = queues_[queue.index()].collective;
-  const ThreadId thread = thread_of_queue_[queue.index()];
-  const std::uint32_t number = queue.value - place_[thread.index()].first_queue.value;
+// The collective that comes next in the thread's programs, of all queues or of one.
+OpPlace EventEngine::following(ThreadId thread, OpPlace at, std::uint32_t queue) const {
   while (at.iteration <= last_iteration_) {
     const ProgramLayout& of = layout(thread, at.iteration);
     while (++at.op < of.collectives.size()) {
       const CollectiveLayout& next = of.collectives[at.op];
-      if (next.queue == number && of.program->ops[next.op].runs_in(at.iteration)) {
-        return;
+      if ((queue == kNoIndex || next.queue == queue) && of.program->ops[next.op].runs_in(at.iteration)) {
+        return at;
       }
     }
     at = {at.iteration + 1, ~std::uint32_t{0}};
   }
+  return at;
+}
+
+// Whether others come first, or all workers are busy.
+bool EventEngine::waits_for_worker(ThreadId thread, OpPlace collective) const {
+  const ThreadState& state = thread_[thread.index()];
+  return job_.workers > 0 && (state.collective < collective || state.communicating >= job_.workers);
 }
 
 }  // namespace paceline

@@ -31,11 +31,12 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     digest.add(at.op);
   };
   for (const ThreadState& state : thread_) {
-    const auto& [host, stream, host_busy, host_waits, loader_busy, stream_waits, kernel_runs, communicating,
-                 completed, produced, consumed, peer, kernel_event, work_left_at, work, factor, own,
-                 idle_from] = state;
+    const auto& [host, stream, collective, host_busy, host_waits, loader_busy, stream_waits, kernel_runs,
+                 communicating, completed, produced, consumed, peer, kernel_event, work_left_at, work, factor,
+                 own, idle_from] = state;
     add_place(host);
     add_place(stream);
+    add_place(collective);
     std::uint32_t flags = 0;
     for (const bool flag : {host_busy, host_waits, loader_busy, stream_waits, kernel_runs}) {
       flags = 2 * flags + (flag ? 1 : 0);

@@ -241,6 +241,10 @@ std::optional<std::string> why_not_vector(const TrainingJob& job) {
   if (const std::optional<std::string> why = why_not_in_step(job)) {
     return why;
   }
+  if (job.workers > 0) {
+    return "its ranks run " + std::to_string(job.workers) +
+           " collectives at once, and which depends on the run";
+  }
   const Communicator& communicator = job.communicator;
   std::vector<bool> of_others(communicator.shared_capacity.size());
   for (const SharedFlow& flow : communicator.background) {

@@ -5,6 +5,7 @@
 #include "sim/strategy/fsdp.h"
 #include "sim/strategy/program_builder.h"
 #include "sim/strategy/sharding.h"
+#include "sim/strategy/workers.h"
 
 namespace paceline {
 namespace {
@@ -66,6 +67,10 @@ TrainingJob build_job(const Strategy& strategy, const Workload& work, Collective
   job.plans = plans.plans();
   job.families = plans.families();
   job.communicator = for_plans(planner.communicator(), job.plans);
+  if (work.training.collective.library == CollectiveLibrary::gloo) {
+    constexpr std::uint32_t kThreads = 2;  // of a process group: ProcessGroupGloo::Options
+    run_side_by_side(job, kThreads);
+  }
   return job;
 }
 

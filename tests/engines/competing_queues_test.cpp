@@ -9,7 +9,7 @@
 #include "same_result.h"
 #include "scenarios/machines.h"
 #include "scenarios/scenario.h"
-#include "sim/collective/mpi.h"
+#include "sim/collective/host_collectives.h"
 #include "sim/engine/simulate.h"
 #include "sim/strategy/contention.h"
 #include "sim/strategy/message_routes.h"
@@ -198,7 +198,7 @@ TEST_CASE("competing queues are never faster than alone, and as fast where they 
     const bool mpi = dice.maybe(0.3);
     collective.algorithm = mpi ? "" : "ring";  // rates of trees are those of ranks that keep step
     CollectivePlanner planner =
-        mpi ? mpi_planner(topology, collective, {}) : nccl_planner(topology, collective, {});
+        mpi ? host_planner(topology, collective, {}) : nccl_planner(topology, collective, {});
     const bool in_turn = dice.maybe(0.5);
     std::vector<OnQueue> parts;
     for (int i = 0; i < 3; ++i) {

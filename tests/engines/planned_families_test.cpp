@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "same_result.h"
-#include "sim/collective/mpi.h"
+#include "sim/collective/host_collectives.h"
 #include "sim/collective/nccl.h"
 #include "sim/engine/simulate.h"
 #include "tests/dice.h"

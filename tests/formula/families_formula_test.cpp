@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/collective/collective_times.h"
-#include "sim/collective/mpi.h"
+#include "sim/collective/host_collectives.h"
 #include "topology/topology.h"
 
 namespace paceline {

@@ -12,10 +12,11 @@
 
 #include "core/error.h"
 #include "scenarios/scenario.h"
-#include "sim/collective/mpi.h"
+#include "sim/collective/host_collectives.h"
 #include "sim/engine/simulate.h"
 #include "sim/report/collective_cost.h"
 #include "tests/ddp_job.h"
+#include "tests/plain_hosts.h"
 #include "topology/topology.h"
 
 namespace paceline {
@@ -27,20 +28,7 @@ constexpr double kRate = 12.5e6, kEfficiency = 0.95, kReduceRate = 2e9;
 constexpr Seconds kStartup = 3.0_us, kMessage = 40.0_us, kRendezvous = 150.0_us, kNic = 2.0_us,
                   kPcie = 0.25_us;
 
-ClusterSpec hosts(int nodes) {
-  ClusterSpec cluster;
-  cluster.node.name = "host";
-  cluster.node.gpus = 1;
-  cluster.node.wiring = NvlinkWiring::none;
-  cluster.node.pcie_bandwidth = BytesPerSecond(16e9);
-  cluster.node.pcie_latency = kPcie;
-  cluster.node.pcie_switches = cluster.node.sockets = 1;
-  cluster.node.nics = 1;
-  cluster.node.nic_bandwidth = BytesPerSecond(kRate);
-  cluster.node.nic_latency = kNic;
-  cluster.nodes = nodes;
-  return cluster;
-}
+ClusterSpec hosts(int nodes) { return plain_hosts(nodes, BytesPerSecond(kRate), kNic, kPcie); }
 
 CollectiveSpec mpi() {
   CollectiveSpec spec;

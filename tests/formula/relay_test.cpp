@@ -18,12 +18,12 @@
 namespace paceline {
 namespace {
 
-struct Ring {
+struct RelayRing {
   double bus = 0;   // GB/s, all channels together, at the rate of the slowest hop
   SimTime longest;  // latency of a hop
 };
 
-Ring ring_of(const ClusterSpec& cluster) {
+RelayRing ring_of(const ClusterSpec& cluster) {
   const Topology topology = build_topology(cluster);
   CollectiveSpec spec;
   spec.algorithm = "ring";
@@ -31,7 +31,7 @@ Ring ring_of(const ClusterSpec& cluster) {
   CollectivePlanner planner = nccl_planner(topology, spec, {});
   constexpr std::array kSize{Bytes(64 << 20)};
   const CollectiveCost cost = cost_collectives(planner, CollectiveKind::all_reduce, kSize, false).front();
-  Ring ring;
+  RelayRing ring;
   BytesPerSecond slowest = cost.plan.hops.front().rate;
   for (const HopCost& hop : cost.plan.hops) {
     slowest = std::min(slowest, hop.rate);
@@ -50,8 +50,8 @@ ClusterSpec three_gpus(std::vector<NvlinkPair> mesh) {
 }
 
 TEST_CASE("a ring through a relay runs at eight ninths of its links") {
-  const Ring chain = ring_of(three_gpus({{0, 1, 1}, {1, 2, 1}}));
-  const Ring triangle = ring_of(three_gpus({{0, 1, 1}, {1, 2, 1}, {0, 2, 1}}));
+  const RelayRing chain = ring_of(three_gpus({{0, 1, 1}, {1, 2, 1}}));
+  const RelayRing triangle = ring_of(three_gpus({{0, 1, 1}, {1, 2, 1}, {0, 2, 1}}));
   CHECK(chain.bus == Approx(22.0 * 8 / 9));
   CHECK(triangle.bus == Approx(2 * 22.0));  // one each way round
   // Written over one link, asked for and read over the other: three times a link's latency, where an ordinary

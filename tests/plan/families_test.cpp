@@ -11,7 +11,7 @@
 #include "sim/collective/algorithms.h"
 #include "sim/collective/collective_times.h"
 #include "sim/collective/family.h"
-#include "sim/collective/mpi.h"
+#include "sim/collective/host_collectives.h"
 #include "sim/collective/nccl.h"
 #include "sim/collective/placed_family.h"
 #include "symbolic.h"
@@ -206,7 +206,7 @@ TEST_CASE("a broadcast and a reduction may have any root, of every group") {
         const std::vector<ChannelGraphs> found = random_channels(dice, family);
         CollectiveSpec spec;
         NcclCollectives nccl(topology, spec, {}, shape);
-        MpiCollectives mpi(topology, spec, {}, shape);
+        HostCollectives mpi(topology, spec, {}, shape);
         Communicator communicator;
         communicator.ranks = n;
         const Bytes bytes(100'000);

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "sim/collective/channels.h"
-#include "sim/collective/mpi.h"
+#include "sim/collective/host_collectives.h"
 #include "sim/collective/wavefront.h"
 #include "tests/dice.h"
 #include "tests/random_graphs.h"

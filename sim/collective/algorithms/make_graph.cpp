@@ -33,7 +33,9 @@ bool runs(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout) {
       return point_to_point;
     case Algorithm::mpi_ring:
     case Algorithm::recursive_doubling:
-      return false;  // NCCL has neither: sim/collective/mpi.h
+    case Algorithm::gloo_ring:
+    case Algorithm::binomial_tree:
+      return false;  // NCCL has none of them: sim/collective/host_collectives.h
   }
   throw std::logic_error("no such algorithm");
 }
@@ -63,6 +65,8 @@ CollectiveGraph make_graph(Algorithm algorithm, CollectiveKind kind, const RankL
       return point_to_point_graph(request);
     case Algorithm::mpi_ring:
     case Algorithm::recursive_doubling:
+    case Algorithm::gloo_ring:
+    case Algorithm::binomial_tree:
       break;
   }
   throw std::logic_error("no such algorithm");
@@ -86,7 +90,10 @@ std::uint32_t blocks_per_loop(Algorithm algorithm, CollectiveKind kind, const Ra
     case Algorithm::point_to_point:
     case Algorithm::mpi_ring:
       return one ? 1 : layout.ranks();
+    case Algorithm::gloo_ring:
+      return 2 * layout.ranks();  // at least: gloo_segments
     case Algorithm::recursive_doubling:
+    case Algorithm::binomial_tree:
       return 1;
   }
   throw std::logic_error("no such algorithm");

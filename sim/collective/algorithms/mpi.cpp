@@ -1,39 +1,12 @@
-#include "sim/collective/mpi.h"
-
 #include <array>
 #include <bit>
 #include <cassert>
 
-#include "sim/collective/algorithms/graph_builder.h"
+#include "sim/collective/algorithms/rank_wires.h"
+#include "sim/collective/host_collectives.h"
 
 namespace paceline {
 namespace {
-
-// Joins ranks, whose thread blocks have the same numbers.
-class RankWires {
- public:
-  RankWires(GraphBuilder& builder, const RankLayout& layout, std::span<const int> nics)
-      : builder_(builder), layout_(layout), nics_(nics) {}
-
-  void connect(Port from, Port to) {
-    const bool leaves = from.thread_block / layout_.gpus_per_node != to.thread_block / layout_.gpus_per_node;
-    builder_.connect(from, to, Wire::gpu_to_gpu,
-                     leaves ? Nics{nic(from.thread_block), nic(to.thread_block)} : Nics{});
-  }
-  // ThreadBlock r's out port to thread block r + 1's in port.
-  void connect_ring(std::uint32_t ranks, std::uint32_t port) {
-    for (std::uint32_t r = 0; r < ranks; ++r) {
-      connect({r, port}, {(r + 1) % ranks, port});
-    }
-  }
-
- private:
-  int nic(std::uint32_t rank) const { return nics_[rank % layout_.gpus_per_node]; }
-
-  GraphBuilder& builder_;
-  RankLayout layout_;
-  std::span<const int> nics_;
-};
 
 std::vector<Step> mpi_ring_steps(CollectiveKind kind, std::uint32_t n) {
   constexpr Ports kReduce{0, 1};
@@ -55,7 +28,7 @@ std::vector<Step> mpi_ring_steps(CollectiveKind kind, std::uint32_t n) {
   }
 }
 
-MpiGraph chain(const RankLayout& layout, std::span<const int> nics, std::uint32_t root) {
+HostGraph chain(const RankLayout& layout, std::span<const int> nics, std::uint32_t root) {
   const std::uint32_t n = layout.ranks();
   GraphBuilder builder(1, n);
   const std::uint32_t first = builder.add_script(1, {Step{.send = kFirst, .own = true, .keep = true}});
@@ -104,8 +77,8 @@ struct Doubling {
 
 }  // namespace
 
-MpiGraph mpi_ring_graph(CollectiveKind kind, const RankLayout& layout, std::span<const int> nics,
-                        std::uint32_t root) {
+HostGraph mpi_ring_graph(CollectiveKind kind, const RankLayout& layout, std::span<const int> nics,
+                         std::uint32_t root) {
   if (kind == CollectiveKind::broadcast) {
     return chain(layout, nics, root);
   }
@@ -118,12 +91,12 @@ MpiGraph mpi_ring_graph(CollectiveKind kind, const RankLayout& layout, std::span
   }
   RankWires wires(builder, layout, nics);
   for (std::uint32_t port = 0; port < rings; ++port) {
-    wires.connect_ring(n, port);
+    wires.connect_ring(port, 1);
   }
   return {builder.finish(), kind == CollectiveKind::all_gather ? 0 : n};
 }
 
-MpiGraph recursive_doubling_graph(const RankLayout& layout, std::span<const int> nics) {
+HostGraph recursive_doubling_graph(const RankLayout& layout, std::span<const int> nics) {
   const std::uint32_t n = layout.ranks();
   const Doubling doubling(n);
   GraphBuilder builder(1, n);

@@ -1,0 +1,181 @@
+#include "sim/collective/host_collectives.h"
+
+#include <limits>
+#include <utility>
+
+#include "core/error.h"
+#include "sim/collective/nccl.h"
+
+namespace paceline {
+namespace {
+
+constexpr std::int64_t kElement = 4;                                  // bytes of a float
+constexpr Bytes kEager{(std::int64_t{64} << 10) - std::int64_t{64}};  // 64 KiB less what leads a message
+
+// Gives the FIFOs that reduce, the first `reducing` of each group's, hops of their own: the second half of them.
+void part_hops(CollectiveGraph& graph, std::size_t fifos_of_group, std::uint32_t reducing) {
+  const std::vector<Hop> hops = graph.hops;
+  graph.hops.insert(graph.hops.end(), hops.begin(), hops.end());
+  for (std::size_t f = 0; f < graph.fifos.size(); ++f) {
+    graph.fifos[f].hop += f % fifos_of_group < reducing ? static_cast<std::uint32_t>(hops.size()) : 0;
+  }
+}
+
+void require_known(CollectiveKind kind) {
+  if (kind == CollectiveKind::reduce || kind == CollectiveKind::all_to_all ||
+      kind == CollectiveKind::send_recv) {
+    throw InputError(
+        "expected all_reduce, all_gather, reduce_scatter or broadcast with MPI or gloo, found a collective "
+        "that is "
+        "simulated only as NCCL runs it");
+  }
+}
+
+}  // namespace
+
+HostCollectives::HostCollectives(const Topology& topology, const CollectiveSpec& spec,
+                                 std::span<const BackgroundFlow> background, const GroupShape& groups)
+    : topology_(topology),
+      library_(spec.library),
+      family_(topology, groups),
+      links_(topology, background),
+      costs_(default_host_costs()) {
+  set_costs(spec.costs, costs_);
+}
+
+CollectivePlan HostCollectives::plan(Communicator& communicator, CollectiveKind kind, Bytes bytes,
+                                     std::uint32_t root) {
+  require_known(kind);
+  CollectivePlan plan;
+  plan.kind = kind;
+  plan.bytes = bytes;
+  plan.root = root;
+  const Way way =
+      library_ == CollectiveLibrary::gloo ? gloo_way(kind, bytes, root) : mpi_way(kind, bytes, root);
+  plan.algorithm = way.algorithm;
+  plan.loops = {{1, Bytes((bytes.value + way.blocks - 1) / way.blocks)}};
+  plan.graph = graph(communicator, way);
+  price(plan, communicator, costs_);
+  if (!communicator.graphs[plan.graph].shared.empty()) {
+    communicator.shared_links = links_.links;
+    communicator.shared_capacity = links_.capacity;
+    communicator.background = links_.flows;
+  }
+  return plan;
+}
+
+HostCollectives::Way HostCollectives::mpi_way(CollectiveKind kind, Bytes bytes, std::uint32_t root) const {
+  const RankLayout& layout = family_.layout();
+  const bool small =
+      kind == CollectiveKind::all_reduce && bytes.value < kElement * std::int64_t{layout.ranks()};
+  const Algorithm algorithm = small ? Algorithm::recursive_doubling : Algorithm::mpi_ring;
+  return {algorithm, kind, root, blocks_per_loop(algorithm, kind, layout)};
+}
+
+HostCollectives::Way HostCollectives::gloo_way(CollectiveKind kind, Bytes bytes, std::uint32_t root) const {
+  const std::uint32_t n = family_.layout().ranks();
+  switch (kind) {
+    case CollectiveKind::broadcast:
+      return {Algorithm::binomial_tree, kind, root, 1};
+    case CollectiveKind::all_gather:
+      return {Algorithm::gloo_ring, kind, 0, 2 * n};
+    default:
+      return {Algorithm::gloo_ring, CollectiveKind::all_reduce, 0, n * gloo_segments_per_rank(n, bytes)};
+  }
+}
+
+void HostCollectives::price(CollectivePlan& plan, const Communicator& communicator,
+                            const CollectiveCosts& costs) const {
+  const std::vector<Hop>& hops = communicator.graphs[plan.graph].hops;
+  const Bytes block = plan.loops.front().chunk;
+  const bool gloo = library_ == CollectiveLibrary::gloo;
+  const CollectiveCosts::OfHosts& of = gloo ? costs.gloo : costs.mpi;
+  const Seconds copies = of.copy_rate.value > 0 ? plan.bytes / of.copy_rate : Seconds{};
+  plan.startup = to_sim_time(of.startup + copies);
+  plan.copy_rate = BytesPerSecond(std::numeric_limits<double>::infinity());
+  plan.hops.clear();
+  for (std::size_t h = 0; h < hops.size(); ++h) {
+    const Hop& hop = hops[h];
+    const auto kind = static_cast<std::size_t>(hop.kind);
+    const BytesPerSecond rate = hop.rate * costs.efficiency[kind];
+    const Seconds reduction = h < hops.size() / 2 ? Seconds{} : block / of.reduce_rate;
+    HopCost cost{rate, to_sim_time(of.latency[kind] + hop.latency + reduction), {}};
+    if (hop.kind == HopKind::network && gloo) {
+      cost.overhead = to_sim_time(of.agreement);
+    } else if (hop.kind == HopKind::network && block > kEager) {
+      cost.least = to_sim_time(block / rate + of.agreement);
+    }
+    plan.hops.push_back(cost);
+  }
+}
+
+HostGraph HostCollectives::made(const Way& way, std::span<const int> nics) const {
+  const RankLayout& layout = family_.layout();
+  switch (way.algorithm) {
+    case Algorithm::gloo_ring:
+      return gloo_ring_graph(way.kind, layout, nics, way.blocks / layout.ranks());
+    case Algorithm::binomial_tree:
+      return binomial_tree_graph(layout, nics, way.root);
+    case Algorithm::recursive_doubling:
+      return recursive_doubling_graph(layout, nics);
+    default:
+      return mpi_ring_graph(way.kind, layout, nics, way.root);
+  }
+}
+
+std::uint32_t HostCollectives::graph(Communicator& communicator, const Way& way) {
+  const auto [at, added] = graphs_.try_emplace(way, static_cast<std::uint32_t>(communicator.graphs.size()));
+  if (added) {
+    const std::uint32_t all_nics = topology_.node().nics_in_use,
+                        all_gpus = layout_of(topology_).gpus_per_node;
+    std::vector<CollectiveGraph> of_kind;
+    std::uint32_t reducing = 0;
+    for (const NodeLayout& node : family_.nodes()) {
+      std::vector<int> nics;
+      for (const std::uint32_t gpu : node.gpus_in_use) {
+        nics.push_back(static_cast<int>(gpu * all_nics / all_gpus));
+      }
+      HostGraph one = made(way, nics);
+      reducing = one.reducing;  // of every kind alike
+      of_kind.push_back(std::move(one.graph));
+    }
+    const std::size_t fifos = of_kind.front().fifos.size();
+    CollectiveGraph whole = family_.join(std::move(of_kind), links_);
+    part_hops(whole, fifos, reducing);
+    communicator.graphs.push_back(std::move(whole));
+  }
+  return at->second;
+}
+
+CollectivePlanner host_planner(const Topology& topology, const CollectiveSpec& spec,
+                               std::span<const BackgroundFlow> background) {
+  const std::vector<BackgroundFlow> flows(background.begin(), background.end());
+  return planner_of_families(topology, spec, [=, &topology](const GroupShape& groups) {
+    return [hosts = HostCollectives(topology, spec, flows, groups)](
+               Communicator& communicator, const CollectiveRequest& request) mutable {
+      return hosts.plan(communicator, request.kind, request.bytes, request.root);
+    };
+  });
+}
+
+// Background flows, those of other jobs among them.
+std::vector<BackgroundFlow> traffic(const Topology& topology, const ClusterUse& use) {
+  std::vector<BackgroundFlow> flows = use.background;
+  const int gpus = topology.gpus_per_node();
+  for (const OtherJob& job : use.other_jobs) {
+    for (int n = 0; n < job.nodes; ++n) {
+      const std::int64_t from = job.first_node + n, to = job.first_node + (n + 1) % job.nodes;
+      for (int nic = 0; nic < static_cast<int>(topology.node().nics_in_use); ++nic) {
+        flows.push_back({from * gpus + nic % gpus, to * gpus + nic % gpus, job.rate, nic});
+      }
+    }
+  }
+  return flows;
+}
+
+CollectivePlanner collective_planner(const Topology& topology, const ClusterUse& use) {
+  const auto planner = use.collective.library == CollectiveLibrary::nccl ? nccl_planner : host_planner;
+  return planner(topology, use.collective, traffic(topology, use));
+}
+
+}  // namespace paceline

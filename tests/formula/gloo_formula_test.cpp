@@ -1,0 +1,193 @@
+// Does gloo on plain hosts equal its closed forms?
+//
+// n hosts with equal links of bandwidth B and latency l; m segments a rank, of s = ceil(S / (n m)) bytes. All ranks do
+// the same at the same time. A segment occupies its link for c = s / B + h, h the handshake, and can be passed on
+// a + s / R later, a the message's latency and the links', R the rate of a reduction. Two segments a rank or more
+// are under way, so a rank that has sent its own m goes on at once as long as a + s / R <= (m - 1) c; then the half
+// in which segments are reduced sends (n - 1) m of them without a pause and ends when the last one is there and
+// reduced, and so does the half that gathers, but for the reduction:
+//   T = startup + 2 (n - 1) m c + 2 a + s / R.
+// A broadcast of S bytes down a binomial tree: a rank with k children sends to all of them at once, each with 1/k of
+// its link. n = 2 and n = 4: startup + S / B + h + a, and 2 S / B + h + a + S / B + h + a.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <vector>
+
+#include "scenarios/machines.h"
+#include "scenarios/scenario.h"
+#include "sim/collective/collective_times.h"
+#include "sim/collective/communicator.h"
+#include "sim/collective/host_collectives.h"
+#include "sim/engine/simulate.h"
+#include "tests/dice.h"
+#include "tests/plain_hosts.h"
+#include "topology/topology.h"
+
+namespace paceline {
+namespace {
+
+using namespace units;
+
+constexpr double kHostRate = 6.25e6, kSumRate = 2e9;
+constexpr Seconds kBegin = 90.0_us, kSegment = 40.0_us, kHandshake = 70.0_us, kHostNic = 2.0_us;
+
+ClusterSpec gloo_hosts(int nodes) {
+  return plain_hosts(nodes, BytesPerSecond(kHostRate), kHostNic, Seconds{});
+}
+
+CollectiveSpec gloo() {
+  CollectiveSpec spec;
+  spec.library = CollectiveLibrary::gloo;
+  spec.costs = {{"gloo.startup", kBegin.value},
+                {"gloo.network.latency", kSegment.value},
+                {"gloo.handshake", kHandshake.value},
+                {"gloo.reduce_rate", kSumRate},
+                {"network.efficiency", 1}};
+  return spec;
+}
+
+double time_of(int nodes, CollectiveKind kind, Bytes bytes, double copy_rate = 0) {
+  const Topology topology = build_topology(gloo_hosts(nodes));
+  CollectiveSpec spec = gloo();
+  spec.costs.push_back({"gloo.copy_rate", copy_rate});
+  CollectivePlanner planner = collective_planner(topology, {.collective = spec});
+  const CollectivePlan plan = planner.plan(kind, bytes);
+  CollectiveTimes times(planner.communicator(), std::span(&plan, 1));
+  const std::vector<SimTime> launch(static_cast<std::size_t>(nodes));
+  std::vector<SimTime> end(launch.size());
+  times.end(0, launch, {}, end);
+  return to_seconds(*std::ranges::max_element(end)).value;
+}
+
+constexpr double kLatency = kSegment.value + 2 * kHostNic.value;
+
+TEST_CASE("gloo's ring all-reduce on equal hosts takes its closed form") {
+  for (const int n : {2, 3, 4, 7, 16}) {
+    for (const std::int64_t bytes : {64LL, 100'001LL, 1LL << 20, 40LL << 20}) {
+      const std::int64_t m = gloo_segments_per_rank(static_cast<std::uint32_t>(n), Bytes(bytes));
+      CAPTURE(n, m, bytes);
+      const auto segment = static_cast<double>((bytes + n * m - 1) / (n * m));
+      const double c = segment / kHostRate + kHandshake.value, reduction = segment / kSumRate;
+      REQUIRE(kLatency + reduction <= static_cast<double>(m - 1) * c);
+      const double expected =
+          kBegin.value + 2 * static_cast<double>((n - 1) * m) * c + 2 * kLatency + reduction;
+      CHECK(time_of(n, CollectiveKind::all_reduce, Bytes(bytes)) == Approx(expected).margin(1e-10));
+      // a reduce-scatter is one, too
+      CHECK(time_of(n, CollectiveKind::reduce_scatter, Bytes(bytes)) == Approx(expected).margin(1e-10));
+      const double copies = static_cast<double>(bytes) / 1e9;
+      CHECK(time_of(n, CollectiveKind::all_reduce, Bytes(bytes), 1e9) ==
+            Approx(expected + copies).margin(1e-10));
+    }
+  }
+}
+
+TEST_CASE("gloo's all-gather and broadcast on equal hosts take their closed forms") {
+  const Bytes bytes(3 << 20);
+  for (const int n : {2, 3, 6}) {
+    const double c = 3.0 * (1 << 20) / (2 * n) / kHostRate + kHandshake.value;
+    CHECK(time_of(n, CollectiveKind::all_gather, bytes) ==
+          Approx(kBegin.value + 2 * (n - 1) * c + kLatency).margin(1e-10));
+  }
+  const double whole = 3.0 * (1 << 20) / kHostRate;
+  const double hop = kHandshake.value + kLatency;
+  CHECK(time_of(2, CollectiveKind::broadcast, bytes) == Approx(kBegin.value + whole + hop).margin(1e-10));
+  CHECK(time_of(4, CollectiveKind::broadcast, bytes) ==
+        Approx(kBegin.value + 3 * whole + 2 * hop).margin(1e-10));
+}
+
+// Buckets as jobs of a queue with two servers that share one link: with no latencies the links of a ring are never
+// idle while any all-reduce runs, so each of the k that run moves 1/k as fast.
+struct Bucket {
+  double ready = 0, work = 0, start = 0, end = 0;
+};
+void serve(std::vector<Bucket>& buckets) {
+  std::vector<std::pair<std::size_t, double>> running;  // bucket, work that is left
+  double now = 0;
+  for (std::size_t next = 0; next < buckets.size() || !running.empty();) {
+    if (next < buckets.size() && running.size() < 2 && buckets[next].ready <= now) {
+      buckets[next].start = now;
+      running.emplace_back(next, buckets[next].work);
+      ++next;
+      continue;
+    }
+    double until = next < buckets.size() && running.size() < 2 ? buckets[next].ready : 1e300;
+    for (const auto& [bucket, left] : running) {
+      until = std::min(until, now + left * static_cast<double>(running.size()));
+    }
+    const double moved = running.empty() ? 0 : (until - now) / static_cast<double>(running.size());
+    now = until;
+    for (auto& [bucket, left] : running) {
+      left -= moved;
+      buckets[bucket].end = now;
+    }
+    std::erase_if(running, [](const auto& each) { return each.second < 1e-9; });
+  }
+}
+
+TEST_CASE("two all-reduces of gloo run at once and share the links, first come first served") {
+  Dice dice(17);
+  for (int round = 0; round < 40; ++round) {
+    const int n = 2 + static_cast<int>(dice.below(4)), layers = 3 + static_cast<int>(dice.below(8));
+    Scenario scenario;
+    scenario.cluster = gloo_hosts(n);
+    scenario.cluster.node.nic_latency = Seconds{};
+    scenario.gpu = gpu_preset("V100-16GB");
+    scenario.gpu.memory_bandwidth = BytesPerSecond(1e18);
+    scenario.model.name = "layers";
+    std::vector<Bucket> buckets;
+    std::vector<ExplicitLayerTime> times;
+    double backward = 0;
+    for (int l = 0; l < layers; ++l) {
+      const std::int64_t elements = 2 * n * (100 + static_cast<std::int64_t>(dice.below(100'000)));
+      scenario.model.layers.push_back({.name = "layer" + std::to_string(l),
+                                       .kind = LayerKind::linear,
+                                       .parameters = {elements},
+                                       .output_elements = 1});
+      times.push_back(
+          {.forward = 1.0_ms, .backward = Seconds(0.001 * static_cast<double>(1 + dice.below(60)))});
+    }
+    for (int l = layers; l-- > 0;) {
+      const auto at = static_cast<std::size_t>(l);
+      backward += times[at].backward.value;
+      const auto bytes = static_cast<double>(4 * scenario.model.layers[at].parameters.front());
+      buckets.push_back({layers * 1e-3 + backward, 2.0 * (n - 1) / n * bytes / kHostRate});
+    }
+    serve(buckets);
+    scenario.training.layer_times = times;
+    scenario.training.ddp.bucket_cap = scenario.training.ddp.first_bucket = Bytes(1);
+    scenario.training.ddp.gradient_as_bucket_view = true;
+    scenario.training.ddp.broadcast_buffers = false;
+    scenario.training.host = {};
+    scenario.training.host.kernel_launch = scenario.training.host.collective_launch = Seconds{};
+    scenario.training.collective = gloo();
+    for (CostParameter& cost : scenario.training.collective.costs) {
+      cost.value = cost.name == "gloo.reduce_rate" ? 1e18 : cost.name == "network.efficiency" ? 1 : 0;
+    }
+    Machines machines;
+    const TrainingJob job = machines.build(scenario).job;
+    CHECK(why_not_vector(job).has_value());
+    const Result result = simulate(job, {.iterations = 2}, trace_of_first(static_cast<std::uint32_t>(n), 2));
+    REQUIRE(result.trace.size() == 2 * static_cast<std::size_t>(n));
+    for (const TracedIteration& traced : result.trace) {
+      if (traced.iteration == 0) {
+        continue;
+      }
+      const double began = to_seconds(result.iteration_end[0]).value;
+      std::size_t bucket = 0;
+      for (std::size_t o = 0; o < traced.ops.size(); ++o) {
+        if (job.main().steady.ops[o].kind == OpKind::collective) {
+          CAPTURE(round, n, bucket);
+          // The broadcast of the order of the buckets, of some 100 bytes, has left ranks that far apart.
+          CHECK(to_seconds(traced.ops[o].start).value - began == Approx(buckets[bucket].start).margin(5e-5));
+          CHECK(to_seconds(traced.ops[o].end).value - began == Approx(buckets[bucket].end).margin(5e-5));
+          ++bucket;
+        }
+      }
+      CHECK(bucket == buckets.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paceline
