@@ -14,10 +14,12 @@
 #include "calibrate/import/import.h"
 #include "calibrate/measure_help.h"
 #include "calibrate/replay/replay.h"
+#include "calibrate/replay/torch_plan.h"
 #include "calibrate/validate/defaults.h"
 #include "calibrate/validate/judge.h"
 #include "calibrate/validate/pairs.h"
 #include "core/error.h"
+#include "core/fingerprint.h"
 #include "core/text.h"
 #include "scenarios/files.h"
 #include "scenarios/json.h"
@@ -163,7 +165,14 @@ void fit(const FitFiles& request, const std::string& out) {
 struct ReplayOptions {
   std::string scenario, launcher;
   std::optional<std::string> steps, measured, profile;
+  std::string with;  // who runs it: "", or "torch"
 };
+
+// What starts the ranks of `python -m paceline.replay`, but for its arguments.
+std::string torch_command(const std::string& launcher) {
+  const bool torchrun = launcher.find("torchrun") != std::string::npos;
+  return launcher + (torchrun ? " -m paceline.replay " : " python3 -m paceline.replay ");
+}
 
 // For the shell.
 std::string quoted(const std::string& path) {
@@ -187,9 +196,13 @@ void replay(const ReplayOptions& options) {
   const Scenario given = parse_scenario(file.text, file.name);
   const Prediction prediction =
       predict(options.profile ? with_profile(given, profile_in(*options.profile)) : given);
-  const auto operations_of_step = [&] {
+  const bool torch = options.with == "torch";
+  if (!torch && !options.with.empty()) {
+    throw InputError("expected torch, found " + in_short(options.with), "--with");
+  }
+  const auto operations = [&] {
     try {
-      return steps_csv(prediction.job);
+      return torch ? torch_plan(prediction.scenario) : steps_csv(prediction.job);
     } catch (const InputError& error) {
       throw error.in_file(file.name);
     }
@@ -203,23 +216,27 @@ void replay(const ReplayOptions& options) {
     return;
   }
   // Named after what they hold: the measuring program skips what its file has.
-  const std::string operations = operations_of_step();
-  const std::string name = std::to_string(std::hash<std::string>{}(operations) % 1'000'000);
-  const std::string steps = options.steps.value_or("steps-" + name + ".csv");
+  const std::string text = operations();
+  const std::string name = checksum(text).substr(0, 6);
+  const std::string steps =
+      options.steps.value_or((torch ? "plan-" : "steps-") + name + (torch ? ".json" : ".csv"));
   const std::string measured = options.measured.value_or("measured-" + name + ".csv");
-  write_file(steps, operations);
-  const auto command = [&](const std::string& program) {
-    return program + " --train " + quoted(steps) + " --out " + quoted(measured);
-  };
+  write_file(steps, text);
+  const std::string ranks = std::to_string(prediction.job.ranks());
+  const std::string arguments = torch ? quoted(steps) + " --out " + quoted(measured)
+                                      : " --train " + quoted(steps) + " --out " + quoted(measured);
   if (prediction.job.ranks() > 1 && options.launcher.empty()) {
-    const std::string ranks = std::to_string(prediction.job.ranks());
-    print("Wrote " + steps + ". Run it on " + ranks +
-          " ranks with your launcher, then compare:\n  mpirun -np " + ranks + ' ' +
-          command("paceline-measure-mpi") + "\n  paceline calibrate replay " + options.scenario +
-          " --measured " + measured + '\n');
+    const ClusterSpec& cluster = prediction.scenario.cluster;
+    const std::string torchrun = "torchrun --nnodes " + std::to_string(nodes_of_job(cluster)) +
+                                 " --nproc-per-node " + std::to_string(gpus_of_node(cluster));
+    print("Wrote " + steps + ". Run it on " + ranks + " ranks with your launcher, then compare:\n  " +
+          (torch ? torch_command(torchrun) : "mpirun -np " + ranks + " paceline-measure-mpi") + arguments +
+          "\n  paceline calibrate replay " + options.scenario + " --measured " + measured + '\n');
     return;
   }
-  const std::string line = options.launcher + ' ' + command(quoted(measuring_program()));
+  const std::string line =
+      (torch ? torch_command(options.launcher) : options.launcher + ' ' + quoted(measuring_program())) +
+      arguments;
   heed_broken_pipes();
   const int failed = std::system(line.c_str());
   ignore_broken_pipes();
@@ -338,8 +355,14 @@ void CalibrateCommands::add_replay() {
   replay_ = calibrate_->add_subcommand(
       "replay", "Run a scenario's layers and buckets for real, and compare with the prediction.");
   replay_->add_option("SCENARIO", scenario_, "A scenario whose ranks are those that will run")->required();
-  replay_->add_option("--launch", launcher_, "What starts the ranks: \"mpirun -np 2\"");
-  replay_->add_option("--steps", steps_, "Where to write the operations; steps-NUMBER.csv");
+  replay_->add_option(
+      "--with", with_,
+      "torch: PyTorch itself runs the step, with layers that wait as long as they should take "
+      "(python -m paceline.replay)");
+  replay_->add_option("--launch", launcher_,
+                      "What starts the ranks: \"mpirun -np 2\", \"torchrun --nproc-per-node 2\"");
+  replay_->add_option("--steps", steps_,
+                      "Where to write what ranks do; steps-NUMBER.csv, with torch plan-NUMBER.json");
   replay_->add_option("--measured", measured_,
                       "The measured steps: read if the file exists; else written, as measured-NUMBER.csv");
   replay_->add_option("--profile", profile_, "What calibration knows of the machine");
@@ -398,7 +421,7 @@ void CalibrateCommands::run() const {
           : json_ ? diagnose_json(log)
                              : diagnose_text(log));
   } else {
-    replay({scenario_, launcher_, steps_, measured_, profile_});
+    replay({scenario_, launcher_, steps_, measured_, profile_, with_});
   }
 }
 

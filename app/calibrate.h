@@ -37,7 +37,7 @@ class CalibrateCommands {
   std::optional<std::string> csv_, layers_, nccl_, scenario_of_rows_, steps_, measured_, profile_, tables_,
       nodes_, gpus_per_node_;
   std::string algorithm_, protocol_, cluster_, library_ = "nccl", overlap_ = "stated", profile_out_,
-                                               scenario_, launcher_, index_;
+                                               scenario_, launcher_, with_, index_;
   bool json_ = false;
 };
 

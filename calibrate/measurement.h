@@ -74,6 +74,15 @@ struct ConditionedKernel {
   KernelMeasurement measurement;
 };
 
+// When the last rank is ready to reduce a bucket of gradients, begins to, and has ended it, from the step's start.
+struct BucketMeasurement {
+  std::string moment;  // "ready", "start", "end"
+  int bucket = 0, ranks = 1;
+  Bytes bytes;
+  Seconds time;
+  Origin origin;
+};
+
 // Throughput of a whole training run.
 struct TrainingMeasurement {
   int ranks = 1, nodes = 1;
@@ -104,6 +113,7 @@ struct MeasuredData {
   std::vector<LayerMeasurement> layers;
   std::vector<TrainingMeasurement> training;
   std::vector<StepMeasurement> steps;
+  std::vector<BucketMeasurement> buckets;
   std::vector<ConditionedCollective> conditioned;
   std::vector<ConditionedKernel> conditioned_kernels;
   std::vector<Remark> remarks;

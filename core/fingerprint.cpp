@@ -10,4 +10,12 @@ std::string to_hex(std::uint64_t value) {
   return digits;
 }
 
+std::string checksum(std::string_view text) {
+  std::uint64_t sum = 0xcbf29ce484222325ULL;
+  for (const char c : text) {
+    sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  }
+  return to_hex(sum);
+}
+
 }  // namespace paceline

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "core/time.h"
 
@@ -36,5 +37,8 @@ class Fingerprint {
 
 // 16 hexadecimal digits.
 std::string to_hex(std::uint64_t value);
+
+// FNV-1a of the bytes, likewise: tells texts apart, no more.
+std::string checksum(std::string_view text);
 
 }  // namespace paceline

@@ -167,7 +167,7 @@ struct TrainingSpec {
   std::vector<MeasuredRate> measured;  // per-layer times are scaled to reach them exactly; none: as priced
   std::vector<ExplicitLayerTime> layer_times;  // one per layer of the model; replaces the roofline
   Slowdown slowdown_while_communicating;       // 1/1 unless measured: one A100 trace shows 1.21
-  std::string pytorch = "2.15";                // whose rules hold: 2.0 to 2.15
+  std::string pytorch = "2.15";                // whose rules hold: 1.13, 2.0 to 2.15
   StrategyKind strategy = StrategyKind::ddp;   // the options of the others may stand beside
   DdpSpec ddp;
   FsdpSpec fsdp;

@@ -41,14 +41,6 @@ constexpr std::string_view kBeginning = R"({"point": {)";
 constexpr std::string_view kCheck = R"(, "check": ")", kCheckEnd = "\"}";
 constexpr std::size_t kCheckDigits = 16;
 
-std::string sum_of(std::string_view text) {
-  std::uint64_t sum = 0xcbf29ce484222325ULL;
-  for (const char c : text) {
-    sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  }
-  return to_hex(sum);
-}
-
 // The bytes up to the end of the last line that has one.
 off_t whole_lines(int fd, const std::string& path) {
   constexpr off_t kPiece = 1 << 16;
@@ -165,7 +157,7 @@ void ResultLines::append(std::string line) {
 
 std::string with_check(const std::string& line) {
   const std::string_view members = std::string_view(line).substr(0, line.size() - 1);
-  return std::string(members) + std::string(kCheck) + sum_of(members) + std::string(kCheckEnd);
+  return std::string(members) + std::string(kCheck) + checksum(members) + std::string(kCheckEnd);
 }
 
 LineCheck check_of(const std::string& line) {
@@ -176,7 +168,7 @@ LineCheck check_of(const std::string& line) {
   }
   const std::string_view members = text.substr(0, text.size() - kLength), rest = text.substr(members.size());
   const bool right = rest.starts_with(kCheck) && rest.ends_with(kCheckEnd) &&
-                     rest.substr(kCheck.size(), kCheckDigits) == sum_of(members);
+                     rest.substr(kCheck.size(), kCheckDigits) == checksum(members);
   return right ? LineCheck::right : LineCheck::wrong;
 }
 

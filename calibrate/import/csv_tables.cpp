@@ -329,8 +329,16 @@ class TableReader {
                                         .time = own_time(),
                                         .device = std::string(rows_.cell(kDevice)),
                                         .origin = findings_.at(rows_.line())});
+    } else if (what == "bucket") {
+      findings_.data().buckets.push_back({.moment = std::string(rows_.cell(kName)),
+                                          .bucket = count(kM),
+                                          .ranks = std::max(1, count(kRanks)),
+                                          .bytes = Bytes(whole(kSize)),
+                                          .time = own_time(),
+                                          .origin = findings_.at(rows_.line())});
     } else {
-      throw BadCell{"kind: expected collective, kernel, launch, memory or step, found " + in_quotes(what)};
+      throw BadCell{"kind: expected collective, kernel, launch, memory, step or bucket, found " +
+                    in_quotes(what)};
     }
   }
 

@@ -51,7 +51,7 @@ Format format_of(const InputFile& file) {
 
 std::size_t size_of(const MeasuredData& data) {
   return data.collectives.size() + data.kernels.size() + data.layers.size() + data.training.size() +
-         data.steps.size() + data.conditioned.size() + data.conditioned_kernels.size();
+         data.steps.size() + data.buckets.size() + data.conditioned.size() + data.conditioned_kernels.size();
 }
 
 // Throws for a file that is Paceline's own and holds no measurement.
@@ -123,6 +123,7 @@ void import_whole(MeasuredData& data, const std::string& path) {
   append(data.layers, one.layers);
   append(data.training, one.training);
   append(data.steps, one.steps);
+  append(data.buckets, one.buckets);
   append(data.conditioned, one.conditioned);
   append(data.conditioned_kernels, one.conditioned_kernels);
   append(data.remarks, one.remarks);

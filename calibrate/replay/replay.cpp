@@ -97,6 +97,50 @@ std::string steps_csv(const TrainingJob& job) {
   return steps.take();
 }
 
+namespace {
+
+// Measured beside predicted, in ms; off by: of the step.
+std::string line(const std::string& what, Seconds measured, Seconds predicted, Seconds step) {
+  return formatted("%-24s %13.3f   %14.3f   %+.1f %%\n", what.c_str(), measured.value * 1e3,
+                   predicted.value * 1e3, 100 * (predicted - measured).value / step.value);
+}
+
+// What the framework told of its buckets and waits, beside what the report says of them.
+std::string parts_table(const Prediction& prediction, const MeasuredData& measured, Seconds step) {
+  const auto ranks = static_cast<int>(prediction.job.ranks());
+  const Report& report = prediction.report;
+  std::string text;
+  for (const BucketMeasurement& one : measured.buckets) {
+    const auto b = static_cast<std::size_t>(one.bucket);
+    if (one.ranks != ranks || b >= report.buckets.size()) {
+      continue;
+    }
+    const BucketReport& bucket = report.buckets[b];
+    if (one.bytes != bucket.bytes) {
+      throw InputError("expected a bucket of " + std::to_string(bucket.bytes.value) + " bytes, found " +
+                           std::to_string(one.bytes.value) + ": measured with other options",
+                       "line " + std::to_string(one.origin.line), one.origin.file);
+    }
+    const Seconds predicted = one.moment == "ready"   ? bucket.ready
+                              : one.moment == "start" ? bucket.start
+                                                      : bucket.end;
+    text += line("bucket " + std::to_string(b) + ' ' + one.moment, one.time, predicted, step);
+  }
+  for (const StepMeasurement& one : measured.steps) {
+    const Seconds waiting = report.breakdown.straggler_wait;
+    if (one.ranks == ranks && one.name == "exposed") {
+      text += line("exposed, with waiting", one.time, report.breakdown.exposed_communication + waiting, step);
+    } else if (one.ranks == ranks && one.name == "waiting") {
+      text += line("waiting for others", one.time, waiting, step);
+    }
+  }
+  return text.empty()
+             ? text
+             : "\n                         measured (ms)   predicted (ms)   off by, of the step\n" + text;
+}
+
+}  // namespace
+
 std::string replay_table(const Prediction& prediction, const MeasuredData& measured) {
   const auto ranks = static_cast<int>(prediction.job.ranks());
   std::vector<double> times;
@@ -108,13 +152,13 @@ std::string replay_table(const Prediction& prediction, const MeasuredData& measu
   if (times.empty()) {
     throw InputError("expected measured steps of " + std::to_string(ranks) + " ranks, found none");
   }
-  const double predicted = prediction.report.step.mean.value;
+  const double predicted = prediction.report.step.p50.value;
   std::string text = "ranks   measured (ms)   predicted (ms)   error\n";
   for (const double time : times) {
     text += formatted("%5d   %13.3f   %14.3f   %+.1f %%\n", ranks, time * 1e3, predicted * 1e3,
                       100 * (predicted / time - 1));
   }
-  return text;
+  return text + parts_table(prediction, measured, prediction.report.step.p50);
 }
 
 }  // namespace paceline

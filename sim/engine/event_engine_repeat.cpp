@@ -36,7 +36,7 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
                  own, idle_from] = state;
     add_place(host);
     add_place(stream);
-    add_place(collective);
+    add_place(job_.workers > 0 ? collective : stream);
     std::uint32_t flags = 0;
     for (const bool flag : {host_busy, host_waits, loader_busy, stream_waits, kernel_runs}) {
       flags = 2 * flags + (flag ? 1 : 0);

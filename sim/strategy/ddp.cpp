@@ -83,6 +83,13 @@ Buckets constructed_buckets(const std::vector<Gradient>& gradients, const Bucket
   return buckets;
 }
 
+// The buckets are rebuilt in the order in which gradients became ready; with find_unused_parameters they never are.
+Buckets steady_buckets(const DdpSpec& ddp, const std::vector<Gradient>& gradients,
+                       const BucketLimits& limits) {
+  return ddp.find_unused_parameters ? constructed_buckets(gradients, limits)
+                                    : assign_buckets(sizes(gradients), limits.first, limits.cap);
+}
+
 // Builds the programs of all ranks; the order of its calls is the order of DDP's task graph.
 class DdpPrograms {
  public:
@@ -95,13 +102,9 @@ class DdpPrograms {
         wire_(ddp.wire.value_or(work.training.gradients)),
         gradients_(gradients_in_ready_order(work.model, bytes_per_element(work.training.gradients))) {}
 
-  // The buckets are rebuilt in the order in which gradients became ready; with find_unused_parameters they
-  // never are.
   Program steady() {
-    const BucketLimits limits = bucket_limits(ddp_, work_.training.gradients, work_.training.pytorch);
-    return iteration(ddp_.find_unused_parameters
-                         ? constructed_buckets(gradients_, limits)
-                         : assign_buckets(sizes(gradients_), limits.first, limits.cap),
+    return iteration(steady_buckets(ddp_, gradients_,
+                                    bucket_limits(ddp_, work_.training.gradients, work_.training.pytorch)),
                      false);
   }
 
@@ -307,6 +310,18 @@ BucketLimits bucket_limits(const DdpSpec& ddp, Precision gradients, const std::s
   const Bytes cap = ddp.bucket_cap.value_or(Bytes(25 << 20));
   const bool cap_for_all = ddp.bucket_cap && pytorch_version(pytorch) >= kCapIsFirstBucketToo;
   return {ddp.first_bucket.value_or(cap_for_all ? cap : Bytes(1 << 20)), cap};
+}
+
+std::vector<std::vector<std::size_t>> ddp_buckets(const DdpSpec& ddp, const Model& model, Precision gradients,
+                                                  const std::string& pytorch) {
+  const std::vector<Gradient> ready = gradients_in_ready_order(model, bytes_per_element(gradients));
+  Buckets buckets = steady_buckets(ddp, ready, bucket_limits(ddp, gradients, pytorch));
+  for (std::vector<std::size_t>& bucket : buckets) {
+    for (std::size_t& tensor : bucket) {
+      tensor = ready.size() - 1 - tensor;
+    }
+  }
+  return buckets;
 }
 
 void add_ddp_programs(const DdpSpec& ddp, bool sharded_optimizer, const Workload& work, PlanTable& plans,

@@ -39,6 +39,11 @@ struct BucketLimits {
 };
 BucketLimits bucket_limits(const DdpSpec&, Precision gradients, const std::string& pytorch);
 
+// The buckets of all iterations but the first, in the order of their reduction: tensors by their number in the order
+// of registration, those that become ready first at the front. Throws InputError as bucket_limits does.
+std::vector<std::vector<std::size_t>> ddp_buckets(const DdpSpec&, const Model&, Precision gradients,
+                                                  const std::string& pytorch);
+
 // Adds the warm-up and the steady program, and their plans. sharded_optimizer: each rank updates its part of
 // the parameters, which are then gathered (ZeRO stage 1). Throws InputError as bucket_limits does.
 // Requires: more than one rank, a model with parameters.

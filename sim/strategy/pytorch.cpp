@@ -9,15 +9,21 @@
 namespace paceline {
 
 PyTorchVersion pytorch_version(const std::string& text) {
-  const std::string_view without_build = std::string_view(text).substr(0, text.find('+'));
-  const std::optional<int> minor = minor_version(without_build, 2);
-  if (!minor || *minor < kOldestPyTorch.minor || *minor > kNewestPyTorch.minor) {
-    throw InputError("unknown PyTorch version \"" + text + "\"; known: " + to_string(kOldestPyTorch) +
-                     " to " + to_string(kNewestPyTorch) + ", as in \"2.4\" or \"2.4.1\"");
+  const std::string_view without_build = std::string_view(text).substr(0, text.find_first_of("+a"));
+  for (const int major : {kOldestPyTorch.major, kNewestPyTorch.major}) {
+    const std::optional<int> minor = minor_version(without_build, major);
+    const PyTorchVersion version{major, minor.value_or(-1)};
+    const int most = major == kNewestPyTorch.major ? kNewestPyTorch.minor : kOldestPyTorch.minor;
+    if (minor && version >= kOldestPyTorch && version.minor <= most) {
+      return version;
+    }
   }
-  return {*minor};
+  throw InputError("unknown PyTorch version \"" + text + "\"; known: " + to_string(kOldestPyTorch) +
+                   ", and 2.0 to " + to_string(kNewestPyTorch) + ", as in \"2.4\" or \"2.4.1\"");
 }
 
-std::string to_string(PyTorchVersion version) { return "2." + std::to_string(version.minor); }
+std::string to_string(PyTorchVersion version) {
+  return std::to_string(version.major) + '.' + std::to_string(version.minor);
+}
 
 }  // namespace paceline

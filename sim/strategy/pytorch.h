@@ -6,17 +6,20 @@
 
 namespace paceline {
 
-// 2.0 to 2.15, by minor version.
+// 1.13, and 2.0 to 2.15.
 struct PyTorchVersion {
-  int minor = 15;
+  int major = 2, minor = 15;
   friend auto operator<=>(const PyTorchVersion&, const PyTorchVersion&) = default;
 };
-inline constexpr PyTorchVersion kOldestPyTorch{0}, kNewestPyTorch{15};
+inline constexpr PyTorchVersion kOldestPyTorch{1, 13}, kNewestPyTorch{2, 15};
 
 // From here on a bucket_cap_mb that is given is the first bucket's cap too (torch/nn/parallel/distributed.py).
-inline constexpr PyTorchVersion kCapIsFirstBucketToo{4};
+inline constexpr PyTorchVersion kCapIsFirstBucketToo{2, 4};
 
-// "2.4", "2.4.1", or as torch.__version__ has it, "2.4.1+cu124"; throws InputError with what is known.
+// From here on there is fully_shard as public API (torch.distributed.fsdp).
+inline constexpr PyTorchVersion kFullyShard{2, 6};
+
+// "2.4", "2.4.1", or as torch.__version__ has it, "2.4.1+cu124" or "1.13.0a0"; throws InputError with what is known.
 PyTorchVersion pytorch_version(const std::string& text);
 std::string to_string(PyTorchVersion);  // "2.4"
 

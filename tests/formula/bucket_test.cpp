@@ -79,7 +79,7 @@ TEST_CASE("a cap that is given is the first bucket's too, from PyTorch 2.4 on") 
     CHECK(buckets(version, usual, {}).front() > usual.value);  // the default, but given
     CHECK(buckets(version, {}, large).front() == one.front());
   }
-  for (const char* version : {"2.0", "2.3", "2.3.1"}) {
+  for (const char* version : {"1.13", "2.0", "2.3", "2.3.1"}) {
     CHECK(buckets(version, large, {}) == first_alone);
     CHECK(buckets(version, large, large) == one);
     CHECK(buckets(version, usual, {}) == by_default);
@@ -92,12 +92,13 @@ TEST_CASE("a cap that is given is the first bucket's too, from PyTorch 2.4 on") 
         Bytes(one.front()));
 }
 
-TEST_CASE("a version of PyTorch is 2.0 to 2.15") {
-  CHECK(pytorch_version("2.0") == kOldestPyTorch);
-  CHECK(pytorch_version("2.11.0") == PyTorchVersion{11});
-  CHECK(to_string(PyTorchVersion{11}) == "2.11");
+TEST_CASE("a version of PyTorch is 1.13, or 2.0 to 2.15") {
+  CHECK(pytorch_version("1.13.0a0") == kOldestPyTorch);
+  CHECK(pytorch_version("2.0") == PyTorchVersion{2, 0});
+  CHECK(pytorch_version("2.11.0") == PyTorchVersion{2, 11});
+  CHECK(to_string(PyTorchVersion{2, 11}) == "2.11");
   for (const char* bad :
-       {"", "2", "2.", "1.13", "2.16", "3.0", "2.x", "2.4.x", "2.-4", "2.4.", "v2.4", "2.4 "}) {
+       {"", "2", "2.", "1.12", "1.14", "2.16", "3.0", "2.x", "2.4.x", "2.-4", "2.4.", "v2.4", "2.4 "}) {
     CHECK_THROWS_AS(pytorch_version(bad), InputError);
   }
 }
