@@ -1,7 +1,7 @@
 // A neural network as the simulator needs it: layers in registration order, each with its gradient tensors,
-// its work and what it writes. Backward runs them in reverse. Where a framework registers in another order
-// than it executes (Llama's norms, the bias of BERT's MLM decoder) the layers stand in the order of
-// execution.
+// its work and what it writes. Forward runs them in this order, backward in reverse: where a framework
+// executes in another (Llama's norms, the bias of BERT's MLM decoder) a few small gradients become ready at
+// another moment than there.
 #pragma once
 
 #include <cstdint>

@@ -34,7 +34,7 @@ TransformerSpec checked(TransformerSpec s) {
   return s;
 }
 
-// Appends layers in execution order.
+// Appends layers in the order in which their parameters are registered.
 class Stack {
  public:
   explicit Stack(const TransformerSpec& spec) : s_(spec) {}
@@ -81,7 +81,6 @@ class Stack {
 
 void append_attention(Stack& stack, const TransformerSpec& s, const std::string& block) {
   const std::int64_t key_value = s.hidden / s.heads * s.key_value_heads;
-  stack.norm(block + "norm_1");
   if (s.fused_qkv) {
     stack.linear(block + "qkv", s.hidden, s.hidden + 2 * key_value);
   } else {
@@ -94,12 +93,26 @@ void append_attention(Stack& stack, const TransformerSpec& s, const std::string&
 }
 
 void append_feed_forward(Stack& stack, const TransformerSpec& s, const std::string& block) {
-  stack.norm(block + "norm_2");
   if (s.gated_feed_forward) {
     stack.linear(block + "gate", s.hidden, s.feed_forward);
   }
   stack.linear(block + "up", s.hidden, s.feed_forward);
   stack.linear(block + "down", s.feed_forward, s.hidden);
+}
+
+// GPT-2 registers a norm where it runs; Llama and its kin, who gate their feed-forward, at the end of the block.
+void append_block(Stack& stack, const TransformerSpec& s, const std::string& block) {
+  if (s.gated_feed_forward) {
+    append_attention(stack, s, block);
+    append_feed_forward(stack, s, block);
+    stack.norm(block + "norm_1");
+    stack.norm(block + "norm_2");
+  } else {
+    stack.norm(block + "norm_1");
+    append_attention(stack, s, block);
+    stack.norm(block + "norm_2");
+    append_feed_forward(stack, s, block);
+  }
 }
 
 }  // namespace
@@ -112,9 +125,7 @@ Model transformer(const TransformerSpec& spec) {
     stack.embedding("position_embedding", s.sequence);
   }
   for (std::int64_t layer = 0; layer < s.layers; ++layer) {
-    const std::string block = "layers." + std::to_string(layer) + ".";
-    append_attention(stack, s, block);
-    append_feed_forward(stack, s, block);
+    append_block(stack, s, "layers." + std::to_string(layer) + ".");
   }
   stack.norm("norm");
   stack.output_head("output");

@@ -327,7 +327,8 @@ void describe(V& v, Model& s) {
   v.key("input", s.input, text(200, 0), "What one sample is: \"224x224 image\"; for pages alone.");
   std::string source;
   v.key("source", source, text(10'000, 0), "Where the numbers come from; not used.");
-  v.key("layers", s.layers, list(1, 10'000), "In the order of the forward pass.", required());
+  v.key("layers", s.layers, list(1, 10'000),
+        "In the order in which the framework registers their parameters.", required());
   v.key("tokens", s.tokens, kTokens.absent_at_zero(),
         "Tokens of a sample, for which the layers' work holds: where it is said, a scenario may ask for "
         "another "

@@ -142,15 +142,16 @@ TEST_CASE("every file under scenarios/models is one whose totals are checked") {
 const std::set<std::string> kTied{"gpt2_small", "gpt2_xl", "llama3_2_1b"};
 
 TEST_CASE("layers of a model file are named once, write something and hold whole tensors") {
+  // BERT's MLM decoder is its word embedding; its bias is added as it multiplies.
   for (const Totals& totals : kTotals) {
     std::set<std::string> names;
     for (const Layer& layer : read(totals.model).layers) {
       INFO(totals.model << " " << layer.name);
       CHECK(names.insert(layer.name).second);
-      CHECK(layer.output_elements > 0);
+      CHECK((layer.output_elements > 0) == (layer.name != "mlm.bias"));
       CHECK(layer.forward_macs >= 0);
       const std::string model = totals.model;
-      const bool tied = layer.name == "lm_head" && kTied.contains(model);
+      const bool tied = (layer.name == "lm_head" && kTied.contains(model)) || layer.name == "mlm.decoder";
       const bool frozen =
           layer.name.ends_with(".bn") && layer.kind == LayerKind::norm;  // a detector's batch norm
       const bool attention = layer.kind == LayerKind::attention && model != "transformer_xl_base";
@@ -174,6 +175,16 @@ TEST_CASE("ViT registers its class token before its first convolution") {
   const Model vit = read("vit_l_16");
   CHECK(vit.layers[0].name == "class_token");
   CHECK(vit.layers[1].parameters == std::vector<std::int64_t>{786'432, 1024});
+}
+
+TEST_CASE("tensors stand where PyTorch registers them, also where they run elsewhere") {
+  const Model llama = read("llama2_7b"), bert = read("bert_base");
+  CHECK(llama.layers[1].name == "layers.0.q_proj");
+  CHECK(llama.layers[9].name == "layers.0.input_norm");
+  CHECK(llama.layers[10].name == "layers.0.post_norm");
+  const std::size_t head = bert.layers.size() - 5;
+  CHECK(bert.layers[head].parameters == std::vector<std::int64_t>{30'522});
+  CHECK(bert.layers[head + 1].name == "mlm.transform");
 }
 
 TEST_CASE("the transformer generator makes the layers of the model files") {
