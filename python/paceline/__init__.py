@@ -18,7 +18,7 @@ except ImportError as error:
     from ._not_built import explained
 
     raise explained(error) from error
-from . import calibrate, collectives, scenarios, studies
+from . import calibrate, collectives, models, scenarios, studies
 from .calibrate import (
     Profile,
     compare_measurements,
@@ -53,6 +53,7 @@ __all__ = [
     "explain",
     "fit",
     "load",
+    "models",
     "plot",
     "read_measurements",
     "run",

@@ -1,0 +1,356 @@
+"""Models as a scenario describes them: layers with their parameters and their work.
+
+>>> model = paceline.models.from_torch(torchvision.models.resnet50(), input_shape=(3, 224, 224))
+>>> paceline.run({"cluster": "dgx-a100", "model": model, "training": {"batch_per_gpu": 256}})
+>>> pathlib.Path("my_resnet50.json").write_text(json.dumps(model))  # "model": {"file": ...}
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+_SAMPLES = 2  # of a batch that is made up: batch norms refuse one sample of one pixel
+_NAMED = 5  # names that a message lists
+
+
+def from_torch(
+    module: nn.Module,
+    *inputs: Any,
+    input_shape: Sequence[int] | None = None,
+    tokens: int | None = None,
+    name: str | None = None,
+    **named_inputs: Any,
+) -> dict[str, Any]:
+    """Describe a ``torch.nn.Module``: what a scenario's ``"model"`` holds, for ``run`` or a file.
+
+    Layers stand in the order in which their parameters are registered, as ``parameters()`` gives
+    them; a tensor that is shared counts once. Work is what one forward pass in training mode does,
+    on the meta device: nothing is computed, and the module stays as it is, wherever it is.
+
+    Parameters
+    ----------
+    module
+        With all its parameters trained.
+    inputs, named_inputs
+        What its ``forward`` takes, on any device; dimension 0 of the first tensor counts samples.
+    input_shape
+        In their place: the shape of one sample of floating-point numbers, such as (3, 224, 224).
+    tokens
+        In their place: the length of one sample of token numbers.
+    name
+        What to call it; left out: the module's class.
+
+    Raises
+    ------
+    InputError
+        Parameters are frozen, as no description says which; or the forward pass can't run without
+        values (place: the module in which it ended).
+    """
+    torch = _torch()
+    _require_trained(torch, module)
+    if not inputs and not named_inputs:
+        inputs = (_made_up(torch, input_shape, tokens),)
+    elif input_shape is not None or tokens is not None:
+        raise InputError("expected inputs, input_shape or tokens, found more than one of them")
+    inputs, named_inputs = _on_meta(torch, (inputs, named_inputs))
+    first = next(_tensors((inputs, named_inputs)), None)
+    if first is None or first.dim() == 0:
+        raise InputError("expected a tensor whose dimension 0 counts samples", "inputs")
+    meta = _copy_on_meta(torch, module)
+    layers = _Layers(meta)
+    _run(torch, meta, layers, first.shape[0], inputs, named_inputs)
+    _warn_of_unread(layers)
+
+    kind = type(module)
+    of_tokens = first.dim() == 2 and not first.is_floating_point()
+    model: dict[str, Any] = {
+        "name": name or kind.__name__,
+        "input": f"{first.shape[1]} tokens" if of_tokens else "x".join(map(str, first.shape[1:])),
+        "source": f"{kind.__module__}.{kind.__qualname__}, read by PyTorch {torch.__version__}",
+    }
+    if of_tokens:
+        model["tokens"] = first.shape[1]
+        longest = getattr(getattr(module, "config", None), "max_position_embeddings", None)
+        if isinstance(longest, int) and longest >= first.shape[1]:
+            model["most_tokens"] = longest
+    return {**model, "layers": layers.described()}
+
+
+def _torch() -> Any:
+    cure = "from_torch needs PyTorch 2.2 or later: pip install torch (the one for CPUs will do)"
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(cure) from error
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 2):
+        raise ImportError(f"{cure}; found {torch.__version__}")
+    return torch
+
+
+def _require_trained(torch: Any, module: nn.Module) -> None:
+    if not isinstance(module, torch.nn.Module):
+        raise InputError(f"expected a torch.nn.Module, found {type(module).__name__}", "module")
+    lazy = [n for n, p in module.named_parameters() if torch.nn.parameter.is_lazy(p)]
+    if lazy:
+        raise InputError(
+            f"expected parameters whose shape is known, found lazy ones ({_some(lazy)}): "
+            "run its forward once"
+        )
+    frozen = [n for n, p in module.named_parameters() if not p.requires_grad]
+    if frozen:
+        raise InputError(
+            "expected parameters that are trained, as a description can't say which are not, found "
+            f"frozen ones ({_some(frozen)}): describe it after requires_grad_(True), and remove "
+            "their tensors from the layers' parameters if their gradients aren't reduced"
+        )
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _made_up(torch: Any, input_shape: Sequence[int] | None, tokens: int | None) -> Tensor:
+    if (input_shape is None) == (tokens is None):
+        raise InputError("expected inputs, input_shape or tokens: what one forward pass takes")
+    if tokens is not None:
+        return torch.zeros((_SAMPLES, tokens), dtype=torch.long, device="meta")
+    return torch.empty((_SAMPLES, *(input_shape or ())), device="meta")
+
+
+def _on_meta(torch: Any, values: Any) -> Any:
+    from torch.utils import _pytree
+
+    return _pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), values)
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    from torch import Tensor
+    from torch.utils import _pytree
+
+    return (value for value in _pytree.tree_leaves(values) if isinstance(value, Tensor))
+
+
+def _copy_on_meta(torch: Any, module: nn.Module) -> nn.Module:
+    made: dict[int, Any] = {}  # by the original's id, as deepcopy asks
+    for parameter in module.parameters():
+        made[id(parameter)] = torch.nn.Parameter(torch.empty_like(parameter, device="meta"))
+    for buffer in module.buffers():
+        made[id(buffer)] = torch.empty_like(buffer, device="meta")
+    try:
+        return copy.deepcopy(module, made).train()
+    except Exception as error:  # whatever an attribute's own copy raises
+        raise InputError(
+            f"expected a module that can be copied, found {type(module).__name__} "
+            f"({_first_line(error)}): describe it before it is wrapped, compiled or sharded"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+@dataclasses.dataclass
+class _Layer:
+    name: str
+    kind: str
+    parameters: list[int] = dataclasses.field(default_factory=list)
+    macs: int = 0
+    written: int = 0
+    cores: list[_Layer] = dataclasses.field(default_factory=list)  # attention that follows it
+
+    def described(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "parameters": self.parameters,
+            "forward_macs": self.macs,
+            "output_elements": self.written,
+        }
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata  # noqa: SLF001 - views share it
+
+
+class _Layers:
+    """A layer for each module that has parameters of its own, or normalizes without any."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.all: list[_Layer] = []
+        self.names: dict[nn.Module, str] = {}
+        self.of_module: dict[nn.Module, _Layer] = {}
+        self.owner: dict[int, _Layer] = {}  # by the storage of what parameters hold
+        self.first: dict[int, int] = {}  # id of a layer: storage of its module's first parameter
+        self.unread: dict[int, str] = {}
+        for name, part in module.named_modules():
+            self.names[part] = name
+            tensors = {n: p for n, p in part.named_parameters(recurse=False) if p.numel() > 0}
+            if not tensors and not _normalizes(part):
+                continue
+            leaf = not any(True for _ in part.children())
+            parts = [name] if leaf else [name, next(iter(tensors), "")]
+            layer = _Layer(".".join(filter(None, parts)) or type(part).__name__, _kind(part))
+            self.all.append(layer)
+            self.of_module[part] = layer
+            for n, tensor in tensors.items():
+                storage = _storage(tensor)
+                self.first.setdefault(id(layer), storage)
+                if storage not in self.owner:  # else it is shared with an earlier layer
+                    self.owner[storage] = layer
+                    self.unread[storage] = f"{name}.{n}".lstrip(".")
+                    layer.parameters.append(tensor.numel())
+
+    def described(self) -> list[dict[str, Any]]:
+        return [part.described() for layer in self.all for part in (layer, *layer.cores)]
+
+
+def _normalizes(module: nn.Module) -> bool:
+    return "norm" in type(module).__name__.lower() and not any(True for _ in module.children())
+
+
+def _kind(module: nn.Module) -> str:
+    """Return what shows before the forward pass: products and convolutions show in it."""
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    if isinstance(module, _BatchNorm) and module.running_mean is not None:
+        return "batch_norm"
+    return "norm" if _normalizes(module) else "embedding"
+
+
+def _run(
+    torch: Any,
+    module: nn.Module,
+    layers: _Layers,
+    samples: int,
+    inputs: Sequence[Any],
+    named_inputs: Mapping[str, Any],
+) -> None:
+    """Run the forward pass, and add to the layers what it does."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils.flop_counter import flop_registry
+
+    frames: list[nn.Module] = [module]  # whose forward runs, innermost last
+    cores: dict[nn.Module, _Layer] = {}
+    core_output: dict[nn.Module, int] = {}
+    kept: list[Tensor] = []  # what storages belong to: none is made anew at the same address
+    last = layers.all[0] if layers.all else None
+
+    def of_sample(count: int, result: Tensor) -> int:
+        # What is as large for any batch (positions' embeddings) is counted as a sample's.
+        whole = result.dim() > 0 and result.shape[0] == 1
+        return count if whole else count // samples
+
+    def reader(storage: int) -> _Layer:
+        part = frames[-1]
+        own = (_storage(p) for p in part.parameters(recurse=False))
+        return layers.of_module[part] if storage in own else layers.owner[storage]
+
+    def multiplied(flops: Callable[..., int], func: Any, call: tuple[Any, Any], out: Any) -> None:
+        nonlocal last
+        args, kwargs = call
+        result = next(_tensors(out))
+        macs = of_sample(flops(*args, **kwargs, out_val=out) // 2, result)
+        read = [s for s in map(_storage, _tensors(call)) if s in layers.owner]
+        for storage in read:
+            layers.unread.pop(storage, None)
+        if read:
+            last = reader(read[-1])
+            last.kind = "conv" if "conv" in func.__name__ else "linear"
+            last.macs += macs
+            last.written += of_sample(result.numel(), result)
+        elif next(_tensors(args)).shape[-1] > 1:  # else it multiplies elements: rotary angles
+            part = frames[-1]
+            if part not in cores:
+                parts = filter(None, (layers.names[part], "core"))
+                cores[part] = _Layer(".".join(parts), "attention")
+                (last.cores if last else layers.all).append(cores[part])
+            cores[part].macs += macs
+            core_output[part] = of_sample(result.numel(), result)
+
+    def moved(args: Any, out: Any) -> None:
+        nonlocal last
+        read = [_storage(tensor) for tensor in _tensors(args)]
+        known = [storage for storage in read if storage in layers.owner]
+        results = list(_tensors(out))
+        if not known or not results:
+            return
+        if _storage(results[0]) in known:  # a view, or a parameter changed in place
+            return
+        for storage in known:
+            layers.unread.pop(storage, None)
+        if len(known) == len(read):  # made of parameters alone: stands for the first
+            layers.owner[_storage(results[0])] = layers.owner[known[0]]
+            kept.append(results[0])
+            return
+        for storage in known:
+            layer = reader(storage)
+            if layer.kind not in ("conv", "linear"):
+                last = layer
+                if layers.first[id(layer)] == storage:
+                    layer.written += of_sample(results[0].numel(), results[0])
+
+    class Watch(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(
+            self, func: Any, _types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            kwargs = kwargs or {}
+            flops = flop_registry.get(func.overloadpacket)
+            if flops is None:
+                with self:
+                    parts = func.decompose(*args, **kwargs)
+                if parts is not NotImplemented:
+                    return parts
+            out = func(*args, **kwargs)
+            if flops is not None:
+                multiplied(flops, func, (args, kwargs), out)
+            else:
+                moved((args, kwargs), out)
+            return out
+
+    def enter(part: nn.Module, _inputs: Any) -> None:
+        frames.append(part)
+
+    def leave(part: nn.Module, _inputs: Any, out: Any) -> None:
+        frames.pop()
+        if part in core_output:
+            cores[part].written += core_output.pop(part)
+        layer = layers.of_module.get(part)
+        if layer and id(layer) not in layers.first:  # a norm without parameters
+            result = next(_tensors(out))
+            layer.written += of_sample(result.numel(), result)
+
+    for part in module.modules():
+        part.register_forward_pre_hook(enter)
+        part.register_forward_hook(leave)
+    try:
+        with torch.no_grad(), Watch():
+            module(*inputs, **named_inputs)
+    except Exception as error:  # whatever a forward raises
+        part = frames[-1]
+        raise InputError(
+            f"expected a forward pass that runs without values, on the meta device; in "
+            f"{type(part).__name__} PyTorch said: {_first_line(error)}; cure: inputs that fit, "
+            "tensors kept as buffers, branches that ask no tensor for its value; else describe "
+            "its parts one by one and join their layers",
+            layers.names[part],
+        ) from error
+
+
+def _warn_of_unread(layers: _Layers) -> None:
+    if layers.unread:
+        names = _some(list(layers.unread.values()))
+        warnings.warn(
+            f"parameters that this forward pass doesn't read ({names}) are described without work; "
+            "DDP trains such a model with find_unused_parameters alone",
+            stacklevel=3,
+        )

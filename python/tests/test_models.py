@@ -1,0 +1,239 @@
+"""What PyTorch says of a module, and the models that are shipped beside the real ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT
+
+import paceline
+from paceline import InputError
+from paceline.models import from_torch
+
+torch = pytest.importorskip("torch", reason="PyTorch isn't installed")
+nn = torch.nn
+
+Model = dict[str, Any]
+
+
+def shipped(name: str) -> Model:
+    return json.loads((ROOT / f"scenarios/models/{name}.json").read_text())
+
+
+def tensors(model: Model) -> list[int]:
+    return [elements for layer in model["layers"] for elements in layer["parameters"]]
+
+
+def by_name(model: Model) -> dict[str, Model]:
+    return {layer["name"]: layer for layer in model["layers"]}
+
+
+def check_equal(name: str, module: Any, but_for: tuple[str, ...] = (), **inputs: Any) -> None:
+    """Compare all but names, and but the work of layers whose shipped name starts so."""
+    made, known = from_torch(module, name=name, **inputs), shipped(name)
+    assert tensors(made) == [parameter.numel() for parameter in module.parameters()]
+    assert tensors(made) == tensors(known)
+    assert made.get("tokens") == known.get("tokens")
+    assert len(made["layers"]) == len(known["layers"])
+    for mine, theirs in zip(made["layers"], known["layers"], strict=True):
+        work = ("forward_macs", "output_elements") * (not theirs["name"].startswith(but_for or "/"))
+        for field in ("kind", "parameters", *work):
+            assert mine[field] == theirs[field], (mine, theirs)
+
+
+IMAGES = [
+    "alexnet",
+    "resnet18",
+    "resnet50",
+    "resnet101",
+    "resnet152",
+    "resnext50_32x4d",
+    "resnext101_32x8d",
+    "vgg16",
+]
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_models_of_images_are_those_of_torchvision(name: str) -> None:
+    models = pytest.importorskip("torchvision.models")
+    with torch.device("meta"):
+        module = getattr(models, name)()
+    check_equal(name, module, input_shape=(3, 224, 224))
+
+
+def test_vit_is_that_of_torchvision_but_for_what_the_class_token_writes() -> None:
+    models = pytest.importorskip("torchvision.models")
+    with torch.device("meta"):
+        module = models.vit_l_16()
+    check_equal("vit_l_16", module, ("class_token",), input_shape=(3, 224, 224))
+
+
+def test_inception_is_that_of_torchvision_but_for_the_work_of_its_auxiliary_classifier() -> None:
+    models = pytest.importorskip("torchvision.models")
+    with torch.device("meta"):
+        module = models.inception_v3(init_weights=False)
+    check_equal("inception_v3", module, ("AuxLogits",), input_shape=(3, 299, 299))
+
+
+BERT_LARGE = {
+    "hidden_size": 1024,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "intermediate_size": 4096,
+}
+LLAMA_3 = {"vocab_size": 128256, "num_key_value_heads": 8}
+LLAMA_3_8B = {**LLAMA_3, "intermediate_size": 14336}
+LLAMA_3_1B = {
+    **LLAMA_3,
+    "hidden_size": 2048,
+    "num_hidden_layers": 16,
+    "intermediate_size": 8192,
+    "tie_word_embeddings": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "sizes"),
+    [
+        ("bert_base", "BertForPreTraining", {}),
+        ("bert_large", "BertForPreTraining", BERT_LARGE),
+        ("gpt2_small", "GPT2LMHeadModel", {}),
+        ("gpt2_xl", "GPT2LMHeadModel", {"n_embd": 1600, "n_layer": 48, "n_head": 25}),
+        ("llama2_7b", "LlamaForCausalLM", {}),
+        ("llama3_8b", "LlamaForCausalLM", LLAMA_3_8B),
+        ("llama3_1_8b", "LlamaForCausalLM", LLAMA_3_8B),
+        ("llama3_2_1b", "LlamaForCausalLM", LLAMA_3_1B),
+    ],
+)
+def test_models_of_tokens_are_those_of_transformers(
+    name: str, kind: str, sizes: dict[str, Any]
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    model = getattr(transformers, kind)
+    with torch.device("meta"):
+        module = model(model.config_class(**sizes))
+    check_equal(name, module, tokens=shipped(name)["tokens"])
+
+
+class Twice(nn.Module):  # type: ignore[misc, name-defined]
+    """A linear layer that runs twice, another that shares its matrix, and a scale of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(8, 8)
+        self.b = nn.Linear(8, 8)
+        self.b.weight = self.a.weight
+        self.scale = nn.Parameter(torch.ones(8))
+        self.unread = nn.Linear(3, 5)
+
+    def forward(self, x: Any) -> Any:
+        return self.b(self.a(self.a(x))) * self.scale
+
+
+def test_shared_tensors_count_once_and_what_runs_twice_works_twice() -> None:
+    with pytest.warns(UserWarning, match=r"doesn't read \(unread.weight, unread.bias\)"):
+        model = from_torch(Twice(), input_shape=(8,))
+    assert model["layers"] == [
+        {"name": n, "kind": k, "parameters": p, "forward_macs": macs, "output_elements": out}
+        for n, k, p, macs, out in [
+            ("scale", "embedding", [8], 0, 8),
+            ("a", "linear", [64, 8], 128, 16),
+            ("b", "linear", [8], 64, 8),
+            ("unread", "embedding", [15, 5], 0, 0),
+        ]
+    ]
+
+
+def test_the_work_of_a_sample_does_not_depend_on_the_batch() -> None:
+    module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten())
+    one, six = (from_torch(module, torch.zeros(n, 3, 10, 12)) for n in (1, 6))
+    assert one == six
+    assert [layer["kind"] for layer in one["layers"]] == ["conv", "batch_norm"]
+    assert one["layers"][0]["forward_macs"] == 8 * 8 * 10 * 27
+
+
+def test_attention_follows_what_projects_to_it() -> None:
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+    model = from_torch(layer, input_shape=(10, 16))
+    kinds = {layer["name"]: layer["kind"] for layer in model["layers"]}
+    assert list(kinds) == [
+        "self_attn.in_proj_weight",
+        "self_attn.core",
+        "self_attn.out_proj",
+        "linear1",
+        "linear2",
+        "norm1",
+        "norm2",
+    ]
+    assert kinds["self_attn.core"] == "attention" and kinds["norm1"] == "norm"
+    assert by_name(model)["self_attn.core"]["forward_macs"] == 2 * 10 * 10 * 16
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_weight_that_is_computed_belongs_to_its_layer() -> None:
+    module = nn.utils.parametrizations.weight_norm(nn.Linear(8, 4))
+    layers = from_torch(module, input_shape=(8,))["layers"]
+    assert sum(layer["forward_macs"] for layer in layers) == 32
+    assert sum(sum(layer["parameters"]) for layer in layers) == 4 + 4 + 32
+    assert "attention" not in {layer["kind"] for layer in layers}
+
+
+def test_the_module_stays_as_it_is() -> None:
+    module = Twice().eval()
+    module.unread = nn.Identity()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    from_torch(module, x=torch.ones(2, 8))
+    assert not module.training
+    assert all(torch.equal(before[name], now) for name, now in module.state_dict().items())
+
+
+def test_a_description_runs_and_can_be_kept(tmp_path: Path) -> None:
+    model = from_torch(nn.Sequential(nn.Linear(512, 512), nn.Linear(512, 10)), input_shape=(512,))
+    scenario = {"cluster": "dgx-a100", "model": model, "training": {"batch_per_gpu": 64}}
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(model))
+    kept = {**scenario, "model": {"file": str(file)}}
+    assert paceline.run(scenario).step_time_s == paceline.run(kept).step_time_s > 0
+
+
+def asks_for_values(module: Any) -> Any:
+    class Asks(nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any) -> Any:
+            return x if x.sum() > 0 else -x
+
+    return nn.Sequential(module, Asks())
+
+
+def lock() -> Any:
+    module = nn.Linear(2, 2)
+    module.generator = (value for value in range(1))
+    return module
+
+
+FREEZES: Callable[[], Any] = lambda: nn.Linear(2, 2).requires_grad_(False)  # noqa: E731
+
+
+@pytest.mark.parametrize(
+    ("make", "inputs", "message"),
+    [
+        (FREEZES, {"input_shape": (2,)}, r"frozen ones \(weight, bias\).*requires_grad_\(True\)"),
+        (lambda: nn.LazyLinear(2), {"input_shape": (2,)}, r"lazy ones \(weight, bias\)"),
+        (lambda: nn.Linear(2, 2), {}, "expected inputs, input_shape or tokens"),
+        (lambda: nn.Linear(2, 2), {"tokens": 3, "input_shape": (2,)}, "expected inputs"),
+        (lambda: nn.Linear(2, 2), {"input": torch.ones(2, 2), "tokens": 3}, "more than one"),
+        (lambda: nn.Linear(2, 2), {"input": 3}, "dimension 0 counts samples"),
+        (lambda: nn.Linear(2, 2), {"input_shape": (3,)}, "in Linear PyTorch said: "),
+        (lambda: asks_for_values(nn.Linear(2, 2)), {"input_shape": (2,)}, "^1: .* in Asks "),
+        (lock, {"input_shape": (2,)}, "can be copied.*before it is wrapped"),
+        (lambda: 3, {"input_shape": (2,)}, "expected a torch.nn.Module, found int"),
+    ],
+)
+def test_what_cannot_be_described_is_refused(
+    make: Callable[[], Any], inputs: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        from_torch(make(), **inputs)
