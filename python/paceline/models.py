@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _SAMPLES = 2  # of a batch that is made up: batch norms refuse one sample of one pixel
 _NAMED = 5  # names that a message lists
+_PRODUCTS = {"mm", "mv", "addmv", "bmm", "linear", "matmul", "conv", "attention", "lstm", "gru"}
 
 
 def from_torch(
@@ -53,7 +54,7 @@ def from_torch(
     ------
     InputError
         Parameters are frozen, as no description says which; or the forward pass can't run without
-        values (place: the module in which it ended).
+        values, or its work can't be counted (place: the module in which it ended).
     """
     torch = _torch()
     _require_trained(torch, module)
@@ -313,6 +314,12 @@ def _run(
             out = func(*args, **kwargs)
             if flops is not None:
                 multiplied(flops, func, (args, kwargs), out)
+            elif not _PRODUCTS.isdisjoint(func.overloadpacket.__name__.split("_")):
+                raise InputError(
+                    f"expected operations that PyTorch's FlopCounterMode counts, found {func}: "
+                    "describe the module without it, and add what it does",
+                    layers.names[frames[-1]],
+                )
             else:
                 moved((args, kwargs), out)
             return out
@@ -335,6 +342,8 @@ def _run(
     try:
         with torch.no_grad(), Watch():
             module(*inputs, **named_inputs)
+    except InputError:
+        raise
     except Exception as error:  # whatever a forward raises
         part = frames[-1]
         raise InputError(

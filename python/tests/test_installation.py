@@ -36,6 +36,12 @@ def test_manual_and_completion_come_with_the_package(program: Program) -> None:
     assert completion.read_text() == program("completion", "bash").stdout
 
 
+def test_what_needs_torch_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"needs PyTorch 2\.2 or later: pip install torch"):
+        paceline.models.from_torch(None)
+
+
 @pytest.mark.parametrize(
     ("there", "message"),
     [

@@ -208,6 +208,14 @@ def asks_for_values(module: Any) -> Any:
     return nn.Sequential(module, Asks())
 
 
+def multiplies_a_vector() -> Any:
+    class Vector(nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any) -> Any:
+            return x @ x[0]
+
+    return nn.Sequential(nn.Linear(2, 2), Vector())
+
+
 def lock() -> Any:
     module = nn.Linear(2, 2)
     module.generator = (value for value in range(1))
@@ -228,6 +236,7 @@ FREEZES: Callable[[], Any] = lambda: nn.Linear(2, 2).requires_grad_(False)  # no
         (lambda: nn.Linear(2, 2), {"input": 3}, "dimension 0 counts samples"),
         (lambda: nn.Linear(2, 2), {"input_shape": (3,)}, "in Linear PyTorch said: "),
         (lambda: asks_for_values(nn.Linear(2, 2)), {"input_shape": (2,)}, "^1: .* in Asks "),
+        (multiplies_a_vector, {"input_shape": (2,)}, r"^1: .* found aten\.mv\.default: "),
         (lock, {"input_shape": (2,)}, "can be copied.*before it is wrapped"),
         (lambda: 3, {"input_shape": (2,)}, "expected a torch.nn.Module, found int"),
     ],
