@@ -72,6 +72,7 @@ std::vector<NamedCost> named(CollectiveCosts& costs) {
   };
   of_hosts("mpi", "rendezvous", costs.mpi);
   of_hosts("gloo", "handshake", costs.gloo);
+  all.push_back({"tcp.acknowledgements", &costs.acknowledgements});
   all.push_back({"gloo.copy_rate", &costs.gloo.copy_rate.value});
   return all;
 }

@@ -34,6 +34,10 @@
 //   gloo.handshake                    s   that a network hop is occupied longer by each segment: sender and receiver
 //                                         tell each other that they are ready (transport/tcp/pair.cc)
 //   gloo.reduce_rate                  B/s of a segment that was received, into the rank's own
+//   tcp.acknowledgements                  of what a rank receives in a ring of more than two: so much it sends back to
+//                                         the rank that sent it, beside what it sends on (66 B for two packets of
+//                                         1514 B; less where the card joins packets: 0). With two ranks they ride on
+//                                         the data
 //   gloo.copy_rate                    B/s of a buffer that is copied to the host before and back after; 0: it is
 //                                         there (tensors of CPUs)
 #pragma once
@@ -82,6 +86,7 @@ struct CollectiveCosts {
     BytesPerSecond reduce_rate;
     BytesPerSecond copy_rate{};
   } mpi, gloo;
+  double acknowledgements = 0;
 };
 
 CollectiveCosts default_costs(int compute_capability, CpuVendor, NetworkKind);

@@ -122,6 +122,7 @@ CollectiveCosts default_host_costs() {
   constexpr double kEthernet = 1448.0 / 1538.0;
   CollectiveCosts costs;
   costs.efficiency = {1, 1, kEthernet};
+  costs.acknowledgements = 66.0 / (2 * 1514);
   costs.mpi = {.startup = 2.0_us,
                .latency = {1.0_us, 1.0_us, 25.0_us},
                .agreement = 100.0_us,

@@ -92,12 +92,15 @@ void HostCollectives::price(CollectivePlan& plan, const Communicator& communicat
   const CollectiveCosts::OfHosts& of = gloo ? costs.gloo : costs.mpi;
   const Seconds copies = of.copy_rate.value > 0 ? plan.bytes / of.copy_rate : Seconds{};
   plan.startup = to_sim_time(of.startup + copies);
+  const bool ring = plan.algorithm == Algorithm::mpi_ring || plan.algorithm == Algorithm::gloo_ring;
+  const bool acknowledges = ring && plan.kind != CollectiveKind::broadcast && family_.layout().ranks() > 2;
   plan.copy_rate = BytesPerSecond(std::numeric_limits<double>::infinity());
   plan.hops.clear();
   for (std::size_t h = 0; h < hops.size(); ++h) {
     const Hop& hop = hops[h];
     const auto kind = static_cast<std::size_t>(hop.kind);
-    const BytesPerSecond rate = hop.rate * costs.efficiency[kind];
+    const double beside = acknowledges && hop.kind == HopKind::network ? costs.acknowledgements : 0;
+    const BytesPerSecond rate = hop.rate * (costs.efficiency[kind] / (1 + beside));
     const Seconds reduction = h < hops.size() / 2 ? Seconds{} : block / of.reduce_rate;
     HopCost cost{rate, to_sim_time(of.latency[kind] + hop.latency + reduction), {}};
     if (hop.kind == HopKind::network && gloo) {

@@ -162,10 +162,13 @@ struct Hop {
   friend bool operator==(const Hop&, const Hop&) = default;
 };
 
-// A FIFO whose links others use too; its transfers share bandwidth in the event engine.
+// A FIFO whose links others use too; its transfers share bandwidth in the event engine. Those of one socket go one
+// after the other, in the order in which they were to be sent.
 struct SharedFifo {
+  static constexpr std::uint32_t kNoSocket = 0xffffffffU;
   std::uint32_t fifo = 0;
   std::vector<LinkId> links;  // numbered in Communicator::shared_capacity
+  std::uint32_t socket = kNoSocket;
 };
 
 // The ports of thread block w end where those of w + 1 begin. Of several groups: one after the other, each on

@@ -139,6 +139,7 @@ class EventEngine {
   void start_thread_block(ThreadBlockId thread_block, std::uint32_t plan);
   bool may_move(const ThreadBlockState&, const FlatStep&) const;
   void advance_thread_block(ThreadBlockId thread_block, SimTime now);
+  void start_flow(FifoId fifo, SimTime now);
   void end_flow(FifoId fifo, SimTime now);
   void end_move(ThreadBlockId thread_block, SimTime now);
   void arrive(FifoId fifo, SimTime now);

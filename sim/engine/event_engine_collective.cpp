@@ -158,11 +158,14 @@ void EventEngine::advance_thread_block(ThreadBlockId id, SimTime now) {
       ++state.unfinished;
       fifo.sent_at = now;
       end = std::max(end, now + plan.hops[fifo.hop].least);
-      const SharedFifo& shared = job_.communicator.graphs[plan.graph].shared[fifo.shared];
-      const BytesPerSecond rate = hop_in(plan, state.at.phase, fifo.hop).rate;
-      const Bytes bytes = times.bytes(state.at, step);
-      if (!network_->restart(fifo.flow, rate, bytes, f.value, now)) {
-        fifo.flow = network_->start(shared.links, rate, bytes, f.value, now);
+      if (fifo.socket == SharedFifo::kNoSocket) {
+        start_flow(f, now);
+      } else if (Socket& socket = graphs_.sockets[fifo.socket]; socket.first) {
+        graphs_[*socket.last].behind = f;
+        socket.last = f;
+      } else {
+        socket = {f, f};
+        start_flow(f, now);
       }
     } else {
       const SimTime left = now + times.stay(state.at, step, fifo.hop);
@@ -174,9 +177,29 @@ void EventEngine::advance_thread_block(ThreadBlockId id, SimTime now) {
   timeline_.push(end, EventKind::move_end, id.value);
 }
 
+void EventEngine::start_flow(FifoId id, SimTime now) {
+  FifoState& fifo = graphs_[id];
+  const ThreadBlockState& sender = graphs_[fifo.from];
+  const CollectivePlan& plan = job_.plans[sender.plan];
+  const StepTimes& times = step_times_[sender.plan];
+  const BytesPerSecond rate = hop_in(plan, sender.at.phase, fifo.hop).rate;
+  const Bytes bytes = times.bytes(sender.at, times.step(sender.script, sender.at));
+  if (!network_->restart(fifo.flow, rate, bytes, id.value, now)) {
+    const SharedFifo& shared = job_.communicator.graphs[plan.graph].shared[fifo.shared];
+    fifo.flow = network_->start(shared.links, rate, bytes, id.value, now);
+  }
+}
+
 // A transfer over shared links has left its sender.
 void EventEngine::end_flow(FifoId id, SimTime now) {
   FifoState& fifo = graphs_[id];
+  if (fifo.socket != SharedFifo::kNoSocket) {
+    Socket& socket = graphs_.sockets[fifo.socket];
+    socket.first = std::exchange(fifo.behind, std::nullopt);
+    if (socket.first) {
+      start_flow(*socket.first, now);
+    }
+  }
   const ThreadBlockState& sender = graphs_[fifo.from];
   const StepTimes& times = step_times_[sender.plan];
   const HopCost& hop = job_.plans[sender.plan].hops[fifo.hop];

@@ -75,12 +75,18 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     }
   }
   for (const FifoState& fifo : graphs_.fifos) {
-    const auto& [from, to, hop, shared, sent, sent_before, arrived, received, last_arrival, sent_at, flow] =
-        fifo;
+    const auto& [from, to, hop, shared, socket, behind, sent, sent_before, arrived, received, last_arrival,
+                 sent_at, flow] = fifo;
     digest.add(sent - received);
     digest.add(arrived - received);
     digest.add(sent - sent_before);
     digest.add(std::max(last_arrival, now) - now);  // sent_at: below, with the flows
+  }
+  for (const Socket& socket : graphs_.sockets) {
+    for (std::optional<FifoId> at = socket.first; at; at = graphs_[*at].behind) {
+      digest.add(at->value);
+    }
+    digest.add(kNever);
   }
   for (const Event& event : timeline_.in_order()) {
     if (event.kind == EventKind::kernel_end && event.sequence != thread_[event.subject].kernel_event) {

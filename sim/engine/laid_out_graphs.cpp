@@ -38,7 +38,12 @@ void lay_out(const CollectiveGraph& graph, std::uint32_t ranks, LaidOutGraphs& a
     state.hop = fifo.hop;
   }
   for (std::uint32_t i = 0; i < graph.shared.size(); ++i) {
-    all.fifos[first_fifo + graph.shared[i].fifo].shared = i;
+    FifoState& fifo = all.fifos[first_fifo + graph.shared[i].fifo];
+    fifo.shared = i;
+    fifo.socket = graph.shared[i].socket;
+    if (fifo.socket != SharedFifo::kNoSocket && fifo.socket >= all.sockets.size()) {
+      all.sockets.resize(fifo.socket + 1);
+    }
   }
   append(graph.in, first_fifo, all.in);
   append(graph.out, first_fifo, all.out);

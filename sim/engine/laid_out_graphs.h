@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/id.h"
@@ -39,10 +40,17 @@ struct FifoState {
   static constexpr std::uint32_t kNotShared = 0xffffffffU;
   ThreadBlockId from{}, to{};
   std::uint32_t hop = 0, shared = kNotShared;
+  std::uint32_t socket = SharedFifo::kNoSocket;
+  std::optional<FifoId> behind{};  // what waits for the socket next
   std::uint64_t sent = 0, sent_before = 0, arrived = 0, received = 0;
   SimTime last_arrival{};  // chunks arrive in order, also those of a faster collective after a slower one
   SimTime sent_at{};       // of a shared one: when its last transfer began
   FlowId flow{};           // of a shared one: what its last transfer was in the network
+};
+
+// The FIFOs whose transfers go over it, the one that is under way first.
+struct Socket {
+  std::optional<FifoId> first{}, last{};
 };
 
 struct LaidOutGraphs {
@@ -53,6 +61,7 @@ struct LaidOutGraphs {
   std::vector<ThreadBlockState> thread_blocks;  // and one more, the end of the last one's ports
   std::vector<FifoState> fifos;
   std::vector<FifoId> in, out;  // of each port
+  std::vector<Socket> sockets;
   std::vector<ThreadBlockId> switches;
   // Of each graph: thread blocks of rank r are of_rank[first_of_rank[r] .. first_of_rank[r + 1]).
   struct Graph {

@@ -85,11 +85,19 @@ void share_links(const Topology& topology, TrainingJob& job) {
     });
   }
   GraphList marked;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> sockets;  // by sender and receiver
   for (std::size_t g = 0; g < graphs.size(); ++g) {
     std::vector<SharedFifo> fifos;
     routes.for_each(graphs, g, [&](std::uint32_t f, const Route& route) {
       if (std::vector<LinkId> links = shared.among(route); !links.empty()) {
         fifos.push_back({f, std::move(links)});
+        if (job.workers > 0) {  // of one process group, which has a socket for each pair of ranks
+          const CollectiveGraph& graph = graphs[g];
+          const Fifo& fifo = graph.fifos[f];
+          const std::pair pair(graph.thread_blocks[fifo.from].rank, graph.thread_blocks[fifo.to].rank);
+          fifos.back().socket =
+              sockets.try_emplace(pair, static_cast<std::uint32_t>(sockets.size())).first->second;
+        }
       }
     });
     if (fifos.empty()) {

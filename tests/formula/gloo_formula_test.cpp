@@ -1,7 +1,8 @@
 // Does gloo on plain hosts equal its closed forms?
 //
 // n hosts with equal links of bandwidth B and latency l; m segments a rank, of s = ceil(S / (n m)) bytes. All ranks do
-// the same at the same time. A segment occupies its link for c = s / B + h, h the handshake, and can be passed on
+// the same at the same time. With more than two hosts acknowledgements take their share of the links: 1 / B is so much
+// more. A segment occupies its link for c = s / B + h, h the handshake, and can be passed on
 // a + s / R later, a the message's latency and the links', R the rate of a reduction. Two segments a rank or more
 // are under way, so a rank that has sent its own m goes on at once as long as a + s / R <= (m - 1) c; then the half
 // in which segments are reduced sends (n - 1) m of them without a pause and ends when the last one is there and
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <deque>
 #include <vector>
 
 #include "scenarios/machines.h"
@@ -29,7 +31,7 @@ namespace {
 
 using namespace units;
 
-constexpr double kHostRate = 6.25e6, kSumRate = 2e9;
+constexpr double kHostRate = 6.25e6, kSumRate = 2e9, kAcks = 0.03;
 constexpr Seconds kBegin = 90.0_us, kSegment = 40.0_us, kHandshake = 70.0_us, kHostNic = 2.0_us;
 
 ClusterSpec gloo_hosts(int nodes) {
@@ -39,11 +41,9 @@ ClusterSpec gloo_hosts(int nodes) {
 CollectiveSpec gloo() {
   CollectiveSpec spec;
   spec.library = CollectiveLibrary::gloo;
-  spec.costs = {{"gloo.startup", kBegin.value},
-                {"gloo.network.latency", kSegment.value},
-                {"gloo.handshake", kHandshake.value},
-                {"gloo.reduce_rate", kSumRate},
-                {"network.efficiency", 1}};
+  spec.costs = {{"gloo.startup", kBegin.value},       {"gloo.network.latency", kSegment.value},
+                {"gloo.handshake", kHandshake.value}, {"gloo.reduce_rate", kSumRate},
+                {"tcp.acknowledgements", kAcks},      {"network.efficiency", 1}};
   return spec;
 }
 
@@ -68,7 +68,8 @@ TEST_CASE("gloo's ring all-reduce on equal hosts takes its closed form") {
       const std::int64_t m = gloo_segments_per_rank(static_cast<std::uint32_t>(n), Bytes(bytes));
       CAPTURE(n, m, bytes);
       const auto segment = static_cast<double>((bytes + n * m - 1) / (n * m));
-      const double c = segment / kHostRate + kHandshake.value, reduction = segment / kSumRate;
+      const double c = segment / kHostRate * (n > 2 ? 1 + kAcks : 1) + kHandshake.value,
+                   reduction = segment / kSumRate;
       REQUIRE(kLatency + reduction <= static_cast<double>(m - 1) * c);
       const double expected =
           kBegin.value + 2 * static_cast<double>((n - 1) * m) * c + 2 * kLatency + reduction;
@@ -85,7 +86,7 @@ TEST_CASE("gloo's ring all-reduce on equal hosts takes its closed form") {
 TEST_CASE("gloo's all-gather and broadcast on equal hosts take their closed forms") {
   const Bytes bytes(3 << 20);
   for (const int n : {2, 3, 6}) {
-    const double c = 3.0 * (1 << 20) / (2 * n) / kHostRate + kHandshake.value;
+    const double c = 3.0 * (1 << 20) / (2 * n) / kHostRate * (n > 2 ? 1 + kAcks : 1) + kHandshake.value;
     CHECK(time_of(n, CollectiveKind::all_gather, bytes) ==
           Approx(kBegin.value + 2 * (n - 1) * c + kLatency).margin(1e-10));
   }
@@ -96,36 +97,51 @@ TEST_CASE("gloo's all-gather and broadcast on equal hosts take their closed form
         Approx(kBegin.value + 3 * whole + 2 * hop).margin(1e-10));
 }
 
-// Buckets as jobs of a queue with two servers that share one link: with no latencies the links of a ring are never
-// idle while any all-reduce runs, so each of the k that run moves 1/k as fast.
-struct Bucket {
-  double ready = 0, work = 0, start = 0, end = 0;
+// Two all-reduces at a time, first come first served, whose segments take turns on a rank's link in the order in which
+// they are issued. All ranks do the same at the same time, so one rank's link tells all: with no latencies the next
+// segment of an all-reduce is there when its last one has left.
+struct Served {
+  double ready = 0, segment = 0;
+  std::int64_t left = 0;  // segments
+  double start = 0, end = 0;
 };
-void serve(std::vector<Bucket>& buckets) {
-  std::vector<std::pair<std::size_t, double>> running;  // bucket, work that is left
+void serve(std::vector<Served>& buckets) {
+  std::deque<std::size_t> turns;
+  std::size_t next = 0, running = 0;
   double now = 0;
-  for (std::size_t next = 0; next < buckets.size() || !running.empty();) {
-    if (next < buckets.size() && running.size() < 2 && buckets[next].ready <= now) {
+  const auto admit = [&] {
+    while (next < buckets.size() && running < 2 && buckets[next].ready <= now) {
       buckets[next].start = now;
-      running.emplace_back(next, buckets[next].work);
-      ++next;
+      turns.push_back(next++);
+      ++running;
+    }
+  };
+  // One that becomes ready while a segment is sent gets its turn before that segment's successor.
+  for (admit(); next < buckets.size() || running > 0;) {
+    if (turns.empty()) {
+      now = std::max(now, buckets[next].ready);
+      admit();
       continue;
     }
-    double until = next < buckets.size() && running.size() < 2 ? buckets[next].ready : 1e300;
-    for (const auto& [bucket, left] : running) {
-      until = std::min(until, now + left * static_cast<double>(running.size()));
+    const std::size_t turn = turns.front();
+    turns.pop_front();
+    const double until = now + buckets[turn].segment;
+    while (next < buckets.size() && running < 2 && buckets[next].ready <= until) {
+      now = std::max(now, buckets[next].ready);
+      admit();
     }
-    const double moved = running.empty() ? 0 : (until - now) / static_cast<double>(running.size());
     now = until;
-    for (auto& [bucket, left] : running) {
-      left -= moved;
-      buckets[bucket].end = now;
+    if (--buckets[turn].left > 0) {
+      turns.push_back(turn);
+    } else {
+      buckets[turn].end = now;
+      --running;
+      admit();
     }
-    std::erase_if(running, [](const auto& each) { return each.second < 1e-9; });
   }
 }
 
-TEST_CASE("two all-reduces of gloo run at once and share the links, first come first served") {
+TEST_CASE("two all-reduces of gloo run at once, and their segments take turns on the links") {
   Dice dice(17);
   for (int round = 0; round < 40; ++round) {
     const int n = 2 + static_cast<int>(dice.below(4)), layers = 3 + static_cast<int>(dice.below(8));
@@ -135,7 +151,7 @@ TEST_CASE("two all-reduces of gloo run at once and share the links, first come f
     scenario.gpu = gpu_preset("V100-16GB");
     scenario.gpu.memory_bandwidth = BytesPerSecond(1e18);
     scenario.model.name = "layers";
-    std::vector<Bucket> buckets;
+    std::vector<Served> buckets;
     std::vector<ExplicitLayerTime> times;
     double backward = 0;
     for (int l = 0; l < layers; ++l) {
@@ -151,7 +167,11 @@ TEST_CASE("two all-reduces of gloo run at once and share the links, first come f
       const auto at = static_cast<std::size_t>(l);
       backward += times[at].backward.value;
       const auto bytes = static_cast<double>(4 * scenario.model.layers[at].parameters.front());
-      buckets.push_back({layers * 1e-3 + backward, 2.0 * (n - 1) / n * bytes / kHostRate});
+      const std::int64_t segments =
+          gloo_segments_per_rank(static_cast<std::uint32_t>(n), Bytes(std::int64_t(bytes)));
+      buckets.push_back({layers * 1e-3 + backward,
+                         std::ceil(bytes / static_cast<double>(n * segments)) / kHostRate,
+                         2 * (n - 1) * segments});
     }
     serve(buckets);
     scenario.training.layer_times = times;
