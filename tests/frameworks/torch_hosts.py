@@ -45,7 +45,9 @@ class TorchHosts:
         processes = [self._start(rank, ranks, [*words, "--out", str(out)]) for rank in range(ranks)]
         until = time.monotonic() + limit
         try:
-            outputs = [p.communicate(timeout=max(0.1, until - time.monotonic()))[0] for p in processes]
+            outputs = [
+                p.communicate(timeout=max(0.1, until - time.monotonic()))[0] for p in processes
+            ]
         except subprocess.TimeoutExpired as error:
             raise RuntimeError(f"replay of {ranks} ranks took more than {limit:g} s") from error
         finally:

@@ -62,7 +62,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--compute", choices=("wait", "real"), default="wait")
     parser.add_argument("--observe", choices=("hook", "none"), default="hook")
     parser.add_argument("--steps", type=_number(int, 1), help="instead of the plan's iterations")
-    parser.add_argument("--timeout", type=positive, default=60.0, metavar="SECONDS")
+    parser.add_argument(
+        "--timeout",
+        type=positive,
+        default=60.0,
+        metavar="SECONDS",
+        help="all end when nothing went on for so long, beside the plan's longest wait",
+    )
     parser.add_argument("--out", type=Path, metavar="CSV")
     parser.add_argument("--measure", metavar="COLLECTIVE", help="time it alone, without a plan")
     parser.add_argument("--sizes", type=_sizes, default=[1 << i for i in range(10, 25, 2)])
@@ -110,6 +116,7 @@ def _run(options: argparse.Namespace, place: Place, meeting: Meeting) -> int:
         "needed_bytes": plan.host_bytes() if plan and backend != "nccl" else 0,
     }
     everyone = meeting.agree(own, objection)
+    meeting.timeout_s += plan.longest_wait_s() if plan else 0.0
     meeting.watch()
     try:
         rows = _measured(options, place, meeting, plan, backend, everyone)
@@ -230,7 +237,7 @@ def _measured(
         rank=place.rank,
         world_size=place.ranks,
         # The meeting names the cause before this ends.
-        timeout=timedelta(seconds=2 * options.timeout + 30),
+        timeout=timedelta(seconds=2 * meeting.timeout_s + 30),
     )
 
     def progress() -> None:
@@ -250,7 +257,7 @@ def _measured(
                 slowest = [max(times) for times in zip(*by_rank, strict=True)]
                 rows.append(row(facts, "collective", options.measure, slowest, size_bytes=size))
         return rows
-    waits = Waits(plan, place.rank, clock, real=options.compute == "real")
+    waits = Waits(plan, place.rank, clock, progress, real=options.compute == "real")
     observe = options.observe == "hook"
     steps = train(plan, waits, clock, observe=observe, progress=progress)
     record = RankRecord(place.rank, _clock_identity(), tuple(steps))

@@ -61,7 +61,7 @@ class Meeting:
                 place.address, place.port, None, hosts, timeout=limit, wait_for_workers=False
             )
         except Exception as error:
-            what = "can't listen" if hosts else f"no rank 0 within {self.timeout_s:g} s"
+            what = "can't listen" if hosts else f"no rank 0 within {self.timeout_s:.3g} s"
             raise InputError(
                 f"rank {place.rank}: {what} at {where} (MASTER_ADDR, MASTER_PORT): "
                 f"{one_line(error)}"
@@ -116,7 +116,7 @@ class Meeting:
                 self.store.set("agreed", json.dumps([]))
                 raise InputError(
                     f"{named(missing)} of {self.place.ranks} did not arrive within "
-                    f"{self.timeout_s:g} s at {self.place.address}:{self.place.port}"
+                    f"{self.timeout_s:.3g} s at {self.place.address}:{self.place.port}"
                 )
             time.sleep(0.02 if missing else 0)
         return [json.loads(self.store.get(f"here/{rank}")) for rank in range(self.place.ranks)]
@@ -227,11 +227,15 @@ class _Judge:
         if store.add("failures", 0):
             return self._of_failures(store, silent, now)
         if silent and now - min(self.beat_at) > self.timeout_s:
-            return f"{named(silent)} did not answer for {self.timeout_s:g} s", FAILED
+            return f"{named(silent)} did not answer for {self.timeout_s:.3g} s", FAILED
         if now - self.progress_at > self.timeout_s:
             progress = [count // _PROGRESS for count in self.counts]
             late = [rank for rank, done in enumerate(progress) if done == min(progress)]
-            return f"{named(late)} hung: nothing went on for {self.timeout_s:g} s", FAILED
+            if len(late) == len(progress):
+                late_ones = "all ranks communicate or hang (--timeout gives more time)"
+            else:
+                late_ones = f"{named(late)} hung"
+            return f"{late_ones}: nothing went on for {self.timeout_s:.3g} s", FAILED
         return None
 
     def _of_failures(self, store: Any, silent: list[int], now: float) -> tuple[str, int] | None:

@@ -116,11 +116,12 @@ def real_work(clock: Clock) -> Callable[[float], None]:
 class Waits:
     """The waits of a rank in program order, each as long as the plan says."""
 
-    def __init__(self, plan: Plan, rank: int, clock: Clock, *, real: bool) -> None:
-        self._plan, self._rank, self._clock = plan, rank, clock
+    def __init__(
+        self, plan: Plan, rank: int, clock: Clock, progress: Callable[[], None], *, real: bool
+    ) -> None:
+        self._plan, self._rank, self._clock, self._progress = plan, rank, clock, progress
         self._pass_time = real_work(clock) if real else clock.wait
         self._iteration, self._next = 0, 0
-        self.done = 0
         self.ended: Any = clock.mark()
 
     def begin_step(self, iteration: int) -> None:
@@ -131,7 +132,7 @@ class Waits:
         self._next += 1
         self._pass_time(seconds * factor)
         self.ended = self._clock.mark()
-        self.done += 1
+        self._progress()
 
 
 class _Gradient(torch.autograd.Function):
@@ -140,7 +141,7 @@ class _Gradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Any, parameter: Any, gradient: Any) -> Any:  # noqa: ARG004
         ctx.gradient = gradient
-        return x.view_as(x)
+        return x.clone()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
@@ -152,7 +153,7 @@ class _Pass(torch.autograd.Function):
     def forward(ctx: Any, x: Any, waits: Waits, forward_s: float, backward_s: float) -> Any:
         ctx.waits, ctx.backward_s = waits, backward_s
         waits(forward_s)
-        return x.view_as(x)
+        return x.clone()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:

@@ -86,6 +86,14 @@ class Plan:
     def waits_in_step(self) -> int:
         return 2 * len(self.layers) * self.accumulation + 1
 
+    def longest_wait_s(self) -> float:
+        """Return what no wait is longer than."""
+        waits = [self.optimizer_s, *(max(x.forward_s, x.backward_s) for x in self.layers)]
+        factors = [max(max(row) for row in self.slowness)]
+        if self.operation_factors:
+            factors.append(max(max(max(of) for of in row) for row in self.operation_factors))
+        return max(waits) * math.prod(factors)
+
     def factor(self, iteration: int, rank: int, wait: int) -> float:
         """Return how much longer a wait is; untimed iterations, below 0, are as the first."""
         row = max(0, iteration) % len(self.slowness)

@@ -85,7 +85,6 @@ def train(
         for micro in range(plan.accumulation):
             with _synchronised(plan, wrapped, last=micro == plan.accumulation - 1):
                 wrapped(x).backward()
-            progress()
             backward_end = waits.ended
         gradients = clock.mark()
         waits(plan.optimizer_s)
