@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .place import Place, place_of
+from .place import Place, available_bytes, clock_identity, objection, place_of
 from .plan import InputError, Plan, read_plan
 from .records import Facts, RankRecord, row, step_rows, table, write_rows
 
@@ -110,9 +110,9 @@ def _run(options: argparse.Namespace, place: Place, meeting: Meeting) -> int:
         "task": _task(options, plan, backend),
         "torch": _torch_version(),
         "host": socket.gethostname(),
-        "clock": _clock_identity(),
+        "clock": clock_identity(),
         "local_rank": place.local_rank,
-        "free_bytes": _available_bytes(),
+        "free_bytes": available_bytes(),
         "needed_bytes": plan.host_bytes() if plan and backend != "nccl" else 0,
     }
     everyone = meeting.agree(own, objection)
@@ -192,31 +192,6 @@ def _task(options: argparse.Namespace, plan: Plan | None, backend: str) -> str:
     return hashlib.sha256(repr(words).encode()).hexdigest()[:16]
 
 
-def objection(everyone: Sequence[dict[str, Any]]) -> str:
-    """Return why these ranks can't run together; empty if they can."""
-    first = everyone[0]
-    for key, what in (
-        ("scenario", "the plan is of scenario"),
-        ("torch", "PyTorch is"),
-        ("task", "the plan or the options are"),
-    ):
-        others = [rank for rank in everyone if rank[key] != first[key]]
-        if others:
-            ranks = ", ".join(str(rank["rank"]) for rank in others)
-            return f"rank {ranks}: {what} {others[0][key]}, that of rank 0 {first[key]}"
-    for clock in dict.fromkeys(rank["clock"] for rank in everyone):
-        of_host = [rank for rank in everyone if rank["clock"] == clock]
-        needed = sum(rank["needed_bytes"] for rank in of_host)
-        free = min(rank["free_bytes"] for rank in of_host)
-        if free and needed > free:
-            return (
-                f"{of_host[0]['host']}: parameters, gradients and buckets of {len(of_host)} ranks "
-                f"take {needed / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free: "
-                "run fewer ranks on a host, or a smaller model"
-            )
-    return ""
-
-
 def _measured(
     options: argparse.Namespace,
     place: Place,
@@ -260,7 +235,7 @@ def _measured(
     waits = Waits(plan, place.rank, clock, progress, real=options.compute == "real")
     observe = options.observe == "hook"
     steps = train(plan, waits, clock, observe=observe, progress=progress)
-    record = RankRecord(place.rank, _clock_identity(), tuple(steps))
+    record = RankRecord(place.rank, clock_identity(), tuple(steps))
     records = [RankRecord.from_json(each) for each in meeting.gather("record", record.to_json())]
     workers = GLOO_WORKERS if backend == "gloo" else NCCL_WORKERS
     return step_rows(records, facts, workers) if records else []
@@ -295,24 +270,6 @@ def _torch_version() -> str:
     import torch
 
     return str(torch.__version__)
-
-
-def _clock_identity() -> str:
-    """Different on every machine and boot; alike on all ranks that share a clock."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return socket.gethostname()
-
-
-def _available_bytes() -> int:
-    """Return what the host has free, or 0 where it doesn't tell."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return 0
-    kibibytes = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), "0")
-    return int(kibibytes) * 1024
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
-"""Which rank this is, from what its launcher left in the environment."""
+"""Which rank this is, by its launcher's environment; its host; whether all can run together."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import socket
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from .plan import InputError
 
@@ -97,3 +100,46 @@ def _port(environment: Mapping[str, str]) -> int:
         return _number(environment, "MASTER_PORT", 1)
     job = environment.get("SLURM_JOB_ID") or environment.get("OMPI_MCA_ess_base_jobid") or ""
     return 20000 + int(job) % 20000 if job.isdecimal() else PORT
+
+
+def clock_identity() -> str:
+    """Different on every machine and boot; alike on all ranks that share a clock."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return socket.gethostname()
+
+
+def available_bytes() -> int:
+    """Return what the host has free, or 0 where it doesn't tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    kibibytes = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), "0")
+    return int(kibibytes) * 1024
+
+
+def objection(everyone: Sequence[dict[str, Any]]) -> str:
+    """Return why these ranks can't run together; empty if they can."""
+    first = everyone[0]
+    for key, what in (
+        ("scenario", "the plan is of scenario"),
+        ("torch", "PyTorch is"),
+        ("task", "the plan or the options are"),
+    ):
+        others = [rank for rank in everyone if rank[key] != first[key]]
+        if others:
+            ranks = ", ".join(str(rank["rank"]) for rank in others)
+            return f"rank {ranks}: {what} {others[0][key]}, that of rank 0 {first[key]}"
+    for clock in dict.fromkeys(rank["clock"] for rank in everyone):
+        of_host = [rank for rank in everyone if rank["clock"] == clock]
+        needed = sum(rank["needed_bytes"] for rank in of_host)
+        free = min(rank["free_bytes"] for rank in of_host)
+        if free and needed > free:
+            return (
+                f"{of_host[0]['host']}: parameters, gradients and buckets of {len(of_host)} ranks "
+                f"take {needed / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free: "
+                "run fewer ranks on a host, or a smaller model"
+            )
+    return ""

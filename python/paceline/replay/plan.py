@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,15 +73,12 @@ class Plan:
         elements = sum(sum(layer.parameters) for layer in self.layers)
         return elements * ELEMENT_BYTES[self.precision]
 
-    @property
-    def buffer_bytes(self) -> int:
-        return sum(ELEMENT_BYTES[kind] * n for layer in self.layers for kind, n in layer.buffers)
-
     def host_bytes(self) -> int:
         """Return what a rank allocates: parameters, gradients, and buckets or shards of both."""
         shards = self.fsdp.shard_group if self.fsdp else 1
         copies = 2 + (2 / shards if self.fsdp else 1)
-        return math.ceil(copies * self.parameter_bytes) + self.buffer_bytes
+        buffers = sum(ELEMENT_BYTES[kind] * n for each in self.layers for kind, n in each.buffers)
+        return math.ceil(copies * self.parameter_bytes) + buffers
 
     def waits_in_step(self) -> int:
         return 2 * len(self.layers) * self.accumulation + 1
@@ -138,13 +135,16 @@ def parse_plan(data: Any, file: str) -> Plan:
         layers=tuple(_layer(place) for place in root.items("layers")),
         optimizer_s=root.number("optimizer_us") * 1e-6,
         ddp=None if sharded else _ddp(root.inner("ddp")),
-        buckets=() if sharded else tuple(_bucket(place) for place in root.items("buckets")),
+        buckets=() if sharded else _buckets(root),
         fsdp=_fsdp(root.inner("fsdp")) if sharded else None,
         slowness=tuple(_factors(place) for place in root.items("slowness")),
         operation_factors=_operation_factors(root),
     )
     _check_shapes(plan, file)
     return plan
+
+
+_CONTAINERS = {dict: "an object", list: "a list"}
 
 
 class _Place:
@@ -158,11 +158,12 @@ class _Place:
         return InputError(": ".join(part for part in (self.file, pointer, message) if part))
 
     def value(self, key: str | int, kind: str, fits: Callable[[Any], bool]) -> Any:
-        if isinstance(self.data, Mapping) and key not in self.data:
-            raise self.wrong("is missing", key)
-        if not isinstance(self.data, Mapping | list):
-            raise self.wrong("expected an object", "")
+        container = dict if isinstance(key, str) else list
+        if not isinstance(self.data, container):
+            raise self.wrong(f"expected {_CONTAINERS[container]}", "")
         whole: Any = self.data
+        if container is dict and key not in whole:
+            raise self.wrong("is missing", key)
         value = whole[key]
         if not fits(value):
             raise self.wrong(f"expected {kind}, found {json.dumps(value)[:60]}", key)
@@ -232,8 +233,9 @@ def _layer(place: _Place) -> Layer:
     )
 
 
-def _bucket(place: _Place) -> Bucket:
-    return Bucket(place.whole("bytes"), place.wholes("tensors"))
+def _buckets(root: _Place) -> tuple[Bucket, ...]:
+    places = root.items("buckets")
+    return tuple(Bucket(place.whole("bytes"), place.wholes("tensors")) for place in places)
 
 
 def _ddp(place: _Place) -> Ddp:
@@ -276,7 +278,8 @@ def _check_shapes(plan: Plan, file: str) -> None:
         if not holds:
             raise InputError(f"{file}: {place}: {message}")
 
-    expect(bool(plan.layers), "/layers", "expected a layer at least")
+    full = all(0 not in layer.parameters for layer in plan.layers)
+    expect(bool(plan.layers) and full, "/layers", "expected a layer at least, and no empty tensor")
     expect(bool(plan.slowness), "/slowness", "expected a row at least")
     for i, row in enumerate(plan.slowness):
         expect(len(row) == plan.ranks, f"/slowness/{i}", f"expected {plan.ranks} ranks' factors")
@@ -296,5 +299,3 @@ def _check_shapes(plan: Plan, file: str) -> None:
         expect(once and known, "/fsdp/units", "expected every layer with parameters in one unit")
         whole = plan.ranks % plan.fsdp.shard_group == 0
         expect(whole, "/fsdp/shard_group", f"{plan.ranks} ranks aren't a multiple of it")
-    if any(0 in layer.parameters for layer in plan.layers):
-        raise InputError(f"{file}: /layers: a parameter without elements")
