@@ -304,7 +304,7 @@ class Ranks:
             )
         )
 
-    def end(self, limit: float = 100) -> tuple[list[int], list[str]]:
+    def end(self, limit: float = 200) -> tuple[list[int], list[str]]:
         """Return statuses, and what each rank said of itself on stderr."""
         until = time.monotonic() + limit
         said = []
@@ -465,7 +465,7 @@ def test_a_rank_that_dies_or_hangs_is_named(
     ranks.start(0, 2, plan, "--timeout", "8")
     ranks.start(1, 2, plan, "--timeout", "8", code=DISTURBED.format(what=what))
     try:
-        ranks.processes[0].wait(timeout=60)
+        ranks.processes[0].wait(timeout=150)
     finally:
         ranks.processes[1].send_signal(signal.SIGCONT)
         if "19" in what:  # it was stopped: it doesn't see the end by itself

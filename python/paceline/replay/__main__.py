@@ -137,7 +137,7 @@ def _run(options: argparse.Namespace, place: Place, meeting: Meeting) -> int:
 
 
 def _input(options: argparse.Namespace, place: Place) -> Plan | None:
-    from .model import refusal
+    from .model import load, refusal
     from .run import COLLECTIVES
 
     if options.measure is not None:
@@ -157,6 +157,7 @@ def _input(options: argparse.Namespace, place: Place) -> Plan | None:
     refused = refusal(plan)
     if refused:
         raise InputError(f"{options.plan}: {refused}")
+    load()  # before the ranks watch each other
     return replace(plan, iterations=options.steps) if options.steps else plan
 
 

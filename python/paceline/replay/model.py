@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import importlib
 import inspect
 import sys
 import time
@@ -199,6 +201,13 @@ class Model(nn.Module):
 def running_version() -> tuple[int, int]:
     parts = torch.__version__.split(".")
     return int(parts[0]), int(parts[1])
+
+
+def load() -> None:
+    """Load what DDP would load when it is first made: many seconds of a busy disk."""
+    if running_version() >= (2, 0):
+        with contextlib.suppress(ImportError):
+            importlib.import_module("torch._dynamo")
 
 
 def refusal(plan: Plan) -> str:
