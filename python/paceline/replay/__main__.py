@@ -140,6 +140,11 @@ def _input(options: argparse.Namespace, place: Place) -> Plan | None:
     from .model import load, refusal
     from .run import COLLECTIVES
 
+    if options.out and place.rank == 0:
+        try:
+            options.out.open("a").close()  # before the run, not after it
+        except OSError as error:
+            raise InputError(f"--out {options.out}: {error.strerror}") from error
     if options.measure is not None:
         if options.plan is not None:
             raise InputError("--measure takes no plan")

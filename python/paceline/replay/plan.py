@@ -121,12 +121,11 @@ def parse_plan(data: Any, file: str) -> Plan:
             f"{file}: /replay: format {found}, and this program reads format {FORMAT}: "
             "write the plan with the Paceline that this package belongs to"
         )
-    strategy = root.choice("strategy", STRATEGIES, "training.strategy")
-    sharded = strategy != "ddp"
+    sharded = root.choice("strategy", STRATEGIES, "training.strategy") != "ddp"
     plan = Plan(
         scenario=root.text("scenario"),
         pytorch=_version(root),
-        strategy=strategy,
+        strategy=root.text("strategy"),
         ranks=root.whole("ranks", 1),
         ranks_per_node=root.whole("ranks_per_node", 1),
         iterations=root.whole("iterations", 1),
@@ -222,7 +221,7 @@ def _layer(place: _Place) -> Layer:
     for i, _ in enumerate(place.items("buffers")):
         pair = place.inner("buffers").inner(i)
         if len(pair.data) != 2:
-            raise pair.wrong("expected a precision and a number of elements", "")
+            raise pair.wrong("expected a precision and its elements", "")
         buffers.append((pair.choice(0, tuple(ELEMENT_BYTES), "the model"), pair.whole(1)))
     return Layer(
         name=place.text("name"),

@@ -156,7 +156,12 @@ def time_collective(
 ) -> list[float]:
     """Return this rank's time of each repeat: from a barrier to the result."""
     once, result, expected = _collective(kind, size, clock)
-    once()
+    try:
+        once()
+    except RuntimeError as error:
+        if "not support" not in str(error):
+            raise
+        raise InputError(f"{kind}: not in PyTorch {torch.__version__}: {error}") from error
     clock.synchronise()
     if not bool((result == expected).all()):
         raise InputError(f"{kind} {size} B: the result is wrong")
