@@ -112,7 +112,7 @@ def test_factors_are_of_the_iteration_the_rank_and_the_wait() -> None:
                 "fsdp": {"units": [[0, 1], [1, 2, 3]], "reshard_after_forward": True}
                 | {"shard_group": 2},
             },
-            "/fsdp/units: expected every layer with parameters in one unit",
+            "/fsdp/units: expected each layer in one unit at most",
         ),
     ],
 )

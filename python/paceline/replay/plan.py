@@ -292,9 +292,8 @@ def _check_shapes(plan: Plan, file: str) -> None:
             expect(right, place, f"expected {waits} factors for each rank")
     if plan.fsdp:
         layers = [layer for unit in plan.fsdp.units for layer in unit]
-        trained = {i for i, layer in enumerate(plan.layers) if layer.parameters}
-        once = len(set(layers)) == len(layers) and trained <= set(layers)
+        once = len(set(layers)) == len(layers)  # the root has the others
         known = all(layer < len(plan.layers) for layer in layers)
-        expect(once and known, "/fsdp/units", "expected every layer with parameters in one unit")
+        expect(once and known, "/fsdp/units", "expected each layer in one unit at most")
         whole = plan.ranks % plan.fsdp.shard_group == 0
         expect(whole, "/fsdp/shard_group", f"{plan.ranks} ranks aren't a multiple of it")

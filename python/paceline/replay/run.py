@@ -74,7 +74,7 @@ def train(
     dist.barrier()
     marks = []
     for iteration in range(-UNTIMED, plan.iterations):
-        if iteration == 0 and plan.ddp:
+        if iteration == 0 and plan.ddp and plan.ranks > 1:
             _require_buckets(plan, wrapped)
         observer.marks = []
         waits.begin_step(iteration)
