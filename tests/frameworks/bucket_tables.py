@@ -1,6 +1,6 @@
-"""DDP's bucket tables: PyTorch's own beside the rule that Paceline has.
+"""DDP's bucket tables: PyTorch's own beside Paceline's.
 
-    python tests/frameworks/bucket_tables.py [--lists 1000] [--runs 60] [--models scenarios/models]
+    python tests/frameworks/bucket_tables.py PACELINE [--lists 1000] [--runs 60]
 
 Runs under any Python that has torch with gloo (tried: 1.13 and 2.15). PyTorch tells its buckets in
 two ways. Real DistributedDataParallel makes, reduces and rebuilds them over loopback. The function
@@ -18,6 +18,7 @@ import json
 import math
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
@@ -44,32 +45,56 @@ MODELS = [
 LARGEST_RUN = 64 * MIB  # elements of a real run in fp32; larger ones in fp16, at the default cap
 
 
-# ---- Paceline's rule: bucket_limits and assign_buckets of sim/strategy/ddp.cpp ----
+# ---- Paceline's buckets ----
+
+
+class Paceline:
+    """The program, asked for the plan of a model with a layer for each tensor."""
+
+    def __init__(self, program: str, folder: str, pytorch: str) -> None:
+        self.program, self.pytorch = program, pytorch
+        self.scenario, self.plan = Path(folder, "scenario.json"), Path(folder, "plan.json")
+
+    def buckets(
+        self, elements: list[int], cap_mib: float | None, unused: bool, precision: str
+    ) -> list[list[int]]:
+        layers = [
+            {
+                "name": f"layer{i}",
+                "kind": "linear",
+                "parameters": [count],
+                "forward_macs": 0,
+                "output_elements": 1,
+            }
+            for i, count in enumerate(elements)
+        ]
+        ddp: dict[str, object] = {"find_unused_parameters": unused, "broadcast_buffers": False}
+        if cap_mib is not None:
+            ddp["bucket_cap"] = f"{cap_mib} MiB"
+        scenario = {
+            "cluster": {"node": "dgx-a100", "nodes": 1, "gpus_per_node": 2},
+            "model": {"name": "tensors", "input": "nothing", "layers": layers},
+            "training": {
+                "batch_per_gpu": 1,
+                **dict.fromkeys(("precision", "gradients", "parameters"), precision),
+                "pytorch": self.pytorch,
+                "ddp": ddp,
+            },
+        }
+        self.scenario.write_text(json.dumps(scenario))
+        words = ["calibrate", "replay", self.scenario, "--with", "torch", "--steps", self.plan]
+        told = subprocess.run([self.program, *words], capture_output=True, text=True, check=False)
+        if told.returncode != 0:
+            raise RuntimeError(told.stderr.strip())
+        return [bucket["tensors"] for bucket in json.loads(self.plan.read_text())["buckets"]]
+
+
+# ---- What PyTorch is asked with: bucket_limits of sim/strategy/ddp.cpp, once more ----
 
 
 def limits(cap_mib: float | None, version: tuple[int, int]) -> list[int]:
     cap = int((25 if cap_mib is None else cap_mib) * MIB)
     return [cap if cap_mib is not None and version >= (2, 4) else FIRST, cap]
-
-
-def assign(sizes: list[int], first: int, cap: int) -> list[list[int]]:
-    buckets: list[list[int]] = [[]]
-    for i in range(len(sizes)):
-        buckets[-1].append(i)
-        if sum(sizes[j] for j in buckets[-1]) >= (first if len(buckets) == 1 else cap):
-            buckets.append([])
-    return [bucket for bucket in buckets if bucket]
-
-
-def expected(
-    sizes: list[int], cap_mib: float | None, unused: bool, version: tuple[int, int]
-) -> list[list[int]]:
-    """Indices of registered tensors: buckets in the order in which a steady step reduces them."""
-    first, cap = limits(cap_mib, version)
-    if unused:  # never rebuilt: assigned as registered, reduced the other way round
-        return assign(sizes, first, cap)[::-1]
-    last = len(sizes) - 1
-    return [[last - i for i in bucket] for bucket in assign(sizes[::-1], first, cap)]
 
 
 # ---- PyTorch's buckets ----
@@ -167,8 +192,8 @@ def shipped(folder: Path, name: str) -> list[int]:
 class Table:
     """Counts cases of a kind, and says which disagree."""
 
-    def __init__(self, kind: str, version: tuple[int, int]) -> None:
-        self.kind, self.version = kind, version
+    def __init__(self, kind: str, paceline: Paceline) -> None:
+        self.kind, self.paceline = kind, paceline
         self.cases = self.wrong = 0
         self.begin = time.monotonic()
 
@@ -179,11 +204,13 @@ class Table:
         cap: float | None,
         unused: bool,
         bytes_: int,
-        found: object,
+        found: list[list[int]],
     ) -> None:
-        want = expected([bytes_ * n for n in elements], cap, unused, self.version)
+        precision = {4: "fp32", 2: "fp16"}[bytes_]
+        want = self.paceline.buckets(elements, cap, unused, precision)
         self.cases += 1
-        if found != want:
+        # In a bucket that is assigned as registered, tensors stand the other way round.
+        if [sorted(bucket) for bucket in found] != [sorted(bucket) for bucket in want]:
             self.wrong += 1
             print(f"DISAGREE {self.kind}: {name}, cap {cap} MiB, unused {unused}")
             print(f"  PyTorch {found}\n  Paceline {want}")
@@ -198,6 +225,7 @@ class Table:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("paceline", help="the program")
     parser.add_argument(
         "--lists", type=int, default=1000, help="random lists, each at five caps, rebuilt or not"
     )
@@ -214,14 +242,15 @@ def main() -> int:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     with tempfile.TemporaryDirectory() as folder:
         dist.init_process_group("gloo", init_method=f"file://{folder}/ranks", rank=0, world_size=1)
-        wrong = compare_all(asked, version)
+        pytorch = f"{version[0]}.{version[1]}"
+        wrong = compare_all(asked, version, Paceline(asked.paceline, folder, pytorch))
         dist.destroy_process_group()
     return 1 if wrong else 0
 
 
-def compare_all(asked: argparse.Namespace, version: tuple[int, int]) -> int:
+def compare_all(asked: argparse.Namespace, version: tuple[int, int], paceline: Paceline) -> int:
     wrong = 0
-    table = Table("random lists, the reducer's function", version)
+    table = Table("random lists, the reducer's function", paceline)
     for seed in range(asked.lists):
         sizes = random_list(seed, most=256 * MIB)
         for cap in [*CAPS, None]:
@@ -230,7 +259,7 @@ def compare_all(asked: argparse.Namespace, version: tuple[int, int]) -> int:
                 table.compare(f"list {seed}", sizes, cap, unused, 4, found)
     wrong += table.ended()
 
-    table = Table("random lists, real DDP", version)
+    table = Table("random lists, real DDP", paceline)
     for seed in range(asked.runs):
         sizes = random_list(seed, most=16 * MIB)
         cap = [*CAPS, None][seed % 6]
@@ -239,7 +268,7 @@ def compare_all(asked: argparse.Namespace, version: tuple[int, int]) -> int:
             table.compare(f"list {seed}", sizes, cap, unused, 4, found)
     wrong += table.ended()
 
-    table = Table("models, the reducer's function", version)
+    table = Table("models, the reducer's function", paceline)
     lists = {name: shipped(asked.models, name) for name in MODELS}
     for name, sizes in lists.items():
         for cap in [*CAPS, None]:
@@ -247,7 +276,7 @@ def compare_all(asked: argparse.Namespace, version: tuple[int, int]) -> int:
                 table.compare(name, sizes, cap, unused, 4, of_function(sizes, cap, unused, version))
     wrong += table.ended()
 
-    table = Table("models, real DDP", version)
+    table = Table("models, real DDP", paceline)
     for name, sizes in lists.items():
         small = sum(sizes) <= LARGEST_RUN
         dtype = torch.float32 if small else torch.float16
