@@ -49,12 +49,14 @@ class HostClock:
     def seconds(self, mark: Any) -> float:
         return float(mark)
 
-    def wait(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        if seconds > self._LAST_S:
-            time.sleep(seconds - self._LAST_S)
+    def wait(self, seconds: float, since: float | None) -> float:
+        """Return when the wait has ended; it began when the last one had, where that is told."""
+        until = (time.monotonic() if since is None else since) + seconds
+        if (left := until - time.monotonic()) > self._LAST_S:
+            time.sleep(left - self._LAST_S)
         while time.monotonic() < until:
             time.sleep(0)  # others may run
+        return until
 
     def synchronise(self) -> None:
         pass
@@ -86,8 +88,10 @@ class DeviceClock:
     def seconds(self, mark: Any) -> float:
         return float(self._origin_s + self._origin.elapsed_time(mark) * 1e-3)
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float, since: float | None) -> float | None:
+        """Let the stream spin, which takes up one wait where it ended the last."""
         torch.cuda._sleep(round(seconds * self._rate))
+        return since
 
     def synchronise(self) -> None:
         torch.cuda.synchronize()
@@ -116,23 +120,36 @@ def real_work(clock: Clock) -> Callable[[float], None]:
 
 
 class Waits:
-    """The waits of a rank in program order, each as long as the plan says."""
+    """The waits of a rank in program order, each as long as the plan says.
+
+    One begins where the last one ended, as kernels on a stream do, so that what the host does in
+    between costs no time: but not after the host waited for other ranks.
+    """
 
     def __init__(
         self, plan: Plan, rank: int, clock: Clock, progress: Callable[[], None], *, real: bool
     ) -> None:
         self._plan, self._rank, self._clock, self._progress = plan, rank, clock, progress
-        self._pass_time = real_work(clock) if real else clock.wait
+        self._work = real_work(clock) if real else None
         self._iteration, self._next = 0, 0
+        self._since: float | None = None
         self.ended: Any = clock.mark()
 
     def begin_step(self, iteration: int) -> None:
         self._iteration, self._next = iteration, 0
+        self.others_waited()
+
+    def others_waited(self) -> None:
+        self._since = None
 
     def __call__(self, seconds: float) -> None:
         factor = self._plan.factor(self._iteration, self._rank, self._next)
         self._next += 1
-        self._pass_time(seconds * factor)
+        if self._work:
+            self._work(seconds * factor)
+        else:
+            until = self._clock.wait(seconds * factor, self._since)
+            self._since = None if self._plan.fsdp else until  # whose units wait for each other
         self.ended = self._clock.mark()
         self._progress()
 
@@ -164,11 +181,16 @@ class _Pass(torch.autograd.Function):
 
 
 class LayerModule(nn.Module):
-    """Backward waits, then the gradients become ready in reversed order of registration."""
+    """Backward waits, then the gradients become ready.
+
+    In reversed order of registration those of a product, whose bias is added last; in that order
+    those that one operation uses together.
+    """
 
     def __init__(self, plan: Plan, number: int, waits: Waits, device: torch.device) -> None:
         super().__init__()
         layer = plan.layers[number]
+        self.product = layer.kind == "linear"
         self.times = (waits, layer.forward_s, layer.backward_s)
         # Zeros: averaged or accumulated they stay what they are.
         dtype = DTYPES[plan.precision]
@@ -180,8 +202,8 @@ class LayerModule(nn.Module):
             self.register_buffer(f"buffer{i}", torch.zeros(n, dtype=DTYPES[kind], device=device))
 
     def forward(self, x: Any) -> Any:
-        parameters = self.parameters(recurse=False)
-        for parameter, gradient in zip(parameters, self.gradients, strict=True):
+        pairs = list(zip(self.parameters(recurse=False), self.gradients, strict=True))
+        for parameter, gradient in pairs if self.product else pairs[::-1]:
             x = _Gradient.apply(x, parameter, gradient)
         return _Pass.apply(x, *self.times)
 

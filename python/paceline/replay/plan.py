@@ -22,6 +22,7 @@ class InputError(ValueError):
 @dataclass(frozen=True)
 class Layer:
     name: str
+    kind: str
     parameters: tuple[int, ...]  # elements of each tensor, in registration order
     buffers: tuple[tuple[str, int], ...]  # precision, elements
     forward_s: float
@@ -225,6 +226,7 @@ def _layer(place: _Place) -> Layer:
         buffers.append((pair.choice(0, tuple(ELEMENT_BYTES), "the model"), pair.whole(1)))
     return Layer(
         name=place.text("name"),
+        kind=place.text("kind"),
         parameters=place.wholes("parameters"),
         buffers=tuple(buffers),
         forward_s=place.number("forward_us") * 1e-6,

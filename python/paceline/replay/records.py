@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 # The measuring program's columns; what a row doesn't say is 0 or empty.
@@ -110,27 +110,33 @@ def one_clock(records: Sequence[RankRecord]) -> bool:
 
 
 def waiting(records: Sequence[RankRecord], iteration: int, workers: int) -> list[float]:
-    """Return each rank's exposed wait for others: a reduction lies there, and a rank isn't ready.
+    """Return what each rank waits for others, once it has nothing left to compute.
 
-    Counts after the rank's own last backward wait, and only where all share a clock.
+    It waits for its reductions in their order; of that, what passes until the last rank begins.
+    Only where all share a clock.
     """
     steps = [record.steps[iteration] for record in records]
-    count = min(len(step.buckets) for step in steps)
-    latest = [max(step.buckets[k].ready for step in steps) for k in range(count)]
+    starts = [worker_starts(step.buckets, workers) for step in steps]
+    latest = [max(of_bucket) for of_bucket in zip(*starts, strict=True)]
     result = []
-    for step in steps:
-        covered, total = step.backward_end, 0.0
-        for start, until in zip(worker_starts(step.buckets, workers), latest, strict=False):
-            begin = max(start, covered)
-            if until > begin:
-                total += until - begin
-                covered = until
+    for step, own in zip(steps, starts, strict=True):
+        at, total = step.backward_end, 0.0
+        for start, last, bucket in zip(own, latest, step.buckets, strict=True):
+            total += max(0.0, last - max(at, start))
+            at = max(at, bucket.end)
         result.append(total)
     return result
 
 
-def row(facts: Facts, kind: str, name: str, times_s: Sequence[float], **columns: int) -> Row:
-    """Return a row of the median, in microseconds; other columns by name."""
+def row(
+    facts: Facts,
+    kind: str,
+    name: str,
+    times_s: Sequence[float],
+    middle: Callable[[Sequence[float]], float] = median,
+    **columns: int,
+) -> Row:
+    """Return a row of the median (or mean), in microseconds; other columns by name."""
     described = {
         "kind": kind,
         "name": name,
@@ -138,7 +144,7 @@ def row(facts: Facts, kind: str, name: str, times_s: Sequence[float], **columns:
         "ranks": facts.ranks,
         "nodes": facts.nodes,
         "gpus_per_node": facts.ranks // facts.nodes,
-        "time_us": f"{median(times_s) * 1e6:.6g}",
+        "time_us": f"{middle(times_s) * 1e6:.6g}",
         "min_us": f"{min(times_s) * 1e6:.6g}",
         "max_us": f"{max(times_s) * 1e6:.6g}",
         "repeats": len(times_s),
@@ -153,40 +159,45 @@ def row(facts: Facts, kind: str, name: str, times_s: Sequence[float], **columns:
 
 
 def step_rows(records: Sequence[RankRecord], facts: Facts, workers: int) -> list[Row]:
+    """Return the job's step, and what it is made of: means over steps, parts over ranks too."""
     rows = [row(facts, "step", "step_median", job_steps(records))]
-    of_rank: list[tuple[str, Callable[[Step], float]]] = [
-        ("step_of_rank", lambda step: step.end - step.begin),
-        ("exposed_of_rank", lambda step: step.gradients - step.backward_end),
-    ]
-    for name, time in of_rank:
-        rows += [
-            row(facts, "step", name, list(map(time, record.steps)), n=record.rank)
-            for record in records
-        ]
-    if one_clock(records) and records[0].steps[0].buckets:
-        by_step = [waiting(records, i, workers) for i in range(len(records[0].steps))]
-        for place, record in enumerate(records):
-            times = [times[place] for times in by_step]
-            rows.append(row(facts, "step", "waiting_of_rank", times, n=record.rank))
     for record in records:
-        rows += _bucket_rows(record, facts, workers)
-    return rows
+        times = [step.end - step.begin for step in record.steps]
+        rows.append(row(facts, "step", "step_of_rank", times, n=record.rank))
+    count = range(len(records[0].steps))
+    exposed = [
+        mean([record.steps[i].gradients - record.steps[i].backward_end for record in records])
+        for i in count
+    ]
+    rows.append(row(facts, "step", "exposed", exposed, mean))
+    if one_clock(records) and records[0].steps[0].buckets:
+        waits = [mean(waiting(records, i, workers)) for i in count]
+        rows.append(row(facts, "step", "waiting", waits, mean))
+    return rows + _bucket_rows(records, facts, workers)
 
 
-def _bucket_rows(record: RankRecord, facts: Facts, workers: int) -> list[Row]:
+def _bucket_rows(records: Sequence[RankRecord], facts: Facts, workers: int) -> list[Row]:
+    """When the last rank is ready, starts and ends, since the job's step began."""
     rows = []
-    starts = [worker_starts(step.buckets, workers) for step in record.steps]
-    for k, bucket in enumerate(record.steps[0].buckets):
-        times = {
-            "ready": [step.buckets[k].ready - step.begin for step in record.steps],
-            "start": [
-                start[k] - step.begin for start, step in zip(starts, record.steps, strict=True)
-            ],
-            "end": [step.buckets[k].end - step.begin for step in record.steps],
-        }
+    shared = one_clock(records)
+    for k, bucket in enumerate(records[0].steps[0].buckets):
+        times: dict[str, list[float]] = {"ready": [], "start": [], "end": []}
+        for i in range(len(records[0].steps)):
+            steps = [record.steps[i] for record in records]
+            # The job's step begins where the latest rank's last one ended.
+            job = max(step.begin for step in steps)
+            begins = [job if shared else step.begin for step in steps]
+            starts = [worker_starts(step.buckets, workers)[k] for step in steps]
+            for name, moments in (
+                ("ready", [step.buckets[k].ready for step in steps]),
+                ("start", starts),
+                ("end", [step.buckets[k].end for step in steps]),
+            ):
+                since = zip(moments, begins, strict=True)
+                times[name].append(max(moment - begin for moment, begin in since))
         for name, values in times.items():
-            columns = {"m": k, "n": record.rank, "size_bytes": bucket.bytes}
-            rows.append(row(facts, "bucket", name, values, **columns))
+            columns = {"m": k, "size_bytes": bucket.bytes}
+            rows.append(row(facts, "bucket", name, values, mean, **columns))
     return rows
 
 
@@ -214,7 +225,7 @@ def table(rows: Sequence[Row]) -> str:
             step = f"step {time} ms, median of {found['repeats']} ({spread})"
             lines.append(f"{found['library']}, {found['ranks']} ranks: {step}")
     ranks = [found for found in rows if found["name"].endswith("_of_rank")]
-    buckets = [found for found in rows if found["kind"] == "bucket" and found["n"] == "0"]
+    buckets = [found for found in rows if found["kind"] == "bucket"]
     return "\n".join([*lines, *_part("rank", ranks, "n"), *_part("bucket of rank 0", buckets, "m")])
 
 

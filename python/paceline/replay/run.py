@@ -87,6 +87,7 @@ def train(
                 wrapped(x).backward()
             backward_end = waits.ended
         gradients = clock.mark()
+        waits.others_waited()
         waits(plan.optimizer_s)
         marks.append((begin, backward_end, gradients, clock.mark(), observer.marks))
     clock.synchronise()
