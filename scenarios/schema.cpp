@@ -95,6 +95,17 @@ namespace {
 // By the end of a parameter's name; the first that fits.
 constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
     {"mpi.startup", "From the call to the first message."},
+    {"gloo.startup", "From the call to the first segment."},
+    {"gloo.handshake",
+     "How much longer each segment occupies a network hop, while sender and receiver tell each other that "
+     "they are "
+     "ready."},
+    {"gloo.reduce_rate", "At which a segment that was received is reduced into the rank's own."},
+    {"gloo.copy_rate", "At which a buffer is copied to the host before and back after; 0: it is there."},
+    {"tcp.acknowledgements",
+     "Of mpi and gloo: what a rank sends back of what it receives in a ring of more than two, beside what it "
+     "sends on; "
+     "0 where the network card joins packets."},
     {"mpi.rendezvous",
      "How much longer a block above 65,472 B (64 KiB less what leads a message) occupies a network hop, "
      "while sender and receiver agree."},
@@ -107,9 +118,9 @@ constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
     {"block.copy_rate", "What a thread block moves, in its GPU or out of it."},
     {"nvls.efficiency", "Share of the NVLinks' bandwidth while the switch reduces or multicasts."},
     {".startup", "From the launch to the first step."},
-    {".nvlink.latency", "Of a step, or with mpi a message, over NVLink."},
-    {".pcie.latency", "Of a step, or with mpi a message, over PCIe."},
-    {".network.latency", "Of a step, or with mpi a message, between nodes."},
+    {".nvlink.latency", "Of a step, or with mpi and gloo a message, over NVLink."},
+    {".pcie.latency", "Of a step, or with mpi and gloo a message, over PCIe."},
+    {".network.latency", "Of a step, or with mpi and gloo a message, between nodes."},
     {".ll.efficiency", "Share of what NCCL holds a channel to carry."},
     {".ll128.efficiency", "Share of what NCCL holds a channel to carry."},
     {".simple.efficiency", "Share of what NCCL holds a channel to carry."},

@@ -17,12 +17,21 @@ ComparedCase compared(const auto& from, const ValidationSet& set) {
 }  // namespace
 
 std::vector<ComparedCase> compare(const ValidationSet& set) {
-  const std::size_t collectives = set.collective.size();
-  std::vector<ComparedCase> cases(collectives + set.training.size());
-  for_each_in_parallel(cases.size(), [&](std::size_t i) {
-    cases[i] =
-        i < collectives ? compared(set.collective[i], set) : compared(set.training[i - collectives], set);
-  });
+  std::vector<ComparedCase> cases(set.collective.size() + set.training.size() + set.steps.size());
+  const auto compare_all = [&](const auto& of_kind) {
+    for_each_in_parallel(of_kind.size(), [&](std::size_t i) { cases[i] = compared(of_kind[i], set); });
+  };
+  switch (set.kind) {
+    case SetKind::collective:
+      compare_all(set.collective);
+      break;
+    case SetKind::training:
+      compare_all(set.training);
+      break;
+    case SetKind::steps:
+      compare_all(set.steps);
+      break;
+  }
   return cases;
 }
 

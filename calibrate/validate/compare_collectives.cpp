@@ -20,6 +20,7 @@ FitRequest request_for(const CollectiveTable& table) {
   FitRequest request;
   request.cluster_name = table.cluster_name;
   request.cluster = table.cluster;
+  request.collective.library = table.spec.library;
   request.collective.nccl = table.spec.nccl;
   request.collective.gpus_per_process = table.spec.gpus_per_process;
   request.nccl_stated = table.nccl_stated;
@@ -192,6 +193,11 @@ MeasuredData read_table(const CollectiveTable& table) {
     row.table = table.name;
   }
   return data;
+}
+
+Profile fitted_profile(const std::vector<ChosenRows>& rows) {
+  const FitData fit = gather(rows);
+  return fit_collectives(fit.request, fit.data).profile;
 }
 
 ComparedCase compare(const CollectiveCase& from) {

@@ -16,6 +16,7 @@ struct EntryOfFile {
   std::string cluster, nccl, algorithm, protocol;
   int nodes = 1, gpus_per_node = 0, channels = 0;
   CollectiveKind collective = CollectiveKind::all_reduce;
+  CollectiveLibrary library = CollectiveLibrary::nccl;
   bool nvls = true;
 };
 struct CaseOfFile {
@@ -51,6 +52,7 @@ void describe(V& v, EntryOfFile& s) {
   v.key("nodes", s.nodes, between(1, 100'000), "How many nodes took part.");
   v.key("gpus_per_node", s.gpus_per_node, between(1, 1024), "And GPUs of each; left out: all.");
   v.key("collective", s.collective, any(), "As nccl-tests' programs are called.");
+  v.key("library", s.library, any(), "Whose it is: nccl, mpi or gloo.");
   v.key("nccl", s.nccl, text(20), "NCCL's version, where it is known.");
   v.key("algorithm", s.algorithm, text(200), "NCCL_ALGO, where it was set.");
   v.key("protocol", s.protocol, text(200), "NCCL_PROTO, where it was set.");
@@ -92,7 +94,8 @@ void describe(V& v, SetFile& s) {
   v.key("description", s.description, text(10'000), "The question that the set answers.", required());
   v.key("kind", s.kind, any(), "What is predicted.", required());
   v.key("source", s.source, text(4000), "Where the measurements are published.");
-  v.key("index", s.index, text(4000), "A CSV that lists many tables with their sources.");
+  v.key("index", s.index, text(4000),
+        "A CSV that lists many tables with their sources; of steps: the cases.");
   v.key("cluster", s.cluster, text(4000), "A preset or a file.");
   v.key("fit", s.fit, list(1, 100), "What is fitted; left out: nothing, the default costs are tried.");
   v.key("test", s.test, list(1, 100), "What is predicted and compared.");

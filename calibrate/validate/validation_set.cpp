@@ -111,16 +111,23 @@ class SetBuilder {
                       file_.kind,
                       {},
                       {},
+                      {},
                       file_.tolerance.values,
                       file_.tolerance_of_each.values,
                       file_.known_gaps};
     if (file_.source.empty() && file_.index.empty()) {
       throw InputError("missing key \"source\": where the measurements are published");
     }
-    if (file_.kind == SetKind::collective) {
-      set.collective = collective_cases();
-    } else {
-      set.training = training_cases();
+    switch (file_.kind) {
+      case SetKind::collective:
+        set.collective = collective_cases();
+        break;
+      case SetKind::training:
+        set.training = training_cases();
+        break;
+      case SetKind::steps:
+        set.steps = step_cases();
+        break;
     }
     check_gaps(set);
     return set;
@@ -230,6 +237,7 @@ class SetBuilder {
       throw error.file().empty() ? error.at(spot.place) : error;
     }
     table.kind = entry.collective;
+    table.spec.library = entry.library;
     if (!entry.nccl.empty()) {
       table.spec.nccl = simulated_version(entry.nccl);
       table.nccl_stated = true;
@@ -282,6 +290,23 @@ class SetBuilder {
     return cases;
   }
 
+  std::vector<StepCase> step_cases() {
+    if (file_.index.empty() || file_.fit.empty()) {
+      throw InputError(std::string("missing key ") + (file_.fit.empty() ? "\"fit\"" : "\"index\"") +
+                       ": steps are predicted after collectives, case by case");
+    }
+    const CollectiveCase fitted = case_of({"", {}, file_.fit, {}}, {"", folder_.string(), 0});
+    const CsvTable csv(beside(folder_, file_.index), {"case", "excluded"});
+    const fs::path folder = fs::path(csv.path()).parent_path();
+    std::vector<StepCase> cases;
+    for (const CsvTable::Row& row : csv.rows()) {
+      const std::string name = row.text("case");
+      cases.push_back({name, beside(folder, name + ".json"), beside(folder, name + ".csv"), file_.source,
+                       fitted.folds[0].fit, row.text("excluded")});
+    }
+    return cases;
+  }
+
   // "tables", or all of the index.
   std::vector<std::string> chosen(const std::vector<std::string>& all) const {
     for (std::size_t i = 0; i < file_.tables.size(); ++i) {
@@ -306,6 +331,9 @@ class SetBuilder {
       names.push_back(each.name);
     }
     for (const TrainingCase& each : set.training) {
+      names.push_back(each.name);
+    }
+    for (const StepCase& each : set.steps) {
       names.push_back(each.name);
     }
     for (std::size_t i = 0; i < set.known_gaps.size(); ++i) {

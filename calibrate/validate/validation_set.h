@@ -15,10 +15,10 @@
 
 namespace paceline {
 
-enum class SetKind : std::uint8_t { collective, training };
+enum class SetKind : std::uint8_t { collective, training, steps };
 template <>
-inline constexpr auto kNames<SetKind> =
-    names<SetKind>({{"collective", SetKind::collective}, {"training", SetKind::training}});
+inline constexpr auto kNames<SetKind> = names<SetKind>(
+    {{"collective", SetKind::collective}, {"training", SetKind::training}, {"steps", SetKind::steps}});
 enum class RowChoice : std::uint8_t { all, odd, even };  // odd: the first, third ...
 template <>
 inline constexpr auto kNames<RowChoice> =
@@ -100,11 +100,20 @@ struct TrainingCase {
   std::string excluded;
 };
 
+// Steps that a framework ran (`paceline calibrate replay`): a scenario, and the measured step. What is fitted, all cases
+// share.
+struct StepCase {
+  std::string name, scenario, data, source;
+  std::vector<ChosenRows> fit;
+  std::string excluded;
+};
+
 struct ValidationSet {
   std::string file, description, source;
   SetKind kind = SetKind::collective;
-  std::vector<CollectiveCase> collective;  // one of the two
+  std::vector<CollectiveCase> collective;  // one of the three
   std::vector<TrainingCase> training;
+  std::vector<StepCase> steps;
   Tolerance tolerance;  // of the set: each case weighs the same
   Tolerance of_each;    // of each case
   std::vector<KnownGap> known_gaps;
