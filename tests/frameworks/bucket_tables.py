@@ -86,8 +86,9 @@ class Paceline:
             },
         }
         self.scenario.write_text(json.dumps(scenario))
-        words = ["calibrate", "replay", self.scenario, "--with", "torch", "--steps", self.plan]
-        told = subprocess.run([self.program, *words], capture_output=True, text=True, check=False)
+        asked = [str(self.scenario), "--with", "torch", "--steps", str(self.plan)]
+        words = [self.program, "calibrate", "replay", *asked]
+        told = subprocess.run(words, capture_output=True, text=True, check=False)
         if told.returncode != 0:
             raise RuntimeError(told.stderr.strip())
         return [bucket["tensors"] for bucket in json.loads(self.plan.read_text())["buckets"]]
@@ -104,7 +105,7 @@ def limits(cap_mib: float | None, version: tuple[int, int]) -> list[int]:
 # ---- PyTorch's buckets ----
 
 
-class Tensors(torch.nn.Module):
+class Tensors(torch.nn.Module):  # type: ignore[misc]
     """Parameters whose gradients become ready from the last to the first, whatever their sizes."""
 
     def __init__(self, sizes: list[int], dtype: torch.dtype) -> None:
@@ -143,8 +144,7 @@ def of_ddp(
     bytes_ = [sum(elements[i] for i in bucket) * BYTES[dtype] for bucket in held]
     logged = ddp._get_ddp_logging_data()
     if unused:
-        told = (logged["has_rebuilt_buckets"], constructed)
-        assert told == (0, bytes_), told
+        assert (logged["has_rebuilt_buckets"], constructed) == (0, bytes_), logged
         return held
     indices = logged["rebuilt_per_bucket_param_indices"].split(",")
     told = (
@@ -240,7 +240,8 @@ def main() -> int:
         "--models", type=Path, default=Path(__file__).resolve().parents[2] / "scenarios/models"
     )
     asked = parser.parse_args()
-    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    major, minor = (int(part) for part in torch.__version__.split(".")[:2])
+    version = major, minor
     print(f"PyTorch {torch.__version__}")
     torch.set_num_threads(1)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")

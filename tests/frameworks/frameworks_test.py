@@ -9,9 +9,9 @@ measured and predicted, and fails where errors are above their goals. Exit statu
 failed, 77 not possible here.
 
 The goals were fixed before the first run. What disturbs only slows down: a case that is off by more
-than the goal for the mean is measured until its two fastest runs agree, at most three times, and the
-fastest counts. If none agree, the machine was disturbed and the case doesn't count; with a third of
-them, or a fit whose measurements don't repeat, nothing can be said (status 77).
+than the goal for the mean is measured until its two fastest runs agree, at most three times, and
+the fastest counts. If none agree, the machine was disturbed and the case doesn't count; with a
+third of them, or a fit whose measurements don't repeat, nothing can be said (status 77).
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cases import CASES, RATE, Case, hosts
+from cases import CASES, RATE, Case
 from torch_hosts import DEBIANS_PYTHON, TorchHosts
 
 # torch_hosts has made tests/cluster known.
+import hosts  # isort: skip
 from measuring import Row, write_rows  # isort: skip
 from network import Network, NotPermittedError  # isort: skip
 
@@ -98,7 +99,7 @@ class Trial:
         data, cluster = self.folder / "two_hosts.csv", self.folder / "two_hosts.json"
         cluster.write_text(json.dumps(hosts.cluster(2, RATE), indent=1) + "\n", encoding="utf-8")
         write_rows(data, self.undisturbed_all_reduce())
-        words = ["--cluster", cluster, "--library", "gloo", "-o", self.profile]
+        words: list[str | Path] = ["--cluster", cluster, "--library", "gloo", "-o", self.profile]
         print(run(self.paceline, "calibrate", "fit", data, *words))
 
     def undisturbed_all_reduce(self) -> list[Row]:
@@ -133,10 +134,10 @@ class Trial:
             self.network.folder / "plan.json",
             self.network.folder / "result.json",
         )
-        words = ["--with", "torch", "--steps", plan_file]
+        words: list[str | Path] = ["--with", "torch", "--steps", plan_file]
         run(self.paceline, "calibrate", "replay", path, *words)
         plan = json.loads(plan_file.read_text(encoding="utf-8"))
-        fitted = ["--profile", self.profile]
+        fitted: list[str | Path] = ["--profile", self.profile]
         run(self.paceline, "run", path, *fitted, "--quiet", "--out", result_file)
         result = json.loads(result_file.read_text(encoding="utf-8"))
         runs: list[tuple[Outcome, list[Row]]] = []
