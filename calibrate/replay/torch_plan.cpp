@@ -44,8 +44,8 @@ void require_faithful(const Scenario& s) {
          "kernels that collectives slow down; a real GPU does so by itself: leave it out");
   refuse(!s.background.empty(), "/background", "others' traffic");
   refuse(!s.other_jobs.empty(), "/other_jobs", "other jobs");
-  refuse(training.gradients != training.precision || training.parameters != training.precision,
-         "/training/precision", "several precisions; state one for kernels, gradients and parameters");
+  refuse(sharded && !same_format(training.precision, training.gradients), "/training/gradients",
+         "gradients in another format than the parameters are gathered in");
 }
 
 double microseconds(SimTime time) { return static_cast<double>(time.ps) * 1e-6; }
@@ -206,25 +206,26 @@ std::string torch_plan(const Scenario& s) {
   const Variability variability(s.variability, ranks, s.run.seed);
   const bool sharded = fully_shards(s.training);
   const auto per_node = static_cast<std::int64_t>(gpus_of_node(s.cluster));
-  return to_text(
-      Json::Object{{"replay", 1},
-                   {"scenario", checksum(to_json(s))},
-                   {"description", s.description},
-                   {"pytorch", to_string(pytorch_version(s.training.pytorch))},
-                   {"backend", name_of(s.training.collective.library)},
-                   {"strategy", name_of(s.training.strategy)},
-                   {"ranks", std::int64_t{ranks}},
-                   {"ranks_per_node", per_node},
-                   {"iterations", s.run.iterations},
-                   {"accumulation", s.training.accumulation},
-                   {"precision", name_of(s.training.precision)},
-                   {"layers", layers(work)},
-                   {"optimizer_us", microseconds(waits.update_time)},
-                   {"ddp", sharded ? Json() : ddp_options(s.training)},
-                   {"buckets", sharded || ranks == 1 ? Json::Array{} : buckets(s)},
-                   {"fsdp", sharded ? fsdp_options(s, ranks) : Json()},
-                   {"slowness", slowness(variability, ranks, s.run.iterations)},
-                   {"operation_factors", operation_factors(s, program, waits, variability, ranks)}});
+  return to_text(Json::Object{
+      {"replay", 1},
+      {"scenario", checksum(to_json(s))},
+      {"description", s.description},
+      {"pytorch", to_string(pytorch_version(s.training.pytorch))},
+      {"backend", name_of(s.training.collective.library)},
+      {"strategy", name_of(s.training.strategy)},
+      {"ranks", std::int64_t{ranks}},
+      {"ranks_per_node", per_node},
+      {"iterations", s.run.iterations},
+      {"accumulation", s.training.accumulation},
+      {"precision",
+       same_format(s.training.gradients, Precision::fp32) ? "fp32" : name_of(s.training.gradients)},
+      {"layers", layers(work)},
+      {"optimizer_us", microseconds(waits.update_time)},
+      {"ddp", sharded ? Json() : ddp_options(s.training)},
+      {"buckets", sharded || ranks == 1 ? Json::Array{} : buckets(s)},
+      {"fsdp", sharded ? fsdp_options(s, ranks) : Json()},
+      {"slowness", slowness(variability, ranks, s.run.iterations)},
+      {"operation_factors", operation_factors(s, program, waits, variability, ranks)}});
 }
 
 }  // namespace paceline

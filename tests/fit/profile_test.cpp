@@ -224,7 +224,7 @@ TEST_CASE("every bad profile gives its message") {
   CHECK_THAT(file.error(with(R"(, "covariance": [["x"]])")), Contains("/covariance/0"));
   CHECK_THAT(file.error(with(R"(, "covariance": 1)")), Contains("/covariance: expected an array"));
   CHECK_THAT(file.error(with(R"(, "choose": "slowest")")), Contains("/choose: ") && Contains("fastest"));
-  CHECK_THAT(file.error(with(R"(, "library": "gloo")")), Contains("/library: "));
+  CHECK_THAT(file.error(with(R"(, "library": "rccl")")), Contains("/library: "));
   CHECK_THAT(file.error(with(R"(, "curvature": 1.5)")), Contains("/curvature: "));
   CHECK_THAT(file.error(with(R"(, "format": 2)")), Contains("/format: "));
   CHECK_THAT(file.error(with(R"(, "points": [{"nodes": 1}])")), Contains("/points/0: missing key"));

@@ -148,7 +148,7 @@ class Trial:
             if abs(runs[0][0].error) <= STEP_MEAN or (len(runs) > 1 and alike(runs)):
                 break
         write_rows(self.folder / f"{case.name}.csv", runs[0][1])
-        disturbed = len(runs) == MOST_RUNS and not alike(runs)
+        disturbed = abs(runs[0][0].error) > STEP_MEAN and not alike(runs)
         return replace(runs[0][0], disturbed=disturbed)
 
 

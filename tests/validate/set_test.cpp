@@ -152,8 +152,13 @@ TEST_CASE("the shipped sets are read, their fit and test rows are disjoint by co
   for (const std::string& file : files) {
     const ValidationSet set = load_validation_set(file);
     INFO(file);
-    CHECK(set.collective.empty() != set.training.empty());
-    cases += set.collective.size() + set.training.size();
+    const std::size_t of_set = set.collective.size() + set.training.size() + set.steps.size();
+    const std::size_t of_kind = set.kind == SetKind::collective ? set.collective.size()
+                                : set.kind == SetKind::training ? set.training.size()
+                                                                : set.steps.size();
+    CHECK(of_set > 0);
+    CHECK(of_kind == of_set);
+    cases += of_set;
     for (const CollectiveCase& each : set.collective) {
       for (const Fold& fold : each.folds) {
         for (const ChosenRows& fit : fold.fit) {
