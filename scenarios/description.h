@@ -601,7 +601,8 @@ void describe(V& v, TrainingSpec& s) {
   v.key("slowdown_while_communicating", s.slowdown_while_communicating, between(1, 100),
         "Kernels take this many times as long while a collective runs on their GPU: 1.21, or \"121/100\".");
   v.key("pytorch", s.pytorch, text(20),
-        "The PyTorch whose rules hold: \"1.13\", \"2.0\" to \"2.15\"; from 2.4 on a bucket_cap that is given is the "
+        "The PyTorch whose rules hold: \"1.13\", \"2.0\" to \"2.15\"; from 2.4 on a bucket_cap that is given "
+        "is the "
         "first bucket's too.");
   v.key(
       "strategy", s.strategy, any(),

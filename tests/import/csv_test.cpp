@@ -148,6 +148,7 @@ TEST_CASE("what calibrate/measure writes: what ran beside something else stays a
   REQUIRE(data.steps.size() == 1);
   CHECK(data.steps[0].nodes == 2);
   CHECK(data.steps[0].time.value == 1234.5e-6);
-  CHECK_THAT(remarks_of(data),
-             Contains("10: kind: expected collective, kernel, launch, memory, step or bucket, found \"other\""));
+  CHECK_THAT(
+      remarks_of(data),
+      Contains("10: kind: expected collective, kernel, launch, memory, step or bucket, found \"other\""));
 }
