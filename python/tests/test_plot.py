@@ -182,7 +182,7 @@ def test_other_numbers_are_an_axis_too(sweeps: dict[str, paceline.Sweep]) -> Non
 
 def test_zipped_axes_are_one(sweeps: dict[str, paceline.Sweep]) -> None:
     """An axis that x decides is no line of its own."""
-    frame = sweeps["quantity"].frame
+    frame = sweeps["quantity"].frame.copy()  # the sweep is all tests'
     frame.insert(1, "first_bucket", frame["bucket_cap"])
     _, axes = plot.efficiency(frame, x="bucket_cap")
     (line,) = lines_of(axes)
