@@ -474,6 +474,37 @@ void describe(V& v, ZeroSpec& s) {
 }
 
 template <class V>
+void describe(V& v, ServersSpec& s) {
+  v.key("count", s.count, between(1, 10'000), "How many there are.");
+  v.key("placement", s.placement, any(),
+        "own_nodes: each on a node of its own, like the cluster's, behind all others; with_workers: on CPUs of "
+        "the job's nodes, one node after the other.");
+  v.key("memory_bandwidth", s.memory_bandwidth, kBandwidth,
+        "Of a server's host: what summing gradients and updating parameters read and write goes by it. Default: "
+        "four channels of DDR4-2400, one socket.");
+}
+
+template <class V>
+void describe(V& v, ParameterServerSpec& s) {
+  v.key("servers", s.servers, any(), "The servers, and where they stand.");
+  v.key("consistency", s.consistency, any(),
+        "When a worker is answered. sync: when the gradients of all workers are in the update; async: when its "
+        "own are; {\"stale\": s}: when its own are, and no worker has pushed more than s times less often.");
+  v.key("backup", s.backup, between(0, static_cast<double>(kMostRanks)),
+        "With sync: an update takes the first gradients, of so many workers less than all; later ones of the same "
+        "step are dropped.");
+  v.key("partition", s.partition, kSize,
+        "Gradients are cut into partitions of at most this size, each for the next server (BytePS: \"4.096 "
+        "MB\"); left out: whole tensors, each for the server that has least.");
+  v.key("overlap", s.overlap, any(),
+        "none: push after the backward pass, pull before the forward pass; by_tensor: push when a gradient "
+        "exists, pull before the layer that needs it; priority: likewise, and of what waits, front layers first.");
+  v.key("node", s.node, any(),
+        "each: every GPU pushes and pulls for itself; aggregate: gradients of a node are summed on one of its "
+        "GPUs (each tensor on the next), which pushes, pulls and copies for all.");
+}
+
+template <class V>
 void describe(V& v, HostSpec& s) {
   v.key("kernel_launch", s.kernel_launch, between(0, 10), "Time of the host to launch a kernel.");
   v.key("collective_launch", s.collective_launch, between(0, 10), "Time of the host to launch a collective.");
@@ -606,11 +637,12 @@ void describe(V& v, TrainingSpec& s) {
         "first bucket's too.");
   v.key(
       "strategy", s.strategy, any(),
-      "How GPUs share the work: PyTorch's DistributedDataParallel, its fully_shard, or ZeRO. Options of the "
-      "others may stand beside.");
+      "How GPUs share the work: PyTorch's DistributedDataParallel, its fully_shard, ZeRO, or parameter servers. "
+      "Options of the others may stand beside.");
   v.key("ddp", s.ddp, any(), "PyTorch DistributedDataParallel's options.");
   v.key("fsdp", s.fsdp, any(), "PyTorch fully_shard's options.");
   v.key("zero", s.zero, any(), "ZeRO's options.");
+  v.key("parameter_server", s.parameter_server, any(), "Options of parameter servers.");
   v.key("host", s.host, any(), "The host thread that launches work on its GPU.");
   v.key("input", s.input, any(), "The data loader; left out: it is never the bottleneck.");
   v.key("collective", s.collective, any(), "How collectives run: library, algorithm, costs.");

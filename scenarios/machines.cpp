@@ -10,12 +10,20 @@
 #include "sim/layers/layer_spans.h"
 #include "sim/strategy/build_job.h"
 #include "sim/strategy/contention.h"
+#include "sim/strategy/parameter_server.h"
 
 namespace paceline {
 namespace {
 
+// Servers on nodes of their own stand behind all others.
 ClusterUse use_of(const Scenario& scenario) {
-  return {scenario.cluster, scenario.training.collective, scenario.background, scenario.other_jobs};
+  ClusterUse use{scenario.cluster, scenario.training.collective, scenario.background, scenario.other_jobs};
+  if (const std::int64_t servers = server_nodes(scenario.training); servers > 0) {
+    ClusterSpec& cluster = use.cluster;
+    cluster.job_nodes = nodes_of_job(cluster);
+    cluster.nodes += static_cast<int>(servers);
+  }
+  return use;
 }
 
 }  // namespace
@@ -69,7 +77,7 @@ std::shared_ptr<Machines::Machine> Machines::machine(const Scenario& scenario) {
   }
   auto made = std::make_shared<Machine>();
   made->use = std::move(use);
-  made->topology = std::make_shared<const Topology>(build_checked_topology(scenario.cluster));
+  made->topology = std::make_shared<const Topology>(build_checked_topology(made->use.cluster));
   const std::lock_guard lock(mutex_);
   held_.push_front(made);
   held_.resize(std::min(held_.size(), kHeld));
@@ -86,6 +94,7 @@ Machines::Built Machines::build(const Scenario& scenario) {
   const Workload plain = workload(scenario.model, scenario.gpu, scenario.training, scenario.variability);
   TrainingJob job =
       build_job(strategy_of(scenario.training), delayed(plain, gpus_of_job(scenario.cluster)), *planner);
+  place_servers(*on->topology, scenario.training.parameter_server, planner->layout(), job);
   on->give_back(std::move(planner));
   share_links(*on->topology, job);
   return {on->topology, std::move(job)};

@@ -47,6 +47,8 @@ void read(const Json&, Slowdown&, const Limits&, const Spot&);
 void read(const Json&, FsdpUnits&, const Limits&, const Spot&);
 void read(const Json&, ReshardAfterForward&, const Limits&, const Spot&);
 void read(const Json&, ShardGroup&, const Limits&, const Spot&);
+// consistency.cpp
+void read(const Json&, Consistency&, const Limits&, const Spot&);
 // measured_rates.cpp
 void read(const Json&, std::vector<MeasuredRate>&, const Limits&, const Spot&);
 // An object: name of a cost parameter -> its value with a unit.

@@ -21,6 +21,7 @@ Json::Object breakdown_json(const BreakdownSeconds& b) {
   return {{"compute", b.compute.value},
           {"exposed_communication", b.exposed_communication.value},
           {"straggler_wait", b.straggler_wait.value},
+          {"server_wait", b.server_wait.value},
           {"input_wait", b.input_wait.value},
           {"other", b.other.value}};
 }
@@ -71,6 +72,19 @@ Json::Array collectives_json(const std::vector<CollectiveReport>& collectives) {
   return array;
 }
 
+Json::Object servers_json(const ServersReport& s) {
+  Json::Array staleness;
+  for (const std::uint64_t gradients : s.staleness) {
+    staleness.push_back(static_cast<std::int64_t>(gradients));
+  }
+  return {{"mean_staleness", s.mean_staleness},
+          {"p95_staleness", static_cast<std::int64_t>(s.staleness_p95)},
+          {"staleness", std::move(staleness)},
+          {"dropped_share", s.dropped_share},
+          {"updates", static_cast<std::int64_t>(s.updates)},
+          {"hottest_server_in_bytes", s.hottest_server_in.value}};
+}
+
 Json::Array links_json(const std::vector<LinkReport>& links, int steps) {
   Json::Array array;
   for (const LinkReport& l : links) {
@@ -91,7 +105,7 @@ Json::Object sent_json(const SentBytes& s) {
 Json::Object result_summary(const Prediction& p) {
   const Report& r = p.report;
   const Utilisation used = utilisation(p);
-  return {{"gpus", static_cast<std::int64_t>(p.job.ranks())},
+  Json::Object summary{{"gpus", static_cast<std::int64_t>(p.job.ranks())},
           {"samples_per_step", p.job.samples_per_iteration},
           {"iterations", std::int64_t{p.scenario.run.iterations}},
           {"engine", name_of(p.result.engine)},
@@ -111,6 +125,10 @@ Json::Object result_summary(const Prediction& p) {
                                       {"breakdown_s", breakdown_json(r.worst_breakdown)}}},
           {"sent_bytes", sent_json(sent_bytes(p.job))},
           {"memory", memory_json(memory_of(p.scenario), p.scenario.gpu.memory)}};
+  if (r.servers) {
+    summary.push_back({"servers", servers_json(*r.servers)});
+  }
+  return summary;
 }
 
 std::string result_json(const Prediction& p, Json::Object more) {

@@ -45,14 +45,39 @@ std::string row(const std::string& label, const std::string& text) {
 // One GPU has nobody to share with.
 std::string plain(const Prediction& p) {
   const StrategyKind strategy = p.scenario.training.strategy;
-  return p.job.ranks() > 1 || strategy == StrategyKind::ddp
+  return p.job.ranks() > 1 || strategy == StrategyKind::ddp || p.report.servers
              ? ""
              : std::string(name_of(strategy)) + " on one GPU is plain training: nothing is sharded\n";
+}
+
+std::string servers_rows(const Prediction& p) {
+  const ParameterServerSpec& spec = p.scenario.training.parameter_server;
+  const ServersReport& servers = *p.report.servers;
+  const Consistency& consistency = spec.consistency;
+  std::string text = plural(spec.servers.count, "parameter server") +
+                     (spec.servers.placement == ServerPlacement::own_nodes ? " on nodes of their own, "
+                                                                           : " beside the workers, ");
+  if (consistency.kind == Consistency::Kind::synchronous) {
+    text += "synchronous" + (spec.backup > 0 ? ", " + plural(spec.backup, "backup worker") : "");
+    return row("strategy", text) +
+           row("", fixed(100 * servers.dropped_share, 1) + " % of the gradients are dropped; the busiest server is sent " +
+                       readable_size(servers.hottest_server_in) + " a step");
+  }
+  text += consistency.kind == Consistency::Kind::asynchronous
+              ? std::string("asynchronous")
+              : "stale by " + std::to_string(consistency.stale) + " at most";
+  return row("strategy", text) +
+         row("", "gradients are " + fixed(servers.mean_staleness, 1) + " updates stale (95 %: " +
+                     std::to_string(servers.staleness_p95) + "); the busiest server is sent " +
+                     readable_size(servers.hottest_server_in) + " a step");
 }
 
 // Nothing of DDP, which is the rule.
 std::string strategy(const Prediction& p) {
   const TrainingSpec& training = p.scenario.training;
+  if (p.report.servers) {
+    return servers_rows(p);
+  }
   if (training.strategy == StrategyKind::ddp || p.job.ranks() == 1) {
     return "";
   }
@@ -166,6 +191,7 @@ std::string parts(const Prediction& p) {
   return "\n  where a step goes (mean of all GPUs)\n" + part("compute", b.compute, step) +
          part("exposed communication", b.exposed_communication, step) +
          part("waiting for stragglers", b.straggler_wait, step) +
+         (p.report.servers ? part("waiting for servers", b.server_wait, step) : "") +
          part("waiting for input", b.input_wait, step) + part("other (launches, idle)", b.other, step);
 }
 

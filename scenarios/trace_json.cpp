@@ -243,7 +243,6 @@ class RankWriter {
       case OpKind::send:
         break;  // it takes the stream no time
       case OpKind::wait:
-      case OpKind::receive:
       case OpKind::gate:
         if (nanoseconds(ran.start) < nanoseconds(ran.end)) {
           events_.add("gpu_user_annotation", in_json(op.label), compute(), {ran.start, ran.end},

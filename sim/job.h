@@ -1,5 +1,5 @@
-// TrainingJob: members that play roles, exchange with groups and wait for each other at gates. Immutable;
-// both engines run it.
+// TrainingJob: members that play roles, exchange with groups, wait for each other at gates and are served by parameter
+// servers. Immutable; both engines run it.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ enum class OpKind : std::uint8_t {
   take_batch,   // the host waits for the data loader
   synchronize,  // the host waits for the compute stream
   send,         // the compute stream sends a message on channel `index`, and goes on
-  receive,      // the compute stream waits for a message on channel `index`, and takes the oldest
-  gate,         // the compute stream waits for messages on channel `index`: Gate
+  gate,         // the compute stream waits until `quorum` members have sent as many messages on channel `index` as
+                // this iteration, counted from 1, less the lag
 };
 template <>
 inline constexpr auto kNames<OpKind> = names<OpKind>({{"kernel", OpKind::kernel},
@@ -36,7 +36,6 @@ inline constexpr auto kNames<OpKind> = names<OpKind>({{"kernel", OpKind::kernel}
                                                       {"take_batch", OpKind::take_batch},
                                                       {"synchronize", OpKind::synchronize},
                                                       {"send", OpKind::send},
-                                                      {"receive", OpKind::receive},
                                                       {"gate", OpKind::gate}});
 
 // The part of an iteration that an operation belongs to.
@@ -78,15 +77,6 @@ enum class After : std::uint8_t {
   nothing
 };
 
-// Open once `quorum` members have sent as many messages as this iteration, counted from 1, less the lag.
-// adopt: goes on with the newest iteration that they have sent messages for; those between are left out.
-struct Gate {
-  std::uint32_t quorum = 1;
-  bool adopt = false;
-};
-
-inline constexpr std::uint32_t kPeer = kNoIndex - 1;
-
 // The host issues the operations in order, each at a cost; a stream can't begin what the host has not issued.
 struct Op {
   OpKind kind = OpKind::kernel;
@@ -101,10 +91,9 @@ struct Op {
   After after = After::compute;
   std::uint32_t after_op = 0;
   SimTime prepare{}, conclude{};  // collective: its queue is busy so long before it and after it
-  std::uint32_t to = kPeer;  // send: to the members of its group of this family but itself; kPeer: to the
-                             // sender of the message that was taken last
-  Bytes bytes{};             // send
-  Gate gate{};
+  std::uint32_t to = 0;  // send: to the members of its group of this family; to itself it takes no time
+  Bytes bytes{};         // send
+  std::uint32_t quorum = 1;  // gate
 
   bool runs_in(std::uint32_t iteration) const { return every == 1 || (iteration + 1) % every == 0; }
 };
@@ -138,11 +127,10 @@ struct Thread {
 struct Role {
   std::string name = "rank";
   std::vector<Thread> threads{1};
-  bool serves = false;  // without an end of its own: until all others have ended
 };
 
 struct Member {
-  std::uint32_t role = 0;
+  std::uint32_t role = 0;  // of a rank
   DeviceId device;
 };
 
@@ -153,15 +141,49 @@ struct MessageRoute {
   SimTime latency;
   BytesPerSecond rate;
   std::vector<LinkId> links{};  // numbered in Communicator::shared_capacity
+  HopKind kind = HopKind::network;  // of its slowest part
+};
+
+// A part of the parameters that a server keeps. Its channel has its number: what workers send there to the server are
+// pushes of gradients, each of which is answered with a message of parameters on the same channel.
+struct Shard {
+  std::uint32_t server = 0;  // member
+  std::uint32_t place = 0;   // of the rank that pushes it, among those for which it does
+  Bytes answer{};
+  SimTime take{};    // how long a push keeps the server busy: summed, or applied (asynchronous)
+  SimTime update{};  // and an update, once all pushes that it takes are summed
+};
+
+// What servers do with pushes: one after the other, in the order of arrival.
+// Synchronous: an update takes `quorum` pushes that were computed from the parameters of the update before, and answers
+// them; later ones of the same update are dropped, and answered at once. Asynchronous: each push is applied, and
+// answered when every worker has pushed the shard at most `staleness` times less often.
+struct Serving {
+  static constexpr std::uint32_t kAnyStaleness = kNoIndex;
+
+  std::vector<Shard> shards;  // by channel
+  std::uint32_t workers = 0;  // that push each shard
+  std::uint32_t together = 1;  // consecutive ranks of which one pushes for all
+  bool synchronous = true;
+  std::uint32_t quorum = 1;
+  std::uint32_t staleness = kAnyStaleness;
+  Bytes window{};  // what a worker has on its way at once, of the messages that wait those of front layers first; 0: all
+
+  bool empty() const { return shards.empty(); }
+  // Who pushes for a rank.
+  std::uint32_t worker_of(std::uint32_t rank, std::uint32_t shard) const {
+    return rank - rank % together + shards[shard].place;
+  }
 };
 
 struct TrainingJob {
   std::vector<Role> roles{1};
-  std::vector<Member> members;  // ranks first; empty: every rank plays the first role
+  std::vector<Member> members;  // ranks first, then servers; empty: every rank plays the first role
   std::vector<Family> families;
   std::vector<MessageRoute> routes;  // by from, then to: of all pairs that messages take
   Communicator communicator;
   std::vector<CollectivePlan> plans;
+  Serving serving;  // not empty: each rank counts iterations of its own
   std::optional<InputPipeline> input;
   VariabilitySpec variability;
   Slowdown slowdown;

@@ -108,6 +108,60 @@ struct ZeroSpec {
   int stage = 1;
 };
 
+// When servers answer (sim/job.h, Serving).
+struct Consistency {
+  enum class Kind : std::uint8_t { synchronous, asynchronous, stale } kind = Kind::synchronous;
+  std::int64_t stale = 0;  // pushes that a worker may be ahead of the slowest
+  friend bool operator==(const Consistency&, const Consistency&) = default;
+};
+
+enum class ServerPlacement : std::uint8_t {
+  own_nodes,    // one on each node behind the job's
+  with_workers  // on CPUs of the job's nodes, one after the other
+};
+template <>
+inline constexpr auto kNames<ServerPlacement> = names<ServerPlacement>(
+    {{"own_nodes", ServerPlacement::own_nodes}, {"with_workers", ServerPlacement::with_workers}});
+
+struct ServersSpec {
+  std::int64_t count = 1;
+  ServerPlacement placement = ServerPlacement::own_nodes;
+  BytesPerSecond memory_bandwidth{76.8e9};  // four channels of DDR4-2400: one socket of a Xeon E5 v4 (ark.intel.com)
+};
+
+// When gradients are pushed and parameters pulled.
+enum class ServerOverlap : std::uint8_t {
+  none,       // pushed after the backward pass, all that a server keeps in one message; pulled before the forward pass
+  by_tensor,  // pushed when they exist; pulled before the layer that needs them
+  priority    // likewise; of those that wait, those of front layers first
+};
+template <>
+inline constexpr auto kNames<ServerOverlap> = names<ServerOverlap>({{"none", ServerOverlap::none},
+                                                                    {"by_tensor", ServerOverlap::by_tensor},
+                                                                    {"priority", ServerOverlap::priority}});
+
+// Who pushes and pulls.
+enum class NodeGradients : std::uint8_t {
+  each,      // every GPU for itself
+  aggregate  // one GPU for its node: copies to it and sums; copies to each GPU of what it pulls (the next tensor's GPU
+             // is the next one)
+};
+template <>
+inline constexpr auto kNames<NodeGradients> =
+    names<NodeGradients>({{"each", NodeGradients::each}, {"aggregate", NodeGradients::aggregate}});
+
+// Parameter servers. TensorFlow 1 replica_device_setter and SyncReplicasOptimizer, tensorflow/benchmarks
+// variable_mgr.py (aggregate: distributed_replicated), BytePS (partitions, priority), Petuum Bosen (stale).
+struct ParameterServerSpec {
+  ServersSpec servers;
+  Consistency consistency;
+  std::int64_t backup = 0;  // synchronous: an update takes the gradients of so many workers less than all
+  std::optional<Bytes> partition;  // gradients are cut into, one after the other to the next server (BytePS: 4,096,000
+                                   // bytes); left out: whole tensors, each to the server that has least
+  ServerOverlap overlap = ServerOverlap::by_tensor;
+  NodeGradients node = NodeGradients::each;
+};
+
 // The host thread that launches work on its GPU.
 struct HostSpec {
   Seconds kernel_launch{5.4e-6};  // superbenchmark, CUDA kernel launch, event time
@@ -143,16 +197,19 @@ struct Slowdown {
 };
 
 // How ranks share the work.
-using Strategy = std::variant<DdpSpec, FsdpSpec, ZeroSpec>;
+using Strategy = std::variant<DdpSpec, FsdpSpec, ZeroSpec, ParameterServerSpec>;
 // Stage 2 or 3 as FSDP with these options.
 inline FsdpSpec fsdp_of(const ZeroSpec& zero, FsdpSpec options) {
   options.reshard_after_forward = {zero.stage == 3};
   return options;
 }
-enum class StrategyKind : std::uint8_t { ddp, fsdp, zero };
+enum class StrategyKind : std::uint8_t { ddp, fsdp, zero, parameter_server };
 template <>
 inline constexpr auto kNames<StrategyKind> = names<StrategyKind>(
-    {{"ddp", StrategyKind::ddp}, {"fsdp", StrategyKind::fsdp}, {"zero", StrategyKind::zero}});
+    {{"ddp", StrategyKind::ddp},
+     {"fsdp", StrategyKind::fsdp},
+     {"zero", StrategyKind::zero},
+     {"parameter_server", StrategyKind::parameter_server}});
 
 struct TrainingSpec {
   std::int64_t batch_per_gpu = 32;  // samples of one forward pass
@@ -172,6 +229,7 @@ struct TrainingSpec {
   DdpSpec ddp;
   FsdpSpec fsdp;
   ZeroSpec zero;
+  ParameterServerSpec parameter_server;
   HostSpec host;
   std::optional<InputSpec> input;
   CollectiveSpec collective;
@@ -235,6 +293,8 @@ inline Strategy strategy_of(const TrainingSpec& training) {
       return training.fsdp;
     case StrategyKind::zero:
       return training.zero;
+    case StrategyKind::parameter_server:
+      return training.parameter_server;
     case StrategyKind::ddp:
       break;
   }

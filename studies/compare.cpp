@@ -31,7 +31,9 @@ constexpr NamedStrategy kStrategies[] = {{"ddp", StrategyKind::ddp, 0, StrategyK
                                          {"fsdp", StrategyKind::fsdp, 0, StrategyKind::fsdp},
                                          {"zero1", StrategyKind::zero, 1, StrategyKind::ddp},
                                          {"zero2", StrategyKind::zero, 2, StrategyKind::fsdp},
-                                         {"zero3", StrategyKind::zero, 3, StrategyKind::fsdp}};
+                                         {"zero3", StrategyKind::zero, 3, StrategyKind::fsdp},
+                                         {"parameter_server", StrategyKind::parameter_server, 0,
+                                          StrategyKind::parameter_server}};
 
 const NamedStrategy& strategy_named(const std::string& name) {
   const auto* const found = std::ranges::find(kStrategies, name, &NamedStrategy::name);
@@ -79,8 +81,13 @@ StrategyChoice choice_in(const std::string& text) {
                            in_quotes(kReshard) + " is, found " + in_quotes(text),
                        kPlace);
     }
-    choice.edits.push_back({"/training/" + std::string(name_of(strategy.options)) + '/' + key,
-                            value_of_text(parts[i].substr(end + 1))});
+    Json value = value_of_text(parts[i].substr(end + 1));
+    const std::string options = "/training/" + std::string(name_of(strategy.options)) + '/';
+    if (strategy.kind == StrategyKind::parameter_server && key == "stale") {
+      choice.edits.push_back({options + "consistency", Json::Object{{key, std::move(value)}}});
+    } else {
+      choice.edits.push_back({options + key, std::move(value)});
+    }
   }
   return choice;
 }
@@ -103,14 +110,33 @@ struct Part {
 constexpr Part kParts[] = {{"compute", &BreakdownSeconds::compute},
                            {"exposed communication", &BreakdownSeconds::exposed_communication},
                            {"waiting for stragglers", &BreakdownSeconds::straggler_wait},
+                           {"waiting for servers", &BreakdownSeconds::server_wait},
                            {"waiting for input", &BreakdownSeconds::input_wait},
                            {"launches and idle time", &BreakdownSeconds::other}};
+
+// Of one set of samples of all workers.
+Seconds step_of(const Prediction& p) {
+  return Seconds(static_cast<double>(p.job.samples_per_iteration) / p.report.throughput);
+}
+
+// Samples per second of gradients that are stale, or dropped, are no samples per second of others.
+std::string at_the_price_of(const Prediction& p) {
+  if (!p.report.servers) {
+    return "";
+  }
+  const ServersReport& servers = *p.report.servers;
+  return (servers.mean_staleness > 0 ? ", with gradients " + fixed(servers.mean_staleness, 1) +
+                                           " updates stale (95 %: " + std::to_string(servers.staleness_p95) + ")"
+                                     : "") +
+         (servers.dropped_share > 0 ? ", with " + fixed(100 * servers.dropped_share, 1) + " % of gradients dropped"
+                                    : "");
+}
 
 // "loses 12.1 ms a step, 9.9 ms of it exposed communication"; less than a thousandth is as fast.
 std::string against(const Prediction& best, const Prediction& p) {
   constexpr double kAlike = 1e-3;
-  const Seconds lost = p.report.step.mean - best.report.step.mean;
-  if (std::abs(lost / best.report.step.mean) < kAlike) {
+  const Seconds lost = step_of(p) - step_of(best);
+  if (std::abs(lost / step_of(best)) < kAlike) {
     return "is as fast";
   }
   const bool slower = lost.value > 0;
@@ -129,7 +155,7 @@ std::string verdict_on(const std::vector<ComparedStrategy>& all) {
   const ComparedStrategy* best = nullptr;
   for (const ComparedStrategy& each : all) {
     if ((fits(each.prediction) || !any_fits) &&
-        (best == nullptr || each.prediction.report.step.mean < best->prediction.report.step.mean)) {
+        (best == nullptr || step_of(each.prediction) < step_of(best->prediction))) {
       best = &each;
     }
   }
@@ -140,11 +166,11 @@ std::string verdict_on(const std::vector<ComparedStrategy>& all) {
            : all_fit       ? " is the fastest, with "
            : any_fits      ? " is the fastest that fits, with "
                            : " would be the fastest, with ") +
-          readable_time(best->prediction.report.step.mean) + " a step";
+          readable_time(step_of(best->prediction)) + " a step" + at_the_price_of(best->prediction);
   for (const ComparedStrategy& each : all) {
     if (&each != best) {
       text += "; " + each.choice.name + (any_fits && !fits(each.prediction) ? " does not fit, and " : " ") +
-              against(best->prediction, each.prediction);
+              against(best->prediction, each.prediction) + at_the_price_of(each.prediction);
     }
   }
   return text + '.';
@@ -237,14 +263,28 @@ Comparison compare(const Json& scenario, const std::string& file, const std::vec
 }
 
 std::string comparison_text(const Comparison& comparison) {
-  std::vector<Cells> rows{{"strategy", "step", "samples/s", "exposed", "NVLink", "NIC", "memory", ""}};
+  const bool serve = std::ranges::any_of(
+      comparison.strategies, [](const ComparedStrategy& each) { return each.prediction.report.servers.has_value(); });
+  std::vector<Cells> rows{{"strategy", "step", "samples/s", "exposed", "NVLink", "NIC", "memory"}};
+  if (serve) {
+    rows.front().insert(rows.front().end(), {"stale", "95 %", "dropped", "into server"});
+  }
+  rows.front().emplace_back("");
   std::string too_large;
   for (const auto& [choice, p, sent] : comparison.strategies) {
     const GpuMemory memory = memory_of(p.scenario);
     rows.push_back({choice.name, readable_time(p.report.step.mean), readable_count(p.report.throughput),
                     readable_time(p.report.breakdown.exposed_communication),
                     gigabytes(sent.nvlink + sent.pcie), gigabytes(sent.network),
-                    gigabytes(static_cast<double>(memory.total().value)), fits(p) ? "" : "does not fit"});
+                    gigabytes(static_cast<double>(memory.total().value))});
+    if (serve) {
+      const std::optional<ServersReport>& servers = p.report.servers;
+      rows.back().push_back(servers ? fixed(servers->mean_staleness, 1) : "-");
+      rows.back().push_back(servers ? std::to_string(servers->staleness_p95) : "-");
+      rows.back().push_back(servers ? fixed(100 * servers->dropped_share, 1) + " %" : "-");
+      rows.back().push_back(servers ? gigabytes(static_cast<double>(servers->hottest_server_in.value)) : "-");
+    }
+    rows.back().emplace_back(fits(p) ? "" : "does not fit");
     if (!fits(p)) {
       too_large += "does not fit: " + choice.name + ", " + memory_text(memory, p.scenario.gpu.memory) + '\n';
     }
@@ -254,7 +294,12 @@ std::string comparison_text(const Comparison& comparison) {
       any.job.ranks() > 1 ? "" : "on one GPU every strategy is plain training: nothing is sharded\n";
   return too_large + headline(any) + plain + '\n' + aligned(rows, 1) +
          "\nexposed: communication that no kernel hides, mean of all GPUs; NVLink, NIC: what a GPU sends a "
-         "step\nby the algorithms that are taken, of which NVLS sends less than rings\n\n" +
+         "step\nby the algorithms that are taken, of which NVLS sends less than rings\n" +
+         (serve ? "stale: updates between the parameters that a gradient was computed from and its own, mean and "
+                  "95 %;\nsamples/s: of gradients that were not dropped; into server: what all workers send the one "
+                  "that is sent most, a step\n"
+                : "") +
+         '\n' +
          comparison.verdict + '\n';
 }
 

@@ -236,9 +236,11 @@ Explanation explain(const Prediction& p, int jobs, Machines& machines, const Exp
   const Sensitivity* best_so_far = nullptr;
   for_each_on_threads(tried.size() + 1, jobs, [&](std::size_t i) {
     if (i == 0) {
-      e.path = path_of_median_step(p);
-      const std::lock_guard lock(telling);
-      so_far.path(e.path);
+      if (!p.report.servers) {  // whose workers have no step that all share
+        e.path = path_of_median_step(p);
+        const std::lock_guard lock(telling);
+        so_far.path(e.path);
+      }
       return;
     }
     found[i - 1] = pulled(p, tried[i - 1], machines);
@@ -282,7 +284,7 @@ Json::Object explanation_json(const Prediction& p, const Explanation& e) {
   for (const std::string& sentence : e.best_levers) {
     sentences.push_back(sentence);
   }
-  return {{"critical_path", path_json(p, e.path)},
+  return {{"critical_path", p.report.servers ? Json() : Json(path_json(p, e.path))},
           {"sensitivities", std::move(sensitivities)},
           {"not_possible", std::move(not_possible)},
           {"best_levers", std::move(sentences)}};

@@ -85,7 +85,6 @@ std::string steps_csv(const TrainingJob& job) {
         steps.other("wait", op.index, 0);
         break;
       case OpKind::send:
-      case OpKind::receive:
       case OpKind::gate:
         throw InputError("expected a step whose ranks meet in all-reduces alone, found messages between them",
                          "/training");

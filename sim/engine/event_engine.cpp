@@ -16,8 +16,8 @@ std::int64_t most_in_flight(const CollectivePlan& plan, const StepTimes& times, 
 
 std::size_t threads_of(const TrainingJob& job) {
   std::size_t threads = 0;
-  for (std::size_t m = 0; m < job.member_count(); ++m) {
-    threads += job.roles[job.role_of(m)].threads.size();
+  for (std::size_t r = 0; r < job.ranks(); ++r) {
+    threads += job.roles[job.role_of(r)].threads.size();
   }
   return threads;
 }
@@ -61,8 +61,8 @@ bool operations_alike(const TrainingJob& job) {
   const bool slowed = job.slowdown.numerator != job.slowdown.denominator;
   const auto alike = [slowed](const Op& op) {
     const bool runs_ahead = op.kind == OpKind::collective && (op.queue > 0 || op.after != After::compute);
-    return op.every == 1 && op.lag == 0 && op.kind != OpKind::send && op.kind != OpKind::receive &&
-           op.kind != OpKind::gate && !(slowed && runs_ahead);
+    return op.every == 1 && op.lag == 0 && op.kind != OpKind::send && op.kind != OpKind::gate &&
+           !(slowed && runs_ahead);
   };
   const auto all_alike = [&](const Program& program) { return std::ranges::all_of(program.ops, alike); };
   return job.roles.size() == 1 && job.roles.front().threads.size() == 1 && all_alike(job.main().warm_up) &&
@@ -86,6 +86,9 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
       layouts_(job),
       timeline_(most_pending(job, layouts_)),
       mailboxes_(job),
+      outboxes_(job.serving.window.value > 0 ? job.ranks() : 0),
+      servers_(job),
+      ranks_left_(ranks_),
       slots_(static_cast<std::size_t>(job.host_runs_ahead) + 3),
       previous_rank_end_(ranks_),
       own_before_(ranks_),
@@ -117,32 +120,29 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
   prepare_result();
 }
 
-// The first threads of all members, then the others.
+// The first threads of all ranks, then the others.
 void EventEngine::place_threads() {
-  const auto add = [this](std::uint32_t member, const ThreadLayout& layout, bool serves) {
-    place_.push_back({&layout, member, QueueId(queues_.size()), kNoIndex, serves, {}});
+  const auto add = [this](std::uint32_t member, const ThreadLayout& layout) {
+    place_.push_back({&layout, member, QueueId(queues_.size()), kNoIndex, {}});
     for (std::uint32_t q = 0; q < layout.queues; ++q) {
       thread_of_queue_.emplace_back(place_.size() - 1);
       queues_.emplace_back();
     }
   };
-  const auto members = static_cast<std::uint32_t>(job_.member_count());
-  for (std::uint32_t m = 0; m < members; ++m) {
-    const std::uint32_t role = job_.role_of(m);
-    add(m, layouts_.roles[role].front(), job_.roles[role].serves);
-    if (m < ranks_) {
-      place_.back().first_span = spans_;
-      const Thread& thread = job_.roles[role].threads.front();
-      const std::size_t ops = std::max(thread.warm_up.ops.size(), thread.steady.ops.size());
-      spans_ += static_cast<std::uint32_t>(ops);
-      most_ops_ = std::max(most_ops_, ops);
-    }
+  for (std::uint32_t r = 0; r < ranks_; ++r) {
+    const std::uint32_t role = job_.role_of(r);
+    add(r, layouts_.roles[role].front());
+    place_.back().first_span = spans_;
+    const Thread& thread = job_.roles[role].threads.front();
+    const std::size_t ops = std::max(thread.warm_up.ops.size(), thread.steady.ops.size());
+    spans_ += static_cast<std::uint32_t>(ops);
+    most_ops_ = std::max(most_ops_, ops);
   }
-  for (std::uint32_t m = 0; m < members; ++m) {
-    const std::uint32_t role = job_.role_of(m);
-    ThreadId last(m);
+  for (std::uint32_t r = 0; r < ranks_; ++r) {
+    const std::uint32_t role = job_.role_of(r);
+    ThreadId last(r);
     for (std::size_t t = 1; t < layouts_.roles[role].size(); ++t) {
-      add(m, layouts_.roles[role][t], job_.roles[role].serves);
+      add(r, layouts_.roles[role][t]);
       const ThreadId added(place_.size() - 1);
       place_[last.index()].next_of_member = added;
       last = added;
@@ -166,6 +166,7 @@ void EventEngine::prepare_result() {
   for (std::uint32_t r = 0; r < ranks_; ++r) {
     result_.as_late_as.emplace_back(r);
   }
+  result_.own_ends.resize(own_iterations() ? ranks_ : 0);
   result_.iteration_end.reserve(last_iteration_ + 1);
   result_.last_to_end.reserve(last_iteration_ + 1);
   result_.last_to_launch.reserve(std::size_t{last_iteration_} * layouts_.steady_records);
@@ -203,7 +204,7 @@ void EventEngine::run() {
   if (network_) {
     network_->share(now);
   }
-  while (result_.iteration_end.size() <= last_iteration_) {
+  while (own_iterations() ? ranks_left_ > 0 : result_.iteration_end.size() <= last_iteration_) {
     const SimTime flow_end = network_ ? network_->next().value_or(kNever) : kNever;
     now = timeline_.empty() ? flow_end : std::min(flow_end, timeline_.next());
     if (now == kNever) {
@@ -269,10 +270,43 @@ void EventEngine::handle(const Event& event, SimTime now) {
       advance_loader(ThreadId(subject), now);
       advance_host(ThreadId(subject), now);
       break;
+    case EventKind::sent:
+      end_sending(MessageId(subject), now);
+      break;
     case EventKind::message:
       deliver(MessageId(subject), now);
       break;
+    case EventKind::served:
+      end_serving(subject, now);
+      break;
   }
+}
+
+// Where each rank counts iterations of its own they are accounted for when it ends them. Steps that are asked for count.
+void EventEngine::end_own_iteration(ThreadId rank, std::uint32_t iteration, SimTime now) {
+  ThreadState& state = thread_[rank.index()];
+  std::vector<SimTime>& ends = result_.own_ends[rank.index()];
+  const Program& done = program(rank, iteration);
+  const std::span<OpSpan> spans(&slot(iteration).spans[place_[rank.index()].first_span], done.ops.size());
+  if (iteration > 0 && iteration <= last_iteration_) {
+    Breakdown& sum = result_.breakdown[rank.index()];
+    account({done, iteration, spans, {}, {}, {}, ends.back(), ends.back(), ends.front()}, sum);
+    sum.exposed_communication = sum.exposed_communication - state.server_wait;
+    sum.server_wait += state.server_wait;
+  }
+  if (trace_.wants(iteration) && !traced_.empty() && traced_[rank.index()] != kNotTraced) {
+    const std::span<const SimTime> issued(&slot(iteration).issued[traced_[rank.index()] * most_ops_],
+                                          done.ops.size());
+    result_.trace.push_back(
+        {iteration, Rank(rank.value), {spans.begin(), spans.end()}, {issued.begin(), issued.end()}});
+  }
+  Fingerprint facts;
+  facts.add(subject(Fact::iteration_end, iteration), rank.value, now);
+  result_.fingerprint += facts.value();
+  ends.push_back(now);
+  state.server_wait = {};
+  std::ranges::fill(spans, OpSpan{});
+  ranks_left_ -= iteration == last_iteration_ ? 1 : 0;
 }
 
 // How many collectives all ranks together launch.
@@ -464,6 +498,9 @@ void EventEngine::charge_end(PicosecondSum waited) {
 }
 
 Result EventEngine::finish() {
+  if (own_iterations()) {
+    return finish_own();
+  }
   const SimTime last = result_.iteration_end.back(), total = last - result_.iteration_end.front();
   const SimTime own_of_last = own_before_[result_.last_to_end.back().index()];
   PicosecondSum waited = 0;
@@ -477,6 +514,25 @@ Result EventEngine::finish() {
     b.other = total - (b.compute + b.exposed_communication + b.straggler_wait + b.input_wait);
   }
   charge_end(waited);
+  return std::move(result_);
+}
+
+// An iteration ends with the latest rank's of this number.
+Result EventEngine::finish_own() {
+  for (std::uint32_t i = 0; i <= last_iteration_; ++i) {
+    const auto latest =
+        std::ranges::max_element(result_.own_ends, {}, [i](const std::vector<SimTime>& ends) { return ends[i]; });
+    result_.iteration_end.push_back((*latest)[i]);
+    result_.last_to_end.emplace_back(latest - result_.own_ends.begin());
+  }
+  for (std::uint32_t r = 0; r < ranks_; ++r) {
+    Breakdown& b = result_.breakdown[r];
+    const SimTime total = result_.own_ends[r][last_iteration_] - result_.own_ends[r].front();
+    b.other = total - (b.compute + b.exposed_communication + b.server_wait + b.input_wait);
+  }
+  std::ranges::stable_sort(result_.trace, {}, &TracedIteration::rank);
+  std::ranges::stable_sort(result_.trace, {}, &TracedIteration::iteration);
+  result_.served = servers_.served();
   return std::move(result_);
 }
 

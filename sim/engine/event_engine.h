@@ -1,8 +1,8 @@
 // The event engine: every operation, transfer and step is an event; links are shared; anything may happen.
 //
-// Actors: of each thread of each member its host, its compute stream and its communication queues; of each rank
-// a data loader; the thread blocks of every collective graph. Each runs until it must wait, and is poked by what
-// it waits for. Nothing is allocated in the loop but for messages and for iterations that are open as members drift.
+// Actors: of each thread of each rank its host, its compute stream and its communication queues; of each rank
+// a data loader; servers; the thread blocks of every collective graph. Each runs until it must wait, and is poked by
+// what it waits for. Nothing is allocated in the loop but for messages and for iterations that are open as members drift.
 //
 // Where nothing random differs from step to step, it describes its state at the end of each iteration; when that
 // is the state of one iteration before, only later, the rest is repeated (event_engine_repeat.cpp).
@@ -10,7 +10,9 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/state_digest.h"
@@ -19,6 +21,7 @@
 #include "sim/engine/laid_out_graphs.h"
 #include "sim/engine/mailboxes.h"
 #include "sim/engine/program_layout.h"
+#include "sim/engine/servers.h"
 #include "sim/engine/simulate.h"
 #include "sim/engine/timeline.h"
 #include "sim/engine/trajectory.h"
@@ -60,13 +63,13 @@ class EventEngine {
     std::uint32_t communicating = 0;           // queues whose collective runs
     std::uint32_t completed = 0;               // iterations
     std::uint32_t produced = 0, consumed = 0;  // batches
-    std::uint32_t peer = kPeer;                // who sent the message that was taken last
     std::uint64_t kernel_event = 0;            // sequence of the event that ends the running kernel
     SimTime work_left_at;                      // the running kernel had `work` left at this time
     Work work = 0;
     double factor = 1;  // of this iteration's kernels
     SimTime own;        // its own time
     SimTime idle_from;  // the stream's last kernel or wait ended here
+    SimTime server_wait;  // of this iteration's waits: while a server held the push
   };
   struct QueueState {
     OpPlace collective;                    // the next one to end, by its number in the iteration
@@ -79,10 +82,18 @@ class EventEngine {
     std::uint32_t member = 0;
     QueueId first_queue{};
     std::uint32_t first_span = kNoIndex;  // in IterationSlot::spans; kNoIndex: its time is not accounted for
-    bool serves = false;
     std::optional<ThreadId> next_of_member{};  // its next thread
   };
 
+  struct Outbox {  // pushes that wait for the worker's window, and those on their way
+    struct Push {
+      std::uint32_t to = 0, channel = 0;
+      Bytes bytes;
+    };
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Push> waiting;  // by layer, then in the order of sending
+    std::uint32_t sent = 0, messages = 0;
+    Bytes bytes;
+  };
   struct CollectiveRecord {  // of one group
     LastLaunch launch;
     SimTime ready, end;
@@ -124,11 +135,12 @@ class EventEngine {
   void end_kernel(ThreadId thread, SimTime now);
 
   void send(ThreadId thread, const Op&, SimTime now);
-  bool receive(ThreadId thread, const Op&);
-  bool pass_gate(ThreadId thread, const Op&, SimTime now);
-  void adopt(ThreadId thread, std::uint32_t iteration, SimTime now);
+  void send(std::uint32_t from, std::uint32_t to, std::uint32_t channel, Bytes, SimTime now);
+  void send_waiting(std::uint32_t member, SimTime now);
   void end_sending(MessageId message, SimTime now);
   void deliver(MessageId message, SimTime now);
+  void end_serving(std::uint32_t server, SimTime now);
+  bool pass_gate(ThreadId thread, const Op&, SimTime now);
 
   void launch_next(QueueId queue, SimTime now);
   void release_followers(ThreadId thread, OpPlace ended, SimTime own, SimTime now);
@@ -152,6 +164,8 @@ class EventEngine {
   OpPlace following(ThreadId thread, OpPlace collective, std::uint32_t queue = kNoIndex) const;
   bool waits_for_worker(ThreadId thread, OpPlace collective) const;
 
+  void end_own_iteration(ThreadId rank, std::uint32_t iteration, SimTime now);
+  Result finish_own();
   void close_complete_iterations();
   std::uint64_t collectives_in(std::uint32_t iteration) const;
   void close_iteration(std::uint32_t iteration);
@@ -183,6 +197,7 @@ class EventEngine {
   void note(Fact fact, OpPlace at, ThreadId rank, SimTime now) {
     slot(at.iteration).facts.add(subject(fact, at.iteration, at.op), rank.value, now);
   }
+  bool own_iterations() const { return !job_.serving.empty(); }
   IterationSlot& slot(std::uint32_t iteration) { return slots_[iteration % slots_.size()]; }
   OpSpan& span(ThreadId thread, OpPlace at) {
     return accounted(thread) ? slot(at.iteration).spans[place_[thread.index()].first_span + at.op]
@@ -220,7 +235,12 @@ class EventEngine {
   LaidOutGraphs graphs_;
   std::vector<StepTimes> step_times_;  // by plan
   Mailboxes mailboxes_;
-  std::vector<IterationSlot> slots_;  // of the iterations from cleared_ on: iteration i at i % slots_.size()
+  std::vector<Outbox> outboxes_;  // by rank, where messages have a window
+  Servers servers_;
+  std::vector<Servers::Answer> answers_;
+  std::uint32_t ranks_left_;  // with own iterations: that have not made all that are asked for
+  // Of the iterations from cleared_ on: iteration i at i % slots_.size(); with own iterations, of those of each rank.
+  std::vector<IterationSlot> slots_;
   std::uint32_t cleared_ = 0;         // iterations that are closed and whose slots are free
   OpSpan of_nobody_;                  // what threads do whose time is not accounted for
   std::vector<SimTime> previous_rank_end_, own_before_;  // of the last closed iteration, by rank

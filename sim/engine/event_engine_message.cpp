@@ -1,4 +1,4 @@
-// The event engine's messages, and who waits for them.
+// The event engine's messages, who waits for them, and the servers that answer some of them.
 #include <algorithm>
 
 #include "sim/engine/event_engine.h"
@@ -7,82 +7,98 @@ namespace paceline {
 
 void EventEngine::send(ThreadId thread, const Op& op, SimTime now) {
   const std::uint32_t from = place_[thread.index()].member;
-  const auto send_to = [&](std::uint32_t to) {
-    const MessageRoute& route = mailboxes_.route(from, to);
-    const MessageId message = mailboxes_.send({from, to, op.index});
-    if (route.links.empty()) {
-      const Seconds bytes(static_cast<double>(op.bytes.value) / route.rate.value);
-      timeline_.push(now + route.latency + to_sim_time(bytes), EventKind::message, message.value);
-    } else {
-      network_->start(route.links, route.rate, op.bytes, kMessage | message.value, now, Clock::shared);
-    }
-  };
-  if (op.to == kPeer) {
-    send_to(thread_[thread.index()].peer);
-    return;
-  }
   groups_.for_each(op.to, groups_.group(op.to, from), [&](std::uint32_t to) {
-    if (to != from) {
-      send_to(to);
+    if (to >= ranks_ && job_.serving.window.value > 0) {
+      Outbox& outbox = outboxes_[from];
+      outbox.waiting.emplace(std::pair(op.purpose.layer, outbox.sent++), Outbox::Push{to, op.index, op.bytes});
+    } else {
+      send(from, to, op.index, op.bytes, now);
     }
   });
+  send_waiting(from, now);
+}
+
+void EventEngine::send(std::uint32_t from, std::uint32_t to, std::uint32_t channel, Bytes bytes,
+                       SimTime now) {
+  const MessageId id = mailboxes_.send(from, to, channel, bytes);
+  const MessageRoute* const route = mailboxes_.on_the_way(id).route;
+  if (route == nullptr) {
+    timeline_.push(now, EventKind::message, id.value);
+  } else if (route->links.empty()) {
+    const Seconds takes(static_cast<double>(bytes.value) / route->rate.value);
+    timeline_.push(now + to_sim_time(takes), EventKind::sent, id.value);
+  } else {
+    network_->start(route->links, route->rate, bytes, kMessage | id.value, now, Clock::shared);
+  }
+}
+
+// Of what waits, front layers first, as much as the window holds; one message at least.
+void EventEngine::send_waiting(std::uint32_t member, SimTime now) {
+  if (outboxes_.empty()) {
+    return;
+  }
+  Outbox& outbox = outboxes_[member];
+  while (!outbox.waiting.empty()) {
+    const auto [to, channel, bytes] = outbox.waiting.begin()->second;
+    if (outbox.messages > 0 && outbox.bytes + bytes > job_.serving.window) {
+      return;
+    }
+    outbox.waiting.erase(outbox.waiting.begin());
+    outbox.bytes = outbox.bytes + bytes;
+    ++outbox.messages;
+    send(member, to, channel, bytes, now);
+  }
 }
 
 // A message has left its sender.
-void EventEngine::end_sending(MessageId message, SimTime now) {
-  const auto& [from, to, channel] = mailboxes_.on_the_way(message);
-  timeline_.push(now + mailboxes_.route(from, to).latency, EventKind::message, message.value);
+void EventEngine::end_sending(MessageId id, SimTime now) {
+  const Mailboxes::Message message = mailboxes_.on_the_way(id);
+  timeline_.push(now + message.route->latency, EventKind::message, id.value);
+  if (message.from < outboxes_.size() && message.to >= ranks_) {
+    Outbox& outbox = outboxes_[message.from];
+    outbox.bytes = outbox.bytes - message.bytes;
+    --outbox.messages;
+    send_waiting(message.from, now);
+  }
 }
 
-void EventEngine::deliver(MessageId message, SimTime now) {
-  const std::uint32_t member = mailboxes_.deliver(message).to;
-  for (std::optional<ThreadId> thread(member); thread; thread = place_[thread->index()].next_of_member) {
+void EventEngine::deliver(MessageId id, SimTime now) {
+  const Mailboxes::Message message = mailboxes_.deliver(id);
+  if (message.to >= ranks_) {
+    const bool pushed = message.channel < job_.serving.shards.size();
+    if (const auto busy = pushed ? servers_.arrive(message.channel, message.from, now) : std::nullopt) {
+      timeline_.push(now + *busy, EventKind::served, message.to);
+    }
+    return;
+  }
+  for (std::optional<ThreadId> thread(message.to); thread; thread = place_[thread->index()].next_of_member) {
     advance_stream(*thread, now);
     advance_host(*thread, now);
   }
 }
 
-// Whether there was a message to take.
-bool EventEngine::receive(ThreadId thread, const Op& op) {
-  const std::optional<std::uint32_t> from = mailboxes_.take(place_[thread.index()].member, op.index);
-  thread_[thread.index()].peer = from.value_or(thread_[thread.index()].peer);
-  return from.has_value();
+// A server has done what it was busy with.
+void EventEngine::end_serving(std::uint32_t server, SimTime now) {
+  answers_.clear();
+  const std::optional<SimTime> busy = servers_.finish(server, now, answers_);
+  for (const auto& [shard, worker] : answers_) {
+    send(server, worker, shard, job_.serving.shards[shard].answer, now);
+  }
+  if (busy) {
+    timeline_.push(now + *busy, EventKind::served, server);
+  }
 }
 
 bool EventEngine::pass_gate(ThreadId thread, const Op& op, SimTime now) {
-  const std::uint32_t iteration = thread_[thread.index()].stream.iteration;
-  const std::uint32_t reached = mailboxes_.reached(place_[thread.index()].member, op.index, op.gate.quorum);
-  if (reached + op.lag < iteration + 1) {
-    return false;
-  }
-  if (op.gate.adopt && reached > iteration + 1) {
-    adopt(thread, reached - 1, now);
-  }
-  return true;
-}
-
-// Goes on with a later iteration; those between end here.
-void EventEngine::adopt(ThreadId thread, std::uint32_t iteration, SimTime now) {
   ThreadState& state = thread_[thread.index()];
-  const std::uint32_t left_out = iteration - state.stream.iteration;
-  if (is_rank(thread)) {
-    open_iteration(state.host.iteration + left_out);
+  const std::uint32_t member = place_[thread.index()].member;
+  const bool over = mailboxes_.reached(member, op.index, op.quorum) + op.lag >= state.stream.iteration + 1;
+  if (const std::uint32_t shard = op.purpose.bucket;
+      over && state.stream_waits && shard < job_.serving.shards.size()) {
+    const auto [from, to] = servers_.held(shard, job_.serving.worker_of(member, shard));
+    state.server_wait += overlap(span(thread, state.stream).start, now, from, to);
   }
-  OpSpan& waited = span(thread, state.stream);
-  waited = {state.stream_waits ? waited.start : now, now};
-  for (std::uint32_t i = state.stream.iteration;
-       is_rank(thread) && i < std::min(iteration, last_iteration_ + 1); ++i) {
-    end_rank_iteration(thread, i, now);
-    ++slot(i).ranks_done;
-  }
-  state.stream.iteration += left_out;
-  state.host.iteration += left_out;
-  state.completed += left_out;
-  if (is_rank(thread)) {
-    state.factor = variability_.rank_factor(Rank(thread.value), iteration);
-    span(thread, state.stream).start = now;
-    close_complete_iterations();
-  }
+  return over;
 }
 
 }  // namespace paceline

@@ -9,7 +9,7 @@ namespace paceline {
 
 void EventEngine::advance_host(ThreadId thread, SimTime now) {
   ThreadState& state = thread_[thread.index()];
-  while (!state.host_busy && (state.host.iteration <= last_iteration_ || place_[thread.index()].serves) &&
+  while (!state.host_busy && (state.host.iteration <= last_iteration_ || own_iterations()) &&
          host_may_issue(thread, now)) {
     const Op& op = program(thread, state.host.iteration).ops[state.host.op];
     if (op.runs_in(state.host.iteration)) {
@@ -70,7 +70,7 @@ void EventEngine::leave_host_op(ThreadId thread) {
   ThreadState& state = thread_[thread.index()];
   if (++state.host.op == program(thread, state.host.iteration).ops.size()) {
     state.host = {state.host.iteration + 1, 0};
-    if (is_rank(thread)) {
+    if (is_rank(thread) && !own_iterations()) {
       open_iteration(state.host.iteration);
     }
   }
@@ -123,8 +123,6 @@ bool EventEngine::run_stream_op(ThreadId thread, SimTime now) {
     case OpKind::wait:
       return wait_on_stream(thread, at.iteration < op.lag || ended(thread, {at.iteration - op.lag, op.index}),
                             now);
-    case OpKind::receive:
-      return wait_on_stream(thread, receive(thread, op), now);
     case OpKind::gate:
       return wait_on_stream(thread, pass_gate(thread, op, now), now);
     case OpKind::send:
@@ -168,17 +166,20 @@ void EventEngine::leave_stream_op(ThreadId thread, SimTime now) {
     ++state.completed;
     state.idle_from = now;
     if (is_rank(thread)) {
-      end_rank_iteration(thread, at.iteration, now);
+      own_iterations() ? end_own_iteration(thread, at.iteration, now)
+                       : end_rank_iteration(thread, at.iteration, now);
     }
   }
   if (++state.stream.op == layout.program->ops.size()) {
     state.stream = {at.iteration + 1, 0};
     if (is_rank(thread)) {
-      if (at.iteration < last_iteration_) {
+      if (at.iteration < last_iteration_ || own_iterations()) {
         state.factor = variability_.rank_factor(Rank(thread.value), at.iteration + 1);
       }
-      ++slot(at.iteration).ranks_done;
-      close_complete_iterations();
+      if (!own_iterations()) {
+        ++slot(at.iteration).ranks_done;
+        close_complete_iterations();
+      }
     }
   }
   if (!layout.followers[at.op].empty() && layout.program->ops[at.op].kind != OpKind::collective) {

@@ -32,8 +32,8 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
   };
   for (const ThreadState& state : thread_) {
     const auto& [host, stream, collective, host_busy, host_waits, loader_busy, stream_waits, kernel_runs,
-                 communicating, completed, produced, consumed, peer, kernel_event, work_left_at, work, factor,
-                 own, idle_from] = state;
+                 communicating, completed, produced, consumed, kernel_event, work_left_at, work, factor, own,
+                 idle_from, server_wait] = state;
     add_place(host);
     add_place(stream);
     add_place(job_.workers > 0 ? collective : stream);
@@ -44,7 +44,7 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     digest.add(flags);
     digest.add(communicating);
     digest.add(std::int64_t{completed} - closed);
-    digest.add(produced - consumed);  // peer: jobs with messages are not repeated
+    digest.add(produced - consumed);  // server_wait: jobs with messages are not repeated
     if (kernel_runs) {                // kernel_event: below, with the events
       digest.add(work_left_at - now);
       digest.add(static_cast<std::int64_t>(work >> 64));

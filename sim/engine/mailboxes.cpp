@@ -9,17 +9,14 @@
 namespace paceline {
 namespace {
 
-bool on_a_channel(OpKind kind) {
-  return kind == OpKind::send || kind == OpKind::receive || kind == OpKind::gate;
-}
-
 std::size_t channels_of(const TrainingJob& job) {
-  std::size_t channels = 0;
+  std::size_t channels = job.serving.shards.size();
   for (const Role& role : job.roles) {
     for (const Thread& thread : role.threads) {
       for (const Program* program : {&thread.warm_up, &thread.steady}) {
         for (const Op& op : program->ops) {
-          channels = std::max<std::size_t>(channels, on_a_channel(op.kind) ? op.index + 1 : 0);
+          const bool on_a_channel = op.kind == OpKind::send || op.kind == OpKind::gate;
+          channels = std::max<std::size_t>(channels, on_a_channel ? op.index + 1 : 0);
         }
       }
     }
@@ -30,7 +27,7 @@ std::size_t channels_of(const TrainingJob& job) {
 }  // namespace
 
 Mailboxes::Mailboxes(const TrainingJob& job)
-    : routes_(job.routes), channels_(channels_of(job)), boxes_(job.member_count() * channels_) {}
+    : routes_(job.routes), channels_(channels_of(job)), boxes_(job.ranks() * channels_) {}
 
 const MessageRoute& Mailboxes::route(std::uint32_t from, std::uint32_t to) const {
   const auto pair = [](const MessageRoute& each) { return std::pair(each.from, each.to); };
@@ -43,10 +40,11 @@ const MessageRoute& Mailboxes::route(std::uint32_t from, std::uint32_t to) const
   return *at;
 }
 
-MessageId Mailboxes::send(const Message& message) {
+MessageId Mailboxes::send(std::uint32_t from, std::uint32_t to, std::uint32_t channel, Bytes bytes) {
+  const Message message{from, to, channel, bytes, from == to ? nullptr : &route(from, to)};
   if (free_.empty()) {
     on_the_way_.push_back(message);
-    free_.reserve(on_the_way_.size());
+    free_.reserve(on_the_way_.capacity());
     return MessageId(on_the_way_.size() - 1);
   }
   const MessageId id = free_.back();
@@ -58,33 +56,21 @@ MessageId Mailboxes::send(const Message& message) {
 Mailboxes::Message Mailboxes::deliver(MessageId id) {
   const Message message = on_the_way_[id.index()];
   free_.push_back(id);
-  Mailbox& box = of(message.to, message.channel);
-  box.senders.push_back(message.from);
-  auto count = std::ranges::lower_bound(box.counts, message.from, {}, &Count::from);
-  if (count == box.counts.end() || count->from != message.from) {
-    count = box.counts.insert(count, {message.from, 0});
+  if (const std::size_t at = message.to * channels_ + message.channel; at < boxes_.size()) {
+    Mailbox& box = boxes_[at];
+    auto count = std::ranges::lower_bound(box.counts, message.from, {}, &Count::from);
+    if (count == box.counts.end() || count->from != message.from) {
+      count = box.counts.insert(count, {message.from, 0});
+    }
+    const std::uint32_t before = count->messages++;
+    box.members_with.resize(std::max<std::size_t>(box.members_with.size(), before + 1));
+    ++box.members_with[before];
   }
-  const std::uint32_t before = count->messages++;
-  box.members_with.resize(std::max<std::size_t>(box.members_with.size(), before + 1));
-  ++box.members_with[before];
   return message;
 }
 
-std::optional<std::uint32_t> Mailboxes::take(std::uint32_t member, std::uint32_t channel) {
-  Mailbox& box = of(member, channel);
-  if (box.taken == box.senders.size()) {
-    return std::nullopt;
-  }
-  const std::uint32_t from = box.senders[box.taken++];
-  if (box.taken == box.senders.size()) {
-    box.senders.clear();
-    box.taken = 0;
-  }
-  return from;
-}
-
 std::uint32_t Mailboxes::reached(std::uint32_t member, std::uint32_t channel, std::uint32_t quorum) const {
-  const std::vector<std::uint32_t>& members = of(member, channel).members_with;  // which descend
+  const std::vector<std::uint32_t>& members = boxes_[member * channels_ + channel].members_with;  // which descend
   const auto end = std::ranges::partition_point(members, [quorum](std::uint32_t n) { return n >= quorum; });
   return static_cast<std::uint32_t>(end - members.begin());
 }

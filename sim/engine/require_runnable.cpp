@@ -22,10 +22,8 @@ class Check {
 
   void members() const {
     require(job_.member_count() >= job_.ranks(), "that has its ranks among its members");
-    for (std::size_t m = 0; m < job_.member_count(); ++m) {
-      require(job_.role_of(m) < job_.roles.size(), "whose members play roles that it has");
-      require(job_.roles[job_.role_of(m)].serves == (m >= job_.ranks()),
-              "whose ranks come first, and then who serves");
+    for (std::size_t r = 0; r < job_.ranks(); ++r) {
+      require(job_.role_of(r) < job_.roles.size(), "whose ranks play roles that it has");
     }
     for (const Family& family : job_.families) {
       require(family.group_of.size() >= job_.ranks(), "whose families know the group of each rank");
@@ -38,11 +36,21 @@ class Check {
     }
   }
 
+  void serving() const {
+    const Serving& serving = job_.serving;
+    for (const Shard& shard : serving.shards) {
+      require(shard.server >= job_.ranks() && shard.server < job_.member_count(),
+              "whose shards are kept by servers that it has");
+    }
+    require(serving.empty() || (serving.quorum > 0 && serving.quorum <= serving.workers),
+            "whose updates take pushes of some of its workers");
+  }
+
   void roles() {
     for (std::uint32_t r = 0; r < job_.roles.size(); ++r) {
       require(!job_.roles[r].threads.empty(), "whose roles have threads");
       for (const Thread& thread : job_.roles[r].threads) {
-        const bool accounted = &thread == &job_.roles[r].threads.front() && !job_.roles[r].serves;
+        const bool accounted = &thread == &job_.roles[r].threads.front();
         for (const Program* program : {&thread.warm_up, &thread.steady}) {
           this->program(r, thread, *program, accounted);
         }
@@ -63,12 +71,9 @@ class Check {
       }
     }
     std::size_t issued = 0;  // collectives
-    bool took = false, waits = false;
     for (std::size_t i = 0; i < program.ops.size(); ++i) {
       const Op& op = program.ops[i];
       require(op.every > 0, "whose operations are in some iterations");
-      took = took || op.kind == OpKind::receive;
-      waits = waits || ((op.kind == OpKind::receive || op.kind == OpKind::gate) && op.every == 1);
       switch (op.kind) {
         case OpKind::collective:
           require(op.index == issued && op.index < program.collectives.size(),
@@ -85,20 +90,20 @@ class Check {
                   "whose waits look back to collectives that the warm-up has");
           break;
         case OpKind::send:
-          message(role, op, took);
+          message(role, op);
           break;
         case OpKind::take_batch:
           require(accounted && job_.input, "whose batches are taken by ranks, of a loader");
           break;
         case OpKind::kernel:
         case OpKind::synchronize:
-        case OpKind::receive:
         case OpKind::gate:
           break;
       }
     }
     require(collectives.size() == program.collectives.size(), "whose plans are those of its collectives");
-    require(!job_.roles[role].serves || waits, "in which who serves waits for messages in every iteration");
+    require(job_.serving.empty() || collectives.empty(),
+            "without collectives, as its workers are each in an iteration of their own");
   }
 
   void collective(const Program& program, std::size_t i) {
@@ -123,16 +128,21 @@ class Check {
     }
   }
 
-  void message(std::uint32_t role, const Op& op, bool took) const {
-    if (op.to == kPeer) {
-      require(took, "that answers messages only after one was taken");
-      return;
-    }
+  bool is_answered(std::uint32_t channel, std::uint32_t to) const {
+    return to < job_.ranks() || job_.serving.empty() ||
+           (channel < job_.serving.shards.size() && job_.serving.shards[channel].server == to);
+  }
+
+  void message(std::uint32_t role, const Op& op) const {
     require(op.to == kWorld || op.to < job_.families.size(), "whose messages are for families that it has");
-    for (std::size_t m = 0; op.to != kWorld && m < job_.member_count(); ++m) {
-      const std::vector<std::uint32_t>& group_of = job_.families[op.to].group_of;
-      require(job_.role_of(m) != role || (m < group_of.size() && group_of[m] != kNoIndex),
+    for (std::size_t m = 0; op.to != kWorld && m < job_.ranks(); ++m) {
+      const Family& family = job_.families[op.to];
+      const bool sends = job_.role_of(m) == role;
+      require(!sends || (m < family.group_of.size() && family.group_of[m] != kNoIndex),
               "whose senders have the group that they send to");
+      require(!sends || std::ranges::all_of(family.groups[family.group_of[m]],
+                                            [&](std::uint32_t to) { return is_answered(op.index, to); }),
+              "whose servers are sent what they serve");
     }
   }
 
@@ -145,6 +155,7 @@ class Check {
 void require_runnable(const TrainingJob& job) {
   Check check(job);
   check.members();
+  check.serving();
   check.roles();
 }
 

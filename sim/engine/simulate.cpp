@@ -58,15 +58,16 @@ double longest_program(const TrainingJob& job, const Program& program) {
   return total;
 }
 
-// No iteration takes longer, but for one draw in 10^20: everything one after the other, at its slowest; what
-// serves, once for each rank.
+// No iteration takes longer, but for one draw in 10^20: everything one after the other, at its slowest.
 double longest_iteration(const TrainingJob& job) {
   double total = 0;
   for (const Role& role : job.roles) {
     for (const Thread& thread : role.threads) {
-      total += std::max(longest_program(job, thread.warm_up), longest_program(job, thread.steady)) *
-               (role.serves ? static_cast<double>(job.ranks()) : 1.0);
+      total += std::max(longest_program(job, thread.warm_up), longest_program(job, thread.steady));
     }
+  }
+  for (const Shard& shard : job.serving.shards) {
+    total += seconds(shard.take) * job.serving.workers + seconds(shard.update) + longest_messages(job, shard.answer);
   }
   return total;
 }
@@ -218,13 +219,16 @@ std::optional<std::string> why_not_ahead(const Program& program) {
 
 // What keeps the ranks from being carried together from one operation to the next.
 std::optional<std::string> why_not_in_step(const TrainingJob& job) {
+  if (!job.serving.empty()) {
+    return "its workers are each in an iteration of their own";
+  }
   if (job.roles.size() > 1 || job.roles.front().threads.size() > 1 || job.member_count() > job.ranks()) {
     return "its members play several roles";
   }
   const bool slowed = job.slowdown.numerator != job.slowdown.denominator;
   for (const Program* program : {&job.main().warm_up, &job.main().steady}) {
     for (const Op& op : program->ops) {
-      if (op.kind == OpKind::send || op.kind == OpKind::receive || op.kind == OpKind::gate) {
+      if (op.kind == OpKind::send || op.kind == OpKind::gate) {
         return "its ranks wait for messages, which depend on the run";
       }
     }

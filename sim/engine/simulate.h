@@ -19,7 +19,7 @@ inline constexpr auto kNames<EngineKind> =
 
 // Where a rank's time went. Every instant counts once; `other` is the rest of the steady iterations.
 struct Breakdown {
-  SimTime compute, exposed_communication, straggler_wait, input_wait, other;
+  SimTime compute, exposed_communication, straggler_wait, server_wait, input_wait, other;
 };
 
 // At how many collectives others waited for a rank's doing, and by how much of its own doing it launched later
@@ -55,10 +55,22 @@ struct CollectiveWaits {
   PicosecondSum straggler = 0, exposed = 0;
 };
 
+// What servers did. Staleness of a gradient: updates between the answer that it was computed from and its own.
+struct Served {
+  struct Round {
+    std::vector<std::uint64_t> staleness;  // [n]: pushes of which it was n
+    std::uint64_t pushes = 0, dropped = 0;
+  };
+  Round first, later;  // each worker's first push of each shard; all others
+  std::uint64_t updates = 0;
+};
+
 struct Result {
   EngineKind engine = EngineKind::vector;
   std::string engine_reason;             // why automatic took this engine
   std::vector<SimTime> iteration_end;    // latest rank's end, by iteration; 0 is the warm-up
+  std::vector<std::vector<SimTime>> own_ends;  // with servers: by rank, of its own iterations, all till the run's end
+  Served served;                               // with servers
   std::vector<Breakdown> breakdown;      // by rank, over the steady iterations
   std::vector<Blame> blame;              // by rank, over the steady iterations
   std::vector<CollectiveTiming> timing;  // by collective of the steady program

@@ -19,14 +19,17 @@ enum class EventKind : std::uint32_t {
   collective_end,
   move_end,
   arrival,
-  message
+  sent,
+  message,
+  served
 };
 
 struct Event {
   SimTime time;
   std::uint64_t sequence = 0;
   EventKind kind = EventKind::host_done;
-  // Thread; collective_start, collective_end: queue; move_end: thread block; arrival: FIFO; message: its id.
+  // Thread; collective_start, collective_end: queue; move_end: thread block; arrival: FIFO; sent, message: its id;
+  // served: member.
   std::uint32_t subject = 0;
 };
 static_assert(sizeof(Event) == 24);

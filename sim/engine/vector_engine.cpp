@@ -144,7 +144,6 @@ void VectorEngine::run_iteration() {
         synchronize(ops[index], index);
         break;
       case OpKind::send:
-      case OpKind::receive:
       case OpKind::gate:
         break;  // not in the jobs that it takes
     }
@@ -550,7 +549,7 @@ Result VectorEngine::finish() {
     straggler_[r] += straggler;
     waited += straggler.ps;
     const SimTime known = compute_[r] + exposed_[r] + straggler_[r] + waited_for_input_[r];
-    result_.breakdown[r] = {compute_[r], exposed_[r], straggler_[r], waited_for_input_[r], total - known};
+    result_.breakdown[r] = {compute_[r], exposed_[r], straggler_[r], {}, waited_for_input_[r], total - known};
   }
   charge_end(waited);
   result_.fingerprint = fingerprint_.value();

@@ -3,11 +3,21 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/report/traffic.h"
+
 namespace paceline {
 namespace {
 
 std::vector<SimTime> step_times(const Result& result) {
   std::vector<SimTime> steps;
+  for (const std::vector<SimTime>& ends : result.own_ends) {
+    for (std::size_t i = 1; i < result.iteration_end.size(); ++i) {
+      steps.push_back(ends[i] - ends[i - 1]);
+    }
+  }
+  if (!steps.empty()) {
+    return steps;
+  }
   for (std::size_t i = 1; i < result.iteration_end.size(); ++i) {
     steps.push_back(result.iteration_end[i] - result.iteration_end[i - 1]);
   }
@@ -27,7 +37,7 @@ StepTime step_time(const Result& result) {
 
 BreakdownSeconds per_step(const Breakdown& sum, double steps) {
   return {to_seconds(sum.compute) / steps, to_seconds(sum.exposed_communication) / steps,
-          to_seconds(sum.straggler_wait) / steps, to_seconds(sum.input_wait) / steps,
+          to_seconds(sum.straggler_wait) / steps, to_seconds(sum.server_wait) / steps, to_seconds(sum.input_wait) / steps,
           to_seconds(sum.other) / steps};
 }
 
@@ -47,7 +57,8 @@ BreakdownSeconds mean_breakdown(const Result& result) {
     return Seconds(static_cast<double>(sum) / each);
   };
   return {mean(&Breakdown::compute), mean(&Breakdown::exposed_communication),
-          mean(&Breakdown::straggler_wait), mean(&Breakdown::input_wait), mean(&Breakdown::other)};
+          mean(&Breakdown::straggler_wait), mean(&Breakdown::server_wait),
+          mean(&Breakdown::input_wait), mean(&Breakdown::other)};
 }
 
 // Times are means over the iterations that have the bucket.
@@ -110,7 +121,27 @@ std::vector<StragglerReport> straggler_reports(const Result& result, const Topol
   return stragglers;
 }
 
+double dropped_share(const Served& served) {
+  const std::uint64_t pushes = served.first.pushes + served.later.pushes;
+  return pushes == 0 ? 0
+                     : static_cast<double>(served.first.dropped + served.later.dropped) /
+                           static_cast<double>(pushes);
+}
+
+// Each worker's own rate, from the end of its warm-up to that of its last step in the run; of gradients that count.
+double served_throughput(const TrainingJob& job, const Result& result) {
+  double steps_per_second = 0;
+  for (const std::vector<SimTime>& ends : result.own_ends) {
+    steps_per_second += static_cast<double>(ends.size() - 1) / to_seconds(ends.back() - ends.front()).value;
+  }
+  const double each = static_cast<double>(job.samples_per_iteration) / static_cast<double>(job.ranks());
+  return steps_per_second * each * (1 - dropped_share(result.served));
+}
+
 double counted_throughput(const TrainingJob& job, const Result& result) {
+  if (!result.own_ends.empty()) {
+    return served_throughput(job, result);
+  }
   return static_cast<double>(job.samples_per_iteration) / mean_step(result).value;
 }
 
@@ -128,6 +159,29 @@ double lasting_throughput(const TrainingJob& job, const Result& result) {
   return counted <= made * (1 + kRounding) ? counted : made;
 }
 
+std::optional<ServersReport> servers_report(const TrainingJob& job, const Result& result) {
+  if (job.serving.empty()) {
+    return std::nullopt;
+  }
+  const Served::Round& round = result.served.later;
+  ServersReport report;
+  report.staleness = round.staleness;
+  report.dropped_share = dropped_share(result.served);
+  report.updates = result.served.updates;
+  std::uint64_t all = 0, seen = 0;
+  for (std::size_t n = 0; n < round.staleness.size(); ++n) {
+    all += round.staleness[n];
+    report.mean_staleness += static_cast<double>(n) * static_cast<double>(round.staleness[n]);
+  }
+  report.mean_staleness /= static_cast<double>(std::max<std::uint64_t>(all, 1));
+  for (std::size_t n = 0; n < round.staleness.size() && 20 * seen < 19 * all; ++n) {
+    seen += round.staleness[n];
+    report.staleness_p95 = n;
+  }
+  report.hottest_server_in = hottest_server_in(job);
+  return report;
+}
+
 Rank rank_with_most_compute(const Result& result) {
   const auto most =
       std::max_element(result.breakdown.begin(), result.breakdown.end(),
@@ -138,6 +192,13 @@ Rank rank_with_most_compute(const Result& result) {
 }  // namespace
 
 Seconds mean_step(const Result& result) {
+  if (!result.own_ends.empty()) {
+    PicosecondSum sum = 0;
+    for (const std::vector<SimTime>& ends : result.own_ends) {
+      sum += (ends[result.iteration_end.size() - 1] - ends.front()).ps;
+    }
+    return Seconds(static_cast<double>(sum) / rank_steps(result));
+  }
   return to_seconds(result.iteration_end.back() - result.iteration_end.front()) /
          static_cast<double>(result.iteration_end.size() - 1);
 }
@@ -166,6 +227,7 @@ Report summarize(const TrainingJob& job, const Result& result, const Topology& t
   report.buckets = bucket_reports(job, result);
   report.collectives = collective_reports(job, result);
   report.stragglers = straggler_reports(result, topology);
+  report.servers = servers_report(job, result);
   return report;
 }
 

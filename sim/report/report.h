@@ -1,6 +1,8 @@
 // What a run means: step time, throughput, where the time goes, who delayed whom.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +17,8 @@ struct StepTime {
 };
 
 struct BreakdownSeconds {
-  Seconds compute, exposed_communication, straggler_wait, input_wait, other;  // sum: mean step time
+  Seconds compute, exposed_communication, straggler_wait, server_wait, input_wait,
+      other;  // sum: mean step time
 };
 
 struct BucketReport {
@@ -42,8 +45,18 @@ struct StragglerReport {
   std::vector<Rank> as_late;     // others that were just as late when this one was charged
 };
 
+// What servers do to the gradients. Bytes: of a step of all workers.
+struct ServersReport {
+  double mean_staleness = 0;        // updates between a gradient's parameters and its own
+  std::uint64_t staleness_p95 = 0;  // nearest rank
+  std::vector<std::uint64_t> staleness;  // [n]: gradients of which it was n
+  double dropped_share = 0;              // of gradients that were pushed
+  std::uint64_t updates = 0;
+  Bytes hottest_server_in;  // pushed to the server that is sent most
+};
+
 struct Report {
-  StepTime step;
+  StepTime step;  // with servers: of all workers, of the iterations that were asked for
   Seconds warm_up;
   double throughput = 0;          // samples/s, of steps that go on like this for ever
   double counted_throughput = 0;  // of the counted steps: above it where they ate prefetched batches
@@ -56,6 +69,7 @@ struct Report {
   // straggler_wait.
   std::vector<CollectiveReport> collectives;  // in issue order
   std::vector<StragglerReport> stragglers;    // most waited for first, those that delayed anybody
+  std::optional<ServersReport> servers;
 };
 
 // Of the steady iterations.

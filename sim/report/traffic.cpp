@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 namespace paceline {
@@ -39,10 +40,52 @@ Shares shares_of(const CollectiveGraph& graph) {
   return shares;
 }
 
+template <class F>  // f(op, from, to): each message of an iteration, but those to the sender itself
+void for_each_message(const TrainingJob& job, const F& f) {
+  for (std::uint32_t r = 0; r < job.ranks(); ++r) {
+    for (const Thread& thread : job.roles[job.role_of(r)].threads) {
+      for (const Op& op : thread.steady.ops) {
+        if (op.kind == OpKind::send && op.to != kWorld) {
+          const Family& family = job.families[op.to];
+          for (const std::uint32_t to : family.groups[family.group_of[r]]) {
+            if (to != r) {
+              f(op, r, to);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+SentBytes messages_of(const TrainingJob& job) {
+  SentBytes sent;
+  for_each_message(job, [&](const Op& op, std::uint32_t from, std::uint32_t to) {
+    const auto route = std::ranges::lower_bound(job.routes, std::pair(from, to), {}, [](const MessageRoute& each) {
+      return std::pair(each.from, each.to);
+    });
+    double& kind = route->kind == HopKind::network ? sent.network
+                   : route->kind == HopKind::pcie  ? sent.pcie
+                                                   : sent.nvlink;
+    kind += static_cast<double>(op.bytes.value) / static_cast<double>(job.ranks());
+  });
+  return sent;
+}
+
 }  // namespace
 
+Bytes hottest_server_in(const TrainingJob& job) {
+  std::vector<Bytes> pushed(job.member_count());
+  for_each_message(job, [&](const Op& op, std::uint32_t, std::uint32_t to) {
+    if (to >= job.ranks()) {
+      pushed[to] = pushed[to] + op.bytes;
+    }
+  });
+  return std::ranges::max(pushed);
+}
+
 SentBytes sent_bytes(const TrainingJob& job) {
-  SentBytes sent;
+  SentBytes sent = messages_of(job);
   if (job.ranks() == 1) {
     return sent;
   }

@@ -11,8 +11,11 @@ struct SentBytes {
   double total() const { return nvlink + pcie + network; }
 };
 
-// Of collectives: with rings exactly what their bytes need ((n-1)/n of an all-gather's). Cost: O(thread blocks) of
-// every graph.
+// Of collectives: with rings exactly what their bytes need ((n-1)/n of an all-gather's); and of messages. Cost:
+// O(thread blocks) of every graph, and O(messages).
 SentBytes sent_bytes(const TrainingJob&);
+
+// Bytes that all workers together push in an iteration to the server that is sent most; 0 without servers.
+Bytes hottest_server_in(const TrainingJob&);
 
 }  // namespace paceline

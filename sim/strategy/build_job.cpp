@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "sim/strategy/ddp.h"
 #include "sim/strategy/fsdp.h"
+#include "sim/strategy/parameter_server.h"
 #include "sim/strategy/program_builder.h"
 #include "sim/strategy/sharding.h"
 #include "sim/strategy/workers.h"
@@ -40,6 +41,9 @@ struct AddPrograms {
       add_fsdp_programs(fsdp_of(zero, work.training.fsdp), work, plans, job);
     }
   }
+  void operator()(const ParameterServerSpec& servers) const {
+    add_parameter_server_programs(servers, work, plans.layout(), job);
+  }
 };
 
 TrainingJob lone_job(const Workload& work) {
@@ -55,7 +59,8 @@ TrainingJob build_job(const Strategy& strategy, const Workload& work, Collective
     throw InputError("expected a model with parameters, found none in " + work.model.name, "/model");
   }
   const std::uint32_t ranks = planner.communicator().ranks;
-  if (ranks == 1) {
+  const bool serves = std::holds_alternative<ParameterServerSpec>(strategy);
+  if (ranks == 1 && !serves) {
     if (std::holds_alternative<FsdpSpec>(strategy)) {
       static_cast<void>(units_of(std::get<FsdpSpec>(strategy).units, work.model));  // refused on one GPU, too
     }
@@ -73,7 +78,9 @@ TrainingJob build_job(const Strategy& strategy, const Workload& work, Collective
   PlanTable plans(planner);
   std::visit(AddPrograms{work, plans, job}, strategy);
   job.plans = plans.plans();
-  job.families = plans.families();
+  if (!serves) {
+    job.families = plans.families();
+  }
   job.communicator = for_plans(planner.communicator(), job.plans);
   if (gloo) {
     constexpr std::uint32_t kThreads = 2;  // of a process group: ProcessGroupGloo::Options

@@ -6,7 +6,8 @@
 
 namespace paceline {
 
-// The job on all ranks of the planner's communicator. One rank: plain training, whatever the strategy. Throws
+// The job on all ranks of the planner's communicator. One rank: plain training, whatever the strategy but
+// parameter servers, whose place and routes are left to place_servers. Throws
 // InputError (places below /training and /model) for what the strategy can't do.
 TrainingJob build_job(const Strategy&, const Workload&, CollectivePlanner&);
 

@@ -91,6 +91,13 @@ struct MemoryOf {
     return memory;
   }
 
+  // The servers keep the optimizer's state and its master copy.
+  GpuMemory operator()(const ParameterServerSpec&) const {
+    GpuMemory memory = alone();
+    memory.optimizer = Bytes(0);
+    return memory;
+  }
+
   GpuMemory alone() const {
     GpuMemory memory = model_states({});
     memory.activations = activations(count({}, model, outputs).all());
@@ -170,7 +177,8 @@ struct MemoryOf {
 GpuMemory memory_of(const Strategy& strategy, const Model& model, const TrainingSpec& training,
                     const RankLayout& job) {
   const MemoryOf memory{model, training, job};
-  return job.ranks() == 1 ? memory.alone() : std::visit(memory, strategy);
+  const bool serves = std::holds_alternative<ParameterServerSpec>(strategy);
+  return job.ranks() == 1 && !serves ? memory.alone() : std::visit(memory, strategy);
 }
 
 }  // namespace paceline

@@ -17,6 +17,10 @@ int nic_of(const Topology& topology, DeviceId device) {
   return node.nics_in_use == 0 ? 0 : static_cast<int>(place % node.nics_in_use);
 }
 
+HopKind hop_kind(const Link& link) {
+  return link.kind == LinkKind::nvlink ? HopKind::nvlink : link.kind == LinkKind::pcie ? HopKind::pcie : HopKind::network;
+}
+
 }  // namespace
 
 void add_message_routes(const Topology& topology, std::span<const MessagePair> pairs, TrainingJob& job) {
@@ -29,13 +33,14 @@ void add_message_routes(const Topology& topology, std::span<const MessagePair> p
                            topology.device_name(a) + " to " + topology.device_name(b),
                        "/cluster");
     }
-    MessageRoute route{from, to, {}, BytesPerSecond(std::numeric_limits<double>::infinity()), {}};
+    MessageRoute route{from, to, {}, BytesPerSecond(std::numeric_limits<double>::infinity()), {}, HopKind::nvlink};
     Seconds latency;
     for (const LinkId id : links) {
       const Link& link = topology.link(id);
       latency = latency + link.latency;
       route.rate = std::min(route.rate, link.bandwidth);
       route.links.push_back(shared.number(id));
+      route.kind = std::max(route.kind, hop_kind(link));
     }
     route.latency = to_sim_time(latency);
     job.routes.push_back(std::move(route));

@@ -98,6 +98,33 @@ void ProgramBuilder::synchronize() {
   program_.ops.push_back({OpKind::synchronize, 0, {}, {}, "synchronize"});
 }
 
+void ProgramBuilder::rest_of_step() {
+  if (const SimTime rest = rest_of_step_ + delay_; rest > SimTime{}) {
+    kernel(rest, 0, {Phase::update}, "rest of the step");
+  }
+}
+
+void ProgramBuilder::send(std::uint32_t channel, std::uint32_t family, Bytes bytes, const Purpose& purpose,
+                          const std::string& label) {
+  program_.ops.push_back({.kind = OpKind::send,
+                          .index = channel,
+                          .host_cost = to_sim_time(training_.host.kernel_launch),
+                          .label = label,
+                          .purpose = purpose,
+                          .to = family,
+                          .bytes = bytes});
+}
+
+void ProgramBuilder::gate(std::uint32_t channel, std::uint32_t quorum, const std::string& label) {
+  program_.ops.push_back({.kind = OpKind::gate, .index = channel, .label = label, .quorum = quorum});
+}
+
+void ProgramBuilder::receive(std::uint32_t channel, std::uint32_t lag, const Purpose& purpose,
+                             const std::string& label) {
+  program_.ops.push_back(
+      {.kind = OpKind::gate, .index = channel, .label = label, .purpose = purpose, .lag = lag});
+}
+
 std::uint32_t ProgramBuilder::collective(const CollectiveRequest& request, const Purpose& purpose,
                                          const std::string& label, const Issue& issue) {
   const auto index = static_cast<std::uint32_t>(program_.collectives.size());

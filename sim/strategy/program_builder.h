@@ -61,6 +61,14 @@ class ProgramBuilder {
   // On so many of the model's parameters, whose gradients have this precision.
   void optimizer(const Model&, std::int64_t parameters, Precision gradients);
   void synchronize();
+  // What equal passes leave of a measured step, and what steps lose, where no optimizer's kernel takes it.
+  void rest_of_step();
+  // A message on a channel to the members of its group of a family.
+  void send(std::uint32_t channel, std::uint32_t family, Bytes, const Purpose&, const std::string& label);
+  // Until each of so many members has sent one for this iteration.
+  void gate(std::uint32_t channel, std::uint32_t quorum, const std::string& label);
+  // Until there is one for the iteration `lag` before.
+  void receive(std::uint32_t channel, std::uint32_t lag, const Purpose&, const std::string& label);
 
   // Returns its number in the iteration.
   std::uint32_t collective(const CollectiveRequest&, const Purpose&, const std::string& label,

@@ -264,7 +264,7 @@ TEST_CASE("graphs that two roles run on one queue each are competed for unless b
   CollectivePlanner planner = nccl_planner(topology, one_ring(), {});
   TrainingJob job = queued(planner, {{0, {2, 1}, CollectiveKind::all_gather, Bytes(1'000'000)},
                                      {0, {2, 2}, CollectiveKind::all_reduce, Bytes(1'000'000)}});
-  job.roles.push_back({"other rank", {job.main()}, false});
+  job.roles.push_back({"other rank", {job.main()}});
   share_links(topology, job);
   CHECK(shared_fifos(job) == 0);
   const auto only = [](Thread& thread, std::uint32_t plan) {
@@ -277,8 +277,8 @@ TEST_CASE("graphs that two roles run on one queue each are competed for unless b
   CHECK(shared_fifos(job) == 8);
 }
 
-// Two nodes gather blocks of c bytes, and each sends m = c bytes to a server on a third: their NICs send both at half
-// rate, and the server's takes a message from each, at half its rate. So all have left at 2 c / B.
+// Two nodes gather blocks of c bytes, and each sends m = c bytes to a host of a third: their NICs send both at half
+// rate, and the host's takes a message from each, at half its rate. So all have left at 2 c / B.
 TEST_CASE("messages and collectives share a NIC") {
   ClusterSpec spec = lone_gpus(3);
   spec.job_nodes = 2;
@@ -291,11 +291,9 @@ TEST_CASE("messages and collectives share a NIC") {
     program->ops.insert(program->ops.begin() + 2,
                         {.kind = OpKind::send, .index = 0, .to = 0, .bytes = Bytes(1'250'000)});
   }
-  const Program serve{{{.kind = OpKind::gate, .index = 0, .gate = {2, false}}}, {}};
-  job.roles.push_back({"server", {{serve, serve}}, true});
   job.members = {{0, topology.device_named("node0/gpu0")},
                  {0, topology.device_named("node1/gpu0")},
-                 {1, topology.device_named("node2/cpu0")}};
+                 {0, topology.device_named("node2/cpu0")}};
   const std::vector<MessagePair> pairs{{0, 2}, {1, 2}};
   add_message_routes(topology, pairs, job);
   const std::vector<LinkId> of_messages = job.communicator.shared_links;

@@ -227,7 +227,7 @@ TEST_CASE("why_not_vector: each refusal is lifted by taking away what it names")
     };
   };
   const auto make_kernel = [&](Op& op) { op = kernel; };
-  for (const OpKind kind : {OpKind::send, OpKind::receive, OpKind::gate}) {
+  for (const OpKind kind : {OpKind::send, OpKind::gate}) {
     refusals.push_back({"its ranks wait for messages, which depend on the run", job_of({{.kind = kind}}),
                         on_op(3, make_kernel)});
   }
@@ -263,7 +263,7 @@ TEST_CASE("why_not_vector: each refusal is lifted by taking away what it names")
   refusals.push_back({"its collectives may slow down kernels that were issued before the host took a batch",
                       batch, on_op(3, make_kernel)});
   TrainingJob roles = job_of({});
-  roles.roles.push_back({"server", {roles.main()}, true});
+  roles.roles.push_back({"server", {roles.main()}});
   refusals.push_back(
       {"its members play several roles", roles, [](TrainingJob& job) { job.roles.pop_back(); }});
   TrainingJob threads = job_of({});

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "sim/engine/variability.h"
@@ -23,7 +24,7 @@ class PlainSimulation {
       : job_(job),
         last_(static_cast<std::uint32_t>(run.iterations)),
         factors_(job.variability, job.ranks(), run.seed) {
-    for (std::uint32_t m = 0; m < job.member_count(); ++m) {
+    for (std::uint32_t m = 0; m < job.ranks(); ++m) {
       for (const Thread& thread : job.roles[job.role_of(m)].threads) {
         threads_.push_back({m, &thread, &thread == &job.roles[job.role_of(m)].threads.front()});
       }
@@ -32,12 +33,15 @@ class PlainSimulation {
 
   // Start and end of what each rank's compute stream and queues did, by rank, iteration and operation.
   Spans run() {
-    const auto goes_on = [this](const State& t) { return !serves(t) && !over(t); };
+    const auto goes_on = [this](const State& t) { return t.first && !over(t); };
     while (std::ranges::any_of(threads_, goes_on)) {
       for (bool moved = true; moved;) {
         moved = false;
         for (State& t : threads_) {
           moved = host(t) || stream(t) || queues(t) || moved;
+        }
+        for (std::uint32_t server = static_cast<std::uint32_t>(job_.ranks()); server < job_.member_count(); ++server) {
+          moved = serve(server) || moved;
         }
       }
       SimTime next = kNever;
@@ -69,7 +73,6 @@ class PlainSimulation {
     bool first = true;
     Place host{}, stream{};
     std::optional<SimTime> issued{}, kernel_end{}, waits_since{};
-    std::uint32_t peer = kPeer;
     std::map<std::uint32_t, Queue> queues{};
   };
   struct Mail {
@@ -77,15 +80,24 @@ class PlainSimulation {
     std::uint32_t from = 0;
     bool taken = false;
   };
+  struct Busy {
+    SimTime until;
+    std::uint32_t shard = 0, from = 0;
+    bool updates = false;
+  };
+  struct Shards {
+    std::uint32_t version = 0;
+    std::vector<std::uint32_t> summed, waiting;           // who
+    std::map<std::uint32_t, std::uint32_t> read, pushed;  // by worker: the version that it has, its pushes
+  };
   struct Meeting {
     std::size_t launched = 0;
     SimTime begin{}, end = kNever;
   };
 
-  bool serves(const State& t) const { return job_.roles[job_.role_of(t.member)].serves; }
-  bool stream_over(const State& t) const { return !serves(t) && t.stream.iteration > last_; }
+  bool endless() const { return !job_.serving.empty(); }
   bool over(const State& t) const {
-    return stream_over(t) && std::ranges::all_of(t.queues, [this](const auto& queue) {
+    return t.stream.iteration > last_ && std::ranges::all_of(t.queues, [this](const auto& queue) {
              return queue.second.at.iteration > last_;
            });
   }
@@ -109,7 +121,7 @@ class PlainSimulation {
       return true;
     }
     const auto ahead = static_cast<std::uint32_t>(job_.host_runs_ahead);
-    if ((!serves(t) && t.host.iteration > last_) || (t.host.op == 0 && done(t) + ahead < t.host.iteration)) {
+    if ((!endless() && t.host.iteration > last_) || (t.host.op == 0 && done(t) + ahead < t.host.iteration)) {
       return false;
     }
     if (op(t, t.host).runs_in(t.host.iteration)) {
@@ -130,7 +142,7 @@ class PlainSimulation {
   }
 
   bool stream(State& t) {
-    if (stream_over(t) || !(t.stream < t.host)) {
+    if ((!endless() && t.stream.iteration > last_) || !(t.stream < t.host)) {
       return false;
     }
     const Op& next = op(t, t.stream);
@@ -166,31 +178,10 @@ class PlainSimulation {
       case OpKind::wait:
         return t.stream.iteration < next.lag || met(t, t.stream.iteration - next.lag, next.index);
       case OpKind::send:
-        for (const std::uint32_t to : next.to == kPeer ? std::vector{t.peer} : group(next.to, t.member)) {
-          if (to != t.member) {
-            for (const MessageRoute& route : job_.routes) {
-              if (route.from == t.member && route.to == to) {
-                const Seconds bytes(static_cast<double>(next.bytes.value) / route.rate.value);
-                mail_[{to, next.index}].push_back(
-                    {until(now_ + route.latency + to_sim_time(bytes)), t.member});
-              }
-            }
-          }
+        for (const std::uint32_t to : group(next.to, t.member)) {
+          post(t.member, to, next.index, next.bytes);
         }
         return true;
-      case OpKind::receive: {
-        Mail* oldest = nullptr;
-        for (Mail& one : mail_[{t.member, next.index}]) {
-          if (!one.taken && one.at <= now_ && (oldest == nullptr || one.at < oldest->at)) {
-            oldest = &one;
-          }
-        }
-        if (oldest != nullptr) {
-          oldest->taken = true;
-          t.peer = oldest->from;
-        }
-        return oldest != nullptr;
-      }
       case OpKind::gate: {
         std::map<std::uint32_t, std::uint32_t> sent;
         for (const Mail& one : mail_[{t.member, next.index}]) {
@@ -201,17 +192,8 @@ class PlainSimulation {
           counts.push_back(count);
         }
         std::ranges::sort(counts, std::ranges::greater{});
-        const std::uint32_t reached = counts.size() < next.gate.quorum ? 0 : counts[next.gate.quorum - 1];
-        if (reached + next.lag < t.stream.iteration + 1) {
-          return false;
-        }
-        if (next.gate.adopt && reached > t.stream.iteration + 1) {
-          spans_[{t.member, t.stream.iteration, t.stream.op}] = {*t.waits_since, now_};
-          t.host.iteration += reached - 1 - t.stream.iteration;
-          t.stream.iteration = reached - 1;
-          t.waits_since = now_;
-        }
-        return true;
+        const std::uint32_t reached = counts.size() < next.quorum ? 0 : counts[next.quorum - 1];
+        return reached + next.lag >= t.stream.iteration + 1;
       }
       case OpKind::collective:
       case OpKind::take_batch:
@@ -219,6 +201,89 @@ class PlainSimulation {
         return true;
     }
     return true;
+  }
+
+  void post(std::uint32_t from, std::uint32_t to, std::uint32_t channel, Bytes bytes) {
+    for (const MessageRoute& route : job_.routes) {
+      if (route.from == from && route.to == to) {
+        const Seconds takes(static_cast<double>(bytes.value) / route.rate.value);
+        mail_[{to, channel}].push_back({until(now_ + route.latency + to_sim_time(takes)), from});
+      }
+    }
+    if (from == to) {
+      mail_[{to, channel}].push_back({now_, from});
+    }
+  }
+
+  // One push after the other, the oldest first.
+  bool serve(std::uint32_t server) {
+    std::optional<Busy>& busy = busy_[server];
+    if (busy) {
+      if (busy->until > now_) {
+        return false;
+      }
+      const Busy done = *busy;
+      busy.reset();
+      done.updates ? update(done) : take(server, done);
+      return true;
+    }
+    Mail* oldest = nullptr;
+    std::uint32_t of = 0;
+    for (std::uint32_t shard = 0; shard < job_.serving.shards.size(); ++shard) {
+      for (Mail& one : mail_[{server, shard}]) {
+        if (!one.taken && one.at <= now_ && (oldest == nullptr || one.at < oldest->at)) {
+          oldest = &one;
+          of = shard;
+        }
+      }
+    }
+    if (oldest != nullptr) {
+      oldest->taken = true;
+      const SimTime takes = fresh(of, oldest->from) ? job_.serving.shards[of].take : SimTime{};
+      busy = Busy{until(now_ + takes), of, oldest->from};
+    }
+    return oldest != nullptr;
+  }
+  bool fresh(std::uint32_t shard, std::uint32_t from) {
+    return !job_.serving.synchronous || shards_[shard].read[from] == shards_[shard].version;
+  }
+  void answer(std::uint32_t shard, std::uint32_t worker) {
+    shards_[shard].read[worker] = shards_[shard].version;
+    post(job_.serving.shards[shard].server, worker, shard, job_.serving.shards[shard].answer);
+  }
+  void update(const Busy& done) {
+    Shards& shard = shards_[done.shard];
+    ++shard.version;
+    for (const std::uint32_t worker : std::exchange(shard.summed, {})) {
+      answer(done.shard, worker);
+    }
+  }
+  void take(std::uint32_t server, const Busy& done) {
+    Shards& shard = shards_[done.shard];
+    const Serving& serving = job_.serving;
+    ++shard.pushed[done.from];
+    if (!serving.synchronous) {
+      ++shard.version;
+      shard.waiting.push_back(done.from);
+      const auto least = [&] {
+        std::uint32_t fewest = shard.pushed.size() < serving.workers ? 0 : shard.pushed.begin()->second;
+        for (const auto& [worker, pushes] : shard.pushed) {
+          fewest = std::min(fewest, pushes);
+        }
+        return fewest;
+      }();
+      for (const std::uint32_t worker : std::exchange(shard.waiting, {})) {
+        shard.pushed[worker] - least <= serving.staleness ? answer(done.shard, worker)
+                                                          : shard.waiting.push_back(worker);
+      }
+    } else if (!fresh(done.shard, done.from)) {
+      answer(done.shard, done.from);
+    } else {
+      shard.summed.push_back(done.from);
+      if (shard.summed.size() == serving.quorum) {
+        busy_[server] = Busy{until(now_ + serving.shards[done.shard].update), done.shard, done.from, true};
+      }
+    }
   }
 
   std::vector<std::uint32_t> group(std::uint32_t family, std::uint32_t member) const {
@@ -303,6 +368,8 @@ class PlainSimulation {
   std::vector<SimTime> times_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Mail>> mail_;  // by member, channel
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>, Meeting> meetings_;
+  std::map<std::uint32_t, std::optional<Busy>> busy_;  // by server
+  std::map<std::uint32_t, Shards> shards_;
   Spans spans_;
 };
 

@@ -30,15 +30,12 @@ class RandomRoles {
       }
       add_meetings(job_, workers_, time(), pairs);
     }
-    servers_of_workers();
+    add_servers();
     job_.roles.front().threads = {Thread{}};
     Program program = worker();
     job_.roles.front().threads.front() = {program, program};
     if (dice_.maybe(0.5)) {
       add_casts(job_, dice_, 5'000'000);
-    }
-    for (std::uint32_t s = 0; s < servers_; ++s) {
-      job_.roles.push_back(server(s));
     }
     if (dice_.maybe(0.5)) {
       job_.variability.slow_gpus = {
@@ -56,20 +53,14 @@ class RandomRoles {
   SimTime time() { return SimTime{dice_.between(1, 5'000'000)}; }
   SimTime host_cost() { return SimTime{dice_.between(0, 1) * dice_.between(1, 500'000)}; }
 
-  // Family of server s, and of the workers for it; routes there and back.
-  void servers_of_workers() {
-    first_server_family_ = static_cast<std::uint32_t>(job_.families.size());
+  // A family for each server; routes there and back.
+  void add_servers() {
     const std::uint32_t members = workers_ + servers_;
-    std::vector<std::uint32_t> all(workers_);
-    for (std::uint32_t w = 0; w < workers_; ++w) {
-      all[w] = w;
-      job_.members.push_back({0, {}});
-    }
+    first_server_family_ = static_cast<std::uint32_t>(job_.families.size());
+    job_.members.resize(members);
     for (std::uint32_t s = 0; s < servers_; ++s) {
-      job_.members.push_back({1 + s, {}});
-      job_.families.push_back({{{workers_ + s}}, std::vector<std::uint32_t>(members, 0)});
+      job_.families.push_back({{{workers_ + s}}, std::vector<std::uint32_t>(workers_, 0)});
     }
-    job_.families.push_back({{all}, std::vector<std::uint32_t>(members, 0)});
     for (std::uint32_t from = 0; from < members; ++from) {
       for (std::uint32_t to = 0; to < members; ++to) {
         if ((from < workers_) != (to < workers_)) {
@@ -77,6 +68,15 @@ class RandomRoles {
         }
       }
     }
+    Serving& serving = job_.serving;
+    for (std::int64_t i = dice_.between(servers_, 2 * servers_); servers_ > 0 && i > 0; --i) {
+      serving.shards.push_back({workers_ + static_cast<std::uint32_t>(dice_.below(servers_)), 0,
+                                Bytes(dice_.between(0, 1'000'000)), time(), time()});
+    }
+    serving.workers = workers_;
+    serving.synchronous = dice_.maybe(0.5);
+    serving.quorum = static_cast<std::uint32_t>(dice_.maybe(0.5) ? dice_.between(1, workers_) : workers_);
+    serving.staleness = dice_.maybe(0.5) ? static_cast<std::uint32_t>(dice_.between(0, 3)) : Serving::kAnyStaleness;
   }
 
   Op with_cost(Op op) {
@@ -90,31 +90,37 @@ class RandomRoles {
 
   Program worker() {
     Program program;
-    for (std::uint32_t s = 0; s < servers_; ++s) {
-      modes_.push_back(
-          {dice_.maybe(0.5), dice_.maybe(0.3),
-           static_cast<std::uint32_t>(dice_.maybe(0.3) ? dice_.between(1, workers_) : workers_)});
+    const auto shards = static_cast<std::uint32_t>(job_.serving.shards.size());
+    const auto lag = static_cast<std::uint32_t>(dice_.between(0, 1));
+    const auto pulls = [&] {
+      for (std::uint32_t shard = 0; shard < shards; ++shard) {
+        program.ops.push_back(with_cost({.kind = OpKind::gate, .index = shard, .lag = lag}));
+        if (dice_.maybe(0.3)) {
+          program.ops.push_back(kernel());
+        }
+      }
+    };
+    if (lag == 1) {
+      pulls();
     }
     for (std::int64_t i = dice_.between(1, 3); i > 0; --i) {
       program.ops.push_back(kernel());
     }
-    collectives(program);
-    for (std::uint32_t s = 0; s < servers_; ++s) {
-      program.ops.push_back(with_cost({.kind = OpKind::send,
-                                       .index = 3 * s,
-                                       .to = first_server_family_ + s,
-                                       .bytes = Bytes(dice_.between(0, 1'000'000))}));
+    if (servers_ == 0) {
+      collectives(program);
+    }
+    for (std::uint32_t shard = 0; shard < shards; ++shard) {
+      program.ops.push_back(
+          with_cost({.kind = OpKind::send,
+                     .index = shard,
+                     .to = first_server_family_ + job_.serving.shards[shard].server - workers_,
+                     .bytes = Bytes(dice_.between(0, 1'000'000))}));
       if (dice_.maybe(0.5)) {
         program.ops.push_back(kernel());
       }
-      const bool adopt = modes_[s].synchronous && modes_[s].quorum < workers_;
-      program.ops.push_back(with_cost(
-          {.kind = OpKind::gate, .index = 3 * s + 1, .gate = {1, adopt && program.collectives.empty()}}));
-      if (modes_[s].clock) {
-        program.ops.push_back(with_cost({.kind = OpKind::gate,
-                                         .index = 3 * s + 2,
-                                         .lag = static_cast<std::uint32_t>(dice_.between(0, 3))}));
-      }
+    }
+    if (lag == 0) {
+      pulls();
     }
     program.ops.push_back(kernel());
     return program;
@@ -122,10 +128,7 @@ class RandomRoles {
 
   // Collectives of the world on queue 0, of pairs on queue 1, each waited for, some in every second iteration.
   void collectives(Program& program) {
-    const bool all_answer =
-        std::ranges::all_of(modes_, [this](const Mode& mode) { return mode.quorum == workers_; });
-    const std::int64_t most = all_answer || servers_ == 0 ? 3 : 0;
-    for (std::int64_t i = dice_.between(0, most); i > 0; --i) {
+    for (std::int64_t i = dice_.between(0, 3); i > 0; --i) {
       const auto number = static_cast<std::uint32_t>(program.collectives.size());
       const auto family = static_cast<std::uint32_t>(workers_ % 2 == 0 ? dice_.between(0, 1) : 0);
       program.collectives.push_back(2 * family);
@@ -147,37 +150,8 @@ class RandomRoles {
     }
   }
 
-  Role server(std::uint32_t s) {
-    const std::uint32_t workers = first_server_family_ + servers_;
-    const auto answer = [&](std::uint32_t channel, std::uint32_t to) {
-      return Op{
-          .kind = OpKind::send, .index = channel, .to = to, .bytes = Bytes(dice_.between(0, 1'000'000))};
-    };
-    Program program;
-    if (modes_[s].synchronous) {
-      program.ops = {{.kind = OpKind::gate, .index = 3 * s, .gate = {modes_[s].quorum, false}},
-                     kernel(),
-                     answer(3 * s + 1, workers)};
-    } else {
-      program.ops = {{.kind = OpKind::receive, .index = 3 * s}, kernel(), answer(3 * s + 1, kPeer)};
-    }
-    Role role{"server " + std::to_string(s), {{program, program}}, true};
-    if (modes_[s].clock) {
-      const Program clock{
-          {{.kind = OpKind::gate, .index = 3 * s, .gate = {workers_, false}}, answer(3 * s + 2, workers)},
-          {}};
-      role.threads.push_back({clock, clock});
-    }
-    return role;
-  }
-
-  struct Mode {
-    bool synchronous = true, clock = false;
-    std::uint32_t quorum = 1;
-  };
   Dice dice_;
   std::uint32_t workers_ = 1, servers_ = 0, first_server_family_ = 0;
-  std::vector<Mode> modes_;
   TrainingJob job_;
 };
 
@@ -208,14 +182,24 @@ TEST_CASE("jobs of any roles: the event engine and a plain simulation agree to t
         REQUIRE(traced.ops[i].end == end);
       }
     }
-    check_path_adds_up(job, run, result, 1);
-    for (const Breakdown& b : result.breakdown) {
+    const bool served = !job.serving.empty();
+    if (!served) {
+      check_path_adds_up(job, run, result, 1);
+    }
+    for (std::size_t r = 0; r < result.breakdown.size(); ++r) {
+      const Breakdown& b = result.breakdown[r];
+      const std::vector<SimTime>& ends = served ? result.own_ends[r] : result.iteration_end;
       const SimTime all_parts =
-          b.compute + b.exposed_communication + b.straggler_wait + b.input_wait + b.other;
-      CHECK(all_parts == result.iteration_end.back() - result.iteration_end.front());
-      for (const SimTime part : {b.compute, b.exposed_communication, b.straggler_wait, b.other}) {
+          b.compute + b.exposed_communication + b.straggler_wait + b.server_wait + b.input_wait + b.other;
+      CHECK(all_parts == ends[static_cast<std::size_t>(run.iterations)] - ends.front());
+      for (const SimTime part :
+           {b.compute, b.exposed_communication, b.straggler_wait, b.server_wait, b.other}) {
         CHECK(part >= SimTime{});
       }
+    }
+    if (served && !job.serving.synchronous) {
+      CHECK(result.served.updates == result.served.first.pushes + result.served.later.pushes);
+      CHECK(result.served.later.dropped == 0);
     }
   }
   CHECK(ended > rounds(1500));

@@ -13,7 +13,7 @@ namespace {
 
 const Op kKernel{.kind = OpKind::kernel, .duration = SimTime{1'000'000}};
 
-// Four ranks that compute and meet, and a server that they send to and hear from.
+// Four ranks that compute and meet, send to all and hear from all.
 TrainingJob sound_job() {
   TrainingJob job;
   add_meetings(job, 4, SimTime{2'000'000});
@@ -21,18 +21,37 @@ TrainingJob sound_job() {
                             {.kind = OpKind::collective},
                             {.kind = OpKind::wait},
                             {.kind = OpKind::send, .index = 0, .to = 0},
-                            {.kind = OpKind::gate, .index = 1}};
-  const std::vector<Op> serving{{.kind = OpKind::receive, .index = 0}, {.kind = OpKind::send, .index = 1}};
+                            {.kind = OpKind::gate, .index = 0, .quorum = 4}};
   job.main() = {{ops, {0}}, {ops, {0}}};
-  job.roles.push_back({"server", {{{serving, {}}, {serving, {}}}}, true});
-  job.members = {{0, {}}, {0, {}}, {0, {}}, {0, {}}, {1, {}}};
-  job.families = {{{{4}}, {0, 0, 0, 0, 0}}};
+  job.families = {{{{0, 1, 2, 3}}, {0, 0, 0, 0}}};
+  for (std::uint32_t from = 0; from < 4; ++from) {
+    for (std::uint32_t to = 0; to < 4; ++to) {
+      if (from != to) {
+        job.routes.push_back({from, to, SimTime{1'000}, BytesPerSecond(1e9)});
+      }
+    }
+  }
+  return job;
+}
+
+// The same without meetings, and with a server that is sent what it serves.
+TrainingJob served_job() {
+  TrainingJob job = sound_job();
+  const std::vector<Op> ops{kKernel,
+                            {.kind = OpKind::send, .index = 0, .to = 0},
+                            {.kind = OpKind::gate, .index = 0}};
+  job.main() = {{ops, {}}, {ops, {}}};
+  job.members.resize(5);
+  job.families = {{{{4}}, {0, 0, 0, 0}}};
+  job.routes.clear();
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
     job.routes.push_back({rank, 4, SimTime{1'000}, BytesPerSecond(1e9)});
   }
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
     job.routes.push_back({4, rank, SimTime{1'000}, BytesPerSecond(1e9)});
   }
+  job.serving.shards = {{.server = 4}};
+  job.serving.workers = job.serving.quorum = 4;
   return job;
 }
 
@@ -52,8 +71,12 @@ TEST_CASE("a job that no engine can run is told why") {
   };
   const std::vector<Break> breaks{
       {"operations of the compute stream", [](TrainingJob& job) { job.main().warm_up = {}; }},
-      {"ranks come first", [](TrainingJob& job) { std::swap(job.members[0], job.members[4]); }},
-      {"roles that it has", [](TrainingJob& job) { job.members[0].role = 7; }},
+      {"its ranks among its members", [](TrainingJob& job) { job.members.resize(3); }},
+      {"roles that it has",
+       [](TrainingJob& job) {
+         job.members.resize(4);
+         job.members[0].role = 7;
+       }},
       {"in all iterations", op(1,
                                [](Op& it) {
                                  it.after = After::op;
@@ -63,11 +86,8 @@ TEST_CASE("a job that no engine can run is told why") {
       {"numbered in the order", op(1, [](Op& it) { it.index = 1; })},
       {"collectives that were issued before", op(2, [](Op& it) { it.index = 1; })},
       {"iterations that have their collective", op(1, [](Op& it) { it.every = 2; })},
-      {"only after one was taken", op(3, [](Op& it) { it.to = kPeer; })},
       {"families that it has", op(3, [](Op& it) { it.to = 9; })},
       {"have the group", [](TrainingJob& job) { job.families[0].group_of[2] = kNoIndex; }},
-      {"waits for messages in every iteration",
-       [](TrainingJob& job) { job.roles[1].threads[0].steady.ops = {kKernel}; }},
       {"on their first thread",
        [](TrainingJob& job) { job.roles[0].threads.push_back(job.roles[0].threads.front()); }},
       {"belongs to one queue",
@@ -99,14 +119,39 @@ TEST_CASE("a job that no engine can run is told why") {
   }
 }
 
-TEST_CASE("who goes on alone for ever comes to the end of the clock") {
-  TrainingJob job = sound_job();
-  job.roles[1].threads.push_back({{{kKernel, {.kind = OpKind::gate, .index = 5, .gate = {0, false}}}, {}},
-                                  {{{.kind = OpKind::kernel, .duration = SimTime{100'000'000'000'000'000}},
-                                    {.kind = OpKind::gate, .index = 5, .gate = {0, false}}},
-                                   {}}});
-  job.main().steady.ops.back().gate.quorum = 2;  // nobody will open it
-  CHECK_FALSE(error_of([&] { simulate(job, {}); }).empty());
+TEST_CASE("a job with servers that no engine can run is told why") {
+  RunSpec run;
+  run.iterations = 3;
+  CHECK(error_of([&] { simulate(served_job(), run); }).empty());
+  const auto broken = [&](const auto& make) {
+    TrainingJob job = served_job();
+    make(job);
+    return error_of([&] { simulate(job, run); });
+  };
+  const auto says = [](const std::string& what) { return Catch::Contains(what); };
+  CHECK_THAT(broken([](TrainingJob& job) { job.serving.shards[0].server = 3; }), says("by servers that it has"));
+  CHECK_THAT(broken([](TrainingJob& job) { job.serving.shards[0].server = 5; }), says("by servers that it has"));
+  CHECK_THAT(broken([](TrainingJob& job) { job.serving.quorum = 5; }), says("some of its workers"));
+  CHECK_THAT(broken([](TrainingJob& job) { job.serving.quorum = 0; }), says("some of its workers"));
+  CHECK_THAT(broken([](TrainingJob& job) { job.main().steady.ops[1].index = 1; }), says("what they serve"));
+  CHECK_THAT(broken([](TrainingJob& job) { job.routes.pop_back(); }), says("a route from member 4 to member 3"));
+  CHECK_THAT(broken([](TrainingJob& job) {
+               const TrainingJob meeting = sound_job();
+               job.plans = meeting.plans;
+               job.main() = meeting.main();
+             }),
+             says("without collectives"));
+  CHECK_THAT(broken([](TrainingJob& job) { job.main().steady.ops[2].index = 7; }),
+             says("all wait for each other"));
+}
+
+TEST_CASE("a run that would go on beyond the clock's range is told so") {
+  TrainingJob job = served_job();
+  job.variability.slow_gpus = {{{2}, 0, 1000}};
+  for (Program* program : {&job.main().warm_up, &job.main().steady}) {
+    program->ops.front().duration = to_sim_time(Seconds(300));
+  }
+  CHECK_THAT(error_of([&] { simulate(job, {}); }), Catch::Contains("clock's range"));
 }
 
 }  // namespace

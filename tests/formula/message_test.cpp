@@ -25,25 +25,19 @@ ClusterSpec nodes_of(const char* node, int nodes) {
 TrainingJob one_server(const Topology& topology, std::uint32_t workers, Bytes bytes) {
   TrainingJob job;
   job.communicator.ranks = workers;
-  const auto every_iteration = [](std::vector<Op> ops) { return Thread{{ops, {}}, {ops, {}}}; };
-  job.roles = {{"worker",
-                {every_iteration({{.kind = OpKind::kernel, .duration = kCompute},
-                                  {.kind = OpKind::send, .index = 0, .to = 0, .bytes = bytes},
-                                  {.kind = OpKind::gate, .index = 1}})},
-                false},
-               {"server",
-                {every_iteration({{.kind = OpKind::gate, .index = 0, .gate = {workers, false}},
-                                  {.kind = OpKind::send, .index = 1, .to = 1}})},
-                true}};
-  Family server{{{workers}}, std::vector<std::uint32_t>(workers + 1, 0)}, all{{{}}, server.group_of};
+  const std::vector<Op> ops{{.kind = OpKind::kernel, .duration = kCompute},
+                            {.kind = OpKind::send, .index = 0, .to = 0, .bytes = bytes},
+                            {.kind = OpKind::gate, .index = 0}};
+  job.main() = {{ops, {}}, {ops, {}}};
   std::vector<MessagePair> pairs;
   for (std::uint32_t w = 0; w < workers; ++w) {
     job.members.push_back({0, topology.device_named("node" + std::to_string(w) + "/gpu0")});
-    all.groups.front().push_back(w);
     pairs.insert(pairs.end(), {{w, workers}, {workers, w}});
   }
-  job.members.push_back({1, topology.device_named("node" + std::to_string(workers) + "/cpu0")});
-  job.families = {server, all};
+  job.members.push_back({0, topology.device_named("node" + std::to_string(workers) + "/cpu0")});
+  job.families = {{{{workers}}, std::vector<std::uint32_t>(workers, 0)}};
+  job.serving.shards = {{.server = workers}};
+  job.serving.workers = job.serving.quorum = workers;
   add_message_routes(topology, pairs, job);
   return job;
 }
@@ -81,8 +75,7 @@ TEST_CASE("a message without a route, and a gate that nobody opens, are told") {
   const Topology topology = build_topology(nodes_of("dgx-a100", 3));
   TrainingJob job = one_server(topology, 2, Bytes(1000));
   TrainingJob shut = job;
-  shut.roles[1].threads.front().steady.ops.front().gate.quorum = 3;
-  shut.roles[1].threads.front().warm_up.ops.front().gate.quorum = 3;
+  shut.main().steady.ops.back().quorum = shut.main().warm_up.ops.back().quorum = 3;
   CHECK(error_of([&] { simulate(shut, {}); }).find("all wait for each other") != std::string::npos);
   job.routes.pop_back();
   CHECK(error_of([&] { simulate(job, {}); }).find("route") != std::string::npos);

@@ -1,4 +1,4 @@
-// Strategies as jobs made by hand, each against its closed form. Four workers, or two stages of two; F, B and U
+// Strategies as jobs made by hand, each against its closed form. Four ranks, or two stages of two; F, B and U
 // are forward, backward and update, C a collective from the last rank's launch to its end, L a message.
 //
 // A collective that takes C for all, whoever comes last: every rank tells everybody, which takes C
@@ -26,9 +26,8 @@ Op wait(std::uint32_t number) { return {.kind = OpKind::wait, .index = number}; 
 Op send(std::uint32_t channel, std::uint32_t family) {
   return {.kind = OpKind::send, .index = channel, .to = family};
 }
-Op receive(std::uint32_t channel) { return {.kind = OpKind::receive, .index = channel}; }
-Op gate(std::uint32_t channel, std::uint32_t quorum, std::uint32_t lag = 0, bool adopt = false) {
-  return {.kind = OpKind::gate, .index = channel, .lag = lag, .gate = {quorum, adopt}};
+Op gate(std::uint32_t channel, std::uint32_t quorum) {
+  return {.kind = OpKind::gate, .index = channel, .quorum = quorum};
 }
 
 // Nothing but these operations: no cost on the host, any number of iterations ahead.
@@ -129,88 +128,6 @@ TEST_CASE("FSDP: the first gather and the last reduce-scatter show") {
   CHECK(step_of(job) == H + F + B + H + U);
 }
 
-enum class Server { synchronous, asynchronous };
-
-// Channel 0: gradients, 1: parameters, 2: the slowest worker's clock. Family 0: the server, 1: the workers.
-TrainingJob server(Server mode, std::uint32_t workers, std::uint32_t backups = 0, int staleness = -1) {
-  TrainingJob job;
-  job.communicator.ranks = workers;
-  job.host_runs_ahead = 3;
-  std::vector<Op> worker{kernel(F), kernel(B), send(0, 0), gate(1, 1, 0, backups > 0)};
-  Role hub{"server", {}, true};
-  hub.threads = {every_iteration(
-      program(mode == Server::synchronous ? std::vector<Op>{gate(0, workers - backups), kernel(U), send(1, 1)}
-                                          : std::vector<Op>{receive(0), kernel(U), send(1, kPeer)}))};
-  if (staleness >= 0) {
-    hub.threads.push_back(every_iteration(program({gate(0, workers), send(2, 1)})));
-    worker.push_back(gate(2, 1, static_cast<std::uint32_t>(staleness)));
-  }
-  job.roles = {{"worker", {every_iteration(program(worker))}, false}, hub};
-  Family servers{{{workers}}, std::vector<std::uint32_t>(workers + 1, 0)}, all{{{}}, servers.group_of};
-  for (std::uint32_t w = 0; w < workers; ++w) {
-    job.members.push_back({0, {}});
-    all.groups.front().push_back(w);
-    job.routes.push_back({w, workers, L, BytesPerSecond(1e9)});
-  }
-  job.members.push_back({1, {}});
-  for (std::uint32_t w = 0; w < workers; ++w) {
-    job.routes.push_back({workers, w, L, BytesPerSecond(1e9)});
-  }
-  job.families = {servers, all};
-  return job;
-}
-
-TEST_CASE("parameter server, synchronous: the slowest worker, there and back") {
-  TrainingJob job = server(Server::synchronous, 4);
-  CHECK(step_of(job) == F + B + L + U + L);
-  make_slow(job, 3);
-  CHECK(step_of(job) == 2 * (F + B) + L + U + L);
-  CHECK(step_of(job, 3) == 2 * (F + B) + L + U + L);
-}
-
-// Each worker at its own pace: those that meet at the server in the first step are apart by U ever after. The slow
-// one, whose step is not twice theirs, may come when the server is at work, and is then kept for less than U.
-TEST_CASE("parameter server, asynchronous: each worker at its own pace") {
-  TrainingJob job = server(Server::asynchronous, 4);
-  for (std::uint32_t worker = 0; worker < 4; ++worker) {
-    CHECK(step_of(job, worker) == F + B + L + U + L);
-  }
-  make_slow(job, 3);
-  const SimTime fast = F + B + L + U + L, slow = 2 * (F + B) + L + U + L;
-  for (std::uint32_t worker = 0; worker < 3; ++worker) {
-    CHECK(step_of(job, worker, 20) >= fast);
-    CHECK(20 * step_of(job, worker, 20) <= 20 * fast + 10 * U);
-  }
-  CHECK(10 * step_of(job, 3, 10) >= 10 * slow);
-  CHECK(10 * step_of(job, 3, 10) <= 10 * slow + 10 * U);
-}
-
-// The clock of step n goes out when the slowest has sent n gradients; with bound s a fast worker may begin step
-// n when the slowest has sent n - s. In the steady state all run as fast as the slowest.
-TEST_CASE("stale by s: in the steady state as fast as the slowest, apart by s steps") {
-  for (const int staleness : {0, 1, 3}) {
-    INFO("staleness " << staleness);
-    TrainingJob job = server(Server::asynchronous, 4, 0, staleness);
-    make_slow(job, 3);
-    const SimTime slowest = 2 * (F + B) + L + U + L;
-    CHECK(step_of(job, 3) == slowest);
-    CHECK(step_of(job, 0) == slowest);
-  }
-  TrainingJob unbounded = server(Server::asynchronous, 4, 0, 1000);
-  make_slow(unbounded, 3);
-  TrainingJob asynchronous = server(Server::asynchronous, 4);
-  make_slow(asynchronous, 3);
-  for (std::uint32_t worker = 0; worker < 4; ++worker) {
-    CHECK(step_of(unbounded, worker, 10) == step_of(asynchronous, worker, 10));
-  }
-}
-
-TEST_CASE("one backup worker: the slowest is not waited for, and adopts the newest parameters") {
-  TrainingJob job = server(Server::synchronous, 4, 1);
-  make_slow(job, 3);
-  CHECK(step_of(job) == F + B + L + U + L);
-}
-
 // Stage 0 sends its micro-batches' activations on channels 0 and 3, stage 1 their gradients on 1 and 2. Each
 // stage's two ranks share their gradients: family 0, a group per stage. Family 1: the other stage's rank.
 //   stage 1: gets the first at F + L, is done with both at F + L + 2 (F + B); then its last message, stage 0's
@@ -227,7 +144,7 @@ TEST_CASE("a pipeline of two stages, two micro-batches, each stage on two ranks"
       every_iteration(program({gate(0, 1), kernel(F), kernel(B), send(1, 1), gate(3, 1), kernel(F), kernel(B),
                                send(2, 1), collective(0), wait(0), kernel(U)},
                               {0}));
-  job.roles = {{"stage 0", {first}, false}, {"stage 1", {second}, false}};
+  job.roles = {{"stage 0", {first}}, {"stage 1", {second}}};
   job.members = {{0, {}}, {1, {}}, {0, {}}, {1, {}}};
   job.families.push_back({{{1}, {0}, {3}, {2}}, {0, 1, 2, 3}});
   for (const auto& [from, to] :

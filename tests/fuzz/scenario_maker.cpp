@@ -26,6 +26,10 @@ struct Sensible {
 };
 const std::vector<Sensible> kSensible{
     {"/cluster/nodes", {1, 1, 2, 2, 3, 4}},
+    {"/parameter_server/node", {"each", "aggregate"}},
+    {"/servers/count", {1, 2, 3}},
+    {"/partition", {"1 MB", "4.096 MB"}},
+    {"/backup", {0, 0, 1, 3}},
     {"/job_nodes", {1, 2}},
     {"/gpus_per_node", {1, 2, 4}},
     {"/node", {"dgx-a100", "dgx-a100-40gb", "dgx-b200", "dgx-h100", "dgx1-p100", "dgx1-v100", "pcie-a100"}},
