@@ -47,6 +47,7 @@ struct Spot {
 struct Cluster {
   ClusterSpec spec;
   GpuSpec gpu;
+  std::vector<GpuKind> gpus;
   std::string nccl_graph;  // a file, read into spec.graphs
 };
 // The whole file; `cluster` stands for the scenario's cluster and gpu.
@@ -285,6 +286,14 @@ void describe(V& v, ChannelGraphs& s) {
 }
 
 template <class V>
+void describe(V& v, GpuKind& s) {
+  v.key("nodes", s.nodes, between(1, static_cast<double>(kMostRanks)), "How many nodes have them.", required());
+  v.key("gpu", s.gpu, any(), "The GPU, by the name of a preset or by its numbers.", required());
+  v.key("measured", s.measured, any().length(0, 100),
+        "What one of them reaches, as training.measured says for all.");
+}
+
+template <class V>
 void describe(V& v, Cluster& s) {
   v.key("node", s.spec.node, any(), "What a node is: the name of a preset, or its parts.", required());
   v.key("nodes", s.spec.nodes, between(1, static_cast<double>(kMostRanks)), "How many nodes the job has.");
@@ -294,6 +303,9 @@ void describe(V& v, Cluster& s) {
         "GPUs of each node that the job uses, the first ones; left out: all.");
   v.key("gpu", s.gpu, any(), "The GPU, by the name of a preset or by its numbers; left out: the node's.",
         {Need::Kind::preset, {}});
+  v.key("gpus", s.gpus, list(0, 1000),
+        "Where there are several kinds of GPU: those of all nodes, one kind after the other. Wires and NICs are the "
+        "node's for all.");
   v.key("fabric", s.spec.fabric, any(), "The network between the nodes.");
   v.key("degraded_links", s.spec.degraded, list(0, 10'000), "Links that are slower than they should be.");
   v.key("nccl_graph", s.nccl_graph, text(4000),
@@ -474,6 +486,13 @@ void describe(V& v, ZeroSpec& s) {
 }
 
 template <class V>
+void describe(V& v, BalanceSpec& s) {
+  v.key("window", s.window, between(1, 1e6), "Steps over which speeds are measured.");
+  v.key("limit", s.limit, between(0, kMostBytes).absent_at_zero(),
+        "Memory that a GPU's batch may need; left out: what the GPU has.");
+}
+
+template <class V>
 void describe(V& v, ServersSpec& s) {
   v.key("count", s.count, between(1, 10'000), "How many there are.");
   v.key("placement", s.placement, any(),
@@ -601,6 +620,12 @@ template <class V>
 void describe(V& v, TrainingSpec& s) {
   v.key("batch_per_gpu", s.batch_per_gpu, between(1, 1'000'000), "Samples of one forward pass on one GPU.",
         required());
+  v.key("batches", s.batches, between(1, 1e9).length(0, 1'000'000),
+        "The batch of each GPU, where they differ: together as many samples as batch_per_gpu says; a gradient counts by "
+        "its samples.");
+  v.key("balance", s.balance, any(),
+        "Every so many steps the batches are set in proportion to the speeds that the GPUs have shown, together as "
+        "many samples as before.");
   v.key("accumulation", s.accumulation, between(1, 10'000),
         "Forward and backward passes per optimizer step; all but the last exchange nothing (no_sync).");
   v.key("precision", s.precision, any(),

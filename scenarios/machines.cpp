@@ -1,11 +1,13 @@
 #include "scenarios/machines.h"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "scenarios/gpu_memory.h"
 #include "sim/collective/communicator.h"
 #include "sim/layers/layer_spans.h"
 #include "sim/strategy/build_job.h"
@@ -88,12 +90,46 @@ std::shared_ptr<const Topology> Machines::topology(const Scenario& scenario) {
   return machine(scenario)->topology;
 }
 
+MixedWork work_of(const Scenario& s) {
+  const std::int64_t ranks = gpus_of_job(s.cluster), per_node = gpus_of_node(s.cluster);
+  std::vector<GpuKind> kinds = s.gpus;
+  if (kinds.empty()) {
+    kinds.push_back({nodes_of_job(s.cluster), s.gpu, pinned_rates(s.training)});
+  }
+  MixedWork mixed;
+  std::map<std::pair<std::size_t, std::int64_t>, std::uint32_t> known;  // by kind and batch
+  std::int64_t end = 0;  // of the ranks of a kind
+  std::int64_t rank = 0;
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    for (end += kinds[k].nodes * per_node; rank < end; ++rank) {
+      const bool apart = !s.training.batches.empty();
+      const std::int64_t batch =
+          apart ? s.training.batches[static_cast<std::size_t>(rank)] : s.training.batch_per_gpu;
+      const auto [at, added] = known.try_emplace({k, batch}, static_cast<std::uint32_t>(mixed.works.size()));
+      if (added) {
+        Scenario one = s;
+        one.training.measured = kinds[k].measured;
+        one.training.measured = pinned_rates(one.training);
+        one.training.batch_per_gpu = batch;
+        one.gpu = kinds[k].gpu;
+        if (apart && !does_not_fit(one).empty()) {
+          throw InputError(does_not_fit(one), "/training/batches/" + std::to_string(rank));
+        }
+        mixed.works.push_back(delayed(workload(s.model, one.gpu, one.training, s.variability), ranks));
+      }
+      mixed.of_rank.push_back(at->second);
+    }
+  }
+  if (mixed.works.size() == 1) {
+    mixed.of_rank.clear();
+  }
+  return mixed;
+}
+
 Machines::Built Machines::build(const Scenario& scenario) {
   const std::shared_ptr<Machine> on = machine(scenario);
   std::unique_ptr<CollectivePlanner> planner = on->planner();
-  const Workload plain = workload(scenario.model, scenario.gpu, scenario.training, scenario.variability);
-  TrainingJob job =
-      build_job(strategy_of(scenario.training), delayed(plain, gpus_of_job(scenario.cluster)), *planner);
+  TrainingJob job = build_job(strategy_of(scenario.training), work_of(scenario), *planner);
   place_servers(*on->topology, scenario.training.parameter_server, planner->layout(), job);
   on->give_back(std::move(planner));
   share_links(*on->topology, job);

@@ -9,12 +9,16 @@
 
 #include "scenarios/scenario.h"
 #include "sim/job.h"
+#include "sim/strategy/workload.h"
 #include "topology/topology.h"
 
 namespace paceline {
 
 // build_topology, with the places of its errors as a file names them.
 Topology build_checked_topology(const ClusterSpec&);
+
+// What each GPU of the job computes. Throws InputError as workload does, and for a batch that doesn't fit.
+MixedWork work_of(const Scenario&);
 
 // Jobs are the same as without it; what it saves is time: topology, search and graphs are made once for each
 // cluster, traffic and choice of collectives. Holds those that were used last, kHeld of them. May be used by

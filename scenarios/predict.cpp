@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "scenarios/run_scenario.h"
 #include "sim/engine/simulate.h"
 #include "sim/layers/layer_spans.h"
 #include "sim/strategy/build_job.h"
@@ -10,6 +11,29 @@
 
 namespace paceline {
 namespace {
+
+double alone_throughput(const Scenario& scenario, const GpuSpec& gpu, const TrainingSpec& training) {
+  const TrainingJob job = build_reference_job(workload(scenario.model, gpu, training, scenario.variability));
+  RunSpec run = scenario.run;
+  run.engine = EngineChoice::automatic;  // one GPU has no transfers: any engine can
+  return lasting_throughput(job, simulate(job, run));
+}
+
+// What all GPUs would do, each alone with the batch of all: of each kind.
+double alone_throughput(const Scenario& scenario) {
+  const auto gpus_per_node = static_cast<double>(gpus_of_node(scenario.cluster));
+  if (scenario.gpus.empty()) {
+    return gpus_per_node * nodes_of_job(scenario.cluster) *
+           alone_throughput(scenario, scenario.gpu, scenario.training);
+  }
+  double all = 0;
+  for (const GpuKind& kind : scenario.gpus) {
+    TrainingSpec training = scenario.training;
+    training.measured = kind.measured;
+    all += gpus_per_node * kind.nodes * alone_throughput(scenario, kind.gpu, training);
+  }
+  return all;
+}
 
 // The mean step of the same run with one degraded link healthy.
 Seconds mean_step_without(const Scenario& scenario, std::size_t degraded, Machines& machines) {
@@ -38,20 +62,14 @@ Prediction predict(const Scenario& scenario, const TraceRequest& trace) {
 }
 
 Prediction predict(const Scenario& scenario, const TraceRequest& trace, Machines& machines) {
-  auto [topology, job] = machines.build(scenario);
-  Result result = simulate(job, scenario.run, trace);
-  const TrainingJob reference_job =
-      build_reference_job(workload(scenario.model, scenario.gpu, scenario.training, scenario.variability));
-  RunSpec reference_run = scenario.run;
-  reference_run.engine = EngineChoice::automatic;  // one GPU has no transfers: any engine can
-  const Result reference = simulate(reference_job, reference_run);
-  Report report = summarize(job, result, *topology, reference_job, reference);
+  auto [topology, job, result, batches] = run_scenario(scenario, trace, machines);
+  Report report = summarize(job, result, *topology, alone_throughput(scenario));
   std::vector<LinkReport> links = blame_links(scenario, result, machines);
-  return {scenario, std::move(job), std::move(result), std::move(report), std::move(links)};
+  return {scenario, std::move(job), std::move(result), std::move(report), std::move(links), std::move(batches)};
 }
 
 Seconds mean_step_of(const Scenario& scenario, Machines& machines) {
-  return mean_step(simulate(machines.build(scenario).job, scenario.run));
+  return mean_step(run_scenario(scenario, {}, machines).result);
 }
 
 std::string gpu_name(const Scenario& scenario, Rank rank) {

@@ -24,7 +24,8 @@ struct Prediction {
   TrainingJob job;
   Result result;
   Report report;
-  std::vector<LinkReport> links;  // most delay first
+  std::vector<LinkReport> links;      // most delay first
+  std::vector<std::int64_t> batches;  // by rank, where `balance` set them: at last
 };
 
 // Builds topology and job, runs it and its one-GPU reference, and, for at most kMostLinksExamined degraded

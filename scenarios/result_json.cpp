@@ -139,6 +139,9 @@ std::string result_json(const Prediction& p, Json::Object more) {
   }
   result.push_back({"engine_reason", p.result.engine_reason});
   result.push_back({"seed", p.scenario.run.seed});
+  if (!p.batches.empty()) {
+    result.push_back({"batches", Json::Array(p.batches.begin(), p.batches.end())});
+  }
   result.push_back({"buckets", buckets_json(p.report.buckets)});
   result.push_back({"collectives", collectives_json(p.report.collectives)});
   result.push_back({"stragglers", stragglers_json(p.report.stragglers)});

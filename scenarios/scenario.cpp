@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -29,6 +30,7 @@ ScenarioFile read_scenario_file(const Json& json, const Spot& spot) {
   }
   file.scenario.cluster = file.cluster.spec;
   file.scenario.gpu = file.cluster.gpu;
+  file.scenario.gpus = file.cluster.gpus;
   return file;
 }
 
@@ -175,6 +177,29 @@ void read(const Json& json, Model& model, const Limits&, const Spot& spot) {
   check_model(model, spot);
 }
 
+namespace {
+
+// The first kind stands for all where one GPU is asked for.
+void settle_kinds(Cluster& cluster, const Spot& spot) {
+  if (cluster.gpus.empty()) {
+    return;
+  }
+  int nodes = 0;
+  for (const GpuKind& kind : cluster.gpus) {
+    nodes += kind.nodes;
+  }
+  if (nodes != nodes_of_job(cluster.spec)) {
+    fail_at(below(spot, "gpus"), "the GPUs of " + std::to_string(nodes_of_job(cluster.spec)) + " nodes",
+            "those of " + std::to_string(nodes));
+  }
+  if (!cluster.gpu.name.empty() && cluster.gpu.name != cluster.gpus.front().gpu.name) {
+    throw InputError("expected either gpu or gpus, found both", spot.place);
+  }
+  cluster.gpu = cluster.gpus.front().gpu;
+}
+
+}  // namespace
+
 void settle_cluster(Cluster& cluster, const Spot& spot) {
   ClusterSpec& spec = cluster.spec;
   if (!cluster.nccl_graph.empty()) {
@@ -188,6 +213,7 @@ void settle_cluster(Cluster& cluster, const Spot& spot) {
     spec.graphs = read_nccl_graphs(text, path, numbered ? &spec.node : nullptr);
     cluster.nccl_graph.clear();
   }
+  settle_kinds(cluster, spot);
   if (cluster.gpu.name.empty()) {
     if (spec.node.gpu.empty()) {
       throw InputError("missing key \"gpu\", as the node has none: add it beside \"node\"", spot.place);
@@ -304,9 +330,9 @@ void require_ascending(const std::vector<Correction>& corrections, const Spot& s
 }
 
 // From tokens to samples.
-void settle_rates(Scenario& scenario, const Spot& measured) {
+void settle_rates(const Scenario& scenario, std::vector<MeasuredRate>& rates, const Spot& measured) {
   const std::int64_t tokens = scenario.model.tokens;
-  for (MeasuredRate& rate : scenario.training.measured) {
+  for (MeasuredRate& rate : rates) {
     if (rate.of_tokens && tokens == 0) {
       throw InputError("expected a rate in samples/s, as a sample of " + scenario.model.name +
                            " is no tokens (" +
@@ -319,12 +345,63 @@ void settle_rates(Scenario& scenario, const Spot& measured) {
   }
 }
 
+namespace {
+
+// Kinds of GPU, and batches of their own.
+void settle_mixed(ScenarioFile& file, const Spot& spot) {
+  Scenario& scenario = file.scenario;
+  const TrainingSpec& training = scenario.training;
+  const Spot place = below(spot, "training"), kinds = below(below(spot, "cluster"), "gpus");
+  for (std::size_t k = 0; k < file.cluster.gpus.size(); ++k) {
+    GpuKind& kind = file.cluster.gpus[k];
+    settle_rates(scenario, kind.measured, below(below(kinds, k), "measured"));
+    try {
+      require_precision(kind.gpu, training.precision);
+    } catch (const InputError& error) {
+      throw error.at(below(place, "precision").place);
+    }
+    if (kind.measured.empty() != file.cluster.gpus.front().measured.empty()) {
+      fail_at(below(kinds, k), "each kind of GPU with `measured`, or none", "some");
+    }
+  }
+  if (!file.cluster.gpus.empty() && !training.measured.empty()) {
+    fail_at(below(place, "measured"), "the rate of each kind of GPU in /cluster/gpus", "one for all kinds");
+  }
+  const bool apart = !training.batches.empty() || training.balance.has_value();
+  if (!training.batches.empty() && training.balance) {
+    throw InputError("expected either batches or balance, found both", place.place);
+  }
+  for (const auto& [key, given] :
+       {std::pair{"input", training.input.has_value()}, {"layer_times", !training.layer_times.empty()}}) {
+    if (given && (apart || (!file.cluster.gpus.empty() && std::string_view(key) == "layer_times"))) {
+      fail_at(below(place, key), "none where GPUs have batches or kinds of their own", "some");
+    }
+  }
+  if (training.balance && training.strategy == StrategyKind::parameter_server) {
+    fail_at(below(place, "balance"), "a strategy whose GPUs keep step", in_quotes(name_of(training.strategy)));
+  }
+  const std::int64_t ranks = gpus_of_job(file.cluster.spec);
+  const Spot batches = below(place, "batches");
+  if (!training.batches.empty() && static_cast<std::int64_t>(training.batches.size()) != ranks) {
+    fail_at(batches, "one for each of " + std::to_string(ranks) + " GPUs", std::to_string(training.batches.size()));
+  }
+  const std::int64_t sum = std::accumulate(training.batches.begin(), training.batches.end(), std::int64_t{0});
+  if (!training.batches.empty() && sum != ranks * training.batch_per_gpu) {
+    fail_at(batches, "as many samples together as batch_per_gpu says, " + std::to_string(ranks * training.batch_per_gpu),
+            std::to_string(sum));
+  }
+}
+
+}  // namespace
+
 void settle_scenario(ScenarioFile& file, const Spot& spot) {
   constexpr std::int64_t kMostPasses = 1'000'000, kMostActivations = 1'000'000'000'000'000;
   const Scenario& scenario = file.scenario;
   const TrainingSpec& training = scenario.training;
   const Spot place = below(spot, "training");
-  settle_rates(file.scenario, below(place, "measured"));
+  settle_rates(scenario, file.scenario.training.measured, below(place, "measured"));
+  settle_mixed(file, spot);
+  file.scenario.gpus = file.cluster.gpus;
   const std::size_t layers = scenario.model.layers.size();
   if (!training.layer_times.empty() && training.layer_times.size() != layers) {
     fail_at(below(place, "layer_times"),
@@ -383,7 +460,7 @@ std::vector<std::string> cluster_names() { return builtin_names("clusters"); }
 Model builtin_model(const std::string& name) { return model_in_file(model_json(name, {}), {}); }
 
 Json scenario_json(const Scenario& scenario) {
-  return write(ScenarioFile{scenario, {scenario.cluster, scenario.gpu, {}}});
+  return write(ScenarioFile{scenario, {scenario.cluster, scenario.gpu, scenario.gpus, {}}});
 }
 
 std::string to_json(const Scenario& scenario) { return to_text(scenario_json(scenario)); }

@@ -13,10 +13,18 @@ namespace paceline {
 
 class FileTexts;  // files.h
 
+// GPUs of one kind, on consecutive nodes.
+struct GpuKind {
+  int nodes = 1;
+  GpuSpec gpu;
+  std::vector<MeasuredRate> measured;  // of one of them: TrainingSpec::measured
+};
+
 struct Scenario {
   std::string description;
   ClusterSpec cluster;
-  GpuSpec gpu;  // of every node: the node's, unless the scenario names another
+  GpuSpec gpu;  // of every node: the node's, unless the scenario names another; of several kinds the first
+  std::vector<GpuKind> gpus;  // where there are several kinds: all of the job's nodes, in order
   Model model;
   TrainingSpec training;
   VariabilitySpec variability;

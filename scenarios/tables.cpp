@@ -102,9 +102,36 @@ std::string utilisation_row(const Prediction& p) {
                                      : ""));
 }
 
+// "160 on 8 GPUs, 80 on 8 GPUs": where they differ.
+std::string batches_row(const Prediction& p) {
+  const std::vector<std::int64_t>& set = p.scenario.training.batches;
+  std::map<std::int64_t, std::int64_t, std::greater<>> gpus;
+  for (const std::int64_t batch : set.empty() ? p.batches : set) {
+    ++gpus[batch];
+  }
+  constexpr std::size_t kNamed = 4;
+  std::string text;
+  std::size_t named = 0;
+  for (const auto& [batch, count] : gpus) {
+    if (++named <= kNamed) {
+      text += (text.empty() ? "" : ", ") + std::to_string(batch) + " on " + plural(count, "GPU");
+    }
+  }
+  text += named > kNamed ? " and " + std::to_string(named - kNamed) + " others" : "";
+  return text.empty() ? "" : row("batches", text + (set.empty() ? " in the end, as balanced" : ""));
+}
+
 // What the kernels' times are worth.
 std::string compute_row(const Prediction& p) {
   const TrainingSpec& training = p.scenario.training;
+  if (compute_source(p.scenario) == "measured" && training.measured.empty()) {
+    std::string text = "as measured: ";
+    for (const GpuKind& kind : p.scenario.gpus) {
+      text += (text.back() == ' ' ? "" : ", ") + readable_count(kind.measured.front().rate.value) + " samples/s on " +
+              kind.gpu.name;
+    }
+    return row("kernels", text);
+  }
   if (training.measured.empty()) {
     return row("kernels", training.layer_times.empty()
                               ? "from the roofline; nobody measured them: with tensor cores they are slower"
@@ -168,9 +195,13 @@ std::string summary(const Prediction& p) {
     throughput.pop_back();
   }
   return strategy(p) + row("step time", step) + row("throughput", throughput) +
-         row("scaling", fixed(100 * r.scaling_efficiency, 1) + " % of " + std::to_string(p.job.ranks()) +
-                            " times one GPU alone, which does " + readable_count(lone) + " samples/s") +
-         utilisation_row(p) + compute_row(p) + delays_row(p) +
+         row("scaling", fixed(100 * r.scaling_efficiency, 1) + " % of " +
+                            (p.scenario.gpus.empty()
+                                 ? std::to_string(p.job.ranks()) + " times one GPU alone, which does " +
+                                       readable_count(lone) + " samples/s"
+                                 : "what all GPUs do, each of its kind alone: " +
+                                       readable_count(lone * static_cast<double>(p.job.ranks())) + " samples/s")) +
+         batches_row(p) + utilisation_row(p) + compute_row(p) + delays_row(p) +
          (static_cast<std::int64_t>(p.job.ranks()) > kMostCompared
               ? row("beyond", "nothing beyond " + readable_count(kMostCompared) +
                                   " GPUs was ever compared with a measurement")
@@ -264,8 +295,11 @@ std::string headline(const Prediction& p) {
   const std::int64_t per_node = gpus_of_node(s.cluster);
   const int nodes = nodes_of_job(s.cluster);
   std::string line = s.model.name + " on " + plural(static_cast<std::int64_t>(p.job.ranks()), "GPU") + ": " +
-                     plural(nodes, "node") + " (" + s.cluster.node.name + ") x " + std::to_string(per_node) +
-                     ' ' + s.gpu.name;
+                     plural(nodes, "node") + " (" + s.cluster.node.name + ") x " + std::to_string(per_node) + ' ';
+  for (const GpuKind& kind : s.gpus) {
+    line += (&kind == &s.gpus.front() ? "" : ", ") + kind.gpu.name + " in " + std::to_string(kind.nodes);
+  }
+  line += s.gpus.empty() ? s.gpu.name : "";
   if (nodes > 1) {
     std::string fabric(name_of(s.cluster.fabric.kind));
     std::ranges::replace(fabric, '_', ' ');

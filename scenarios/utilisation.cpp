@@ -10,14 +10,22 @@ Utilisation utilisation(const Prediction& p) {
     (layer.kind == LayerKind::attention ? attention : layers) +=
         kPasses * kFlopsPerMac * static_cast<double>(layer.forward_macs);
   }
-  const double peak = s.gpu.peak[static_cast<std::size_t>(s.training.precision)].value;
-  const double each = p.report.throughput / (static_cast<double>(p.job.ranks()) * peak);
+  const auto precision = static_cast<std::size_t>(s.training.precision);
+  double peak = s.gpu.peak[precision].value * static_cast<double>(p.job.ranks());
+  if (!s.gpus.empty()) {
+    peak = 0;
+    for (const GpuKind& kind : s.gpus) {
+      peak += kind.gpu.peak[precision].value * kind.nodes * gpus_of_node(s.cluster);
+    }
+  }
+  const double each = p.report.throughput / peak;
   return {p.report.throughput * static_cast<double>(s.model.tokens), each * layers,
           each * (layers + attention)};
 }
 
 std::string compute_source(const Scenario& s) {
-  return !s.training.measured.empty() ? "measured" : !s.training.layer_times.empty() ? "given" : "roofline";
+  const bool of_kinds = !s.gpus.empty() && !s.gpus.front().measured.empty();
+  return !s.training.measured.empty() || of_kinds ? "measured" : !s.training.layer_times.empty() ? "given" : "roofline";
 }
 
 }  // namespace paceline

@@ -68,6 +68,7 @@ struct Purpose {
   Phase phase = Phase::other;
   std::uint32_t layer = kNoIndex, bucket = kNoIndex;  // the only one that it is for
   Payload payload = Payload::gradients;               // of a collective
+  friend bool operator==(const Purpose&, const Purpose&) = default;
 };
 
 // What a collective comes after, beside those issued to its queue before it.
@@ -96,6 +97,7 @@ struct Op {
   std::uint32_t quorum = 1;  // gate
 
   bool runs_in(std::uint32_t iteration) const { return every == 1 || (iteration + 1) % every == 0; }
+  friend bool operator==(const Op&, const Op&) = default;
 };
 
 inline bool runs_on_compute_stream(const Op& op) {
@@ -105,6 +107,7 @@ inline bool runs_on_compute_stream(const Op& op) {
 struct Program {
   std::vector<Op> ops;
   std::vector<std::uint32_t> collectives;  // plan of each collective of the iteration, in issue order
+  friend bool operator==(const Program&, const Program&) = default;
 };
 
 // The collectives that reduce a bucket of gradients, by bucket.

@@ -211,8 +211,16 @@ inline constexpr auto kNames<StrategyKind> = names<StrategyKind>(
      {"zero", StrategyKind::zero},
      {"parameter_server", StrategyKind::parameter_server}});
 
+// Batches that follow the GPUs' speeds.
+struct BalanceSpec {
+  int window = 10;  // steps between two settings, over which speeds are measured
+  Bytes limit{};    // of a GPU's memory; 0: what it has
+};
+
 struct TrainingSpec {
   std::int64_t batch_per_gpu = 32;  // samples of one forward pass
+  std::vector<std::int64_t> batches;   // by rank, which together are as many; empty: all alike
+  std::optional<BalanceSpec> balance;
   int accumulation = 1;  // forward and backward passes per optimizer step (all but the last under no_sync)
   Precision precision = Precision::fp32;   // of the kernels
   Precision gradients = Precision::fp32;   // of gradients in memory and on the wire
@@ -269,6 +277,7 @@ struct VariabilitySpec {
   std::vector<SlowGpus> slow_gpus;
   std::vector<TransientSlowdown> transient;
   std::vector<std::int64_t> spared_gpus;  // ranks that neither slow_gpus nor transient touch
+  std::uint32_t first_iteration = 0;      // whose draws the first iteration has: of a run that goes on
   DelaySpec delays;
 };
 

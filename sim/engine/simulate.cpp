@@ -217,12 +217,27 @@ std::optional<std::string> why_not_ahead(const Program& program) {
   return std::nullopt;
 }
 
+// Whether what ranks of different roles do differs in nothing but how long kernels take.
+bool alike_but_for_durations(const TrainingJob& job) {
+  const auto without_durations = [](Program program) {
+    for (Op& op : program.ops) {
+      op.duration = {};
+    }
+    return program;
+  };
+  const Program warm_up = without_durations(job.main().warm_up), steady = without_durations(job.main().steady);
+  return std::ranges::all_of(job.roles.begin() + 1, job.roles.end(), [&](const Role& role) {
+    return role.threads.size() == 1 && without_durations(role.threads.front().warm_up) == warm_up &&
+           without_durations(role.threads.front().steady) == steady;
+  });
+}
+
 // What keeps the ranks from being carried together from one operation to the next.
 std::optional<std::string> why_not_in_step(const TrainingJob& job) {
   if (!job.serving.empty()) {
     return "its workers are each in an iteration of their own";
   }
-  if (job.roles.size() > 1 || job.roles.front().threads.size() > 1 || job.member_count() > job.ranks()) {
+  if (job.roles.front().threads.size() > 1 || job.member_count() > job.ranks() || !alike_but_for_durations(job)) {
     return "its members play several roles";
   }
   const bool slowed = job.slowdown.numerator != job.slowdown.denominator;
@@ -293,7 +308,7 @@ Result simulate(const TrainingJob& job, const RunSpec& run, const TraceRequest& 
   }
   const bool vector =
       run.engine == EngineChoice::vector || (run.engine == EngineChoice::automatic && !obstacle);
-  if (job.ranks() > 1 && (!vector || ranks_differ(job.variability))) {
+  if (job.ranks() > 1 && (!vector || job.roles.size() > 1 || ranks_differ(job.variability))) {
     require_patience(job, run, vector);
   }
   Result result = vector ? run_vector_engine(job, run, trace) : run_event_engine(job, run, trace);

@@ -6,6 +6,7 @@ namespace paceline {
 
 Variability::Variability(const VariabilitySpec& spec, std::size_t ranks, std::uint64_t seed)
     : seed_(seed),
+      first_(spec.first_iteration),
       per_operation_(spec.per_operation),
       per_iteration_(spec.per_iteration),
       per_step_(spec.per_step),
@@ -47,7 +48,8 @@ bool Variability::ill(std::uint32_t transient, Rank rank, std::uint32_t iteratio
   return false;
 }
 
-double Variability::rank_factor(Rank rank, std::uint32_t iteration) const {
+double Variability::rank_factor(Rank rank, std::uint32_t of_run) const {
+  const std::uint32_t iteration = first_ + of_run;
   double factor = slow_.empty() ? 1.0 : slow_[rank.index()];
   for (std::uint32_t i = 0; i < transient_.size(); ++i) {
     if ((spared_.empty() || !spared_[rank.index()]) && ill(i, rank, iteration)) {

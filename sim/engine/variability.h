@@ -25,13 +25,14 @@ class Variability {
 
   const Sampler& per_operation() const { return per_operation_; }
   DrawAddress operation_address(std::uint32_t iteration) const {
-    return {seed_, Stream::per_operation, iteration};
+    return {seed_, Stream::per_operation, first_ + iteration};
   }
 
  private:
   bool ill(std::uint32_t transient, Rank, std::uint32_t iteration) const;
 
   std::uint64_t seed_;
+  std::uint32_t first_;
   Sampler per_operation_, per_iteration_, per_step_;
   std::vector<double> slow_;  // by rank; empty: all 1
   std::vector<TransientSlowdown> transient_;

@@ -47,9 +47,11 @@ std::size_t longest_lag(const TrainingJob& job) {
 
 SimTime longest_kernel(const TrainingJob& job) {
   SimTime longest;
-  for (const Program* program : {&job.main().warm_up, &job.main().steady}) {
-    for (const Op& op : program->ops) {
-      longest = std::max(longest, op.duration);
+  for (const Role& role : job.roles) {
+    for (const Program* program : {&role.threads.front().warm_up, &role.threads.front().steady}) {
+      for (const Op& op : program->ops) {
+        longest = std::max(longest, op.duration);
+      }
     }
   }
   return longest;
@@ -65,7 +67,7 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
       variability_(job.variability, job.ranks(), seed),
       input_jitter_(job.input ? job.input->jitter : Distribution{}),
       seed_(seed),
-      times_(job.communicator, job.plans, !ranks_differ(job.variability)),
+      times_(job.communicator, job.plans, job.roles.size() == 1 && !ranks_differ(job.variability)),
       slowed_(job.slowdown.numerator != job.slowdown.denominator),
       own_input_(job.input && job.input->jitter.kind != DistributionKind::none) {
   constexpr double kSmall = 2251799813685248.0;
@@ -223,7 +225,7 @@ void VectorEngine::run_kernel_block(std::size_t first_op, std::size_t last_op, s
                          static_cast<std::uint32_t>(op / 4), jitter_.data(), kBlock);
     }
     const double* jitter = jitter_.data() + op % 4 * kBlock;
-    if (slowed_ || traced || !short_kernels_) {
+    if (slowed_ || traced || !short_kernels_ || job_.roles.size() > 1) {
       for (std::size_t i = 0; i < count; ++i) {
         run_kernel_in_detail(static_cast<std::uint32_t>(op), first_rank + i, host_[first_rank + i] + issued,
                              jitter[i]);
@@ -236,10 +238,12 @@ void VectorEngine::run_kernel_block(std::size_t first_op, std::size_t last_op, s
   }
 }
 
-// The same as run_kernel for one rank, for what it leaves out: slow-down, tracing, kernels above 2251 s.
+// The same as run_kernel for one rank, for what it leaves out: slow-down, tracing, kernels above 2251 s, ranks whose
+// kernels take other times.
 void VectorEngine::run_kernel_in_detail(std::uint32_t op, std::size_t rank, SimTime issued, double jitter) {
   const SimTime start = std::max(stream_[rank], issued);
-  const SimTime duration = disturbed(program().ops[op].duration, factor_[rank], jitter);
+  const Op& kernel = job_.program(Rank(rank), iteration_).ops[op];
+  const SimTime duration = disturbed(kernel.duration, factor_[rank], jitter);
   const SimTime end = slowed_ ? run_slowed(rank, start, duration) : start + duration;
   stream_[rank] = end;
   compute_[rank] += overlap(start, end, counted_from_, kNever);

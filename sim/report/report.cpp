@@ -145,6 +145,8 @@ double counted_throughput(const TrainingJob& job, const Result& result) {
   return static_cast<double>(job.samples_per_iteration) / mean_step(result).value;
 }
 
+}  // namespace
+
 // No step can for ever be shorter than its loader takes for its batches; a few can, while batches last that
 // were prefetched before.
 double lasting_throughput(const TrainingJob& job, const Result& result) {
@@ -158,6 +160,8 @@ double lasting_throughput(const TrainingJob& job, const Result& result) {
   const double made = static_cast<double>(job.samples_per_iteration) / step.value;
   return counted <= made * (1 + kRounding) ? counted : made;
 }
+
+namespace {
 
 std::optional<ServersReport> servers_report(const TrainingJob& job, const Result& result) {
   if (job.serving.empty()) {
@@ -211,15 +215,13 @@ std::uint32_t median_iteration(const Result& result) {
   return static_cast<std::uint32_t>(std::ranges::find(steps, *middle) - steps.begin()) + 1;
 }
 
-Report summarize(const TrainingJob& job, const Result& result, const Topology& topology,
-                 const TrainingJob& reference_job, const Result& reference) {
+Report summarize(const TrainingJob& job, const Result& result, const Topology& topology, double alone) {
   Report report;
   report.step = step_time(result);
   report.warm_up = to_seconds(result.iteration_end.front());
   report.throughput = lasting_throughput(job, result);
   report.counted_throughput = counted_throughput(job, result);
-  const double alone = lasting_throughput(reference_job, reference);
-  report.scaling_efficiency = report.throughput / (static_cast<double>(job.ranks()) * alone);
+  report.scaling_efficiency = report.throughput / alone;
   report.breakdown = mean_breakdown(result);
   report.worst_rank = rank_with_most_compute(result);
   report.worst_breakdown = per_step(result.breakdown[report.worst_rank.index()],

@@ -60,7 +60,7 @@ struct Report {
   Seconds warm_up;
   double throughput = 0;          // samples/s, of steps that go on like this for ever
   double counted_throughput = 0;  // of the counted steps: above it where they ate prefetched batches
-  double scaling_efficiency = 0;  // throughput / (ranks * reference throughput)
+  double scaling_efficiency = 0;  // throughput / what all GPUs would do alone
   BreakdownSeconds breakdown;     // mean over ranks
   Rank worst_rank;                // the one with most compute
   BreakdownSeconds worst_breakdown;
@@ -78,8 +78,10 @@ Seconds mean_step(const Result&);
 // The first steady iteration that took the median time (p50).
 std::uint32_t median_iteration(const Result&);
 
-// reference: the run of build_reference_job.
-Report summarize(const TrainingJob&, const Result&, const Topology&, const TrainingJob& reference_job,
-                 const Result& reference);
+// Samples/s of steps that go on like this for ever.
+double lasting_throughput(const TrainingJob&, const Result&);
+
+// alone: samples/s that all GPUs together would do if each were alone (build_reference_job).
+Report summarize(const TrainingJob&, const Result&, const Topology&, double alone);
 
 }  // namespace paceline

@@ -41,9 +41,7 @@ struct AddPrograms {
       add_fsdp_programs(fsdp_of(zero, work.training.fsdp), work, plans, job);
     }
   }
-  void operator()(const ParameterServerSpec& servers) const {
-    add_parameter_server_programs(servers, work, plans.layout(), job);
-  }
+  void operator()(const ParameterServerSpec&) const {}  // all works at once: add_programs
 };
 
 TrainingJob lone_job(const Workload& work) {
@@ -52,19 +50,50 @@ TrainingJob lone_job(const Workload& work) {
   return job;
 }
 
+// A role for each of the works.
+void add_programs(const Strategy& strategy, const MixedWork& mixed, PlanTable& plans, TrainingJob& job) {
+  if (const auto* servers = std::get_if<ParameterServerSpec>(&strategy)) {
+    add_parameter_server_programs(*servers, mixed, plans.layout(), job);
+    return;
+  }
+  std::vector<Role> roles;
+  for (const Workload& work : mixed.works) {
+    std::visit(AddPrograms{work, plans, job}, strategy);
+    roles.push_back(job.roles.front());
+  }
+  job.roles = std::move(roles);
+  for (std::size_t r = 0; r < mixed.of_rank.size(); ++r) {
+    job.members.push_back({mixed.of_rank[r], {}});
+  }
+  job.families = plans.families();
+}
+
+std::int64_t samples_of(const MixedWork& mixed, std::size_t ranks) {
+  std::int64_t samples = 0;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const TrainingSpec& training = mixed.works[mixed.of(r)].training;
+    samples += training.batch_per_gpu * training.accumulation;
+  }
+  return samples;
+}
+
 }  // namespace
 
 TrainingJob build_job(const Strategy& strategy, const Workload& work, CollectivePlanner& planner) {
+  return build_job(strategy, MixedWork{{work}}, planner);
+}
+
+TrainingJob build_job(const Strategy& strategy, const MixedWork& mixed, CollectivePlanner& planner) {
+  const Workload& work = mixed.works.front();
   if (parameter_tensors(work.model) == 0) {
     throw InputError("expected a model with parameters, found none in " + work.model.name, "/model");
   }
   const std::uint32_t ranks = planner.communicator().ranks;
-  const bool serves = std::holds_alternative<ParameterServerSpec>(strategy);
-  if (ranks == 1 && !serves) {
+  if (ranks == 1 && !std::holds_alternative<ParameterServerSpec>(strategy)) {
     if (std::holds_alternative<FsdpSpec>(strategy)) {
       static_cast<void>(units_of(std::get<FsdpSpec>(strategy).units, work.model));  // refused on one GPU, too
     }
-    return lone_job(work);
+    return lone_job(mixed.works[mixed.of(0)]);
   }
   const bool gloo = work.training.collective.library == CollectiveLibrary::gloo;
   if (gloo && fully_shards(work.training)) {
@@ -75,12 +104,10 @@ TrainingJob build_job(const Strategy& strategy, const Workload& work, Collective
         "/training/strategy");
   }
   TrainingJob job = without_programs(work, ranks);
+  job.samples_per_iteration = samples_of(mixed, ranks);
   PlanTable plans(planner);
-  std::visit(AddPrograms{work, plans, job}, strategy);
+  add_programs(strategy, mixed, plans, job);
   job.plans = plans.plans();
-  if (!serves) {
-    job.families = plans.families();
-  }
   job.communicator = for_plans(planner.communicator(), job.plans);
   if (gloo) {
     constexpr std::uint32_t kThreads = 2;  // of a process group: ProcessGroupGloo::Options

@@ -34,32 +34,38 @@ std::vector<Piece> together(const std::vector<Piece>& pieces) {
 // Channels: of shards; with aggregation then of copies to the GPU that sums, and of copies from it.
 class ParameterServerPrograms {
  public:
-  ParameterServerPrograms(const ParameterServerSpec& spec, const Workload& work, const RankLayout& layout,
+  ParameterServerPrograms(const ParameterServerSpec& spec, const MixedWork& mixed, const RankLayout& layout,
                           TrainingJob& job)
       : spec_(spec),
-        work_(work),
+        mixed_(mixed),
+        work_(mixed.works.front()),
         layout_(layout),
         aggregate_(spec.node == NodeGradients::aggregate && layout.gpus_per_node > 1),
-        pieces_(pieces_of(spec, work.model, work.training.gradients, aggregate_ ? layout.gpus_per_node : 1)),
+        pieces_(pieces_of(spec, work_.model, work_.training.gradients, aggregate_ ? layout.gpus_per_node : 1)),
         shards_(static_cast<std::uint32_t>(pieces_.size())),
         job_(job) {}
 
   void add() {
     add_members();
     add_serving();
-    job_.roles.resize(aggregate_ ? layout_.gpus_per_node : 1);
-    for (std::uint32_t place = 0; place < job_.roles.size(); ++place) {
-      std::vector<Thread>& threads = job_.roles[place].threads;
-      threads = {every_iteration(worker())};
-      if (aggregate_ && std::ranges::any_of(pieces_, [&](const Piece& p) { return p.place == place; })) {
-        threads.push_back(every_iteration(sums(place)));
-        threads.push_back(every_iteration(copies(place)));
+    job_.roles.clear();
+    for (const Workload& work : mixed_.works) {
+      for (std::uint32_t place = 0; place < places(); ++place) {
+        std::vector<Thread> threads{every_iteration(worker(work))};
+        if (aggregate_ && std::ranges::any_of(pieces_, [&](const Piece& p) { return p.place == place; })) {
+          threads.push_back(every_iteration(sums(work, place)));
+          threads.push_back(every_iteration(copies(work, place)));
+        }
+        job_.roles.push_back({"worker", std::move(threads)});
       }
     }
   }
 
  private:
   static Thread every_iteration(const Program& program) { return {program, program}; }
+
+  // Roles of each of the works: one for each GPU of a node, where it has tensors of its own to push.
+  std::uint32_t places() const { return aggregate_ ? layout_.gpus_per_node : 1; }
 
   Bytes gradients(const Piece& piece) const {
     return Bytes(piece.elements * bytes_per_element(work_.training.gradients));
@@ -80,7 +86,7 @@ class ParameterServerPrograms {
   void add_members() {
     const std::uint32_t ranks = layout_.ranks(), gpus = layout_.gpus_per_node;
     for (std::uint32_t r = 0; r < ranks; ++r) {
-      job_.members.push_back({aggregate_ ? r % gpus : 0, {}});
+      job_.members.push_back({mixed_.of(r) * places() + r % places(), {}});
     }
     for (std::uint32_t s = 0; s < servers(); ++s) {
       job_.members.push_back({0, {}});
@@ -142,12 +148,12 @@ class ParameterServerPrograms {
     }
   }
 
-  Program worker() const {
+  Program worker(const Workload& work) const {
     CollectivePlanner nobody = lone_planner();
     PlanTable no_plans(nobody);
-    ProgramBuilder b(work_, no_plans);
-    const auto layers = static_cast<std::uint32_t>(work_.model.layers.size());
-    for (int micro = 0; micro < work_.training.accumulation; ++micro) {
+    ProgramBuilder b(work, no_plans);
+    const auto layers = static_cast<std::uint32_t>(work.model.layers.size());
+    for (int micro = 0; micro < work.training.accumulation; ++micro) {
       b.take_batch();
       for (std::uint32_t l = 0; l < layers; ++l) {
         if (micro == 0) {
@@ -156,14 +162,14 @@ class ParameterServerPrograms {
                       "pull " + std::to_string(i));
           });
         }
-        b.forward(work_.model, l, work_.layers[l]);
+        b.forward(work.model, l, work.layers[l]);
       }
       for (std::uint32_t l = layers; l-- > 0;) {
-        b.backward(work_.model, l, work_.layers[l]);
+        b.backward(work.model, l, work.layers[l]);
         if (micro > 0) {
-          b.accumulate(work_.model, l);
+          b.accumulate(work.model, l);
         }
-        if (micro + 1 == work_.training.accumulation) {
+        if (micro + 1 == work.training.accumulation) {
           for_each_of(l, [&](std::uint32_t i, const Piece& piece) {
             b.send(aggregate_ ? shards_ + i : i,
                    aggregate_ ? family_of_place(piece.place) : family_of_server(piece.server), gradients(piece),
@@ -177,11 +183,11 @@ class ParameterServerPrograms {
   }
 
   // The gradients of a node, summed on the GPU of this place, and pushed.
-  Program sums(std::uint32_t place) const {
+  Program sums(const Workload& work, std::uint32_t place) const {
     CollectivePlanner nobody = lone_planner();
     PlanTable no_plans(nobody);
-    ProgramBuilder b(work_, no_plans);
-    for (auto l = static_cast<std::uint32_t>(work_.model.layers.size()); l-- > 0;) {
+    ProgramBuilder b(work, no_plans);
+    for (auto l = static_cast<std::uint32_t>(work.model.layers.size()); l-- > 0;) {
       for_each_of(l, [&](std::uint32_t i, const Piece& piece) {
         if (piece.place == place) {
           b.gate(shards_ + i, layout_.gpus_per_node, "gradients " + std::to_string(i));
@@ -195,11 +201,11 @@ class ParameterServerPrograms {
   }
 
   // What it pulls, copied to all GPUs of its node.
-  Program copies(std::uint32_t place) const {
+  Program copies(const Workload& work, std::uint32_t place) const {
     CollectivePlanner nobody = lone_planner();
     PlanTable no_plans(nobody);
-    ProgramBuilder b(work_, no_plans);
-    for (std::uint32_t l = 0; l < work_.model.layers.size(); ++l) {
+    ProgramBuilder b(work, no_plans);
+    for (std::uint32_t l = 0; l < work.model.layers.size(); ++l) {
       for_each_of(l, [&](std::uint32_t i, const Piece& piece) {
         if (piece.place == place) {
           b.receive(i, 0, {.phase = Phase::exchange, .layer = l, .bucket = i}, "pull " + std::to_string(i));
@@ -214,7 +220,8 @@ class ParameterServerPrograms {
   static constexpr Bytes kBytePsPartition{4'096'000};
 
   const ParameterServerSpec& spec_;
-  const Workload& work_;
+  const MixedWork& mixed_;
+  const Workload& work_;  // whose model, formats and optimizer are those of all
   RankLayout layout_;
   bool aggregate_;
   std::vector<Piece> pieces_;
@@ -279,11 +286,11 @@ std::vector<Piece> pieces_of(const ParameterServerSpec& spec, const Model& model
   return spec.overlap == ServerOverlap::none ? together(pieces) : pieces;
 }
 
-void add_parameter_server_programs(const ParameterServerSpec& spec, const Workload& work,
+void add_parameter_server_programs(const ParameterServerSpec& spec, const MixedWork& mixed,
                                    const RankLayout& layout, TrainingJob& job) {
   const bool aggregate = spec.node == NodeGradients::aggregate;
-  check(spec, work.training, aggregate ? layout.nodes : layout.ranks());
-  ParameterServerPrograms(spec, work, layout, job).add();
+  check(spec, mixed.works.front().training, aggregate ? layout.nodes : layout.ranks());
+  ParameterServerPrograms(spec, mixed, layout, job).add();
 }
 
 std::int64_t server_nodes(const TrainingSpec& training) {

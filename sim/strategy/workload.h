@@ -27,4 +27,12 @@ struct Workload {
   SimTime delay;                  // at the end of a step (DelaySpec)
 };
 
+// What each rank does, of works that differ in batch and kind of GPU alone.
+struct MixedWork {
+  std::vector<Workload> works;
+  std::vector<std::uint32_t> of_rank{};  // empty: all the first
+
+  std::uint32_t of(std::size_t rank) const { return of_rank.empty() ? 0 : of_rank[rank]; }
+};
+
 }  // namespace paceline

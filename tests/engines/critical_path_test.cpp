@@ -4,6 +4,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <map>
+#include <utility>
 
 #include "path_of.h"
 #include "random_job.h"
@@ -25,6 +26,10 @@ CriticalPath path_of(const RandomJob& random, EngineChoice engine, std::uint32_t
 TEST_CASE("the pieces of a critical path touch and add up to the step, to the picosecond") {
   for (std::uint64_t seed = 1; seed <= rounds(400); ++seed) {
     RandomJob random = random_job(seed, 24);
+    if (seed % 4 == 0) {
+      Dice dice(seed);
+      add_kinds(random.job, dice);
+    }
     random.run.engine = EngineChoice::vector;
     const Result result = simulate(random.job, random.run);
     for (std::uint32_t iteration = 1; iteration < result.iteration_end.size(); ++iteration) {
@@ -84,10 +89,13 @@ TEST_CASE("a rank's factor is the same in whatever order it is asked for") {
     spec.per_operation = spec.per_iteration = spec.per_step = {};
     spec.slow_gpus.clear();
     spec.spared_gpus.clear();
+    const std::uint32_t later = std::exchange(spec.first_iteration, 0);
     spec.transient = {{dice.real(0, 0.4), static_cast<int>(dice.between(1, 5)), 2},
                       {dice.real(0, 0.4), static_cast<int>(dice.between(1, 40)), 3}};
     const std::uint64_t seed = dice.next();
     const Variability variability(spec, 4, seed);
+    spec.first_iteration = later;
+    const Variability goes_on(spec, 4, seed);
     for (std::uint32_t r = 4; r-- > 0;) {
       std::array<int, 2> ill_for{};  // counted, iteration after iteration
       for (std::uint32_t iteration = 0; iteration < 30; ++iteration) {
@@ -99,6 +107,7 @@ TEST_CASE("a rank's factor is the same in whatever order it is asked for") {
           factor *= ill_for[i]-- > 0 ? spec.transient[i].factor : 1;
         }
         CHECK(variability.rank_factor(Rank(r), iteration) == factor);
+        CHECK((iteration < later || goes_on.rank_factor(Rank(r), iteration - later) == factor));
       }
     }
   }

@@ -263,7 +263,8 @@ TEST_CASE("why_not_vector: each refusal is lifted by taking away what it names")
   refusals.push_back({"its collectives may slow down kernels that were issued before the host took a batch",
                       batch, on_op(3, make_kernel)});
   TrainingJob roles = job_of({});
-  roles.roles.push_back({"server", {roles.main()}});
+  roles.roles.push_back({"another", {roles.main()}});
+  roles.roles.back().threads.front().steady.ops.push_back(kernel);
   refusals.push_back(
       {"its members play several roles", roles, [](TrainingJob& job) { job.roles.pop_back(); }});
   TrainingJob threads = job_of({});

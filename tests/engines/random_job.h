@@ -179,8 +179,9 @@ inline TrainingSpec random_training(Dice& dice) {
 
 inline VariabilitySpec random_variability(Dice& dice, std::size_t ranks) {
   VariabilitySpec variability;
-  auto& [per_operation, per_iteration, per_step, slow_gpus, transient, spared_gpus, delays] =
+  auto& [per_operation, per_iteration, per_step, slow_gpus, transient, spared_gpus, first_iteration, delays] =
       variability;  // whatever there is
+  first_iteration = static_cast<std::uint32_t>(dice.maybe(0.2) ? dice.between(0, 100) : 0);
   per_operation = random_distribution(dice);
   per_iteration = random_distribution(dice);
   per_step = dice.maybe(0.3) ? random_distribution(dice) : Distribution{};
@@ -210,6 +211,24 @@ inline void add_casts(TrainingJob& job, Dice& dice, std::int64_t longest = 20'00
         op.conclude = SimTime{dice.between(0, 1) * dice.between(0, longest)};
       }
     }
+  }
+}
+
+// Ranks whose kernels take other times: two or three kinds.
+inline void add_kinds(TrainingJob& job, Dice& dice) {
+  for (std::int64_t more = dice.between(1, 2); more > 0; --more) {
+    Role role = job.roles.front();
+    for (Program* program : {&role.threads.front().warm_up, &role.threads.front().steady}) {
+      for (Op& op : program->ops) {
+        if (op.kind == OpKind::kernel) {
+          op.duration = to_sim_time(to_seconds(op.duration) * dice.real(0.3, 3));
+        }
+      }
+    }
+    job.roles.push_back(std::move(role));
+  }
+  for (std::size_t r = 0; r < job.ranks(); ++r) {
+    job.members.push_back({static_cast<std::uint32_t>(dice.below(job.roles.size())), {}});
   }
 }
 

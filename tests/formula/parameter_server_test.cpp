@@ -18,7 +18,7 @@
 namespace paceline {
 namespace {
 
-constexpr BytesPerSecond kNic{1e9};  // a byte in 1,000 ps
+constexpr BytesPerSecond kPort{1e9};  // a byte in 1,000 ps
 constexpr SimTime kLatency{7'000'000};
 constexpr SimTime kStep{1'000'000'000'000};
 
@@ -29,7 +29,7 @@ struct Setup {
   std::vector<LayerSpan> layers{};       // empty: of kStep, forward and backward of all layers together
   VariabilitySpec variability{};
   bool beside = false;  // server k with worker k, sharing its NIC
-  BytesPerSecond nic = kNic;
+  BytesPerSecond nic = kPort;
   SimTime latency = kLatency;
 };
 
@@ -60,7 +60,7 @@ TrainingJob job_of(const Setup& setup) {
   job.samples_per_iteration = setup.workers;
   const Workload work = workload_of(setup);
   job.variability = setup.variability;
-  add_parameter_server_programs(setup.spec, work, layout, job);
+  add_parameter_server_programs(setup.spec, {{work}}, layout, job);
   job.communicator.shared_capacity.assign(2 * job.member_count(), setup.nic);
   const auto nic = [&](std::uint32_t member) {
     return setup.beside && member >= setup.workers ? member - setup.workers : member;
@@ -501,15 +501,15 @@ TEST_CASE("gradients that a node sums first: P each way on a NIC, however many G
     work.costs.gpu.memory_bandwidth = BytesPerSecond(1e30);
     TrainingJob job;
     job.communicator.ranks = setup.workers;
-    add_parameter_server_programs(setup.spec, work, {kNodes, kGpus}, job);
-    job.communicator.shared_capacity.assign(2 * (kNodes + 1), kNic);
+    add_parameter_server_programs(setup.spec, {{work}}, {kNodes, kGpus}, job);
+    job.communicator.shared_capacity.assign(2 * (kNodes + 1), kPort);
     const auto nic = [](std::uint32_t member) { return member / kGpus; };
     for (std::uint32_t from = 0; from < job.member_count(); ++from) {
       for (std::uint32_t to = 0; to < job.member_count(); ++to) {
         if (from != to && nic(from) == nic(to)) {
           job.routes.push_back({from, to, SimTime{}, BytesPerSecond(1e30), {}});
         } else if (from != to) {
-          job.routes.push_back({from, to, kLatency, kNic, {LinkId(2 * nic(from)), LinkId(2 * nic(to) + 1)}});
+          job.routes.push_back({from, to, kLatency, kPort, {LinkId(2 * nic(from)), LinkId(2 * nic(to) + 1)}});
         }
       }
     }
@@ -524,7 +524,7 @@ TEST_CASE("what servers can't do is told") {
     Workload work = workload_of(setup);
     change(setup.spec, work.training);
     TrainingJob job;
-    return error_of([&] { add_parameter_server_programs(setup.spec, work, {4, 1}, job); });
+    return error_of([&] { add_parameter_server_programs(setup.spec, {{work}}, {4, 1}, job); });
   };
   CHECK_THAT(error([](auto& spec, auto&) { spec.backup = 4; }), Catch::Contains("fewer backup workers than the 4"));
   CHECK_THAT(error([](auto& spec, auto&) {

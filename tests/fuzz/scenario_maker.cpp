@@ -26,6 +26,11 @@ struct Sensible {
 };
 const std::vector<Sensible> kSensible{
     {"/cluster/nodes", {1, 1, 2, 2, 3, 4}},
+    {"/gpus/0/nodes", {1, 1, 2}},
+    {"/gpus/1/nodes", {1}},
+    {"/window", {1, 2}},
+    {"/limit", {"10 GB", "80 GB"}},
+    {"/batches/0", {1, 8}},
     {"/parameter_server/node", {"each", "aggregate"}},
     {"/servers/count", {1, 2, 3}},
     {"/partition", {"1 MB", "4.096 MB"}},

@@ -461,11 +461,13 @@ TEST_CASE("the schema says every key that the reader takes, and what it means") 
   keys_of_document(json::parse(text_of(kSource / "tests/input/everything.json")), "", said);
   // The other ways to say a cluster, a GPU and a model.
   const json others = json::parse(
-      R"({"cluster": {"node": {"preset": "dgx-a100", "nccl_topology": "n.xml"}, "gpu": {"preset": "H100"}},
+      R"({"cluster": {"node": {"preset": "dgx-a100", "nccl_topology": "n.xml"}, "gpu": {"preset": "H100"},
+      "gpus": [{"nodes": 1, "gpu": {"preset": "H100", "name": "own", "peak": {"fp32": 1, "tf32": 1, "fp16": 1, "bf16": 1, "fp8": 1}, "memory_bandwidth": "1 TB/s",
+        "memory": "80 GiB"}, "measured": [{"rate": "1 samples/s", "batch_per_gpu": 1, "accumulation": 1}]}]},
     "model": {"preset": "gpt2_small", "file": "m.json", "sequence": 512, "transformer": {"layers": 2, "hidden": 64, "heads": 4, "key_value_heads": 2,
       "feed_forward": 128, "gated_feed_forward": true, "fused_qkv": false, "bias": false, "vocabulary": 100, "sequence": 32,
       "learned_positions": false, "tied_embeddings": false}},
-    "training": {"fsdp": {"units": {"parameters": 5}}, "parameter_server": {"consistency": {"stale": 3}},
+    "training": {"batches": [1], "balance": {"window": 5, "limit": "1 GB"}, "fsdp": {"units": {"parameters": 5}}, "parameter_server": {"consistency": {"stale": 3}},
       "input": {"jitter": {"preset": "bert_8_gpus", "values": [1]}}},
     "variability": {"per_operation": {"preset": "bert_8_gpus", "values": [1]}, "per_iteration": {"preset": "bert_8_gpus", "cv": 0.1},
       "per_step": {"preset": "bert_8_gpus", "values": [1]}}})");

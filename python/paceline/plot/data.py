@@ -155,7 +155,7 @@ _RESULT_COLUMNS = {
 }
 _RESULT_PREFIXES = (
     *("step_time_", "breakdown_", "interval_", "worst_rank_"),
-    *("memory_", "sent_bytes_", "model_flops_utilisation"),
+    *("memory_", "sent_bytes_", "model_flops_utilisation", "servers_"),
 )
 
 

@@ -31,6 +31,7 @@ PARTS: dict[str, tuple[str, str, str]] = {
     "compute": ("compute", "#0072B2", ""),
     "exposed_communication": ("exposed communication", "#E69F00", "//"),
     "straggler_wait": ("waiting for stragglers", "#D55E00", "xx"),
+    "server_wait": ("waiting for servers", "#009E73", "oo"),
     "input_wait": ("waiting for input", "#CC79A7", ".."),
     "other": ("other", "#BBBBBB", "--"),
 }
