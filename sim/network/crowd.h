@@ -1,5 +1,5 @@
-// The flows that one link alone holds back (incast): what water-filling gives them, at O(log flows) a start
-// or end.
+// The flows on a link that alone holds them back (incast): what water-filling gives them, at O(log flows) a
+// start or end. Which flows these are, and that no other link hinders them, flow_network.h sees to.
 //
 // Flows below their cap all have the same rate, the level: (capacity - the others' caps) / their number. So
 // whatever the level has been, all have been given the same bytes since a given instant, and one clock counts
@@ -49,6 +49,8 @@ class Crowd {
   // share.
   void take_ended(SimTime now, std::vector<std::uint32_t>& flows);
 
+  // The rate of the flows below their cap, as of the last share.
+  double level() const { return level_; }
   double rate(std::uint32_t member) const;
   Progress progress(std::uint32_t member) const;
 

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <tuple>
 
 namespace paceline {
 
@@ -100,6 +102,9 @@ void FlowNetwork::remove(std::uint32_t id) {
   if (flow.crowd != kNowhere) {
     crowds_[flow.crowd].flows.leave(flow.member);
     note_end(flow.crowd);
+    for (const Crossing& crossing : flow.links) {
+      depart(crossing.other, flow.crowd);
+    }
     flow.crowd = kNowhere;
   }
   for (const Crossing& crossing : flow.links) {
@@ -184,11 +189,19 @@ void FlowNetwork::find_affected(SimTime now) {
     link.was_tight = link.tight;
     link.tight = !link.capacity.fits(link.load);
     if (link.crowd != kNowhere && !link.tight) {
-      if (crowds_[link.crowd].narrowest == id) {
-        dissolve(link.crowd, now);
-      } else {  // it has held nobody back
-        detach(id);
-        link.was_tight = false;
+      dissolve(link.crowd, now);
+    } else if (!link.through.empty() && !link.tight) {  // it has held nobody back
+      for (const Through through : link.through) {
+        forget_transit(through);
+      }
+      link.through.clear();
+      link.was_tight = false;
+    } else if (link.tight && !link.was_tight) {
+      for (const Crossing& on : link.flows) {
+        if (flows_[on.other].crowd != kNowhere) {
+          ++visited_;
+          enter(id, flows_[on.other].crowd);
+        }
       }
     }
   }
@@ -199,15 +212,19 @@ void FlowNetwork::find_affected(SimTime now) {
     }
   }
   for (const std::uint32_t id : changed_links_) {
+    if (links_[id].crowd != kNowhere) {
+      share_crowd(links_[id].crowd, now);
+    }
+    limit_crowds(links_[id]);
+  }
+  for (const std::uint32_t id : changed_links_) {
     const Link& link = links_[id];
-    if (link.crowd != kNowhere) {
-      share_crowd(link.crowd, now);
-    } else if (link.was_tight) {  // a link that has become tight has a flow in started_
-      for (const Crossing& on : link.flows) {
-        if (flows_[on.other].visit != visit_) {
-          find_component(on.other, now);
-        }
+    if (link.crowd == kNowhere && link.through.empty()) {
+      if (link.was_tight) {  // a link that has become tight has a flow in started_
+        visit_components_of(link, now);
       }
+    } else if (!leaves_room(link)) {
+      visit_components_of(link, now);
     }
   }
   started_.clear();
@@ -217,7 +234,7 @@ void FlowNetwork::find_affected(SimTime now) {
 // Visits all that is connected to the flow through tight links, unless it makes a crowd.
 void FlowNetwork::find_component(std::uint32_t seed, SimTime now) {
   const std::size_t first_flow = visited_flows_.size(), first_link = visited_links_.size();
-  visit_flow(seed, now);
+  visit_flow(seed);
   for (std::size_t i = first_flow; i < visited_flows_.size(); ++i) {  // grows as it goes
     for (const Crossing& crossing : flows_[visited_flows_[i]].links) {
       Link& link = links_[crossing.other];
@@ -225,97 +242,135 @@ void FlowNetwork::find_component(std::uint32_t seed, SimTime now) {
         link.visit = visit_;
         visited_links_.push_back(crossing.other);
         if (link.crowd != kNowhere) {
-          const Link& narrowest = links_[crowds_[link.crowd].narrowest];
           dissolve(link.crowd, now);
-          visit_flows_of(narrowest, now);
         }
-        visit_flows_of(link, now);
+        for (const Crossing& on : link.flows) {
+          visit_flow(on.other);
+        }
       }
     }
   }
-  if (gather(first_flow, first_link, now)) {
+  if (gather(std::span(visited_flows_).subspan(first_flow), std::span(visited_links_).subspan(first_link),
+             now)) {
     visited_flows_.resize(first_flow);
     visited_links_.resize(first_link);
   }
 }
 
-void FlowNetwork::visit_flow(std::uint32_t id, SimTime now) {
+void FlowNetwork::visit_flow(std::uint32_t id) {
   Flow& flow = flows_[id];
   if (flow.visit != visit_) {
     flow.visit = visit_;
     visited_flows_.push_back(id);
     ++visited_;
-    if (flow.crowd != kNowhere) {
-      dissolve(flow.crowd, now);
+  }
+}
+
+void FlowNetwork::visit_components_of(const Link& link, SimTime now) {
+  for (const Crossing& on : link.flows) {
+    if (flows_[on.other].visit != visit_) {
+      find_component(on.other, now);
     }
   }
 }
 
-void FlowNetwork::visit_flows_of(const Link& link, SimTime now) {
-  for (const Crossing& on : link.flows) {
-    visit_flow(on.other, now);
-  }
-}
-
-bool FlowNetwork::crosses(std::uint32_t flow, std::uint32_t link) const {
-  return std::ranges::find(flows_[flow].links, link, &Crossing::other) != flows_[flow].links.end();
-}
-
-// A flow that has started joins the crowd at its tight links, if there is one and it stays one with it: a
-// link that has become tight must be as wide as the narrowest at least, and all that cross it cross that
-// too.
+// A flow that has started joins the crowd at its port, if it crosses just one. Whether the component then
+// still consists of crowds is seen when all have joined.
 bool FlowNetwork::join_crowd(std::uint32_t id, SimTime now) {
   const Flow& flow = flows_[id];
   std::uint32_t crowd = kNowhere;
   for (const Crossing& crossing : flow.links) {
     const Link& link = links_[crossing.other];
-    if (link.tight && link.crowd != kNowhere && crowds_[link.crowd].narrowest == crossing.other) {
+    if (link.crowd != kNowhere) {
+      if (crowd != kNowhere) {
+        return false;
+      }
       crowd = link.crowd;
     }
   }
   if (crowd == kNowhere || flow.clock != Clock::shared) {
     return false;
   }
-  const std::uint32_t narrowest = crowds_[crowd].narrowest;
-  for (const Crossing& crossing : flow.links) {
-    const Link& link = links_[crossing.other];
-    if (!link.tight || link.crowd == crowd) {
-      continue;
-    }
-    if (link.crowd != kNowhere || link.capacity.rate < links_[narrowest].capacity.rate) {
-      return false;
-    }
-    visited_ += link.flows.size();
-    for (const Crossing& on : link.flows) {
-      if (!crosses(on.other, narrowest)) {
-        return false;
-      }
-    }
-  }
-  for (const Crossing& crossing : flow.links) {
-    if (links_[crossing.other].tight && links_[crossing.other].crowd == kNowhere) {
-      attach(crossing.other, crowd);
-    }
-  }
   ++visited_;
   add_to_crowd(id, crowd, now);
   return true;
 }
 
-// Makes a crowd of the component that has been visited last, if it is one.
-bool FlowNetwork::gather(std::size_t first_flow, std::size_t first_link, SimTime now) {
-  const auto flows = std::span(visited_flows_).subspan(first_flow);
-  const auto links = std::span(visited_links_).subspan(first_link);
-  const auto narrower = [this](std::uint32_t a, std::uint32_t b) {
-    return links_[a].capacity.rate != links_[b].capacity.rate
-               ? links_[a].capacity.rate < links_[b].capacity.rate
-               : links_[a].flows.size() > links_[b].flows.size();
-  };
-  const auto narrowest = std::ranges::min_element(links, narrower);
-  if (narrowest == links.end() || links_[*narrowest].flows.size() != flows.size() ||
-      !std::ranges::all_of(flows, [this](std::uint32_t f) { return flows_[f].clock == Clock::shared; })) {
+// Makes crowds of a component, if it consists of them.
+bool FlowNetwork::gather(std::span<const std::uint32_t> flows, std::span<std::uint32_t> links, SimTime now) {
+  if (!std::ranges::all_of(flows, [this](std::uint32_t f) { return flows_[f].clock == Clock::shared; }) ||
+      !find_ports(flows, links)) {
     return false;
   }
+  new_crowds_.clear();
+  for (const std::uint32_t link : links) {
+    if (flows_[links_[link].flows.front().other].port == link) {
+      open_crowd(link, now);
+    }
+  }
+  for (const std::uint32_t flow : flows) {
+    add_to_crowd(flow, links_[flows_[flow].port].crowd, now);
+  }
+  for (const std::uint32_t link : links) {
+    limit_crowds(links_[link]);
+  }
+  for (const std::uint32_t crowd : new_crowds_) {
+    share_crowd(crowd, now);
+  }
+  if (!std::ranges::all_of(new_crowds_, [this](std::uint32_t crowd) { return has_room(crowd); })) {
+    for (const std::uint32_t flow : flows) {
+      flows_[flow].crowd = kNowhere;
+    }
+    for (const std::uint32_t crowd : new_crowds_) {
+      close_crowd(crowd);
+    }
+    return false;
+  }
+  for (const std::uint32_t flow : flows) {
+    ends_.drop(flow);
+  }
+  return true;
+}
+
+// The only choice of ports that may do. A link that leaves room has an equal part no smaller than that of one
+// of its flows' ports: if it is as wide as they together, the least of their parts is no more than its own;
+// if their levels are below its part, so are their parts, which the levels are no less than. So the link of
+// the smallest part is a port, then whichever is next and has no flow in common with a port; of equal parts
+// the one of fewer flows, for several ports may make up one behind them. False if a flow has no port, or
+// another link of it certainly holds its crowd back.
+bool FlowNetwork::find_ports(std::span<const std::uint32_t> flows, std::span<std::uint32_t> links) {
+  const auto part = [this](std::uint32_t link) { return equal_part(links_[link]); };
+  std::ranges::sort(
+      links, {}, [&](std::uint32_t link) { return std::tuple(part(link), links_[link].flows.size(), link); });
+  for (const std::uint32_t flow : flows) {
+    flows_[flow].port = kNowhere;
+  }
+  const auto has_port = [this](const Crossing& on) { return flows_[on.other].port != kNowhere; };
+  std::size_t have_port = 0;
+  for (const std::uint32_t link : links) {
+    if (std::ranges::none_of(links_[link].flows, has_port)) {
+      for (const Crossing& on : links_[link].flows) {
+        flows_[on.other].port = link;
+      }
+      have_port += links_[link].flows.size();
+    }
+  }
+  // The level is no less than the port's part; and the ports of two flows of a link are some of all on it.
+  const auto width = [this](std::uint32_t link) { return links_[link].capacity.rate; };
+  const auto may_leave_room = [&](std::uint32_t link, std::uint32_t port) {
+    const std::uint32_t first = flows_[links_[link].flows.front().other].port;
+    return part(port) < part(link) || width(port) + (first == port ? 0 : width(first)) <= width(link);
+  };
+  return have_port == flows.size() && std::ranges::all_of(flows, [&](std::uint32_t id) {
+           const std::uint32_t port = flows_[id].port;
+           return std::ranges::all_of(flows_[id].links, [&](const Crossing& crossing) {
+             const std::uint32_t link = crossing.other;
+             return link == port || !links_[link].tight || may_leave_room(link, port);
+           });
+         });
+}
+
+void FlowNetwork::open_crowd(std::uint32_t port, SimTime now) {
   std::uint32_t id = static_cast<std::uint32_t>(crowds_.size());
   if (free_crowds_.empty()) {
     crowds_.emplace_back();
@@ -323,23 +378,32 @@ bool FlowNetwork::gather(std::size_t first_flow, std::size_t first_link, SimTime
     id = free_crowds_.back();
     free_crowds_.pop_back();
   }
-  crowds_[id].narrowest = *narrowest;
-  crowds_[id].flows.open(links_[*narrowest].capacity, now);
-  for (const std::uint32_t link : links) {
-    attach(link, id);
+  crowds_[id].port = port;
+  crowds_[id].flows.open(links_[port].capacity, now);
+  links_[port].crowd = id;
+  new_crowds_.push_back(id);
+}
+
+void FlowNetwork::close_crowd(std::uint32_t id) {
+  CrowdOnLinks& crowd = crowds_[id];
+  for (const Transit& transit : crowd.transits) {
+    if (transit.flows > 0) {
+      std::erase_if(links_[transit.link].through, [id](const Through& t) { return t.crowd == id; });
+    }
   }
-  for (const std::uint32_t flow : flows) {
-    add_to_crowd(flow, id, now);
-  }
-  share_crowd(id, now);
-  return true;
+  crowd.transits.clear();
+  crowd.free_transits.clear();
+  crowd.limits.clear();
+  links_[crowd.port].crowd = kNowhere;
+  crowd_ends_.drop(id);
+  free_crowds_.push_back(id);
 }
 
 // Its flows are as any other; those that were rising have no rate until they are given one.
 void FlowNetwork::dissolve(std::uint32_t id, SimTime now) {
   CrowdOnLinks& crowd = crowds_[id];
   crowd.flows.advance(now);
-  for (const Crossing& on : links_[crowd.narrowest].flows) {
+  for (const Crossing& on : links_[crowd.port].flows) {
     Flow& flow = flows_[on.other];
     if (flow.crowd == id) {
       const auto& [rate, remaining, settled, end] = crowd.flows.progress(flow.member);
@@ -352,33 +416,88 @@ void FlowNetwork::dissolve(std::uint32_t id, SimTime now) {
       }
     }
   }
-  while (!crowd.links.empty()) {
-    detach(crowd.links.back());
-  }
-  crowd_ends_.drop(id);
-  free_crowds_.push_back(id);
+  close_crowd(id);
 }
 
 void FlowNetwork::add_to_crowd(std::uint32_t id, std::uint32_t crowd, SimTime now) {
   Flow& flow = flows_[id];
   flow.member = crowds_[crowd].flows.join(id, flow.cap, flow.endless, progress(id), now);
   flow.crowd = crowd;
-  ends_.drop(id);
+  for (const Crossing& crossing : flow.links) {
+    if (links_[crossing.other].tight && links_[crossing.other].crowd != crowd) {
+      enter(crossing.other, crowd);
+    }
+  }
 }
 
-void FlowNetwork::attach(std::uint32_t link, std::uint32_t crowd) {
-  links_[link].crowd = crowd;
-  links_[link].place_in_crowd = static_cast<std::uint32_t>(crowds_[crowd].links.size());
-  crowds_[crowd].links.push_back(link);
+// One more flow of the crowd crosses the link, which isn't its port.
+void FlowNetwork::enter(std::uint32_t link, std::uint32_t id) {
+  std::vector<Through>& through = links_[link].through;
+  const auto place = std::ranges::find(through, id, &Through::crowd);
+  CrowdOnLinks& crowd = crowds_[id];
+  if (place != through.end()) {
+    ++crowd.transits[place->transit].flows;
+    return;
+  }
+  std::uint32_t transit = static_cast<std::uint32_t>(crowd.transits.size());
+  if (crowd.free_transits.empty()) {
+    crowd.transits.emplace_back();
+    crowd.limits.reserve(crowd.transits.capacity());
+  } else {
+    transit = crowd.free_transits.back();
+    crowd.free_transits.pop_back();
+  }
+  crowd.transits[transit] = {link, 1};
+  through.push_back({id, transit});
 }
 
-void FlowNetwork::detach(std::uint32_t link) {
-  std::vector<std::uint32_t>& links = crowds_[links_[link].crowd].links;
-  const std::uint32_t last = links.back();
-  links[links_[link].place_in_crowd] = last;
-  links_[last].place_in_crowd = links_[link].place_in_crowd;
-  links.pop_back();
-  links_[link].crowd = kNowhere;
+// One less, if these are counted: the link is tight, and not its port.
+void FlowNetwork::depart(std::uint32_t link, std::uint32_t id) {
+  std::vector<Through>& through = links_[link].through;
+  const auto place = std::ranges::find(through, id, &Through::crowd);
+  if (place != through.end() && --crowds_[id].transits[place->transit].flows == 0) {
+    forget_transit(*place);
+    *place = through.back();
+    through.pop_back();
+  }
+}
+
+void FlowNetwork::forget_transit(Through through) {
+  CrowdOnLinks& crowd = crowds_[through.crowd];
+  crowd.transits[through.transit].flows = 0;
+  crowd.free_transits.push_back(through.transit);
+  crowd.limits.drop(through.transit);
+}
+
+// Up to which level of the crowds that go through it the link leaves room.
+void FlowNetwork::limit_crowds(const Link& link) {
+  Fixed ports = 0;
+  for (const Through& through : link.through) {
+    ports += to_fixed(links_[crowds_[through.crowd].port].capacity.rate);
+  }
+  const double limit =
+      ports <= to_fixed(link.capacity.rate) ? std::numeric_limits<double>::infinity() : equal_part(link);
+  for (const Through& through : link.through) {
+    crowds_[through.crowd].limits.set(through.transit, limit);
+  }
+}
+
+bool FlowNetwork::has_room(std::uint32_t crowd) const {
+  const PlacedHeap<double>& limits = crowds_[crowd].limits;
+  return limits.empty() || crowds_[crowd].flows.level() < limits.top().key;
+}
+
+// A tight link of crowds: all its flows are in one, and no other link hinders these crowds.
+bool FlowNetwork::leaves_room(const Link& link) const {
+  if (link.crowd != kNowhere) {
+    return has_room(link.crowd);
+  }
+  std::size_t in_crowds = 0;
+  for (const Through& through : link.through) {
+    in_crowds += crowds_[through.crowd].transits[through.transit].flows;
+  }
+  return in_crowds == link.flows.size() &&
+         std::ranges::all_of(link.through, [this](const Through& t) { return has_room(t.crowd); });
 }
 
 void FlowNetwork::share_crowd(std::uint32_t crowd, SimTime now) {

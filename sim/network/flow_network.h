@@ -15,11 +15,17 @@
 // flows visited, O(F log F) and their crossings; next O(1); take_ended O(log flows) each. Nothing is
 // allocated once the tables have grown to the largest load.
 //
-// A component (flows connected through tight links) all of whose flows cross its narrowest link is a
-// *crowd*: no other link holds anyone back, for all that crosses it crosses the narrow one too. Where every
-// flow allows it (Clock::shared), a crowd keeps one clock for all (crowd.h): a start or end there is O(log
-// flows), and O(log flows) for each flow whose cap the level crosses. O(flows) where a crowd begins or
-// ceases, because a link of it becomes tight or isn't any more, or a flow comes that ties it to others.
+// A component (flows connected through tight links) consists of *crowds* if each of its flows crosses exactly
+// one of some tight links, the *ports*, and no other link holds anyone back. A crowd is what crosses one
+// port. Any other tight link leaves room for all if
+//   - it is as wide as the ports of the crowds on it together: it lies behind them; or
+//   - each of these crowds has its level below the link's equal part, capacity / flows on it: the link of a
+//     worker, say, that sends to several busy servers.
+// Where every flow of the component allows it (Clock::shared), each crowd keeps one clock for all (crowd.h):
+// a start or end takes O(log flows), and as much for each crowd on each link of the flow and for each flow
+// whose cap the level crosses; O(flows on the link) where a link becomes tight. O(flows of the component)
+// where it becomes one of crowds or ceases to be: a level meets a link's equal part, a port is tight no more,
+// or a flow comes that crosses no port, or two. Which it is depends on the live flows alone (find_ports).
 #pragma once
 
 #include <algorithm>
@@ -123,10 +129,16 @@ class FlowNetwork {
     std::uint64_t sequence = 0;  // order of start; 0: this entry is free
     std::uint64_t tag = 0, visit = 0;
     std::uint32_t crowd = kNowhere, member = 0;
+    std::uint32_t port = kNowhere;  // while gathering: the link that may hold it back
     Clock clock = Clock::own;
     bool endless = false;
     bool ended = false;           // at this instant: still on its links, for a restart
     std::vector<Crossing> links;  // each once
+  };
+  // A crowd on a link that isn't its port, and which of the crowd's transits that is.
+  struct Through {
+    std::uint32_t crowd = 0;
+    std::uint32_t transit = 0;
   };
   struct Link {
     Capacity capacity;
@@ -135,15 +147,23 @@ class FlowNetwork {
     std::vector<Crossing> flows;  // in no order
     Fixed load = 0;               // of their caps
     std::uint64_t visit = 0;
-    std::uint32_t crowd = kNowhere, place_in_crowd = 0;
+    std::uint32_t crowd = kNowhere;  // whose port this is
+    std::vector<Through> through;    // if tight: other crowds that have flows on it, in no order
     bool changed = false;
     bool tight = false;      // as of the last share: the caps of its flows do not fit
     bool was_tight = false;  // before
   };
+  // The flows of a crowd on a tight link that isn't its port.
+  struct Transit {
+    std::uint32_t link = 0;
+    std::uint32_t flows = 0;  // how many; 0: this entry is free
+  };
   struct CrowdOnLinks {
     Crowd flows;
-    std::uint32_t narrowest = 0;       // all its flows cross this link
-    std::vector<std::uint32_t> links;  // every tight link of its flows
+    std::uint32_t port = 0;
+    std::vector<Transit> transits;
+    std::vector<std::uint32_t> free_transits;
+    PlacedHeap<double> limits;  // by transit: the level at which the link may hold someone back
   };
   struct Start {
     std::uint32_t flow;
@@ -169,16 +189,25 @@ class FlowNetwork {
   void share_anew(SimTime now);
   void find_affected(SimTime now);
   void find_component(std::uint32_t seed, SimTime now);
-  void visit_flow(std::uint32_t flow, SimTime now);
-  void visit_flows_of(const Link& link, SimTime now);
-  bool crosses(std::uint32_t flow, std::uint32_t link) const;
+  void visit_flow(std::uint32_t flow);
+  void visit_components_of(const Link& link, SimTime now);
 
   bool join_crowd(std::uint32_t flow, SimTime now);
-  bool gather(std::size_t first_flow, std::size_t first_link, SimTime now);
+  bool gather(std::span<const std::uint32_t> flows, std::span<std::uint32_t> links, SimTime now);
+  bool find_ports(std::span<const std::uint32_t> flows, std::span<std::uint32_t> links);
+  void open_crowd(std::uint32_t port, SimTime now);
+  void close_crowd(std::uint32_t crowd);
   void dissolve(std::uint32_t crowd, SimTime now);
   void add_to_crowd(std::uint32_t flow, std::uint32_t crowd, SimTime now);
-  void attach(std::uint32_t link, std::uint32_t crowd);
-  void detach(std::uint32_t link);
+  void enter(std::uint32_t link, std::uint32_t crowd);
+  void depart(std::uint32_t link, std::uint32_t crowd);
+  void forget_transit(Through through);
+  void limit_crowds(const Link& link);
+  static double equal_part(const Link& link) {
+    return link.capacity.rate / static_cast<double>(link.flows.size());
+  }
+  bool has_room(std::uint32_t crowd) const;
+  bool leaves_room(const Link& link) const;
   void share_crowd(std::uint32_t crowd, SimTime now);
   void note_end(std::uint32_t crowd);
   Crowd::Progress progress(std::uint32_t flow) const;
@@ -201,7 +230,7 @@ class FlowNetwork {
   std::vector<std::uint32_t> ended_;          // since the last share, restarted or not
   std::vector<Start> started_;                // since the last share
   std::vector<std::uint32_t> changed_links_;  // since the last share
-  std::vector<std::uint32_t> visited_flows_, visited_links_, by_start_;
+  std::vector<std::uint32_t> visited_flows_, visited_links_, by_start_, new_crowds_;
   std::vector<Capped> by_cap_;
   std::vector<Level> levels_;
 };

@@ -106,5 +106,58 @@ TEST_CASE("many flows into one port allocate nothing once as many have been ther
   CHECK(network.crowds() == 0);
 }
 
+TEST_CASE("many flows into several ports allocate nothing once as many have been there") {
+  // Workers' links hold nobody back while enough flows wait at each port, and else do.
+  constexpr std::size_t kServers = 3, kWorkers = 12;
+  FlowNetwork network(std::vector<BytesPerSecond>(kServers + kWorkers, BytesPerSecond(25e9)), 1);
+  std::vector<FlowId> flows(kServers * kWorkers);
+  std::vector<std::uint64_t> ended;
+  ended.reserve(flows.size());
+  Dice dice(1);
+  SimTime now;
+  std::size_t with_crowds = 0, without = 0;
+  const auto start = [&](std::uint64_t tag) {
+    const LinkId links[] = {LinkId(kServers + tag / kServers), LinkId(tag % kServers)};
+    const BytesPerSecond cap(dice.maybe(0.8) ? 25e9 : dice.real(1e9, 4e9));
+    flows[tag] = network.start(links, cap, Bytes(dice.between(1, 10'000'000)), tag, now, Clock::shared);
+  };
+  const auto share = [&] {
+    network.share(now);
+    ++(network.crowds() > 0 ? with_crowds : without);
+  };
+  const auto fill_and_empty = [&] {
+    dice = Dice(1);
+    for (std::uint64_t tag = 0; tag < flows.size(); ++tag) {
+      start(tag);
+      share();
+    }
+    for (int end = 0; end < 300; ++end) {
+      now = *network.next();
+      ended.clear();
+      network.take_ended(now, ended);
+      for (const std::uint64_t tag : ended) {
+        start(tag);
+      }
+      share();
+    }
+    for (const FlowId flow : flows) {
+      network.stop(flow, now);
+      share();
+    }
+  };
+  // Tables are reused for others than before: a few rounds until each has been as large as any.
+  for (int warm_up = 0; warm_up < 10; ++warm_up) {
+    fill_and_empty();
+  }
+  const std::int64_t before = allocations;
+  for (int again = 0; again < 10; ++again) {
+    fill_and_empty();
+  }
+  CHECK(allocations == before);
+  CHECK(with_crowds > 20 * 300);
+  CHECK(without > 20 * 10);
+  CHECK(network.crowds() == 0);
+}
+
 }  // namespace
 }  // namespace paceline

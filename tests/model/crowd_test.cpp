@@ -1,4 +1,5 @@
-// Many flows into one port: does one clock for all give each what water-filling gives it, at what cost?
+// Many flows into one port, and into each of several: does one clock for all of a port give each flow what
+// water-filling gives it, at what cost?
 #include "sim/network/crowd.h"
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -30,7 +32,7 @@ struct TransferPlan {
 
 struct Run {
   std::vector<SimTime> end;  // by transfer
-  std::size_t visited = 0, most_crowds = 0, crowds_begun = 0;
+  std::size_t visited = 0, most_visited = 0, most_crowds = 0, crowds_begun = 0;
 };
 
 struct Live {
@@ -49,6 +51,20 @@ void check_capacity(const FlowNetwork& network, const TransferPlan& plan, const 
   }
   for (std::size_t l = 0; l < used.size(); ++l) {
     REQUIRE(used[l] <= plan.capacity[l].value * (1 + 2e-12));
+  }
+}
+
+// Rates are those of water-filling from scratch.
+void check_rates(const FlowNetwork& network, const TransferPlan& plan, const std::vector<Live>& live) {
+  std::vector<FlowDemand> demands;
+  for (const Live& flow : live) {
+    demands.push_back(plan.transfers[flow.transfer].demand);
+  }
+  const std::vector<BytesPerSecond> expected = water_fill(plan.capacity, demands);
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    const BytesPerSecond rate = network.rate(live[i].id);
+    REQUIRE(std::abs(rate.value - expected[i].value) <= 1e-12 * expected[i].value);
+    REQUIRE((rate == demands[i].cap) == (expected[i] == demands[i].cap));
   }
 }
 
@@ -95,10 +111,12 @@ Run in_network(const TransferPlan& plan, bool checked) {
     const std::size_t crowds_before = network.crowds();
     network.share(now);
     run.visited += network.visited();
+    run.most_visited = std::max(run.most_visited, network.visited());
     run.most_crowds = std::max(run.most_crowds, network.crowds());
     run.crowds_begun += network.crowds() > crowds_before;
     if (checked) {
       check_capacity(network, plan, live);
+      check_rates(network, plan, live);
     }
   }
   return run;
@@ -370,6 +388,245 @@ TEST_CASE("starts and ends on one port cost their number, not its square") {
       }
       CHECK(in_network(plan, false).visited > flows * flows / 2);
     }
+  }
+}
+
+// Workers that send to several servers each, over a link of their own, the server's port, what lies behind it
+// and, some, a fabric that all cross. Ports hold everybody back, or a worker's link does, or the fabric, or
+// each somebody.
+TransferPlan draw_workers(Dice& dice) {
+  const std::size_t servers = 1 + dice.below(5), workers = 1 + dice.below(16);
+  const auto port = [&](std::size_t server) { return LinkId(1 + 2 * server); };
+  TransferPlan plan{{BytesPerSecond(0)}, {}};
+  const bool alike = dice.maybe(0.5);
+  for (std::size_t server = 0; server < servers; ++server) {
+    const double rate = alike ? 25e9 : dice.real(5e9, 50e9);
+    plan.capacity[0] = plan.capacity[0] + BytesPerSecond(rate);
+    plan.capacity.push_back(BytesPerSecond(rate));
+    plan.capacity.push_back(BytesPerSecond(rate * (dice.maybe(0.5) ? 1 : dice.real(0.9, 2))));
+  }
+  plan.capacity[0] = plan.capacity[0] * (dice.maybe(0.5) ? 1 : dice.real(0.5, 1.5));
+  for (std::size_t worker = 0; worker < workers; ++worker) {
+    plan.capacity.push_back(BytesPerSecond(alike && dice.maybe(0.9) ? 25e9 : dice.real(5e9, 100e9)));
+  }
+  const double all_cross = dice.maybe(0.5) ? 0 : dice.maybe(0.5) ? 1 : dice.real(0, 1);
+  const double capped = dice.maybe(0.5) ? 0 : dice.real(0, 1), own = dice.maybe(0.8) ? 0 : 0.1;
+  const std::size_t rounds_of_each = 1 + dice.below(3);
+  for (std::size_t i = 0; i < rounds_of_each * workers * servers; ++i) {
+    const std::size_t worker = i / servers % workers, server = i % servers;
+    const LinkId of_worker(1 + 2 * servers + worker);
+    FlowDemand demand{{of_worker, port(server)}, plan.capacity[of_worker.index()]};
+    if (dice.maybe(capped)) {
+      demand.cap = demand.cap * (dice.maybe(0.5) ? dice.real(0.02, 1) : 1 / dice.real(1, 9));
+    }
+    demand.links.push_back(LinkId(2 + 2 * server));
+    if (dice.maybe(all_cross)) {
+      demand.links.push_back(LinkId(0));
+    }
+    plan.transfers.push_back({SimTime{dice.between(0, 20) * 100'000'000}, std::move(demand),
+                              dice.maybe(0.3) ? 3'000'000 : dice.between(1, 10'000'000),
+                              dice.maybe(own) ? Clock::own : Clock::shared});
+  }
+  plan.transfers = sorted(std::move(plan.transfers));
+  return plan;
+}
+
+TEST_CASE(
+    "workers that send to several servers: every rate is that of water-filling, every end to a picosecond") {
+  std::size_t crowds = 0, several = 0;
+  for (std::uint64_t seed = 1; seed <= rounds(300); ++seed) {
+    INFO("seed " << seed);
+    Dice dice(seed);
+    const TransferPlan plan = draw_workers(dice);
+    const Run run = in_network(plan, true);
+    REQUIRE(largest_error(plan, run.end, by_water_filling(plan)) <= 0.51);
+    crowds += run.crowds_begun;
+    several += run.most_crowds > 1;
+  }
+  INFO(crowds << " times crowds begin, several at once in " << several << " networks");
+  CHECK(crowds > 2 * rounds(300));
+  CHECK(several > rounds(300) / 3);
+}
+
+TEST_CASE("crowds and their rates depend on what is live, not on how it came about") {
+  std::size_t crowds = 0;
+  for (std::uint64_t seed = 1; seed <= rounds(300); ++seed) {
+    INFO("seed " << seed);
+    Dice dice(seed);
+    const TransferPlan plan = draw_workers(dice);
+    FlowNetwork detour(plan.capacity, 4), direct(plan.capacity, 4);
+    std::vector<Live> live;
+    const auto start = [&plan](FlowNetwork& network, std::size_t t) {
+      const Transfer& transfer = plan.transfers[t];
+      return network.start(transfer.demand.links, transfer.demand.cap, std::nullopt, t, {}, transfer.clock);
+    };
+    const auto stop = [&](std::size_t which) {
+      detour.stop(live[which].id, {});
+      live.erase(live.begin() + static_cast<std::ptrdiff_t>(which));
+    };
+    for (std::size_t t = 0; t < plan.transfers.size(); ++t) {
+      live.push_back({start(detour, t), t});
+      if (dice.maybe(0.5)) {
+        detour.share({});
+      }
+      if (dice.maybe(0.3)) {
+        stop(dice.below(live.size()));
+      }
+    }
+    detour.share({});
+    while (!live.empty() && dice.maybe(0.8)) {
+      stop(dice.below(live.size()));
+      detour.share({});
+    }
+    std::vector<FlowId> ids;
+    for (const Live& flow : live) {
+      ids.push_back(start(direct, flow.transfer));
+    }
+    direct.share({});
+    REQUIRE(detour.crowds() == direct.crowds());
+    for (std::size_t i = 0; i < live.size(); ++i) {
+      REQUIRE(detour.rate(live[i].id).value == direct.rate(ids[i]).value);
+    }
+    crowds += direct.crowds();
+  }
+  CHECK(crowds > rounds(300) / 2);
+}
+
+// Each transfer is live: rates are those of a network where all have clocks of their own, from scratch.
+void check_against_own_clocks(const FlowNetwork& network, const TransferPlan& plan,
+                              const std::vector<Live>& live) {
+  FlowNetwork own(plan.capacity, live.size());
+  std::vector<FlowId> ids;
+  for (const Live& flow : live) {
+    const FlowDemand& demand = plan.transfers[flow.transfer].demand;
+    ids.push_back(own.start(demand.links, demand.cap, std::nullopt, 0, {}));
+  }
+  own.share({});
+  REQUIRE(own.crowds() == 0);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const double rate = network.rate(live[i].id).value, expected = own.rate(ids[i]).value;
+    REQUIRE(std::abs(rate - expected) <= 1e-12 * expected);
+  }
+}
+
+// Each worker has a transfer to each server, and what ends starts again. Some are capped at times.
+void check_workers(std::size_t workers, std::size_t servers, std::size_t restarts, std::size_t most_visited) {
+  TransferPlan plan;
+  Dice dice(workers);
+  for (std::size_t server = 0; server < servers; ++server) {
+    plan.capacity.push_back(BytesPerSecond(server % 2 == 0 ? 25e9 : dice.real(20e9, 30e9)));
+  }
+  for (std::size_t i = 0; i < workers * servers; ++i) {
+    const std::size_t server = i % servers;
+    if (server == 0) {
+      plan.capacity.push_back(BytesPerSecond(25e9));
+    }
+    const double level = plan.capacity[server].value / static_cast<double>(workers);
+    plan.transfers.push_back({{},
+                              {{LinkId(plan.capacity.size() - 1), LinkId(server)},
+                               BytesPerSecond(i % 7 == 3 ? level * dice.real(0.98, 1.02) : 25e9)},
+                              dice.between(100'000, 1'000'000)});
+  }
+  FlowNetwork network(plan.capacity, plan.transfers.size());
+  std::vector<Live> live(plan.transfers.size());
+  SimTime now;
+  const auto start = [&](std::size_t t) {
+    const FlowDemand& demand = plan.transfers[t].demand;
+    const Bytes bytes(plan.transfers[t].bytes);
+    live[t] = {network.start(demand.links, demand.cap, bytes, t, now, Clock::shared), t};
+  };
+  const auto advance = [&](SimTime then) {
+    for (Live& flow : live) {
+      flow.sent += static_cast<long double>(network.rate(flow.id).value) *
+                   static_cast<long double>((then - now).ps) / 1e12L;
+    }
+    now = then;
+  };
+  for (std::size_t worker = 0; worker < workers; ++worker) {
+    for (std::size_t server = 0; server < servers; ++server) {
+      start(worker * servers + server);
+    }
+  }
+  network.share(now);
+  REQUIRE(network.crowds() == servers);
+  check_against_own_clocks(network, plan, live);
+  std::vector<std::uint64_t> ended;
+  for (std::size_t i = 1; i <= restarts; ++i) {
+    advance(*network.next());
+    ended.clear();
+    network.take_ended(now, ended);
+    for (const std::uint64_t t : ended) {
+      check_bytes(plan, live[t], network.rate(live[t].id).value);
+    }
+    network.share(now);  // the ends, then the starts
+    REQUIRE(network.visited() <= most_visited * ended.size());
+    for (const std::uint64_t t : ended) {
+      start(t);
+    }
+    network.share(now);
+    REQUIRE(network.visited() <= most_visited * ended.size());
+    REQUIRE(network.crowds() == servers);
+    if (i % (restarts / 5) == 0) {
+      check_capacity(network, plan, live);
+      check_against_own_clocks(network, plan, live);
+    }
+  }
+}
+
+TEST_CASE("a thousand workers that send to ten servers: a start or end visits a few flows of ten thousand") {
+  check_workers(1'000, 10, 5'000, 20);
+}
+
+TEST_CASE("ten thousand flows into each of several ports", "[release]") {
+  check_workers(10'000, 3, 3'000, 50);
+}
+
+TEST_CASE("by hand: four workers that send to two servers") {
+  // Ports of 40 B/s, workers' links of 40: 10 for each flow, and a worker sends at 20.
+  FlowNetwork network(std::vector<BytesPerSecond>(6, BytesPerSecond(40)), 8);
+  std::vector<FlowId> ids;
+  for (std::size_t i = 0; i < 8; ++i) {
+    const LinkId links[] = {LinkId(2 + i / 2), LinkId(i % 2)};
+    ids.push_back(network.start(links, BytesPerSecond(40), Bytes(1000), i, {}, Clock::shared));
+  }
+  network.share({});
+  CHECK(network.crowds() == 2);
+  CHECK(network.next() == to_sim_time(Seconds(100)));
+  CHECK(std::ranges::all_of(ids, [&](FlowId id) { return network.rate(id).value == 10; }));
+  network.stop(ids[0], {});
+  network.share({});  // 40/3 for server 0's; worker 0 has one flow, which its link doesn't hinder
+  CHECK(network.visited() == 0);
+  CHECK(network.crowds() == 2);
+  CHECK(network.rate(ids[2]).value == 40.0 / 3);
+  CHECK(network.rate(ids[1]).value == 10);
+  network.stop(ids[2], {});
+  network.share({});  // 20 for server 0's, which is all that workers 2 and 3 have for each of their two
+  CHECK(network.crowds() == 0);
+  CHECK(network.rate(ids[4]).value == 20);
+  CHECK(network.rate(ids[5]).value == 10);
+  network.stop(ids[4], {});
+  network.share({});  // worker 3 holds back: 30 for server 0's, beside 10
+  CHECK(network.crowds() == 0);
+  CHECK(network.rate(ids[6]).value == 30);
+  CHECK(network.rate(ids[7]).value == 10);
+  network.stop(ids[6], {});
+  network.share({});  // one port has all
+  CHECK(network.crowds() == 1);
+  CHECK(network.rate(ids[7]).value == 10);
+}
+
+TEST_CASE("by hand: a link behind two ports, as wide as both and narrower") {
+  for (const double behind : {60.0, 40.0}) {
+    FlowNetwork network({BytesPerSecond(40), BytesPerSecond(20), BytesPerSecond(behind)}, 4);
+    std::vector<FlowId> ids;
+    for (std::size_t i = 0; i < 4; ++i) {  // one into port 0, three into port 1
+      const LinkId links[] = {LinkId(i == 0 ? 0 : 1), LinkId(2)};
+      ids.push_back(network.start(links, BytesPerSecond(1e9), std::nullopt, i, {}, Clock::shared));
+    }
+    network.share({});
+    CHECK(network.crowds() == (behind == 60 ? 2 : 0));
+    CHECK(network.rate(ids[0]).value == Approx(behind - 20));
+    CHECK(network.rate(ids[1]).value == Approx(20.0 / 3));
   }
 }
 

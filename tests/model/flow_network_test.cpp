@@ -228,6 +228,7 @@ TEST_CASE("rates depend on what is live, not on how it came about") {
       direct.start(flow.demand, std::nullopt, flow.clock);
     }
     direct.network.share(direct.now);
+    REQUIRE(detour.network.crowds() == direct.network.crowds());
     for (std::size_t i = 0; i < detour.flows.size(); ++i) {
       REQUIRE(detour.network.rate(detour.flows[i].id).value == direct.network.rate(direct.flows[i].id).value);
     }
