@@ -287,7 +287,8 @@ void describe(V& v, ChannelGraphs& s) {
 
 template <class V>
 void describe(V& v, GpuKind& s) {
-  v.key("nodes", s.nodes, between(1, static_cast<double>(kMostRanks)), "How many nodes have them.", required());
+  v.key("nodes", s.nodes, between(1, static_cast<double>(kMostRanks)), "How many nodes have them.",
+        required());
   v.key("gpu", s.gpu, any(), "The GPU, by the name of a preset or by its numbers.", required());
   v.key("measured", s.measured, any().length(0, 100),
         "What one of them reaches, as training.measured says for all.");
@@ -304,7 +305,8 @@ void describe(V& v, Cluster& s) {
   v.key("gpu", s.gpu, any(), "The GPU, by the name of a preset or by its numbers; left out: the node's.",
         {Need::Kind::preset, {}});
   v.key("gpus", s.gpus, list(0, 1000),
-        "Where there are several kinds of GPU: those of all nodes, one kind after the other. Wires and NICs are the "
+        "Where there are several kinds of GPU: those of all nodes, one kind after the other. Wires and NICs "
+        "are the "
         "node's for all.");
   v.key("fabric", s.spec.fabric, any(), "The network between the nodes.");
   v.key("degraded_links", s.spec.degraded, list(0, 10'000), "Links that are slower than they should be.");
@@ -495,32 +497,38 @@ void describe(V& v, BalanceSpec& s) {
 template <class V>
 void describe(V& v, ServersSpec& s) {
   v.key("count", s.count, between(1, 10'000), "How many there are.");
-  v.key("placement", s.placement, any(),
-        "own_nodes: each on a node of its own, like the cluster's, behind all others; with_workers: on CPUs of "
-        "the job's nodes, one node after the other.");
+  v.key(
+      "placement", s.placement, any(),
+      "own_nodes: each on a node of its own, like the cluster's, behind all others; with_workers: on CPUs of "
+      "the job's nodes, one node after the other.");
   v.key("memory_bandwidth", s.memory_bandwidth, kBandwidth,
-        "Of a server's host: what summing gradients and updating parameters read and write goes by it. Default: "
+        "Of a server's host: what summing gradients and updating parameters read and write goes by it. "
+        "Default: "
         "four channels of DDR4-2400, one socket.");
 }
 
 template <class V>
 void describe(V& v, ParameterServerSpec& s) {
   v.key("servers", s.servers, any(), "The servers, and where they stand.");
-  v.key("consistency", s.consistency, any(),
-        "When a worker is answered. sync: when the gradients of all workers are in the update; async: when its "
-        "own are; {\"stale\": s}: when its own are, and no worker has pushed more than s times less often.");
+  v.key(
+      "consistency", s.consistency, any(),
+      "When a worker is answered. sync: when the gradients of all workers are in the update; async: when its "
+      "own are; {\"stale\": s}: when its own are, and no worker has pushed more than s times less often.");
   v.key("backup", s.backup, between(0, static_cast<double>(kMostRanks)),
-        "With sync: an update takes the first gradients, of so many workers less than all; later ones of the same "
+        "With sync: an update takes the first gradients, of so many workers less than all; later ones of the "
+        "same "
         "step are dropped.");
   v.key("partition", s.partition, kSize,
         "Gradients are cut into partitions of at most this size, each for the next server (BytePS: \"4.096 "
         "MB\"); left out: whole tensors, each for the server that has least.");
   v.key("overlap", s.overlap, any(),
         "none: push after the backward pass, pull before the forward pass; by_tensor: push when a gradient "
-        "exists, pull before the layer that needs it; priority: likewise, and of what waits, front layers first.");
-  v.key("node", s.node, any(),
-        "each: every GPU pushes and pulls for itself; aggregate: gradients of a node are summed on one of its "
-        "GPUs (each tensor on the next), which pushes, pulls and copies for all.");
+        "exists, pull before the layer that needs it; priority: likewise, and of what waits, front layers "
+        "first.");
+  v.key(
+      "node", s.node, any(),
+      "each: every GPU pushes and pulls for itself; aggregate: gradients of a node are summed on one of its "
+      "GPUs (each tensor on the next), which pushes, pulls and copies for all.");
 }
 
 template <class V>
@@ -621,10 +629,12 @@ void describe(V& v, TrainingSpec& s) {
   v.key("batch_per_gpu", s.batch_per_gpu, between(1, 1'000'000), "Samples of one forward pass on one GPU.",
         required());
   v.key("batches", s.batches, between(1, 1e9).length(0, 1'000'000),
-        "The batch of each GPU, where they differ: together as many samples as batch_per_gpu says; a gradient counts by "
+        "The batch of each GPU, where they differ: together as many samples as batch_per_gpu says; a "
+        "gradient counts by "
         "its samples.");
   v.key("balance", s.balance, any(),
-        "Every so many steps the batches are set in proportion to the speeds that the GPUs have shown, together as "
+        "Every so many steps the batches are set in proportion to the speeds that the GPUs have shown, "
+        "together as "
         "many samples as before.");
   v.key("accumulation", s.accumulation, between(1, 10'000),
         "Forward and backward passes per optimizer step; all but the last exchange nothing (no_sync).");
@@ -660,10 +670,10 @@ void describe(V& v, TrainingSpec& s) {
         "The PyTorch whose rules hold: \"1.13\", \"2.0\" to \"2.15\"; from 2.4 on a bucket_cap that is given "
         "is the "
         "first bucket's too.");
-  v.key(
-      "strategy", s.strategy, any(),
-      "How GPUs share the work: PyTorch's DistributedDataParallel, its fully_shard, ZeRO, or parameter servers. "
-      "Options of the others may stand beside.");
+  v.key("strategy", s.strategy, any(),
+        "How GPUs share the work: PyTorch's DistributedDataParallel, its fully_shard, ZeRO, or parameter "
+        "servers. "
+        "Options of the others may stand beside.");
   v.key("ddp", s.ddp, any(), "PyTorch DistributedDataParallel's options.");
   v.key("fsdp", s.fsdp, any(), "PyTorch fully_shard's options.");
   v.key("zero", s.zero, any(), "ZeRO's options.");

@@ -98,7 +98,7 @@ MixedWork work_of(const Scenario& s) {
   }
   MixedWork mixed;
   std::map<std::pair<std::size_t, std::int64_t>, std::uint32_t> known;  // by kind and batch
-  std::int64_t end = 0;  // of the ranks of a kind
+  std::int64_t end = 0;                                                 // of the ranks of a kind
   std::int64_t rank = 0;
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     for (end += kinds[k].nodes * per_node; rank < end; ++rank) {

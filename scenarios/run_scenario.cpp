@@ -72,8 +72,9 @@ Ran run_balanced(Scenario scenario, Machines& machines) {
   const std::int64_t total = gpus_of_job(scenario.cluster) * scenario.training.batch_per_gpu;
   const std::vector<std::int64_t> most = most_samples(scenario, total);
   if (std::accumulate(most.begin(), most.end(), std::int64_t{0}) < total) {
-    throw InputError("expected a limit that holds " + std::to_string(total) + " samples, found one that holds fewer",
-                     "/training/balance/limit");
+    throw InputError(
+        "expected a limit that holds " + std::to_string(total) + " samples, found one that holds fewer",
+        "/training/balance/limit");
   }
   const int iterations = scenario.run.iterations;
   scenario.training.measured = pinned_rates(scenario.training);

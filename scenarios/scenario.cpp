@@ -378,17 +378,21 @@ void settle_mixed(ScenarioFile& file, const Spot& spot) {
     }
   }
   if (training.balance && training.strategy == StrategyKind::parameter_server) {
-    fail_at(below(place, "balance"), "a strategy whose GPUs keep step", in_quotes(name_of(training.strategy)));
+    fail_at(below(place, "balance"), "a strategy whose GPUs keep step",
+            in_quotes(name_of(training.strategy)));
   }
   const std::int64_t ranks = gpus_of_job(file.cluster.spec);
   const Spot batches = below(place, "batches");
   if (!training.batches.empty() && static_cast<std::int64_t>(training.batches.size()) != ranks) {
-    fail_at(batches, "one for each of " + std::to_string(ranks) + " GPUs", std::to_string(training.batches.size()));
+    fail_at(batches, "one for each of " + std::to_string(ranks) + " GPUs",
+            std::to_string(training.batches.size()));
   }
   const std::int64_t sum = std::accumulate(training.batches.begin(), training.batches.end(), std::int64_t{0});
   if (!training.batches.empty() && sum != ranks * training.batch_per_gpu) {
-    fail_at(batches, "as many samples together as batch_per_gpu says, " + std::to_string(ranks * training.batch_per_gpu),
-            std::to_string(sum));
+    fail_at(
+        batches,
+        "as many samples together as batch_per_gpu says, " + std::to_string(ranks * training.batch_per_gpu),
+        std::to_string(sum));
   }
 }
 

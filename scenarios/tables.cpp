@@ -60,16 +60,17 @@ std::string servers_rows(const Prediction& p) {
   if (consistency.kind == Consistency::Kind::synchronous) {
     text += "synchronous" + (spec.backup > 0 ? ", " + plural(spec.backup, "backup worker") : "");
     return row("strategy", text) +
-           row("", fixed(100 * servers.dropped_share, 1) + " % of the gradients are dropped; the busiest server is sent " +
+           row("", fixed(100 * servers.dropped_share, 1) +
+                       " % of the gradients are dropped; the busiest server is sent " +
                        readable_size(servers.hottest_server_in) + " a step");
   }
   text += consistency.kind == Consistency::Kind::asynchronous
               ? std::string("asynchronous")
               : "stale by " + std::to_string(consistency.stale) + " at most";
   return row("strategy", text) +
-         row("", "gradients are " + fixed(servers.mean_staleness, 1) + " updates stale (95 %: " +
-                     std::to_string(servers.staleness_p95) + "); the busiest server is sent " +
-                     readable_size(servers.hottest_server_in) + " a step");
+         row("", "gradients are " + fixed(servers.mean_staleness, 1) +
+                     " updates stale (95 %: " + std::to_string(servers.staleness_p95) +
+                     "); the busiest server is sent " + readable_size(servers.hottest_server_in) + " a step");
 }
 
 // Nothing of DDP, which is the rule.
@@ -127,8 +128,8 @@ std::string compute_row(const Prediction& p) {
   if (compute_source(p.scenario) == "measured" && training.measured.empty()) {
     std::string text = "as measured: ";
     for (const GpuKind& kind : p.scenario.gpus) {
-      text += (text.back() == ' ' ? "" : ", ") + readable_count(kind.measured.front().rate.value) + " samples/s on " +
-              kind.gpu.name;
+      text += (text.back() == ' ' ? "" : ", ") + readable_count(kind.measured.front().rate.value) +
+              " samples/s on " + kind.gpu.name;
     }
     return row("kernels", text);
   }
@@ -195,12 +196,13 @@ std::string summary(const Prediction& p) {
     throughput.pop_back();
   }
   return strategy(p) + row("step time", step) + row("throughput", throughput) +
-         row("scaling", fixed(100 * r.scaling_efficiency, 1) + " % of " +
-                            (p.scenario.gpus.empty()
-                                 ? std::to_string(p.job.ranks()) + " times one GPU alone, which does " +
-                                       readable_count(lone) + " samples/s"
-                                 : "what all GPUs do, each of its kind alone: " +
-                                       readable_count(lone * static_cast<double>(p.job.ranks())) + " samples/s")) +
+         row("scaling",
+             fixed(100 * r.scaling_efficiency, 1) + " % of " +
+                 (p.scenario.gpus.empty()
+                      ? std::to_string(p.job.ranks()) + " times one GPU alone, which does " +
+                            readable_count(lone) + " samples/s"
+                      : "what all GPUs do, each of its kind alone: " +
+                            readable_count(lone * static_cast<double>(p.job.ranks())) + " samples/s")) +
          batches_row(p) + utilisation_row(p) + compute_row(p) + delays_row(p) +
          (static_cast<std::int64_t>(p.job.ranks()) > kMostCompared
               ? row("beyond", "nothing beyond " + readable_count(kMostCompared) +
@@ -295,7 +297,8 @@ std::string headline(const Prediction& p) {
   const std::int64_t per_node = gpus_of_node(s.cluster);
   const int nodes = nodes_of_job(s.cluster);
   std::string line = s.model.name + " on " + plural(static_cast<std::int64_t>(p.job.ranks()), "GPU") + ": " +
-                     plural(nodes, "node") + " (" + s.cluster.node.name + ") x " + std::to_string(per_node) + ' ';
+                     plural(nodes, "node") + " (" + s.cluster.node.name + ") x " + std::to_string(per_node) +
+                     ' ';
   for (const GpuKind& kind : s.gpus) {
     line += (&kind == &s.gpus.front() ? "" : ", ") + kind.gpu.name + " in " + std::to_string(kind.nodes);
   }

@@ -25,7 +25,9 @@ Utilisation utilisation(const Prediction& p) {
 
 std::string compute_source(const Scenario& s) {
   const bool of_kinds = !s.gpus.empty() && !s.gpus.front().measured.empty();
-  return !s.training.measured.empty() || of_kinds ? "measured" : !s.training.layer_times.empty() ? "given" : "roofline";
+  return !s.training.measured.empty() || of_kinds ? "measured"
+         : !s.training.layer_times.empty()        ? "given"
+                                                  : "roofline";
 }
 
 }  // namespace paceline

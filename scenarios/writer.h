@@ -25,7 +25,7 @@ Json write(const std::vector<CostParameter>&);  // reader.cpp
 Json write(const FsdpUnits&);                   // fsdp_options.cpp
 Json write(const ReshardAfterForward&);
 Json write(const ShardGroup&);
-Json write(const Consistency&);  // consistency.cpp
+Json write(const Consistency&);                // consistency.cpp
 Json write(const std::vector<MeasuredRate>&);  // measured_rates.cpp
 
 template <class T>

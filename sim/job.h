@@ -26,8 +26,8 @@ enum class OpKind : std::uint8_t {
   take_batch,   // the host waits for the data loader
   synchronize,  // the host waits for the compute stream
   send,         // the compute stream sends a message on channel `index`, and goes on
-  gate,         // the compute stream waits until `quorum` members have sent as many messages on channel `index` as
-                // this iteration, counted from 1, less the lag
+  gate,  // the compute stream waits until `quorum` members have sent as many messages on channel `index` as
+         // this iteration, counted from 1, less the lag
 };
 template <>
 inline constexpr auto kNames<OpKind> = names<OpKind>({{"kernel", OpKind::kernel},
@@ -92,8 +92,8 @@ struct Op {
   After after = After::compute;
   std::uint32_t after_op = 0;
   SimTime prepare{}, conclude{};  // collective: its queue is busy so long before it and after it
-  std::uint32_t to = 0;  // send: to the members of its group of this family; to itself it takes no time
-  Bytes bytes{};         // send
+  std::uint32_t to = 0;      // send: to the members of its group of this family; to itself it takes no time
+  Bytes bytes{};             // send
   std::uint32_t quorum = 1;  // gate
 
   bool runs_in(std::uint32_t iteration) const { return every == 1 || (iteration + 1) % every == 0; }
@@ -143,7 +143,7 @@ struct MessageRoute {
   std::uint32_t from = 0, to = 0;  // members
   SimTime latency;
   BytesPerSecond rate;
-  std::vector<LinkId> links{};  // numbered in Communicator::shared_capacity
+  std::vector<LinkId> links{};      // numbered in Communicator::shared_capacity
   HopKind kind = HopKind::network;  // of its slowest part
 };
 
@@ -164,13 +164,14 @@ struct Shard {
 struct Serving {
   static constexpr std::uint32_t kAnyStaleness = kNoIndex;
 
-  std::vector<Shard> shards;  // by channel
-  std::uint32_t workers = 0;  // that push each shard
+  std::vector<Shard> shards;   // by channel
+  std::uint32_t workers = 0;   // that push each shard
   std::uint32_t together = 1;  // consecutive ranks of which one pushes for all
   bool synchronous = true;
   std::uint32_t quorum = 1;
   std::uint32_t staleness = kAnyStaleness;
-  Bytes window{};  // what a worker has on its way at once, of the messages that wait those of front layers first; 0: all
+  Bytes
+      window{};  // what a worker has on its way at once, of the messages that wait those of front layers first; 0: all
 
   bool empty() const { return shards.empty(); }
   // Who pushes for a rank.

@@ -126,12 +126,13 @@ inline constexpr auto kNames<ServerPlacement> = names<ServerPlacement>(
 struct ServersSpec {
   std::int64_t count = 1;
   ServerPlacement placement = ServerPlacement::own_nodes;
-  BytesPerSecond memory_bandwidth{76.8e9};  // four channels of DDR4-2400: one socket of a Xeon E5 v4 (ark.intel.com)
+  BytesPerSecond memory_bandwidth{
+      76.8e9};  // four channels of DDR4-2400: one socket of a Xeon E5 v4 (ark.intel.com)
 };
 
 // When gradients are pushed and parameters pulled.
 enum class ServerOverlap : std::uint8_t {
-  none,       // pushed after the backward pass, all that a server keeps in one message; pulled before the forward pass
+  none,  // pushed after the backward pass, all that a server keeps in one message; pulled before the forward pass
   by_tensor,  // pushed when they exist; pulled before the layer that needs them
   priority    // likewise; of those that wait, those of front layers first
 };
@@ -142,7 +143,7 @@ inline constexpr auto kNames<ServerOverlap> = names<ServerOverlap>({{"none", Ser
 
 // Who pushes and pulls.
 enum class NodeGradients : std::uint8_t {
-  each,      // every GPU for itself
+  each,  // every GPU for itself
   aggregate  // one GPU for its node: copies to it and sums; copies to each GPU of what it pulls (the next tensor's GPU
              // is the next one)
 };
@@ -156,8 +157,9 @@ struct ParameterServerSpec {
   ServersSpec servers;
   Consistency consistency;
   std::int64_t backup = 0;  // synchronous: an update takes the gradients of so many workers less than all
-  std::optional<Bytes> partition;  // gradients are cut into, one after the other to the next server (BytePS: 4,096,000
-                                   // bytes); left out: whole tensors, each to the server that has least
+  std::optional<Bytes>
+      partition;  // gradients are cut into, one after the other to the next server (BytePS: 4,096,000
+                  // bytes); left out: whole tensors, each to the server that has least
   ServerOverlap overlap = ServerOverlap::by_tensor;
   NodeGradients node = NodeGradients::each;
 };
@@ -205,11 +207,11 @@ inline FsdpSpec fsdp_of(const ZeroSpec& zero, FsdpSpec options) {
 }
 enum class StrategyKind : std::uint8_t { ddp, fsdp, zero, parameter_server };
 template <>
-inline constexpr auto kNames<StrategyKind> = names<StrategyKind>(
-    {{"ddp", StrategyKind::ddp},
-     {"fsdp", StrategyKind::fsdp},
-     {"zero", StrategyKind::zero},
-     {"parameter_server", StrategyKind::parameter_server}});
+inline constexpr auto kNames<StrategyKind> =
+    names<StrategyKind>({{"ddp", StrategyKind::ddp},
+                         {"fsdp", StrategyKind::fsdp},
+                         {"zero", StrategyKind::zero},
+                         {"parameter_server", StrategyKind::parameter_server}});
 
 // Batches that follow the GPUs' speeds.
 struct BalanceSpec {
@@ -218,8 +220,8 @@ struct BalanceSpec {
 };
 
 struct TrainingSpec {
-  std::int64_t batch_per_gpu = 32;  // samples of one forward pass
-  std::vector<std::int64_t> batches;   // by rank, which together are as many; empty: all alike
+  std::int64_t batch_per_gpu = 32;    // samples of one forward pass
+  std::vector<std::int64_t> batches;  // by rank, which together are as many; empty: all alike
   std::optional<BalanceSpec> balance;
   int accumulation = 1;  // forward and backward passes per optimizer step (all but the last under no_sync)
   Precision precision = Precision::fp32;   // of the kernels

@@ -27,13 +27,13 @@ struct NamedStrategy {
   int stage;  // 0: the file's
   StrategyKind options;
 };
-constexpr NamedStrategy kStrategies[] = {{"ddp", StrategyKind::ddp, 0, StrategyKind::ddp},
-                                         {"fsdp", StrategyKind::fsdp, 0, StrategyKind::fsdp},
-                                         {"zero1", StrategyKind::zero, 1, StrategyKind::ddp},
-                                         {"zero2", StrategyKind::zero, 2, StrategyKind::fsdp},
-                                         {"zero3", StrategyKind::zero, 3, StrategyKind::fsdp},
-                                         {"parameter_server", StrategyKind::parameter_server, 0,
-                                          StrategyKind::parameter_server}};
+constexpr NamedStrategy kStrategies[] = {
+    {"ddp", StrategyKind::ddp, 0, StrategyKind::ddp},
+    {"fsdp", StrategyKind::fsdp, 0, StrategyKind::fsdp},
+    {"zero1", StrategyKind::zero, 1, StrategyKind::ddp},
+    {"zero2", StrategyKind::zero, 2, StrategyKind::fsdp},
+    {"zero3", StrategyKind::zero, 3, StrategyKind::fsdp},
+    {"parameter_server", StrategyKind::parameter_server, 0, StrategyKind::parameter_server}};
 
 const NamedStrategy& strategy_named(const std::string& name) {
   const auto* const found = std::ranges::find(kStrategies, name, &NamedStrategy::name);
@@ -125,11 +125,13 @@ std::string at_the_price_of(const Prediction& p) {
     return "";
   }
   const ServersReport& servers = *p.report.servers;
-  return (servers.mean_staleness > 0 ? ", with gradients " + fixed(servers.mean_staleness, 1) +
-                                           " updates stale (95 %: " + std::to_string(servers.staleness_p95) + ")"
-                                     : "") +
-         (servers.dropped_share > 0 ? ", with " + fixed(100 * servers.dropped_share, 1) + " % of gradients dropped"
-                                    : "");
+  return (servers.mean_staleness > 0
+              ? ", with gradients " + fixed(servers.mean_staleness, 1) +
+                    " updates stale (95 %: " + std::to_string(servers.staleness_p95) + ")"
+              : "") +
+         (servers.dropped_share > 0
+              ? ", with " + fixed(100 * servers.dropped_share, 1) + " % of gradients dropped"
+              : "");
 }
 
 // "loses 12.1 ms a step, 9.9 ms of it exposed communication"; less than a thousandth is as fast.
@@ -263,8 +265,9 @@ Comparison compare(const Json& scenario, const std::string& file, const std::vec
 }
 
 std::string comparison_text(const Comparison& comparison) {
-  const bool serve = std::ranges::any_of(
-      comparison.strategies, [](const ComparedStrategy& each) { return each.prediction.report.servers.has_value(); });
+  const bool serve = std::ranges::any_of(comparison.strategies, [](const ComparedStrategy& each) {
+    return each.prediction.report.servers.has_value();
+  });
   std::vector<Cells> rows{{"strategy", "step", "samples/s", "exposed", "NVLink", "NIC", "memory"}};
   if (serve) {
     rows.front().insert(rows.front().end(), {"stale", "95 %", "dropped", "into server"});
@@ -295,12 +298,13 @@ std::string comparison_text(const Comparison& comparison) {
   return too_large + headline(any) + plain + '\n' + aligned(rows, 1) +
          "\nexposed: communication that no kernel hides, mean of all GPUs; NVLink, NIC: what a GPU sends a "
          "step\nby the algorithms that are taken, of which NVLS sends less than rings\n" +
-         (serve ? "stale: updates between the parameters that a gradient was computed from and its own, mean and "
-                  "95 %;\nsamples/s: of gradients that were not dropped; into server: what all workers send the one "
+         (serve ? "stale: updates between the parameters that a gradient was computed from and its own, mean "
+                  "and "
+                  "95 %;\nsamples/s: of gradients that were not dropped; into server: what all workers send "
+                  "the one "
                   "that is sent most, a step\n"
                 : "") +
-         '\n' +
-         comparison.verdict + '\n';
+         '\n' + comparison.verdict + '\n';
 }
 
 std::string comparison_json(const Comparison& comparison) {

@@ -520,8 +520,8 @@ Result EventEngine::finish() {
 // An iteration ends with the latest rank's of this number.
 Result EventEngine::finish_own() {
   for (std::uint32_t i = 0; i <= last_iteration_; ++i) {
-    const auto latest =
-        std::ranges::max_element(result_.own_ends, {}, [i](const std::vector<SimTime>& ends) { return ends[i]; });
+    const auto latest = std::ranges::max_element(result_.own_ends, {},
+                                                 [i](const std::vector<SimTime>& ends) { return ends[i]; });
     result_.iteration_end.push_back((*latest)[i]);
     result_.last_to_end.emplace_back(latest - result_.own_ends.begin());
   }

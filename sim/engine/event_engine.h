@@ -66,9 +66,9 @@ class EventEngine {
     std::uint64_t kernel_event = 0;            // sequence of the event that ends the running kernel
     SimTime work_left_at;                      // the running kernel had `work` left at this time
     Work work = 0;
-    double factor = 1;  // of this iteration's kernels
-    SimTime own;        // its own time
-    SimTime idle_from;  // the stream's last kernel or wait ended here
+    double factor = 1;    // of this iteration's kernels
+    SimTime own;          // its own time
+    SimTime idle_from;    // the stream's last kernel or wait ended here
     SimTime server_wait;  // of this iteration's waits: while a server held the push
   };
   struct QueueState {
@@ -90,7 +90,8 @@ class EventEngine {
       std::uint32_t to = 0, channel = 0;
       Bytes bytes;
     };
-    std::map<std::pair<std::uint32_t, std::uint32_t>, Push> waiting;  // by layer, then in the order of sending
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Push>
+        waiting;  // by layer, then in the order of sending
     std::uint32_t sent = 0, messages = 0;
     Bytes bytes;
   };
@@ -241,8 +242,8 @@ class EventEngine {
   std::uint32_t ranks_left_;  // with own iterations: that have not made all that are asked for
   // Of the iterations from cleared_ on: iteration i at i % slots_.size(); with own iterations, of those of each rank.
   std::vector<IterationSlot> slots_;
-  std::uint32_t cleared_ = 0;         // iterations that are closed and whose slots are free
-  OpSpan of_nobody_;                  // what threads do whose time is not accounted for
+  std::uint32_t cleared_ = 0;  // iterations that are closed and whose slots are free
+  OpSpan of_nobody_;           // what threads do whose time is not accounted for
   std::vector<SimTime> previous_rank_end_, own_before_;  // of the last closed iteration, by rank
   std::vector<SeenCollective> seen_collectives_;         // of the rank and iteration that closes
   std::vector<CollectiveWaits> waits_;                   // of the iteration that closes, by record

@@ -10,7 +10,8 @@ void EventEngine::send(ThreadId thread, const Op& op, SimTime now) {
   groups_.for_each(op.to, groups_.group(op.to, from), [&](std::uint32_t to) {
     if (to >= ranks_ && job_.serving.window.value > 0) {
       Outbox& outbox = outboxes_[from];
-      outbox.waiting.emplace(std::pair(op.purpose.layer, outbox.sent++), Outbox::Push{to, op.index, op.bytes});
+      outbox.waiting.emplace(std::pair(op.purpose.layer, outbox.sent++),
+                             Outbox::Push{to, op.index, op.bytes});
     } else {
       send(from, to, op.index, op.bytes, now);
     }

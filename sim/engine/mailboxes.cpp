@@ -70,7 +70,8 @@ Mailboxes::Message Mailboxes::deliver(MessageId id) {
 }
 
 std::uint32_t Mailboxes::reached(std::uint32_t member, std::uint32_t channel, std::uint32_t quorum) const {
-  const std::vector<std::uint32_t>& members = boxes_[member * channels_ + channel].members_with;  // which descend
+  const std::vector<std::uint32_t>& members =
+      boxes_[member * channels_ + channel].members_with;  // which descend
   const auto end = std::ranges::partition_point(members, [quorum](std::uint32_t n) { return n >= quorum; });
   return static_cast<std::uint32_t>(end - members.begin());
 }

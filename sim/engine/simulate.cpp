@@ -67,7 +67,8 @@ double longest_iteration(const TrainingJob& job) {
     }
   }
   for (const Shard& shard : job.serving.shards) {
-    total += seconds(shard.take) * job.serving.workers + seconds(shard.update) + longest_messages(job, shard.answer);
+    total += seconds(shard.take) * job.serving.workers + seconds(shard.update) +
+             longest_messages(job, shard.answer);
   }
   return total;
 }
@@ -225,7 +226,8 @@ bool alike_but_for_durations(const TrainingJob& job) {
     }
     return program;
   };
-  const Program warm_up = without_durations(job.main().warm_up), steady = without_durations(job.main().steady);
+  const Program warm_up = without_durations(job.main().warm_up),
+                steady = without_durations(job.main().steady);
   return std::ranges::all_of(job.roles.begin() + 1, job.roles.end(), [&](const Role& role) {
     return role.threads.size() == 1 && without_durations(role.threads.front().warm_up) == warm_up &&
            without_durations(role.threads.front().steady) == steady;
@@ -237,7 +239,8 @@ std::optional<std::string> why_not_in_step(const TrainingJob& job) {
   if (!job.serving.empty()) {
     return "its workers are each in an iteration of their own";
   }
-  if (job.roles.front().threads.size() > 1 || job.member_count() > job.ranks() || !alike_but_for_durations(job)) {
+  if (job.roles.front().threads.size() > 1 || job.member_count() > job.ranks() ||
+      !alike_but_for_durations(job)) {
     return "its members play several roles";
   }
   const bool slowed = job.slowdown.numerator != job.slowdown.denominator;

@@ -67,12 +67,13 @@ struct Served {
 
 struct Result {
   EngineKind engine = EngineKind::vector;
-  std::string engine_reason;             // why automatic took this engine
-  std::vector<SimTime> iteration_end;    // latest rank's end, by iteration; 0 is the warm-up
-  std::vector<std::vector<SimTime>> own_ends;  // with servers: by rank, of its own iterations, all till the run's end
-  Served served;                               // with servers
-  std::vector<Breakdown> breakdown;      // by rank, over the steady iterations
-  std::vector<Blame> blame;              // by rank, over the steady iterations
+  std::string engine_reason;           // why automatic took this engine
+  std::vector<SimTime> iteration_end;  // latest rank's end, by iteration; 0 is the warm-up
+  std::vector<std::vector<SimTime>>
+      own_ends;                      // with servers: by rank, of its own iterations, all till the run's end
+  Served served;                     // with servers
+  std::vector<Breakdown> breakdown;  // by rank, over the steady iterations
+  std::vector<Blame> blame;          // by rank, over the steady iterations
   std::vector<CollectiveTiming> timing;  // by collective of the steady program
   std::vector<CollectiveWaits> waits;    // by collective of the steady program
   // By rank: what the others waited for it, as the last to launch a collective or to end an iteration; all of

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 namespace paceline {
 
@@ -11,7 +12,15 @@ __extension__ using Fixed = __int128;
 inline constexpr double kFixedOne = 0x1p48;
 
 // Requires: |x| < 2^78.
-constexpr Fixed to_fixed(double x) { return static_cast<Fixed>(x * kFixedOne); }
+constexpr Fixed to_fixed(double x) {
+  constexpr double kWhole = 0x1p62;
+  if (!(x > -kWhole && x < kWhole)) {
+    return static_cast<Fixed>(x * kFixedOne);
+  }
+  const auto whole = static_cast<std::int64_t>(x);  // in two parts the same, without a call
+  const auto rest = static_cast<std::int64_t>((x - static_cast<double>(whole)) * kFixedOne);
+  return static_cast<Fixed>(whole) * static_cast<std::int64_t>(kFixedOne) + rest;
+}
 constexpr double to_double(Fixed x) { return static_cast<double>(x) / kFixedOne; }
 
 // Caps that exceed what a link can give by no more than this (relative) are granted: capacity / n, n times,

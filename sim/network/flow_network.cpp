@@ -471,6 +471,9 @@ void FlowNetwork::forget_transit(Through through) {
 
 // Up to which level of the crowds that go through it the link leaves room.
 void FlowNetwork::limit_crowds(const Link& link) {
+  if (link.through.empty()) {
+    return;
+  }
   Fixed ports = 0;
   for (const Through& through : link.through) {
     ports += to_fixed(links_[crowds_[through.crowd].port].capacity.rate);

@@ -36,9 +36,9 @@ StepTime step_time(const Result& result) {
 }
 
 BreakdownSeconds per_step(const Breakdown& sum, double steps) {
-  return {to_seconds(sum.compute) / steps, to_seconds(sum.exposed_communication) / steps,
-          to_seconds(sum.straggler_wait) / steps, to_seconds(sum.server_wait) / steps, to_seconds(sum.input_wait) / steps,
-          to_seconds(sum.other) / steps};
+  return {to_seconds(sum.compute) / steps,        to_seconds(sum.exposed_communication) / steps,
+          to_seconds(sum.straggler_wait) / steps, to_seconds(sum.server_wait) / steps,
+          to_seconds(sum.input_wait) / steps,     to_seconds(sum.other) / steps};
 }
 
 // Ranks times steady iterations, in picoseconds: what divides a sum over both to a mean in seconds.
@@ -56,9 +56,9 @@ BreakdownSeconds mean_breakdown(const Result& result) {
     }
     return Seconds(static_cast<double>(sum) / each);
   };
-  return {mean(&Breakdown::compute), mean(&Breakdown::exposed_communication),
+  return {mean(&Breakdown::compute),        mean(&Breakdown::exposed_communication),
           mean(&Breakdown::straggler_wait), mean(&Breakdown::server_wait),
-          mean(&Breakdown::input_wait), mean(&Breakdown::other)};
+          mean(&Breakdown::input_wait),     mean(&Breakdown::other)};
 }
 
 // Times are means over the iterations that have the bucket.
@@ -123,9 +123,9 @@ std::vector<StragglerReport> straggler_reports(const Result& result, const Topol
 
 double dropped_share(const Served& served) {
   const std::uint64_t pushes = served.first.pushes + served.later.pushes;
-  return pushes == 0 ? 0
-                     : static_cast<double>(served.first.dropped + served.later.dropped) /
-                           static_cast<double>(pushes);
+  return pushes == 0
+             ? 0
+             : static_cast<double>(served.first.dropped + served.later.dropped) / static_cast<double>(pushes);
 }
 
 // Each worker's own rate, from the end of its warm-up to that of its last step in the run; of gradients that count.

@@ -47,8 +47,8 @@ struct StragglerReport {
 
 // What servers do to the gradients. Bytes: of a step of all workers.
 struct ServersReport {
-  double mean_staleness = 0;        // updates between a gradient's parameters and its own
-  std::uint64_t staleness_p95 = 0;  // nearest rank
+  double mean_staleness = 0;             // updates between a gradient's parameters and its own
+  std::uint64_t staleness_p95 = 0;       // nearest rank
   std::vector<std::uint64_t> staleness;  // [n]: gradients of which it was n
   double dropped_share = 0;              // of gradients that were pushed
   std::uint64_t updates = 0;

@@ -61,9 +61,9 @@ void for_each_message(const TrainingJob& job, const F& f) {
 SentBytes messages_of(const TrainingJob& job) {
   SentBytes sent;
   for_each_message(job, [&](const Op& op, std::uint32_t from, std::uint32_t to) {
-    const auto route = std::ranges::lower_bound(job.routes, std::pair(from, to), {}, [](const MessageRoute& each) {
-      return std::pair(each.from, each.to);
-    });
+    const auto route =
+        std::ranges::lower_bound(job.routes, std::pair(from, to), {},
+                                 [](const MessageRoute& each) { return std::pair(each.from, each.to); });
     double& kind = route->kind == HopKind::network ? sent.network
                    : route->kind == HopKind::pcie  ? sent.pcie
                                                    : sent.nvlink;

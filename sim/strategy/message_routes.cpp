@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "core/error.h"
@@ -18,7 +20,9 @@ int nic_of(const Topology& topology, DeviceId device) {
 }
 
 HopKind hop_kind(const Link& link) {
-  return link.kind == LinkKind::nvlink ? HopKind::nvlink : link.kind == LinkKind::pcie ? HopKind::pcie : HopKind::network;
+  return link.kind == LinkKind::nvlink ? HopKind::nvlink
+         : link.kind == LinkKind::pcie ? HopKind::pcie
+                                       : HopKind::network;
 }
 
 }  // namespace
@@ -33,7 +37,8 @@ void add_message_routes(const Topology& topology, std::span<const MessagePair> p
                            topology.device_name(a) + " to " + topology.device_name(b),
                        "/cluster");
     }
-    MessageRoute route{from, to, {}, BytesPerSecond(std::numeric_limits<double>::infinity()), {}, HopKind::nvlink};
+    MessageRoute route{from,           to, {}, BytesPerSecond(std::numeric_limits<double>::infinity()), {},
+                       HopKind::nvlink};
     Seconds latency;
     for (const LinkId id : links) {
       const Link& link = topology.link(id);
@@ -49,6 +54,36 @@ void add_message_routes(const Topology& topology, std::span<const MessagePair> p
   job.communicator.shared_capacity = std::move(shared.capacity);
   std::ranges::sort(job.routes, {},
                     [](const MessageRoute& route) { return std::pair(route.from, route.to); });
+}
+
+void drop_links_in_series(TrainingJob& job) {
+  const std::vector<BytesPerSecond>& capacity = job.communicator.shared_capacity;
+  std::vector<std::vector<std::uint32_t>> users(capacity.size());  // by link: who crosses it
+  std::uint32_t user = 0;
+  for (const MessageRoute& route : job.routes) {
+    for (const LinkId link : route.links) {
+      users[link.index()].push_back(user);
+    }
+    ++user;
+  }
+  for (const SharedFlow& flow : job.communicator.background) {
+    for (const LinkId link : flow.links) {
+      users[link.index()].push_back(user);
+    }
+    ++user;
+  }
+  std::vector<std::uint32_t> links(users.size());
+  std::iota(links.begin(), links.end(), 0);
+  std::ranges::sort(links, [&](std::uint32_t a, std::uint32_t b) {
+    return std::tie(users[a], capacity[a], a) < std::tie(users[b], capacity[b], b);
+  });
+  std::vector<bool> in_series(links.size());
+  for (std::size_t i = 1; i < links.size(); ++i) {
+    in_series[links[i]] = users[links[i]] == users[links[i - 1]];
+  }
+  for (MessageRoute& route : job.routes) {
+    std::erase_if(route.links, [&](LinkId link) { return in_series[link.index()]; });
+  }
 }
 
 }  // namespace paceline

@@ -19,4 +19,8 @@ using MessagePair = std::pair<std::uint32_t, std::uint32_t>;
 // two of a pair have different ones.
 void add_message_routes(const Topology&, std::span<const MessagePair>, TrainingJob&);
 
+// Of links that the same messages cross, and the same traffic of others, leaves the narrowest, which alone holds any of
+// them back. Requires: a job without collectives.
+void drop_links_in_series(TrainingJob&);
+
 }  // namespace paceline

@@ -20,7 +20,8 @@ constexpr const char* kServerOptions = "/training/parameter_server";
 std::vector<Piece> together(const std::vector<Piece>& pieces) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, Piece> sums;
   for (const Piece& piece : pieces) {
-    Piece& sum = sums.try_emplace({piece.server, piece.place}, Piece{piece.server, piece.place}).first->second;
+    Piece& sum =
+        sums.try_emplace({piece.server, piece.place}, Piece{piece.server, piece.place}).first->second;
     sum.elements += piece.elements;
     sum.tensors += piece.tensors;
   }
@@ -41,7 +42,8 @@ class ParameterServerPrograms {
         work_(mixed.works.front()),
         layout_(layout),
         aggregate_(spec.node == NodeGradients::aggregate && layout.gpus_per_node > 1),
-        pieces_(pieces_of(spec, work_.model, work_.training.gradients, aggregate_ ? layout.gpus_per_node : 1)),
+        pieces_(
+            pieces_of(spec, work_.model, work_.training.gradients, aggregate_ ? layout.gpus_per_node : 1)),
         shards_(static_cast<std::uint32_t>(pieces_.size())),
         job_(job) {}
 
@@ -158,8 +160,8 @@ class ParameterServerPrograms {
       for (std::uint32_t l = 0; l < layers; ++l) {
         if (micro == 0) {
           for_each_of(l, [&](std::uint32_t i, const Piece&) {
-            b.receive(aggregate_ ? 2 * shards_ + i : i, 1, {.phase = Phase::exchange, .layer = l, .bucket = i},
-                      "pull " + std::to_string(i));
+            b.receive(aggregate_ ? 2 * shards_ + i : i, 1,
+                      {.phase = Phase::exchange, .layer = l, .bucket = i}, "pull " + std::to_string(i));
           });
         }
         b.forward(work.model, l, work.layers[l]);
@@ -172,8 +174,9 @@ class ParameterServerPrograms {
         if (micro + 1 == work.training.accumulation) {
           for_each_of(l, [&](std::uint32_t i, const Piece& piece) {
             b.send(aggregate_ ? shards_ + i : i,
-                   aggregate_ ? family_of_place(piece.place) : family_of_server(piece.server), gradients(piece),
-                   {.phase = Phase::exchange, .layer = l, .bucket = i}, "push " + std::to_string(i));
+                   aggregate_ ? family_of_place(piece.place) : family_of_server(piece.server),
+                   gradients(piece), {.phase = Phase::exchange, .layer = l, .bucket = i},
+                   "push " + std::to_string(i));
           });
         }
       }
@@ -231,12 +234,13 @@ class ParameterServerPrograms {
 
 void check(const ParameterServerSpec& spec, const TrainingSpec& training, std::uint32_t pushers) {
   if (spec.backup > 0 && spec.consistency.kind != Consistency::Kind::synchronous) {
-    throw InputError("expected no backup workers where no update waits for all, found " + std::to_string(spec.backup),
-                     std::string(kServerOptions) + "/backup");
+    throw InputError(
+        "expected no backup workers where no update waits for all, found " + std::to_string(spec.backup),
+        std::string(kServerOptions) + "/backup");
   }
   if (spec.backup >= pushers) {
-    throw InputError("expected fewer backup workers than the " + std::to_string(pushers) + " that push, found " +
-                         std::to_string(spec.backup),
+    throw InputError("expected fewer backup workers than the " + std::to_string(pushers) +
+                         " that push, found " + std::to_string(spec.backup),
                      std::string(kServerOptions) + "/backup");
   }
   if (training.clip_norm) {
@@ -257,7 +261,8 @@ std::vector<Piece> pieces_of(const ParameterServerSpec& spec, const Model& model
   for (std::uint32_t s = 0; s < servers; ++s) {
     loads.emplace(0, s);
   }
-  const auto add = [&](std::uint32_t server, std::uint32_t layer, std::int64_t elements, std::int64_t tensors) {
+  const auto add = [&](std::uint32_t server, std::uint32_t layer, std::int64_t elements,
+                       std::int64_t tensors) {
     const auto place = aggregate ? static_cast<std::uint32_t>(pieces.size() % gpus_per_node) : 0;
     pieces.push_back({server, place, layer, elements, tensors});
   };
@@ -295,8 +300,8 @@ void add_parameter_server_programs(const ParameterServerSpec& spec, const MixedW
 
 std::int64_t server_nodes(const TrainingSpec& training) {
   const ServersSpec& servers = training.parameter_server.servers;
-  const bool own = training.strategy == StrategyKind::parameter_server &&
-                   servers.placement == ServerPlacement::own_nodes;
+  const bool own =
+      training.strategy == StrategyKind::parameter_server && servers.placement == ServerPlacement::own_nodes;
   return own ? servers.count : 0;
 }
 
@@ -313,7 +318,8 @@ void place_servers(const Topology& topology, const ParameterServerSpec& spec, co
   const bool own = spec.servers.placement == ServerPlacement::own_nodes;
   const auto servers = static_cast<std::uint32_t>(spec.servers.count);
   for (std::uint32_t s = 0; s < servers; ++s) {
-    const std::uint32_t node = own ? static_cast<std::uint32_t>(topology.spec().nodes) - servers + s : s % layout.nodes;
+    const std::uint32_t node =
+        own ? static_cast<std::uint32_t>(topology.spec().nodes) - servers + s : s % layout.nodes;
     const std::uint32_t cpu = own ? 0 : s / layout.nodes % cpus;
     job.members[ranks + s].device =
         topology.device_named("node" + std::to_string(node) + "/cpu" + std::to_string(cpu));
@@ -337,6 +343,7 @@ void place_servers(const Topology& topology, const ParameterServerSpec& spec, co
     }
   }
   add_message_routes(topology, std::vector<MessagePair>(pairs.begin(), pairs.end()), job);
+  drop_links_in_series(job);
 }
 
 }  // namespace paceline

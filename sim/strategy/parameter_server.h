@@ -27,7 +27,8 @@ std::vector<Piece> pieces_of(const ParameterServerSpec&, const Model&, Precision
                              std::uint32_t gpus_per_node);
 
 // The job's programs, members and shards. Throws InputError for what servers can't do.
-void add_parameter_server_programs(const ParameterServerSpec&, const MixedWork&, const RankLayout&, TrainingJob&);
+void add_parameter_server_programs(const ParameterServerSpec&, const MixedWork&, const RankLayout&,
+                                   TrainingJob&);
 
 // Nodes that servers have to themselves, behind all others.
 std::int64_t server_nodes(const TrainingSpec&);

@@ -40,7 +40,8 @@ class PlainSimulation {
         for (State& t : threads_) {
           moved = host(t) || stream(t) || queues(t) || moved;
         }
-        for (std::uint32_t server = static_cast<std::uint32_t>(job_.ranks()); server < job_.member_count(); ++server) {
+        for (std::uint32_t server = static_cast<std::uint32_t>(job_.ranks()); server < job_.member_count();
+             ++server) {
           moved = serve(server) || moved;
         }
       }

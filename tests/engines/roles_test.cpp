@@ -76,7 +76,8 @@ class RandomRoles {
     serving.workers = workers_;
     serving.synchronous = dice_.maybe(0.5);
     serving.quorum = static_cast<std::uint32_t>(dice_.maybe(0.5) ? dice_.between(1, workers_) : workers_);
-    serving.staleness = dice_.maybe(0.5) ? static_cast<std::uint32_t>(dice_.between(0, 3)) : Serving::kAnyStaleness;
+    serving.staleness =
+        dice_.maybe(0.5) ? static_cast<std::uint32_t>(dice_.between(0, 3)) : Serving::kAnyStaleness;
   }
 
   Op with_cost(Op op) {

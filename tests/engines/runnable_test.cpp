@@ -37,9 +37,8 @@ TrainingJob sound_job() {
 // The same without meetings, and with a server that is sent what it serves.
 TrainingJob served_job() {
   TrainingJob job = sound_job();
-  const std::vector<Op> ops{kKernel,
-                            {.kind = OpKind::send, .index = 0, .to = 0},
-                            {.kind = OpKind::gate, .index = 0}};
+  const std::vector<Op> ops{
+      kKernel, {.kind = OpKind::send, .index = 0, .to = 0}, {.kind = OpKind::gate, .index = 0}};
   job.main() = {{ops, {}}, {ops, {}}};
   job.members.resize(5);
   job.families = {{{{4}}, {0, 0, 0, 0}}};
@@ -129,12 +128,15 @@ TEST_CASE("a job with servers that no engine can run is told why") {
     return error_of([&] { simulate(job, run); });
   };
   const auto says = [](const std::string& what) { return Catch::Contains(what); };
-  CHECK_THAT(broken([](TrainingJob& job) { job.serving.shards[0].server = 3; }), says("by servers that it has"));
-  CHECK_THAT(broken([](TrainingJob& job) { job.serving.shards[0].server = 5; }), says("by servers that it has"));
+  CHECK_THAT(broken([](TrainingJob& job) { job.serving.shards[0].server = 3; }),
+             says("by servers that it has"));
+  CHECK_THAT(broken([](TrainingJob& job) { job.serving.shards[0].server = 5; }),
+             says("by servers that it has"));
   CHECK_THAT(broken([](TrainingJob& job) { job.serving.quorum = 5; }), says("some of its workers"));
   CHECK_THAT(broken([](TrainingJob& job) { job.serving.quorum = 0; }), says("some of its workers"));
   CHECK_THAT(broken([](TrainingJob& job) { job.main().steady.ops[1].index = 1; }), says("what they serve"));
-  CHECK_THAT(broken([](TrainingJob& job) { job.routes.pop_back(); }), says("a route from member 4 to member 3"));
+  CHECK_THAT(broken([](TrainingJob& job) { job.routes.pop_back(); }),
+             says("a route from member 4 to member 3"));
   CHECK_THAT(broken([](TrainingJob& job) {
                const TrainingJob meeting = sound_job();
                job.plans = meeting.plans;

@@ -28,8 +28,10 @@ TEST_CASE("even batches: the slow kind decides") {
   const Report report = report_of(mixed(""));
   const Seconds slow(120 / 400.0);
   CHECK(report.step.mean.value == Approx(slow.value).epsilon(1e-3));
-  CHECK(report.breakdown.straggler_wait.value == Approx(slow.value / 4).epsilon(1e-3));  // half of the GPUs, half of it
-  CHECK(report.scaling_efficiency == Approx(2 * 800.0 / (2 * 800 + 2 * 400)).epsilon(1e-3));  // of each kind alone
+  CHECK(report.breakdown.straggler_wait.value ==
+        Approx(slow.value / 4).epsilon(1e-3));  // half of the GPUs, half of it
+  CHECK(report.scaling_efficiency ==
+        Approx(2 * 800.0 / (2 * 800 + 2 * 400)).epsilon(1e-3));  // of each kind alone
 }
 
 TEST_CASE("batches in proportion to speeds: all GPUs do what they can") {
@@ -66,14 +68,16 @@ TEST_CASE("balanced: two thirds and one third, no waiting but for rounding") {
 TEST_CASE("a GPU without room for its share has what it holds, and the other kind the rest") {
   const std::string limited =
       mixed(R"(, "balance": {"window": 4, "limit": "22 kB"})", R"(, "run": {"iterations": 8})");
-  CHECK(predict(parse_scenario(limited, "limited.json")).batches == std::vector<std::int64_t>{150, 150, 90, 90});
+  CHECK(predict(parse_scenario(limited, "limited.json")).batches ==
+        std::vector<std::int64_t>{150, 150, 90, 90});
 }
 
 // The windows' draws go on where the ones before ended, so a balance that changes nothing is the same run.
 TEST_CASE("windows of a balanced run have the draws of one run") {
   const std::string jitter = R"(, "variability": {"per_iteration": {"distribution": "lognormal", "cv": 0.2}},
       "run": {"iterations": 6})";
-  const std::string even = R"({"cluster": {"node": "dgx-a100", "nodes": 1, "gpus_per_node": 2}, "model": "resnet18",
+  const std::string even =
+      R"({"cluster": {"node": "dgx-a100", "nodes": 1, "gpus_per_node": 2}, "model": "resnet18",
       "training": {"batch_per_gpu": 1, "measured": "500 samples/s")";
   const auto compute = [](const Prediction& p) {
     std::vector<std::int64_t> times;
@@ -90,7 +94,8 @@ TEST_CASE("windows of a balanced run have the draws of one run") {
   };
   CHECK(compute(balanced(6)) == compute(plain));
   for (std::size_t r = 0; r < 2; ++r) {  // a window's first step begins with both GPUs together
-    CHECK(static_cast<double>(compute(balanced(2))[r]) == Approx(static_cast<double>(compute(plain)[r])).epsilon(0.02));
+    CHECK(static_cast<double>(compute(balanced(2))[r]) ==
+          Approx(static_cast<double>(compute(plain)[r])).epsilon(0.02));
   }
 }
 

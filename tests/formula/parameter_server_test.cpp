@@ -1,5 +1,7 @@
 // Parameter servers against closed forms, recursions written from the rules, and plain simulations. Every worker has a
 // node and a NIC of its own, and so has every server, unless a test says otherwise.
+#include "sim/strategy/parameter_server.h"
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -11,7 +13,6 @@
 
 #include "sim/engine/simulate.h"
 #include "sim/engine/variability.h"
-#include "sim/strategy/parameter_server.h"
 #include "tests/dice.h"
 #include "tests/error_of.h"
 
@@ -45,10 +46,10 @@ Workload workload_of(const Setup& setup) {
     work.model.layers.push_back(layer);
   }
   const auto layers = static_cast<std::int64_t>(setup.tensors.size());
-  work.layers = setup.layers.empty() ? std::vector<LayerSpan>(setup.tensors.size(),
-                                                              {SimTime{kStep.ps / 4 / layers},
-                                                               SimTime{kStep.ps * 3 / 4 / layers}, 0, 0})
-                                     : setup.layers;
+  work.layers = setup.layers.empty()
+                    ? std::vector<LayerSpan>(setup.tensors.size(), {SimTime{kStep.ps / 4 / layers},
+                                                                    SimTime{kStep.ps * 3 / 4 / layers}, 0, 0})
+                    : setup.layers;
   return work;
 }
 
@@ -127,8 +128,9 @@ TEST_CASE("incast: computing, twice max(P/B, W P/(K B)), applying, latencies") {
       setup.spec.servers.memory_bandwidth = BytesPerSecond(1e12);
       const SimTime sum{3 * each.value}, update{5 * each.value};  // a byte in a picosecond; SGD: five passes
       const std::int64_t sent = std::max(all.value, workers * each.value) * 1000;
-      every_step_takes(run(job_of(setup)), kStep + SimTime{2 * sent} + static_cast<std::int64_t>(workers) * sum +
-                                               update + 2 * kLatency);
+      every_step_takes(
+          run(job_of(setup)),
+          kStep + SimTime{2 * sent} + static_cast<std::int64_t>(workers) * sum + update + 2 * kLatency);
     }
   }
 }
@@ -257,7 +259,8 @@ TEST_CASE("by tensor: pushed when they exist, pulled before they are needed") {
     const std::vector<SimTime> expected = steps_by_tensor(setup, 4);
     for (const std::vector<SimTime>& ends : result.own_ends) {
       for (std::size_t i = 0; i < expected.size(); ++i) {
-        CHECK(std::abs((ends[i] - expected[i]).ps) <= 8 * (1 + static_cast<std::int64_t>(i)));  // roundings of shares
+        CHECK(std::abs((ends[i] - expected[i]).ps) <=
+              8 * (1 + static_cast<std::int64_t>(i)));  // roundings of shares
       }
     }
   }
@@ -267,7 +270,8 @@ TEST_CASE("by tensor: pushed when they exist, pulled before they are needed") {
 // the other's begins.
 TEST_CASE("priority: of what waits, front layers first") {
   Setup setup{.tensors = {1'000'000, 1'000'000, 1'000'000}};
-  setup.layers = {{SimTime{1}, SimTime{1}, 0, 0}, {SimTime{1}, SimTime{1}, 0, 0}, {SimTime{1}, SimTime{1}, 0, 0}};
+  setup.layers = {
+      {SimTime{1}, SimTime{1}, 0, 0}, {SimTime{1}, SimTime{1}, 0, 0}, {SimTime{1}, SimTime{1}, 0, 0}};
   setup.spec.servers.memory_bandwidth = BytesPerSecond(1e30);
   setup.spec.overlap = ServerOverlap::priority;
   setup.spec.partition = Bytes(2'000'000);  // a window of two: 4,000,000 bytes, each tensor two partitions
@@ -346,7 +350,9 @@ void same_steps(const Result& a, const Result& b) {
   }
 }
 
-TEST_CASE("stale by 0 is synchronous where applying takes no time, and stale by more than there are is asynchronous") {
+TEST_CASE(
+    "stale by 0 is synchronous where applying takes no time, and stale by more than there are is "
+    "asynchronous") {
   Dice dice(5);
   for (std::uint64_t round = 0; round < rounds(300); ++round) {
     Setup setup = random_setup(dice);
@@ -420,7 +426,8 @@ struct PlainBackup {
   std::vector<std::vector<SimTime>> ends;
   std::uint64_t dropped = 0, pushes = 0;
 };
-PlainBackup plain_backup(std::uint32_t workers, std::uint32_t backup, int iterations, const Variability& factors) {
+PlainBackup plain_backup(std::uint32_t workers, std::uint32_t backup, int iterations,
+                         const Variability& factors) {
   PlainBackup result;
   result.ends.resize(workers);
   std::vector<SimTime> due(workers);  // its push
@@ -436,7 +443,8 @@ PlainBackup plain_backup(std::uint32_t workers, std::uint32_t backup, int iterat
   for (std::uint32_t w = 0; w < workers; ++w) {
     begin(w, {});
   }
-  while (std::ranges::any_of(done, [&](std::uint32_t n) { return n <= static_cast<std::uint32_t>(iterations); })) {
+  while (std::ranges::any_of(done,
+                             [&](std::uint32_t n) { return n <= static_cast<std::uint32_t>(iterations); })) {
     std::uint32_t next = workers;
     for (std::uint32_t w = 0; w < workers; ++w) {
       if (!waits[w] && (next == workers || due[w] < due[next])) {
@@ -526,7 +534,8 @@ TEST_CASE("what servers can't do is told") {
     TrainingJob job;
     return error_of([&] { add_parameter_server_programs(setup.spec, {{work}}, {4, 1}, job); });
   };
-  CHECK_THAT(error([](auto& spec, auto&) { spec.backup = 4; }), Catch::Contains("fewer backup workers than the 4"));
+  CHECK_THAT(error([](auto& spec, auto&) { spec.backup = 4; }),
+             Catch::Contains("fewer backup workers than the 4"));
   CHECK_THAT(error([](auto& spec, auto&) {
                spec.backup = 1;
                spec.consistency = kAsync;

@@ -26,11 +26,8 @@ struct Sensible {
 };
 const std::vector<Sensible> kSensible{
     {"/cluster/nodes", {1, 1, 2, 2, 3, 4}},
-    {"/gpus/0/nodes", {1, 1, 2}},
-    {"/gpus/1/nodes", {1}},
     {"/window", {1, 2}},
     {"/limit", {"10 GB", "80 GB"}},
-    {"/batches/0", {1, 8}},
     {"/parameter_server/node", {"each", "aggregate"}},
     {"/servers/count", {1, 2, 3}},
     {"/partition", {"1 MB", "4.096 MB"}},
@@ -134,11 +131,13 @@ class Maker {
 
   // Of a key that may be left out.
   static std::size_t chance_of(std::string_view key, const std::string& place) {
-    constexpr std::array<std::string_view, 4> kNever{"$schema", "nccl_graph", "graphs", "layer_times"};
+    // Lists with an entry for each GPU or node, or a file's content, are hardly ever what others need.
+    constexpr std::array<std::string_view, 6> kNever{"$schema",     "nccl_graph", "graphs",
+                                                     "layer_times", "gpus",       "batches"};
     constexpr std::array<std::string_view, 6> kAlways{"run",    "iterations", "gpus_per_node",
                                                       "preset", "cv",         "values"};
-    constexpr std::array<std::string_view, 5> kSeldom{"background", "other_jobs", "job_nodes", "algorithm",
-                                                      "protocol"};
+    constexpr std::array<std::string_view, 6> kSeldom{"background", "other_jobs", "job_nodes",
+                                                      "algorithm",  "protocol",   "balance"};
     const auto among = [&](const auto& names) { return std::ranges::count(names, key) > 0; };
     if (among(kNever)) {
       return 0;

@@ -1,4 +1,6 @@
 // Batches by speed.
+#include "sim/strategy/balance.h"
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -6,7 +8,6 @@
 #include <numeric>
 #include <vector>
 
-#include "sim/strategy/balance.h"
 #include "tests/dice.h"
 
 namespace paceline {
@@ -18,7 +19,8 @@ TEST_CASE("batches are in proportion to speeds, the largest remainders rounded u
   const Batches free(4, 1000);
   CHECK(balanced_batches(std::vector<double>{1, 2, 1, 2}, free, 60) == Batches{10, 20, 10, 20});
   CHECK(balanced_batches(std::vector<double>{1, 1, 1, 1}, free, 10) == Batches{3, 3, 2, 2});
-  CHECK(balanced_batches(std::vector<double>{5, 3, 1, 1}, free, 12) == Batches{6, 4, 1, 1});  // 6, 3.6, 1.2, 1.2
+  CHECK(balanced_batches(std::vector<double>{5, 3, 1, 1}, free, 12) ==
+        Batches{6, 4, 1, 1});  // 6, 3.6, 1.2, 1.2
 }
 
 TEST_CASE("what a GPU can't hold the others share, and none is without work") {
