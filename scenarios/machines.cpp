@@ -96,6 +96,7 @@ MixedWork work_of(const Scenario& s) {
   if (kinds.empty()) {
     kinds.push_back({nodes_of_job(s.cluster), s.gpu, pinned_rates(s.training)});
   }
+  constexpr std::size_t kMostWorks = 1000;  // each has programs of its own
   MixedWork mixed;
   std::map<std::pair<std::size_t, std::int64_t>, std::uint32_t> known;  // by kind and batch
   std::int64_t end = 0;                                                 // of the ranks of a kind
@@ -106,6 +107,10 @@ MixedWork work_of(const Scenario& s) {
       const std::int64_t batch =
           apart ? s.training.batches[static_cast<std::size_t>(rank)] : s.training.batch_per_gpu;
       const auto [at, added] = known.try_emplace({k, batch}, static_cast<std::uint32_t>(mixed.works.size()));
+      if (mixed.works.size() > kMostWorks) {
+        throw InputError("expected at most " + std::to_string(kMostWorks) + " different batches, found more",
+                         "/training/batches");
+      }
       if (added) {
         Scenario one = s;
         one.training.measured = kinds[k].measured;

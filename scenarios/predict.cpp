@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "scenarios/run_scenario.h"
+#include "scenarios/balanced_run.h"
 #include "sim/engine/simulate.h"
 #include "sim/layers/layer_spans.h"
 #include "sim/strategy/build_job.h"
@@ -11,6 +11,15 @@
 
 namespace paceline {
 namespace {
+
+BalancedRun run(const Scenario& scenario, const TraceRequest& trace, Machines& machines) {
+  if (scenario.training.balance) {
+    return run_balanced(scenario, machines);
+  }
+  auto [topology, job] = machines.build(scenario);
+  Result result = simulate(job, scenario.run, trace);
+  return {topology, std::move(job), std::move(result), {}};
+}
 
 double alone_throughput(const Scenario& scenario, const GpuSpec& gpu, const TrainingSpec& training) {
   const TrainingJob job = build_reference_job(workload(scenario.model, gpu, training, scenario.variability));
@@ -62,7 +71,7 @@ Prediction predict(const Scenario& scenario, const TraceRequest& trace) {
 }
 
 Prediction predict(const Scenario& scenario, const TraceRequest& trace, Machines& machines) {
-  auto [topology, job, result, batches] = run_scenario(scenario, trace, machines);
+  auto [topology, job, result, batches] = run(scenario, trace, machines);
   Report report = summarize(job, result, *topology, alone_throughput(scenario));
   std::vector<LinkReport> links = blame_links(scenario, result, machines);
   return {scenario,          std::move(job),   std::move(result),
@@ -70,7 +79,7 @@ Prediction predict(const Scenario& scenario, const TraceRequest& trace, Machines
 }
 
 Seconds mean_step_of(const Scenario& scenario, Machines& machines) {
-  return mean_step(run_scenario(scenario, {}, machines).result);
+  return mean_step(run(scenario, {}, machines).result);
 }
 
 std::string gpu_name(const Scenario& scenario, Rank rank) {

@@ -53,7 +53,8 @@ void read(const Json&, Consistency&, const Limits&, const Spot&);
 void read(const Json&, std::vector<MeasuredRate>&, const Limits&, const Spot&);
 // An object: name of a cost parameter -> its value with a unit.
 void read(const Json&, std::vector<CostParameter>&, const Limits&, const Spot&);
-// Structs that can be said in more than one way (scenario.cpp).
+// Structs that can be said in more than one way (scenario.cpp), and kinds of GPU, which many would take for a number.
+void read(const Json&, std::vector<GpuKind>&, const Limits&, const Spot&);
 void read(const Json&, Cluster&, const Limits&, const Spot&);
 void read(const Json&, Model&, const Limits&, const Spot&);
 void read(const Json&, NodeSpec&, const Limits&, const Spot&);

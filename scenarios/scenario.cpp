@@ -142,6 +142,13 @@ void read(const Json& json, GpuSpec& gpu, const Limits&, const Spot& spot) {
   read_named(json, gpu, "the name of a GPU or an object", spot);
 }
 
+void read(const Json& json, std::vector<GpuKind>& kinds, const Limits& limits, const Spot& spot) {
+  if (json.as<Json::Array>() == nullptr) {
+    fail_at(spot, "a list of kinds of GPU (how many there are: `nodes` and `gpus_per_node`)", shown(json));
+  }
+  read<GpuKind>(json, kinds, limits, spot);
+}
+
 void read(const Json& json, NodeSpec& node, const Limits&, const Spot& spot) {
   if (json.find("nccl_topology") != nullptr) {
     node = node_of_topology_file(json, spot);

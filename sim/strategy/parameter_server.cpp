@@ -16,6 +16,9 @@ namespace {
 
 constexpr const char* kServerOptions = "/training/parameter_server";
 
+// What is kept for each: of pairs of servers and workers, and of workers and what is pushed as one.
+constexpr std::int64_t kMostPairs = 1'000'000, kMostPushes = 5'000'000, kMostPieces = 100'000;
+
 // One for each server and pushing GPU: what is theirs, together.
 std::vector<Piece> together(const std::vector<Piece>& pieces) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, Piece> sums;
@@ -48,6 +51,7 @@ class ParameterServerPrograms {
         job_(job) {}
 
   void add() {
+    require_room();
     add_members();
     add_serving();
     job_.roles.clear();
@@ -64,6 +68,22 @@ class ParameterServerPrograms {
   }
 
  private:
+  void require_room() const {
+    const std::int64_t ranks = layout_.ranks();
+    const std::int64_t channels = std::int64_t{shards_} * (aggregate_ ? 3 : 1);
+    if (ranks * servers() > kMostPairs) {
+      throw InputError("expected at most " + std::to_string(kMostPairs) +
+                           " pairs of GPUs and servers, found " + std::to_string(ranks * servers()),
+                       std::string(kServerOptions) + "/servers/count");
+    }
+    if (ranks * channels > kMostPushes) {
+      throw InputError("expected at most " + std::to_string(kMostPushes) + " pushes a step, found " +
+                           std::to_string(ranks * channels) +
+                           R"(; with "overlap" none each GPU pushes once to each server)",
+                       std::string(kServerOptions) + "/overlap");
+    }
+  }
+
   static Thread every_iteration(const Program& program) { return {program, program}; }
 
   // Roles of each of the works: one for each GPU of a node, where it has tensors of its own to push.
@@ -276,6 +296,10 @@ std::vector<Piece> pieces_of(const ParameterServerSpec& spec, const Model& model
         continue;
       }
       const std::int64_t most = std::max<std::int64_t>(1, spec.partition->value / each);
+      if (elements / most > kMostPieces - static_cast<std::int64_t>(pieces.size())) {
+        throw InputError("expected at most " + std::to_string(kMostPieces) + " partitions, found more",
+                         std::string(kServerOptions) + "/partition");
+      }
       for (std::int64_t done = 0; done < elements; done += most) {
         add(static_cast<std::uint32_t>(pieces.size() % servers), l, std::min(most, elements - done),
             done == 0 ? 1 : 0);

@@ -117,6 +117,45 @@ TEST_CASE("what a stage decides, and what one GPU makes of strategies, is said")
   CHECK_THROWS_WITH(compared(scenario, "fsdp:units=[5]"), Contains("/training/fsdp/units: expected counts"));
 }
 
+TEST_CASE("servers stand beside DDP with what their samples are worth") {
+  const std::string file = std::string(PACELINE_SOURCE_DIR) + "/scenarios/stragglers_64.json";
+  Json scenario = parse_json(read_file(file));
+  set_at(scenario, "/model", "resnet18", "");
+  set_at(scenario, "/training/measured", "2000 samples/s", "");
+  set_at(scenario, "/run/iterations", std::int64_t{6}, "");
+  const Comparison c = compare(scenario, file,
+                               strategy_choices("ddp,parameter_server,parameter_server:consistency=async,"
+                                                "parameter_server:stale=3,parameter_server:backup=2"),
+                               2, [](Scenario s) { return s; });
+  REQUIRE(c.strategies.size() == 5);
+  const auto report = [&](std::size_t i) -> const Report& { return c.strategies[i].prediction.report; };
+  CHECK_FALSE(report(0).servers.has_value());
+  CHECK(report(1).servers->mean_staleness == 0);
+  CHECK(report(1).servers->dropped_share == 0);
+  CHECK(report(2).servers->mean_staleness == Approx(63).margin(1));  // of 64 workers
+  CHECK(report(3).servers->mean_staleness <= report(2).servers->mean_staleness);
+  CHECK(report(4).servers->dropped_share > 0);
+  CHECK(report(3).throughput > report(1).throughput);
+  CHECK(report(4).throughput > report(1).throughput);
+  const Model model = c.strategies[1].prediction.scenario.model;
+  CHECK(report(1).servers->hottest_server_in.value >= 64 * 4 * parameter_count(model) / 8);
+  const std::string page = comparison_text(c);
+  CHECK_THAT(page, Contains("stale") && Contains("into server"));
+  CHECK_THAT(c.verdict, Contains("updates stale (95 %:") && Contains(" % of gradients dropped"));
+  const auto json = nlohmann::json::parse(comparison_json(c));
+  CHECK_FALSE(json["strategies"][0].contains("servers"));
+  CHECK(json["strategies"][4]["servers"]["dropped_share"].get<double>() > 0);
+  CHECK(json["strategies"][3]["edits"]["/training/parameter_server/consistency"]["stale"] == 3);
+  // What a GPU sends, and a step's parts.
+  CHECK(c.strategies[1].sent.network == Approx(4.0 * static_cast<double>(parameter_count(model))));
+  for (const ComparedStrategy& each : c.strategies) {
+    const BreakdownSeconds& b = each.prediction.report.breakdown;
+    const Seconds parts =
+        b.compute + b.exposed_communication + b.straggler_wait + b.server_wait + b.input_wait + b.other;
+    CHECK(parts.value == Approx(each.prediction.report.step.mean.value).epsilon(1e-9));
+  }
+}
+
 TEST_CASE("what can't be compared is said") {
   const auto error_of_choices = [](const std::string& list) {
     try {

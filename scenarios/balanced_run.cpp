@@ -1,4 +1,4 @@
-#include "scenarios/run_scenario.h"
+#include "scenarios/balanced_run.h"
 
 #include <algorithm>
 #include <numeric>
@@ -66,8 +66,9 @@ void append(Result& run, const Result& more) {
   run.events += more.events;
 }
 
-// Window after window, each with the batches that the speeds of the one before ask for.
-Ran run_balanced(Scenario scenario, Machines& machines) {
+}  // namespace
+
+BalancedRun run_balanced(Scenario scenario, Machines& machines) {
   const BalanceSpec balance = *scenario.training.balance;
   const std::int64_t total = gpus_of_job(scenario.cluster) * scenario.training.batch_per_gpu;
   const std::vector<std::int64_t> most = most_samples(scenario, total);
@@ -77,6 +78,12 @@ Ran run_balanced(Scenario scenario, Machines& machines) {
         "/training/balance/limit");
   }
   const int iterations = scenario.run.iterations;
+  constexpr int kMostWindows = 10'000;
+  if (iterations / balance.window > kMostWindows) {
+    throw InputError("expected at most " + std::to_string(kMostWindows) + " windows, found " +
+                         std::to_string(iterations / balance.window),
+                     "/training/balance/window");
+  }
   scenario.training.measured = pinned_rates(scenario.training);
   scenario.training.batches.assign(most.size(), scenario.training.batch_per_gpu);
   for (std::size_t r = 0; r < most.size(); ++r) {
@@ -85,7 +92,7 @@ Ran run_balanced(Scenario scenario, Machines& machines) {
       break;
     }
   }
-  std::optional<Ran> all;
+  std::optional<BalancedRun> all;
   for (int done = 0; done < iterations; done += balance.window) {
     scenario.run.iterations = std::min(balance.window, iterations - done);
     scenario.variability.first_iteration = static_cast<std::uint32_t>(done);
@@ -100,23 +107,12 @@ Ran run_balanced(Scenario scenario, Machines& machines) {
       append(all->result, result);
       all->job = std::move(job);
     } else {
-      all = Ran{topology, std::move(job), std::move(result)};
+      all = BalancedRun{topology, std::move(job), std::move(result), {}};
     }
     all->batches = scenario.training.batches;
     scenario.training.batches = balanced_batches(speeds, most, total);
   }
   return std::move(*all);
-}
-
-}  // namespace
-
-Ran run_scenario(const Scenario& scenario, const TraceRequest& trace, Machines& machines) {
-  if (scenario.training.balance) {
-    return run_balanced(scenario, machines);
-  }
-  auto [topology, job] = machines.build(scenario);
-  Result result = simulate(job, scenario.run, trace);
-  return {topology, std::move(job), std::move(result)};
 }
 
 }  // namespace paceline
