@@ -102,6 +102,18 @@ void add_gpu(Levers& all) {
       peak = peak * kTwice;
     }
     s.gpu.memory_bandwidth = s.gpu.memory_bandwidth * kTwice;
+    for (GpuKind& kind : s.gpus) {
+      for (MeasuredRate& measured : kind.measured) {
+        measured.rate = measured.rate * kTwice;
+      }
+      for (FlopsPerSecond& peak : kind.gpu.peak) {
+        peak = peak * kTwice;
+      }
+      kind.gpu.memory_bandwidth = kind.gpu.memory_bandwidth * kTwice;
+    }
+    if (!s.gpus.empty()) {
+      s.gpu = s.gpus.front().gpu;
+    }
   });
 }
 
@@ -196,11 +208,46 @@ void add_fsdp(const Prediction& p, Levers& all) {
   }
 }
 
+// Where GPUs are not alike for good. Speeds are measured ten times in the run.
+void add_balance(const Scenario& scenario, Levers& all) {
+  const TrainingSpec& training = scenario.training;
+  if ((scenario.gpus.empty() && scenario.variability.slow_gpus.empty()) || training.input ||
+      !training.layer_times.empty() || !training.batches.empty()) {
+    return;
+  }
+  all.add(LeverKind::software, "batches by speed", "with batches in proportion to the GPUs' speeds", [](Scenario& s) {
+    s.training.balance = BalanceSpec{std::max(1, s.run.iterations / 10), Bytes(0)};
+  });
+}
+
+// Synchronous as before: what is stale or dropped is no lever but another training.
+void add_servers(const Prediction& p, Levers& all) {
+  const ParameterServerSpec& spec = p.scenario.training.parameter_server;
+  all.add(LeverKind::hardware, "servers x2", "with twice the servers",
+          [](Scenario& s) { s.training.parameter_server.servers.count *= 2; });
+  all.add(LeverKind::hardware, "servers' memory bandwidth x2", "with twice the servers' memory bandwidth",
+          [](Scenario& s) {
+            BytesPerSecond& rate = s.training.parameter_server.servers.memory_bandwidth;
+            rate = rate * kTwice;
+          });
+  if (p.scenario.cluster.gpus_per_node > 1 && spec.backup == 0) {
+    all.add(LeverKind::software, "gradients summed in each node", "with gradients summed in each node",
+            [](Scenario& s) { s.training.parameter_server.node = NodeGradients::aggregate; });
+  }
+  all.add(LeverKind::software, "pushes by tensor", "with gradients pushed as they come",
+          [](Scenario& s) { s.training.parameter_server.overlap = ServerOverlap::by_tensor; });
+}
+
 void add_strategy(const Prediction& p, Levers& all) {
-  if (fully_shards(p.scenario.training)) {
+  if (p.report.servers) {
+    add_servers(p, all);
+  } else if (fully_shards(p.scenario.training)) {
     add_fsdp(p, all);
   } else {
     add_ddp(p, all);
+  }
+  if (!p.report.servers && !p.scenario.training.balance) {
+    add_balance(p.scenario, all);
   }
   const auto accumulate = [](Scenario& s) {
     s.training.measured = pinned_rates(s.training);
@@ -366,7 +413,9 @@ std::vector<Lever> levers(const Prediction& p, Machines& machines) {
   Levers all(p.scenario);
   const bool distributed = p.job.ranks() > 1;
   if (distributed) {
-    add_algorithms(p, machines, all);
+    if (!p.report.servers) {
+      add_algorithms(p, machines, all);
+    }
     add_strategy(p, all);
   }
   add_slow_gpus(p, all);
