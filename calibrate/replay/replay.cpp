@@ -59,6 +59,10 @@ void require_alike(const Op& op) {
 }  // namespace
 
 std::string steps_csv(const TrainingJob& job) {
+  if (job.roles.size() > 1) {
+    throw InputError("expected ranks that all compute alike, found several kinds of GPU, or of batches",
+                     "/training");
+  }
   Steps steps;
   for (const Op& op : job.main().steady.ops) {
     require_alike(op);

@@ -25,7 +25,11 @@ void require_faithful(const Scenario& s) {
   const bool sharded = fully_shards(training);
   refuse(training.collective.library == CollectiveLibrary::mpi, "/training/collective/library",
          "mpi; its ranks talk by gloo or nccl");
-  refuse(training.strategy == StrategyKind::zero, "/training/strategy", "zero; DDP and FSDP can be replayed");
+  refuse(training.strategy == StrategyKind::zero || training.strategy == StrategyKind::parameter_server,
+         "/training/strategy", std::string(name_of(training.strategy)) + "; DDP and FSDP can be replayed");
+  refuse(!s.gpus.empty(), "/cluster/gpus", "several kinds of GPU");
+  refuse(!training.batches.empty(), "/training/batches", "batches that differ");
+  refuse(training.balance.has_value(), "/training/balance", "batches that follow the GPUs' speeds");
   refuse(!sharded && training.ddp.reduction != Reduction::pytorch_ddp, "/training/ddp/reduction",
          std::string(name_of(training.ddp.reduction)) + "; pytorch_ddp is its own");
   refuse(!sharded && training.ddp.wire && !same_format(*training.ddp.wire, training.gradients),
