@@ -7,7 +7,7 @@
 namespace paceline {
 namespace {
 
-// Peaks are dense TFLOP/s, SXM boards. 0: no such mode.
+// Peaks are dense TFLOP/s, SXM boards; K80: one of a board's two GPUs, at its highest clock. 0: no such mode.
 struct Row {
   const char* name;
   double fp32, tf32, fp16, bf16, fp8;
@@ -16,8 +16,11 @@ struct Row {
 };
 
 // "read": github.com/stas00/ml-engineering at 744d01e18b, compute/accelerator/README.md, the line numbers of
-// the peak and of the memory rate. "recalled": from memory of NVIDIA's data sheet, not looked up.
+// the peak and of the memory rate. "recalled": from memory of NVIDIA's data sheet, not looked up. K80: half
+// of what NVIDIA states of the board, as anandtech.com/show/8729 has it: 8.74 TFLOP/s at 875 MHz, the boost
+// that its GPUs take by themselves where power allows (5.6 at 562 MHz); 2 x 384 bits of GDDR5 at 5 GHz.
 constexpr Row kRows[] = {
+    {"K80", 4.37, 0, 0, 0, 0, 0.24, 12},
     {"P100", 10.6, 0, 21.2, 0, 0, 0.732, 16},          // recalled: Tesla P100 SXM2
     {"V100-16GB", 15.7, 0, 125, 0, 0, 0.9, 16},        // recalled: Tesla V100 SXM2
     {"V100-32GB", 15.7, 0, 125, 0, 0, 0.9, 32},        // recalled: Tesla V100 SXM2

@@ -35,6 +35,26 @@ void set_host(NodeSpec& node, CpuVendor cpu, BytesPerSecond between_sockets) {
 // (libfabric_topology_test.cpp; topo/p5.48xl-topo.xml, topo/p5en.48xl-topo.xml: Amazon's dumps of hwloc). Which
 // adapters NCCL sees as one: aws/aws-ofi-nccl src/nccl_ofi_topo.cpp, which joins those nearest to a GPU.
 
+// What the clouds' K80 nodes have in common: four boards, each a switch of PCIe 3 with two GPUs (from memory
+// of NVIDIA's board specification), and one adapter. Assumed, as no provider says it: 16 lanes for each board,
+// all to the one socket that 32 hyper-threads are.
+NodeSpec four_k80(BytesPerSecond ethernet) {
+  NodeSpec node = node_preset("pcie-a100");
+  node.gpu = "K80";
+  node.compute_capability = 37;
+  node.sockets = 1;
+  node.pcie_bandwidth = kPcie3;
+  node.gpu_direct = false;
+  set_host(node, CpuVendor::intel, kBroadwell);
+  set_nics(node, NetworkKind::tcp, 1, 1, ethernet);
+  return node;
+}
+
+// 10 Gb/s in a placement group: Amazon's slides of March 2017 (speakerdeck.com/porcaro33,
+// gpu-fpga-briefing-plus-march-plus-2017), which also say 8 GPUs, 32 hyper-threads and access from GPU to
+// GPU. Not measured.
+NodeSpec aws_p2_8xlarge() { return four_k80(10.0_Gbps); }
+
 // One adapter, below no switch; it is drawn below the first one, as a node in short has it. Skylake (from
 // memory).
 NodeSpec aws_p3dn() {
@@ -123,6 +143,10 @@ NodeSpec azure_nd_h200_v5() {
 // stas00/ml-engineering network/README.md. PCIe switches and processors from memory: A3 High and Mega as OCP
 // Grand Teton, two GPUs a switch.
 
+// n1-standard-32 with 8 K80 (four boards): at most 32 Gb/s, which the page says of N1 with K80; 16 Gb/s in
+// 2017 (from memory). Not measured.
+NodeSpec gcp_n1_standard_32_k80x8() { return four_k80(32.0_Gbps); }
+
 // Four NICs, one for two GPUs.
 NodeSpec gcp_a3_highgpu_8g() {
   NodeSpec node = node_preset("dgx-h100");
@@ -171,7 +195,8 @@ NodeSpec oci_bm_gpu_h100_8() {
   return node;
 }
 
-constexpr std::array<NodePreset, 16> kPresets{{{"aws-p3dn", aws_p3dn},
+constexpr std::array<NodePreset, 18> kPresets{{{"aws-p2.8xlarge", aws_p2_8xlarge},
+                                               {"aws-p3dn", aws_p3dn},
                                                {"aws-p4d", aws_p4d},
                                                {"aws-p4de", aws_p4de},
                                                {"aws-p5", aws_p5},
@@ -185,6 +210,7 @@ constexpr std::array<NodePreset, 16> kPresets{{{"aws-p3dn", aws_p3dn},
                                                {"gcp-a3-megagpu-8g", gcp_a3_megagpu_8g},
                                                {"gcp-a3-ultragpu-8g", gcp_a3_ultragpu_8g},
                                                {"gcp-a4-highgpu-8g", gcp_a4_highgpu_8g},
+                                               {"gcp-n1-standard-32-k80x8", gcp_n1_standard_32_k80x8},
                                                {"oci-bm.gpu.b4.8", oci_bm_gpu_b4_8},
                                                {"oci-bm.gpu.h100.8", oci_bm_gpu_h100_8}}};
 

@@ -120,8 +120,8 @@ TEST_CASE("every GPU preset is complete and faster than its predecessor in the l
     CHECK(gpu.peak[static_cast<std::size_t>(Precision::fp32)].value > 1e12);
     CHECK(gpu.peak[static_cast<std::size_t>(Precision::fp16)] >= fp16);
     fp16 = gpu.peak[static_cast<std::size_t>(Precision::fp16)];
-    CHECK(gpu.memory_bandwidth.value > 0.7e12);
-    CHECK(gpu.memory >= Bytes(std::int64_t{16} << 30));
+    CHECK(gpu.memory_bandwidth.value > 0.2e12);
+    CHECK(gpu.memory >= Bytes(std::int64_t{12} << 30));
   }
 }
 

@@ -798,16 +798,16 @@ TEST_CASE("presets are sorted by name, known by name, and build") {
   CHECK(std::ranges::is_sorted(names));
   CHECK(machine_preset_names() == Names{"dgx-a100", "dgx-a100-40gb", "dgx-b200", "dgx-h100", "dgx-h200",
                                         "dgx1-p100", "dgx1-v100", "dgx2-v100", "gb200-nvl72", "pcie-a100"});
-  CHECK(cloud_preset_names() == Names{"aws-p3dn", "aws-p4d", "aws-p4de", "aws-p5", "aws-p5en", "aws-p6-b200",
-                                      "azure-nd-a100-v4", "azure-nd-h100-v5", "azure-nd-h200-v5",
-                                      "azure-ndm-a100-v4", "gcp-a3-highgpu-8g", "gcp-a3-megagpu-8g",
-                                      "gcp-a3-ultragpu-8g", "gcp-a4-highgpu-8g", "oci-bm.gpu.b4.8",
-                                      "oci-bm.gpu.h100.8"});
+  CHECK(cloud_preset_names() == Names{"aws-p2.8xlarge", "aws-p3dn", "aws-p4d", "aws-p4de", "aws-p5",
+                                      "aws-p5en", "aws-p6-b200", "azure-nd-a100-v4", "azure-nd-h100-v5",
+                                      "azure-nd-h200-v5", "azure-ndm-a100-v4", "gcp-a3-highgpu-8g",
+                                      "gcp-a3-megagpu-8g", "gcp-a3-ultragpu-8g", "gcp-a4-highgpu-8g",
+                                      "gcp-n1-standard-32-k80x8", "oci-bm.gpu.b4.8", "oci-bm.gpu.h100.8"});
   CHECK(names.size() == machine_preset_names().size() + cloud_preset_names().size());
   for (const std::string& name : names) {
     const NodeSpec node = node_preset(name);
     CHECK(node.name == name);
-    CHECK(node.compute_capability >= 60);
+    CHECK(node.compute_capability >= 37);
     CHECK(build_topology(cluster(name, 2)).ranks() == 2 * static_cast<std::size_t>(node.gpus));
   }
   CHECK_THROWS_WITH(node_preset("dgx-h10"), Catch::Contains("dgx-h100"));
@@ -870,6 +870,19 @@ TEST_CASE("clouds' nodes are laid out as their providers say") {
       const auto length = [&](std::uint32_t gpu) { return t.to_fabric(Rank(gpu), nic).size; };
       CHECK(length(static_cast<std::uint32_t>(nic * 8 / is.nics)) == 3);
     }
+  }
+  for (const auto& [name, gigabits] :
+       {std::pair("aws-p2.8xlarge", 10.0), std::pair("gcp-n1-standard-32-k80x8", 32.0)}) {
+    CAPTURE(name);
+    const NodeSpec node = node_preset(name);
+    CHECK(node.gpu == "K80");
+    CHECK(node.wiring == NvlinkWiring::none);
+    CHECK_FALSE(node.gpu_direct);
+    CHECK(node.network == NetworkKind::tcp);
+    CHECK(node.nic_bandwidth.value == Approx(gigabits / 8 * 1e9));
+    const Topology t = build_topology(cluster(name, 1));
+    CHECK(devices_of(t, DeviceKind::cpu).size() == 1);
+    CHECK(devices_of(t, DeviceKind::pcie_switch).size() == 4);  // boards of two GPUs
   }
   const NodeSpec p3dn = node_preset("aws-p3dn");
   CHECK(p3dn.mesh == node_preset("dgx1-v100").mesh);
