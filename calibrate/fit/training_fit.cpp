@@ -326,7 +326,8 @@ std::vector<FitRow> fit_rows(const Scenario& base, std::span<const TrainingMeasu
     one.batch = std::distance(batches.begin(), batches.find(batch_of(base, row)));
     one.doublings = delay_factor({{}, 1}, row.ranks, one.step.scenario().training.accumulation) - 1;
     const bool smallest = begun.insert(one.batch).second;
-    if (smallest && one.several &&
+    const bool communicates = one.several || base.training.strategy == StrategyKind::parameter_server;
+    if (smallest && communicates &&
         std::exp(one.step.shortest()) >= one.step.samples() / row.samples_per_second) {
       refuse_anchor(one);
     }
@@ -335,7 +336,8 @@ std::vector<FitRow> fit_rows(const Scenario& base, std::span<const TrainingMeasu
   return all;
 }
 
-// One GPU's rate at a factor of the layers' priced times, and the slope of its ln.
+// One GPU's rate at a factor of the layers' priced times, and the slope of its ln: of a GPU without servers,
+// though the row that tells the factor may have been measured with them.
 struct LoneRate {
   MeasuredRate rate;
   double slope = 0;
@@ -345,7 +347,11 @@ LoneRate lone_rate(const Scenario& base, const FitRow& like, double log_factor, 
                    const std::function<void()>& simulated) {
   TrainingMeasurement alone = like.measured;
   alone.ranks = alone.nodes = 1;
-  RowStep step(base, alone, machines, simulated);
+  Scenario without_servers = base;
+  if (base.training.strategy == StrategyKind::parameter_server) {
+    without_servers.training.strategy = StrategyKind::ddp;
+  }
+  RowStep step(without_servers, alone, machines, simulated);
   const double log_step = step.at(log_factor);
   return {{SamplesPerSecond(step.samples() / std::exp(log_step)), step.scenario().training.batch_per_gpu,
            step.scenario().training.accumulation, false},
@@ -426,6 +432,8 @@ Scenario on_row(Scenario base, const TrainingMeasurement& row) {
   base.training.measured = pinned_rates(base.training);
   base.training.batch_per_gpu = batch_of(base, row);
   base.training.accumulation = row.accumulation > 0 ? row.accumulation : base.training.accumulation;
+  std::int64_t& servers = base.training.parameter_server.servers.count;
+  servers = row.servers > 0 ? row.servers : servers;
   return base;
 }
 

@@ -6,6 +6,9 @@
 // published runs lose, so that few rows suffice: least squares of ln(predicted / measured) with it
 // (maximum a posteriori; covariance from its curvature).
 //
+// Parameter servers serve one GPU as they serve several: its row tells what the layers take beside them, and
+// training.measured is the rate of that GPU without servers.
+//
 // What does not fit into one GPU, or was not measured on one, needs no such row: then its rate is what explains
 // the rows of several GPUs.
 //
@@ -51,7 +54,7 @@ TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasureme
 // The scenario with the fitted rates and delays.
 Scenario apply(const ProfileTraining&, Scenario);
 
-// The scenario on a row's GPUs, with its batch and accumulation where it states them.
+// The scenario on a row's GPUs, with its batch, accumulation and parameter servers where it states them.
 Scenario on_row(Scenario, const TrainingMeasurement&);
 
 double samples_of_step(const Scenario&);  // of all GPUs, in all passes

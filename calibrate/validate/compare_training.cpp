@@ -27,6 +27,7 @@ TrainingRows read_rows(const TrainingCase& from) {
     one.samples_per_second = csv.number(row, "throughput", 1e-9);
     one.accumulation = row.text("accumulation").empty() ? 0 : csv.whole(row, "accumulation", 1, 0);
     one.batch_per_gpu = row.text("batch_per_gpu").empty() ? 0 : csv.whole(row, "batch_per_gpu", 1, 0);
+    one.servers = row.text("servers").empty() ? 0 : csv.whole(row, "servers", 1, 0);
     one.table = from.name;
     one.origin = {from.data, row.line};
     if (one.ranks % one.nodes != 0) {

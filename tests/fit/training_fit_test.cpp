@@ -11,6 +11,7 @@
 #include "scenarios/predict.h"
 #include "sim/collective/communicator.h"
 #include "sim/layers/layer_spans.h"
+#include "tests/error_of.h"
 
 namespace paceline {
 namespace {
@@ -267,6 +268,36 @@ TEST_CASE("more nodes than measured widen the interval") {
   };
   CHECK(width(1) < width(2));
   CHECK(width(2) < width(16));
+}
+
+// Servers so slow that one GPU waits for them, too: summing and updating 46.8 MB at 1 GB/s take longer than its
+// backward pass leaves.
+TEST_CASE(
+    "one GPU was measured with its servers: its rate without them is found again, and so is a row with "
+    "more") {
+  Scenario base = machine();
+  base.training.strategy = StrategyKind::parameter_server;
+  base.training.parameter_server.servers = {1, ServerPlacement::with_workers, BytesPerSecond(1e9)};
+  const auto served = [&](int nodes, int gpus_per_node, std::int64_t servers) {
+    Scenario scenario = with_delays(on(base, nodes, gpus_per_node), 1.4, 0.016);
+    scenario.training.parameter_server.servers.count = servers;
+    return throughput(scenario);
+  };
+  const double one = served(1, 1, 1);
+  CHECK(one < 0.9 * kRate);
+  const TrainingFit fit = fit_training(base, std::vector{row(1, 1, one)});
+  CHECK(fit.result.rates[0].rate.value == Approx(kRate).epsilon(1e-4));
+  CHECK(fit.rows[0].samples_per_second == Approx(one).epsilon(1e-4));
+  for (const std::int64_t servers : {1, 2, 4}) {
+    CAPTURE(servers);
+    TrainingMeasurement more = row(8, 2, 1);
+    more.servers = servers;
+    CHECK(predicted(fit, on_row(base, more)) == Approx(served(2, 4, servers)).epsilon(1e-4));
+  }
+  CHECK(served(2, 4, 4) > 1.5 * served(2, 4, 1));  // what the row says matters
+  // A step that servers alone take longer than.
+  CHECK_THAT(error_of([&] { fit_training(base, std::vector{row(1, 1, 2 * one)}); }),
+             Catch::Contains("expected a step that leaves time for kernels"));
 }
 
 TEST_CASE("rows that can't be") {

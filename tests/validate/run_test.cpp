@@ -143,6 +143,26 @@ TEST_CASE("training: perfect scaling from the smallest row stands beside the pre
   CHECK(*one.find("figures")->find("perfect_scaling")->as<double>() == Approx(8001.6 / 7900 - 1));
 }
 
+TEST_CASE("training: a row's parameter servers are simulated", "[release]") {
+  const TemporaryFolder folder;
+  folder.write("machine.json", R"({"cluster": {"node": {"preset": "dgx1-v100", "nics": 1}, "nodes": 2},
+    "model": "resnet18", "training": {"batch_per_gpu": 128, "strategy": "parameter_server",
+      "parameter_server": {"servers": {"placement": "with_workers", "memory_bandwidth": "4 GB/s"}}}})");
+  const auto error = [&](const std::string& servers) {
+    folder.write("rows.csv",
+                 "gpus,nodes,servers,throughput,use\n1,1,1,1000,fit\n16,2," + servers + ",10000,test\n");
+    const std::vector<std::string> paths{folder.write("set.json", R"({"description": "d", "kind": "training",
+      "source": "made", "scenario": "machine.json", "data": "rows.csv", "overlap_known": true})")};
+    const Json all = parse_json(run_validation(paths, ValidationForm::json).text);
+    const Json& one = all.find("sets")->as<Json::Array>()->at(0).find("cases")->as<Json::Array>()->at(0);
+    return *one.find("rows")->as<Json::Array>()->at(0).find("error")->as<double>();
+  };
+  CHECK(error("") == error("1"));
+  CHECK(1 + error("2") >
+        1.5 * (1 + error("1")));  // a step waits for 16 pushes of 46.8 MB, one after the other
+  CHECK_THAT(error_of([&] { error("0"); }), Contains("column servers: expected a whole number from 1 on"));
+}
+
 TEST_CASE("training: a row's accumulation is simulated", "[release]") {
   const auto error = [](const std::string& accumulation) {  // of 16 GPUs on two nodes, anchored to 8
     const Json all = parse_json(
