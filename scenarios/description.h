@@ -525,10 +525,12 @@ void describe(V& v, ParameterServerSpec& s) {
         "none: push after the backward pass, pull before the forward pass; by_tensor: push when a gradient "
         "exists, pull before the layer that needs it; priority: likewise, and of what waits, front layers "
         "first.");
-  v.key(
-      "node", s.node, any(),
-      "each: every GPU pushes and pulls for itself; aggregate: gradients of a node are summed on one of its "
-      "GPUs (each tensor on the next), which pushes, pulls and copies for all.");
+  v.key("node", s.node, any(),
+        "each: every GPU pushes and pulls for itself (tf_cnn_benchmarks' parameter_server on one node, with "
+        "one "
+        "server with_workers); aggregate: gradients of a node are summed on one of its GPUs (each tensor on "
+        "the "
+        "next), which pushes, pulls and copies for all (its distributed_replicated).");
 }
 
 template <class V>
