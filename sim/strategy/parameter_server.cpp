@@ -339,6 +339,11 @@ void place_servers(const Topology& topology, const ParameterServerSpec& spec, co
     job.members[r].device = topology.gpu_of(Rank(r));
   }
   const std::uint32_t cpus = topology.node().count(DeviceKind::cpu);
+  if (cpus == 0) {
+    throw InputError(
+        "expected nodes with a CPU, which servers run on, found none in " + topology.spec().node.name,
+        "/cluster/node");
+  }
   const bool own = spec.servers.placement == ServerPlacement::own_nodes;
   const auto servers = static_cast<std::uint32_t>(spec.servers.count);
   for (std::uint32_t s = 0; s < servers; ++s) {
