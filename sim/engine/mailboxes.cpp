@@ -27,12 +27,17 @@ std::size_t channels_of(const TrainingJob& job) {
 }  // namespace
 
 Mailboxes::Mailboxes(const TrainingJob& job)
-    : routes_(job.routes), channels_(channels_of(job)), boxes_(job.ranks() * channels_) {}
+    : routes_(job.routes), channels_(channels_of(job)), boxes_(job.ranks() * channels_) {
+  for (std::uint32_t member = 0; member <= job.member_count(); ++member) {
+    const auto first = std::ranges::lower_bound(routes_, member, {}, &MessageRoute::from);
+    first_route_.push_back(static_cast<std::uint32_t>(first - routes_.begin()));
+  }
+}
 
 const MessageRoute& Mailboxes::route(std::uint32_t from, std::uint32_t to) const {
-  const auto pair = [](const MessageRoute& each) { return std::pair(each.from, each.to); };
-  const auto at = std::ranges::lower_bound(routes_, std::pair(from, to), {}, pair);
-  if (at == routes_.end() || pair(*at) != std::pair(from, to)) {
+  const auto begin = routes_.begin() + first_route_[from], end = routes_.begin() + first_route_[from + 1];
+  const auto at = std::ranges::lower_bound(begin, end, to, {}, &MessageRoute::to);
+  if (at == end || at->to != to) {
     throw InputError("expected a route from member " + std::to_string(from) + " to member " +
                          std::to_string(to) + ", found none",
                      "/training");
@@ -72,6 +77,9 @@ Mailboxes::Message Mailboxes::deliver(MessageId id) {
 std::uint32_t Mailboxes::reached(std::uint32_t member, std::uint32_t channel, std::uint32_t quorum) const {
   const std::vector<std::uint32_t>& members =
       boxes_[member * channels_ + channel].members_with;  // which descend
+  if (quorum == 1) {
+    return static_cast<std::uint32_t>(members.size());
+  }
   const auto end = std::ranges::partition_point(members, [quorum](std::uint32_t n) { return n >= quorum; });
   return static_cast<std::uint32_t>(end - members.begin());
 }

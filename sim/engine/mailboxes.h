@@ -39,6 +39,7 @@ class Mailboxes {
   const MessageRoute& route(std::uint32_t from, std::uint32_t to) const;
 
   const std::vector<MessageRoute>& routes_;
+  std::vector<std::uint32_t> first_route_;  // by sender
   std::size_t channels_ = 0;
   std::vector<Mailbox> boxes_;  // [rank * channels + channel]
   std::vector<Message> on_the_way_;
