@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,8 @@ import pandas as pd
 from . import _core
 from .results import Result, run_options
 from .scenarios import Source, as_text
+
+_SERVER_COLUMNS = ["mean_staleness", "p95_staleness", "dropped_share", "hottest_server_in_bytes"]
 
 
 class Comparison:
@@ -37,7 +40,10 @@ class Comparison:
 
         Columns: ``strategy``, ``step_time_s``, ``throughput_samples_per_s``,
         ``exposed_communication_s``, what a GPU sends in a step (``nvlink_bytes``, ``pcie_bytes``,
-        ``nic_bytes``), ``memory_bytes`` that it needs, and whether that ``fits``.
+        ``nic_bytes``), ``memory_bytes`` that it needs, and whether that ``fits``. Of parameter
+        servers, and NaN for others: ``server_wait_s`` (of a step), ``mean_staleness`` and
+        ``p95_staleness`` of gradients (updates), ``dropped_share`` of them, and
+        ``hottest_server_in_bytes`` (what all workers send the server that is sent most, a step).
         """
         return pd.DataFrame(
             {
@@ -48,12 +54,19 @@ class Comparison:
                 **{f"{link}_bytes": sent for link, sent in row["sent_bytes"].items()},
                 "memory_bytes": row["memory"]["total_bytes"],
                 "fits": row["memory"]["fits"],
+                **_of_servers(row),
             }
             for row in self.data["strategies"]
         )
 
     def __repr__(self) -> str:
         return f"<Comparison of {len(self.data['strategies'])} strategies: {self.verdict}>"
+
+
+def _of_servers(row: dict[str, Any]) -> dict[str, float]:
+    servers = row.get("servers", {})
+    wait = row["breakdown_s"]["server_wait"] if servers else math.nan
+    return {"server_wait_s": wait} | {key: servers.get(key, math.nan) for key in _SERVER_COLUMNS}
 
 
 def compare(
@@ -76,7 +89,8 @@ def compare(
     scenario
         As for :func:`run`.
     strategies
-        "ddp", "fsdp", "zero1", "zero2" and "zero3", each with options changed by ":key=value".
+        "ddp", "fsdp", "zero1", "zero2", "zero3" and "parameter_server", each with options changed
+        by ":key=value" ("parameter_server:stale=3").
     profile, allow_other_machine, seed, iterations, engine, jobs
         As for :func:`run`; the strategies run on several threads.
 

@@ -110,6 +110,17 @@ class Result:
         """
         return self.data["memory"]
 
+    @property
+    def servers(self) -> dict[str, Any] | None:
+        """What parameter servers did with gradients; None where there are none.
+
+        ``mean_staleness`` and ``p95_staleness``: updates between the parameters that a gradient was
+        computed from and its own, without those of the warm-up. ``dropped_share`` of all gradients
+        that were pushed, ``updates``, and ``hottest_server_in_bytes``: what all workers send the
+        server that is sent most, in a step. :meth:`staleness` has the distribution.
+        """
+        return self.data.get("servers")
+
     def breakdown(self) -> pd.DataFrame:
         """Where a step goes.
 
@@ -161,6 +172,28 @@ class Result:
         """
         return self._rows("stragglers", _STRAGGLER_COLUMNS)
 
+    def staleness(self) -> pd.DataFrame:
+        """How stale gradients were when parameter servers took them.
+
+        Returns
+        -------
+        DataFrame
+            A row per number of updates between a gradient's parameters and its own, from 0 on:
+            ``updates``, ``gradients`` (one of each tensor or partition, and worker), and their
+            ``share``. Dropped ones are in none.
+
+        Raises
+        ------
+        ValueError
+            The scenario has no parameter servers.
+        """
+        if self.servers is None:
+            raise ValueError("the result has no staleness: its scenario has no parameter servers")
+        taken = pd.Series(self.servers["staleness"], dtype="int64")
+        return pd.DataFrame(
+            {"updates": taken.index, "gradients": taken, "share": taken / max(taken.sum(), 1)}
+        )
+
     def overlap(self) -> pd.DataFrame:
         """How much of the traced GPUs' communication ran beside compute.
 
@@ -189,10 +222,13 @@ class Result:
         Raises
         ------
         ValueError
-            ``run`` wasn't asked to explain.
+            ``run`` wasn't asked to explain; or workers of parameter servers share no step.
         """
+        path = self._explained("critical_path")
+        if path is None:
+            raise ValueError("the result has no critical path: workers of servers share no step")
         frame = pd.DataFrame(
-            self._explained("critical_path")["segments"],
+            path["segments"],
             columns=["kind", "rank", "gpu", "what", "start_ps", "duration_ps"],
         )
         seconds = {"start_ps": "start_s", "duration_ps": "duration_s"}

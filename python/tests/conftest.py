@@ -130,6 +130,21 @@ def sweeps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, paceline.Sweep
             [],
             "",
         ),
+        "servers": (
+            {
+                "strategy": ("/training/strategy", ["parameter_server"]),
+                "consistency": (
+                    "/training/parameter_server/consistency",
+                    ["sync", "async", {"stale": 1}],
+                ),
+                "memory_bandwidth": (
+                    "/training/parameter_server/servers/memory_bandwidth",
+                    ["38.4 GB/s", "76.8 GB/s"],
+                ),
+            },
+            [],
+            "",
+        ),
         "failing": (
             {gpus: (gpus, [8, 16]), "cv": ("/variability/per_operation/cv", [0.1, -1])},
             [],

@@ -9,7 +9,14 @@ from typing import Any
 
 import paceline
 
-_KEPT = ("gpus", "step_time_s", "throughput_samples_per_s", "scaling_efficiency", "breakdown_s")
+_KEPT = (
+    "gpus",
+    "step_time_s",
+    "throughput_samples_per_s",
+    "scaling_efficiency",
+    "breakdown_s",
+    "servers",
+)
 
 
 def make_sweep(
@@ -50,7 +57,8 @@ def make_sweep(
             told = {"message": error.message, "place": error.place, "file": error.file}
             lines.append({"point": point, "error": told, "scenario": scenario})
             continue
-        line = {"point": point, "key": "00"} | {key: result.data[key] for key in _KEPT}
+        kept = {key: result.data[key] for key in _KEPT if key in result.data}
+        line = {"point": point, "key": "00"} | kept
         if result.interval is not None:
             low, high = result.interval.low_s, result.interval.high_s
             line["interval_s"] = {"low": low, "high": high, "extrapolated": False}

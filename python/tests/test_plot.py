@@ -82,14 +82,14 @@ SWEEPS = [
     *itertools.product(
         [
             *("seeds", "two points", "twelve points", "many lines", "failing", "nodes"),
-            *("nine lines", "shapes", "long values", "quantity", "long names"),
+            *("nine lines", "shapes", "long values", "quantity", "long names", "servers"),
         ],
         [plot.scaling, plot.efficiency, plot.stragglers],
     ),
     *itertools.product(
         [
             *("seeds", "two points", "twelve points", "quantity", "long names", "failing"),
-            *("nodes", "shapes", "rates", "long values"),
+            *("nodes", "shapes", "rates", "long values", "servers"),
         ],
         [plot.breakdown, plot.step_time_and_breakdown],
     ),
@@ -259,6 +259,20 @@ def test_nobody_waits() -> None:
 
 def lengths(axes: Axes) -> list[float]:
     return [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)]
+
+
+def test_with_servers_nobody_waits_for_another_gpu() -> None:
+    scenario = paceline.scenarios.load(ROOT / "scenarios/stragglers_64.json")
+    scenario = paceline.scenarios.edit(scenario, "/cluster/nodes", 1)
+    scenario = paceline.scenarios.edit(scenario, "/variability/slow_gpus", [])
+    served = paceline.run(scenario, iterations=2)
+    figure, axes = plot.stragglers(served)
+    check(figure)
+    title = axes.get_title(loc="left")
+    assert title.startswith("GPUs wait for servers alone, ") and "0 ms of" not in title
+    figure, _ = plot.breakdown({"servers": served})
+    check(figure)
+    assert "waiting for servers" in legend_of(figure)
 
 
 def test_stragglers_add_up() -> None:
@@ -478,6 +492,16 @@ def test_what_a_run_says_is_no_axis(sweeps: dict[str, paceline.Sweep]) -> None:
     for sweep in sweeps.values():
         axes = {axis.name for axis in sweep.axes} | {"gpus"}
         assert set(data.table(sweep.frame, None).axes) <= axes
+
+
+def test_consistency_is_an_axis(sweeps: dict[str, paceline.Sweep]) -> None:
+    """So is ``memory_bandwidth``, though results have ``memory_total_bytes``."""
+    for source in (sweeps["servers"], sweeps["servers"].frame):
+        points = data.table(source, None)
+        assert points.varying == ["consistency", "memory_bandwidth"]
+        figure, axes = plot.efficiency(source, x="consistency")
+        assert tick_texts(axes) == ["sync", "async", "stale 1"]
+        assert legend_of(figure)[0] == "memory bandwidth 38.4 GB/s"
 
 
 def test_results_with_names(result: paceline.Result) -> None:

@@ -394,6 +394,40 @@ def test_memory(result: paceline.Result) -> None:
     assert paceline.explain(sharded, iterations=1, jobs=1, require_fit=True).memory["fits"] is True
 
 
+def test_servers(result: paceline.Result) -> None:
+    assert result.servers is None
+    with pytest.raises(ValueError, match="no parameter servers"):
+        result.staleness()
+    waits = scenarios.load(ROOT / "scenarios/stragglers_64.json")
+    waits = scenarios.edit(waits, "/cluster/nodes", 1)
+    waits = scenarios.edit(waits, "/variability/slow_gpus", [{"ranks": [3], "factor": 1.5}])
+    ahead = scenarios.edit(waits, "/training/parameter_server/consistency", "async")
+    together, alone = (paceline.run(each, iterations=4) for each in (waits, ahead))
+    assert together.servers is not None and alone.servers is not None
+    (fresh,) = together.staleness().to_dict("records")
+    assert (fresh["updates"], fresh["share"]) == (0, 1.0)
+    assert 0 <= 4 * 8 * 161 - fresh["gradients"] < 161  # the last may be on their way at the end
+    stale = alone.staleness()
+    assert list(stale) == ["updates", "gradients", "share"]
+    assert stale["share"].sum() == pytest.approx(1)
+    mean = (stale["updates"] * stale["share"]).sum()
+    assert mean == pytest.approx(alone.servers["mean_staleness"]) and 6 < mean < 8
+    late = stale[stale["share"].cumsum() >= 0.95]["updates"].iloc[0]
+    assert late == alone.servers["p95_staleness"]
+    assert together.data["breakdown_s"]["server_wait"] > 0.2 * together.step_time_s
+
+
+def test_workers_of_servers_share_no_step() -> None:
+    scenario = scenarios.load(ROOT / "scenarios/stragglers_64.json")
+    scenario = scenarios.edit(scenario, "/cluster/nodes", 1)
+    explained = paceline.explain(
+        scenarios.edit(scenario, "/variability/slow_gpus", []), iterations=1
+    )
+    assert len(explained.sensitivities())
+    with pytest.raises(ValueError, match="no critical path: workers of servers share no step"):
+        explained.critical_path()
+
+
 def test_explanations(result: paceline.Result) -> None:
     path = result.critical_path()
     assert list(path) == ["kind", "rank", "gpu", "what", "start_s", "duration_s"]
@@ -507,3 +541,26 @@ def test_strategies_side_by_side(program: Program) -> None:
         paceline.compare(path, "ddp,fdsp")
     with pytest.raises(paceline.InputError, match="divides the 64 ranks"):
         paceline.compare(path, "fsdp:shard_group=3")
+
+
+def test_servers_beside_others() -> None:
+    path = ROOT / "scenarios" / "stragglers_64.json"
+    small = scenarios.edit(scenarios.load(path), "/cluster/nodes", 1)
+    small = scenarios.edit(small, "/variability/slow_gpus", [{"ranks": [3], "factor": 1.5}])
+    names = ["ddp", "parameter_server", "parameter_server:stale=3", "parameter_server:backup=2"]
+    compared = paceline.compare(small, names, iterations=4)
+    frame = compared.frame.set_index("strategy")
+    columns = [
+        *("server_wait_s", "mean_staleness", "p95_staleness", "dropped_share"),
+        "hottest_server_in_bytes",
+    ]
+    assert list(frame)[-5:] == columns
+    assert frame.loc["ddp", columns].isna().all()
+    waits, ahead, drops = (frame.loc[name, columns] for name in names[1:])
+    assert waits["server_wait_s"] > ahead["server_wait_s"] and waits["server_wait_s"] > 0.01
+    assert waits["mean_staleness"] == waits["dropped_share"] == drops["mean_staleness"] == 0
+    assert 0 < ahead["mean_staleness"] <= ahead["p95_staleness"]
+    assert 0.1 < drops["dropped_share"] < 0.25
+    assert (frame["hottest_server_in_bytes"].dropna() > 8 * 4 * 25.6e6 / 8).all()
+    without = paceline.compare(small, ["ddp", "zero1"], iterations=1).frame
+    assert list(without)[-5:] == columns and without[columns].isna().all(axis=None)

@@ -155,11 +155,13 @@ _RESULT_COLUMNS = {
 }
 _RESULT_PREFIXES = (
     *("step_time_", "breakdown_", "interval_", "worst_rank_"),
-    *("memory_", "sent_bytes_", "model_flops_utilisation", "servers_"),
+    *("sent_bytes_", "model_flops_utilisation", "servers_"),
 )
 
 
 def _of_result(name: str) -> bool:
+    if name.startswith("memory_"):  # memory_bandwidth and memory_efficiency are scenarios' keys
+        return name.endswith(("_bytes", "_fits"))
     return name in _RESULT_COLUMNS or name.startswith(_RESULT_PREFIXES)
 
 

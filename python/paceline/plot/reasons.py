@@ -69,10 +69,16 @@ def _waited_for(result: Result, most: int) -> tuple[Figure, Axes]:
     texts = [f"{time:,.4g} ms{note}" for time, note in zip(waited, notes, strict=True)]
     figure, axes = _bars(names, waited, texts, [(style.COLOURS[1], "")] * len(names))
     axes.set_xlabel("wait for this GPU in a step, mean of all GPUs (ms)")
-    total = result.data["breakdown_s"]["straggler_wait"] * 1e3
     step = result.step_time_s * 1e3
-    text = f"Straggler wait {total:,.4g} ms of a step of {step:,.4g} ms"
-    style.title(axes, "No GPU made others wait" if frame.empty else text)
+    if result.servers is not None:
+        wait = result.data["breakdown_s"]["server_wait"] * 1e3
+        text = f"GPUs wait for servers alone, {wait:,.4g} ms of a step of {step:,.4g} ms"
+    elif frame.empty:
+        text = "No GPU made others wait"
+    else:
+        wait = result.data["breakdown_s"]["straggler_wait"] * 1e3
+        text = f"Straggler wait {wait:,.4g} ms of a step of {step:,.4g} ms"
+    style.title(axes, text)
     style.finish(figure)
     return figure, axes
 

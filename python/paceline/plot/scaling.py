@@ -96,7 +96,7 @@ def draw_lines(axes: Axes, lines: Sequence[Series], positions: dict[Any, float],
 
 def place_axis(axes: Axes, lines: Sequence[Series], x: str) -> dict[Any, float]:
     """Set up the x axis for all lines; return where each value lies."""
-    values = list(dict.fromkeys(value for line in lines for value in line.frame[x]))
+    values = list({str(value): value for line in lines for value in line.frame[x]}.values())
     at = style.numeric_axis(axes, values, axis_label(x))
     return {str(value): position for value, position in zip(values, at, strict=True)}
 

@@ -134,7 +134,7 @@ def tick_texts(values: Sequence[Any]) -> tuple[list[str], str]:
 def _hashable(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
-    return value if isinstance(value, (int, float, str, bool)) else str(value)
+    return value if isinstance(value, (int, float, str, bool)) else value_text(value)
 
 
 def log_y(axes: Axes) -> None:
