@@ -103,6 +103,8 @@ def draw_breakdown(axes: Axes, frame: pd.DataFrame, x: str, share: bool = False)
     for column in columns:
         _, colour, hatch = style.PARTS[_COLUMNS[column]]
         height = (means[column] * scale).to_numpy()
+        if not height.any():  # its hatch alone would be most of the picture's file
+            continue
         bars = axes.bar(range(len(means)), height, 0.72, bottom, color=colour, hatch=hatch, lw=0)
         for bar in bars:
             bar.sticky_edges.y[:] = [0]  # an empty part on top would take the margin away
