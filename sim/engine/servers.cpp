@@ -85,6 +85,7 @@ void Servers::take(const Push& push, SimTime now, std::vector<Answer>& answers) 
   }
   if (too_far_ahead(shard, worker)) {
     shard.answered.push_back(push.from);
+    served_.held_back += shard.pushed.front() > 0 ? 1 : 0;
   } else {
     answer(push.shard, push.from, now, answers);
   }

@@ -63,6 +63,7 @@ struct Served {
   };
   Round first, later;  // each worker's first push of each shard; all others
   std::uint64_t updates = 0;
+  std::uint64_t held_back = 0;  // answers that waited for the slowest worker: the bound on staleness was met
 };
 
 struct Result {

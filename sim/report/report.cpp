@@ -145,12 +145,20 @@ double counted_throughput(const TrainingJob& job, const Result& result) {
   return static_cast<double>(job.samples_per_iteration) / mean_step(result).value;
 }
 
+// Where the bound on staleness is met workers get ahead of the slowest once; for ever all are as fast as it is.
+double throughput_at_the_bound(const TrainingJob& job, const Result& result) {
+  const Seconds all = to_seconds(result.iteration_end.back() - result.iteration_end.front());
+  return static_cast<double>(job.samples_per_iteration) *
+         static_cast<double>(result.iteration_end.size() - 1) / all.value;
+}
+
 }  // namespace
 
 // No step can for ever be shorter than its loader takes for its batches; a few can, while batches last that
 // were prefetched before.
 double lasting_throughput(const TrainingJob& job, const Result& result) {
-  const double counted = counted_throughput(job, result);
+  const double counted =
+      result.served.held_back > 0 ? throughput_at_the_bound(job, result) : counted_throughput(job, result);
   const auto batches = std::ranges::count(job.main().steady.ops, OpKind::take_batch, &Op::kind);
   if (!job.input || batches == 0) {
     return counted;

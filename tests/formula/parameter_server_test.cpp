@@ -13,6 +13,7 @@
 
 #include "sim/engine/simulate.h"
 #include "sim/engine/variability.h"
+#include "sim/report/report.h"
 #include "tests/dice.h"
 #include "tests/error_of.h"
 
@@ -306,6 +307,22 @@ TEST_CASE("stale by s: the fast worker's iteration c begins at max(c, f (c - s))
   }
 }
 
+// Every s steps ahead count once: in the long run all are as fast as the slowest.
+TEST_CASE("throughput at the bound is the slowest worker's, whatever the head start") {
+  for (const int iterations : {20, 40}) {
+    Setup setup = without_messages(4, stale(4));
+    setup.variability.slow_gpus = {{{2}, 0, 1.5}};
+    const TrainingJob job = job_of(setup);
+    const Result result = run(job, iterations);
+    CHECK(result.served.held_back > 0);
+    CHECK(lasting_throughput(job, result) == Approx(4 / 1.5));
+    setup.spec.consistency = stale(1000);  // nobody gets so far ahead
+    const Result ahead = run(job_of(setup), iterations);
+    CHECK(ahead.served.held_back == 0);
+    CHECK(lasting_throughput(job, ahead) == Approx(3 + 1 / 1.5));
+  }
+}
+
 Setup random_setup(Dice& dice) {
   Setup setup{.workers = static_cast<std::uint32_t>(dice.between(2, 8)), .tensors = {}};
   for (std::int64_t l = dice.between(1, 4); l > 0; --l) {
@@ -377,7 +394,8 @@ TEST_CASE("staleness of equal workers: 0 to W - 1 in the first round, then W - 1
     Setup setup{.workers = workers, .tensors = {1'000'000}};
     setup.spec.consistency = kAsync;
     const Result result = run(job_of(setup), 8);
-    const auto& [first, later, updates] = result.served;
+    const auto& [first, later, updates, held_back] = result.served;
+    CHECK(held_back == 0);
     CHECK(first.staleness == std::vector<std::uint64_t>(workers, 1));
     std::vector<std::uint64_t> expected(workers);
     expected.back() = later.pushes;
