@@ -94,7 +94,7 @@ Setup without_messages(std::uint32_t workers, Consistency consistency) {
   Setup setup{.workers = workers};
   setup.spec.consistency = consistency;
   setup.spec.servers.memory_bandwidth = BytesPerSecond(1e30);
-  setup.nic = BytesPerSecond(1e30);
+  setup.nic = BytesPerSecond(1e18);
   setup.latency = {};
   return setup;
 }
