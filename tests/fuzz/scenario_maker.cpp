@@ -9,6 +9,7 @@
 
 #include "agreement.h"
 #include "core/error.h"
+#include "scenarios/balanced_run.h"
 #include "scenarios/json.h"
 #include "scenarios/machines.h"
 #include "scenarios/scenario.h"
@@ -255,7 +256,11 @@ bool repair(Json& json) {
       if (!is_small(scenario)) {
         return false;
       }
-      static_cast<void>(Machines().build(scenario));
+      Machines machines;
+      static_cast<void>(machines.build(scenario));
+      if (scenario.training.balance) {
+        static_cast<void>(run_balanced(scenario, machines));
+      }
       return true;
     } catch (const InputError& error) {
       if (!take_out(json, place_of(error))) {
