@@ -14,6 +14,7 @@ FlowNetwork::FlowNetwork(std::vector<BytesPerSecond> link_capacity, std::size_t 
   for (std::size_t i = 0; i < links_.size(); ++i) {
     assert(link_capacity[i].value > 0);
     links_[i].capacity = {link_capacity[i].value};
+    links_[i].width = to_fixed(link_capacity[i].value);
   }
   flows_.reserve(expected_flows);
   free_flows_.reserve(expected_flows);
@@ -476,12 +477,14 @@ void FlowNetwork::limit_crowds(const Link& link) {
   }
   Fixed ports = 0;
   for (const Through& through : link.through) {
-    ports += to_fixed(links_[crowds_[through.crowd].port].capacity.rate);
+    ports += links_[crowds_[through.crowd].port].width;
   }
-  const double limit =
-      ports <= to_fixed(link.capacity.rate) ? std::numeric_limits<double>::infinity() : equal_part(link);
+  const double limit = ports <= link.width ? std::numeric_limits<double>::infinity() : equal_part(link);
   for (const Through& through : link.through) {
-    crowds_[through.crowd].limits.set(through.transit, limit);
+    PlacedHeap<double>& limits = crowds_[through.crowd].limits;
+    if (!limits.holds(through.transit) || limits.key(through.transit) != limit) {
+      limits.set(through.transit, limit);
+    }
   }
 }
 

@@ -142,6 +142,7 @@ class FlowNetwork {
   };
   struct Link {
     Capacity capacity;
+    Fixed width = 0;              // its capacity
     double room = 0;              // while filling: capacity not yet given
     std::uint32_t unfilled = 0;   // while filling: flows without a rate
     std::vector<Crossing> flows;  // in no order
