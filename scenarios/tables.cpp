@@ -55,8 +55,9 @@ std::string servers_rows(const Prediction& p) {
   const ServersReport& servers = *p.report.servers;
   const Consistency& consistency = spec.consistency;
   std::string text = plural(spec.servers.count, "parameter server") +
-                     (spec.servers.placement == ServerPlacement::own_nodes ? " on nodes of their own, "
-                                                                           : " beside the workers, ");
+                     (spec.servers.placement == ServerPlacement::own_nodes
+                          ? (spec.servers.count == 1 ? " on a node of its own, " : " on nodes of their own, ")
+                          : " beside the workers, ");
   if (consistency.kind == Consistency::Kind::synchronous) {
     text += "synchronous" + (spec.backup > 0 ? ", " + plural(spec.backup, "backup worker") : "");
     return row("strategy", text) +
