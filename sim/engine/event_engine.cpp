@@ -170,6 +170,7 @@ void EventEngine::prepare_result() {
   result_.iteration_end.reserve(last_iteration_ + 1);
   result_.last_to_end.reserve(last_iteration_ + 1);
   result_.last_to_launch.reserve(std::size_t{last_iteration_} * layouts_.steady_records);
+  result_.rank_steps.resize(std::size_t{std::min(trace_.rank_steps, last_iteration_)} * ranks_);
 }
 
 // Switches wait for nobody's launch: each is in its graph's first collective from the beginning.
@@ -293,6 +294,7 @@ void EventEngine::end_own_iteration(ThreadId rank, std::uint32_t iteration, SimT
     account({done, iteration, spans, {}, {}, {}, ends.back(), ends.back(), ends.front()}, sum);
     sum.exposed_communication = sum.exposed_communication - state.server_wait;
     sum.server_wait += state.server_wait;
+    keep_rank_step(rank.value, iteration);
   }
   if (trace_.wants(iteration) && !traced_.empty() && traced_[rank.index()] != kNotTraced) {
     const std::span<const SimTime> issued(&slot(iteration).issued[traced_[rank.index()] * most_ops_],
@@ -373,11 +375,22 @@ void EventEngine::close_iteration(std::uint32_t iteration) {
   if (iteration > 0) {
     charge_waits(iteration);
     charge_end(finished);
+    for (std::uint32_t r = 0; r < ranks_; ++r) {
+      keep_rank_step(r, iteration);
+    }
   }
   result_.last_to_end.emplace_back(last - closed.rank_end.begin());
   previous_rank_end_ = closed.rank_end;
   own_before_ = closed.own_at_end;
   result_.fingerprint += closed.facts.value();
+}
+
+// What a rank has done by the end of a steady iteration.
+void EventEngine::keep_rank_step(std::uint32_t rank, std::uint32_t iteration) {
+  if (iteration <= trace_.rank_steps) {
+    result_.rank_steps[std::size_t{iteration - 1} * ranks_ + rank] =
+        done_by(result_.breakdown[rank], result_.waited_for[rank]);
+  }
 }
 
 // What ranks met of the collectives of a steady iteration, and who came last.
@@ -514,6 +527,10 @@ Result EventEngine::finish() {
     b.other = total - (b.compute + b.exposed_communication + b.straggler_wait + b.input_wait);
   }
   charge_end(waited);
+  for (std::uint32_t r = 0; r < ranks_; ++r) {
+    keep_rank_step(r, last_iteration_);
+  }
+  take_differences(result_.rank_steps, ranks_);
   return std::move(result_);
 }
 
@@ -533,6 +550,7 @@ Result EventEngine::finish_own() {
   std::ranges::stable_sort(result_.trace, {}, &TracedIteration::rank);
   std::ranges::stable_sort(result_.trace, {}, &TracedIteration::iteration);
   result_.served = servers_.served();
+  take_differences(result_.rank_steps, ranks_);
   return std::move(result_);
 }
 

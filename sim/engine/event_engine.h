@@ -174,6 +174,7 @@ class EventEngine {
   void see_collectives(ThreadId rank, std::uint32_t iteration);
   void charge_waits(std::uint32_t iteration);
   void charge_end(PicosecondSum waited);
+  void keep_rank_step(std::uint32_t rank, std::uint32_t iteration);
   IterationSlot empty_slot() const;
   void open_iteration(std::uint32_t iteration);
   void clear_slot(std::uint32_t iteration);

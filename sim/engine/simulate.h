@@ -49,6 +49,14 @@ struct TracedIteration {
   std::vector<SimTime> issued;  // by index: the host had issued it, which took the operation's host_cost
 };
 
+// What a rank did in a steady iteration: computed, waited, and was waited for by all ranks together. Waiting for those who
+// end an iteration later counts in the next one, after the last one in that.
+struct RankStep {
+  SimTime compute, waiting;
+  PicosecondSum waited_for = 0;
+  friend bool operator==(const RankStep&, const RankStep&) = default;
+};
+
 // What all ranks together spent waiting on a collective of the steady program, over the steady iterations: for
 // what its last rank did later than they, and for the collective itself.
 struct CollectiveWaits {
@@ -87,12 +95,14 @@ struct Result {
   std::uint64_t fingerprint = 0;     // over every launch, collective end and iteration end of every rank
   std::uint64_t events = 0;          // event engine: ends of operations, occupancies and arrivals
   std::vector<TracedIteration> trace;
+  std::vector<RankStep> rank_steps;  // by steady iteration, by rank, where asked for
 };
 
 // Which ranks and iterations to record. Iteration 0 is the warm-up.
 struct TraceRequest {
   std::vector<Rank> ranks;  // ascending, each once; those that the job doesn't have are left out
   std::uint32_t first = 0, iterations = 0;
+  std::uint32_t rank_steps = 0;  // also what each rank did in so many first steady iterations
 
   bool wants(std::uint32_t iteration) const { return iteration - first < iterations; }
 };

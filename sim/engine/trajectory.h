@@ -9,6 +9,7 @@
 #include "core/fingerprint.h"
 #include "core/id.h"
 #include "core/time.h"
+#include "sim/engine/simulate.h"
 
 namespace paceline {
 
@@ -65,6 +66,21 @@ inline void note_if_as_late(std::uint32_t rank, std::span<const SimTime> own, st
 inline void note_as_late(std::span<const SimTime> own, std::uint32_t last, std::vector<Rank>& as_late_as) {
   for (std::uint32_t r = 0; r < own.size(); ++r) {
     note_if_as_late(r, own, last, as_late_as);
+  }
+}
+
+// What a rank has done so far.
+inline RankStep done_by(const Breakdown& b, PicosecondSum waited_for) {
+  return {b.compute, b.exposed_communication + b.straggler_wait + b.server_wait + b.input_wait, waited_for};
+}
+
+// From what had been done when each iteration ended to what was done in it.
+inline void take_differences(std::vector<RankStep>& steps, std::size_t ranks) {
+  for (std::size_t i = steps.size(); i-- > ranks;) {
+    const RankStep& before = steps[i - ranks];
+    steps[i].compute = steps[i].compute - before.compute;
+    steps[i].waiting = steps[i].waiting - before.waiting;
+    steps[i].waited_for -= before.waited_for;
   }
 }
 

@@ -526,7 +526,19 @@ void VectorEngine::end_iteration() {
   if (iteration_ == 0) {
     counted_from_ = latest;
   }
+  if (iteration_ > 0 && iteration_ <= trace_.rank_steps) {
+    result_.rank_steps.resize(result_.rank_steps.size() + job_.ranks());
+    keep_rank_steps();
+  }
   ++iteration_;
+}
+
+// What each rank has done by now, as that of the last iteration.
+void VectorEngine::keep_rank_steps() {
+  for (std::size_t r = 0; r < job_.ranks(); ++r) {
+    result_.rank_steps[result_.rank_steps.size() - job_.ranks() + r] = done_by(
+        {compute_[r], exposed_[r], straggler_[r], {}, waited_for_input_[r], {}}, result_.waited_for[r]);
+  }
 }
 
 void VectorEngine::record(std::uint32_t op, std::size_t rank, OpSpan span, SimTime issued) {
@@ -556,6 +568,10 @@ Result VectorEngine::finish() {
     result_.breakdown[r] = {compute_[r], exposed_[r], straggler_[r], {}, waited_for_input_[r], total - known};
   }
   charge_end(waited);
+  if (iteration_ <= trace_.rank_steps + 1) {  // what is waited for after the last iteration
+    keep_rank_steps();
+  }
+  take_differences(result_.rank_steps, job_.ranks());
   result_.fingerprint = fingerprint_.value();
   return std::move(result_);
 }

@@ -57,6 +57,7 @@ class VectorEngine {
   SimTime run_slowed(std::size_t rank, SimTime start, SimTime duration);
   void end_iteration();
   void charge_end(PicosecondSum waited);
+  void keep_rank_steps();
   void record(std::uint32_t op, std::size_t rank, OpSpan span, SimTime issued);
   bool traces(std::size_t first_rank, std::size_t count) const;
   const ProgramLayout& layout() const { return layouts_.main().of(iteration_); }

@@ -47,10 +47,12 @@ void check_issued(const Program& program, const TracedIteration& traced) {
 
 void check_agreement(const RandomJob& random) {
   REQUIRE_FALSE(why_not_vector(random.job));
-  const TraceRequest trace{{Rank(0), Rank(3)}, 1, 2};
+  const TraceRequest trace{{Rank(0), Rank(3)}, 1, 2, 1'000};
   const Result event = run_event_engine(random.job, random.run, trace);
   const Result vector = run_vector_engine(random.job, random.run, trace);
   check_same_result(event, vector);
+  check_rank_steps(vector);
+  CHECK((event.rank_steps == vector.rank_steps));
   REQUIRE(event.trace.size() == vector.trace.size());
   for (const TracedIteration& t : vector.trace) {
     const TracedIteration& same = traced_of(event, t.iteration, t.rank);

@@ -72,11 +72,13 @@ TEST_CASE("repeated iterations are those that are simulated, links shared or not
     if (dice.maybe(0.7)) {
       share_links(dice, random.job.communicator);
     }
-    const TraceRequest trace{{Rank(0), Rank(2)}, 1, 7};
+    const TraceRequest trace{{Rank(0), Rank(2)}, 1, 7, 1'000};
     const Ran simulated = ran(random, AlikeSteps::simulated, trace),
               quick = ran(random, AlikeSteps::repeated, trace);
     INFO("seed " << seed << ", " << quick.repeated << " of " << random.run.iterations << " repeated");
     check_same_result(quick.result, simulated.result);
+    check_rank_steps(quick.result);
+    CHECK((quick.result.rank_steps == simulated.result.rank_steps));
     check_same_trace(quick.result, simulated.result);
     CHECK(simulated.repeated == 0);
     repeated += quick.repeated > 0 ? 1 : 0;

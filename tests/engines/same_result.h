@@ -20,6 +20,25 @@ inline bool operator==(const CollectiveWaits& a, const CollectiveWaits& b) {
 }
 inline bool operator==(const OpSpan& a, const OpSpan& b) { return a.start == b.start && a.end == b.end; }
 
+// What ranks did step by step is what they did in all.
+inline void check_rank_steps(const Result& result) {
+  const std::size_t ranks = result.breakdown.size();
+  REQUIRE(result.rank_steps.size() == ranks * (result.iteration_end.size() - 1));
+  std::vector<RankStep> sums(ranks);
+  for (std::size_t i = 0; i < result.rank_steps.size(); ++i) {
+    RankStep& sum = sums[i % ranks];
+    const RankStep& step = result.rank_steps[i];
+    CHECK((step.compute >= SimTime{} && step.waiting >= SimTime{} && step.waited_for >= 0));
+    sum = {sum.compute + step.compute, sum.waiting + step.waiting, sum.waited_for + step.waited_for};
+  }
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const Breakdown& b = result.breakdown[r];
+    CHECK(sums[r].compute == b.compute);
+    CHECK(sums[r].waiting == b.exposed_communication + b.straggler_wait + b.server_wait + b.input_wait);
+    CHECK((sums[r].waited_for == result.waited_for[r]));
+  }
+}
+
 // Of a trace request that both were given.
 inline void check_same_traces(const Result& a, const Result& b) {
   REQUIRE(a.trace.size() == b.trace.size());
