@@ -74,8 +74,8 @@ Prediction predict(const Scenario& scenario, const TraceRequest& trace, Machines
   auto [topology, job, result, batches] = run(scenario, trace, machines);
   Report report = summarize(job, result, *topology, alone_throughput(scenario));
   std::vector<LinkReport> links = blame_links(scenario, result, machines);
-  return {scenario,          std::move(job),   std::move(result),
-          std::move(report), std::move(links), std::move(batches)};
+  return {scenario,          std::move(topology), std::move(job),    std::move(result),
+          std::move(report), std::move(links),    std::move(batches)};
 }
 
 Seconds mean_step_of(const Scenario& scenario, Machines& machines) {

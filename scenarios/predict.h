@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct LinkReport {
 
 struct Prediction {
   Scenario scenario;
+  std::shared_ptr<const Topology> topology;
   TrainingJob job;
   Result result;
   Report report;

@@ -10,6 +10,7 @@
 #include "core/version.h"
 #include "scenarios/gpu_memory.h"
 #include "scenarios/json.h"
+#include "scenarios/link_traffic_json.h"
 #include "scenarios/utilisation.h"
 #include "scenarios/writer.h"
 #include "sim/report/traffic.h"
@@ -145,6 +146,7 @@ std::string result_json(const Prediction& p, Json::Object more) {
   result.push_back({"buckets", buckets_json(p.report.buckets)});
   result.push_back({"collectives", collectives_json(p.report.collectives)});
   result.push_back({"stragglers", stragglers_json(p.report.stragglers)});
+  result.push_back({"links", link_traffic_json(p)});
   result.push_back({"degraded_links", links_json(p.links, p.scenario.run.iterations)});
   for (JsonMember& member : more) {
     result.push_back(std::move(member));

@@ -35,11 +35,13 @@ Range range_of(std::string_view text, std::uint32_t most, const char* option, co
   return range;
 }
 
-std::vector<Rank> ranks_of(std::string_view text, std::uint32_t most) {
+}  // namespace
+
+std::vector<Rank> ranks_named(std::string_view text, std::uint32_t most, const char* option) {
   std::vector<Rank> ranks;
   for (;;) {
     const std::size_t comma = std::min(text.find(','), text.size());
-    const Range range = range_of(text.substr(0, comma), most, "--trace-ranks", "ranks such as 0,37,100-107");
+    const Range range = range_of(text.substr(0, comma), most, option, "ranks such as 0,37,100-107");
     for (std::uint32_t r = range.first; r <= range.last; ++r) {
       ranks.emplace_back(r);
     }
@@ -52,8 +54,6 @@ std::vector<Rank> ranks_of(std::string_view text, std::uint32_t most) {
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
 }
-
-}  // namespace
 
 std::vector<Rank> ranks_worth_tracing(const Result& result) {
   const auto all = static_cast<std::uint32_t>(result.waited_for.size());
@@ -81,9 +81,10 @@ TraceRequest trace_request(const TraceChoice& choice, const Prediction& p) {
   if (choice.steps) {
     steps = range_of(*choice.steps, last, "--trace-steps", "steps such as 1-3");
   }
-  std::vector<Rank> ranks = choice.ranks
-                                ? ranks_of(*choice.ranks, static_cast<std::uint32_t>(p.job.ranks() - 1))
-                                : ranks_worth_tracing(p.result);
+  std::vector<Rank> ranks =
+      choice.ranks
+          ? ranks_named(*choice.ranks, static_cast<std::uint32_t>(p.job.ranks() - 1), "--trace-ranks")
+          : ranks_worth_tracing(p.result);
   return {std::move(ranks), steps.first, steps.last - steps.first + 1};
 }
 

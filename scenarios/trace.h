@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "scenarios/json.h"
@@ -25,6 +26,9 @@ struct TraceChoice {
 };
 inline constexpr std::uint32_t kTracedIterations = 4;
 TraceRequest trace_request(const TraceChoice&, const Prediction&);
+
+// "0,37,100-107", ascending, each once. Throws InputError, which names the option, for others than 0 to `most`.
+std::vector<Rank> ranks_named(std::string_view text, std::uint32_t most, const char* option);
 
 // Simulates the prediction's job again, to the last iteration asked for, and puts what was recorded into
 // `result.trace`. Throws InputError for more than kMostTracedOperations.

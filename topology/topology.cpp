@@ -191,6 +191,12 @@ Route Topology::route(Rank from, Rank to, int channel) const {
   return route_over_nics(from, to, nic, nic);
 }
 
+int Topology::nic_of(DeviceId gpu_or_cpu) const {
+  const DeviceId local(gpu_or_cpu.value % node_.devices());
+  const std::uint32_t place = local.value - node_.device(node_.kind_of(local), 0).value;
+  return node_.nics_in_use == 0 ? 0 : static_cast<int>(place % node_.nics_in_use);
+}
+
 Route Topology::route_between(DeviceId from, DeviceId to, int nic_out, int nic_in,
                               const NodeLayout& inside) const {
   assert(from != to);

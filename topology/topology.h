@@ -95,6 +95,11 @@ class Topology {
     return route_between(from, to, nic_out, nic_in, node_);
   }
   Route route_between(DeviceId from, DeviceId to, int nic_out, int nic_in, const NodeLayout& inside) const;
+  // That of a message: between nodes it leaves and arrives by NIC (a device's place among the node's GPUs, or CPUs) of
+  // the NICs in use.
+  Route route_of_message(DeviceId from, DeviceId to) const {
+    return route_between(from, to, nic_of(from), nic_of(to));
+  }
   // Parts of routes: a rank and its node's NVSwitch (requires: it has a cable to one), a rank and the leaf
   // that NIC `nic` of its node hangs on.
   Route to_nvswitch(Rank) const;
@@ -121,6 +126,7 @@ class Topology {
   std::uint32_t endpoint_of(DeviceId device) const {
     return node_.endpoint_of(DeviceId(device.value % node_.devices()));
   }
+  int nic_of(DeviceId gpu_or_cpu) const;
   std::uint32_t gpu_in_node(Rank rank) const { return rank.value % gpus_in_use(); }
   LinkId cable_between(DeviceId from, DeviceId to) const;  // requires: there is one
   DeviceId nvswitch_of(Rank) const;

@@ -94,6 +94,10 @@ double correction(std::span<const Correction>, CollectiveKind, Bytes);
 CollectivePlanner nccl_planner(const Topology&, const CollectiveSpec&,
                                std::span<const BackgroundFlow> background);
 
+// Background flows, those of other jobs among them. Requires: the topology is that of the cluster.
+std::vector<BackgroundFlow> traffic_of_others(const Topology&, std::vector<BackgroundFlow> background,
+                                              std::span<const OtherJob>);
+
 // As the library that is named, beside all traffic of others. Requires: the topology is that of the cluster.
 CollectivePlanner collective_planner(const Topology&, const ClusterUse&);
 

@@ -161,11 +161,12 @@ CollectivePlanner host_planner(const Topology& topology, const CollectiveSpec& s
   });
 }
 
-// Background flows, those of other jobs among them.
-std::vector<BackgroundFlow> traffic(const Topology& topology, const ClusterUse& use) {
-  std::vector<BackgroundFlow> flows = use.background;
+std::vector<BackgroundFlow> traffic_of_others(const Topology& topology,
+                                              std::vector<BackgroundFlow> background,
+                                              std::span<const OtherJob> jobs) {
+  std::vector<BackgroundFlow> flows = std::move(background);
   const int gpus = topology.gpus_per_node();
-  for (const OtherJob& job : use.other_jobs) {
+  for (const OtherJob& job : jobs) {
     for (int n = 0; n < job.nodes; ++n) {
       const std::int64_t from = job.first_node + n, to = job.first_node + (n + 1) % job.nodes;
       for (int nic = 0; nic < static_cast<int>(topology.node().nics_in_use); ++nic) {
@@ -178,7 +179,7 @@ std::vector<BackgroundFlow> traffic(const Topology& topology, const ClusterUse& 
 
 CollectivePlanner collective_planner(const Topology& topology, const ClusterUse& use) {
   const auto planner = use.collective.library == CollectiveLibrary::nccl ? nccl_planner : host_planner;
-  return planner(topology, use.collective, traffic(topology, use));
+  return planner(topology, use.collective, traffic_of_others(topology, use.background, use.other_jobs));
 }
 
 }  // namespace paceline

@@ -5,57 +5,25 @@
 #include <utility>
 #include <vector>
 
+#include "sim/collective/fifo_traffic.h"
+#include "sim/report/messages.h"
+
 namespace paceline {
 namespace {
 
 // Shares of a collective's bytes that all ranks together send, by kind of hop.
 using Shares = std::array<double, kNames<HopKind>.size()>;
 
-// In blocks of a loop: a loop's data are that many on each channel.
-std::int64_t blocks_of_loop(const CollectiveGraph& graph) {
-  std::int64_t blocks = 1;
-  for (const ThreadBlock& block : graph.thread_blocks) {
-    blocks = std::max(blocks, block.base + graph.scripts[block.script].modulus);
-  }
-  return blocks;
-}
-
 Shares shares_of(const CollectiveGraph& graph) {
-  std::array<std::int64_t, kNames<HopKind>.size()> sent{};
-  for (const ThreadBlock& block : graph.thread_blocks) {
-    if (block.rank == ThreadBlock::kSwitch) {
-      continue;
-    }
-    for (const Step& step : graph.scripts[block.script].steps) {
-      for (std::uint32_t p = 0; p < step.send.count; ++p) {
-        const Fifo& fifo = graph.fifos[graph.out[block.first_out + step.send.first + p]];
-        sent[static_cast<std::size_t>(graph.hops[fifo.hop].kind)] += std::int64_t{step.times} * step.width;
-      }
-    }
-  }
-  const double all = static_cast<double>(blocks_of_loop(graph)) * graph.channels;
+  const std::vector<double> of_fifo = shares_of_fifos(graph);
   Shares shares{};
-  std::ranges::transform(sent, shares.begin(),
-                         [&](std::int64_t blocks) { return static_cast<double>(blocks) / all; });
-  return shares;
-}
-
-template <class F>  // f(op, from, to): each message of an iteration, but those to the sender itself
-void for_each_message(const TrainingJob& job, const F& f) {
-  for (std::uint32_t r = 0; r < job.ranks(); ++r) {
-    for (const Thread& thread : job.roles[job.role_of(r)].threads) {
-      for (const Op& op : thread.steady.ops) {
-        if (op.kind == OpKind::send && op.to != kWorld) {
-          const Family& family = job.families[op.to];
-          for (const std::uint32_t to : family.groups[family.group_of[r]]) {
-            if (to != r) {
-              f(op, r, to);
-            }
-          }
-        }
-      }
+  for (std::size_t f = 0; f < of_fifo.size(); ++f) {
+    const Fifo& fifo = graph.fifos[f];
+    if (graph.thread_blocks[fifo.from].rank != ThreadBlock::kSwitch) {
+      shares[static_cast<std::size_t>(graph.hops[fifo.hop].kind)] += of_fifo[f];
     }
   }
+  return shares;
 }
 
 SentBytes messages_of(const TrainingJob& job) {

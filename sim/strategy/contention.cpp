@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/collective/placed_family.h"
+#include "sim/collective/fifo_traffic.h"
 #include "sim/collective/pricing.h"
 
 namespace paceline {
@@ -33,33 +33,6 @@ std::vector<std::set<Queue>> queues_of_graphs(const TrainingJob& job) {
   return queues;
 }
 
-// The routes of FIFOs, which nobody keeps: found anew.
-class Routes {
- public:
-  Routes(const Topology& topology, const TrainingJob& job) : family_of_(job.communicator.graphs.size()) {
-    for (const CollectivePlan& plan : job.plans) {
-      family_of_[plan.graph] = plan.family;
-      if (!placed_.contains(plan.family)) {
-        placed_.emplace(plan.family, plan.family == kWorld
-                                         ? PlacedFamily(topology, kAllRanks)
-                                         : PlacedFamily(topology, job.families[plan.family]));
-      }
-    }
-  }
-
-  template <class F>  // f(FIFO, route)
-  void for_each(const GraphList& graphs, std::size_t g, const F& f) const {
-    const PlacedFamily& family = placed_.at(family_of_[g]);
-    for (std::uint32_t i = 0; i < graphs[g].fifos.size(); ++i) {
-      f(i, family.route(graphs[g], graphs[g].fifos[i]));
-    }
-  }
-
- private:
-  std::vector<std::uint32_t> family_of_;  // by graph
-  std::map<std::uint32_t, PlacedFamily> placed_;
-};
-
 }  // namespace
 
 void share_links(const Topology& topology, TrainingJob& job) {
@@ -69,11 +42,11 @@ void share_links(const Topology& topology, TrainingJob& job) {
     return;
   }
   GraphList& graphs = job.communicator.graphs;
-  const Routes routes(topology, job);
+  const FifoRoutes routes(topology, job.plans, job.families);
   SharedLinks shared(job.communicator, topology);
   std::vector<std::size_t> first_user(topology.links(), graphs.size());  // by link: a graph
-  for (std::size_t g = 0; g < graphs.size(); ++g) {
-    routes.for_each(graphs, g, [&](std::uint32_t, const Route& route) {
+  for (std::uint32_t g = 0; g < graphs.size(); ++g) {
+    routes.for_each(g, graphs[g], [&](std::uint32_t, const Route& route) {
       for (const LinkId link : route) {
         std::size_t& first = first_user[link.index()];
         if (first == graphs.size()) {
@@ -86,9 +59,9 @@ void share_links(const Topology& topology, TrainingJob& job) {
   }
   GraphList marked;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> sockets;  // by sender and receiver
-  for (std::size_t g = 0; g < graphs.size(); ++g) {
+  for (std::uint32_t g = 0; g < graphs.size(); ++g) {
     std::vector<SharedFifo> fifos;
-    routes.for_each(graphs, g, [&](std::uint32_t f, const Route& route) {
+    routes.for_each(g, graphs[g], [&](std::uint32_t f, const Route& route) {
       if (std::vector<LinkId> links = shared.among(route); !links.empty()) {
         fifos.push_back({f, std::move(links)});
         if (job.workers > 0) {  // of one process group, which has a socket for each pair of ranks

@@ -12,13 +12,6 @@
 namespace paceline {
 namespace {
 
-int nic_of(const Topology& topology, DeviceId device) {
-  const NodeLayout& node = topology.node();
-  const DeviceId local(device.value % node.devices());
-  const std::uint32_t place = local.value - node.device(node.kind_of(local), 0).value;
-  return node.nics_in_use == 0 ? 0 : static_cast<int>(place % node.nics_in_use);
-}
-
 HopKind hop_kind(const Link& link) {
   return link.kind == LinkKind::nvlink ? HopKind::nvlink
          : link.kind == LinkKind::pcie ? HopKind::pcie
@@ -31,7 +24,7 @@ void add_message_routes(const Topology& topology, std::span<const MessagePair> p
   SharedLinks shared(job.communicator, topology);
   for (const auto& [from, to] : pairs) {
     const DeviceId a = job.members[from].device, b = job.members[to].device;
-    const Route links = topology.route_between(a, b, nic_of(topology, a), nic_of(topology, b));
+    const Route links = topology.route_of_message(a, b);
     if (links.size == 0) {
       throw InputError("expected members that can reach each other, found no way from " +
                            topology.device_name(a) + " to " + topology.device_name(b),

@@ -13,9 +13,7 @@ namespace paceline {
 // From one member to another.
 using MessagePair = std::pair<std::uint32_t, std::uint32_t>;
 
-// Gives the job routes for these pairs: the topology's, with the links that messages compete for. Between nodes
-// a member's messages leave and arrive by NIC (its place among the node's GPUs, or CPUs) of the NICs in use.
-// Throws InputError where there is no way. Requires: the job has its members, whose devices are GPUs or CPUs; the
+// Gives the job routes for these pairs: the topology's, with the links that messages compete for. Throws InputError where there is no way. Requires: the job has its members, whose devices are GPUs or CPUs; the
 // two of a pair have different ones.
 void add_message_routes(const Topology&, std::span<const MessagePair>, TrainingJob&);
 

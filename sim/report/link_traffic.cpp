@@ -1,0 +1,130 @@
+#include "sim/report/link_traffic.h"
+
+#include <algorithm>
+
+#include "sim/collective/fifo_traffic.h"
+#include "sim/collective/pricing.h"
+#include "sim/report/messages.h"
+
+namespace paceline {
+namespace {
+
+// Towards the root of a node's PCIe, and towards the cores of the fabric.
+int level(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::gpu:
+    case DeviceKind::nic:
+      return 0;
+    case DeviceKind::nvswitch:
+    case DeviceKind::pcie_switch:
+    case DeviceKind::leaf:
+      return 1;
+    case DeviceKind::cpu:
+    case DeviceKind::spine:
+      return 2;
+    case DeviceKind::core:
+      return 3;
+  }
+  return 0;
+}
+
+// The bytes of an iteration that run on each graph.
+std::vector<double> bytes_of_graphs(const TrainingJob& job) {
+  std::vector<double> bytes(job.communicator.graphs.size());
+  for (const Thread& thread : job.roles.front().threads) {
+    for (const Op& op : thread.steady.ops) {
+      if (op.kind == OpKind::collective) {
+        const CollectivePlan& plan = job.plans[thread.steady.collectives[op.index]];
+        bytes[plan.graph] += static_cast<double>(plan.bytes.value) / op.every;
+      }
+    }
+  }
+  return bytes;
+}
+
+void add(const Route& route, double bytes, std::vector<double>& to) {
+  for (const LinkId link : route) {
+    to[link.index()] += bytes;
+  }
+}
+
+}  // namespace
+
+LinkClass class_of(const Topology& topology, LinkId id) {
+  const Link& link = topology.link(id);
+  const int from = level(topology.device_kind(link.from)), to = level(topology.device_kind(link.to));
+  const auto towards = [&](LinkClass up, LinkClass beside, LinkClass down) {
+    return from < to ? up : from > to ? down : beside;
+  };
+  switch (link.kind) {
+    case LinkKind::nvlink:
+      return towards(LinkClass::nvlink_up, LinkClass::nvlink, LinkClass::nvlink_down);
+    case LinkKind::pcie:
+      return towards(LinkClass::pcie_up, LinkClass::pcie, LinkClass::pcie_down);
+    case LinkKind::socket:
+      return LinkClass::socket;
+    case LinkKind::c2c:
+      return LinkClass::c2c;
+    case LinkKind::network:
+      break;
+  }
+  switch (std::max(from, to)) {
+    case 1:
+      return from < to ? LinkClass::nic_out : LinkClass::nic_in;
+    case 2:
+      return from < to ? LinkClass::leaf_up : LinkClass::leaf_down;
+    default:
+      return from < to ? LinkClass::spine_up : LinkClass::spine_down;
+  }
+}
+
+LinkTraffic link_traffic(const Topology& topology, const TrainingJob& job,
+                         std::span<const BackgroundFlow> others) {
+  LinkTraffic traffic{std::vector<double>(topology.links()), std::vector<double>(topology.links())};
+  if (job.ranks() > 1) {
+    const FifoRoutes routes(topology, job.plans, job.families);
+    const std::vector<double> bytes = bytes_of_graphs(job);
+    for (std::uint32_t g = 0; g < bytes.size(); ++g) {
+      if (bytes[g] > 0) {
+        const std::vector<double> shares = shares_of_fifos(job.communicator.graphs[g]);
+        routes.for_each(g, job.communicator.graphs[g], [&](std::uint32_t fifo, const Route& route) {
+          add(route, shares[fifo] * bytes[g], traffic.bytes);
+        });
+      }
+    }
+  }
+  for_each_message(job, [&](const Op& op, std::uint32_t from, std::uint32_t to) {
+    const DeviceId a = job.members[from].device, b = job.members[to].device;
+    add(topology.route_of_message(a, b), static_cast<double>(op.bytes.value) / op.every, traffic.bytes);
+    if (to >= job.ranks()) {
+      const double answer = static_cast<double>(job.serving.shards[op.index].answer.value);
+      add(topology.route_of_message(b, a), answer, traffic.bytes);
+    }
+  });
+  const SharedLinks theirs(topology, others);
+  for (const SharedFlow& flow : theirs.flows) {
+    for (const LinkId link : flow.links) {
+      traffic.neighbours[theirs.links[link.index()].index()] += flow.rate.value;
+    }
+  }
+  return traffic;
+}
+
+std::optional<Seconds> communicating(const Result& result) {
+  if (!result.own_ends.empty()) {
+    return std::nullopt;
+  }
+  std::vector<OpSpan> spans;
+  for (const CollectiveTiming& timing : result.timing) {
+    spans.push_back({timing.launch, timing.end});
+  }
+  std::ranges::sort(spans, {}, &OpSpan::start);
+  SimTime together, until;
+  for (const OpSpan& span : spans) {
+    together += std::max(span.end, until) - std::max(span.start, until);
+    until = std::max(until, span.end);
+  }
+  return to_seconds(together) * (1.0 / static_cast<double>(result.iteration_end.size() - 1));
+}
+
+}  // namespace paceline
