@@ -11,6 +11,7 @@
 #include "scenarios/reader.h"
 #include "scenarios/run_overrides.h"
 #include "scenarios/trace.h"
+#include "studies/run_view.h"
 
 namespace paceline::python {
 
@@ -26,6 +27,7 @@ struct RunRequest {
   int jobs = 1;
   bool require_fit = false, allow_other_machine = false;
   std::optional<TraceChoice> trace;
+  std::optional<ViewChoice> view;
 };
 
 struct LogRequest {
@@ -50,6 +52,14 @@ template <class V>
 void describe(V& v, TraceChoice& s) {
   v.key("ranks", s.ranks, kArgument, "Which ranks: \"0,37,100-107\".");
   v.key("steps", s.steps, kArgument, "Which steps: \"1-3\".");
+}
+
+template <class V>
+void describe(V& v, ViewChoice& s) {
+  v.key("step", s.step, between(-1'000'000'000, 1'000'000'000),
+        "Which step: its number; left out: one that took the median time.");
+  v.key("ranks", s.ranks, kArgument, "Ranks to show beside those that matter: \"0,37,100-107\".");
+  v.key("slices", s.slices, between(-1'000'000'000, 1'000'000'000), "Most operations to show.");
 }
 
 template <class V>
@@ -83,6 +93,7 @@ void describe(V& v, RunRequest& s) {
   v.key("require_fit", s.require_fit, any(), "Fail where a GPU has too little memory.");
   v.key("allow_other_machine", s.allow_other_machine, any(), "The profile may be of another machine.");
   v.key("trace", s.trace, any(), "Record a timeline.");
+  v.key("view", s.view, any(), "Record what a page shows.");
 }
 
 template <class V>

@@ -21,6 +21,7 @@
 #include "scenarios/tables.h"
 #include "studies/compare.h"
 #include "studies/explain.h"
+#include "studies/run_view.h"
 #include "topology/topology.h"
 
 namespace nb = nanobind;
@@ -56,8 +57,27 @@ class Trace {
   Prediction prediction_;
 };
 
-// result.json, the trace if asked for, and the interval of the step with a profile.
-using Outcome = std::tuple<std::string, std::optional<Trace>, Text>;
+// What a page shows of a run.
+class View {
+ public:
+  explicit View(RunView view) : view_(std::move(view)) {}
+
+  std::string about() const { return to_text(view_.about); }
+
+  nb::dict columns() const {
+    nb::dict columns;
+    for (const Column& each : view_.columns) {
+      columns[each.name.c_str()] = nb::make_tuple(each.type, nb::bytes(each.bytes.data(), each.bytes.size()));
+    }
+    return columns;
+  }
+
+ private:
+  RunView view_;
+};
+
+// result.json, the trace if asked for, the interval of the step with a profile, and the view if asked for.
+using Outcome = std::tuple<std::string, std::optional<Trace>, Text, std::optional<View>>;
 
 Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, const RunRequest& wanted) {
   if (profile) {
@@ -79,8 +99,12 @@ Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, c
     more.push_back({"communication_overlap", overlap_json(prediction)});
   }
   std::string text = result_json(prediction, std::move(more));
+  std::optional<View> view;
+  if (wanted.view) {
+    view.emplace(run_view(prediction, *wanted.view));
+  }
   return {std::move(text), wanted.trace ? std::optional<Trace>(std::move(prediction)) : std::nullopt,
-          profile ? Text(interval_json(training_interval(scenario, *profile))) : Text()};
+          profile ? Text(interval_json(training_interval(scenario, *profile))) : Text(), std::move(view)};
 }
 
 Outcome run(const std::string& text, const std::string& file_name, const std::string& asked) {
@@ -135,9 +159,15 @@ void add_run(nb::module_& module) {
       .def("text", &Trace::text, unlocked, "All ranks in one JSON file.")
       .def("save", &Trace::save, nb::arg("path"), unlocked,
            "Writes what `paceline run --trace PATH` does: a file, or a folder with one for each rank.");
+  nb::class_<View>(module, "View", "What a page shows of a run.")
+      .def("about", &View::about,
+           "A JSON object: the step, which ranks are shown, names of what columns number.")
+      .def("columns", &View::columns, nb::sig("def columns(self) -> dict[str, tuple[str, bytes]]"),
+           "Numbers by name: their type as numpy has it, and their bytes (studies/run_view.h).");
   module.def("run", &run, nb::arg("scenario"), nb::arg("file_name"), nb::arg("options"), unlocked,
              "result.json, with what `paceline explain` adds if asked for; the trace if asked for; with a "
-             "profile the step's interval of 90 %. The options are a JSON object (python/options.h).");
+             "profile the step's interval of 90 %; the view if asked for. The options are a JSON object "
+             "(python/options.h).");
   module.def("compare", &compare_strategies, nb::arg("scenario"), nb::arg("file_name"), nb::arg("strategies"),
              nb::arg("options"), unlocked,
              "The JSON of `paceline compare --json`; strategies as its --strategies, options as of `run`.");

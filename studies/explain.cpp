@@ -209,7 +209,9 @@ std::string best_text(const Explanation& e) {
   return e.best_levers.empty() ? "\n  No change that was tried saves half a percent of the step.\n" : text;
 }
 
-Json::Object path_json(const Prediction& p, const CriticalPath& path) {
+}  // namespace
+
+Json path_json(const Prediction& p, const CriticalPath& path) {
   Json::Array segments;
   for (const PathSegment& s : path.segments) {
     segments.push_back(Json::Object{{"kind", name_of(s.kind)},
@@ -220,12 +222,10 @@ Json::Object path_json(const Prediction& p, const CriticalPath& path) {
                                     {"duration_ps", length(s).ps}});
   }
   const SimTime step = path.segments.empty() ? SimTime{} : path.segments.back().end - path.began;
-  return {{"step", static_cast<std::int64_t>(path.iteration)},
-          {"step_ps", step.ps},
-          {"segments", std::move(segments)}};
+  return Json::Object{{"step", static_cast<std::int64_t>(path.iteration)},
+                      {"step_ps", step.ps},
+                      {"segments", std::move(segments)}};
 }
-
-}  // namespace
 
 Explanation explain(const Prediction& p, int jobs, Machines& machines, const ExplanationSoFar& so_far) {
   Explanation e;
@@ -284,7 +284,7 @@ Json::Object explanation_json(const Prediction& p, const Explanation& e) {
   for (const std::string& sentence : e.best_levers) {
     sentences.push_back(sentence);
   }
-  return {{"critical_path", p.report.servers ? Json() : Json(path_json(p, e.path))},
+  return {{"critical_path", p.report.servers ? Json() : path_json(p, e.path)},
           {"sensitivities", std::move(sensitivities)},
           {"not_possible", std::move(not_possible)},
           {"best_levers", std::move(sentences)}};

@@ -48,6 +48,7 @@ Explanation explain(const Prediction&, int jobs, Machines&, const ExplanationSoF
 // Members of result.json: "critical_path" (times in whole picoseconds, which add up to the step),
 // "sensitivities", "best_levers".
 Json::Object explanation_json(const Prediction&, const Explanation&);
+Json path_json(const Prediction&, const CriticalPath&);
 // For the terminal, in this order: what is known from the run, and what the explanation adds.
 std::string collectives_text(const Prediction&);
 std::string path_text(const Prediction&, const CriticalPath&);

@@ -23,9 +23,22 @@ class Trace:
         Writes what `paceline run --trace PATH` does: a file, or a folder with one for each rank.
         """
 
-def run(scenario: str, file_name: str, options: str) -> tuple[str, Trace | None, str | None]:
+class View:
+    """What a page shows of a run."""
+
+    def about(self) -> str:
+        """
+        A JSON object: the step, which ranks are shown, names of what columns number.
+        """
+
+    def columns(self) -> dict[str, tuple[str, bytes]]:
+        """
+        Numbers by name: their type as numpy has it, and their bytes (studies/run_view.h).
+        """
+
+def run(scenario: str, file_name: str, options: str) -> tuple[str, Trace | None, str | None, View | None]:
     """
-    result.json, with what `paceline explain` adds if asked for; the trace if asked for; with a profile the step's interval of 90 %. The options are a JSON object (python/options.h).
+    result.json, with what `paceline explain` adds if asked for; the trace if asked for; with a profile the step's interval of 90 %; the view if asked for. The options are a JSON object (python/options.h).
     """
 
 def compare(scenario: str, file_name: str, strategies: str, options: str) -> str:

@@ -379,7 +379,7 @@ def run(
         require_fit=require_fit,
         trace=_trace_choice(trace, trace_steps),
     )
-    result, recorded, interval = _core.run(text, file_name, options)
+    result, recorded, interval, _ = _core.run(text, file_name, options)
     return Result(result, trace=recorded, interval_text=interval)
 
 

@@ -1,0 +1,73 @@
+// What a page shows of a run beside its result: the operations of one step, what every rank did in each step, and what
+// is on the links. By simulating again.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/names.h"
+#include "scenarios/json.h"
+#include "scenarios/predict.h"
+
+namespace paceline {
+
+// Of an operation on a stream, by its number in the column "kind". wait: the compute stream waits for communication;
+// input, synchronize: the host waits; cast: a queue, before or after a collective.
+enum class SliceKind : std::uint8_t {
+  forward,
+  backward,
+  accumulate,
+  copies,
+  optimizer,
+  other,
+  collective,
+  cast,
+  wait,
+  input,
+  synchronize
+};
+template <>
+inline constexpr auto kNames<SliceKind> = names<SliceKind>({{"forward", SliceKind::forward},
+                                                            {"backward", SliceKind::backward},
+                                                            {"accumulate", SliceKind::accumulate},
+                                                            {"copies", SliceKind::copies},
+                                                            {"optimizer", SliceKind::optimizer},
+                                                            {"other", SliceKind::other},
+                                                            {"collective", SliceKind::collective},
+                                                            {"cast", SliceKind::cast},
+                                                            {"wait", SliceKind::wait},
+                                                            {"input", SliceKind::input},
+                                                            {"synchronize", SliceKind::synchronize}});
+
+struct ViewChoice {
+  // Left out: the first that took the median time; with servers, whose workers count steps of their own, the middle one.
+  std::optional<std::int64_t> step;
+  std::optional<std::string> ranks;  // "0,37,100-107"; beside those that matter
+  std::int64_t slices = 100'000;     // at most
+};
+
+// Little-endian numbers, as numpy names their type ("<f4").
+struct Column {
+  std::string name, type, bytes;
+};
+
+// about: the step, its critical path, which ranks have slices and why, labels, names of classes. Columns:
+//   slice_rank slice_stream slice_kind slice_label slice_start_ms slice_duration_ms slice_waiting_ms, a row an operation,
+//     as `--trace` has it, from the step's begin; stream 0 is the host, 1 computes, the others are communication
+//     queues; waiting: of a collective, till the last rank of its group launched it
+//   step_compute_ms step_waiting_ms step_waited_for_ms, by step, then rank; waited for: mean over all ranks
+//   device_kind device_node device_number, by device; node -1: of the fabric
+//   link_from link_to link_class link_bandwidth link_bytes link_neighbours, those with traffic (LinkTraffic)
+struct RunView {
+  Json about;
+  std::vector<Column> columns;
+};
+
+// Of ranks there are shown, while there is room for all slices of one more: those on the critical path, the fastest, the
+// median and the slowest, those asked for, then the others in order. Throws InputError for a step or ranks that the run
+// lacks, and for less room than one rank needs.
+RunView run_view(const Prediction&, const ViewChoice&);
+
+}  // namespace paceline
