@@ -18,6 +18,7 @@
 #include "app/mistakes.h"
 #include "app/options.h"
 #include "app/progress.h"
+#include "app/python.h"
 #include "app/run.h"
 #include "app/studies.h"
 #include "calibrate/fit/collective_fit.h"
@@ -126,6 +127,7 @@ struct CommandLine {
   CLI::App* schema = nullptr;
   bool schema_as_markdown = false, schema_of_study = false;
   StudyCommands studies;
+  PythonCommands python;
   CLI::App* help = nullptr;
   std::vector<std::string> help_on;
   bool help_as_manual = false;
@@ -143,6 +145,7 @@ struct CommandLine {
     add_collective();
     calibrate.add_to(app);
     studies.add_to(app);
+    python.add_to(app);
     add_validate();
     add_topology();
     presets =
@@ -252,6 +255,8 @@ int main_of(int argc, char** argv) {
     line.calibrate.run();
   } else if (line.studies.parsed()) {
     return line.studies.run();
+  } else if (line.python.parsed()) {
+    line.python.run();
   } else if (line.validate->parsed()) {
     return validate(line.validate_options) ? 0 : kToleranceBroken;
   } else if (line.topology->parsed()) {

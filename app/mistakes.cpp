@@ -22,14 +22,28 @@ namespace {
 using Names = std::vector<std::string>;
 
 // What else people call a command.
-constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
-    {"simulate", "run"},          {"predict", "run"},          {"train", "run"},
-    {"why", "explain"},           {"study", "sweep"},          {"draw", "plot"},
-    {"nccl-tests", "collective"}, {"benchmark", "collective"}, {"list", "presets"},
-    {"models", "presets"},        {"gpus", "presets"},         {"clusters", "presets"},
-    {"cluster", "topology"},      {"check", "validate"},       {"profile", "calibrate fit"},
-    {"version", "--version"},     {"usage", "help"},           {"man", "help --man"},
-    {"completions", "completion"}};
+constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {{"simulate", "run"},
+                                                                         {"predict", "run"},
+                                                                         {"train", "run"},
+                                                                         {"why", "explain"},
+                                                                         {"study", "sweep"},
+                                                                         {"draw", "plot"},
+                                                                         {"nccl-tests", "collective"},
+                                                                         {"benchmark", "collective"},
+                                                                         {"list", "presets"},
+                                                                         {"models", "presets"},
+                                                                         {"gpus", "presets"},
+                                                                         {"clusters", "presets"},
+                                                                         {"cluster", "topology"},
+                                                                         {"check", "validate"},
+                                                                         {"profile", "calibrate fit"},
+                                                                         {"version", "--version"},
+                                                                         {"usage", "help"},
+                                                                         {"man", "help --man"},
+                                                                         {"completions", "completion"},
+                                                                         {"html", "report"},
+                                                                         {"page", "report"},
+                                                                         {"dashboard", "report"}};
 
 const CLI::App* command_of(const CLI::App& app, const std::string& name) {
   const std::vector<const CLI::App*> all = commands_of(app);

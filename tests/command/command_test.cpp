@@ -142,7 +142,7 @@ TEST_CASE("what people try first is answered") {
   CHECK(desk.type("paceline help").out == desk.type("paceline --help").out);
   for (const char* command :
        {"run", "explain", "collective", "calibrate", "calibrate fit", "sweep", "calibrate measure", "plot",
-        "validate", "topology", "presets", "schema", "completion", "help"}) {
+        "report", "validate", "topology", "presets", "schema", "completion", "help"}) {
     CAPTURE(command);
     const Outcome help = desk.type("paceline help " + std::string(command));
     CHECK(help.status == 0);
@@ -154,17 +154,17 @@ TEST_CASE("what people try first is answered") {
   CHECK_THAT(bare.error, Contains("paceline run scenarios/first_node.json") && Contains("paceline help"));
 }
 
-TEST_CASE("plot and measure explain themselves without Python and MPI") {
+TEST_CASE("plot, report and measure explain themselves without Python and MPI") {
   const Desk desk;
   const std::string nowhere = "PATH=/nowhere '" PACELINE_PROGRAM "' ";
-  const Outcome plot = desk.type(nowhere + "plot --help");
-  CHECK(plot.status == 0);
+  const Outcome plot = desk.type(nowhere + "plot --help"), report = desk.type(nowhere + "report --help");
+  CHECK((plot.status == 0 && report.status == 0));
   // All that Python's own parser knows is said.
   const std::string parser = text_of(kSource / "python/paceline/__main__.py");
-  const std::regex word("add_argument\\(\\s*(\"-o\", )?\"(--[a-z]+)\"|\n        \"([a-z-]+)\": plot\\.");
+  const std::regex word("add_argument\\(\\s*(\"-o\", )?\"(--[a-z-]+)\"|\n        \"([a-z-]+)\": plot\\.");
   std::size_t words = 0;
   for (std::sregex_iterator at(parser.begin(), parser.end(), word), end; at != end; ++at, ++words) {
-    CHECK_THAT(plot.out, Contains((*at)[2].matched ? (*at)[2].str() : (*at)[3].str()));
+    CHECK_THAT(plot.out + report.out, Contains((*at)[2].matched ? (*at)[2].str() : (*at)[3].str()));
   }
   CHECK(words >= 11);
   const Outcome measure = desk.type(nowhere + "calibrate measure --help");

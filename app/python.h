@@ -1,0 +1,40 @@
+// `paceline plot` and `paceline report`: what the Python package does.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline {
+
+struct PlotOptions {
+  std::vector<std::string> sources;
+  std::string out;
+  std::optional<std::string> kind;
+};
+
+struct ReportOptions {
+  std::string source;
+  std::optional<std::string> out, profile, step, ranks, slices, serve;
+  bool allow_other_machine = false, no_explain = false;
+};
+
+class PythonCommands {
+ public:
+  void add_to(CLI::App&);
+  bool parsed() const { return plot_->parsed() || report_->parsed(); }
+  [[noreturn]] void run() const;  // as the package, in place of this program
+
+ private:
+  void add_plot(CLI::App&);
+  void add_report(CLI::App&);
+
+  CLI::App* plot_ = nullptr;
+  CLI::App* report_ = nullptr;
+  CLI::Option* serve_ = nullptr;
+  PlotOptions plot_options_;
+  ReportOptions report_options_;
+};
+
+}  // namespace paceline
