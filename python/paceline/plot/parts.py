@@ -17,7 +17,7 @@ from .scaling import Drawn, draw_lines, place_axis
 
 MOST_FACETS = 6
 NEGLIGIBLE = 1e-3  # of a step: nobody could see it
-_COLUMNS = {f"breakdown_{part}_s": part for part in style.PARTS}
+COLUMNS = {f"breakdown_{part}_s": part for part in style.PARTS}
 
 
 def breakdown(
@@ -93,7 +93,7 @@ def step_time_and_breakdown(source: Source, *, x: str | None = None) -> tuple[Fi
 
 def draw_breakdown(axes: Axes, frame: pd.DataFrame, x: str, share: bool = False) -> None:
     """Draw a stacked bar for each value of x: the mean over whatever else changes."""
-    columns = [column for column in _COLUMNS if column in frame]
+    columns = [column for column in COLUMNS if column in frame]
     if not columns:
         raise ValueError("expected columns breakdown_compute_s ..., found none")
     means = frame.assign(_x=frame[x].map(str)).groupby("_x", sort=False)[columns].mean()
@@ -101,7 +101,7 @@ def draw_breakdown(axes: Axes, frame: pd.DataFrame, x: str, share: bool = False)
     scale = 100 / means.sum(axis=1) if share else pd.Series(1e3, means.index)
     bottom = np.zeros(len(means))
     for column in columns:
-        _, colour, hatch = style.PARTS[_COLUMNS[column]]
+        _, colour, hatch = style.PARTS[COLUMNS[column]]
         height = (means[column] * scale).to_numpy()
         if not height.any():  # its hatch alone would be most of the picture's file
             continue
@@ -168,10 +168,10 @@ def _alike(facets: list[tuple[str, pd.DataFrame]]) -> bool:
 
 
 def _part_handles(frame: pd.DataFrame) -> Drawn:
-    step = frame[[column for column in _COLUMNS if column in frame]].sum(axis=1)
+    step = frame[[column for column in COLUMNS if column in frame]].sum(axis=1)
     shown = [
         part
-        for column, part in _COLUMNS.items()
+        for column, part in COLUMNS.items()
         if column in frame and (frame[column] > NEGLIGIBLE * step).any()
     ]
     return [

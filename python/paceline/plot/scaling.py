@@ -106,10 +106,10 @@ def draw_scaling(axes: Axes, points: Table, x: str) -> Drawn:
     lines = _lines(points, THROUGHPUT, 1.0, x)
     positions = place_axis(axes, lines, x)
     over_gpus = x == GPUS
-    alone = _alone(points) if over_gpus else {}
-    for index, rate in _different(alone).items():
+    alone = alone_rates(points) if over_gpus else {}
+    for index, rate in different_rates(alone).items():
         ends = np.array([lines[index].frame[GPUS].min(), lines[index].frame[GPUS].max()], float)
-        single = len(_different(alone)) == 1
+        single = len(different_rates(alone)) == 1
         colour = style.GREY if single else style.COLOURS[index % len(style.COLOURS)]
         axes.plot(ends, rate * ends, color=colour, **_IDEAL)
     drawn = draw_lines(axes, lines, positions, x)
@@ -130,7 +130,7 @@ def draw_efficiency(axes: Axes, points: Table, x: str) -> Drawn:
     lines = _lines(points, EFFICIENCY, 100.0, x)
     positions = place_axis(axes, lines, x)
     drawn = draw_lines(axes, lines, positions, x)
-    alone = _alone(points) if x == GPUS and THROUGHPUT in points.frame else {}
+    alone = alone_rates(points) if x == GPUS and THROUGHPUT in points.frame else {}
     drawn += _draw_measured(
         axes, points.measured, lines, x, {i: 100 / rate for i, rate in alone.items()}, per_gpu=True
     )
@@ -153,7 +153,7 @@ def _lines(points: Table, column: str, scale: float, x: str) -> list[Series]:
     return series(points, x, column, scale)
 
 
-def _alone(points: Table) -> dict[int, float]:
+def alone_rates(points: Table) -> dict[int, float]:
     """Return the throughput of one GPU alone, by line."""
     if EFFICIENCY not in points.frame:
         return {}
@@ -165,7 +165,7 @@ def _alone(points: Table) -> dict[int, float]:
     }
 
 
-def _different(rates: dict[int, float]) -> dict[int, float]:
+def different_rates(rates: dict[int, float]) -> dict[int, float]:
     """Keep the first of lines that share the rate of one GPU."""
     kept: dict[int, float] = {}
     for index, rate in rates.items():

@@ -1,0 +1,259 @@
+"""Bokeh's charts in one style, whose colours follow the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from bokeh.core.enums import MarkerType
+from bokeh.models import (
+    BooleanFilter,
+    CDSView,
+    FixedTicker,
+    HoverTool,
+    Model,
+    NoOverlap,
+    NumeralTickFormatter,
+    PanTool,
+    TapTool,
+    Tool,
+    WheelZoomTool,
+)
+from bokeh.plotting import figure
+
+from ..plot import style
+from ..quantities import parse
+from .document import Key
+
+# The page's colours by their part, as page.css has them where the page is light. What a model
+# takes from the page is in its tags, and page.js follows: "axis_line_color=rule".
+PAGE = {
+    "ink": "#16191d",
+    "muted": "#59616e",
+    "rule": "#dfe3e8",
+    "paper": "#ffffff",
+    "accent": "#0062a3",
+}
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+HEIGHT = 340  # pixels
+# Black can't be seen where the page is dark.
+COLOURS = [*style.COLOURS[:-1], "#7d838c"]
+MOST_LINES = 35  # that style.line_of tells apart
+MOST_LETTERS = 28  # of a name at a tick
+
+# Markers with the path that draws each in a square of ten.
+MARKERS: dict[MarkerType, str] = {
+    "circle": "M5 1a4 4 0 1 0 .01 0z",
+    "square": "M1.5 1.5h7v7h-7z",
+    "triangle": "M5 1l4.3 7.6H.7z",
+    "diamond": "M5 .5L8.6 5 5 9.5 1.4 5z",
+    "inverted_triangle": "M5 9L.7 1.4h8.6z",
+    "plus": "M3.6 1h2.8v2.6H9v2.8H6.4V9H3.6V6.4H1V3.6h2.6z",
+    "star": "M5 .6l1.3 3 3.2.2-2.5 2 .9 3.2L5 7.2 2.1 9l.9-3.2-2.5-2 3.2-.2z",
+    "hex": "M5 .8l3.7 2.1v4.2L5 9.2 1.3 7.1V2.9z",
+}
+# Hatches of style.PARTS: Bokeh's name, and the path in a square of twelve.
+HATCHES: dict[str, tuple[str, str]] = {
+    "": ("blank", ""),
+    "//": ("right_diagonal_line", "M0 6L6 0M0 12L12 0M6 12L12 6"),
+    "xx": ("diagonal_cross", "M0 6L6 0M0 12L12 0M6 12L12 6M0 6L6 12M0 0L12 12M6 0L12 6"),
+    "oo": ("ring", "M3 1.2a1.8 1.8 0 1 0 .01 0zM9 7.2a1.8 1.8 0 1 0 .01 0z"),
+    "..": ("dot", "M3 2.4a.6.6 0 1 0 .01 0zM9 8.4a.6.6 0 1 0 .01 0z"),
+    "--": ("horizontal_line", "M0 3H12M0 9H12"),
+}
+
+
+def follow(model: Model, **parts: str) -> None:
+    """Give properties the page's colours: ``text_color="ink"``; they follow its theme."""
+    for name, part in parts.items():
+        setattr(model, name, PAGE[part])
+    model.tags = [*model.tags, *(f"{name}={part}" for name, part in parts.items())]
+
+
+def new_figure(
+    name: str,
+    *,
+    x_label: str = "",
+    y_label: str = "",
+    height: int = HEIGHT,
+    navigable: bool = False,
+    tools: Sequence[Tool] = (),
+    **keys: Any,
+) -> figure:
+    """Return an empty chart as wide as the page.
+
+    It has no toolbar, as buttons of that have no names. Where it is navigable, a drag pans, the
+    wheel zooms with Ctrl held, so that the page still scrolls, and page.js adds keys and buttons.
+    """
+    navigation = [PanTool(dimensions="width"), wheel_zoom()] if navigable else []
+    plot = figure(
+        name=name,
+        height=height,
+        sizing_mode="stretch_width",
+        toolbar_location=None,
+        tools=[*navigation, *tools],
+        x_axis_label=x_label or None,
+        y_axis_label=y_label or None,
+        background_fill_color=None,
+        border_fill_color=None,
+        outline_line_color=None,
+        min_border_right=12,
+        **keys,
+    )
+    for axis in plot.axis:
+        axis.update(
+            axis_label_text_font=FONT,
+            axis_label_text_font_size="13px",
+            axis_label_text_font_style="normal",
+            major_label_text_font=FONT,
+            major_label_text_font_size="12px",
+            major_label_policy=NoOverlap(min_distance=6),
+            minor_tick_line_color=None,
+            major_tick_in=0,
+            major_tick_out=4,
+        )
+        follow(
+            axis,
+            axis_label_text_color="muted",
+            major_label_text_color="muted",
+            axis_line_color="rule",
+            major_tick_line_color="rule",
+        )
+    plot.yaxis.axis_line_color = None
+    for axis in plot.yaxis:
+        axis.tags = [tag for tag in axis.tags if not str(tag).startswith("axis_line")]
+    plot.xgrid.grid_line_color = None
+    for grid in plot.ygrid:
+        follow(grid, grid_line_color="rule")
+    return plot
+
+
+def wheel_zoom() -> WheelZoomTool:
+    """Return what zooms along x while Ctrl is held, as a pinch on a trackpad does."""
+    return WheelZoomTool(dimensions="width", modifiers={"ctrl": True})
+
+
+def plain_numbers(axis: Any) -> None:
+    """Ticks with separators, and as many digits as they need."""
+    axis.formatter = NumeralTickFormatter(format="0,0.[0000]")
+
+
+def hover(entries: Sequence[tuple[str, str]], **keys: Any) -> HoverTool:
+    """Return what shows pairs of a label and a text with ``@columns``, in the page's colours."""
+    rows = "".join(
+        f'<span style="color:var(--muted)">{escape(label)}</span>'
+        f'<bdi style="overflow-wrap:anywhere">{text}</bdi>'
+        for label, text in entries
+    )
+    html = (
+        '<div style="display:grid;grid-template-columns:auto 1fr;gap:2px 10px;max-width:300px;'
+        'font:13px/1.4 system-ui,sans-serif;font-variant-numeric:tabular-nums;color:var(--ink)">'
+        f"{rows}</div>"
+    )
+    return HoverTool(tooltips=html, **keys)
+
+
+def tap() -> TapTool:
+    """Return what selects a point, so that page.js opens its details."""
+    return TapTool()
+
+
+def chosen() -> CDSView:
+    """Return a view that selects and legends of the figure narrow."""
+    return CDSView(filter=BooleanFilter())
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where values of an axis lie, side by side or by their size."""
+
+    at: dict[str, float]  # by the value's text
+    ticks: list[float]
+    texts: list[str]
+    label: str
+    numbers: bool  # there is something between them
+
+
+def places(values: Sequence[Any], label: str) -> Places:
+    """Place values on an axis: numbers that grow by factors by their logarithm, names in a row."""
+    known = list({str(value): value for value in values}.values())
+    parsed = [parse(value) for value in known]
+    texts, unit = style.tick_texts(known)
+    label = f"{label} ({unit})" if unit else label
+    numbers = [quantity.value for quantity in parsed if quantity is not None]
+    apart = len(numbers) < len(known) or len({q.unit for q in parsed if q is not None}) > 1
+    if apart:
+        at = np.arange(len(known), dtype=float)
+        texts = style.shortened(texts, MOST_LETTERS)
+    elif min(numbers) > 0 and max(numbers) >= 4 * min(numbers):
+        at = np.log2(numbers)
+    else:
+        at = np.array(numbers, dtype=float)
+    order = np.argsort(at, kind="stable")
+    return Places(
+        dict(zip(map(str, known), at.tolist(), strict=True)),
+        at[order].tolist(),
+        [texts[i] for i in order],
+        label,
+        not apart,
+    )
+
+
+def place_ticks(plot: figure, along: Places) -> None:
+    """Put ticks where values lie; of labels that would overlap some are left out."""
+    for axis in plot.xaxis:
+        axis.ticker = FixedTicker(ticks=along.ticks)
+        axis.major_label_overrides = dict(zip(along.ticks, along.texts, strict=True))
+        axis.axis_label = along.label or None
+        if not along.numbers and max(map(len, along.texts), default=0) > 10:
+            axis.major_label_orientation = np.pi / 6
+
+
+def line_look(index: int) -> dict[str, Any]:
+    """Colour, marker and dashes of the n-th line, as in the pictures."""
+    dash = style.DASHES[(index + index // len(COLOURS)) % len(style.DASHES)]
+    return {
+        "color": COLOURS[index % len(COLOURS)],
+        "marker": list(MARKERS)[index % len(MARKERS)],
+        "dash": [] if dash == "-" else [round(2 * length) for length in dash[1]],
+    }
+
+
+def line_key(
+    label: str,
+    color: str,
+    *,
+    marker: MarkerType | None = None,
+    dash: Sequence[float] | None = None,
+    hollow: bool = False,
+    line: str = "",
+) -> Key:
+    """Return a legend's entry of a line with markers, or of markers alone (``dash=None``)."""
+    stroke = ""
+    if dash is not None:
+        dashes = " ".join(map(str, dash))
+        stroke = f'<path d="M1 6H27" stroke="{color}" stroke-width="2" stroke-dasharray="{dashes}"/>'
+    sign = ""
+    if marker is not None:
+        fill = "var(--paper)" if hollow else color
+        sign = (
+            f'<path d="{MARKERS[marker]}" transform="translate(9 1)" fill="{fill}" '
+            f'stroke="{color}" stroke-width="{1.6 if hollow else 0}"/>'
+        )
+    return Key(label, f'<svg width="28" height="12" aria-hidden="true">{stroke}{sign}</svg>', line)
+
+
+def area_key(label: str, color: str, *, hatch: str = "", opacity: float = 1.0) -> Key:
+    """Return a legend's entry of an area or a bar."""
+    lines = f'<path d="{HATCHES[hatch][1]}" stroke="var(--paper)" fill="none"/>' if hatch else ""
+    return Key(
+        label,
+        '<svg width="20" height="12" viewBox="0 0 20 12" aria-hidden="true">'
+        f'<rect width="20" height="12" rx="2" fill="{color}" '
+        f'fill-opacity="{opacity}"/>{lines}'
+        f'{lines and f"<g transform=translate(12)>{lines}</g>"}</svg>',
+    )
+

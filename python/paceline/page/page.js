@@ -1,0 +1,224 @@
+// What Bokeh has not: the reader's theme, keys and buttons, choices, tables that sort, and a row in full.
+(() => {
+"use strict";
+const { document: json, figures: names } = JSON.parse(document.getElementById("plots").textContent);
+let figures = [];
+const models = (plot) => [...plot.references()];
+
+// Colours. A model's tags name those that it takes from the page: "line_color=ink".
+function colours(tags) {
+  const style = getComputedStyle(document.documentElement);
+  const pairs = tags.map((tag) => String(tag).split("=")).filter((pair) => pair.length === 2);
+  return Object.fromEntries(pairs.map(([property, part]) => [property, style.getPropertyValue("--" + part).trim()]));
+}
+function paint(value) {
+  if (value === null || typeof value !== "object") return;
+  if (value.attributes?.tags) Object.assign(value.attributes, colours(value.attributes.tags));
+  Object.values(value).forEach(paint);
+}
+function repaint() {
+  for (const { plot } of figures)
+    for (const model of models(plot)) if (model.tags.length) model.setv(colours(model.tags));
+}
+matchMedia("screen and (prefers-color-scheme: dark)").addEventListener("change", repaint);
+
+// Selects and legends: of every source with their columns, what is shown.
+function narrow({ element, plot }) {
+  const kept = [];
+  for (const select of element.querySelectorAll("select")) {
+    const option = select.selectedOptions[0];
+    if (!("all" in option.dataset)) kept.push([select.dataset.column, (value) => value === option.value]);
+  }
+  const off = [...element.querySelectorAll("button[aria-pressed=false]")].map((button) => button.dataset.line);
+  if (off.length) kept.push(["line", (value) => !off.includes(value)]);
+  for (const renderer of models(plot).filter((model) => model.type === "GlyphRenderer")) {
+    const { filter } = renderer.view;
+    if (filter.type !== "BooleanFilter") continue;
+    const data = renderer.data_source.data;
+    const tests = kept.filter(([column]) => column in data);
+    const count = renderer.data_source.get_length() ?? 0;
+    filter.booleans = tests.length
+      ? Array.from({ length: count }, (_, row) => tests.every(([column, test]) => test(data[column][row])))
+      : null;
+  }
+}
+function choose(figure) {
+  for (const select of figure.element.querySelectorAll("select"))
+    select.addEventListener("change", () => narrow(figure));
+  for (const button of figure.element.querySelectorAll("button[data-line]"))
+    button.addEventListener("click", () => {
+      button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") === "false"));
+      narrow(figure);
+    });
+  if (figure.element.querySelector("select")) narrow(figure);
+}
+
+// Pan and zoom, by buttons and keys.
+const KEYS = {
+  ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down",
+  "+": "in", "=": "in", "-": "out", Home: "reset",
+};
+function navigate({ element, plot }) {
+  const { x_range: x, y_range: y } = plot;
+  const home = [x, y].map((range) => [range.start, range.end]);
+  function shift(range, share, [first, last]) {
+    const most = share > 0 ? last - range.end : first - range.start;
+    const wanted = share * (range.end - range.start);
+    const by = Math.abs(wanted) < Math.abs(most) ? wanted : most;
+    range.setv({ start: range.start + by, end: range.end + by });
+  }
+  function zoom(factor) {
+    const [first, last] = home[0];
+    const half = (x.end - x.start) * factor / 2, middle = (x.start + x.end) / 2;
+    x.setv({ start: Math.max(first, middle - half), end: Math.min(last, middle + half) });
+  }
+  const moves = {
+    left: () => shift(x, -0.25, home[0]),
+    right: () => shift(x, 0.25, home[0]),
+    down: () => shift(y, y.end > y.start ? -0.25 : 0.25, home[1]),
+    up: () => shift(y, y.end > y.start ? 0.25 : -0.25, home[1]),
+    in: () => zoom(0.5),
+    out: () => zoom(2),
+    reset: () => [x, y].forEach((range, i) => range.setv({ start: home[i][0], end: home[i][1] })),
+  };
+  for (const button of element.querySelectorAll("button[data-move]"))
+    button.addEventListener("click", () => moves[button.dataset.move]());
+  element.querySelector(".plot").addEventListener("keydown", (event) => {
+    const move = moves[KEYS[event.key]];
+    if (!move || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    move();
+  });
+}
+
+// Elements without markup in strings: what data says stays text.
+function make(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+const MOST = 160;
+function words(text) {
+  if (text.length <= MOST) return make("bdi", {}, text);
+  return make("details", { class: "long" },
+    make("summary", {}, make("bdi", {}, text.slice(0, MOST) + "…")), make("bdi", {}, text));
+}
+
+// A row in full.
+const dialog = document.querySelector("dialog");
+dialog.querySelector("button").addEventListener("click", () => dialog.close());
+dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+function open({ title, heads, rows, text, code }) {
+  const parts = [make("h2", { id: "dialog-title" }, make("bdi", {}, title))];
+  if (text) parts.push(make("p", {}, words(text)));
+  if (rows.length) {
+    parts.push(make("table", {},
+      make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", { scope: "col" }, head)))),
+      make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((cell) => make("td", {}, words(cell))))))));
+  }
+  if (code) parts.push(make("pre", { tabindex: "0", role: "region", "aria-label": "Command" }, make("code", {}, make("bdi", {}, code))));
+  dialog.firstElementChild.replaceChildren(...parts);
+  dialog.showModal();
+}
+
+// Tables that sort and filter, in pages.
+const PAGE = 50;
+const tables = {};
+function table(element) {
+  const data = JSON.parse(element.querySelector("script").textContent);
+  const sought = data.rows.map((row) => row.join("\n").toLowerCase());
+  const input = element.querySelector("input");
+  const [previous, next] = element.querySelectorAll("[data-turn]");
+  const heads = data.columns.map((name, column) => {
+    const button = make("button", { type: "button" }, make("bdi", {}, name));
+    const head = make("th", { scope: "col", "aria-sort": "none", class: data.numeric[column] ? "number" : "" }, button);
+    button.addEventListener("click", () => {
+      up = sorted === column ? !up : true;
+      sorted = column;
+      heads.forEach((other) => other.setAttribute("aria-sort", "none"));
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      show(0);
+    });
+    return head;
+  });
+  const body = make("tbody", {});
+  const more = data.details.length ? [make("th", { scope: "col" }, make("span", { class: "hidden" }, data.opens))] : [];
+  element.querySelector("table").append(make("thead", {}, make("tr", {}, ...heads, ...more)), body);
+  let sorted = -1, up = true, first = 0;
+  function row(i) {
+    const cells = data.rows[i].map((text, column) => make("td", { class: data.numeric[column] ? "number" : "" }, words(text)));
+    if (data.details.length) {
+      const button = make("button", { type: "button", "aria-label": data.opens + ": " + data.details[i].title }, data.opens);
+      button.addEventListener("click", () => open(data.details[i]));
+      cells.push(make("td", {}, button));
+    }
+    return make("tr", {}, ...cells);
+  }
+  function show(from) {
+    const wanted = input.value.trim().toLowerCase().split(/\s+/);
+    const found = sought.flatMap((text, i) => wanted.every((word) => text.includes(word)) ? [i] : []);
+    if (sorted >= 0) {
+      const ranks = data.ranks[sorted];
+      found.sort((a, b) => up ? ranks[a] - ranks[b] : ranks[b] - ranks[a]);
+    }
+    first = Math.max(0, Math.min(from, found.length - 1));
+    first -= first % PAGE;
+    const last = Math.min(first + PAGE, found.length);
+    body.replaceChildren(...found.slice(first, last).map(row));
+    const all = data.rows.length.toLocaleString("en");
+    const some = found.length.toLocaleString("en");
+    element.querySelector(".count").textContent = found.length === data.rows.length ? `${all} rows` : `${some} of ${all} rows`;
+    element.querySelector(".pages").hidden = found.length <= PAGE;
+    element.querySelector(".pages span").textContent = `${first + 1} to ${last} of ${some}`;
+    previous.disabled = first === 0;
+    next.disabled = last === found.length;
+  }
+  input.addEventListener("input", () => show(0));
+  previous.addEventListener("click", () => show(first - PAGE));
+  next.addEventListener("click", () => show(first + PAGE));
+  tables[element.id] = data;
+  show(0);
+}
+document.querySelectorAll(".table").forEach(table);
+
+// A click on a point opens its row.
+function reveal({ element, plot }) {
+  const { opens } = element.dataset;
+  if (!opens) return;
+  for (const source of new Set(models(plot).filter((model) => model.type === "ColumnDataSource"))) {
+    if (!("row" in source.data)) continue;
+    source.selected.change?.connect?.(() => {
+      const [point] = source.selected.indices;
+      if (point === undefined) return;
+      source.selected.indices = [];
+      open(tables[opens].details[source.data.row[point]]);
+    });
+  }
+}
+
+// A wide table is scrolled by keys; one that isn't wide needs no stop of the Tab key.
+function stops() {
+  for (const region of document.querySelectorAll(".wide, pre"))
+    region.tabIndex = region.scrollWidth > region.clientWidth || region.scrollHeight > region.clientHeight ? 0 : -1;
+}
+
+function ready() {
+  const roots = Bokeh.documents.flatMap((each) => each.roots());
+  for (const root of roots) Bokeh.index.find_one(root).canvas_view.events_el.tabIndex = -1; // it has no name
+  figures = names.map((name, i) => ({ element: document.getElementById(name), plot: roots[i] }));
+  for (const figure of figures) {
+    if ("navigable" in figure.element.dataset) navigate(figure);
+    choose(figure);
+    reveal(figure);
+  }
+  stops();
+  addEventListener("resize", stops);
+  document.addEventListener("toggle", stops, true);
+  document.documentElement.dataset.ready = "";
+}
+Bokeh.logger.set_level("error");
+paint(json);
+const places = Object.fromEntries(json.roots.map(({ id }, i) => [id, document.querySelector(`#${names[i]} .plot`)]));
+Bokeh.embed.embed_items({ page: json }, [{ docid: "page", roots: places, root_ids: Object.keys(places) }]).then(ready);
+})();
