@@ -10,4 +10,4 @@ from . import document, sweep
 
 def report(source: Sweep, out: str | os.PathLike[str]) -> None:
     """Write a page."""
-    document.write(out, sweep.title(source), "", sweep.sections(source))
+    document.write(out, sweep.title(source), source.description, sweep.sections(source))

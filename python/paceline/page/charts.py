@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -141,6 +141,13 @@ def plain_numbers(axis: Any) -> None:
     axis.formatter = NumeralTickFormatter(format="0,0.[0000]")
 
 
+def log_ticks(axis: Any, values: Iterable[float]) -> None:
+    """Ticks of a logarithmic axis at 1, 2 and 5 of each decade."""
+    sizes = [value for value in values if value > 0 and np.isfinite(value)]
+    decades = range(*np.floor(np.log10([min(sizes) / 10, max(sizes) * 100])).astype(int))
+    axis.ticker = FixedTicker(ticks=[digit * 10.0**d for d in decades for digit in (1, 2, 5)])
+
+
 def hover(entries: Sequence[tuple[str, str]], **keys: Any) -> HoverTool:
     """Return what shows pairs of a label and a text with ``@columns``, in the page's colours."""
     rows = "".join(
@@ -150,10 +157,11 @@ def hover(entries: Sequence[tuple[str, str]], **keys: Any) -> HoverTool:
     )
     html = (
         '<div style="display:grid;grid-template-columns:auto 1fr;gap:2px 10px;max-width:300px;'
+        'margin:-5px;padding:8px 12px;background:var(--paper);'
         'font:13px/1.4 system-ui,sans-serif;font-variant-numeric:tabular-nums;color:var(--ink)">'
         f"{rows}</div>"
     )
-    return HoverTool(tooltips=html, **keys)
+    return HoverTool(tooltips=html, show_arrow=False, **keys)
 
 
 def tap() -> TapTool:

@@ -28,9 +28,8 @@ MOST_BREAKDOWNS = 100  # combinations that one may choose from
 
 
 def title(sweep: Sweep) -> str:
-    """Return the question of the study, or what it goes along."""
-    axes = ", ".join(axis_label(axis.name) for axis in sweep.axes)
-    return sweep.description or f"Sweep over {axes}"
+    """Return what the study goes along."""
+    return "Sweep over " + ", ".join(axis_label(axis.name) for axis in sweep.axes)
 
 
 def sections(sweep: Sweep) -> list[page.Section]:
@@ -184,6 +183,8 @@ def curve(
     )
     charts.place_ticks(plot, along)
     charts.plain_numbers(plot.yaxis[0])
+    if log:
+        charts.log_ticks(plot.yaxis[0], shown[value])
     keys = [*_ideal(plot, points, drawn, x, column, along)]
     marks = _marks(points, drawn, x, along, forms[value], unit)
     _draw_lines(plot, drawn, marks, x, along)
@@ -541,6 +542,10 @@ def breakdown(points: Table, x: str) -> page.Figure:
     form = decimals(bars["ms"], 3)
     bars["x"] = bars["key"].map(along.at)
     bars["ms_text"] = [f"{value:{form}} ms" for value in bars["ms"]]
+    bars["where"] = [
+        ", ".join(filter(None, (named(x, value), name)))
+        for value, name in zip(bars["value"], bars["combination"], strict=True)
+    ]
     bars["share_text"] = [f"{value:.1f} %" for value in bars["share"]]
     plot = charts.new_figure(
         "breakdown-bars",
@@ -568,7 +573,7 @@ def breakdown(points: Table, x: str) -> page.Figure:
     plot.add_tools(
         charts.hover(
             [
-                ("", "@value" if len(groups) == 1 else "@value, @combination"),
+                ("", "@where"),
                 ("part", "@part"),
                 ("time", "@ms_text"),
                 ("of the step", "@share_text"),
