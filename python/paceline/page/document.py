@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import pandas as pd
 from bokeh.document import Document
 from bokeh.models import UIElement
@@ -224,6 +225,19 @@ def cell_text(value: Any, form: str = "") -> str:
     if isinstance(value, str):
         return value
     return format(value, form or (",.4g" if isinstance(value, float) else ",d"))
+
+
+def rounded(value: float) -> str:
+    """Write a number with four digits, or all that stand before the point."""
+    return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+
+
+def decimals(values: pd.Series, digits: int = 4) -> str:
+    """Return the format that gives the smallest of a column's values as many digits."""
+    sizes = values.astype(float).abs()
+    least = sizes[sizes > 0].min()
+    places = 0 if np.isnan(least) else int(np.clip(digits - 1 - np.floor(np.log10(least)), 0, 6))
+    return f",.{places}f"
 
 
 def page(title: str, description: str, sections: Sequence[Section], *, live: bool = False) -> str:

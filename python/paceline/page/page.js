@@ -25,9 +25,12 @@ matchMedia("screen and (prefers-color-scheme: dark)").addEventListener("change",
 // Selects and legends: of every source with their columns, what is shown.
 function narrow({ element, plot }) {
   const kept = [];
+  const sources = new Set(models(plot).filter((model) => model.type === "ColumnDataSource").map(({ data }) => data));
   for (const select of element.querySelectorAll("select")) {
+    const { column } = select.dataset;
+    if (kept.length) offer(select, [...sources].filter((data) => column in data), column, kept);
     const option = select.selectedOptions[0];
-    if (!("all" in option.dataset)) kept.push([select.dataset.column, (value) => value === option.value]);
+    if (!("all" in option.dataset)) kept.push([column, (value) => value === option.value]);
   }
   const off = [...element.querySelectorAll("button[aria-pressed=false]")].map((button) => button.dataset.line);
   if (off.length) kept.push(["line", (value) => !off.includes(value)]);
@@ -41,6 +44,13 @@ function narrow({ element, plot }) {
       ? Array.from({ length: count }, (_, row) => tests.every(([column, test]) => test(data[column][row])))
       : null;
   }
+}
+// Of a select that follows another: what is left to choose from.
+function offer(select, sources, column, kept) {
+  const left = new Set(sources.flatMap((data) => [...data[column]].filter((_, row) =>
+    kept.every(([other, test]) => !(other in data) || test(data[other][row])))));
+  for (const option of select.options) option.hidden = option.disabled = !("all" in option.dataset) && !left.has(option.value);
+  if (select.selectedOptions[0].disabled) select.value = [...select.options].find((option) => !option.disabled).value;
 }
 function choose(figure) {
   for (const select of figure.element.querySelectorAll("select"))

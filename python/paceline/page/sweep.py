@@ -74,8 +74,8 @@ def _headlines(sweep: Sweep, good: pd.DataFrame) -> list[page.Number]:
     shortest = good.loc[good[STEP].idxmin()]
     rate, step = fastest[THROUGHPUT], 1e3 * shortest[STEP]
     entries = [
-        page.Number("highest throughput", rounded(rate), "samples/s", _where(sweep, fastest)),
-        page.Number("shortest mean step", rounded(step), "ms", _where(sweep, shortest)),
+        page.Number("highest throughput", page.rounded(rate), "samples/s", _where(sweep, fastest)),
+        page.Number("shortest mean step", page.rounded(step), "ms", _where(sweep, shortest)),
     ]
     if EFFICIENCY in good:
         lowest = good.loc[good[EFFICIENCY].idxmin()]
@@ -173,7 +173,7 @@ def curve(
     along = charts.places([value for line in lines for value in line.frame[x]], axis_label(x))
     shown = _curve_table(points, lines, x, f"{column_name(column)} ({unit})")
     value = shown.columns[-3] if any(line.banded for line in lines) else shown.columns[-1]
-    forms = {str(c): decimals(shown[value]) for c in shown.columns[-3:] if c != x}
+    forms = {str(c): page.decimals(shown[value]) for c in shown.columns[-3:] if c != x}
     plot = charts.new_figure(
         name,
         y_label=f"{title.lower()} ({unit})",
@@ -218,19 +218,6 @@ def curve(
 def column_name(column: str) -> str:
     """Name a column of results in a table's head."""
     return {THROUGHPUT: "throughput", EFFICIENCY: "efficiency", STEP: "mean step"}[column]
-
-
-def rounded(value: float) -> str:
-    """Write a number with four digits, or all that stand before the point."""
-    return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
-
-
-def decimals(values: pd.Series, digits: int = 4) -> str:
-    """Return the format that gives the smallest of a column's values as many digits."""
-    sizes = values.astype(float).abs()
-    least = sizes[sizes > 0].min()
-    places = 0 if np.isnan(least) else int(np.clip(digits - 1 - np.floor(np.log10(least)), 0, 6))
-    return f",.{places}f"
 
 
 def _curve_table(points: Table, lines: Sequence[Series], x: str, value: str) -> pd.DataFrame:
@@ -422,7 +409,7 @@ def comparison(points: Table, x: str) -> pd.DataFrame:
 
 def _measured(compared: pd.DataFrame) -> list[page.Part]:
     errors = compared["off by (%)"].abs().dropna()
-    form = decimals(compared["measured"])
+    form = page.decimals(compared["measured"])
     text = "No measured point lies where the study has one."
     if len(errors):
         text = (
@@ -539,7 +526,7 @@ def breakdown(points: Table, x: str) -> page.Figure:
         f"{label} ({unit})" if unit else label,
         numbers=False,
     )
-    form = decimals(bars["ms"], 3)
+    form = page.decimals(bars["ms"], 3)
     bars["x"] = bars["key"].map(along.at)
     bars["ms_text"] = [f"{value:{form}} ms" for value in bars["ms"]]
     bars["where"] = [
@@ -626,7 +613,7 @@ def _points(sweep: Sweep) -> page.Table:
     ):
         if column in frame and frame[column].notna().any():
             shown[head] = scale * frame[column].astype(float)
-            forms[head] = decimals(shown[head])
+            forms[head] = page.decimals(shown[head])
     if frame["error"].notna().any():
         shown["error"] = frame["error"].fillna("")
     return page.Table(

@@ -22,12 +22,15 @@ from .data import wrong_kind
 MOST_PLACES = 4
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
+    """A collective on so many GPUs."""
+
     kind: str
     nodes: int
     gpus_per_node: int
 
     def name(self) -> str:
+        """Say which this is."""
         size = (
             f"{self.nodes:,} × {self.gpus_per_node}" if self.nodes > 1 else f"{self.gpus_per_node}"
         )
@@ -62,7 +65,7 @@ def calibration(
         raise wrong_kind("a profile", profile)
     known = as_profile(profile)
     where = cluster_text(cluster) if cluster is not None else known.cluster
-    points = _own_points(known, where) if measurements is None else _rows(measurements, known)
+    points = own_points(known, where) if measurements is None else _rows(measurements, known)
     if kind is not None:
         points = points[points["kind"] == kind]
     if points.empty:
@@ -72,7 +75,7 @@ def calibration(
         :MOST_PLACES
     ]
     with style.style():
-        return _draw(known, where, [(_Place(*key), frame) for key, frame in largest])
+        return _draw(known, where, [(Place(*key), frame) for key, frame in largest])
 
 
 def _rows(measurements: pd.DataFrame, profile: Profile) -> pd.DataFrame:
@@ -90,7 +93,7 @@ def _rows(measurements: pd.DataFrame, profile: Profile) -> pd.DataFrame:
     )
 
 
-def _own_points(profile: Profile, cluster: str) -> pd.DataFrame:
+def own_points(profile: Profile, cluster: str) -> pd.DataFrame:
     """Return what was fitted: the profile keeps ln(measured / model) of each point.
 
     ``model_us``: the fitted model alone, which is the prediction where no point says more.
@@ -108,10 +111,10 @@ def _own_points(profile: Profile, cluster: str) -> pd.DataFrame:
     grouped = points.groupby(["collective", "nodes", "gpus_per_node", *settings], sort=False)
     groups: list[tuple[Any, pd.DataFrame]] = list(grouped)
     for key, group in groups:
-        place = _Place(*key[:3])
+        place = Place(*key[:3])
         chosen = dict(zip(settings, key[3:], strict=True))
         bare_nccl = chosen.pop("nccl", "") or None
-        simulated = _predict(
+        simulated = predict(
             bare, cluster, place, list(group["size_bytes"]), nccl=bare_nccl, **chosen
         )
         rows.append(
@@ -130,9 +133,10 @@ def _own_points(profile: Profile, cluster: str) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)
 
 
-def _predict(
-    profile: Any, cluster: str, place: _Place, sizes: list[int], **options: Any
+def predict(
+    profile: Any, cluster: str, place: Place, sizes: list[int], **options: Any
 ) -> pd.DataFrame:
+    """Predict a collective of several sizes."""
     return collective(
         place.kind,
         cluster=cluster,
@@ -146,7 +150,7 @@ def _predict(
 
 
 def _draw(
-    profile: Profile, cluster: str, places: list[tuple[_Place, pd.DataFrame]]
+    profile: Profile, cluster: str, places: list[tuple[Place, pd.DataFrame]]
 ) -> tuple[Figure, np.ndarray]:
     figure, grid = style.new_figure(
         2, 1, height=5.4, sharex=True, gridspec_kw={"height_ratios": [3, 1.3]}
@@ -160,7 +164,7 @@ def _draw(
         colour, marker = look["color"], look["marker"]
         sizes = measured["size_bytes"]
         factor = bus_factor(place.kind, place.nodes * place.gpus_per_node) * 1e-3
-        curve = _predict(profile, cluster, place, _between(sizes.min(), sizes.max()))
+        curve = predict(profile, cluster, place, sizes_between(sizes.min(), sizes.max()))
         band = [factor * curve["size_bytes"] / curve[end] for end in ("high_us", "low_us")]
         above.fill_between(curve["size_bytes"], *band, color=colour, alpha=0.18, lw=0)
         above.plot(curve["size_bytes"], curve["busbw_gb_per_s"], color=colour, ls=look["linestyle"])
@@ -172,7 +176,7 @@ def _draw(
             times = measured["model_us"]
             above.plot(sizes, factor * sizes / times, color=colour, **_ALONE)
         else:
-            times = _predict(profile, cluster, place, list(sizes))["time_us"]
+            times = predict(profile, cluster, place, list(sizes))["time_us"]
         more = 100 * (measured["time_us"].to_numpy() / times.to_numpy() - 1)  # bandwidth
         below.plot(sizes, more, mew=1.2, ms=4.5, **points)
     if alone:
@@ -187,7 +191,7 @@ def _draw(
     below.yaxis.set_major_formatter(lambda value, _: f"{value:+.4g}" if value else "0")
     style.size_axis(below, [size for _, frame in places for size in frame["size_bytes"]])
     below.set_xlabel("size")
-    style.title(above, f"{_name(cluster)}: measured (points), predicted with 90 % interval (lines)")
+    style.title(above, f"{cluster_name(cluster)}: measured (points), predicted with 90 % interval (lines)")
     style.legend(figure, handles, names)
     style.finish(figure)
     return figure, grid[:, 0]
@@ -196,14 +200,15 @@ def _draw(
 _ALONE: dict[str, Any] = {"lw": 1.1, "ls": (0, (1, 1.5))}
 
 
-def _name(cluster: str) -> str:
+def cluster_name(cluster: str) -> str:
+    """Name a cluster shortly."""
     if cluster.startswith("{"):
         return "cluster"
     return Path(cluster).stem if cluster.endswith(".json") else cluster
 
 
-def _between(low: int, high: int) -> list[int]:
-    """Sizes of the curve: four for each doubling, of whole KiB where they are large."""
+def sizes_between(low: int, high: int) -> list[int]:
+    """Return sizes of the curve: four for each doubling, of whole KiB where they are large."""
     count = max(2, int(4 * np.log2(max(2.0, high / low))) + 1)
     sizes = np.geomspace(low, high, min(count, 200))
     return [

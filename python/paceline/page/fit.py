@@ -1,0 +1,656 @@
+"""Pages of what was fitted and what was predicted: a profile, a validation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from bokeh.models import ColumnDataSource, DataRange1d, Range1d, Span
+
+from ..calibrate import Profile
+from ..collectives import bus_factor
+from ..errors import InputError
+from ..plot import style
+from ..plot.calibration import Place, cluster_name, own_points, predict, sizes_between
+from ..quantities import size_text
+from . import charts
+from . import document as page
+
+# A profile
+
+
+def profile_title(profile: Profile) -> str:
+    """Name what a profile is of."""
+    return f"Profile of {cluster_name(profile.cluster) or 'a machine'}"
+
+
+def profile_sections(profile: Profile) -> list[page.Section]:
+    """Return the chapters of a profile's page."""
+    why = ""
+    points = pd.DataFrame()
+    try:
+        points = own_points(profile, profile.cluster)
+    except InputError as error:
+        why = f"What was measured can't be predicted again: {error}"
+    summary: list[page.Part] = [page.Numbers(_profile_numbers(profile))]
+    if points.empty:
+        summary.append(page.Notice(why or "The profile was fitted to no collective."))
+    chapters = [page.Section("summary", "", summary)]
+    if len(points):
+        chapters.append(
+            page.Section("collectives", "Collectives", _collectives(profile, points))
+        )
+    chapters.append(page.Section("parameters", "Parameters", _parameters(profile)))
+    chapters.append(page.Section("origin", "Where it comes from", _origin(profile)))
+    return chapters
+
+
+def _profile_numbers(profile: Profile) -> list[page.Number]:
+    points = profile.get("points", [])
+    fitted = int(profile.parameters()["fitted"].eq(True).sum())
+    entries = [
+        page.Number("measured points", f"{len(points):,}"),
+        page.Number("parameters", f"{fitted}", "fitted", f"of {len(profile['parameters'])}"),
+    ]
+    off = np.abs([point["log_ratio"] for point in points])
+    if len(off):
+        entries += [
+            page.Number("model alone, mean", _percent(np.expm1(off.mean())), "%", "off measured"),
+            page.Number("model alone, worst", _percent(np.expm1(off.max())), "%", "off measured"),
+        ]
+    return entries
+
+
+def _percent(share: float) -> str:
+    return page.rounded(100 * share) if share >= 1 else f"{100 * share:.1f}"
+
+
+def _collectives(profile: Profile, points: pd.DataFrame) -> list[page.Part]:
+    places: list[tuple[Any, pd.DataFrame]] = sorted(
+        points.groupby(["kind", "nodes", "gpus_per_node"], sort=False),
+        key=lambda group: -len(group[1]),
+    )
+    kept = [(Place(*key), frame) for key, frame in places[: charts.MOST_LINES]]
+    marks = pd.concat(
+        [_place_points(i, place, frame) for i, (place, frame) in enumerate(kept)],
+        ignore_index=True,
+    )
+    parts: list[page.Part] = []
+    if len(places) > len(kept):
+        parts.append(
+            page.Notice(f"The charts have the {len(kept)} of {len(places)} with the most points.")
+        )
+    along = _sizes(marks["size"])
+    return [*parts, _bandwidth(profile, kept, marks, along), _model_residuals(marks, along)]
+
+
+def _place_points(index: int, place: Place, frame: pd.DataFrame) -> pd.DataFrame:
+    look = charts.line_look(index)
+    factor = bus_factor(place.kind, place.nodes * place.gpus_per_node) * 1e-3
+    size = frame["size_bytes"]
+    return pd.DataFrame(
+        {
+            "line": place.name(),
+            "size": size,
+            "x": np.log2(size.astype(float)),
+            "measured": factor * size / frame["time_us"],
+            "model": factor * size / frame["model_us"],
+            "off": 100 * (frame["time_us"] / frame["model_us"] - 1),
+            "color": look["color"],
+            "marker": look["marker"],
+            "where": [f"{place.name()}, {size_text(each)}" for each in size],
+        }
+    )
+
+
+def _sizes(sizes: pd.Series) -> charts.Places:
+    low, high = np.floor(np.log2(sizes.min())), np.ceil(np.log2(sizes.max()))
+    ticks = np.arange(low, high + 1).tolist()
+    return charts.Places({}, ticks, [size_text(2.0**tick) for tick in ticks], "size", True)
+
+
+def _bandwidth(
+    profile: Profile,
+    places: Sequence[tuple[Place, pd.DataFrame]],
+    marks: pd.DataFrame,
+    along: charts.Places,
+) -> page.Figure:
+    plot = charts.new_figure(
+        "bandwidth-plot", y_label="bus bandwidth (GB/s)", y_range=DataRange1d(start=0)
+    )
+    charts.place_ticks(plot, along)
+    charts.plain_numbers(plot.yaxis[0])
+    curves, bands = [], []
+    for place, frame in places:
+        sizes = frame["size_bytes"]
+        curve = predict(
+            profile,
+            profile.cluster,
+            place,
+            sizes_between(sizes.min(), sizes.max()),
+        )
+        x = np.log2(curve["size_bytes"].to_numpy(float))
+        rate = bus_factor(place.kind, place.nodes * place.gpus_per_node) * 1e-3 * curve["size_bytes"]
+        low, high = (rate / curve[end] for end in ("high_us", "low_us"))
+        curves.append((x, curve["busbw_gb_per_s"].to_numpy()))
+        bands.append((np.concatenate([x, x[::-1]]), np.concatenate([low, high[::-1]])))
+    looks = [charts.line_look(i) for i in range(len(places))]
+    shared = {
+        "color": [look["color"] for look in looks],
+        "dash": [look["dash"] for look in looks],
+        "line": [place.name() for place, _ in places],
+    }
+    plot.patches(
+        "xs",
+        "ys",
+        source=ColumnDataSource({"xs": [x for x, _ in bands], "ys": [y for _, y in bands], **shared}),
+        fill_color="color",
+        fill_alpha=0.2,
+        line_color=None,
+        view=charts.chosen(),
+    )
+    plot.multi_line(
+        "xs",
+        "ys",
+        source=ColumnDataSource({"xs": [x for x, _ in curves], "ys": [y for _, y in curves], **shared}),
+        line_color="color",
+        line_dash="dash",
+        line_width=2,
+        view=charts.chosen(),
+    )
+    form = page.decimals(marks["measured"])
+    drawn = marks.assign(
+        y=marks["measured"],
+        text=[f"{value:{form}} GB/s" for value in marks["measured"]],
+        model_text=[f"{value:{form}} GB/s" for value in marks["model"]],
+    )
+    _hollow(
+        plot,
+        "bandwidth-points",
+        drawn,
+        [("", "@where"), ("measured", "@text"), ("model alone", "@model_text")],
+    )
+    return page.Figure(
+        "bandwidth",
+        "Bus bandwidth",
+        "Measured (hollow) and predicted with this profile (lines), with the interval of 90 %. "
+        "Where something was measured, the profile predicts the measurement; the fitted model alone "
+        "is in the table.",
+        plot,
+        _size_table(marks, {"measured (GB/s)": "measured", "model alone (GB/s)": "model"}),
+        {"measured (GB/s)": form, "model alone (GB/s)": form},
+        keys=[
+            *_line_keys([place.name() for place, _ in places]),
+            charts.area_key("90 % interval", style.GREY, opacity=0.3),
+            charts.line_key("measured", "var(--ink)", marker="circle", hollow=True),
+        ],
+    )
+
+
+def _model_residuals(marks: pd.DataFrame, along: charts.Places) -> page.Figure:
+    plot = charts.new_figure("residual-plot", y_label="measured time over model's, less one (%)")
+    charts.place_ticks(plot, along)
+    charts.plain_numbers(plot.yaxis[0])
+    _zero(plot)
+    drawn = marks.assign(y=marks["off"], text=[f"{value:+.2f} %" for value in marks["off"]])
+    _hollow(plot, "residual-points", drawn, [("", "@where"), ("off by", "@text")])
+    return page.Figure(
+        "residuals",
+        "What the model alone leaves",
+        "Measured time over that of the fitted model, less one. Above 0 the machine was slower than "
+        "the model.",
+        plot,
+        _size_table(marks, {"off by (%)": "off"}),
+        {"off by (%)": "+.2f"},
+        keys=_line_keys(list(dict.fromkeys(marks["line"]))),
+    )
+
+
+def _size_table(marks: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "collective": marks["line"],
+            "size": marks["size"].map(size_text),
+            **{head: marks[column] for head, column in columns.items()},
+        }
+    )
+
+
+def _line_keys(names: Sequence[str]) -> list[page.Key]:
+    looks = [charts.line_look(i) for i in range(len(names))]
+    return [
+        charts.line_key(
+            name,
+            look["color"],
+            marker=look["marker"],
+            dash=look["dash"],
+            line=name if len(names) > 1 else "",
+        )
+        for name, look in zip(names, looks, strict=True)
+    ]
+
+
+def _parameters(profile: Profile) -> list[page.Part]:
+    known = profile.parameters()
+    shown = pd.DataFrame(
+        {
+            "parameter": known["name"],
+            "value": known["value"].map(_quantity),
+            "initial": known["initial"].map(_quantity),
+            "fitted": [value is True for value in known["fitted"]],
+            "90 % within": [_within(value) for value in known["deviation"]],
+        }
+    )
+    return [
+        page.Text(
+            "What is not fitted is kept as it was: these measurements don't determine it. The last "
+            "column is the factor by which a parameter may be off."
+        ),
+        page.Table("table-parameters", shown, label="parameters"),
+    ]
+
+
+def _quantity(value: Any) -> str:
+    """Write a quantity with the digits that mean something."""
+    number, _, unit = str(value).partition(" ")
+    try:
+        return f"{float(number):,.5g} {unit}".strip()
+    except ValueError:
+        return str(value)
+
+
+def _within(deviation: Any) -> str:
+    known = isinstance(deviation, (int, float)) and not np.isnan(deviation)
+    return f"×/ {np.exp(1.645 * deviation):.4g}" if known else "–"
+
+
+def _origin(profile: Profile) -> list[page.Part]:
+    named = ("machine", "network", "library", "nccl", "choose", "date", "tool", "model_version")
+    facts = [(name, str(profile[name])) for name in named if profile.get(name) not in (None, "")]
+    parts: list[page.Part] = [page.Facts([("cluster", profile.cluster), *facts])]
+    if sources := profile.get("sources", []):
+        parts.append(page.Rows(pd.DataFrame(sources), {"rows": ",d"}, "files"))
+    return parts
+
+
+# A validation
+
+_FIGURES = {
+    "mean": "mean error (%)",
+    "worst": "worst error (%)",
+    "bias": "bias (%)",
+    "perfect_scaling": "perfect scaling (%)",
+    "log_log": "log-log line (%)",
+    "interpolation": "interpolation (%)",
+}
+_KINDS = (("samples_per_s", "samples/s", "Training"), ("us", "µs", "Collectives"))
+
+
+def validation_title() -> str:
+    """Name a validation's page."""
+    return "Predicted against measured"
+
+
+def validation_sections(report: Mapping[str, Any]) -> list[page.Section]:
+    """Return the chapters of a validation's page."""
+    rows = _rows(report)
+    chapters = [page.Section("summary", "", _validation_summary(report, rows))]
+    for unit, name, title in _KINDS:
+        of_kind = rows[rows["unit"] == name] if len(rows) else rows
+        if len(of_kind):
+            chapters.append(
+                page.Section(f"rows-{unit}", title, [_against(of_kind, unit), _errors(of_kind, unit)])
+            )
+    if report["sets"]:
+        chapters.append(page.Section("sets", "Sets, beside simpler predictions", _sets(report)))
+    chapters.append(page.Section("gaps", "Known gaps", _gaps(report)))
+    if len(rows):
+        chapters.append(page.Section("all", "All rows", [_all_rows(rows)]))
+    return chapters
+
+
+def _rows(report: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the compared rows, whichever unit they are in."""
+    found = []
+    for each in report["sets"]:
+        for case in each["cases"]:
+            for row in case["rows"]:
+                unit = next(unit for unit, _, _ in _KINDS if f"measured_{unit}" in row)
+                found.append(
+                    {
+                        "set": _set_name(each),
+                        "case": case["name"],
+                        "GPUs": row["gpus"],
+                        "nodes": row["nodes"],
+                        "size": size_text(row["size"]) if "size" in row else "",
+                        "measured": row[f"measured_{unit}"],
+                        "predicted": row[f"predicted_{unit}"],
+                        "low": row[f"low_{unit}"],
+                        "high": row[f"high_{unit}"],
+                        "unit": dict((a, b) for a, b, _ in _KINDS)[unit],
+                        "error": 100 * row["error"],
+                        "excluded": row.get("excluded") or case.get("excluded") or "",
+                    }
+                )
+    return pd.DataFrame(found)
+
+
+def _set_name(each: Mapping[str, Any]) -> str:
+    return str(each["file"]).rsplit("/", 1)[-1].removesuffix(".json")
+
+
+def _validation_summary(report: Mapping[str, Any], rows: pd.DataFrame) -> list[page.Part]:
+    sets = report["sets"]
+    if not sets:
+        return [page.Notice("The report has no set.")]
+    broken = [
+        f"{_set_name(each)}: {check['which']}"
+        for each in sets
+        for check in each["checks"]
+        if check["verdict"] not in ("holds", "known_gap")
+    ]
+    share = report["inside_interval"] / max(report["rows"], 1)
+    inside = f"{report['inside_interval']:,} of {report['rows']:,}; 90 % are meant to be"
+    entries = [
+        page.Number("rows", f"{len(rows):,}", note=f"in {len(sets):,} sets"),
+        page.Number("inside their interval", f"{100 * share:.1f}", "%", inside),
+    ]
+    means = [each["figures"]["mean"] for each in sets if "mean" in each["figures"]]
+    if means:
+        mean = float(np.expm1(np.log1p(means).mean()))
+        entries.append(page.Number("mean error", _percent(mean), "%", "geometric, of the sets"))
+    known = [each for each in sets if "worst" in each["figures"]]
+    if known:
+        worst = max(known, key=lambda each: each["figures"]["worst"])
+        value = _percent(worst["figures"]["worst"])
+        entries.append(page.Number("worst error", value, "%", _set_name(worst)))
+    perfect = [s["figures"]["perfect_scaling"] for s in sets if "perfect_scaling" in s["figures"]]
+    if perfect:
+        mean = float(np.expm1(np.log1p(perfect).mean()))
+        note = "mean error of one GPU's rate times their number"
+        entries.append(page.Number("perfect scaling", _percent(mean), "%", note))
+    parts: list[page.Part] = [page.Numbers(entries)]
+    if report["holds"]:
+        parts.append(page.Text("Every tolerance holds, but for the known gaps below."))
+    else:
+        parts.append(page.Notice(f"Tolerances that don't hold: {'; '.join(broken)}."))
+    return parts
+
+
+def _marked(rows: pd.DataFrame, form: str) -> pd.DataFrame:
+    """Add what is drawn of each row: a colour and a marker for each set, and texts."""
+    looks = {name: charts.line_look(i) for i, name in enumerate(dict.fromkeys(rows["set"]))}
+    unit = rows["unit"].iloc[0]
+    where = [
+        ", ".join(filter(None, (case, f"{gpus:,} GPUs", size)))
+        for case, gpus, size in zip(rows["case"], rows["GPUs"], rows["size"], strict=True)
+    ]
+    return rows.assign(
+        color=[looks[name]["color"] for name in rows["set"]],
+        marker=[looks[name]["marker"] for name in rows["set"]],
+        where=where,
+        measured_text=[f"{value:{form}} {unit}" for value in rows["measured"]],
+        text=[f"{value:{form}} {unit}" for value in rows["predicted"]],
+        band=[
+            f"{low:{form}} to {high:{form}}"
+            for low, high in zip(rows["low"], rows["high"], strict=True)
+        ],
+        off=[f"{value:+.1f} %" for value in rows["error"]],
+    )
+
+
+_ENTRIES = [
+    ("", "@where"),
+    ("measured", "@measured_text"),
+    ("predicted", "@text"),
+    ("90 % interval", "@band"),
+    ("off by", "@off"),
+]
+
+
+def _against(rows: pd.DataFrame, unit: str) -> page.Figure:
+    name = rows["unit"].iloc[0]
+    form = page.decimals(rows["measured"])
+    marks = _marked(rows, form)
+    marks["x"], marks["y"] = marks["measured"], marks["predicted"]
+    low, high = (
+        float(pick([rows[column].pipe(pick) for column in ("measured", "low", "high")]))
+        for pick in (min, max)
+    )
+    ends = (low / 1.3, high * 1.3)
+    plot = charts.new_figure(
+        f"against-{unit}-plot",
+        x_label=f"measured ({name})",
+        y_label=f"predicted ({name})",
+        x_axis_type="log",
+        y_axis_type="log",
+        x_range=Range1d(*ends),
+        y_range=Range1d(*ends),
+        height=460,
+    )
+    for axis in plot.axis:
+        charts.log_ticks(axis, ends)
+        charts.plain_numbers(axis)
+    diagonal = plot.line(ends, ends, line_dash=[2, 3])
+    charts.follow(diagonal.glyph, line_color="muted")
+    source = ColumnDataSource(marks)
+    plot.segment(
+        "x", "low", "x", "high", source=source, line_color="color", line_alpha=0.5, line_width=2,
+        view=charts.chosen(),
+    )  # fmt: skip
+    points = plot.scatter(
+        "x", "y", source=source, marker="marker", size=8, color="color", view=charts.chosen(),
+        name=f"against-{unit}-points",
+    )  # fmt: skip
+    plot.add_tools(charts.hover(_ENTRIES, renderers=[points]))
+    heads = {"measured": f"measured ({name})", "predicted": f"predicted ({name})"}
+    shown = rows[_shown(rows, "measured", "predicted", "low", "high")].rename(columns=heads)
+    return page.Figure(
+        f"against-{unit}",
+        "Predicted over measured",
+        "A point on the dotted line is predicted as it was measured. The lines through points are "
+        "intervals of 90 %: they should cross the dotted line nine times of ten.",
+        plot,
+        shown,
+        dict.fromkeys([*heads.values(), "low", "high"], form),
+        selects=_selects(rows),
+        keys=[charts.line_key("predicted as measured", "var(--muted)", dash=[2, 3])],
+    )
+
+
+def _errors(rows: pd.DataFrame, unit: str) -> page.Figure:
+    marks = _marked(rows, page.decimals(rows["measured"]))
+    gpus = sorted(set(rows["GPUs"]))
+    along = charts.places(gpus, "GPUs")
+    marks["x"] = [along.at[str(value)] for value in marks["GPUs"]]
+    marks["y"] = marks["error"]
+    plot = charts.new_figure(f"errors-{unit}-plot", y_label="off by (%)")
+    charts.place_ticks(plot, along)
+    charts.plain_numbers(plot.yaxis[0])
+    _zero(plot)
+    points = plot.scatter(
+        "x", "y", source=ColumnDataSource(marks), marker="marker", size=8, color="color",
+        alpha=0.85, view=charts.chosen(), name=f"errors-{unit}-points",
+    )  # fmt: skip
+    plot.add_tools(charts.hover(_ENTRIES, renderers=[points]))
+    return page.Figure(
+        f"errors-{unit}",
+        "Errors by number of GPUs",
+        "Predicted over measured, less one: "
+        + ("above 0 the model is too fast." if unit != "us" else "above 0 the model is too slow."),
+        plot,
+        rows[_shown(rows, "error")].rename(columns={"error": "off by (%)"}),
+        {"off by (%)": "+.1f"},
+        selects=_selects(rows),
+    )
+
+
+def _shown(rows: pd.DataFrame, *columns: str) -> list[str]:
+    sizes = ["size"] if rows["size"].any() else []
+    return ["set", "case", "GPUs", *sizes, *columns]
+
+
+def _selects(rows: pd.DataFrame) -> list[page.Select]:
+    found = []
+    for column, label, everything in (("set", "Set", "all sets"), ("case", "Case", "all cases")):
+        values = list(dict.fromkeys(rows[column]))
+        if len(values) > 1:
+            found.append(page.Select(label, column, values, everything))
+    return found
+
+
+def _sets(report: Mapping[str, Any]) -> list[page.Part]:
+    rows = []
+    for each in report["sets"]:
+        figures = each["figures"]
+        rows.append(
+            {
+                "set": _set_name(each),
+                **{
+                    head: 100 * figures[key] if key in figures else np.nan
+                    for key, head in _FIGURES.items()
+                },
+                "rows": figures["rows"],
+                "inside interval": figures["inside_interval"],
+                "what it is": each["description"],
+            }
+        )
+    known = pd.DataFrame(rows).dropna(axis=1, how="all")
+    forms = {head: "+.1f" if key == "bias" else ".1f" for key, head in _FIGURES.items()}
+    cases = _cases(report, forms)
+    return [_predictors(known), page.Table("table-sets", known, forms, "sets"), cases]
+
+
+def _cases(report: Mapping[str, Any], forms: Mapping[str, str]) -> page.Details:
+    rows = [
+        {
+            "set": _set_name(each),
+            "case": case["name"],
+            **{
+                head: 100 * case["figures"][key] if key in case["figures"] else np.nan
+                for key, head in _FIGURES.items()
+            },
+            "fitted to": ", ".join(case["fitted"]),
+            "source": case["source"],
+            "excluded": case.get("excluded", ""),
+        }
+        for each in report["sets"]
+        for case in each["cases"]
+    ]
+    known = pd.DataFrame(rows).dropna(axis=1, how="all")
+    return page.Details(f"All {len(rows):,} cases", [page.Table("table-cases", known, forms, "cases")])
+
+
+def _predictors(known: pd.DataFrame) -> page.Figure:
+    """Draw the errors of each set, and those of predictors that know nothing of a machine."""
+    heads = [_FIGURES[key] for key in ("mean", "worst", *_TRIVIAL) if _FIGURES[key] in known]
+    looks = {head: charts.line_look(i) for i, head in enumerate(heads)}
+    names = list(known["set"])
+    at = {name: float(len(names) - 1 - i) for i, name in enumerate(names)}
+    frames = [
+        pd.DataFrame(
+            {
+                "x": known[head],
+                "y": known["set"].map(at),
+                "set": known["set"],
+                "line": head,
+                "color": looks[head]["color"],
+                "marker": looks[head]["marker"],
+                "text": [page.cell_text(value, ".1f") + " %" for value in known[head]],
+            }
+        ).dropna(subset="x")
+        for head in heads
+    ]
+    marks = pd.concat(frames, ignore_index=True)
+    plot = charts.new_figure(
+        "predictors-plot",
+        x_label="error (%)",
+        height=90 + 26 * len(names),
+        x_range=DataRange1d(start=0),
+        y_range=Range1d(-0.7, len(names) - 0.3),
+    )
+    plot.yaxis.ticker = list(at.values())
+    short = style.shortened(names, 20)
+    plot.yaxis.major_label_overrides = dict(zip(at.values(), short, strict=True))
+    points = plot.scatter(
+        "x", "y", source=ColumnDataSource(marks), marker="marker", size=9, color="color",
+        view=charts.chosen(), name="predictors-points",
+    )  # fmt: skip
+    plot.add_tools(charts.hover([("", "@set"), ("which", "@line"), ("error", "@text")], renderers=[points]))
+    return page.Figure(
+        "predictors",
+        "Errors of each set",
+        "The mean and the worst error of Paceline's predictions, and the mean error of simpler ones: "
+        "perfect scaling is one GPU's rate times their number, the log-log line goes through the "
+        "points that were fitted, interpolation through the measured neighbours.",
+        plot,
+        known[["set", *heads]],
+        dict.fromkeys(heads, ".1f"),
+        keys=[
+            charts.line_key(head, looks[head]["color"], marker=looks[head]["marker"], line=head)
+            for head in heads
+        ],
+    )
+
+
+_TRIVIAL = ("perfect_scaling", "log_log", "interpolation")
+
+
+def _gaps(report: Mapping[str, Any]) -> list[page.Part]:
+    checks = [
+        {
+            "set": _set_name(each),
+            "case": check.get("case", ""),
+            "figure": check["which"].replace("_", " "),
+            "value": check["value"],
+            "tolerance": check["tolerance"],
+            "verdict": check["verdict"].replace("_", " "),
+            "why": check.get("why", ""),
+        }
+        for each in report["sets"]
+        for check in each["checks"]
+    ]
+    gaps = [check for check in checks if check["verdict"] != "holds"]
+    forms = {"value": ".4f", "tolerance": ".4f"}
+    parts: list[page.Part] = [page.Text("Every check holds; no gap is known.")]
+    if gaps:
+        shown = pd.DataFrame(gaps)
+        if not shown["case"].any():
+            shown = shown.drop(columns="case")
+        parts = [
+            page.Text("Where predictions miss their tolerance, and why as far as is known."),
+            page.Rows(shown, forms, "known gaps"),
+        ]
+    if checks:
+        everything = page.Rows(pd.DataFrame(checks), forms, "checks")
+        parts.append(page.Details(f"All {len(checks):,} checks", [everything]))
+    return parts
+
+
+def _all_rows(rows: pd.DataFrame) -> page.Table:
+    shown = rows.rename(columns={"error": "off by (%)"})
+    empty = [column for column in ("size", "excluded") if not shown[column].any()]
+    forms = {column: page.decimals(rows[column]) for column in ("measured", "predicted", "low", "high")}
+    return page.Table(
+        "table-rows", shown.drop(columns=empty), {**forms, "off by (%)": "+.1f"}, "all rows"
+    )
+
+
+# What both draw
+
+
+def _zero(plot: Any) -> None:
+    line = Span(location=0, dimension="width")
+    charts.follow(line, line_color="muted")
+    plot.add_layout(line)
+
+
+def _hollow(plot: Any, name: str, marks: pd.DataFrame, entries: Sequence[tuple[str, str]]) -> None:
+    """Draw measured points, with what they say."""
+    points = plot.scatter(
+        "x", "y", source=ColumnDataSource(marks), marker="marker", size=8, line_color="color",
+        fill_color=None, line_width=1.6, view=charts.chosen(), name=name,
+    )  # fmt: skip
+    plot.add_tools(charts.hover(entries, renderers=[points]))
