@@ -12,6 +12,8 @@ from bokeh.core.enums import MarkerType
 from bokeh.models import (
     BooleanFilter,
     CDSView,
+    ColorBar,
+    ColorMapper,
     FixedTicker,
     HoverTool,
     Model,
@@ -136,6 +138,25 @@ def wheel_zoom() -> WheelZoomTool:
     return WheelZoomTool(dimensions="width", modifiers={"ctrl": True})
 
 
+def colour_bar(mapper: ColorMapper, title: str) -> ColorBar:
+    """Return what the colours mean, to stand below a chart."""
+    bar = ColorBar(
+        color_mapper=mapper,
+        title=title,
+        height=10,
+        title_text_font=FONT,
+        title_text_font_size="13px",
+        title_text_font_style="normal",
+        major_label_text_font=FONT,
+        major_label_text_font_size="12px",
+        major_label_policy=NoOverlap(min_distance=6),
+        background_fill_color=None,
+        major_tick_line_color=None,
+    )
+    follow(bar, title_text_color="muted", major_label_text_color="muted")
+    return bar
+
+
 def plain_numbers(axis: Any) -> None:
     """Ticks with separators, and as many digits as they need."""
     axis.formatter = NumeralTickFormatter(format="0,0.[0000]")
@@ -157,7 +178,7 @@ def hover(entries: Sequence[tuple[str, str]], **keys: Any) -> HoverTool:
     )
     html = (
         '<div style="display:grid;grid-template-columns:auto 1fr;gap:2px 10px;max-width:300px;'
-        'margin:-5px;padding:8px 12px;background:var(--paper);'
+        "margin:-5px;padding:8px 12px;background:var(--paper);"
         'font:13px/1.4 system-ui,sans-serif;font-variant-numeric:tabular-nums;color:var(--ink)">'
         f"{rows}</div>"
     )
@@ -243,7 +264,9 @@ def line_key(
     stroke = ""
     if dash is not None:
         dashes = " ".join(map(str, dash))
-        stroke = f'<path d="M1 6H27" stroke="{color}" stroke-width="2" stroke-dasharray="{dashes}"/>'
+        stroke = (
+            f'<path d="M1 6H27" stroke="{color}" stroke-width="2" stroke-dasharray="{dashes}"/>'
+        )
     sign = ""
     if marker is not None:
         fill = "var(--paper)" if hollow else color
@@ -262,6 +285,5 @@ def area_key(label: str, color: str, *, hatch: str = "", opacity: float = 1.0) -
         '<svg width="20" height="12" viewBox="0 0 20 12" aria-hidden="true">'
         f'<rect width="20" height="12" rx="2" fill="{color}" '
         f'fill-opacity="{opacity}"/>{lines}'
-        f'{lines and f"<g transform=translate(12)>{lines}</g>"}</svg>',
+        f"{lines and f'<g transform=translate(12)>{lines}</g>'}</svg>",
     )
-

@@ -161,6 +161,18 @@ class Select:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """What the chart hears of as an event: a list, or a checkbox where there are no values.
+
+    The event's value is the key that was chosen; of a checkbox, whether it is set, as at first.
+    """
+
+    label: str
+    event: str
+    values: Mapping[str, str] = field(default_factory=dict)  # what one reads, by key
+
+
+@dataclass(frozen=True)
 class Figure:
     """A chart, what one sees in it, and its numbers as a table."""
 
@@ -174,7 +186,9 @@ class Figure:
     most_rows: int = MOST_ROWS
     keys: Sequence[Key] = ()
     selects: Sequence[Select] = ()
+    choices: Sequence[Choice] = ()
     navigable: bool = False  # arrows pan, + and - zoom, Home resets; and buttons that do the same
+    tall: bool = False  # and there is more above and below
     opens: str = ""  # the table whose details a click on a point opens: by its column "row"
 
     @property

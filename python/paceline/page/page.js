@@ -26,7 +26,7 @@ matchMedia("screen and (prefers-color-scheme: dark)").addEventListener("change",
 function narrow({ element, plot }) {
   const kept = [];
   const sources = new Set(models(plot).filter((model) => model.type === "ColumnDataSource").map(({ data }) => data));
-  for (const select of element.querySelectorAll("select")) {
+  for (const select of element.querySelectorAll("select[data-column]")) {
     const { column } = select.dataset;
     if (kept.length) offer(select, [...sources].filter((data) => column in data), column, kept);
     const option = select.selectedOptions[0];
@@ -53,14 +53,23 @@ function offer(select, sources, column, kept) {
   if (select.selectedOptions[0].disabled) select.value = [...select.options].find((option) => !option.disabled).value;
 }
 function choose(figure) {
-  for (const select of figure.element.querySelectorAll("select"))
+  for (const select of figure.element.querySelectorAll("select[data-column]"))
     select.addEventListener("change", () => narrow(figure));
   for (const button of figure.element.querySelectorAll("button[data-line]"))
     button.addEventListener("click", () => {
       button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") === "false"));
       narrow(figure);
     });
-  if (figure.element.querySelector("select")) narrow(figure);
+  if (figure.element.querySelector("select[data-column]")) narrow(figure);
+}
+
+// Choices that the chart makes something of by itself.
+function tell({ element, plot }) {
+  for (const input of element.querySelectorAll("[data-event]"))
+    input.addEventListener("change", () => {
+      const value = input.type === "checkbox" ? input.checked : input.value;
+      plot.trigger_event({ event_name: input.dataset.event, value });
+    });
 }
 
 // Pan and zoom, by buttons and keys.
@@ -71,6 +80,8 @@ const KEYS = {
 function navigate({ element, plot }) {
   const { x_range: x, y_range: y } = plot;
   const home = [x, y].map((range) => [range.start, range.end]);
+  const ends = [x, y].map(({ start, end, bounds }, i) =>
+    Array.isArray(bounds) ? bounds.toSorted((a, b) => start < end ? a - b : b - a) : home[i]);
   function shift(range, share, [first, last]) {
     const most = share > 0 ? last - range.end : first - range.start;
     const wanted = share * (range.end - range.start);
@@ -78,15 +89,16 @@ function navigate({ element, plot }) {
     range.setv({ start: range.start + by, end: range.end + by });
   }
   function zoom(factor) {
-    const [first, last] = home[0];
-    const half = (x.end - x.start) * factor / 2, middle = (x.start + x.end) / 2;
+    const [first, last] = ends[0];
+    const width = Math.max((x.end - x.start) * factor, x.min_interval ?? 0);
+    const half = width / 2, middle = (x.start + x.end) / 2;
     x.setv({ start: Math.max(first, middle - half), end: Math.min(last, middle + half) });
   }
   const moves = {
-    left: () => shift(x, -0.25, home[0]),
-    right: () => shift(x, 0.25, home[0]),
-    down: () => shift(y, y.end > y.start ? -0.25 : 0.25, home[1]),
-    up: () => shift(y, y.end > y.start ? 0.25 : -0.25, home[1]),
+    left: () => shift(x, -0.25, ends[0]),
+    right: () => shift(x, 0.25, ends[0]),
+    down: () => shift(y, -0.25, ends[1]),
+    up: () => shift(y, 0.25, ends[1]),
     in: () => zoom(0.5),
     out: () => zoom(2),
     reset: () => [x, y].forEach((range, i) => range.setv({ start: home[i][0], end: home[i][1] })),
@@ -220,6 +232,7 @@ function ready() {
   for (const figure of figures) {
     if ("navigable" in figure.element.dataset) navigate(figure);
     choose(figure);
+    tell(figure);
     reveal(figure);
   }
   stops();
