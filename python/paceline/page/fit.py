@@ -39,9 +39,7 @@ def profile_sections(profile: Profile) -> list[page.Section]:
         summary.append(page.Notice(why or "The profile was fitted to no collective."))
     chapters = [page.Section("summary", "", summary)]
     if len(points):
-        chapters.append(
-            page.Section("collectives", "Collectives", _collectives(profile, points))
-        )
+        chapters.append(page.Section("collectives", "Collectives", _collectives(profile, points)))
     chapters.append(page.Section("parameters", "Parameters", _parameters(profile)))
     chapters.append(page.Section("origin", "Where it comes from", _origin(profile)))
     return chapters
@@ -132,7 +130,9 @@ def _bandwidth(
             sizes_between(sizes.min(), sizes.max()),
         )
         x = np.log2(curve["size_bytes"].to_numpy(float))
-        rate = bus_factor(place.kind, place.nodes * place.gpus_per_node) * 1e-3 * curve["size_bytes"]
+        rate = (
+            bus_factor(place.kind, place.nodes * place.gpus_per_node) * 1e-3 * curve["size_bytes"]
+        )
         low, high = (rate / curve[end] for end in ("high_us", "low_us"))
         curves.append((x, curve["busbw_gb_per_s"].to_numpy()))
         bands.append((np.concatenate([x, x[::-1]]), np.concatenate([low, high[::-1]])))
@@ -145,7 +145,9 @@ def _bandwidth(
     plot.patches(
         "xs",
         "ys",
-        source=ColumnDataSource({"xs": [x for x, _ in bands], "ys": [y for _, y in bands], **shared}),
+        source=ColumnDataSource(
+            {"xs": [x for x, _ in bands], "ys": [y for _, y in bands], **shared}
+        ),
         fill_color="color",
         fill_alpha=0.2,
         line_color=None,
@@ -154,7 +156,9 @@ def _bandwidth(
     plot.multi_line(
         "xs",
         "ys",
-        source=ColumnDataSource({"xs": [x for x, _ in curves], "ys": [y for _, y in curves], **shared}),
+        source=ColumnDataSource(
+            {"xs": [x for x, _ in curves], "ys": [y for _, y in curves], **shared}
+        ),
         line_color="color",
         line_dash="dash",
         line_width=2,
@@ -301,7 +305,9 @@ def validation_sections(report: Mapping[str, Any]) -> list[page.Section]:
         of_kind = rows[rows["unit"] == name] if len(rows) else rows
         if len(of_kind):
             chapters.append(
-                page.Section(f"rows-{unit}", title, [_against(of_kind, unit), _errors(of_kind, unit)])
+                page.Section(
+                    f"rows-{unit}", title, [_against(of_kind, unit), _errors(of_kind, unit)]
+                )
             )
     if report["sets"]:
         chapters.append(page.Section("sets", "Sets, beside simpler predictions", _sets(report)))
@@ -540,7 +546,9 @@ def _cases(report: Mapping[str, Any], forms: Mapping[str, str]) -> page.Details:
         for case in each["cases"]
     ]
     known = pd.DataFrame(rows).dropna(axis=1, how="all")
-    return page.Details(f"All {len(rows):,} cases", [page.Table("table-cases", known, forms, "cases")])
+    return page.Details(
+        f"All {len(rows):,} cases", [page.Table("table-cases", known, forms, "cases")]
+    )
 
 
 def _predictors(known: pd.DataFrame) -> page.Figure:
@@ -578,7 +586,9 @@ def _predictors(known: pd.DataFrame) -> page.Figure:
         "x", "y", source=ColumnDataSource(marks), marker="marker", size=9, color="color",
         view=charts.chosen(), name="predictors-points",
     )  # fmt: skip
-    plot.add_tools(charts.hover([("", "@set"), ("which", "@line"), ("error", "@text")], renderers=[points]))
+    plot.add_tools(
+        charts.hover([("", "@set"), ("which", "@line"), ("error", "@text")], renderers=[points])
+    )
     return page.Figure(
         "predictors",
         "Errors of each set",
@@ -632,7 +642,9 @@ def _gaps(report: Mapping[str, Any]) -> list[page.Part]:
 def _all_rows(rows: pd.DataFrame) -> page.Table:
     shown = rows.rename(columns={"error": "off by (%)"})
     empty = [column for column in ("size", "excluded") if not shown[column].any()]
-    forms = {column: page.decimals(rows[column]) for column in ("measured", "predicted", "low", "high")}
+    forms = {
+        column: page.decimals(rows[column]) for column in ("measured", "predicted", "low", "high")
+    }
     return page.Table(
         "table-rows", shown.drop(columns=empty), {**forms, "off by (%)": "+.1f"}, "all rows"
     )

@@ -417,7 +417,10 @@ def _measured(compared: pd.DataFrame) -> list[page.Part]:
             "predicted over measured, less one."
         )
     forms = dict.fromkeys(("measured", "predicted", "low", "high"), form)
-    return [page.Text(text), page.Rows(compared, {**forms, "off by (%)": "+.2f"}, "measured points")]
+    return [
+        page.Text(text),
+        page.Rows(compared, {**forms, "off by (%)": "+.2f"}, "measured points"),
+    ]
 
 
 def _draw_measured(
@@ -455,8 +458,7 @@ def _draw_measured(
                     "line": line.name,
                     "color": charts.line_look(index)["color"],
                     "where": [
-                        ", ".join(filter(None, (named(x, value), line.name)))
-                        for value in known[x]
+                        ", ".join(filter(None, (named(x, value), line.name))) for value in known[x]
                     ],
                     "text": [f"{format(value, form)} {unit}" for value in y],
                     "off": [page.cell_text(100 * (1 / e - 1), "+.2f") + " %" for e in error],
@@ -517,7 +519,9 @@ def breakdown(points: Table, x: str) -> page.Figure:
             ]
     bars = pd.DataFrame(frames)
     keys = list(dict.fromkeys(bars["key"]))
-    texts, unit = style.tick_texts([v for v in {str(v): v for v in points.frame[x]}.values() if str(v) in keys])
+    texts, unit = style.tick_texts(
+        [v for v in {str(v): v for v in points.frame[x]}.values() if str(v) in keys]
+    )
     label = axis_label(x)
     along = charts.Places(
         {key: float(i) for i, key in enumerate(keys)},
@@ -601,7 +605,9 @@ def _points(sweep: Sweep) -> page.Table:
     shown: dict[str, Any] = {}
     for axis in sweep.axes:
         plain = pd.to_numeric(frame[axis.name], errors="coerce")
-        shown[axis_label(axis.name)] = plain if plain.notna().all() else frame[axis.name].map(value_text)
+        shown[axis_label(axis.name)] = (
+            plain if plain.notna().all() else frame[axis.name].map(value_text)
+        )
     forms = {}
     for head, column, scale in (
         ("throughput (samples/s)", THROUGHPUT, 1.0),
