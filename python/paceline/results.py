@@ -22,6 +22,15 @@ _STRAGGLER_COLUMNS = ["rank", "gpu", "collectives", "delay_s", "waited_s", "as_l
 _OVERLAP_COLUMNS = [
     *("rank", "gpu", "first_step", "last_step", "communication_s", "overlapped_s", "share"),
 ]
+_LINK_CLASS_COLUMNS = [
+    *("class", "links", "bytes", "utilisation", "busiest", "busiest_bandwidth_bytes_per_s"),
+    *("busiest_bytes", "busiest_utilisation", "busiest_while_communicating"),
+    "neighbours_bytes_per_s",
+]
+_LINK_COLUMNS = [
+    *("link", "class", "bandwidth_bytes_per_s", "bytes", "utilisation", "while_communicating"),
+    "neighbours_bytes_per_s",
+]
 _SENSITIVITY_COLUMNS = ["change", "kind", "step_time_s", "time_per_sample_change", "edits"]
 
 
@@ -171,6 +180,39 @@ class Result:
             straggler wait) and ``as_late`` (ranks that were just as late).
         """
         return self._rows("stragglers", _STRAGGLER_COLUMNS)
+
+    def links(self) -> pd.DataFrame:
+        """What a step puts on the links of the cluster, by class.
+
+        Returns
+        -------
+        DataFrame
+            A row per class of directed links that carries anything: ``class`` ("nvlink_up": from
+            GPUs to their switch; "nic_out"; "leaf_up" ...), ``links``, ``bytes`` and
+            ``utilisation`` (bytes / (step x bandwidth)), means of the class; ``busiest``, a link,
+            its ``busiest_bandwidth_bytes_per_s``, ``busiest_bytes``, ``busiest_utilisation`` and
+            ``busiest_while_communicating`` (of the time in which collectives run; None with
+            servers); ``neighbours_bytes_per_s`` (of others, on the link that has most).
+        """
+        return pd.DataFrame(self._links["classes"], columns=_LINK_CLASS_COLUMNS)
+
+    def busiest_links(self) -> pd.DataFrame:
+        """Return the ten links that are busiest for their bandwidth.
+
+        Returns
+        -------
+        DataFrame
+            A row per directed link: ``link``, ``class``, ``bandwidth_bytes_per_s``, ``bytes``,
+            ``utilisation``, ``while_communicating`` and ``neighbours_bytes_per_s``, as of
+            :meth:`links`.
+        """
+        return pd.DataFrame(self._links["busiest"], columns=_LINK_COLUMNS)
+
+    @property
+    def _links(self) -> dict[str, Any]:
+        if "links" not in self.data:
+            raise ValueError("the result has no links: it is older; run it again")
+        return self.data["links"]
 
     def staleness(self) -> pd.DataFrame:
         """How stale gradients were when parameter servers took them.

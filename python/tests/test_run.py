@@ -368,6 +368,23 @@ def test_frames_of_a_result(result: paceline.Result) -> None:
     assert "64 GPUs" in repr(result)
 
 
+def test_links(result: paceline.Result) -> None:
+    links, busiest = result.links().set_index("class"), result.busiest_links()
+    out = links.loc["nic_out"]
+    assert out["links"] == 64 and out["bytes"] == links.loc["nic_in"]["bytes"]
+    sent = result.data["sent_bytes"]["nic"] * result.gpus
+    assert out["bytes"] * out["links"] == pytest.approx(sent, abs=float(out["links"]))
+    assert len(busiest) == 10 and busiest["utilisation"].is_monotonic_decreasing
+    first = busiest.iloc[0]
+    most = first["bandwidth_bytes_per_s"] * result.step_time_s
+    assert first["utilisation"] == pytest.approx(first["bytes"] / most)
+    assert first["while_communicating"] > first["utilisation"]
+    assert links["busiest_utilisation"].max() == first["utilisation"]
+    older = {key: value for key, value in result.data.items() if key != "links"}
+    with pytest.raises(ValueError, match="run it again"):
+        paceline.Result(json.dumps(older)).links()
+
+
 def test_memory(result: paceline.Result) -> None:
     parameters = 124_439_808  # of gpt2_small; mixed precision, Adam
     outputs = 167_068_672  # of a sample
