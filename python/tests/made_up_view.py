@@ -48,6 +48,7 @@ def view(
         step=10,
         began_s=0.7,
         duration_ms=step_ms,
+        critical_path=_path(first, step_ms),
         labels=names,
         slices=_slices(ranks, slow, operations, step_ms, random),
         shown=ranks,
@@ -60,6 +61,26 @@ def view(
         waited_for_ms=waited,
         **_network(-(-gpus // _PER_NODE), step_ms, random),
     )
+
+
+def _path(ranks: list[int], step_ms: float) -> dict[str, Any]:
+    """Make a path that goes on at the next rank each time, in pieces of equal length."""
+    length = round(step_ms * 1e9 / 8)
+    return {
+        "step": 10,
+        "step_ps": 8 * length,
+        "segments": [
+            {
+                "kind": "compute" if i % 2 == 0 else "communication",
+                "rank": ranks[i // 2 % len(ranks)],
+                "gpu": f"node{ranks[i // 2 % len(ranks)] // _PER_NODE}/gpu0",
+                "what": f"piece {i}",
+                "start_ps": i * length,
+                "duration_ps": length,
+            }
+            for i in range(8)
+        ],
+    }
 
 
 def _slices(

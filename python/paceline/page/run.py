@@ -63,7 +63,7 @@ def sections(
     wanted = [
         Section("summary", "", summary(result)),
         Section("breakdown", "Where a step goes", [breakdown(result)]),
-        Section("step", "One step", [] if view is None else _step(result, view, most_slices)),
+        Section("step", "One step", [] if view is None else timeline(view, most_slices)),
         Section("ranks", "Ranks", _ranks(result, view)),
         Section("communication", "Communication", _communication(result)),
         Section("links", "Network", _links(result, view)),
@@ -82,8 +82,8 @@ def summary(result: Result) -> list[Part]:
         Number("Mean step", _time(step["mean"]), _step_note(result)),
         Number(
             "Throughput",
-            f"{result.throughput_samples_per_s:,.5g} samples/s",
-            f"{data['tokens_per_s']:,.5g} tokens/s" if data.get("tokens_per_s") else "",
+            f"{_rate(result.throughput_samples_per_s)} samples/s",
+            f"{_rate(data['tokens_per_s'])} tokens/s" if data.get("tokens_per_s") else "",
         ),
         Number(
             "Scaling efficiency",
@@ -101,7 +101,7 @@ def summary(result: Result) -> list[Part]:
 def _step_note(result: Result) -> str:
     step = result.data["step_time_s"]
     if result.interval is None:
-        return f"of 95 % at most {_time(step['p95'])}"
+        return f"95 % of steps take at most {_time(step['p95'])}"
     return f"90 % interval {_time(result.interval.low_s)} to {_time(result.interval.high_s)}"
 
 
@@ -155,7 +155,7 @@ def breakdown(result: Result) -> Figure:
         frame["part"], frame["time_s"], frame["worst_rank_time_s"], strict=True
     ):
         times = 1e3 * np.array([mean, most])
-        if not times.any():
+        if times.max() < 1e3 * NEGLIGIBLE * result.step_time_s:
             continue
         name, colour, hatch = style.PARTS.get(part, (part, style.GREY, ""))
         shares = 100 * times / (1e3 * frame[["time_s", "worst_rank_time_s"]].sum().to_numpy())
@@ -208,10 +208,6 @@ def _bars(plot: figure, source: Mapping[str, Any], colour: str, hatch: str = "")
         hatch_alpha=0.6,
     )
     charts.follow(drawn.glyph, hatch_color="paper")
-
-
-def _step(result: Result, view: RunView, most_slices: int) -> list[Part]:
-    return timeline(view, result.data.get("critical_path"), most_slices)
 
 
 def _ranks(result: Result, view: RunView | None) -> list[Part]:
@@ -287,9 +283,12 @@ def buckets(result: Result) -> Figure:
         "y": np.arange(count),
     }
     waits = {**texts, "left": times[:, 0], "right": times[:, 1]}
-    _bars(plot, waits, style.PARTS["other"][1])
     communication, colour = LOOKS["collective"]
     _bars(plot, {**texts, "left": times[:, 1], "right": times[:, 2]}, colour)
+    keys = [charts.area_key(communication, colour)]
+    if np.any(times[:, 1] > times[:, 0]):
+        _bars(plot, waits, style.PARTS["other"][1])
+        keys.append(charts.area_key("ready, its queue is busy", style.PARTS["other"][1]))
     names = ("bucket", "ready", "start", "end")
     plot.add_tools(charts.hover([(name, f"@{name}") for name in names]))
     table = pd.DataFrame(
@@ -307,10 +306,7 @@ def buckets(result: Result) -> Figure:
         plot=plot,
         table=table,
         formats=dict.fromkeys(table.columns[1:], ",.3f"),
-        keys=[
-            charts.area_key("ready, its queue is busy", style.PARTS["other"][1]),
-            charts.area_key(communication, colour),
-        ],
+        keys=keys,
     )
 
 
@@ -342,10 +338,11 @@ def _links(result: Result, view: RunView | None) -> list[Part]:
 _CLASS_COLUMNS = {  # of result.json: a header and a factor
     "class": ("class", None),
     "links": ("links", None),
-    "bandwidth_bytes_per_s": ("bandwidth (GB/s)", 1e-9),
     "bytes": ("bytes, mean (MB)", 1e-6),
     "utilisation": ("used, mean (%)", 100),
-    "busiest_bytes": ("bytes of the busiest (MB)", 1e-6),
+    "busiest": ("the busiest", None),
+    "busiest_bandwidth_bytes_per_s": ("its bandwidth (GB/s)", 1e-9),
+    "busiest_bytes": ("its bytes (MB)", 1e-6),
     "busiest_utilisation": ("it is used (%)", 100),
     "busiest_while_communicating": ("while communicating (%)", 100),
     "neighbours_bytes_per_s": ("neighbours (GB/s)", 1e-9),
@@ -353,6 +350,7 @@ _CLASS_COLUMNS = {  # of result.json: a header and a factor
 _BUSIEST_COLUMNS = {
     "link": ("link", None),
     "class": ("class", None),
+    "bandwidth_bytes_per_s": ("bandwidth (GB/s)", 1e-9),
     "bytes": ("bytes (MB)", 1e-6),
     "utilisation": ("used (%)", 100),
     "while_communicating": ("while communicating (%)", 100),
@@ -592,6 +590,10 @@ def _run(result: Result, command: str) -> list[Part]:
             ],
         ),
     ]
+
+
+def _rate(per_second: float) -> str:
+    return f"{per_second:,.0f}" if per_second >= 1000 else f"{per_second:,.4g}"
 
 
 def _time(seconds: float) -> str:

@@ -65,16 +65,15 @@ class Lanes:
         return max(self.tops.values(), default=0) + ROW
 
 
-def timeline(view: RunView, path: Mapping[str, Any] | None, most_slices: int) -> list[Part]:
-    """Draw the step that the view has, with the critical path of the same step above it.
+def timeline(view: RunView, most_slices: int) -> list[Part]:
+    """Draw the step that the view has, and its critical path above it.
 
     Parameters
     ----------
-    path
-        As result.json has it; None where there is none.
     most_slices
         Ranks that matter less are left out where there are more.
     """
+    path = view.critical_path
     lanes = lanes_of(view, fitting(view, most_slices))
     columns = bars(view, lanes)
     plot = _plot(view, lanes, columns)
@@ -98,7 +97,7 @@ def timeline(view: RunView, path: Mapping[str, Any] | None, most_slices: int) ->
         Figure(
             name="timeline",
             title=f"Step {view.step:,} as it ran",
-            caption=_caption(view, lanes, path),
+            caption=_caption(view, lanes),
             plot=plot,
             table=table,
             formats=dict.fromkeys(table.columns[3:], ",.3f"),
@@ -220,7 +219,7 @@ def sums(view: RunView, ranks: Sequence[int]) -> pd.DataFrame:
     return frame
 
 
-def _caption(view: RunView, lanes: Lanes, path: Mapping[str, Any] | None) -> str:
+def _caption(view: RunView, lanes: Lanes) -> str:
     text = (
         "Each rank has a row for what its GPU computes and below it one for each queue of "
         "communication; where the host waits it has a row above."
@@ -231,9 +230,8 @@ def _caption(view: RunView, lanes: Lanes, path: Mapping[str, Any] | None) -> str
             "first; the other "
             f"{view.ranks - len(lanes.ranks):,} are left out."
         )
-    if path is not None and path["step"] != view.step:
-        text += f" The critical path is that of step {path['step']:,}."
-    hidden = {piece["rank"] for piece in path["segments"]} - set(lanes.ranks) if path else ()
+    path = view.critical_path or {"segments": []}
+    hidden = {piece["rank"] for piece in path["segments"]} - set(lanes.ranks)
     if hidden:
         text += f" {len(hidden):,} ranks of the critical path are among those left out."
     return text
