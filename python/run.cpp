@@ -87,7 +87,8 @@ Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, c
     require_fit(scenario);
   }
   Machines machines;
-  Prediction prediction = predict(scenario, {}, machines);
+  Prediction prediction =
+      predict(scenario, wanted.view ? request_for_view(scenario) : TraceRequest{}, machines);
   if (wanted.trace) {
     record_trace(prediction, trace_request(*wanted.trace, prediction));
   }

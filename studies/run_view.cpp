@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <set>
 #include <type_traits>
 #include <utility>
@@ -157,12 +158,16 @@ class ShownRanks {
   std::map<Rank, std::string> reasons_;
 };
 
+// By what they compute in the steps after the first, which ranks begin before it counts.
 void add_extremes(const Result& result, ShownRanks& shown) {
-  std::vector<std::uint32_t> order(result.breakdown.size());
-  for (std::uint32_t r = 0; r < order.size(); ++r) {
-    order[r] = r;
+  const std::size_t ranks = result.breakdown.size(), steps = result.rank_steps.size();
+  std::vector<SimTime> compute(ranks);
+  for (std::size_t i = std::min(ranks, steps - ranks); i < steps; ++i) {
+    compute[i % ranks] += result.rank_steps[i].compute;
   }
-  std::ranges::stable_sort(order, {}, [&](std::uint32_t r) { return result.breakdown[r].compute; });
+  std::vector<std::uint32_t> order(ranks);
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::stable_sort(order, {}, [&](std::uint32_t r) { return compute[r]; });
   shown.add(Rank(order.front()), "fastest");
   shown.add(Rank(order[(order.size() - 1) / 2]), "median");
   shown.add(Rank(order.back()), "slowest");
@@ -367,18 +372,24 @@ Json gpus_in_use_json(const Topology& topology) {
 
 }  // namespace
 
+TraceRequest request_for_view(const Scenario& scenario) {
+  const auto ranks = static_cast<std::size_t>(gpus_of_job(scenario.cluster));
+  TraceRequest request;
+  request.rank_steps = static_cast<std::uint32_t>(std::max<std::size_t>(1, kMostRankSteps / ranks));
+  return request;
+}
+
 RunView run_view(const Prediction& p, const ViewChoice& choice) {
   const auto ranks = static_cast<std::uint32_t>(p.job.ranks());
   const RunSpec& run = p.scenario.run;
-  // A run in windows is several: of the last one's batches, simulated by themselves.
-  const Result whole = p.scenario.training.balance ? simulate(p.job, run) : Result{};
-  const Result& result = p.scenario.training.balance ? whole : p.result;
+  // A run in windows is several, which record nothing: of the last one's batches, simulated by themselves.
+  const bool recorded = !p.result.rank_steps.empty();
+  const Result again = recorded ? Result{} : simulate(p.job, run, request_for_view(p.scenario));
+  const Result& result = recorded ? p.result : again;
   const std::uint32_t step = chosen_step(choice, result);
   const bool served = !result.own_ends.empty();
 
   TraceRequest request = served ? TraceRequest{{}, step, 1} : ranks_on_path(p.job, result, step);
-  request.rank_steps =
-      static_cast<std::uint32_t>(std::max<std::size_t>(1, kMostRankSteps / std::max(1U, ranks)));
   const std::size_t each = slices_of_rank(p.job);
   const auto most = static_cast<std::size_t>(std::max<std::int64_t>(choice.slices, 0)) / each;
   if (most == 0) {
@@ -401,7 +412,11 @@ RunView run_view(const Prediction& p, const ViewChoice& choice) {
   request.ranks.insert(request.ranks.end(), others.ranks().begin(), others.ranks().end());
   std::ranges::sort(request.ranks);
   request.ranks.erase(std::unique(request.ranks.begin(), request.ranks.end()), request.ranks.end());
-  const Result traced = simulate(p.job, run, request);
+  RunSpec as_far = run;
+  if (result.engine == EngineKind::vector) {  // there nothing later bears on a step
+    as_far.iterations = static_cast<int>(step);
+  }
+  const Result traced = simulate(p.job, as_far, request);
   const CriticalPath path = served ? CriticalPath{} : critical_path(p.job, traced, step);
   ShownRanks shown;
   for (const PathSegment& segment : path.segments) {
@@ -416,7 +431,7 @@ RunView run_view(const Prediction& p, const ViewChoice& choice) {
   RunView view;
   Labels labels;
   add_slices(p.job, traced, extent_of_step, shown.ranks(), labels, view);
-  add_rank_steps(p.job, traced, view);
+  add_rank_steps(p.job, result, view);
   add_devices(*p.topology, view);
   const std::size_t left_out = add_links(p, view);
   view.about = Json::Object{
@@ -428,7 +443,7 @@ RunView run_view(const Prediction& p, const ViewChoice& choice) {
       {"gpus_in_use", gpus_in_use_json(*p.topology)},
       {"shown", shown.ranks_json()},
       {"reasons", shown.reasons_json()},
-      {"steps", static_cast<std::int64_t>(traced.rank_steps.size() / std::max(1U, ranks))},
+      {"steps", static_cast<std::int64_t>(result.rank_steps.size() / ranks)},
       {"labels", labels.json()},
       {"kinds", names_json<SliceKind>()},
       {"device_kinds", names_json<DeviceKind>()},
