@@ -12,6 +12,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 try:
     from ._core import MODEL_VERSION, VERSION
 except ImportError as error:
@@ -33,6 +35,9 @@ from .errors import InputError
 from .results import Interval, Result, explain, run
 from .scenarios import load
 from .studies import Sweep, sweep
+
+if TYPE_CHECKING:
+    from .page import report
 
 __version__ = VERSION
 
@@ -56,6 +61,7 @@ __all__ = [
     "models",
     "plot",
     "read_measurements",
+    "report",
     "run",
     "scenarios",
     "studies",
@@ -69,4 +75,8 @@ def __getattr__(name: str) -> object:
         import importlib
 
         return importlib.import_module(".plot", __name__)
+    if name == "report":
+        from .page import report as loaded
+
+        return loaded
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,9 +1,8 @@
-"""``python -m paceline plot``: pictures from the command line."""
+"""``python -m paceline``: pictures and reports from the command line."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,17 +10,15 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from . import _core, plot, studies
-from .calibrate import Profile
+from . import plot
 from .errors import InputError
-from .plot import traces
+from .page import SLICES, report
 from .plot.data import GPUS, table
 from .results import Result
+from .sources import PROFILE, RESULT, SWEEP, TRACE, read
 
 INPUT_FAULT = 2
-
-
-SWEEP, RESULT, PROFILE, TRACE = "sweep", "result", "profile", "trace"  # what a source holds
+PORT = 8765
 
 # What can be drawn of what: --kind.
 _DRAW: dict[str, dict[str, Callable[[Any], tuple[Figure, Any]]]] = {
@@ -45,25 +42,54 @@ KINDS = list(dict.fromkeys(kind for kinds in _DRAW.values() for kind in kinds))
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Draw; return the exit status: 0 done, 2 the input is wrong."""
+    """Draw or report; return the exit status: 0 done, 2 the input is wrong."""
     options = _parser().parse_args(arguments)
     try:
-        source, kind_of_source = _read(options.source)
-        kind = options.kind or _fitting(source, kind_of_source)
-        draw = _DRAW[kind_of_source].get(kind)
-        if draw is None:
-            known = ", ".join(_DRAW[kind_of_source])
-            raise InputError(f"expected {known} of a {kind_of_source}, found {kind}", "--kind")
-        figure, _ = draw(source)
-        plot.save(figure, options.out)
-    except (ValueError, OSError) as error:  # InputError is a ValueError
+        options.run(options)
+    except (ValueError, OSError, ImportError) as error:  # InputError is a ValueError
         print(f"paceline: {error}", file=sys.stderr)
         return INPUT_FAULT
     return 0
 
 
+def _plot(options: argparse.Namespace) -> None:
+    source, kind_of_source = _read(options.source)
+    draws = _DRAW.get(kind_of_source)
+    if draws is None:
+        expected = "expected a result, a profile, a trace or the folder of a sweep"
+        raise InputError(f"{expected}, found a {kind_of_source}", file=str(options.source[0]))
+    kind = options.kind or _fitting(source, kind_of_source)
+    if kind not in draws:
+        known = ", ".join(draws)
+        raise InputError(f"expected {known} of a {kind_of_source}, found {kind}", "--kind")
+    figure, _ = draws[kind](source)
+    plot.save(figure, options.out)
+
+
+def _report(options: argparse.Namespace) -> None:
+    if options.serve is not None:
+        from .page import live
+
+        live.serve(options.source, options.serve)
+    elif options.out is None:
+        raise InputError("expected -o FILE, or --serve", "--out")
+    else:
+        report(
+            options.source,
+            options.out,
+            step=options.step,
+            ranks=options.ranks,
+            slices=options.slices,
+            profile=options.profile,
+        )
+
+
+def _ranks(text: str) -> list[int]:
+    return [int(word) for word in text.split(",")]
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("paceline", description="Paceline's pictures.")
+    parser = argparse.ArgumentParser("paceline", description="Paceline's pictures and reports.")
     commands = parser.add_subparsers(required=True)
     command = commands.add_parser(
         "plot",
@@ -77,37 +103,39 @@ def _parser() -> argparse.ArgumentParser:
         "-o", "--out", required=True, metavar="FILE", help="The picture: .svg, .png, .pdf ..."
     )
     command.add_argument("--kind", choices=KINDS, help="This picture instead of what fits")
+    command.set_defaults(run=_plot)
+    command = commands.add_parser(
+        "report",
+        help="Write a page for a browser: of a run, a sweep, a validation or a profile.",
+        description="Write one file of HTML, which loads nothing from anywhere: of a scenario or a "
+        "result.json, the folder of a sweep, what `paceline validate --json` wrote, or a profile.",
+    )
+    command.add_argument("source", metavar="DIR|FILE", type=Path)
+    command.add_argument("-o", "--out", metavar="FILE", help="The page")
+    command.add_argument("--step", type=int, metavar="N", help="Of a run: the timeline's step")
+    command.add_argument("--ranks", type=_ranks, metavar="0,37", help="Of a run: these ranks too")
+    command.add_argument(
+        "--slices", type=int, default=SLICES, metavar="N", help="Of a run: at most in the timeline"
+    )
+    command.add_argument("--profile", metavar="FILE", help="Of a run: for intervals")
+    command.add_argument(
+        "--serve",
+        type=int,
+        nargs="?",
+        const=PORT,
+        metavar="PORT",
+        help=f"Show a sweep that runs, on this machine alone; {PORT} if left out",
+    )
+    command.set_defaults(run=_report)
     return parser
 
 
 def _read(paths: list[Path]) -> tuple[Any, str]:
-    if len(paths) > 1:
-        return [_result(path) for path in paths], SWEEP
-    path = paths[0]
-    if path.is_dir():
-        return (path, TRACE) if traces.trace_files(path) else (studies.load(path), SWEEP)
-    if path.suffix == ".gz":
-        return path, TRACE
-    text = _core.read_file(str(path))
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise InputError(error.msg, place, str(path)) from error
-    keys = data if isinstance(data, dict) else {}
-    if "traceEvents" in keys:
-        return data, TRACE
-    if "parameters" in keys:
-        return Profile(text), PROFILE
-    if "step_time_s" in keys:
-        return Result(text), RESULT
-    raise InputError(
-        "expected a result, a profile, a trace or the folder of a sweep", file=str(path)
-    )
+    return read(paths[0]) if len(paths) == 1 else ([_result(path) for path in paths], SWEEP)
 
 
 def _result(path: Path) -> Result:
-    source, kind = _read([path])
+    source, kind = read(path)
     if kind != RESULT:
         raise InputError(f"expected a result, found a {kind}", file=str(path))
     return source

@@ -22,8 +22,9 @@ from matplotlib.text import Text
 
 import paceline
 from paceline import plot
-from paceline.__main__ import SWEEP, _fitting, main
+from paceline.__main__ import _fitting, main
 from paceline.plot import data, traces
+from paceline.sources import SWEEP
 
 SMALLEST_FONT = 9  # pt
 STRAGGLER = "rank 37 (node4/gpu5)"

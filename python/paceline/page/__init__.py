@@ -3,11 +3,138 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..calibrate import Profile
+from ..errors import InputError
+from ..plot.data import wrong_kind
+from ..results import Result
+from ..scenarios import Source
+from ..sources import PROFILE, RESULT, SCENARIO, STUDY, SWEEP, TRACE, VALIDATION, kind_of, read
 from ..studies import Sweep
-from . import document, sweep
+
+if TYPE_CHECKING:
+    from .document import Section
+
+SLICES = 100_000  # of a timeline: more would make the page slow
+
+Reported: TypeAlias = Sweep | Profile | Result | Mapping[str, Any] | str | os.PathLike[str]
 
 
-def report(source: Sweep, out: str | os.PathLike[str]) -> None:
-    """Write a page."""
-    document.write(out, sweep.title(source), source.description, sweep.sections(source))
+def report(
+    source: Reported,
+    out: str | os.PathLike[str],
+    *,
+    step: int | None = None,
+    ranks: Sequence[int] | None = None,
+    slices: int = SLICES,
+    profile: Source | None = None,
+) -> None:
+    """Write a report: one file of HTML for a browser, which loads nothing from anywhere.
+
+    Parameters
+    ----------
+    source
+        A scenario, a result, a sweep, a validation's report (``validate(...)[1]``) or a profile; or
+        the name of its file, of a sweep that of its folder.
+    out
+        The file.
+    step
+        Of a run: the step of the timeline; left out: one that is as long as most.
+    ranks
+        Of a run: these in the timeline too.
+    slices
+        Of a run: at most so many operations in the timeline.
+    profile
+        Of a run: what calibration knows of the machine, for intervals.
+
+    Raises
+    ------
+    InputError
+        The source can't be read or reported, or the file can't be written.
+    """
+    _need_bokeh()
+    from . import document
+
+    data, kind, file = _opened(source)
+    if file is not None and Path(out).exists() and any(map(Path(out).samefile, _files(file))):
+        raise InputError("expected another file than the source", "out", str(out))
+    if kind != SCENARIO and kind != RESULT:
+        _check_free(step=step, ranks=ranks, profile=profile)
+        title, description, chapters = _chapters(data, kind, file)
+    else:
+        title, description, chapters = _of_run(
+            data, file, step=step, ranks=ranks, slices=slices, profile=profile
+        )
+    document.write(out, title, description, chapters)
+
+
+def _need_bokeh() -> None:
+    if find_spec("bokeh") is None:
+        raise ImportError("a report needs Bokeh: pip install 'paceline[report]'")
+
+
+def _opened(source: Reported) -> tuple[Any, str, Path | None]:
+    """Return what is to be reported, what it is, and its file or folder."""
+    for known, kind in ((Sweep, SWEEP), (Profile, PROFILE), (Result, RESULT)):
+        if isinstance(source, known):
+            return source, kind, None
+    if isinstance(source, Mapping):
+        kind = kind_of(source)
+        if kind not in (SCENARIO, VALIDATION):
+            message = "expected a scenario or a validation's report"
+            raise InputError(f"{message}, found {f'a {kind}' if kind else 'something else'}")
+        return source, kind, None
+    if not isinstance(source, (str, os.PathLike)):
+        raise wrong_kind("a scenario, a result, a sweep, a validation or a profile", source)
+    path = Path(source)
+    data, kind = read(path)
+    cures = {
+        TRACE: "a trace: `paceline plot` draws it",
+        STUDY: "a study: `paceline sweep` makes the folder that is reported",
+    }
+    if kind in cures:
+        message = "expected a scenario, a result, the folder of a sweep, a validation or a profile"
+        raise InputError(f"{message}, found {cures[kind]}", file=str(path))
+    return data, kind, path
+
+
+def _files(source: Path) -> list[Path]:
+    """Return a source's files, which a report must not overwrite."""
+    return [source, *(source.iterdir() if source.is_dir() else ())]
+
+
+def _check_free(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise InputError("expected a scenario or a result, which alone have a timeline", name)
+
+
+def _chapters(data: Any, kind: str, file: Path | None) -> tuple[str, str, list[Section]]:
+    from . import fit, sweep
+
+    if kind == SWEEP:
+        return sweep.title(data), data.description, sweep.sections(data)
+    if kind == PROFILE:
+        return fit.profile_title(data), "", fit.profile_sections(data)
+    try:
+        return fit.validation_title(), "", fit.validation_sections(data)
+    except (KeyError, TypeError, StopIteration) as error:
+        name = "" if file is None else str(file)
+        message = "expected what `paceline validate --json` writes, found another form"
+        raise InputError(message, file=name) from error
+
+
+def _of_run(
+    data: Any, file: Path | None, *, slices: int, **options: Any
+) -> tuple[str, str, list[Section]]:
+    from . import run, view
+
+    result, seen = view.recorded(data if file is None else file, slices=slices, **options)
+    command = f"paceline run {'scenario.json' if file is None else file}"
+    chapters = run.sections(result, seen, command=command, most_slices=slices)
+    scenario = result.data["scenario"]
+    return run.title(result), scenario.get("description", ""), chapters

@@ -8,11 +8,11 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from bokeh.core.enums import MarkerType
+import pandas as pd
 from bokeh.models import (
     BooleanFilter,
     CDSView,
-    ColorBar,
+    ColumnDataSource,
     ColorMapper,
     FixedTicker,
     HoverTool,
@@ -24,7 +24,9 @@ from bokeh.models import (
     Tool,
     WheelZoomTool,
 )
+from bokeh.models.annotations import ColorBar
 from bokeh.plotting import figure
+from pandas.api.types import is_numeric_dtype
 
 from ..plot import style
 from ..quantities import parse
@@ -47,7 +49,7 @@ MOST_LINES = 35  # that style.line_of tells apart
 MOST_LETTERS = 28  # of a name at a tick
 
 # Markers with the path that draws each in a square of ten.
-MARKERS: dict[MarkerType, str] = {
+MARKERS: dict[str, str] = {
     "circle": "M5 1a4 4 0 1 0 .01 0z",
     "square": "M1.5 1.5h7v7h-7z",
     "triangle": "M5 1l4.3 7.6H.7z",
@@ -190,6 +192,16 @@ def tap() -> TapTool:
     return TapTool()
 
 
+def source(frame: pd.DataFrame) -> ColumnDataSource:
+    """Return a frame's columns as a chart's data: numbers as bytes, all else as text."""
+    return ColumnDataSource(
+        {
+            str(name): column.to_numpy() if is_numeric_dtype(column) else column.tolist()
+            for name, column in frame.items()
+        }
+    )
+
+
 def chosen() -> CDSView:
     """Return a view that selects and legends of the figure narrow."""
     return CDSView(filter=BooleanFilter())
@@ -255,7 +267,7 @@ def line_key(
     label: str,
     color: str,
     *,
-    marker: MarkerType | None = None,
+    marker: str | None = None,
     dash: Sequence[float] | None = None,
     hollow: bool = False,
     line: str = "",

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pandas as pd
 from bokeh.document import Document
-from bokeh.models import UIElement
+from bokeh.models.ui import UIElement
 from bokeh.resources import Resources
 from jinja2 import BaseLoader, Environment, StrictUndefined
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from bokeh.models import ColumnDataSource, DataRange1d, Range1d, Span
+from bokeh.models import ColumnDataSource, DataRange1d, Range1d
+from bokeh.models.annotations import Span
 
 from ..calibrate import Profile
 from ..collectives import bus_factor
@@ -105,7 +106,7 @@ def _place_points(index: int, place: Place, frame: pd.DataFrame) -> pd.DataFrame
 
 def _sizes(sizes: pd.Series) -> charts.Places:
     low, high = np.floor(np.log2(sizes.min())), np.ceil(np.log2(sizes.max()))
-    ticks = np.arange(low, high + 1).tolist()
+    ticks = np.arange(low, high + 1, max(1, (high - low) // 10)).tolist()
     return charts.Places({}, ticks, [size_text(2.0**tick) for tick in ticks], "size", True)
 
 
@@ -180,8 +181,8 @@ def _bandwidth(
         "bandwidth",
         "Bus bandwidth",
         "Measured (hollow) and predicted with this profile (lines), with the interval of 90 %. "
-        "Where something was measured, the profile predicts the measurement; the fitted model alone "
-        "is in the table.",
+        "Where something was measured, the profile predicts the measurement; the fitted model "
+        "alone is in the table.",
         plot,
         _size_table(marks, {"measured (GB/s)": "measured", "model alone (GB/s)": "model"}),
         {"measured (GB/s)": form, "model alone (GB/s)": form},
@@ -194,7 +195,7 @@ def _bandwidth(
 
 
 def _model_residuals(marks: pd.DataFrame, along: charts.Places) -> page.Figure:
-    plot = charts.new_figure("residual-plot", y_label="measured time over model's, less one (%)")
+    plot = charts.new_figure("residual-plot", y_label="off by (%)")
     charts.place_ticks(plot, along)
     charts.plain_numbers(plot.yaxis[0])
     _zero(plot)
@@ -203,8 +204,8 @@ def _model_residuals(marks: pd.DataFrame, along: charts.Places) -> page.Figure:
     return page.Figure(
         "residuals",
         "What the model alone leaves",
-        "Measured time over that of the fitted model, less one. Above 0 the machine was slower than "
-        "the model.",
+        "Measured time over that of the fitted model, less one. Above 0 the machine was slower "
+        "than the model.",
         plot,
         _size_table(marks, {"off by (%)": "off"}),
         {"off by (%)": "+.2f"},
@@ -290,6 +291,7 @@ _FIGURES = {
     "interpolation": "interpolation (%)",
 }
 _KINDS = (("samples_per_s", "samples/s", "Training"), ("us", "µs", "Collectives"))
+_UNITS = {suffix: unit for suffix, unit, _ in _KINDS}
 
 
 def validation_title() -> str:
@@ -335,7 +337,7 @@ def _rows(report: Mapping[str, Any]) -> pd.DataFrame:
                         "predicted": row[f"predicted_{unit}"],
                         "low": row[f"low_{unit}"],
                         "high": row[f"high_{unit}"],
-                        "unit": dict((a, b) for a, b, _ in _KINDS)[unit],
+                        "unit": _UNITS[unit],
                         "error": 100 * row["error"],
                         "excluded": row.get("excluded") or case.get("excluded") or "",
                     }
@@ -396,6 +398,7 @@ def _marked(rows: pd.DataFrame, form: str) -> pd.DataFrame:
     return rows.assign(
         color=[looks[name]["color"] for name in rows["set"]],
         marker=[looks[name]["marker"] for name in rows["set"]],
+        line=rows["set"],
         where=where,
         measured_text=[f"{value:{form}} {unit}" for value in rows["measured"]],
         text=[f"{value:{form}} {unit}" for value in rows["predicted"]],
@@ -432,8 +435,8 @@ def _against(rows: pd.DataFrame, unit: str) -> page.Figure:
         y_label=f"predicted ({name})",
         x_axis_type="log",
         y_axis_type="log",
-        x_range=Range1d(*ends),
-        y_range=Range1d(*ends),
+        x_range=Range1d(start=ends[0], end=ends[1]),
+        y_range=Range1d(start=ends[0], end=ends[1]),
         height=460,
     )
     for axis in plot.axis:
@@ -441,7 +444,7 @@ def _against(rows: pd.DataFrame, unit: str) -> page.Figure:
         charts.plain_numbers(axis)
     diagonal = plot.line(ends, ends, line_dash=[2, 3])
     charts.follow(diagonal.glyph, line_color="muted")
-    source = ColumnDataSource(marks)
+    source = charts.source(marks)
     plot.segment(
         "x", "low", "x", "high", source=source, line_color="color", line_alpha=0.5, line_width=2,
         view=charts.chosen(),
@@ -462,7 +465,10 @@ def _against(rows: pd.DataFrame, unit: str) -> page.Figure:
         shown,
         dict.fromkeys([*heads.values(), "low", "high"], form),
         selects=_selects(rows),
-        keys=[charts.line_key("predicted as measured", "var(--muted)", dash=[2, 3])],
+        keys=[
+            *_set_keys(marks),
+            charts.line_key("predicted as measured", "var(--muted)", dash=[2, 3]),
+        ],
     )
 
 
@@ -477,7 +483,7 @@ def _errors(rows: pd.DataFrame, unit: str) -> page.Figure:
     charts.plain_numbers(plot.yaxis[0])
     _zero(plot)
     points = plot.scatter(
-        "x", "y", source=ColumnDataSource(marks), marker="marker", size=8, color="color",
+        "x", "y", source=charts.source(marks), marker="marker", size=8, color="color",
         alpha=0.85, view=charts.chosen(), name=f"errors-{unit}-points",
     )  # fmt: skip
     plot.add_tools(charts.hover(_ENTRIES, renderers=[points]))
@@ -490,7 +496,17 @@ def _errors(rows: pd.DataFrame, unit: str) -> page.Figure:
         rows[_shown(rows, "error")].rename(columns={"error": "off by (%)"}),
         {"off by (%)": "+.1f"},
         selects=_selects(rows),
+        keys=_set_keys(marks),
     )
+
+
+def _set_keys(marks: pd.DataFrame) -> list[page.Key]:
+    sets = marks.drop_duplicates("line")[["line", "color", "marker"]]
+    return [
+        charts.line_key(name, color, marker=marker, line=name)
+        for name, color, marker in sets.to_numpy()
+        if len(sets) > 1
+    ]
 
 
 def _shown(rows: pd.DataFrame, *columns: str) -> list[str]:
@@ -556,7 +572,7 @@ def _predictors(known: pd.DataFrame) -> page.Figure:
     heads = [_FIGURES[key] for key in ("mean", "worst", *_TRIVIAL) if _FIGURES[key] in known]
     looks = {head: charts.line_look(i) for i, head in enumerate(heads)}
     names = list(known["set"])
-    at = {name: float(len(names) - 1 - i) for i, name in enumerate(names)}
+    at = {name: float(len(names) - 1 - i) for i, name in enumerate(names)}  # the first on top
     frames = [
         pd.DataFrame(
             {
@@ -577,13 +593,13 @@ def _predictors(known: pd.DataFrame) -> page.Figure:
         x_label="error (%)",
         height=90 + 26 * len(names),
         x_range=DataRange1d(start=0),
-        y_range=Range1d(-0.7, len(names) - 0.3),
+        y_range=Range1d(start=-0.7, end=len(names) - 0.3),
     )
-    plot.yaxis.ticker = list(at.values())
+    plot.yaxis.ticker = sorted(at.values())
     short = style.shortened(names, 20)
     plot.yaxis.major_label_overrides = dict(zip(at.values(), short, strict=True))
     points = plot.scatter(
-        "x", "y", source=ColumnDataSource(marks), marker="marker", size=9, color="color",
+        "x", "y", source=charts.source(marks), marker="marker", size=9, color="color",
         view=charts.chosen(), name="predictors-points",
     )  # fmt: skip
     plot.add_tools(
@@ -592,15 +608,15 @@ def _predictors(known: pd.DataFrame) -> page.Figure:
     return page.Figure(
         "predictors",
         "Errors of each set",
-        "The mean and the worst error of Paceline's predictions, and the mean error of simpler ones: "
-        "perfect scaling is one GPU's rate times their number, the log-log line goes through the "
+        "The mean and the worst error of Paceline's predictions, and the mean error of simpler "
+        "ones: perfect scaling is one GPU's rate times their number, the log-log line goes through the "
         "points that were fitted, interpolation through the measured neighbours.",
         plot,
         known[["set", *heads]],
         dict.fromkeys(heads, ".1f"),
         keys=[
-            charts.line_key(head, looks[head]["color"], marker=looks[head]["marker"], line=head)
-            for head in heads
+            charts.line_key(head, look["color"], marker=look["marker"], line=head)
+            for head, look in looks.items()
         ],
     )
 
@@ -662,7 +678,7 @@ def _zero(plot: Any) -> None:
 def _hollow(plot: Any, name: str, marks: pd.DataFrame, entries: Sequence[tuple[str, str]]) -> None:
     """Draw measured points, with what they say."""
     points = plot.scatter(
-        "x", "y", source=ColumnDataSource(marks), marker="marker", size=8, line_color="color",
+        "x", "y", source=charts.source(marks), marker="marker", size=8, line_color="color",
         fill_color=None, line_width=1.6, view=charts.chosen(), name=name,
     )  # fmt: skip
     plot.add_tools(charts.hover(entries, renderers=[points]))

@@ -120,8 +120,9 @@ function make(tag, attributes, ...children) {
   element.append(...children);
   return element;
 }
-const MOST = 160;
+const MOST = 160, WORD = 32;
 function words(text) {
+  if (text.length <= WORD && !text.includes(" ")) return make("bdi", { class: "word" }, text);
   if (text.length <= MOST) return make("bdi", {}, text);
   return make("details", { class: "long" },
     make("summary", {}, make("bdi", {}, text.slice(0, MOST) + "…")), make("bdi", {}, text));

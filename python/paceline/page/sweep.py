@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from bokeh.models import ColumnDataSource, DataRange1d, Range1d, Span
+from bokeh.models import ColumnDataSource, DataRange1d, Range1d
+from bokeh.models.annotations import Span
 
 from .. import studies
 from ..errors import InputError
@@ -70,15 +71,15 @@ def _summary(sweep: Sweep, failed: pd.DataFrame) -> list[page.Part]:
 
 
 def _headlines(sweep: Sweep, good: pd.DataFrame) -> list[page.Number]:
-    fastest = good.loc[good[THROUGHPUT].idxmax()]
-    shortest = good.loc[good[STEP].idxmin()]
+    fastest = good.iloc[int(good[THROUGHPUT].argmax())]
+    shortest = good.iloc[int(good[STEP].argmin())]
     rate, step = fastest[THROUGHPUT], 1e3 * shortest[STEP]
     entries = [
         page.Number("highest throughput", page.rounded(rate), "samples/s", _where(sweep, fastest)),
         page.Number("shortest mean step", page.rounded(step), "ms", _where(sweep, shortest)),
     ]
     if EFFICIENCY in good:
-        lowest = good.loc[good[EFFICIENCY].idxmin()]
+        lowest = good.iloc[int(good[EFFICIENCY].argmin())]
         share = f"{100 * lowest[EFFICIENCY]:.1f}"
         entries.append(page.Number("lowest efficiency", share, "%", _where(sweep, lowest)))
     compared = comparison(table(sweep, None), table(sweep, None).main_axis())
@@ -171,7 +172,7 @@ def curve(
     lines = series(points, x, column, scale)
     drawn = lines[: charts.MOST_LINES]
     along = charts.places([value for line in lines for value in line.frame[x]], axis_label(x))
-    shown = _curve_table(points, lines, x, f"{column_name(column)} ({unit})")
+    shown = _curve_table(lines, x, f"{column_name(column)} ({unit})")
     value = shown.columns[-3] if any(line.banded for line in lines) else shown.columns[-1]
     forms = {str(c): page.decimals(shown[value]) for c in shown.columns[-3:] if c != x}
     plot = charts.new_figure(
@@ -187,7 +188,7 @@ def curve(
         charts.log_ticks(plot.yaxis[0], shown[value])
     keys = [*_ideal(plot, points, drawn, x, column, along)]
     marks = _marks(points, drawn, x, along, forms[value], unit)
-    _draw_lines(plot, drawn, marks, x, along)
+    _draw_lines(plot, drawn, marks, along)
     many = len(drawn) > 1
     keys = [
         charts.line_key(
@@ -220,7 +221,7 @@ def column_name(column: str) -> str:
     return {THROUGHPUT: "throughput", EFFICIENCY: "efficiency", STEP: "mean step"}[column]
 
 
-def _curve_table(points: Table, lines: Sequence[Series], x: str, value: str) -> pd.DataFrame:
+def _curve_table(lines: Sequence[Series], x: str, value: str) -> pd.DataFrame:
     """Write lines as rows: other axes, x, the mean, and where there is one the band."""
     banded = any(line.banded for line in lines)
     frames = []
@@ -250,7 +251,6 @@ def _marks(
         look = charts.line_look(i)
         texts = line.frame[x].map(str)
         first = dict(reversed([(str(v), row) for row, v in group[x].items()]))
-        seeds = line.frame["points"]
         written = {end: line.frame[end].map(lambda v: format(v, form)) for end in _ENDS}
         frames.append(
             pd.DataFrame(
@@ -265,8 +265,7 @@ def _marks(
                     "row": texts.map(first),
                     "where": _point_names(line, x),
                     "text": written["mean"] + f" {unit}",
-                    "band": written["low"] + " to " + written["high"] if line.banded else "–",
-                    "seeds": seeds.map("{:,d}".format),
+                    "band": written["low"] + " to " + written["high"] if line.banded else "",
                 }
             )
         )
@@ -282,7 +281,7 @@ def _point_names(line: Series, x: str) -> pd.Series:
 
 
 def _draw_lines(
-    plot: Any, lines: Sequence[Series], marks: pd.DataFrame, x: str, along: charts.Places
+    plot: Any, lines: Sequence[Series], marks: pd.DataFrame, along: charts.Places
 ) -> None:
     looks = [charts.line_look(i) for i in range(len(lines))]
     drawn = [marks[marks["line"] == line.name] for line in lines]
@@ -316,7 +315,7 @@ def _draw_lines(
             "xs", "ys", source=source, line_color="color", line_dash="dash", line_width=2,
             view=charts.chosen(),
         )  # fmt: skip
-    source = ColumnDataSource(marks)
+    source = charts.source(marks)
     if banded:  # of one point alone, and of names, no area can be seen
         plot.segment(
             "x", "low", "x", "high", source=source, line_color="color", line_width=2,
@@ -470,7 +469,7 @@ def _draw_measured(
     drawn = plot.scatter(
         "x",
         "y",
-        source=ColumnDataSource(pd.concat(frames, ignore_index=True)),
+        source=charts.source(pd.concat(frames, ignore_index=True)),
         marker="circle",
         size=12,
         line_width=2,
@@ -498,7 +497,7 @@ def breakdown(points: Table, x: str) -> page.Figure:
         name = ", ".join(named(axis, text) for axis, text in where.items())
         means = group.assign(_x=group[x].map(str)).groupby("_x", sort=False)[columns].mean()
         values = dict(zip(group[x].map(str), group[x], strict=True))
-        for value, parts in (1e3 * means).iterrows():
+        for value, (_, parts) in zip(map(str, means.index), (1e3 * means).iterrows(), strict=True):
             step = parts.sum()
             tops = parts.cumsum()
             seen = [c for c in columns if parts[c] > NEGLIGIBLE * step]
@@ -541,7 +540,7 @@ def breakdown(points: Table, x: str) -> page.Figure:
     plot = charts.new_figure(
         "breakdown-bars",
         y_label="mean step (ms)",
-        x_range=Range1d(-0.6, len(keys) - 0.4),
+        x_range=Range1d(start=-0.6, end=len(keys) - 0.4),
         y_range=DataRange1d(start=0),
     )
     charts.place_ticks(plot, along)
@@ -551,7 +550,7 @@ def breakdown(points: Table, x: str) -> page.Figure:
         bottom="bottom",
         top="top",
         width=0.72,
-        source=ColumnDataSource(bars.drop(columns=["key", "ms", "share"])),
+        source=charts.source(bars.drop(columns=["key", "ms", "share"])),
         fill_color="color",
         line_color=None,
         hatch_pattern="hatch",

@@ -191,7 +191,9 @@ def _draw(
     below.yaxis.set_major_formatter(lambda value, _: f"{value:+.4g}" if value else "0")
     style.size_axis(below, [size for _, frame in places for size in frame["size_bytes"]])
     below.set_xlabel("size")
-    style.title(above, f"{cluster_name(cluster)}: measured (points), predicted with 90 % interval (lines)")
+    style.title(
+        above, f"{cluster_name(cluster)}: measured (points), predicted with 90 % interval (lines)"
+    )
     style.legend(figure, handles, names)
     style.finish(figure)
     return figure, grid[:, 0]
