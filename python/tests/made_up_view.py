@@ -59,6 +59,7 @@ def view(
         compute_ms=compute,
         waiting_ms=waiting,
         waited_for_ms=waited,
+        links_left_out=0,
         **_network(-(-gpus // _PER_NODE), step_ms, random),
     )
 

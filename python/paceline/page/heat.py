@@ -37,6 +37,7 @@ CHOICE = Choice("Show", "measure", MEASURES)
 NODES_IN_BAND = 128
 MOST_CELLS = 400_000  # of rank x step: 1.6 MB for each measure
 HIGHEST = 640  # pixels
+SEEN = 0.01  # of a step: all colours stand for at least that much
 
 # Of ranks that share a column of pixels it has the one that is furthest from the step's mean.
 _POOL = """
@@ -85,7 +86,7 @@ def node_map(view: RunView) -> Figure:
     rows, wide = ranks.shape
     bands = -(-rows // (gpus + 1))
     plot = _new_figure("nodes", wide, rows, 18 * rows)
-    mapper = _mapper(plot, means)
+    mapper = _mapper(plot, means, SEEN * view.duration_ms)
     source = ColumnDataSource(data={**columns, "image": columns[FIRST], "rank": [ranks]})
     _draw(plot, source, mapper, rows, x=-0.5, dw=wide)
     code = "source.data = {...source.data, image: source.data[cb_obj.value]}"
@@ -120,7 +121,7 @@ def step_map(view: RunView) -> Figure:
     names = grouped[FIRST][1]
     ranks, rows = view.ranks, len(names)
     plot = _new_figure("steps", ranks, rows, 14 * rows)
-    mapper = _mapper(plot, values)
+    mapper = _mapper(plot, values, SEEN * view.duration_ms)
     nothing = np.full((rows, 1), np.nan, np.float32)
     shown = ColumnDataSource(
         data={"image": [nothing], "rank": [nothing], "x": [-0.5], "dw": [ranks]}
@@ -235,11 +236,14 @@ def _ticks(plot: figure, x_label: str, y_label: str, rows: Mapping[Any, str]) ->
     plot.yaxis.major_label_overrides = dict(rows)
 
 
-def _mapper(plot: figure, values: Mapping[str, Values]) -> LinearColorMapper:
-    """Return colours for the first measure, which change with the choice, and draw their bar."""
+def _mapper(plot: figure, values: Mapping[str, Values], least: float) -> LinearColorMapper:
+    """Return colours for the first measure, which change with the choice, and draw their bar.
+
+    They tell apart what differs by a share of that least number of ms.
+    """
+    lows = {name: float(v.min()) for name, v in values.items()}
     ends = {
-        name: [float(v.min()), max(float(v.max()), float(v.min()) + 1e-6)]
-        for name, v in values.items()
+        name: [lows[name], max(float(v.max()), lows[name] + least)] for name, v in values.items()
     }
     low, high = ends[FIRST]
     mapper = LinearColorMapper(

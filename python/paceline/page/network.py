@@ -41,7 +41,7 @@ TIERS = {  # from below: where a tier begins, and its name
 }
 FABRIC = ("leaf", "spine", "core")
 FABRIC_HEIGHT = 0.8  # of such a tier; a switch is a line as wide as what hangs on it
-NODES_IN_VIEW = 3  # at first
+NODES_IN_VIEW = 2  # at first
 LANE = 0.018  # of a node's width: by how much a link's two directions are aside
 GREY = "#8c8c8c"
 ENDS = ("x0", "y0", "x1", "y1")
@@ -131,7 +131,7 @@ def network(view: RunView) -> Figure:
     drawn = plot.segment(
         *ENDS,
         source=ColumnDataSource(data=columns),
-        line_width=field("used", LinearInterpolator(x=[0, end], y=[1.2, 6])),
+        line_width=field("used", LinearInterpolator(x=[0, end], y=[1, 4])),
         line_color=field("used", mapper),
         name="links",
     )
@@ -213,6 +213,8 @@ def _caption(view: RunView, used: Numbers) -> str:
     nodes = _nodes(view)
     if nodes > NODES_IN_VIEW:
         text += f" {NODES_IN_VIEW} of {nodes:,} nodes are seen at first, around the busiest link."
+    if view.links_left_out:
+        text += f" {view.links_left_out:,} links with less traffic are left out."
     return text
 
 

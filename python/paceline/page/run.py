@@ -46,9 +46,7 @@ def title(result: Result) -> str:
     return f"{model} on {gpus}" if model else f"A training step on {gpus}"
 
 
-def sections(
-    result: Result, view: RunView | None, *, command: str, most_slices: int
-) -> list[Section]:
+def sections(result: Result, view: RunView | None, *, command: str) -> list[Section]:
     """Return the page of a run.
 
     Parameters
@@ -57,13 +55,11 @@ def sections(
         What the run looked like. Without it there is no timeline, no heat map and no network.
     command
         What ran it, as one would type it again.
-    most_slices
-        Of the timeline; ranks that matter less are left out where there are more.
     """
     wanted = [
         Section("summary", "", summary(result)),
         Section("breakdown", "Where a step goes", [breakdown(result)]),
-        Section("step", "One step", [] if view is None else timeline(view, most_slices)),
+        Section("step", "One step", [] if view is None else timeline(view)),
         Section("ranks", "Ranks", _ranks(result, view)),
         Section("communication", "Communication", _communication(result)),
         Section("links", "Network", _links(result, view)),
@@ -77,24 +73,26 @@ def sections(
 def summary(result: Result) -> list[Part]:
     """Return the headline numbers, and before them what a reader must not miss."""
     data = result.data
-    step = data["step_time_s"]
+    value, unit = _time(data["step_time_s"]["mean"]).split()
     entries = [
-        Number("Mean step", _time(step["mean"]), _step_note(result)),
+        Number("Mean step", value, unit, _step_note(result)),
         Number(
             "Throughput",
-            f"{_rate(result.throughput_samples_per_s)} samples/s",
+            _rate(result.throughput_samples_per_s),
+            "samples/s",
             f"{_rate(data['tokens_per_s'])} tokens/s" if data.get("tokens_per_s") else "",
         ),
         Number(
             "Scaling efficiency",
-            f"{result.scaling_efficiency:.1%}".replace("%", " %"),
+            f"{100 * result.scaling_efficiency:.1f}",
+            "%",
             f"of {result.gpus:,} times one GPU alone",
         ),
-        Number("GPUs", f"{result.gpus:,}", _places(data.get("scenario", {}))),
+        Number("GPUs", f"{result.gpus:,}", note=_places(data.get("scenario", {}))),
     ]
     if "model_flops_utilisation" in data:
-        used = f"{data['model_flops_utilisation']:.1%}".replace("%", " %")
-        entries.append(Number("Model FLOP/s utilisation", used, "of the GPUs' peak"))
+        used = f"{100 * data['model_flops_utilisation']:.1f}"
+        entries.append(Number("Model FLOP/s utilisation", used, "%", "of the GPUs' peak"))
     return [*_notices(result), Numbers([*entries, *_memory_number(data.get("memory", {}))])]
 
 
@@ -114,9 +112,12 @@ def _places(scenario: Mapping[str, Any]) -> str:
 def _memory_number(memory: Mapping[str, Any]) -> list[Number]:
     if not memory.get("gpu_bytes"):
         return []
-    value = f"{memory['total_bytes'] * 1e-9:,.1f} GB"
-    fits = {True: "fits, ", False: "does not fit, "}.get(memory.get("fits"), "")
-    return [Number("Memory of a GPU", value, f"{fits}it has {memory['gpu_bytes'] * 1e-9:,.1f} GB")]
+    value = f"{memory['total_bytes'] * 1e-9:,.1f}"
+    known = {True: "fits, ", False: "does not fit, "}
+    fits = known.get(memory["fits"], "") if "fits" in memory else ""
+    return [
+        Number("Memory of a GPU", value, "GB", f"{fits}it has {memory['gpu_bytes'] * 1e-9:,.1f} GB")
+    ]
 
 
 def _notices(result: Result) -> list[Part]:
@@ -254,8 +255,15 @@ def _communication(result: Result) -> list[Part]:
             }
         )
         formats = dict.fromkeys(table.columns[[1, 4, 5]], ",.3f")
-        parts.append(Text("What each collective of a step costs, means of all GPUs and steps:"))
-        parts.append(Table("collectives", table, formats, "collectives of a step"))
+        parts.append(
+            Details(
+                f"The {len(table):,} collectives of a step",
+                [
+                    Text("What each costs, means of all GPUs and steps:"),
+                    Table("collectives", table, formats, "collectives of a step"),
+                ],
+            )
+        )
     return parts
 
 

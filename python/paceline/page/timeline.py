@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,16 +65,10 @@ class Lanes:
         return max(self.tops.values(), default=0) + ROW
 
 
-def timeline(view: RunView, most_slices: int) -> list[Part]:
-    """Draw the step that the view has, and its critical path above it.
-
-    Parameters
-    ----------
-    most_slices
-        Ranks that matter less are left out where there are more.
-    """
+def timeline(view: RunView) -> list[Part]:
+    """Draw the step that the view has, and above it its critical path."""
     path = view.critical_path
-    lanes = lanes_of(view, fitting(view, most_slices))
+    lanes = lanes_of(view)
     columns = bars(view, lanes)
     plot = _plot(view, lanes, columns)
     drawn = _draw_bars(plot, columns)
@@ -92,7 +86,7 @@ def timeline(view: RunView, most_slices: int) -> list[Part]:
                 [Rows(pieces, dict.fromkeys(pieces.columns[-2:], ",.3f"), "critical path")],
             )
         ]
-    table = sums(view, lanes.ranks)
+    table = sums(view)
     return [
         Figure(
             name="timeline",
@@ -110,19 +104,11 @@ def timeline(view: RunView, most_slices: int) -> list[Part]:
     ]
 
 
-def fitting(view: RunView, most_slices: int) -> list[int]:
-    """Return the ranks, those that matter first, whose slices are no more than that."""
-    counts = np.bincount(view.slices.rank, minlength=view.ranks)[view.shown]
-    many = int(np.searchsorted(np.cumsum(counts), most_slices, side="right"))
-    return view.shown[: max(1, many)]
-
-
-def lanes_of(view: RunView, ranks: Sequence[int]) -> Lanes:
+def lanes_of(view: RunView) -> Lanes:
     """Give each stream that did anything a row: the host above, compute, communication."""
-    streams: dict[int, list[int]] = {rank: [] for rank in ranks}
+    streams: dict[int, list[int]] = {rank: [] for rank in view.shown}
     for key in np.unique(_key(view)).tolist():
-        if key >> 8 in streams:
-            streams[key >> 8].append(key & 255)
+        streams[key >> 8].append(key & 255)
     tops: dict[tuple[int, int], int] = {}
     middles = []
     top = 0
@@ -132,7 +118,7 @@ def lanes_of(view: RunView, ranks: Sequence[int]) -> Lanes:
             tops[rank, stream] = top
             top += ROW
         top += GAP
-    return Lanes(list(ranks), tops, middles)
+    return Lanes(view.shown, tops, middles)
 
 
 def _key(view: RunView) -> np.ndarray[Any, Any]:
@@ -145,14 +131,13 @@ def bars(view: RunView, lanes: Lanes) -> Columns:
     tops = np.array(list(lanes.tops.values()), np.min_scalar_type(lanes.end))
     order = np.argsort(keys)
     slices = view.slices
-    own = np.flatnonzero(np.isin(slices.rank, lanes.ranks))
     return {
-        "top": tops[order][np.searchsorted(keys[order], _key(view)[own])],
-        "start": slices.start_ms[own],
-        "duration": slices.duration_ms[own],
-        "waiting": slices.waiting_ms[own],
-        "kind": slices.kind[own],
-        "label": slices.label[own],
+        "top": tops[order][np.searchsorted(keys[order], _key(view))],
+        "start": slices.start_ms,
+        "duration": slices.duration_ms,
+        "waiting": slices.waiting_ms,
+        "kind": slices.kind,
+        "label": slices.label,
     }
 
 
@@ -192,23 +177,23 @@ def path_table(path: Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names)
 
 
-def sums(view: RunView, ranks: Sequence[int]) -> pd.DataFrame:
+def sums(view: RunView) -> pd.DataFrame:
     """Return for how long each rank did what, in ms, without kinds that there are none of."""
-    slices = view.slices
-    place = np.full(view.ranks, len(ranks))
-    place[list(ranks)] = np.arange(len(ranks))
-    size = (len(ranks) + 1, len(KINDS) + 1)
+    slices, ranks = view.slices, view.shown
+    place = np.zeros(view.ranks, np.int64)
+    place[ranks] = np.arange(len(ranks))
+    size = (len(ranks), len(KINDS) + 1)
     cells = place[slices.rank] * size[1]
     total = np.bincount(cells + slices.kind, slices.duration_ms, size[0] * size[1])
     waited = np.bincount(cells + len(KINDS), slices.waiting_ms, size[0] * size[1])
-    times = (total + waited).reshape(size)[:-1]
+    times = (total + waited).reshape(size)
     names = [
         *("communication" if kind == "collective" else kind for kind in KINDS),
         "of it waiting",
     ]
     frame = pd.DataFrame(
         {
-            "rank": list(ranks),
+            "rank": ranks,
             "GPU": [gpu_name(view, rank) for rank in ranks],
             "shown as": [view.reasons.get(rank) for rank in ranks],
         }
