@@ -80,14 +80,19 @@ std::vector<std::string> plot_words(const PlotOptions& options) {
   return words;
 }
 
+std::string text_of(const std::string& text) { return text; }
+std::string text_of(std::int64_t number) { return std::to_string(number); }
+
 std::vector<std::string> report_words(const ReportOptions& options) {
   std::vector<std::string> words{"report"};
-  const auto add = [&](const char* name, const std::optional<std::string>& value) {
+  const auto add = [&](const std::string& name, const auto& value) {
     if (value) {
+      words.push_back(name + '=' + text_of(*value));
+    }
+  };
+  const auto flag = [&](const char* name, bool set) {
+    if (set) {
       words.emplace_back(name);
-      if (!value->empty()) {
-        words.back() += '=' + *value;
-      }
     }
   };
   add("--out", options.out);
@@ -95,13 +100,10 @@ std::vector<std::string> report_words(const ReportOptions& options) {
   add("--step", options.step);
   add("--ranks", options.ranks);
   add("--slices", options.slices);
-  add("--serve", options.serve);
-  if (options.allow_other_machine) {
-    words.emplace_back("--allow-other-machine");
-  }
-  if (options.no_explain) {
-    words.emplace_back("--no-explain");
-  }
+  add("--serve", options.port);
+  flag("--serve", options.serve && !options.port);
+  flag("--allow-other-machine", options.allow_other_machine);
+  flag("--no-explain", options.no_explain);
   words.insert(words.end(), {"--", options.source});
   return words;
 }
@@ -166,7 +168,8 @@ void PythonCommands::add_report(CLI::App& app) {
       "Example: paceline report scenarios/slow_gpu_64.json -o report.html");
 }
 
-void PythonCommands::run() const {
+void PythonCommands::run() {
+  report_options_.serve = serve_->count() > 0;
   become_package(plot_->parsed() ? plot_words(plot_options_) : report_words(report_options_));
 }
 

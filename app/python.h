@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,15 +17,17 @@ struct PlotOptions {
 
 struct ReportOptions {
   std::string source;
-  std::optional<std::string> out, profile, step, ranks, slices, serve;
-  bool allow_other_machine = false, no_explain = false;
+  std::optional<std::string> out, profile, ranks;
+  std::optional<std::int64_t> step, slices;
+  std::optional<int> port;
+  bool serve = false, allow_other_machine = false, no_explain = false;
 };
 
 class PythonCommands {
  public:
   void add_to(CLI::App&);
   bool parsed() const { return plot_->parsed() || report_->parsed(); }
-  [[noreturn]] void run() const;  // as the package, in place of this program
+  [[noreturn]] void run();  // as the package, in place of this program
 
  private:
   void add_plot(CLI::App&);

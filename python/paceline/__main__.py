@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from . import plot
 from .errors import InputError
-from .page import SLICES, report
+from .page import report
+from .page.view import MOST_SLICES
 from .plot.data import GPUS, table
 from .results import Result
 from .sources import PROFILE, RESULT, SWEEP, TRACE, read
@@ -81,11 +82,9 @@ def _report(options: argparse.Namespace) -> None:
             ranks=options.ranks,
             slices=options.slices,
             profile=options.profile,
+            allow_other_machine=options.allow_other_machine,
+            explain=not options.no_explain,
         )
-
-
-def _ranks(text: str) -> list[int]:
-    return [int(word) for word in text.split(",")]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -113,11 +112,21 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("source", metavar="DIR|FILE", type=Path)
     command.add_argument("-o", "--out", metavar="FILE", help="The page")
     command.add_argument("--step", type=int, metavar="N", help="Of a run: the timeline's step")
-    command.add_argument("--ranks", type=_ranks, metavar="0,37", help="Of a run: these ranks too")
+    command.add_argument("--ranks", metavar="0,37,100-107", help="Of a run: these ranks too")
     command.add_argument(
-        "--slices", type=int, default=SLICES, metavar="N", help="Of a run: at most in the timeline"
+        "--slices",
+        type=int,
+        default=MOST_SLICES,
+        metavar="N",
+        help="Of a run: at most in the timeline",
     )
     command.add_argument("--profile", metavar="FILE", help="Of a run: for intervals")
+    command.add_argument(
+        "--allow-other-machine", action="store_true", help="The profile may be of another machine"
+    )
+    command.add_argument(
+        "--no-explain", action="store_true", help="Of a run: without what would change the step"
+    )
     command.add_argument(
         "--serve",
         type=int,

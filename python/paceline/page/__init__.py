@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..calibrate import Profile
@@ -15,11 +16,10 @@ from ..results import Result
 from ..scenarios import Source
 from ..sources import PROFILE, RESULT, SCENARIO, STUDY, SWEEP, TRACE, VALIDATION, kind_of, read
 from ..studies import Sweep
+from .view import MOST_SLICES, look
 
 if TYPE_CHECKING:
     from .document import Section
-
-SLICES = 100_000  # of a timeline: more would make the page slow
 
 Reported: TypeAlias = Sweep | Profile | Result | Mapping[str, Any] | str | os.PathLike[str]
 
@@ -29,9 +29,11 @@ def report(
     out: str | os.PathLike[str],
     *,
     step: int | None = None,
-    ranks: Sequence[int] | None = None,
-    slices: int = SLICES,
+    ranks: str | Sequence[int] | None = None,
+    slices: int = MOST_SLICES,
     profile: Source | None = None,
+    allow_other_machine: bool = False,
+    explain: bool = True,
 ) -> None:
     """Write a report: one file of HTML for a browser, which loads nothing from anywhere.
 
@@ -45,11 +47,15 @@ def report(
     step
         Of a run: the step of the timeline; left out: one that is as long as most.
     ranks
-        Of a run: these in the timeline too.
+        Of a run: these in the timeline too, also as a text such as "0,37,100-107".
     slices
         Of a run: at most so many operations in the timeline.
     profile
         Of a run: what calibration knows of the machine, for intervals.
+    allow_other_machine
+        Take the costs of a profile of another machine, too.
+    explain
+        Of a run: also show what would change the step, by simulating again for each.
 
     Raises
     ------
@@ -67,7 +73,13 @@ def report(
         title, description, chapters = _chapters(data, kind, file)
     else:
         title, description, chapters = _of_run(
-            data, file, step=step, ranks=ranks, slices=slices, profile=profile
+            data if file is None else file,
+            step=step,
+            ranks=ranks,
+            slices=slices,
+            profile=profile,
+            allow_other_machine=allow_other_machine,
+            explain=explain,
         )
     document.write(out, title, description, chapters)
 
@@ -128,13 +140,11 @@ def _chapters(data: Any, kind: str, file: Path | None) -> tuple[str, str, list[S
         raise InputError(message, file=name) from error
 
 
-def _of_run(
-    data: Any, file: Path | None, *, slices: int, **options: Any
-) -> tuple[str, str, list[Section]]:
-    from . import run, view
+def _of_run(source: Any, **options: Any) -> tuple[str, str, list[Section]]:
+    from . import run
 
-    result, seen = view.recorded(data if file is None else file, slices=slices, **options)
-    command = f"paceline run {'scenario.json' if file is None else file}"
-    chapters = run.sections(result, seen, command=command, most_slices=slices)
+    result, seen = look(source, **options)
+    file = source if isinstance(source, Path) else Path("scenario.json")
+    chapters = run.sections(result, seen, command=f"paceline run {quote(str(file))}")
     scenario = result.data["scenario"]
     return run.title(result), scenario.get("description", ""), chapters

@@ -12,8 +12,8 @@ import pandas as pd
 from bokeh.models import (
     BooleanFilter,
     CDSView,
-    ColumnDataSource,
     ColorMapper,
+    ColumnDataSource,
     FixedTicker,
     HoverTool,
     Model,

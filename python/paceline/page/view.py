@@ -147,21 +147,24 @@ def _require_same(given: Result, fresh: Result, file_name: str) -> None:
 def _of_core(view: _core.View) -> RunView:
     about = json.loads(view.about())
     assert tuple(about["kinds"]) == KINDS and tuple(about["link_classes"]) == LINK_CLASSES
-    columns = {name: np.frombuffer(data, kind) for name, (kind, data) in view.columns().items()}
-    steps = list(range(1, about["steps"] + 1))
-    by_step = {
-        name: columns[f"step_{name}"].reshape(len(steps), about["ranks"])
-        for name in ("compute_ms", "waiting_ms", "waited_for_ms")
+    columns: dict[str, Any] = {
+        name: np.frombuffer(data, kind) for name, (kind, data) in view.columns().items()
     }
+    steps = list(range(1, about["steps"] + 1))
+    fields: dict[str, Any] = {
+        key: about[key]
+        for key in (
+            *("step", "began_s", "duration_ms", "critical_path", "labels", "shown", "ranks"),
+            *("gpus_in_use", "links_left_out"),
+        )
+    }
+    for name in ("compute_ms", "waiting_ms", "waited_for_ms"):
+        fields[name] = columns[f"step_{name}"].reshape(len(steps), about["ranks"])
+    fields |= {n: data for n, data in columns.items() if n.startswith(("device_", "link_"))}
     names = ("rank", "stream", "kind", "label", "start_ms", "duration_ms", "waiting_ms")
     return RunView(
-        **{
-            key: about[key] for key in ("step", "began_s", "duration_ms", "critical_path", "labels")
-        },
         slices=Slices(*(columns[f"slice_{name}"] for name in names)),
         reasons={int(rank): why for rank, why in about["reasons"].items()},
         steps=steps,
-        **{key: about[key] for key in ("shown", "ranks", "gpus_in_use", "links_left_out")},
-        **by_step,
-        **{name: data for name, data in columns.items() if name.startswith(("device_", "link_"))},
+        **fields,
     )
