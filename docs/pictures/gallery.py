@@ -1,15 +1,19 @@
 """Makes the pictures of docs/gallery.md, by running the code that the page shows.
 
-Each picture of the page comes from the code block above it, which leaves it in ``figure``. Blocks
-share their names, from the top of the page down, and run in the root of the tree. With --notebooks
-the notebooks are executed too, and keep what they print and draw.
+Each picture of the page comes from the code block above it, which leaves it in ``figure``, or the
+file of a report in ``page``, of which a browser makes one. Blocks share their names, from the top
+of the page down, and run in the root of the tree. With --notebooks the notebooks are executed too,
+and keep what they print and draw.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
+import io
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +39,35 @@ def main() -> None:
     _, *parts = _BLOCK.split(PAGE.read_text(encoding="utf-8"))
     for code, text in zip(parts[::2], parts[1::2], strict=True):
         exec(compile(code, str(PAGE), "exec"), names)  # the page is ours
-        for picture in _PICTURE.findall(text):
-            path = (out / picture).with_suffix(f".{options.format}")
-            plot.save(names["figure"], path)
+        for picture in map(Path, _PICTURE.findall(text)):
+            if picture.suffix == ".png":
+                path = out / picture
+                path.write_bytes(photograph(Path(names["page"])))
+            else:
+                path = (out / picture).with_suffix(f".{options.format}")
+                plot.save(names["figure"], path)
             print(path)
     if options.notebooks:
         for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
             execute(notebook)
             print(notebook)
+
+
+def photograph(page: Path) -> bytes:
+    """Return what a window shows of a report at first."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        window = browser.new_page(viewport={"width": 1200, "height": 1500})
+        window.goto(page.resolve().as_uri())
+        window.wait_for_selector("html[data-ready]", state="attached")
+        window.wait_for_timeout(1000)  # for all to be painted
+        picture = window.screenshot()
+        browser.close()
+    return base64.b64decode(in_palette(base64.b64encode(picture).decode()))
 
 
 def execute(path: Path) -> None:
@@ -64,9 +89,6 @@ def execute(path: Path) -> None:
 
 def in_palette(png: str) -> str:
     """Return a picture in base64 with a table of 256 colours: much smaller, and looks the same."""
-    import base64
-    import io
-
     from PIL import Image
 
     small = io.BytesIO()
