@@ -139,7 +139,7 @@ def step_map(view: RunView) -> Figure:
         },
         code=_POOL,
     )
-    _on_choice(plot, pool)
+    mapper.js_on_change("tags", pool)
     plot.js_on_change("inner_width", pool)
     for end in ("start", "end"):
         plot.x_range.js_on_change(end, pool)

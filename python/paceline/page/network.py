@@ -60,7 +60,7 @@ def utilisation(view: RunView) -> Numbers:
     return share.astype(np.float32)
 
 
-class _Layout:
+class Layout:
     """Where devices are: those of nodes at a point, switches of the fabric on a line."""
 
     def __init__(self, view: RunView) -> None:
@@ -115,7 +115,7 @@ def _levels(left: Numbers, right: Numbers) -> NDArray[np.int64]:
 
 def network(view: RunView) -> Figure:
     """Draw each link in both directions, as thick and red as it is used in the view's step."""
-    layout = _Layout(view)
+    layout = Layout(view)
     used = utilisation(view)
     columns = segments(view, layout, used)
     plot = _plot(view, int(columns["x0"][np.argmax(used)].round()))
@@ -146,13 +146,13 @@ def network(view: RunView) -> Figure:
         caption=_caption(view, used),
         plot=plot,
         table=table,
-        formats={"links": ",d"},
+        formats={str(name): ".1f" if "%" in str(name) else ",.3f" for name in table.columns[3:]},
         keys=keys,
         navigable=True,
     )
 
 
-def segments(view: RunView, layout: _Layout, used: Numbers) -> dict[str, Any]:
+def segments(view: RunView, layout: Layout, used: Numbers) -> dict[str, Any]:
     """Return the links as columns; the two directions lie beside each other."""
     y0, y1 = layout.y[view.link_from], layout.y[view.link_to]
     up = (y1 > y0) | ((y1 == y0) & (layout.x1 > layout.x0))
@@ -185,11 +185,11 @@ def by_class(view: RunView, used: Numbers) -> pd.DataFrame:
             {
                 "class": name.replace("_", " "),
                 "links": len(own),
+                "busiest": link_name(view, int(busiest)),
                 "bandwidth (GB/s)": float(view.link_bandwidth[own].mean()) * 1e-9,
                 "bytes of a step (MB)": float(view.link_bytes[own].mean()) * 1e-6,
                 "used (%)": 100 * float(used[own].mean()),
                 "neighbours (GB/s)": float(view.link_neighbours[own].mean()) * 1e-9,
-                "busiest": link_name(view, int(busiest)),
                 "its bytes (MB)": float(view.link_bytes[busiest]) * 1e-6,
                 "it is used (%)": 100 * float(used[busiest]),
             }
@@ -254,7 +254,7 @@ def _plot(view: RunView, middle: int) -> figure:
     return plot
 
 
-def _draw_devices(plot: figure, layout: _Layout, fabric: NDArray[np.bool_]) -> None:
+def _draw_devices(plot: figure, layout: Layout, fabric: NDArray[np.bool_]) -> None:
     y = layout.y
     left, right = layout.left[fabric] - 2 * LANE, layout.right[fabric] + 2 * LANE
     plot.segment(left, y[fabric], right, y[fabric], line_width=3, line_color=GREY)

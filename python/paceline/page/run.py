@@ -35,6 +35,7 @@ from .view import RunView
 NEGLIGIBLE = 1e-3  # of a step: nobody could see it
 MOST_LEVERS = 16  # that are drawn; the table has all
 LETTERS_OF_CHANGE = 46  # in the picture; the table has all
+LETTERS_OF_GPU = 18  # beside a bar
 LEVERS = {"software": style.COLOURS[2], "hardware": style.COLOURS[0], "cannot be had": style.GREY}
 PIXELS_OF_BUCKET, MOST_PIXELS = 14, 520
 
@@ -139,7 +140,8 @@ def breakdown(result: Result) -> Figure:
     """Draw the parts of the mean step: of all GPUs, and of the one with the most compute."""
     frame = result.breakdown()
     worst = result.data["worst_rank"]
-    who = ["mean of all GPUs", f"most compute:\nrank {worst['rank']:,}\n{worst['gpu']}"]
+    gpu = style.shortened([worst["gpu"]], LETTERS_OF_GPU)[0]
+    who = ["mean of all GPUs", f"most compute:\nrank {worst['rank']:,}\n{gpu}"]
     plot = charts.new_figure(
         "breakdown-bars",
         x_label="time of a step (ms)",
@@ -397,6 +399,7 @@ def _servers(result: Result) -> list[Part]:
         x_label="updates between a gradient's parameters and its own",
         y_label="share of the gradients (%)",
         height=260,
+        x_range=Range1d(start=-0.6, end=max(len(taken), 5) - 0.4),
         y_range=Range1d(start=0, end=max(1.0, 105 * float(taken["share"].max()))),
     )
     plot.xaxis.ticker = BasicTicker(min_interval=1, num_minor_ticks=0)

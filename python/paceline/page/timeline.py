@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +28,7 @@ from .names import gpu_name
 from .view import KINDS, RunView
 
 ROW, BAR, GAP = 2, 1.7, 1  # heights of a row, of what is drawn in it, and between ranks
-ROW_PIXELS = 26
+PIXELS, RANK_PIXELS = 13, 50  # of a unit of height; of a rank, whose label has three lines
 ROWS_IN_VIEW = 12  # at first
 SHORTEST_MS = 1e-6  # that one can zoom in on
 _BLUE, _VERMILION, _GREEN, _PINK, _SKY, _ORANGE, _ = style.COLOURS
@@ -229,7 +230,7 @@ def _plot(view: RunView, lanes: Lanes, columns: Columns) -> figure:
     plot = charts.new_figure(
         "timeline",
         x_label="time in the step (ms)",
-        height=round(70 + ROW_PIXELS * max(shown, 3) / ROW),
+        height=round(70 + shown * max(PIXELS, RANK_PIXELS / _lowest(lanes))),
         navigable=True,
         x_range=Range1d(start=begin, end=end, bounds=(begin, end), min_interval=SHORTEST_MS),
         y_range=Range1d(start=shown, end=-0.5, bounds=(-0.5, lanes.end)),
@@ -246,6 +247,12 @@ def _plot(view: RunView, lanes: Lanes, columns: Columns) -> figure:
         for rank, middle in zip(lanes.ranks, lanes.middles, strict=True)
     }
     return plot
+
+
+def _lowest(lanes: Lanes) -> int:
+    """Return the height of a rank with the fewest rows."""
+    streams = Counter(rank for rank, _ in lanes.tops)
+    return ROW * min(streams.values()) + GAP
 
 
 def _first_view(lanes: Lanes) -> int:
