@@ -123,8 +123,10 @@ def bands(
         return pd.DataFrame(columns=[*kept, "mean", "low", "high", "points"])
     texts = [known[name].map(str).rename(name) for name in kept]  # a value may be any JSON
     groups = known.groupby(texts, sort=False) if kept else known.groupby(lambda _: 0)
-    summary = groups[column].agg(
-        mean="mean", low=lambda v: v.quantile(0.05), high=lambda v: v.quantile(0.95), points="size"
+    values = groups[column]
+    low, high = values.quantile(0.05), values.quantile(0.95)
+    summary = pd.DataFrame(
+        {"mean": values.mean(), "low": low, "high": high, "points": values.size()}
     )
     first = groups.head(1)[kept].reset_index(drop=True)  # in the order of the groups
     return pd.concat([first, summary.reset_index(drop=True)], axis=1)

@@ -120,6 +120,14 @@ def check_keys(watched: Watched) -> None:
     assert reached == set(range(wanted))
 
 
+def says(text: str, value: float) -> bool:
+    """Whether a text is a value, to the digits that it has."""
+    number = text.split(maxsplit=1)[0]
+    places = len(number.partition(".")[2])
+    sign = "+" if number[0] == "+" else ""
+    return format(value, f"{sign},.{places}f") == number
+
+
 def data(watched: Watched, renderer: str, *columns: str) -> dict[str, list[Any]]:
     """Return what a renderer of a chart draws."""
     return watched.page.evaluate(

@@ -46,6 +46,7 @@ HEIGHT = 340  # pixels
 # Black can't be seen where the page is dark.
 COLOURS = [*style.COLOURS[:-1], "#7d838c"]
 MOST_LINES = 35  # that style.line_of tells apart
+MOST_TICKS = 50  # that are tried: more are slow
 MOST_LETTERS = 28  # of a name at a tick
 
 # Markers with the path that draws each in a square of ten.
@@ -211,16 +212,22 @@ def chosen() -> CDSView:
 class Places:
     """Where values of an axis lie, side by side or by their size."""
 
-    at: dict[str, float]  # by the value's text
+    at: dict[str, float]  # by the value's key
     ticks: list[float]
     texts: list[str]
     label: str
     numbers: bool  # there is something between them
 
 
+def key(value: Any) -> str:
+    """Return what tells values of an axis apart: 8 and 8.0 are one."""
+    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return f"{value:.15g}" if plain else str(value)
+
+
 def places(values: Sequence[Any], label: str) -> Places:
     """Place values on an axis: numbers that grow by factors by their logarithm, names in a row."""
-    known = list({str(value): value for value in values}.values())
+    known = list({key(value): value for value in values}.values())
     parsed = [parse(value) for value in known]
     texts, unit = style.tick_texts(known)
     label = f"{label} ({unit})" if unit else label
@@ -235,7 +242,7 @@ def places(values: Sequence[Any], label: str) -> Places:
         at = np.array(numbers, dtype=float)
     order = np.argsort(at, kind="stable")
     return Places(
-        dict(zip(map(str, known), at.tolist(), strict=True)),
+        dict(zip(map(key, known), at.tolist(), strict=True)),
         at[order].tolist(),
         [texts[i] for i in order],
         label,
@@ -245,9 +252,11 @@ def places(values: Sequence[Any], label: str) -> Places:
 
 def place_ticks(plot: figure, along: Places) -> None:
     """Put ticks where values lie; of labels that would overlap some are left out."""
+    stride = -(-len(along.ticks) // MOST_TICKS)
+    ticks, texts = along.ticks[::stride], along.texts[::stride]
     for axis in plot.xaxis:
-        axis.ticker = FixedTicker(ticks=along.ticks)
-        axis.major_label_overrides = dict(zip(along.ticks, along.texts, strict=True))
+        axis.ticker = FixedTicker(ticks=ticks)
+        axis.major_label_overrides = dict(zip(ticks, texts, strict=True))
         axis.axis_label = along.label or None
         if not along.numbers and max(map(len, along.texts), default=0) > 10:
             axis.major_label_orientation = np.pi / 6

@@ -305,7 +305,7 @@ def figures(parts: Sequence[Part]) -> list[Figure]:
 
 def for_script(value: Any) -> str:
     """Write JSON that can stand in a script element: nothing in it ends the element."""
-    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 @cache

@@ -476,7 +476,7 @@ def _errors(rows: pd.DataFrame, unit: str) -> page.Figure:
     marks = _marked(rows, page.decimals(rows["measured"]))
     gpus = sorted(set(rows["GPUs"]))
     along = charts.places(gpus, "GPUs")
-    marks["x"] = [along.at[str(value)] for value in marks["GPUs"]]
+    marks["x"] = [along.at[charts.key(value)] for value in marks["GPUs"]]
     marks["y"] = marks["error"]
     plot = charts.new_figure(f"errors-{unit}-plot", y_label="off by (%)")
     charts.place_ticks(plot, along)
@@ -609,8 +609,8 @@ def _predictors(known: pd.DataFrame) -> page.Figure:
         "predictors",
         "Errors of each set",
         "The mean and the worst error of Paceline's predictions, and the mean error of simpler "
-        "ones: perfect scaling is one GPU's rate times their number, the log-log line goes through the "
-        "points that were fitted, interpolation through the measured neighbours.",
+        "ones: perfect scaling is one GPU's rate times their number, the log-log line goes through "
+        "the points that were fitted, interpolation through the measured neighbours.",
         plot,
         known[["set", *heads]],
         dict.fromkeys(heads, ".1f"),

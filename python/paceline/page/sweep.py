@@ -26,6 +26,7 @@ from . import document as page
 STEP = "step_time_mean_s"
 POINTS = "points"  # the name of the table
 MOST_BREAKDOWNS = 100  # combinations that one may choose from
+MOST_BARS = 300  # of a breakdown
 
 
 def title(sweep: Sweep) -> str:
@@ -37,11 +38,13 @@ def sections(sweep: Sweep) -> list[page.Section]:
     """Return the chapters of a sweep's page."""
     frame = sweep.frame
     failed = frame[frame["error"].notna()] if len(frame) else frame
-    chapters = [page.Section("summary", "", _summary(sweep, failed))]
-    if len(failed) < len(frame):
+    if len(failed) == len(frame):
+        chapters = [page.Section("summary", "", _summary(sweep, failed, pd.DataFrame()))]
+    else:
         points = table(sweep, None)
         x = points.main_axis()
         compared = comparison(points, x)
+        chapters = [page.Section("summary", "", _summary(sweep, failed, compared))]
         chapters += [
             page.Section("scaling", "Curves", curves(points, x)),
             page.Section("breakdown", "Where a step goes", [breakdown(points, x)]),
@@ -56,21 +59,21 @@ def sections(sweep: Sweep) -> list[page.Section]:
     return chapters
 
 
-def _summary(sweep: Sweep, failed: pd.DataFrame) -> list[page.Part]:
+def _summary(sweep: Sweep, failed: pd.DataFrame, compared: pd.DataFrame) -> list[page.Part]:
     frame = sweep.frame
     if frame.empty:
         return [page.Notice("The sweep has no point yet: `paceline sweep` goes on where it was.")]
     good = frame[frame["error"].isna()]
     entries = [page.Number("points", f"{len(frame):,}", note=f"{len(failed):,} failed")]
     if len(good):
-        entries += _headlines(sweep, good)
+        entries += _headlines(sweep, good, compared)
     parts: list[page.Part] = [page.Numbers(entries)]
     if good.empty:
         parts.append(page.Notice("No point has a result. What each of them says is below."))
     return parts
 
 
-def _headlines(sweep: Sweep, good: pd.DataFrame) -> list[page.Number]:
+def _headlines(sweep: Sweep, good: pd.DataFrame, compared: pd.DataFrame) -> list[page.Number]:
     fastest = good.iloc[int(good[THROUGHPUT].argmax())]
     shortest = good.iloc[int(good[STEP].argmin())]
     rate, step = fastest[THROUGHPUT], 1e3 * shortest[STEP]
@@ -82,7 +85,6 @@ def _headlines(sweep: Sweep, good: pd.DataFrame) -> list[page.Number]:
         lowest = good.iloc[int(good[EFFICIENCY].argmin())]
         share = f"{100 * lowest[EFFICIENCY]:.1f}"
         entries.append(page.Number("lowest efficiency", share, "%", _where(sweep, lowest)))
-    compared = comparison(table(sweep, None), table(sweep, None).main_axis())
     errors = compared["off by (%)"].abs().dropna() if len(compared) else pd.Series(dtype=float)
     if len(errors):
         entries += [
@@ -249,8 +251,8 @@ def _marks(
     frames = []
     for i, (line, (_, group)) in enumerate(zip(lines, points.combinations(x), strict=False)):
         look = charts.line_look(i)
-        texts = line.frame[x].map(str)
-        first = dict(reversed([(str(v), row) for row, v in group[x].items()]))
+        texts = line.frame[x].map(charts.key)
+        first = dict(reversed([(charts.key(v), row) for row, v in group[x].items()]))
         written = {end: line.frame[end].map(lambda v: format(v, form)) for end in _ENDS}
         frames.append(
             pd.DataFrame(
@@ -323,7 +325,7 @@ def _draw_lines(
         )  # fmt: skip
     points = plot.scatter(
         "x", "y", source=source, marker="marker", size=9, fill_color="color", line_color="color",
-        view=charts.chosen(), name="points", nonselection_alpha=1.0,
+        view=charts.chosen(), name=f"{plot.name}-points", nonselection_alpha=1.0,
     )  # fmt: skip
     entries = [("", "@where"), ("predicted", "@text")]
     if banded:
@@ -348,7 +350,7 @@ def _ideal(
         gpus = lines[index].frame[GPUS]
         ends = [gpus.min(), gpus.max()]
         ideal = plot.line(
-            [along.at[str(end)] for end in ends],
+            [along.at[charts.key(end)] for end in ends],
             [rate * float(end) for end in ends],
             line_dash=[2, 3],
             line_width=1.5,
@@ -385,9 +387,10 @@ def comparison(points: Table, x: str) -> pd.DataFrame:
             known = matching(points.measured, line.where, column)
             if x not in known:
                 continue
-            predicted = line.frame.set_index(line.frame[x].map(str))
-            for _, point in known.iterrows():
-                found = predicted.loc[str(point[x])] if str(point[x]) in predicted.index else None
+            predicted = line.frame.set_index(line.frame[x].map(charts.key))
+            for point in known.to_dict("records"):
+                at = charts.key(point[x])
+                found = predicted.loc[at] if at in predicted.index else None
                 measured = point[column] * scale
                 rows.append(
                     {
@@ -442,17 +445,17 @@ def _draw_measured(
         )
         if known.empty or x not in known or (column == EFFICIENCY and index not in alone):
             continue
-        known = known[known[x].map(str).isin(along.at)]
+        known = known[known[x].map(charts.key).isin(along.at)]
         if column == EFFICIENCY:
             y = 100 * known[THROUGHPUT] / known[GPUS].astype(float) / alone[index]
         else:
             y = known[column] * scale
-        predicted = line.frame.set_index(line.frame[x].map(str))["mean"]
-        error = y / known[x].map(str).map(predicted).astype(float)
+        predicted = line.frame.set_index(line.frame[x].map(charts.key))["mean"]
+        error = y / known[x].map(charts.key).map(predicted).astype(float)
         frames.append(
             pd.DataFrame(
                 {
-                    "x": known[x].map(str).map(along.at),
+                    "x": known[x].map(charts.key).map(along.at),
                     "y": y,
                     "line": line.name,
                     "color": charts.line_look(index)["color"],
@@ -476,7 +479,7 @@ def _draw_measured(
         line_color="color",
         fill_color=None,
         view=charts.chosen(),
-        name="measured",
+        name=f"{plot.name}-measured",
     )
     if len(lines) == 1:
         charts.follow(drawn.glyph, line_color="ink")
@@ -491,40 +494,14 @@ def _draw_measured(
 def breakdown(points: Table, x: str) -> page.Figure:
     """Draw where the mean step goes, stacked, at each value of an axis."""
     groups = points.combinations(x)
-    columns = [column for column in COLUMNS if column in points.frame]
-    frames = []
-    for where, group in groups[:MOST_BREAKDOWNS]:
-        name = ", ".join(named(axis, text) for axis, text in where.items())
-        means = group.assign(_x=group[x].map(str)).groupby("_x", sort=False)[columns].mean()
-        values = dict(zip(group[x].map(str), group[x], strict=True))
-        for value, (_, parts) in zip(map(str, means.index), (1e3 * means).iterrows(), strict=True):
-            step = parts.sum()
-            tops = parts.cumsum()
-            seen = [c for c in columns if parts[c] > NEGLIGIBLE * step]
-            frames += [
-                {
-                    "combination": name,
-                    "key": value,
-                    "value": value_text(values[value]),
-                    "part": style.PARTS[COLUMNS[c]][0],
-                    "ms": parts[c],
-                    "share": 100 * parts[c] / step,
-                    "bottom": tops[c] - parts[c],
-                    "top": tops[c],
-                    "color": style.PARTS[COLUMNS[c]][1],
-                    "hatch": charts.HATCHES[style.PARTS[COLUMNS[c]][2]][0],
-                }
-                for c in seen
-            ]
-    bars = pd.DataFrame(frames)
-    keys = list(dict.fromkeys(bars["key"]))
-    texts, unit = style.tick_texts(
-        [v for v in {str(v): v for v in points.frame[x]}.values() if str(v) in keys]
-    )
+    values = {charts.key(value): value for value in points.frame[x]}
+    shown_values = dict(list(values.items())[:MOST_BARS])
+    bars = _bars(groups[:MOST_BREAKDOWNS], x, shown_values)
+    texts, unit = style.tick_texts(list(shown_values.values()))
     label = axis_label(x)
     along = charts.Places(
-        {key: float(i) for i, key in enumerate(keys)},
-        [float(i) for i in range(len(keys))],
+        {key: float(i) for i, key in enumerate(shown_values)},
+        [float(i) for i in range(len(shown_values))],
         style.shortened(texts, charts.MOST_LETTERS),
         f"{label} ({unit})" if unit else label,
         numbers=False,
@@ -540,7 +517,7 @@ def breakdown(points: Table, x: str) -> page.Figure:
     plot = charts.new_figure(
         "breakdown-bars",
         y_label="mean step (ms)",
-        x_range=Range1d(start=-0.6, end=len(keys) - 0.4),
+        x_range=Range1d(start=-0.6, end=len(shown_values) - 0.4),
         y_range=DataRange1d(start=0),
     )
     charts.place_ticks(plot, along)
@@ -579,6 +556,8 @@ def breakdown(points: Table, x: str) -> page.Figure:
     cut = ""
     if len(groups) > MOST_BREAKDOWNS:
         cut = f" Of {len(groups):,} combinations the first {MOST_BREAKDOWNS} can be chosen."
+    if len(values) > MOST_BARS:
+        cut += f" Of {len(values):,} values of {label} the first {MOST_BARS} are drawn."
     return page.Figure(
         "parts",
         "Parts of the mean step",
@@ -594,6 +573,40 @@ def breakdown(points: Table, x: str) -> page.Figure:
         ],
         selects=[page.Select("Show", "combination", names)] if len(names) > 1 else (),
     )
+
+
+def _bars(
+    groups: Sequence[tuple[dict[str, str], pd.DataFrame]], x: str, values: Mapping[str, Any]
+) -> pd.DataFrame:
+    """Return the pieces of all bars, a row each."""
+    rows = []
+    for where, group in groups:
+        columns = [column for column in COLUMNS if column in group]
+        name = ", ".join(named(axis, text) for axis, text in where.items())
+        means = group.groupby(group[x].map(charts.key), sort=False)[columns].mean() * 1e3
+        for key, *times in means.itertuples(name=None):
+            if key not in values:
+                continue
+            step, bottom = sum(times), 0.0
+            for column, time in zip(columns, times, strict=True):
+                text, color, hatch = style.PARTS[COLUMNS[column]]
+                if time > NEGLIGIBLE * step:
+                    rows.append(
+                        {
+                            "combination": name,
+                            "key": key,
+                            "value": value_text(values[key]),
+                            "part": text,
+                            "ms": time,
+                            "share": 100 * time / step,
+                            "bottom": bottom,
+                            "top": bottom + time,
+                            "color": color,
+                            "hatch": charts.HATCHES[hatch][0],
+                        }
+                    )
+                bottom += time
+    return pd.DataFrame(rows)
 
 
 # Points
@@ -650,7 +663,7 @@ def details(sweep: Sweep) -> list[page.Detail]:
                 title=", ".join(named(name, value) for name, value in point.items()),
                 heads=("key", "in the study's scenario", "here"),
                 rows=[(p, _json(before[p]), _json(value)) for p, value in changed.items()],
-                text=row["error"] or "",
+                text=row["error"] if isinstance(row["error"], str) else "",
                 code=_command(changed, profile if isinstance(profile, str) else ""),
             )
         )
@@ -665,7 +678,7 @@ def _scenarios(sweep: Sweep) -> Mapping[str, Any]:
     """Return the scenario of each point by its axes; none where files that it names are gone."""
     try:
         made = studies.points(sweep.study)
-    except InputError:
+    except (InputError, TypeError):  # half a character is no argument of the core
         return {}
     return {json.dumps(point["axes"]): point.get("scenario") for point in made}
 
