@@ -17,7 +17,7 @@ import pandas as pd
 from bokeh.document import Document
 from bokeh.models.ui import UIElement
 from bokeh.resources import Resources
-from jinja2 import BaseLoader, Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from .._core import VERSION
 from ..errors import InputError
@@ -256,28 +256,39 @@ def decimals(values: pd.Series, digits: int = 4) -> str:
 
 def page(title: str, description: str, sections: Sequence[Section], *, live: bool = False) -> str:
     """Write a page."""
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            title=title,
+            description=description,
+            sections=sections,
+            version=VERSION,
+            live=live,
+            style=read("page.css"),
+            script=read("page.js"),
+            library=_library(),
+            plots=for_script(plots([part for section in sections for part in section.parts])),
+        )
+    )
+
+
+def fragment(parts: Sequence[Part]) -> str:
+    """Write parts as they stand in a page."""
+    module: Any = _environment().get_template("parts.html").module
+    return "".join(str(module.draw(part)) for part in parts)
+
+
+def plots(parts: Sequence[Part]) -> dict[str, Any]:
+    """Return the charts of parts as page.js takes them."""
     document = Document()
-    shown = [part for section in sections for part in figures(section.parts)]
+    shown = figures(parts)
     for figure in shown:
         document.add_root(figure.plot)
-    template = _environment().from_string(read("page.html"))
-    return template.render(
-        title=title,
-        description=description,
-        sections=sections,
-        version=VERSION,
-        live=live,
-        letters=MOST_LETTERS,
-        style=read("page.css"),
-        script=read("page.js"),
-        library=_library(),
-        plots=for_script(
-            {
-                "document": document.to_json(deferred=False),
-                "figures": [figure.name for figure in shown],
-            }
-        ),
-    )
+    return {
+        "document": document.to_json(deferred=False),
+        "figures": [figure.name for figure in shown],
+    }
 
 
 def write(
@@ -319,15 +330,17 @@ def _library() -> str:
     return Resources(mode="inline", components=["bokeh"]).js_raw[0]
 
 
+@cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=BaseLoader(),
+        loader=FunctionLoader(read),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
     environment.filters["for_script"] = for_script
+    environment.globals["letters"] = MOST_LETTERS
     return environment
 
 

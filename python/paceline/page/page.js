@@ -1,7 +1,6 @@
 // What Bokeh has not: the reader's theme, keys and buttons, choices, tables that sort, and a row in full.
 (() => {
 "use strict";
-const { document: json, figures: names } = JSON.parse(document.getElementById("plots").textContent);
 let figures = [];
 const models = (plot) => [...plot.references()];
 
@@ -150,7 +149,7 @@ const PAGE = 50;
 const tables = {};
 function table(element) {
   const data = JSON.parse(element.querySelector("script").textContent);
-  const sought = data.rows.map((row) => row.join("\n").toLowerCase());
+  const sought = data.rows.map((row) => row.join("\n").toLowerCase() + "\n" + row.join("\n").replaceAll(",", ""));
   const input = element.querySelector("input");
   const [previous, next] = element.querySelectorAll("[data-turn]");
   const heads = data.columns.map((name, column) => {
@@ -226,23 +225,73 @@ function stops() {
     region.tabIndex = region.scrollWidth > region.clientWidth || region.scrollHeight > region.clientHeight ? 0 : -1;
 }
 
-function ready() {
-  const roots = Bokeh.documents.flatMap((each) => each.roots());
+// Charts of the page, or of a part of it that is new.
+async function embed({ document: json, figures: names }, within) {
+  paint(json);
+  const elements = names.map((name) => within.querySelector("#" + CSS.escape(name)));
+  const places = Object.fromEntries(json.roots.map(({ id }, i) => [id, elements[i].querySelector(".plot")]));
+  const [views] = await Bokeh.embed.embed_items({ page: json }, [{ docid: "page", roots: places, root_ids: Object.keys(places) }]);
+  const roots = Bokeh.documents.at(-1).roots();
   for (const root of roots) Bokeh.index.find_one(root).canvas_view.events_el.tabIndex = -1; // it has no name
-  figures = names.map((name, i) => ({ element: document.getElementById(name), plot: roots[i] }));
-  for (const figure of figures) {
+  const found = elements.map((element, i) => ({ element, plot: roots[i] }));
+  for (const figure of found) {
     if ("navigable" in figure.element.dataset) navigate(figure);
     choose(figure);
     tell(figure);
     reveal(figure);
   }
   stops();
-  addEventListener("resize", stops);
-  document.addEventListener("toggle", stops, true);
-  document.documentElement.dataset.ready = "";
+  return [found, views];
 }
+
+// Of a sweep that runs: what is new, each second. Charts are drawn anew, and left as the reader had them.
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+async function grow({ curves, plots }, old) {
+  const next = make("div", { class: "coming" });
+  next.innerHTML = curves;
+  document.getElementById("curves").append(next);
+  const [found, views] = await embed(plots, next);
+  for (const figure of found) {
+    const before = old && old.box.querySelector("#" + CSS.escape(figure.element.id));
+    if (!before) continue;
+    for (const { dataset: { line } } of before.querySelectorAll("button[aria-pressed=false]"))
+      figure.element.querySelector(`button[data-line="${CSS.escape(line)}"]`)?.setAttribute("aria-pressed", "false");
+    narrow(figure);
+    figure.element.querySelector(".data").open = before.querySelector(".data").open;
+    const at = [...before.querySelectorAll("button, summary")].indexOf(document.activeElement);
+    if (at >= 0) figure.element.querySelectorAll("button, summary")[at]?.focus({ preventScroll: true });
+  }
+  figures = found;
+  next.className = "";
+  old?.views.clear();
+  old?.box.remove();
+  return { box: next, views };
+}
+async function watch() {
+  const summary = document.getElementById("summary");
+  let shown = 0, charts = null;
+  for (;; await pause(1000)) {
+    let state;
+    try {
+      state = await (await fetch("/state.json")).json();
+    } catch {
+      if (!document.getElementById("ended")) summary.append(make("p", { id: "ended", class: "notice" }, "The server has ended; this is what it showed last."));
+      continue;
+    }
+    summary.innerHTML = state.summary;
+    if (state.version === shown) continue;
+    charts = await grow(state, charts);
+    shown = state.version;
+    document.documentElement.dataset.version = shown;
+  }
+}
+
 Bokeh.logger.set_level("error");
-paint(json);
-const places = Object.fromEntries(json.roots.map(({ id }, i) => [id, document.querySelector(`#${names[i]} .plot`)]));
-Bokeh.embed.embed_items({ page: json }, [{ docid: "page", roots: places, root_ids: Object.keys(places) }]).then(ready);
+addEventListener("resize", stops);
+document.addEventListener("toggle", stops, true);
+embed(JSON.parse(document.getElementById("plots").textContent), document).then(([found]) => {
+  figures = found;
+  document.documentElement.dataset.ready = "";
+  if ("live" in document.body.dataset) watch();
+});
 })();

@@ -101,8 +101,8 @@ def _where(sweep: Sweep, row: pd.Series) -> str:
 # Curves
 
 
-def curves(points: Table, x: str) -> list[page.Part]:
-    """Return throughput, efficiency and the mean step along an axis."""
+def curves(points: Table, x: str, *, opens: str = POINTS) -> list[page.Part]:
+    """Return throughput, efficiency and the mean step; a click opens a row of a table."""
     parts: list[page.Part] = []
     count = len(points.combinations(x))
     if count > charts.MOST_LINES:
@@ -114,7 +114,7 @@ def curves(points: Table, x: str) -> list[page.Part]:
         )
     over_gpus = x == GPUS and points.frame[GPUS].nunique() > 1
     band = _band_text(points, x)
-    hint = " A click on a point shows how its scenario differs from the study's."
+    hint = " A click on a point shows how its scenario differs from the study's." if opens else ""
     if THROUGHPUT in points.frame:
         against = " The dotted line is what as many GPUs alone would do." if over_gpus else ""
         parts.append(
@@ -124,6 +124,7 @@ def curves(points: Table, x: str) -> list[page.Part]:
                 THROUGHPUT,
                 name="throughput",
                 title="Throughput",
+                opens=opens,
                 unit="samples/s",
                 log=over_gpus,
                 caption=f"Samples per second of all GPUs.{against}{band}{hint}",
@@ -137,6 +138,7 @@ def curves(points: Table, x: str) -> list[page.Part]:
                 EFFICIENCY,
                 name="efficiency",
                 title="Scaling efficiency",
+                opens=opens,
                 unit="%",
                 scale=100.0,
                 caption="What is left of the throughput that as many GPUs alone would have: "
@@ -150,6 +152,7 @@ def curves(points: Table, x: str) -> list[page.Part]:
             STEP,
             name="step",
             title="Mean step",
+            opens=opens,
             unit="ms",
             scale=1e3,
             caption=f"Mean time of a step.{band}{hint}",
@@ -167,6 +170,7 @@ def curve(
     title: str,
     unit: str,
     caption: str,
+    opens: str,
     scale: float = 1.0,
     log: bool = False,
 ) -> page.Figure:
@@ -182,7 +186,7 @@ def curve(
         y_label=f"{title.lower()} ({unit})",
         y_axis_type="log" if log else "linear",
         y_range=DataRange1d(range_padding=0.08),
-        tools=[charts.tap()],
+        tools=[charts.tap()] if opens else [],
     )
     charts.place_ticks(plot, along)
     charts.plain_numbers(plot.yaxis[0])
@@ -214,7 +218,7 @@ def curve(
         shown,
         forms,
         keys=keys if len(keys) > 1 else (),
-        opens=POINTS,
+        opens=opens,
     )
 
 
