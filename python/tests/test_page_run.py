@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import made_up_view
 import numpy as np
 import pytest
 from browser import LOOKS, NAMES, Watched, opened
-from conftest import ROOT
+from conftest import ROOT, Program
 from playwright.sync_api import Browser
 
 import paceline
@@ -329,23 +330,44 @@ def test_tables_hold_the_numbers(
     assert f"{timeline.sums(view).iloc[3, 3]:,.3f}" in rows[3]
     rows = page_of_slow.page.locator("#network .data tbody tr").all_text_contents()
     table = network.by_class(view, network.utilisation(view))
-    for row, (_, known) in zip(rows, table.iterrows(), strict=True):
-        assert known["busiest"] in row and f"{known['its bytes (MB)']:,.3f}" in row
+    for row, link, size in zip(rows, table["busiest"], table["its bytes (MB)"], strict=True):
+        assert link in row and f"{size:,.3f}" in row
 
 
 def test_commands_of_levers_do_what_they_say(
-    slow: tuple[paceline.Result, RunView], tmp_path: Path
+    slow: tuple[paceline.Result, RunView], tmp_path: Path, program: Program
 ) -> None:
     result = slow[0]
     frame = result.sensitivities()
-    table = run.lever_table(frame, "paceline run x.json").parts[0]
+    scenario, out = tmp_path / "a scenario.json", tmp_path / "result.json"
+    scenario.write_text(json.dumps(result.data["scenario"]))
+    table = run.lever_table(frame, f"paceline run {shlex.quote(str(scenario))}").parts[0]
     assert isinstance(table, document.Table)
     for edits, row in zip(frame["edits"], table.frame["edits"], strict=True):
         assert json.loads(row) == {edit["key"]: edit["value"] for edit in edits}
-    (tmp_path / "x.json").write_text(json.dumps(result.data["scenario"]))
-    assert "--set '/training/gradients=bf16'" in " ".join(table.frame["command"]).replace(
-        "--set /training/gradients=bf16", "--set '/training/gradients=bf16'"
+    for row in random.Random(SEED).sample(range(len(frame)), 3):
+        words = shlex.split(table.frame["command"][row])[1:]
+        ran = program(*words, "--no-explain", "--out", out)
+        assert ran.returncode == 0, ran.stderr
+        step = paceline.Result.load(out).step_time_s
+        assert step == pytest.approx(frame["step_time_s"][row], rel=1e-9)
+
+
+def test_what_does_not_fit_is_said_first() -> None:
+    scenario = paceline.scenarios.load(ROOT / "scenarios/fsdp_llama3_8b.json")
+    result = paceline.run(paceline.scenarios.edit(scenario, "/training/strategy", "ddp"))
+    first, *_ = run.summary(result)
+    assert isinstance(first, document.Notice) and first.text.startswith("This does not fit")
+
+
+def test_the_interval_of_a_profile_is_in_the_headline(profile: paceline.Profile) -> None:
+    result = paceline.run(
+        ROOT / "scenarios/first_node.json", profile=profile, allow_other_machine=True
     )
+    numbers = run.summary(result)[-1]
+    assert isinstance(numbers, document.Numbers) and result.interval is not None
+    assert numbers.entries[0].note.startswith("90 % interval")
+    assert f"{1e3 * result.interval.high_s:,.4g} ms" in numbers.entries[0].note
 
 
 def test_what_a_scenario_says_stays_text(

@@ -35,6 +35,7 @@ from .view import RunView
 NEGLIGIBLE = 1e-3  # of a step: nobody could see it
 MOST_LEVERS = 16  # that are drawn; the table has all
 LETTERS_OF_CHANGE = 46  # in the picture; the table has all
+FIRST_STRONG, POP = "\u2068", "\u2069"  # isolate a name whose letters may run the other way
 LETTERS_OF_GPU = 18  # beside a bar
 LEVERS = {"software": style.COLOURS[2], "hardware": style.COLOURS[0], "cannot be had": style.GREY}
 PIXELS_OF_BUCKET, MOST_PIXELS = 14, 520
@@ -311,8 +312,8 @@ def buckets(result: Result) -> Figure:
     return Figure(
         name="buckets",
         title="Gradient buckets",
-        caption="From when a bucket is ready to when its collective has ended, on the GPU and in "
-        "the step that result.json has them of.",
+        caption="From when a bucket's gradients exist on the last rank until its collective has "
+        "ended on all; means of all steps, from the end of the step before.",
         plot=plot,
         table=table,
         formats=dict.fromkeys(table.columns[1:], ",.3f"),
@@ -496,7 +497,10 @@ def levers(result: Result) -> Figure:
             "above": np.arange(len(drawn)) - 0.28,
             "right": percent,
             "colour": [LEVERS[kind] for kind in kinds],
-            "label": [f"{name}: {text}" for name, text in zip(names, texts, strict=True)],
+            "label": [
+                f"{text}  {FIRST_STRONG}{name}{POP}"
+                for name, text in zip(names, texts, strict=True)
+            ],
             "change": list(drawn["change"]),
             "kind": kinds,
             "text": texts,
