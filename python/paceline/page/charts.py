@@ -176,13 +176,15 @@ def hover(entries: Sequence[tuple[str, str]], **keys: Any) -> HoverTool:
     """Return what shows pairs of a label and a text with ``@columns``, in the page's colours."""
     rows = "".join(
         f'<span style="color:var(--muted)">{escape(label)}</span>'
-        f'<bdi style="overflow-wrap:anywhere">{text}</bdi>'
+        f'<bdi style="min-width:0;overflow-wrap:break-word">{text}</bdi>'
         for label, text in entries
     )
     html = (
-        '<div style="display:grid;grid-template-columns:auto 1fr;gap:2px 10px;max-width:300px;'
+        '<div style="display:grid;grid-template-columns:auto 1fr;gap:2px 8px;'
+        "max-width:min(300px,42vw);"
         "margin:-5px;padding:8px 12px;background:var(--paper);"
-        'font:13px/1.4 system-ui,sans-serif;font-variant-numeric:tabular-nums;color:var(--ink)">'
+        "font:clamp(11px,3vw,13px)/1.4 system-ui,sans-serif;font-variant-numeric:tabular-nums;"
+        'color:var(--ink)">'
         f"{rows}</div>"
     )
     return HoverTool(tooltips=html, show_arrow=False, **keys)

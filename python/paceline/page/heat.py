@@ -97,7 +97,7 @@ def node_map(view: RunView) -> Figure:
     else:
         below = {band * (gpus + 1) + (gpus - 1) / 2: f"{band * wide:,}" for band in range(bands)}
         _ticks(plot, "node in its band", "first node of the band", below)
-    plot.add_tools(_hover(view, "mean of the steps"))
+    plot.add_tools(_hover(view, "mean"))
     table = by_rank(view, means)
     bands_text = (
         f" Nodes are in {bands:,} bands of {wide:,}, one below the other." if bands > 1 else ""
@@ -144,7 +144,7 @@ def step_map(view: RunView) -> Figure:
     for end in ("start", "end"):
         plot.x_range.js_on_change(end, pool)
     _ticks(plot, "rank", "step", dict(enumerate(names)))
-    plot.add_tools(_hover(view, "in this step", names))
+    plot.add_tools(_hover(view, "time", names))
     table = by_step(view)
     grouped_text = (
         " Neighbouring steps share a row: the one that differs most."

@@ -279,7 +279,7 @@ def _hover(view: RunView, drawn: GlyphRenderer[Any]) -> Any:
             ("from", "@from{name}"),
             ("to", "@to{name}"),
             ("class", "@class{name}"),
-            ("bytes of a step", "@megabytes{0,0.000} MB"),
+            ("bytes", "@megabytes{0,0.000} MB"),
             ("bandwidth", "@bandwidth{0,0.000} GB/s"),
             ("used", "@used{share}"),
             ("neighbours", "@neighbours{0,0.000} GB/s"),

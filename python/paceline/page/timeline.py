@@ -316,7 +316,7 @@ def _hover(view: RunView, lanes: Lanes, drawn: GlyphRenderer[Any]) -> Any:
             ("kind", "@kind{name}"),
             ("start", "@start{0,0.000} ms"),
             ("duration", "@duration{0,0.000} ms"),
-            ("of it waiting", "@waiting{0,0.000} ms"),
+            ("waiting", "@waiting{0,0.000} ms"),
         ],
         renderers=[drawn],
         formatters=formatters,
