@@ -181,7 +181,7 @@ def test_tooltips_of_heat_maps(
         page.select_option(f"#{figure} select", measure)
     for rank in random.Random(SEED).sample(range(view.ranks), 3):
         where = f"rank {rank}, node{rank // 8}/gpu{rank % 8}"
-        mean = values.mean(axis=0)[rank]
+        mean = values[1:].mean(axis=0)[rank]
         assert tooltip(page_of_slow, "nodes", rank // 8, rank % 8) == [where, f"{mean:,.3f} ms"]
         step = random.Random(SEED + rank).randrange(len(view.steps))
         said = tooltip(page_of_slow, "steps", rank, step)

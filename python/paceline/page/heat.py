@@ -80,7 +80,9 @@ return `rank ${value.toLocaleString("en")}, node${node}/gpu${gpu}`;
 def node_map(view: RunView) -> Figure:
     """Draw the mean of the steps where the GPUs stand."""
     gpus = len(view.gpus_in_use)
-    means = {name: getattr(view, name).mean(axis=0) for name in MEASURES}
+    # What some do of the first step before all are warm doesn't count.
+    steps = view.steps[1:] or view.steps
+    means = {name: getattr(view, name)[-len(steps) :].mean(axis=0) for name in MEASURES}
     columns = {name: [in_bands(values, gpus)] for name, values in means.items()}
     ranks = in_bands(np.arange(view.ranks, dtype=np.float32), gpus)
     rows, wide = ranks.shape
@@ -105,8 +107,9 @@ def node_map(view: RunView) -> Figure:
     return Figure(
         name="nodes",
         title="Where the GPUs stand",
-        caption=f"A column per node, a row per GPU; means of {len(view.steps):,} steps."
-        f"{bands_text} The table has the GPUs that differ most from the mean first.",
+        caption="A column per node, a row per GPU; means of steps "
+        f"{steps[0]:,} to {steps[-1]:,}.{bands_text} The table has the GPUs that differ most from "
+        "the mean first.",
         plot=plot,
         table=table,
         formats=dict.fromkeys(table.columns[2:], ",.3f"),
