@@ -97,7 +97,6 @@ def test_a_sweep_is_seen_growing(finished: Path, growing: Path, port: int) -> No
         page.evaluate("globalThis.same = true")  # until the page is loaded again
         writer.start()
         seen: list[int] = []
-        painted = set()
         while not seen or seen[-1] < POINTS:
             page.wait_for_function(
                 "(n) => Number(document.querySelector('.value')?.textContent) > n",
@@ -105,29 +104,24 @@ def test_a_sweep_is_seen_growing(finished: Path, growing: Path, port: int) -> No
                 timeout=20_000,
             )
             seen.append(int(page.locator(".value").first.inner_text()))
-            painted.add(page.locator("html").get_attribute("data-version"))
             if len(seen) == 2:
                 page.locator("#efficiency .data summary").click()
         writer.join()
         assert len(seen) > 2
-        assert len(painted) > 2
         page.wait_for_function("checks.idle()")
         assert page.evaluate("globalThis.same")
         assert f"of {POINTS}" in page.locator("#summary").inner_text()
         assert "a <b>fault</b>" in page.locator("#summary").inner_text()
         assert page.locator("#efficiency .data table").is_visible()
         page.wait_for_timeout(2500)  # for the last of them to be drawn
+        assert int(page.locator("html").get_attribute("data-version") or 0) > 2
         browser.check_look(watched)
         browser.check_keys(watched)
         bands = paceline.studies.load(finished).bands("scaling_efficiency")
         shown = page.locator("#efficiency .data td").all_text_contents()
         assert browser.says(shown[1].strip(), 100 * bands["mean"][0])
         assert watched.said == []
-        assert {url.removeprefix(source) for url in watched.asked} == {
-            "",
-            "state.json",
-            "data:,",
-        } - (set() if "data:," in watched.asked else {"data:,"})
+        assert set(watched.asked) - {"data:,"} == {source, source + "state.json"}
         context.close()
 
 
@@ -141,7 +135,7 @@ def test_only_two_paths(port: int, growing: Path) -> None:
     assert (status, text) == (200, b"")
     assert int(headers["Content-Length"]) > 10**6
     for path in (
-        *("/..", "/../study.json", "/study.json", "/results.jsonl", "/%2e%2e/study.json", "//"),
+        *("/..", "/../study.json", "/study.json", "/results.jsonl", "/%2e%2e/study.json", "/..//"),
         *("/state.json/", "/state.json?x", "/favicon.ico", f"/{growing}", "http://else/", "*"),
     ):
         assert ask(port, path)[0] == 404, path

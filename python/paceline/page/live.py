@@ -122,7 +122,7 @@ class Watch:
         elif rate > 0 and self.points is not None:
             left = _duration((self.points - done) / rate)
         entries = [
-            page.Number("points", f"{done:,}", f"of {self.points:,}" if self.points else ""),
+            page.Number("points", f"{done:,}", note=f"of {self.points:,}" if self.points else ""),
             page.Number("failed", f"{len(errors):,}"),
             page.Number("rate", f"{rate:,.3g}" if rate else "–", "points/s", "of the last minute"),
             page.Number("left", left),
@@ -188,8 +188,9 @@ def server(folder: Path, port: int) -> ThreadingHTTPServer:
 def serve(folder: Path, port: int) -> None:
     """Show a sweep that runs until Ctrl-C."""
     with server(folder, port) as running:
-        print(f"http://{ADDRESS}:{running.server_port}/ shows {folder}; Ctrl-C ends it", flush=True)
+        where = f"http://{ADDRESS}:{running.server_port}/"
         try:
+            print(f"{where} shows {folder}; Ctrl-C ends it", flush=True)
             running.serve_forever()
         except KeyboardInterrupt:
             print()

@@ -231,7 +231,8 @@ async function embed({ document: json, figures: names }, within) {
   const elements = names.map((name) => within.querySelector("#" + CSS.escape(name)));
   const places = Object.fromEntries(json.roots.map(({ id }, i) => [id, elements[i].querySelector(".plot")]));
   const [views] = await Bokeh.embed.embed_items({ page: json }, [{ docid: "page", roots: places, root_ids: Object.keys(places) }]);
-  const roots = Bokeh.documents.at(-1).roots();
+  const charts = Bokeh.documents.at(-1);
+  const roots = charts.roots();
   for (const root of roots) Bokeh.index.find_one(root).canvas_view.events_el.tabIndex = -1; // it has no name
   const found = elements.map((element, i) => ({ element, plot: roots[i] }));
   for (const figure of found) {
@@ -241,7 +242,11 @@ async function embed({ document: json, figures: names }, within) {
     reveal(figure);
   }
   stops();
-  return [found, views];
+  function forget() {
+    views.clear();
+    Bokeh.documents.splice(Bokeh.documents.indexOf(charts), 1);
+  }
+  return [found, forget];
 }
 
 // Of a sweep that runs: what is new, each second. Charts are drawn anew, and left as the reader had them.
@@ -250,7 +255,7 @@ async function grow({ curves, plots }, old) {
   const next = make("div", { class: "coming" });
   next.innerHTML = curves;
   document.getElementById("curves").append(next);
-  const [found, views] = await embed(plots, next);
+  const [found, forget] = await embed(plots, next);
   for (const figure of found) {
     const before = old && old.box.querySelector("#" + CSS.escape(figure.element.id));
     if (!before) continue;
@@ -263,9 +268,9 @@ async function grow({ curves, plots }, old) {
   }
   figures = found;
   next.className = "";
-  old?.views.clear();
+  old?.forget();
   old?.box.remove();
-  return { box: next, views };
+  return { box: next, forget };
 }
 async function watch() {
   const summary = document.getElementById("summary");
