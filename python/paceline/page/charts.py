@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from bokeh.models import (
+    AllLabels,
     BooleanFilter,
     CDSView,
     ColorMapper,
@@ -47,7 +48,9 @@ HEIGHT = 340  # pixels
 COLOURS = [*style.COLOURS[:-1], "#7d838c"]
 MOST_LINES = 35  # that style.line_of tells apart
 MOST_TICKS = 50  # that are tried: more are slow
-MOST_LETTERS = 28  # of a name at a tick
+MOST_LETTERS = 16  # of a name at a tick, and of an axis: what is longer leaves a phone
+MOST_LABEL = 40
+MOST_TURNED = 12
 
 # Markers with the path that draws each in a square of ten.
 MARKERS: dict[str, str] = {
@@ -259,9 +262,13 @@ def place_ticks(plot: figure, along: Places) -> None:
     for axis in plot.xaxis:
         axis.ticker = FixedTicker(ticks=ticks)
         axis.major_label_overrides = dict(zip(ticks, texts, strict=True))
-        axis.axis_label = along.label or None
+        axis.axis_label = style.shortened([along.label], MOST_LABEL)[0] or None
         if not along.numbers and max(map(len, along.texts), default=0) > 10:
-            axis.major_label_orientation = np.pi / 6
+            axis.major_label_orientation = np.pi / 4
+            if (
+                len(ticks) <= MOST_TURNED
+            ):  # side by side they touch nothing, whatever their boxes do
+                axis.major_label_policy = AllLabels()
 
 
 def line_look(index: int) -> dict[str, Any]:
