@@ -20,7 +20,7 @@ from . import sweep as sweep_page
 
 ADDRESS = "127.0.0.1"
 WINDOW_S = 60.0  # over which a rate is taken
-SHARE = 0.1  # of the time may go into drawing
+SHARE = 0.25  # of the time may go into drawing
 MOST_TOLD = 5  # messages of failed points
 
 
@@ -124,7 +124,12 @@ class Watch:
         entries = [
             page.Number("points", f"{done:,}", note=f"of {self.points:,}" if self.points else ""),
             page.Number("failed", f"{len(errors):,}"),
-            page.Number("rate", f"{rate:,.3g}" if rate else "–", "points/s", "of the last minute"),
+            page.Number(
+                "rate",
+                f"{rate:,.3g}" if rate else "–",
+                "points/s" if rate else "",
+                "of the last minute",
+            ),
             page.Number("left", left),
         ]
         parts: list[page.Part] = [page.Numbers(entries)]

@@ -566,7 +566,7 @@ def breakdown(points: Table, x: str) -> page.Figure:
         "parts",
         "Parts of the mean step",
         "Means over all GPUs and steps, and over seeds where there are some; parts below "
-        f"{NEGLIGIBLE:.1%} of a step are left out.{cut}",
+        f"{100 * NEGLIGIBLE:g} % of a step are left out.{cut}",
         plot,
         shown if len(names) > 1 else shown.iloc[:, 1:],
         {"time (ms)": form, "of the step (%)": ".1f"},
