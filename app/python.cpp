@@ -151,9 +151,8 @@ void PythonCommands::add_report(CLI::App& app) {
                     "Of a run: without what would change the step: few simulations instead of many");
   report_->add_option("--step", report_options_.step,
                       "Of a run: the step of the timeline; left out: a median one");
-  report_->add_option(
-      "--ranks", report_options_.ranks,
-      "Of a run: these ranks first in the timeline, such as 0,37,100-107, behind those that matter");
+  report_->add_option("--ranks", report_options_.ranks,
+                      "Of a run: these ranks first in the timeline, such as 0,37,100-107");
   report_->add_option("--slices", report_options_.slices,
                       "Of a run: at most so many operations in the timeline; left out: 100,000");
   serve_ = report_

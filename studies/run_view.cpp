@@ -173,6 +173,20 @@ void add_extremes(const Result& result, ShownRanks& shown) {
   shown.add(Rank(order.back()), "slowest");
 }
 
+// Those that matter whatever the critical path is, and the first ones while there is room.
+ShownRanks without_path(const Result& result, const std::vector<Rank>& asked, std::size_t most) {
+  ShownRanks shown;
+  for (const Rank rank : asked) {
+    shown.add(rank, "asked for");
+  }
+  add_extremes(result, shown);
+  for (std::uint32_t r = 0; r < result.breakdown.size() && shown.ranks().size() < most; ++r) {
+    shown.add(Rank(r), "");
+  }
+  shown.keep(most);
+  return shown;
+}
+
 std::size_t slices_of_rank(const TrainingJob& job) {
   const auto of = [](const Program& program) {
     std::size_t most = 0;
@@ -187,6 +201,17 @@ std::size_t slices_of_rank(const TrainingJob& job) {
     most = std::max(most, of(role.threads.front().steady));
   }
   return most;
+}
+
+// Ranks whose slices there is room for.
+std::size_t most_ranks(const TrainingJob& job, std::int64_t slices) {
+  const auto each = static_cast<std::int64_t>(slices_of_rank(job));
+  if (slices < each) {
+    throw InputError("expected at least " + std::to_string(each) + ", the slices of one rank, found " +
+                         std::to_string(slices),
+                     "--slices");
+  }
+  return static_cast<std::size_t>(slices / each);
 }
 
 std::uint32_t chosen_step(const ViewChoice& choice, const Result& result) {
@@ -390,25 +415,10 @@ RunView run_view(const Prediction& p, const ViewChoice& choice) {
   const bool served = !result.own_ends.empty();
 
   TraceRequest request = served ? TraceRequest{{}, step, 1} : ranks_on_path(p.job, result, step);
-  const std::size_t each = slices_of_rank(p.job);
-  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(choice.slices, 0)) / each;
-  if (most == 0) {
-    throw InputError("expected at least " + std::to_string(each) + ", the slices of one rank, found " +
-                         std::to_string(choice.slices),
-                     "--slices");
-  }
-  ShownRanks others;
-  add_extremes(result, others);
-  if (choice.ranks) {
-    for (const Rank rank : ranks_named(*choice.ranks, ranks - 1, "--ranks")) {
-      others.add(rank, "asked for");
-    }
-  }
-  for (std::uint32_t r = 0; r < ranks && others.ranks().size() < most; ++r) {
-    others.add(Rank(r), "");
-  }
-  others.keep(most);
-
+  const std::size_t most = most_ranks(p.job, choice.slices);
+  const std::vector<Rank> asked =
+      choice.ranks ? ranks_named(*choice.ranks, ranks - 1, "--ranks") : std::vector<Rank>();
+  const ShownRanks others = without_path(result, asked, most);
   request.ranks.insert(request.ranks.end(), others.ranks().begin(), others.ranks().end());
   std::ranges::sort(request.ranks);
   request.ranks.erase(std::unique(request.ranks.begin(), request.ranks.end()), request.ranks.end());
@@ -419,6 +429,9 @@ RunView run_view(const Prediction& p, const ViewChoice& choice) {
   const Result traced = simulate(p.job, as_far, request);
   const CriticalPath path = served ? CriticalPath{} : critical_path(p.job, traced, step);
   ShownRanks shown;
+  for (const Rank rank : asked) {
+    shown.add(rank, "asked for");
+  }
   for (const PathSegment& segment : path.segments) {
     shown.add(segment.rank, "critical path");
   }

@@ -68,8 +68,8 @@ struct RunView {
 // What `predict` should record, so that run_view needs to simulate but once more.
 TraceRequest request_for_view(const Scenario&);
 
-// Of ranks there are shown, while there is room for all slices of one more: those on the critical path, the fastest, the
-// median and the slowest, those asked for, then the others in order. Throws InputError for a step or ranks that the run
+// Of ranks there are shown, while there is room for all slices of one more: those asked for, those on the critical path, the
+// fastest, the median and the slowest, then the others in order. Throws InputError for a step or ranks that the run
 // lacks, and for less room than one rank needs.
 RunView run_view(const Prediction&, const ViewChoice&);
 
