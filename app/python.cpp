@@ -100,8 +100,9 @@ std::vector<std::string> report_words(const ReportOptions& options) {
   add("--step", options.step);
   add("--ranks", options.ranks);
   add("--slices", options.slices);
-  add("--serve", options.port);
-  flag("--serve", options.serve && !options.port);
+  if (options.serve) {
+    words.push_back("--serve" + (options.serve->empty() ? "" : '=' + *options.serve));
+  }
   flag("--allow-other-machine", options.allow_other_machine);
   flag("--no-explain", options.no_explain);
   words.insert(words.end(), {"--", options.source});
@@ -155,11 +156,12 @@ void PythonCommands::add_report(CLI::App& app) {
                       "Of a run: these ranks first in the timeline, such as 0,37,100-107");
   report_->add_option("--slices", report_options_.slices,
                       "Of a run: at most so many operations in the timeline; left out: 100,000");
-  serve_ = report_
-               ->add_option(
-                   "--serve", report_options_.serve,
+  report_
+      ->add_option("--serve", report_options_.serve,
                    "Of a sweep, which may still run: show it at http://127.0.0.1:PORT (8765) until Ctrl-C")
-               ->expected(0, 1);
+      ->option_text("[PORT]")
+      ->expected(0, 1)
+      ->check(CLI::Range(0, 65535));
   report_->footer(
       "Nothing is loaded from anywhere, so the file can be sent. It needs Python 3 with the package paceline "
       "and\n"
@@ -167,8 +169,7 @@ void PythonCommands::add_report(CLI::App& app) {
       "Example: paceline report scenarios/slow_gpu_64.json -o report.html");
 }
 
-void PythonCommands::run() {
-  report_options_.serve = serve_->count() > 0;
+void PythonCommands::run() const {
   become_package(plot_->parsed() ? plot_words(plot_options_) : report_words(report_options_));
 }
 

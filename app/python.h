@@ -18,16 +18,16 @@ struct PlotOptions {
 struct ReportOptions {
   std::string source;
   std::optional<std::string> out, profile, ranks;
+  std::optional<std::string> serve;  // the port; empty: ours
   std::optional<std::int64_t> step, slices;
-  std::optional<int> port;
-  bool serve = false, allow_other_machine = false, no_explain = false;
+  bool allow_other_machine = false, no_explain = false;
 };
 
 class PythonCommands {
  public:
   void add_to(CLI::App&);
   bool parsed() const { return plot_->parsed() || report_->parsed(); }
-  [[noreturn]] void run();  // as the package, in place of this program
+  [[noreturn]] void run() const;  // as the package, in place of this program
 
  private:
   void add_plot(CLI::App&);
@@ -35,7 +35,6 @@ class PythonCommands {
 
   CLI::App* plot_ = nullptr;
   CLI::App* report_ = nullptr;
-  CLI::Option* serve_ = nullptr;
   PlotOptions plot_options_;
   ReportOptions report_options_;
 };

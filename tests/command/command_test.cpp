@@ -154,6 +154,27 @@ TEST_CASE("what people try first is answered") {
   CHECK_THAT(bare.error, Contains("paceline run scenarios/first_node.json") && Contains("paceline help"));
 }
 
+TEST_CASE("plot and report hand their options to the package beside the program") {
+  const Desk desk;
+  const auto words = [&](const std::string& typed) {
+    return desk
+        .type("cp '" PACELINE_PROGRAM
+              "' here; printf '#!/bin/sh\\nshift 2\\necho \"$@\"\\n' > python3; chmod +x python3; ./here " +
+              typed + " | tail -n 1")
+        .out;
+  };
+  CHECK(words("report run.json -o page.html") == "report --out=page.html -- run.json\n");
+  CHECK(words("report sweep --serve") == "report --serve -- sweep\n");
+  CHECK(words("report --serve sweep") == "report --serve -- sweep\n");
+  CHECK(words("report sweep --serve 8771") == "report --serve=8771 -- sweep\n");
+  CHECK(words("report run.json -o p --profile f --allow-other-machine --no-explain --step 3 --ranks 0-2,5 "
+              "--slices 9") ==
+        "report --out=p --profile=f --step=3 --ranks=0-2,5 --slices=9 --allow-other-machine --no-explain -- "
+        "run.json\n");
+  CHECK(words("plot a b -o c.svg --kind scaling") == "plot --out c.svg --kind scaling -- a b\n");
+  CHECK(desk.type("paceline report sweep --serve 70000").status == 2);
+}
+
 TEST_CASE("plot, report and measure explain themselves without Python and MPI") {
   const Desk desk;
   const std::string nowhere = "PATH=/nowhere '" PACELINE_PROGRAM "' ";
