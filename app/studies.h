@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 namespace paceline {
@@ -15,6 +16,7 @@ class StudyCommands {
  private:
   CLI::App* sweep_ = nullptr;
   std::string study_, out_, jobs_;
+  std::optional<std::string> shard_;
 };
 
 }  // namespace paceline

@@ -43,7 +43,10 @@ std::string study_points(const std::string& text, const std::string& file_name) 
 
 std::string outcome_json(const SweepOutcome& outcome) {
   const auto number = [](std::size_t n) { return static_cast<std::int64_t>(n); };
-  return to_text(Json(Json::Object{{"points", number(outcome.points)},
+  return to_text(Json(Json::Object{{"file", outcome.file},
+                                   {"joined", number(outcome.joined)},
+                                   {"locked", outcome.locked},
+                                   {"points", number(outcome.points)},
                                    {"found", number(outcome.found)},
                                    {"computed", number(outcome.computed)},
                                    {"failed", number(outcome.failed)},
@@ -59,17 +62,18 @@ struct Stopped {};
 // handles on that thread alone; simulations never wait for the interpreter.
 class WatchedSweep {
  public:
-  WatchedSweep(const Study& study, const std::string& out, int jobs)
-      : thread_([this, &study, options = SweepOptions{out, jobs, [this](const auto& p) { heard(p); }}] {
-          try {
-            outcome_ = sweep(study, options);
-          } catch (...) {
-            failure_ = std::current_exception();
-          }
-          const std::lock_guard lock(mutex_);
-          ended_ = true;
-          changed_.notify_one();
-        }) {}
+  WatchedSweep(const Study& study, const std::string& out, int jobs, const std::optional<SweepShard>& shard)
+      : thread_(
+            [this, &study, options = SweepOptions{out, jobs, [this](const auto& p) { heard(p); }, shard}] {
+              try {
+                outcome_ = sweep(study, options);
+              } catch (...) {
+                failure_ = std::current_exception();
+              }
+              const std::lock_guard lock(mutex_);
+              ended_ = true;
+              changed_.notify_one();
+            }) {}
 
   // Calls `tell` with news, and at least ten times in a second without any; what it throws stops the sweep.
   template <class Tell>
@@ -122,18 +126,20 @@ class WatchedSweep {
 using Progress = nb::typed<nb::callable, nb::object(int, int, int)>;  // done, points, failed
 
 std::string run_sweep(const std::string& text, const std::string& file_name, const std::string& out, int jobs,
-                      const std::optional<Progress>& progress) {
+                      const std::optional<Progress>& progress, const std::optional<std::string>& part) {
   const nb::gil_scoped_release unlocked;
+  const std::optional<SweepShard> shard = part ? std::optional(shard_named(*part)) : std::nullopt;
   const Study study = parse_study(text, file_name);
-  return outcome_json(WatchedSweep(study, out, jobs).watch([&](const std::optional<SweepProgress>& news) {
-    const nb::gil_scoped_acquire locked;
-    if (PyErr_CheckSignals() != 0) {
-      throw nb::python_error();
-    }
-    if (progress && news) {
-      (*progress)(news->done, news->points, news->failed);
-    }
-  }));
+  return outcome_json(
+      WatchedSweep(study, out, jobs, shard).watch([&](const std::optional<SweepProgress>& news) {
+        const nb::gil_scoped_acquire locked;
+        if (PyErr_CheckSignals() != 0) {
+          throw nb::python_error();
+        }
+        if (progress && news) {
+          (*progress)(news->done, news->points, news->failed);
+        }
+      }));
 }
 
 }  // namespace
@@ -150,9 +156,9 @@ void add_studies(nb::module_& module) {
       "line_was_changed", [](const std::string& line) { return check_of(line) == LineCheck::wrong; },
       nb::arg("line"), unlocked, "Whether a line of results.jsonl has a check that isn't its own.");
   module.def("sweep", &run_sweep, nb::arg("study"), nb::arg("file_name"), nb::arg("out"), nb::arg("jobs"),
-             nb::arg("progress") = nb::none(),
-             "Runs all points; calls progress(done, points, failed) on this thread. What that raises, and "
-             "KeyboardInterrupt, stop the sweep after the points in flight. {\"points\", \"found\", "
+             nb::arg("progress") = nb::none(), nb::arg("shard") = nb::none(),
+             "Runs all points, or those of a shard; calls progress(done, points, failed) on this thread. What that raises, and "
+             "KeyboardInterrupt, stop the sweep after the points in flight. {\"file\", \"joined\", \"locked\", \"points\", \"found\", "
              "\"computed\", \"failed\", \"older\", \"older_lines\", \"faults\"}.");
 }
 

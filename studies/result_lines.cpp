@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -66,7 +67,8 @@ off_t whole_lines(int fd, const std::string& path) {
 
 }  // namespace
 
-ResultLines::ResultLines(const std::string& folder) : path_((fs::path(folder) / "results.jsonl").string()) {
+ResultLines::ResultLines(const std::string& folder, const std::string& name)
+    : path_((fs::path(folder) / name).string()) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
@@ -118,6 +120,25 @@ void ResultLines::sync() {
     fail_with_errno(path_, "can't be written");
   }
   sync_folder(path_);
+}
+
+void ResultLines::remove() {
+  if (::unlink(path_.c_str()) != 0) {
+    fail_with_errno(path_, "can't be deleted");
+  }
+}
+
+// Tried from a second process: to some file systems a lock is a process's.
+bool ResultLines::keeps_others_out() const {
+  const pid_t child = ::fork();
+  if (child == 0) {  // nothing but system calls: other threads are gone, their locks are not
+    const int fd = ::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    ::_exit(fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0 ? 1 : 0);
+  }
+  int status = 0;
+  while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return child < 0 || !WIFEXITED(status) || WEXITSTATUS(status) == 0;
 }
 
 std::string ResultLines::set_aside(const std::string& why) {

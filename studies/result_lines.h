@@ -1,4 +1,4 @@
-// results.jsonl of a folder: lines that are never lost. It is locked against a second sweep as long as it is
+// A file of results in a folder: lines that are never lost. It is locked against a second sweep as long as it is
 // open.
 #pragma once
 
@@ -8,11 +8,13 @@
 
 namespace paceline {
 
+inline constexpr const char* kResults = "results.jsonl";
+
 class ResultLines {
  public:
   // Makes folder and file where they are not; what is there stays as it is. Throws InputError where the folder
   // can't be used, or another sweep holds it.
-  explicit ResultLines(const std::string& folder);
+  explicit ResultLines(const std::string& folder, const std::string& name = kResults);
   ResultLines(const ResultLines&) = delete;
   ResultLines& operator=(const ResultLines&) = delete;
   ~ResultLines();
@@ -23,10 +25,14 @@ class ResultLines {
   void cut_unfinished();
   // Begins an empty file; what was written stays beside it under a name of its own, which is returned.
   std::string set_aside(const std::string& why);
+  // Whether the lock keeps other processes out; on some network file systems none does.
+  bool keeps_others_out() const;
   // Appends the line and its end with one write; a part of it that didn't fit on the disk is taken back.
   void append(std::string line);
   // Returns when all lines are on the disk.
   void sync();
+  // The file is gone.
+  void remove();
 
  private:
   void open();

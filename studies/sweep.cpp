@@ -4,13 +4,16 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <new>
+#include <set>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
 
 #include "core/error.h"
+#include "core/fingerprint.h"
 #include "core/version.h"
 #include "scenarios/files.h"
 #include "studies/evaluate.h"
@@ -27,6 +30,7 @@ struct PointState {
   std::string key;  // empty where the scenario can't be read
   std::string fault;
   bool found = false;
+  bool elsewhere = false;  // of another shard
 };
 
 constexpr const char* kNoMemory = "out of memory";
@@ -127,10 +131,12 @@ std::unordered_map<std::string, FoundLine> found_lines(const std::string& path) 
   return found;
 }
 
-// Marks the points that have their line already; the folder must hold no others. Lines of another model version
-// are of this study as far as anybody can tell: they are counted as older.
-void mark_found(const Study& study, const std::string& path, std::vector<PointState>& states,
-                SweepOutcome& outcome) {
+// Marks the points that have their line already; the file must hold no others. Lines of another model version
+// are of this study as far as anybody can tell: they are counted as older. Returns the numbers of the lines that count,
+// of points that had none before.
+std::set<std::size_t> mark_found(const Study& study, const std::string& path, std::vector<PointState>& states,
+                                 SweepOutcome& outcome) {
+  std::set<std::size_t> fresh;
   std::unordered_map<std::string, FoundLine> found = found_lines(path);
   const auto refuse = [&](const FoundLine& line, const std::string& why) {
     throw InputError(why + "; take another folder for this study", "line " + std::to_string(line.number),
@@ -151,17 +157,72 @@ void mark_found(const Study& study, const std::string& path, std::vector<PointSt
     if (state.fault.empty() && !line.key.empty() && line.key != state.key) {
       refuse(line, "expected a line of this study, found one of another scenario");
     }
-    state.found = !line.key.empty()
-                      ? line.key == state.key
-                      : state.key.empty() && state.fault.empty() && line.line == unread_line(study, i);
-    outcome.found += state.found ? 1 : 0;
-    outcome.failed += state.found && line.failed ? 1 : 0;
+    const bool counts = !line.key.empty()
+                            ? line.key == state.key
+                            : state.key.empty() && state.fault.empty() && line.line == unread_line(study, i);
+    if (counts && !state.found) {
+      state.found = true;
+      fresh.insert(line.number);
+      outcome.found += state.elsewhere ? 0 : 1;
+      outcome.failed += line.failed && !state.elsewhere ? 1 : 0;
+    }
     found.erase(at);
   }
   const auto first =
       std::ranges::min_element(found, {}, [](const auto& entry) { return entry.second.number; });
   if (first != found.end()) {
     refuse(first->second, "expected a point of this study, found " + in_short(first->first));
+  }
+  return fresh;
+}
+
+// Leaves points of other shards alone.
+void keep_shard(const Study& study, const SweepShard& shard, std::vector<PointState>& states) {
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const std::string& key = states[i].key;
+    states[i].elsewhere = !holds(shard, key.empty() ? checksum(to_line(Json(study.points[i].axes))) : key);
+  }
+}
+
+// What was joined before is not computed again by a shard.
+void mark_joined(const Study& study, const std::string& out, std::vector<PointState>& states,
+                 SweepOutcome& outcome) {
+  const std::string path = (fs::path(out) / kResults).string();
+  if (fs::exists(path)) {
+    SweepOutcome before;
+    mark_found(study, path, states, before);
+    outcome.found += before.found;
+    outcome.failed += before.failed;
+  }
+}
+
+// Takes the lines of all shards of the folder; all of them must have ended.
+void join_shards(const Study& study, const std::string& out, ResultLines& lines,
+                 std::vector<PointState>& states, SweepOutcome& outcome) {
+  std::vector<std::unique_ptr<ResultLines>> shards;
+  for (const ShardFile& file : shard_files(out)) {
+    shards.push_back(std::make_unique<ResultLines>(out, file.name));
+  }
+  for (const std::unique_ptr<ResultLines>& shard : shards) {
+    SweepOutcome of_shard;
+    const std::set<std::size_t> fresh = mark_found(study, shard->path(), states, of_shard);
+    for_each_line(shard->path(), [&](std::size_t number, const std::string& line) {
+      if (fresh.contains(number)) {
+        lines.append(line);
+        ++outcome.joined;
+      }
+    });
+    outcome.found += of_shard.found;
+    outcome.failed += of_shard.failed;
+    if (of_shard.older > 0) {
+      shard->set_aside("before-model-" + std::to_string(kModelVersion));
+    }
+  }
+  if (!shards.empty()) {
+    lines.sync();
+  }
+  for (const std::unique_ptr<ResultLines>& shard : shards) {
+    shard->remove();
   }
 }
 
@@ -172,7 +233,7 @@ std::vector<Batch> batches_of(const std::vector<PointState>& states) {
   std::unordered_map<std::string, std::size_t> by_key;
   for (std::size_t i = 0; i < states.size(); ++i) {
     const PointState& state = states[i];
-    if (state.found || !state.fault.empty()) {
+    if (state.found || state.elsewhere || !state.fault.empty()) {
       continue;
     }
     if (!state.key.empty()) {
@@ -251,8 +312,14 @@ class KeptStudy {
         refuse("that the study itself is made of");
       }
     }
-    const auto size = fs::file_size(fs::path(out) / "results.jsonl", error);
-    if (error || size == 0) {
+    std::vector<std::string> results{kResults};
+    for (const ShardFile& file : shard_files(out)) {
+      results.push_back(file.name);
+    }
+    if (std::ranges::none_of(results, [&](const std::string& name) {
+          const auto size = fs::file_size(fs::path(out) / name, error);
+          return !error && size > 0;
+        })) {
       refuse("that no sweep wrote");
     }
   }
@@ -276,10 +343,19 @@ class KeptStudy {
 
 SweepOutcome sweep(const Study& study, const SweepOptions& options) {
   const KeptStudy kept(study, options.out);
-  ResultLines lines(options.out);
+  if (options.shard) {
+    shard_files(options.out, options.shard->count);
+  }
+  ResultLines lines(options.out, options.shard ? file_of(*options.shard) : kResults);
   SweepOutcome outcome;
-  outcome.points = study.points.size();
+  outcome.file = lines.path();
+  outcome.locked = lines.keeps_others_out();
   std::vector<PointState> states = states_of(study, options.jobs);
+  if (options.shard) {
+    keep_shard(study, *options.shard, states);
+  }
+  outcome.points = static_cast<std::size_t>(
+      std::ranges::count_if(states, [](const PointState& state) { return !state.elsewhere; }));
   mark_found(study, lines.path(), states, outcome);
   lines.cut_unfinished();
   if (outcome.older > 0) {  // nothing is lost, and nothing is mixed
@@ -290,10 +366,15 @@ SweepOutcome sweep(const Study& study, const SweepOptions& options) {
     }
   }
   kept.write();
+  if (options.shard) {
+    mark_joined(study, options.out, states, outcome);
+  } else {
+    join_shards(study, options.out, lines, states, outcome);
+  }
   const std::vector<Batch> batches = batches_of(states);
   Writing writing(study, options, lines, outcome);
   for (std::size_t i = 0; i < states.size(); ++i) {
-    if (!states[i].fault.empty()) {
+    if (!states[i].fault.empty() && !states[i].elsewhere) {
       writing.fault(i, states[i].fault);
     }
   }

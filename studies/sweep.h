@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "studies/shard.h"
 #include "studies/study.h"
 
 namespace paceline {
@@ -32,20 +33,29 @@ struct SweepOptions {
   std::string out;
   int jobs = 1;  // threads
   std::function<void(const SweepProgress&)>
-      progress;  // after each point, from one thread at a time; may be empty
+      progress;                          // after each point, from one thread at a time; may be empty
+  std::optional<SweepShard> shard = {};  // its points alone, into a file of its own
 };
 
 struct SweepOutcome {
-  std::size_t points = 0;
-  std::size_t found = 0;     // by an earlier run
+  std::string file;          // where the lines are
+  std::size_t points = 0;    // of the shard, where one is asked for
+  std::size_t found = 0;     // by an earlier run, or by shards
+  std::size_t joined = 0;    // lines of shards that are now in results.jsonl
   std::size_t computed = 0;  // simulations made
   std::size_t failed = 0;
   std::size_t older = 0;    // lines of another model version (core/version.h), computed again
   std::string older_lines;  // the file beside results.jsonl where such a folder's lines are kept
+  bool locked = true;       // whether the file system's locks keep a second sweep out
   // What went wrong that is not the input's fault; those points have no line.
   std::vector<std::string> faults;
 };
 
+// A shard computes those points whose key, as a number, is its index modulo the count (of a point that can't be read: a
+// sum over it), so equal scenarios fall into one; its lines are in a file of its own (file_of), and any number of shards
+// may run at once. A sweep without a shard takes their lines into results.jsonl, each point's once, deletes their files
+// when all is on the disk, and computes what is missing; a shard that still runs is an error.
+//
 // Points that results.jsonl holds already are not computed again (a last line without an end is cut off);
 // equal scenarios are computed once and written for each point. Where lines are of another model version, all are
 // kept apart in `older_lines`, and every point is computed again. A wrong point is a line, not an exception.

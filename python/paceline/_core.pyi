@@ -104,7 +104,7 @@ def study_points(study: str, file_name: str) -> str:
 def line_was_changed(line: str) -> bool:
     """Whether a line of results.jsonl has a check that isn't its own."""
 
-def sweep(study: str, file_name: str, out: str, jobs: int, progress: Callable[[int, int, int], object] | None = None) -> str:
+def sweep(study: str, file_name: str, out: str, jobs: int, progress: Callable[[int, int, int], object] | None = None, shard: str | None = None) -> str:
     """
-    Runs all points; calls progress(done, points, failed) on this thread. What that raises, and KeyboardInterrupt, stop the sweep after the points in flight. {"points", "found", "computed", "failed", "older", "older_lines", "faults"}.
+    Runs all points, or those of a shard; calls progress(done, points, failed) on this thread. What that raises, and KeyboardInterrupt, stop the sweep after the points in flight. {"file", "joined", "locked", "points", "found", "computed", "failed", "older", "older_lines", "faults"}.
     """

@@ -138,6 +138,7 @@ def sweep(
     *,
     jobs: int | None = None,
     progress: bool | Callable[[int, int, int], object] = True,
+    shard: str | tuple[int, int] | None = None,
 ) -> Sweep:
     """Run all points of a study.
 
@@ -155,6 +156,9 @@ def sweep(
         Threads; the machine's cores if left out.
     progress
         Show a bar; or call this with (points done, points in all, points failed).
+    shard
+        "3/16", or (3, 16): the fourth of 16 parts of the points alone, for machines that share the
+        folder ``out``. The same sweep without it then joins them, and computes what is missing.
 
     Raises
     ------
@@ -164,15 +168,17 @@ def sweep(
         Points failed for another reason (memory, say); the others are in ``out``.
     """
     if out is None:
+        if shard is not None:
+            raise InputError("expected a folder, which the shards share", "out")
         with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
             return sweep(study, folder, jobs=jobs, progress=progress)
     text, file_name = as_text(study)
     threads = thread_count(jobs)
     folder = os.fspath(out)
-    if callable(progress):
-        return _ended(_core.sweep(text, file_name, folder, threads, progress), folder)
-    if not progress:
-        return _ended(_core.sweep(text, file_name, folder, threads, None), folder)
+    part = shard if shard is None or isinstance(shard, str) else "{}/{}".format(*shard)
+    if callable(progress) or not progress:
+        tell = progress if callable(progress) else None
+        return _ended(_core.sweep(text, file_name, folder, threads, tell, part), folder)
     from tqdm.auto import tqdm  # here: without ipywidgets a notebook gets a warning from it
 
     with tqdm(desc="sweep", unit=" points") as bar:
@@ -183,7 +189,7 @@ def sweep(
                 bar.set_postfix(failed=failed, refresh=False)
             bar.update(done - bar.n)
 
-        outcome = _core.sweep(text, file_name, folder, threads, show)
+        outcome = _core.sweep(text, file_name, folder, threads, show, part)
     return _ended(outcome, folder)
 
 
@@ -195,10 +201,16 @@ def _ended(outcome: str, folder: str) -> Sweep:
             f"{found['older_lines']}; this is model version {_core.MODEL_VERSION}",
             stacklevel=3,
         )
+    if not found["locked"]:
+        warnings.warn(
+            f"{folder}: this file system's locks keep nobody out (a network's?): see that no two "
+            f"sweeps write {found['file']}",
+            stacklevel=3,
+        )
     faults = found["faults"]
     if faults:
         raise RuntimeError(f"{len(faults)} points have no result: {'; '.join(faults[:5])}")
-    return load(folder)
+    return _loaded(Path(folder), Path(found["file"]))
 
 
 def load(folder: str | os.PathLike[str]) -> Sweep:
@@ -210,8 +222,11 @@ def load(folder: str | os.PathLike[str]) -> Sweep:
         The folder holds no sweep, or a line that can't be read.
     """
     place = Path(folder)
-    study = json.loads(_core.read_file(os.fspath(place / "study.json")))
-    results = place / "results.jsonl"
+    return _loaded(place, place / "results.jsonl")
+
+
+def _loaded(folder: Path, results: Path) -> Sweep:
+    study = json.loads(_core.read_file(os.fspath(folder / "study.json")))
     lines: dict[str, dict[str, Any]] = {}
     if results.exists():
         with results.open(encoding="utf-8") as file:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from conftest import Program
+from conftest import ROOT, Program, program_path
 
 import paceline
 from paceline import quantities, studies
@@ -231,3 +233,36 @@ def test_a_profile_of_another_model_version_is_remarked_on() -> None:
     profile = {"tool": "paceline 0.0", "parameters": {"nvlink.efficiency": 0.9}}
     with pytest.warns(UserWarning, match="fitted with an earlier one"):
         paceline.collective("all_reduce", cluster="dgx-a100", sizes=["1M"], profile=profile)
+
+
+def test_the_guides_job_array_is_the_sweep(tmp_path: Path) -> None:
+    """Its tasks as SLURM would start them, and the joining."""
+    (script,) = re.findall(
+        r"^```bash\n(.*?)^```$", (ROOT / "docs/guide.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
+    path = f"{Path(program_path()).parent}:{os.environ['PATH']}"
+    for task in range(16):
+        environment = os.environ | {"PATH": path, "SLURM_ARRAY_TASK_ID": str(task)}
+        line = ["bash", "-eu", "-c", script]
+        subprocess.run(line, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    study, out = ROOT / "scenarios/studies/stragglers.json", tmp_path / "jitter"
+    assert len(list(out.glob("results.*-16.jsonl"))) == 16
+    joined = paceline.sweep(study, out, progress=False)
+    assert [file.name for file in out.glob("results*")] == ["results.jsonl"]
+    paceline.sweep(study, tmp_path / "one", progress=False)
+    ours, theirs = ((folder / "results.jsonl").read_text() for folder in (out, tmp_path / "one"))
+    assert sorted(ours.splitlines()) == sorted(theirs.splitlines())
+    assert len(joined.lines) == len(ours.splitlines()) == 120
+
+
+def test_a_shard_has_its_points(tmp_path: Path) -> None:
+    study = ROOT / "scenarios/studies/bucket_size.json"
+    parts = [paceline.sweep(study, tmp_path, shard=(i, 2), progress=False) for i in range(2)]
+    whole = paceline.sweep(study, tmp_path, progress=False)
+    assert sum(len(part.lines) for part in parts) == len(whole.lines)
+    assert all(part.lines for part in parts)
+    with pytest.raises(paceline.InputError, match="expected a shard from 0 to 1, found 2"):
+        paceline.sweep(study, tmp_path, shard="2/2", progress=False)
+    with pytest.raises(paceline.InputError, match="expected a folder"):
+        paceline.sweep(study, shard="0/2", progress=False)
