@@ -18,7 +18,7 @@ from conftest import ROOT, Program
 from playwright.sync_api import Browser
 
 import paceline
-from paceline.page import document, heat, network, run, timeline
+from paceline.page import document, heat, levers, network, run, timeline
 from paceline.page.view import KINDS, LINK_CLASSES, RunView, look
 
 SEED = random.randrange(10**6)
@@ -341,7 +341,7 @@ def test_commands_of_levers_do_what_they_say(
     frame = result.sensitivities()
     scenario, out = tmp_path / "a scenario.json", tmp_path / "result.json"
     scenario.write_text(json.dumps(result.data["scenario"]))
-    table = run.lever_table(frame, f"paceline run {shlex.quote(str(scenario))}").parts[0]
+    table = levers.table(frame, f"paceline run {shlex.quote(str(scenario))}").parts[0]
     assert isinstance(table, document.Table)
     for edits, row in zip(frame["edits"], table.frame["edits"], strict=True):
         assert json.loads(row) == {edit["key"]: edit["value"] for edit in edits}

@@ -145,12 +145,14 @@ def test_a_click_shows_the_difference(pages: Path, chromium: Browser) -> None:
 
 def test_the_difference_is_the_scenario(sweeps: dict[str, paceline.Sweep]) -> None:
     """What a row's command sets, the study's point has."""
-    from paceline.page import sweep as page
+    from paceline.page import differences
 
     for name in ("seeds", "many lines", "shapes"):
         sweep = sweeps[name]
         made = {json.dumps(p["axes"]): p["scenario"] for p in paceline.studies.points(sweep.study)}
-        for row, detail in zip(sweep.frame.to_dict("records"), page.details(sweep), strict=True):
+        for row, detail in zip(
+            sweep.frame.to_dict("records"), differences.details(sweep), strict=True
+        ):
             scenario: dict[str, Any] = sweep.study["scenario"]
             for pointer, _, value in detail.rows:
                 scenario = paceline.scenarios.edit(scenario, pointer, json.loads(value))

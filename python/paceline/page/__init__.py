@@ -126,14 +126,14 @@ def _check_free(**options: Any) -> None:
 
 
 def _chapters(data: Any, kind: str, file: Path | None) -> tuple[str, str, list[Section]]:
-    from . import fit, sweep
+    from . import profile, sweep, validation
 
     if kind == SWEEP:
         return sweep.title(data), data.description, sweep.sections(data)
     if kind == PROFILE:
-        return fit.profile_title(data), "", fit.profile_sections(data)
+        return profile.title(data), "", profile.sections(data)
     try:
-        return fit.validation_title(), "", fit.validation_sections(data)
+        return validation.title(), "", validation.sections(data)
     except (KeyError, TypeError, StopIteration) as error:
         name = "" if file is None else str(file)
         message = "expected what `paceline validate --json` writes, found another form"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -25,7 +25,7 @@ from bokeh.models import (
     Tool,
     WheelZoomTool,
 )
-from bokeh.models.annotations import ColorBar
+from bokeh.models.annotations import ColorBar, Span
 from bokeh.plotting import figure
 from pandas.api.types import is_numeric_dtype
 
@@ -196,6 +196,30 @@ def hover(entries: Sequence[tuple[str, str]], **keys: Any) -> HoverTool:
 def tap() -> TapTool:
     """Return what selects a point, so that page.js opens its details."""
     return TapTool()
+
+
+def zero_line(plot: figure) -> None:
+    """Draw where nothing is off."""
+    line = Span(location=0, dimension="width")
+    follow(line, line_color="muted")
+    plot.add_layout(line)
+
+
+def bars(plot: figure, source: Mapping[str, Any], colour: str, hatch: str = "") -> None:
+    """Draw pieces of lying bars: from ``left`` to ``right`` at ``y``."""
+    drawn = plot.hbar(
+        y="y",
+        left="left",
+        right="right",
+        height=0.7,
+        source=ColumnDataSource(data=dict(source)),
+        fill_color=colour,
+        line_color=None,
+        hatch_pattern=HATCHES[hatch][0],
+        hatch_scale=8,
+        hatch_alpha=0.6,
+    )
+    follow(drawn.glyph, hatch_color="paper")
 
 
 def source(frame: pd.DataFrame) -> ColumnDataSource:

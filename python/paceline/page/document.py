@@ -246,6 +246,21 @@ def rounded(value: float) -> str:
     return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
+def percent(share: float) -> str:
+    """Write a share as percent: with a digit behind the point, where it is below 100."""
+    return rounded(100 * share) if share >= 1 else f"{100 * share:.1f}"
+
+
+def rate_text(per_second: float) -> str:
+    """Write a rate with four digits, or all that stand before the point."""
+    return f"{per_second:,.0f}" if per_second >= 1000 else f"{per_second:,.4g}"
+
+
+def time_text(seconds: float) -> str:
+    """Write a time in ms, or in s from one on."""
+    return f"{seconds:,.4g} s" if seconds >= 1 else f"{seconds * 1e3:,.4g} ms"
+
+
 def decimals(values: pd.Series, digits: int = 4) -> str:
     """Return the format that gives the smallest of a column's values as many digits."""
     sizes = values.astype(float).abs()

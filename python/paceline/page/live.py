@@ -17,6 +17,7 @@ from ..plot.data import table
 from ..studies import Sweep
 from . import document as page
 from . import sweep as sweep_page
+from .curves import curves
 
 ADDRESS = "127.0.0.1"
 WINDOW_S = 60.0  # over which a rate is taken
@@ -101,7 +102,7 @@ class Watch:
         parts: list[page.Part] = [page.Text("No point has a result yet.")]
         if any("error" not in line for line in self._lines.values()):
             points = table(sweep, None)
-            parts = sweep_page.curves(points, points.main_axis(), opens="")
+            parts = curves(points, points.main_axis())
         self._version += 1
         self._drawn = {
             "version": self._version,

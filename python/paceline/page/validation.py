@@ -1,286 +1,18 @@
-"""Pages of what was fitted and what was predicted: a profile, a validation."""
+"""The page of a validation: predicted against measured, by set and case; known gaps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from bokeh.models import ColumnDataSource, DataRange1d, Range1d
-from bokeh.models.annotations import Span
+from bokeh.models import DataRange1d, Range1d
 
-from ..calibrate import Profile
-from ..collectives import bus_factor
-from ..errors import InputError
 from ..plot import style
-from ..plot.calibration import Place, cluster_name, own_points, predict, sizes_between
 from ..quantities import size_text
 from . import charts
 from . import document as page
-
-# A profile
-
-
-def profile_title(profile: Profile) -> str:
-    """Name what a profile is of."""
-    return f"Profile of {cluster_name(profile.cluster) or 'a machine'}"
-
-
-def profile_sections(profile: Profile) -> list[page.Section]:
-    """Return the chapters of a profile's page."""
-    why = ""
-    points = pd.DataFrame()
-    try:
-        points = own_points(profile, profile.cluster)
-    except InputError as error:
-        why = f"What was measured can't be predicted again: {error}"
-    summary: list[page.Part] = [page.Numbers(_profile_numbers(profile))]
-    if points.empty:
-        summary.append(page.Notice(why or "The profile was fitted to no collective."))
-    chapters = [page.Section("summary", "", summary)]
-    if len(points):
-        chapters.append(page.Section("collectives", "Collectives", _collectives(profile, points)))
-    chapters.append(page.Section("parameters", "Parameters", _parameters(profile)))
-    chapters.append(page.Section("origin", "Where it comes from", _origin(profile)))
-    return chapters
-
-
-def _profile_numbers(profile: Profile) -> list[page.Number]:
-    points = profile.get("points", [])
-    fitted = int(profile.parameters()["fitted"].eq(True).sum())
-    entries = [
-        page.Number("measured points", f"{len(points):,}"),
-        page.Number("parameters", f"{fitted}", "fitted", f"of {len(profile['parameters'])}"),
-    ]
-    off = np.abs([point["log_ratio"] for point in points])
-    if len(off):
-        entries += [
-            page.Number("model alone, mean", _percent(np.expm1(off.mean())), "%", "off measured"),
-            page.Number("model alone, worst", _percent(np.expm1(off.max())), "%", "off measured"),
-        ]
-    return entries
-
-
-def _percent(share: float) -> str:
-    return page.rounded(100 * share) if share >= 1 else f"{100 * share:.1f}"
-
-
-def _collectives(profile: Profile, points: pd.DataFrame) -> list[page.Part]:
-    places: list[tuple[Any, pd.DataFrame]] = sorted(
-        points.groupby(["kind", "nodes", "gpus_per_node"], sort=False),
-        key=lambda group: -len(group[1]),
-    )
-    kept = [(Place(*key), frame) for key, frame in places[: charts.MOST_LINES]]
-    marks = pd.concat(
-        [_place_points(i, place, frame) for i, (place, frame) in enumerate(kept)],
-        ignore_index=True,
-    )
-    parts: list[page.Part] = []
-    if len(places) > len(kept):
-        parts.append(
-            page.Notice(f"The charts have the {len(kept)} of {len(places)} with the most points.")
-        )
-    along = _sizes(marks["size"])
-    return [*parts, _bandwidth(profile, kept, marks, along), _model_residuals(marks, along)]
-
-
-def _place_points(index: int, place: Place, frame: pd.DataFrame) -> pd.DataFrame:
-    look = charts.line_look(index)
-    factor = bus_factor(place.kind, place.nodes * place.gpus_per_node) * 1e-3
-    size = frame["size_bytes"]
-    return pd.DataFrame(
-        {
-            "line": place.name(),
-            "size": size,
-            "x": np.log2(size.astype(float)),
-            "measured": factor * size / frame["time_us"],
-            "model": factor * size / frame["model_us"],
-            "off": 100 * (frame["time_us"] / frame["model_us"] - 1),
-            "color": look["color"],
-            "marker": look["marker"],
-            "where": [f"{place.name()}, {size_text(each)}" for each in size],
-        }
-    )
-
-
-def _sizes(sizes: pd.Series) -> charts.Places:
-    low, high = np.floor(np.log2(sizes.min())), np.ceil(np.log2(sizes.max()))
-    ticks = np.arange(low, high + 1, max(1, (high - low) // 10)).tolist()
-    return charts.Places({}, ticks, [size_text(2.0**tick) for tick in ticks], "size", True)
-
-
-def _bandwidth(
-    profile: Profile,
-    places: Sequence[tuple[Place, pd.DataFrame]],
-    marks: pd.DataFrame,
-    along: charts.Places,
-) -> page.Figure:
-    plot = charts.new_figure(
-        "bandwidth-plot", y_label="bus bandwidth (GB/s)", y_range=DataRange1d(start=0)
-    )
-    charts.place_ticks(plot, along)
-    charts.plain_numbers(plot.yaxis[0])
-    curves, bands = [], []
-    for place, frame in places:
-        sizes = frame["size_bytes"]
-        curve = predict(
-            profile,
-            profile.cluster,
-            place,
-            sizes_between(sizes.min(), sizes.max()),
-        )
-        x = np.log2(curve["size_bytes"].to_numpy(float))
-        rate = (
-            bus_factor(place.kind, place.nodes * place.gpus_per_node) * 1e-3 * curve["size_bytes"]
-        )
-        low, high = (rate / curve[end] for end in ("high_us", "low_us"))
-        curves.append((x, curve["busbw_gb_per_s"].to_numpy()))
-        bands.append((np.concatenate([x, x[::-1]]), np.concatenate([low, high[::-1]])))
-    looks = [charts.line_look(i) for i in range(len(places))]
-    shared = {
-        "color": [look["color"] for look in looks],
-        "dash": [look["dash"] for look in looks],
-        "line": [place.name() for place, _ in places],
-    }
-    plot.patches(
-        "xs",
-        "ys",
-        source=ColumnDataSource(
-            {"xs": [x for x, _ in bands], "ys": [y for _, y in bands], **shared}
-        ),
-        fill_color="color",
-        fill_alpha=0.2,
-        line_color=None,
-        view=charts.chosen(),
-    )
-    plot.multi_line(
-        "xs",
-        "ys",
-        source=ColumnDataSource(
-            {"xs": [x for x, _ in curves], "ys": [y for _, y in curves], **shared}
-        ),
-        line_color="color",
-        line_dash="dash",
-        line_width=2,
-        view=charts.chosen(),
-    )
-    form = page.decimals(marks["measured"])
-    drawn = marks.assign(
-        y=marks["measured"],
-        text=[f"{value:{form}} GB/s" for value in marks["measured"]],
-        model_text=[f"{value:{form}} GB/s" for value in marks["model"]],
-    )
-    _hollow(
-        plot,
-        "bandwidth-points",
-        drawn,
-        [("", "@where"), ("measured", "@text"), ("model alone", "@model_text")],
-    )
-    return page.Figure(
-        "bandwidth",
-        "Bus bandwidth",
-        "Measured (hollow) and predicted with this profile (lines), with the interval of 90 %. "
-        "Where something was measured, the profile predicts the measurement; the fitted model "
-        "alone is in the table.",
-        plot,
-        _size_table(marks, {"measured (GB/s)": "measured", "model alone (GB/s)": "model"}),
-        {"measured (GB/s)": form, "model alone (GB/s)": form},
-        keys=[
-            *_line_keys([place.name() for place, _ in places]),
-            charts.area_key("90 % interval", style.GREY, opacity=0.3),
-            charts.line_key("measured", "var(--ink)", marker="circle", hollow=True),
-        ],
-    )
-
-
-def _model_residuals(marks: pd.DataFrame, along: charts.Places) -> page.Figure:
-    plot = charts.new_figure("residual-plot", y_label="off by (%)")
-    charts.place_ticks(plot, along)
-    charts.plain_numbers(plot.yaxis[0])
-    _zero(plot)
-    drawn = marks.assign(y=marks["off"], text=[f"{value:+.2f} %" for value in marks["off"]])
-    _hollow(plot, "residual-points", drawn, [("", "@where"), ("off by", "@text")])
-    return page.Figure(
-        "residuals",
-        "What the model alone leaves",
-        "Measured time over that of the fitted model, less one. Above 0 the machine was slower "
-        "than the model.",
-        plot,
-        _size_table(marks, {"off by (%)": "off"}),
-        {"off by (%)": "+.2f"},
-        keys=_line_keys(list(dict.fromkeys(marks["line"]))),
-    )
-
-
-def _size_table(marks: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "collective": marks["line"],
-            "size": marks["size"].map(size_text),
-            **{head: marks[column] for head, column in columns.items()},
-        }
-    )
-
-
-def _line_keys(names: Sequence[str]) -> list[page.Key]:
-    looks = [charts.line_look(i) for i in range(len(names))]
-    return [
-        charts.line_key(
-            name,
-            look["color"],
-            marker=look["marker"],
-            dash=look["dash"],
-            line=name if len(names) > 1 else "",
-        )
-        for name, look in zip(names, looks, strict=True)
-    ]
-
-
-def _parameters(profile: Profile) -> list[page.Part]:
-    known = profile.parameters()
-    shown = pd.DataFrame(
-        {
-            "parameter": known["name"],
-            "value": known["value"].map(_quantity),
-            "initial": known["initial"].map(_quantity),
-            "fitted": [value is True for value in known["fitted"]],
-            "90 % within": [_within(value) for value in known["deviation"]],
-        }
-    )
-    return [
-        page.Text(
-            "What is not fitted is kept as it was: these measurements don't determine it. The last "
-            "column is the factor by which a parameter may be off."
-        ),
-        page.Table("table-parameters", shown, label="parameters"),
-    ]
-
-
-def _quantity(value: Any) -> str:
-    """Write a quantity with the digits that mean something."""
-    number, _, unit = str(value).partition(" ")
-    try:
-        return f"{float(number):,.5g} {unit}".strip()
-    except ValueError:
-        return str(value)
-
-
-def _within(deviation: Any) -> str:
-    known = isinstance(deviation, (int, float)) and not np.isnan(deviation)
-    return f"×/ {np.exp(1.645 * deviation):.4g}" if known else "–"
-
-
-def _origin(profile: Profile) -> list[page.Part]:
-    named = ("machine", "network", "library", "nccl", "choose", "date", "tool", "model_version")
-    facts = [(name, str(profile[name])) for name in named if profile.get(name) not in (None, "")]
-    parts: list[page.Part] = [page.Facts([("cluster", profile.cluster), *facts])]
-    if sources := profile.get("sources", []):
-        parts.append(page.Rows(pd.DataFrame(sources), {"rows": ",d"}, "files"))
-    return parts
-
-
-# A validation
 
 _FIGURES = {
     "mean": "mean error (%)",
@@ -290,19 +22,27 @@ _FIGURES = {
     "log_log": "log-log line (%)",
     "interpolation": "interpolation (%)",
 }
+_TRIVIAL = ("perfect_scaling", "log_log", "interpolation")
 _KINDS = (("samples_per_s", "samples/s", "Training"), ("us", "µs", "Collectives"))
 _UNITS = {suffix: unit for suffix, unit, _ in _KINDS}
+_ENTRIES = [
+    ("", "@where"),
+    ("measured", "@measured_text"),
+    ("predicted", "@text"),
+    ("90 % interval", "@band"),
+    ("off by", "@off"),
+]
 
 
-def validation_title() -> str:
+def title() -> str:
     """Name a validation's page."""
     return "Predicted against measured"
 
 
-def validation_sections(report: Mapping[str, Any]) -> list[page.Section]:
+def sections(report: Mapping[str, Any]) -> list[page.Section]:
     """Return the chapters of a validation's page."""
     rows = _rows(report)
-    chapters = [page.Section("summary", "", _validation_summary(report, rows))]
+    chapters = [page.Section("summary", "", _summary(report, rows))]
     for unit, name, title in _KINDS:
         of_kind = rows[rows["unit"] == name] if len(rows) else rows
         if len(of_kind):
@@ -349,7 +89,7 @@ def _set_name(each: Mapping[str, Any]) -> str:
     return str(each["file"]).rsplit("/", 1)[-1].removesuffix(".json")
 
 
-def _validation_summary(report: Mapping[str, Any], rows: pd.DataFrame) -> list[page.Part]:
+def _summary(report: Mapping[str, Any], rows: pd.DataFrame) -> list[page.Part]:
     sets = report["sets"]
     if not sets:
         return [page.Notice("The report has no set.")]
@@ -368,17 +108,17 @@ def _validation_summary(report: Mapping[str, Any], rows: pd.DataFrame) -> list[p
     means = [each["figures"]["mean"] for each in sets if "mean" in each["figures"]]
     if means:
         mean = float(np.expm1(np.log1p(means).mean()))
-        entries.append(page.Number("mean error", _percent(mean), "%", "geometric, of the sets"))
+        entries.append(page.Number("mean error", page.percent(mean), "%", "geometric, of the sets"))
     known = [each for each in sets if "worst" in each["figures"]]
     if known:
         worst = max(known, key=lambda each: each["figures"]["worst"])
-        value = _percent(worst["figures"]["worst"])
+        value = page.percent(worst["figures"]["worst"])
         entries.append(page.Number("worst error", value, "%", _set_name(worst)))
     perfect = [s["figures"]["perfect_scaling"] for s in sets if "perfect_scaling" in s["figures"]]
     if perfect:
         mean = float(np.expm1(np.log1p(perfect).mean()))
         note = "mean error of one GPU's rate times their number"
-        entries.append(page.Number("perfect scaling", _percent(mean), "%", note))
+        entries.append(page.Number("perfect scaling", page.percent(mean), "%", note))
     parts: list[page.Part] = [page.Numbers(entries)]
     if report["holds"]:
         parts.append(page.Text("Every tolerance holds, but for the known gaps below."))
@@ -408,15 +148,6 @@ def _marked(rows: pd.DataFrame, form: str) -> pd.DataFrame:
         ],
         off=[f"{value:+.1f} %" for value in rows["error"]],
     )
-
-
-_ENTRIES = [
-    ("", "@where"),
-    ("measured", "@measured_text"),
-    ("predicted", "@text"),
-    ("90 % interval", "@band"),
-    ("off by", "@off"),
-]
 
 
 def _against(rows: pd.DataFrame, unit: str) -> page.Figure:
@@ -481,7 +212,7 @@ def _errors(rows: pd.DataFrame, unit: str) -> page.Figure:
     plot = charts.new_figure(f"errors-{unit}-plot", y_label="off by (%)")
     charts.place_ticks(plot, along)
     charts.plain_numbers(plot.yaxis[0])
-    _zero(plot)
+    charts.zero_line(plot)
     points = plot.scatter(
         "x", "y", source=charts.source(marks), marker="marker", size=8, color="color",
         alpha=0.85, view=charts.chosen(), name=f"errors-{unit}-points",
@@ -621,9 +352,6 @@ def _predictors(known: pd.DataFrame) -> page.Figure:
     )
 
 
-_TRIVIAL = ("perfect_scaling", "log_log", "interpolation")
-
-
 def _gaps(report: Mapping[str, Any]) -> list[page.Part]:
     checks = [
         {
@@ -664,21 +392,3 @@ def _all_rows(rows: pd.DataFrame) -> page.Table:
     return page.Table(
         "table-rows", shown.drop(columns=empty), {**forms, "off by (%)": "+.1f"}, "all rows"
     )
-
-
-# What both draw
-
-
-def _zero(plot: Any) -> None:
-    line = Span(location=0, dimension="width")
-    charts.follow(line, line_color="muted")
-    plot.add_layout(line)
-
-
-def _hollow(plot: Any, name: str, marks: pd.DataFrame, entries: Sequence[tuple[str, str]]) -> None:
-    """Draw measured points, with what they say."""
-    points = plot.scatter(
-        "x", "y", source=charts.source(marks), marker="marker", size=8, line_color="color",
-        fill_color=None, line_width=1.6, view=charts.chosen(), name=name,
-    )  # fmt: skip
-    plot.add_tools(charts.hover(entries, renderers=[points]))

@@ -1,0 +1,292 @@
+"""Curves of a sweep: throughput, efficiency and the mean step along an axis, with bands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from bokeh.models import ColumnDataSource, DataRange1d
+from bokeh.models.annotations import Span
+
+from ..plot import style
+from ..plot.data import GPUS, Series, Table, axis_label, named, series
+from ..plot.scaling import EFFICIENCY, THROUGHPUT, alone_rates, different_rates
+from ..quantities import value_text
+from . import charts
+from . import document as page
+from .measured import STEP, column_name, draw_measured
+
+_ENDS = ("mean", "low", "high")
+
+
+def curves(points: Table, x: str, *, opens: str = "") -> list[page.Part]:
+    """Return throughput, efficiency and the mean step; a click opens a row of a table."""
+    parts: list[page.Part] = []
+    count = len(points.combinations(x))
+    if count > charts.MOST_LINES:
+        parts.append(
+            page.Notice(
+                f"The charts have the first {charts.MOST_LINES} of {count:,} lines; the tables "
+                "below have all points."
+            )
+        )
+    over_gpus = x == GPUS and points.frame[GPUS].nunique() > 1
+    band = _band_text(points, x)
+    hint = " A click on a point shows how its scenario differs from the study's." if opens else ""
+    if THROUGHPUT in points.frame:
+        against = " The dotted line is what as many GPUs alone would do." if over_gpus else ""
+        parts.append(
+            curve(
+                points,
+                x,
+                THROUGHPUT,
+                name="throughput",
+                title="Throughput",
+                opens=opens,
+                unit="samples/s",
+                log=over_gpus,
+                caption=f"Samples per second of all GPUs.{against}{band}{hint}",
+            )
+        )
+    if EFFICIENCY in points.frame:
+        parts.append(
+            curve(
+                points,
+                x,
+                EFFICIENCY,
+                name="efficiency",
+                title="Scaling efficiency",
+                opens=opens,
+                unit="%",
+                scale=100.0,
+                caption="What is left of the throughput that as many GPUs alone would have: "
+                f"100 % is perfect.{band}{hint}",
+            )
+        )
+    parts.append(
+        curve(
+            points,
+            x,
+            STEP,
+            name="step",
+            title="Mean step",
+            opens=opens,
+            unit="ms",
+            scale=1e3,
+            caption=f"Mean time of a step.{band}{hint}",
+        )
+    )
+    return parts
+
+
+def curve(
+    points: Table,
+    x: str,
+    column: str,
+    *,
+    name: str,
+    title: str,
+    unit: str,
+    caption: str,
+    opens: str,
+    scale: float = 1.0,
+    log: bool = False,
+) -> page.Figure:
+    """Draw a column along an axis: a line, with its band, for each combination of the others."""
+    lines = series(points, x, column, scale)
+    drawn = lines[: charts.MOST_LINES]
+    along = charts.places([value for line in lines for value in line.frame[x]], axis_label(x))
+    shown = _curve_table(lines, x, f"{column_name(column)} ({unit})")
+    value = shown.columns[-3] if any(line.banded for line in lines) else shown.columns[-1]
+    forms = {str(c): page.decimals(shown[value]) for c in shown.columns[-3:] if c != x}
+    plot = charts.new_figure(
+        name,
+        y_label=f"{title.lower()} ({unit})",
+        y_axis_type="log" if log else "linear",
+        y_range=DataRange1d(range_padding=0.08),
+        tools=[charts.tap()] if opens else [],
+    )
+    charts.place_ticks(plot, along)
+    charts.plain_numbers(plot.yaxis[0])
+    if log:
+        charts.log_ticks(plot.yaxis[0], shown[value])
+    keys = [*_ideal(plot, points, drawn, x, column, along)]
+    marks = _marks(points, drawn, x, along, forms[value], unit)
+    _draw_lines(plot, drawn, marks, along)
+    many = len(drawn) > 1
+    keys = [
+        charts.line_key(
+            line.name or "predicted",
+            charts.line_look(i)["color"],
+            marker=charts.line_look(i)["marker"],
+            dash=charts.line_look(i)["dash"] if along.numbers else None,
+            line=line.name if many else "",
+        )
+        for i, line in enumerate(drawn)
+    ] + keys
+    if any(line.banded for line in drawn):
+        keys.append(charts.area_key(_band_name(drawn), style.GREY, opacity=0.3))
+    if draw_measured(plot, points, drawn, x, column, scale, along, forms[value], unit):
+        keys.append(charts.line_key("measured", "var(--ink)", marker="circle", hollow=True))
+    return page.Figure(
+        name,
+        title,
+        caption,
+        plot,
+        shown,
+        forms,
+        keys=keys if len(keys) > 1 else (),
+        opens=opens,
+    )
+
+
+def _curve_table(lines: Sequence[Series], x: str, value: str) -> pd.DataFrame:
+    """Write lines as rows: other axes, x, the mean, and where there is one the band."""
+    banded = any(line.banded for line in lines)
+    frames = []
+    for line in lines:
+        rows = {
+            **{axis_label(axis) or axis: text for axis, text in line.where.items()},
+            axis_label(x) or x: line.frame[x].map(value_text),
+            value: line.frame["mean"],
+        }
+        if banded:
+            rows |= {"low": line.frame["low"], "high": line.frame["high"]}
+        frames.append(pd.DataFrame(rows))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _marks(
+    points: Table,
+    lines: Sequence[Series],
+    x: str,
+    along: charts.Places,
+    form: str,
+    unit: str,
+) -> pd.DataFrame:
+    """Return what is drawn of the points of all lines, a row each."""
+    frames = []
+    for i, (line, (_, group)) in enumerate(zip(lines, points.combinations(x), strict=False)):
+        look = charts.line_look(i)
+        texts = line.frame[x].map(charts.key)
+        first = dict(reversed([(charts.key(v), row) for row, v in group[x].items()]))
+        written = {end: line.frame[end].map(lambda v: format(v, form)) for end in _ENDS}
+        frames.append(
+            pd.DataFrame(
+                {
+                    "line": line.name,
+                    "x": texts.map(along.at),
+                    "low": line.frame["low"],
+                    "high": line.frame["high"],
+                    "y": line.frame["mean"],
+                    "color": look["color"],
+                    "marker": look["marker"],
+                    "row": texts.map(first),
+                    "where": _point_names(line, x),
+                    "text": written["mean"] + f" {unit}",
+                    "band": written["low"] + " to " + written["high"] if line.banded else "",
+                }
+            )
+        )
+    return pd.concat(frames, ignore_index=True)
+
+
+def _point_names(line: Series, x: str) -> pd.Series:
+    values = line.frame[x].map(lambda value: named(x, value))
+    return values.map(lambda value: f"{value}, {line.name}" if line.name else value)
+
+
+def _draw_lines(
+    plot: Any, lines: Sequence[Series], marks: pd.DataFrame, along: charts.Places
+) -> None:
+    looks = [charts.line_look(i) for i in range(len(lines))]
+    drawn = [marks[marks["line"] == line.name] for line in lines]
+    names = [line.name for line in lines]
+    colors = [look["color"] for look in looks]
+    banded = [i for i, line in enumerate(lines) if line.banded]
+    if along.numbers:
+        ends = [drawn[i] for i in banded]
+        bands = ColumnDataSource(
+            {
+                "xs": [np.concatenate([d["x"], d["x"][::-1]]) for d in ends],
+                "ys": [np.concatenate([d["low"], d["high"][::-1]]) for d in ends],
+                "color": [colors[i] for i in banded],
+                "line": [names[i] for i in banded],
+            }
+        )
+        plot.patches(
+            "xs", "ys", source=bands, fill_color="color", fill_alpha=0.2, line_color=None,
+            view=charts.chosen(),
+        )  # fmt: skip
+        source = ColumnDataSource(
+            {
+                "xs": [d["x"].to_numpy() for d in drawn],
+                "ys": [d["y"].to_numpy() for d in drawn],
+                "color": colors,
+                "dash": [look["dash"] for look in looks],
+                "line": names,
+            }
+        )
+        plot.multi_line(
+            "xs", "ys", source=source, line_color="color", line_dash="dash", line_width=2,
+            view=charts.chosen(),
+        )  # fmt: skip
+    source = charts.source(marks)
+    if banded:  # of one point alone, and of names, no area can be seen
+        plot.segment(
+            "x", "low", "x", "high", source=source, line_color="color", line_width=2,
+            line_alpha=0.5, view=charts.chosen(),
+        )  # fmt: skip
+    points = plot.scatter(
+        "x", "y", source=source, marker="marker", size=9, fill_color="color", line_color="color",
+        view=charts.chosen(), name=f"{plot.name}-points", nonselection_alpha=1.0,
+    )  # fmt: skip
+    entries = [("", "@where"), ("predicted", "@text")]
+    if banded:
+        entries.append((_band_name(lines), "@band"))
+    plot.add_tools(charts.hover(entries, renderers=[points]))
+
+
+def _ideal(
+    plot: Any, points: Table, lines: Sequence[Series], x: str, column: str, along: charts.Places
+) -> list[page.Key]:
+    """Draw what as many GPUs alone would do."""
+    if column == EFFICIENCY:
+        span = Span(location=100, dimension="width", line_dash=[2, 3])
+        charts.follow(span, line_color="muted")
+        plot.add_layout(span)
+        return []
+    rates = alone_rates(points) if x == GPUS and column == THROUGHPUT else {}
+    if len(along.ticks) < 2:
+        return []
+    different = {i: rate for i, rate in different_rates(rates).items() if i < len(lines)}
+    for index, rate in different.items():
+        gpus = lines[index].frame[GPUS]
+        ends = [gpus.min(), gpus.max()]
+        ideal = plot.line(
+            [along.at[charts.key(end)] for end in ends],
+            [rate * float(end) for end in ends],
+            line_dash=[2, 3],
+            line_width=1.5,
+        )
+        if len(different) == 1:
+            charts.follow(ideal.glyph, line_color="muted")
+        else:
+            ideal.glyph.line_color = charts.line_look(index)["color"]
+    if not different:
+        return []
+    return [charts.line_key("ideal: GPUs times one alone", "var(--muted)", dash=[2, 3])]
+
+
+def _band_name(lines: Sequence[Series]) -> str:
+    seeds = any((line.frame["points"] > 1).any() for line in lines)
+    return "5 % to 95 % of seeds" if seeds else "90 % interval"
+
+
+def _band_text(points: Table, x: str) -> str:
+    lines = series(points, x, STEP)
+    if not any(line.banded for line in lines):
+        return ""
+    return f" Bands are {_band_name(lines).replace('90 %', 'the 90 %')}."
