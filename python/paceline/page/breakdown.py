@@ -15,7 +15,7 @@ from ..plot.parts import COLUMNS, NEGLIGIBLE
 from ..quantities import value_text
 from ..results import Result
 from . import charts
-from .document import Figure, Select, decimals
+from .document import Figure, Select, decimals, joined
 
 LETTERS_OF_GPU = 18  # beside a bar
 MOST_COMBINATIONS = 100  # that one may choose from
@@ -89,20 +89,13 @@ def along(points: Table, x: str) -> Figure:
     values = {charts.key(value): value for value in points.frame[x]}
     shown_values = dict(list(values.items())[:MOST_BARS])
     bars = _bars(groups[:MOST_COMBINATIONS], x, shown_values)
-    texts, unit = style.tick_texts(list(shown_values.values()))
     label = axis_label(x)
-    spots = charts.Places(
-        {key: float(i) for i, key in enumerate(shown_values)},
-        [float(i) for i in range(len(shown_values))],
-        style.shortened(texts, charts.MOST_LETTERS),
-        f"{label} ({unit})" if unit else label,
-        numbers=False,
-    )
+    spots = charts.places(shown_values.values(), label, side_by_side=True)
     form = decimals(bars["ms"], 3)
     bars["x"] = bars["key"].map(spots.at)
     bars["ms_text"] = [f"{value:{form}} ms" for value in bars["ms"]]
     bars["where"] = [
-        ", ".join(filter(None, (named(x, value), name)))
+        joined(named(x, value), name)
         for value, name in zip(bars["value"], bars["combination"], strict=True)
     ]
     bars["share_text"] = [f"{value:.1f} %" for value in bars["share"]]

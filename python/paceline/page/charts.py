@@ -21,7 +21,6 @@ from bokeh.models import (
     NoOverlap,
     NumeralTickFormatter,
     PanTool,
-    TapTool,
     Tool,
     WheelZoomTool,
 )
@@ -96,7 +95,10 @@ def new_figure(
     It has no toolbar, as buttons of that have no names. Where it is navigable, a drag pans, the
     wheel zooms with Ctrl held, so that the page still scrolls, and page.js adds keys and buttons.
     """
-    navigation = [PanTool(dimensions="width"), wheel_zoom()] if navigable else []
+    navigation: list[Tool] = []
+    if navigable:
+        zoom = WheelZoomTool(dimensions="width", modifiers={"ctrl": True})  # a pinch, too
+        navigation = [PanTool(dimensions="width"), zoom]
     plot = figure(
         name=name,
         height=height,
@@ -127,21 +129,15 @@ def new_figure(
             axis,
             axis_label_text_color="muted",
             major_label_text_color="muted",
-            axis_line_color="rule",
             major_tick_line_color="rule",
         )
     plot.yaxis.axis_line_color = None
-    for axis in plot.yaxis:
-        axis.tags = [tag for tag in axis.tags if not str(tag).startswith("axis_line")]
+    for axis in plot.xaxis:
+        follow(axis, axis_line_color="rule")
     plot.xgrid.grid_line_color = None
     for grid in plot.ygrid:
         follow(grid, grid_line_color="rule")
     return plot
-
-
-def wheel_zoom() -> WheelZoomTool:
-    """Return what zooms along x while Ctrl is held, as a pinch on a trackpad does."""
-    return WheelZoomTool(dimensions="width", modifiers={"ctrl": True})
 
 
 def colour_bar(mapper: ColorMapper, title: str) -> ColorBar:
@@ -191,11 +187,6 @@ def hover(entries: Sequence[tuple[str, str]], **keys: Any) -> HoverTool:
         f"{rows}</div>"
     )
     return HoverTool(tooltips=html, show_arrow=False, **keys)
-
-
-def tap() -> TapTool:
-    """Return what selects a point, so that page.js opens its details."""
-    return TapTool()
 
 
 def zero_line(plot: figure) -> None:
@@ -254,14 +245,18 @@ def key(value: Any) -> str:
     return f"{value:.15g}" if plain else str(value)
 
 
-def places(values: Sequence[Any], label: str) -> Places:
-    """Place values on an axis: numbers that grow by factors by their logarithm, names in a row."""
+def places(values: Iterable[Any], label: str, *, side_by_side: bool = False) -> Places:
+    """Place values on an axis: numbers that grow by factors by their logarithm, names in a row.
+
+    ``side_by_side``: numbers in a row, too.
+    """
     known = list({key(value): value for value in values}.values())
     parsed = [parse(value) for value in known]
     texts, unit = style.tick_texts(known)
     label = f"{label} ({unit})" if unit else label
     numbers = [quantity.value for quantity in parsed if quantity is not None]
-    apart = len(numbers) < len(known) or len({q.unit for q in parsed if q is not None}) > 1
+    units = {quantity.unit for quantity in parsed if quantity is not None}
+    apart = side_by_side or len(numbers) < len(known) or len(units) > 1
     if apart:
         at = np.arange(len(known), dtype=float)
         texts = style.shortened(texts, MOST_LETTERS)
@@ -289,9 +284,8 @@ def place_ticks(plot: figure, along: Places) -> None:
         axis.axis_label = style.shortened([along.label], MOST_LABEL)[0] or None
         if not along.numbers and max(map(len, along.texts), default=0) > 10:
             axis.major_label_orientation = np.pi / 4
-            if (
-                len(ticks) <= MOST_TURNED
-            ):  # side by side they touch nothing, whatever their boxes do
+            # Side by side they touch nothing, whatever their boxes do.
+            if len(ticks) <= MOST_TURNED:
                 axis.major_label_policy = AllLabels()
 
 
@@ -303,6 +297,53 @@ def line_look(index: int) -> dict[str, Any]:
         "marker": list(MARKERS)[index % len(MARKERS)],
         "dash": [] if dash == "-" else [round(2 * length) for length in dash[1]],
     }
+
+
+def draw_lines(plot: figure, lines: Sequence[tuple[Any, Any]], names: Sequence[str]) -> None:
+    """Draw lines, each a pair of x and y."""
+    looks = [line_look(i) for i in range(len(lines))]
+    data = {
+        "xs": [np.asarray(x) for x, _ in lines],
+        "ys": [np.asarray(y) for _, y in lines],
+        "color": [look["color"] for look in looks],
+        "dash": [look["dash"] for look in looks],
+        "line": names,
+    }
+    plot.multi_line(
+        "xs", "ys", source=ColumnDataSource(data=data), line_color="color", line_dash="dash",
+        line_width=2, view=chosen(),
+    )  # fmt: skip
+
+
+def draw_bands(
+    plot: figure, bands: Mapping[int, tuple[Any, Any, Any]], names: Sequence[str]
+) -> None:
+    """Draw bands of lines, by the line's number: x, from where and to where."""
+    data = {
+        "xs": [np.concatenate([x, x[::-1]]) for x, _, _ in bands.values()],
+        "ys": [np.concatenate([low, high[::-1]]) for _, low, high in bands.values()],
+        "color": [line_look(i)["color"] for i in bands],
+        "line": [names[i] for i in bands],
+    }
+    plot.patches(
+        "xs", "ys", source=ColumnDataSource(data=data), fill_color="color", fill_alpha=0.2,
+        line_color=None, view=chosen(),
+    )  # fmt: skip
+
+
+def line_keys(names: Sequence[str], *, dashes: bool = True) -> list[Key]:
+    """Return a legend's entries of lines; where there are several, a click hides one."""
+    looks = [line_look(i) for i in range(len(names))]
+    return [
+        line_key(
+            name or "predicted",
+            look["color"],
+            marker=look["marker"],
+            dash=look["dash"] if dashes else None,
+            line=name if len(names) > 1 else "",
+        )
+        for name, look in zip(names, looks, strict=True)
+    ]
 
 
 def line_key(

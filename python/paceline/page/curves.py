@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from bokeh.models import ColumnDataSource, DataRange1d
+from bokeh.models import DataRange1d, TapTool
 from bokeh.models.annotations import Span
 
 from ..plot import style
 from ..plot.data import GPUS, Series, Table, axis_label, named, series
-from ..plot.scaling import EFFICIENCY, THROUGHPUT, alone_rates, different_rates
+from ..plot.scaling import alone_rates, different_rates
 from ..quantities import value_text
-from . import charts
+from . import charts, measured
 from . import document as page
-from .measured import STEP, column_name, draw_measured
+from .measured import RATE, SHARE, STEP, Measure
 
 _ENDS = ("mean", "low", "high")
 
@@ -35,108 +34,53 @@ def curves(points: Table, x: str, *, opens: str = "") -> list[page.Part]:
     over_gpus = x == GPUS and points.frame[GPUS].nunique() > 1
     band = _band_text(points, x)
     hint = " A click on a point shows how its scenario differs from the study's." if opens else ""
-    if THROUGHPUT in points.frame:
-        against = " The dotted line is what as many GPUs alone would do." if over_gpus else ""
-        parts.append(
-            curve(
-                points,
-                x,
-                THROUGHPUT,
-                name="throughput",
-                title="Throughput",
-                opens=opens,
-                unit="samples/s",
-                log=over_gpus,
-                caption=f"Samples per second of all GPUs.{against}{band}{hint}",
-            )
-        )
-    if EFFICIENCY in points.frame:
-        parts.append(
-            curve(
-                points,
-                x,
-                EFFICIENCY,
-                name="efficiency",
-                title="Scaling efficiency",
-                opens=opens,
-                unit="%",
-                scale=100.0,
-                caption="What is left of the throughput that as many GPUs alone would have: "
-                f"100 % is perfect.{band}{hint}",
-            )
-        )
-    parts.append(
-        curve(
-            points,
-            x,
-            STEP,
-            name="step",
-            title="Mean step",
-            opens=opens,
-            unit="ms",
-            scale=1e3,
-            caption=f"Mean time of a step.{band}{hint}",
-        )
-    )
-    return parts
+    against = " The dotted line is what as many GPUs alone would do." if over_gpus else ""
+    captions = {
+        RATE: f"Samples per second of all GPUs.{against}",
+        SHARE: "What is left of the throughput that as many GPUs alone would have: "
+        "100 % is perfect.",
+        STEP: "Mean time of a step.",
+    }
+    return parts + [
+        curve(points, x, measure, f"{text}{band}{hint}", opens, log=over_gpus and measure is RATE)
+        for measure, text in captions.items()
+    ]
 
 
 def curve(
-    points: Table,
-    x: str,
-    column: str,
-    *,
-    name: str,
-    title: str,
-    unit: str,
-    caption: str,
-    opens: str,
-    scale: float = 1.0,
-    log: bool = False,
+    points: Table, x: str, measure: Measure, caption: str, opens: str, *, log: bool
 ) -> page.Figure:
-    """Draw a column along an axis: a line, with its band, for each combination of the others."""
-    lines = series(points, x, column, scale)
+    """Draw a measure along an axis: a line, with its band, for each combination of the others."""
+    lines = series(points, x, measure.column, measure.scale)
     drawn = lines[: charts.MOST_LINES]
     along = charts.places([value for line in lines for value in line.frame[x]], axis_label(x))
-    shown = _curve_table(lines, x, f"{column_name(column)} ({unit})")
-    value = shown.columns[-3] if any(line.banded for line in lines) else shown.columns[-1]
-    forms = {str(c): page.decimals(shown[value]) for c in shown.columns[-3:] if c != x}
+    shown = _curve_table(lines, x, measure.head)
+    form = page.decimals(shown[measure.head])
     plot = charts.new_figure(
-        name,
-        y_label=f"{title.lower()} ({unit})",
+        measure.name,
+        y_label=f"{measure.title.lower()} ({measure.unit})",
         y_axis_type="log" if log else "linear",
         y_range=DataRange1d(range_padding=0.08),
-        tools=[charts.tap()] if opens else [],
+        tools=[TapTool()] if opens else [],
     )
     charts.place_ticks(plot, along)
     charts.plain_numbers(plot.yaxis[0])
     if log:
-        charts.log_ticks(plot.yaxis[0], shown[value])
-    keys = [*_ideal(plot, points, drawn, x, column, along)]
-    marks = _marks(points, drawn, x, along, forms[value], unit)
-    _draw_lines(plot, drawn, marks, along)
-    many = len(drawn) > 1
-    keys = [
-        charts.line_key(
-            line.name or "predicted",
-            charts.line_look(i)["color"],
-            marker=charts.line_look(i)["marker"],
-            dash=charts.line_look(i)["dash"] if along.numbers else None,
-            line=line.name if many else "",
-        )
-        for i, line in enumerate(drawn)
-    ] + keys
+        charts.log_ticks(plot.yaxis[0], shown[measure.head])
+    ideal = _ideal(plot, points, drawn, x, measure, along)
+    _draw_lines(plot, drawn, _marks(points, drawn, x, along, form, measure.unit), along)
+    keys = [*charts.line_keys([line.name for line in drawn], dashes=along.numbers), *ideal]
     if any(line.banded for line in drawn):
         keys.append(charts.area_key(_band_name(drawn), style.GREY, opacity=0.3))
-    if draw_measured(plot, points, drawn, x, column, scale, along, forms[value], unit):
+    if measured.draw(plot, points, drawn, x, measure, along, form):
         keys.append(charts.line_key("measured", "var(--ink)", marker="circle", hollow=True))
     return page.Figure(
-        name,
-        title,
+        measure.name,
+        measure.title,
         caption,
         plot,
         shown,
-        forms,
+        dict.fromkeys((measure.head, "low", "high"), form),
         keys=keys if len(keys) > 1 else (),
         opens=opens,
     )
@@ -184,7 +128,7 @@ def _marks(
                     "color": look["color"],
                     "marker": look["marker"],
                     "row": texts.map(first),
-                    "where": _point_names(line, x),
+                    "where": [page.joined(named(x, value), line.name) for value in line.frame[x]],
                     "text": written["mean"] + f" {unit}",
                     "band": written["low"] + " to " + written["high"] if line.banded else "",
                 }
@@ -193,46 +137,20 @@ def _marks(
     return pd.concat(frames, ignore_index=True)
 
 
-def _point_names(line: Series, x: str) -> pd.Series:
-    values = line.frame[x].map(lambda value: named(x, value))
-    return values.map(lambda value: f"{value}, {line.name}" if line.name else value)
-
-
 def _draw_lines(
     plot: Any, lines: Sequence[Series], marks: pd.DataFrame, along: charts.Places
 ) -> None:
-    looks = [charts.line_look(i) for i in range(len(lines))]
-    drawn = [marks[marks["line"] == line.name] for line in lines]
     names = [line.name for line in lines]
-    colors = [look["color"] for look in looks]
-    banded = [i for i, line in enumerate(lines) if line.banded]
+    banded = any(line.banded for line in lines)
     if along.numbers:
-        ends = [drawn[i] for i in banded]
-        bands = ColumnDataSource(
-            {
-                "xs": [np.concatenate([d["x"], d["x"][::-1]]) for d in ends],
-                "ys": [np.concatenate([d["low"], d["high"][::-1]]) for d in ends],
-                "color": [colors[i] for i in banded],
-                "line": [names[i] for i in banded],
-            }
-        )
-        plot.patches(
-            "xs", "ys", source=bands, fill_color="color", fill_alpha=0.2, line_color=None,
-            view=charts.chosen(),
-        )  # fmt: skip
-        source = ColumnDataSource(
-            {
-                "xs": [d["x"].to_numpy() for d in drawn],
-                "ys": [d["y"].to_numpy() for d in drawn],
-                "color": colors,
-                "dash": [look["dash"] for look in looks],
-                "line": names,
-            }
-        )
-        plot.multi_line(
-            "xs", "ys", source=source, line_color="color", line_dash="dash", line_width=2,
-            view=charts.chosen(),
-        )  # fmt: skip
+        own = [marks[marks["line"] == name] for name in names]
+        bands = {
+            i: (own[i]["x"], own[i]["low"], own[i]["high"])
+            for i, line in enumerate(lines)
+            if line.banded
+        }
+        charts.draw_bands(plot, bands, names)
+        charts.draw_lines(plot, [(each["x"], each["y"]) for each in own], names)
     source = charts.source(marks)
     if banded:  # of one point alone, and of names, no area can be seen
         plot.segment(
@@ -250,15 +168,20 @@ def _draw_lines(
 
 
 def _ideal(
-    plot: Any, points: Table, lines: Sequence[Series], x: str, column: str, along: charts.Places
+    plot: Any,
+    points: Table,
+    lines: Sequence[Series],
+    x: str,
+    measure: Measure,
+    along: charts.Places,
 ) -> list[page.Key]:
     """Draw what as many GPUs alone would do."""
-    if column == EFFICIENCY:
+    if measure is SHARE:
         span = Span(location=100, dimension="width", line_dash=[2, 3])
         charts.follow(span, line_color="muted")
         plot.add_layout(span)
         return []
-    rates = alone_rates(points) if x == GPUS and column == THROUGHPUT else {}
+    rates = alone_rates(points) if x == GPUS and measure is RATE else {}
     if len(along.ticks) < 2:
         return []
     different = {i: rate for i, rate in different_rates(rates).items() if i < len(lines)}
@@ -286,7 +209,7 @@ def _band_name(lines: Sequence[Series]) -> str:
 
 
 def _band_text(points: Table, x: str) -> str:
-    lines = series(points, x, STEP)
+    lines = series(points, x, STEP.column)
     if not any(line.banded for line in lines):
         return ""
     return f" Bands are {_band_name(lines).replace('90 %', 'the 90 %')}."

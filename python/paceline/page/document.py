@@ -22,7 +22,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from .._core import VERSION
 from ..errors import InputError
 
-MOST_ROWS = 500  # of the table under a figure
+MOST_ROWS = 500  # of a plain table
 MOST_LETTERS = 160  # of a text that is shown at once; the rest unfolds
 
 
@@ -93,12 +93,11 @@ class Rows:
     frame: pd.DataFrame
     formats: Mapping[str, str] = field(default_factory=dict)
     label: str = "table"  # what it holds, for who can't see it
-    most_rows: int = MOST_ROWS
 
     @property
     def shown(self) -> Cells:
         """The rows that are printed."""
-        return cells(self.frame.head(self.most_rows), self.formats)
+        return cells(self.frame.head(MOST_ROWS), self.formats)
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,6 @@ class Figure:
     plot: UIElement
     table: pd.DataFrame
     formats: Mapping[str, str] = field(default_factory=dict)
-    most_rows: int = MOST_ROWS
     keys: Sequence[Key] = ()
     selects: Sequence[Select] = ()
     choices: Sequence[Choice] = ()
@@ -194,7 +192,7 @@ class Figure:
     @property
     def rows(self) -> Rows:
         """The table under the chart."""
-        return Rows(self.table, self.formats, f"{self.title}: numbers", self.most_rows)
+        return Rows(self.table, self.formats, f"{self.title}: numbers")
 
 
 Part = Numbers | Text | Notice | Code | Facts | Details | Rows | Table | Figure
@@ -239,6 +237,11 @@ def cell_text(value: Any, form: str = "") -> str:
     if isinstance(value, str):
         return value
     return format(value, form or (",.4g" if isinstance(value, float) else ",d"))
+
+
+def joined(*texts: str) -> str:
+    """Join those that say something."""
+    return ", ".join(filter(None, texts))
 
 
 def rounded(value: float) -> str:
@@ -356,6 +359,7 @@ def _environment() -> Environment:
     )
     environment.filters["for_script"] = for_script
     environment.globals["letters"] = MOST_LETTERS
+    environment.globals["most_rows"] = MOST_ROWS
     return environment
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,32 +14,41 @@ from ..quantities import value_text
 from . import charts
 from . import document as page
 
-STEP = "step_time_mean_s"
+
+class Measure(NamedTuple):
+    """What is drawn of points: a column of results, and how it is written."""
+
+    column: str
+    name: str  # of its figure
+    title: str
+    head: str  # of its columns in tables
+    unit: str
+    scale: float
 
 
-def column_name(column: str) -> str:
-    """Name a column of results in a table's head."""
-    return {THROUGHPUT: "throughput", EFFICIENCY: "efficiency", STEP: "mean step"}[column]
+RATE = Measure(THROUGHPUT, "throughput", "Throughput", "throughput (samples/s)", "samples/s", 1.0)
+SHARE = Measure(EFFICIENCY, "efficiency", "Scaling efficiency", "efficiency (%)", "%", 100.0)
+STEP = Measure("step_time_mean_s", "step", "Mean step", "mean step (ms)", "ms", 1e3)
 
 
 def comparison(points: Table, x: str) -> pd.DataFrame:
     """Put measured points beside what was predicted: a row each, also where nothing was."""
     rows = []
-    for column, scale, unit in ((THROUGHPUT, 1.0, "samples/s"), (STEP, 1e3, "ms")):
-        for line in series(points, x, column, scale):
-            known = matching(points.measured, line.where, column)
+    for measure in (RATE, STEP):
+        for line in series(points, x, measure.column, measure.scale):
+            known = matching(points.measured, line.where, measure.column)
             if x not in known:
                 continue
             predicted = line.frame.set_index(line.frame[x].map(charts.key))
             for point in known.to_dict("records"):
                 at = charts.key(point[x])
                 found = predicted.loc[at] if at in predicted.index else None
-                measured = point[column] * scale
+                measured = point[measure.column] * measure.scale
                 rows.append(
                     {
                         **{axis_label(axis) or axis: text for axis, text in line.where.items()},
                         axis_label(x) or x: value_text(point[x]),
-                        "what": f"{column_name(column)} ({unit})",
+                        "what": measure.head,
                         "measured": measured,
                         "predicted": np.nan if found is None else found["mean"],
                         "low": np.nan if found is None or not line.banded else found["low"],
@@ -52,14 +61,19 @@ def comparison(points: Table, x: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def errors(compared: pd.DataFrame) -> pd.Series:
+    """Return by how many percent predictions are off, whatever the sign."""
+    return compared["off by (%)"].abs().dropna() if len(compared) else pd.Series(dtype=float)
+
+
 def parts(compared: pd.DataFrame) -> list[page.Part]:
     """Return how far predictions are off, and the comparison itself."""
-    errors = compared["off by (%)"].abs().dropna()
+    off = errors(compared)
     form = page.decimals(compared["measured"])
     text = "No measured point lies where the study has one."
-    if len(errors):
+    if len(off):
         text = (
-            f"The mean error is {errors.mean():.1f} %, the worst {errors.max():.1f} %. An error is "
+            f"The mean error is {off.mean():.1f} %, the worst {off.max():.1f} %. An error is "
             "predicted over measured, less one."
         )
     forms = dict.fromkeys(("measured", "predicted", "low", "high"), form)
@@ -69,31 +83,29 @@ def parts(compared: pd.DataFrame) -> list[page.Part]:
     ]
 
 
-def draw_measured(
+def draw(
     plot: Any,
     points: Table,
     lines: Sequence[Series],
     x: str,
-    column: str,
-    scale: float,
+    measure: Measure,
     along: charts.Places,
     form: str,
-    unit: str,
 ) -> bool:
     """Draw measured points of lines, if there are some; efficiencies are of the same ideal."""
-    alone = alone_rates(points) if column == EFFICIENCY and x == GPUS else {}
+    of_rates = measure is SHARE
+    alone = alone_rates(points) if of_rates and x == GPUS else {}
+    column = THROUGHPUT if of_rates else measure.column
     frames = []
     for index, line in enumerate(lines):
-        known = matching(
-            points.measured, line.where, THROUGHPUT if column == EFFICIENCY else column
-        )
-        if known.empty or x not in known or (column == EFFICIENCY and index not in alone):
+        known = matching(points.measured, line.where, column)
+        if known.empty or x not in known or (of_rates and index not in alone):
             continue
         known = known[known[x].map(charts.key).isin(along.at)]
-        if column == EFFICIENCY:
+        if of_rates:
             y = 100 * known[THROUGHPUT] / known[GPUS].astype(float) / alone[index]
         else:
-            y = known[column] * scale
+            y = known[column] * measure.scale
         predicted = line.frame.set_index(line.frame[x].map(charts.key))["mean"]
         error = y / known[x].map(charts.key).map(predicted).astype(float)
         frames.append(
@@ -103,10 +115,8 @@ def draw_measured(
                     "y": y,
                     "line": line.name,
                     "color": charts.line_look(index)["color"],
-                    "where": [
-                        ", ".join(filter(None, (named(x, value), line.name))) for value in known[x]
-                    ],
-                    "text": [f"{format(value, form)} {unit}" for value in y],
+                    "where": [page.joined(named(x, value), line.name) for value in known[x]],
+                    "text": [f"{value:{form}} {measure.unit}" for value in y],
                     "off": [page.cell_text(100 * (1 / e - 1), "+.2f") + " %" for e in error],
                 }
             )

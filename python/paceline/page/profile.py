@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from bokeh.models import ColumnDataSource, DataRange1d
+from bokeh.models import DataRange1d
 
 from ..calibrate import Profile
 from ..collectives import bus_factor
@@ -131,37 +131,11 @@ def _bandwidth(
         rate = (
             bus_factor(place.kind, place.nodes * place.gpus_per_node) * 1e-3 * curve["size_bytes"]
         )
-        low, high = (rate / curve[end] for end in ("high_us", "low_us"))
-        curves.append((x, curve["busbw_gb_per_s"].to_numpy()))
-        bands.append((np.concatenate([x, x[::-1]]), np.concatenate([low, high[::-1]])))
-    looks = [charts.line_look(i) for i in range(len(places))]
-    shared = {
-        "color": [look["color"] for look in looks],
-        "dash": [look["dash"] for look in looks],
-        "line": [place.name() for place, _ in places],
-    }
-    plot.patches(
-        "xs",
-        "ys",
-        source=ColumnDataSource(
-            {"xs": [x for x, _ in bands], "ys": [y for _, y in bands], **shared}
-        ),
-        fill_color="color",
-        fill_alpha=0.2,
-        line_color=None,
-        view=charts.chosen(),
-    )
-    plot.multi_line(
-        "xs",
-        "ys",
-        source=ColumnDataSource(
-            {"xs": [x for x, _ in curves], "ys": [y for _, y in curves], **shared}
-        ),
-        line_color="color",
-        line_dash="dash",
-        line_width=2,
-        view=charts.chosen(),
-    )
+        curves.append((x, curve["busbw_gb_per_s"]))
+        bands.append((x, rate / curve["high_us"], rate / curve["low_us"]))
+    names = [place.name() for place, _ in places]
+    charts.draw_bands(plot, dict(enumerate(bands)), names)
+    charts.draw_lines(plot, curves, names)
     form = page.decimals(marks["measured"])
     drawn = marks.assign(
         y=marks["measured"],
@@ -184,7 +158,7 @@ def _bandwidth(
         _size_table(marks, {"measured (GB/s)": "measured", "model alone (GB/s)": "model"}),
         {"measured (GB/s)": form, "model alone (GB/s)": form},
         keys=[
-            *_line_keys([place.name() for place, _ in places]),
+            *charts.line_keys(names),
             charts.area_key("90 % interval", style.GREY, opacity=0.3),
             charts.line_key("measured", "var(--ink)", marker="circle", hollow=True),
         ],
@@ -206,7 +180,7 @@ def _residuals(marks: pd.DataFrame, along: charts.Places) -> page.Figure:
         plot,
         _size_table(marks, {"off by (%)": "off"}),
         {"off by (%)": "+.2f"},
-        keys=_line_keys(list(dict.fromkeys(marks["line"]))),
+        keys=charts.line_keys(list(dict.fromkeys(marks["line"]))),
     )
 
 
@@ -227,20 +201,6 @@ def _size_table(marks: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame
             **{head: marks[column] for head, column in columns.items()},
         }
     )
-
-
-def _line_keys(names: Sequence[str]) -> list[page.Key]:
-    looks = [charts.line_look(i) for i in range(len(names))]
-    return [
-        charts.line_key(
-            name,
-            look["color"],
-            marker=look["marker"],
-            dash=look["dash"],
-            line=name if len(names) > 1 else "",
-        )
-        for name, look in zip(names, looks, strict=True)
-    ]
 
 
 def _parameters(profile: Profile) -> list[page.Part]:

@@ -105,8 +105,9 @@ def _memory_number(memory: Mapping[str, Any]) -> list[Number]:
     if not memory.get("gpu_bytes"):
         return []
     value = f"{memory['total_bytes'] * 1e-9:,.1f}"
-    known = {True: "fits, ", False: "does not fit, "}
-    fits = known.get(memory["fits"], "") if "fits" in memory else ""
+    fits = ""
+    if memory.get("fits") is not None:
+        fits = "fits, " if memory["fits"] else "does not fit, "
     return [
         Number("Memory of a GPU", value, "GB", f"{fits}it has {memory['gpu_bytes'] * 1e-9:,.1f} GB")
     ]

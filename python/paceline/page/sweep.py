@@ -8,12 +8,11 @@ from typing import Any
 import pandas as pd
 
 from ..plot.data import axis_label, named, table
-from ..plot.scaling import EFFICIENCY, THROUGHPUT
 from ..quantities import value_text
 from ..studies import Sweep
 from . import breakdown, curves, differences, measured
 from . import document as page
-from .measured import STEP
+from .measured import RATE, SHARE, STEP
 
 POINTS = "points"  # the name of the table
 
@@ -63,18 +62,17 @@ def _summary(sweep: Sweep, failed: pd.DataFrame, compared: pd.DataFrame) -> list
 
 
 def _headlines(sweep: Sweep, good: pd.DataFrame, compared: pd.DataFrame) -> list[page.Number]:
-    fastest = good.iloc[int(good[THROUGHPUT].argmax())]
-    shortest = good.iloc[int(good[STEP].argmin())]
-    rate, step = fastest[THROUGHPUT], 1e3 * shortest[STEP]
+    fastest = good.iloc[int(good[RATE.column].argmax())]
+    shortest = good.iloc[int(good[STEP.column].argmin())]
+    rate, step = fastest[RATE.column], 1e3 * shortest[STEP.column]
+    lowest = good.iloc[int(good[SHARE.column].argmin())]
+    share = f"{100 * lowest[SHARE.column]:.1f}"
     entries = [
         page.Number("highest throughput", page.rounded(rate), "samples/s", _where(sweep, fastest)),
         page.Number("shortest mean step", page.rounded(step), "ms", _where(sweep, shortest)),
+        page.Number("lowest efficiency", share, "%", _where(sweep, lowest)),
     ]
-    if EFFICIENCY in good:
-        lowest = good.iloc[int(good[EFFICIENCY].argmin())]
-        share = f"{100 * lowest[EFFICIENCY]:.1f}"
-        entries.append(page.Number("lowest efficiency", share, "%", _where(sweep, lowest)))
-    errors = compared["off by (%)"].abs().dropna() if len(compared) else pd.Series(dtype=float)
+    errors = measured.errors(compared)
     if len(errors):
         entries += [
             page.Number("mean error", f"{errors.mean():.1f}", "%", f"of {len(errors)} measured"),
@@ -97,9 +95,7 @@ def _points(sweep: Sweep) -> page.Table:
         )
     forms = {}
     for head, column, scale in (
-        ("throughput (samples/s)", THROUGHPUT, 1.0),
-        ("efficiency (%)", EFFICIENCY, 100.0),
-        ("mean step (ms)", STEP, 1e3),
+        *((measure.head, measure.column, measure.scale) for measure in (RATE, SHARE, STEP)),
         ("interval low (ms)", "interval_low_s", 1e3),
         ("interval high (ms)", "interval_high_s", 1e3),
         ("95 % of steps below (ms)", "step_time_p95_s", 1e3),

@@ -132,7 +132,7 @@ def _marked(rows: pd.DataFrame, form: str) -> pd.DataFrame:
     looks = {name: charts.line_look(i) for i, name in enumerate(dict.fromkeys(rows["set"]))}
     unit = rows["unit"].iloc[0]
     where = [
-        ", ".join(filter(None, (case, f"{gpus:,} GPUs", size)))
+        page.joined(case, f"{gpus:,} GPUs", size)
         for case, gpus, size in zip(rows["case"], rows["GPUs"], rows["size"], strict=True)
     ]
     return rows.assign(
