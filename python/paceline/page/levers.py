@@ -18,7 +18,7 @@ from . import charts
 from .document import Details, Figure, Part, Table, Text, time_text
 
 MOST_LEVERS = 16  # that are drawn; the table has all
-LETTERS_OF_CHANGE = 46  # in the picture; the table has all
+LETTERS_OF_CHANGE = 30  # that a phone has room for; the tooltip and the table have all
 FIRST_STRONG, POP = "\u2068", "\u2069"  # isolate a name whose letters may run the other way
 COLOURS = {"software": style.COLOURS[2], "hardware": style.COLOURS[0], "cannot be had": style.GREY}
 
