@@ -172,13 +172,20 @@ def test_what_does_not_hold(tmp_path: Path, chromium: Browser, validation: dict[
         assert "1 KiB" in watched.page.locator("#against-us .data").text_content()  # type: ignore[operator]
 
 
-def test_little_is_known(tmp_path: Path, chromium: Browser, profile: paceline.Profile) -> None:
-    """A profile without points, one of a machine that is gone, and an empty validation."""
+def test_little_is_known(
+    tmp_path: Path, chromium: Browser, profile: paceline.Profile, validation: dict[str, Any]
+) -> None:
+    """Profiles without points and of a machine that is gone; validations without sets, errors."""
     for name, changes in (("bare", {"points": []}), ("gone", {"cluster": "gone.json"})):
         (tmp_path / f"{name}.json").write_text(json.dumps({**profile, **changes}))
         paceline.report(tmp_path / f"{name}.json", tmp_path / f"{name}.html")
     empty = {"holds": True, "rows": 0, "inside_interval": 0, "sets": []}
     paceline.report(empty, tmp_path / "empty.html")
+    for each in (none := json.loads(json.dumps(validation)))["sets"]:
+        for of in (each, *each["cases"]):
+            of["figures"] = {"rows": 0, "inside_interval": 0}
+    paceline.report(none, tmp_path / "none.html")
+    assert "mean error" not in (tmp_path / "none.html").read_text()
     for name in ("bare", "gone", "empty"):
         with opened(chromium, tmp_path / f"{name}.html", LOOKS[3][0], "dark") as watched:
             browser.check_look(watched)

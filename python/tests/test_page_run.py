@@ -6,6 +6,7 @@ import json
 import random
 import shlex
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -368,6 +369,21 @@ def test_the_interval_of_a_profile_is_in_the_headline(profile: paceline.Profile)
     assert isinstance(numbers, document.Numbers) and result.interval is not None
     assert numbers.entries[0].note.startswith("90 % interval")
     assert f"{1e3 * result.interval.high_s:,.4g} ms" in numbers.entries[0].note
+
+
+def test_the_command_has_the_profile(tmp_path: Path, profile: paceline.Profile) -> None:
+    file, page = tmp_path / "a profile.json", tmp_path / "page.html"
+    file.write_text(json.dumps({**profile}))
+    scenario = ROOT / "scenarios/first_node.json"
+    for source, known, words in (
+        (scenario, file, f"{scenario} --profile '{file}'"),
+        (scenario, None, f"{scenario}"),
+        (paceline.scenarios.load(scenario), profile, "scenario.json --profile profile.json"),
+    ):
+        paceline.report(source, page, profile=known, allow_other_machine=True, explain=False)
+        more = " --allow-other-machine" if known else ""
+        assert f"<bdi>paceline run {words}{more}</bdi>" in unescape(page.read_text())
+    assert ">1 node of 8<" in page.read_text()
 
 
 def test_what_a_scenario_says_stays_text(

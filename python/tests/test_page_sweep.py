@@ -160,6 +160,40 @@ def test_the_difference_is_the_scenario(sweeps: dict[str, paceline.Sweep]) -> No
             assert scenario == made[json.dumps(point)]
 
 
+def test_a_command_runs_the_point(tmp_path: Path) -> None:
+    """Also where a column of whole numbers and fractions makes 0.0 of 0."""
+    from paceline.page import differences
+
+    cv = "/variability/per_operation/cv"
+    folder = make_sweep(tmp_path / "sweep", {"gpus": ("gpus", [8]), "cv": (cv, [0, 0.5])})
+    sweep = paceline.studies.load(folder)
+    sweep.study |= {"profile": "a profile.json", "allow_other_machine": True}
+    told = [detail.code for detail in differences.details(sweep)]
+    sets = [f"--set {cv}={value} --set /cluster/nodes=1" for value in (0, 0.5)]
+    options = "--profile 'a profile.json' --allow-other-machine"
+    assert told == [f"paceline run scenario.json {each} {options}" for each in sets]
+
+
+def test_quantities_sort_by_their_size() -> None:
+    from paceline.page.document import Table
+
+    for column, ranks in (
+        (["100 MiB", "5 MiB", "1 GiB", "5 MiB"], [2, 1, 3, 1]),
+        (["10 ms", "9 MiB", "B"], [1, 2, 3]),
+        (["b", "A", "10 ms"], [3, 2, 1]),
+    ):
+        frame = pd.DataFrame({"cap": column})
+        assert Table("table", frame).payload["ranks"] == [ranks]
+
+
+def test_numbers_have_no_exponents() -> None:
+    from paceline.page.document import rounded, time_text
+
+    values = (0.012346, 1.2, 999.96, 1234.5, 9999.6, 123456)
+    assert list(map(rounded, values)) == ["0.01235", "1.2", "1,000", "1,234", "10,000", "123,456"]
+    assert [time_text(value) for value in (0.0123456, 2, 12345)] == ["12.35 ms", "2 s", "12,345 s"]
+
+
 def test_the_table_sorts_and_filters(
     pages: Path, chromium: Browser, sweeps: dict[str, paceline.Sweep]
 ) -> None:

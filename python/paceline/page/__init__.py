@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..calibrate import Profile
@@ -144,7 +144,12 @@ def _of_run(source: Any, **options: Any) -> tuple[str, str, list[Section]]:
     from . import run
 
     result, seen = look(source, **options)
-    file = source if isinstance(source, Path) else Path("scenario.json")
-    chapters = run.sections(result, seen, command=f"paceline run {quote(str(file))}")
+    words = ["paceline", "run", str(source) if isinstance(source, Path) else "scenario.json"]
+    profile = options["profile"]
+    if profile is not None:
+        words += ["--profile", "profile.json" if isinstance(profile, Mapping) else str(profile)]
+        if options["allow_other_machine"]:
+            words.append("--allow-other-machine")
+    chapters = run.sections(result, seen, command=shlex.join(words))
     scenario = result.data["scenario"]
     return run.title(result), scenario.get("description", ""), chapters

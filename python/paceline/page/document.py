@@ -21,6 +21,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from .._core import VERSION
 from ..errors import InputError
+from ..quantities import parse
 
 MOST_ROWS = 500  # of a plain table
 MOST_LETTERS = 160  # of a text that is shown at once; the rest unfolds
@@ -246,7 +247,7 @@ def joined(*texts: str) -> str:
 
 def rounded(value: float) -> str:
     """Write a number with four digits, or all that stand before the point."""
-    return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    return f"{value:,.4g}" if abs(value) < 1e3 else f"{value:,.0f}"
 
 
 def percent(share: float) -> str:
@@ -254,14 +255,9 @@ def percent(share: float) -> str:
     return rounded(100 * share) if share >= 1 else f"{100 * share:.1f}"
 
 
-def rate_text(per_second: float) -> str:
-    """Write a rate with four digits, or all that stand before the point."""
-    return f"{per_second:,.0f}" if per_second >= 1000 else f"{per_second:,.4g}"
-
-
 def time_text(seconds: float) -> str:
     """Write a time in ms, or in s from one on."""
-    return f"{seconds:,.4g} s" if seconds >= 1 else f"{seconds * 1e3:,.4g} ms"
+    return f"{rounded(seconds)} s" if seconds >= 1 else f"{rounded(seconds * 1e3)} ms"
 
 
 def decimals(values: pd.Series, digits: int = 4) -> str:
@@ -370,5 +366,10 @@ def _numeric(values: pd.Series) -> bool:
 def _ranks(values: pd.Series) -> list[int]:
     """Where each value stands when the column is sorted; what is missing is last."""
     if not _numeric(values):
-        values = values.map(cell_text).str.casefold()
+        quantities = [parse(value) for value in values]
+        units = {quantity and quantity.unit for quantity in quantities}
+        if None not in units and len(units) == 1:
+            values = pd.Series([quantity.value for quantity in quantities if quantity])
+        else:
+            values = values.map(cell_text).str.casefold()
     return [int(rank) for rank in values.rank(method="dense", na_option="bottom")]

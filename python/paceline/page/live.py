@@ -11,13 +11,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from .. import _core, studies
+from .. import _core
 from ..errors import InputError
 from ..plot.data import table
 from ..studies import Sweep
 from . import document as page
 from . import sweep as sweep_page
 from .curves import curves
+from .differences import study_points
 
 ADDRESS = "127.0.0.1"
 WINDOW_S = 60.0  # over which a rate is taken
@@ -34,7 +35,8 @@ class Watch:
             message = "expected the folder of a sweep, which has study.json and results.jsonl"
             raise InputError(message, file=str(folder))
         self.study: dict[str, Any] = json.loads(_core.read_file(str(study)))
-        self.points = _points(self.study)
+        made = study_points(self.study)
+        self.points = None if made is None else len(made)
         self._results = folder / "results.jsonl"
         self._lock = threading.Lock()
         self._forget()
@@ -145,14 +147,6 @@ class Watch:
         sweep = Sweep(self.study, [])
         chapters = [page.Section("summary", "", []), page.Section("curves", "Curves", [])]
         return page.page(sweep_page.title(sweep), sweep.description, chapters, live=True)
-
-
-def _points(study: dict[str, Any]) -> int | None:
-    """Count a study's points; None where files that it names are gone."""
-    try:
-        return len(studies.points(study))
-    except (InputError, TypeError):  # half a character is no argument of the core
-        return None
 
 
 def _duration(seconds: float) -> str:

@@ -22,7 +22,7 @@ from .document import (
     Section,
     Table,
     Text,
-    rate_text,
+    rounded,
     time_text,
 )
 from .timeline import timeline
@@ -68,9 +68,9 @@ def summary(result: Result) -> list[Part]:
         Number("Mean step", value, unit, _step_note(result)),
         Number(
             "Throughput",
-            rate_text(result.throughput_samples_per_s),
+            rounded(result.throughput_samples_per_s),
             "samples/s",
-            f"{rate_text(data['tokens_per_s'])} tokens/s" if data.get("tokens_per_s") else "",
+            f"{rounded(data['tokens_per_s'])} tokens/s" if data.get("tokens_per_s") else "",
         ),
         Number(
             "Scaling efficiency",
@@ -98,7 +98,9 @@ def _step_note(result: Result) -> str:
 def _places(scenario: Mapping[str, Any]) -> str:
     cluster = scenario.get("cluster", {})
     nodes, gpus = cluster.get("nodes"), cluster.get("gpus_per_node")
-    return f"{nodes:,} nodes of {gpus:,}" if isinstance(nodes, int) and gpus else ""
+    if not isinstance(nodes, int) or not gpus:
+        return ""
+    return f"{nodes:,} node{'s' if nodes > 1 else ''} of {gpus:,}"
 
 
 def _memory_number(memory: Mapping[str, Any]) -> list[Number]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -273,7 +273,9 @@ def _sets(report: Mapping[str, Any]) -> list[page.Part]:
     known = pd.DataFrame(rows).dropna(axis=1, how="all")
     forms = {head: "+.1f" if key == "bias" else ".1f" for key, head in _FIGURES.items()}
     cases = _cases(report, forms)
-    return [_predictors(known), page.Table("table-sets", known, forms, "sets"), cases]
+    heads = [_FIGURES[key] for key in ("mean", "worst", *_TRIVIAL) if _FIGURES[key] in known]
+    drawn = [_predictors(known, heads)] if heads else []
+    return [*drawn, page.Table("table-sets", known, forms, "sets"), cases]
 
 
 def _cases(report: Mapping[str, Any], forms: Mapping[str, str]) -> page.Details:
@@ -298,9 +300,8 @@ def _cases(report: Mapping[str, Any], forms: Mapping[str, str]) -> page.Details:
     )
 
 
-def _predictors(known: pd.DataFrame) -> page.Figure:
+def _predictors(known: pd.DataFrame, heads: Sequence[str]) -> page.Figure:
     """Draw the errors of each set, and those of predictors that know nothing of a machine."""
-    heads = [_FIGURES[key] for key in ("mean", "worst", *_TRIVIAL) if _FIGURES[key] in known]
     looks = {head: charts.line_look(i) for i, head in enumerate(heads)}
     names = list(known["set"])
     at = {name: float(len(names) - 1 - i) for i, name in enumerate(names)}  # the first on top
