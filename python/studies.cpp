@@ -157,8 +157,10 @@ void add_studies(nb::module_& module) {
       nb::arg("line"), unlocked, "Whether a line of results.jsonl has a check that isn't its own.");
   module.def("sweep", &run_sweep, nb::arg("study"), nb::arg("file_name"), nb::arg("out"), nb::arg("jobs"),
              nb::arg("progress") = nb::none(), nb::arg("shard") = nb::none(),
-             "Runs all points, or those of a shard; calls progress(done, points, failed) on this thread. What that raises, and "
-             "KeyboardInterrupt, stop the sweep after the points in flight. {\"file\", \"joined\", \"locked\", \"points\", \"found\", "
+             "Runs all points, or those of a shard; calls progress(done, points, failed) on this thread. "
+             "What that raises, and "
+             "KeyboardInterrupt, stop the sweep after the points in flight. {\"file\", \"joined\", "
+             "\"locked\", \"points\", \"found\", "
              "\"computed\", \"failed\", \"older\", \"older_lines\", \"faults\"}.");
 }
 
