@@ -59,7 +59,8 @@ def photograph(page: Path) -> bytes:
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+            executable_path=shutil.which("chromium"),
+            args=["--no-sandbox", "--disable-dev-shm-usage"],
         )
         window = browser.new_page(viewport={"width": 1200, "height": 1500})
         window.goto(page.resolve().as_uri())

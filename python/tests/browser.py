@@ -32,7 +32,9 @@ def a_browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         if CHROMIUM is None and not Path(playwright.chromium.executable_path).exists():
             pytest.skip("no Chromium")
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
         yield browser
         browser.close()
 
