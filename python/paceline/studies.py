@@ -222,7 +222,11 @@ def load(folder: str | os.PathLike[str]) -> Sweep:
         The folder holds no sweep, or a line that can't be read.
     """
     place = Path(folder)
-    return _loaded(place, place / "results.jsonl")
+    results = place / "results.jsonl"
+    if not results.exists() and any(place.glob("results.*-*.jsonl")):
+        message = "expected results.jsonl, found shards alone; the same sweep without a shard joins"
+        raise InputError(f"{message} them", file=os.fspath(place))
+    return _loaded(place, results)
 
 
 def _loaded(folder: Path, results: Path) -> Sweep:

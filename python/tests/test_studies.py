@@ -259,6 +259,8 @@ def test_the_guides_job_array_is_the_sweep(tmp_path: Path) -> None:
 def test_a_shard_has_its_points(tmp_path: Path) -> None:
     study = ROOT / "scenarios/studies/bucket_size.json"
     parts = [paceline.sweep(study, tmp_path, shard=(i, 2), progress=False) for i in range(2)]
+    with pytest.raises(paceline.InputError, match="found shards alone"):
+        studies.load(tmp_path)
     whole = paceline.sweep(study, tmp_path, progress=False)
     assert sum(len(part.lines) for part in parts) == len(whole.lines)
     assert all(part.lines for part in parts)
