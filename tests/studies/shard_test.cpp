@@ -53,7 +53,7 @@ TEST_CASE("shards in any order, joined, are the sweep of one machine: each line 
   for (const Study& s :
        {study(kShardedAxes), study(strong, kSmall, R"(, "scaling": "strong", "global_batch": 64)")}) {
     const TemporaryFolder folder;
-    sweep(s, {folder.file("one"), 1, {}});
+    const SweepOutcome one = sweep(s, {folder.file("one"), 1, {}});
     for (const std::uint32_t count : {1U, 3U, 16U}) {
       INFO(count << " shards");
       const std::string out = folder.file("shards" + std::to_string(count));
@@ -73,6 +73,7 @@ TEST_CASE("shards in any order, joined, are the sweep of one machine: each line 
         CHECK(shard_of(s, out, index, count).computed == 0);  // again: all is there
       }
       CHECK(points == s.points.size());
+      CHECK(computed == one.computed);  // equal scenarios are in one shard
       const SweepOutcome joined = sweep(s, {out, 2, {}});
       CHECK(joined.computed == 0);
       CHECK(joined.joined == s.points.size());
