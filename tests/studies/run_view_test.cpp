@@ -2,6 +2,7 @@
 #include "studies/run_view.h"
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include "core/error.h"
 #include "scenarios/link_traffic_json.h"
 #include "scenarios/trace.h"
+#include "tests/dice.h"
 
 namespace paceline {
 namespace {
@@ -106,8 +108,10 @@ void check_slices(Prediction p, std::int64_t step) {
 }  // namespace
 
 TEST_CASE("the slices of a page are the operations of a trace") {
-  for (const char* name : {"slow_gpu_64", "fsdp_llama3_8b", "input_bottleneck", "stragglers_64",
-                           "accumulation_8", "replay_two_hosts", "first_node"}) {
+  constexpr std::array kTracedRuns{"slow_gpu_64",    "fsdp_llama3_8b",   "input_bottleneck", "stragglers_64",
+                                   "accumulation_8", "replay_two_hosts", "first_node"};
+  for (std::size_t i = 0; i < kTracedRuns.size(); i += kStride) {
+    const char* const name = kTracedRuns[i];
     CAPTURE(name);
     const Prediction p = example(name, 3);
     check_slices(p, 1);
