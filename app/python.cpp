@@ -52,24 +52,6 @@ bool has_package(const std::string& python) {
          ::waitpid(child, &status, 0) == child && status == 0;
 }
 
-// Throws InputError where no interpreter has the package.
-[[noreturn]] void become_package(const std::vector<std::string>& options) {
-  std::vector<std::string> words{
-      interpreter(), "-c",
-      kAlone + std::string("import runpy; runpy.run_module('paceline', run_name='__main__')")};
-  words.insert(words.end(), options.begin(), options.end());
-  const std::vector<char*> arguments = arguments_of(words);
-  if (has_package(words.front())) {
-    heed_broken_pipes();
-    ::execvp(arguments.front(), arguments.data());
-  }
-  throw InputError(
-      "expected Python 3 with the package paceline, which draws plots and writes reports, found none: pip "
-      "install . in "
-      "Paceline's folder",
-      {}, words.front());
-}
-
 std::vector<std::string> plot_words(const PlotOptions& options) {
   std::vector<std::string> words{"plot", "--out", options.out};
   if (options.kind) {
@@ -110,6 +92,23 @@ std::vector<std::string> report_words(const ReportOptions& options) {
 }
 
 }  // namespace
+
+void become_package(const std::vector<std::string>& options) {
+  std::vector<std::string> words{
+      interpreter(), "-c",
+      kAlone + std::string("import runpy; runpy.run_module('paceline', run_name='__main__')")};
+  words.insert(words.end(), options.begin(), options.end());
+  const std::vector<char*> arguments = arguments_of(words);
+  if (has_package(words.front())) {
+    heed_broken_pipes();
+    ::execvp(arguments.front(), arguments.data());
+  }
+  throw InputError(
+      "expected Python 3 with the package paceline, which draws, writes reports and talks to Dask, found "
+      "none: "
+      "pip install . in Paceline's folder",
+      {}, words.front());
+}
 
 void PythonCommands::add_to(CLI::App& app) {
   add_plot(app);

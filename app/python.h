@@ -1,4 +1,4 @@
-// `paceline plot` and `paceline report`: what the Python package does.
+// `paceline plot` and `paceline report`, and sweeps on workers: what the Python package does.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,6 +8,10 @@
 #include <vector>
 
 namespace paceline {
+
+// As `python -m paceline` with these words, in place of this program. Throws InputError where no interpreter has the
+// package.
+[[noreturn]] void become_package(const std::vector<std::string>& words);
 
 struct PlotOptions {
   std::vector<std::string> sources;

@@ -16,7 +16,7 @@ class StudyCommands {
  private:
   CLI::App* sweep_ = nullptr;
   std::string study_, out_, jobs_;
-  std::optional<std::string> shard_;
+  std::optional<std::string> shard_, dask_;
 };
 
 }  // namespace paceline

@@ -1,6 +1,9 @@
 // Studies: changing scenarios, sweeping over their points.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -9,8 +12,12 @@
 #include <thread>
 
 #include "python/module.h"
+#include "scenarios/files.h"
 #include "scenarios/json.h"
 #include "studies/edit.h"
+#include "studies/evaluate.h"
+#include "studies/open_sweep.h"
+#include "studies/parallel.h"
 #include "studies/result_lines.h"
 #include "studies/study.h"
 #include "studies/sweep.h"
@@ -43,16 +50,12 @@ std::string study_points(const std::string& text, const std::string& file_name) 
 
 std::string outcome_json(const SweepOutcome& outcome) {
   const auto number = [](std::size_t n) { return static_cast<std::int64_t>(n); };
+  const std::vector<std::string> remarks = sweep_remarks(outcome);
   return to_text(Json(Json::Object{{"file", outcome.file},
-                                   {"joined", number(outcome.joined)},
-                                   {"locked", outcome.locked},
-                                   {"points", number(outcome.points)},
-                                   {"found", number(outcome.found)},
-                                   {"computed", number(outcome.computed)},
                                    {"failed", number(outcome.failed)},
-                                   {"older", number(outcome.older)},
-                                   {"older_lines", outcome.older_lines},
-                                   {"faults", Json::Array(outcome.faults.begin(), outcome.faults.end())}}));
+                                   {"faults", Json::Array(outcome.faults.begin(), outcome.faults.end())},
+                                   {"remarks", Json::Array(remarks.begin(), remarks.end())},
+                                   {"summary", sweep_summary(outcome)}}));
 }
 
 // Thrown through a sweep to end it: the interpreter has an exception to raise.
@@ -142,6 +145,110 @@ std::string run_sweep(const std::string& text, const std::string& file_name, con
       }));
 }
 
+// A study and what its points have in common; it travels to other processes with all files that it named so far.
+class SharedStudy {
+ public:
+  SharedStudy(std::string text, std::string file_name, std::shared_ptr<FileTexts> files)
+      : study(parse_study(text, file_name, std::move(files))),
+        text_(std::move(text)),
+        file_name_(std::move(file_name)) {}
+
+  // The line of a point, or what went wrong that is not the input's fault.
+  std::pair<std::string, std::string> line(std::size_t index) {
+    std::string line;
+    std::string fault = fault_of([&] {
+      const StudyPoint point = study.points[index];
+      line = line_of(point, point_members(study, read_point(study, point), references_, machines_));
+    });
+    return {std::move(line), std::move(fault)};
+  }
+
+  using Entry = std::tuple<nb::bytes, nb::bytes, std::vector<std::string>>;  // path, text, failure or none
+  using State = std::tuple<std::string, std::string, std::string, std::vector<Entry>>;
+  State state() const {
+    const auto bytes = [](const std::string& given) { return nb::bytes(given.data(), given.size()); };
+    const FileTexts::Known known = study.files->known();
+    std::vector<Entry> entries;
+    for (const auto& [path, entry] : known.entries) {
+      const std::optional<InputError>& why = entry.failure;
+      entries.emplace_back(
+          bytes(path), bytes(entry.text),
+          why ? std::vector{why->message(), why->place(), why->file()} : std::vector<std::string>{});
+    }
+    return {text_, file_name_, known.folder, std::move(entries)};
+  }
+  static void set_state(SharedStudy* self, const State& state) {
+    const auto& [text, file_name, folder, entries] = state;
+    FileTexts::Known known{folder, {}};
+    for (const auto& [path, of_path, why] : entries) {
+      FileTexts::Entry& entry = known.entries[std::string(path.c_str(), path.size())];
+      entry.text.assign(of_path.c_str(), of_path.size());
+      if (!why.empty()) {
+        entry.failure.emplace(why.at(0), why.at(1), why.at(2));
+      }
+    }
+    new (self) SharedStudy(text, file_name, std::make_shared<FileTexts>(std::move(known)));
+  }
+
+  const Study study;
+
+ private:
+  std::string text_, file_name_;
+  ReferenceSteps references_;
+  Machines machines_;
+};
+
+std::vector<std::pair<std::size_t, std::int64_t>> left_of(const OpenSweep& open) {
+  std::vector<std::pair<std::size_t, std::int64_t>> left;
+  for (const EqualPoints& equal : open.left()) {
+    left.emplace_back(equal.points.front(), equal.gpus);
+  }
+  return left;
+}
+
+void add_shared_sweep(nb::module_& module) {
+  const auto unlocked = nb::call_guard<nb::gil_scoped_release>();
+  nb::class_<SharedStudy>(module, "Study",
+                          "A study for several processes: pickled, it carries the files that it named.")
+      .def(
+          "__init__",
+          [](SharedStudy* self, const std::string& text, const std::string& file_name) {
+            new (self) SharedStudy(text, file_name, std::make_shared<FileTexts>());
+          },
+          nb::arg("study"), nb::arg("file_name"), unlocked)
+      .def("__getstate__", &SharedStudy::state)
+      .def("__setstate__", &SharedStudy::set_state)
+      .def("line", &SharedStudy::line, nb::arg("point"), unlocked,
+           "The line of a point as a sweep writes it, or else what went wrong.")
+      .def(
+          "table",
+          [](const SharedStudy& shared, const std::string& out) { return sweep_table(shared.study, out); },
+          nb::arg("out"), unlocked, "What a sweep into this folder prints at its end.");
+  nb::class_<OpenSweep>(module, "OpenSweep",
+                        "The folder of a sweep whose lines are computed elsewhere (studies/open_sweep.h).")
+      .def(
+          "__init__",
+          [](OpenSweep* self, const SharedStudy& study, const std::string& out, int jobs) {
+            new (self) OpenSweep(study.study, {out, jobs, {}});
+          },
+          nb::arg("study"), nb::arg("out"), nb::arg("jobs"), unlocked, nb::keep_alive<1, 2>())
+      .def("left", &left_of, unlocked, "(point, its GPUs) of all that are to be computed.")
+      .def("write_line", &OpenSweep::write_line, nb::arg("left"), nb::arg("line"), unlocked,
+           "Writes the line of left()[left], and of points with an equal scenario.")
+      .def("fail", &OpenSweep::fail, nb::arg("left"), nb::arg("what"), unlocked,
+           "left()[left] has no line: what went wrong is not the input's fault.")
+      .def(
+          "progress",
+          [](const OpenSweep& open) {
+            const SweepProgress progress = open.progress();
+            return std::tuple(progress.done, progress.points, progress.failed);
+          },
+          unlocked, "Points done, in all, failed.")
+      .def(
+          "end", [](OpenSweep& open) { return outcome_json(open.end()); }, unlocked,
+          "What sweep() returns, when all lines are on the disk.");
+}
+
 }  // namespace
 
 void add_studies(nb::module_& module) {
@@ -159,9 +266,9 @@ void add_studies(nb::module_& module) {
              nb::arg("progress") = nb::none(), nb::arg("shard") = nb::none(),
              "Runs all points, or those of a shard; calls progress(done, points, failed) on this thread. "
              "What that raises, and "
-             "KeyboardInterrupt, stop the sweep after the points in flight. {\"file\", \"joined\", "
-             "\"locked\", \"points\", \"found\", "
-             "\"computed\", \"failed\", \"older\", \"older_lines\", \"faults\"}.");
+             "KeyboardInterrupt, stop the sweep after the points in flight. {\"file\", \"failed\", "
+             "\"faults\", \"remarks\", \"summary\"}.");
+  add_shared_sweep(module);
 }
 
 }  // namespace paceline::python

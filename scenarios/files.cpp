@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -196,16 +197,28 @@ void sync_folder(const std::string& path) {
   }
 }
 
+FileTexts::FileTexts() : known_{std::filesystem::current_path().string(), {}} {}
+FileTexts::FileTexts(Known known) : closed_(true), known_(std::move(known)) {}
+
+FileTexts::Known FileTexts::known() const {
+  const std::lock_guard lock(mutex_);
+  return known_;
+}
+
 const std::string& FileTexts::text(const std::string& path) {
   const std::lock_guard lock(mutex_);
-  const auto [at, first] = entries_.try_emplace(std::filesystem::path(path).lexically_normal().string());
+  const auto [at, first] =
+      known_.entries.try_emplace(std::filesystem::path(path).lexically_normal().string());
   if (first) {
     try {
+      if (closed_) {
+        throw std::logic_error(path + " was not read where its texts are from");
+      }
       at->second.text = read_file(path);
     } catch (const InputError& error) {
       at->second.failure = error;
     } catch (...) {
-      entries_.erase(at);
+      known_.entries.erase(at);
       throw;
     }
   }

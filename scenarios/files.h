@@ -22,16 +22,28 @@ std::string read_file(const std::string& path);
 // them fits together even if they change meanwhile.
 class FileTexts {
  public:
-  // As read_file, of the first time.
-  const std::string& text(const std::string& path);
-
- private:
   struct Entry {
     std::string text;
     std::optional<InputError> failure;
   };
-  std::mutex mutex_;
-  std::map<std::string, Entry> entries_;  // by path, without "." and ".."
+  struct Known {
+    std::string folder;                    // that relative paths start from
+    std::map<std::string, Entry> entries;  // by path, without "." and ".."
+  };
+
+  FileTexts();  // paths start from the current folder
+  // What another process read; no other files are there.
+  explicit FileTexts(Known);
+
+  // As read_file, of the first time.
+  const std::string& text(const std::string& path);
+  Known known() const;  // so far
+  const std::string& folder() const { return known_.folder; }
+
+ private:
+  mutable std::mutex mutex_;
+  bool closed_ = false;
+  Known known_;
 };
 
 struct OutputFile {

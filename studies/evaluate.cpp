@@ -48,13 +48,13 @@ class ContentHash {
 };
 
 // Files as seen from the study's folder, so that it doesn't matter where the program was started.
-fs::path whole_folder(const Study& study) {
-  return (fs::current_path() / study.study_file).lexically_normal().parent_path();
+fs::path whole_path(const std::string& file, const Study& study) {
+  return (study.files->folder() / fs::path(file)).lexically_normal();
 }
+fs::path whole_folder(const Study& study) { return whole_path(study.study_file, study).parent_path(); }
 
 std::string from_study(const std::string& file, const Study& study) {
-  const fs::path whole = (fs::current_path() / file).lexically_normal();
-  return file.empty() ? file : whole.lexically_relative(whole_folder(study)).string();
+  return file.empty() ? file : whole_path(file, study).lexically_relative(whole_folder(study)).string();
 }
 
 std::string paths_from_study(std::string text, const Study& study) {

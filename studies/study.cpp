@@ -217,7 +217,7 @@ void set_scenario(Study& study, const StudyFile& file) {
   if (const auto* name = file.scenario.json.as<std::string>()) {
     study.file = (fs::path(folder_of(study.study_file)) / *name).string();
     try {
-      study.scenario = parse_json(read_file(study.file));
+      study.scenario = parse_json(study.files->text(study.file));
     } catch (const InputError& error) {
       throw error.in_file(study.file);
     }
@@ -230,7 +230,8 @@ void set_scenario(Study& study, const StudyFile& file) {
 
 std::optional<Profile> profile_of(const StudyFile& file, const Study& study) {
   if (const auto* name = file.profile.as<std::string>()) {
-    return load_profile((fs::path(folder_of(study.study_file)) / *name).string());
+    const std::string path = (fs::path(folder_of(study.study_file)) / *name).string();
+    return parse_profile(study.files->text(path), path);
   }
   if (file.profile.as<Json::Object>() != nullptr) {
     try {
@@ -267,7 +268,7 @@ Json text_of(const Json& json, const Study& study) {
   return text;
 }
 
-Study study_of(const Json& json, const std::string& file_name) {
+Study study_of(const Json& json, const std::string& file_name, std::shared_ptr<FileTexts> files) {
   require_kind(json, {FileKind::study});
   StudyFile file;
   read_object(json, file, {"", folder_of(file_name), 0});
@@ -275,6 +276,7 @@ Study study_of(const Json& json, const std::string& file_name) {
     throw InputError("expected no key \"global_batch\", as the scaling is not strong");
   }
   Study study;
+  study.files = std::move(files);
   study.study_file = file_name.starts_with("./") ? file_name.substr(2) : file_name;
   study.description = file.description;
   study.scaling = file.scaling;
@@ -320,9 +322,9 @@ StudyPoint StudyPoints::operator[](std::size_t point) const {
   return made;
 }
 
-Study parse_study(const std::string& json, const std::string& file_name) {
+Study parse_study(const std::string& json, const std::string& file_name, std::shared_ptr<FileTexts> files) {
   try {
-    return study_of(parse_json(json), file_name);
+    return study_of(parse_json(json), file_name, std::move(files));
   } catch (const InputError& error) {
     throw error.in_file(file_name);
   }

@@ -101,15 +101,18 @@ struct Study {
   Json scenario;                // that the axes change
   std::vector<StudyAxis> axes;  // zipped ones too, one after the other
   StudyPoints points;
-  // What the points' scenarios name, as it was when a point first asked: no two see different texts.
-  std::shared_ptr<FileTexts> files = std::make_shared<FileTexts>();
+  // What the study and its points' scenarios name, as it was when it was first asked for: no two points see
+  // different texts.
+  std::shared_ptr<FileTexts> files;
   Json text;  // the study with its scenario and its axes' names written in, for plots
 };
 
 // Throws InputError with the study's file and a JSON pointer. A point whose scenario can't be is no error
 // here: it is told when it is run.
 Study load_study(const std::string& path);
-Study parse_study(const std::string& json, const std::string& file_name);
+// `files`: what it and its points name is read from them.
+Study parse_study(const std::string& json, const std::string& file_name,
+                  std::shared_ptr<FileTexts> files = std::make_shared<FileTexts>());
 
 // A step of one GPU: passes of batch_per_gpu samples.
 struct BatchShare {

@@ -75,5 +75,9 @@ std::string content_key(const Scenario&, const Study&, const std::optional<Batch
 // over the seeds, and of the step 5 % to 95 % of them, interpolated as numpy does), and the first points that
 // failed with their messages.
 std::string sweep_table(const Study&, const std::string& out);
+// And its last line: the file, how many points were found, computed, joined, and failed.
+std::string sweep_summary(const SweepOutcome&);
+// What else is to be known of it: locks that don't hold, lines set aside.
+std::vector<std::string> sweep_remarks(const SweepOutcome&);
 
 }  // namespace paceline

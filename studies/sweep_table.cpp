@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/text.h"
+#include "core/version.h"
 #include "scenarios/json.h"
 #include "scenarios/readable.h"
 #include "studies/edit.h"
@@ -225,6 +226,30 @@ std::string sweep_table(const Study& study, const std::string& out) {
     }
   }
   return text;
+}
+
+std::string sweep_summary(const SweepOutcome& outcome) {
+  std::string text = outcome.file + ": " + plural(static_cast<std::int64_t>(outcome.points), "point") + ", " +
+                     std::to_string(outcome.found) + " found, " + std::to_string(outcome.computed) +
+                     " computed";
+  text += outcome.joined > 0 ? ", " + std::to_string(outcome.joined) + " of them joined from shards" : "";
+  text += outcome.failed > 0 ? ", " + std::to_string(outcome.failed) + " failed" : "";
+  text += outcome.faults.empty() ? "" : ", " + std::to_string(outcome.faults.size()) + " not computed";
+  return text + '\n';
+}
+
+std::vector<std::string> sweep_remarks(const SweepOutcome& outcome) {
+  std::vector<std::string> remarks;
+  if (!outcome.locked) {
+    remarks.push_back(
+        outcome.file +
+        ": this file system's locks keep nobody out (a network's?): see that no two sweeps write it");
+  }
+  if (outcome.older > 0) {
+    remarks.push_back(std::to_string(outcome.older) + " lines of another model version are left aside in " +
+                      outcome.older_lines + "; this is model version " + std::to_string(kModelVersion));
+  }
+  return remarks;
 }
 
 }  // namespace paceline

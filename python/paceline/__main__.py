@@ -1,25 +1,33 @@
-"""``python -m paceline``: pictures and reports from the command line."""
+"""``python -m paceline``: pictures, reports and sweeps on workers from the command line."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import logging
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from . import plot
+from . import _core, plot
 from .errors import InputError
 from .page import report
 from .page.view import MOST_SLICES
 from .plot.data import GPUS, table
-from .results import Result
+from .results import Result, thread_count
+from .scenarios import as_text
 from .sources import PROFILE, RESULT, SWEEP, TRACE, read
+from .studies import progress_bar
+from .workers import sweep_with
 
-INPUT_FAULT = 2
+OUR_FAULT, INPUT_FAULT, INTERRUPTED = 1, 2, 130
 PORT = 8765
+MOST_FAULTS = 5
+SECONDS = 5.0  # between lines of progress in a file
 
 # What can be drawn of what: --kind.
 _DRAW: dict[str, dict[str, Callable[[Any], tuple[Figure, Any]]]] = {
@@ -43,14 +51,17 @@ KINDS = list(dict.fromkeys(kind for kinds in _DRAW.values() for kind in kinds))
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Draw or report; return the exit status: 0 done, 2 the input is wrong."""
+    """Do what is asked; return the exit status: 0 done, 2 the input is wrong, 1 our fault."""
     options = _parser().parse_args(arguments)
     try:
-        options.run(options)
+        return options.run(options) or 0
     except (ValueError, OSError, ImportError) as error:  # InputError is a ValueError
-        print(f"paceline: {error}", file=sys.stderr)
+        _remark(error)
         return INPUT_FAULT
-    return 0
+
+
+def _remark(what: object) -> None:
+    print(f"paceline: {what}", file=sys.stderr)
 
 
 def _plot(options: argparse.Namespace) -> None:
@@ -85,6 +96,28 @@ def _report(options: argparse.Namespace) -> None:
             allow_other_machine=options.allow_other_machine,
             explain=not options.no_explain,
         )
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    warnings.showwarning = lambda message, *_: _remark(message)
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is raised
+    try:
+        text, name = as_text("/dev/stdin" if options.study == "-" else options.study)
+        with progress_bar(True, 0.1 if sys.stderr.isatty() else SECONDS) as tell:
+            outcome, rates = sweep_with(options.dask, text, name, options.out, options.jobs, tell)
+        found = json.loads(outcome)
+        print(_core.Study(text, name).table(options.out) + found["summary"], end="")
+        if not rates.empty:
+            print(rates.to_string(index=False, float_format="%.1f"))
+        for remark in found["remarks"] + found["faults"][:MOST_FAULTS]:
+            _remark(remark)
+        return OUR_FAULT if found["faults"] else INPUT_FAULT if found["failed"] else 0
+    except RuntimeError as error:
+        _remark(error)
+        return OUR_FAULT
+    except KeyboardInterrupt:
+        _remark(f"{options.out}: stopped; the same sweep goes on from there")
+        return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -136,7 +169,27 @@ def _parser() -> argparse.ArgumentParser:
         help=f"Show a sweep that runs, on this machine alone; {PORT} if left out",
     )
     command.set_defaults(run=_report)
+    _add_sweep(commands)
     return parser
+
+
+def _add_sweep(commands: Any) -> None:
+    command = commands.add_parser(
+        "sweep", help="Predict every point of a study on Dask's workers; without them: the program."
+    )
+    command.add_argument("study", metavar="STUDY")
+    command.add_argument("--out", required=True, metavar="DIR", help="The folder for the results")
+    command.add_argument(
+        "--dask", required=True, metavar="ADDRESS", help="The scheduler's, or local"
+    )
+    command.add_argument(
+        "--jobs",
+        type=int,
+        default=thread_count(None),
+        metavar="N",
+        help="Threads; with local processes",
+    )
+    command.set_defaults(run=_sweep)
 
 
 def _read(paths: list[Path]) -> tuple[Any, str]:

@@ -7,10 +7,11 @@ import math
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pandas as pd
 
@@ -18,6 +19,9 @@ from . import _core, quantities
 from .errors import InputError
 from .results import thread_count
 from .scenarios import Source, as_text
+
+if TYPE_CHECKING:
+    from .workers import Workers
 
 SEED_KEY = "/run/seed"
 
@@ -32,6 +36,9 @@ class Axis(NamedTuple):
 
 class Sweep:
     """The results of a study: one line per point, as ``results.jsonl`` holds them."""
+
+    workers: pd.DataFrame | None = None
+    """Of a sweep with workers: ``worker``, ``points``, ``seconds``, ``points_per_s`` of each."""
 
     def __init__(self, study: dict[str, Any], lines: Sequence[dict[str, Any]]) -> None:
         self.study = study
@@ -139,6 +146,7 @@ def sweep(
     jobs: int | None = None,
     progress: bool | Callable[[int, int, int], object] = True,
     shard: str | tuple[int, int] | None = None,
+    client: Workers | None = None,
 ) -> Sweep:
     """Run all points of a study.
 
@@ -159,54 +167,80 @@ def sweep(
     shard
         "3/16", or (3, 16): the fourth of 16 parts of the points alone, for machines that share the
         folder ``out``. The same sweep without it then joins them, and computes what is missing.
+    client
+        A ``dask.distributed.Client``, its scheduler's address, or "local": its workers compute the
+        points, this process writes them. "local" starts ``jobs`` processes, and needs a script's
+        own code under ``if __name__ == "__main__"``.
 
     Raises
     ------
     InputError
         The study is wrong, or ``out`` can't be used. A wrong point is a row with an ``error``.
     RuntimeError
-        Points failed for another reason (memory, say); the others are in ``out``.
+        Points failed for another reason (memory, say), or the client's scheduler is lost; what was
+        computed is in ``out``.
     """
     if out is None:
         if shard is not None:
             raise InputError("expected a folder, which the shards share", "out")
         with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
-            return sweep(study, folder, jobs=jobs, progress=progress)
+            return sweep(study, folder, jobs=jobs, progress=progress, client=client)
+    if shard is not None and client is not None:
+        raise InputError("expected a shard or a client, found both", "shard")
     text, file_name = as_text(study)
     threads = thread_count(jobs)
     folder = os.fspath(out)
     part = shard if shard is None or isinstance(shard, str) else "{}/{}".format(*shard)
-    if callable(progress) or not progress:
-        tell = progress if callable(progress) else None
-        return _ended(_core.sweep(text, file_name, folder, threads, tell, part), folder)
+    rates = None
+    with progress_bar(progress) as tell:
+        if client is None:
+            outcome = _core.sweep(text, file_name, folder, threads, tell, part)
+        else:
+            from .workers import sweep_with
+
+            outcome, rates = sweep_with(client, text, file_name, folder, threads, tell)
+    ended = _ended(outcome, folder)
+    ended.workers = rates
+    return ended
+
+
+Progress: TypeAlias = Callable[[int, int, int], object]
+
+
+@contextmanager
+def progress_bar(wanted: bool | Progress, seconds: float = 0.1) -> Iterator[Progress | None]:
+    """Yield what is to be told of a sweep's progress: a bar's, the caller's own, or nothing."""
+    if callable(wanted) or not wanted:
+        yield wanted if callable(wanted) else None
+        return
     from tqdm.auto import tqdm  # here: without ipywidgets a notebook gets a warning from it
 
-    with tqdm(desc="sweep", unit=" points") as bar:
+    with ExitStack() as opened:
+        bar: Any = None
 
         def show(done: int, points: int, failed: int) -> None:
-            bar.total = points
+            nonlocal bar
+            if bar is None:  # what was found is no progress
+                bar = opened.enter_context(
+                    tqdm(
+                        desc="sweep",
+                        unit=" points",
+                        total=points,
+                        initial=done - 1,
+                        mininterval=seconds,
+                    )
+                )
             if failed:
                 bar.set_postfix(failed=failed, refresh=False)
             bar.update(done - bar.n)
 
-        outcome = _core.sweep(text, file_name, folder, threads, show, part)
-    return _ended(outcome, folder)
+        yield show
 
 
 def _ended(outcome: str, folder: str) -> Sweep:
     found = json.loads(outcome)
-    if found["older"]:
-        warnings.warn(
-            f"{found['older']} lines of another model version are left aside in "
-            f"{found['older_lines']}; this is model version {_core.MODEL_VERSION}",
-            stacklevel=3,
-        )
-    if not found["locked"]:
-        warnings.warn(
-            f"{folder}: this file system's locks keep nobody out (a network's?): see that no two "
-            f"sweeps write {found['file']}",
-            stacklevel=3,
-        )
+    for remark in found["remarks"]:
+        warnings.warn(remark, stacklevel=3)
     faults = found["faults"]
     if faults:
         raise RuntimeError(f"{len(faults)} points have no result: {'; '.join(faults[:5])}")
