@@ -13,6 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def main() -> None:
     parser.add_argument("--study", default=THOUSAND, type=Path)
     parser.add_argument("--rounds", default=3, type=int)
     options = parser.parse_args()
-    cases = {
+    cases: dict[str, Callable[[], float]] = {
         "one worker": lambda: with_workers(options.study, 1),
         "two workers": lambda: with_workers(options.study, 2),
         "two threads": lambda: seconds(options.study, jobs=2),

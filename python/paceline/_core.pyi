@@ -106,5 +106,44 @@ def line_was_changed(line: str) -> bool:
 
 def sweep(study: str, file_name: str, out: str, jobs: int, progress: Callable[[int, int, int], object] | None = None, shard: str | None = None) -> str:
     """
-    Runs all points, or those of a shard; calls progress(done, points, failed) on this thread. What that raises, and KeyboardInterrupt, stop the sweep after the points in flight. {"file", "joined", "locked", "points", "found", "computed", "failed", "older", "older_lines", "faults"}.
+    Runs all points, or those of a shard; calls progress(done, points, failed) on this thread. What that raises, and KeyboardInterrupt, stop the sweep after the points in flight. {"file", "failed", "faults", "remarks", "summary"}.
     """
+
+class Study:
+    """
+    A study for several processes: pickled, it carries the files that it named.
+    """
+
+    def __init__(self, study: str, file_name: str) -> None: ...
+
+    def __getstate__(self) -> tuple[str, str, str, list[tuple[bytes, bytes, list[str]]]]: ...
+
+    def __setstate__(self, arg: tuple[str, str, str, Sequence[tuple[bytes, bytes, Sequence[str]]]], /) -> None: ...
+
+    def line(self, point: int) -> tuple[str, str]:
+        """The line of a point as a sweep writes it, or else what went wrong."""
+
+    def table(self, out: str) -> str:
+        """What a sweep into this folder prints at its end."""
+
+class OpenSweep:
+    """
+    The folder of a sweep whose lines are computed elsewhere (studies/open_sweep.h).
+    """
+
+    def __init__(self, study: Study, out: str, jobs: int) -> None: ...
+
+    def left(self) -> list[tuple[int, int]]:
+        """(point, its GPUs) of all that are to be computed."""
+
+    def write_line(self, left: int, line: str) -> None:
+        """Writes the line of left()[left], and of points with an equal scenario."""
+
+    def fail(self, left: int, what: str) -> None:
+        """left()[left] has no line: what went wrong is not the input's fault."""
+
+    def progress(self) -> tuple[int, int, int]:
+        """Points done, in all, failed."""
+
+    def end(self) -> str:
+        """What sweep() returns, when all lines are on the disk."""

@@ -237,7 +237,7 @@ def test_a_profile_of_another_model_version_is_remarked_on() -> None:
 
 def test_the_guides_job_array_is_the_sweep(tmp_path: Path) -> None:
     """Its tasks as SLURM would start them, and the joining."""
-    (script,) = re.findall(
+    script, join, _ = re.findall(
         r"^```bash\n(.*?)^```$", (ROOT / "docs/guide.md").read_text(), re.MULTILINE | re.DOTALL
     )
     (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
@@ -248,7 +248,8 @@ def test_the_guides_job_array_is_the_sweep(tmp_path: Path) -> None:
         subprocess.run(line, cwd=tmp_path, env=environment, check=True, capture_output=True)
     study, out = ROOT / "scenarios/studies/stragglers.json", tmp_path / "jitter"
     assert len(list(out.glob("results.*-16.jsonl"))) == 16
-    joined = paceline.sweep(study, out, progress=False)
+    subprocess.run(["bash", "-eu", "-c", join], cwd=tmp_path, env=environment, check=True)
+    joined = studies.load(out)
     assert [file.name for file in out.glob("results*")] == ["results.jsonl"]
     paceline.sweep(study, tmp_path / "one", progress=False)
     ours, theirs = ((folder / "results.jsonl").read_text() for folder in (out, tmp_path / "one"))

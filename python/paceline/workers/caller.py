@@ -14,7 +14,8 @@ from warnings import warn
 
 import pandas as pd
 from distributed import Client, Future, KilledWorker, LocalCluster, as_completed
-from distributed.comm import CommClosedError, resolve_address
+from distributed.comm.addressing import resolve_address
+from distributed.comm.core import CommClosedError
 
 from .. import _core
 from ..errors import InputError
@@ -90,6 +91,17 @@ def sweep(
     return folder.end(), handing.rates()
 
 
+def _lines() -> Callable[[list[int], bytes, str], worker.Answer]:
+    """Make a task that travels as code: without the package it fails, and not the whole worker."""
+
+    def lines(points: list[int], study: bytes, asked: str) -> worker.Answer:
+        from paceline.workers import worker
+
+        return worker.lines(points, study, asked)
+
+    return lines
+
+
 class _HandingOut:
     """Chunks of points on their way to workers and back."""
 
@@ -107,13 +119,13 @@ class _HandingOut:
         self._chunks = Chunks([gpus for _, gpus in self._left])
         # Points whose worker died, or ran out of memory: each is computed once more, alone.
         self._suspects: list[int] = []
-        self._running: dict[Future, list[int]] = {}
+        self._running: dict[Future[Any], list[int]] = {}
         self._done = as_completed(with_results=True, raise_errors=False, loop=client.loop)
         self._threads, self._counted = 1, 0.0
         self._name = f"paceline-{os.urandom(8).hex()}"
         self._number = 0
         self._study = client.submit(
-            worker.load, pickle.dumps(study), key=(f"{self._name}-study", 0), pure=False
+            bytes, pickle.dumps(study), key=(f"{self._name}-study", 0), pure=False
         )
         self._rates: dict[str, list[float]] = defaultdict(lambda: [0, 0.0])
 
@@ -146,10 +158,6 @@ class _HandingOut:
         while not self._study.done():  # until there is a worker
             self._count_threads()
             time.sleep(POLL)
-        failure = self._study.exception()
-        if failure is not None:
-            _require_build(self._client)
-            raise failure
         self._client.replicate([self._study])  # else all tasks would go where it was loaded
 
     def _hand_out(self) -> None:
@@ -161,7 +169,7 @@ class _HandingOut:
         if chunks:
             self._submit(chunks)
 
-    def _next(self) -> tuple[Future, Any]:
+    def _next(self) -> tuple[Future[Any], Any]:
         while not self._done.has_ready():
             self._count_threads()
             time.sleep(POLL)
@@ -180,7 +188,7 @@ class _HandingOut:
     def _submit(self, chunks: list[list[int]]) -> None:
         first, self._number = self._number, self._number + len(chunks)
         futures = self._client.map(
-            worker.lines,
+            _lines(),
             [[self._left[i][0] for i in chunk] for chunk in chunks],
             key=[(f"{self._name}-lines", n) for n in range(first, self._number)],
             pure=False,
@@ -190,7 +198,7 @@ class _HandingOut:
         self._running.update(zip(futures, chunks, strict=True))
         self._done.update(futures)
 
-    def _take(self, future: Future, answer: Any, alone: bool = False) -> None:
+    def _take(self, future: Future[Any], answer: Any, alone: bool = False) -> None:
         chunk = self._running.pop(future)
         if isinstance(answer, worker.Answer):
             self._write(chunk, answer, alone)
@@ -236,4 +244,4 @@ def _require_build(client: Client) -> str:
 
 
 def _address(client: Client) -> str:
-    return client.scheduler.address if client.scheduler else "scheduler"
+    return str(client.scheduler.address) if client.scheduler else "scheduler"
