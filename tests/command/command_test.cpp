@@ -178,14 +178,16 @@ TEST_CASE("plot and report hand their options to the package beside the program"
 TEST_CASE("plot, report and measure explain themselves without Python and MPI") {
   const Desk desk;
   const std::string nowhere = "PATH=/nowhere '" PACELINE_PROGRAM "' ";
-  const Outcome plot = desk.type(nowhere + "plot --help"), report = desk.type(nowhere + "report --help");
-  CHECK((plot.status == 0 && report.status == 0));
+  const Outcome plot = desk.type(nowhere + "plot --help"), report = desk.type(nowhere + "report --help"),
+                sweep = desk.type(nowhere + "sweep --help");
+  CHECK((plot.status == 0 && report.status == 0 && sweep.status == 0));
   // All that Python's own parser knows is said.
   const std::string parser = text_of(kSource / "python/paceline/__main__.py");
   const std::regex word("add_argument\\(\\s*(\"-o\", )?\"(--[a-z-]+)\"|\n        \"([a-z-]+)\": plot\\.");
   std::size_t words = 0;
   for (std::sregex_iterator at(parser.begin(), parser.end(), word), end; at != end; ++at, ++words) {
-    CHECK_THAT(plot.out + report.out, Contains((*at)[2].matched ? (*at)[2].str() : (*at)[3].str()));
+    CHECK_THAT(plot.out + report.out + sweep.out,
+               Contains((*at)[2].matched ? (*at)[2].str() : (*at)[3].str()));
   }
   CHECK(words >= 11);
   const Outcome measure = desk.type(nowhere + "calibrate measure --help");
