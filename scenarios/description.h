@@ -534,6 +534,28 @@ void describe(V& v, ParameterServerSpec& s) {
 }
 
 template <class V>
+void describe(V& v, HorovodSpec& s) {
+  v.key("version", s.version, text(20),
+        "The Horovod whose rules hold: \"0.9\" to \"0.28\". Up to 0.20 the threshold is 64 MiB and the cycle "
+        "5 ms, "
+        "from 0.21 on 128 MiB and 1 ms; up to 0.22 the background thread waits until gradients exist.");
+  v.key("fusion_threshold", s.fusion_threshold, between(0, kMostBytes),
+        "HOROVOD_FUSION_THRESHOLD: tensors that are queued are reduced together up to this size; 0: each "
+        "alone. Left "
+        "out: as the version has it.");
+  v.key(
+      "cycle_time", s.cycle_time, between(0, 100),
+      "HOROVOD_CYCLE_TIME: how often ranks agree on what is queued everywhere. Left out: as the version has "
+      "it.");
+  v.key("negotiation", s.negotiation, between(1e-6, 10),
+        "What agreeing takes, beyond the wait for the last rank: an all-reduce of some bytes among hosts.");
+  v.key("fp16", s.fp16, any(),
+        "Compression.fp16: gradients are cast before they are queued, and back afterwards.");
+  v.key("async_completion", s.async_completion, any(),
+        "HOROVOD_ENABLE_ASYNC_COMPLETION: the host goes on to the optimizer, and its stream alone waits.");
+}
+
+template <class V>
 void describe(V& v, HostSpec& s) {
   v.key("kernel_launch", s.kernel_launch, between(0, 10), "Time of the host to launch a kernel.");
   v.key("collective_launch", s.collective_launch, between(0, 10), "Time of the host to launch a collective.");
@@ -673,13 +695,15 @@ void describe(V& v, TrainingSpec& s) {
         "is the "
         "first bucket's too.");
   v.key("strategy", s.strategy, any(),
-        "How GPUs share the work: PyTorch's DistributedDataParallel, its fully_shard, ZeRO, or parameter "
-        "servers. "
+        "How GPUs share the work: PyTorch's DistributedDataParallel, its fully_shard, ZeRO, parameter "
+        "servers, or "
+        "Horovod. "
         "Options of the others may stand beside.");
   v.key("ddp", s.ddp, any(), "PyTorch DistributedDataParallel's options.");
   v.key("fsdp", s.fsdp, any(), "PyTorch fully_shard's options.");
   v.key("zero", s.zero, any(), "ZeRO's options.");
   v.key("parameter_server", s.parameter_server, any(), "Options of parameter servers.");
+  v.key("horovod", s.horovod, any(), "Horovod's options.");
   v.key("host", s.host, any(), "The host thread that launches work on its GPU.");
   v.key("input", s.input, any(), "The data loader; left out: it is never the bottleneck.");
   v.key("collective", s.collective, any(), "How collectives run: library, algorithm, costs.");

@@ -6,6 +6,7 @@
 #include "scenarios/balanced_run.h"
 #include "sim/engine/simulate.h"
 #include "sim/layers/layer_spans.h"
+#include "sim/report/decided.h"
 #include "sim/strategy/build_job.h"
 #include "topology/topology.h"
 
@@ -18,7 +19,7 @@ BalancedRun run(const Scenario& scenario, const TraceRequest& trace, Machines& m
   }
   auto [topology, job] = machines.build(scenario);
   Result result = simulate(job, scenario.run, trace);
-  return {topology, std::move(job), std::move(result), {}};
+  return {topology, as_decided(std::move(job), result.decisions), std::move(result), {}};
 }
 
 double alone_throughput(const Scenario& scenario, const GpuSpec& gpu, const TrainingSpec& training) {

@@ -43,6 +43,19 @@ Json::Array buckets_json(const std::vector<BucketReport>& buckets) {
   return array;
 }
 
+Json::Array fusions_json(const std::vector<FusionReport>& fusions) {
+  Json::Array array;
+  for (const FusionReport& f : fusions) {
+    array.push_back(Json::Object{{"tensors", static_cast<std::int64_t>(f.tensors)},
+                                 {"bytes", f.bytes.value},
+                                 {"queued_s", f.queued.value},
+                                 {"agreed_s", f.agreed.value},
+                                 {"start_s", f.start.value},
+                                 {"end_s", f.end.value}});
+  }
+  return array;
+}
+
 Json::Array stragglers_json(const std::vector<StragglerReport>& stragglers) {
   Json::Array array;
   for (const StragglerReport& s : stragglers) {
@@ -144,6 +157,9 @@ std::string result_json(const Prediction& p, Json::Object more) {
     result.push_back({"batches", Json::Array(p.batches.begin(), p.batches.end())});
   }
   result.push_back({"buckets", buckets_json(p.report.buckets)});
+  if (!p.report.fusions.empty()) {
+    result.push_back({"fusions", fusions_json(p.report.fusions)});
+  }
   result.push_back({"collectives", collectives_json(p.report.collectives)});
   result.push_back({"stragglers", stragglers_json(p.report.stragglers)});
   result.push_back({"links", link_traffic_json(p)});

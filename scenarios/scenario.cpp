@@ -15,6 +15,7 @@
 #include "scenarios/reader.h"
 #include "scenarios/writer.h"
 #include "sim/collective/tuner.h"
+#include "sim/strategy/horovod.h"
 #include "sim/strategy/pytorch.h"
 #include "topology/nccl_xml.h"
 
@@ -436,6 +437,11 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
     static_cast<void>(pytorch_version(training.pytorch));
   } catch (const InputError& error) {
     throw error.at(below(place, "pytorch").place);
+  }
+  try {
+    static_cast<void>(horovod_rules(training.horovod.version));
+  } catch (const InputError& error) {
+    throw error.at(below(below(place, "horovod"), "version").place);
   }
   check_collective(training.collective, below(place, "collective"));
   try {

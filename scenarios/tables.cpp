@@ -74,6 +74,32 @@ std::string servers_rows(const Prediction& p) {
                      "); the busiest server is sent " + readable_size(servers.hottest_server_in) + " a step");
 }
 
+std::string horovod_rows(const Prediction& p) {
+  constexpr std::size_t kMostRows = 6;
+  const HorovodSpec& spec = p.scenario.training.horovod;
+  const Negotiation& rules = *p.job.negotiation;
+  const std::vector<FusionReport>& fusions = p.report.fusions;
+  std::size_t tensors = 0;
+  for (const FusionReport& each : fusions) {
+    tensors += each.tensors;
+  }
+  std::string text =
+      row("strategy", "horovod " + spec.version + ", up to " + readable_size(rules.threshold) +
+                          " together, cycles of " + readable_time(to_seconds(rules.cycle))) +
+      row("", plural(static_cast<std::int64_t>(tensors), "gradient") + " in " +
+                  plural(static_cast<std::int64_t>(fusions.size()), "reduction") + " in the last step");
+  std::vector<Cells> lines{{"", "gradients", "size", "queued", "agreed", "starts", "ends"}};
+  for (std::size_t i = 0; i < std::min(fusions.size(), kMostRows); ++i) {
+    const FusionReport& f = fusions[i];
+    lines.push_back({"", std::to_string(f.tensors), readable_size(f.bytes), readable_time(f.queued),
+                     readable_time(f.agreed), readable_time(f.start), readable_time(f.end)});
+  }
+  if (fusions.size() > kMostRows) {
+    lines.push_back({"", "and " + std::to_string(fusions.size() - kMostRows) + " more", "", "", "", "", ""});
+  }
+  return text + aligned(lines);
+}
+
 // Nothing of DDP, which is the rule.
 std::string strategy(const Prediction& p) {
   const TrainingSpec& training = p.scenario.training;
@@ -82,6 +108,9 @@ std::string strategy(const Prediction& p) {
   }
   if (training.strategy == StrategyKind::ddp || p.job.ranks() == 1) {
     return "";
+  }
+  if (p.job.negotiation) {
+    return horovod_rows(p);
   }
   std::string text(name_of(training.strategy));
   text += training.strategy == StrategyKind::zero ? ", stage " + std::to_string(training.zero.stage) : "";

@@ -10,7 +10,7 @@ namespace paceline {
 std::vector<std::uint32_t> bucket_collectives(const Program& program) {
   std::vector<std::uint32_t> collectives;
   for (const Op& op : program.ops) {
-    if (op.kind == OpKind::collective && op.purpose.bucket != kNoIndex) {
+    if (op.kind == OpKind::collective && op.purpose.bucket != kNoIndex && !op.never_runs()) {
       collectives.resize(std::max<std::size_t>(collectives.size(), op.purpose.bucket + 1));
       collectives[op.purpose.bucket] = op.index;
     }

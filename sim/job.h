@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "core/names.h"
 #include "core/random.h"
 #include "core/time.h"
+#include "kernels/cost_model.h"
 #include "sim/collective/communicator.h"
 #include "sim/collective/family.h"
 #include "sim/training.h"
@@ -75,7 +77,8 @@ struct Purpose {
 enum class After : std::uint8_t {
   compute,  // all that was issued to the compute stream before it
   op,       // `after_op`, of the compute stream or a queue, which was issued before it in the same iteration
-  nothing
+  nothing,
+  decision  // what is decided of it while the run goes (Negotiation)
 };
 
 // The host issues the operations in order, each at a cost; a stream can't begin what the host has not issued.
@@ -92,10 +95,12 @@ struct Op {
   After after = After::compute;
   std::uint32_t after_op = 0;
   SimTime prepare{}, conclude{};  // collective: its queue is busy so long before it and after it
+  SimTime poll{};                 // synchronize: the host looks only so often
   std::uint32_t to = 0;      // send: to the members of its group of this family; to itself it takes no time
   Bytes bytes{};             // send
   std::uint32_t quorum = 1;  // gate
 
+  bool never_runs() const { return every == kNoIndex; }
   bool runs_in(std::uint32_t iteration) const { return every == 1 || (iteration + 1) % every == 0; }
   friend bool operator==(const Op&, const Op&) = default;
 };
@@ -180,6 +185,31 @@ struct Serving {
   }
 };
 
+// A tensor whose reduction is decided while the run goes.
+struct QueuedTensor {
+  std::uint32_t after_op =
+      0;  // of the main program: queued when the host has issued this kernel, which makes it
+  Bytes bytes;
+  Precision type = Precision::fp32;
+};
+
+// Horovod's controller. Each rank has a background thread that begins a cycle `cycle` after the one before, or when
+// that has ended: it agrees with all others on the tensors that every rank has queued, `cost` after the last of them
+// asked; and issues their fusions (sim/collective/fusion.h), each at `launch`. A fusion runs on queue 0 when it is issued
+// and its tensors exist; one of several tensors is copied into a buffer before it and out of it after it. The n-th of
+// an iteration is collective n of the main program (After::decision), which has one for each tensor; those that are
+// left over are nothing.
+struct Negotiation {
+  std::vector<QueuedTensor> tensors;  // in the order in which hosts queue them
+  Bytes threshold;
+  SimTime cycle, cost, first_cost;  // first: until all tensors have been reduced once
+  SimTime launch;                   // of a collective, and of each copy
+  SimTime copy_launch;
+  bool waits_for_data = false;                       // a background thread issues nothing before it exists
+  GpuCosts costs;                                    // of copies
+  std::shared_ptr<const CollectivePlanner> planner;  // of all-reduces; copied by each run
+};
+
 struct TrainingJob {
   std::vector<Role> roles{1};
   std::vector<Member> members;  // ranks first, then servers; empty: every rank plays the first role
@@ -188,6 +218,7 @@ struct TrainingJob {
   Communicator communicator;
   std::vector<CollectivePlan> plans;
   Serving serving;  // not empty: each rank counts iterations of its own
+  std::optional<Negotiation> negotiation;
   std::optional<InputPipeline> input;
   VariabilitySpec variability;
   Slowdown slowdown;

@@ -164,6 +164,16 @@ struct ParameterServerSpec {
   NodeGradients node = NodeGradients::each;
 };
 
+// Horovod (horovod/common/{operations,controller}.cc). Left out: as the version has it.
+struct HorovodSpec {
+  std::string version = "0.28";           // 0.19 to 0.28
+  std::optional<Bytes> fusion_threshold;  // HOROVOD_FUSION_THRESHOLD
+  std::optional<Seconds> cycle_time;      // HOROVOD_CYCLE_TIME
+  Seconds negotiation{200e-6};            // a host all-reduce of some bytes over TCP
+  bool fp16 = false;              // gradients are cast before they are queued, and back after their reduction
+  bool async_completion = false;  // HOROVOD_ENABLE_ASYNC_COMPLETION: the host doesn't wait for reductions
+};
+
 // The host thread that launches work on its GPU.
 struct HostSpec {
   Seconds kernel_launch{5.4e-6};  // superbenchmark, CUDA kernel launch, event time
@@ -199,19 +209,20 @@ struct Slowdown {
 };
 
 // How ranks share the work.
-using Strategy = std::variant<DdpSpec, FsdpSpec, ZeroSpec, ParameterServerSpec>;
+using Strategy = std::variant<DdpSpec, FsdpSpec, ZeroSpec, ParameterServerSpec, HorovodSpec>;
 // Stage 2 or 3 as FSDP with these options.
 inline FsdpSpec fsdp_of(const ZeroSpec& zero, FsdpSpec options) {
   options.reshard_after_forward = {zero.stage == 3};
   return options;
 }
-enum class StrategyKind : std::uint8_t { ddp, fsdp, zero, parameter_server };
+enum class StrategyKind : std::uint8_t { ddp, fsdp, zero, parameter_server, horovod };
 template <>
 inline constexpr auto kNames<StrategyKind> =
     names<StrategyKind>({{"ddp", StrategyKind::ddp},
                          {"fsdp", StrategyKind::fsdp},
                          {"zero", StrategyKind::zero},
-                         {"parameter_server", StrategyKind::parameter_server}});
+                         {"parameter_server", StrategyKind::parameter_server},
+                         {"horovod", StrategyKind::horovod}});
 
 // Batches that follow the GPUs' speeds.
 struct BalanceSpec {
@@ -240,6 +251,7 @@ struct TrainingSpec {
   FsdpSpec fsdp;
   ZeroSpec zero;
   ParameterServerSpec parameter_server;
+  HorovodSpec horovod;
   HostSpec host;
   std::optional<InputSpec> input;
   CollectiveSpec collective;
@@ -306,6 +318,8 @@ inline Strategy strategy_of(const TrainingSpec& training) {
       return training.zero;
     case StrategyKind::parameter_server:
       return training.parameter_server;
+    case StrategyKind::horovod:
+      return training.horovod;
     case StrategyKind::ddp:
       break;
   }

@@ -33,7 +33,8 @@ constexpr NamedStrategy kStrategies[] = {
     {"zero1", StrategyKind::zero, 1, StrategyKind::ddp},
     {"zero2", StrategyKind::zero, 2, StrategyKind::fsdp},
     {"zero3", StrategyKind::zero, 3, StrategyKind::fsdp},
-    {"parameter_server", StrategyKind::parameter_server, 0, StrategyKind::parameter_server}};
+    {"parameter_server", StrategyKind::parameter_server, 0, StrategyKind::parameter_server},
+    {"horovod", StrategyKind::horovod, 0, StrategyKind::horovod}};
 
 const NamedStrategy& strategy_named(const std::string& name) {
   const auto* const found = std::ranges::find(kStrategies, name, &NamedStrategy::name);
@@ -81,7 +82,8 @@ StrategyChoice choice_in(const std::string& text) {
                            in_quotes(kReshard) + " is, found " + in_quotes(text),
                        kPlace);
     }
-    Json value = value_of_text(parts[i].substr(end + 1));
+    const std::string given = parts[i].substr(end + 1);
+    Json value = key == "version" ? Json(given) : value_of_text(given);  // 0.19 is none
     const std::string options = "/training/" + std::string(name_of(strategy.options)) + '/';
     if (strategy.kind == StrategyKind::parameter_server && key == "stale") {
       choice.edits.push_back({options + "consistency", Json::Object{{key, std::move(value)}}});

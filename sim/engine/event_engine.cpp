@@ -81,7 +81,8 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
       variability_(job.variability, job.ranks(), run.seed),
       input_jitter_(job.input ? job.input->jitter : Distribution{}),
       own_input_(job.input && job.input->jitter.kind != DistributionKind::none),
-      may_repeat_(alike == AlikeSteps::repeated && draws_alike(job) && operations_alike(job)),
+      may_repeat_(alike == AlikeSteps::repeated && draws_alike(job) && operations_alike(job) &&
+                  !job.negotiation),
       groups_(job),
       layouts_(job),
       timeline_(most_pending(job, layouts_)),
@@ -94,11 +95,13 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
       own_before_(ranks_),
       waits_(layouts_.records) {
   seen_collectives_.reserve(layouts_.rows.size());
+  plans_.assign(job_.plans.begin(), job_.plans.end());
+  graph_list_ = job_.communicator.graphs;
   place_threads();
   if (ranks_ > 1) {
     graphs_ = lay_out(job_.communicator.graphs, ranks_);
-    for (const CollectivePlan& plan : job_.plans) {
-      step_times_.emplace_back(job_.communicator.graphs[plan.graph], plan);
+    for (const CollectivePlan& plan : plans_) {
+      step_times_.emplace_back(graph_list_[plan.graph], plan);
     }
   }
   if (!job_.communicator.shared_capacity.empty()) {
@@ -175,6 +178,9 @@ void EventEngine::prepare_result() {
 
 // Switches wait for nobody's launch: each is in its graph's first collective from the beginning.
 void EventEngine::start_switches(SimTime now) {
+  if (job_.negotiation) {  // nobody knows yet what comes
+    return;
+  }
   for (const ThreadBlockId each : graphs_.switches) {
     graphs_[each].use = {0, ~std::uint32_t{0}};
     finish_thread_block(each, now);
@@ -189,6 +195,7 @@ void EventEngine::run() {
     network_->start(flow.links, flow.rate, std::nullopt, 0, now);
   }
   start_switches(now);
+  start_negotiating(now);
   for (std::uint32_t q = 0; q < queues_.size(); ++q) {
     const ThreadId thread = thread_of_queue_[q];
     queues_[q].collective = following(thread, kStart, q - place_[thread.index()].first_queue.value);
@@ -280,6 +287,12 @@ void EventEngine::handle(const Event& event, SimTime now) {
     case EventKind::served:
       end_serving(subject, now);
       break;
+    case EventKind::background:
+      run_background(ThreadId(subject), now);
+      break;
+    case EventKind::agreed:
+      agree(now);
+      break;
   }
 }
 
@@ -313,6 +326,9 @@ void EventEngine::end_own_iteration(ThreadId rank, std::uint32_t iteration, SimT
 
 // How many collectives all ranks together launch.
 std::uint64_t EventEngine::collectives_in(std::uint32_t iteration) const {
+  if (job_.negotiation) {
+    return slots_[iteration % slots_.size()].decided.size() * ranks_;
+  }
   std::uint64_t all = 0;
   for (std::size_t role = 0; role < layouts_.roles.size(); ++role) {
     const ProgramLayout& of = layouts_.roles[role].front().of(iteration);
@@ -383,6 +399,15 @@ void EventEngine::close_iteration(std::uint32_t iteration) {
   previous_rank_end_ = closed.rank_end;
   own_before_ = closed.own_at_end;
   result_.fingerprint += closed.facts.value();
+  for (std::size_t k = 0; k < closed.decided.size(); ++k) {
+    const CollectiveRecord& met =
+        closed.collectives[layouts_.main().of(iteration).collectives[k].first_record];
+    closed.decided[k].start = met.launch.last.at;
+    closed.decided[k].end = met.end;
+  }
+  if (job_.negotiation) {
+    result_.decisions.iterations.push_back(closed.decided);
+  }
 }
 
 // What a rank has done by the end of a steady iteration.
@@ -448,7 +473,10 @@ EventEngine::IterationSlot EventEngine::empty_slot() const {
           0,
           false,
           std::vector<SimTime>(most_ops_ * trace_.ranks.size()),
-          {}};
+          {},
+          {},
+          std::vector<SimTime>(job_.negotiation ? job_.negotiation->tensors.size() : 0),
+          0};
 }
 
 // A rank's host comes to this iteration. Where nothing keeps ranks together there may be any number of open ones.
@@ -466,16 +494,18 @@ void EventEngine::open_iteration(std::uint32_t iteration) {
 // Makes room for the iteration that comes to this place.
 void EventEngine::clear_slot(std::uint32_t iteration) {
   auto& [spans, collectives, own, rank_end, own_at_end, ranks_done, collectives_ended, launched, issued,
-         facts] = slot(iteration);
+         facts, decided, queued, tensors_decided] = slot(iteration);
   std::ranges::fill(spans, OpSpan{});
   std::ranges::fill(collectives, CollectiveRecord{});
-  for (std::vector<SimTime>* times : {&own, &rank_end, &own_at_end, &issued}) {
+  for (std::vector<SimTime>* times : {&own, &rank_end, &own_at_end, &issued, &queued}) {
     std::ranges::fill(*times, SimTime{});
   }
   ranks_done = 0;
   collectives_ended = 0;
   launched = false;
   facts = {};
+  decided.clear();
+  tensors_decided = 0;
 }
 
 // Who is charged for the waits for the collectives of a steady iteration: the last to launch.
@@ -531,6 +561,10 @@ Result EventEngine::finish() {
     keep_rank_step(r, last_iteration_);
   }
   take_differences(result_.rank_steps, ranks_);
+  if (job_.negotiation) {
+    result_.decisions.plans.assign(plans_.begin(), plans_.end());
+    result_.decisions.graphs = graph_list_;
+  }
   return std::move(result_);
 }
 

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
@@ -109,6 +110,16 @@ class EventEngine {
     bool launched = false;                // any of its collectives, by any rank
     std::vector<SimTime> issued;          // [traced rank's place * ops + op]
     Fingerprint facts;
+    std::vector<DecidedCollective> decided;
+    std::vector<SimTime> queued;  // by tensor: by the last rank
+    std::uint32_t tensors_decided = 0;
+  };
+  struct Background {  // a rank's thread that negotiates
+    // awake: it has nothing to do, or waits for data; else an event will come.
+    enum class Does : std::uint8_t { sleep, agree, issue, awake } does = Does::sleep;
+    SimTime began;             // its cycle
+    std::uint64_t queued = 0;  // tensors of all iterations, when it asked
+    OpPlace next;              // the next collective to issue
   };
   struct Seen {  // the state when an iteration had closed
     std::uint32_t closed = 0;
@@ -159,11 +170,32 @@ class EventEngine {
   void finish_thread_block(ThreadBlockId thread_block, SimTime now);
   void next_use(ThreadBlockId thread_block, OpPlace&) const;
   const ProgramLayout& program_on(std::uint32_t graph, std::uint32_t iteration) const;
-  const Op& running(QueueId queue) const;
+  struct Running {
+    std::uint32_t plan = 0;
+    SimTime prepare, conclude;
+    After after = After::compute;
+  };
+  Running running(QueueId queue) const;
   void conclude(QueueId queue, SimTime left, SimTime now);
   void end_collective(QueueId queue, SimTime now);
   OpPlace following(ThreadId thread, OpPlace collective, std::uint32_t queue = kNoIndex) const;
   bool waits_for_worker(ThreadId thread, OpPlace collective) const;
+
+  // What is decided while the run goes (event_engine_negotiation.cpp).
+  void run_background(ThreadId rank, SimTime now);
+  void advance_background(ThreadId rank, SimTime now);
+  void agree(SimTime now);
+  void decide(std::uint32_t iteration, std::uint32_t first, std::uint32_t last, SimTime now);
+  void note_queued(OpPlace issued, SimTime now);
+  std::uint32_t plan_of(Bytes);
+  std::uint64_t queued_by(ThreadId rank) const;
+  bool all_decided(std::uint32_t iteration) const;
+  bool exists(ThreadId rank, OpPlace collective) const;
+  bool may_launch_decided(ThreadId rank, OpPlace collective) const;
+  void skip_nothing(OpPlace&) const;
+  const DecidedCollective& decided(OpPlace collective) const {
+    return slots_[collective.iteration % slots_.size()].decided[collective.op];
+  }
 
   void end_own_iteration(ThreadId rank, std::uint32_t iteration, SimTime now);
   Result finish_own();
@@ -184,6 +216,8 @@ class EventEngine {
   void repeat_if_alike(std::uint32_t closed, SimTime now);
   void repeat(std::uint32_t iteration, SimTime period);
   void start_switches(SimTime now);
+  void start_switch(ThreadBlockId thread_block, SimTime now);
+  void start_negotiating(SimTime now);
 
   bool is_rank(ThreadId thread) const { return thread.value < ranks_; }
   QueueId queue_of(ThreadId thread, std::uint32_t number) const {
@@ -235,7 +269,9 @@ class EventEngine {
   std::vector<QueueState> queues_;
   std::vector<ThreadId> thread_of_queue_;
   LaidOutGraphs graphs_;
-  std::vector<StepTimes> step_times_;  // by plan
+  GraphList graph_list_;  // the job's, then those of what was decided; likewise:
+  std::deque<CollectivePlan> plans_;
+  std::deque<StepTimes> step_times_;  // by plan
   Mailboxes mailboxes_;
   std::vector<Outbox> outboxes_;  // by rank, where messages have a window
   Servers servers_;
@@ -253,6 +289,15 @@ class EventEngine {
   std::uint32_t last_overlap_ = 0;
   std::uint32_t repeated_ = 0;
   std::optional<Seen> seen_;
+  // Of a job with a negotiation.
+  std::optional<CollectivePlanner> planner_;
+  std::map<Bytes, std::uint32_t> plan_of_bytes_;
+  std::map<std::uint32_t, std::uint32_t> graph_of_planner_;  // its number -> ours
+  std::vector<std::vector<std::uint32_t>> uses_of_graph_;    // plans of what was decided, in order
+  std::vector<std::uint32_t> queued_before_op_;              // tensors whose kernels stand before it
+  std::vector<Background> background_;
+  std::uint32_t asked_ = 0;    // background threads in this cycle
+  std::uint64_t decided_ = 0;  // tensors of all iterations
   Result result_;
 };
 

@@ -30,6 +30,8 @@ bool EventEngine::may_launch(ThreadId thread, OpPlace collective) const {
     }
     case After::nothing:
       return true;
+    case After::decision:
+      return may_launch_decided(thread, collective);
   }
   return false;
 }
@@ -53,9 +55,13 @@ void EventEngine::launch_next(QueueId queue, SimTime now) {
           queues_, [&](const QueueState& other) { return other.collective.iteration < at.iteration; })) {
     last_overlap_ = at.iteration;
   }
-  const Op& op = running(queue);
+  const Running op = running(queue);
   if (op.after == After::nothing) {
     met.ready = std::max(met.ready, now);
+  } else if (op.after == After::decision) {
+    const std::uint32_t made_by = job_.negotiation->tensors[decided(at).tensors.back()].after_op;
+    met.ready = std::max(met.ready, span(thread, {at.iteration, made_by}).end);
+    own_at(thread, at) = thread_[thread.index()].own;
   }
   met.launch.add({now, own_at(thread, at), thread.value});
   note(Fact::launch, at, thread, now);
@@ -66,8 +72,7 @@ void EventEngine::launch_next(QueueId queue, SimTime now) {
     conclude(queue, op.prepare + op.conclude, now);
     return;
   }
-  timeline_.push(now + op.prepare + job_.plans[collective.plan].startup, EventKind::collective_start,
-                 queue.value);
+  timeline_.push(now + op.prepare + plans_[op.plan].startup, EventKind::collective_start, queue.value);
 }
 
 // An operation has ended: what comes after it may be launched.
@@ -86,9 +91,8 @@ void EventEngine::release_followers(ThreadId thread, OpPlace ended, SimTime own,
 
 void EventEngine::start_thread_blocks(QueueId queue, SimTime now) {
   const ThreadId thread = thread_of_queue_[queue.index()];
-  const OpPlace at = queues_[queue.index()].collective;
-  const std::uint32_t plan = layout(thread, at.iteration).collectives[at.op].plan;
-  const LaidOutGraphs::Graph& graph = graphs_.graphs[job_.plans[plan].graph];
+  const auto [plan, prepare, conclude_in, after] = running(queue);
+  const LaidOutGraphs::Graph& graph = graphs_.graphs[plans_[plan].graph];
   const std::uint32_t first = graph.first_of_rank[thread.value], last = graph.first_of_rank[thread.value + 1];
   queues_[queue.index()].thread_blocks_left = last - first;
   for (std::uint32_t i = first; i < last; ++i) {
@@ -96,7 +100,7 @@ void EventEngine::start_thread_blocks(QueueId queue, SimTime now) {
     start_thread_block(graph.of_rank[i], plan);
   }
   if (first == last) {
-    conclude(queue, running(queue).conclude, now);
+    conclude(queue, conclude_in, now);
   }
   for (std::uint32_t i = first; i < last; ++i) {
     advance_thread_block(graph.of_rank[i], now);
@@ -121,7 +125,7 @@ bool EventEngine::may_move(const ThreadBlockState& state, const FlatStep& step) 
       return false;
     }
   }
-  const std::uint32_t slots = job_.plans[state.plan].slots;
+  const std::uint32_t slots = plans_[state.plan].slots;
   for (std::uint32_t p = 0; slots > 0 && p < step.send.count; ++p) {
     const FifoState& fifo = graphs_[graphs_.out[state.first_out + step.send.first + p]];
     // The receiver may still be in a collective before this one: what that left doesn't count.
@@ -147,7 +151,7 @@ void EventEngine::advance_thread_block(ThreadBlockId id, SimTime now) {
   if (!may_move(state, step)) {
     return;
   }
-  const CollectivePlan& plan = job_.plans[state.plan];
+  const CollectivePlan& plan = plans_[state.plan];
   SimTime end = step.send.count == 0 ? now + times.copy(state.at, step) : now;
   state.unfinished = 1;
   for (std::uint32_t p = 0; p < step.send.count; ++p) {
@@ -180,12 +184,12 @@ void EventEngine::advance_thread_block(ThreadBlockId id, SimTime now) {
 void EventEngine::start_flow(FifoId id, SimTime now) {
   FifoState& fifo = graphs_[id];
   const ThreadBlockState& sender = graphs_[fifo.from];
-  const CollectivePlan& plan = job_.plans[sender.plan];
+  const CollectivePlan& plan = plans_[sender.plan];
   const StepTimes& times = step_times_[sender.plan];
   const BytesPerSecond rate = hop_in(plan, sender.at.phase, fifo.hop).rate;
   const Bytes bytes = times.bytes(sender.at, times.step(sender.script, sender.at));
   if (!network_->restart(fifo.flow, rate, bytes, id.value, now)) {
-    const SharedFifo& shared = job_.communicator.graphs[plan.graph].shared[fifo.shared];
+    const SharedFifo& shared = graph_list_[plan.graph].shared[fifo.shared];
     fifo.flow = network_->start(shared.links, rate, bytes, id.value, now);
   }
 }
@@ -202,7 +206,7 @@ void EventEngine::end_flow(FifoId id, SimTime now) {
   }
   const ThreadBlockState& sender = graphs_[fifo.from];
   const StepTimes& times = step_times_[sender.plan];
-  const HopCost& hop = job_.plans[sender.plan].hops[fifo.hop];
+  const HopCost& hop = plans_[sender.plan].hops[fifo.hop];
   const SimTime left = std::max(now + hop.overhead, fifo.sent_at + hop.least);
   const FlatStep& step = times.step(sender.script, sender.at);
   fifo.last_arrival = std::max(fifo.last_arrival, left + times.latency(sender.at, step, fifo.hop));
@@ -240,7 +244,9 @@ void EventEngine::arrive(FifoId id, SimTime now) {
 void EventEngine::finish_thread_block(ThreadBlockId id, SimTime now) {
   ThreadBlockState& state = graphs_[id];
   state.active = false;
-  if (state.rank == ThreadBlock::kSwitch) {
+  if (state.rank == ThreadBlock::kSwitch && job_.negotiation) {
+    start_switch(id, now);
+  } else if (state.rank == ThreadBlock::kSwitch) {
     next_use(id, state.use);
     if (state.use.iteration <= last_iteration_) {
       start_thread_block(id, program_on(state.graph, state.use.iteration).collectives[state.use.op].plan);
@@ -258,7 +264,7 @@ void EventEngine::next_use(ThreadBlockId id, OpPlace& use) const {
     const ProgramLayout& layout = program_on(graph, use.iteration);
     while (++use.op < layout.collectives.size()) {
       const CollectiveLayout& collective = layout.collectives[use.op];
-      if (job_.plans[collective.plan].graph == graph &&
+      if (plans_[collective.plan].graph == graph &&
           layout.program->ops[collective.op].runs_in(use.iteration)) {
         return;
       }
@@ -272,10 +278,15 @@ const ProgramLayout& EventEngine::program_on(std::uint32_t graph, std::uint32_t 
   return layouts_.roles[layouts_.role_of_graph[graph]].front().of(iteration);
 }
 
-const Op& EventEngine::running(QueueId queue) const {
+EventEngine::Running EventEngine::running(QueueId queue) const {
   const OpPlace at = queues_[queue.index()].collective;
-  const ProgramLayout& of = layout(thread_of_queue_[queue.index()], at.iteration);
-  return of.program->ops[of.collectives[at.op].op];
+  const CollectiveLayout& of = layout(thread_of_queue_[queue.index()], at.iteration).collectives[at.op];
+  const Op& op = program(thread_of_queue_[queue.index()], at.iteration).ops[of.op];
+  if (op.after == After::decision) {
+    const DecidedCollective& collective = decided(at);
+    return {collective.plan, collective.margin, collective.margin, op.after};
+  }
+  return {of.plan, op.prepare, op.conclude, op.after};
 }
 
 // The collective has ended, but for what its queue does for so long after it.
@@ -321,6 +332,7 @@ OpPlace EventEngine::following(ThreadId thread, OpPlace at, std::uint32_t queue)
     while (++at.op < of.collectives.size()) {
       const CollectiveLayout& next = of.collectives[at.op];
       if ((queue == kNoIndex || next.queue == queue) && of.program->ops[next.op].runs_in(at.iteration)) {
+        skip_nothing(at);
         return at;
       }
     }

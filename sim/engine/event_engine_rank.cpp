@@ -14,7 +14,12 @@ void EventEngine::advance_host(ThreadId thread, SimTime now) {
     const Op& op = program(thread, state.host.iteration).ops[state.host.op];
     if (op.runs_in(state.host.iteration)) {
       state.host_busy = true;
-      timeline_.push(now + op.host_cost, EventKind::host_done, thread.value);
+      SimTime cost = op.host_cost;
+      if (op.poll > SimTime{}) {  // it looked when it came, and sleeps between two looks
+        const std::int64_t since = (now - span(thread, state.host).start).ps;
+        cost += SimTime{(op.poll.ps - since % op.poll.ps) % op.poll.ps};
+      }
+      timeline_.push(now + cost, EventKind::host_done, thread.value);
     } else {
       leave_host_op(thread);
       advance_stream(thread, now);
@@ -57,6 +62,9 @@ void EventEngine::end_issue(ThreadId thread, SimTime now) {
   const Op& op = program(thread, state.host.iteration).ops[state.host.op];
   if (!traced_.empty() && is_rank(thread) && traced_[thread.index()] != kNotTraced) {
     slot(state.host.iteration).issued[traced_[thread.index()] * most_ops_ + state.host.op] = now;
+  }
+  if (job_.negotiation && is_rank(thread)) {
+    note_queued(state.host, now);
   }
   leave_host_op(thread);
   if (op.kind == OpKind::collective && op.after != After::compute) {
@@ -181,6 +189,10 @@ void EventEngine::leave_stream_op(ThreadId thread, SimTime now) {
         close_complete_iterations();
       }
     }
+  }
+  if (job_.negotiation && is_rank(thread)) {  // a tensor may have come to be
+    launch_next(queue_of(thread, 0), now);
+    advance_background(thread, now);
   }
   if (!layout.followers[at.op].empty() && layout.program->ops[at.op].kind != OpKind::collective) {
     release_followers(thread, at, state.own, now);

@@ -117,7 +117,7 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
 // What is recorded of an iteration that some rank may be in.
 void EventEngine::describe_records(StateDigest& digest, std::uint32_t iteration, SimTime now) {
   const auto& [spans, collectives, own, rank_end, own_at_end, ranks_done, collectives_ended, launched, issued,
-               facts] = slot(iteration);
+               facts, decided, queued, tensors_decided] = slot(iteration);
   for (const OpSpan& span : spans) {
     add_recorded(digest, span.start, now);
     add_recorded(digest, span.end, now);
@@ -174,7 +174,7 @@ void EventEngine::repeat_if_alike(std::uint32_t closed, SimTime now) {
 void EventEngine::repeat(std::uint32_t iteration, SimTime period) {
   std::swap(slot(iteration), slot(iteration - 1));
   auto& [spans, collectives, own, rank_end, own_at_end, ranks_done, collectives_ended, launched, issued,
-         facts] = slot(iteration);
+         facts, decided, queued, tensors_decided] = slot(iteration);
   for (OpSpan& span : spans) {
     shift_recorded(span.start, period);
     shift_recorded(span.end, period);

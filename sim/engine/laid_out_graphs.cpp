@@ -49,6 +49,12 @@ void lay_out(const CollectiveGraph& graph, std::uint32_t ranks, LaidOutGraphs& a
   append(graph.out, first_fifo, all.out);
 }
 
+void close(LaidOutGraphs& all) {
+  ThreadBlockState& end = all.thread_blocks.emplace_back();
+  end.first_in = size_of(all.in);
+  end.first_out = size_of(all.out);
+}
+
 }  // namespace
 
 LaidOutGraphs lay_out(const GraphList& graphs, std::uint32_t ranks) {
@@ -56,10 +62,14 @@ LaidOutGraphs lay_out(const GraphList& graphs, std::uint32_t ranks) {
   for (std::size_t g = 0; g < graphs.size(); ++g) {
     lay_out(graphs[g], ranks, all);
   }
-  ThreadBlockState& end = all.thread_blocks.emplace_back();
-  end.first_in = size_of(all.in);
-  end.first_out = size_of(all.out);
+  close(all);
   return all;
+}
+
+void add(LaidOutGraphs& all, const CollectiveGraph& graph, std::uint32_t ranks) {
+  all.thread_blocks.pop_back();
+  lay_out(graph, ranks, all);
+  close(all);
 }
 
 }  // namespace paceline

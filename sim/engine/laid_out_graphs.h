@@ -72,5 +72,7 @@ struct LaidOutGraphs {
 };
 
 LaidOutGraphs lay_out(const GraphList&, std::uint32_t ranks);
+// One graph more, behind all others.
+void add(LaidOutGraphs&, const CollectiveGraph&, std::uint32_t ranks);
 
 }  // namespace paceline

@@ -260,6 +260,9 @@ std::optional<std::string> why_not_in_step(const TrainingJob& job) {
 }  // namespace
 
 std::optional<std::string> why_not_vector(const TrainingJob& job) {
+  if (job.negotiation) {
+    return "what is reduced together is decided while the run goes";
+  }
   if (const std::optional<std::string> why = why_not_in_step(job)) {
     return why;
   }

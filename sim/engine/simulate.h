@@ -74,6 +74,23 @@ struct Served {
   std::uint64_t held_back = 0;  // answers that waited for the slowest worker: the bound on staleness was met
 };
 
+// A collective that was decided while the run went (Negotiation).
+struct DecidedCollective {
+  std::vector<std::uint32_t> tensors;  // by their places in Negotiation::tensors
+  Bytes bytes;
+  std::uint32_t plan = 0;  // in Decisions::plans
+  SimTime queued;          // by the last rank, the last of them
+  SimTime decided;
+  SimTime start;   // on the last rank
+  SimTime end;     // on all
+  SimTime margin;  // before and after it: copies into and out of a buffer
+};
+struct Decisions {
+  std::vector<std::vector<DecidedCollective>> iterations;  // by iteration, in their order
+  std::vector<CollectivePlan> plans;                       // the job's, then those that were made for it
+  GraphList graphs;                                        // likewise
+};
+
 struct Result {
   EngineKind engine = EngineKind::vector;
   std::string engine_reason;           // why automatic took this engine
@@ -95,6 +112,7 @@ struct Result {
   std::uint64_t fingerprint = 0;     // over every launch, collective end and iteration end of every rank
   std::uint64_t events = 0;          // event engine: ends of operations, occupancies and arrivals
   std::vector<TracedIteration> trace;
+  Decisions decisions;               // of a job with a negotiation
   std::vector<RankStep> rank_steps;  // by steady iteration, by rank, where asked for
 };
 

@@ -21,7 +21,9 @@ enum class EventKind : std::uint32_t {
   arrival,
   sent,
   message,
-  served
+  served,
+  background,
+  agreed
 };
 
 struct Event {
@@ -29,7 +31,7 @@ struct Event {
   std::uint64_t sequence = 0;
   EventKind kind = EventKind::host_done;
   // Thread; collective_start, collective_end: queue; move_end: thread block; arrival: FIFO; sent, message: its id;
-  // served: member.
+  // served: member; background: rank; agreed: none.
   std::uint32_t subject = 0;
 };
 static_assert(sizeof(Event) == 24);

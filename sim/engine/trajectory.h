@@ -14,7 +14,7 @@
 namespace paceline {
 
 // The facts that make up a run's fingerprint.
-enum class Fact : std::uint64_t { launch = 1, collective_end, iteration_end };
+enum class Fact : std::uint64_t { launch = 1, collective_end, iteration_end, decision };
 
 constexpr std::uint64_t subject(Fact fact, std::uint32_t iteration, std::uint32_t item = 0) {
   return Fingerprint::subject(static_cast<std::uint64_t>(fact), iteration, item);

@@ -65,7 +65,7 @@ BreakdownSeconds mean_breakdown(const Result& result) {
 std::vector<BucketReport> bucket_reports(const TrainingJob& job, const Result& result) {
   std::vector<BucketReport> buckets(bucket_collectives(job.main().steady).size());
   for (const Op& op : job.main().steady.ops) {
-    if (op.kind != OpKind::collective || op.purpose.bucket == kNoIndex) {
+    if (op.kind != OpKind::collective || op.purpose.bucket == kNoIndex || op.never_runs()) {
       continue;
     }
     double steps = 0;
@@ -84,7 +84,7 @@ std::vector<CollectiveReport> collective_reports(const TrainingJob& job, const R
   const double each = rank_steps(result);
   std::vector<CollectiveReport> collectives;
   for (const Op& op : job.main().steady.ops) {
-    if (op.kind == OpKind::collective) {
+    if (op.kind == OpKind::collective && !op.never_runs()) {
       const CollectivePlan& plan = job.plans[job.main().steady.collectives[op.index]];
       const CollectiveWaits& waits = result.waits[op.index];
       collectives.push_back({op.label, plan.bytes, plan.algorithm, plan.protocol,
@@ -194,6 +194,20 @@ std::optional<ServersReport> servers_report(const TrainingJob& job, const Result
   return report;
 }
 
+// Those of the last iteration.
+std::vector<FusionReport> fusion_reports(const Result& result) {
+  std::vector<FusionReport> fusions;
+  if (result.decisions.iterations.size() > 1) {
+    const SimTime began = result.iteration_end[result.iteration_end.size() - 2];
+    for (const DecidedCollective& each : result.decisions.iterations.back()) {
+      fusions.push_back({each.tensors.size(), each.bytes, to_seconds(each.queued - began),
+                         to_seconds(each.decided - began), to_seconds(each.start - began),
+                         to_seconds(each.end - began)});
+    }
+  }
+  return fusions;
+}
+
 Rank rank_with_most_compute(const Result& result) {
   const auto most =
       std::max_element(result.breakdown.begin(), result.breakdown.end(),
@@ -238,6 +252,7 @@ Report summarize(const TrainingJob& job, const Result& result, const Topology& t
   report.collectives = collective_reports(job, result);
   report.stragglers = straggler_reports(result, topology);
   report.servers = servers_report(job, result);
+  report.fusions = fusion_reports(result);
   return report;
 }
 

@@ -55,6 +55,14 @@ struct ServersReport {
   Bytes hottest_server_in;  // pushed to the server that is sent most
 };
 
+// What Horovod reduced together in the last step: when the last tensor was queued on the last rank, and agreed on, from
+// the step's start; its start on the last rank, its end on all.
+struct FusionReport {
+  std::size_t tensors = 0;
+  Bytes bytes;
+  Seconds queued, agreed, start, end;
+};
+
 struct Report {
   StepTime step;  // with servers: of all workers, of the iterations that were asked for
   Seconds warm_up;
@@ -70,6 +78,7 @@ struct Report {
   std::vector<CollectiveReport> collectives;  // in issue order
   std::vector<StragglerReport> stragglers;    // most waited for first, those that delayed anybody
   std::optional<ServersReport> servers;
+  std::vector<FusionReport> fusions;
 };
 
 // Of the steady iterations.

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "sim/strategy/ddp.h"
 #include "sim/strategy/fsdp.h"
+#include "sim/strategy/horovod.h"
 #include "sim/strategy/parameter_server.h"
 #include "sim/strategy/program_builder.h"
 #include "sim/strategy/sharding.h"
@@ -29,6 +30,7 @@ TrainingJob without_programs(const Workload& work, std::size_t ranks) {
 // Adds programs and plans.
 struct AddPrograms {
   const Workload& work;
+  const CollectivePlanner& planner;
   PlanTable& plans;
   TrainingJob& job;
 
@@ -42,6 +44,9 @@ struct AddPrograms {
     }
   }
   void operator()(const ParameterServerSpec&) const {}  // all works at once: add_programs
+  void operator()(const HorovodSpec& horovod) const {
+    add_horovod_programs(horovod, work, planner, plans, job);
+  }
 };
 
 TrainingJob lone_job(const Workload& work) {
@@ -51,14 +56,15 @@ TrainingJob lone_job(const Workload& work) {
 }
 
 // A role for each of the works.
-void add_programs(const Strategy& strategy, const MixedWork& mixed, PlanTable& plans, TrainingJob& job) {
+void add_programs(const Strategy& strategy, const MixedWork& mixed, const CollectivePlanner& planner,
+                  PlanTable& plans, TrainingJob& job) {
   if (const auto* servers = std::get_if<ParameterServerSpec>(&strategy)) {
     add_parameter_server_programs(*servers, mixed, plans.layout(), job);
     return;
   }
   std::vector<Role> roles;
   for (const Workload& work : mixed.works) {
-    std::visit(AddPrograms{work, plans, job}, strategy);
+    std::visit(AddPrograms{work, planner, plans, job}, strategy);
     roles.push_back(job.roles.front());
   }
   job.roles = std::move(roles);
@@ -103,10 +109,15 @@ TrainingJob build_job(const Strategy& strategy, const MixedWork& mixed, Collecti
         "(a real step took 1.6 times as long)",
         "/training/strategy");
   }
+  if (gloo && std::holds_alternative<HorovodSpec>(strategy)) {
+    throw InputError(
+        "expected the library nccl or mpi, found gloo, of whose workers each reduces what it meets first",
+        "/training/collective/library");
+  }
   TrainingJob job = without_programs(work, ranks);
   job.samples_per_iteration = samples_of(mixed, ranks);
   PlanTable plans(planner);
-  add_programs(strategy, mixed, plans, job);
+  add_programs(strategy, mixed, planner, plans, job);
   job.plans = plans.plans();
   job.communicator = for_plans(planner.communicator(), job.plans);
   if (gloo) {

@@ -4,45 +4,12 @@
 #include <cstdlib>
 #include <utility>
 
+#include "sim/strategy/gradients.h"
 #include "sim/strategy/pytorch.h"
 #include "sim/strategy/sharding.h"
 
 namespace paceline {
 namespace {
-
-// A parameter tensor's gradient.
-struct Gradient {
-  std::size_t layer = 0;
-  std::size_t tensor = 0;  // in the order of registration
-  Bytes bytes;
-};
-
-std::vector<Gradient> reversed_gradients(const Model& model, std::int64_t bytes_each) {
-  std::vector<Gradient> registered;
-  for (std::size_t l = 0; l < model.layers.size(); ++l) {
-    for (const std::int64_t elements : model.layers[l].parameters) {
-      registered.push_back({l, registered.size(), Bytes(elements * bytes_each)});
-    }
-  }
-  std::ranges::reverse(registered);
-  return registered;
-}
-
-// As backward makes them ready: the last layer first. A product's bias is added last, so its gradient is there before
-// the weight's; where one operation uses all of a layer's tensors, autograd hands their gradients out in the order
-// of its inputs (compared with autograd for ResNet-50, VGG-16, Inception V3 and GPT-2: tests/frameworks).
-std::vector<Gradient> gradients_in_ready_order(const Model& model, std::int64_t bytes_each) {
-  std::vector<Gradient> ready = reversed_gradients(model, bytes_each);
-  for (auto first = ready.begin(); first != ready.end();) {
-    const auto last =
-        std::find_if(first, ready.end(), [&](const Gradient& g) { return g.layer != first->layer; });
-    if (model.layers[first->layer].kind != LayerKind::linear) {
-      std::reverse(first, last);
-    }
-    first = last;
-  }
-  return ready;
-}
 
 std::vector<Bytes> sizes(const std::vector<Gradient>& gradients) {
   std::vector<Bytes> bytes;

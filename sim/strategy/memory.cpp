@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "sim/strategy/horovod.h"
 #include "sim/strategy/optimizer.h"
 #include "sim/strategy/sharding.h"
 
@@ -95,6 +96,16 @@ struct MemoryOf {
   GpuMemory operator()(const ParameterServerSpec&) const {
     GpuMemory memory = alone();
     memory.optimizer = Bytes(0);
+    return memory;
+  }
+
+  // The buffer for fusions, and the gradients in fp16 beside those that they came from.
+  GpuMemory operator()(const HorovodSpec& horovod) const {
+    GpuMemory memory = alone();
+    memory.buckets = fusion_buffer(horovod, job.gpus_per_node);
+    if (horovod.fp16) {
+      memory.buckets = memory.buckets + bytes(parameter_count(model), Precision::fp16);
+    }
     return memory;
   }
 

@@ -1,0 +1,155 @@
+#include "sim/strategy/horovod.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+#include "core/error.h"
+#include "sim/collective/fusion.h"
+#include "sim/strategy/gradients.h"
+
+namespace paceline {
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+constexpr int kNewest = 28;
+constexpr HorovodRules kRules[] = {{9, Bytes(64 * kMiB), Seconds(5e-3), false, true, true},
+                                   {16, Bytes(64 * kMiB), Seconds(5e-3), true, true, true},
+                                   {20, Bytes(64 * kMiB), Seconds(5e-3), true, false, true},
+                                   {21, Bytes(128 * kMiB), Seconds(1e-3), true, false, true},
+                                   {23, Bytes(128 * kMiB), Seconds(1e-3), true, false, false}};
+constexpr Seconds kPoll(1e-3);
+
+// Builds the program of all ranks, which is the same in all iterations.
+class HorovodProgram {
+ public:
+  HorovodProgram(const HorovodSpec& horovod, const HorovodRules& rules, const Workload& work,
+                 PlanTable& plans)
+      : horovod_(horovod), rules_(rules), work_(work), plans_(plans), builder_(work, plans) {}
+
+  Program program() {
+    const std::vector<Gradient> gradients =
+        gradients_in_ready_order(work_.model, bytes_per_element(work_.training.gradients));
+    for (std::uint32_t i = 0; i < gradients.size(); ++i) {  // at most as many: each alone
+      builder_.collective({CollectiveKind::all_reduce, on_wire(gradients[i].bytes)},
+                          {.phase = Phase::exchange, .bucket = i}, "all_reduce fusion " + std::to_string(i),
+                          {.after = After::decision});
+    }
+    for (int micro = 0; micro < work_.training.accumulation; ++micro) {
+      builder_.take_batch();
+      for (std::uint32_t l = 0; l < work_.model.layers.size(); ++l) {
+        builder_.forward(work_.model, l, work_.layers[l]);
+      }
+      backward(micro, gradients);
+    }
+    for (std::uint32_t i = 0; i < gradients.size(); ++i) {
+      builder_.wait(i);
+    }
+    if (!horovod_.async_completion) {
+      builder_.synchronize();
+    }
+    if (horovod_.fp16) {
+      cast(parameter_tensors(work_.model), parameter_count(work_.model), "decompress");
+    }
+    builder_.optimizer(work_.model, parameter_count(work_.model), work_.training.gradients);
+    Program made = builder_.finish();
+    for (Op& op : made.ops) {
+      if (op.kind == OpKind::collective) {
+        op.host_cost = {};  // the background thread issues it
+      } else if (op.kind == OpKind::synchronize && rules_.polls) {
+        op.poll = to_sim_time(kPoll);
+      }
+    }
+    return made;
+  }
+
+  const std::vector<QueuedTensor>& queued() const { return queued_; }
+
+ private:
+  Precision wire() const { return horovod_.fp16 ? Precision::fp16 : work_.training.gradients; }
+  Bytes on_wire(Bytes gradients) const {
+    return Bytes(gradients.value / bytes_per_element(work_.training.gradients) * bytes_per_element(wire()));
+  }
+
+  // A kernel for each tensor, which reads one format and writes the other.
+  void cast(std::size_t tensors, std::int64_t elements, const char* label) {
+    const std::int64_t both = bytes_per_element(work_.training.gradients) + bytes_per_element(wire());
+    builder_.copy(Bytes(elements * both), tensors, kNoIndex, label);
+  }
+
+  // In the last pass a layer's gradients are queued when its last kernel is issued.
+  void backward(int micro, const std::vector<Gradient>& gradients) {
+    std::size_t next = 0;
+    for (auto l = static_cast<std::uint32_t>(work_.model.layers.size()); l-- > 0;) {
+      const std::vector<std::int64_t>& tensors = work_.model.layers[l].parameters;
+      builder_.backward(work_.model, l, work_.layers[l]);
+      if (micro > 0) {
+        builder_.accumulate(work_.model, l);
+      }
+      if (micro + 1 < work_.training.accumulation || tensors.empty()) {
+        continue;
+      }
+      if (horovod_.fp16) {
+        std::int64_t elements = 0;
+        for (const std::int64_t each : tensors) {
+          elements += each;
+        }
+        cast(tensors.size(), elements, "compress");
+      }
+      for (std::size_t i = 0; i < tensors.size(); ++i, ++next) {
+        queued_.push_back({builder_.last_op(), on_wire(gradients[next].bytes), wire()});
+      }
+    }
+  }
+
+  const HorovodSpec& horovod_;
+  const HorovodRules& rules_;
+  const Workload& work_;
+  PlanTable& plans_;
+  ProgramBuilder builder_;
+  std::vector<QueuedTensor> queued_;
+};
+
+}  // namespace
+
+HorovodRules horovod_rules(const std::string& version) {
+  int minor = -1;
+  if (version.starts_with("0.")) {
+    const char* const end = version.data() + version.size();
+    const auto [after, error] = std::from_chars(version.data() + 2, end, minor);
+    if (error != std::errc() || (after != end && *after != '.')) {
+      minor = -1;
+    }
+  }
+  if (minor < kRules[0].minor || minor > kNewest) {
+    throw InputError("expected a version of Horovod from 0." + std::to_string(kRules[0].minor) + " to 0." +
+                     std::to_string(kNewest) + ", found \"" + version + '"');
+  }
+  return *std::prev(std::ranges::upper_bound(kRules, minor, {}, &HorovodRules::minor));
+}
+
+Bytes fusion_buffer(const HorovodSpec& horovod, std::uint32_t gpus_per_node) {
+  return usable_threshold(horovod.fusion_threshold.value_or(horovod_rules(horovod.version).threshold),
+                          gpus_per_node);
+}
+
+void add_horovod_programs(const HorovodSpec& horovod, const Workload& work, const CollectivePlanner& planner,
+                          PlanTable& plans, TrainingJob& job) {
+  const HorovodRules rules = horovod_rules(horovod.version);
+  HorovodProgram program(horovod, rules, work, plans);
+  job.main().warm_up = job.main().steady = program.program();
+  const HostSpec& host = work.training.host;
+  const SimTime long_way = to_sim_time(2 * horovod.negotiation);
+  job.negotiation = Negotiation{.tensors = program.queued(),
+                                .threshold = fusion_buffer(horovod, planner.layout().gpus_per_node),
+                                .cycle = to_sim_time(horovod.cycle_time.value_or(rules.cycle)),
+                                .cost = rules.cache ? to_sim_time(horovod.negotiation) : long_way,
+                                .first_cost = long_way,
+                                .launch = to_sim_time(host.collective_launch),
+                                .copy_launch = to_sim_time(host.kernel_launch),
+                                .waits_for_data = rules.waits_for_data,
+                                .costs = work.costs,
+                                .planner = std::make_shared<const CollectivePlanner>(planner)};
+}
+
+}  // namespace paceline

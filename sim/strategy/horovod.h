@@ -1,0 +1,32 @@
+// Horovod's DistributedOptimizer (horovod/torch/optimizer.py over horovod/common).
+#pragma once
+
+#include <string>
+
+#include "sim/job.h"
+#include "sim/strategy/program_builder.h"
+#include "sim/strategy/workload.h"
+
+namespace paceline {
+
+// What a version does, by the tags of its repository (operations.cc, nccl_operations.cc, torch/mpi_ops_v2.cc).
+struct HorovodRules {
+  int minor = 0;  // since 0.minor
+  Bytes threshold;
+  Seconds cycle;
+  bool cache = false;           // of what was reduced before: the short way to agree
+  bool polls = false;           // the host looks every ms whether a reduction has ended
+  bool waits_for_data = false;  // a background thread issues nothing before it exists
+};
+
+// Throws InputError for one that there isn't: "0.9" to "0.28".
+HorovodRules horovod_rules(const std::string& version);
+
+// Requires: several ranks. The topology that the planner is of outlives the job.
+void add_horovod_programs(const HorovodSpec&, const Workload&, const CollectivePlanner&, PlanTable&,
+                          TrainingJob&);
+
+// Its buffer for fusions.
+Bytes fusion_buffer(const HorovodSpec&, std::uint32_t gpus_per_node);
+
+}  // namespace paceline
