@@ -60,6 +60,7 @@ struct ScenarioFile {
 struct ModelPreset {
   std::string preset;
   std::int64_t sequence = 0;
+  Bytes input_bytes{};
 };
 struct ModelFile {
   std::string file;
@@ -335,6 +336,13 @@ void describe(V& v, Layer& s) {
 
 inline constexpr Limits kTokens = between(1, 1e6);
 
+template <class V, class T>
+void describe_input_bytes(V& v, T& s) {
+  v.key("input_bytes", s.input_bytes, kSize.absent_at_zero(),
+        "Bytes of one sample that are copied from the host to its GPU, \"602112 B\" for a 224x224 image in "
+        "fp32; "
+        "left out: none. Only data_parallel asks for them.");
+}
 template <class V>
 void describe(V& v, Model& s) {
   v.key("name", s.name, text(200), "What to call the model.", required());
@@ -349,6 +357,7 @@ void describe(V& v, Model& s) {
         "`sequence`.");
   v.key("most_tokens", s.most_tokens, kTokens.absent_at_zero(),
         "The longest sequence that it has positions for.");
+  describe_input_bytes(v, s);
 }
 
 template <class V>
@@ -379,6 +388,7 @@ template <class V>
 void describe(V& v, ModelPreset& s) {
   v.key("preset", s.preset, text(100), "A built-in model's name.", required());
   describe_sequence(v, s);
+  describe_input_bytes(v, s);
 }
 template <class V>
 void describe(V& v, ModelFile& s) {
@@ -534,6 +544,14 @@ void describe(V& v, ParameterServerSpec& s) {
 }
 
 template <class V>
+void describe(V& v, DataParallelSpec& s) {
+  v.key("transfers", s.transfers, any(),
+        "How parameters get to the other GPUs before each forward pass, and gradients back: with nccl's "
+        "broadcast and "
+        "reduce, or copies from GPU to GPU, one after the other (a PyTorch without NCCL).");
+}
+
+template <class V>
 void describe(V& v, HostSpec& s) {
   v.key("kernel_launch", s.kernel_launch, between(0, 10), "Time of the host to launch a kernel.");
   v.key("collective_launch", s.collective_launch, between(0, 10), "Time of the host to launch a collective.");
@@ -542,7 +560,10 @@ void describe(V& v, HostSpec& s) {
 
 template <class V>
 void describe(V& v, InputSpec& s) {
-  v.key("rate", s.rate, kSampleRate, "Samples that the data loader of one GPU makes per second.", required());
+  v.key(
+      "rate", s.rate, kSampleRate,
+      "Samples that the data loader of one process makes per second: of one GPU, with data_parallel of all.",
+      required());
   v.key("prefetch", s.prefetch, between(1, 10'000), "Batches that may wait for the GPU.");
   v.key("jitter", s.jitter, any(), "Variation of the time that the loader takes for a batch.");
 }
@@ -638,8 +659,10 @@ void describe(V& v, TrainingSpec& s) {
         "Every so many steps the batches are set in proportion to the speeds that the GPUs have shown, "
         "together as "
         "many samples as before.");
-  v.key("accumulation", s.accumulation, between(1, 10'000),
-        "Forward and backward passes per optimizer step; all but the last exchange nothing (no_sync).");
+  v.key(
+      "accumulation", s.accumulation, between(1, 10'000),
+      "Forward and backward passes per optimizer step; all but the last exchange nothing (no_sync), but with "
+      "data_parallel, which has nothing of the kind.");
   v.key("precision", s.precision, any(),
         "Number format of the kernels: it decides their peak rate and their bytes.");
   v.key("gradients", s.gradients, any(), "Number format of gradients in memory and on the wire.");
@@ -673,13 +696,14 @@ void describe(V& v, TrainingSpec& s) {
         "is the "
         "first bucket's too.");
   v.key("strategy", s.strategy, any(),
-        "How GPUs share the work: PyTorch's DistributedDataParallel, its fully_shard, ZeRO, or parameter "
-        "servers. "
-        "Options of the others may stand beside.");
+        "How GPUs share the work: PyTorch's DistributedDataParallel, its fully_shard, ZeRO, parameter "
+        "servers, or "
+        "torch.nn.DataParallel on one node. Options of the others may stand beside.");
   v.key("ddp", s.ddp, any(), "PyTorch DistributedDataParallel's options.");
   v.key("fsdp", s.fsdp, any(), "PyTorch fully_shard's options.");
   v.key("zero", s.zero, any(), "ZeRO's options.");
   v.key("parameter_server", s.parameter_server, any(), "Options of parameter servers.");
+  v.key("data_parallel", s.data_parallel, any(), "torch.nn.DataParallel's options.");
   v.key("host", s.host, any(), "The host thread that launches work on its GPU.");
   v.key("input", s.input, any(), "The data loader; left out: it is never the bottleneck.");
   v.key("collective", s.collective, any(), "How collectives run: library, algorithm, costs.");

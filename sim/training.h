@@ -164,6 +164,20 @@ struct ParameterServerSpec {
   NodeGradients node = NodeGradients::each;
 };
 
+// Who carries parameters and gradients between the GPUs of a process.
+enum class DataParallelTransfers : std::uint8_t {
+  nccl,   // its broadcast and reduce
+  copies  // from GPU to GPU, one after the other: a PyTorch without NCCL
+};
+template <>
+inline constexpr auto kNames<DataParallelTransfers> = names<DataParallelTransfers>(
+    {{"nccl", DataParallelTransfers::nccl}, {"copies", DataParallelTransfers::copies}});
+
+// torch.nn.DataParallel: one process for all GPUs of a node (torch/nn/parallel).
+struct DataParallelSpec {
+  DataParallelTransfers transfers = DataParallelTransfers::nccl;
+};
+
 // The host thread that launches work on its GPU.
 struct HostSpec {
   Seconds kernel_launch{5.4e-6};  // superbenchmark, CUDA kernel launch, event time
@@ -199,19 +213,20 @@ struct Slowdown {
 };
 
 // How ranks share the work.
-using Strategy = std::variant<DdpSpec, FsdpSpec, ZeroSpec, ParameterServerSpec>;
+using Strategy = std::variant<DdpSpec, FsdpSpec, ZeroSpec, ParameterServerSpec, DataParallelSpec>;
 // Stage 2 or 3 as FSDP with these options.
 inline FsdpSpec fsdp_of(const ZeroSpec& zero, FsdpSpec options) {
   options.reshard_after_forward = {zero.stage == 3};
   return options;
 }
-enum class StrategyKind : std::uint8_t { ddp, fsdp, zero, parameter_server };
+enum class StrategyKind : std::uint8_t { ddp, fsdp, zero, parameter_server, data_parallel };
 template <>
 inline constexpr auto kNames<StrategyKind> =
     names<StrategyKind>({{"ddp", StrategyKind::ddp},
                          {"fsdp", StrategyKind::fsdp},
                          {"zero", StrategyKind::zero},
-                         {"parameter_server", StrategyKind::parameter_server}});
+                         {"parameter_server", StrategyKind::parameter_server},
+                         {"data_parallel", StrategyKind::data_parallel}});
 
 // Batches that follow the GPUs' speeds.
 struct BalanceSpec {
@@ -240,6 +255,7 @@ struct TrainingSpec {
   FsdpSpec fsdp;
   ZeroSpec zero;
   ParameterServerSpec parameter_server;
+  DataParallelSpec data_parallel;
   HostSpec host;
   std::optional<InputSpec> input;
   CollectiveSpec collective;
@@ -306,6 +322,8 @@ inline Strategy strategy_of(const TrainingSpec& training) {
       return training.zero;
     case StrategyKind::parameter_server:
       return training.parameter_server;
+    case StrategyKind::data_parallel:
+      return training.data_parallel;
     case StrategyKind::ddp:
       break;
   }

@@ -239,15 +239,28 @@ void add_servers(const Prediction& p, Levers& all) {
           [](Scenario& s) { s.training.parameter_server.overlap = ServerOverlap::by_tensor; });
 }
 
+// One process launches for all GPUs: a process for each, or a faster one.
+void add_data_parallel(Levers& all) {
+  all.add(LeverKind::software, "a process for each GPU (DDP)", "with a process for each GPU (DDP)",
+          [](Scenario& s) { s.training.strategy = StrategyKind::ddp; });
+  all.add(LeverKind::hardware, "host x2", "with a host that launches kernels twice as fast", [](Scenario& s) {
+    s.training.host.kernel_launch = s.training.host.kernel_launch / kTwice;
+    s.training.host.collective_launch = s.training.host.collective_launch / kTwice;
+  });
+}
+
 void add_strategy(const Prediction& p, Levers& all) {
   if (p.report.servers) {
     add_servers(p, all);
+  } else if (p.scenario.training.strategy == StrategyKind::data_parallel) {
+    add_data_parallel(all);
   } else if (fully_shards(p.scenario.training)) {
     add_fsdp(p, all);
   } else {
     add_ddp(p, all);
   }
-  if (!p.report.servers && !p.scenario.training.balance) {
+  if (!p.report.servers && !p.scenario.training.balance &&
+      p.scenario.training.strategy != StrategyKind::data_parallel) {
     add_balance(p.scenario, all);
   }
   const auto accumulate = [](Scenario& s) {

@@ -1,6 +1,7 @@
 #include "sim/strategy/build_job.h"
 
 #include "core/error.h"
+#include "sim/strategy/data_parallel.h"
 #include "sim/strategy/ddp.h"
 #include "sim/strategy/fsdp.h"
 #include "sim/strategy/parameter_server.h"
@@ -42,6 +43,7 @@ struct AddPrograms {
     }
   }
   void operator()(const ParameterServerSpec&) const {}  // all works at once: add_programs
+  void operator()(const DataParallelSpec&) const {}     // a role for each GPU: likewise
 };
 
 TrainingJob lone_job(const Workload& work) {
@@ -54,6 +56,10 @@ TrainingJob lone_job(const Workload& work) {
 void add_programs(const Strategy& strategy, const MixedWork& mixed, PlanTable& plans, TrainingJob& job) {
   if (const auto* servers = std::get_if<ParameterServerSpec>(&strategy)) {
     add_parameter_server_programs(*servers, mixed, plans.layout(), job);
+    return;
+  }
+  if (std::holds_alternative<DataParallelSpec>(strategy)) {
+    add_data_parallel_programs(mixed.works.front(), plans, job);
     return;
   }
   std::vector<Role> roles;

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "sim/strategy/data_parallel.h"
 #include "sim/strategy/optimizer.h"
 #include "sim/strategy/sharding.h"
 
@@ -95,6 +96,15 @@ struct MemoryOf {
   GpuMemory operator()(const ParameterServerSpec&) const {
     GpuMemory memory = alone();
     memory.optimizer = Bytes(0);
+    return memory;
+  }
+
+  // Of the first GPU, which needs most: it also holds what all give out, with its gradient, the sums of gradients
+  // beside its own, and the optimizer's state.
+  GpuMemory operator()(const DataParallelSpec&) const {
+    GpuMemory memory = alone();
+    memory.gathered = 2 * job.ranks() * gathered_outputs(model, training);
+    memory.buckets = memory.gradients;
     return memory;
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -19,6 +20,31 @@ HopKind hop_kind(const Link& link) {
 }
 
 }  // namespace
+
+std::vector<MessagePair> message_pairs(const TrainingJob& job) {
+  const auto ranks = static_cast<std::uint32_t>(job.ranks());
+  std::set<MessagePair> pairs;
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    for (const Thread& thread : job.roles[job.role_of(r)].threads) {
+      for (const Op& op : thread.steady.ops) {
+        if (op.kind != OpKind::send) {
+          continue;
+        }
+        const std::uint32_t from = op.source == kNoIndex ? r : op.source;
+        const Family& family = job.families[op.to];
+        for (const std::uint32_t to : family.groups[family.group_of[r]]) {
+          if (to != from) {
+            pairs.emplace(from, to);
+          }
+          if (to >= ranks) {
+            pairs.emplace(to, from);
+          }
+        }
+      }
+    }
+  }
+  return {pairs.begin(), pairs.end()};
+}
 
 void add_message_routes(const Topology& topology, std::span<const MessagePair> pairs, TrainingJob& job) {
   SharedLinks shared(job.communicator, topology);

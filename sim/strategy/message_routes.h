@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "sim/job.h"
 #include "topology/topology.h"
@@ -12,6 +13,9 @@ namespace paceline {
 
 // From one member to another.
 using MessagePair = std::pair<std::uint32_t, std::uint32_t>;
+
+// Who sends to whom, servers' answers included.
+std::vector<MessagePair> message_pairs(const TrainingJob&);
 
 // Gives the job routes for these pairs: the topology's, with the links that messages compete for. Throws InputError where there is no way. Requires: the job has its members, whose devices are GPUs or CPUs; the
 // two of a pair have different ones.

@@ -31,6 +31,7 @@ const std::vector<Sensible> kSensible{
     {"/limit", {"10 GB", "80 GB"}},
     {"/parameter_server/node", {"each", "aggregate"}},
     {"/servers/count", {1, 2, 3}},
+    {"/input_bytes", {"602112 B", "4 KB"}},
     {"/partition", {"1 MB", "4.096 MB"}},
     {"/backup", {0, 0, 1, 3}},
     {"/job_nodes", {1, 2}},
