@@ -552,6 +552,21 @@ void describe(V& v, DataParallelSpec& s) {
 }
 
 template <class V>
+void describe(V& v, MirroredSpec& s) {
+  v.key("cross_device_ops", s.cross_device_ops, any(),
+        "Who reduces gradients. nccl: NcclAllReduce, when the last gradient exists (tf_cnn_benchmarks' "
+        "replicated with "
+        "NCCL: num_packs 0); reduction_to_one_device: copies to the first GPU, which sums and copies to all; "
+        "multi_worker: MultiWorkerMirroredStrategy's packs, each when its last gradient exists.");
+  v.key("num_packs", s.num_packs, between(0, 10'000),
+        "Of nccl: all gradients are joined and cut into as many equal packs; 0: each gradient is reduced by "
+        "itself, when "
+        "it exists; left out: 1.");
+  v.key("bytes_per_pack", s.bytes_per_pack, between(0, kMostBytes),
+        "Of multi_worker: a pack is closed when it holds more; left out, or 0: one pack.");
+}
+
+template <class V>
 void describe(V& v, HostSpec& s) {
   v.key("kernel_launch", s.kernel_launch, between(0, 10), "Time of the host to launch a kernel.");
   v.key("collective_launch", s.collective_launch, between(0, 10), "Time of the host to launch a collective.");
@@ -695,15 +710,18 @@ void describe(V& v, TrainingSpec& s) {
         "The PyTorch whose rules hold: \"1.13\", \"2.0\" to \"2.15\"; from 2.4 on a bucket_cap that is given "
         "is the "
         "first bucket's too.");
-  v.key("strategy", s.strategy, any(),
-        "How GPUs share the work: PyTorch's DistributedDataParallel, its fully_shard, ZeRO, parameter "
-        "servers, or "
-        "torch.nn.DataParallel on one node. Options of the others may stand beside.");
+  v.key(
+      "strategy", s.strategy, any(),
+      "How GPUs share the work: PyTorch's DistributedDataParallel, its fully_shard, ZeRO, parameter servers, "
+      "torch.nn.DataParallel on one node, or TensorFlow's mirrored strategies. Options of the others may "
+      "stand beside.");
   v.key("ddp", s.ddp, any(), "PyTorch DistributedDataParallel's options.");
   v.key("fsdp", s.fsdp, any(), "PyTorch fully_shard's options.");
   v.key("zero", s.zero, any(), "ZeRO's options.");
   v.key("parameter_server", s.parameter_server, any(), "Options of parameter servers.");
   v.key("data_parallel", s.data_parallel, any(), "torch.nn.DataParallel's options.");
+  v.key("mirrored", s.mirrored, any(),
+        "Options of TensorFlow's MirroredStrategy and MultiWorkerMirroredStrategy.");
   v.key("host", s.host, any(), "The host thread that launches work on its GPU.");
   v.key("input", s.input, any(), "The data loader; left out: it is never the bottleneck.");
   v.key("collective", s.collective, any(), "How collectives run: library, algorithm, costs.");

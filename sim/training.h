@@ -178,6 +178,25 @@ struct DataParallelSpec {
   DataParallelTransfers transfers = DataParallelTransfers::nccl;
 };
 
+// Who reduces gradients: tf.distribute's cross_device_ops, and the collective path.
+enum class CrossDeviceOps : std::uint8_t {
+  nccl,                     // NcclAllReduce, and tf_cnn_benchmarks' `replicated`
+  reduction_to_one_device,  // ReductionToOneDevice
+  multi_worker              // CollectiveAllReduce: MultiWorkerMirroredStrategy, a process on each node
+};
+template <>
+inline constexpr auto kNames<CrossDeviceOps> =
+    names<CrossDeviceOps>({{"nccl", CrossDeviceOps::nccl},
+                           {"reduction_to_one_device", CrossDeviceOps::reduction_to_one_device},
+                           {"multi_worker", CrossDeviceOps::multi_worker}});
+
+// TensorFlow's MirroredStrategy (tensorflow/python/distribute/cross_device_ops.py).
+struct MirroredSpec {
+  CrossDeviceOps cross_device_ops = CrossDeviceOps::nccl;
+  std::optional<std::int64_t> num_packs;  // nccl: all gradients in as many; 0: each by itself; left out: 1
+  std::optional<Bytes> bytes_per_pack;    // multi_worker; left out, or 0: one pack
+};
+
 // The host thread that launches work on its GPU.
 struct HostSpec {
   Seconds kernel_launch{5.4e-6};  // superbenchmark, CUDA kernel launch, event time
@@ -213,20 +232,22 @@ struct Slowdown {
 };
 
 // How ranks share the work.
-using Strategy = std::variant<DdpSpec, FsdpSpec, ZeroSpec, ParameterServerSpec, DataParallelSpec>;
+using Strategy =
+    std::variant<DdpSpec, FsdpSpec, ZeroSpec, ParameterServerSpec, DataParallelSpec, MirroredSpec>;
 // Stage 2 or 3 as FSDP with these options.
 inline FsdpSpec fsdp_of(const ZeroSpec& zero, FsdpSpec options) {
   options.reshard_after_forward = {zero.stage == 3};
   return options;
 }
-enum class StrategyKind : std::uint8_t { ddp, fsdp, zero, parameter_server, data_parallel };
+enum class StrategyKind : std::uint8_t { ddp, fsdp, zero, parameter_server, data_parallel, mirrored };
 template <>
 inline constexpr auto kNames<StrategyKind> =
     names<StrategyKind>({{"ddp", StrategyKind::ddp},
                          {"fsdp", StrategyKind::fsdp},
                          {"zero", StrategyKind::zero},
                          {"parameter_server", StrategyKind::parameter_server},
-                         {"data_parallel", StrategyKind::data_parallel}});
+                         {"data_parallel", StrategyKind::data_parallel},
+                         {"mirrored", StrategyKind::mirrored}});
 
 // Batches that follow the GPUs' speeds.
 struct BalanceSpec {
@@ -256,6 +277,7 @@ struct TrainingSpec {
   ZeroSpec zero;
   ParameterServerSpec parameter_server;
   DataParallelSpec data_parallel;
+  MirroredSpec mirrored;
   HostSpec host;
   std::optional<InputSpec> input;
   CollectiveSpec collective;
@@ -324,6 +346,8 @@ inline Strategy strategy_of(const TrainingSpec& training) {
       return training.parameter_server;
     case StrategyKind::data_parallel:
       return training.data_parallel;
+    case StrategyKind::mirrored:
+      return training.mirrored;
     case StrategyKind::ddp:
       break;
   }

@@ -34,7 +34,8 @@ constexpr NamedStrategy kStrategies[] = {
     {"zero2", StrategyKind::zero, 2, StrategyKind::fsdp},
     {"zero3", StrategyKind::zero, 3, StrategyKind::fsdp},
     {"parameter_server", StrategyKind::parameter_server, 0, StrategyKind::parameter_server},
-    {"data_parallel", StrategyKind::data_parallel, 0, StrategyKind::data_parallel}};
+    {"data_parallel", StrategyKind::data_parallel, 0, StrategyKind::data_parallel},
+    {"mirrored", StrategyKind::mirrored, 0, StrategyKind::mirrored}};
 
 const NamedStrategy& strategy_named(const std::string& name) {
   const auto* const found = std::ranges::find(kStrategies, name, &NamedStrategy::name);

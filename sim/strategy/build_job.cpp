@@ -4,6 +4,7 @@
 #include "sim/strategy/data_parallel.h"
 #include "sim/strategy/ddp.h"
 #include "sim/strategy/fsdp.h"
+#include "sim/strategy/mirrored.h"
 #include "sim/strategy/parameter_server.h"
 #include "sim/strategy/program_builder.h"
 #include "sim/strategy/sharding.h"
@@ -43,7 +44,8 @@ struct AddPrograms {
     }
   }
   void operator()(const ParameterServerSpec&) const {}  // all works at once: add_programs
-  void operator()(const DataParallelSpec&) const {}     // a role for each GPU: likewise
+  void operator()(const DataParallelSpec&) const {}     // roles of several GPUs: likewise
+  void operator()(const MirroredSpec&) const {}
 };
 
 TrainingJob lone_job(const Workload& work) {
@@ -60,6 +62,10 @@ void add_programs(const Strategy& strategy, const MixedWork& mixed, PlanTable& p
   }
   if (std::holds_alternative<DataParallelSpec>(strategy)) {
     add_data_parallel_programs(mixed.works.front(), plans, job);
+    return;
+  }
+  if (const auto* mirrored = std::get_if<MirroredSpec>(&strategy)) {
+    add_mirrored_programs(*mirrored, mixed, plans, job);
     return;
   }
   std::vector<Role> roles;

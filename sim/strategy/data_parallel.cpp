@@ -7,7 +7,6 @@
 #include "core/error.h"
 #include "sim/strategy/buffers.h"
 #include "sim/strategy/ddp.h"
-#include "sim/strategy/message_routes.h"
 
 namespace paceline {
 namespace {
@@ -323,21 +322,6 @@ void add_data_parallel_programs(const Workload& work, PlanTable& plans, Training
     job.input->batch_time = to_sim_time(
         Seconds(static_cast<double>(work.training.batch_per_gpu) * gpus / work.training.input->rate.value));
   }
-}
-
-void place_data_parallel(const Topology& topology, TrainingJob& job) {
-  for (std::uint32_t r = 0; r < job.ranks(); ++r) {
-    job.members[r].device = topology.gpu_of(Rank(r));
-  }
-  if (job.members.size() > job.ranks()) {
-    if (topology.node().count(DeviceKind::cpu) == 0) {
-      throw InputError("expected a node with a CPU, from whose memory inputs come, found none in " +
-                           topology.spec().node.name,
-                       "/cluster/node");
-    }
-    job.members.back().device = topology.device_named("node0/cpu0");
-  }
-  add_message_routes(topology, message_pairs(job), job);
 }
 
 }  // namespace paceline

@@ -7,7 +7,6 @@
 
 #include "sim/job.h"
 #include "sim/strategy/program_builder.h"
-#include "topology/topology.h"
 
 namespace paceline {
 
@@ -26,9 +25,5 @@ Bytes gathered_outputs(const Model&, const TrainingSpec&);
 // torch/csrc/cuda/comm.cpp; docs/model.md, "torch.nn.DataParallel". Throws InputError for several nodes, and a library
 // other than NCCL. Requires: more than one rank.
 void add_data_parallel_programs(const Workload&, PlanTable&, TrainingJob&);
-
-// Puts the members on the node's GPUs and CPU, and gives the job its messages' routes. Requires: the job's programs are
-// those of DataParallel. Throws InputError for a node without a CPU, where inputs come from one.
-void place_data_parallel(const Topology&, TrainingJob&);
 
 }  // namespace paceline

@@ -46,6 +46,26 @@ std::vector<MessagePair> message_pairs(const TrainingJob& job) {
   return {pairs.begin(), pairs.end()};
 }
 
+void place_messages(const Topology& topology, TrainingJob& job) {
+  const std::vector<MessagePair> pairs =
+      job.serving.empty() ? message_pairs(job) : std::vector<MessagePair>{};
+  if (pairs.empty()) {
+    return;
+  }
+  for (std::uint32_t r = 0; r < job.ranks(); ++r) {
+    job.members[r].device = topology.gpu_of(Rank(r));
+  }
+  if (job.members.size() > job.ranks()) {
+    if (topology.node().count(DeviceKind::cpu) == 0) {
+      throw InputError("expected a node with a CPU, from whose memory inputs come, found none in " +
+                           topology.spec().node.name,
+                       "/cluster/node");
+    }
+    job.members.back().device = topology.device_named("node0/cpu0");
+  }
+  add_message_routes(topology, pairs, job);
+}
+
 void add_message_routes(const Topology& topology, std::span<const MessagePair> pairs, TrainingJob& job) {
   SharedLinks shared(job.communicator, topology);
   for (const auto& [from, to] : pairs) {

@@ -32,6 +32,8 @@ const std::vector<Sensible> kSensible{
     {"/parameter_server/node", {"each", "aggregate"}},
     {"/servers/count", {1, 2, 3}},
     {"/input_bytes", {"602112 B", "4 KB"}},
+    {"/num_packs", {0, 1, 3}},
+    {"/bytes_per_pack", {"0 B", "1 MB", "50 MiB"}},
     {"/partition", {"1 MB", "4.096 MB"}},
     {"/backup", {0, 0, 1, 3}},
     {"/job_nodes", {1, 2}},
