@@ -557,6 +557,8 @@ void describe(V& v, MirroredSpec& s) {
         "Who reduces gradients. nccl: NcclAllReduce, when the last gradient exists (tf_cnn_benchmarks' "
         "replicated with "
         "NCCL: num_packs 0); reduction_to_one_device: copies to the first GPU, which sums and copies to all; "
+        "copy_to_devices: likewise, each gradient to the next GPU (tf_cnn_benchmarks' replicated without "
+        "NCCL); "
         "multi_worker: MultiWorkerMirroredStrategy's packs, each when its last gradient exists.");
   v.key("num_packs", s.num_packs, between(0, 10'000),
         "Of nccl: all gradients are joined and cut into as many equal packs; 0: each gradient is reduced by "

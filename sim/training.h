@@ -182,13 +182,15 @@ struct DataParallelSpec {
 enum class CrossDeviceOps : std::uint8_t {
   nccl,                     // NcclAllReduce, and tf_cnn_benchmarks' `replicated`
   reduction_to_one_device,  // ReductionToOneDevice
-  multi_worker              // CollectiveAllReduce: MultiWorkerMirroredStrategy, a process on each node
+  multi_worker,             // CollectiveAllReduce: MultiWorkerMirroredStrategy, a process on each node
+  copy_to_devices           // tf_cnn_benchmarks' `replicated` without NCCL: each gradient to the next GPU
 };
 template <>
 inline constexpr auto kNames<CrossDeviceOps> =
     names<CrossDeviceOps>({{"nccl", CrossDeviceOps::nccl},
                            {"reduction_to_one_device", CrossDeviceOps::reduction_to_one_device},
-                           {"multi_worker", CrossDeviceOps::multi_worker}});
+                           {"multi_worker", CrossDeviceOps::multi_worker},
+                           {"copy_to_devices", CrossDeviceOps::copy_to_devices}});
 
 // TensorFlow's MirroredStrategy (tensorflow/python/distribute/cross_device_ops.py).
 struct MirroredSpec {
@@ -196,6 +198,12 @@ struct MirroredSpec {
   std::optional<std::int64_t> num_packs;  // nccl: all gradients in as many; 0: each by itself; left out: 1
   std::optional<Bytes> bytes_per_pack;    // multi_worker; left out, or 0: one pack
 };
+
+// By messages from GPU to GPU, without a collective.
+inline bool copies_gradients(const MirroredSpec& spec) {
+  return spec.cross_device_ops == CrossDeviceOps::reduction_to_one_device ||
+         spec.cross_device_ops == CrossDeviceOps::copy_to_devices;
+}
 
 // The host thread that launches work on its GPU.
 struct HostSpec {

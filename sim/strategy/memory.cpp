@@ -108,12 +108,12 @@ struct MemoryOf {
     return memory;
   }
 
-  // Of the first GPU where it sums: it holds what all others have sent. Joined gradients are a copy of them.
+  // Joined gradients are a copy of them; who sums holds what all others have sent: the first GPU, or each its part.
   GpuMemory operator()(const MirroredSpec& mirrored) const {
     GpuMemory memory = alone();
     const bool apart = mirrored.cross_device_ops == CrossDeviceOps::nccl && mirrored.num_packs == 0;
-    const bool sums = mirrored.cross_device_ops == CrossDeviceOps::reduction_to_one_device;
-    memory.buckets = (sums ? job.ranks() - 1 : apart ? 0 : 1) * memory.gradients;
+    const bool one_sums = mirrored.cross_device_ops == CrossDeviceOps::reduction_to_one_device;
+    memory.buckets = (one_sums ? job.ranks() - 1 : apart ? 0 : 1) * memory.gradients;
     return memory;
   }
 

@@ -1,6 +1,7 @@
 #include "sim/strategy/mirrored.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -73,24 +74,32 @@ class MirroredIteration {
     return in_packs(packs_by_size(sizes, spec_.bytes_per_pack.value_or(Bytes(0))));
   }
 
-  // The first GPU sums each gradient behind its backward pass, whose kernels have been launched by then. Channels: to it
-  // one for each gradient, then back. Families: the first GPU, the others.
-  Program on_one_device(bool sums) {
+  // A GPU sums what is its own behind its backward pass, whose kernels have been launched by then. Channels: of each
+  // gradient to who sums it, then of each sum to all others. Families: each GPU, then for each all others.
+  Program with_copies(std::uint32_t rank) {
     const auto count = static_cast<std::uint32_t>(gradients_.size());
+    const auto summed_by = [&](std::uint32_t g) {
+      const bool spread = spec_.cross_device_ops == CrossDeviceOps::copy_to_devices;
+      return spread ? (count - 1 - g) % gpus_ : kSummingGpu;
+    };
     passes([&](std::uint32_t layer) {
-      for (std::uint32_t g = 0; !sums && g < count; ++g) {
-        if (gradients_[g].layer == layer) {
-          b_.send(g, 0, bytes(gradients_[g].elements), purpose(g), "gradient " + std::to_string(g));
+      for (std::uint32_t g = 0; g < count; ++g) {
+        if (gradients_[g].layer == layer && summed_by(g) != rank) {
+          b_.send(g, summed_by(g), bytes(gradients_[g].elements), purpose(g),
+                  "gradient " + std::to_string(g));
         }
       }
     });
     for (std::uint32_t g = 0; g < count; ++g) {
-      const Bytes size = bytes(gradients_[g].elements);
-      if (sums) {
+      if (summed_by(g) == rank) {
+        const Bytes size = bytes(gradients_[g].elements);
         b_.gate(g, gpus_ - 1, "gradients " + std::to_string(g));
         b_.copy((gpus_ + 1) * size, 1, g, "add " + std::to_string(g));
-        b_.send(count + g, 1, size, purpose(g), "sum " + std::to_string(g));
-      } else {
+        b_.send(count + g, gpus_ + rank, size, purpose(g), "sum " + std::to_string(g));
+      }
+    }
+    for (std::uint32_t g = 0; g < count; ++g) {
+      if (summed_by(g) != rank) {
         b_.gate(count + g, 1, "sum " + std::to_string(g));
       }
     }
@@ -205,20 +214,23 @@ class MirroredIteration {
 
 Role replica(const char* name, const Program& program) { return {name, {{program, program}}}; }
 
-void add_one_device(const MirroredSpec& spec, const MixedWork& mixed, PlanTable& plans, TrainingJob& job) {
+void add_copies(const MirroredSpec& spec, const MixedWork& mixed, PlanTable& plans, TrainingJob& job) {
   const std::uint32_t gpus = plans.layout().ranks();
-  for (const Workload& work : mixed.works) {
-    job.roles.push_back(replica("sums", MirroredIteration(spec, work, plans).on_one_device(true)));
-    job.roles.push_back(replica("replica", MirroredIteration(spec, work, plans).on_one_device(false)));
-  }
-  Family others{{{}}, std::vector<std::uint32_t>(gpus, 0)};
+  std::vector<Family> others;
   for (std::uint32_t r = 0; r < gpus; ++r) {
-    job.members.push_back({2 * mixed.of(r) + (r == kSummingGpu ? 0 : 1), {}});
-    if (r != kSummingGpu) {
-      others.groups.front().push_back(r);
+    job.roles.push_back(
+        replica("replica", MirroredIteration(spec, mixed.works[mixed.of(r)], plans).with_copies(r)));
+    job.members.push_back({r, {}});
+    const std::vector<std::uint32_t> one_group(gpus, 0);
+    job.families.push_back({{{r}}, one_group});
+    others.push_back({{{}}, one_group});
+    for (std::uint32_t to = 0; to < gpus; ++to) {
+      if (to != r) {
+        others.back().groups.front().push_back(to);
+      }
     }
   }
-  job.families = {{{{kSummingGpu}}, std::vector<std::uint32_t>(gpus, 0)}, std::move(others)};
+  std::ranges::move(others, std::back_inserter(job.families));
 }
 
 }  // namespace
@@ -248,8 +260,8 @@ void add_mirrored_programs(const MirroredSpec& spec, const MixedWork& mixed, Pla
                            TrainingJob& job) {
   check(spec, mixed.works.front().training, plans.layout());
   job.roles.clear();
-  if (spec.cross_device_ops == CrossDeviceOps::reduction_to_one_device) {
-    add_one_device(spec, mixed, plans, job);
+  if (copies_gradients(spec)) {
+    add_copies(spec, mixed, plans, job);
     return;
   }
   for (const Workload& work : mixed.works) {

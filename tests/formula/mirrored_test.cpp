@@ -227,14 +227,15 @@ TEST_CASE(
   }
 }
 
-// When each gradient of the others has come to the first GPU, which sums behind its own backward pass, and the sum back.
-TEST_CASE("ReductionToOneDevice: sums behind the backward pass of the first GPU, by the rules") {
+// When each gradient has come to who sums it behind its own backward pass, and the sum back: the first GPU all of them,
+// or the GPUs one after the other, the first variable's on the first one.
+void sums_by_the_rules(CrossDeviceOps ops) {
   constexpr SimTime kWay{3'000};
   constexpr std::int64_t kByteOnWay = 20;
   Dice dice(7);
   for (std::uint64_t round = 0; round < rounds(100); ++round) {
     Mirror of;
-    of.spec.cross_device_ops = CrossDeviceOps::reduction_to_one_device;
+    of.spec.cross_device_ops = ops;
     of.layers.resize(dice.below(8) + 1);
     for (std::vector<std::int64_t>& tensors : of.layers) {
       tensors = {dice.between(1, 500'000)};
@@ -247,23 +248,41 @@ TEST_CASE("ReductionToOneDevice: sums behind the backward pass of the first GPU,
         }
       }
     }
-    const auto way = [&](std::int64_t elements) { return kWay + SimTime{kByteOnWay * 4 * elements}; };
-    SimTime first, other;  // when they begin an iteration
+    const auto way = [&](std::size_t l) { return kWay + SimTime{kByteOnWay * 4 * of.layers[l].front()}; };
+    std::vector<SimTime> begins(kGpuCount);
     RunSpec run;
     run.iterations = 4;
     for (const SimTime end : simulate(job, run).iteration_end) {
-      SimTime sums = first + passes(of), backward = other + passes(of), back;
-      for (std::size_t l = of.layers.size(); l-- > 0;) {
-        const std::int64_t elements = of.layers[l].front();
-        const SimTime gradient = backward - static_cast<std::int64_t>(l) * of.backward;
-        sums = std::max(sums, gradient + way(elements)) + moved((kGpuCount + 1) * 4 * elements);
-        back = sums + way(elements) > back ? sums + way(elements) : back;
+      std::vector<SimTime> stream;
+      for (const SimTime begin : begins) {
+        stream.push_back(begin + passes(of));
       }
-      first = sums + updated(of);
-      other = std::max(backward, back) + updated(of);
-      CHECK(end.ps == std::max(first, other).ps);
+      const std::vector<SimTime> computed = stream;
+      std::vector<SimTime> back(kGpuCount);
+      for (std::size_t l = of.layers.size(); l-- > 0;) {
+        const std::size_t sums = ops == CrossDeviceOps::copy_to_devices ? l % kGpuCount : 0;
+        for (std::size_t r = 0; r < kGpuCount; ++r) {
+          const SimTime gradient = computed[r] - static_cast<std::int64_t>(l) * of.backward;
+          stream[sums] = std::max(stream[sums], r == sums ? SimTime{} : gradient + way(l));
+        }
+        stream[sums] += moved((kGpuCount + 1) * 4 * of.layers[l].front());
+        for (std::size_t r = 0; r < kGpuCount; ++r) {
+          back[r] = std::max(back[r], r == sums ? SimTime{} : stream[sums] + way(l));
+        }
+      }
+      for (std::size_t r = 0; r < kGpuCount; ++r) {
+        begins[r] = std::max(stream[r], back[r]) + updated(of);
+      }
+      CHECK(end.ps == std::ranges::max(begins).ps);
     }
   }
+}
+
+TEST_CASE("ReductionToOneDevice: sums behind the backward pass of the first GPU, by the rules") {
+  sums_by_the_rules(CrossDeviceOps::reduction_to_one_device);
+}
+TEST_CASE("replicated without NCCL: sums behind the backward pass of each GPU, by the rules") {
+  sums_by_the_rules(CrossDeviceOps::copy_to_devices);
 }
 
 TEST_CASE("mirrored: memory of gradients that are joined, apart, or sent to the first GPU") {
@@ -277,6 +296,7 @@ TEST_CASE("mirrored: memory of gradients that are joined, apart, or sent to the 
   CHECK(copies({}) == Bytes(all_bytes(of)));
   CHECK(copies({CrossDeviceOps::nccl, 0, {}}) == Bytes(0));
   CHECK(copies({CrossDeviceOps::multi_worker, {}, {}}) == Bytes(all_bytes(of)));
+  CHECK(copies({CrossDeviceOps::copy_to_devices, {}, {}}) == Bytes(all_bytes(of)));
   CHECK(copies({CrossDeviceOps::reduction_to_one_device, {}, {}}) == Bytes((kGpuCount - 1) * all_bytes(of)));
 }
 
