@@ -14,9 +14,9 @@ namespace paceline {
 namespace {
 
 HopKind hop_kind(const Link& link) {
-  return link.kind == LinkKind::nvlink ? HopKind::nvlink
-         : link.kind == LinkKind::pcie ? HopKind::pcie
-                                       : HopKind::network;
+  return link.kind == LinkKind::nvlink    ? HopKind::nvlink
+         : link.kind == LinkKind::network ? HopKind::network
+                                          : HopKind::pcie;  // between sockets as well: a node's own
 }
 
 }  // namespace
