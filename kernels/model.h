@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/names.h"
+#include "core/units.h"
 
 namespace paceline {
 
@@ -38,6 +39,7 @@ struct Model {
   std::vector<Layer> layers;
   std::int64_t tokens = 0;       // of one sample, whose work stands in the layers; 0: it has none
   std::int64_t most_tokens = 0;  // that it has positions for; 0: no bound
+  Bytes input_bytes{};           // of one sample as it is copied to a GPU; 0: not told
 };
 
 // The model on samples of another length: attention's work grows with its square, all other work in proportion; layers

@@ -60,6 +60,7 @@ struct ScenarioFile {
 struct ModelPreset {
   std::string preset;
   std::int64_t sequence = 0;
+  Bytes input_bytes{};
 };
 struct ModelFile {
   std::string file;
@@ -335,6 +336,13 @@ void describe(V& v, Layer& s) {
 
 inline constexpr Limits kTokens = between(1, 1e6);
 
+template <class V, class T>
+void describe_input_bytes(V& v, T& s) {
+  v.key("input_bytes", s.input_bytes, kSize.absent_at_zero(),
+        "Bytes of one sample that are copied from the host to its GPU, \"602112 B\" for a 224x224 image in "
+        "fp32; "
+        "left out: none. Only data_parallel asks for them.");
+}
 template <class V>
 void describe(V& v, Model& s) {
   v.key("name", s.name, text(200), "What to call the model.", required());
@@ -349,6 +357,7 @@ void describe(V& v, Model& s) {
         "`sequence`.");
   v.key("most_tokens", s.most_tokens, kTokens.absent_at_zero(),
         "The longest sequence that it has positions for.");
+  describe_input_bytes(v, s);
 }
 
 template <class V>
@@ -379,6 +388,7 @@ template <class V>
 void describe(V& v, ModelPreset& s) {
   v.key("preset", s.preset, text(100), "A built-in model's name.", required());
   describe_sequence(v, s);
+  describe_input_bytes(v, s);
 }
 template <class V>
 void describe(V& v, ModelFile& s) {
@@ -534,6 +544,31 @@ void describe(V& v, ParameterServerSpec& s) {
 }
 
 template <class V>
+void describe(V& v, DataParallelSpec& s) {
+  v.key("transfers", s.transfers, any(),
+        "How parameters get to the other GPUs before each forward pass, and gradients back: with nccl's "
+        "broadcast and "
+        "reduce, or copies from GPU to GPU, one after the other (a PyTorch without NCCL).");
+}
+
+template <class V>
+void describe(V& v, MirroredSpec& s) {
+  v.key("cross_device_ops", s.cross_device_ops, any(),
+        "Who reduces gradients. nccl: NcclAllReduce, when the last gradient exists (tf_cnn_benchmarks' "
+        "replicated with "
+        "NCCL: num_packs 0); reduction_to_one_device: copies to the first GPU, which sums and copies to all; "
+        "copy_to_devices: likewise, each gradient to the next GPU (tf_cnn_benchmarks' replicated without "
+        "NCCL); "
+        "multi_worker: MultiWorkerMirroredStrategy's packs, each when its last gradient exists.");
+  v.key("num_packs", s.num_packs, between(0, 10'000),
+        "Of nccl: all gradients are joined and cut into as many equal packs; 0: each gradient is reduced by "
+        "itself, when "
+        "it exists; left out: 1.");
+  v.key("bytes_per_pack", s.bytes_per_pack, between(0, kMostBytes),
+        "Of multi_worker: a pack is closed when it holds more; left out, or 0: one pack.");
+}
+
+template <class V>
 void describe(V& v, HorovodSpec& s) {
   v.key("version", s.version, text(20),
         "The Horovod whose rules hold: \"0.9\" to \"0.28\". Up to 0.20 the threshold is 64 MiB and the cycle "
@@ -543,10 +578,10 @@ void describe(V& v, HorovodSpec& s) {
         "HOROVOD_FUSION_THRESHOLD: tensors that are queued are reduced together up to this size; 0: each "
         "alone. Left "
         "out: as the version has it.");
-  v.key(
-      "cycle_time", s.cycle_time, between(0, 100),
-      "HOROVOD_CYCLE_TIME: how often ranks agree on what is queued everywhere. Left out: as the version has "
-      "it.");
+  v.key("cycle_time", s.cycle_time, between(0, 100),
+        "HOROVOD_CYCLE_TIME: how often ranks agree on what is queued everywhere. Left out: as the version "
+        "has "
+        "it.");
   v.key("negotiation", s.negotiation, between(1e-6, 10),
         "What agreeing takes, beyond the wait for the last rank: an all-reduce of some bytes among hosts.");
   v.key("fp16", s.fp16, any(),
@@ -564,7 +599,10 @@ void describe(V& v, HostSpec& s) {
 
 template <class V>
 void describe(V& v, InputSpec& s) {
-  v.key("rate", s.rate, kSampleRate, "Samples that the data loader of one GPU makes per second.", required());
+  v.key("rate", s.rate, kSampleRate,
+        "Samples that the data loader of one process makes per second: of one GPU, with data_parallel of "
+        "all.",
+        required());
   v.key("prefetch", s.prefetch, between(1, 10'000), "Batches that may wait for the GPU.");
   v.key("jitter", s.jitter, any(), "Variation of the time that the loader takes for a batch.");
 }
@@ -621,9 +659,9 @@ void describe(V& v, CollectiveSpec& s) {
   v.key("sockets_per_thread", s.sockets_per_thread, between(1, 64),
         "NCCL_NSOCKS_PERTHREAD: TCP sockets of each of them.");
   v.key("nvls", s.nvls, any(), "Use NVLink SHARP where there is (NCCL_NVLS_ENABLE).");
-  v.key(
-      "limited_fifos", s.limited_fifos, any(),
-      "A sender waits for its receiver when NCCL's buffer between them is full; false: buffers never fill.");
+  v.key("limited_fifos", s.limited_fifos, any(),
+        "A sender waits for its receiver when NCCL's buffer between them is full; false: buffers never "
+        "fill.");
   v.key("costs", s.costs, any(),
         "Values of cost parameters by name; the others keep their defaults, which follow GPU, CPU and "
         "network.");
@@ -632,10 +670,10 @@ void describe(V& v, CollectiveSpec& s) {
   v.key("fastest_from", s.fastest_from, between(0, kMostChosen),
         "With fastest: of collectives of so many bytes on; the tuner chooses for smaller ones.");
   v.key("fastest_to", s.fastest_to, between(0, kMostChosen), "Likewise: up to so many bytes.");
-  v.key(
-      "corrections", s.corrections, list(0, 10'000),
-      "Factors on the times of collectives by kind and ascending size, log-linear between the sizes: what a "
-      "profile has beyond costs.");
+  v.key("corrections", s.corrections, list(0, 10'000),
+        "Factors on the times of collectives by kind and ascending size, log-linear between the sizes: "
+        "what a "
+        "profile has beyond costs.");
   v.settle([&](const Spot& spot) { require_ascending(s.corrections, spot); });
 }
 
@@ -661,25 +699,27 @@ void describe(V& v, TrainingSpec& s) {
         "together as "
         "many samples as before.");
   v.key("accumulation", s.accumulation, between(1, 10'000),
-        "Forward and backward passes per optimizer step; all but the last exchange nothing (no_sync).");
+        "Forward and backward passes per optimizer step; all but the last exchange nothing (no_sync), but "
+        "with "
+        "data_parallel, which has nothing of the kind.");
   v.key("precision", s.precision, any(),
         "Number format of the kernels: it decides their peak rate and their bytes.");
   v.key("gradients", s.gradients, any(), "Number format of gradients in memory and on the wire.");
   v.key("parameters", s.parameters, any(),
         "Number format of the optimizer's state in memory and of the parameters that it updates: fp32 with "
         "mixed precision, whatever the kernels' precision; bf16 where the whole model was cast.");
-  v.key(
-      "optimizer", s.optimizer, any(),
-      "It decides its memory and traffic. sgd: with momentum; lamb, lars: with a norm of each tensor and its "
-      "gradient; adam_8bit: moments of one byte and a constant for each 256 (bitsandbytes).");
+  v.key("optimizer", s.optimizer, any(),
+        "It decides its memory and traffic. sgd: with momentum; lamb, lars: with a norm of each tensor and "
+        "its "
+        "gradient; adam_8bit: moments of one byte and a constant for each 256 (bitsandbytes).");
   v.key("optimizer_kernels", s.optimizer_kernels, any(),
         "How the optimizer runs. fused: as PyTorch's fused=True and Apex; foreach (PyTorch's own default on "
         "GPUs): operation by operation, all tensors at once; for_loop: each tensor by itself. adam_8bit "
         "always has one kernel for each tensor.");
-  v.key(
-      "clip_norm", s.clip_norm, any(),
-      "Clip gradients by their norm: all of them are read once more, scaled, and, where they are sharded, a "
-      "number is all-reduced, before the update.");
+  v.key("clip_norm", s.clip_norm, any(),
+        "Clip gradients by their norm: all of them are read once more, scaled, and, where they are "
+        "sharded, a "
+        "number is all-reduced, before the update.");
   v.key("measured", s.measured, any().length(0, 100),
         "What one GPU reaches, step and optimizer included: layer times are scaled to reach it exactly. A "
         "rate, "
@@ -696,13 +736,17 @@ void describe(V& v, TrainingSpec& s) {
         "first bucket's too.");
   v.key("strategy", s.strategy, any(),
         "How GPUs share the work: PyTorch's DistributedDataParallel, its fully_shard, ZeRO, parameter "
-        "servers, or "
-        "Horovod. "
-        "Options of the others may stand beside.");
+        "servers, "
+        "torch.nn.DataParallel on one node, TensorFlow's mirrored strategies, or Horovod. Options of the "
+        "others may "
+        "stand beside.");
   v.key("ddp", s.ddp, any(), "PyTorch DistributedDataParallel's options.");
   v.key("fsdp", s.fsdp, any(), "PyTorch fully_shard's options.");
   v.key("zero", s.zero, any(), "ZeRO's options.");
   v.key("parameter_server", s.parameter_server, any(), "Options of parameter servers.");
+  v.key("data_parallel", s.data_parallel, any(), "torch.nn.DataParallel's options.");
+  v.key("mirrored", s.mirrored, any(),
+        "Options of TensorFlow's MirroredStrategy and MultiWorkerMirroredStrategy.");
   v.key("horovod", s.horovod, any(), "Horovod's options.");
   v.key("host", s.host, any(), "The host thread that launches work on its GPU.");
   v.key("input", s.input, any(), "The data loader; left out: it is never the bottleneck.");
@@ -758,9 +802,9 @@ void describe(V& v, VariabilitySpec& s) {
   v.key("spared_gpus", s.spared_gpus, between(0, static_cast<double>(kMostRanks) - 1).length(0, 100'000),
         "Ranks that stay as fast as the others, whatever slow_gpus and transient say: what if this GPU were "
         "healthy?");
-  v.key(
-      "delays", s.delays, any(),
-      "What steps of several GPUs lose beside communication, the same for all; as `calibrate fit` finds it.");
+  v.key("delays", s.delays, any(),
+        "What steps of several GPUs lose beside communication, the same for all; as `calibrate fit` finds "
+        "it.");
 }
 
 template <class V>

@@ -117,7 +117,9 @@ Model model_of_preset(const Json& json, const Spot& spot) {
   ModelPreset form;
   read_object(json, form, spot);
   const Json preset = model_json(form.preset, below(spot, "preset"));
-  return with_sequence(model_in_file(preset, {}), form.sequence, spot);
+  Model model = with_sequence(model_in_file(preset, {}), form.sequence, spot);
+  model.input_bytes = std::max(model.input_bytes, form.input_bytes);
+  return model;
 }
 
 Model model_of_file(const Json& json, const Spot& spot) {
@@ -384,6 +386,11 @@ void settle_mixed(ScenarioFile& file, const Spot& spot) {
     if (given && (apart || (!file.cluster.gpus.empty() && std::string_view(key) == "layer_times"))) {
       fail_at(below(place, key), "none where GPUs have batches or kinds of their own", "some");
     }
+  }
+  if (apart && training.strategy == StrategyKind::data_parallel) {
+    throw InputError(
+        "expected equal batches with the strategy data_parallel, which cuts a batch into equal parts",
+        below(place, training.balance ? "balance" : "batches").place);
   }
   if (training.balance && training.strategy == StrategyKind::parameter_server) {
     fail_at(below(place, "balance"), "a strategy whose GPUs keep step",

@@ -96,9 +96,10 @@ struct Op {
   std::uint32_t after_op = 0;
   SimTime prepare{}, conclude{};  // collective: its queue is busy so long before it and after it
   SimTime poll{};                 // synchronize: the host looks only so often
-  std::uint32_t to = 0;      // send: to the members of its group of this family; to itself it takes no time
-  Bytes bytes{};             // send
-  std::uint32_t quorum = 1;  // gate
+  std::uint32_t to = 0;  // send: to the members of its group of this family; to itself it takes no time
+  Bytes bytes{};         // send
+  std::uint32_t source = kNoIndex;  // send: the member whose memory is read; left out: its own
+  std::uint32_t quorum = 1;         // gate
 
   bool never_runs() const { return every == kNoIndex; }
   bool runs_in(std::uint32_t iteration) const { return every == 1 || (iteration + 1) % every == 0; }
@@ -223,6 +224,9 @@ struct TrainingJob {
   VariabilitySpec variability;
   Slowdown slowdown;
   int host_runs_ahead = 1;
+  bool one_process =
+      false;  // whose main thread issues to all ranks: their hosts begin an iteration, and take a batch,
+              // together
   std::uint32_t workers =
       0;  // a thread's collectives that run at once, begun in the order of their issue; 0: one
           // of each queue, whatever the others do

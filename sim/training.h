@@ -164,6 +164,47 @@ struct ParameterServerSpec {
   NodeGradients node = NodeGradients::each;
 };
 
+// Who carries parameters and gradients between the GPUs of a process.
+enum class DataParallelTransfers : std::uint8_t {
+  nccl,   // its broadcast and reduce
+  copies  // from GPU to GPU, one after the other: a PyTorch without NCCL
+};
+template <>
+inline constexpr auto kNames<DataParallelTransfers> = names<DataParallelTransfers>(
+    {{"nccl", DataParallelTransfers::nccl}, {"copies", DataParallelTransfers::copies}});
+
+// torch.nn.DataParallel: one process for all GPUs of a node (torch/nn/parallel).
+struct DataParallelSpec {
+  DataParallelTransfers transfers = DataParallelTransfers::nccl;
+};
+
+// Who reduces gradients: tf.distribute's cross_device_ops, and the collective path.
+enum class CrossDeviceOps : std::uint8_t {
+  nccl,                     // NcclAllReduce, and tf_cnn_benchmarks' `replicated`
+  reduction_to_one_device,  // ReductionToOneDevice
+  multi_worker,             // CollectiveAllReduce: MultiWorkerMirroredStrategy, a process on each node
+  copy_to_devices           // tf_cnn_benchmarks' `replicated` without NCCL: each gradient to the next GPU
+};
+template <>
+inline constexpr auto kNames<CrossDeviceOps> =
+    names<CrossDeviceOps>({{"nccl", CrossDeviceOps::nccl},
+                           {"reduction_to_one_device", CrossDeviceOps::reduction_to_one_device},
+                           {"multi_worker", CrossDeviceOps::multi_worker},
+                           {"copy_to_devices", CrossDeviceOps::copy_to_devices}});
+
+// TensorFlow's MirroredStrategy (tensorflow/python/distribute/cross_device_ops.py).
+struct MirroredSpec {
+  CrossDeviceOps cross_device_ops = CrossDeviceOps::nccl;
+  std::optional<std::int64_t> num_packs;  // nccl: all gradients in as many; 0: each by itself; left out: 1
+  std::optional<Bytes> bytes_per_pack;    // multi_worker; left out, or 0: one pack
+};
+
+// By messages from GPU to GPU, without a collective.
+inline bool copies_gradients(const MirroredSpec& spec) {
+  return spec.cross_device_ops == CrossDeviceOps::reduction_to_one_device ||
+         spec.cross_device_ops == CrossDeviceOps::copy_to_devices;
+}
+
 // Horovod (horovod/common/{operations,controller}.cc). Left out: as the version has it.
 struct HorovodSpec {
   std::string version = "0.28";           // 0.19 to 0.28
@@ -209,19 +250,30 @@ struct Slowdown {
 };
 
 // How ranks share the work.
-using Strategy = std::variant<DdpSpec, FsdpSpec, ZeroSpec, ParameterServerSpec, HorovodSpec>;
+using Strategy = std::variant<DdpSpec, FsdpSpec, ZeroSpec, ParameterServerSpec, DataParallelSpec,
+                              MirroredSpec, HorovodSpec>;
 // Stage 2 or 3 as FSDP with these options.
 inline FsdpSpec fsdp_of(const ZeroSpec& zero, FsdpSpec options) {
   options.reshard_after_forward = {zero.stage == 3};
   return options;
 }
-enum class StrategyKind : std::uint8_t { ddp, fsdp, zero, parameter_server, horovod };
+enum class StrategyKind : std::uint8_t {
+  ddp,
+  fsdp,
+  zero,
+  parameter_server,
+  data_parallel,
+  mirrored,
+  horovod
+};
 template <>
 inline constexpr auto kNames<StrategyKind> =
     names<StrategyKind>({{"ddp", StrategyKind::ddp},
                          {"fsdp", StrategyKind::fsdp},
                          {"zero", StrategyKind::zero},
                          {"parameter_server", StrategyKind::parameter_server},
+                         {"data_parallel", StrategyKind::data_parallel},
+                         {"mirrored", StrategyKind::mirrored},
                          {"horovod", StrategyKind::horovod}});
 
 // Batches that follow the GPUs' speeds.
@@ -251,6 +303,8 @@ struct TrainingSpec {
   FsdpSpec fsdp;
   ZeroSpec zero;
   ParameterServerSpec parameter_server;
+  DataParallelSpec data_parallel;
+  MirroredSpec mirrored;
   HorovodSpec horovod;
   HostSpec host;
   std::optional<InputSpec> input;
@@ -318,6 +372,10 @@ inline Strategy strategy_of(const TrainingSpec& training) {
       return training.zero;
     case StrategyKind::parameter_server:
       return training.parameter_server;
+    case StrategyKind::data_parallel:
+      return training.data_parallel;
+    case StrategyKind::mirrored:
+      return training.mirrored;
     case StrategyKind::horovod:
       return training.horovod;
     case StrategyKind::ddp:

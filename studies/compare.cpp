@@ -34,6 +34,8 @@ constexpr NamedStrategy kStrategies[] = {
     {"zero2", StrategyKind::zero, 2, StrategyKind::fsdp},
     {"zero3", StrategyKind::zero, 3, StrategyKind::fsdp},
     {"parameter_server", StrategyKind::parameter_server, 0, StrategyKind::parameter_server},
+    {"data_parallel", StrategyKind::data_parallel, 0, StrategyKind::data_parallel},
+    {"mirrored", StrategyKind::mirrored, 0, StrategyKind::mirrored},
     {"horovod", StrategyKind::horovod, 0, StrategyKind::horovod}};
 
 const NamedStrategy& strategy_named(const std::string& name) {

@@ -239,15 +239,49 @@ void add_servers(const Prediction& p, Levers& all) {
           [](Scenario& s) { s.training.parameter_server.overlap = ServerOverlap::by_tensor; });
 }
 
+// One process launches for all GPUs: a process for each, or a faster one.
+void add_data_parallel(Levers& all) {
+  all.add(LeverKind::software, "a process for each GPU (DDP)", "with a process for each GPU (DDP)",
+          [](Scenario& s) { s.training.strategy = StrategyKind::ddp; });
+  all.add(LeverKind::hardware, "host x2", "with a host that launches kernels twice as fast", [](Scenario& s) {
+    s.training.host.kernel_launch = s.training.host.kernel_launch / kTwice;
+    s.training.host.collective_launch = s.training.host.collective_launch / kTwice;
+  });
+}
+
+// Where all wait for the last gradient, not to; and other packs.
+void add_mirrored(const Prediction& p, Levers& all) {
+  if (p.scenario.training.mirrored.cross_device_ops != CrossDeviceOps::multi_worker) {
+    all.add(LeverKind::software, "an all-reduce for each gradient",
+            "with NCCL and an all-reduce for each gradient (num_packs 0)", [](Scenario& s) {
+              s.training.mirrored.cross_device_ops = CrossDeviceOps::nccl;
+              s.training.mirrored.num_packs = 0;
+            });
+    all.add(LeverKind::software, "one all-reduce", "with NCCL and all gradients in one pack",
+            [](Scenario& s) { s.training.mirrored = {}; });
+    return;
+  }
+  for (const std::int64_t mebibytes : {12, 25, 50, 100, 200}) {
+    const Bytes size(mebibytes << 20);
+    all.add(LeverKind::software, "packs of " + readable_size(size), "with packs of " + readable_size(size),
+            [&](Scenario& s) { s.training.mirrored.bytes_per_pack = size; });
+  }
+}
+
 void add_strategy(const Prediction& p, Levers& all) {
   if (p.report.servers) {
     add_servers(p, all);
+  } else if (p.scenario.training.strategy == StrategyKind::data_parallel) {
+    add_data_parallel(all);
+  } else if (p.scenario.training.strategy == StrategyKind::mirrored) {
+    add_mirrored(p, all);
   } else if (fully_shards(p.scenario.training)) {
     add_fsdp(p, all);
   } else {
     add_ddp(p, all);
   }
-  if (!p.report.servers && !p.scenario.training.balance) {
+  if (!p.report.servers && !p.scenario.training.balance &&
+      p.scenario.training.strategy != StrategyKind::data_parallel) {
     add_balance(p.scenario, all);
   }
   const auto accumulate = [](Scenario& s) {

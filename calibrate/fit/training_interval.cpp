@@ -25,6 +25,9 @@ bool sharded(const TrainingSpec& training) {
 std::pair<CollectiveKind, Bytes> chief_collective(const Scenario& fitted) {
   const TrainingSpec& training = fitted.training;
   const Bytes all = largest_collective(fitted);
+  if (training.strategy == StrategyKind::mirrored) {
+    return {CollectiveKind::all_reduce, all};
+  }
   if (!sharded(training)) {
     return {CollectiveKind::all_reduce,
             std::min(bucket_limits(training.ddp, training.gradients, training.pytorch).cap, all)};

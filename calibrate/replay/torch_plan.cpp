@@ -25,7 +25,7 @@ void require_faithful(const Scenario& s) {
   const bool sharded = fully_shards(training);
   refuse(training.collective.library == CollectiveLibrary::mpi, "/training/collective/library",
          "mpi; its ranks talk by gloo or nccl");
-  refuse(training.strategy == StrategyKind::zero || training.strategy == StrategyKind::parameter_server,
+  refuse(training.strategy != StrategyKind::ddp && training.strategy != StrategyKind::fsdp,
          "/training/strategy", std::string(name_of(training.strategy)) + "; DDP and FSDP can be replayed");
   refuse(!s.gpus.empty(), "/cluster/gpus", "several kinds of GPU");
   refuse(!training.batches.empty(), "/training/batches", "batches that differ");

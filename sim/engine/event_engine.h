@@ -133,6 +133,7 @@ class EventEngine {
 
   void advance_host(ThreadId thread, SimTime now);
   bool host_may_issue(ThreadId thread, SimTime now);
+  std::uint32_t completed(ThreadId thread) const;
   void end_issue(ThreadId thread, SimTime now);
   void leave_host_op(ThreadId thread);
   void advance_loader(ThreadId rank, SimTime now);

@@ -6,8 +6,9 @@
 namespace paceline {
 
 void EventEngine::send(ThreadId thread, const Op& op, SimTime now) {
-  const std::uint32_t from = place_[thread.index()].member;
-  groups_.for_each(op.to, groups_.group(op.to, from), [&](std::uint32_t to) {
+  const std::uint32_t member = place_[thread.index()].member;
+  const std::uint32_t from = op.source == kNoIndex ? member : op.source;
+  groups_.for_each(op.to, groups_.group(op.to, member), [&](std::uint32_t to) {
     if (to >= ranks_ && job_.serving.window.value > 0) {
       Outbox& outbox = outboxes_[from];
       outbox.waiting.emplace(std::pair(op.purpose.layer, outbox.sent++),

@@ -31,7 +31,7 @@ void EventEngine::advance_host(ThreadId thread, SimTime now) {
 bool EventEngine::host_may_issue(ThreadId thread, SimTime now) {
   ThreadState& state = thread_[thread.index()];
   if (state.host.op == 0 &&
-      state.completed + static_cast<std::uint32_t>(job_.host_runs_ahead) < state.host.iteration) {
+      completed(thread) + static_cast<std::uint32_t>(job_.host_runs_ahead) < state.host.iteration) {
     return false;
   }
   const Op& op = program(thread, state.host.iteration).ops[state.host.op];
@@ -54,6 +54,15 @@ bool EventEngine::host_may_issue(ThreadId thread, SimTime now) {
     }
   }
   return released;
+}
+
+// Iterations that a host knows to be complete: those of its process.
+std::uint32_t EventEngine::completed(ThreadId thread) const {
+  std::uint32_t least = thread_[thread.index()].completed;
+  for (std::uint32_t r = 0; job_.one_process && r < ranks_; ++r) {
+    least = std::min(least, thread_[r].completed);
+  }
+  return least;
 }
 
 void EventEngine::end_issue(ThreadId thread, SimTime now) {
@@ -91,7 +100,8 @@ void EventEngine::advance_loader(ThreadId rank, SimTime now) {
     return;
   }
   state.loader_busy = true;
-  const double jitter = input_jitter_.draw({run_.seed, Stream::input, state.produced}, Rank(rank.value), 0);
+  const Rank whose(job_.one_process ? 0 : rank.value);
+  const double jitter = input_jitter_.draw({run_.seed, Stream::input, state.produced}, whose, 0);
   timeline_.push(now + disturbed(job_.input->batch_time, 1.0, jitter), EventKind::batch_ready, rank.value);
 }
 
@@ -196,6 +206,9 @@ void EventEngine::leave_stream_op(ThreadId thread, SimTime now) {
   }
   if (!layout.followers[at.op].empty() && layout.program->ops[at.op].kind != OpKind::collective) {
     release_followers(thread, at, state.own, now);
+  }
+  for (std::uint32_t r = 0; job_.one_process && at.op == layout.last_stream_op && r < ranks_; ++r) {
+    advance_host(ThreadId(r), now);
   }
 }
 

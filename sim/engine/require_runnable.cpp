@@ -135,6 +135,8 @@ class Check {
 
   void message(std::uint32_t role, const Op& op) const {
     require(op.to == kWorld || op.to < job_.families.size(), "whose messages are for families that it has");
+    require(op.source == kNoIndex || op.source < job_.member_count(),
+            "whose messages are read from its members");
     for (std::size_t m = 0; op.to != kWorld && m < job_.ranks(); ++m) {
       const Family& family = job_.families[op.to];
       const bool sends = job_.role_of(m) == role;

@@ -239,6 +239,9 @@ std::optional<std::string> why_not_in_step(const TrainingJob& job) {
   if (!job.serving.empty()) {
     return "its workers are each in an iteration of their own";
   }
+  if (job.one_process) {
+    return "its GPUs are one process's, and wait for each other's copies";
+  }
   if (job.roles.front().threads.size() > 1 || job.member_count() > job.ranks() ||
       !alike_but_for_durations(job)) {
     return "its members play several roles";

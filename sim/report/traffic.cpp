@@ -29,6 +29,9 @@ Shares shares_of(const CollectiveGraph& graph) {
 SentBytes messages_of(const TrainingJob& job) {
   SentBytes sent;
   for_each_message(job, [&](const Op& op, std::uint32_t from, std::uint32_t to) {
+    if (from >= job.ranks()) {  // a host's
+      return;
+    }
     const auto route =
         std::ranges::lower_bound(job.routes, std::pair(from, to), {},
                                  [](const MessageRoute& each) { return std::pair(each.from, each.to); });

@@ -1,9 +1,11 @@
 #include "sim/strategy/build_job.h"
 
 #include "core/error.h"
+#include "sim/strategy/data_parallel.h"
 #include "sim/strategy/ddp.h"
 #include "sim/strategy/fsdp.h"
 #include "sim/strategy/horovod.h"
+#include "sim/strategy/mirrored.h"
 #include "sim/strategy/parameter_server.h"
 #include "sim/strategy/program_builder.h"
 #include "sim/strategy/sharding.h"
@@ -44,6 +46,8 @@ struct AddPrograms {
     }
   }
   void operator()(const ParameterServerSpec&) const {}  // all works at once: add_programs
+  void operator()(const DataParallelSpec&) const {}     // roles of several GPUs: likewise
+  void operator()(const MirroredSpec&) const {}
   void operator()(const HorovodSpec& horovod) const {
     add_horovod_programs(horovod, work, planner, plans, job);
   }
@@ -60,6 +64,14 @@ void add_programs(const Strategy& strategy, const MixedWork& mixed, const Collec
                   PlanTable& plans, TrainingJob& job) {
   if (const auto* servers = std::get_if<ParameterServerSpec>(&strategy)) {
     add_parameter_server_programs(*servers, mixed, plans.layout(), job);
+    return;
+  }
+  if (std::holds_alternative<DataParallelSpec>(strategy)) {
+    add_data_parallel_programs(mixed.works.front(), plans, job);
+    return;
+  }
+  if (const auto* mirrored = std::get_if<MirroredSpec>(&strategy)) {
+    add_mirrored_programs(*mirrored, mixed, plans, job);
     return;
   }
   std::vector<Role> roles;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "sim/strategy/buffers.h"
 #include "sim/strategy/gradients.h"
 #include "sim/strategy/pytorch.h"
 #include "sim/strategy/sharding.h"
@@ -25,26 +26,6 @@ Bytes sum(const std::vector<Gradient>& gradients, const std::vector<std::size_t>
     total = total + gradients[i].bytes;
   }
   return total;
-}
-
-// Running statistics (fp32) and batch counters (int64) of the batch norms: two broadcasts, one per type.
-struct Buffers {
-  Payload what = Payload::statistics;
-  Bytes bytes;
-};
-std::vector<Buffers> buffers(const Model& model) {
-  Bytes statistics, counters;
-  for (const Layer& layer : model.layers) {
-    if (layer.kind == LayerKind::batch_norm) {
-      for (const std::int64_t elements : layer.parameters) {
-        statistics = statistics + Bytes(4 * elements);
-      }
-      counters = counters + Bytes(8);
-    }
-  }
-  return counters.value == 0
-             ? std::vector<Buffers>{}
-             : std::vector<Buffers>{{Payload::statistics, statistics}, {Payload::counters, counters}};
 }
 
 using Buckets = std::vector<std::vector<std::size_t>>;
@@ -133,7 +114,7 @@ class DdpPrograms {
   }
 
   void broadcast_buffers(ProgramBuilder& b) {
-    for (const Buffers& each : buffers(work_.model)) {
+    for (const Buffers& each : buffers_of(work_.model)) {
       b.wait(b.collective({CollectiveKind::broadcast, each.bytes},
                           {.phase = Phase::forward, .payload = each.what}, "broadcast buffers"));
     }

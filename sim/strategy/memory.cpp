@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "sim/strategy/data_parallel.h"
 #include "sim/strategy/horovod.h"
 #include "sim/strategy/optimizer.h"
 #include "sim/strategy/sharding.h"
@@ -96,6 +97,24 @@ struct MemoryOf {
   GpuMemory operator()(const ParameterServerSpec&) const {
     GpuMemory memory = alone();
     memory.optimizer = Bytes(0);
+    return memory;
+  }
+
+  // Of the first GPU, which needs most: it also holds what all give out, with its gradient, the sums of gradients
+  // beside its own, and the optimizer's state.
+  GpuMemory operator()(const DataParallelSpec&) const {
+    GpuMemory memory = alone();
+    memory.gathered = 2 * job.ranks() * gathered_outputs(model, training);
+    memory.buckets = memory.gradients;
+    return memory;
+  }
+
+  // Joined gradients are a copy of them; who sums holds what all others have sent: the first GPU, or each its part.
+  GpuMemory operator()(const MirroredSpec& mirrored) const {
+    GpuMemory memory = alone();
+    const bool apart = mirrored.cross_device_ops == CrossDeviceOps::nccl && mirrored.num_packs == 0;
+    const bool one_sums = mirrored.cross_device_ops == CrossDeviceOps::reduction_to_one_device;
+    memory.buckets = (one_sums ? job.ranks() - 1 : apart ? 0 : 1) * memory.gradients;
     return memory;
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -13,12 +14,57 @@ namespace paceline {
 namespace {
 
 HopKind hop_kind(const Link& link) {
-  return link.kind == LinkKind::nvlink ? HopKind::nvlink
-         : link.kind == LinkKind::pcie ? HopKind::pcie
-                                       : HopKind::network;
+  return link.kind == LinkKind::nvlink    ? HopKind::nvlink
+         : link.kind == LinkKind::network ? HopKind::network
+                                          : HopKind::pcie;  // between sockets as well: a node's own
 }
 
 }  // namespace
+
+std::vector<MessagePair> message_pairs(const TrainingJob& job) {
+  const auto ranks = static_cast<std::uint32_t>(job.ranks());
+  std::set<MessagePair> pairs;
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    for (const Thread& thread : job.roles[job.role_of(r)].threads) {
+      for (const Op& op : thread.steady.ops) {
+        if (op.kind != OpKind::send) {
+          continue;
+        }
+        const std::uint32_t from = op.source == kNoIndex ? r : op.source;
+        const Family& family = job.families[op.to];
+        for (const std::uint32_t to : family.groups[family.group_of[r]]) {
+          if (to != from) {
+            pairs.emplace(from, to);
+          }
+          if (to >= ranks) {
+            pairs.emplace(to, from);
+          }
+        }
+      }
+    }
+  }
+  return {pairs.begin(), pairs.end()};
+}
+
+void place_messages(const Topology& topology, TrainingJob& job) {
+  const std::vector<MessagePair> pairs =
+      job.serving.empty() ? message_pairs(job) : std::vector<MessagePair>{};
+  if (pairs.empty()) {
+    return;
+  }
+  for (std::uint32_t r = 0; r < job.ranks(); ++r) {
+    job.members[r].device = topology.gpu_of(Rank(r));
+  }
+  if (job.members.size() > job.ranks()) {
+    if (topology.node().count(DeviceKind::cpu) == 0) {
+      throw InputError("expected a node with a CPU, from whose memory inputs come, found none in " +
+                           topology.spec().node.name,
+                       "/cluster/node");
+    }
+    job.members.back().device = topology.device_named("node0/cpu0");
+  }
+  add_message_routes(topology, pairs, job);
+}
 
 void add_message_routes(const Topology& topology, std::span<const MessagePair> pairs, TrainingJob& job) {
   SharedLinks shared(job.communicator, topology);

@@ -353,25 +353,7 @@ void place_servers(const Topology& topology, const ParameterServerSpec& spec, co
     job.members[ranks + s].device =
         topology.device_named("node" + std::to_string(node) + "/cpu" + std::to_string(cpu));
   }
-  std::set<MessagePair> pairs;
-  for (std::uint32_t r = 0; r < ranks; ++r) {
-    for (const Thread& thread : job.roles[job.role_of(r)].threads) {
-      for (const Op& op : thread.steady.ops) {
-        if (op.kind == OpKind::send) {
-          const Family& family = job.families[op.to];
-          for (const std::uint32_t to : family.groups[family.group_of[r]]) {
-            if (to != r) {
-              pairs.emplace(r, to);
-            }
-            if (to >= ranks) {
-              pairs.emplace(to, r);
-            }
-          }
-        }
-      }
-    }
-  }
-  add_message_routes(topology, std::vector<MessagePair>(pairs.begin(), pairs.end()), job);
+  add_message_routes(topology, message_pairs(job), job);
   drop_links_in_series(job);
 }
 

@@ -75,6 +75,12 @@ std::uint32_t ProgramBuilder::copy(Bytes traffic, std::size_t launches, std::uin
   return last_op();
 }
 
+void ProgramBuilder::move(Bytes traffic, const Purpose& purpose, const std::string& label) {
+  kernel(to_sim_time(memory_time(costs_, traffic)), 1, purpose, label);
+}
+
+void ProgramBuilder::mark(const std::string& label) { kernel({}, 0, {}, label); }
+
 void ProgramBuilder::reduce_norm() {
   if (training_.clip_norm) {
     wait(collective({CollectiveKind::all_reduce, Bytes(4)},
@@ -105,14 +111,15 @@ void ProgramBuilder::rest_of_step() {
 }
 
 void ProgramBuilder::send(std::uint32_t channel, std::uint32_t family, Bytes bytes, const Purpose& purpose,
-                          const std::string& label) {
+                          const std::string& label, std::uint32_t source) {
   program_.ops.push_back({.kind = OpKind::send,
                           .index = channel,
                           .host_cost = to_sim_time(training_.host.kernel_launch),
                           .label = label,
                           .purpose = purpose,
                           .to = family,
-                          .bytes = bytes});
+                          .bytes = bytes,
+                          .source = source});
 }
 
 void ProgramBuilder::gate(std::uint32_t channel, std::uint32_t quorum, const std::string& label) {

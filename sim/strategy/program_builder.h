@@ -56,6 +56,10 @@ class ProgramBuilder {
   // Kernels of a bucket that read and write `traffic` together: one for each tensor where they are copied one
   // by one. Returns the operation.
   std::uint32_t copy(Bytes traffic, std::size_t launches, std::uint32_t bucket, const std::string& label);
+  // One kernel that does nothing but read and write `traffic`.
+  void move(Bytes traffic, const Purpose&, const std::string& label);
+  // What takes the GPU no time, and is issued when the host has come to it.
+  void mark(const std::string& label);
   // Where gradients are clipped: the norm of what each rank has a part of.
   void reduce_norm();
   // On so many of the model's parameters, whose gradients have this precision.
@@ -63,8 +67,10 @@ class ProgramBuilder {
   void synchronize();
   // What equal passes leave of a measured step, and what steps lose, where no optimizer's kernel takes it.
   void rest_of_step();
-  // A message on a channel to the members of its group of a family.
-  void send(std::uint32_t channel, std::uint32_t family, Bytes, const Purpose&, const std::string& label);
+  // A message on a channel to the members of its group of a family; out of another member's memory where `source` says
+  // whose.
+  void send(std::uint32_t channel, std::uint32_t family, Bytes, const Purpose&, const std::string& label,
+            std::uint32_t source = kNoIndex);
   // Until each of so many members has sent one for this iteration.
   void gate(std::uint32_t channel, std::uint32_t quorum, const std::string& label);
   // Until there is one for the iteration `lag` before.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "scenarios/files.h"
 #include "scenarios/writer.h"
 #include "studies/explain.h"
 
@@ -58,6 +59,31 @@ TEST_CASE("buckets up to one, and the algorithms and protocols that NCCL could r
   CHECK(any_contains(tried, "NCCL_PROTO="));
   CHECK_FALSE(any_contains(tried, "collnet"));  // no switch of this network reduces
   CHECK(std::ranges::is_sorted(all, {}, [](const Lever& lever) { return lever.kind; }));
+}
+
+TEST_CASE("DataParallel loses to DDP, and where one process launches too slowly the host is named") {
+  const std::string folder = std::string(PACELINE_SOURCE_DIR) + "/scenarios/";
+  json scenario = json::parse(read_file(folder + "data_parallel_8_v100.json"));
+  scenario["training"]["batch_per_gpu"] = 4;
+  scenario["run"]["iterations"] = 2;
+  const Prediction gpu_bound = predicted(scenario);
+  scenario["training"]["host"]["kernel_launch"] = "30 us";
+  const Prediction host_bound = predicted(scenario);
+  scenario["training"]["strategy"] = "ddp";
+  CHECK(predicted(scenario).report.throughput > host_bound.report.throughput);
+  Machines machines;
+  const auto saved_by = [&](const Prediction& p, const std::string& change) {
+    for (const Lever& lever : levers(p, machines)) {
+      if (lever.change == change) {
+        return 1 - predict(lever.changed, {}, machines).report.step.mean / p.report.step.mean;
+      }
+    }
+    return -1.0;
+  };
+  CHECK(saved_by(gpu_bound, "a process for each GPU (DDP)") > 0.3);
+  CHECK(saved_by(gpu_bound, "host x2") == Approx(0).margin(0.01));
+  CHECK(saved_by(host_bound, "host x2") > 0.3);
+  CHECK(host_bound.report.breakdown.other > host_bound.report.breakdown.exposed_communication);
 }
 
 TEST_CASE("what NCCL can't run, or would run anyway, is not tried") {

@@ -1,0 +1,278 @@
+#include "sim/strategy/mirrored.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+
+namespace paceline {
+namespace {
+
+constexpr const char* kOptions = "/training/mirrored";
+constexpr std::uint32_t kSummingGpu = 0;
+
+// Variables are listed in the order of the layers; gradients exist in the reverse.
+struct LayerGradient {
+  std::uint32_t layer = 0;
+  std::int64_t elements = 0;
+};
+std::vector<LayerGradient> reversed(const Model& model) {
+  std::vector<LayerGradient> gradients;
+  for (std::uint32_t l = 0; l < model.layers.size(); ++l) {
+    for (const std::int64_t elements : model.layers[l].parameters) {
+      gradients.push_back({l, elements});
+    }
+  }
+  std::ranges::reverse(gradients);
+  return gradients;
+}
+
+void refuse(bool given, const char* key, const std::string& what) {
+  if (given) {
+    throw InputError("expected no " + std::string(key) + ' ' + what, kOptions + ('/' + std::string(key)));
+  }
+}
+
+void check(const MirroredSpec& spec, const TrainingSpec& training, const RankLayout& layout) {
+  const bool workers = spec.cross_device_ops == CrossDeviceOps::multi_worker;
+  refuse(spec.num_packs && spec.cross_device_ops != CrossDeviceOps::nccl, "num_packs",
+         "but with the cross_device_ops nccl, found " + std::to_string(spec.num_packs.value_or(0)));
+  refuse(spec.bytes_per_pack && !workers, "bytes_per_pack",
+         "but with the cross_device_ops multi_worker; nccl has num_packs");
+  if (!workers && layout.nodes > 1) {
+    throw InputError("expected one node with MirroredStrategy, which is one process, found " +
+                         std::to_string(layout.nodes) + R"(; "multi_worker" has one on each node)",
+                     std::string(kOptions) + "/cross_device_ops");
+  }
+  if (training.collective.library != CollectiveLibrary::nccl) {
+    throw InputError("expected GPUs, and NCCL, with the strategy mirrored, found another library",
+                     "/training/collective/library");
+  }
+}
+
+class MirroredIteration {
+ public:
+  MirroredIteration(const MirroredSpec& spec, const Workload& work, PlanTable& plans)
+      : spec_(spec),
+        work_(work),
+        gpus_(plans.layout().ranks()),
+        b_(work, plans),
+        gradients_(reversed(work.model)) {}
+
+  Program with_nccl() {
+    const std::int64_t packs = spec_.num_packs.value_or(1);
+    return packs == 0 ? in_packs(std::vector<std::size_t>(gradients_.size(), 1)) : in_equal_packs(packs);
+  }
+
+  Program with_workers() {
+    std::vector<Bytes> sizes;
+    for (const LayerGradient& gradient : gradients_) {
+      sizes.push_back(bytes(gradient.elements));
+    }
+    return in_packs(packs_by_size(sizes, spec_.bytes_per_pack.value_or(Bytes(0))));
+  }
+
+  // A GPU sums what is its own behind its backward pass, whose kernels have been launched by then. Channels: of each
+  // gradient to who sums it, then of each sum to all others. Families: each GPU, then for each all others.
+  Program with_copies(std::uint32_t rank) {
+    const auto count = static_cast<std::uint32_t>(gradients_.size());
+    const auto summed_by = [&](std::uint32_t g) {
+      const bool spread = spec_.cross_device_ops == CrossDeviceOps::copy_to_devices;
+      return spread ? (count - 1 - g) % gpus_ : kSummingGpu;
+    };
+    passes([&](std::uint32_t layer) {
+      for (std::uint32_t g = 0; g < count; ++g) {
+        if (gradients_[g].layer == layer && summed_by(g) != rank) {
+          b_.send(g, summed_by(g), bytes(gradients_[g].elements), purpose(g),
+                  "gradient " + std::to_string(g));
+        }
+      }
+    });
+    for (std::uint32_t g = 0; g < count; ++g) {
+      if (summed_by(g) == rank) {
+        const Bytes size = bytes(gradients_[g].elements);
+        b_.gate(g, gpus_ - 1, "gradients " + std::to_string(g));
+        b_.copy((gpus_ + 1) * size, 1, g, "add " + std::to_string(g));
+        b_.send(count + g, gpus_ + rank, size, purpose(g), "sum " + std::to_string(g));
+      }
+    }
+    for (std::uint32_t g = 0; g < count; ++g) {
+      if (summed_by(g) != rank) {
+        b_.gate(count + g, 1, "sum " + std::to_string(g));
+      }
+    }
+    return update();
+  }
+
+ private:
+  static Purpose purpose(std::uint32_t bucket) { return {.phase = Phase::exchange, .bucket = bucket}; }
+  Bytes bytes(std::int64_t elements) const {
+    return Bytes(elements * bytes_per_element(work_.training.gradients));
+  }
+
+  // All passes of a step; after each layer of the last one's backward pass: there(layer).
+  template <class F>
+  void passes(const F& there) {
+    for (int micro = 0; micro < work_.training.accumulation; ++micro) {
+      b_.take_batch();
+      const auto layers = static_cast<std::uint32_t>(work_.model.layers.size());
+      for (std::uint32_t l = 0; l < layers; ++l) {
+        b_.forward(work_.model, l, work_.layers[l]);
+      }
+      for (std::uint32_t l = layers; l-- > 0;) {
+        b_.backward(work_.model, l, work_.layers[l]);
+        if (micro > 0) {
+          b_.accumulate(work_.model, l);
+        }
+        if (micro + 1 == work_.training.accumulation) {
+          there(l);
+        }
+      }
+    }
+  }
+
+  Program update() {
+    b_.optimizer(work_.model, parameter_count(work_.model), work_.training.gradients);
+    return b_.finish();
+  }
+
+  // Reads and writes them once.
+  void copy(Bytes size, std::uint32_t pack, const char* label) { b_.copy(2 * size, 1, pack, label); }
+
+  std::uint32_t all_reduce(Bytes size, std::uint32_t pack) {
+    return b_.collective({CollectiveKind::all_reduce, size}, purpose(pack),
+                         "all_reduce pack " + std::to_string(pack));
+  }
+
+  // Consecutive gradients, each pack from its last gradient on; what is one tensor is not copied.
+  Program in_packs(const std::vector<std::size_t>& packs) {
+    struct Reduced {
+      std::uint32_t collective = 0;
+      Bytes size;
+      bool joined = false;
+    };
+    std::vector<Reduced> reduced;
+    std::size_t next = 0, in_pack = 0;
+    Bytes held;
+    passes([&](std::uint32_t layer) {
+      for (; next < gradients_.size() && gradients_[next].layer == layer; ++next) {
+        const auto pack = static_cast<std::uint32_t>(reduced.size());
+        held = held + bytes(gradients_[next].elements);
+        if (++in_pack == packs[pack]) {
+          if (in_pack > 1) {
+            copy(held, pack, "concatenate");
+          }
+          reduced.push_back({all_reduce(held, pack), held, in_pack > 1});
+          held = {};
+          in_pack = 0;
+        }
+      }
+    });
+    for (std::uint32_t pack = 0; pack < reduced.size(); ++pack) {
+      b_.wait(reduced[pack].collective);
+      if (reduced[pack].joined) {
+        copy(reduced[pack].size, pack, "split");
+      }
+    }
+    return update();
+  }
+
+  // All gradients joined, once the last one exists; cut, where there are several packs, and joined again.
+  Program in_equal_packs(std::int64_t count) {
+    passes([](std::uint32_t) {});
+    const Bytes all = bytes(parameter_count(work_.model));
+    const std::vector<std::int64_t> packs = equal_packs(parameter_count(work_.model), count);
+    const bool joined = gradients_.size() > 1, cut = packs.size() > 1;
+    const auto copies = [&](bool first, bool second, const char* what, const char* then) {
+      if (first) {
+        copy(all, kNoIndex, what);
+      }
+      if (second) {
+        copy(all, kNoIndex, then);
+      }
+    };
+    copies(joined, cut, "concatenate", "cut");
+    std::vector<std::uint32_t> collectives;
+    for (const std::int64_t pack : packs) {
+      collectives.push_back(all_reduce(bytes(pack), static_cast<std::uint32_t>(collectives.size())));
+    }
+    for (const std::uint32_t collective : collectives) {
+      b_.wait(collective);
+    }
+    copies(cut, joined, "join", "split");
+    return update();
+  }
+
+  const MirroredSpec& spec_;
+  const Workload& work_;
+  std::uint32_t gpus_;
+  ProgramBuilder b_;
+  std::vector<LayerGradient> gradients_;
+};
+
+Role replica(const char* name, const Program& program) { return {name, {{program, program}}}; }
+
+void add_copies(const MirroredSpec& spec, const MixedWork& mixed, PlanTable& plans, TrainingJob& job) {
+  const std::uint32_t gpus = plans.layout().ranks();
+  std::vector<Family> others;
+  for (std::uint32_t r = 0; r < gpus; ++r) {
+    job.roles.push_back(
+        replica("replica", MirroredIteration(spec, mixed.works[mixed.of(r)], plans).with_copies(r)));
+    job.members.push_back({r, {}});
+    const std::vector<std::uint32_t> one_group(gpus, 0);
+    job.families.push_back({{{r}}, one_group});
+    others.push_back({{{}}, one_group});
+    for (std::uint32_t to = 0; to < gpus; ++to) {
+      if (to != r) {
+        others.back().groups.front().push_back(to);
+      }
+    }
+  }
+  std::ranges::move(others, std::back_inserter(job.families));
+}
+
+}  // namespace
+
+std::vector<std::size_t> packs_by_size(std::span<const Bytes> sizes, Bytes bytes_per_pack) {
+  std::vector<std::size_t> packs;
+  Bytes held;
+  for (const Bytes size : sizes) {
+    if (packs.empty() || (bytes_per_pack.value > 0 && held > bytes_per_pack)) {
+      packs.push_back(0);
+      held = {};
+    }
+    ++packs.back();
+    held = held + size;
+  }
+  return packs;
+}
+
+std::vector<std::int64_t> equal_packs(std::int64_t elements, std::int64_t packs) {
+  const std::int64_t each = elements / packs;
+  std::vector<std::int64_t> all(each > 0 ? static_cast<std::size_t>(packs - 1) : 0, each);
+  all.push_back(elements - each * static_cast<std::int64_t>(all.size()));
+  return all;
+}
+
+void add_mirrored_programs(const MirroredSpec& spec, const MixedWork& mixed, PlanTable& plans,
+                           TrainingJob& job) {
+  check(spec, mixed.works.front().training, plans.layout());
+  job.roles.clear();
+  if (copies_gradients(spec)) {
+    add_copies(spec, mixed, plans, job);
+    return;
+  }
+  for (const Workload& work : mixed.works) {
+    MirroredIteration iteration(spec, work, plans);
+    const bool workers = spec.cross_device_ops == CrossDeviceOps::multi_worker;
+    job.roles.push_back(replica("rank", workers ? iteration.with_workers() : iteration.with_nccl()));
+  }
+  for (const std::uint32_t work : mixed.of_rank) {
+    job.members.push_back({work, {}});
+  }
+  job.families = plans.families();
+}
+
+}  // namespace paceline

@@ -1,0 +1,344 @@
+// TensorFlow's mirrored strategies against closed forms and DDP. Memory moves a byte in a picosecond; an all-reduce of S
+// bytes takes kBegin + kEachByte S. L equal layers of f and b; P bytes of gradients.
+#include "sim/strategy/mirrored.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/engine/simulate.h"
+#include "sim/report/overlap.h"
+#include "sim/strategy/build_job.h"
+#include "sim/strategy/memory.h"
+#include "tests/dice.h"
+#include "tests/error_of.h"
+#include "tests/meetings.h"
+
+namespace paceline {
+namespace {
+
+constexpr SimTime kBegin{5'000'000};
+constexpr std::int64_t kEachByte = 3, kGpuCount = 4;
+
+struct Mirror {
+  std::vector<std::vector<std::int64_t>> layers;  // elements of each layer's tensors, 4 bytes each
+  MirroredSpec spec{};
+  SimTime forward{10'000'000}, backward{20'000'000};  // of each layer
+  int accumulation = 1;
+  double memory = 1e12;
+};
+
+Workload mirrored_work(const Mirror& of) {
+  Workload work;
+  work.training.host = {Seconds(0), Seconds(0), 1};
+  work.training.batch_per_gpu = 1;
+  work.training.accumulation = of.accumulation;
+  work.training.roofline.memory_efficiency = 1;
+  work.training.ddp.broadcast_buffers = false;
+  work.costs.roofline = work.training.roofline;
+  work.costs.gpu.memory_bandwidth = BytesPerSecond(of.memory);
+  for (const std::vector<std::int64_t>& tensors : of.layers) {
+    Layer layer;
+    layer.name = "layer " + std::to_string(work.model.layers.size());
+    layer.parameters = tensors;
+    work.model.layers.push_back(layer);
+    work.layers.push_back({of.forward, of.backward, 1, 1});
+  }
+  return work;
+}
+
+SimTime all_reduced(std::int64_t bytes) { return kBegin + SimTime{kEachByte * bytes}; }
+
+TrainingJob mirrored_job(const Mirror& of, const Strategy& strategy,
+                         const RankLayout& layout = {1, kGpuCount}) {
+  CollectivePlanner planner = meeting_planner(
+      layout, [](const CollectiveRequest& request) { return all_reduced(request.bytes.value); });
+  return build_job(strategy, mirrored_work(of), planner);
+}
+TrainingJob mirrored_job(const Mirror& of) { return mirrored_job(of, of.spec); }
+
+Result result_of(const TrainingJob& job, EngineChoice engine = EngineChoice::automatic) {
+  RunSpec run;
+  run.iterations = 3;
+  run.engine = engine;
+  return simulate(job, run);
+}
+SimTime last_step(const TrainingJob& job) {
+  const Result result = result_of(job);
+  CHECK(result.fingerprint == result_of(job, EngineChoice::event).fingerprint);
+  return result.iteration_end[3] - result.iteration_end[2];
+}
+
+SimTime moved(std::int64_t bytes) { return SimTime{bytes}; }
+std::int64_t all_bytes(const Mirror& of) {
+  std::int64_t elements = 0;
+  for (const std::vector<std::int64_t>& tensors : of.layers) {
+    for (const std::int64_t each : tensors) {
+      elements += each;
+    }
+  }
+  return 4 * elements;
+}
+SimTime passes(const Mirror& of) {
+  return static_cast<std::int64_t>(of.layers.size()) * (of.forward + of.backward);
+}
+SimTime updated(const Mirror& of) { return moved(5 * all_bytes(of)); }  // SGD with momentum
+
+const std::vector<std::vector<std::int64_t>> kFour{{100'000, 500}, {300'000}, {300'000, 700}, {200'000, 1}};
+
+TEST_CASE("MirroredStrategy: compute, two copies, one all-reduce, the update") {
+  const Mirror of{kFour};
+  const std::int64_t bytes = all_bytes(of);
+  const TrainingJob job = mirrored_job(of);
+  CHECK(last_step(job) == passes(of) + 2 * moved(2 * bytes) + all_reduced(bytes) + updated(of));
+  RunSpec run;
+  run.iterations = 3;
+  const Result traced = simulate(job, run, trace_of_first(kGpuCount, 4));
+  for (const CommunicationOverlap& each : communication_overlap(job, traced.trace)) {
+    CHECK(each.overlapped.ps == 0);
+    CHECK(each.communication.ps == 3 * all_reduced(bytes).ps);  // the last of four steps is left out
+  }
+}
+
+TEST_CASE("MirroredStrategy: more packs are cut from one and joined again") {
+  Mirror of{kFour};
+  const std::int64_t bytes = all_bytes(of);
+  of.spec.num_packs = 3;
+  const SimTime copies = 4 * moved(2 * bytes);
+  CHECK(last_step(mirrored_job(of)) ==
+        passes(of) + copies + 3 * kBegin + SimTime{kEachByte * bytes} + updated(of));
+  of = {{{1000}}};  // one tensor is neither joined nor split
+  CHECK(last_step(mirrored_job(of)) == passes(of) + all_reduced(4000) + updated(of));
+}
+
+// The rules, as a recursion: when the compute stream and the queue of all-reduces are free. Tensors come in reverse; a
+// pack is closed by the tensor after which it holds more than `limit` (DDP: as much as a byte more), or by the last one.
+// joins_packs: a pack of several tensors is joined when it is closed, and split in the end. Else each layer's part of a
+// bucket is copied when the layer has ended, and all in the end.
+SimTime by_packs(const Mirror& of, std::int64_t limit, bool joins_packs) {
+  struct Pack {
+    std::int64_t bytes = 0, tensors = 0;
+    SimTime reduced{};
+  };
+  std::vector<Pack> packs(1);
+  SimTime stream = static_cast<std::int64_t>(of.layers.size()) * of.forward, queue;
+  const auto close = [&] {
+    Pack& pack = packs.back();
+    stream += joins_packs && pack.tensors > 1 ? moved(2 * pack.bytes) : SimTime{};
+    pack.reduced = queue = std::max(queue, stream) + all_reduced(pack.bytes);
+    packs.emplace_back();
+  };
+  for (std::size_t l = of.layers.size(); l-- > 0;) {
+    stream += of.backward;
+    std::int64_t part = 0;
+    const auto copy_part = [&] { stream += joins_packs ? SimTime{} : moved(2 * std::exchange(part, 0)); };
+    for (std::size_t t = of.layers[l].size(); t-- > 0;) {
+      packs.back().bytes += 4 * of.layers[l][t];
+      part += 4 * of.layers[l][t];
+      ++packs.back().tensors;
+      if (packs.back().bytes > limit) {
+        copy_part();
+        close();
+      }
+    }
+    copy_part();
+  }
+  if (packs.back().tensors > 0) {
+    close();
+  }
+  packs.pop_back();
+  for (const Pack& pack : packs) {
+    stream = std::max(stream, pack.reduced);
+    stream += !joins_packs || pack.tensors > 1 ? moved(2 * pack.bytes) : SimTime{};
+  }
+  return stream + updated(of);
+}
+
+DdpSpec ddp_with(std::int64_t cap) {
+  DdpSpec ddp;
+  ddp.bucket_cap = ddp.first_bucket = Bytes(cap);
+  ddp.broadcast_buffers = false;
+  return ddp;
+}
+
+TEST_CASE("MirroredStrategy: each gradient by itself overlaps, and nothing is copied") {
+  Mirror of{kFour};
+  of.spec.num_packs = 0;
+  CHECK(last_step(mirrored_job(of)) == by_packs(of, 0, true));
+}
+
+TEST_CASE(
+    "MultiWorkerMirroredStrategy: without bytes_per_pack all gradients are one pack, as MirroredStrategy's") {
+  Mirror of{kFour};
+  const SimTime once = last_step(mirrored_job(of));
+  of.spec.cross_device_ops = CrossDeviceOps::multi_worker;
+  CHECK(last_step(mirrored_job(of)) == once);
+  of.spec.bytes_per_pack = Bytes(0);
+  CHECK(last_step(mirrored_job(of, of.spec, {2, 2})) == once);
+}
+
+// Layers of one tensor of S bytes, whose all-reduces hide behind the layers before; the last one hides what is copied out
+// of the others. In packs of two both strategies copy 2 S for each tensor, in and out; alone a tensor is copied by DDP.
+TEST_CASE(
+    "MultiWorkerMirroredStrategy equals DDP with the same groups, but for the copies of single tensors") {
+  constexpr std::int64_t kLayers = 6, kSize = 1'000'000;
+  constexpr SimTime kCopy{2 * kSize};
+  Mirror of{std::vector<std::vector<std::int64_t>>(kLayers, {kSize / 4})};
+  of.spec.cross_device_ops = CrossDeviceOps::multi_worker;
+  of.spec.bytes_per_pack = Bytes(kSize);
+  const SimTime others_out = (kLayers - 2) * kCopy, last_out = 2 * kCopy;
+  const SimTime in_pairs =
+      passes(of) + kLayers * kCopy + std::max(all_reduced(2 * kSize), others_out) + last_out + updated(of);
+  CHECK(last_step(mirrored_job(of)).ps == in_pairs.ps);
+  CHECK(last_step(mirrored_job(of, ddp_with(kSize + 1))).ps == in_pairs.ps);
+  of.spec.bytes_per_pack = Bytes(1);
+  CHECK(last_step(mirrored_job(of)).ps == (passes(of) + all_reduced(kSize) + updated(of)).ps);
+  const SimTime copied =
+      passes(of) + kLayers * kCopy + std::max(all_reduced(kSize), (kLayers - 1) * kCopy) + kCopy;
+  CHECK(last_step(mirrored_job(of, ddp_with(2))).ps == (copied + updated(of)).ps);
+}
+
+TEST_CASE(
+    "MultiWorkerMirroredStrategy and DDP, any layers and packs: by the rules, and alike where copies are "
+    "free") {
+  Dice dice(50);
+  for (std::uint64_t round = 0; round < rounds(300); ++round) {
+    Mirror of;
+    of.forward = SimTime{dice.between(0, 20'000'000)};
+    of.backward = SimTime{dice.between(0, 40'000'000)};
+    of.layers.resize(dice.below(8) + 1);
+    for (std::vector<std::int64_t>& tensors : of.layers) {
+      tensors.resize(dice.below(4));
+      std::ranges::generate(tensors, [&] { return dice.between(1, 1'000'000); });
+    }
+    of.layers.front().push_back(1);
+    const std::int64_t limit = dice.between(1, 5'000'000);
+    of.spec.cross_device_ops = CrossDeviceOps::multi_worker;
+    of.spec.bytes_per_pack = Bytes(limit);
+    CHECK(last_step(mirrored_job(of)) == by_packs(of, limit, true));
+    CHECK(last_step(mirrored_job(of, ddp_with(limit + 1))) == by_packs(of, limit, false));
+    of.memory = 1e30;
+    of.accumulation = static_cast<int>(dice.between(1, 3));
+    CHECK(last_step(mirrored_job(of)) == last_step(mirrored_job(of, ddp_with(limit + 1))));
+  }
+}
+
+// When each gradient has come to who sums it behind its own backward pass, and the sum back: the first GPU all of them,
+// or the GPUs one after the other, the first variable's on the first one.
+void sums_by_the_rules(CrossDeviceOps ops) {
+  constexpr SimTime kWay{3'000};
+  constexpr std::int64_t kByteOnWay = 20;
+  Dice dice(7);
+  for (std::uint64_t round = 0; round < rounds(100); ++round) {
+    Mirror of;
+    of.spec.cross_device_ops = ops;
+    of.layers.resize(dice.below(8) + 1);
+    for (std::vector<std::int64_t>& tensors : of.layers) {
+      tensors = {dice.between(1, 500'000)};
+    }
+    TrainingJob job = mirrored_job(of);
+    for (std::uint32_t from = 0; from < kGpuCount; ++from) {
+      for (std::uint32_t to = 0; to < kGpuCount; ++to) {
+        if (from != to) {
+          job.routes.push_back({from, to, kWay, BytesPerSecond(1e12 / kByteOnWay), {}});
+        }
+      }
+    }
+    const auto way = [&](std::size_t l) { return kWay + SimTime{kByteOnWay * 4 * of.layers[l].front()}; };
+    std::vector<SimTime> begins(kGpuCount);
+    RunSpec run;
+    run.iterations = 4;
+    for (const SimTime end : simulate(job, run).iteration_end) {
+      std::vector<SimTime> stream;
+      for (const SimTime begin : begins) {
+        stream.push_back(begin + passes(of));
+      }
+      const std::vector<SimTime> computed = stream;
+      std::vector<SimTime> back(kGpuCount);
+      for (std::size_t l = of.layers.size(); l-- > 0;) {
+        const std::size_t sums = ops == CrossDeviceOps::copy_to_devices ? l % kGpuCount : 0;
+        for (std::size_t r = 0; r < kGpuCount; ++r) {
+          const SimTime gradient = computed[r] - static_cast<std::int64_t>(l) * of.backward;
+          stream[sums] = std::max(stream[sums], r == sums ? SimTime{} : gradient + way(l));
+        }
+        stream[sums] += moved((kGpuCount + 1) * 4 * of.layers[l].front());
+        for (std::size_t r = 0; r < kGpuCount; ++r) {
+          back[r] = std::max(back[r], r == sums ? SimTime{} : stream[sums] + way(l));
+        }
+      }
+      for (std::size_t r = 0; r < kGpuCount; ++r) {
+        begins[r] = std::max(stream[r], back[r]) + updated(of);
+      }
+      CHECK(end.ps == std::ranges::max(begins).ps);
+    }
+  }
+}
+
+TEST_CASE("ReductionToOneDevice: sums behind the backward pass of the first GPU, by the rules") {
+  sums_by_the_rules(CrossDeviceOps::reduction_to_one_device);
+}
+TEST_CASE("replicated without NCCL: sums behind the backward pass of each GPU, by the rules") {
+  sums_by_the_rules(CrossDeviceOps::copy_to_devices);
+}
+
+TEST_CASE("mirrored: memory of gradients that are joined, apart, or sent to the first GPU") {
+  const Mirror of{kFour};
+  const Workload work = mirrored_work(of);
+  const auto copies = [&](const MirroredSpec& spec) {
+    const GpuMemory memory = memory_of(spec, work.model, work.training, {1, kGpuCount});
+    CHECK(memory.model_states() == Bytes(3 * all_bytes(of)));  // SGD with momentum
+    return memory.buckets;
+  };
+  CHECK(copies({}) == Bytes(all_bytes(of)));
+  CHECK(copies({CrossDeviceOps::nccl, 0, {}}) == Bytes(0));
+  CHECK(copies({CrossDeviceOps::multi_worker, {}, {}}) == Bytes(all_bytes(of)));
+  CHECK(copies({CrossDeviceOps::copy_to_devices, {}, {}}) == Bytes(all_bytes(of)));
+  CHECK(copies({CrossDeviceOps::reduction_to_one_device, {}, {}}) == Bytes((kGpuCount - 1) * all_bytes(of)));
+}
+
+TEST_CASE("packs: closed when they hold more than the limit") {
+  using Counts = std::vector<std::size_t>;
+  const auto of = [](std::vector<std::int64_t> sizes, std::int64_t limit) {
+    std::vector<Bytes> bytes;
+    for (const std::int64_t size : sizes) {
+      bytes.emplace_back(size);
+    }
+    return packs_by_size(bytes, Bytes(limit));
+  };
+  CHECK(of({}, 10).empty());
+  CHECK(of({5, 5, 1}, 10) == Counts{3});     // exactly the limit: goes on
+  CHECK(of({5, 6, 1}, 10) == Counts{2, 1});  // more: closed
+  CHECK(of({11, 1, 10, 1}, 10) == Counts{1, 2, 1});
+  CHECK(of({5, 500, 5}, 0) == Counts{3});  // one pack
+  using Elements = std::vector<std::int64_t>;
+  CHECK(equal_packs(10, 1) == Elements{10});
+  CHECK(equal_packs(10, 3) == Elements{3, 3, 4});
+  CHECK(equal_packs(2, 3) == Elements{2});
+}
+
+TEST_CASE("mirrored: options that a kind hasn't, and nodes that one process hasn't, are refused") {
+  Mirror of{kFour};
+  const auto refusal = [&](const MirroredSpec& spec, const RankLayout& layout = {1, kGpuCount}) {
+    return error_of([&] { static_cast<void>(mirrored_job(of, spec, layout)); });
+  };
+  constexpr auto kOne = CrossDeviceOps::reduction_to_one_device, kWorkers = CrossDeviceOps::multi_worker;
+  CHECK(refusal({kOne, 2, {}}) ==
+        "/training/mirrored/num_packs: expected no num_packs but with the cross_device_ops nccl, found 2");
+  CHECK(refusal({kWorkers, 0, {}}) ==
+        "/training/mirrored/num_packs: expected no num_packs but with the cross_device_ops nccl, found 0");
+  CHECK(refusal({CrossDeviceOps::nccl, {}, Bytes(5)}) ==
+        "/training/mirrored/bytes_per_pack: expected no bytes_per_pack but with the cross_device_ops "
+        "multi_worker; nccl "
+        "has num_packs");
+  CHECK(refusal({kOne, {}, {}}, {2, 2}) ==
+        "/training/mirrored/cross_device_ops: expected one node with MirroredStrategy, which is one process, "
+        "found 2; "
+        "\"multi_worker\" has one on each node");
+}
+
+}  // namespace
+}  // namespace paceline
