@@ -284,7 +284,8 @@ class RankWriter {
     const std::int64_t id = ++last_id_;
     const auto layer = [&] { return p_.scenario.model.layers[op.purpose.layer].name; };
     std::string name = op.label, arguments = "\"External id\": " + std::to_string(id);
-    if (op.purpose.phase == Phase::forward) {
+    if (op.purpose.layer == kNoIndex) {  // of no module: copies, the loss, the optimizer
+    } else if (op.purpose.phase == Phase::forward) {
       events_.add("python_function", in_json("nn.Module: " + layer()), host(), issued, "");
       sequences_[layer()].push_back(++last_sequence_);
       arguments += ", \"Sequence number\": " + std::to_string(last_sequence_) + ", \"Fwd thread id\": 0";

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "scenarios/machines.h"
+#include "scenarios/predict.h"
 #include "scenarios/scenario.h"
+#include "scenarios/trace.h"
 #include "sim/engine/simulate.h"
 #include "sim/report/link_traffic.h"
 #include "sim/report/messages.h"
@@ -339,6 +341,18 @@ TEST_CASE("DataParallel: along NCCL's chain the first GPU sends and is sent the 
       static_cast<double>(kElementBytes * (parameter_count(scenario.model) + 7 * 32 * 1000));
   CHECK(up == Approx(expected).epsilon(1e-9));
   CHECK(down == Approx(expected).epsilon(1e-9));
+}
+
+TEST_CASE("DataParallel: a trace has what belongs to no layer, too") {
+  const Scenario scenario = parse_scenario(
+      R"({"cluster": "dgx-a100", "model": "resnet18", "training": {"batch_per_gpu": 8, "strategy": "data_parallel"}})",
+      "trace.json");
+  const Prediction p = predict(scenario, trace_of_first(8, 2));
+  const std::string trace = trace_json(p);
+  for (const char* kernel :
+       {"\"loss\"", "\"flatten\"", "\"forward fc\"", "\"optimizer\"", "Broadcast", "Reduce_Sum"}) {
+    CHECK_THAT(trace, Catch::Contains(kernel));
+  }
 }
 
 TEST_CASE("DataParallel: reduced chunks are closed before they exceed the limit") {
