@@ -108,8 +108,9 @@ void check_slices(Prediction p, std::int64_t step) {
 }  // namespace
 
 TEST_CASE("the slices of a page are the operations of a trace") {
-  constexpr std::array kTracedRuns{"slow_gpu_64",    "fsdp_llama3_8b",   "input_bottleneck", "stragglers_64",
-                                   "accumulation_8", "replay_two_hosts", "first_node"};
+  constexpr std::array kTracedRuns{
+      "slow_gpu_64",          "fsdp_llama3_8b", "input_bottleneck", "stragglers_64",
+      "data_parallel_8_v100", "accumulation_8", "replay_two_hosts", "first_node"};
   for (std::size_t i = 0; i < kTracedRuns.size(); i += kStride) {
     const char* const name = kTracedRuns[i];
     CAPTURE(name);
@@ -138,7 +139,7 @@ TEST_CASE("the critical path of any step adds up to it, and its ranks are shown 
 }
 
 TEST_CASE("rank by rank and step by step a page has what the result has in all") {
-  for (const char* name : {"slow_gpu_64", "two_jobs", "stragglers_64"}) {
+  for (const char* name : {"slow_gpu_64", "two_jobs", "stragglers_64", "data_parallel_8_v100"}) {
     CAPTURE(name);
     const Prediction p = example(name, 5);
     const RunView view = run_view(p, {});
