@@ -88,6 +88,8 @@ inline CampaignTime to_campaign_time(Seconds s) {
                                              : CampaignTime(static_cast<PicosecondSum>(ps));
 }
 
+inline CampaignTime to_campaign_time(LongSeconds s) { return to_campaign_time(to_seconds(s)); }
+
 inline SimTime to_sim_time(Seconds s) { return {round_to_picoseconds(s.value * kPicosecondsPerSecond)}; }
 
 }  // namespace paceline

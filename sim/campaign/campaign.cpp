@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/fingerprint.h"
 #include "core/random.h"
 #include "sim/campaign/campaign_machines.h"
 
@@ -357,7 +358,7 @@ class Campaign {
         {CampaignLoss::rendezvous, r.rendezvous + last_call},
         {CampaignLoss::start, r.start},
         {CampaignLoss::initialisation, r.initialisation},
-        {CampaignLoss::load, from_memory_ ? r.load_from_memory : r.load}};
+        {CampaignLoss::load, from_memory_ ? load_from_memory() : r.load}};
     for (const auto& [phase, time] : phases) {
       if (const Passed passed = lose(phase, time); passed != Passed::all) {
         return passed;
@@ -369,6 +370,11 @@ class Campaign {
     steps_since_ = 0;
     trained_since_ = {};
     return Passed::all;
+  }
+
+  CampaignTime load_from_memory() const {
+    const RestartTimes& r = spec_.restart;
+    return lost_copies_.empty() ? r.load_from_memory : r.load_from_memory + r.fetch_from_peer;
   }
 
   // Spares and repaired nodes take the places of those that left; an elastic job doesn't wait for the last ones.
@@ -418,6 +424,25 @@ class Campaign {
 };
 
 }  // namespace
+
+std::uint64_t fingerprint_of(const CampaignReport& r) {
+  std::uint64_t hash = static_cast<std::uint64_t>(r.end);
+  const auto add = [&](PicosecondSum value) {
+    hash = mix64(hash ^ static_cast<std::uint64_t>(value));
+    hash = mix64(hash ^ static_cast<std::uint64_t>(value >> 64));
+  };
+  for (const CampaignTime loss : r.losses) {
+    add(loss.ps);
+  }
+  for (const std::int64_t failures : r.failures) {
+    add(failures);
+  }
+  for (const PicosecondSum each : {r.wall.ps, r.goodput.ps, PicosecondSum{r.steps}, PicosecondSum{r.samples},
+                                   PicosecondSum{r.restarts}, PicosecondSum{r.checkpoints}}) {
+    add(each);
+  }
+  return hash;
+}
 
 CampaignReport run_campaign(const CampaignSpec& spec, const StepsOf& steps_of) {
   return Campaign(spec, steps_of).run();

@@ -77,6 +77,9 @@ struct CampaignReport {
 // A campaign gives up after as many restarts in a row without a new checkpoint.
 inline constexpr int kMostRestartsWithoutProgress = 1000;
 
+// Over all that it counts.
+std::uint64_t fingerprint_of(const CampaignReport&);
+
 // Requires: a spec whose parts exist, length above 0, work or not; steps above 0.
 CampaignReport run_campaign(const CampaignSpec&, const StepsOf&);
 

@@ -56,8 +56,8 @@ struct PassingState {
 // What a restart takes, phase by phase.
 struct RestartTimes {
   CampaignTime stop, rendezvous, start, initialisation;
-  CampaignTime load, load_from_memory;
-  CampaignTime replacement;  // until a spare or repaired node has taken a place
+  CampaignTime load, load_from_memory, fetch_from_peer;  // the last where a node lost its memory
+  CampaignTime replacement;                              // until a spare or repaired node has taken a place
   CampaignTime join_timeout,
       resubmit;            // a rendezvous that waits longer has failed: the job is submitted again
   CampaignTime last_call;  // of a rendezvous that fewer nodes may complete

@@ -86,7 +86,8 @@ IntervalInputs interval_inputs(const CampaignSpec& spec) {
 CampaignSpec with_interval(CampaignSpec spec) {
   const auto [d, r, m] = interval_inputs(spec);
   CheckpointTimes& checkpoint = spec.checkpoint;
-  const Seconds upload(to_seconds(checkpoint.upload));
+  // One upload at a time.
+  const CampaignTime upload(checkpoint.upload.ps / (checkpoint.memory ? checkpoint.storage_every : 1));
   switch (checkpoint.rule) {
     case IntervalRule::fixed:
       return spec;
@@ -97,10 +98,10 @@ CampaignSpec with_interval(CampaignSpec spec) {
       checkpoint.interval = to_campaign_time(daly_interval(d, m));
       break;
     case IntervalRule::search:
-      checkpoint.interval = to_campaign_time(best_interval(d, m, upload));
+      checkpoint.interval = to_campaign_time(best_interval(d, m, Seconds(to_seconds(upload))));
       break;
   }
-  checkpoint.interval = std::max({checkpoint.interval, checkpoint.upload, CampaignTime(1)});
+  checkpoint.interval = std::max({checkpoint.interval, upload, CampaignTime(1)});
   return spec;
 }
 

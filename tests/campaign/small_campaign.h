@@ -43,6 +43,7 @@ inline CampaignSpec small_campaign() {
                   .initialisation = seconds(3),
                   .load = seconds(20),
                   .load_from_memory = seconds(5),
+                  .fetch_from_peer = seconds(2),
                   .replacement = seconds(60),
                   .join_timeout = seconds(600),
                   .resubmit = seconds(100),
