@@ -201,9 +201,9 @@ void settle_faults(ScenarioFile& file, const Spot& spot) {
   }
   if (!faults.trace.empty()) {
     if (!faults.events.empty()) {
-      throw InputError("expected either trace or events, found both", spot.place);
+      throw InputError("expected either failure_trace or events, found both", spot.place);
     }
-    const auto [text, path] = text_in_file(faults.trace, below(spot, "trace"));
+    const auto [text, path] = text_in_file(faults.trace, below(spot, "failure_trace"));
     try {
       faults.events = read_failure_trace(text);
       check_events(faults, machines, {});

@@ -141,12 +141,12 @@ void describe(V& v, FaultsSpec& s) {
   v.key("spares", s.spares, between(0, 1e6), "Nodes that stand by.");
   v.key("elastic", s.elastic, any(), "The job goes on with fewer nodes; left out: it waits for all.");
   v.key("failures", s.failures, list(0, 100), "What fails.");
-  v.key("trace", s.trace, text(4000, 0),
+  v.key("failure_trace", s.trace, text(4000, 0),
         "A CSV file with the columns time (\"3.5 h\"), what (a failure's name), which (from 0), in order of "
         "time; "
         "relative to this file.");
   v.key("events", s.events, list(0, 100'000),
-        "What `trace` would say, written out as a result has it; give one of the two or none.");
+        "What `failure_trace` would say, written out as a result has it; give one of the two or none.");
   v.key("slow_nodes", s.slow_nodes, list(0, 4), "Nodes that are slow for a while.");
   v.key("link_flaps", s.link_flaps, list(0, 4), "Links that have less bandwidth for a while.");
   v.key("detection", s.detection, any(), "How long failures go unnoticed.");

@@ -1,7 +1,6 @@
 #include "scenarios/faults_trace.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <sstream>
 
@@ -12,8 +11,6 @@
 
 namespace paceline {
 namespace {
-
-constexpr std::array<const char*, 3> kColumns{"time", "what", "which"};
 
 // Without quotes, as no name that may stand here needs them; spaces around a field don't count.
 std::vector<std::string> fields_of(std::string line) {
@@ -28,13 +25,21 @@ std::vector<std::string> fields_of(std::string line) {
   return fields;
 }
 
+std::size_t column(const std::vector<std::string>& fields, const char* name, const std::string& line,
+                   const std::string& place) {
+  const auto found = std::ranges::find(fields, name);
+  if (found == fields.end()) {
+    throw InputError("expected the columns time, what and which, found " + in_quotes(line), place);
+  }
+  return static_cast<std::size_t>(found - fields.begin());
+}
+
 }  // namespace
 
 std::vector<FailureEvent> read_failure_trace(const std::string& text) {
   std::vector<FailureEvent> events;
   std::istringstream lines(text);
-  std::array<std::size_t, kColumns.size()> columns{};
-  std::size_t number = 0, width = 0;
+  std::size_t number = 0, width = 0, time = 0, what = 0, which = 0;
   for (std::string line; std::getline(lines, line);) {
     const std::string place = "line " + std::to_string(++number);
     if (line.find_first_not_of(" \t\r") == std::string::npos || line.front() == '#') {
@@ -42,12 +47,9 @@ std::vector<FailureEvent> read_failure_trace(const std::string& text) {
     }
     const std::vector<std::string> fields = fields_of(line);
     if (width == 0) {
-      for (std::size_t i = 0; i < kColumns.size(); ++i) {
-        columns[i] = static_cast<std::size_t>(std::ranges::find(fields, kColumns[i]) - fields.begin());
-        if (columns[i] == fields.size()) {
-          throw InputError("expected the columns time, what and which, found " + in_quotes(line), place);
-        }
-      }
+      time = column(fields, "time", line, place);
+      what = column(fields, "what", line, place);
+      which = column(fields, "which", line, place);
       width = fields.size();
       continue;
     }
@@ -57,18 +59,18 @@ std::vector<FailureEvent> read_failure_trace(const std::string& text) {
     }
     FailureEvent event;
     try {
-      event.time = LongSeconds(parse_quantity(fields[columns[0]], dimension_of(LongSeconds{})));
+      event.time = LongSeconds(parse_quantity(fields[time], dimension_of(LongSeconds{})));
     } catch (const InputError& error) {
       throw error.at(place);
     }
-    event.what = fields[columns[1]];
-    const std::string& which = fields[columns[2]];
-    const auto [end, error] = std::from_chars(which.data(), which.data() + which.size(), event.which);
-    if (error != std::errc() || end != which.data() + which.size() || event.which < 0) {
-      throw InputError("expected a number from 0 for `which`, found " + in_quotes(which), place);
+    event.what = fields[what];
+    const std::string& part = fields[which];
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), event.which);
+    if (error != std::errc() || end != part.data() + part.size() || event.which < 0) {
+      throw InputError("expected a number from 0 for `which`, found " + in_quotes(part), place);
     }
     if (!(event.time.value >= 0 && event.time <= kLongestCampaign)) {
-      throw InputError("expected a time of at most ten years, found " + in_quotes(fields[columns[0]]), place);
+      throw InputError("expected a time of at most ten years, found " + in_quotes(fields[time]), place);
     }
     if (!events.empty() && event.time < events.back().time) {
       throw InputError("expected events in order of time, found " + to_text(event.time) + " after " +

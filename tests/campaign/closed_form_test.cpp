@@ -175,7 +175,7 @@ TEST_CASE("draws are addressed: a kind that never fails changes nothing, whereve
   CHECK(run_campaign(spec, steady(4, 10)).wall.ps != alone.wall.ps);
 }
 
-TEST_CASE("failures of many parts are Poisson; the system's MTBF is theirs over their number") {
+TEST_CASE("failures of many parts are Poisson, the system's MTBF is theirs over their number") {
   CampaignSpec spec;
   spec.nodes = 2048;
   spec.gpus_per_node = 8;
