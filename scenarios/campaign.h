@@ -64,6 +64,7 @@ struct CampaignPrediction {
 // Throws InputError for a campaign that hardly ever gets anywhere, and as the simulation does. log: of the first seed.
 CampaignPrediction predict_campaign(const Scenario&, Machines&, bool log = false);
 
+Spread goodput_of(const CampaignPrediction&);  // the share, over the seeds
 // Over all its reports.
 std::uint64_t fingerprint_of(const CampaignPrediction&);
 

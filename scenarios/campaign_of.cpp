@@ -342,12 +342,12 @@ void require_upload(const CampaignSpec& spec, const StateSteps& steps) {
   }
 }
 
-double mean_goodput(const std::vector<CampaignReport>& reports) {
+Spread goodput_of_all(const std::vector<CampaignReport>& reports) {
   std::vector<double> shares;
   for (const CampaignReport& report : reports) {
     shares.push_back(report.goodput_share());
   }
-  return spread_of(std::move(shares)).mean;
+  return spread_of(std::move(shares));
 }
 
 }  // namespace
@@ -376,12 +376,14 @@ CampaignPrediction predict_campaign(const Scenario& scenario, Machines& machines
   if (p.inputs.m.value > 0) {
     for (const auto& [name, lever] : kNames<CampaignLever>) {
       const CampaignSpec changed = with_interval(with_lever(asked, lever));
-      p.levers.push_back({lever, mean_goodput(run_campaigns(changed, steps_of, faults.seeds))});
+      p.levers.push_back({lever, goodput_of_all(run_campaigns(changed, steps_of, faults.seeds)).mean});
     }
   }
   p.states = steps.states();
   return p;
 }
+
+Spread goodput_of(const CampaignPrediction& p) { return goodput_of_all(p.reports); }
 
 std::uint64_t fingerprint_of(const CampaignPrediction& p) {
   std::uint64_t hash = 0;
