@@ -246,6 +246,7 @@ class Campaign {
     if (const Passed passed = lose(CampaignLoss::checkpoint, checkpoint_.stall); passed != Passed::all) {
       return passed;
     }
+    settle();  // a copy that is not complete by now never will be: the next one takes its place
     if (checkpoint_.memory) {
       copying_ = Saved{progress_, now() + checkpoint_.memory_copy};
       new_copies();

@@ -33,7 +33,7 @@ Passed CampaignMachines::pass(CampaignTime until) {
     const CampaignTime next = quiet                ? quiet_.begin()->first
                               : failure != nullptr ? failure->at
                                                    : kNeverInCampaigns;
-    if (spec_.length < std::min(until, next)) {
+    if (spec_.length < until && spec_.length <= next) {
       now_ = spec_.length;
       return Passed::over;
     }
