@@ -151,9 +151,23 @@ CampaignSpec campaign_machines(const Scenario& s) {
     spec.passing.push_back({"slow nodes " + std::to_string(i), to_campaign_time(faults.slow_nodes[i].every),
                             to_campaign_time(faults.slow_nodes[i].lasts)});
   }
+  const CampaignTime timeout = noticed_after(NoticedBy::timeout, faults.detection);
   for (std::size_t i = 0; i < faults.link_flaps.size(); ++i) {
-    spec.passing.push_back({"link flaps " + std::to_string(i), to_campaign_time(faults.link_flaps[i].every),
-                            to_campaign_time(faults.link_flaps[i].lasts)});
+    const LinkFlaps& flaps = faults.link_flaps[i];
+    const std::string name = "link flaps " + std::to_string(i);
+    const bool dead = flaps.bandwidth_factor == 0, fails = dead && to_campaign_time(flaps.lasts) > timeout;
+    if (fails) {  // a collective gives up before the link is back
+      spec.failures.push_back({name,
+                               FailingPart::node,
+                               FailureTakes::process,
+                               timeout,
+                               true,
+                               to_campaign_time(flaps.every),
+                               1,
+                               {}});
+    }
+    spec.passing.push_back(
+        {name, fails ? CampaignTime() : to_campaign_time(flaps.every), to_campaign_time(flaps.lasts), dead});
   }
   return spec;
 }
@@ -218,7 +232,7 @@ Scenario in_state(const Scenario& whole, const ClusterState& state) {
           slow.ranks.push_back(std::int64_t{node} * gpus + g);
         }
         s.variability.slow_gpus.push_back(std::move(slow));
-      } else {
+      } else if (faults.link_flaps[i - faults.slow_nodes.size()].bandwidth_factor > 0) {
         s.cluster.degraded.push_back(
             {.from = "node" + std::to_string(node) + "/nic0",
              .to = {},

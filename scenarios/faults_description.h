@@ -59,7 +59,9 @@ void describe(V& v, LinkFlaps& s) {
   v.key("every", s.every, kLife, "Mean time until a NIC's link of a node flaps, exponential, of each node.",
         required());
   v.key("lasts", s.lasts, kCampaign, "How long the flap lasts.", required());
-  v.key("bandwidth_factor", s.bandwidth_factor, above(0, 1), "What is left of the bandwidth meanwhile.",
+  v.key("bandwidth_factor", s.bandwidth_factor, between(0, 1),
+        "What is left of the bandwidth meanwhile. 0: steps stand, or fail where that is longer than "
+        "collectives wait.",
         required());
 }
 

@@ -52,7 +52,7 @@ class Campaign {
     report_.steps = progress_.steps;
     report_.samples = progress_.samples;
     report_.goodput = progress_.useful;
-    loss(CampaignLoss::slow_states) = progress_.slow;
+    loss(CampaignLoss::slow_states) += progress_.slow;
     loss(CampaignLoss::fewer_nodes) = progress_.fewer;
     loss(CampaignLoss::first_step) = progress_.first;
     return std::move(report_);
@@ -172,7 +172,8 @@ class Campaign {
     const CampaignTime from = now();
     steps_began_ = from;
     step_time_ = step.time();
-    const Passed passed = pass(from + step_time_ * count);
+    const CampaignTime stood = machines_.stood();
+    Passed passed = pass(from + step_time_ * count);
     const auto made = static_cast<std::int64_t>((now() - from).ps / step_time_.ps);
     const CampaignTime whole = step_time_ * made;
     step_time_ = {};
@@ -183,6 +184,12 @@ class Campaign {
     first_step_ = first_step_ && made == 0;
     loss(CampaignLoss::redone_steps) += now() - from - whole;  // of the step that was cut
     note(from, "steps", passed, std::to_string(nodes_) + " nodes");
+    // The last one was late by as long as it stood, and while it made up for that it may have stood again.
+    for (CampaignTime made_up = stood; passed == Passed::all && machines_.stood() > made_up;) {
+      const CampaignTime late = machines_.stood() - made_up;
+      made_up = machines_.stood();
+      passed = lose(CampaignLoss::slow_states, late);
+    }
     return passed;
   }
 

@@ -62,7 +62,11 @@ void CampaignMachines::happen(const Quiet& event) {
   if (event.repaired) {
     ++spares_;
   } else {
-    --passing_[event.state.kind - spec_.failures.size()];
+    const std::size_t which = event.state.kind - spec_.failures.size();
+    --passing_[which];
+    if (spec_.passing[which].stands && --standing_ == 0) {
+      stood_ += now_ - stands_since_;
+    }
     times_.renew(event.state, now_);
   }
 }
@@ -78,6 +82,9 @@ bool CampaignMachines::strike(const PartFailure& next) {
   if (failure.kind >= spec_.failures.size()) {
     const std::size_t which = failure.kind - spec_.failures.size();
     ++passing_[which];
+    if (spec_.passing[which].stands && standing_++ == 0) {
+      stands_since_ = now_;
+    }
     quiet_.emplace(now_ + spec_.passing[which].lasts, Quiet{false, failure});
     return false;
   }

@@ -35,6 +35,8 @@ class CampaignMachines {
 
   // How many parts are in each passing state.
   const std::vector<int>& passing() const { return passing_; }
+  // For how long any part has been in a state in which steps stand.
+  CampaignTime stood() const { return standing_ > 0 ? stood_ + (now_ - stands_since_) : stood_; }
   // Places without a node; nodes that could take them; when the next one is repaired, if any is.
   const std::set<std::uint32_t>& vacant() const { return vacant_; }
   int spares() const { return spares_; }
@@ -62,6 +64,8 @@ class CampaignMachines {
   std::multimap<CampaignTime, Quiet> quiet_;  // equal times: in the order of their making
   Strike strike_;
   std::vector<int> passing_;
+  int standing_ = 0;  // parts in a state in which steps stand
+  CampaignTime stood_, stands_since_;
   std::set<std::uint32_t> vacant_;
   std::map<std::uint32_t, PartFailure> broken_;  // by place: what is new when the place is filled
   int spares_;  // those in stock, and repaired nodes that nobody has needed yet

@@ -51,6 +51,7 @@ struct PassingState {
   std::string name;    // its draws are addressed by it
   CampaignTime every;  // mean time until one part falls into it
   CampaignTime lasts;
+  bool stands = false;  // steps don't advance meanwhile
 };
 
 // What a restart takes, phase by phase.

@@ -127,4 +127,20 @@ TEST_CASE("Llama 3's interruptions: 419 in 54 days, one every 3.09 h") {
   CHECK(spread.deviation == Approx(std::sqrt(419.0)).epsilon(0.25));
 }
 
+TEST_CASE("a dead link is a failure where it lasts longer than a collective waits") {
+  const auto with = [](const char* lasts) {
+    return campaign_spec(scenario_of("", std::string(R"({"length": "9 d", "step": "1 s", "failures": [],
+        "link_flaps": [{"every": "5 d", "bandwidth_factor": 0, "lasts": ")") +
+                                             lasts + R"("}],
+        "restart": {"load": "1 s"}, "checkpoint": {"interval": "1 h", "stall": "1 s"}})"));
+  };
+  const CampaignSpec stands = with("5 min"), fails = with("11 min");
+  CHECK(stands.failures.empty());
+  CHECK((stands.passing.front().stands && stands.passing.front().every.ps > 0));
+  REQUIRE(fails.failures.size() == 1);
+  CHECK((fails.failures.front().hangs && fails.failures.front().takes == FailureTakes::process));
+  CHECK(in_seconds(fails.failures.front().found_after) == Approx(600.1));
+  CHECK(fails.passing.front().every.ps == 0);
+}
+
 }  // namespace

@@ -259,4 +259,20 @@ TEST_CASE("states that pass: steps that begin in one are slow, the others are no
   CHECK(slow_steps == std::floor(slow_steps));  // whole steps, each a second longer
 }
 
+TEST_CASE("states in which steps stand: as late as they lasted") {
+  CampaignSpec spec = small_campaign();
+  spec.nodes = 1;
+  spec.passing = {{"flap", seconds(5000), seconds(20), true}};
+  spec.work_steps = 10'000;
+  spec.checkpoint.steps = 20'000;
+  spec.log = true;
+  const CampaignReport r = run_campaign(spec, steady(4, 4));
+  check_sum(r);
+  CHECK(r.goodput.ps == seconds(40'000).ps);
+  const double stood = lost(r, CampaignLoss::slow_states);
+  CHECK(stood >= 3 * 20);
+  CHECK(stood == Approx(20 * std::round(stood / 20)));  // whole flaps of one link, one after the other
+  CHECK(in_seconds(r.wall) == Approx(40'000 + 5 + stood));
+}
+
 }  // namespace
