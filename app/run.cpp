@@ -10,6 +10,7 @@
 #include "calibrate/fit/training_interval.h"
 #include "calibrate/import/trace_files.h"
 #include "core/error.h"
+#include "scenarios/campaign.h"
 #include "scenarios/file_kind.h"
 #include "scenarios/files.h"
 #include "scenarios/gpu_memory.h"
@@ -30,7 +31,8 @@ void check_places(const RunOptions& options) {
   if (options.profile) {
     inputs.push_back({"the profile", *options.profile});
   }
-  for (const auto& [name, path] : {std::pair{"--out", options.out}, {"--trace", options.trace.path}}) {
+  for (const auto& [name, path] :
+       {std::pair{"--out", options.out}, {"--trace", options.trace.path}, {"--events", options.events}}) {
     if (path) {
       outputs.push_back({name, *path});
     }
@@ -76,11 +78,13 @@ Scenario load_with(const GivenFile& file, const std::vector<std::string>& settin
 }
 
 // What --out and --trace ask for: all files, or none; then the result on the standard output.
-void write_outputs(const RunOptions& options, const Prediction& prediction, Json::Object more) {
+void write_outputs(const RunOptions& options, const Prediction& prediction, Json::Object more,
+                   std::vector<OutputFile> files) {
   const bool piped = options.out == kStandard;
-  std::vector<OutputFile> files;
   if (options.trace.path) {
-    files = trace_files(*options.trace.path, prediction);
+    for (OutputFile& file : trace_files(*options.trace.path, prediction)) {
+      files.push_back(std::move(file));
+    }
     more.push_back({"communication_overlap", overlap_json(prediction)});
   }
   const std::string result = options.out ? result_json(prediction, std::move(more)) : "";
@@ -114,6 +118,36 @@ Explanation explain_and_print(const Prediction& prediction, int jobs, Machines& 
   return why;
 }
 
+// What --events asks for.
+void add_events(const RunOptions& options, const std::optional<CampaignPrediction>& campaign,
+                std::vector<OutputFile>& files) {
+  if (options.events) {
+    files.push_back({*options.events, campaign_events_csv(campaign->reports.front())});
+  }
+}
+
+// A campaign whose step is given: there is no step to look into.
+void print_campaign(const RunOptions& options, const Scenario& scenario, Machines& machines) {
+  if (options.trace.path) {
+    throw InputError("expected a scenario whose steps are simulated, found \"step\" in /faults", "--trace");
+  }
+  const std::optional<CampaignPrediction> campaign =
+      predict_campaign(scenario, machines, options.events.has_value());
+  const std::string result = options.out ? campaign_result_json(scenario, *campaign) : "";
+  std::vector<OutputFile> files;
+  add_events(options, campaign, files);
+  if (options.out && options.out != kStandard) {
+    files.push_back({*options.out, result});
+  }
+  if (!options.quiet) {
+    print(campaign_table(scenario, *campaign));
+  }
+  write_files(files);
+  if (options.out == kStandard) {
+    print(result);
+  }
+}
+
 void predict_and_print(const RunOptions& options) {
   const GivenFile file = read_given(options.scenario);
   Scenario scenario = load_with(file, options.settings);
@@ -131,6 +165,13 @@ void predict_and_print(const RunOptions& options) {
       require_fit(scenario);
     }
     Machines machines;
+    if (options.events && !scenario.faults) {
+      throw InputError("expected a scenario with \"faults\", found none", "--events");
+    }
+    if (!simulates_steps(scenario)) {
+      print_campaign(options, scenario, machines);
+      return;
+    }
     Prediction prediction = predict(scenario, {}, machines);
     if (options.trace.path) {
       record_trace(prediction, trace_request(options.trace.choice, prediction));
@@ -144,10 +185,18 @@ void predict_and_print(const RunOptions& options) {
           options.quiet ? explain(prediction, jobs, machines) : explain_and_print(prediction, jobs, machines);
       explanation = explanation_json(prediction, why);
     }
-    if (!options.quiet) {
-      print(overlap_text(prediction) + terminal_footer(prediction));
+    std::optional<CampaignPrediction> campaign;
+    if (scenario.faults) {
+      campaign = predict_campaign(scenario, machines, options.events.has_value());
+      explanation.push_back({"campaign", campaign_json(scenario, *campaign)});
     }
-    write_outputs(options, prediction, std::move(explanation));
+    if (!options.quiet) {
+      print(overlap_text(prediction) + (campaign ? '\n' + campaign_table(scenario, *campaign) : "") +
+            terminal_footer(prediction));
+    }
+    std::vector<OutputFile> files;
+    add_events(options, campaign, files);
+    write_outputs(options, prediction, std::move(explanation), std::move(files));
   } catch (const InputError& error) {
     throw error.in_file(file.name);
   }
@@ -194,6 +243,9 @@ void RunCommands::add_to(CLI::App& app) {
   run_->add_flag("--quiet", options_.quiet, "Print nothing on the terminal");
   run_->add_flag("--no-explain", options_.no_explain,
                  "Without the critical path and what would change the step: one simulation instead of many");
+  run_->add_option(
+      "--events", options_.events,
+      "Of a campaign (\"faults\"): write what happened when, with the first seed, to this CSV file");
   run_->footer("Example: paceline run scenarios/slow_gpu_64.json --out result.json --trace trace.json");
   explain_ = app.add_subcommand(
       "explain", "Why a step takes as long as it does, and what would change it: all by simulating again.");

@@ -14,7 +14,7 @@ namespace paceline {
 struct RunOptions {
   std::string scenario;
   RunOverrides overrides;
-  std::optional<std::string> out, profile;
+  std::optional<std::string> out, profile, events;
   TraceOptions trace;
   std::vector<std::string> settings;  // "/run/seed=2"
   std::string jobs;

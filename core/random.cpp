@@ -117,6 +117,14 @@ double uniform(const DrawAddress& at, Rank rank, std::uint32_t operation) {
   return open_unit(block_at(at, rank, operation / 4)[operation % 4]);
 }
 
+double fine_uniform(const DrawAddress& at, Rank rank, std::uint32_t operation) {
+  constexpr double kTwoToMinus53 = 1.0 / 9007199254740992.0;
+  const PhiloxBlock block = block_at(at, rank, operation);
+  const std::uint64_t word = (std::uint64_t{block[0]} << 32 | block[1]) >> 11;
+  // At most 1 - 2^-53: half a unit more is no double there, and a logarithm of 1 would be a time of 0.
+  return std::min((static_cast<double>(word) + 0.5) * kTwoToMinus53, 1 - kTwoToMinus53);
+}
+
 Sampler::Sampler(const Distribution& d) : kind_(d.kind), cv_(d.cv), values_(d.values) {
   constexpr double kSmallestCv = 1e-9;  // below it a factor is 1 to the last picosecond that matters
   if (kind_ != DistributionKind::empirical && cv_ < kSmallestCv) {

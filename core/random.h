@@ -27,7 +27,9 @@ enum class Stream : std::uint32_t {
   transient,
   input,
   attempt,
-  per_step
+  per_step,
+  failure,
+  campaign_step
 };
 
 struct DrawAddress {
@@ -38,6 +40,9 @@ struct DrawAddress {
 
 // Uniform in (0, 1), a multiple of 2^-32 plus 2^-33.
 double uniform(const DrawAddress&, Rank, std::uint32_t operation);
+
+// Uniform in (0, 1), a multiple of 2^-53 plus 2^-54: for times that are rare among very many.
+double fine_uniform(const DrawAddress&, Rank, std::uint32_t operation);
 
 enum class DistributionKind : std::uint8_t { none, normal, lognormal, gamma, exponential, empirical };
 template <>

@@ -31,11 +31,34 @@ struct SimTime {
 // Sums over ranks: a million times 106 days.
 __extension__ using PicosecondSum = __int128;
 
+// The clock of a campaign, which lasts for years: picoseconds, 128 bits of them.
+struct CampaignTime {
+  PicosecondSum ps = 0;
+
+  constexpr CampaignTime() = default;
+  constexpr explicit CampaignTime(PicosecondSum t) : ps(t) {}
+  constexpr CampaignTime(SimTime t) : ps(t.ps) {}
+  friend constexpr auto operator<=>(CampaignTime, CampaignTime) = default;
+  friend constexpr CampaignTime operator+(CampaignTime a, CampaignTime b) {
+    return CampaignTime(a.ps + b.ps);
+  }
+  friend constexpr CampaignTime operator-(CampaignTime a, CampaignTime b) {
+    return CampaignTime(a.ps - b.ps);
+  }
+  friend constexpr CampaignTime operator*(CampaignTime a, std::int64_t k) { return CampaignTime(a.ps * k); }
+  constexpr CampaignTime& operator+=(CampaignTime o) {
+    ps += o.ps;
+    return *this;
+  }
+};
+
 // Later than any time a run can reach. Nothing may be added to it.
 inline constexpr SimTime kNever{std::numeric_limits<std::int64_t>::max()};
 inline constexpr double kPicosecondsPerSecond = 1e12;
 
 constexpr Seconds to_seconds(SimTime t) { return Seconds(static_cast<double>(t.ps) / kPicosecondsPerSecond); }
+
+constexpr double to_seconds(CampaignTime t) { return static_cast<double>(t.ps) / kPicosecondsPerSecond; }
 
 // Nearest integer, ties to even. Requires: 0 <= ps < 2^51 (2251 s); adding 1.5 * 2^52 leaves the integer in
 // the low bits of the sum, which vectorises where a conversion does not.
@@ -57,6 +80,15 @@ inline std::int64_t round_to_picoseconds(double ps) {
   const auto floor = static_cast<std::int64_t>(ps);
   return rest > 0.5 || (rest == 0.5 && (floor & 1) != 0) ? floor + 1 : floor;
 }
+
+// To the nearest picosecond. Requires: 0 <= s < 10^26.
+inline CampaignTime to_campaign_time(Seconds s) {
+  const double ps = s.value * kPicosecondsPerSecond;
+  return ps < static_cast<double>(kNever.ps) ? CampaignTime(round_to_picoseconds(ps))
+                                             : CampaignTime(static_cast<PicosecondSum>(ps));
+}
+
+inline CampaignTime to_campaign_time(LongSeconds s) { return to_campaign_time(to_seconds(s)); }
 
 inline SimTime to_sim_time(Seconds s) { return {round_to_picoseconds(s.value * kPicosecondsPerSecond)}; }
 

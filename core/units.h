@@ -26,6 +26,7 @@ struct Quantity {
 };
 
 using Seconds = Quantity<struct SecondsTag>;                // s
+using LongSeconds = Quantity<struct LongSecondsTag>;        // s, said in hours, days or years
 using BytesPerSecond = Quantity<struct BytesPerSecondTag>;  // B/s
 using Flops = Quantity<struct FlopsTag>;                    // floating point operations
 using FlopsPerSecond = Quantity<struct FlopsPerSecondTag>;  // FLOP/s
@@ -43,6 +44,8 @@ struct Bytes {
   friend constexpr Bytes operator*(Bytes a, std::int64_t k) { return Bytes(a.value * k); }
   friend constexpr Bytes operator*(std::int64_t k, Bytes a) { return Bytes(a.value * k); }
 };
+
+constexpr Seconds to_seconds(LongSeconds s) { return Seconds(s.value); }
 
 constexpr Seconds operator/(Bytes b, BytesPerSecond r) {
   return Seconds(static_cast<double>(b.value) / r.value);

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "python/module.h"
 #include "python/options.h"
+#include "scenarios/campaign.h"
 #include "scenarios/gpu_memory.h"
 #include "scenarios/json.h"
 #include "scenarios/predict.h"
@@ -87,6 +88,15 @@ Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, c
     require_fit(scenario);
   }
   Machines machines;
+  if (!simulates_steps(scenario)) {
+    if (wanted.trace || wanted.view) {
+      throw InputError(
+          "expected steps that are simulated, found one that is given: there is nothing to look into",
+          "/faults/step");
+    }
+    return {campaign_result_json(scenario, predict_campaign(scenario, machines)), std::nullopt, Text(),
+            std::nullopt};
+  }
   Prediction prediction =
       predict(scenario, wanted.view ? request_for_view(scenario) : TraceRequest{}, machines);
   if (wanted.trace) {
@@ -98,6 +108,9 @@ Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, c
   }
   if (wanted.trace) {
     more.push_back({"communication_overlap", overlap_json(prediction)});
+  }
+  if (scenario.faults) {
+    more.push_back({"campaign", campaign_json(scenario, predict_campaign(scenario, machines))});
   }
   std::string text = result_json(prediction, std::move(more));
   std::optional<View> view;

@@ -19,6 +19,7 @@
 #include "core/names.h"
 #include "kernels/gpu.h"
 #include "kernels/model.h"
+#include "scenarios/faults_description.h"
 #include "scenarios/limits.h"
 #include "scenarios/quantities.h"
 #include "scenarios/scenario.h"
@@ -852,6 +853,7 @@ void describe(V& v, ScenarioFile& s) {
   v.key("other_jobs", s.scenario.other_jobs, list(0, 100),
         "Jobs on other nodes of the same fabric that reduce all the time.");
   v.key("run", s.scenario.run, any(), "The simulation itself.");
+  v.key("faults", s.scenario.faults, any(), "Days of training with failures: what survives of the steps.");
   v.settle([&](const Spot& spot) { settle_scenario(s, spot); });
 }
 

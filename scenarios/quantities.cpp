@@ -26,6 +26,8 @@ constexpr Unit kByteUnits[] = {{"TB", 12},
                                {"MiB", 0, 1 << 20},
                                {"KiB", 0, 1 << 10}};
 constexpr Unit kSecondUnits[] = {{"s", 0}, {"ms", -3}, {"us", -6}, {"ns", -9}, {"ps", -12}};
+constexpr Unit kLongUnits[] = {{"s", 0},       {"ms", -3},      {"us", -6},        {"min", 0, 60},
+                               {"h", 0, 3600}, {"d", 0, 86400}, {"y", 0, 31557600}};
 constexpr Unit kBandwidthUnits[] = {{"TB/s", 12},
                                     {"GB/s", 9},
                                     {"MB/s", 6},
@@ -50,7 +52,8 @@ constexpr Dimension kDimensions[] = {{"a size", "25 MiB", "MiB", kByteUnits},
                                      {"a bandwidth", "450 GB/s", "GB/s", kBandwidthUnits},
                                      {"an amount of work", "2 GFLOP", "GFLOP", kFlopUnits},
                                      {"a compute rate", "312 TFLOP/s", "TFLOP/s", kFlopRateUnits},
-                                     {"a sample rate", "400 samples/s", "samples/s", kSampleRateUnits}};
+                                     {"a sample rate", "400 samples/s", "samples/s", kSampleRateUnits},
+                                     {"a time", "4 h", "s", kLongUnits}};
 
 const Unit* find_unit(const Dimension& dimension, std::string_view name) {
   for (const Unit& unit : dimension.units) {
@@ -236,6 +239,11 @@ constexpr Spelling kTimeSpellings[] = {
     {"psec", "ps"},      {"picosecond", "ps"},   {"min", "s", 60},     {"picoseconds", "ps"},
     {"mins", "s", 60},   {"minute", "s", 60},    {"minutes", "s", 60}, {"h", "s", 3600},
     {"hour", "s", 3600}, {"hours", "s", 3600}};
+constexpr Spelling kLongSpellings[] = {{"sec", "s"},  {"secs", "s"},   {"second", "s"},   {"seconds", "s"},
+                                       {"m", "min"},  {"mins", "min"}, {"minute", "min"}, {"minutes", "min"},
+                                       {"hour", "h"}, {"hours", "h"},  {"hr", "h"},       {"hrs", "h"},
+                                       {"day", "d"},  {"days", "d"},   {"week", "d", 7},  {"weeks", "d", 7},
+                                       {"year", "y"}, {"years", "y"},  {"yr", "y"},       {"a", "y"}};
 constexpr Spelling kSampleSpellings[] = {{"samples", "samples/s"}, {"sample", "samples/s"},
                                          {"images", "samples/s"},  {"image", "samples/s"},
                                          {"imgs", "samples/s"},    {"img", "samples/s"}};
@@ -261,6 +269,9 @@ std::vector<Proposal> meant(const Dimension& wanted, std::string_view number, st
     const bool large = unit.size() == 2 && (unit[0] == 'M' || unit[0] == 'P');
     return large ? std::vector<Proposal>{} : meant_spelling(kTimeSpellings, number, unit);
   }
+  if (wanted.usual == "s") {
+    return meant_spelling(kLongSpellings, number, unit);
+  }
   if (wanted.usual == "samples/s") {
     drop_per_second(unit);
     return meant_spelling(kSampleSpellings, number, unit);
@@ -277,7 +288,7 @@ std::vector<Proposal> meant(const Dimension& wanted, std::string_view number, st
   }
   std::string why = ": unknown unit " + in_quotes(unit);
   for (const Dimension& other : kDimensions) {
-    if (find_unit(other, unit) != nullptr) {
+    if (other.noun != wanted.noun && find_unit(other, unit) != nullptr) {
       why = ", which is " + std::string(other.noun);
     }
   }
@@ -366,6 +377,7 @@ const Dimension& dimension_of(BytesPerSecond) { return kDimensions[2]; }
 const Dimension& dimension_of(Flops) { return kDimensions[3]; }
 const Dimension& dimension_of(FlopsPerSecond) { return kDimensions[4]; }
 const Dimension& dimension_of(SamplesPerSecond) { return kDimensions[5]; }
+const Dimension& dimension_of(LongSeconds) { return kDimensions[6]; }
 
 std::string known_units(const Dimension& dimension) {
   std::string text;
@@ -446,6 +458,7 @@ std::string to_text(Bytes bytes) {
 }
 
 std::string to_text(Seconds v) { return quantity_text(v.value, dimension_of(v)); }
+std::string to_text(LongSeconds v) { return quantity_text(v.value, dimension_of(v)); }
 std::string to_text(BytesPerSecond v) { return quantity_text(v.value, dimension_of(v)); }
 std::string to_text(Flops v) { return quantity_text(v.value, dimension_of(v)); }
 std::string to_text(FlopsPerSecond v) { return quantity_text(v.value, dimension_of(v)); }

@@ -26,6 +26,7 @@ struct Dimension {
 
 const Dimension& dimension_of(Bytes);
 const Dimension& dimension_of(Seconds);
+const Dimension& dimension_of(LongSeconds);  // a year is 365.25 days
 const Dimension& dimension_of(BytesPerSecond);
 const Dimension& dimension_of(Flops);
 const Dimension& dimension_of(FlopsPerSecond);
@@ -40,6 +41,7 @@ Bytes parse_bytes(std::string_view text);
 
 std::string to_text(Bytes);
 std::string to_text(Seconds);
+std::string to_text(LongSeconds);
 std::string to_text(BytesPerSecond);
 std::string to_text(Flops);
 std::string to_text(FlopsPerSecond);

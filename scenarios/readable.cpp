@@ -41,6 +41,11 @@ std::string readable_time(Seconds t) {
   return t.value == 0 ? "0 s" : scaled(t.value, kScales);
 }
 
+std::string readable_duration(Seconds t) {
+  constexpr Scale kScales[] = {{86400, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}, {1e-3, "ms"}, {1e-6, "us"}};
+  return t.value == 0 ? "0 s" : scaled(t.value, kScales);
+}
+
 std::string readable_size(Bytes size) {
   constexpr Scale kScales[] = {{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}, {1, "B"}};
   return scaled(static_cast<double>(size.value), kScales);

@@ -10,7 +10,8 @@
 
 namespace paceline {
 
-std::string readable_time(Seconds);  // "371.2 ms"
+std::string readable_time(Seconds);      // "371.2 ms"
+std::string readable_duration(Seconds);  // "3.090 h", "54.00 d"
 std::string readable_size(Bytes);
 std::string readable_rate(BytesPerSecond);                  // "25.0 GB/s"
 std::string readable_count(double);                         // "11,035", "367.3"

@@ -49,6 +49,9 @@ void read(const Json&, ReshardAfterForward&, const Limits&, const Spot&);
 void read(const Json&, ShardGroup&, const Limits&, const Spot&);
 // consistency.cpp
 void read(const Json&, Consistency&, const Limits&, const Spot&);
+// faults.cpp
+void read(const Json&, CheckpointInterval&, const Limits&, const Spot&);
+void read(const Json&, LifeDistribution&, const Limits&, const Spot&);
 // measured_rates.cpp
 void read(const Json&, std::vector<MeasuredRate>&, const Limits&, const Spot&);
 // An object: name of a cost parameter -> its value with a unit.

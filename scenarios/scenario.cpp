@@ -457,6 +457,9 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
     throw error.at(below(place, "precision").place);
   }
   check_ranks(scenario, file.cluster.spec, spot);
+  if (scenario.faults) {
+    settle_faults(file, below(spot, "faults"));
+  }
 }
 
 Scenario parse_scenario(const std::string& json, const std::string& file_name, FileTexts* files) {

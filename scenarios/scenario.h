@@ -1,11 +1,13 @@
 // A scenario: the checked input of a prediction, read from JSON and written back into every result.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kernels/gpu.h"
 #include "kernels/model.h"
+#include "scenarios/faults.h"
 #include "sim/training.h"
 #include "topology/cluster_spec.h"
 
@@ -31,6 +33,7 @@ struct Scenario {
   std::vector<BackgroundFlow> background;
   std::vector<OtherJob> other_jobs;
   RunSpec run;
+  std::optional<FaultsSpec> faults;  // days of training beside the steps
 };
 
 // Reads and checks a scenario file. Throws InputError with the file and a place (JSON pointer, or line and

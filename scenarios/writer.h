@@ -25,7 +25,9 @@ Json write(const std::vector<CostParameter>&);  // reader.cpp
 Json write(const FsdpUnits&);                   // fsdp_options.cpp
 Json write(const ReshardAfterForward&);
 Json write(const ShardGroup&);
-Json write(const Consistency&);                // consistency.cpp
+Json write(const Consistency&);         // consistency.cpp
+Json write(const CheckpointInterval&);  // faults.cpp
+Json write(const LifeDistribution&);
 Json write(const std::vector<MeasuredRate>&);  // measured_rates.cpp
 
 template <class T>

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/fingerprint.h"
 #include "core/version.h"
+#include "scenarios/campaign.h"
 #include "scenarios/predict.h"
 #include "scenarios/reader.h"
 #include "scenarios/result_json.h"
@@ -121,12 +122,19 @@ double strong_efficiency(const Prediction& prediction, const Study& study, const
 Json::Object simulated(const Study& study, const ReadPoint& point, ReferenceSteps& references,
                        Machines& machines) {
   const Scenario scenario = study.profile ? with_profile(*point.scenario, *study.profile) : *point.scenario;
+  if (!simulates_steps(scenario)) {
+    throw InputError("expected a step that is simulated, found one that is given: a sweep is of steps",
+                     "/faults/step");
+  }
   Prediction prediction = predict(scenario, {}, machines);
   if (point.made.alone) {
     prediction.report.scaling_efficiency =
         strong_efficiency(prediction, study, *point.made.alone, references);
   }
   Json::Object members = result_summary(prediction);
+  if (scenario.faults) {
+    members.push_back({"goodput", goodput_of(predict_campaign(scenario, machines)).mean});
+  }
   if (study.profile) {
     const TrainingInterval interval = training_interval(scenario, *study.profile);
     members.push_back({"interval_s", Json::Object{{"low", interval.low.value},

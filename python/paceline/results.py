@@ -130,6 +130,48 @@ class Result:
         """
         return self.data.get("servers")
 
+    @property
+    def campaign(self) -> dict[str, Any] | None:
+        """What is left of days of training; None for a scenario without ``faults``.
+
+        ``goodput``, ``wall_s``, ``steps``, ``samples`` and ``failures`` have ``mean``,
+        ``standard_deviation``, ``p5`` and ``p95`` over the seeds; ``checkpoint`` has the interval,
+        ``goal`` the intervals that reach a share of goodput, ``levers`` what four changes would
+        give, ``seeds`` each campaign in whole picoseconds. Where the scenario gives the step, the
+        result has nothing else. :meth:`campaign_losses` and :meth:`campaign_seeds` are tables.
+        """
+        return self.data.get("campaign")
+
+    def campaign_losses(self) -> pd.DataFrame:
+        """Where the time of a campaign goes that is no goodput.
+
+        Returns
+        -------
+        DataFrame
+            A row per loss: ``loss``, ``mean_s``, ``p5_s``, ``p95_s`` over the seeds, and ``share``
+            (of the mean wall time). Empty without ``faults``.
+        """
+        campaign = self.campaign
+        losses = campaign["losses_s"] if campaign else {}
+        wall = campaign["wall_s"]["mean"] if campaign else 0.0
+        rows = [
+            (loss, spread["mean"], spread["p5"], spread["p95"], spread["mean"] / wall if wall else 0.0)
+            for loss, spread in losses.items()
+        ]
+        return pd.DataFrame(rows, columns=["loss", "mean_s", "p5_s", "p95_s", "share"])
+
+    def campaign_seeds(self) -> pd.DataFrame:
+        """Each campaign: its seed, how it ended, goodput, steps, samples, failures, restarts.
+
+        Returns
+        -------
+        DataFrame
+            A row per seed. Empty without ``faults``.
+        """
+        columns = ["seed", "end", "goodput", "steps", "samples", "failures", "restarts"]
+        seeds = self.campaign["seeds"] if self.campaign else []
+        return pd.DataFrame(seeds, columns=columns)
+
     def breakdown(self) -> pd.DataFrame:
         """Where a step goes.
 

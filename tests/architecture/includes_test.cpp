@@ -43,6 +43,7 @@ const std::map<std::string, Names> kLess{
       "sim/layers"}},
     {"sim/report",
      {"core", "topology", "sim/collective", "sim/job.h", "sim/training.h", "sim/engine", "sim/report"}},
+    {"sim/campaign", {"core", "sim/campaign"}},
     {"calibrate/measure", {"core", "kernels", "calibrate/measure_help.h", "calibrate/measure"}},
     {"calibrate/import",
      {"core", "topology", "kernels", "sim", "scenarios", "calibrate/measurement.h", "calibrate/import"}},

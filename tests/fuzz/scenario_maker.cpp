@@ -63,6 +63,14 @@ const std::vector<Sensible> kSensible{
     {"/probability", {0, 0.01, 0.5, 1}},
     {"/fraction", {0.1, 0.5, 1}},
     {"/compute_capability", {70, 80, 90, 100}},
+    {"/faults",
+     {parse_json(R"({"length": "3 d", "failures": [{"of": "node", "mtbf": "9 d", "repair": "2 h"}],
+                     "checkpoint": {"interval": "1 h", "stall": "20 s"}, "restart": {"load": "1 min"}})"),
+      parse_json(
+          R"({"steps": 5000, "step": "3 s", "spares": 1, "checkpoint": {"kind": "async", "interval": "young",
+                     "stall": "1 s", "upload": "1 min"}, "restart": {"load": "1 min"},
+                     "failures": [{"of": "gpu", "mtbf": "100 d"}, {"of": "software", "mtbf": "4 d"}],
+                     "slow_nodes": [{"every": "5 d", "lasts": "3 h", "factor": 1.5}]})")}},
 };
 
 bool ends_with_digit(std::string_view text) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "scenarios/campaign.h"
 #include "scenarios/files.h"
 #include "scenarios/json.h"
 #include "scenarios/predict.h"
@@ -36,7 +37,13 @@ std::string complaint(const std::string& path) {
     Scenario scenario = load_scenario(path);
     scenario.run.iterations = std::min(scenario.run.iterations, 2);
     try {
-      predict(scenario);
+      Machines machines;
+      if (simulates_steps(scenario)) {
+        predict(scenario, {}, machines);
+      }
+      if (scenario.faults) {
+        predict_campaign(scenario, machines);
+      }
     } catch (const InputError& error) {
       throw error.in_file(path);
     }

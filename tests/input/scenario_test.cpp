@@ -470,7 +470,8 @@ TEST_CASE("the schema says every key that the reader takes, and what it means") 
     "training": {"batches": [1], "balance": {"window": 5, "limit": "1 GB"}, "fsdp": {"units": {"parameters": 5}}, "parameter_server": {"consistency": {"stale": 3}},
       "input": {"jitter": {"preset": "bert_8_gpus", "values": [1]}}},
     "variability": {"per_operation": {"preset": "bert_8_gpus", "values": [1]}, "per_iteration": {"preset": "bert_8_gpus", "cv": 0.1},
-      "per_step": {"preset": "bert_8_gpus", "values": [1]}}})");
+      "per_step": {"preset": "bert_8_gpus", "values": [1]}},
+    "faults": {"samples": 1, "failure_trace": "t.csv"}})");
   keys_of_document(others, "", said);
   keys_of_document(json::parse(text_of(kSource / "tests/input/listed_node.json")), "", said);
   const std::string imported = (kSource / "tests/input/imported_node.json").string();

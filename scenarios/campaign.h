@@ -1,0 +1,80 @@
+// From a scenario with "faults" to what is left of its days (docs/model.md, "Campaigns").
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "scenarios/json.h"
+#include "scenarios/machines.h"
+#include "scenarios/scenario.h"
+#include "sim/campaign/campaigns.h"
+#include "sim/campaign/checkpoint_interval.h"
+
+namespace paceline {
+
+// The machines and what fails of them, as the scenario says, without times that need more than it. Requires: faults.
+CampaignSpec campaign_machines(const Scenario&);
+// All of it but the interval that a rule says. Throws InputError where bytes have no way.
+CampaignSpec campaign_spec(const Scenario&);
+
+// Steps in a state of the cluster, simulated when they are asked for first, or as the scenario gives them.
+class CampaignSteps {
+ public:
+  CampaignSteps(const Scenario& scenario, Machines& machines) : scenario_(scenario), machines_(machines) {}
+  const StateSteps& operator()(const ClusterState&);
+  std::size_t states() const { return known_.size(); }
+
+ private:
+  StateSteps given(const ClusterState&) const;
+  StateSteps simulated(const ClusterState&);
+  bool draws(SimTime step) const;
+
+  const Scenario& scenario_;
+  Machines& machines_;
+  std::map<ClusterState, StateSteps> known_;
+};
+
+// What a share of goodput asks for, to first order: d / t + (t / 2 + R) / M <= 1 - share.
+struct GoalRow {
+  Seconds restart, from, to;  // intervals t between which it holds; both 0: none
+};
+struct Goal {
+  Seconds longest_restart;  // with which any interval does; below 0: none whatever the restart
+  std::vector<GoalRow> rows;
+};
+Goal intervals_for(double share, Seconds d, Seconds m);
+
+struct LeverGoodput {
+  CampaignLever lever;
+  double goodput = 0;  // mean over the same seeds
+};
+
+struct CampaignPrediction {
+  CampaignSpec spec;  // with its interval
+  IntervalInputs inputs;
+  StateSteps healthy;
+  bool given = false;                   // the step is
+  std::vector<CampaignReport> reports;  // by seed
+  std::vector<LeverGoodput> levers;
+  std::size_t states = 0;  // that were simulated, for all of this
+};
+
+// Throws InputError for a campaign that hardly ever gets anywhere, and as the simulation does. log: of the first seed.
+CampaignPrediction predict_campaign(const Scenario&, Machines&, bool log = false);
+
+Spread goodput_of(const CampaignPrediction&);  // the share, over the seeds
+// Over all its reports.
+std::uint64_t fingerprint_of(const CampaignPrediction&);
+
+Json::Object campaign_json(const Scenario&, const CampaignPrediction&);
+std::string campaign_table(const Scenario&, const CampaignPrediction&);
+// from_s,to_s,what,which,steps
+std::string campaign_events_csv(const CampaignReport&);
+// The result where the step is given, and there is nothing else to tell.
+std::string campaign_result_json(const Scenario&, const CampaignPrediction&);
+// Whether steps are simulated: else the campaign is all that there is.
+inline bool simulates_steps(const Scenario& s) { return !s.faults || !s.faults->step; }
+
+}  // namespace paceline

@@ -1,0 +1,168 @@
+// "campaign" of a result.json, and the events as CSV.
+#include <functional>
+
+#include "core/fingerprint.h"
+#include "core/version.h"
+#include "scenarios/campaign.h"
+#include "scenarios/result_json.h"
+#include "scenarios/writer.h"
+
+namespace paceline {
+namespace {
+
+Json::Object spread_json(const CampaignPrediction& p,
+                         const std::function<double(const CampaignReport&)>& of) {
+  std::vector<double> values;
+  for (const CampaignReport& report : p.reports) {
+    values.push_back(of(report));
+  }
+  const Spread spread = spread_of(std::move(values));
+  return {{"mean", spread.mean},
+          {"standard_deviation", spread.deviation},
+          {"p5", spread.p5},
+          {"p95", spread.p95}};
+}
+
+Json::Object losses_json(const CampaignPrediction& p) {
+  Json::Object losses;
+  for (const auto& [name, loss] : kNames<CampaignLoss>) {
+    const auto at = static_cast<std::size_t>(loss);
+    losses.push_back({std::string(name),
+                      spread_json(p, [at](const CampaignReport& r) { return to_seconds(r.losses[at]); })});
+  }
+  return losses;
+}
+
+std::int64_t all_failures(const CampaignReport& r) {
+  std::int64_t sum = 0;
+  for (const std::int64_t count : r.failures) {
+    sum += count;
+  }
+  return sum;
+}
+
+Json::Object failures_json(const CampaignPrediction& p) {
+  Json::Object failures{
+      {"all", spread_json(p, [](const CampaignReport& r) { return static_cast<double>(all_failures(r)); })}};
+  Json::Object kinds;
+  for (std::size_t k = 0; k < p.spec.failures.size(); ++k) {
+    kinds.push_back({p.spec.failures[k].name, spread_json(p, [k](const CampaignReport& r) {
+                       return static_cast<double>(r.failures[k]);
+                     })});
+  }
+  failures.push_back({"by_kind", std::move(kinds)});
+  return failures;
+}
+
+// Each campaign in whole picoseconds, as texts: they are longer than a double.
+Json::Array seeds_json(const CampaignPrediction& p) {
+  const auto whole = [](CampaignTime t) {
+    std::string digits;
+    for (PicosecondSum rest = t.ps; rest > 0 || digits.empty(); rest /= 10) {
+      digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(rest % 10)));
+    }
+    return digits;
+  };
+  Json::Array seeds;
+  std::uint64_t seed = p.spec.seed;
+  for (const CampaignReport& r : p.reports) {
+    Json::Object losses;
+    for (const auto& [name, loss] : kNames<CampaignLoss>) {
+      losses.push_back({std::string(name), whole(r.losses[static_cast<std::size_t>(loss)])});
+    }
+    seeds.push_back(Json::Object{{"seed", seed++},
+                                 {"end", name_of(r.end)},
+                                 {"goodput", r.goodput_share()},
+                                 {"steps", r.steps},
+                                 {"samples", r.samples},
+                                 {"failures", all_failures(r)},
+                                 {"restarts", r.restarts},
+                                 {"resubmissions", r.resubmissions},
+                                 {"membership_changes", r.membership_changes},
+                                 {"checkpoints", r.checkpoints},
+                                 {"wall_ps", whole(r.wall)},
+                                 {"goodput_ps", whole(r.goodput)},
+                                 {"losses_ps", std::move(losses)}});
+  }
+  return seeds;
+}
+
+Json::Object interval_json(const CampaignPrediction& p) {
+  const CheckpointTimes& c = p.spec.checkpoint;
+  const double interval =
+      c.steps > 0 ? to_seconds(CampaignTime(p.healthy.mean) * c.steps) : to_seconds(c.interval);
+  Json::Object json{{"rule", name_of(c.rule)},
+                    {"interval_s", interval},
+                    {"stall_s", to_seconds(c.stall)},
+                    {"upload_s", to_seconds(c.upload)}};
+  const auto [d, r, m] = p.inputs;
+  if (m.value > 0) {
+    json.push_back({"young_s", young_interval(d, m).value});
+    json.push_back({"daly_s", daly_interval(d, m).value});
+    json.push_back({"best_s", best_interval(d, m, {}).value});
+    json.push_back({"expected_goodput", 1 / expected_wall_per_work(Seconds(interval), d, r, m)});
+  }
+  return json;
+}
+
+Json::Object goal_json(const Scenario& s, const CampaignPrediction& p) {
+  const Goal goal = intervals_for(s.faults->goal, p.inputs.d, p.inputs.m);
+  Json::Array rows;
+  for (const GoalRow& row : goal.rows) {
+    if (row.to.value > 0) {
+      rows.push_back(
+          Json::Object{{"restart_s", row.restart.value}, {"from_s", row.from.value}, {"to_s", row.to.value}});
+    }
+  }
+  return {{"goodput", s.faults->goal},
+          {"longest_restart_s", goal.longest_restart.value},
+          {"intervals", std::move(rows)}};
+}
+
+}  // namespace
+
+Json::Object campaign_json(const Scenario& s, const CampaignPrediction& p) {
+  Json::Object json{
+      {"fingerprint", to_hex(fingerprint_of(p))},
+      {"step_s", to_seconds(p.healthy.mean).value},
+      {"step_given", p.given},
+      {"states", static_cast<std::int64_t>(p.states)},
+      {"system_mtbf_s", p.inputs.m.value},
+      {"restart_s", p.inputs.r.value},
+      {"load_s", to_seconds(p.spec.restart.load)},
+      {"checkpoint", interval_json(p)},
+      {"goodput", spread_json(p, [](const CampaignReport& r) { return r.goodput_share(); })},
+      {"wall_s", spread_json(p, [](const CampaignReport& r) { return to_seconds(r.wall); })},
+      {"steps", spread_json(p, [](const CampaignReport& r) { return static_cast<double>(r.steps); })},
+      {"samples", spread_json(p, [](const CampaignReport& r) { return static_cast<double>(r.samples); })},
+      {"losses_s", losses_json(p)},
+      {"failures", failures_json(p)}};
+  if (p.inputs.m.value > 0) {
+    json.push_back({"goal", goal_json(s, p)});
+  }
+  Json::Array levers;
+  for (const LeverGoodput& lever : p.levers) {
+    levers.push_back(Json::Object{{"lever", name_of(lever.lever)}, {"goodput", lever.goodput}});
+  }
+  json.push_back({"levers", std::move(levers)});
+  json.push_back({"seeds", seeds_json(p)});
+  return json;
+}
+
+std::string campaign_result_json(const Scenario& s, const CampaignPrediction& p) {
+  Json::Object result{{"description", s.description},    {"paceline", kVersion},
+                      {"model_version", kModelVersion},  {"seed", s.run.seed},
+                      {"campaign", campaign_json(s, p)}, {"scenario", scenario_json(s)}};
+  return to_text(Json(std::move(result)));
+}
+
+std::string campaign_events_csv(const CampaignReport& report) {
+  std::string text = "from_s,to_s,what,which,steps\n";
+  for (const CampaignEvent& event : report.events) {
+    text += number_text(to_seconds(event.from)) + ',' + number_text(to_seconds(event.to)) + ',' + event.what +
+            ',' + event.which + ',' + std::to_string(event.steps) + '\n';
+  }
+  return text;
+}
+
+}  // namespace paceline

@@ -1,0 +1,194 @@
+// The page of a campaign.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "scenarios/campaign.h"
+#include "scenarios/readable.h"
+
+namespace paceline {
+namespace {
+
+std::string campaign_row(const std::string& label, const std::string& text) {
+  return "  " + padded_right(label, 16) + text + '\n';
+}
+
+std::string percent(double share, int decimals = 1) { return fixed(100 * share, decimals) + " %"; }
+
+Spread over_seeds(const CampaignPrediction& p, const std::function<double(const CampaignReport&)>& of) {
+  std::vector<double> values;
+  for (const CampaignReport& report : p.reports) {
+    values.push_back(of(report));
+  }
+  return spread_of(std::move(values));
+}
+
+// "91.3 % (90.4 % to 92.0 %)": the mean, and what 5 and 95 % of the seeds don't reach.
+std::string spread_text(const Spread& s, const std::function<std::string(double)>& shown) {
+  return shown(s.mean) + (s.p5 < s.p95 ? " (" + shown(s.p5) + " to " + shown(s.p95) + ")" : "");
+}
+
+std::string campaign_head(const Scenario& s, const CampaignPrediction& p) {
+  std::string text = "campaign: ";
+  text += s.faults->length.value > 0 ? readable_duration(to_seconds(s.faults->length)) + " on " : "";
+  text += plural(p.spec.nodes, "node") + " with " + plural(gpus_of_job(s.cluster), "GPU");
+  text += p.spec.spares > 0 ? " and " + plural(p.spec.spares, "spare node") : "";
+  return text + ", " + plural(static_cast<std::int64_t>(p.reports.size()), "seed") +
+         (p.reports.size() > 1 ? " (5 to 95 % of them)\n" : "\n");
+}
+
+std::string failing(const CampaignPrediction& p) {
+  if (p.inputs.m.value == 0) {
+    return campaign_row("failures", p.spec.trace.empty() ? "none" : "as the trace says");
+  }
+  std::vector<std::pair<double, std::string>> kinds;
+  for (const FailureKind& kind : p.spec.failures) {
+    if (kind.mtbf.ps > 0) {
+      const double every = to_seconds(kind.mtbf) / parts_of(p.spec, kind.of);
+      kinds.emplace_back(every, kind.name + " every " + readable_duration(Seconds(every)));
+    }
+  }
+  std::ranges::sort(kinds);
+  std::string text = "one every " + readable_duration(p.inputs.m) + " in the whole system";
+  std::string lines = campaign_row("failures", text);
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    lines += campaign_row("", kinds[i].second);
+  }
+  return lines;
+}
+
+std::string checkpoints(const CampaignPrediction& p) {
+  const CheckpointTimes& c = p.spec.checkpoint;
+  const auto [d, r, m] = p.inputs;
+  std::string text = c.steps > 0 ? "every " + plural(c.steps, "step")
+                                 : "every " + readable_duration(Seconds(to_seconds(c.interval)));
+  text += c.rule == IntervalRule::fixed ? "" : " (" + std::string(name_of(c.rule)) + ")";
+  text += ", training stands for " + readable_duration(Seconds(to_seconds(c.stall)));
+  text += c.upload.ps > 0 ? ", uploads in " + readable_duration(Seconds(to_seconds(c.upload))) : "";
+  std::string lines = campaign_row("checkpoints", text);
+  if (m.value > 0) {
+    lines += campaign_row("", "Young: " + readable_duration(young_interval(d, m)) +
+                                  ", Daly: " + readable_duration(daly_interval(d, m)) +
+                                  ", best: " + readable_duration(best_interval(d, m, {})));
+    lines += campaign_row("restart", readable_duration(r) + " from a failure to the first step" +
+                                         (c.upload.ps > 0 || c.memory ? ", late uploads in it" : ""));
+  }
+  return lines;
+}
+
+std::string losses(const CampaignPrediction& p) {
+  std::vector<std::pair<double, std::string>> shares;
+  for (const auto& [name, loss] : kNames<CampaignLoss>) {
+    const auto at = static_cast<std::size_t>(loss);
+    const double share = over_seeds(p, [at](const CampaignReport& r) {
+                           return r.wall.ps == 0 ? 0 : to_seconds(r.losses[at]) / to_seconds(r.wall);
+                         }).mean;
+    std::string words(name);
+    std::ranges::replace(words, '_', ' ');
+    shares.emplace_back(-share, std::move(words));
+  }
+  std::ranges::stable_sort(shares, {}, &std::pair<double, std::string>::first);
+  std::string lines;
+  for (const auto& [share, name] : shares) {
+    constexpr double kShown = 5e-5;
+    if (std::abs(share) >= kShown) {
+      lines += campaign_row(lines.empty() ? "lost" : "", padded(percent(-share, 2), 8) + "  " + name);
+    }
+  }
+  return lines;
+}
+
+std::string ends(const CampaignPrediction& p) {
+  std::string lines;
+  for (const auto& [name, end] : kNames<CampaignEnd>) {
+    const auto count = std::ranges::count(p.reports, end, &CampaignReport::end);
+    if (count > 0 && end != CampaignEnd::length && end != CampaignEnd::work_done) {
+      lines += campaign_row(
+          "", plural(count, "campaign") + " ended early: " +
+                  (end == CampaignEnd::max_restarts ? std::string("max_restarts")
+                                                    : std::to_string(kMostRestartsWithoutProgress) +
+                                                          " restarts in a row without a checkpoint"));
+    }
+  }
+  return lines;
+}
+
+std::string done(const Scenario& s, const CampaignPrediction& p) {
+  const auto count = [](double value) { return readable_count(std::round(value)); };
+  std::string lines = campaign_row(
+      "goodput", spread_text(over_seeds(p, [](const CampaignReport& r) { return r.goodput_share(); }),
+                             [](double share) { return percent(share, 2); }));
+  lines += campaign_row(
+      "done", spread_text(over_seeds(p, [](const CampaignReport& r) { return static_cast<double>(r.steps); }),
+                          count) +
+                  " steps of " + readable_duration(Seconds(to_seconds(p.healthy.mean).value)) +
+                  (p.given ? ", as told" : ", as simulated"));
+  lines += campaign_row(
+      "", spread_text(over_seeds(p, [](const CampaignReport& r) { return static_cast<double>(r.samples); }),
+                      count) +
+              " samples");
+  if (s.faults->steps > 0 || s.faults->samples > 0) {
+    lines += campaign_row(
+        "after", spread_text(over_seeds(p, [](const CampaignReport& r) { return to_seconds(r.wall); }),
+                             [](double t) { return readable_duration(Seconds(t)); }));
+  }
+  lines +=
+      campaign_row("interruptions", spread_text(over_seeds(p,
+                                                           [](const CampaignReport& r) {
+                                                             double sum = 0;
+                                                             for (const std::int64_t failures : r.failures) {
+                                                               sum += static_cast<double>(failures);
+                                                             }
+                                                             return sum;
+                                                           }),
+                                                count));
+  return lines + ends(p);
+}
+
+std::string goal(const Scenario& s, const CampaignPrediction& p) {
+  if (p.inputs.m.value == 0) {
+    return "";
+  }
+  const double share = s.faults->goal;
+  const Goal g = intervals_for(share, p.inputs.d, p.inputs.m);
+  const std::string asks = percent(share, 0) + " ask for d/t + (t/2 + R)/M <= " + fixed(1 - share, 3) + ": ";
+  if (g.longest_restart.value <= 0) {
+    return campaign_row("goal", asks + "no interval does it with this checkpoint");
+  }
+  std::string lines =
+      campaign_row("goal", asks + "a restart of at most " + readable_duration(g.longest_restart));
+  for (const GoalRow& each : g.rows) {
+    if (each.to.value > 0) {
+      lines += campaign_row("", "with one of " + readable_duration(each.restart) + ": every " +
+                                    readable_duration(each.from) + " to " + readable_duration(each.to));
+    }
+  }
+  return lines;
+}
+
+std::string levers(const CampaignPrediction& p) {
+  const double now = over_seeds(p, [](const CampaignReport& r) { return r.goodput_share(); }).mean;
+  std::string lines;
+  for (const LeverGoodput& lever : p.levers) {
+    const double more = lever.goodput - now;
+    lines += campaign_row(lines.empty() ? "what if" : "",
+                          padded((more >= 0 ? "+" : "") + fixed(100 * more, 2), 7) +
+                              "  points of goodput with " + std::string(name_of(lever.lever)));
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string campaign_table(const Scenario& s, const CampaignPrediction& p) {
+  std::string lines =
+      campaign_head(s, p) + failing(p) + checkpoints(p) + done(s, p) + losses(p) + goal(s, p) + levers(p);
+  if (!p.given) {
+    lines += campaign_row("states", plural(static_cast<std::int64_t>(p.states), "state") +
+                                        " of the cluster simulated, " + plural(s.run.iterations, "step") +
+                                        " each");
+  }
+  return lines;
+}
+
+}  // namespace paceline

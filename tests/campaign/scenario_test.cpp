@@ -1,0 +1,146 @@
+// Campaigns of scenarios: states that are simulated once beside steps that are simulated each; bytes over their routes.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+
+#include "scenarios/campaign.h"
+#include "sim/engine/simulate.h"
+#include "tests/campaign/small_campaign.h"
+
+using namespace paceline;
+
+namespace {
+
+Scenario scenario_of(const std::string& training, const std::string& faults, int gpus = 8) {
+  return parse_scenario(R"({"cluster": {"node": {"preset": "dgx-a100", "pcie_bandwidth": "20 GB/s", "nics": 2,
+      "nic_bandwidth": "10 GB/s"}, "nodes": 4, "gpus_per_node": )" +
+                            std::to_string(gpus) +
+                            R"(}, "model": "resnet18", "run": {"iterations": 5000},
+      "variability": {"per_iteration": {"distribution": "lognormal", "cv": 0.05}},
+      "training": {"batch_per_gpu": 32)" +
+                            training + R"(}, "faults": )" + faults + "}",
+                        "s.json");
+}
+
+// Three states, 10^5 steps: in each, as many steps as the campaign made are simulated one by one.
+TEST_CASE("steps reused by state are within 0.1 % of all steps simulated") {
+  const Scenario scenario = scenario_of("", R"({"steps": 100000, "elastic": {"min_nodes": 1},
+      "failures": [{"of": "node", "repair": "1500 s"}],
+      "events": [{"time": "200 s", "what": "node", "which": 1}, {"time": "500 s", "what": "node", "which": 2}],
+      "restart": {"load": "3 s"}, "checkpoint": {"stall": "2 s", "interval": {"steps": 1000}}})",
+                                        2);
+  Machines machines;
+  const CampaignPrediction p = predict_campaign(scenario, machines, true);
+  const CampaignReport& report = p.reports.front();
+  CHECK(p.states == 3);
+  CHECK(p.healthy.steps.size() == 5000);
+  CHECK(report.steps == 100'000);
+  std::map<std::string, std::pair<std::int64_t, double>> made;  // by state: steps, seconds
+  std::int64_t before = 0;
+  for (const CampaignEvent& event : report.events) {
+    if (event.what == "steps") {
+      auto& [steps, time] = made[event.which];
+      steps += std::max<std::int64_t>(event.steps - before, 0);
+      time += event.steps > before ? in_seconds(event.to - event.from) : 0;
+    }
+    before = event.steps;
+  }
+  REQUIRE(made.size() == 3);
+  double simulated = 0, reused = 0;
+  for (const auto& [which, of] : made) {
+    Scenario state = scenario;
+    state.faults.reset();
+    state.cluster.nodes = which[0] - '0';
+    state.run.iterations = static_cast<int>(of.first);
+    state.run.seed = 77;
+    auto [topology, job] = machines.build(state);
+    const Result result = simulate(job, state.run);
+    simulated += to_seconds(result.iteration_end.back() - result.iteration_end.front()).value;
+    reused += of.second;
+  }
+  CAPTURE(simulated, reused);
+  CHECK(reused == Approx(simulated).epsilon(0.001));
+}
+
+TEST_CASE("bytes over their routes: what is whole is saved by one GPU, shards by all") {
+  const auto times = [](const std::string& training, const std::string& kind) {
+    return campaign_spec(scenario_of(training, R"({"length": "1 d", "step": "1 s", "failures": [],
+        "checkpoint": {"interval": "1 h", "bytes": "640 GB", "storage_bandwidth": "40 GB/s", "kind": ")" +
+                                                   kind + R"("}})"));
+  };
+  const std::string adam = R"(, "optimizer": "adam")", fsdp = adam + R"(, "strategy": "fsdp")";
+  // DDP: 640 GB over one GPU's 20 GB/s and one node's 20 GB/s; each of 4 nodes loads all: 2560 GB at 40 GB/s.
+  const CampaignSpec ddp = times(adam, "sync");
+  CHECK(in_seconds(ddp.checkpoint.stall) == Approx(32 + 32));
+  CHECK(in_seconds(ddp.restart.load) == Approx(64 + 32));
+  // Shards: 20 GB a GPU, 160 GB a node; storage takes 640 GB in 16 s, a node's NICs 8 s.
+  const CampaignSpec shards = times(fsdp, "sync");
+  CHECK(in_seconds(shards.checkpoint.stall) == Approx(1 + 16).epsilon(0.01));
+  CHECK(in_seconds(shards.restart.load) == Approx(1 + 16).epsilon(0.01));
+  const CampaignSpec async = times(fsdp, "async");
+  CHECK(in_seconds(async.checkpoint.stall) == Approx(1).epsilon(0.01));
+  CHECK(in_seconds(async.checkpoint.upload) == Approx(16).epsilon(0.01));
+  const CampaignSpec memory = times(fsdp, "two_level");
+  CHECK(in_seconds(memory.checkpoint.memory_copy) == Approx(8).epsilon(0.01));
+  CHECK(in_seconds(memory.restart.load_from_memory) == Approx(1).epsilon(0.01));
+  CHECK(in_seconds(memory.restart.fetch_from_peer) == Approx(8).epsilon(0.01));
+}
+
+TEST_CASE("a goal's intervals are where its inequality holds") {
+  const double m = 3.09 * 3600, d = 40;
+  const Goal goal = intervals_for(0.9, Seconds(d), Seconds(m));
+  const auto lost = [&](double t, double r) { return d / t + (t / 2 + r) / m; };
+  int held = 0;
+  for (const GoalRow& row : goal.rows) {
+    const double r = row.restart.value;
+    if (row.to.value > 0) {
+      ++held;
+      CHECK(lost(row.from.value, r) == Approx(0.1));
+      CHECK(lost(row.to.value, r) == Approx(0.1));
+      CHECK(lost(std::sqrt(row.from.value * row.to.value), r) < 0.1);
+      CHECK(row.restart < goal.longest_restart);
+    } else {
+      CHECK(row.restart > goal.longest_restart);
+    }
+  }
+  CHECK(held >= 2);
+  CHECK(held < static_cast<int>(goal.rows.size()));
+}
+
+TEST_CASE("Llama 3's interruptions: 419 in 54 days, one every 3.09 h") {
+  const Scenario scenario = load_scenario(std::string(PACELINE_SOURCE_DIR) + "/scenarios/faults_16384.json");
+  Machines machines;
+  const CampaignPrediction p = predict_campaign(scenario, machines);
+  CHECK(p.inputs.m.value / 3600 == Approx(3.093).margin(0.001));
+  std::vector<double> counts;
+  for (const CampaignReport& report : p.reports) {
+    double count = 0;
+    for (const std::int64_t failures : report.failures) {
+      count += static_cast<double>(failures);
+    }
+    counts.push_back(count);
+    REQUIRE((report.goodput + all_losses(report)).ps == report.wall.ps);
+  }
+  REQUIRE(counts.size() == 100);
+  const Spread spread = spread_of(counts);
+  CHECK(std::abs(spread.mean - 419) < 3 * std::sqrt(419.0 / 100));
+  CHECK(spread.deviation == Approx(std::sqrt(419.0)).epsilon(0.25));
+}
+
+TEST_CASE("a dead link is a failure where it lasts longer than a collective waits") {
+  const auto with = [](const char* lasts) {
+    return campaign_spec(scenario_of("", std::string(R"({"length": "9 d", "step": "1 s", "failures": [],
+        "link_flaps": [{"every": "5 d", "bandwidth_factor": 0, "lasts": ")") +
+                                             lasts + R"("}],
+        "restart": {"load": "1 s"}, "checkpoint": {"interval": "1 h", "stall": "1 s"}})"));
+  };
+  const CampaignSpec stands = with("5 min"), fails = with("11 min");
+  CHECK(stands.failures.empty());
+  CHECK((stands.passing.front().stands && stands.passing.front().every.ps > 0));
+  REQUIRE(fails.failures.size() == 1);
+  CHECK((fails.failures.front().hangs && fails.failures.front().takes == FailureTakes::process));
+  CHECK(in_seconds(fails.failures.front().found_after) == Approx(600.1));
+  CHECK(fails.passing.front().every.ps == 0);
+}
+
+}  // namespace
