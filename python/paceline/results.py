@@ -155,7 +155,13 @@ class Result:
         losses = campaign["losses_s"] if campaign else {}
         wall = campaign["wall_s"]["mean"] if campaign else 0.0
         rows = [
-            (loss, spread["mean"], spread["p5"], spread["p95"], spread["mean"] / wall if wall else 0.0)
+            (
+                loss,
+                spread["mean"],
+                spread["p5"],
+                spread["p95"],
+                spread["mean"] / wall if wall else 0.0,
+            )
             for loss, spread in losses.items()
         ]
         return pd.DataFrame(rows, columns=["loss", "mean_s", "p5_s", "p95_s", "share"])

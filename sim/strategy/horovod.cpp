@@ -25,7 +25,7 @@ class HorovodProgram {
  public:
   HorovodProgram(const HorovodSpec& horovod, const HorovodRules& rules, const Workload& work,
                  PlanTable& plans)
-      : horovod_(horovod), rules_(rules), work_(work), plans_(plans), builder_(work, plans) {}
+      : horovod_(horovod), rules_(rules), work_(work), builder_(work, plans) {}
 
   Program program() {
     const std::vector<Gradient> gradients =
@@ -105,7 +105,6 @@ class HorovodProgram {
   const HorovodSpec& horovod_;
   const HorovodRules& rules_;
   const Workload& work_;
-  PlanTable& plans_;
   ProgramBuilder builder_;
   std::vector<QueuedTensor> queued_;
 };
