@@ -581,3 +581,25 @@ def test_servers_beside_others() -> None:
     assert (frame["hottest_server_in_bytes"].dropna() > 8 * 4 * 25.6e6 / 8).all()
     without = paceline.compare(small, ["ddp", "zero1"], iterations=1).frame
     assert list(without)[-5:] == columns and without[columns].isna().all(axis=None)
+
+
+def test_horovods_fusions() -> None:
+    done = paceline.run(ROOT / "scenarios/horovod_p100_16.json", iterations=3)
+    fusions = done.data["fusions"]
+    assert sum(each["tensors"] for each in fusions) == 161
+    assert sum(each["bytes"] for each in fusions) == 4 * 25_557_032
+    for each in fusions:
+        assert each["queued_s"] <= each["agreed_s"] <= each["start_s"] < each["end_s"]
+    assert len(done.data["buckets"]) >= len(fusions)
+
+
+def test_campaigns() -> None:
+    done = paceline.run(ROOT / "scenarios/faults_16384.json")
+    campaign = done.campaign
+    assert campaign is not None
+    assert 0.9 < campaign["goodput"]["mean"] < 1
+    losses, seeds = done.campaign_losses(), done.campaign_seeds()
+    assert len(seeds) == 100
+    share = 1 - campaign["goodput"]["mean"]
+    assert losses["share"].sum() == pytest.approx(share, abs=1e-3)
+    assert paceline.run(ROOT / "scenarios/first_node.json", iterations=2).campaign is None
