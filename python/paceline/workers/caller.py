@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -79,15 +81,16 @@ def sweep(
     asked = _require_build(client)
     study = _core.Study(text, file_name)
     folder = _core.OpenSweep(study, out, jobs)
-    handing = _HandingOut(client, study, folder, asked, tell)
-    try:
-        handing.run()
-    except (CancelledError, OSError) as error:
-        done, points, _ = folder.progress()
-        where = f"{done} of {points} points are in {out}: the same sweep goes on from there"
-        raise RuntimeError(f"{_address(client)}: the scheduler is lost; {where}") from error
-    finally:
-        handing.stop()
+    with _heeding_interrupts() as check:
+        handing = _HandingOut(client, study, folder, asked, tell, check)
+        try:
+            handing.run()
+        except (CancelledError, OSError) as error:
+            done, points, _ = folder.progress()
+            where = f"{done} of {points} points are in {out}: the same sweep goes on from there"
+            raise RuntimeError(f"{_address(client)}: the scheduler is lost; {where}") from error
+        finally:
+            handing.stop()
     return folder.end(), handing.rates()
 
 
@@ -102,6 +105,34 @@ def _lines() -> Callable[[list[int], bytes, str], worker.Answer]:
     return lines
 
 
+@contextmanager
+def _heeding_interrupts() -> Iterator[Callable[[], None]]:
+    """Yield what raises KeyboardInterrupt after Ctrl-C.
+
+    Raised wherever Python happens to be, it may be lost: in a ``__del__`` of Dask's, say. A second
+    Ctrl-C is raised at once.
+    """
+    asked = threading.Event()
+
+    def note(*_: object) -> None:
+        asked.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def check() -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+
+    ours = threading.current_thread() is threading.main_thread()
+    if ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, note)
+        try:
+            yield check
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    else:
+        yield check
+
+
 class _HandingOut:
     """Chunks of points on their way to workers and back."""
 
@@ -112,8 +143,10 @@ class _HandingOut:
         folder: _core.OpenSweep,
         asked: str,
         tell: Callable[[int, int, int], object] | None,
+        check: Callable[[], None],
     ) -> None:
         self._client, self._folder, self._asked = client, folder, asked
+        self._check = check
         self._tell = tell or (lambda *_: None)
         self._left = folder.left()
         self._chunks = Chunks([gpus for _, gpus in self._left])
@@ -134,9 +167,11 @@ class _HandingOut:
         if self._chunks:
             self._share()
         while self._chunks or self._running:
+            self._check()
             self._hand_out()
             self._take(*self._next())
         for suspect in self._suspects:
+            self._check()
             self._submit([[suspect]])
             self._take(*self._next(), alone=True)
 
@@ -156,6 +191,7 @@ class _HandingOut:
 
     def _share(self) -> None:
         while not self._study.done():  # until there is a worker
+            self._check()
             self._count_threads()
             time.sleep(POLL)
         self._client.replicate([self._study])  # else all tasks would go where it was loaded
@@ -171,6 +207,7 @@ class _HandingOut:
 
     def _next(self) -> tuple[Future[Any], Any]:
         while not self._done.has_ready():
+            self._check()
             self._count_threads()
             time.sleep(POLL)
         return next(self._done)
