@@ -26,7 +26,7 @@ import paceline
 THOUSAND = Path(__file__).resolve().parents[2] / "scenarios/studies/thousand.json"
 OF_20_MS = {
     "scenario": {
-        "cluster": {"node": "dgx-a100", "nodes": 16},
+        "cluster": {"node": "dgx-a100", "nodes": 24},
         "model": "resnet50",
         "training": {"batch_per_gpu": 256, "precision": "fp16", "measured": "2500 samples/s"},
         "variability": {"per_iteration": {"distribution": "lognormal", "cv": 0.02}},
