@@ -254,7 +254,7 @@ TEST_CASE("fusion: by hand") {
       {mixed({16, -16, 64, 16}), 64, {{0}, {1}, {2}, {3}}},
   };
   for (const auto& [tensors, threshold, expected] : rows) {
-    CAPTURE(threshold, tensors.size(), &rows[0] - &rows[0]);
+    CAPTURE(threshold, tensors.size());
     CHECK(fused(tensors, threshold) == expected);
     CHECK(by_lists(tensors, threshold) == expected);
   }

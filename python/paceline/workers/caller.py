@@ -17,7 +17,6 @@ from warnings import warn
 import pandas as pd
 from distributed import Client, Future, KilledWorker, LocalCluster, as_completed
 from distributed.comm.addressing import resolve_address
-from distributed.comm.core import CommClosedError
 
 from .. import _core
 from ..errors import InputError
@@ -177,10 +176,12 @@ class _HandingOut:
 
     def stop(self) -> None:
         """Keep what has come, and cancel what hasn't."""
-        for future, answer in self._done.next_batch(block=False):
-            if isinstance(answer, worker.Answer):
-                self._take(future, answer)
-        self._client.cancel([*self._running, self._study])
+        try:
+            for future, answer in self._done.next_batch(block=False):
+                if isinstance(answer, worker.Answer):
+                    self._take(future, answer)
+        finally:  # a disk that is full is so for these lines, too
+            self._client.cancel([*self._running, self._study])
 
     def rates(self) -> pd.DataFrame:
         """Tell what each worker did."""
@@ -272,7 +273,7 @@ def _require_build(client: Client) -> str:
     own = worker.build()
     answers = client.run(worker.build, on_error="return")
     for address, found in sorted(answers.items()):
-        if isinstance(found, (OSError, CommClosedError)):
+        if isinstance(found, OSError):
             continue  # it is gone
         if found != own:
             what = f"one without: {found}" if isinstance(found, Exception) else found
