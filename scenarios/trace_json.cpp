@@ -26,9 +26,10 @@ using Track = TraceTrack;
 using Span = TraceSlice;
 using Events = TraceEvents;
 
-constexpr int kHostThread = 1, kComputeStream = 7, kCommunicationStream = 20;
+constexpr int kHostThread = 1, kComputeStream = 7, kCommunicationStream = 20, kStreamsBeside = 40;
 // CUPTI's numbers of runtime calls, which tools read beside the names.
-constexpr int kLaunchKernel = 211, kLaunchKernelExC = 430, kStreamSynchronize = 131, kEventSynchronize = 137;
+constexpr int kLaunchKernel = 211, kLaunchKernelExC = 430, kStreamSynchronize = 131, kEventSynchronize = 137,
+              kDeviceSynchronize = 165;
 
 // What the collectives of a program are called, by their number.
 struct CollectiveEvent {
@@ -79,7 +80,7 @@ constexpr auto kOptimizerClasses = names<Optimizer>({{"SGD", Optimizer::sgd},
 
 // What the host is at, as PyTorch annotates it: forward, backward with the exchange, optimizer, or nothing.
 Phase annotation_after(Phase before, const Op& op) {
-  if (op.kind == OpKind::wait) {
+  if (op.kind == OpKind::wait || op.kind == OpKind::join) {
     return before;
   }
   const Phase phase = op.purpose.phase;
@@ -138,6 +139,9 @@ class RankWriter {
   Track compute() const { return {tracks_.device, kComputeStream}; }
   Track communication(std::uint32_t queue) const {
     return {tracks_.device, kCommunicationStream + static_cast<int>(queue)};
+  }
+  Track stream_of(const Op& op) const {
+    return op.stream == 0 ? compute() : Track{tracks_.device, kStreamsBeside + static_cast<int>(op.stream)};
   }
   std::uint32_t queues() const {
     std::uint32_t most = 1;
@@ -244,6 +248,7 @@ class RankWriter {
         break;  // it takes the stream no time
       case OpKind::wait:
       case OpKind::gate:
+      case OpKind::join:
         if (nanoseconds(ran.start) < nanoseconds(ran.end)) {
           events_.add("gpu_user_annotation", in_json(op.label), compute(), {ran.start, ran.end},
                       step_argument());
@@ -254,7 +259,11 @@ class RankWriter {
                     host(), issue(i), "");
         break;
       case OpKind::synchronize:
-        call("cudaStreamSynchronize", kStreamSynchronize, ++last_id_, issue(i));
+        if (op.stream == kWholeDevice) {
+          call("cudaDeviceSynchronize", kDeviceSynchronize, ++last_id_, issue(i));
+        } else {
+          call("cudaStreamSynchronize", kStreamSynchronize, ++last_id_, issue(i));
+        }
         break;
     }
   }
@@ -298,7 +307,7 @@ class RankWriter {
       }
     }
     events_.add("cpu_op", in_json(name), host(), issued, arguments);
-    launch("cudaLaunchKernel", kLaunchKernel, id, issued, compute(), in_json(op.label), ran, "");
+    launch("cudaLaunchKernel", kLaunchKernel, id, issued, stream_of(op), in_json(op.label), ran, "");
   }
 
   void collective(const CollectiveEvent& event, Track stream, Span issued, Span ran) {

@@ -20,16 +20,18 @@
 namespace paceline {
 
 inline constexpr std::uint32_t kNoIndex = 0xffffffffU;
+inline constexpr std::uint32_t kWholeDevice = 0xffffffffU;
 
 enum class OpKind : std::uint8_t {
   kernel,       // the compute stream is busy for `duration`, times the rank's factors
   collective,   // a communication queue runs collective `index`, once what it comes after has ended
   wait,         // the compute stream waits for collective `index` of the iteration `lag` before this one
   take_batch,   // the host waits for the data loader
-  synchronize,  // the host waits for the compute stream
+  synchronize,  // the host waits for the compute stream, or the whole device
   send,         // the compute stream sends a message on channel `index`, and goes on
   gate,  // the compute stream waits until `quorum` members have sent as many messages on channel `index` as
          // this iteration, counted from 1, less the lag
+  join   // the compute stream waits for `after_op`, a kernel of another stream, of the same iteration
 };
 template <>
 inline constexpr auto kNames<OpKind> = names<OpKind>({{"kernel", OpKind::kernel},
@@ -38,7 +40,8 @@ inline constexpr auto kNames<OpKind> = names<OpKind>({{"kernel", OpKind::kernel}
                                                       {"take_batch", OpKind::take_batch},
                                                       {"synchronize", OpKind::synchronize},
                                                       {"send", OpKind::send},
-                                                      {"gate", OpKind::gate}});
+                                                      {"gate", OpKind::gate},
+                                                      {"join", OpKind::join}});
 
 // The part of an iteration that an operation belongs to.
 enum class Phase : std::uint8_t {
@@ -73,10 +76,11 @@ struct Purpose {
   friend bool operator==(const Purpose&, const Purpose&) = default;
 };
 
-// What a collective comes after, beside those issued to its queue before it.
+// What a collective comes after, beside those issued to its queue before it; or a kernel of another stream than the
+// compute stream, beside those issued to that stream before it (op, nothing).
 enum class After : std::uint8_t {
   compute,  // all that was issued to the compute stream before it
-  op,       // `after_op`, of the compute stream or a queue, which was issued before it in the same iteration
+  op,       // `after_op`, of a stream or a queue, which was issued before it in the same iteration
   nothing,
   decision  // what is decided of it while the run goes (Negotiation)
 };
@@ -94,6 +98,7 @@ struct Op {
   std::uint32_t queue = 0;  // collective: which of the member's communication queues
   After after = After::compute;
   std::uint32_t after_op = 0;
+  std::uint32_t stream = 0;       // kernel: 0: the compute stream; synchronize: which one, or kWholeDevice
   SimTime prepare{}, conclude{};  // collective: its queue is busy so long before it and after it
   SimTime poll{};                 // synchronize: the host looks only so often
   std::uint32_t to = 0;  // send: to the members of its group of this family; to itself it takes no time
@@ -107,8 +112,10 @@ struct Op {
 };
 
 inline bool runs_on_compute_stream(const Op& op) {
-  return op.kind != OpKind::collective && op.kind != OpKind::take_batch && op.kind != OpKind::synchronize;
+  return op.kind != OpKind::collective && op.kind != OpKind::take_batch && op.kind != OpKind::synchronize &&
+         op.stream == 0;
 }
+inline bool runs_beside_compute_stream(const Op& op) { return op.kind == OpKind::kernel && op.stream > 0; }
 
 struct Program {
   std::vector<Op> ops;
@@ -125,7 +132,9 @@ struct InputPipeline {
   Distribution jitter;
 };
 
-// A host thread with its compute stream and communication queues. It counts its own iterations.
+// A host thread with its GPU: a compute stream, others beside it, and communication queues. The GPU runs one kernel at
+// a time, of those that are ready the one that was so first, then that of the stream with the least number. All kernels
+// of an iteration are over when the compute stream has ended it. It counts its own iterations.
 struct Thread {
   Program warm_up, steady;  // of iteration 0 and of the others
 

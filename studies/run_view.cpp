@@ -62,6 +62,9 @@ struct Slice {
   OpSpan span;
 };
 
+// Where kernels beside the compute stream are drawn; one runs at a time. Queues stand between.
+constexpr std::uint32_t kBesideCompute = 200;
+
 template <class F>  // f(slice): what a trace has of an iteration, on the streams and where the host waits
 void for_each_slice(const Program& program, const TracedIteration& traced, const F& f) {
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
@@ -77,7 +80,7 @@ void for_each_slice(const Program& program, const TracedIteration& traced, const
     };
     switch (op.kind) {
       case OpKind::kernel:
-        add(kind_of_kernel(op.purpose.phase), 1, ran);
+        add(kind_of_kernel(op.purpose.phase), op.stream == 0 ? 1 : kBesideCompute, ran);
         break;
       case OpKind::collective:
         add(SliceKind::cast, 2 + op.queue, {ran.start, ran.start + op.prepare});
@@ -86,6 +89,7 @@ void for_each_slice(const Program& program, const TracedIteration& traced, const
         break;
       case OpKind::wait:
       case OpKind::gate:
+      case OpKind::join:
         add(SliceKind::wait, 1, ran);
         break;
       case OpKind::take_batch:

@@ -88,6 +88,8 @@ std::string steps_csv(const TrainingJob& job) {
       case OpKind::wait:
         steps.other("wait", op.index, 0);
         break;
+      case OpKind::join:
+        break;  // of kernels that require_alike refuses
       case OpKind::send:
       case OpKind::gate:
         throw InputError("expected a step whose ranks meet in all-reduces alone, found messages between them",

@@ -1,17 +1,86 @@
 #include "sim/engine/account.h"
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "sim/engine/trajectory.h"
 
 namespace paceline {
 
+namespace {
+
+// What a kernel beside the compute stream comes after: the operation, or what stands before it on its stream.
+std::optional<std::uint32_t> before(const Program& program, std::uint32_t at) {
+  const Op& op = program.ops[at];
+  if (op.after == After::op) {
+    return op.after_op;
+  }
+  for (std::uint32_t i = at; runs_beside_compute_stream(op) && i-- > 0;) {
+    if (runs_beside_compute_stream(program.ops[i]) && program.ops[i].stream == op.stream) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+// The collectives that a join's kernel comes after, one after the other.
+std::vector<std::uint32_t> chain_to(const Program& program, const Op& join) {
+  std::vector<std::uint32_t> chain;
+  for (std::optional<std::uint32_t> at = join.after_op; at; at = before(program, *at)) {
+    if (program.ops[*at].kind == OpKind::collective) {
+      chain.push_back(*at);
+    }
+  }
+  std::ranges::reverse(chain);
+  return chain;
+}
+
+// [from, to) without what kernels beside the compute stream run in it.
+class IdleGpu {
+ public:
+  IdleGpu(const Program& program, std::span<const OpSpan> ops) {
+    for (std::size_t i = 0; i < program.ops.size(); ++i) {
+      if (runs_beside_compute_stream(program.ops[i]) && ops[i].start < ops[i].end) {
+        kernels_.push_back(ops[i]);
+      }
+    }
+    std::ranges::sort(kernels_, {}, &OpSpan::start);
+  }
+  SimTime between(SimTime from, SimTime to) const {
+    SimTime idle = from < to ? to - from : SimTime{};
+    auto kernel = std::ranges::upper_bound(kernels_, from, {}, &OpSpan::end);
+    for (; kernel != kernels_.end() && kernel->start < to; ++kernel) {
+      idle = idle - overlap(from, to, kernel->start, kernel->end);
+    }
+    return idle;
+  }
+
+ private:
+  std::vector<OpSpan> kernels_;  // one after the other
+};
+
+}  // namespace
+
 SimTime account(const IterationRecord& it, Breakdown& total) {
+  const IdleGpu idle(it.program, it.ops);
   const auto counted = [&](SimTime from, SimTime to) { return overlap(from, to, it.counted_from, kNever); };
   SimTime idle_from = it.rank_began;  // the stream's last activity ended here
   SimTime finished_for_others;
   OpSpan batch;  // the host's wait for input since then
   bool first = true;
+  const auto wait_for = [&](std::uint32_t number, SimTime from, SimTime to) {
+    const SeenCollective& collective = it.collectives[number];
+    from = std::max(from, it.counted_from);
+    const SimTime everybody = std::clamp(collective.last_launch, from, std::max(from, to));
+    const SimTime straggler =
+        straggling(idle.between(from, everybody), collective.own, collective.own_of_last);
+    const SimTime exposed = idle.between(from, to) - straggler;
+    total.straggler_wait += straggler;
+    total.exposed_communication += exposed;
+    collective.waits->straggler += straggler.ps;
+    collective.waits->exposed += exposed.ps;
+  };
   for (std::size_t i = 0; i < it.program.ops.size(); ++i) {
     const Op& op = it.program.ops[i];
     if (op.kind == OpKind::collective || op.kind == OpKind::synchronize || op.kind == OpKind::send ||
@@ -20,6 +89,10 @@ SimTime account(const IterationRecord& it, Breakdown& total) {
     }
     const OpSpan& span = it.ops[i];
     if (span.end == SimTime{}) {  // left out: the rank went on with a later iteration
+      continue;
+    }
+    if (runs_beside_compute_stream(op)) {
+      total.compute += counted(span.start, span.end);
       continue;
     }
     if (op.kind == OpKind::take_batch) {
@@ -37,15 +110,14 @@ SimTime account(const IterationRecord& it, Breakdown& total) {
     if (op.kind == OpKind::kernel) {
       total.compute += counted(span.start, span.end);
     } else if (op.kind == OpKind::wait && op.lag == 0) {
-      const SeenCollective& collective = it.collectives[op.index];
-      const SimTime everybody = std::clamp(collective.last_launch, span.start, span.end);
-      const SimTime straggler =
-          straggling(counted(span.start, everybody), collective.own, collective.own_of_last);
-      const SimTime exposed = counted(span.start, span.end) - straggler;
-      total.straggler_wait += straggler;
-      total.exposed_communication += exposed;
-      collective.waits->straggler += straggler.ps;
-      collective.waits->exposed += exposed.ps;
+      wait_for(op.index, span.start, span.end);
+    } else if (op.kind == OpKind::join) {  // what is left is the host's, or kernels'
+      SimTime waited_from = span.start;
+      for (const std::uint32_t at : chain_to(it.program, op)) {
+        const SimTime until = std::clamp(it.ops[at].end, waited_from, span.end);
+        wait_for(it.program.ops[at].index, waited_from, until);
+        waited_from = until;
+      }
     } else {  // for a message, or a collective of an iteration before
       total.exposed_communication += counted(span.start, span.end);
     }

@@ -62,7 +62,7 @@ bool operations_alike(const TrainingJob& job) {
   const auto alike = [slowed](const Op& op) {
     const bool runs_ahead = op.kind == OpKind::collective && (op.queue > 0 || op.after != After::compute);
     return op.every == 1 && op.lag == 0 && op.kind != OpKind::send && op.kind != OpKind::gate &&
-           !(slowed && runs_ahead);
+           !(slowed && (runs_ahead || op.stream > 0));
   };
   const auto all_alike = [&](const Program& program) { return std::ranges::all_of(program.ops, alike); };
   return job.roles.size() == 1 && job.roles.front().threads.size() == 1 && all_alike(job.main().warm_up) &&
@@ -126,7 +126,9 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
 // The first threads of all ranks, then the others.
 void EventEngine::place_threads() {
   const auto add = [this](std::uint32_t member, const ThreadLayout& layout) {
-    place_.push_back({&layout, member, QueueId(queues_.size()), kNoIndex, {}});
+    place_.push_back(
+        {&layout, member, QueueId(queues_.size()), static_cast<std::uint32_t>(beside_.size()), kNoIndex, {}});
+    beside_.resize(beside_.size() + layout.streams_beside);
     for (std::uint32_t q = 0; q < layout.queues; ++q) {
       thread_of_queue_.emplace_back(place_.size() - 1);
       queues_.emplace_back();
@@ -203,12 +205,16 @@ void EventEngine::run() {
   for (std::uint32_t t = 0; t < thread_.size(); ++t) {
     const ThreadId thread(t);
     thread_[t].collective = job_.workers > 0 ? following(thread, kStart) : OpPlace{};
+    for (std::uint32_t stream = 1; stream <= streams_beside(thread); ++stream) {
+      skip_to_kernel(thread, stream);
+    }
     if (is_rank(thread)) {
       thread_[t].factor = variability_.rank_factor(Rank(t), 0);
       advance_loader(thread, now);
     }
     advance_host(thread, now);
   }
+  choose_kernels(now);
   if (network_) {
     network_->share(now);
   }
@@ -239,6 +245,7 @@ void EventEngine::run() {
       }
       network_->share(now);  // once per instant, after everything that starts in it
     }
+    choose_kernels(now);
     if (result_.iteration_end.size() > cleared_) {
       const auto last_closed = static_cast<std::uint32_t>(result_.iteration_end.size() - 1);
       repeat_if_alike(last_closed, now);

@@ -61,6 +61,10 @@ class EventEngine {
     OpPlace collective;    // the next one to begin, by its number; kept where workers share the queues
     bool host_busy = false, host_waits = false, loader_busy = false;
     bool stream_waits = false, kernel_runs = false;
+    std::uint32_t kernel_stream = 0;  // of the running kernel, and which it is
+    OpPlace kernel;
+    SimTime kernel_ready = kNever;             // the compute stream's next one, which waits for the GPU
+    SimTime worked;                            // by kernels that have begun
     std::uint32_t communicating = 0;           // queues whose collective runs
     std::uint32_t completed = 0;               // iterations
     std::uint32_t produced = 0, consumed = 0;  // batches
@@ -72,6 +76,11 @@ class EventEngine {
     SimTime idle_from;    // the stream's last kernel or wait ended here
     SimTime server_wait;  // of this iteration's waits: while a server held the push
   };
+  struct StreamBeside {
+    std::uint32_t iteration = 0, position = 0;  // of its next kernel, in ProgramLayout::beside
+    SimTime ready = kNever;                     // when that was ready
+    SimTime worked_before;                      // by the rank when what it comes after had ended
+  };
   struct QueueState {
     OpPlace collective;                    // the next one to end, by its number in the iteration
     std::uint32_t thread_blocks_left = 0;  // of the collective that runs
@@ -82,6 +91,7 @@ class EventEngine {
     const ThreadLayout* layout = nullptr;
     std::uint32_t member = 0;
     QueueId first_queue{};
+    std::uint32_t first_beside = 0;       // of its streams beside the compute stream
     std::uint32_t first_span = kNoIndex;  // in IterationSlot::spans; kNoIndex: its time is not accounted for
     std::optional<ThreadId> next_of_member{};  // its next thread
   };
@@ -143,9 +153,28 @@ class EventEngine {
   bool wait_on_stream(ThreadId thread, bool over, SimTime now);
   void leave_stream_op(ThreadId thread, SimTime now);
   void end_rank_iteration(ThreadId rank, std::uint32_t iteration, SimTime now);
-  void start_kernel(ThreadId thread, const Op&, SimTime now);
+  void start_kernel(ThreadId thread, std::uint32_t stream, OpPlace at, SimTime now);
   void schedule_kernel_end(ThreadId thread);
   void end_kernel(ThreadId thread, SimTime now);
+
+  // Streams beside the compute stream (event_engine_streams.cpp).
+  std::uint32_t streams_beside(ThreadId thread) const {
+    return place_[thread.index()].layout->streams_beside;
+  }
+  StreamBeside& beside(ThreadId thread, std::uint32_t stream) {
+    return beside_[place_[thread.index()].first_beside + stream - 1];
+  }
+  const StreamBeside& beside(ThreadId thread, std::uint32_t stream) const {
+    return beside_[place_[thread.index()].first_beside + stream - 1];
+  }
+  std::optional<OpPlace> next_kernel(ThreadId thread, std::uint32_t stream) const;
+  void skip_to_kernel(ThreadId thread, std::uint32_t stream);
+  bool ended_beside(ThreadId thread, OpPlace kernel) const;
+  bool device_idle(ThreadId thread) const;
+  void offer_kernel(ThreadId thread);
+  void choose_kernels(SimTime now);
+  void choose_kernel(ThreadId thread, SimTime now);
+  void end_kernel_beside(ThreadId thread, SimTime now);
 
   void send(ThreadId thread, const Op&, SimTime now);
   void send(std::uint32_t from, std::uint32_t to, std::uint32_t channel, Bytes, SimTime now);
@@ -268,6 +297,8 @@ class EventEngine {
   std::vector<ThreadPlace> place_;
   std::vector<ThreadState> thread_;
   std::vector<QueueState> queues_;
+  std::vector<StreamBeside> beside_;
+  std::vector<ThreadId> offered_;  // whose GPUs may have something to run, at the end of this instant
   std::vector<ThreadId> thread_of_queue_;
   LaidOutGraphs graphs_;
   GraphList graph_list_;  // the job's, then those of what was decided; likewise:

@@ -24,8 +24,9 @@ bool EventEngine::may_launch(ThreadId thread, OpPlace collective) const {
       return at < thread_[thread.index()].stream;
     case After::op: {
       const Op& before = of.program->ops[op.after_op];
-      return before.kind == OpKind::collective
-                 ? ended(thread, {at.iteration, before.index})
+      return before.kind == OpKind::collective ? ended(thread, {at.iteration, before.index})
+             : runs_beside_compute_stream(before)
+                 ? ended_beside(thread, {at.iteration, op.after_op})
                  : OpPlace{at.iteration, op.after_op} < thread_[thread.index()].stream;
     }
     case After::nothing:
@@ -320,6 +321,7 @@ void EventEngine::end_collective(QueueId queue, SimTime now) {
   if (!of.followers[op].empty()) {
     release_followers(thread, {at.iteration, op}, {}, now);
   }
+  offer_kernel(thread);
   advance_stream(thread, now);
   advance_host(thread, now);
   close_complete_iterations();

@@ -44,7 +44,9 @@ bool EventEngine::host_may_issue(ThreadId thread, SimTime now) {
     waited.start = now;
   }
   const bool released = op.kind == OpKind::take_batch ? state.produced > state.consumed
-                                                      : !state.kernel_runs && state.stream == state.host;
+                        : op.stream == kWholeDevice
+                            ? device_idle(thread)
+                            : !(state.kernel_runs && state.kernel_stream == 0) && state.stream == state.host;
   state.host_waits = !released;
   if (released) {
     waited.end = now;
@@ -79,6 +81,7 @@ void EventEngine::end_issue(ThreadId thread, SimTime now) {
   if (op.kind == OpKind::collective && op.after != After::compute) {
     launch_next(queue_of(thread, op.queue), now);
   }
+  offer_kernel(thread);
   advance_stream(thread, now);
   advance_host(thread, now);
 }
@@ -109,7 +112,8 @@ void EventEngine::advance_loader(ThreadId rank, SimTime now) {
 
 void EventEngine::advance_stream(ThreadId thread, SimTime now) {
   ThreadState& state = thread_[thread.index()];
-  while (!state.kernel_runs && state.stream < state.host && run_stream_op(thread, now)) {
+  while (!(state.kernel_runs && state.kernel_stream == 0) && state.stream < state.host &&
+         run_stream_op(thread, now)) {
   }
 }
 
@@ -124,7 +128,16 @@ bool EventEngine::run_stream_op(ThreadId thread, SimTime now) {
   }
   switch (op.kind) {
     case OpKind::kernel:
-      start_kernel(thread, op, now);
+      if (op.stream > 0) {
+        leave_stream_op(thread, now);
+        return true;
+      }
+      if (streams_beside(thread) == 0) {
+        start_kernel(thread, 0, at, now);
+      } else if (state.kernel_ready == kNever) {
+        state.kernel_ready = now;
+        offer_kernel(thread);
+      }
       return false;
     case OpKind::collective:
       if (op.after == After::compute) {
@@ -143,6 +156,8 @@ bool EventEngine::run_stream_op(ThreadId thread, SimTime now) {
                             now);
     case OpKind::gate:
       return wait_on_stream(thread, pass_gate(thread, op, now), now);
+    case OpKind::join:
+      return wait_on_stream(thread, ended_beside(thread, {at.iteration, op.after_op}), now);
     case OpKind::send:
       send(thread, op, now);
       leave_stream_op(thread, now);
@@ -204,7 +219,7 @@ void EventEngine::leave_stream_op(ThreadId thread, SimTime now) {
     launch_next(queue_of(thread, 0), now);
     advance_background(thread, now);
   }
-  if (!layout.followers[at.op].empty() && layout.program->ops[at.op].kind != OpKind::collective) {
+  if (!layout.followers[at.op].empty() && runs_on_compute_stream(layout.program->ops[at.op])) {
     release_followers(thread, at, state.own, now);
   }
   for (std::uint32_t r = 0; job_.one_process && at.op == layout.last_stream_op && r < ranks_; ++r) {
@@ -218,17 +233,22 @@ void EventEngine::end_rank_iteration(ThreadId rank, std::uint32_t iteration, Sim
   note(Fact::iteration_end, {iteration, 0}, rank, now);
 }
 
-void EventEngine::start_kernel(ThreadId thread, const Op& op, SimTime now) {
+void EventEngine::start_kernel(ThreadId thread, std::uint32_t stream, OpPlace at, SimTime now) {
   ThreadState& state = thread_[thread.index()];
-  const OpPlace at = state.stream;
   const double jitter = is_rank(thread)
                             ? variability_.per_operation().draw(variability_.operation_address(at.iteration),
                                                                 Rank(thread.value), at.op)
                             : 1.0;
   span(thread, at).start = now;
   state.kernel_runs = true;
-  const SimTime duration = disturbed(op.duration, state.factor, jitter);
+  state.kernel_stream = stream;
+  state.kernel = at;
+  const double factor = at.iteration == state.stream.iteration || !is_rank(thread)
+                            ? state.factor
+                            : variability_.rank_factor(Rank(thread.value), at.iteration);
+  const SimTime duration = disturbed(program(thread, at.iteration).ops[at.op].duration, factor, jitter);
   state.own += duration;
+  state.worked += duration;
   state.work = Work{duration.ps} * job_.slowdown.numerator;
   state.work_left_at = now;
   schedule_kernel_end(thread);
@@ -261,8 +281,14 @@ void EventEngine::set_communicating(ThreadId thread, bool begins, SimTime now) {
 void EventEngine::end_kernel(ThreadId thread, SimTime now) {
   ThreadState& state = thread_[thread.index()];
   state.kernel_runs = false;
-  span(thread, state.stream).end = state.idle_from = now;
-  leave_stream_op(thread, now);
+  span(thread, state.kernel).end = now;
+  if (state.kernel_stream == 0) {
+    state.idle_from = now;
+    leave_stream_op(thread, now);
+  } else {
+    end_kernel_beside(thread, now);
+  }
+  offer_kernel(thread);
   advance_stream(thread, now);
   advance_host(thread, now);
 }

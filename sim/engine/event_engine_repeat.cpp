@@ -32,8 +32,8 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
   };
   for (const ThreadState& state : thread_) {
     const auto& [host, stream, collective, host_busy, host_waits, loader_busy, stream_waits, kernel_runs,
-                 communicating, completed, produced, consumed, kernel_event, work_left_at, work, factor, own,
-                 idle_from, server_wait] = state;
+                 kernel_stream, kernel, kernel_ready, worked, communicating, completed, produced, consumed,
+                 kernel_event, work_left_at, work, factor, own, idle_from, server_wait] = state;
     add_place(host);
     add_place(stream);
     add_place(job_.workers > 0 ? collective : stream);
@@ -46,6 +46,8 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     digest.add(std::int64_t{completed} - closed);
     digest.add(produced - consumed);  // server_wait: jobs with messages are not repeated
     if (kernel_runs) {                // kernel_event: below, with the events
+      digest.add(kernel_stream);
+      add_place(kernel);
       digest.add(work_left_at - now);
       digest.add(static_cast<std::int64_t>(work >> 64));
       digest.add(static_cast<std::uint64_t>(work));
@@ -53,6 +55,16 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     digest.add(std::bit_cast<std::uint64_t>(factor));
     digest.add(own);
     digest.add(idle_from - now);
+    add_recorded(digest, kernel_ready == kNever ? SimTime{} : kernel_ready, now);
+  }
+  for (std::uint32_t t = 0; t < thread_.size(); ++t) {
+    for (std::uint32_t s = 1; s <= streams_beside(ThreadId(t)); ++s) {
+      const auto& [iteration, position, ready, worked_before] = beside(ThreadId(t), s);
+      digest.add(std::int64_t{iteration} - closed);
+      digest.add(position);
+      add_recorded(digest, ready == kNever ? SimTime{} : ready, now);
+      digest.add(thread_[t].worked - worked_before);
+    }
   }
   for (const auto& [collective, thread_blocks_left, runs] : queues_) {
     add_place(collective);

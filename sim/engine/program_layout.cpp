@@ -7,12 +7,15 @@ namespace paceline {
 namespace {
 
 ProgramLayout lay_out(const Program& program, std::span<const CollectivePlan> plans) {
-  ProgramLayout layout{&program, 0, {}, std::vector<std::vector<std::uint32_t>>(program.ops.size())};
+  ProgramLayout layout{&program, 0, {}, std::vector<std::vector<std::uint32_t>>(program.ops.size()), {}};
   layout.collectives.resize(program.collectives.size());
   for (std::uint32_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
     if (runs_on_compute_stream(op)) {
       layout.last_stream_op = i;
+    } else if (runs_beside_compute_stream(op)) {
+      layout.beside.resize(std::max<std::size_t>(layout.beside.size(), op.stream));
+      layout.beside[op.stream - 1].push_back(i);
     } else if (op.kind == OpKind::collective) {
       const std::uint32_t plan = program.collectives[op.index];
       layout.collectives[op.index] = {i, plan, op.queue, plans[plan].family, 0, 0};
@@ -45,7 +48,12 @@ JobLayout::JobLayout(const TrainingJob& job) : role_of_graph(job.communicator.gr
     for (const Thread& thread : job.roles[r].threads) {
       ThreadLayout& layout = threads.emplace_back();
       layout.programs = {lay_out(thread.warm_up, job.plans), lay_out(thread.steady, job.plans)};
+      for (const ProgramLayout& program : layout.programs) {
+        layout.streams_beside =
+            std::max(layout.streams_beside, static_cast<std::uint32_t>(program.beside.size()));
+      }
       for (ProgramLayout& program : layout.programs) {
+        program.beside.resize(layout.streams_beside);
         std::map<std::uint32_t, std::uint32_t> met;  // of each family
         for (std::uint32_t k = 0; k < program.collectives.size(); ++k) {
           CollectiveLayout& collective = program.collectives[k];

@@ -59,11 +59,13 @@ struct ProgramLayout {
   std::uint32_t last_stream_op = 0;
   std::vector<CollectiveLayout> collectives;
   std::vector<std::vector<std::uint32_t>> followers;  // by op: collectives that come after it (After::op)
+  std::vector<std::vector<std::uint32_t>> beside;  // kernels of each stream but the compute stream, in order
 };
 
 struct ThreadLayout {
   std::array<ProgramLayout, 2> programs;  // warm-up, steady
   std::uint32_t queues = 0;
+  std::uint32_t streams_beside = 0;
 
   const ProgramLayout& of(std::uint32_t iteration) const { return programs[iteration == 0 ? 0 : 1]; }
 };

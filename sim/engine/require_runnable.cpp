@@ -71,6 +71,7 @@ class Check {
       }
     }
     std::size_t issued = 0;  // collectives
+    std::vector<std::size_t> joined;
     for (std::size_t i = 0; i < program.ops.size(); ++i) {
       const Op& op = program.ops[i];
       require(op.every > 0, "whose operations are in some iterations");
@@ -96,14 +97,75 @@ class Check {
           require(accounted && job_.input, "whose batches are taken by ranks, of a loader");
           break;
         case OpKind::kernel:
+          beside(program, i);
+          break;
+        case OpKind::join:
+          require(op.after_op < i && runs_beside_compute_stream(program.ops[op.after_op]) &&
+                      only_with(op, program.ops[op.after_op]),
+                  "whose joins are of kernels beside the compute stream that were issued before");
+          joined.push_back(op.after_op);
+          break;
         case OpKind::synchronize:
         case OpKind::gate:
           break;
       }
     }
+    all_joined(program, joined);
     require(collectives.size() == program.collectives.size(), "whose plans are those of its collectives");
     require(job_.serving.empty() || collectives.empty(),
             "without collectives, as its workers are each in an iteration of their own");
+  }
+
+  // The last kernel of a stream beside the compute stream is joined, so that the iteration ends with all of them.
+  static void all_joined(const Program& program, const std::vector<std::size_t>& joined) {
+    std::map<std::uint32_t, std::size_t> last;
+    for (std::size_t i = 0; i < program.ops.size(); ++i) {
+      if (runs_beside_compute_stream(program.ops[i])) {
+        last[program.ops[i].stream] = i;
+      }
+    }
+    for (const auto& [stream, kernel] : last) {
+      require(std::ranges::find(joined, kernel) != joined.end(),
+              "whose compute stream waits for the last kernel of every other stream");
+    }
+  }
+
+  // Whether an operation can't begin before the compute stream has come to its iteration.
+  static bool in_own_iteration(const Program& program, std::size_t i) {
+    const Op& op = program.ops[i];
+    if (runs_on_compute_stream(op) || (op.kind == OpKind::collective && op.after == After::compute)) {
+      return true;
+    }
+    if (op.after == After::op) {
+      return in_own_iteration(program, op.after_op);
+    }
+    for (std::size_t before = i; runs_beside_compute_stream(op) && before-- > 0;) {
+      const Op& earlier = program.ops[before];
+      if (runs_beside_compute_stream(earlier) && earlier.stream == op.stream && only_with(op, earlier)) {
+        return in_own_iteration(program, before);
+      }
+    }
+    return false;
+  }
+
+  static void beside(const Program& program, std::size_t i) {
+    const Op& op = program.ops[i];
+    if (op.stream == 0) {
+      return;
+    }
+    require(op.after == After::nothing || op.after == After::op,
+            "whose kernels beside the compute stream come after an operation, or nothing");
+    if (op.after == After::op) {
+      constexpr const char* kIssued =
+          "whose kernels come after operations of a stream or a queue that were issued before them";
+      require(op.after_op < i, kIssued);
+      const Op& before = program.ops[op.after_op];
+      require(
+          before.kind != OpKind::take_batch && before.kind != OpKind::synchronize && only_with(op, before),
+          kIssued);
+    }
+    require(in_own_iteration(program, i),
+            "whose kernels beside the compute stream come after it in their iteration");
   }
 
   void collective(const Program& program, std::size_t i) {
@@ -112,9 +174,9 @@ class Check {
       require(op.after_op < i, "whose collectives come after operations that were issued before them");
       const Op& before = program.ops[op.after_op];
       require(
-          (runs_on_compute_stream(before) || before.kind == OpKind::collective) && only_with(op, before),
-          "whose collectives come after operations of the compute stream or a queue, in all iterations that "
-          "have them");
+          before.kind != OpKind::take_batch && before.kind != OpKind::synchronize && only_with(op, before),
+          "whose collectives come after operations of a stream or a queue, in all iterations that have "
+          "them");
     }
     const std::uint32_t number = program.collectives[op.index];
     require(number < job_.plans.size(), "whose collectives have plans");

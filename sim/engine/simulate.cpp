@@ -242,6 +242,12 @@ std::optional<std::string> why_not_in_step(const TrainingJob& job) {
   if (job.one_process) {
     return "its GPUs are one process's, and wait for each other's copies";
   }
+  const auto runs_beside = [](const Program& program) {
+    return std::ranges::any_of(program.ops, runs_beside_compute_stream);
+  };
+  if (runs_beside(job.main().warm_up) || runs_beside(job.main().steady)) {
+    return "kernels of several streams take turns on a GPU as they become ready";
+  }
   if (job.roles.front().threads.size() > 1 || job.member_count() > job.ranks() ||
       !alike_but_for_durations(job)) {
     return "its members play several roles";

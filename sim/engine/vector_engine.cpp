@@ -147,6 +147,7 @@ void VectorEngine::run_iteration() {
         break;
       case OpKind::send:
       case OpKind::gate:
+      case OpKind::join:
         break;  // not in the jobs that it takes
     }
     keep_end(index);

@@ -42,7 +42,16 @@ class Walk {
   std::vector<PathSegment> back() {
     while (now_ > began_) {
       const std::size_t before = previous_on_stream();
-      const SimTime free = before == at_ ? began_ : std::max(began_, spans_[before].end);
+      SimTime free = before == at_ ? began_ : std::max(began_, spans_[before].end);
+      if (free < now_ || (before != at_ && program_->ops[before].kind == OpKind::join)) {
+        if (const std::optional<std::size_t> beside = last_beside(); beside && spans_[*beside].end >= free) {
+          free = spans_[*beside].end;
+          if (free == now_) {
+            add_kernel_beside(*beside);
+            continue;
+          }
+        }
+      }
       if (free < now_) {
         add_idle(before == at_ ? 0 : before + 1, free);
         continue;
@@ -51,7 +60,7 @@ class Walk {
       const Op& op = program_->ops[before];
       if (op.kind == OpKind::kernel) {
         add(PathKind::compute, op.purpose, words_of(op.purpose.phase), spans_[before].start);
-      } else if (spans_[before].start < spans_[before].end) {
+      } else if (spans_[before].start < spans_[before].end && op.kind != OpKind::join) {
         if (op.kind == OpKind::wait && op.lag == 0) {
           add_collective(op.index);
         } else {  // a message, or a collective of an iteration before
@@ -76,14 +85,38 @@ class Walk {
     collectives_ = layout_.roles[job_.role_of(rank.index())].front().of(iteration_).collectives;
   }
 
-  // The operation of the compute stream before at_; at_ where there is none.
+  // The operation of the compute stream before at_ that was over; at_ where there is none.
   std::size_t previous_on_stream() const {
     for (std::size_t i = at_; i-- > 0;) {
-      if (runs_on_compute_stream(program_->ops[i]) && spans_[i].end > SimTime{}) {
+      if (runs_on_compute_stream(program_->ops[i]) && spans_[i].end > SimTime{} && spans_[i].end <= now_) {
         return i;
       }
     }
     return at_;
+  }
+
+  // The last kernel beside the compute stream that was over.
+  std::optional<std::size_t> last_beside() const {
+    std::optional<std::size_t> last;
+    for (std::size_t i = 0; i < program_->ops.size(); ++i) {
+      if (runs_beside_compute_stream(program_->ops[i]) && spans_[i].start < spans_[i].end &&
+          spans_[i].end <= now_ && (!last || spans_[i].end > spans_[*last].end)) {
+        last = i;
+      }
+    }
+    return last;
+  }
+
+  // It ended at now_: back to what ran before it, or to the collective that it comes after.
+  void add_kernel_beside(std::size_t kernel) {
+    const Op& op = program_->ops[kernel];
+    add(PathKind::compute, op.purpose, words_of(op.purpose.phase), spans_[kernel].start);
+    at_ = program_->ops.size();
+    const bool after_collective =
+        op.after == After::op && program_->ops[op.after_op].kind == OpKind::collective;
+    if (after_collective && spans_[op.after_op].end == now_ && now_ > began_) {
+      add_collective(program_->ops[op.after_op].index);
+    }
   }
 
   // [from, now_) belongs to the path.
@@ -144,7 +177,8 @@ class Walk {
       } else if (program_->ops[collective.after_op].kind == OpKind::collective) {
         index = program_->ops[collective.after_op].index;
       } else {
-        at_ = collective.after_op + 1;
+        at_ = runs_beside_compute_stream(program_->ops[collective.after_op]) ? program_->ops.size()
+                                                                             : collective.after_op + 1;
         return;
       }
     }

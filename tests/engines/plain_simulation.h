@@ -38,11 +38,16 @@ class PlainSimulation {
       for (bool moved = true; moved;) {
         moved = false;
         for (State& t : threads_) {
-          moved = host(t) || stream(t) || queues(t) || moved;
+          moved = host(t) || stream(t) || beside(t) || queues(t) || moved;
         }
         for (std::uint32_t server = static_cast<std::uint32_t>(job_.ranks()); server < job_.member_count();
              ++server) {
           moved = serve(server) || moved;
+        }
+        if (!moved) {  // all that happens at this instant has happened
+          for (State& t : threads_) {
+            moved = choose(t) || moved;
+          }
         }
       }
       SimTime next = kNever;
@@ -68,12 +73,19 @@ class PlainSimulation {
     Place at;  // the operation, a collective of this queue or not
     bool launched = false;
   };
+  struct Beside {  // a stream
+    Place at;      // an operation, its kernel or not
+    std::optional<SimTime> ready{}, begun{}, end{};
+  };
   struct State {
     std::uint32_t member = 0;
     const Thread* thread = nullptr;
     bool first = true;
     Place host{}, stream{};
     std::optional<SimTime> issued{}, kernel_end{}, waits_since{};
+    std::optional<SimTime> ready{}, waits_for_device{};
+    std::map<std::uint32_t, Beside> beside{};
+    std::optional<std::uint32_t> runs{};  // the stream whose kernel does
     std::map<std::uint32_t, Queue> queues{};
   };
   struct Mail {
@@ -125,7 +137,16 @@ class PlainSimulation {
     if ((!endless() && t.host.iteration > last_) || (t.host.op == 0 && done(t) + ahead < t.host.iteration)) {
       return false;
     }
-    if (op(t, t.host).runs_in(t.host.iteration)) {
+    const bool asked = op(t, t.host).runs_in(t.host.iteration);
+    if (asked && op(t, t.host).kind == OpKind::synchronize) {
+      t.waits_for_device = t.waits_for_device.value_or(now_);
+      if (!idle(t, op(t, t.host).stream == kWholeDevice)) {
+        return false;
+      }
+      spans_[{t.member, t.host.iteration, t.host.op}] = {*t.waits_for_device, now_};
+      t.waits_for_device.reset();
+    }
+    if (asked) {
       t.issued = until(now_ + op(t, t.host).host_cost);
     } else {
       t.host = after(t, t.host);
@@ -137,7 +158,7 @@ class PlainSimulation {
   std::uint32_t done(const State& t) const {
     const std::vector<Op>& ops = t.thread->program(t.stream.iteration).ops;
     std::size_t last = ops.size();
-    while (last-- > 0 && ops[last].kind == OpKind::collective) {
+    while (last-- > 0 && !runs_on_compute_stream(ops[last])) {
     }
     return t.stream.iteration + (t.stream.op > last ? 1 : 0);
   }
@@ -148,12 +169,10 @@ class PlainSimulation {
     }
     const Op& next = op(t, t.stream);
     if (next.runs_in(t.stream.iteration)) {
-      if (next.kind == OpKind::kernel && !t.kernel_end) {
-        const double factor =
-            t.member < job_.ranks() ? factors_.rank_factor(Rank(t.member), t.stream.iteration) : 1;
-        t.kernel_end = until(now_ + disturbed(next.duration, factor, 1));
-        t.waits_since = now_;
-        return true;
+      if (next.kind == OpKind::kernel && next.stream == 0 && !t.kernel_end) {
+        const bool moved = !t.ready;
+        t.ready = t.ready.value_or(now_);
+        return moved;
       }
       if (!t.waits_since) {
         t.waits_since = now_;
@@ -161,10 +180,12 @@ class PlainSimulation {
       if (!passes(t, next)) {
         return false;
       }
-      if (next.kind != OpKind::collective && next.kind != OpKind::send && t.first &&
-          t.member < job_.ranks()) {
+      if (runs_on_compute_stream(next) && next.kind != OpKind::send && t.first && t.member < job_.ranks()) {
         spans_[{t.member, t.stream.iteration, t.stream.op}] = {*t.waits_since, now_};
       }
+    }
+    if (t.kernel_end) {
+      t.runs.reset();
     }
     t.kernel_end.reset();
     t.waits_since.reset();
@@ -175,7 +196,9 @@ class PlainSimulation {
   bool passes(State& t, const Op& next) {
     switch (next.kind) {
       case OpKind::kernel:
-        return *t.kernel_end <= now_;
+        return next.stream > 0 || *t.kernel_end <= now_;
+      case OpKind::join:
+        return over_beside(t, {t.stream.iteration, next.after_op});
       case OpKind::wait:
         return t.stream.iteration < next.lag || met(t, t.stream.iteration - next.lag, next.index);
       case OpKind::send:
@@ -200,6 +223,90 @@ class PlainSimulation {
       case OpKind::take_batch:
       case OpKind::synchronize:
         return true;
+    }
+    return true;
+  }
+
+  SimTime disturbed_duration(const State& t, Place at) const {
+    const double factor = t.member < job_.ranks() ? factors_.rank_factor(Rank(t.member), at.iteration) : 1;
+    return disturbed(op(t, at).duration, factor, 1);
+  }
+
+  // Streams beside the compute stream.
+  bool over_beside(State& t, Place kernel) { return kernel < t.beside[op(t, kernel).stream].at; }
+  bool over(State& t, std::uint32_t iteration, std::uint32_t which, const Op& before) {
+    return before.kind == OpKind::collective                    ? met(t, iteration, before.index)
+           : before.kind == OpKind::kernel && before.stream > 0 ? over_beside(t, {iteration, which})
+                                                                : Place{iteration, which} < t.stream;
+  }
+  bool idle(State& t, bool all) {
+    bool idle = t.stream == t.host && !(t.runs && (all || *t.runs == 0));
+    for (const auto& [number, of] : t.beside) {
+      idle = idle && (!all || !(of.at < t.host));
+    }
+    for (const auto& [number, queue] : t.queues) {
+      idle = idle && (!all || !(queue.at < t.host));
+    }
+    return idle;
+  }
+  bool beside(State& t) {
+    for (const Program* program : {&t.thread->warm_up, &t.thread->steady}) {
+      for (const Op& each : program->ops) {
+        if (each.kind == OpKind::kernel && each.stream > 0) {
+          t.beside.try_emplace(each.stream);
+        }
+      }
+    }
+    bool moved = false;
+    for (auto& [number, of] : t.beside) {
+      while (of.at.iteration <= last_ && of.at < t.host) {
+        const Op& next = op(t, of.at);
+        const bool own = next.kind == OpKind::kernel && next.stream == number;
+        if (own && next.runs_in(of.at.iteration)) {
+          if (!of.ready && (next.after != After::op || over(t, of.at.iteration, next.after_op,
+                                                            op(t, {of.at.iteration, next.after_op})))) {
+            of.ready = now_;
+            moved = true;
+          }
+          if (!of.end || *of.end > now_) {
+            break;
+          }
+          spans_[{t.member, of.at.iteration, of.at.op}] = {*of.begun, now_};
+          of.ready.reset();
+          of.end.reset();
+          t.runs.reset();
+        }
+        of.at = after(t, of.at);
+        moved = true;
+      }
+    }
+    return moved;
+  }
+  // The GPU takes the kernel that has been ready longest; of equals, the compute stream's, then by stream.
+  bool choose(State& t) {
+    if (t.runs) {
+      return false;
+    }
+    std::optional<SimTime> first = t.ready;
+    std::uint32_t chosen = 0;
+    for (const auto& [number, of] : t.beside) {
+      if (of.ready && (!first || *of.ready < *first)) {
+        first = of.ready;
+        chosen = number;
+      }
+    }
+    if (!first) {
+      return false;
+    }
+    t.runs = chosen;
+    if (chosen == 0) {
+      t.ready.reset();
+      t.waits_since = now_;
+      t.kernel_end = until(now_ + disturbed_duration(t, t.stream));
+    } else {
+      Beside& of = t.beside[chosen];
+      of.begun = now_;
+      of.end = until(now_ + disturbed_duration(t, of.at));
     }
     return true;
   }
@@ -344,8 +451,7 @@ class PlainSimulation {
     }
     if (next.after == After::op) {
       const Op& before = op(t, {at.iteration, next.after_op});
-      return before.kind == OpKind::collective ? met(t, at.iteration, before.index)
-                                               : Place{at.iteration, next.after_op} < t.stream;
+      return over(t, at.iteration, next.after_op, before);
     }
     return next.after == After::nothing || at < t.stream;
   }

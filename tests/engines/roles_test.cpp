@@ -8,6 +8,8 @@
 #include "path_of.h"
 #include "plain_simulation.h"
 #include "random_job.h"
+#include "same_result.h"
+#include "sim/engine/event_engine.h"
 #include "sim/engine/simulate.h"
 #include "tests/dice.h"
 #include "tests/meetings.h"
@@ -18,9 +20,9 @@ namespace {
 // Families of a random job: who may be in a collective together, the servers, the workers.
 class RandomRoles {
  public:
-  explicit RandomRoles(std::uint64_t seed) : dice_(seed) {
+  explicit RandomRoles(std::uint64_t seed, bool hooks = false) : dice_(seed), hooks_(hooks) {
     workers_ = static_cast<std::uint32_t>(dice_.between(2, 7));
-    servers_ = static_cast<std::uint32_t>(dice_.between(0, 2));
+    servers_ = hooks ? 0 : static_cast<std::uint32_t>(dice_.between(0, 2));
     job_.host_runs_ahead = static_cast<int>(dice_.between(0, 3));
     add_meetings(job_, workers_, time());
     if (workers_ % 2 == 0) {
@@ -123,8 +125,46 @@ class RandomRoles {
     if (lag == 0) {
       pulls();
     }
+    for (const Op& join : joins_) {
+      program.ops.push_back(join);
+    }
+    joins_.clear();
     program.ops.push_back(kernel());
     return program;
+  }
+
+  // What follows a collective, on another stream of the GPU, with a further collective or without; waited for at the
+  // end, or by the host.
+  void hook(Program& program, std::uint32_t collective, const Op& issued) {
+    const auto stream = static_cast<std::uint32_t>(dice_.between(1, 3));
+    const auto beside = [&](After after, std::uint32_t op) {
+      Op one = kernel();
+      one.every = issued.every;
+      one.stream = stream;
+      one.after = after;
+      one.after_op = op;
+      program.ops.push_back(one);
+      return static_cast<std::uint32_t>(program.ops.size() - 1);
+    };
+    std::uint32_t last = beside(After::op, collective);
+    for (std::int64_t i = dice_.between(0, 2); i > 0; --i) {
+      last = beside(After::nothing, 0);
+    }
+    if (dice_.maybe(0.5)) {
+      const auto number = static_cast<std::uint32_t>(program.collectives.size());
+      program.collectives.push_back(program.collectives.back());
+      program.ops.push_back(with_cost({.kind = OpKind::collective,
+                                       .index = number,
+                                       .every = issued.every,
+                                       .queue = issued.queue,
+                                       .after = After::op,
+                                       .after_op = last}));
+      last = beside(After::op, static_cast<std::uint32_t>(program.ops.size() - 1));
+    }
+    if (dice_.maybe(0.3)) {
+      program.ops.push_back(with_cost({.kind = OpKind::synchronize, .stream = kWholeDevice}));
+    }
+    joins_.push_back({.kind = OpKind::join, .every = issued.every, .after_op = last});
   }
 
   // Collectives of the world on queue 0, of pairs on queue 1, each waited for, some in every second iteration.
@@ -144,6 +184,9 @@ class RandomRoles {
                                                 : dice_.maybe(0.3) ? After::nothing
                                                                    : After::compute,
                                        .after_op = 0}));
+      if (hooks_ && program.ops.back().after != After::nothing) {
+        hook(program, static_cast<std::uint32_t>(program.ops.size() - 1), Op(program.ops.back()));
+      }
       if (dice_.maybe(0.7)) {
         program.ops.push_back(kernel());
       }
@@ -153,8 +196,84 @@ class RandomRoles {
 
   Dice dice_;
   std::uint32_t workers_ = 1, servers_ = 0, first_server_family_ = 0;
+  bool hooks_ = false;
+  std::vector<Op> joins_;
   TrainingJob job_;
 };
+
+void check_spans(const Result& result, const PlainSimulation::Spans& expected) {
+  for (const TracedIteration& traced : result.trace) {
+    for (std::size_t i = 0; i < traced.ops.size(); ++i) {
+      const auto at = expected.find({traced.rank.value, traced.iteration, i});
+      const auto [start, end] = at == expected.end() ? std::pair<SimTime, SimTime>{} : at->second;
+      INFO("rank " << traced.rank.value << ", iteration " << traced.iteration << ", operation " << i);
+      REQUIRE(traced.ops[i].start == start);
+      REQUIRE(traced.ops[i].end == end);
+    }
+  }
+}
+
+TEST_CASE(
+    "kernels of several streams: the event engine and a plain simulation agree, and work is conserved") {
+  std::uint64_t taken = 0;  // turns that a kernel of another stream had before one of the compute stream
+  for (std::uint64_t seed = 1; seed <= rounds(1000); ++seed) {
+    INFO("seed " << seed);
+    const TrainingJob job = RandomRoles(seed, true).take();
+    RunSpec run;
+    run.iterations = static_cast<int>(1 + seed % 6);
+    const TraceRequest all = trace_of_first(static_cast<std::uint32_t>(job.ranks()),
+                                            static_cast<std::uint32_t>(run.iterations) + 1);
+    const Result result = simulate(job, run, all);
+    check_spans(result, PlainSimulation(job, run).run());
+    check_path_adds_up(job, run, result, 1);
+    std::vector<SimTime> worked(job.ranks());
+    for (const TracedIteration& traced : result.trace) {
+      const std::vector<Op>& ops = job.program(traced.rank, traced.iteration).ops;
+      SimTime last;
+      for (std::size_t i = 0; i < ops.size(); ++i) {
+        if (ops[i].kind == OpKind::kernel) {
+          const SimTime from = std::max(traced.ops[i].start, result.iteration_end.front());
+          worked[traced.rank.index()] += std::max(SimTime{}, traced.ops[i].end - from);
+          taken += ops[i].stream == 0 && last > SimTime{} && last == traced.ops[i].start ? 1 : 0;
+          last = ops[i].stream > 0 ? traced.ops[i].end : last;
+        }
+      }
+    }
+    for (std::size_t r = 0; r < job.ranks(); ++r) {
+      const Breakdown& b = result.breakdown[r];
+      CHECK(b.compute == worked[r]);
+      CHECK(b.compute + b.exposed_communication + b.straggler_wait + b.input_wait + b.other ==
+            result.iteration_end.back() - result.iteration_end.front());
+      for (const SimTime part : {b.exposed_communication, b.straggler_wait, b.other}) {
+        CHECK(part >= SimTime{});
+      }
+    }
+  }
+  CHECK(taken > rounds(200));
+}
+
+TEST_CASE("with kernels of several streams, too, iterations are repeated only as they would be simulated") {
+  std::uint64_t repeated = 0;
+  for (std::uint64_t seed = 1; seed <= rounds(1000); ++seed) {
+    INFO("seed " << seed);
+    TrainingJob job = RandomRoles(seed, true).take();
+    job.variability.transient.clear();
+    RunSpec run;
+    run.iterations = 7;
+    const TraceRequest all = trace_of_first(static_cast<std::uint32_t>(job.ranks()), 8);
+    EventEngine simulated(job, run, all, AlikeSteps::simulated), quick(job, run, all);
+    simulated.run();
+    quick.run();
+    repeated += quick.repeated() > 0 ? 1 : 0;
+    const Result expected = simulated.finish(), found = quick.finish();
+    check_same_result(found, expected);
+    REQUIRE(found.trace.size() == expected.trace.size());
+    for (std::size_t i = 0; i < found.trace.size(); ++i) {
+      CHECK(found.trace[i].ops == expected.trace[i].ops);
+    }
+  }
+  CHECK(repeated > rounds(50));
+}
 
 TEST_CASE("jobs of any roles: the event engine and a plain simulation agree to the picosecond") {
   std::uint64_t ended = 0, messages = 0;
@@ -174,15 +293,7 @@ TEST_CASE("jobs of any roles: the event engine and a plain simulation agree to t
     ++ended;
     messages += job.routes.empty() ? 0 : 1;
     const Result result = simulate(job, run, all);
-    for (const TracedIteration& traced : result.trace) {
-      for (std::size_t i = 0; i < traced.ops.size(); ++i) {
-        const auto at = expected.find({traced.rank.value, traced.iteration, i});
-        const auto [start, end] = at == expected.end() ? std::pair<SimTime, SimTime>{} : at->second;
-        INFO("rank " << traced.rank.value << ", iteration " << traced.iteration << ", operation " << i);
-        REQUIRE(traced.ops[i].start == start);
-        REQUIRE(traced.ops[i].end == end);
-      }
-    }
+    check_spans(result, expected);
     const bool served = !job.serving.empty();
     if (!served) {
       check_path_adds_up(job, run, result, 1);

@@ -68,6 +68,17 @@ TEST_CASE("a job that no engine can run is told why") {
       change(job.main().steady.ops[i]);
     };
   };
+  const auto beside = [](const Op& kernel, bool joined) {
+    return [=](TrainingJob& job) {
+      for (Program* program : {&job.main().warm_up, &job.main().steady}) {
+        program->ops.push_back(kernel);
+        if (joined) {
+          const auto last = static_cast<std::uint32_t>(program->ops.size() - 1);
+          program->ops.push_back({.kind = OpKind::join, .after_op = last});
+        }
+      }
+    };
+  };
   const std::vector<Break> breaks{
       {"operations of the compute stream", [](TrainingJob& job) { job.main().warm_up = {}; }},
       {"its ranks among its members", [](TrainingJob& job) { job.members.resize(3); }},
@@ -102,6 +113,15 @@ TEST_CASE("a job that no engine can run is told why") {
        }},
       {"cross links", [](TrainingJob& job) { job.routes[0].links = {LinkId(0)}; }},
       {"of a loader", op(0, [](Op& it) { it.kind = OpKind::take_batch; })},
+      {"last kernel of every other stream", beside({.after = After::op, .after_op = 0, .stream = 1}, false)},
+      {"after an operation, or nothing", beside({.stream = 1}, true)},
+      {"after operations of a stream", beside({.after = After::op, .after_op = 99, .stream = 1}, true)},
+      {"after it in their iteration", beside({.after = After::nothing, .stream = 1}, true)},
+      {"joins are of kernels", op(2,
+                                  [](Op& it) {
+                                    it.kind = OpKind::join;
+                                    it.after_op = 0;
+                                  })},
   };
   for (const Break& each : breaks) {
     INFO(each.says);

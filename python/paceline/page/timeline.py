@@ -48,6 +48,7 @@ LOOKS: dict[str, tuple[str, str]] = {  # by kind: name, colour
     "synchronize": ("the GPU waits for communication, or the host for the GPU", _PALE),
 }
 WAITING = ("waiting for the last rank of a collective", _VERMILION)
+_BESIDE_COMPUTE = 200  # studies/run_view.cpp
 _PATH_STREAMS = {"compute": (1,), "communication": (2, 3, 1)}  # of a piece; else the host's
 Columns = dict[str, Any]  # arrays of equal length
 
@@ -325,7 +326,9 @@ def _hover(view: RunView, lanes: Lanes, drawn: GlyphRenderer[Any]) -> Any:
 
 
 def stream_name(stream: int) -> str:
-    """Return what a stream is: the host, compute, a queue of communication."""
+    """Return what a stream is: the host, compute, a queue of communication, or beside compute."""
+    if stream == _BESIDE_COMPUTE:
+        return "compute, hooks"
     return ("host", "compute")[stream] if stream < 2 else f"communication queue {stream - 2}"
 
 

@@ -28,7 +28,7 @@ ANSWERS_WITHIN = 30  # s: a scheduler
 AHEAD = 20
 AHEAD_UNMEASURED = 3
 COUNT_AGAIN = 1.0  # s between questions how many threads there are
-POLL = 0.01  # s
+POLL = 0.05  # s
 NO_MEMORY = "out of memory"  # studies/parallel.cpp
 
 
