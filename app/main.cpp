@@ -124,6 +124,7 @@ struct CommandLine {
   CLI::App* validate = nullptr;
   CLI::App* topology = nullptr;
   CLI::App* presets = nullptr;
+  bool presets_of_compression = false;
   CLI::App* schema = nullptr;
   bool schema_as_markdown = false, schema_of_study = false;
   StudyCommands studies;
@@ -150,6 +151,8 @@ struct CommandLine {
     add_topology();
     presets =
         app.add_subcommand("presets", "List the GPUs, nodes, models and clusters that a scenario may name.");
+    presets->add_flag("--compression", presets_of_compression,
+                      "What DDP's communication hooks compute and send, instead");
     presets->footer("Example: paceline presets");
     schema = app.add_subcommand("schema", "Print the JSON Schema of a scenario, for an editor's completion.");
     schema->add_flag("--markdown", schema_as_markdown,
@@ -262,7 +265,7 @@ int main_of(int argc, char** argv) {
   } else if (line.topology->parsed()) {
     show_topology(line.cluster, line.graphviz);
   } else if (line.presets->parsed()) {
-    print(presets_table());
+    print(line.presets_of_compression ? compression_table() : presets_table());
   } else {
     const std::string schema = line.schema_of_study ? study_schema() : scenario_schema();
     print(line.schema_as_markdown ? schema_markdown(parse_json(schema)) : schema);

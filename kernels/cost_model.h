@@ -6,6 +6,7 @@
 // kernel with work pays half_work / compute_efficiency on top of its time at peak.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "core/units.h"
@@ -29,6 +30,12 @@ struct RooflineSpec {
   // does not list: batch norm 3 (two reads, a write) + ReLU 2; layer norm 2 + residual addition 3. Backward
   // twice as often.
   double norm_passes = 5;
+  // Kernels of compression, as kernels/runnable.h counts their bytes; left out: as what streams.
+  std::optional<double> quantise_efficiency{}, dequantise_efficiency{};
+  // Selection is several passes: torch.topk's radix select reads a value up to six times (ATen/native/cuda/
+  // TensorTopK.cu, several blocks), which alone makes 0.14; published times are 10 to 100 copies, and this is 10 of
+  // them. Before PyTorch 1.12 one block did it all: 2 M values of a P100 took 25.6 ms (pytorch/pytorch#22812), 0.0004.
+  double top_k_efficiency = 0.05;
 };
 
 struct GpuCosts {

@@ -48,6 +48,22 @@ Model at_sequence(Model model, std::int64_t tokens) {
   return model;
 }
 
+std::int64_t matrix_rows(const Model& model, const Layer& layer, std::size_t tensor) {
+  const std::int64_t elements = layer.parameters[tensor], outputs = layer.output_elements;
+  if (tensor > 0 || outputs == 0) {
+    return 0;
+  }
+  std::int64_t rows = 0;
+  if (layer.kind == LayerKind::embedding && model.tokens > 0 && outputs % model.tokens == 0) {
+    const std::int64_t length = outputs / model.tokens;
+    rows = elements % length == 0 ? elements / length : 0;
+  } else if ((layer.kind == LayerKind::linear || layer.kind == LayerKind::conv) && layer.forward_macs > 0 &&
+             layer.forward_macs % elements == 0 && outputs % (layer.forward_macs / elements) == 0) {
+    rows = outputs / (layer.forward_macs / elements);
+  }
+  return rows > 0 && elements % rows == 0 ? rows : 0;
+}
+
 std::int64_t parameter_count(const Model& model) {
   std::int64_t count = 0;
   for (const Layer& layer : model.layers) {

@@ -47,6 +47,11 @@ struct Model {
 // all parameters. Throws InputError for a model without tokens, and for more than it has positions for.
 Model at_sequence(Model, std::int64_t tokens);
 
+// The first dimension of a parameter tensor as PyTorch has it (a convolution's and a product's outputs, an embedding's
+// words); with the rest of its dimensions it makes a matrix. 0: a vector, or not known. From work and outputs: a
+// product's matrix is used at each position, and has a row for each of its outputs there.
+std::int64_t matrix_rows(const Model&, const Layer&, std::size_t tensor);
+
 std::int64_t parameter_count(const Model&);  // elements
 std::int64_t forward_macs(const Model&);     // of one sample
 std::size_t parameter_tensors(const Model&);

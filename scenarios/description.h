@@ -436,6 +436,12 @@ void describe(V& v, RooflineSpec& s) {
         "idle.");
   v.key("memory_efficiency", s.memory_efficiency, above(0, 1),
         "Share of its memory bandwidth that a kernel reaches.");
+  v.key("quantise_efficiency", s.quantise_efficiency, above(0, 1),
+        "Of the memory's bandwidth, of kernels that quantise; left out: memory_efficiency.");
+  v.key("dequantise_efficiency", s.dequantise_efficiency, above(0, 1),
+        "The same of kernels that unpack and add; left out: memory_efficiency.");
+  v.key("top_k_efficiency", s.top_k_efficiency, above(0, 1),
+        "The same of selection, for a pass over the values.");
   v.key("norm_passes", s.norm_passes, between(0, 100),
         "How often a norm layer's output crosses memory forward, with the elementwise work around it.");
 }
@@ -741,6 +747,8 @@ void describe(V& v, TrainingSpec& s) {
         "torch.nn.DataParallel on one node, TensorFlow's mirrored strategies, or Horovod. Options of the "
         "others may "
         "stand beside.");
+  v.key("compression", s.compression, any(),
+        "DDP's communication hook: what it computes to send less. A name, or an object with options.");
   v.key("ddp", s.ddp, any(), "PyTorch DistributedDataParallel's options.");
   v.key("fsdp", s.fsdp, any(), "PyTorch fully_shard's options.");
   v.key("zero", s.zero, any(), "ZeRO's options.");

@@ -73,7 +73,9 @@ Prediction predict(const Scenario& scenario, const TraceRequest& trace) {
 
 Prediction predict(const Scenario& scenario, const TraceRequest& trace, Machines& machines) {
   auto [topology, job, result, batches] = run(scenario, trace, machines);
-  Report report = summarize(job, result, *topology, alone_throughput(scenario));
+  Report report =
+      summarize(job, result, *topology, alone_throughput(scenario),
+                Bytes(parameter_count(scenario.model) * bytes_per_element(scenario.training.gradients)));
   std::vector<LinkReport> links = blame_links(scenario, result, machines);
   return {scenario,          std::move(topology), std::move(job),    std::move(result),
           std::move(report), std::move(links),    std::move(batches)};

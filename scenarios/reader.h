@@ -49,6 +49,8 @@ void read(const Json&, ReshardAfterForward&, const Limits&, const Spot&);
 void read(const Json&, ShardGroup&, const Limits&, const Spot&);
 // consistency.cpp
 void read(const Json&, Consistency&, const Limits&, const Spot&);
+// compression_options.cpp
+void read(const Json&, CompressionSpec&, const Limits&, const Spot&);
 // faults.cpp
 void read(const Json&, CheckpointInterval&, const Limits&, const Spot&);
 void read(const Json&, LifeDistribution&, const Limits&, const Spot&);

@@ -139,6 +139,11 @@ Json::Object result_summary(const Prediction& p) {
                                                    {"breakdown_s", breakdown_json(r.worst_breakdown)}}},
                        {"sent_bytes", sent_json(sent_bytes(p.job))},
                        {"memory", memory_json(memory_of(p.scenario), p.scenario.gpu.memory)}};
+  if (r.compression) {
+    summary.push_back({"compression", Json::Object{{"ratio", r.compression->ratio},
+                                                   {"kernels_s", r.compression->kernels.value},
+                                                   {"share_of_step", r.compression->kernels / r.step.mean}}});
+  }
   if (r.servers) {
     summary.push_back({"servers", servers_json(*r.servers)});
   }

@@ -39,6 +39,7 @@ Json::Object schema_of(Type<FsdpUnits>, const Limits&);  // fsdp_options.cpp
 Json::Object schema_of(Type<ReshardAfterForward>, const Limits&);
 Json::Object schema_of(Type<ShardGroup>, const Limits&);
 Json::Object schema_of(Type<Consistency>, const Limits&);         // consistency.cpp
+Json::Object schema_of(Type<CompressionSpec>, const Limits&);     // compression_options.cpp
 Json::Object schema_of(Type<CheckpointInterval>, const Limits&);  // faults.cpp
 Json::Object schema_of(Type<LifeDistribution>, const Limits&);
 Json::Object schema_of(Type<std::vector<MeasuredRate>>, const Limits&);  // measured_rates.cpp

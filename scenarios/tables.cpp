@@ -100,11 +100,28 @@ std::string horovod_rows(const Prediction& p) {
   return text + aligned(lines);
 }
 
+std::string compression_rows(const Prediction& p) {
+  const CompressionSpec& spec = p.scenario.training.compression;
+  const CompressionReport& report = *p.report.compression;
+  const bool powersgd = spec.kind == CompressionKind::powersgd;
+  return row("compression", std::string(name_of(spec.kind)) + ": " + fixed(report.ratio, 1) +
+                                " times less is sent, for " + readable_time(report.kernels) +
+                                " of kernels (" + fixed(100 * (report.kernels / p.report.step.mean), 1) +
+                                " % of the step)") +
+         (powersgd ? row("", "the steady steps are those from step " + std::to_string(spec.start) +
+                                 " on; before it gradients are reduced as they are")
+                   : "") +
+         row("", "what is learned changes, too; this is about time");
+}
+
 // Nothing of DDP, which is the rule.
 std::string strategy(const Prediction& p) {
   const TrainingSpec& training = p.scenario.training;
   if (p.report.servers) {
     return servers_rows(p);
+  }
+  if (p.report.compression) {
+    return compression_rows(p);
   }
   if (training.strategy == StrategyKind::ddp || p.job.ranks() == 1) {
     return "";

@@ -11,5 +11,6 @@ namespace paceline {
 std::string topology_table(const Topology&);
 // Every preset of GPUs, nodes, models and clusters, one line each.
 std::string presets_table();
+std::string compression_table();  // compression_table.cpp
 
 }  // namespace paceline

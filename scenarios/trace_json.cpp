@@ -84,7 +84,7 @@ Phase annotation_after(Phase before, const Op& op) {
     return before;
   }
   const Phase phase = op.purpose.phase;
-  return phase == Phase::accumulate ? Phase::backward : phase == Phase::exchange ? before : phase;
+  return phase == Phase::accumulate ? Phase::backward : phase == Phase::exchange || phase == Phase::compress ? before : phase;
 }
 
 struct Tracks {
@@ -226,6 +226,7 @@ class RankWriter {
         break;
       case Phase::accumulate:
       case Phase::exchange:
+      case Phase::compress:
       case Phase::other:
         break;
     }

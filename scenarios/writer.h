@@ -26,6 +26,7 @@ Json write(const FsdpUnits&);                   // fsdp_options.cpp
 Json write(const ReshardAfterForward&);
 Json write(const ShardGroup&);
 Json write(const Consistency&);         // consistency.cpp
+Json write(const CompressionSpec&);     // compression_options.cpp
 Json write(const CheckpointInterval&);  // faults.cpp
 Json write(const LifeDistribution&);
 Json write(const std::vector<MeasuredRate>&);  // measured_rates.cpp

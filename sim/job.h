@@ -50,7 +50,8 @@ enum class Phase : std::uint8_t {
   accumulate,  // gradients of a micro-batch into those of the ones before
   exchange,    // between ranks: of gradients; copies into and out of what collectives carry
   update,      // the optimizer
-  other
+  other,
+  compress  // what a communication hook computes
 };
 template <>
 inline constexpr auto kNames<Phase> = names<Phase>({{"forward", Phase::forward},
@@ -58,7 +59,8 @@ inline constexpr auto kNames<Phase> = names<Phase>({{"forward", Phase::forward},
                                                     {"accumulate", Phase::accumulate},
                                                     {"exchange", Phase::exchange},
                                                     {"update", Phase::update},
-                                                    {"other", Phase::other}});
+                                                    {"other", Phase::other},
+                                                    {"compress", Phase::compress}});
 
 // What a collective carries.
 enum class Payload : std::uint8_t {

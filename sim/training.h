@@ -276,6 +276,46 @@ inline constexpr auto kNames<StrategyKind> =
                          {"mirrored", StrategyKind::mirrored},
                          {"horovod", StrategyKind::horovod}});
 
+// DDP's communication hook (sim/strategy/compression.h).
+enum class CompressionKind : std::uint8_t {
+  none,
+  fp16,
+  bf16,
+  quantize_tensor,
+  quantize_channel,
+  qsgd,
+  sign,
+  top_k,
+  powersgd
+};
+template <>
+inline constexpr auto kNames<CompressionKind> =
+    names<CompressionKind>({{"none", CompressionKind::none},
+                            {"fp16", CompressionKind::fp16},
+                            {"bf16", CompressionKind::bf16},
+                            {"quantize_tensor", CompressionKind::quantize_tensor},
+                            {"quantize_channel", CompressionKind::quantize_channel},
+                            {"qsgd", CompressionKind::qsgd},
+                            {"sign", CompressionKind::sign},
+                            {"top_k", CompressionKind::top_k},
+                            {"powersgd", CompressionKind::powersgd}});
+
+enum class HookWrapper : std::uint8_t { fp16, bf16 };
+template <>
+inline constexpr auto kNames<HookWrapper> =
+    names<HookWrapper>({{"fp16", HookWrapper::fp16}, {"bf16", HookWrapper::bf16}});
+
+struct CompressionSpec {
+  CompressionKind kind = CompressionKind::none;
+  double share = 0.01;        // top_k: of the elements
+  std::int64_t rank = 1;      // powersgd: matrix_approximation_rank; likewise:
+  std::int64_t start = 1000;  // start_powerSGD_iter
+  double min_rate = 2;        // min_compression_rate
+  bool error_feedback = true;
+  bool synchronize = true;  // the host waits for the GPU at the end of each bucket, as PyTorch's does
+  std::optional<HookWrapper> wrapper{};  // fp16_compress_wrapper
+};
+
 // Batches that follow the GPUs' speeds.
 struct BalanceSpec {
   int window = 10;  // steps between two settings, over which speeds are measured
@@ -299,6 +339,7 @@ struct TrainingSpec {
   Slowdown slowdown_while_communicating;       // 1/1 unless measured: one A100 trace shows 1.21
   std::string pytorch = "2.15";                // whose rules hold: 1.13, 2.0 to 2.15
   StrategyKind strategy = StrategyKind::ddp;   // the options of the others may stand beside
+  CompressionSpec compression;
   DdpSpec ddp;
   FsdpSpec fsdp;
   ZeroSpec zero;

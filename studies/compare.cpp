@@ -89,6 +89,8 @@ StrategyChoice choice_in(const std::string& text) {
     const std::string options = "/training/" + std::string(name_of(strategy.options)) + '/';
     if (strategy.kind == StrategyKind::parameter_server && key == "stale") {
       choice.edits.push_back({options + "consistency", Json::Object{{key, std::move(value)}}});
+    } else if (strategy.options == StrategyKind::ddp && key == "compression") {
+      choice.edits.push_back({"/training/compression", std::move(value)});
     } else {
       choice.edits.push_back({options + key, std::move(value)});
     }
@@ -154,6 +156,27 @@ std::string against(const Prediction& best, const Prediction& p) {
       *std::ranges::max_element(kParts, {}, [&](const Part& part) { return more(part).value; });
   return (slower ? "loses " : "would save ") + readable_time(slower ? lost : Seconds(-lost.value)) +
          " a step, " + readable_time(more(most)) + (slower ? " more " : " less ") + most.name;
+}
+
+// "ddp:compression=powersgd saves 61.0 ms of network and costs 74.0 ms of kernels and lost overlap."
+std::string price_of_compression(const std::vector<ComparedStrategy>& all) {
+  const auto plain = std::ranges::find_if(all, [](const ComparedStrategy& each) {
+    return each.prediction.scenario.training.strategy == StrategyKind::ddp &&
+           each.prediction.scenario.training.compression.kind == CompressionKind::none;
+  });
+  std::string text;
+  for (const ComparedStrategy& each : all) {
+    if (plain == all.end() || !each.prediction.report.compression) {
+      continue;
+    }
+    const Report &with = each.prediction.report, &without = plain->prediction.report;
+    const Seconds saved = without.exchange - with.exchange;
+    const Seconds cost = with.step.mean - without.step.mean + saved;
+    const auto amount = [](Seconds s) { return readable_time(s.value < 0 ? Seconds(-s.value) : s); };
+    text += each.choice.name + (saved.value < 0 ? " adds " : " saves ") + amount(saved) + " of network and " +
+            (cost.value < 0 ? "gains " : "costs ") + amount(cost) + " by kernels and overlap.\n";
+  }
+  return text;
 }
 
 std::string verdict_on(const std::vector<ComparedStrategy>& all) {
@@ -276,6 +299,12 @@ std::string comparison_text(const Comparison& comparison) {
   if (serve) {
     rows.front().insert(rows.front().end(), {"stale", "95 %", "dropped", "into server"});
   }
+  const bool compress = std::ranges::any_of(comparison.strategies, [](const ComparedStrategy& each) {
+    return each.prediction.report.compression.has_value();
+  });
+  if (compress) {
+    rows.front().insert(rows.front().end(), {"sends", "hooks", "of step"});
+  }
   rows.front().emplace_back("");
   std::string too_large;
   for (const auto& [choice, p, sent] : comparison.strategies) {
@@ -290,6 +319,12 @@ std::string comparison_text(const Comparison& comparison) {
       rows.back().push_back(servers ? std::to_string(servers->staleness_p95) : "-");
       rows.back().push_back(servers ? fixed(100 * servers->dropped_share, 1) + " %" : "-");
       rows.back().push_back(servers ? gigabytes(static_cast<double>(servers->hottest_server_in.value)) : "-");
+    }
+    if (compress) {
+      const std::optional<CompressionReport>& hooks = p.report.compression;
+      rows.back().push_back(hooks ? "1/" + fixed(hooks->ratio, 1) : "-");
+      rows.back().push_back(hooks ? readable_time(hooks->kernels) : "-");
+      rows.back().push_back(hooks ? fixed(100 * (hooks->kernels / p.report.step.mean), 1) + " %" : "-");
     }
     rows.back().emplace_back(fits(p) ? "" : "does not fit");
     if (!fits(p)) {
@@ -308,7 +343,11 @@ std::string comparison_text(const Comparison& comparison) {
                   "the one "
                   "that is sent most, a step\n"
                 : "") +
-         '\n' + comparison.verdict + '\n';
+         (compress ? "sends: of a ring all-reduce of all gradients; hooks: kernels of communication hooks, a "
+                     "step\n"
+                     "compression changes what is learned, too; this is about time\n"
+                   : "") +
+         '\n' + comparison.verdict + '\n' + price_of_compression(comparison.strategies);
 }
 
 std::string comparison_json(const Comparison& comparison) {

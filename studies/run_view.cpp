@@ -45,6 +45,8 @@ SliceKind kind_of_kernel(Phase phase) {
       return SliceKind::backward;
     case Phase::accumulate:
       return SliceKind::accumulate;
+    case Phase::compress:
+      return SliceKind::compress;
     case Phase::exchange:
       return SliceKind::copies;
     case Phase::update:

@@ -26,7 +26,8 @@ enum class SliceKind : std::uint8_t {
   cast,
   wait,
   input,
-  synchronize
+  synchronize,
+  compress
 };
 template <>
 inline constexpr auto kNames<SliceKind> = names<SliceKind>({{"forward", SliceKind::forward},
@@ -39,7 +40,8 @@ inline constexpr auto kNames<SliceKind> = names<SliceKind>({{"forward", SliceKin
                                                             {"cast", SliceKind::cast},
                                                             {"wait", SliceKind::wait},
                                                             {"input", SliceKind::input},
-                                                            {"synchronize", SliceKind::synchronize}});
+                                                            {"synchronize", SliceKind::synchronize},
+                                                            {"compress", SliceKind::compress}});
 
 struct ViewChoice {
   // Left out: the first that took the median time; with servers, whose workers count steps of their own, the middle one.

@@ -232,6 +232,16 @@ void set_kernels(const ProfileKernels& kernels, TrainingSpec& training) {
   if (kernels.memory_efficiency > 0) {
     training.roofline.memory_efficiency = std::min(1.0, kernels.memory_efficiency);
   }
+  for (const ProfileKernel& kernel : kernels.of_kernel) {
+    const double measured = std::min(1.0, kernel.efficiency);
+    if (kernel.name == "quantise") {
+      training.roofline.quantise_efficiency = measured;
+    } else if (kernel.name == "dequantise") {
+      training.roofline.dequantise_efficiency = measured;
+    } else if (kernel.name == "top_k") {
+      training.roofline.top_k_efficiency = measured;
+    }
+  }
   if (kernels.launch.value > 0) {
     training.host.kernel_launch = kernels.launch;
   }

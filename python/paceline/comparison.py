@@ -44,6 +44,8 @@ class Comparison:
         servers, and NaN for others: ``server_wait_s`` (of a step), ``mean_staleness`` and
         ``p95_staleness`` of gradients (updates), ``dropped_share`` of them, and
         ``hottest_server_in_bytes`` (what all workers send the server that is sent most, a step).
+        Of communication hooks likewise: ``compression_ratio`` (of what a GPU sends, to a ring
+        all-reduce of all gradients) and ``hook_kernels_s`` (of a step).
         """
         return pd.DataFrame(
             {
@@ -55,12 +57,21 @@ class Comparison:
                 "memory_bytes": row["memory"]["total_bytes"],
                 "fits": row["memory"]["fits"],
                 **_of_servers(row),
+                **_of_hooks(row),
             }
             for row in self.data["strategies"]
         )
 
     def __repr__(self) -> str:
         return f"<Comparison of {len(self.data['strategies'])} strategies: {self.verdict}>"
+
+
+def _of_hooks(row: dict[str, Any]) -> dict[str, float]:
+    hooks = row.get("compression", {})
+    return {
+        "compression_ratio": hooks.get("ratio", math.nan),
+        "hook_kernels_s": hooks.get("kernels_s", math.nan),
+    }
 
 
 def _of_servers(row: dict[str, Any]) -> dict[str, float]:

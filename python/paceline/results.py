@@ -120,6 +120,15 @@ class Result:
         return self.data["memory"]
 
     @property
+    def compression(self) -> dict[str, float] | None:
+        """What a communication hook saves and costs; None without one.
+
+        ``ratio`` (of what a GPU sends: a ring all-reduce of all gradients, to what the hook
+        exchanges), ``kernels_s`` (of the hook, in a step), ``share_of_step``.
+        """
+        return self.data.get("compression")
+
+    @property
     def servers(self) -> dict[str, Any] | None:
         """What parameter servers did with gradients; None where there are none.
 

@@ -4,36 +4,33 @@
 #include <optional>
 #include <vector>
 
+#include "sim/engine/program_layout.h"
 #include "sim/engine/trajectory.h"
 
 namespace paceline {
 
 namespace {
 
-// What a kernel beside the compute stream comes after: the operation, or what stands before it on its stream.
-std::optional<std::uint32_t> before(const Program& program, std::uint32_t at) {
-  const Op& op = program.ops[at];
-  if (op.after == After::op) {
-    return op.after_op;
-  }
-  for (std::uint32_t i = at; runs_beside_compute_stream(op) && i-- > 0;) {
-    if (runs_beside_compute_stream(program.ops[i]) && program.ops[i].stream == op.stream) {
-      return i;
-    }
-  }
-  return std::nullopt;
-}
-
-// The collectives that a join's kernel comes after, one after the other.
-std::vector<std::uint32_t> chain_to(const Program& program, const Op& join) {
+// The collectives that a kernel comes after, and what they come after, one after the other.
+std::vector<std::uint32_t> chain_to(const Program& program, std::optional<std::uint32_t> kernel) {
   std::vector<std::uint32_t> chain;
-  for (std::optional<std::uint32_t> at = join.after_op; at; at = before(program, *at)) {
+  for (std::optional<std::uint32_t> at = kernel; at; at = predecessor(program, *at)) {
     if (program.ops[*at].kind == OpKind::collective) {
       chain.push_back(*at);
     }
   }
   std::ranges::reverse(chain);
   return chain;
+}
+
+// The last kernel beside the compute stream that was issued before an operation.
+std::optional<std::uint32_t> last_beside(const Program& program, std::size_t before) {
+  for (auto i = static_cast<std::uint32_t>(before); i-- > 0;) {
+    if (runs_beside_compute_stream(program.ops[i])) {
+      return i;
+    }
+  }
+  return std::nullopt;
 }
 
 // [from, to) without what kernels beside the compute stream run in it.
@@ -81,8 +78,20 @@ SimTime account(const IterationRecord& it, Breakdown& total) {
     collective.waits->straggler += straggler.ps;
     collective.waits->exposed += exposed.ps;
   };
+  const auto wait_for_chain = [&](std::optional<std::uint32_t> kernel, SimTime from, SimTime to) {
+    for (const std::uint32_t at : chain_to(it.program, kernel)) {
+      const SimTime until = std::clamp(it.ops[at].end, from, std::max(from, to));
+      wait_for(it.program.ops[at].index, from, until);
+      from = until;
+    }
+  };
+  const std::size_t none = it.program.ops.size();
+  std::size_t device = none;  // where the host waited for it since then
   for (std::size_t i = 0; i < it.program.ops.size(); ++i) {
     const Op& op = it.program.ops[i];
+    if (op.kind == OpKind::synchronize && op.stream == kWholeDevice && op.runs_in(it.iteration)) {
+      device = i;
+    }
     if (op.kind == OpKind::collective || op.kind == OpKind::synchronize || op.kind == OpKind::send ||
         !op.runs_in(it.iteration)) {
       continue;
@@ -101,6 +110,11 @@ SimTime account(const IterationRecord& it, Breakdown& total) {
     }
     const SimTime from = std::max(idle_from, it.counted_from), to = span.start;
     total.input_wait += overlap(from, to, batch.start, batch.end);
+    if (device != none) {
+      wait_for_chain(last_beside(it.program, device), std::max(from, it.ops[device].start),
+                     std::min(to, it.ops[device].end));
+      device = none;
+    }
     if (first) {  // finished with the previous iteration, others are not
       const SimTime until = std::min(to, it.all_began);
       const SimTime finished = counted(from, until) - overlap(from, until, batch.start, batch.end);
@@ -112,12 +126,7 @@ SimTime account(const IterationRecord& it, Breakdown& total) {
     } else if (op.kind == OpKind::wait && op.lag == 0) {
       wait_for(op.index, span.start, span.end);
     } else if (op.kind == OpKind::join) {  // what is left is the host's, or kernels'
-      SimTime waited_from = span.start;
-      for (const std::uint32_t at : chain_to(it.program, op)) {
-        const SimTime until = std::clamp(it.ops[at].end, waited_from, span.end);
-        wait_for(it.program.ops[at].index, waited_from, until);
-        waited_from = until;
-      }
+      wait_for_chain(op.after_op, span.start, span.end);
     } else {  // for a message, or a collective of an iteration before
       total.exposed_communication += counted(span.start, span.end);
     }

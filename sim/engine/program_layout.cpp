@@ -29,6 +29,20 @@ ProgramLayout lay_out(const Program& program, std::span<const CollectivePlan> pl
 
 }  // namespace
 
+std::optional<std::uint32_t> predecessor(const Program& program, std::uint32_t at) {
+  const Op& op = program.ops[at];
+  if (op.after == After::op) {
+    return op.after_op;
+  }
+  for (std::uint32_t i = at; runs_beside_compute_stream(op) && i-- > 0;) {
+    const Op& earlier = program.ops[i];
+    if (runs_beside_compute_stream(earlier) && earlier.stream == op.stream && only_with(op, earlier)) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
 JobLayout::JobLayout(const TrainingJob& job) : role_of_graph(job.communicator.graphs.size()) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> row_of;  // family, number in the family
   for (std::uint32_t r = static_cast<std::uint32_t>(job.roles.size()); r-- > 0;) {

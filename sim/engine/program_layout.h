@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sim/job.h"
@@ -12,6 +13,10 @@ namespace paceline {
 
 // Whether `this_one` is in no iteration that `other` is left out of.
 inline bool only_with(const Op& this_one, const Op& other) { return this_one.every % other.every == 0; }
+
+// What a kernel beside the compute stream, or a collective, comes after: an operation, or the kernel before it on its
+// stream; nothing where it comes after neither.
+std::optional<std::uint32_t> predecessor(const Program&, std::uint32_t op);
 
 // The groups of the families, and of all ranks together.
 class Groups {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "core/error.h"
@@ -71,7 +72,7 @@ class Check {
       }
     }
     std::size_t issued = 0;  // collectives
-    std::vector<std::size_t> joined;
+    std::vector<std::uint32_t> joined;
     for (std::size_t i = 0; i < program.ops.size(); ++i) {
       const Op& op = program.ops[i];
       require(op.every > 0, "whose operations are in some iterations");
@@ -97,7 +98,7 @@ class Check {
           require(accounted && job_.input, "whose batches are taken by ranks, of a loader");
           break;
         case OpKind::kernel:
-          beside(program, i);
+          beside(program, static_cast<std::uint32_t>(i));
           break;
         case OpKind::join:
           require(op.after_op < i && runs_beside_compute_stream(program.ops[op.after_op]) &&
@@ -116,8 +117,14 @@ class Check {
             "without collectives, as its workers are each in an iteration of their own");
   }
 
-  // The last kernel of a stream beside the compute stream is joined, so that the iteration ends with all of them.
-  static void all_joined(const Program& program, const std::vector<std::size_t>& joined) {
+  // Every kernel beside the compute stream is over when a join is, so that the iteration ends with all of them.
+  static void all_joined(const Program& program, const std::vector<std::uint32_t>& joined) {
+    std::vector<bool> over(program.ops.size());
+    for (std::optional<std::uint32_t> at : joined) {
+      for (; at && !over[*at]; at = predecessor(program, *at)) {
+        over[*at] = true;
+      }
+    }
     std::map<std::uint32_t, std::size_t> last;
     for (std::size_t i = 0; i < program.ops.size(); ++i) {
       if (runs_beside_compute_stream(program.ops[i])) {
@@ -125,30 +132,22 @@ class Check {
       }
     }
     for (const auto& [stream, kernel] : last) {
-      require(std::ranges::find(joined, kernel) != joined.end(),
-              "whose compute stream waits for the last kernel of every other stream");
+      require(over[kernel], "whose compute stream waits for the last kernel of every other stream");
     }
   }
 
   // Whether an operation can't begin before the compute stream has come to its iteration.
-  static bool in_own_iteration(const Program& program, std::size_t i) {
-    const Op& op = program.ops[i];
-    if (runs_on_compute_stream(op) || (op.kind == OpKind::collective && op.after == After::compute)) {
-      return true;
+  static bool in_own_iteration(const Program& program, std::uint32_t i) {
+    std::optional<std::uint32_t> at = i;
+    while (const std::optional<std::uint32_t> before = predecessor(program, *at)) {
+      at = before;
     }
-    if (op.after == After::op) {
-      return in_own_iteration(program, op.after_op);
-    }
-    for (std::size_t before = i; runs_beside_compute_stream(op) && before-- > 0;) {
-      const Op& earlier = program.ops[before];
-      if (runs_beside_compute_stream(earlier) && earlier.stream == op.stream && only_with(op, earlier)) {
-        return in_own_iteration(program, before);
-      }
-    }
-    return false;
+    const Op& first = program.ops[*at];
+    return runs_on_compute_stream(first) ||
+           (first.kind == OpKind::collective && first.after == After::compute);
   }
 
-  static void beside(const Program& program, std::size_t i) {
+  static void beside(const Program& program, std::uint32_t i) {
     const Op& op = program.ops[i];
     if (op.stream == 0) {
       return;

@@ -61,7 +61,8 @@ BreakdownSeconds mean_breakdown(const Result& result) {
           mean(&Breakdown::input_wait),     mean(&Breakdown::other)};
 }
 
-// Times are means over the iterations that have the bucket.
+// Times are means over the iterations that have the bucket; of several collectives of a bucket, those of the first and
+// the end of the last.
 std::vector<BucketReport> bucket_reports(const TrainingJob& job, const Result& result) {
   std::vector<BucketReport> buckets(bucket_collectives(job.main().steady).size());
   for (const Op& op : job.main().steady.ops) {
@@ -73,9 +74,13 @@ std::vector<BucketReport> bucket_reports(const TrainingJob& job, const Result& r
       steps += op.runs_in(i) ? 1 : 0;
     }
     const CollectiveTiming& timing = result.timing[op.index];
-    buckets[op.purpose.bucket] = {job.plans[job.main().steady.collectives[op.index]].bytes,
-                                  to_seconds(timing.ready) / steps, to_seconds(timing.launch) / steps,
-                                  to_seconds(timing.end) / steps};
+    BucketReport& bucket = buckets[op.purpose.bucket];
+    if (bucket.bytes.value == 0) {
+      bucket.ready = to_seconds(timing.ready) / steps;
+      bucket.start = to_seconds(timing.launch) / steps;
+    }
+    bucket.bytes = bucket.bytes + job.plans[job.main().steady.collectives[op.index]].bytes;
+    bucket.end = to_seconds(timing.end) / steps;
   }
   return buckets;
 }
@@ -208,6 +213,36 @@ std::vector<FusionReport> fusion_reports(const Result& result) {
   return fusions;
 }
 
+Seconds exchange_of(const TrainingJob& job, const Result& result) {
+  SimTime sum;
+  for (const Op& op : job.main().steady.ops) {
+    if (op.kind == OpKind::collective && op.purpose.bucket != kNoIndex && !op.never_runs()) {
+      sum += result.timing[op.index].end - result.timing[op.index].launch;
+    }
+  }
+  return to_seconds(sum) / static_cast<double>(result.iteration_end.size() - 1);
+}
+
+// Of bytes that all ranks have in the end: each sends all others' parts of a sum twice, of what is gathered once.
+std::optional<CompressionReport> compression_report(const TrainingJob& job, std::int64_t gradients) {
+  const Program& steady = job.main().steady;
+  CompressionReport report;
+  double sent = 0;
+  for (const Op& op : steady.ops) {
+    if (op.kind == OpKind::kernel && op.purpose.phase == Phase::compress) {
+      report.kernels = report.kernels + to_seconds(op.duration);
+    } else if (op.kind == OpKind::collective && op.purpose.bucket != kNoIndex) {
+      const CollectivePlan& plan = job.plans[steady.collectives[op.index]];
+      sent += (plan.kind == CollectiveKind::all_reduce ? 2.0 : 1.0) * static_cast<double>(plan.bytes.value);
+    }
+  }
+  if (report.kernels.value == 0 || sent == 0) {
+    return std::nullopt;
+  }
+  report.ratio = 2.0 * static_cast<double>(gradients) / sent;
+  return report;
+}
+
 Rank rank_with_most_compute(const Result& result) {
   const auto most =
       std::max_element(result.breakdown.begin(), result.breakdown.end(),
@@ -237,7 +272,8 @@ std::uint32_t median_iteration(const Result& result) {
   return static_cast<std::uint32_t>(std::ranges::find(steps, *middle) - steps.begin()) + 1;
 }
 
-Report summarize(const TrainingJob& job, const Result& result, const Topology& topology, double alone) {
+Report summarize(const TrainingJob& job, const Result& result, const Topology& topology, double alone,
+                 Bytes gradients) {
   Report report;
   report.step = step_time(result);
   report.warm_up = to_seconds(result.iteration_end.front());
@@ -251,6 +287,8 @@ Report summarize(const TrainingJob& job, const Result& result, const Topology& t
   report.buckets = bucket_reports(job, result);
   report.collectives = collective_reports(job, result);
   report.stragglers = straggler_reports(result, topology);
+  report.exchange = exchange_of(job, result);
+  report.compression = compression_report(job, gradients.value);
   report.servers = servers_report(job, result);
   report.fusions = fusion_reports(result);
   return report;

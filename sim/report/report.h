@@ -63,6 +63,12 @@ struct FusionReport {
   Seconds queued, agreed, start, end;
 };
 
+// What a communication hook saves and costs.
+struct CompressionReport {
+  double ratio = 0;  // of what a GPU sends: all gradients by a ring all-reduce, by what the hook exchanges
+  Seconds kernels;   // of the hook, in a step of a GPU that nothing disturbs
+};
+
 struct Report {
   StepTime step;  // with servers: of all workers, of the iterations that were asked for
   Seconds warm_up;
@@ -77,6 +83,8 @@ struct Report {
   // straggler_wait.
   std::vector<CollectiveReport> collectives;  // in issue order
   std::vector<StragglerReport> stragglers;    // most waited for first, those that delayed anybody
+  Seconds exchange;  // of gradients: from the last rank's launch of each collective to its end, together
+  std::optional<CompressionReport> compression;
   std::optional<ServersReport> servers;
   std::vector<FusionReport> fusions;
 };
@@ -90,7 +98,7 @@ std::uint32_t median_iteration(const Result&);
 // Samples/s of steps that go on like this for ever.
 double lasting_throughput(const TrainingJob&, const Result&);
 
-// alone: samples/s that all GPUs together would do if each were alone (build_reference_job).
-Report summarize(const TrainingJob&, const Result&, const Topology&, double alone);
+// alone: samples/s that all GPUs together would do if each were alone (build_reference_job). gradients: of a GPU.
+Report summarize(const TrainingJob&, const Result&, const Topology&, double alone, Bytes gradients = {});
 
 }  // namespace paceline

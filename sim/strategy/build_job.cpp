@@ -1,6 +1,7 @@
 #include "sim/strategy/build_job.h"
 
 #include "core/error.h"
+#include "sim/strategy/compression.h"
 #include "sim/strategy/data_parallel.h"
 #include "sim/strategy/ddp.h"
 #include "sim/strategy/fsdp.h"
@@ -106,6 +107,7 @@ TrainingJob build_job(const Strategy& strategy, const MixedWork& mixed, Collecti
   if (parameter_tensors(work.model) == 0) {
     throw InputError("expected a model with parameters, found none in " + work.model.name, "/model");
   }
+  check_compression(work.training, work.model);
   const std::uint32_t ranks = planner.communicator().ranks;
   if (ranks == 1 && !std::holds_alternative<ParameterServerSpec>(strategy)) {
     if (std::holds_alternative<FsdpSpec>(strategy)) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/strategy/buffers.h"
+#include "sim/strategy/compression.h"
 #include "sim/strategy/gradients.h"
 #include "sim/strategy/pytorch.h"
 #include "sim/strategy/sharding.h"
@@ -72,28 +73,31 @@ class DdpPrograms {
         wire_(ddp.wire.value_or(work.training.gradients)),
         gradients_(gradients_of(ddp, work.model, bytes_per_element(work.training.gradients))) {}
 
-  Program steady() {
+  Program steady(bool warm_up = false) {
     return iteration(steady_buckets(ddp_, gradients_,
                                     bucket_limits(ddp_, work_.training.gradients, work_.training.pytorch)),
-                     false);
+                     warm_up, false);
   }
 
   // Iteration 0: all gradients in one bucket; then the order in which they became ready is broadcast, and the
   // host waits for it.
   Program warm_up() {
     if (ddp_.find_unused_parameters) {
-      return steady();
+      return steady(true);
     }
     Buckets all(1);
     for (std::size_t i = 0; i < gradients_.size(); ++i) {
       all[0].push_back(i);
     }
-    return iteration(all, true);
+    return iteration(all, true, true);
   }
 
  private:
-  Program iteration(const Buckets& buckets, bool rebuild) {
+  Program iteration(const Buckets& buckets, bool warm_up, bool rebuild) {
     ProgramBuilder b(work_, plans_);
+    hooks_ = hooks_of(buckets, warm_up);
+    ends_.clear();
+    streams_ = 0;
     for (int micro = 0; micro < work_.training.accumulation; ++micro) {
       const bool synchronised = micro + 1 == work_.training.accumulation;
       b.take_batch();
@@ -133,7 +137,9 @@ class DdpPrograms {
       }
       for (std::size_t done = 0; buckets != nullptr && done < tensors;) {
         const std::size_t piece = std::min(tensors - done, (*buckets)[bucket].size() - in_bucket);
-        copy(b, layer_bytes(next + done, piece), piece, bucket, "to bucket ");
+        if (hooks_.empty() || !ddp_.gradient_as_bucket_view) {
+          copy(b, layer_bytes(next + done, piece), piece, bucket, "to bucket ");
+        }
         done += piece;
         in_bucket += piece;
         if (in_bucket == (*buckets)[bucket].size()) {
@@ -154,19 +160,96 @@ class DdpPrograms {
     }
   }
 
+  // Of each bucket; none without compression.
+  std::vector<std::vector<HookPart>> hooks_of(const Buckets& buckets, bool warm_up) const {
+    const CompressionSpec& compression = work_.training.compression;
+    const std::int64_t each = bytes_per_element(work_.training.gradients);
+    std::vector<std::vector<HookPart>> hooks;
+    for (std::size_t i = 0; compression.kind != CompressionKind::none && i < buckets.size(); ++i) {
+      std::vector<HookTensor> tensors;
+      for (const std::size_t which : buckets[i]) {
+        const Gradient& gradient = gradients_[which];
+        const Layer& layer = work_.model.layers[gradient.layer];
+        tensors.push_back(
+            {gradient.bytes.value / each, matrix_rows(work_.model, layer, place_in_layer(gradient))});
+      }
+      const bool starts = warm_up && compression.kind == CompressionKind::powersgd;
+      hooks.push_back(starts ? plain_hook(tensors, each)
+                             : hook_of(compression, tensors, each, plans_.layout().ranks()));
+    }
+    return hooks;
+  }
+
+  // Among the tensors of its layer, in the order of registration.
+  std::size_t place_in_layer(const Gradient& gradient) const {
+    std::size_t before = 0;
+    for (std::size_t l = 0; l < gradient.layer; ++l) {
+      before += work_.model.layers[l].parameters.size();
+    }
+    return gradient.tensor - before;
+  }
+
+  // What precedes the first collective is the compute stream's; what follows one is on the next stream of PyTorch's
+  // pool (ATen/core/ivalue_inl.h, Future::invokeCallback).
+  void run_hook(ProgramBuilder& b, std::uint32_t bucket) {
+    constexpr std::uint32_t kStreamsInPool = 32;  // c10/cuda/CUDAStream.cpp
+    const std::string label = "hook of bucket " + std::to_string(bucket) + ": ";
+    std::uint32_t stream = 0, last = 0;
+    std::optional<std::uint32_t> after;
+    const auto run = [&](const HookKernels& kernels) {
+      const SimTime time = to_sim_time(hook_time(work_.costs, kernels, work_.training.gradients));
+      last = b.kernels(time, static_cast<std::size_t>(kernels.launches), bucket, label + kernels.what, stream,
+                       std::exchange(after, {}));
+    };
+    for (const HookPart& part : hooks_[bucket]) {
+      std::ranges::for_each(part.kernels, run);
+      if (part.reads_back || part.synchronize) {
+        b.synchronize(part.synchronize ? kWholeDevice : stream);
+      }
+      std::ranges::for_each(part.at_last, run);
+      const Issue issue{.after = stream == 0 ? After::compute : After::op, .after_op = last};
+      for (const auto& [kind, bytes, what] : part.exchanges) {
+        const bool gathers = kind == CollectiveKind::all_gather;
+        b.collective({kind, gathers ? plans_.layout().ranks() * bytes : bytes},
+                     {.phase = Phase::exchange, .bucket = bucket},
+                     std::string(name_of(kind)) + " bucket " + std::to_string(bucket) +
+                         (what.empty() ? "" : ", ") + what,
+                     issue);
+        after = last = b.last_op();
+      }
+      stream = streams_++ % kStreamsInPool + 1;
+    }
+    --streams_;
+    ends_.push_back(last);
+  }
+
+  // The compute stream waits for a bucket's last operation.
+  void wait_for_bucket(ProgramBuilder& b, std::uint32_t bucket) const {
+    if (hooks_.empty()) {
+      b.wait(bucket_collectives(b.program())[bucket]);
+      return;
+    }
+    const Op last = b.program().ops[ends_[bucket]];
+    last.kind == OpKind::collective ? b.wait(last.index) : b.join(ends_[bucket], bucket);
+  }
+
   Bytes on_wire(Bytes gradients) const {
     return Bytes(gradients.value / bytes_per_element(work_.training.gradients) * bytes_per_element(wire_));
   }
 
   // One kernel per tensor that reads and writes its bytes once: into a bucket with the division by the number
-  // of ranks (gradient_as_bucket_view: the division in place), or back out; cast where the wire has another
-  // format.
+  // of ranks (gradient_as_bucket_view: the division in place; a hook divides by itself), or back out; cast where
+  // the wire has another format.
   void copy(ProgramBuilder& b, Bytes gradients, std::size_t tensors, std::uint32_t bucket,
             const char* label) {
     b.copy(gradients + on_wire(gradients), tensors, bucket, label + std::to_string(bucket));
   }
 
   void all_reduce_bucket(ProgramBuilder& b, Bytes bytes, std::uint32_t bucket) {
+    if (!hooks_.empty()) {
+      run_hook(b, bucket);
+      return;
+    }
     b.collective({CollectiveKind::all_reduce, bytes}, {.phase = Phase::exchange, .bucket = bucket},
                  "all_reduce bucket " + std::to_string(bucket));
   }
@@ -180,9 +263,8 @@ class DdpPrograms {
           b.collective({CollectiveKind::all_reduce, Bytes(4 * static_cast<std::int64_t>(gradients_.size()))},
                        {.phase = Phase::exchange, .payload = Payload::indices}, "all_reduce used parameters");
     }
-    const std::vector<std::uint32_t> collectives = bucket_collectives(b.program());
     for (std::uint32_t i = 0; i < buckets.size(); ++i) {
-      b.wait(collectives[i]);
+      wait_for_bucket(b, i);
       if (!ddp_.gradient_as_bucket_view || !same_format(wire_, work_.training.gradients)) {
         copy(b, sum(gradients_, buckets[i]), buckets[i].size(), i, "from bucket ");
       }
@@ -234,6 +316,10 @@ class DdpPrograms {
   ReductionRule rule_;
   Precision wire_;
   std::vector<Gradient> gradients_;
+  // Of the iteration that is being built: each bucket's hook, its last operation, and streams that were taken.
+  std::vector<std::vector<HookPart>> hooks_;
+  std::vector<std::uint32_t> ends_;
+  std::uint32_t streams_ = 0;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "sim/strategy/compression.h"
 #include "sim/strategy/data_parallel.h"
 #include "sim/strategy/horovod.h"
 #include "sim/strategy/optimizer.h"
@@ -168,7 +169,8 @@ struct MemoryOf {
   GpuMemory ddp_memory(const DdpSpec& ddp, const SharedBy& ranks) const {
     GpuMemory memory = alone();
     memory.optimizer = model_states(ranks).optimizer;
-    memory.buckets = ddp.gradient_as_bucket_view ? Bytes(0) : memory.gradients;
+    memory.buckets = (ddp.gradient_as_bucket_view ? Bytes(0) : memory.gradients) +
+                     kept_by_hook(training.compression, memory.gradients);
     return memory;
   }
 

@@ -75,6 +75,30 @@ std::uint32_t ProgramBuilder::copy(Bytes traffic, std::size_t launches, std::uin
   return last_op();
 }
 
+std::uint32_t ProgramBuilder::kernels(SimTime duration, std::size_t launches, std::uint32_t bucket,
+                                      const std::string& label, std::uint32_t stream,
+                                      std::optional<std::uint32_t> after) {
+  constexpr std::size_t kMostPieces = 32;  // so that they begin long before the last one is launched
+  const std::size_t pieces = std::clamp<std::size_t>(launches / 4, 1, kMostPieces);
+  for (std::size_t i = 0; i < pieces; ++i) {
+    const auto part = [&](std::size_t of) { return of * (i + 1) / pieces - of * i / pieces; };
+    kernel(SimTime{static_cast<std::int64_t>(part(static_cast<std::size_t>(duration.ps)))}, part(launches),
+           {Phase::compress, kNoIndex, bucket}, label);
+    Op& op = program_.ops.back();
+    op.stream = stream;
+    op.after = stream == 0 ? After::compute : after && i == 0 ? After::op : After::nothing;
+    op.after_op = op.after == After::op ? *after : 0;
+  }
+  return last_op();
+}
+
+void ProgramBuilder::join(std::uint32_t op, std::uint32_t bucket) {
+  program_.ops.push_back({.kind = OpKind::join,
+                          .label = "wait for the hook of bucket " + std::to_string(bucket),
+                          .purpose = {Phase::exchange, kNoIndex, bucket},
+                          .after_op = op});
+}
+
 void ProgramBuilder::move(Bytes traffic, const Purpose& purpose, const std::string& label) {
   kernel(to_sim_time(memory_time(costs_, traffic)), 1, purpose, label);
 }
@@ -100,8 +124,8 @@ void ProgramBuilder::optimizer(const Model& model, std::int64_t parameters, Prec
   }
 }
 
-void ProgramBuilder::synchronize() {
-  program_.ops.push_back({OpKind::synchronize, 0, {}, {}, "synchronize"});
+void ProgramBuilder::synchronize(std::uint32_t stream) {
+  program_.ops.push_back({.kind = OpKind::synchronize, .label = "synchronize", .stream = stream});
 }
 
 void ProgramBuilder::rest_of_step() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,12 @@ class ProgramBuilder {
   // Kernels of a bucket that read and write `traffic` together: one for each tensor where they are copied one
   // by one. Returns the operation.
   std::uint32_t copy(Bytes traffic, std::size_t launches, std::uint32_t bucket, const std::string& label);
+  // Kernels of a bucket's hook, on a stream beside the compute stream, once `after` has ended, or behind what stands there. Many
+  // launches are spread over several operations. On stream 0: of the compute stream. Returns the last operation.
+  std::uint32_t kernels(SimTime duration, std::size_t launches, std::uint32_t bucket,
+                        const std::string& label, std::uint32_t stream, std::optional<std::uint32_t> after);
+  // The compute stream waits for a kernel beside it.
+  void join(std::uint32_t op, std::uint32_t bucket);
   // One kernel that does nothing but read and write `traffic`.
   void move(Bytes traffic, const Purpose&, const std::string& label);
   // What takes the GPU no time, and is issued when the host has come to it.
@@ -64,7 +71,7 @@ class ProgramBuilder {
   void reduce_norm();
   // On so many of the model's parameters, whose gradients have this precision.
   void optimizer(const Model&, std::int64_t parameters, Precision gradients);
-  void synchronize();
+  void synchronize(std::uint32_t stream = 0);
   // What equal passes leave of a measured step, and what steps lose, where no optimizer's kernel takes it.
   void rest_of_step();
   // A message on a channel to the members of its group of a family; out of another member's memory where `source` says

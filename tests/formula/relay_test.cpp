@@ -63,17 +63,17 @@ TEST_CASE("a ring through a relay runs at eight ninths of its links") {
 TEST_CASE("rings on every number of GPUs of the V100 cube mesh") {
   // A GPU's NVLinks to the others in use bound the rings that pass it, those between two parts the rings that
   // pass both. Of GPUs 0 to n - 1:
-  struct Expected {
+  struct ExpectedRelay {
     int gpus, rings;
     double share;  // of a link's 22 GB/s
   };
-  for (const Expected& is : {Expected{2, 1, 1},  // 0 - 1 is one link
-                             {3, 2, 1},          // GPU 0 has two
-                             {4, 4, 1},          // GPU 0 has four; measured 85.3 GB/s
-                             {5, 2, 8.0 / 9},    // GPU 4 has two, both to GPU 0, which relays
-                             {6, 2, 1},          // 4 - 5 is one link, and all rings pass it
-                             {7, 4, 1},          // GPU 4 has four
-                             {8, 6, 1}}) {       // each GPU has six; measured 134.5 GB/s
+  for (const ExpectedRelay& is : {ExpectedRelay{2, 1, 1},  // 0 - 1 is one link
+                                  {3, 2, 1},               // GPU 0 has two
+                                  {4, 4, 1},               // GPU 0 has four; measured 85.3 GB/s
+                                  {5, 2, 8.0 / 9},         // GPU 4 has two, both to GPU 0, which relays
+                                  {6, 2, 1},               // 4 - 5 is one link, and all rings pass it
+                                  {7, 4, 1},               // GPU 4 has four
+                                  {8, 6, 1}}) {            // each GPU has six; measured 134.5 GB/s
     ClusterSpec cluster;
     cluster.node = node_preset("dgx1-v100");
     cluster.gpus_per_node = is.gpus;

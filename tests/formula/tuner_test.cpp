@@ -118,16 +118,16 @@ TEST_CASE("a log line by hand", "[tuner]") {
   CHECK(time == Approx(latency + 8 * kGiB / (1000 * bandwidth)).epsilon(1e-12));
 }
 
-struct Expected {
+struct ExpectedChoice {
   std::string line, algorithm, protocol;
   double latency = 0, bandwidth = 0, time = 0;
   std::int64_t bytes = 0;
 };
 
 // Rows of nccl_tuning.csv by case: all columns but the last six.
-std::map<std::string, std::vector<Expected>> nccl_numbers() {
+std::map<std::string, std::vector<ExpectedChoice>> nccl_numbers() {
   std::ifstream in(std::filesystem::path(PACELINE_SOURCE_DIR) / "tests/formula/nccl_tuning.csv");
-  std::map<std::string, std::vector<Expected>> cases;
+  std::map<std::string, std::vector<ExpectedChoice>> cases;
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with('v')) {
       continue;  // comment, header
@@ -136,7 +136,7 @@ std::map<std::string, std::vector<Expected>> nccl_numbers() {
     for (int comma = 0; comma < 6; ++comma) {
       at = line.rfind(',', at - 1);
     }
-    Expected made;
+    ExpectedChoice made;
     made.line = line;
     std::string rest = line.substr(at + 1);
     std::ranges::replace(rest, ',', ' ');
@@ -202,7 +202,7 @@ TEST_CASE("every version's table and times are NCCL's own", "[tuner]") {
     }
     INFO(text);
     CHECK(on == rows.size());
-    for (const Expected& expected : rows) {
+    for (const ExpectedChoice& expected : rows) {
       INFO(expected.line);
       const auto algorithm = named<Algorithm>(expected.algorithm, kAlgorithmNames);
       const auto protocol = named<Protocol>(expected.protocol, kProtocolNames);

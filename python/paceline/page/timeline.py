@@ -32,6 +32,7 @@ PIXELS, RANK_PIXELS = 13, 50  # of a unit of height; of a rank, whose label has 
 ROWS_IN_VIEW = 12  # at first
 SHORTEST_MS = 1e-6  # that one can zoom in on
 _BLUE, _VERMILION, _GREEN, _PINK, _SKY, _ORANGE, _ = style.COLOURS
+_YELLOW = "#F0E442"
 _GREY, _PALE = "#8c8c8c", "#8c8c8c50"
 _OTHER_KERNELS = "copies and other kernels"
 LOOKS: dict[str, tuple[str, str]] = {  # by kind: name, colour
@@ -46,6 +47,7 @@ LOOKS: dict[str, tuple[str, str]] = {  # by kind: name, colour
     "wait": ("the GPU waits for communication, or the host for the GPU", _PALE),
     "input": ("the host waits for input", _PINK),
     "synchronize": ("the GPU waits for communication, or the host for the GPU", _PALE),
+    "compress": ("compression", _YELLOW),
 }
 WAITING = ("waiting for the last rank of a collective", _VERMILION)
 _BESIDE_COMPUTE = 200  # studies/run_view.cpp

@@ -18,7 +18,7 @@ from ..scenarios import Source, as_text
 MOST_SLICES = 100_000
 KINDS = (
     *("forward", "backward", "accumulate", "copies", "optimizer", "other"),
-    *("collective", "cast", "wait", "input", "synchronize"),
+    *("collective", "cast", "wait", "input", "synchronize", "compress"),
 )
 DEVICE_KINDS = ("gpu", "nvswitch", "pcie", "cpu", "nic", "leaf", "spine", "core")
 LINK_CLASSES = (

@@ -151,7 +151,8 @@ _RESULT_COLUMNS = {
     *("samples_per_step", "fingerprint", "warm_up_s", "throughput_samples_per_s"),
     *("counted_steps_samples_per_s", "tokens_per_s", "compute_source"),
     *("scaling_efficiency", "error", "key"),
-    "interval_extrapolated",
+    *("interval_extrapolated", "compression_ratio", "compression_kernels_s"),
+    "compression_share_of_step",
 }
 _RESULT_PREFIXES = (
     *("step_time_", "breakdown_", "interval_", "worst_rank_"),

@@ -1,0 +1,344 @@
+#include "sim/strategy/compression.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "core/error.h"
+
+namespace paceline {
+namespace {
+
+constexpr const char* kPlace = "/training/compression";
+
+std::int64_t over(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+std::int64_t elements_of(const std::vector<HookTensor>& bucket) {
+  std::int64_t elements = 0;
+  for (const HookTensor& tensor : bucket) {
+    elements += tensor.elements;
+  }
+  return elements;
+}
+
+HookKernels stream(std::string what, std::int64_t bytes, std::int64_t launches = 1) {
+  return {std::move(what), launches, Bytes(bytes)};
+}
+HookKernels at_rate(HookRate rate, std::string what, std::int64_t bytes, std::int64_t launches = 1) {
+  return {std::move(what), launches, Bytes(bytes), {}, rate};
+}
+HookPart::Exchange all_reduce(std::int64_t bytes, std::string what) {
+  return {CollectiveKind::all_reduce, Bytes(bytes), std::move(what)};
+}
+HookPart::Exchange all_gather(std::int64_t bytes, std::string what) {
+  return {CollectiveKind::all_gather, Bytes(bytes), std::move(what)};
+}
+
+// default_hooks.py, _compress_hook: cast, div_; copy_ back.
+std::vector<HookPart> cast_hook(std::int64_t m) {
+  return {{.kernels = {stream("cast", 6 * m), stream("divide", 4 * m)}, .exchanges = {all_reduce(2 * m, "")}},
+          {.kernels = {stream("cast back", 6 * m)}}};
+}
+
+// What MinMaxObserver launches beside its pass over the tensor, counted in torch/ao/quantization/observer.py: the
+// running extremes 4, the check of both 3, scale and zero point 14, and their copy back to the GPU 1.
+constexpr std::int64_t kObserverLaunches = 22;
+
+// quantization_hooks.py, per tensor. The extremes are read by the host. Buffers for what is gathered are filled with
+// zeros, and all_gather copies what it gathered into them.
+std::vector<HookPart> quantize_tensor_hook(std::int64_t m, std::int64_t n) {
+  return {{.kernels = {stream("observe", 4 * m, 1 + kObserverLaunches)},
+           .reads_back = true,
+           .exchanges = {all_gather(8, "scales")}},
+          {.kernels = {stream("unpack scales", 16 * n, n), stream("quantise", 37 * m, 5),
+                       stream("clear", n * m, n)},
+           .exchanges = {all_gather(m, "values")}},
+          {.kernels = {stream("unpack", 2 * n * m, n), stream("clear", 4 * m),
+                       stream("dequantise and add", 33 * n * m, 4 * n), stream("divide", 8 * m)}}};
+}
+
+// Likewise, per channel of 512: padded by at least one element, and a loop over the channels in Python.
+std::vector<HookPart> quantize_channel_hook(std::int64_t m, std::int64_t n) {
+  constexpr std::int64_t kChannel = 512;
+  const std::int64_t channels = m / kChannel + 1, padded = channels * kChannel;
+  return {{.kernels = {stream("pad", 4 * padded + 8 * m, 2),
+                       stream("observe", 4 * padded, 1 + kObserverLaunches)},
+           .reads_back = true,
+           .exchanges = {all_gather(8 * channels, "scales")}},
+          {.kernels = {stream("unpack scales", 16 * n * channels, n),
+                       stream("quantise", (4 + 32 + 13) * padded, 1 + 4 * channels + 2),
+                       stream("clear", n * padded, n)},
+           .exchanges = {all_gather(padded, "values")}},
+          {.kernels = {stream("unpack", 2 * n * padded, n), stream("clear", 4 * padded),
+                       stream("dequantise and add", (5 + 4 + 24 + 12) * n * padded, (3 + 3 * channels) * n),
+                       stream("divide", 8 * m)}}};
+}
+
+// A byte each and a scale for each 128: Alistarh et al. 2017; GRACE.
+std::vector<HookPart> qsgd_hook(std::int64_t m, std::int64_t n) {
+  const std::int64_t sent = m + 4 * over(m, 128);
+  return {{.kernels = {at_rate(HookRate::quantise, "quantise", 12 * m + sent)},
+           .exchanges = {all_gather(sent, "values and scales")}},
+          {.kernels = {at_rate(HookRate::dequantise, "unpack and add", n * (sent + 8 * m), n)}}};
+}
+
+// A bit each in words of 32, and one scale: Bernstein et al. 2018; BytePS's onebit.
+std::vector<HookPart> sign_hook(std::int64_t m, std::int64_t n) {
+  const std::int64_t sent = 4 * over(m, 32) + 4;
+  return {{.kernels = {at_rate(HookRate::quantise, "pack", 12 * m + sent)},
+           .exchanges = {all_gather(sent, "signs and scale")}},
+          {.kernels = {at_rate(HookRate::dequantise, "unpack and add", n * (sent + 8 * m), n)}}};
+}
+
+// Lin et al. 2018; GRACE. What is scattered is read and written a sector at a time.
+std::vector<HookPart> top_k_hook(const CompressionSpec& spec, std::int64_t m, std::int64_t n) {
+  constexpr std::int64_t kSector = 32;
+  const std::int64_t k =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(spec.share * static_cast<double>(m))));
+  return {{.kernels = {stream("add error", 12 * m), at_rate(HookRate::top_k, "select", 4 * m + 8 * k)},
+           .exchanges = {all_gather(4 * k, "values"), all_gather(4 * k, "indices")}},
+          {.kernels = {stream("clear", 4 * m), stream("scatter and add", n * k * (8 + 2 * kSector), n),
+                       stream("keep error", 8 * m + k * (4 + kSector), 2)}}};
+}
+
+struct Matrix {
+  std::int64_t rows = 0, columns = 0, rank = 0;
+};
+
+// _orthogonalize: Gram-Schmidt of `rank` columns: a norm and a division of each, then what follows it loses its part.
+HookKernels orthogonalise(const std::vector<Matrix>& matrices, std::int64_t Matrix::*side,
+                          std::int64_t bytes_each, const char* what) {
+  HookKernels all{what, 0, {}};
+  for (const Matrix& matrix : matrices) {
+    const std::int64_t length = matrix.*side;
+    for (std::int64_t rest = matrix.rank; rest-- > 0;) {
+      all.launches += rest > 0 ? 6 : 2;
+      all.traffic = all.traffic + Bytes(bytes_each * length * (rest > 0 ? 5 + 7 * rest : 3));
+    }
+    all.work = all.work + Flops(2.0 * static_cast<double>(length * matrix.rank * matrix.rank));
+  }
+  return all;
+}
+
+// A matrix by another for each, which has `rank` columns.
+HookKernels product(const std::vector<Matrix>& matrices, std::int64_t bytes_each, const char* what) {
+  HookKernels all{what, 0, {}};
+  for (const auto& [rows, columns, rank] : matrices) {
+    ++all.launches;
+    all.traffic = all.traffic + Bytes(bytes_each * (rows * columns + (rows + columns) * rank));
+    all.work = all.work + Flops(2.0 * static_cast<double>(rows * columns) * static_cast<double>(rank));
+  }
+  return all;
+}
+
+// powerSGD_hook.py: three all-reduces, each after the one before. e: bytes of an element.
+std::vector<HookPart> powersgd_hook(const CompressionSpec& spec, const std::vector<HookTensor>& bucket,
+                                    std::int64_t e) {
+  const std::int64_t m = elements_of(bucket);
+  std::vector<Matrix> matrices;
+  std::int64_t uncompressed = 0, tensors = 0, p = 0, q = 0;
+  for (const HookTensor& tensor : bucket) {
+    if (!powersgd_compresses(spec, tensor)) {
+      uncompressed += tensor.elements;
+      ++tensors;
+      continue;
+    }
+    const std::int64_t columns = tensor.elements / tensor.rows;
+    matrices.push_back({tensor.rows, columns, std::min({tensor.rows, columns, spec.rank})});
+    p += matrices.back().rows * matrices.back().rank;
+    q += columns * matrices.back().rank;
+  }
+  std::vector<HookPart> parts(1);
+  if (spec.error_feedback) {
+    parts[0].kernels = {stream("add error", 3 * e * m), stream("clone", 2 * e * m)};
+  }
+  if (uncompressed > 0) {
+    parts[0].kernels.push_back(stream("join uncompressed", 2 * e * uncompressed));
+  }
+  if (!matrices.empty()) {
+    parts[0].kernels.push_back(orthogonalise(matrices, &Matrix::columns, e, "orthogonalise Q"));
+    parts[0].kernels.push_back(product(matrices, e, "P = M Q"));
+  }
+  if (uncompressed > 0) {
+    parts.back().exchanges = {all_reduce(e * uncompressed, "uncompressed")};
+    parts.push_back({.kernels = {stream("divide", 2 * e * uncompressed),
+                                 stream("split uncompressed", 2 * e * uncompressed, tensors)}});
+  }
+  if (!matrices.empty()) {
+    parts.back().exchanges = {all_reduce(e * p, "P")};
+    parts.push_back({.kernels = {orthogonalise(matrices, &Matrix::rows, e, "orthogonalise P"),
+                                 product(matrices, e, "Q = M^T P")},
+                     .exchanges = {all_reduce(e * q, "Q")}});
+    parts.push_back({.kernels = {stream("divide Q", 2 * e * q), product(matrices, e, "M = P Q^T")}});
+  }
+  parts.back().synchronize = spec.synchronize;
+  if (spec.error_feedback) {
+    parts.back().at_last = {stream("keep error", 3 * e * m)};
+  }
+  return parts;
+}
+
+std::vector<HookPart> unwrapped(const CompressionSpec& spec, const std::vector<HookTensor>& bucket,
+                                std::int64_t bytes_each, std::int64_t ranks) {
+  const std::int64_t m = elements_of(bucket);
+  switch (spec.kind) {
+    case CompressionKind::fp16:
+    case CompressionKind::bf16:
+      return cast_hook(m);
+    case CompressionKind::quantize_tensor:
+      return quantize_tensor_hook(m, ranks);
+    case CompressionKind::quantize_channel:
+      return quantize_channel_hook(m, ranks);
+    case CompressionKind::qsgd:
+      return qsgd_hook(m, ranks);
+    case CompressionKind::sign:
+      return sign_hook(m, ranks);
+    case CompressionKind::top_k:
+      return top_k_hook(spec, m, ranks);
+    case CompressionKind::powersgd:
+      return powersgd_hook(spec, bucket, bytes_each);
+    case CompressionKind::none:
+      break;
+  }
+  return {};
+}
+
+double efficiency(const RooflineSpec& roofline, HookRate rate) {
+  switch (rate) {
+    case HookRate::quantise:
+      return roofline.quantise_efficiency.value_or(roofline.memory_efficiency);
+    case HookRate::dequantise:
+      return roofline.dequantise_efficiency.value_or(roofline.memory_efficiency);
+    case HookRate::top_k:
+      return roofline.top_k_efficiency;
+    case HookRate::streaming:
+      break;
+  }
+  return roofline.memory_efficiency;
+}
+
+}  // namespace
+
+std::vector<HookPart> hook_of(const CompressionSpec& spec, const std::vector<HookTensor>& bucket,
+                              std::int64_t bytes_each, std::uint32_t ranks) {
+  if (!spec.wrapper) {
+    return unwrapped(spec, bucket, bytes_each, ranks);
+  }
+  constexpr std::int64_t kHalf = 2;  // fp16_compress_wrapper: the hook sees a bucket of half precision
+  const std::int64_t cast = (bytes_each + kHalf) * elements_of(bucket);
+  std::vector<HookPart> parts = unwrapped(spec, bucket, kHalf, ranks);
+  parts.front().kernels.insert(parts.front().kernels.begin(), stream("cast", cast));
+  parts.back().at_last.push_back(stream("cast back", cast));
+  return parts;
+}
+
+std::vector<HookPart> plain_hook(const std::vector<HookTensor>& bucket, std::int64_t bytes_each) {
+  const std::int64_t bytes = bytes_each * elements_of(bucket);
+  return {{.kernels = {stream("divide", 2 * bytes)}, .exchanges = {all_reduce(bytes, "")}}};
+}
+
+bool powersgd_compresses(const CompressionSpec& spec, const HookTensor& tensor) {
+  if (tensor.rows == 0) {
+    return false;
+  }
+  const std::int64_t columns = tensor.elements / tensor.rows;
+  const std::int64_t rank = std::min({tensor.rows, columns, spec.rank});
+  return static_cast<double>(tensor.rows + columns) * static_cast<double>(rank) * spec.min_rate <
+         static_cast<double>(tensor.elements);
+}
+
+Seconds hook_time(const GpuCosts& costs, const HookKernels& kernels, Precision gradients) {
+  GpuCosts at = costs;
+  at.roofline.memory_efficiency = efficiency(costs.roofline, kernels.rate);
+  if (costs.gpu.peak[static_cast<std::size_t>(gradients)].value > 0) {
+    at.precision = gradients;
+  }
+  if (kernels.work.value == 0) {
+    return memory_time(at, kernels.traffic);
+  }
+  const auto count = static_cast<double>(kernels.launches);
+  const Bytes each(std::llround(static_cast<double>(kernels.traffic.value) / count));
+  return count * kernel_time(at, Flops(kernels.work.value / count), each);
+}
+
+Bytes kept_by_hook(const CompressionSpec& spec, Bytes gradients) {
+  switch (spec.kind) {
+    case CompressionKind::qsgd:
+    case CompressionKind::sign:
+    case CompressionKind::top_k:
+      return gradients;
+    case CompressionKind::powersgd:
+      return spec.error_feedback ? gradients : Bytes(0);
+    case CompressionKind::none:
+    case CompressionKind::fp16:
+    case CompressionKind::bf16:
+    case CompressionKind::quantize_tensor:
+    case CompressionKind::quantize_channel:
+      break;
+  }
+  return Bytes(0);
+}
+
+void check_compression(const TrainingSpec& training, const Model& model) {
+  const CompressionSpec& spec = training.compression;
+  if (spec.kind == CompressionKind::none) {
+    return;
+  }
+  const bool zero1 = training.strategy == StrategyKind::zero && training.zero.stage == 1;
+  if (training.strategy != StrategyKind::ddp && !zero1) {
+    throw InputError(
+        "expected the strategy ddp, or zero with stage 1, whose communication hooks compress, found " +
+            std::string(name_of(training.strategy)),
+        kPlace);
+  }
+  if (training.ddp.reduction != Reduction::pytorch_ddp) {
+    throw InputError("expected the reduction pytorch_ddp, which has communication hooks, found " +
+                         std::string(name_of(training.ddp.reduction)),
+                     "/training/ddp/reduction");
+  }
+  if (training.ddp.wire) {
+    throw InputError("expected no \"wire\" beside a compression, which says what is sent",
+                     "/training/ddp/wire");
+  }
+  if (training.collective.library != CollectiveLibrary::nccl) {
+    throw InputError("expected the library nccl, whose hooks run on GPUs", "/training/collective/library");
+  }
+  const bool powersgd = spec.kind == CompressionKind::powersgd;
+  if (!powersgd && !same_format(training.gradients, Precision::fp32)) {
+    throw InputError("expected fp32 gradients, which " + std::string(name_of(spec.kind)) +
+                         " compresses, found " + std::string(name_of(training.gradients)),
+                     "/training/gradients");
+  }
+  if (spec.wrapper && (!powersgd || !same_format(training.gradients, Precision::fp32))) {
+    throw InputError("expected a wrapper round powersgd of fp32 gradients", std::string(kPlace) + "/wrapper");
+  }
+  if (powersgd && spec.error_feedback && spec.start < 2) {
+    throw InputError(
+        "expected 2 or more with error feedback, as DDP builds its buckets anew after the first "
+        "step, found " +
+            std::to_string(spec.start),
+        std::string(kPlace) + "/start");
+  }
+  if (!powersgd) {
+    return;
+  }
+  std::int64_t largest = 0;
+  bool compresses = false;
+  for (const Layer& layer : model.layers) {
+    for (std::size_t t = 0; t < layer.parameters.size(); ++t) {
+      const HookTensor tensor{layer.parameters[t], matrix_rows(model, layer, t)};
+      largest = tensor.rows == 0 ? largest
+                                 : std::max(largest, std::min(tensor.rows, tensor.elements / tensor.rows));
+      compresses = compresses || powersgd_compresses(spec, tensor);
+    }
+  }
+  if (!compresses) {
+    throw InputError("expected a rank at which " + model.name +
+                         " has a matrix that becomes smaller (its largest has a smaller side of " +
+                         std::to_string(largest) + "), found " + std::to_string(spec.rank),
+                     std::string(kPlace) + "/rank");
+  }
+}
+
+}  // namespace paceline
