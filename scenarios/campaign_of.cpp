@@ -279,19 +279,24 @@ StateSteps CampaignSteps::given(const ClusterState& state) const {
   return {{step}, step, to_sim_time(to_seconds(faults.first_step.value_or(*faults.step)) * factor), 1};
 }
 
-// Where steps jitter each is drawn, unless there are too many.
-bool CampaignSteps::draws(SimTime step) const {
-  constexpr double kMostDrawn = 3e8;
+double CampaignSteps::to_draw(SimTime step) const {
+  constexpr double kLost = 2;  // as many as survive are undone, at most so
   const VariabilitySpec& v = scenario_.variability;
   const auto varies = [](const Distribution& d) { return d.kind != DistributionKind::none; };
   const bool jitters = varies(v.per_operation) || varies(v.per_iteration) || varies(v.per_step) ||
                        !v.transient.empty() ||
                        (scenario_.training.input && varies(scenario_.training.input->jitter));
   const FaultsSpec& faults = *scenario_.faults;
+  if (!jitters || faults.step) {
+    return 0;
+  }
   const double runs = faults.seeds * (1.0 + static_cast<double>(kNames<CampaignLever>.size()));
-  const double length = faults.length.value > 0 ? faults.length.value / to_seconds(step).value : kMostDrawn;
-  const double work = faults.steps > 0 ? 2.0 * static_cast<double>(faults.steps) : length;
-  return jitters && std::min(length, work) * runs <= kMostDrawn;
+  const auto samples = static_cast<double>(samples_of_step(scenario_, nodes_of_job(scenario_.cluster)));
+  const double work =
+      std::max(static_cast<double>(faults.steps), static_cast<double>(faults.samples) / samples);
+  const LongSeconds longest = faults.length.value > 0 ? faults.length : kLongestCampaign;
+  const double length = longest.value / to_seconds(step).value;
+  return (work > 0 ? std::min(length, kLost * work) : length) * runs;
 }
 
 StateSteps CampaignSteps::simulated(const ClusterState& state) {
@@ -306,7 +311,7 @@ StateSteps CampaignSteps::simulated(const ClusterState& state) {
   }
   const auto count = static_cast<std::int64_t>(steps.steps.size());
   steps.mean = {((ends.back() - ends.front()).ps + count / 2) / count};
-  if (!draws(steps.mean)) {
+  if (const double all = to_draw(steps.mean); all == 0 || all > kMostDrawn) {
     steps.steps = {steps.mean};
   }
   return steps;
@@ -356,6 +361,24 @@ void require_upload(const CampaignSpec& spec, const StateSteps& steps) {
   }
 }
 
+// A log has what was done between any two checkpoints.
+void require_short_log(const CampaignSpec& spec, const StateSteps& steps) {
+  constexpr double kMostLogged = 1e7;
+  const CheckpointTimes& c = spec.checkpoint;
+  const double step = to_seconds(steps.mean).value;
+  const double interval =
+      std::max(step, c.steps > 0 ? step * static_cast<double>(c.steps) : to_seconds(c.interval));
+  const double samples = static_cast<double>(spec.work_samples) / static_cast<double>(steps.samples);
+  const double work = std::max(static_cast<double>(spec.work_steps), samples) * step;
+  const double length = work > 0 ? std::min(work, to_seconds(spec.length)) : to_seconds(spec.length);
+  if (interval > 0 && length / (interval + to_seconds(c.stall)) > kMostLogged) {
+    throw InputError("expected at most 10 million checkpoints to tell what happened when, found about " +
+                         readable_large(length / (interval + to_seconds(c.stall))) +
+                         ": make the interval longer, or the campaign shorter",
+                     "/faults/checkpoint/interval");
+  }
+}
+
 Spread goodput_of_all(const std::vector<CampaignReport>& reports) {
   std::vector<double> shares;
   for (const CampaignReport& report : reports) {
@@ -366,7 +389,8 @@ Spread goodput_of_all(const std::vector<CampaignReport>& reports) {
 
 }  // namespace
 
-CampaignPrediction predict_campaign(const Scenario& scenario, Machines& machines, bool log) {
+CampaignPrediction predict_campaign(const Scenario& scenario, Machines& machines,
+                                    const CampaignWanted& wanted) {
   const FaultsSpec& faults = *scenario.faults;
   if (!faults.step &&
       (scenario.training.balance || scenario.training.strategy == StrategyKind::parameter_server)) {
@@ -383,18 +407,47 @@ CampaignPrediction predict_campaign(const Scenario& scenario, Machines& machines
   require_progress(asked, p.inputs);
   p.healthy = steps({asked.nodes, std::vector<int>(asked.passing.size())});
   p.given = faults.step.has_value();
+  p.to_draw = steps.to_draw(p.healthy.mean);
+  p.taken = p.given ? StepTaken::given : p.healthy.steps.size() > 1 ? StepTaken::drawn : StepTaken::mean;
   p.spec = with_interval(asked);
   require_upload(p.spec, p.healthy);
-  p.spec.log = log;
-  p.reports = run_campaigns(p.spec, steps_of, faults.seeds);
-  if (p.inputs.m.value > 0) {
+  p.spec.log = wanted.log;
+  if (wanted.log) {
+    require_short_log(p.spec, p.healthy);
+  }
+  const bool levers = wanted.levers && p.inputs.m.value > 0;
+  const auto seeds = static_cast<std::size_t>(faults.seeds);
+  std::size_t done = 0;
+  const auto tell = [&] {
+    if (wanted.progress) {
+      wanted.progress(++done, seeds * (1 + (levers ? kNames<CampaignLever>.size() : 0)));
+    }
+  };
+  p.reports = run_campaigns(p.spec, steps_of, faults.seeds, tell);
+  if (levers) {
     for (const auto& [name, lever] : kNames<CampaignLever>) {
       const CampaignSpec changed = with_interval(with_lever(asked, lever));
-      p.levers.push_back({lever, goodput_of_all(run_campaigns(changed, steps_of, faults.seeds)).mean});
+      p.levers.push_back({lever, goodput_of_all(run_campaigns(changed, steps_of, faults.seeds, tell)).mean});
     }
   }
   p.states = steps.states();
   return p;
+}
+
+std::string why_taken(const CampaignPrediction& p) {
+  switch (p.taken) {
+    case StepTaken::given:
+      return "as told";
+    case StepTaken::drawn:
+      return "one of the " + std::to_string(p.healthy.steps.size()) + " simulated of its state, drawn";
+    case StepTaken::mean:
+      break;
+  }
+  const std::string mean = "the mean of those simulated of its state";
+  return p.to_draw == 0
+             ? mean
+             : mean + ", not drawn ones: " + readable_large(p.to_draw) +
+                   " would be drawn in all seeds and levers, more than " + readable_large(kMostDrawn);
 }
 
 Spread goodput_of(const CampaignPrediction& p) { return goodput_of_all(p.reports); }

@@ -187,6 +187,7 @@ std::string campaign_table(const Scenario& s, const CampaignPrediction& p) {
     lines += campaign_row("states", plural(static_cast<std::int64_t>(p.states), "state") +
                                         " of the cluster simulated, " + plural(s.run.iterations, "step") +
                                         " each");
+    lines += campaign_row("", "a step takes " + why_taken(p));
   }
   return lines;
 }

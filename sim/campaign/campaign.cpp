@@ -10,6 +10,8 @@
 namespace paceline {
 namespace {
 
+constexpr const char* kSteps = "steps";  // of an event
+
 // What has been done since the begin: a checkpoint is one of these.
 struct Progress {
   std::int64_t steps = 0, samples = 0;
@@ -97,7 +99,8 @@ class Campaign {
   }
 
   // What was done until now, and how it ended.
-  void note(CampaignTime from, std::string_view what, Passed passed, const std::string& which = {}) {
+  void note(CampaignTime from, std::string_view what, Passed passed, const std::string& which = {},
+            CampaignTime useful = {}) {
     if (!spec_.log) {
       return;
     }
@@ -106,15 +109,46 @@ class Campaign {
         events.back().which == which) {
       events.back().to = now();
       events.back().steps = progress_.steps;
+      events.back().useful += useful;
     } else if (from < now()) {
-      events.push_back({from, now(), std::string(what), which, progress_.steps});
+      events.push_back({from, now(), std::string(what), which, progress_.steps, {}, useful});
     }
     if (passed == Passed::struck) {
       const Strike& strike = machines_.strike();
-      events.push_back({now(), now(), "failure",
+      events.push_back({now(),
+                        now(),
+                        "failure",
                         spec_.failures[strike.kind].name + ' ' + std::to_string(strike.part),
-                        progress_.steps});
+                        progress_.steps,
+                        {},
+                        {}});
     }
+  }
+
+  // Of the steps in the log the last ones that are left, `useful` of them goodput.
+  void undo(CampaignTime time, CampaignTime useful) {
+    loss(CampaignLoss::redone_steps) += time;
+    for (auto event = report_.events.rbegin(); event != report_.events.rend() && time.ps > 0; ++event) {
+      if (event->what == kSteps) {
+        const CampaignTime left = event->to - event->from - event->undone;
+        const CampaignTime part = std::min(time, left);
+        const CampaignTime useless = part < left ? useful : event->useful;
+        event->undone += part;
+        event->useful = event->useful - useless;
+        time = time - part;
+        useful = useful - useless;
+      }
+    }
+  }
+
+  // "2048 nodes; 1 in slow nodes 0"
+  std::string who_trains() const {
+    std::string text = std::to_string(nodes_) + " nodes";
+    for (std::size_t i = 0; i < spec_.passing.size(); ++i) {
+      const int parts = machines_.passing()[i];
+      text += parts > 0 ? "; " + std::to_string(parts) + " in " + spec_.passing[i].name : "";
+    }
+    return text;
   }
 
   // ---- steps ----
@@ -172,6 +206,7 @@ class Campaign {
     steps_began_ = from;
     step_time_ = step.time();
     const CampaignTime stood = machines_.stood();
+    const std::string who = spec_.log ? who_trains() : "";
     Passed passed = pass(from + step_time_ * count);
     const auto made = static_cast<std::int64_t>((now() - from).ps / step_time_.ps);
     const CampaignTime whole = step_time_ * made;
@@ -181,8 +216,8 @@ class Campaign {
     steps_since_ += made;
     trained_since_ += whole;
     first_step_ = first_step_ && made == 0;
-    loss(CampaignLoss::redone_steps) += now() - from - whole;  // of the step that was cut
-    note(from, "steps", passed, std::to_string(nodes_) + " nodes");
+    note(from, kSteps, passed, who, step.useful * made);
+    undo(now() - from - whole, {});  // of the step that was cut
     // The last one was late by as long as it stood, and while it made up for that it may have stood again.
     for (CampaignTime made_up = stood; passed == Passed::all && machines_.stood() > made_up;) {
       const CampaignTime late = machines_.stood() - made_up;
@@ -311,7 +346,7 @@ class Campaign {
     }
     from_memory_ = in_memory_ && in_memory_->progress.steps >= stored_->progress.steps;
     const Progress& saved = from_memory_ ? in_memory_->progress : stored_->progress;
-    loss(CampaignLoss::redone_steps) += progress_.time() - saved.time();
+    undo(progress_.time() - saved.time(), progress_.useful - saved.useful);
     progress_ = saved;
   }
 

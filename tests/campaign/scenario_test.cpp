@@ -30,7 +30,8 @@ TEST_CASE("steps reused by state are within 0.1 % of all steps simulated") {
       "restart": {"load": "3 s"}, "checkpoint": {"stall": "2 s", "interval": {"steps": 1000}}})",
                                         2);
   Machines machines;
-  const CampaignPrediction p = predict_campaign(scenario, machines, true);
+  const CampaignPrediction p =
+      predict_campaign(scenario, machines, {.log = true, .levers = true, .progress = {}});
   const CampaignReport& report = p.reports.front();
   CHECK(p.states == 3);
   CHECK(p.healthy.steps.size() == 5000);
