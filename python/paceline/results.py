@@ -90,6 +90,11 @@ class Result:
         return Interval(data["low_s"], data["high_s"], data["extrapolated"], data["why"])
 
     @property
+    def has_steps(self) -> bool:
+        """Whether steps were simulated: else the scenario gives the step of its campaign."""
+        return "step_time_s" in self.data
+
+    @property
     def gpus(self) -> int:
         """Number of GPUs that train."""
         return self.data["gpus"]
@@ -388,6 +393,12 @@ class Result:
         return self.__dict__ | {"_trace": None, "trace_text": self.trace_text}
 
     def __repr__(self) -> str:
+        if self.campaign is not None and not self.has_steps:
+            goodput, days = (
+                self.campaign["goodput"]["mean"],
+                self.campaign["wall_s"]["mean"] / 86400,
+            )
+            return f"<Result: {self.gpus:,} GPUs, {days:,.4g} days, goodput {100 * goodput:.1f} %>"
         return (
             f"<Result: {_does_not_fit(self.data)}"
             f"{self.gpus:,} GPUs, step {self.step_time_s * 1e3:.4g} ms, "
@@ -469,7 +480,7 @@ def run(
         require_fit=require_fit,
         trace=_trace_choice(trace, trace_steps),
     )
-    result, recorded, interval, _ = _core.run(text, file_name, options)
+    result, recorded, interval, *_ = _core.run(text, file_name, options)
     return Result(result, trace=recorded, interval_text=interval)
 
 
