@@ -154,8 +154,8 @@ def losses(result: Result) -> Figure:
         name="losses",
         title="What took the rest",
         caption=f"Goodput is {goodput:.1f} % of the time: steps that survive, as long as they take "
-        "without faults. The bars are the rest, each instant in one of them; together they are the "
-        "whole campaign, to the picosecond."
+        "without faults. The bars are the rest, each instant in one of them; with goodput they "
+        "are the whole campaign, to the picosecond."
         + (" Lines are 5 % to 95 % of the seeds." if several else ""),
         plot=plot,
         table=table,
