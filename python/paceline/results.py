@@ -94,6 +94,11 @@ class Result:
         """Whether steps were simulated: else the scenario gives the step of its campaign."""
         return "step_time_s" in self.data
 
+    def _of_step(self, key: str) -> Any:
+        if not self.has_steps:
+            raise ValueError("the result has no step: its scenario gives one, for days of training")
+        return self.data[key]
+
     @property
     def gpus(self) -> int:
         """Number of GPUs that train."""
@@ -102,17 +107,17 @@ class Result:
     @property
     def step_time_s(self) -> float:
         """Mean time of a step, in seconds, without the warm-up."""
-        return self.data["step_time_s"]["mean"]
+        return self._of_step("step_time_s")["mean"]
 
     @property
     def throughput_samples_per_s(self) -> float:
         """Samples per second of all GPUs."""
-        return self.data["throughput_samples_per_s"]
+        return self._of_step("throughput_samples_per_s")
 
     @property
     def scaling_efficiency(self) -> float:
         """Throughput over that of one GPU times their number; 1 is perfect."""
-        return self.data["scaling_efficiency"]
+        return self._of_step("scaling_efficiency")
 
     @property
     def memory(self) -> dict[str, Any]:
@@ -192,7 +197,7 @@ class Result:
             A row per part: ``part``, ``time_s`` (mean of all GPUs), ``share`` (of the step) and
             ``worst_rank_time_s`` (the GPU with the most compute).
         """
-        mean = self.data["breakdown_s"]
+        mean = self._of_step("breakdown_s")
         worst = self.data["worst_rank"]["breakdown_s"]
         step = sum(mean.values())
         return pd.DataFrame(
@@ -206,7 +211,9 @@ class Result:
 
     def buckets(self) -> pd.DataFrame:
         """Gradient buckets in order: ``bytes``, ``ready_s``, ``start_s``, ``end_s`` in the step."""
-        return pd.DataFrame(self.data["buckets"], columns=["bytes", "ready_s", "start_s", "end_s"])
+        return pd.DataFrame(
+            self._of_step("buckets"), columns=["bytes", "ready_s", "start_s", "end_s"]
+        )
 
     def collectives(self) -> pd.DataFrame:
         """What each collective of a step costs.

@@ -184,6 +184,9 @@ def test_pictures(tmp_path: Path, program: Program) -> None:
         paceline.plot.goodput(made.frame.drop(columns="goodput"))
     result = paceline.run(study["scenario"])
     assert "goodput" in repr(result)
+    for draw in (paceline.plot.breakdown, lambda each: paceline.plot.scaling([each, each])):
+        with pytest.raises(ValueError, match="has no step"):
+            draw(result)
     _, axes = paceline.plot.losses(result)
     bars: list[Any] = list(axes.patches)
     widths = sorted((bar.get_width() for bar in bars), reverse=True)

@@ -126,6 +126,7 @@ TEST_CASE("Llama 3's interruptions: 419 in 54 days, one every 3.09 h") {
   const Spread spread = spread_of(counts);
   CHECK(std::abs(spread.mean - 419) < 3 * std::sqrt(419.0 / 100));
   CHECK(spread.deviation == Approx(std::sqrt(419.0)).epsilon(0.25));
+  CHECK_THAT(campaign_table(scenario, p), Catch::Contains("Poisson's at that rate are 419 (385 to 453)"));
 }
 
 TEST_CASE("a dead link is a failure where it lasts longer than a collective waits") {
