@@ -126,9 +126,10 @@ void PythonCommands::add_plot(CLI::App& app) {
   plot_->footer(
       "A sweep over GPUs is drawn as scaling and efficiency, another sweep as step time and breakdown, a "
       "result\n"
-      "as its breakdown, several as scaling, a profile as calibration, a trace as a timeline. KIND may be\n"
-      "  of a sweep: scaling, efficiency, breakdown, step, stragglers\n"
-      "  of a result: breakdown, stragglers, sensitivities, critical-path\n"
+      "as its breakdown, several as scaling, a profile as calibration, a trace as a timeline; of campaigns\n"
+      "whose step is given a sweep's goodput, a result's losses. KIND may be\n"
+      "  of a sweep: scaling, efficiency, breakdown, step, stragglers, goodput\n"
+      "  of a result: breakdown, stragglers, sensitivities, critical-path, losses\n"
       "  of a profile: calibration; of a trace: timeline\n"
       "It needs Python 3 with the package paceline (pip install . in Paceline's folder).\n"
       "Example: paceline plot strong -o strong.svg");

@@ -1,6 +1,7 @@
 #include "app/run.h"
 
 #include <filesystem>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "scenarios/scenario.h"
 #include "scenarios/trace.h"
 #include "studies/compare.h"
+#include "studies/compare_campaigns.h"
 #include "studies/edit.h"
 #include "studies/explain.h"
 
@@ -126,13 +128,23 @@ void add_events(const RunOptions& options, const std::optional<CampaignPredictio
   }
 }
 
+CampaignPrediction campaign_of(const RunOptions& options, const Scenario& scenario, Machines& machines) {
+  ProgressLines lines;
+  const auto tell = [&](std::size_t done, std::size_t all) {
+    if (!options.quiet) {
+      lines.show("campaigns", done, all);
+    }
+  };
+  return predict_campaign(scenario, machines,
+                          {.log = options.events.has_value(), .levers = true, .progress = tell});
+}
+
 // A campaign whose step is given: there is no step to look into.
 void print_campaign(const RunOptions& options, const Scenario& scenario, Machines& machines) {
   if (options.trace.path) {
     throw InputError("expected a scenario whose steps are simulated, found \"step\" in /faults", "--trace");
   }
-  const std::optional<CampaignPrediction> campaign =
-      predict_campaign(scenario, machines, options.events.has_value());
+  const std::optional<CampaignPrediction> campaign = campaign_of(options, scenario, machines);
   const std::string result = options.out ? campaign_result_json(scenario, *campaign) : "";
   std::vector<OutputFile> files;
   add_events(options, campaign, files);
@@ -187,7 +199,7 @@ void predict_and_print(const RunOptions& options) {
     }
     std::optional<CampaignPrediction> campaign;
     if (scenario.faults) {
-      campaign = predict_campaign(scenario, machines, options.events.has_value());
+      campaign = campaign_of(options, scenario, machines);
       explanation.push_back({"campaign", campaign_json(scenario, *campaign)});
     }
     if (!options.quiet) {
@@ -202,6 +214,14 @@ void predict_and_print(const RunOptions& options) {
   }
 }
 
+void write_comparison(const RunOptions& options, const std::string& json,
+                      const std::function<std::string()>& text) {
+  if (options.out && options.out != kStandard) {
+    write_files(std::vector<OutputFile>{{*options.out, json}});
+  }
+  print(options.json || options.out == kStandard ? json : text());
+}
+
 void compare_and_print(const RunOptions& options) {
   const GivenFile file = read_given(options.scenario);
   check_places(options);
@@ -210,11 +230,18 @@ void compare_and_print(const RunOptions& options) {
   if (options.profile) {
     profile = profile_in(*options.profile, options.allow_other_machine);
   }
-  const Comparison comparison = compare(written_with(file, options.settings), file.name,
-                                        strategy_choices(options.strategies), jobs, [&](Scenario scenario) {
-                                          apply(options.overrides, scenario.run);
-                                          return profile ? with_profile(scenario, *profile) : scenario;
-                                        });
+  const Json written = written_with(file, options.settings);
+  const std::vector<StrategyChoice> choices = strategy_choices(options.strategies);
+  const auto adjust = [&](Scenario scenario) {
+    apply(options.overrides, scenario.run);
+    return profile ? with_profile(scenario, *profile) : scenario;
+  };
+  if (gives_step(written)) {
+    const CampaignComparison campaigns = compare_campaigns(written, file.name, choices, jobs, adjust);
+    write_comparison(options, comparison_json(campaigns), [&] { return comparison_text(campaigns); });
+    return;
+  }
+  const Comparison comparison = compare(written, file.name, choices, jobs, adjust);
   for (const std::string& each : comparison.remarks) {
     remark(file.name + ": " + each);
   }
@@ -227,11 +254,7 @@ void compare_and_print(const RunOptions& options) {
       throw InputError(each.choice.name + ": " + error.message(), error.place(), file.name);
     }
   }
-  const std::string json = comparison_json(comparison);
-  if (options.out && options.out != kStandard) {
-    write_files(std::vector<OutputFile>{{*options.out, json}});
-  }
-  print(options.json || options.out == kStandard ? json : comparison_text(comparison));
+  write_comparison(options, comparison_json(comparison), [&] { return comparison_text(comparison); });
 }
 
 }  // namespace

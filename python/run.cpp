@@ -20,7 +20,9 @@
 #include "scenarios/profile.h"
 #include "scenarios/scenario.h"
 #include "scenarios/tables.h"
+#include "studies/campaign_view.h"
 #include "studies/compare.h"
+#include "studies/compare_campaigns.h"
 #include "studies/explain.h"
 #include "studies/run_view.h"
 #include "topology/topology.h"
@@ -77,8 +79,14 @@ class View {
   RunView view_;
 };
 
-// result.json, the trace if asked for, the interval of the step with a profile, and the view if asked for.
-using Outcome = std::tuple<std::string, std::optional<Trace>, Text, std::optional<View>>;
+// result.json, the trace if asked for, the interval of the step with a profile, and the views of step and campaign if
+// asked for.
+using Outcome = std::tuple<std::string, std::optional<Trace>, Text, std::optional<View>, std::optional<View>>;
+
+std::optional<View> view_of(const Scenario& scenario, const CampaignPrediction& campaign,
+                            const RunRequest& wanted) {
+  return wanted.view ? std::optional<View>(campaign_view(scenario, campaign)) : std::nullopt;
+}
 
 Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, const RunRequest& wanted) {
   if (profile) {
@@ -89,13 +97,15 @@ Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, c
   }
   Machines machines;
   if (!simulates_steps(scenario)) {
-    if (wanted.trace || wanted.view) {
+    if (wanted.trace || (wanted.view && (wanted.view->step || wanted.view->ranks))) {
       throw InputError(
           "expected steps that are simulated, found one that is given: there is nothing to look into",
           "/faults/step");
     }
-    return {campaign_result_json(scenario, predict_campaign(scenario, machines)), std::nullopt, Text(),
-            std::nullopt};
+    const CampaignPrediction campaign = predict_campaign(
+        scenario, machines, {.log = wanted.view.has_value(), .levers = true, .progress = {}});
+    return {campaign_result_json(scenario, campaign), std::nullopt, Text(), std::nullopt,
+            view_of(scenario, campaign, wanted)};
   }
   Prediction prediction =
       predict(scenario, wanted.view ? request_for_view(scenario) : TraceRequest{}, machines);
@@ -109,8 +119,12 @@ Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, c
   if (wanted.trace) {
     more.push_back({"communication_overlap", overlap_json(prediction)});
   }
+  std::optional<View> of_campaign;
   if (scenario.faults) {
-    more.push_back({"campaign", campaign_json(scenario, predict_campaign(scenario, machines))});
+    const CampaignPrediction campaign = predict_campaign(
+        scenario, machines, {.log = wanted.view.has_value(), .levers = true, .progress = {}});
+    more.push_back({"campaign", campaign_json(scenario, campaign)});
+    of_campaign = view_of(scenario, campaign, wanted);
   }
   std::string text = result_json(prediction, std::move(more));
   std::optional<View> view;
@@ -118,7 +132,8 @@ Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, c
     view.emplace(run_view(prediction, *wanted.view));
   }
   return {std::move(text), wanted.trace ? std::optional<Trace>(std::move(prediction)) : std::nullopt,
-          profile ? Text(interval_json(training_interval(scenario, *profile))) : Text(), std::move(view)};
+          profile ? Text(interval_json(training_interval(scenario, *profile))) : Text(), std::move(view),
+          std::move(of_campaign)};
 }
 
 Outcome run(const std::string& text, const std::string& file_name, const std::string& asked) {
@@ -145,11 +160,15 @@ std::string compare_strategies(const std::string& text, const std::string& file_
     profile = parse_profile(request.profile->text, request.profile->file);
     profile->any_machine = request.allow_other_machine;
   }
-  return comparison_json(compare(scenario_of_result(parse_json(text)), file_name,
-                                 strategy_choices(strategies), request.jobs, [&](Scenario scenario) {
-                                   apply(request.overrides, scenario.run);
-                                   return profile ? with_profile(scenario, *profile) : scenario;
-                                 }));
+  const Json scenario = scenario_of_result(parse_json(text));
+  const std::vector<StrategyChoice> choices = strategy_choices(strategies);
+  const auto adjust = [&](Scenario changed) {
+    apply(request.overrides, changed.run);
+    return profile ? with_profile(changed, *profile) : changed;
+  };
+  return gives_step(scenario)
+             ? comparison_json(compare_campaigns(scenario, file_name, choices, request.jobs, adjust))
+             : comparison_json(compare(scenario, file_name, choices, request.jobs, adjust));
 }
 
 Json::Array names_json(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
@@ -180,7 +199,8 @@ void add_run(nb::module_& module) {
            "Numbers by name: their type as numpy has it, and their bytes (studies/run_view.h).");
   module.def("run", &run, nb::arg("scenario"), nb::arg("file_name"), nb::arg("options"), unlocked,
              "result.json, with what `paceline explain` adds if asked for; the trace if asked for; with a "
-             "profile the step's interval of 90 %; the view if asked for. The options are a JSON object "
+             "profile the step's interval of 90 %; the views of a step and of a campaign if asked for. The "
+             "options are a JSON object "
              "(python/options.h).");
   module.def("compare", &compare_strategies, nb::arg("scenario"), nb::arg("file_name"), nb::arg("strategies"),
              nb::arg("options"), unlocked,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -19,17 +20,26 @@ CampaignSpec campaign_machines(const Scenario&);
 // All of it but the interval that a rule says. Throws InputError where bytes have no way.
 CampaignSpec campaign_spec(const Scenario&);
 
+// What a step of a campaign takes: what the scenario says, the mean of those that were simulated in its state, or one of
+// them, drawn.
+enum class StepTaken : std::uint8_t { given, mean, drawn };
+template <>
+inline constexpr auto kNames<StepTaken> =
+    names<StepTaken>({{"given", StepTaken::given}, {"mean", StepTaken::mean}, {"drawn", StepTaken::drawn}});
+inline constexpr double kMostDrawn = 3e8;  // steps, in all seeds and levers: more take the mean
+
 // Steps in a state of the cluster, simulated when they are asked for first, or as the scenario gives them.
 class CampaignSteps {
  public:
   CampaignSteps(const Scenario& scenario, Machines& machines) : scenario_(scenario), machines_(machines) {}
   const StateSteps& operator()(const ClusterState&);
   std::size_t states() const { return known_.size(); }
+  // In all seeds and levers, if a step takes so long; 0: steps don't vary.
+  double to_draw(SimTime step) const;
 
  private:
   StateSteps given(const ClusterState&) const;
   StateSteps simulated(const ClusterState&);
-  bool draws(SimTime step) const;
 
   const Scenario& scenario_;
   Machines& machines_;
@@ -55,22 +65,37 @@ struct CampaignPrediction {
   CampaignSpec spec;  // with its interval
   IntervalInputs inputs;
   StateSteps healthy;
-  bool given = false;                   // the step is
+  bool given = false;  // the step is
+  StepTaken taken = StepTaken::mean;
+  double to_draw = 0;                   // steps, if all were
   std::vector<CampaignReport> reports;  // by seed
   std::vector<LeverGoodput> levers;
   std::size_t states = 0;  // that were simulated, for all of this
 };
 
-// Throws InputError for a campaign that hardly ever gets anywhere, and as the simulation does. log: of the first seed.
-CampaignPrediction predict_campaign(const Scenario&, Machines&, bool log = false);
+// How many of its campaigns (each seed, as it is and with each lever) have ended.
+using CampaignProgress = std::function<void(std::size_t done, std::size_t all)>;
+
+struct CampaignWanted {
+  bool log = false;    // of the first seed
+  bool levers = true;  // four more campaigns a seed
+  CampaignProgress progress;
+};
+
+// Throws InputError for a campaign that hardly ever gets anywhere, for a log that would be too long, and as the
+// simulation does.
+CampaignPrediction predict_campaign(const Scenario&, Machines&, const CampaignWanted& = {});
+std::string why_taken(const CampaignPrediction&);
 
 Spread goodput_of(const CampaignPrediction&);  // the share, over the seeds
 // Over all its reports.
 std::uint64_t fingerprint_of(const CampaignPrediction&);
 
 Json::Object campaign_json(const Scenario&, const CampaignPrediction&);
+// What a line of a sweep has of it: means over the seeds, of goodput 5 and 95 %, too.
+Json::Object campaign_summary(const CampaignPrediction&);
 std::string campaign_table(const Scenario&, const CampaignPrediction&);
-// from_s,to_s,what,which,steps
+// from_s,to_s,what,which,steps,undone_s,useful_s
 std::string campaign_events_csv(const CampaignReport&);
 // The result where the step is given, and there is nothing else to tell.
 std::string campaign_result_json(const Scenario&, const CampaignPrediction&);

@@ -87,10 +87,14 @@ Json::Array seeds_json(const CampaignPrediction& p) {
   return seeds;
 }
 
+double interval_of(const CampaignPrediction& p) {
+  const CheckpointTimes& c = p.spec.checkpoint;
+  return c.steps > 0 ? to_seconds(CampaignTime(p.healthy.mean) * c.steps) : to_seconds(c.interval);
+}
+
 Json::Object interval_json(const CampaignPrediction& p) {
   const CheckpointTimes& c = p.spec.checkpoint;
-  const double interval =
-      c.steps > 0 ? to_seconds(CampaignTime(p.healthy.mean) * c.steps) : to_seconds(c.interval);
+  const double interval = interval_of(p);
   Json::Object json{{"rule", name_of(c.rule)},
                     {"interval_s", interval},
                     {"stall_s", to_seconds(c.stall)},
@@ -126,6 +130,8 @@ Json::Object campaign_json(const Scenario& s, const CampaignPrediction& p) {
       {"fingerprint", to_hex(fingerprint_of(p))},
       {"step_s", to_seconds(p.healthy.mean).value},
       {"step_given", p.given},
+      {"step_taken", name_of(p.taken)},
+      {"step_reason", why_taken(p)},
       {"states", static_cast<std::int64_t>(p.states)},
       {"system_mtbf_s", p.inputs.m.value},
       {"restart_s", p.inputs.r.value},
@@ -149,18 +155,69 @@ Json::Object campaign_json(const Scenario& s, const CampaignPrediction& p) {
   return json;
 }
 
+Json::Object campaign_summary(const CampaignPrediction& p) {
+  const auto mean = [&](const std::function<double(const CampaignReport&)>& of) {
+    double sum = 0;
+    for (const CampaignReport& report : p.reports) {
+      sum += of(report);
+    }
+    return sum / static_cast<double>(p.reports.size());
+  };
+  Json::Object losses;
+  for (const auto& [name, loss] : kNames<CampaignLoss>) {
+    const auto at = static_cast<std::size_t>(loss);
+    losses.push_back(
+        {std::string(name), mean([at](const CampaignReport& r) { return to_seconds(r.losses[at]); })});
+  }
+  const Spread goodput = goodput_of(p);
+  const auto failures = [](const CampaignReport& r) { return static_cast<double>(all_failures(r)); };
+  Json::Object campaign{
+      {"interval_s", interval_of(p)},
+      {"system_mtbf_s", p.inputs.m.value},
+      {"wall_s", mean([](const CampaignReport& r) { return to_seconds(r.wall); })},
+      {"steps", mean([](const CampaignReport& r) { return static_cast<double>(r.steps); })},
+      {"samples", mean([](const CampaignReport& r) { return static_cast<double>(r.samples); })},
+      {"failures", mean(failures)},
+      {"losses_s", std::move(losses)}};
+  return {{"goodput", goodput.mean},
+          {"goodput_p5", goodput.p5},
+          {"goodput_p95", goodput.p95},
+          {"campaign", std::move(campaign)}};
+}
+
 std::string campaign_result_json(const Scenario& s, const CampaignPrediction& p) {
-  Json::Object result{{"description", s.description},    {"paceline", kVersion},
-                      {"model_version", kModelVersion},  {"seed", s.run.seed},
-                      {"campaign", campaign_json(s, p)}, {"scenario", scenario_json(s)}};
+  Json::Object result{{"description", s.description},
+                      {"paceline", kVersion},
+                      {"model_version", kModelVersion},
+                      {"gpus", gpus_of_job(s.cluster)},
+                      {"fingerprint", to_hex(fingerprint_of(p))},
+                      {"seed", s.run.seed},
+                      {"campaign", campaign_json(s, p)},
+                      {"scenario", scenario_json(s)}};
   return to_text(Json(std::move(result)));
 }
 
+namespace {
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) {
+    return text;
+  }
+  std::string quoted = "\"";
+  for (const char c : text) {
+    quoted += c == '"' ? "\"\"" : std::string(1, c);
+  }
+  return quoted + '"';
+}
+
+}  // namespace
+
 std::string campaign_events_csv(const CampaignReport& report) {
-  std::string text = "from_s,to_s,what,which,steps\n";
+  std::string text = "from_s,to_s,what,which,steps,undone_s,useful_s\n";
   for (const CampaignEvent& event : report.events) {
     text += number_text(to_seconds(event.from)) + ',' + number_text(to_seconds(event.to)) + ',' + event.what +
-            ',' + event.which + ',' + std::to_string(event.steps) + '\n';
+            ',' + csv_cell(event.which) + ',' + std::to_string(event.steps) + ',' +
+            number_text(to_seconds(event.undone)) + ',' + number_text(to_seconds(event.useful)) + '\n';
   }
   return text;
 }

@@ -113,6 +113,22 @@ std::string ends(const CampaignPrediction& p) {
   return lines;
 }
 
+// What independent failures at the system's rate would give, where there are enough to be nearly normal.
+std::string poisson(const CampaignPrediction& p) {
+  constexpr double kEnough = 20, kOf5Percent = 1.645;  // a normal distribution's 5 %, in deviations
+  const bool exponential =
+      p.spec.trace.empty() &&
+      std::ranges::all_of(p.spec.failures, [](const FailureKind& kind) { return kind.shape == 1; });
+  const double wall = over_seeds(p, [](const CampaignReport& r) { return to_seconds(r.wall); }).mean;
+  const double mean = p.inputs.m.value > 0 ? wall / p.inputs.m.value : 0;
+  if (!exponential || mean < kEnough || p.reports.size() < 2) {
+    return "";
+  }
+  const double far = kOf5Percent * std::sqrt(mean);
+  return campaign_row("", "Poisson's at that rate are " + fixed(mean, 0) + " (" + fixed(mean - far, 0) +
+                              " to " + fixed(mean + far, 0) + "), less while parts are out");
+}
+
 std::string done(const Scenario& s, const CampaignPrediction& p) {
   const auto count = [](double value) { return readable_count(std::round(value)); };
   std::string lines = campaign_row(
@@ -142,7 +158,7 @@ std::string done(const Scenario& s, const CampaignPrediction& p) {
                                                              return sum;
                                                            }),
                                                 count));
-  return lines + ends(p);
+  return lines + poisson(p) + ends(p);
 }
 
 std::string goal(const Scenario& s, const CampaignPrediction& p) {
@@ -187,6 +203,7 @@ std::string campaign_table(const Scenario& s, const CampaignPrediction& p) {
     lines += campaign_row("states", plural(static_cast<std::int64_t>(p.states), "state") +
                                         " of the cluster simulated, " + plural(s.run.iterations, "step") +
                                         " each");
+    lines += campaign_row("", "a step takes " + why_taken(p));
   }
   return lines;
 }

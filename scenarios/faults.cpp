@@ -142,7 +142,11 @@ void check_ends(const FaultsSpec& faults, const Spot& spot) {
 void check_events(const FaultsSpec& faults, const CampaignSpec& machines, const Spot& spot) {
   for (std::size_t i = 0; i < faults.events.size(); ++i) {
     const FailureEvent& event = faults.events[i];
-    const Spot place = below(spot, i);
+    const auto place = [&](const char* key) {
+      Spot at = below(below(spot, i), key);
+      at.place = event.line > 0 ? "line " + std::to_string(event.line) : at.place;
+      return at;
+    };
     const auto known =
         std::ranges::find_if(faults.failures, [&](const FailureSpec& f) { return name_of(f) == event.what; });
     if (known == faults.failures.end()) {
@@ -150,16 +154,16 @@ void check_events(const FaultsSpec& faults, const CampaignSpec& machines, const 
       for (const FailureSpec& failure : faults.failures) {
         names.push_back(name_of(failure));
       }
-      throw InputError(unknown_name("failure", in_short(event.what), names), below(place, "what").place);
+      throw InputError(unknown_name("failure", in_short(event.what), names), place("what").place);
     }
     const std::uint32_t parts = parts_of(machines, known->of);
     if (event.which >= parts) {
-      fail_at(below(place, "which"),
+      fail_at(place("which"),
               "a " + std::string(name_of(known->of)) + " from 0 to " + std::to_string(parts - 1),
               std::to_string(event.which));
     }
     if (i > 0 && event.time < faults.events[i - 1].time) {
-      fail_at(below(place, "time"), "events in order of time",
+      fail_at(place("time"), "events in order of time",
               to_text(event.time) + " after " + to_text(faults.events[i - 1].time));
     }
   }

@@ -1,6 +1,7 @@
 // What a scenario says of days of training: what fails, how it is noticed, how the job comes up again, how it is saved.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -39,6 +40,7 @@ struct FailureEvent {
   LongSeconds time;
   std::string what;  // a failure's name
   std::int64_t which = 0;
+  std::size_t line = 0;  // of the trace; 0: the scenario itself says it
 };
 
 struct SlowNodes {

@@ -64,6 +64,7 @@ std::vector<FailureEvent> read_failure_trace(const std::string& text) {
       throw error.at(place);
     }
     event.what = fields[what];
+    event.line = number;
     const std::string& part = fields[which];
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), event.which);
     if (error != std::errc() || end != part.data() + part.size() || event.which < 0) {

@@ -98,14 +98,6 @@ StrategyChoice choice_in(const std::string& text) {
   return choice;
 }
 
-Scenario with(const StrategyChoice& choice, Json scenario, const std::string& file) {
-  const std::string folder = std::filesystem::path(file).parent_path().string();
-  for (const Edit& edit : choice.edits) {
-    set_at(scenario, edit.key, edit.value, folder);
-  }
-  return parse_scenario(to_line(scenario), file);
-}
-
 bool fits(const Prediction& p) { return does_not_fit(p.scenario).empty(); }
 
 // The parts of a step, as the page calls them.
@@ -253,6 +245,14 @@ Json::Object strategy_json(const ComparedStrategy& each) {
 
 }  // namespace
 
+Scenario scenario_with(const StrategyChoice& choice, Json scenario, const std::string& file) {
+  const std::string folder = std::filesystem::path(file).parent_path().string();
+  for (const Edit& edit : choice.edits) {
+    set_at(scenario, edit.key, edit.value, folder);
+  }
+  return parse_scenario(to_line(scenario), file);
+}
+
 std::vector<StrategyChoice> strategy_choices(const std::string& list) {
   std::vector<StrategyChoice> choices;
   for (const std::string& each : split(list, ',')) {
@@ -270,7 +270,7 @@ Comparison compare(const Json& scenario, const std::string& file, const std::vec
                    int jobs, const std::function<Scenario(Scenario)>& adjust) {
   std::vector<Scenario> scenarios;
   for (const StrategyChoice& choice : choices) {
-    scenarios.push_back(adjust(with(choice, scenario, file)));
+    scenarios.push_back(adjust(scenario_with(choice, scenario, file)));
   }
   Machines machines;
   std::vector<std::optional<Prediction>> predictions(choices.size());
@@ -288,6 +288,10 @@ Comparison compare(const Json& scenario, const std::string& file, const std::vec
   }
   comparison.verdict = verdict_on(comparison.strategies);
   comparison.remarks = remarks_on(scenario, choices);
+  if (scenarios.front().faults) {
+    comparison.remarks.emplace_back(
+        "steps are compared: faults don't count here, `paceline run` tells what they leave");
+  }
   return comparison;
 }
 

@@ -20,6 +20,9 @@ struct StrategyChoice {
 // Of a list with commas. Throws InputError for an unknown strategy or key, with the nearest one.
 std::vector<StrategyChoice> strategy_choices(const std::string& list);
 
+// The scenario, as it is written in a file, with what a choice changes.
+Scenario scenario_with(const StrategyChoice&, Json scenario, const std::string& file);
+
 struct ComparedStrategy {
   StrategyChoice choice;
   Prediction prediction;

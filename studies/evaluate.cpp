@@ -119,12 +119,30 @@ double strong_efficiency(const Prediction& prediction, const Study& study, const
   return reference / (static_cast<double>(prediction.job.ranks()) * prediction.report.step.mean.value);
 }
 
+// Of a scenario that gives its step, which is taken as it is told whatever the axes change.
+Json::Object campaign_members(const Scenario& scenario, const ReadPoint& point, Machines& machines) {
+  if (point.made.alone) {
+    throw InputError(
+        "expected a step that is simulated, as strong scaling compares it with one GPU alone, found one that "
+        "is "
+        "given",
+        "/faults/step");
+  }
+  const CampaignPrediction campaign =
+      predict_campaign(scenario, machines, {.log = false, .levers = false, .progress = {}});
+  Json::Object members{{"gpus", gpus_of_job(scenario.cluster)},
+                       {"fingerprint", to_hex(fingerprint_of(campaign))}};
+  for (JsonMember& member : campaign_summary(campaign)) {
+    members.push_back(std::move(member));
+  }
+  return members;
+}
+
 Json::Object simulated(const Study& study, const ReadPoint& point, ReferenceSteps& references,
                        Machines& machines) {
   const Scenario scenario = study.profile ? with_profile(*point.scenario, *study.profile) : *point.scenario;
   if (!simulates_steps(scenario)) {
-    throw InputError("expected a step that is simulated, found one that is given: a sweep is of steps",
-                     "/faults/step");
+    return campaign_members(scenario, point, machines);
   }
   Prediction prediction = predict(scenario, {}, machines);
   if (point.made.alone) {
@@ -133,7 +151,10 @@ Json::Object simulated(const Study& study, const ReadPoint& point, ReferenceStep
   }
   Json::Object members = result_summary(prediction);
   if (scenario.faults) {
-    members.push_back({"goodput", goodput_of(predict_campaign(scenario, machines)).mean});
+    for (JsonMember& member : campaign_summary(
+             predict_campaign(scenario, machines, {.log = false, .levers = false, .progress = {}}))) {
+      members.push_back(std::move(member));
+    }
   }
   if (study.profile) {
     const TrainingInterval interval = training_interval(scenario, *study.profile);

@@ -1,12 +1,9 @@
 #include "studies/run_view.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <map>
 #include <numeric>
 #include <set>
-#include <type_traits>
 #include <utility>
 
 #include "core/error.h"
@@ -19,18 +16,8 @@
 namespace paceline {
 namespace {
 
-static_assert(std::endian::native == std::endian::little);
-
 constexpr std::size_t kMostRankSteps = std::size_t{1} << 19;  // some 8 MB of a page
 constexpr std::size_t kMostLinks = std::size_t{1} << 18;      // some 7 MB
-
-template <class T>
-Column column(std::string name, const std::vector<T>& values) {
-  std::string type = std::is_same_v<T, float> ? "<f" : std::is_signed_v<T> ? "<i" : "<u";
-  std::string bytes(values.size() * sizeof(T), '\0');
-  std::memcpy(bytes.data(), values.data(), bytes.size());
-  return {std::move(name), type + std::to_string(sizeof(T)), std::move(bytes)};
-}
 
 float milliseconds(SimTime t) { return static_cast<float>(static_cast<double>(t.ps) * 1e-9); }
 

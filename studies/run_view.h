@@ -10,6 +10,7 @@
 #include "core/names.h"
 #include "scenarios/json.h"
 #include "scenarios/predict.h"
+#include "studies/columns.h"
 
 namespace paceline {
 
@@ -48,11 +49,6 @@ struct ViewChoice {
   std::optional<std::int64_t> step;
   std::optional<std::string> ranks;  // "0,37,100-107"; beside those that matter
   std::int64_t slices = 100'000;     // at most
-};
-
-// Little-endian numbers, as numpy names their type ("<f4").
-struct Column {
-  std::string name, type, bytes;
 };
 
 // about: the step, its critical path, which ranks have slices and why, labels, names of classes. Columns:

@@ -23,7 +23,8 @@ struct RangeValue {
 const Dimension* dimension_with(std::string_view unit) {
   for (const Dimension* dimension :
        {&dimension_of(Bytes{}), &dimension_of(Seconds{}), &dimension_of(BytesPerSecond{}),
-        &dimension_of(Flops{}), &dimension_of(FlopsPerSecond{}), &dimension_of(SamplesPerSecond{})}) {
+        &dimension_of(Flops{}), &dimension_of(FlopsPerSecond{}), &dimension_of(SamplesPerSecond{}),
+        &dimension_of(LongSeconds{})}) {
     if (std::ranges::find(dimension->units, unit, &Unit::name) != dimension->units.end()) {
       return dimension;
     }
@@ -58,7 +59,11 @@ RangeValue range_value(const Json& json, const Spot& spot) {
 // `json` as a number of `first`'s unit.
 double in_unit_of(const RangeValue& first, const Json& json, const Spot& spot) {
   const RangeValue value = range_value(json, spot);
-  if (value.dimension != first.dimension) {
+  // Days and nanoseconds are two dimensions, but both are times.
+  const auto noun = [](const RangeValue& v) -> std::string_view {
+    return v.dimension == nullptr ? "" : v.dimension->noun;
+  };
+  if (noun(value) != noun(first)) {
     fail_at(spot,
             first.dimension == nullptr ? "a number, as `from` is"
                                        : std::string(first.dimension->noun) + ", as `from` is",
@@ -67,7 +72,7 @@ double in_unit_of(const RangeValue& first, const Json& json, const Spot& spot) {
   if (value.unit == first.unit) {
     return value.number;
   }
-  return parse_quantity(*json.as<std::string>(), *first.dimension) /
+  return parse_quantity(*json.as<std::string>(), *value.dimension) /
          parse_quantity("1 " + first.unit, *first.dimension);
 }
 

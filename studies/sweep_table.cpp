@@ -24,7 +24,10 @@ constexpr const char* kMisfit = "does not fit: ";
 struct Row {
   double throughput = 0, efficiency = 0;  // sums over the seeds
   std::vector<double> steps;
-  std::string memory;  // "does not fit: 175.8 GB of 85.9 GB", "40.8 GB"
+  std::vector<double> goodputs;   // of campaigns, by seed
+  double low = 0, high = 0;       // 5 and 95 % of the last one's own seeds
+  double interval = 0, wall = 0;  // sums over the seeds
+  std::string memory;             // "does not fit: 175.8 GB of 85.9 GB", "40.8 GB"
 };
 
 struct Failures {
@@ -81,18 +84,28 @@ Cells cells_of(const Study& study, const StudyPoint& point) {
   return cells;
 }
 
-Cells heads_of(const Study& study, bool seeds, bool memory) {
+// Which columns there are.
+struct Columns {
+  bool seeds = false, steps = false, campaigns = false, memory = false;
+};
+
+Cells heads_of(const Study& study, const Columns& columns) {
   Cells heads;
   for (const StudyAxis& axis : study.axes) {
     if (!is_seed(axis)) {
       heads.push_back(axis.name);
     }
   }
-  heads.insert(heads.end(), {"step (ms)", "samples/s", "scaling"});
-  if (seeds) {
+  if (columns.steps) {
+    heads.insert(heads.end(), {"step (ms)", "samples/s", "scaling"});
+  }
+  if (columns.steps && columns.seeds) {
     heads.emplace_back("5 % to 95 % of seeds (ms)");
   }
-  if (memory) {
+  if (columns.campaigns) {
+    heads.insert(heads.end(), {"goodput (%)", "5 % to 95 % of seeds (%)", "interval", "wall time"});
+  }
+  if (columns.memory) {
     heads.emplace_back("memory");
   }
   return heads;
@@ -120,10 +133,49 @@ std::string memory_of(const Json& line) {
 }
 
 void add(Row& row, const Json& line) {
-  row.memory = memory_of(line);
-  row.steps.push_back(number_at(line, "/step_time_s/mean"));
-  row.throughput += number_at(line, "/throughput_samples_per_s");
-  row.efficiency += number_at(line, "/scaling_efficiency");
+  if (line.find("step_time_s") != nullptr) {
+    row.memory = memory_of(line);
+    row.steps.push_back(number_at(line, "/step_time_s/mean"));
+    row.throughput += number_at(line, "/throughput_samples_per_s");
+    row.efficiency += number_at(line, "/scaling_efficiency");
+  }
+  if (line.find("goodput") != nullptr) {
+    row.goodputs.push_back(number_at(line, "/goodput"));
+    row.low = number_at(line, "/goodput_p5");
+    row.high = number_at(line, "/goodput_p95");
+    row.interval += number_at(line, "/campaign/interval_s");
+    row.wall += number_at(line, "/campaign/wall_s");
+  }
+}
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+void add_steps(const Row& row, bool seeds, Cells& line) {
+  const auto points = static_cast<double>(row.steps.size());
+  std::vector<double> steps = row.steps;
+  std::ranges::sort(steps);
+  line.push_back(formatted("%.3f", mean_of(steps) * 1e3));
+  line.push_back(formatted("%.1f", row.throughput / points));
+  line.push_back(formatted("%.3f", row.efficiency / points));
+  if (seeds) {
+    line.push_back(formatted("%.3f", quantile(steps, 0.05) * 1e3) + " to " +
+                   formatted("%.3f", quantile(steps, 0.95) * 1e3));
+  }
+}
+
+void add_campaigns(const Row& row, Cells& line) {
+  const auto points = static_cast<double>(row.goodputs.size());
+  std::vector<double> shares = row.goodputs;
+  std::ranges::sort(shares);
+  const bool several = shares.size() > 1;
+  const double low = several ? quantile(shares, 0.05) : row.low;
+  const double high = several ? quantile(shares, 0.95) : row.high;
+  line.push_back(formatted("%.2f", 100 * mean_of(shares)));
+  line.push_back(low < high ? formatted("%.2f", 100 * low) + " to " + formatted("%.2f", 100 * high) : "-");
+  line.push_back(readable_duration(Seconds(row.interval / points)));
+  line.push_back(readable_duration(Seconds(row.wall / points)));
 }
 
 void add(Failures& failures, const Json& line) {
@@ -151,28 +203,33 @@ std::vector<Combination> combinations(const Study& study) {
 
 std::string table(const Study& study, const std::vector<Combination>& order,
                   const std::map<std::string, Row>& rows) {
-  const bool seeds = std::ranges::any_of(study.axes, is_seed);
-  const bool memory =
-      std::ranges::any_of(rows, [](const auto& entry) { return entry.second.memory.starts_with(kMisfit); });
-  std::vector<Cells> lines{heads_of(study, seeds, memory)};
+  Columns columns;
+  columns.seeds = std::ranges::any_of(study.axes, is_seed);
+  for (const auto& [key, row] : rows) {
+    columns.steps = columns.steps || !row.steps.empty();
+    columns.campaigns = columns.campaigns || !row.goodputs.empty();
+    columns.memory = columns.memory || row.memory.starts_with(kMisfit);
+  }
+  std::vector<Cells> lines{heads_of(study, columns)};
   for (const Combination& combination : order) {
     const auto at = rows.find(combination.key);
     if (at == rows.end()) {
       continue;
     }
     const Row& row = at->second;
-    const auto points = static_cast<double>(row.steps.size());
-    std::vector<double> steps = row.steps;
-    std::ranges::sort(steps);
     Cells line = combination.cells;
-    line.push_back(formatted("%.3f", std::accumulate(steps.begin(), steps.end(), 0.0) / points * 1e3));
-    line.push_back(formatted("%.1f", row.throughput / points));
-    line.push_back(formatted("%.3f", row.efficiency / points));
-    if (seeds) {
-      line.push_back(formatted("%.3f", quantile(steps, 0.05) * 1e3) + " to " +
-                     formatted("%.3f", quantile(steps, 0.95) * 1e3));
+    const auto blank = [&](std::size_t cells) { line.insert(line.end(), cells, "-"); };
+    if (columns.steps && row.steps.empty()) {
+      blank(columns.seeds ? 4 : 3);
+    } else if (columns.steps) {
+      add_steps(row, columns.seeds, line);
     }
-    if (memory) {
+    if (columns.campaigns && row.goodputs.empty()) {
+      blank(4);
+    } else if (columns.campaigns) {
+      add_campaigns(row, line);
+    }
+    if (columns.memory) {
       line.push_back(row.memory);
     }
     lines.push_back(std::move(line));

@@ -37,12 +37,14 @@ _DRAW: dict[str, dict[str, Callable[[Any], tuple[Figure, Any]]]] = {
         "breakdown": plot.breakdown,
         "step": plot.step_time_and_breakdown,
         "stragglers": plot.stragglers,
+        "goodput": plot.goodput,
     },
     RESULT: {
         "breakdown": plot.breakdown,
         "stragglers": plot.stragglers,
         "sensitivities": plot.sensitivities,
         "critical-path": plot.critical_path,
+        "losses": plot.losses,
     },
     PROFILE: {"calibration": plot.calibration},
     TRACE: {"timeline": plot.timeline},
@@ -128,7 +130,8 @@ def _parser() -> argparse.ArgumentParser:
         help="Draw a sweep, results, a profile or a trace.",
         description="Draw what fits: a sweep over GPUs as scaling, another sweep as "
         "step time and breakdown, a result as its breakdown, several as scaling, a profile as "
-        "calibration, a trace (a file or a folder) as a timeline.",
+        "calibration, a trace (a file or a folder) as a timeline; of campaigns whose step is "
+        "given a sweep's goodput, a result's losses.",
     )
     command.add_argument("source", nargs="+", metavar="DIR|FILE", type=Path)
     command.add_argument(
@@ -205,7 +208,12 @@ def _result(path: Path) -> Result:
 
 def _fitting(source: Any, kind_of_source: str) -> str:
     if kind_of_source == SWEEP:
-        return "scaling" if table(source, None).main_axis() == GPUS else "step"
+        points = table(source, None)
+        if "step_time_mean_s" not in points.frame:  # campaigns whose step is given
+            return "goodput"
+        return "scaling" if points.main_axis() == GPUS else "step"
+    if kind_of_source == RESULT and not source.has_steps:
+        return "losses"
     return next(iter(_DRAW[kind_of_source]))
 
 

@@ -36,9 +36,9 @@ class View:
         Numbers by name: their type as numpy has it, and their bytes (studies/run_view.h).
         """
 
-def run(scenario: str, file_name: str, options: str) -> tuple[str, Trace | None, str | None, View | None]:
+def run(scenario: str, file_name: str, options: str) -> tuple[str, Trace | None, str | None, View | None, View | None]:
     """
-    result.json, with what `paceline explain` adds if asked for; the trace if asked for; with a profile the step's interval of 90 %; the view if asked for. The options are a JSON object (python/options.h).
+    result.json, with what `paceline explain` adds if asked for; the trace if asked for; with a profile the step's interval of 90 %; the views of a step and of a campaign if asked for. The options are a JSON object (python/options.h).
     """
 
 def compare(scenario: str, file_name: str, strategies: str, options: str) -> str:

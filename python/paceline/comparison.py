@@ -25,6 +25,11 @@ class Comparison:
         """As a dictionary."""
 
     @property
+    def has_steps(self) -> bool:
+        """Whether steps are compared: else what is left of days whose step is given."""
+        return "step_time_s" in self.data["strategies"][0]
+
+    @property
     def verdict(self) -> str:
         """Who is the fastest that fits, and where the others lose it."""
         return self.data["verdict"]
@@ -46,7 +51,20 @@ class Comparison:
         ``hottest_server_in_bytes`` (what all workers send the server that is sent most, a step).
         Of communication hooks likewise: ``compression_ratio`` (of what a GPU sends, to a ring
         all-reduce of all gradients) and ``hook_kernels_s`` (of a step).
+
+        Where the scenario gives the step: ``strategy``, ``stall_s`` and ``upload_s`` of a
+        checkpoint, ``load_s``, ``interval_s``, and ``goodput`` with ``goodput_p5`` and
+        ``goodput_p95`` over the seeds.
         """
+        if not self.has_steps:
+            return pd.DataFrame(
+                {
+                    **{key: row[key] for key in ("strategy", "stall_s", "upload_s", "load_s")},
+                    "interval_s": row["campaign"]["interval_s"],
+                    **{key: row[key] for key in ("goodput", "goodput_p5", "goodput_p95")},
+                }
+                for row in self.data["strategies"]
+            )
         return pd.DataFrame(
             {
                 "strategy": row["strategy"],

@@ -90,6 +90,16 @@ class Result:
         return Interval(data["low_s"], data["high_s"], data["extrapolated"], data["why"])
 
     @property
+    def has_steps(self) -> bool:
+        """Whether steps were simulated: else the scenario gives the step of its campaign."""
+        return "step_time_s" in self.data
+
+    def _of_step(self, key: str) -> Any:
+        if not self.has_steps:
+            raise ValueError("the result has no step: its scenario gives one, for days of training")
+        return self.data[key]
+
+    @property
     def gpus(self) -> int:
         """Number of GPUs that train."""
         return self.data["gpus"]
@@ -97,17 +107,17 @@ class Result:
     @property
     def step_time_s(self) -> float:
         """Mean time of a step, in seconds, without the warm-up."""
-        return self.data["step_time_s"]["mean"]
+        return self._of_step("step_time_s")["mean"]
 
     @property
     def throughput_samples_per_s(self) -> float:
         """Samples per second of all GPUs."""
-        return self.data["throughput_samples_per_s"]
+        return self._of_step("throughput_samples_per_s")
 
     @property
     def scaling_efficiency(self) -> float:
         """Throughput over that of one GPU times their number; 1 is perfect."""
-        return self.data["scaling_efficiency"]
+        return self._of_step("scaling_efficiency")
 
     @property
     def memory(self) -> dict[str, Any]:
@@ -196,7 +206,7 @@ class Result:
             A row per part: ``part``, ``time_s`` (mean of all GPUs), ``share`` (of the step) and
             ``worst_rank_time_s`` (the GPU with the most compute).
         """
-        mean = self.data["breakdown_s"]
+        mean = self._of_step("breakdown_s")
         worst = self.data["worst_rank"]["breakdown_s"]
         step = sum(mean.values())
         return pd.DataFrame(
@@ -210,7 +220,9 @@ class Result:
 
     def buckets(self) -> pd.DataFrame:
         """Gradient buckets in order: ``bytes``, ``ready_s``, ``start_s``, ``end_s`` in the step."""
-        return pd.DataFrame(self.data["buckets"], columns=["bytes", "ready_s", "start_s", "end_s"])
+        return pd.DataFrame(
+            self._of_step("buckets"), columns=["bytes", "ready_s", "start_s", "end_s"]
+        )
 
     def collectives(self) -> pd.DataFrame:
         """What each collective of a step costs.
@@ -397,6 +409,12 @@ class Result:
         return self.__dict__ | {"_trace": None, "trace_text": self.trace_text}
 
     def __repr__(self) -> str:
+        if self.campaign is not None and not self.has_steps:
+            goodput, days = (
+                self.campaign["goodput"]["mean"],
+                self.campaign["wall_s"]["mean"] / 86400,
+            )
+            return f"<Result: {self.gpus:,} GPUs, {days:,.4g} days, goodput {100 * goodput:.1f} %>"
         return (
             f"<Result: {_does_not_fit(self.data)}"
             f"{self.gpus:,} GPUs, step {self.step_time_s * 1e3:.4g} ms, "
@@ -478,7 +496,7 @@ def run(
         require_fit=require_fit,
         trace=_trace_choice(trace, trace_steps),
     )
-    result, recorded, interval, _ = _core.run(text, file_name, options)
+    result, recorded, interval, *_ = _core.run(text, file_name, options)
     return Result(result, trace=recorded, interval_text=interval)
 
 

@@ -61,6 +61,7 @@ def kind_of(data: Any) -> str:
         (TRACE, {"traceEvents"}),
         (PROFILE, {"parameters"}),
         (RESULT, {"step_time_s"}),
+        (RESULT, {"campaign", "fingerprint"}),
         (VALIDATION, {"sets", "holds"}),
         (STUDY, {"axes"}),
         (SCENARIO, {"cluster", "model"}),

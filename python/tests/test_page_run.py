@@ -53,14 +53,20 @@ def chromium() -> Iterator[Browser]:
         yield found
 
 
+def looked(source: Any, **options: Any) -> tuple[paceline.Result, RunView]:
+    seen = look(source, **options)
+    assert seen.step is not None and seen.campaign is None
+    return seen.result, seen.step
+
+
 @pytest.fixture(scope="module")
 def runs() -> dict[str, tuple[paceline.Result, RunView]]:
     cluster = {"node": "dgx-a100", "nodes": 1, "gpus_per_node": 1}
     one = paceline.scenarios.load(ROOT / "scenarios/first_node.json") | {"cluster": cluster}
     return {
-        "slow_gpu_64": look(ROOT / "scenarios/slow_gpu_64.json"),
-        "stragglers_64": look(ROOT / "scenarios/stragglers_64.json", explain=False),
-        "one_gpu": look(one),
+        "slow_gpu_64": looked(ROOT / "scenarios/slow_gpu_64.json"),
+        "stragglers_64": looked(ROOT / "scenarios/stragglers_64.json", explain=False),
+        "one_gpu": looked(one),
     }
 
 

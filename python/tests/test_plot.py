@@ -458,7 +458,7 @@ def test_command(
     assert main(["plot", *two, "-o", str(tmp_path / "c.png")]) == 0
     assert main(["plot", str(tmp_path / "result.json"), "-o", "x.svg", "--kind", "timeline"]) == 2
     assert (
-        "expected breakdown, stragglers, sensitivities, critical-path of a result"
+        "expected breakdown, stragglers, sensitivities, critical-path, losses of a result"
         in capsys.readouterr().err
     )
     assert main(["plot", str(tmp_path / "none.json"), "-o", "x.svg"]) == 2

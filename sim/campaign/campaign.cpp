@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/random.h"
+#include "sim/campaign/campaign_log.h"
 #include "sim/campaign/campaign_machines.h"
 
 namespace paceline {
@@ -35,7 +36,7 @@ PicosecondSum rounded_up(PicosecondSum a, PicosecondSum b) { return (a + b - 1) 
 class Campaign {
  public:
   Campaign(const CampaignSpec& spec, const StepsOf& steps_of)
-      : spec_(spec), checkpoint_(spec.checkpoint), steps_of_(steps_of), machines_(spec) {
+      : spec_(spec), checkpoint_(spec.checkpoint), steps_of_(steps_of), machines_(spec), log_(spec.log) {
     report_.failures.assign(spec.failures.size(), 0);
   }
 
@@ -51,6 +52,7 @@ class Campaign {
     report_.steps = progress_.steps;
     report_.samples = progress_.samples;
     report_.goodput = progress_.useful;
+    report_.events = log_.take();
     loss(CampaignLoss::slow_states) += progress_.slow;
     loss(CampaignLoss::fewer_nodes) = progress_.fewer;
     loss(CampaignLoss::first_step) = progress_.first;
@@ -97,24 +99,30 @@ class Campaign {
   }
 
   // What was done until now, and how it ended.
-  void note(CampaignTime from, std::string_view what, Passed passed, const std::string& which = {}) {
-    if (!spec_.log) {
-      return;
-    }
-    std::vector<CampaignEvent>& events = report_.events;
-    if (!events.empty() && events.back().to == from && events.back().what == what &&
-        events.back().which == which) {
-      events.back().to = now();
-      events.back().steps = progress_.steps;
-    } else if (from < now()) {
-      events.push_back({from, now(), std::string(what), which, progress_.steps});
-    }
-    if (passed == Passed::struck) {
+  void note(CampaignTime from, std::string_view what, Passed passed, const std::string& which = {},
+            CampaignTime useful = {}) {
+    log_.add(from, now(), what, which, progress_.steps, useful);
+    if (passed == Passed::struck && log_.wanted()) {
       const Strike& strike = machines_.strike();
-      events.push_back({now(), now(), "failure",
-                        spec_.failures[strike.kind].name + ' ' + std::to_string(strike.part),
-                        progress_.steps});
+      log_.add_failure(now(), spec_.failures[strike.kind].name + ' ' + std::to_string(strike.part),
+                       progress_.steps);
     }
+  }
+
+  // Steps that were made, or a part of one.
+  void undo(CampaignTime time, CampaignTime useful) {
+    loss(CampaignLoss::redone_steps) += time;
+    log_.undo(time, useful);
+  }
+
+  // "2048 nodes; 1 in slow nodes 0"
+  std::string who_trains() const {
+    std::string text = std::to_string(nodes_) + " nodes";
+    for (std::size_t i = 0; i < spec_.passing.size(); ++i) {
+      const int parts = machines_.passing()[i];
+      text += parts > 0 ? "; " + std::to_string(parts) + " in " + spec_.passing[i].name : "";
+    }
+    return text;
   }
 
   // ---- steps ----
@@ -172,6 +180,7 @@ class Campaign {
     steps_began_ = from;
     step_time_ = step.time();
     const CampaignTime stood = machines_.stood();
+    const std::string who = log_.wanted() ? who_trains() : "";
     Passed passed = pass(from + step_time_ * count);
     const auto made = static_cast<std::int64_t>((now() - from).ps / step_time_.ps);
     const CampaignTime whole = step_time_ * made;
@@ -181,8 +190,8 @@ class Campaign {
     steps_since_ += made;
     trained_since_ += whole;
     first_step_ = first_step_ && made == 0;
-    loss(CampaignLoss::redone_steps) += now() - from - whole;  // of the step that was cut
-    note(from, "steps", passed, std::to_string(nodes_) + " nodes");
+    note(from, kStepsEvent, passed, who, step.useful * made);
+    undo(now() - from - whole, {});  // of the step that was cut
     // The last one was late by as long as it stood, and while it made up for that it may have stood again.
     for (CampaignTime made_up = stood; passed == Passed::all && machines_.stood() > made_up;) {
       const CampaignTime late = machines_.stood() - made_up;
@@ -311,7 +320,7 @@ class Campaign {
     }
     from_memory_ = in_memory_ && in_memory_->progress.steps >= stored_->progress.steps;
     const Progress& saved = from_memory_ ? in_memory_->progress : stored_->progress;
-    loss(CampaignLoss::redone_steps) += progress_.time() - saved.time();
+    undo(progress_.time() - saved.time(), progress_.useful - saved.useful);
     progress_ = saved;
   }
 
@@ -413,6 +422,7 @@ class Campaign {
   const StepsOf& steps_of_;
   CampaignMachines machines_;
   CampaignReport report_;
+  CampaignLog log_;
   std::optional<CampaignEnd> end_;
   CampaignTime found_at_;  // the last failure
 

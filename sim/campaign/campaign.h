@@ -55,9 +55,12 @@ inline constexpr auto kNames<CampaignEnd> = names<CampaignEnd>({{"work_done", Ca
 // From when to when what was done; a failure takes no time.
 struct CampaignEvent {
   CampaignTime from, to;
-  std::string what;        // "steps", a loss's name, "failure"
-  std::string which;       // of a failure: kind and part; of steps: how many nodes
+  std::string what;  // "steps", a loss's name, "failure"
+  std::string
+      which;  // of a failure: kind and part; of steps: how many nodes, and who is in which passing state
   std::int64_t steps = 0;  // done until then, those that failures undid left out
+  // Of steps: their last part, which a failure or the end undid, in all redone_steps; and of the rest what is goodput.
+  CampaignTime undone, useful;
 };
 
 struct CampaignReport {

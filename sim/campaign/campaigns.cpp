@@ -41,12 +41,16 @@ Spread spread_of(std::vector<double> values) {
   return {mean, values.size() > 1 ? std::sqrt(squares / (count - 1)) : 0, at(0.05), at(0.95)};
 }
 
-std::vector<CampaignReport> run_campaigns(CampaignSpec spec, const StepsOf& steps_of, int count) {
+std::vector<CampaignReport> run_campaigns(CampaignSpec spec, const StepsOf& steps_of, int count,
+                                          const std::function<void()>& ended) {
   std::vector<CampaignReport> reports;
   for (int i = 0; i < count; ++i) {
     reports.push_back(run_campaign(spec, steps_of));
     spec.log = false;
     ++spec.seed;
+    if (ended) {
+      ended();
+    }
   }
   return reports;
 }

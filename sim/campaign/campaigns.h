@@ -1,6 +1,7 @@
 // Many campaigns that differ in their seed alone, and what they say together.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "sim/campaign/campaign.h"
@@ -13,8 +14,9 @@ struct Spread {
 };
 Spread spread_of(std::vector<double> values);
 
-// With seeds spec.seed, spec.seed + 1 ...; only the first keeps a log. Requires: count > 0.
-std::vector<CampaignReport> run_campaigns(CampaignSpec, const StepsOf&, int count);
+// With seeds spec.seed, spec.seed + 1 ...; only the first keeps a log; calls `ended` after each. Requires: count > 0.
+std::vector<CampaignReport> run_campaigns(CampaignSpec, const StepsOf&, int count,
+                                          const std::function<void()>& ended = {});
 
 // The same campaigns with one thing changed.
 enum class CampaignLever : std::uint8_t {

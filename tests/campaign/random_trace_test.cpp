@@ -60,7 +60,8 @@ TEST_CASE("random campaigns are those that go second by second") {
   Dice dice(20);
   int restarts = 0, joins = 0, unfinished = 0;
   for (int i = 0; i < 3000; ++i) {
-    const CampaignSpec spec = random_campaign(dice);
+    CampaignSpec spec = random_campaign(dice);
+    spec.log = i % 2 == 0;
     // Whole seconds with any number of nodes: 60 is divisible by 3, 4, 5 and 6.
     const std::int64_t extra = static_cast<std::int64_t>(dice.below(8)), step = 60;
     std::map<int, StateSteps> known;
@@ -86,6 +87,8 @@ TEST_CASE("random campaigns are those that go second by second") {
     REQUIRE(r.restarts == counted.restarts);
     REQUIRE(r.checkpoints == counted.checkpoints);
     REQUIRE(r.membership_changes == counted.joins);
+    REQUIRE(r.events.empty() != spec.log);
+    REQUIRE((spec.log ? wrong_in_log(r) : std::string()) == "");
     restarts += static_cast<int>(r.restarts);
     joins += static_cast<int>(r.membership_changes);
     unfinished += r.end == CampaignEnd::length;

@@ -30,7 +30,8 @@ TEST_CASE("steps reused by state are within 0.1 % of all steps simulated") {
       "restart": {"load": "3 s"}, "checkpoint": {"stall": "2 s", "interval": {"steps": 1000}}})",
                                         2);
   Machines machines;
-  const CampaignPrediction p = predict_campaign(scenario, machines, true);
+  const CampaignPrediction p =
+      predict_campaign(scenario, machines, {.log = true, .levers = true, .progress = {}});
   const CampaignReport& report = p.reports.front();
   CHECK(p.states == 3);
   CHECK(p.healthy.steps.size() == 5000);
@@ -125,6 +126,7 @@ TEST_CASE("Llama 3's interruptions: 419 in 54 days, one every 3.09 h") {
   const Spread spread = spread_of(counts);
   CHECK(std::abs(spread.mean - 419) < 3 * std::sqrt(419.0 / 100));
   CHECK(spread.deviation == Approx(std::sqrt(419.0)).epsilon(0.25));
+  CHECK_THAT(campaign_table(scenario, p), Catch::Contains("Poisson's at that rate are 419 (385 to 453)"));
 }
 
 TEST_CASE("a dead link is a failure where it lasts longer than a collective waits") {

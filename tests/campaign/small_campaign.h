@@ -17,6 +17,44 @@ inline double lost(const CampaignReport& r, CampaignLoss why) {
 inline CampaignTime all_losses(const CampaignReport& r) {
   return std::accumulate(r.losses.begin(), r.losses.end(), CampaignTime());
 }
+// What of a log is wrong: its events follow each other from the begin to the end, and are the account to the picosecond.
+inline std::string wrong_in_log(const CampaignReport& r) {
+  CampaignTime at, undone, useful, slower;
+  std::map<std::string, CampaignTime> by_name;
+  for (const CampaignEvent& e : r.events) {
+    if (e.from != at || e.to < at || (e.from == e.to) != (e.what == "failure")) {
+      return "an event doesn't begin where the last one ended";
+    }
+    at = e.to;
+    by_name[e.what] += e.to - e.from;
+    undone += e.undone;
+    useful += e.useful;
+    if (e.what == "steps") {
+      slower += e.to - e.from - e.undone - e.useful;
+    } else if (e.undone.ps != 0 || e.useful.ps != 0) {
+      return "what is no step is undone or useful";
+    }
+    if (e.undone.ps < 0 || e.useful.ps < 0 || e.undone + e.useful > e.to - e.from) {
+      return "a piece has less time than is undone and useful";
+    }
+  }
+  const auto loss = [&](CampaignLoss which) { return r.losses[static_cast<std::size_t>(which)]; };
+  for (const auto& [name, which] : kNames<CampaignLoss>) {
+    if (which < CampaignLoss::redone_steps || which == CampaignLoss::checkpoint) {
+      if (by_name[std::string(name)] != loss(which)) {
+        return std::string(name);
+      }
+    }
+  }
+  slower += by_name["slow_states"];
+  return at != r.wall                                 ? "wall"
+         : undone != loss(CampaignLoss::redone_steps) ? "redone_steps"
+         : useful != r.goodput                        ? "goodput"
+         : slower != loss(CampaignLoss::slow_states) + loss(CampaignLoss::fewer_nodes) +
+                         loss(CampaignLoss::first_step)
+             ? "slower steps"
+             : "";
+}
 inline SimTime step_of(double s) { return to_sim_time(Seconds(s)); }
 
 // Steps that take the same whatever the state.

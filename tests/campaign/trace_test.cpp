@@ -9,10 +9,19 @@ namespace {
 
 enum Kind : std::size_t { kNode, kProcess, kHang, kSwitch };
 
-void check_sum(const CampaignReport& r) { CHECK((r.goodput + all_losses(r)).ps == r.wall.ps); }
+CampaignSpec logged_campaign() {
+  CampaignSpec spec = small_campaign();
+  spec.log = true;
+  return spec;
+}
+
+void check_sum(const CampaignReport& r) {
+  CHECK((r.goodput + all_losses(r)).ps == r.wall.ps);
+  CHECK(wrong_in_log(r) == "");
+}
 
 TEST_CASE("without failures: work, and its checkpoints") {
-  CampaignSpec spec = small_campaign();
+  CampaignSpec spec = logged_campaign();
   spec.work_steps = 1000;
   const CampaignReport r = run_campaign(spec, steady(4, 4));
   CHECK(r.end == CampaignEnd::work_done);
@@ -24,10 +33,9 @@ TEST_CASE("without failures: work, and its checkpoints") {
 }
 
 TEST_CASE("a node that is gone at a known time, and a spare") {
-  CampaignSpec spec = small_campaign();
+  CampaignSpec spec = logged_campaign();
   spec.spares = 1;
   spec.trace = {{seconds(103), kNode, 2}};
-  spec.log = true;
   const CampaignReport r = run_campaign(spec, steady(4, 10));
   // 10 + 9 * 4, saved by 51; 10 * 4, saved by 96; one step, 3 s of the next.
   CHECK(lost(r, CampaignLoss::redone_steps) == 7);
@@ -57,7 +65,7 @@ TEST_CASE("a node that is gone at a known time, and a spare") {
 }
 
 TEST_CASE("no spare: the job waits for the repair, its rendezvous fails, it is submitted again") {
-  CampaignSpec spec = small_campaign();
+  CampaignSpec spec = logged_campaign();
   spec.trace = {{seconds(103), kNode, 2}};
   const CampaignReport r = run_campaign(spec, steady(4, 10));
   CHECK(lost(r, CampaignLoss::waiting_for_nodes) == 3600 - 15 - 1 + 60);
@@ -67,7 +75,7 @@ TEST_CASE("no spare: the job waits for the repair, its rendezvous fails, it is s
 }
 
 TEST_CASE("a process starts where it was") {
-  CampaignSpec spec = small_campaign();
+  CampaignSpec spec = logged_campaign();
   spec.trace = {{seconds(103), kProcess, 7}};
   const CampaignReport r = run_campaign(spec, steady(4, 10));
   CHECK(lost(r, CampaignLoss::detection) == 1);
@@ -77,7 +85,7 @@ TEST_CASE("a process starts where it was") {
 }
 
 TEST_CASE("a hang is found so long after its step's collectives were enqueued") {
-  CampaignSpec spec = small_campaign();
+  CampaignSpec spec = logged_campaign();
   spec.trace = {{seconds(103), kHang, 0}};
   const CampaignReport r = run_campaign(spec, steady(4, 10));
   CHECK(lost(r, CampaignLoss::detection) == 600 - 3);  // the step began at 100
@@ -85,7 +93,7 @@ TEST_CASE("a hang is found so long after its step's collectives were enqueued") 
 }
 
 TEST_CASE("a failure during a restart restarts it, one before it is found is found with it") {
-  CampaignSpec spec = small_campaign();
+  CampaignSpec spec = logged_campaign();
   spec.trace = {{seconds(103), kProcess, 0}, {seconds(120), kProcess, 1}, {seconds(120.5), kProcess, 2}};
   const CampaignReport r = run_campaign(spec, steady(4, 10));
   // found at 104, stopped at 105, met at 107, starting for 13 s; found again at 121
@@ -106,7 +114,7 @@ TEST_CASE("a failure during a restart restarts it, one before it is found is fou
 }
 
 TEST_CASE("a switch takes its leaf") {
-  CampaignSpec spec = small_campaign();
+  CampaignSpec spec = logged_campaign();
   spec.spares = 1;
   spec.trace = {{seconds(103), kSwitch, 1}, {seconds(300), kNode, 3}};  // that node is not there
   const CampaignReport r = run_campaign(spec, steady(4, 10));
@@ -117,7 +125,7 @@ TEST_CASE("a switch takes its leaf") {
 }
 
 TEST_CASE("asynchronous: a checkpoint counts when it is complete, one upload at a time") {
-  CampaignSpec spec = small_campaign();
+  CampaignSpec spec = logged_campaign();
   spec.checkpoint.upload = seconds(30);
   spec.trace = {{seconds(103), kProcess, 0}};
   // 46, copied by 51, stored at 81; 91, copied by 96, would be stored at 126
@@ -137,7 +145,7 @@ TEST_CASE("asynchronous: a checkpoint counts when it is complete, one upload at 
 }
 
 TEST_CASE("in memory: survives a process, and a node, but not a node and its peer") {
-  CampaignSpec spec = small_campaign();
+  CampaignSpec spec = logged_campaign();
   spec.checkpoint.memory = true;
   spec.checkpoint.storage = false;
   spec.spares = 2;
@@ -161,7 +169,7 @@ TEST_CASE("in memory: survives a process, and a node, but not a node and its pee
 }
 
 TEST_CASE("two levels: what memory loses storage has, as often as it is told") {
-  CampaignSpec spec = small_campaign();
+  CampaignSpec spec = logged_campaign();
   spec.checkpoint.memory = true;
   spec.checkpoint.storage_every = 2;
   spec.checkpoint.steps = 5;
@@ -181,7 +189,7 @@ TEST_CASE("two levels: what memory loses storage has, as often as it is told") {
 }
 
 TEST_CASE("the four kinds of checkpoint in the order of what they leave") {
-  CampaignSpec spec = small_campaign();
+  CampaignSpec spec = logged_campaign();
   spec.work_steps = 100;
   spec.trace = {{seconds(103), kProcess, 0}, {seconds(333), kProcess, 1}};
   spec.checkpoint.stall = seconds(20);  // copy and upload
@@ -213,7 +221,7 @@ StepsOf by_nodes(bool batch_kept) {
 }
 
 TEST_CASE("elastic: on with fewer nodes, and with all again after a checkpoint") {
-  CampaignSpec spec = small_campaign();
+  CampaignSpec spec = logged_campaign();
   spec.min_nodes = 2;
   spec.work_steps = 0;
   spec.length = seconds(4000);
@@ -240,7 +248,7 @@ TEST_CASE("elastic: on with fewer nodes, and with all again after a checkpoint")
 }
 
 TEST_CASE("states that pass: steps that begin in one are slow, the others are not") {
-  CampaignSpec spec = small_campaign();
+  CampaignSpec spec = logged_campaign();
   spec.passing = {{"slow", seconds(1e5), seconds(500)}};
   spec.work_steps = 100'000;
   spec.checkpoint.steps = 1000;
@@ -260,12 +268,11 @@ TEST_CASE("states that pass: steps that begin in one are slow, the others are no
 }
 
 TEST_CASE("states in which steps stand: as late as they lasted") {
-  CampaignSpec spec = small_campaign();
+  CampaignSpec spec = logged_campaign();
   spec.nodes = 1;
   spec.passing = {{"flap", seconds(5000), seconds(20), true}};
   spec.work_steps = 10'000;
   spec.checkpoint.steps = 20'000;
-  spec.log = true;
   const CampaignReport r = run_campaign(spec, steady(4, 4));
   check_sum(r);
   CHECK(r.goodput.ps == seconds(40'000).ps);

@@ -53,6 +53,10 @@ TEST_CASE("ranges of quantities keep the unit of their beginning") {
         R"("512 KiB"; "1024 KiB"; "2048 KiB"; )");
   CHECK(points(R"([{"key": "/a", "from": "5 us", "to": "0.0053 ms", "step": "100 ns"}])") ==
         R"("5 us"; "5.1 us"; "5.2 us"; "5.3 us"; )");
+  CHECK(points(R"([{"key": "/a", "from": "30 min", "to": "2 h", "factor": 2}])") ==
+        R"("30 min"; "60 min"; "120 min"; )");
+  CHECK(points(R"([{"key": "/a", "from": "1 ns", "to": "1 us", "factor": 10}])") ==
+        R"("1 ns"; "10 ns"; "100 ns"; "1000 ns"; )");
   CHECK(points(R"([{"key": "/a", "from": "100 Gb/s", "to": "50 GB/s", "factor": 2}])") ==
         R"("100 Gb/s"; "200 Gb/s"; "400 Gb/s"; )");
 }

@@ -4,8 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/campaign.h"
 #include "scenarios/predict.h"
 #include "studies/explain.h"
+#include "studies/parallel.h"
 #include "studies/sweep.h"
 #include "tests/files.h"
 #include "tests/studies/small_study.h"
@@ -47,6 +49,46 @@ TEST_CASE("an explanation on two and on eight threads is that of one") {
   CHECK(one.size() > 500);
   CHECK(text(2) == one);
   CHECK(text(8) == one);
+}
+
+// Three nodes that leave and return, one slow now and then; steps jitter.
+const std::string kElastic = R"({"cluster": {"node": "dgx-a100", "nodes": 3}, "model": "resnet18",
+    "training": {"batch_per_gpu": 8, "optimizer": "adam"}, "run": {"iterations": 3},
+    "variability": {"per_iteration": {"distribution": "lognormal", "cv": 0.05}},
+    "faults": {"length": "1 h", "seeds": 3, "elastic": {"min_nodes": 1},
+    "failures": [{"of": "node", "mtbf": "2 h", "repair": "10 min"}],
+    "slow_nodes": [{"every": "2 h", "lasts": "5 min", "factor": 1.3}],
+    "restart": {"load": "5 s"}, "checkpoint": {"stall": "1 s", "interval": "2 min"}}})";
+
+TEST_CASE("campaigns that are computed side by side are those that are computed alone") {
+  const Scenario scenario = parse_scenario(kElastic, "s.json");
+  const auto text = [&](Machines& machines) {
+    const CampaignPrediction p =
+        predict_campaign(scenario, machines, {.log = true, .levers = true, .progress = {}});
+    return to_line(Json(campaign_json(scenario, p))) + campaign_events_csv(p.reports.front());
+  };
+  Machines alone, shared;
+  const std::string one = text(alone);
+  std::vector<std::string> several(8);
+  for_each_on_threads(several.size(), 8, [&](std::size_t i) { several[i] = text(shared); });
+  for (const std::string& each : several) {
+    CHECK(each == one);
+  }
+}
+
+TEST_CASE("a sweep over campaigns on two and on eight threads gives the lines of one") {
+  const Study campaigns = study(R"([{"key": "/faults/failures/0/mtbf", "values": ["2 h", "8 h"]},
+      {"key": "/faults/spares", "values": [0, 1]}, {"key": "/run/seed", "values": [1, 2]}])",
+                                kElastic);
+  const TemporaryFolder folder;
+  sweep(campaigns, {folder.file("1"), 1, {}});
+  const std::vector<std::string> lines = sorted_lines(folder.file("1/results.jsonl"));
+  CHECK(lines.size() == 8);
+  for (const int jobs : {2, 8}) {
+    const std::string out = folder.file(std::to_string(jobs));
+    CHECK(sweep(campaigns, {out, jobs, {}}).faults.empty());
+    CHECK(sorted_lines(out + "/results.jsonl") == lines);
+  }
 }
 
 }  // namespace

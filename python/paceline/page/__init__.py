@@ -143,13 +143,20 @@ def _chapters(data: Any, kind: str, file: Path | None) -> tuple[str, str, list[S
 def _of_run(source: Any, **options: Any) -> tuple[str, str, list[Section]]:
     from . import run
 
-    result, seen = look(source, **options)
+    seen = look(source, **options)
+    result = seen.result
     words = ["paceline", "run", str(source) if isinstance(source, Path) else "scenario.json"]
     profile = options["profile"]
     if profile is not None:
         words += ["--profile", "profile.json" if isinstance(profile, Mapping) else str(profile)]
         if options["allow_other_machine"]:
             words.append("--allow-other-machine")
-    chapters = run.sections(result, seen, command=shlex.join(words))
+    chapters = run.sections(
+        result,
+        seen.step,
+        command=shlex.join(words),
+        happened=seen.campaign,
+        slices=options["slices"],
+    )
     scenario = result.data["scenario"]
     return run.title(result), scenario.get("description", ""), chapters

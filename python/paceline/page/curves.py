@@ -15,13 +15,16 @@ from ..plot.scaling import alone_rates, different_rates
 from ..quantities import value_text
 from . import charts, measured
 from . import document as page
-from .measured import RATE, SHARE, STEP, Measure
+from .measured import GOODPUT, RATE, SHARE, STEP, Measure
 
 _ENDS = ("mean", "low", "high")
 
 
 def curves(points: Table, x: str, *, opens: str = "") -> list[page.Part]:
-    """Return throughput, efficiency and the mean step; a click opens a row of a table."""
+    """Return what there is of goodput, throughput, efficiency and mean step.
+
+    A click opens a row of a table.
+    """
     parts: list[page.Part] = []
     count = len(points.combinations(x))
     if count > charts.MOST_LINES:
@@ -32,7 +35,7 @@ def curves(points: Table, x: str, *, opens: str = "") -> list[page.Part]:
             )
         )
     over_gpus = x == GPUS and points.frame[GPUS].nunique() > 1
-    band = _band_text(points, x)
+    known = [measure for measure in (GOODPUT, RATE, SHARE, STEP) if has(points.frame, measure)]
     hint = " A click on a point shows how its scenario differs from the study's." if opens else ""
     against = " The dotted line is what as many GPUs alone would do." if over_gpus else ""
     captions = {
@@ -40,11 +43,25 @@ def curves(points: Table, x: str, *, opens: str = "") -> list[page.Part]:
         SHARE: "What is left of the throughput that as many GPUs alone would have: "
         "100 % is perfect.",
         STEP: "Mean time of a step.",
+        GOODPUT: "What is left of days of training: of the whole time that of the steps that "
+        "survive, as long as they take without faults.",
     }
     return parts + [
-        curve(points, x, measure, f"{text}{band}{hint}", opens, log=over_gpus and measure is RATE)
-        for measure, text in captions.items()
+        curve(
+            points,
+            x,
+            measure,
+            f"{captions[measure]}{_band_text(points, x, measure)}{hint}",
+            opens,
+            log=over_gpus and measure is RATE,
+        )
+        for measure in known
     ]
+
+
+def has(frame: pd.DataFrame, measure: Measure) -> bool:
+    """Whether any point has a measure."""
+    return measure.column in frame and bool(frame[measure.column].notna().any())
 
 
 def curve(
@@ -68,10 +85,10 @@ def curve(
     if log:
         charts.log_ticks(plot.yaxis[0], shown[measure.head])
     ideal = _ideal(plot, points, drawn, x, measure, along)
-    _draw_lines(plot, drawn, _marks(points, drawn, x, along, form, measure.unit), along)
+    _draw_lines(plot, drawn, measure, _marks(points, drawn, x, along, form, measure.unit), along)
     keys = [*charts.line_keys([line.name for line in drawn], dashes=along.numbers), *ideal]
     if any(line.banded for line in drawn):
-        keys.append(charts.area_key(_band_name(drawn), style.GREY, opacity=0.3))
+        keys.append(charts.area_key(_band_name(drawn, measure), style.GREY, opacity=0.3))
     if measured.draw(plot, points, drawn, x, measure, along, form):
         keys.append(charts.line_key("measured", "var(--ink)", marker="circle", hollow=True))
     return page.Figure(
@@ -138,7 +155,7 @@ def _marks(
 
 
 def _draw_lines(
-    plot: Any, lines: Sequence[Series], marks: pd.DataFrame, along: charts.Places
+    plot: Any, lines: Sequence[Series], measure: Measure, marks: pd.DataFrame, along: charts.Places
 ) -> None:
     names = [line.name for line in lines]
     banded = any(line.banded for line in lines)
@@ -163,7 +180,7 @@ def _draw_lines(
     )  # fmt: skip
     entries = [("", "@where"), ("predicted", "@text")]
     if banded:
-        entries.append((_band_name(lines), "@band"))
+        entries.append((_band_name(lines, measure), "@band"))
     plot.add_tools(charts.hover(entries, renderers=[points]))
 
 
@@ -203,13 +220,13 @@ def _ideal(
     return [charts.line_key("ideal: GPUs times one alone", "var(--muted)", dash=[2, 3])]
 
 
-def _band_name(lines: Sequence[Series]) -> str:
-    seeds = any((line.frame["points"] > 1).any() for line in lines)
+def _band_name(lines: Sequence[Series], measure: Measure) -> str:
+    seeds = measure is GOODPUT or any((line.frame["points"] > 1).any() for line in lines)
     return "5 % to 95 % of seeds" if seeds else "90 % interval"
 
 
-def _band_text(points: Table, x: str) -> str:
-    lines = series(points, x, STEP.column)
+def _band_text(points: Table, x: str, measure: Measure) -> str:
+    lines = series(points, x, measure.column)
     if not any(line.banded for line in lines):
         return ""
-    return f" Bands are {_band_name(lines).replace('90 %', 'the 90 %')}."
+    return f" Bands are {_band_name(lines, measure).replace('90 %', 'the 90 %')}."

@@ -28,6 +28,7 @@ class Measure(NamedTuple):
 
 RATE = Measure(THROUGHPUT, "throughput", "Throughput", "throughput (samples/s)", "samples/s", 1.0)
 SHARE = Measure(EFFICIENCY, "efficiency", "Scaling efficiency", "efficiency (%)", "%", 100.0)
+GOODPUT = Measure("goodput", "goodput", "Goodput", "goodput (%)", "%", 100.0)
 STEP = Measure("step_time_mean_s", "step", "Mean step", "mean step (ms)", "ms", 1e3)
 
 

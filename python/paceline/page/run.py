@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ..results import Result
-from . import breakdown, communication, heat, levers, network
+from . import breakdown, campaign, communication, heat, levers, network
 from .document import (
     Code,
     Details,
@@ -26,17 +26,26 @@ from .document import (
     time_text,
 )
 from .timeline import timeline
-from .view import RunView
+from .view import MOST_SLICES, CampaignView, RunView
 
 
 def title(result: Result) -> str:
     """Name a run: what is trained, and on how many GPUs."""
+    if not result.has_steps:
+        return f"Days of training on {result.gpus:,} GPU{'s' if result.gpus > 1 else ''}"
     model = result.data.get("scenario", {}).get("model", {}).get("name")
     gpus = f"{result.gpus:,} GPU{'s' if result.gpus > 1 else ''}"
     return f"{model} on {gpus}" if model else f"A training step on {gpus}"
 
 
-def sections(result: Result, view: RunView | None, *, command: str) -> list[Section]:
+def sections(
+    result: Result,
+    view: RunView | None,
+    *,
+    command: str,
+    happened: CampaignView | None = None,
+    slices: int = MOST_SLICES,
+) -> list[Section]:
     """Return the page of a run.
 
     Parameters
@@ -45,9 +54,22 @@ def sections(result: Result, view: RunView | None, *, command: str) -> list[Sect
         What the run looked like. Without it there is no timeline, no heat map and no network.
     command
         What ran it, as one would type it again.
+    happened
+        What happened when in its campaign, where it has one.
+    slices
+        At most so many pieces in the campaign's timeline.
     """
+    days = Section("campaign", "Days of training", _campaign(result, happened, slices))
+    if not result.has_steps:
+        parts: list[Part] = [Numbers(campaign.headlines(result))]
+        return [
+            Section("summary", "", parts),
+            days,
+            Section("run", "The run", _run(result, command)),
+        ]
     wanted = [
         Section("summary", "", summary(result)),
+        days,
         Section("breakdown", "Where a step goes", [breakdown.of_run(result)]),
         Section("step", "One step", [] if view is None else timeline(view)),
         Section("ranks", "Ranks", _ranks(result, view)),
@@ -130,6 +152,13 @@ def _notices(result: Result) -> list[Part]:
     return notices
 
 
+def _campaign(result: Result, happened: CampaignView | None, slices: int) -> list[Part]:
+    if result.campaign is None:
+        return []
+    numbers: list[Part] = [Numbers(campaign.headlines(result))] if result.has_steps else []
+    return [*numbers, *campaign.parts(result, happened, slices), campaign.facts(result)]
+
+
 def _ranks(result: Result, view: RunView | None) -> list[Part]:
     parts: list[Part] = []
     if view is not None and view.ranks > 1:
@@ -168,15 +197,15 @@ def _run(result: Result, command: str) -> list[Part]:
     data = result.data
     sources = {"roofline": "from the roofline model", "measured": "from a measurement"}
     compute = data.get("compute_source", "")
-    facts = [
-        ("Paceline", f"{data['paceline']}, model version {data['model_version']}"),
-        ("Engine", f"{data['engine']}: {data.get('engine_reason', '')}"),
-        ("Seed", f"{data['seed']}"),
-        ("Steps", f"{data['iterations']:,}, after one to warm up"),
-        ("Samples of a step", f"{data['samples_per_step']:,}"),
-        ("Compute times", sources.get(compute, compute)),
-        ("Fingerprint", data["fingerprint"]),
-    ]
+    facts = [("Paceline", f"{data['paceline']}, model version {data['model_version']}")]
+    if result.has_steps:
+        facts += [
+            ("Engine", f"{data['engine']}: {data.get('engine_reason', '')}"),
+            ("Steps", f"{data['iterations']:,}, after one to warm up"),
+            ("Samples of a step", f"{data['samples_per_step']:,}"),
+            ("Compute times", sources.get(compute, compute)),
+        ]
+    facts += [("Seed", f"{data['seed']}"), ("Fingerprint", data["fingerprint"])]
     parts: list[Part] = [
         Facts([(term, text) for term, text in facts if text]),
         Text("To run it again:"),

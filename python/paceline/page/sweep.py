@@ -12,7 +12,7 @@ from ..quantities import value_text
 from ..studies import Sweep
 from . import breakdown, curves, differences, measured
 from . import document as page
-from .measured import RATE, SHARE, STEP
+from .measured import GOODPUT, RATE, SHARE, STEP
 
 POINTS = "points"  # the name of the table
 
@@ -33,10 +33,10 @@ def sections(sweep: Sweep) -> list[page.Section]:
         x = points.main_axis()
         compared = measured.comparison(points, x)
         chapters = [page.Section("summary", "", _summary(sweep, failed, compared))]
-        chapters += [
-            page.Section("scaling", "Curves", curves.curves(points, x, opens=POINTS)),
-            page.Section("breakdown", "Where a step goes", [breakdown.along(points, x)]),
-        ]
+        chapters.append(page.Section("scaling", "Curves", curves.curves(points, x, opens=POINTS)))
+        if curves.has(frame, STEP):
+            parts: list[page.Part] = [breakdown.along(points, x)]
+            chapters.append(page.Section("breakdown", "Where a step goes", parts))
         if len(compared):
             chapters.append(page.Section("measured", "Measured points", measured.parts(compared)))
     if len(failed):
@@ -62,16 +62,25 @@ def _summary(sweep: Sweep, failed: pd.DataFrame, compared: pd.DataFrame) -> list
 
 
 def _headlines(sweep: Sweep, good: pd.DataFrame, compared: pd.DataFrame) -> list[page.Number]:
-    fastest = good.iloc[int(good[RATE.column].argmax())]
-    shortest = good.iloc[int(good[STEP.column].argmin())]
-    rate, step = fastest[RATE.column], 1e3 * shortest[STEP.column]
-    lowest = good.iloc[int(good[SHARE.column].argmin())]
-    share = f"{100 * lowest[SHARE.column]:.1f}"
-    entries = [
-        page.Number("highest throughput", page.rounded(rate), "samples/s", _where(sweep, fastest)),
-        page.Number("shortest mean step", page.rounded(step), "ms", _where(sweep, shortest)),
-        page.Number("lowest efficiency", share, "%", _where(sweep, lowest)),
-    ]
+    entries = []
+    if curves.has(good, GOODPUT):
+        known = good.dropna(subset=[GOODPUT.column])
+        for label, at in (("highest goodput", "argmax"), ("lowest goodput", "argmin")):
+            row = known.iloc[int(getattr(known[GOODPUT.column], at)())]
+            share = f"{100 * row[GOODPUT.column]:.1f}"
+            entries.append(page.Number(label, share, "%", _where(sweep, row)))
+    if curves.has(good, STEP):
+        known = good.dropna(subset=[STEP.column])
+        fastest = known.iloc[int(known[RATE.column].argmax())]
+        shortest = known.iloc[int(known[STEP.column].argmin())]
+        rate, step = page.rounded(fastest[RATE.column]), page.rounded(1e3 * shortest[STEP.column])
+        lowest = known.iloc[int(known[SHARE.column].argmin())]
+        share = f"{100 * lowest[SHARE.column]:.1f}"
+        entries += [
+            page.Number("highest throughput", rate, "samples/s", _where(sweep, fastest)),
+            page.Number("shortest mean step", step, "ms", _where(sweep, shortest)),
+            page.Number("lowest efficiency", share, "%", _where(sweep, lowest)),
+        ]
     errors = measured.errors(compared)
     if len(errors):
         entries += [
@@ -95,7 +104,12 @@ def _points(sweep: Sweep) -> page.Table:
         )
     forms = {}
     for head, column, scale in (
-        *((measure.head, measure.column, measure.scale) for measure in (RATE, SHARE, STEP)),
+        *((each.head, each.column, each.scale) for each in (GOODPUT, RATE, SHARE, STEP)),
+        ("5 % of seeds below (%)", "goodput_p5", 100.0),
+        ("95 % of seeds below (%)", "goodput_p95", 100.0),
+        ("interval (s)", "campaign_interval_s", 1.0),
+        ("between failures (s)", "campaign_system_mtbf_s", 1.0),
+        ("wall time (h)", "campaign_wall_s", 1 / 3600),
         ("interval low (ms)", "interval_low_s", 1e3),
         ("interval high (ms)", "interval_high_s", 1e3),
         ("95 % of steps below (ms)", "step_time_p95_s", 1e3),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from .. import _core
 from ..errors import InputError
 from ..results import Result, run_options
 from ..scenarios import Source, as_text
+from ..sources import RESULT, kind_of
 
 MOST_SLICES = 100_000
 KINDS = (
@@ -70,6 +71,33 @@ class RunView:
     links_left_out: int
 
 
+@dataclass(frozen=True)
+class CampaignView:
+    """What happened when in a campaign; ``studies/campaign_view.h`` defines each."""
+
+    seed: int
+    wall_s: float
+    whats: list[str]
+    labels: list[str]
+    kinds: list[str]  # of failures
+    from_s: NDArray[np.float64]  # from here on a row for each event
+    to_s: NDArray[np.float64]
+    undone_s: NDArray[np.float64]  # of steps: so much of their end
+    useful_s: NDArray[np.float64]  # of steps that survive
+    what: NDArray[np.uint8]
+    label: NDArray[np.uint32]
+    kind: NDArray[np.uint16]
+    steps: NDArray[np.int64]
+
+
+class Seen(NamedTuple):
+    """A result, and what is drawn beside it: of a step, and of a campaign, where there are any."""
+
+    result: Result
+    step: RunView | None
+    campaign: CampaignView | None
+
+
 def look(
     source: Source | Result,
     *,
@@ -79,7 +107,7 @@ def look(
     step: int | None = None,
     ranks: str | Sequence[int] | None = None,
     slices: int = MOST_SLICES,
-) -> tuple[Result, RunView]:
+) -> Seen:
     """Run a scenario, or what a result lacks once more, and return both.
 
     Parameters as of :func:`paceline.report`.
@@ -91,9 +119,8 @@ def look(
     """
     text, file_name = as_text(source)
     given = _result_of(source, text)
-    lacks = [
-        key for key in ("links", *(["sensitivities"] if explain else [])) if not _has(given, key)
-    ]
+    wanted = ("links", *(["sensitivities"] if explain else []))
+    lacks = [key for key in wanted if not _has(given, key)]
     asked = {"step": step, "ranks": _written(ranks), "slices": slices}
     options = run_options(
         profile=profile,
@@ -105,19 +132,22 @@ def look(
         explain="sensitivities" in lacks,
         view={key: value for key, value in asked.items() if value is not None},
     )
-    fresh_text, _, interval, view = _core.run(text, file_name, options)
-    assert view is not None
+    fresh_text, _, interval, step_view, campaign = _core.run(text, file_name, options)
     fresh = Result(fresh_text, interval_text=interval)
     if given is not None and profile is None:
         _require_same(given, fresh, file_name)
-    return (fresh if lacks or given is None or profile is not None else given), _of_core(view)
+    return Seen(
+        fresh if lacks or given is None or profile is not None else given,
+        None if step_view is None else _of_core(step_view),
+        None if campaign is None else _campaign_of_core(campaign),
+    )
 
 
 def _result_of(source: Source | Result, text: str) -> Result | None:
     if isinstance(source, Result):
         return source
     result = Result(text)
-    return result if "step_time_s" in result.data else None
+    return result if kind_of(result.data) == RESULT else None
 
 
 def _has(result: Result | None, key: str) -> bool:
@@ -142,6 +172,15 @@ def _require_same(given: Result, fresh: Result, file_name: str) -> None:
         "/fingerprint",
         file_name,
     )
+
+
+def _campaign_of_core(view: _core.View) -> CampaignView:
+    about = json.loads(view.about())
+    columns: dict[str, Any] = {
+        name.removeprefix("event_"): np.frombuffer(data, kind)
+        for name, (kind, data) in view.columns().items()
+    }
+    return CampaignView(**about, **columns)
 
 
 def _of_core(view: _core.View) -> RunView:

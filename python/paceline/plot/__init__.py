@@ -7,6 +7,7 @@ wherever the picture is.
 from __future__ import annotations
 
 from .calibration import calibration
+from .campaigns import goodput, losses
 from .parts import breakdown, step_time_and_breakdown
 from .reasons import critical_path, sensitivities, stragglers
 from .scaling import efficiency, scaling
@@ -18,6 +19,8 @@ __all__ = [
     "calibration",
     "critical_path",
     "efficiency",
+    "goodput",
+    "losses",
     "save",
     "scaling",
     "sensitivities",

@@ -151,12 +151,12 @@ _RESULT_COLUMNS = {
     *("samples_per_step", "fingerprint", "warm_up_s", "throughput_samples_per_s"),
     *("counted_steps_samples_per_s", "tokens_per_s", "compute_source"),
     *("scaling_efficiency", "error", "key"),
-    *("interval_extrapolated", "compression_ratio", "compression_kernels_s"),
-    "compression_share_of_step",
+    *("interval_extrapolated", "goodput", "goodput_p5", "goodput_p95"),
+    *("compression_ratio", "compression_kernels_s", "compression_share_of_step"),
 }
 _RESULT_PREFIXES = (
     *("step_time_", "breakdown_", "interval_", "worst_rank_"),
-    *("sent_bytes_", "model_flops_utilisation", "servers_"),
+    *("sent_bytes_", "model_flops_utilisation", "servers_", "campaign_"),
 )
 
 
@@ -195,7 +195,15 @@ def series(points: Table, x: str, column: str, scale: float = 1.0) -> list[Serie
     for where, group in points.combinations(x):
         line = bands(group, [x, *points.seeds], points.seeds, column).sort_values(x, key=_sortable)
         spread = bool((line["points"] > 1).any())
-        if not spread and "interval_low_s" in group:
+        if not spread and f"{column}_p5" in group:  # over seeds of its own
+            by = group.drop_duplicates(x).set_index(group[x].map(str))
+            at = by.loc[list(line[x].map(str))]
+            ends = {
+                end: at[f"{column}_{q}"].to_numpy() for end, q in (("low", "p5"), ("high", "p95"))
+            }
+            line = line.assign(**ends)
+            spread = bool((line["high"] > line["low"]).any())
+        elif not spread and "interval_low_s" in group:
             line = _with_intervals(line, group, x, column)
             spread = bool((line["high"] > line["low"]).any())
         line[["mean", "low", "high"]] *= scale
