@@ -589,6 +589,17 @@ void describe(V& v, HorovodSpec& s) {
         "Compression.fp16: gradients are cast before they are queued, and back afterwards.");
   v.key("async_completion", s.async_completion, any(),
         "HOROVOD_ENABLE_ASYNC_COMPLETION: the host goes on to the optimizer, and its stream alone waits.");
+  v.key("hierarchical", s.hierarchical, any(),
+        "HOROVOD_HIERARCHICAL_ALLREDUCE, since 0.15: NCCL reduces and scatters in each node, MPI reduces "
+        "between hosts "
+        "what is copied there, NCCL gathers in each node; the background thread waits for MPI.");
+  v.key(
+      "torus", s.torus, any(),
+      "HOROVOD_TORUS_ALLREDUCE, since 0.26: likewise, but NCCL reduces between nodes, and nothing is copied "
+      "to "
+      "hosts.");
+  v.key("memory_bandwidth", s.memory_bandwidth, between(1e6, 1e15),
+        "Of a CPU's memory, which hierarchical's copies between GPUs and host share.");
 }
 
 template <class V>

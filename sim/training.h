@@ -213,6 +213,9 @@ struct HorovodSpec {
   Seconds negotiation{200e-6};            // a host all-reduce of some bytes over TCP
   bool fp16 = false;              // gradients are cast before they are queued, and back after their reduction
   bool async_completion = false;  // HOROVOD_ENABLE_ASYNC_COMPLETION: the host doesn't wait for reductions
+  bool hierarchical = false;      // HOROVOD_HIERARCHICAL_ALLREDUCE: NCCL in nodes, MPI across
+  bool torus = false;             // HOROVOD_TORUS_ALLREDUCE: NCCL in nodes, NCCL across
+  BytesPerSecond memory_bandwidth{76.8e9};  // of a CPU, for hierarchical's copies: as ServersSpec's
 };
 
 // The host thread that launches work on its GPU.

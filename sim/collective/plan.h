@@ -210,6 +210,16 @@ struct HopCost {
 // The family of one group: all ranks.
 inline constexpr std::uint32_t kWorld = 0xffffffffU;
 
+// One of several things that are a collective, one after the other on every rank.
+struct Stage {
+  enum class Where : std::uint8_t { gpus, to_host, hosts, to_gpu } where = Where::gpus;
+  std::uint32_t plan = 0;  // gpus, hosts
+  Bytes bytes{};           // to_host, to_gpu: what a rank copies
+
+  bool copies() const { return where == Where::to_host || where == Where::to_gpu; }
+  friend bool operator==(const Stage&, const Stage&) = default;
+};
+
 struct CollectivePlan {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Bytes bytes;  // NCCL's count: of one rank's buffer; all_gather, reduce_scatter, all_to_all: of all ranks'
@@ -224,9 +234,23 @@ struct CollectivePlan {
   SimTime launch_period;      // collectives in a row begin at least so far apart (collective_cost.h)
   std::vector<HopCost> hops;  // by CollectiveGraph::hops
   std::vector<BytesPerSecond>
-      paced{};               // by loops, then hop: in place of its rate; empty where it doesn't change
-  BytesPerSecond copy_rate;  // of a step that sends nothing
-  double copy_shown = 1;     // part of its time that the links' sharing doesn't hide (costs.h)
+      paced{};                  // by loops, then hop: in place of its rate; empty where it doesn't change
+  BytesPerSecond copy_rate;     // of a step that sends nothing
+  double copy_shown = 1;        // part of its time that the links' sharing doesn't hide (costs.h)
+  std::vector<Stage> stages{};  // not empty: these in its place; it moves nothing itself
 };
+
+// f(plan) for all that moves something when plan `number` runs.
+template <class F>
+void for_each_run(const std::vector<CollectivePlan>& plans, std::uint32_t number, const F& f) {
+  if (plans[number].stages.empty()) {
+    f(plans[number]);
+  }
+  for (const Stage& stage : plans[number].stages) {
+    if (!stage.copies()) {
+      f(plans[stage.plan]);
+    }
+  }
+}
 
 }  // namespace paceline
