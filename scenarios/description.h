@@ -560,9 +560,11 @@ void describe(V& v, MirroredSpec& s) {
         "NCCL: num_packs 0); reduction_to_one_device: copies to the first GPU, which sums and copies to all; "
         "copy_to_devices: likewise, each gradient to the next GPU (tf_cnn_benchmarks' replicated without "
         "NCCL); "
+        "hierarchical_copy: HierarchicalCopyAllReduce, within halves of the GPUs and between two of them; "
         "multi_worker: MultiWorkerMirroredStrategy's packs, each when its last gradient exists.");
   v.key("num_packs", s.num_packs, between(0, 10'000),
-        "Of nccl: all gradients are joined and cut into as many equal packs; 0: each gradient is reduced by "
+        "Of nccl and hierarchical_copy: all gradients are joined and cut into as many equal packs; 0: each "
+        "gradient is reduced by "
         "itself, when "
         "it exists; left out: 1.");
   v.key("bytes_per_pack", s.bytes_per_pack, between(0, kMostBytes),
@@ -649,9 +651,9 @@ void describe(V& v, Correction& s) {
 template <class V>
 void describe(V& v, CollectiveSpec& s) {
   v.key("library", s.library, any(),
-        "nccl; mpi: OpenMPI's ring over TCP; gloo: as PyTorch's process groups run it over TCP. For the last "
-        "two only "
-        "`costs` counts of these keys.");
+        "nccl; mpi: OpenMPI's ring over TCP; gloo: as PyTorch's process groups run it over TCP; tensorflow: "
+        "MultiWorkerMirroredStrategy's CommunicationImplementation.RING. For the last three only `costs` "
+        "counts of these keys.");
   v.key("nccl", s.nccl, text(20), "The NCCL whose tuner and graph search decide: \"2.12\" to \"2.30\".");
   v.key("algorithm", s.algorithm, text(200, 0),
         "NCCL_ALGO: \"ring\", \"^nvls,nvlstree\", \"allreduce:tree\" ...; or \"hierarchical\"; left out: "

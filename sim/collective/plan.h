@@ -63,7 +63,8 @@ enum class Algorithm : std::uint8_t {
   mpi_ring,        // OpenMPI's, as is the next; then gloo's (sim/collective/host_collectives.h)
   recursive_doubling,
   gloo_ring,
-  binomial_tree
+  binomial_tree,
+  tensorflow_ring
 };
 template <>
 inline constexpr auto kNames<Algorithm> =
@@ -79,7 +80,8 @@ inline constexpr auto kNames<Algorithm> =
                       {"ring", Algorithm::mpi_ring},
                       {"recursive_doubling", Algorithm::recursive_doubling},
                       {"ring", Algorithm::gloo_ring},
-                      {"binomial_tree", Algorithm::binomial_tree}});
+                      {"binomial_tree", Algorithm::binomial_tree},
+                      {"ring", Algorithm::tensorflow_ring}});
 inline constexpr std::size_t kNcclAlgorithms = 7, kAlgorithms = 9;  // that NCCL has; whose costs have names
 enum class Protocol : std::uint8_t { ll, ll128, simple };
 template <>

@@ -36,10 +36,13 @@ inline constexpr auto kNames<AlgorithmChoice> =
     names<AlgorithmChoice>({{"tuner", AlgorithmChoice::tuner}, {"fastest", AlgorithmChoice::fastest}});
 
 // Whose algorithms run collectives. mpi, gloo: on hosts, over TCP (sim/collective/host_collectives.h).
-enum class CollectiveLibrary : std::uint8_t { nccl, mpi, gloo };
+enum class CollectiveLibrary : std::uint8_t { nccl, mpi, gloo, tensorflow };
 template <>
-inline constexpr auto kNames<CollectiveLibrary> = names<CollectiveLibrary>(
-    {{"nccl", CollectiveLibrary::nccl}, {"mpi", CollectiveLibrary::mpi}, {"gloo", CollectiveLibrary::gloo}});
+inline constexpr auto kNames<CollectiveLibrary> =
+    names<CollectiveLibrary>({{"nccl", CollectiveLibrary::nccl},
+                              {"mpi", CollectiveLibrary::mpi},
+                              {"gloo", CollectiveLibrary::gloo},
+                              {"tensorflow", CollectiveLibrary::tensorflow}});
 
 inline constexpr std::int64_t kMostChosen = std::int64_t{1} << 62;
 
@@ -64,10 +67,19 @@ struct CollectiveSpec {
   friend bool operator==(const CollectiveSpec&, const CollectiveSpec&) = default;
 };
 
-// "NCCL 2.30", "OpenMPI", "gloo".
+// "NCCL 2.30", "OpenMPI", "gloo", "TensorFlow's ring".
 inline std::string in_words(const CollectiveSpec& spec) {
-  const bool nccl = spec.library == CollectiveLibrary::nccl;
-  return nccl ? "NCCL " + spec.nccl : spec.library == CollectiveLibrary::mpi ? "OpenMPI" : "gloo";
+  switch (spec.library) {
+    case CollectiveLibrary::mpi:
+      return "OpenMPI";
+    case CollectiveLibrary::gloo:
+      return "gloo";
+    case CollectiveLibrary::tensorflow:
+      return "TensorFlow's ring";
+    case CollectiveLibrary::nccl:
+      break;
+  }
+  return "NCCL " + spec.nccl;
 }
 
 // Who chooses for a collective of so many bytes.
