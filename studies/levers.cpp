@@ -262,6 +262,10 @@ void add_mirrored(const Prediction& p, Levers& all) {
             [](Scenario& s) { s.training.mirrored = {}; });
     return;
   }
+  if (p.scenario.training.collective.library == CollectiveLibrary::tensorflow) {
+    all.add(LeverKind::software, "NCCL", "with NCCL in place of TensorFlow's ring",
+            [](Scenario& s) { s.training.collective.library = CollectiveLibrary::nccl; });
+  }
   for (const std::int64_t mebibytes : {12, 25, 50, 100, 200}) {
     const Bytes size(mebibytes << 20);
     all.add(LeverKind::software, "packs of " + readable_size(size), "with packs of " + readable_size(size),
