@@ -221,7 +221,7 @@ struct Negotiation {
   GpuCosts costs;                                    // of copies
   std::shared_ptr<const CollectivePlanner> planner;  // of collectives of GPUs; copied by each run
   ReducedBy reduced_by = ReducedBy::one_all_reduce;
-  std::uint32_t in_node = kWorld, across = kWorld;   // in stages: families
+  std::uint32_t in_node = 0, across = 0;             // in stages: families
   std::shared_ptr<const CollectivePlanner> hosts{};  // on hosts: of their all-reduces
   std::vector<HostCopy> copies{};                    // by rank
 };
