@@ -561,7 +561,11 @@ void describe(V& v, MirroredSpec& s) {
         "copy_to_devices: likewise, each gradient to the next GPU (tf_cnn_benchmarks' replicated without "
         "NCCL); "
         "hierarchical_copy: HierarchicalCopyAllReduce, within halves of the GPUs and between two of them; "
-        "multi_worker: MultiWorkerMirroredStrategy's packs, each when its last gradient exists.");
+        "multi_worker: MultiWorkerMirroredStrategy's packs, each when its last gradient exists; "
+        "nccl_then_ring: "
+        "tf_cnn_benchmarks' distributed_all_reduce with nccl/xring, each gradient in the nodes, in a ring of "
+        "their "
+        "first GPUs, and back.");
   v.key("num_packs", s.num_packs, between(0, 10'000),
         "Of nccl and hierarchical_copy: all gradients are joined and cut into as many equal packs; 0: each "
         "gradient is reduced by "

@@ -184,7 +184,8 @@ enum class CrossDeviceOps : std::uint8_t {
   reduction_to_one_device,  // ReductionToOneDevice
   multi_worker,             // CollectiveAllReduce: MultiWorkerMirroredStrategy, a process on each node
   copy_to_devices,          // tf_cnn_benchmarks' `replicated` without NCCL: each gradient to the next GPU
-  hierarchical_copy         // HierarchicalCopyAllReduce: within halves of the GPUs, then between two of them
+  hierarchical_copy,        // HierarchicalCopyAllReduce: within halves of the GPUs, then between two of them
+  nccl_then_ring  // tf_cnn_benchmarks' distributed_all_reduce with nccl/xring: nodes, their first GPUs, nodes
 };
 template <>
 inline constexpr auto kNames<CrossDeviceOps> =
@@ -192,7 +193,8 @@ inline constexpr auto kNames<CrossDeviceOps> =
                            {"reduction_to_one_device", CrossDeviceOps::reduction_to_one_device},
                            {"multi_worker", CrossDeviceOps::multi_worker},
                            {"copy_to_devices", CrossDeviceOps::copy_to_devices},
-                           {"hierarchical_copy", CrossDeviceOps::hierarchical_copy}});
+                           {"hierarchical_copy", CrossDeviceOps::hierarchical_copy},
+                           {"nccl_then_ring", CrossDeviceOps::nccl_then_ring}});
 
 // TensorFlow's MirroredStrategy (tensorflow/python/distribute/cross_device_ops.py).
 struct MirroredSpec {
@@ -202,7 +204,7 @@ struct MirroredSpec {
   std::optional<Bytes> bytes_per_pack;  // multi_worker; left out, or 0: one pack
 };
 
-// By messages from GPU to GPU, without a collective.
+// By messages from GPU to GPU alone.
 inline bool copies_gradients(const MirroredSpec& spec) {
   return spec.cross_device_ops == CrossDeviceOps::reduction_to_one_device ||
          spec.cross_device_ops == CrossDeviceOps::copy_to_devices ||

@@ -252,6 +252,11 @@ void add_data_parallel(Levers& all) {
 
 // Where all wait for the last gradient, not to; and other packs.
 void add_mirrored(const Prediction& p, Levers& all) {
+  if (p.scenario.training.mirrored.cross_device_ops == CrossDeviceOps::nccl_then_ring) {
+    all.add(LeverKind::software, "NCCL among all GPUs", "with NCCL among all GPUs (multi_worker)",
+            [](Scenario& s) { s.training.mirrored.cross_device_ops = CrossDeviceOps::multi_worker; });
+    return;
+  }
   if (p.scenario.training.mirrored.cross_device_ops != CrossDeviceOps::multi_worker) {
     all.add(LeverKind::software, "an all-reduce for each gradient",
             "with NCCL and an all-reduce for each gradient (num_packs 0)", [](Scenario& s) {

@@ -139,6 +139,8 @@ struct MemoryOf {
     switch (mirrored.cross_device_ops) {
       case CrossDeviceOps::nccl:
         return joined;
+      case CrossDeviceOps::nccl_then_ring:  // in place, but for a chunk
+        return 0;
       case CrossDeviceOps::reduction_to_one_device:
         return job.ranks() - 1;
       case CrossDeviceOps::hierarchical_copy:  // one pack: on its two GPUs; many: a part of it on each

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "sim/strategy/ring_of_nodes.h"
 
 namespace paceline {
 namespace {
@@ -37,13 +38,19 @@ void refuse(bool given, const char* key, const std::string& what) {
 
 void check(const MirroredSpec& spec, const TrainingSpec& training, const RankLayout& layout) {
   const bool workers = spec.cross_device_ops == CrossDeviceOps::multi_worker;
+  const bool nodes = spec.cross_device_ops == CrossDeviceOps::nccl_then_ring;
   const bool halves = spec.cross_device_ops == CrossDeviceOps::hierarchical_copy;
   refuse(spec.num_packs && spec.cross_device_ops != CrossDeviceOps::nccl && !halves, "num_packs",
          "but with the cross_device_ops nccl and hierarchical_copy, found " +
              std::to_string(spec.num_packs.value_or(0)));
   refuse(spec.bytes_per_pack && !workers, "bytes_per_pack",
          "but with the cross_device_ops multi_worker; nccl has num_packs");
-  if (!workers && layout.nodes > 1) {
+  if (nodes && layout.nodes == 1) {
+    throw InputError(
+        R"(expected several nodes with nccl_then_ring, found one: "nccl" with num_packs 0 is its first half)",
+        std::string(kOptions) + "/cross_device_ops");
+  }
+  if (!workers && !nodes && layout.nodes > 1) {
     throw InputError("expected one node with MirroredStrategy, which is one process, found " +
                          std::to_string(layout.nodes) + R"(; "multi_worker" has one on each node)",
                      std::string(kOptions) + "/cross_device_ops");
@@ -381,6 +388,10 @@ void add_mirrored_programs(const MirroredSpec& spec, const MixedWork& mixed, Pla
   job.roles.clear();
   if (copies_gradients(spec)) {
     add_copies(spec, mixed, plans, job);
+    return;
+  }
+  if (spec.cross_device_ops == CrossDeviceOps::nccl_then_ring) {
+    add_ring_of_nodes(mixed, plans, job);
     return;
   }
   for (const Workload& work : mixed.works) {

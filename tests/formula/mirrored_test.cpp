@@ -393,6 +393,76 @@ TEST_CASE("HierarchicalCopyAllReduce, any GPUs, layers and packs: by the rules")
   }
 }
 
+// One gradient of S bytes on two nodes: summed in each node, half of it sent to the other node and added there, sent
+// back, joined, broadcast in each node.
+TEST_CASE("nccl_then_ring in closed form: one gradient, two nodes") {
+  Mirror of{{{1001}}};
+  of.spec.cross_device_ops = CrossDeviceOps::nccl_then_ring;
+  TrainingJob job = mirrored_job(of, of.spec, {2, 3});
+  join_all(job, 6);
+  constexpr std::int64_t kChunk = 4 * 501;
+  CHECK(result_of(job).iteration_end[0].ps == (passes(of) + 2 * all_reduced(4 * 1001) + 2 * hop(kChunk) +
+                                               moved(3 * kChunk) + moved(2 * 4 * 1001) + updated(of))
+                                                  .ps);
+}
+
+// All nodes are alike: the first GPU of each, what its node's queue and its own stream do.
+TEST_CASE("nccl_then_ring, any nodes, layers and gradients: by the rules") {
+  Dice dice(23);
+  for (std::uint64_t round = 0; round < rounds(200); ++round) {
+    Mirror of;
+    of.spec.cross_device_ops = CrossDeviceOps::nccl_then_ring;
+    of.accumulation = static_cast<int>(dice.between(1, 2));
+    of.layers.resize(dice.below(6) + 1);
+    for (std::vector<std::int64_t>& tensors : of.layers) {
+      tensors.resize(dice.between(1, 2));
+      std::ranges::generate(tensors, [&] { return dice.between(1, 500'000); });
+    }
+    const std::int64_t nodes = dice.between(2, 5);
+    const RankLayout layout{static_cast<std::uint32_t>(nodes),
+                            static_cast<std::uint32_t>(dice.between(1, 3))};
+    TrainingJob job = mirrored_job(of, of.spec, layout);
+    join_all(job, layout.ranks());
+    SimTime begins;
+    RunSpec run;
+    run.iterations = 3;
+    for (const SimTime end : simulate(job, run).iteration_end) {
+      SimTime stream = begins, queue;
+      std::vector<std::int64_t> size, chunk;
+      std::vector<SimTime> there;  // what a step needs
+      for (int micro = 0; micro < of.accumulation; ++micro) {
+        stream += static_cast<std::int64_t>(of.layers.size()) * of.forward;
+        for (std::size_t l = of.layers.size(); l-- > 0;) {
+          stream += of.backward;
+          for (const std::int64_t elements : of.layers[l]) {
+            stream += micro > 0 ? moved(3 * 4 * elements) : SimTime{};
+          }
+          for (std::size_t t = of.layers[l].size(); micro + 1 == of.accumulation && t-- > 0;) {
+            size.push_back(4 * of.layers[l][t]);
+            chunk.push_back(4 * ((of.layers[l][t] + nodes - 1) / nodes));
+            queue = std::max(queue, stream) + all_reduced(size.back());
+            there.push_back(queue);
+          }
+        }
+      }
+      const std::int64_t steps = 2 * (nodes - 1);
+      for (std::int64_t step = 0; step <= steps; ++step) {
+        for (std::size_t g = 0; g < size.size(); ++g) {
+          stream = std::max(stream, there[g]);
+          stream += step > 0 && step < nodes ? moved(3 * chunk[g]) : SimTime{};
+          there[g] = stream + hop(chunk[g]);
+          if (step == steps) {
+            stream += moved(2 * size[g]);
+            queue = std::max(queue, stream) + all_reduced(size[g]);
+          }
+        }
+      }
+      begins = queue + updated(of);
+      REQUIRE(end.ps == begins.ps);
+    }
+  }
+}
+
 TEST_CASE("mirrored: memory of gradients that are joined, apart, or sent to the first GPU") {
   const Mirror of{kFour};
   const Workload work = mirrored_work(of);
@@ -411,6 +481,7 @@ TEST_CASE("mirrored: memory of gradients that are joined, apart, or sent to the 
   CHECK(copies({kHalves, {}, {}}) == Bytes(3 * all_bytes(of)));
   CHECK(copies({kHalves, 4, {}}) == Bytes(2 * all_bytes(of)));
   CHECK(copies({kHalves, 0, {}}) == Bytes(all_bytes(of)));
+  CHECK(copies({CrossDeviceOps::nccl_then_ring, {}, {}}) == Bytes(0));
 }
 
 TEST_CASE("packs: closed when they hold more than the limit") {
@@ -453,6 +524,10 @@ TEST_CASE("mirrored: options that a kind hasn't, and nodes that one process hasn
         "/training/mirrored/cross_device_ops: expected one node with MirroredStrategy, which is one process, "
         "found 2; "
         "\"multi_worker\" has one on each node");
+  CHECK(refusal({CrossDeviceOps::nccl_then_ring, {}, {}}) ==
+        "/training/mirrored/cross_device_ops: expected several nodes with nccl_then_ring, found one: "
+        "\"nccl\" with "
+        "num_packs 0 is its first half");
   CHECK(refusal({CrossDeviceOps::hierarchical_copy, {}, {}}, {1, 3}) ==
         "/training/mirrored/cross_device_ops: expected GPUs in two equal halves with hierarchical_copy, "
         "found 3");
