@@ -69,17 +69,12 @@ struct CollectiveSpec {
 
 // "NCCL 2.30", "OpenMPI", "gloo", "TensorFlow's ring".
 inline std::string in_words(const CollectiveSpec& spec) {
-  switch (spec.library) {
-    case CollectiveLibrary::mpi:
-      return "OpenMPI";
-    case CollectiveLibrary::gloo:
-      return "gloo";
-    case CollectiveLibrary::tensorflow:
-      return "TensorFlow's ring";
-    case CollectiveLibrary::nccl:
-      break;
-  }
-  return "NCCL " + spec.nccl;
+  constexpr auto kTitles = names<CollectiveLibrary>({{"NCCL", CollectiveLibrary::nccl},
+                                                     {"OpenMPI", CollectiveLibrary::mpi},
+                                                     {"gloo", CollectiveLibrary::gloo},
+                                                     {"TensorFlow's ring", CollectiveLibrary::tensorflow}});
+  const std::string title(kTitles[spec.library]);
+  return spec.library == CollectiveLibrary::nccl ? title + ' ' + spec.nccl : title;
 }
 
 // Who chooses for a collective of so many bytes.
