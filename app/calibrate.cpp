@@ -311,7 +311,7 @@ void CalibrateCommands::add_fit() {
   fit_->add_option("--nodes", nodes_, "Nodes that took part, where the files don't say");
   fit_->add_option("--gpus-per-node", gpus_per_node_, "GPUs of each of them, where the files don't say");
   add_settings(fit_);
-  fit_->add_option("--library", library_, "nccl, mpi or gloo")->capture_default_str();
+  fit_->add_option("--library", library_, "nccl, mpi, gloo or tensorflow")->capture_default_str();
   fit_->add_option("--scenario", scenario_of_rows_,
                    "Whose throughput rows (columns gpus, nodes, accumulation, throughput) and on whose GPU "
                    "the kernels are");

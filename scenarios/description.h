@@ -566,9 +566,15 @@ void describe(V& v, MirroredSpec& s) {
         "NCCL: num_packs 0); reduction_to_one_device: copies to the first GPU, which sums and copies to all; "
         "copy_to_devices: likewise, each gradient to the next GPU (tf_cnn_benchmarks' replicated without "
         "NCCL); "
-        "multi_worker: MultiWorkerMirroredStrategy's packs, each when its last gradient exists.");
+        "hierarchical_copy: HierarchicalCopyAllReduce, within halves of the GPUs and between two of them; "
+        "multi_worker: MultiWorkerMirroredStrategy's packs, each when its last gradient exists; "
+        "nccl_then_ring: "
+        "tf_cnn_benchmarks' distributed_all_reduce with nccl/xring, each gradient in the nodes, in a ring of "
+        "their "
+        "first GPUs, and back.");
   v.key("num_packs", s.num_packs, between(0, 10'000),
-        "Of nccl: all gradients are joined and cut into as many equal packs; 0: each gradient is reduced by "
+        "Of nccl and hierarchical_copy: all gradients are joined and cut into as many equal packs; 0: each "
+        "gradient is reduced by "
         "itself, when "
         "it exists; left out: 1.");
   v.key("bytes_per_pack", s.bytes_per_pack, between(0, kMostBytes),
@@ -595,6 +601,17 @@ void describe(V& v, HorovodSpec& s) {
         "Compression.fp16: gradients are cast before they are queued, and back afterwards.");
   v.key("async_completion", s.async_completion, any(),
         "HOROVOD_ENABLE_ASYNC_COMPLETION: the host goes on to the optimizer, and its stream alone waits.");
+  v.key("hierarchical", s.hierarchical, any(),
+        "HOROVOD_HIERARCHICAL_ALLREDUCE, since 0.15: NCCL reduces and scatters in each node, MPI reduces "
+        "between hosts "
+        "what is copied there, NCCL gathers in each node; the background thread waits for MPI.");
+  v.key(
+      "torus", s.torus, any(),
+      "HOROVOD_TORUS_ALLREDUCE, since 0.26: likewise, but NCCL reduces between nodes, and nothing is copied "
+      "to "
+      "hosts.");
+  v.key("memory_bandwidth", s.memory_bandwidth, between(1e6, 1e15),
+        "Of a CPU's memory, which hierarchical's copies between GPUs and host share.");
 }
 
 template <class V>
@@ -644,9 +661,9 @@ void describe(V& v, Correction& s) {
 template <class V>
 void describe(V& v, CollectiveSpec& s) {
   v.key("library", s.library, any(),
-        "nccl; mpi: OpenMPI's ring over TCP; gloo: as PyTorch's process groups run it over TCP. For the last "
-        "two only "
-        "`costs` counts of these keys.");
+        "nccl; mpi: OpenMPI's ring over TCP; gloo: as PyTorch's process groups run it over TCP; tensorflow: "
+        "MultiWorkerMirroredStrategy's CommunicationImplementation.RING. For the last three only `costs` "
+        "counts of these keys.");
   v.key("nccl", s.nccl, text(20), "The NCCL whose tuner and graph search decide: \"2.12\" to \"2.30\".");
   v.key("algorithm", s.algorithm, text(200, 0),
         "NCCL_ALGO: \"ring\", \"^nvls,nvlstree\", \"allreduce:tree\" ...; or \"hierarchical\"; left out: "

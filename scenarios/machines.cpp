@@ -12,6 +12,7 @@
 #include "sim/layers/layer_spans.h"
 #include "sim/strategy/build_job.h"
 #include "sim/strategy/contention.h"
+#include "sim/strategy/horovod.h"
 #include "sim/strategy/message_routes.h"
 #include "sim/strategy/parameter_server.h"
 
@@ -138,6 +139,7 @@ Machines::Built Machines::build(const Scenario& scenario) {
   TrainingJob job = build_job(strategy_of(scenario.training), work_of(scenario), *planner);
   place_servers(*on->topology, scenario.training.parameter_server, planner->layout(), job);
   place_messages(*on->topology, job);
+  place_hosts(*on->topology, on->use, scenario.training.horovod, job);
   on->give_back(std::move(planner));
   share_links(*on->topology, job);
   return {on->topology, std::move(job)};

@@ -102,8 +102,14 @@ constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
      "ready."},
     {"gloo.reduce_rate", "At which a segment that was received is reduced into the rank's own."},
     {"gloo.copy_rate", "At which a buffer is copied to the host before and back after; 0: it is there."},
+    {"tensorflow.startup", "From the operation to the first chunk."},
+    {"tensorflow.reduce_rate", "At which a chunk that was received is reduced into the GPU's own."},
+    {"tensorflow.copy_rate",
+     "At which a chunk that leaves the node is copied to the host, and at the other end to the GPU; 0: it is "
+     "there."},
     {"tcp.acknowledgements",
-     "Of mpi and gloo: what a rank sends back of what it receives in a ring of more than two, beside what it "
+     "Of mpi, gloo and tensorflow: what a rank sends back of what it receives in a ring of more than two, "
+     "beside what it "
      "sends on; "
      "0 where the network card joins packets."},
     {"mpi.rendezvous",
@@ -118,9 +124,9 @@ constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
     {"block.copy_rate", "What a thread block moves, in its GPU or out of it."},
     {"nvls.efficiency", "Share of the NVLinks' bandwidth while the switch reduces or multicasts."},
     {".startup", "From the launch to the first step."},
-    {".nvlink.latency", "Of a step, or with mpi and gloo a message, over NVLink."},
-    {".pcie.latency", "Of a step, or with mpi and gloo a message, over PCIe."},
-    {".network.latency", "Of a step, or with mpi and gloo a message, between nodes."},
+    {".nvlink.latency", "Of a step, or with mpi, gloo and tensorflow a message, over NVLink."},
+    {".pcie.latency", "Of a step, or with mpi, gloo and tensorflow a message, over PCIe."},
+    {".network.latency", "Of a step, or with mpi, gloo and tensorflow a message, between nodes."},
     {".ll.efficiency", "Share of what NCCL holds a channel to carry."},
     {".ll128.efficiency", "Share of what NCCL holds a channel to carry."},
     {".simple.efficiency", "Share of what NCCL holds a channel to carry."},

@@ -84,8 +84,12 @@ std::string horovod_rows(const Prediction& p) {
     tensors += each.tensors;
   }
   std::string text =
-      row("strategy", "horovod " + spec.version + ", up to " + readable_size(rules.threshold) +
-                          " together, cycles of " + readable_time(to_seconds(rules.cycle))) +
+      row("strategy", "horovod " + spec.version +
+                          (spec.hierarchical ? ", hierarchical"
+                           : spec.torus      ? ", torus"
+                                             : "") +
+                          ", up to " + readable_size(rules.threshold) + " together, cycles of " +
+                          readable_time(to_seconds(rules.cycle))) +
       row("", plural(static_cast<std::int64_t>(tensors), "gradient") + " in " +
                   plural(static_cast<std::int64_t>(fusions.size()), "reduction") + " in the last step");
   std::vector<Cells> lines{{"", "gradients", "size", "queued", "agreed", "starts", "ends"}};

@@ -205,6 +205,18 @@ struct QueuedTensor {
   Precision type = Precision::fp32;
 };
 
+// How what was decided is reduced: by one all-reduce, or in stages. Those: each node reduces and scatters, and gathers
+// in the end; between, the same GPU of every node reduces its part, on GPUs or on their hosts, where the background
+// thread copies it, waits for it, and issues the rest when it is back.
+enum class ReducedBy : std::uint8_t { one_all_reduce, stages_on_gpus, stages_on_hosts };
+
+// Between a rank's GPU and its host's memory.
+struct HostCopy {
+  DeviceId gpu, host;
+  BytesPerSecond to_host, to_gpu;
+  SimTime latency;
+};
+
 // Horovod's controller. Each rank has a background thread that begins a cycle `cycle` after the one before, or when
 // that has ended: it agrees with all others on the tensors that every rank has queued, `cost` after the last of them
 // asked; then it issues their fusions (sim/collective/fusion.h), one after the other. A fusion runs on queue 0 when it is issued
@@ -218,7 +230,11 @@ struct Negotiation {
   SimTime launch, copy_launch;                       // of a collective, of each copy
   bool waits_for_data = false;                       // a background thread issues nothing before it exists
   GpuCosts costs;                                    // of copies
-  std::shared_ptr<const CollectivePlanner> planner;  // of all-reduces; copied by each run
+  std::shared_ptr<const CollectivePlanner> planner;  // of collectives of GPUs; copied by each run
+  ReducedBy reduced_by = ReducedBy::one_all_reduce;
+  std::uint32_t in_node = 0, across = 0;             // in stages: families
+  std::shared_ptr<const CollectivePlanner> hosts{};  // on hosts: of their all-reduces
+  std::vector<HostCopy> copies{};                    // by rank
 };
 
 struct TrainingJob {

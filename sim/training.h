@@ -183,26 +183,32 @@ enum class CrossDeviceOps : std::uint8_t {
   nccl,                     // NcclAllReduce, and tf_cnn_benchmarks' `replicated`
   reduction_to_one_device,  // ReductionToOneDevice
   multi_worker,             // CollectiveAllReduce: MultiWorkerMirroredStrategy, a process on each node
-  copy_to_devices           // tf_cnn_benchmarks' `replicated` without NCCL: each gradient to the next GPU
+  copy_to_devices,          // tf_cnn_benchmarks' `replicated` without NCCL: each gradient to the next GPU
+  hierarchical_copy,        // HierarchicalCopyAllReduce: within halves of the GPUs, then between two of them
+  nccl_then_ring  // tf_cnn_benchmarks' distributed_all_reduce with nccl/xring: nodes, their first GPUs, nodes
 };
 template <>
 inline constexpr auto kNames<CrossDeviceOps> =
     names<CrossDeviceOps>({{"nccl", CrossDeviceOps::nccl},
                            {"reduction_to_one_device", CrossDeviceOps::reduction_to_one_device},
                            {"multi_worker", CrossDeviceOps::multi_worker},
-                           {"copy_to_devices", CrossDeviceOps::copy_to_devices}});
+                           {"copy_to_devices", CrossDeviceOps::copy_to_devices},
+                           {"hierarchical_copy", CrossDeviceOps::hierarchical_copy},
+                           {"nccl_then_ring", CrossDeviceOps::nccl_then_ring}});
 
 // TensorFlow's MirroredStrategy (tensorflow/python/distribute/cross_device_ops.py).
 struct MirroredSpec {
   CrossDeviceOps cross_device_ops = CrossDeviceOps::nccl;
-  std::optional<std::int64_t> num_packs;  // nccl: all gradients in as many; 0: each by itself; left out: 1
-  std::optional<Bytes> bytes_per_pack;    // multi_worker; left out, or 0: one pack
+  std::optional<std::int64_t>
+      num_packs;  // nccl, hierarchical_copy: all gradients in as many; 0: each by itself; left out: 1
+  std::optional<Bytes> bytes_per_pack;  // multi_worker; left out, or 0: one pack
 };
 
-// By messages from GPU to GPU, without a collective.
+// By messages from GPU to GPU alone.
 inline bool copies_gradients(const MirroredSpec& spec) {
   return spec.cross_device_ops == CrossDeviceOps::reduction_to_one_device ||
-         spec.cross_device_ops == CrossDeviceOps::copy_to_devices;
+         spec.cross_device_ops == CrossDeviceOps::copy_to_devices ||
+         spec.cross_device_ops == CrossDeviceOps::hierarchical_copy;
 }
 
 // Horovod (horovod/common/{operations,controller}.cc). Left out: as the version has it.
@@ -213,6 +219,9 @@ struct HorovodSpec {
   Seconds negotiation{200e-6};            // a host all-reduce of some bytes over TCP
   bool fp16 = false;              // gradients are cast before they are queued, and back after their reduction
   bool async_completion = false;  // HOROVOD_ENABLE_ASYNC_COMPLETION: the host doesn't wait for reductions
+  bool hierarchical = false;      // HOROVOD_HIERARCHICAL_ALLREDUCE: NCCL in nodes, MPI across
+  bool torus = false;             // HOROVOD_TORUS_ALLREDUCE: NCCL in nodes, NCCL across
+  BytesPerSecond memory_bandwidth{76.8e9};  // of a CPU, for hierarchical's copies: as ServersSpec's
 };
 
 // The host thread that launches work on its GPU.

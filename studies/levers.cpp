@@ -12,6 +12,7 @@
 #include "sim/collective/nccl.h"
 #include "sim/engine/variability.h"
 #include "sim/strategy/ddp.h"
+#include "sim/strategy/horovod.h"
 
 namespace paceline {
 namespace {
@@ -251,6 +252,11 @@ void add_data_parallel(Levers& all) {
 
 // Where all wait for the last gradient, not to; and other packs.
 void add_mirrored(const Prediction& p, Levers& all) {
+  if (p.scenario.training.mirrored.cross_device_ops == CrossDeviceOps::nccl_then_ring) {
+    all.add(LeverKind::software, "NCCL among all GPUs", "with NCCL among all GPUs (multi_worker)",
+            [](Scenario& s) { s.training.mirrored.cross_device_ops = CrossDeviceOps::multi_worker; });
+    return;
+  }
   if (p.scenario.training.mirrored.cross_device_ops != CrossDeviceOps::multi_worker) {
     all.add(LeverKind::software, "an all-reduce for each gradient",
             "with NCCL and an all-reduce for each gradient (num_packs 0)", [](Scenario& s) {
@@ -261,10 +267,65 @@ void add_mirrored(const Prediction& p, Levers& all) {
             [](Scenario& s) { s.training.mirrored = {}; });
     return;
   }
+  if (p.scenario.training.collective.library == CollectiveLibrary::tensorflow) {
+    all.add(LeverKind::software, "NCCL", "with NCCL in place of TensorFlow's ring",
+            [](Scenario& s) { s.training.collective.library = CollectiveLibrary::nccl; });
+  }
   for (const std::int64_t mebibytes : {12, 25, 50, 100, 200}) {
     const Bytes size(mebibytes << 20);
     all.add(LeverKind::software, "packs of " + readable_size(size), "with packs of " + readable_size(size),
             [&](Scenario& s) { s.training.mirrored.bytes_per_pack = size; });
+  }
+}
+
+// What is fused, how often ranks agree, and what carries it: each that the version has, and that isn't so already.
+void add_horovod(const Prediction& p, Levers& all) {
+  const HorovodSpec& now = p.scenario.training.horovod;
+  const HorovodRules rules = horovod_rules(now.version);
+  for (const std::int64_t mebibytes : {1, 4, 16, 64, 256}) {
+    const Bytes size(mebibytes << 20);
+    if (size != now.fusion_threshold.value_or(rules.threshold)) {
+      all.add(LeverKind::software, "fusion threshold " + readable_size(size),
+              "with a fusion threshold of " + readable_size(size),
+              [&](Scenario& s) { s.training.horovod.fusion_threshold = size; });
+    }
+  }
+  for (const double milliseconds : {0.25, 1.0, 5.0, 20.0}) {
+    const Seconds time(milliseconds * 1e-3);
+    if (time != now.cycle_time.value_or(rules.cycle)) {
+      all.add(LeverKind::software, "cycle time " + readable_time(time),
+              "with a cycle of " + readable_time(time),
+              [&](Scenario& s) { s.training.horovod.cycle_time = time; });
+    }
+  }
+  if (!now.async_completion) {
+    all.add(LeverKind::software, "asynchronous completion", "with a host that doesn't wait for reductions",
+            [](Scenario& s) { s.training.horovod.async_completion = true; });
+  }
+  if (!now.fp16 && bytes_per_element(p.scenario.training.gradients) == 4) {
+    all.add(LeverKind::software, "gradients reduced in fp16", "with gradients compressed to fp16",
+            [](Scenario& s) { s.training.horovod.fp16 = true; });
+  }
+  const bool nccl = p.scenario.training.collective.library == CollectiveLibrary::nccl;
+  if (nodes_of_job(p.scenario.cluster) < 2 || !nccl) {
+    return;
+  }
+  if (rules.torus) {
+    all.add(LeverKind::software, "torus all-reduces", "with torus all-reduces", [](Scenario& s) {
+      s.training.horovod.torus = true;
+      s.training.horovod.hierarchical = false;
+    });
+  }
+  if (rules.hierarchical && p.topology->node().count(DeviceKind::cpu) > 0) {
+    all.add(LeverKind::software, "hierarchical all-reduces", "with hierarchical all-reduces",
+            [](Scenario& s) {
+              s.training.horovod.hierarchical = true;
+              s.training.horovod.torus = false;
+            });
+  }
+  if (now.torus || now.hierarchical) {
+    all.add(LeverKind::software, "one all-reduce of all GPUs", "with one all-reduce of all GPUs",
+            [](Scenario& s) { s.training.horovod.torus = s.training.horovod.hierarchical = false; });
   }
 }
 
@@ -275,6 +336,8 @@ void add_strategy(const Prediction& p, Levers& all) {
     add_data_parallel(all);
   } else if (p.scenario.training.strategy == StrategyKind::mirrored) {
     add_mirrored(p, all);
+  } else if (p.job.negotiation) {
+    add_horovod(p, all);
   } else if (fully_shards(p.scenario.training)) {
     add_fsdp(p, all);
   } else {

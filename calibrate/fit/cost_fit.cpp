@@ -238,10 +238,12 @@ double prior_deviation(const std::string& name) {
 bool bears_on(const std::string& name, const PlaceModel::Candidate& candidate) {
   const Algorithm algorithm = candidate.algorithm;
   const bool of_gloo = algorithm == Algorithm::gloo_ring || algorithm == Algorithm::binomial_tree;
-  const bool of_mpi = algorithm > Algorithm::point_to_point && !of_gloo;
-  if (of_mpi || of_gloo || name.starts_with("mpi.") || name.starts_with("gloo.")) {
+  const bool of_tensorflow = algorithm == Algorithm::tensorflow_ring;
+  const bool of_mpi = algorithm == Algorithm::mpi_ring || algorithm == Algorithm::recursive_doubling;
+  const bool of_hosts = of_mpi || of_gloo || of_tensorflow;
+  if (of_hosts || name.starts_with("mpi.") || name.starts_with("gloo.") || name.starts_with("tensorflow.")) {
     return (of_mpi && name.starts_with("mpi.")) || (of_gloo && name.starts_with("gloo.")) ||
-           ((of_mpi || of_gloo) && name == "network.efficiency");
+           (of_tensorflow && name.starts_with("tensorflow.")) || (of_hosts && name == "network.efficiency");
   }
   const bool nvls = candidate.algorithm == Algorithm::nvls || candidate.algorithm == Algorithm::nvls_tree;
   const bool tree = candidate.algorithm == Algorithm::tree;

@@ -52,7 +52,7 @@ void describe(V& v, EntryOfFile& s) {
   v.key("nodes", s.nodes, between(1, 100'000), "How many nodes took part.");
   v.key("gpus_per_node", s.gpus_per_node, between(1, 1024), "And GPUs of each; left out: all.");
   v.key("collective", s.collective, any(), "As nccl-tests' programs are called.");
-  v.key("library", s.library, any(), "Whose it is: nccl, mpi or gloo.");
+  v.key("library", s.library, any(), "Whose it is: nccl, mpi, gloo or tensorflow.");
   v.key("nccl", s.nccl, text(20), "NCCL's version, where it is known.");
   v.key("algorithm", s.algorithm, text(200), "NCCL_ALGO, where it was set.");
   v.key("protocol", s.protocol, text(200), "NCCL_PROTO, where it was set.");

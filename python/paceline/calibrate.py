@@ -139,7 +139,7 @@ def fit(
     nodes, gpus_per_node
         That took part, where the files don't say.
     library
-        "nccl", "mpi" or "gloo".
+        "nccl", "mpi", "gloo" or "tensorflow".
     scenario
         A file: whose throughput rows these are, and on whose GPU the kernels ran.
     overlap

@@ -52,7 +52,7 @@ def collective(
     algorithm, protocol
         As NCCL_ALGO and NCCL_PROTO; or algorithm "hierarchical".
     library
-        "nccl", "mpi" or "gloo".
+        "nccl", "mpi", "gloo" or "tensorflow".
     gpus_per_process
         That one process launches for, as -g of nccl-tests; 1 if left out.
     explain

@@ -67,13 +67,17 @@ std::vector<NamedCost> named(CollectiveCosts& costs) {
     for (std::size_t k = 0; k < kHopKinds; ++k) {
       all.push_back({library + '.' + hop_kind(k) + ".latency", &of.latency[k].value});
     }
-    all.push_back({library + '.' + agreement, &of.agreement.value});
+    if (agreement != nullptr) {
+      all.push_back({library + '.' + agreement, &of.agreement.value});
+    }
     all.push_back({library + ".reduce_rate", &of.reduce_rate.value});
   };
   of_hosts("mpi", "rendezvous", costs.mpi);
   of_hosts("gloo", "handshake", costs.gloo);
   all.push_back({"tcp.acknowledgements", &costs.acknowledgements});
   all.push_back({"gloo.copy_rate", &costs.gloo.copy_rate.value});
+  of_hosts("tensorflow", nullptr, costs.tensorflow);
+  all.push_back({"tensorflow.copy_rate", &costs.tensorflow.copy_rate.value});
   return all;
 }
 

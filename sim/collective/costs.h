@@ -40,6 +40,13 @@
 //                                         the data
 //   gloo.copy_rate                    B/s of a buffer that is copied to the host before and back after; 0: it is
 //                                         there (tensors of CPUs)
+//
+// And TensorFlow's own ring:
+//   tensorflow.startup                s   from the operation to the first chunk
+//   tensorflow.LINK.latency           s   of a chunk, beyond the links' own and its copies
+//   tensorflow.reduce_rate            B/s of a chunk that was received, into the GPU's own
+//   tensorflow.copy_rate              B/s of a chunk that leaves the node, from its GPU to the host, and at the other
+//                                         end to the GPU; 0: it is there (tensors of CPUs)
 #pragma once
 
 #include <array>
@@ -85,7 +92,7 @@ struct CollectiveCosts {
     Seconds agreement;  // mpi.rendezvous, gloo.handshake
     BytesPerSecond reduce_rate;
     BytesPerSecond copy_rate{};
-  } mpi, gloo;
+  } mpi, gloo, tensorflow;
   double acknowledgements = 0;
 };
 

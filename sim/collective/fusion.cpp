@@ -9,7 +9,7 @@ constexpr std::int64_t rounded_up(std::int64_t bytes, std::int64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-constexpr std::int64_t kPadding = 16;
+constexpr std::int64_t kPadding = 16, kAtom = 64;  // FUSION_BUFFER_ATOMIC_UNIT
 
 }  // namespace
 
@@ -40,8 +40,15 @@ std::vector<std::vector<std::uint32_t>> fusions(std::span<const FusedTensor> ten
 }
 
 Bytes usable_threshold(Bytes threshold, std::uint32_t gpus_per_node) {
-  constexpr std::int64_t kAtom = 64, kLargestElement = 8;
+  constexpr std::int64_t kLargestElement = 8;
   return Bytes(rounded_up(threshold.value, kAtom * kLargestElement * gpus_per_node));
+}
+
+NodeParts node_parts(Bytes bytes, std::int64_t bytes_per_element, bool several, std::uint32_t gpus_per_node) {
+  const std::int64_t tensors = bytes.value / bytes_per_element;
+  const std::int64_t elements = several ? rounded_up(tensors, kAtom * gpus_per_node) : tensors;
+  return {Bytes(elements / gpus_per_node * bytes_per_element),
+          Bytes(elements % gpus_per_node * bytes_per_element)};
 }
 
 }  // namespace paceline

@@ -9,7 +9,8 @@
 namespace paceline {
 namespace {
 
-constexpr std::int64_t kElement = 4;                                  // bytes of a float
+constexpr std::int64_t kElement = 4;  // bytes of a float
+constexpr std::int64_t kLine = 64;    // EIGEN_MAX_ALIGN_BYTES, of which TensorFlow's chunks are multiples
 constexpr Bytes kEager{(std::int64_t{64} << 10) - std::int64_t{64}};  // 64 KiB less what leads a message
 
 // Gives the FIFOs that reduce, the first `reducing` of each group's, hops of their own: the second half of them.
@@ -50,10 +51,13 @@ CollectivePlan HostCollectives::plan(Communicator& communicator, CollectiveKind 
   plan.kind = kind;
   plan.bytes = bytes;
   plan.root = root;
-  const Way way =
-      library_ == CollectiveLibrary::gloo ? gloo_way(kind, bytes, root) : mpi_way(kind, bytes, root);
+  const Way way = library_ == CollectiveLibrary::gloo         ? gloo_way(kind, bytes, root)
+                  : library_ == CollectiveLibrary::tensorflow ? tensorflow_way(kind)
+                                                              : mpi_way(kind, bytes, root);
   plan.algorithm = way.algorithm;
-  plan.loops = {{1, Bytes((bytes.value + way.blocks - 1) / way.blocks)}};
+  const std::int64_t block = (bytes.value + way.blocks - 1) / way.blocks;
+  const std::int64_t line = library_ == CollectiveLibrary::tensorflow ? kLine : 1;
+  plan.loops = {{1, Bytes((block + line - 1) / line * line)}};
   plan.graph = graph(communicator, way);
   price(plan, communicator, costs_);
   if (!communicator.graphs[plan.graph].shared.empty()) {
@@ -70,6 +74,14 @@ HostCollectives::Way HostCollectives::mpi_way(CollectiveKind kind, Bytes bytes, 
       kind == CollectiveKind::all_reduce && bytes.value < kElement * std::int64_t{layout.ranks()};
   const Algorithm algorithm = small ? Algorithm::recursive_doubling : Algorithm::mpi_ring;
   return {algorithm, kind, root, blocks_per_loop(algorithm, kind, layout)};
+}
+
+HostCollectives::Way HostCollectives::tensorflow_way(CollectiveKind kind) const {
+  if (kind != CollectiveKind::all_reduce) {
+    throw InputError(
+        "expected all_reduce with TensorFlow's ring, found a collective that isn't simulated of it");
+  }
+  return {Algorithm::tensorflow_ring, kind, 0, family_.layout().ranks()};
 }
 
 HostCollectives::Way HostCollectives::gloo_way(CollectiveKind kind, Bytes bytes, std::uint32_t root) const {
@@ -89,10 +101,12 @@ void HostCollectives::price(CollectivePlan& plan, const Communicator& communicat
   const std::vector<Hop>& hops = communicator.graphs[plan.graph].hops;
   const Bytes block = plan.loops.front().chunk;
   const bool gloo = library_ == CollectiveLibrary::gloo;
-  const CollectiveCosts::OfHosts& of = gloo ? costs.gloo : costs.mpi;
-  const Seconds copies = of.copy_rate.value > 0 ? plan.bytes / of.copy_rate : Seconds{};
-  plan.startup = to_sim_time(of.startup + copies);
-  const bool ring = plan.algorithm == Algorithm::mpi_ring || plan.algorithm == Algorithm::gloo_ring;
+  const bool tensorflow = library_ == CollectiveLibrary::tensorflow;
+  const CollectiveCosts::OfHosts& of = gloo ? costs.gloo : tensorflow ? costs.tensorflow : costs.mpi;
+  const auto copied = [&](Bytes bytes) { return of.copy_rate.value > 0 ? bytes / of.copy_rate : Seconds{}; };
+  plan.startup = to_sim_time(of.startup + (tensorflow ? Seconds{} : copied(plan.bytes)));
+  const bool ring =
+      plan.algorithm == Algorithm::mpi_ring || plan.algorithm == Algorithm::gloo_ring || tensorflow;
   const bool acknowledges = ring && plan.kind != CollectiveKind::broadcast && family_.layout().ranks() > 2;
   plan.copy_rate = BytesPerSecond(std::numeric_limits<double>::infinity());
   plan.hops.clear();
@@ -102,10 +116,11 @@ void HostCollectives::price(CollectivePlan& plan, const Communicator& communicat
     const double beside = acknowledges && hop.kind == HopKind::network ? costs.acknowledgements : 0;
     const BytesPerSecond rate = hop.rate * (costs.efficiency[kind] / (1 + beside));
     const Seconds reduction = h < hops.size() / 2 ? Seconds{} : block / of.reduce_rate;
-    HopCost cost{rate, to_sim_time(of.latency[kind] + hop.latency + reduction), {}};
+    const Seconds copies = tensorflow && hop.kind == HopKind::network ? 2 * copied(block) : Seconds{};
+    HopCost cost{rate, to_sim_time(of.latency[kind] + hop.latency + copies + reduction), {}};
     if (hop.kind == HopKind::network && gloo) {
       cost.overhead = to_sim_time(of.agreement);
-    } else if (hop.kind == HopKind::network && block > kEager) {
+    } else if (hop.kind == HopKind::network && !tensorflow && block > kEager) {
       cost.least = to_sim_time(block / rate + of.agreement);
     }
     plan.hops.push_back(cost);

@@ -12,6 +12,11 @@
 // a reduce-scatter is an all-reduce of which each rank keeps its part (ProcessGroupGloo.cpp); a broadcast goes
 // down a binomial tree. Two threads of a group take one operation each (TrainingJob::workers).
 //
+// TensorFlow's RingReducer (tensorflow/core/common_runtime/ring_{alg,reducer}.cc; collective_rma_distributed.cc), with
+// the one subdivision that tf.distribute asks for: OpenMPI's ring, each chunk, of whole lines of 64 B, going on as soon as
+// it is reduced, by a kernel. Within a node from GPU to GPU; between nodes by way of both hosts: a copy to the host, a
+// call of gRPC, a copy to the GPU, one after the other for a chunk, beside each other for several.
+//
 // The job's GPUs of a node share its NICs evenly.
 #pragma once
 
@@ -74,6 +79,7 @@ class HostCollectives {
   };
   Way mpi_way(CollectiveKind, Bytes, std::uint32_t root) const;
   Way gloo_way(CollectiveKind, Bytes, std::uint32_t root) const;
+  Way tensorflow_way(CollectiveKind) const;
   HostGraph made(const Way&, std::span<const int> nics) const;
   std::uint32_t graph(Communicator&, const Way&);
 

@@ -63,7 +63,8 @@ enum class Algorithm : std::uint8_t {
   mpi_ring,        // OpenMPI's, as is the next; then gloo's (sim/collective/host_collectives.h)
   recursive_doubling,
   gloo_ring,
-  binomial_tree
+  binomial_tree,
+  tensorflow_ring
 };
 template <>
 inline constexpr auto kNames<Algorithm> =
@@ -79,7 +80,8 @@ inline constexpr auto kNames<Algorithm> =
                       {"ring", Algorithm::mpi_ring},
                       {"recursive_doubling", Algorithm::recursive_doubling},
                       {"ring", Algorithm::gloo_ring},
-                      {"binomial_tree", Algorithm::binomial_tree}});
+                      {"binomial_tree", Algorithm::binomial_tree},
+                      {"ring", Algorithm::tensorflow_ring}});
 inline constexpr std::size_t kNcclAlgorithms = 7, kAlgorithms = 9;  // that NCCL has; whose costs have names
 enum class Protocol : std::uint8_t { ll, ll128, simple };
 template <>
@@ -210,6 +212,16 @@ struct HopCost {
 // The family of one group: all ranks.
 inline constexpr std::uint32_t kWorld = 0xffffffffU;
 
+// One of several things that are a collective, one after the other on every rank.
+struct Stage {
+  enum class Where : std::uint8_t { gpus, to_host, hosts, to_gpu } where = Where::gpus;
+  std::uint32_t plan = 0;  // gpus, hosts
+  Bytes bytes{};           // to_host, to_gpu: what a rank copies
+
+  bool copies() const { return where == Where::to_host || where == Where::to_gpu; }
+  friend bool operator==(const Stage&, const Stage&) = default;
+};
+
 struct CollectivePlan {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Bytes bytes;  // NCCL's count: of one rank's buffer; all_gather, reduce_scatter, all_to_all: of all ranks'
@@ -224,9 +236,23 @@ struct CollectivePlan {
   SimTime launch_period;      // collectives in a row begin at least so far apart (collective_cost.h)
   std::vector<HopCost> hops;  // by CollectiveGraph::hops
   std::vector<BytesPerSecond>
-      paced{};               // by loops, then hop: in place of its rate; empty where it doesn't change
-  BytesPerSecond copy_rate;  // of a step that sends nothing
-  double copy_shown = 1;     // part of its time that the links' sharing doesn't hide (costs.h)
+      paced{};                  // by loops, then hop: in place of its rate; empty where it doesn't change
+  BytesPerSecond copy_rate;     // of a step that sends nothing
+  double copy_shown = 1;        // part of its time that the links' sharing doesn't hide (costs.h)
+  std::vector<Stage> stages{};  // not empty: these in its place; it moves nothing itself
 };
+
+// f(plan) for all that moves something when plan `number` runs.
+template <class F>
+void for_each_run(const std::vector<CollectivePlan>& plans, std::uint32_t number, const F& f) {
+  if (plans[number].stages.empty()) {
+    f(plans[number]);
+  }
+  for (const Stage& stage : plans[number].stages) {
+    if (!stage.copies()) {
+      f(plans[stage.plan]);
+    }
+  }
+}
 
 }  // namespace paceline

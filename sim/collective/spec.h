@@ -36,10 +36,13 @@ inline constexpr auto kNames<AlgorithmChoice> =
     names<AlgorithmChoice>({{"tuner", AlgorithmChoice::tuner}, {"fastest", AlgorithmChoice::fastest}});
 
 // Whose algorithms run collectives. mpi, gloo: on hosts, over TCP (sim/collective/host_collectives.h).
-enum class CollectiveLibrary : std::uint8_t { nccl, mpi, gloo };
+enum class CollectiveLibrary : std::uint8_t { nccl, mpi, gloo, tensorflow };
 template <>
-inline constexpr auto kNames<CollectiveLibrary> = names<CollectiveLibrary>(
-    {{"nccl", CollectiveLibrary::nccl}, {"mpi", CollectiveLibrary::mpi}, {"gloo", CollectiveLibrary::gloo}});
+inline constexpr auto kNames<CollectiveLibrary> =
+    names<CollectiveLibrary>({{"nccl", CollectiveLibrary::nccl},
+                              {"mpi", CollectiveLibrary::mpi},
+                              {"gloo", CollectiveLibrary::gloo},
+                              {"tensorflow", CollectiveLibrary::tensorflow}});
 
 inline constexpr std::int64_t kMostChosen = std::int64_t{1} << 62;
 
@@ -64,10 +67,14 @@ struct CollectiveSpec {
   friend bool operator==(const CollectiveSpec&, const CollectiveSpec&) = default;
 };
 
-// "NCCL 2.30", "OpenMPI", "gloo".
+// "NCCL 2.30", "OpenMPI", "gloo", "TensorFlow's ring".
 inline std::string in_words(const CollectiveSpec& spec) {
-  const bool nccl = spec.library == CollectiveLibrary::nccl;
-  return nccl ? "NCCL " + spec.nccl : spec.library == CollectiveLibrary::mpi ? "OpenMPI" : "gloo";
+  constexpr auto kTitles = names<CollectiveLibrary>({{"NCCL", CollectiveLibrary::nccl},
+                                                     {"OpenMPI", CollectiveLibrary::mpi},
+                                                     {"gloo", CollectiveLibrary::gloo},
+                                                     {"TensorFlow's ring", CollectiveLibrary::tensorflow}});
+  const std::string title(kTitles[spec.library]);
+  return spec.library == CollectiveLibrary::nccl ? title + ' ' + spec.nccl : title;
 }
 
 // Who chooses for a collective of so many bytes.

@@ -13,10 +13,13 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/state_digest.h"
+#include "sim/collective/fusion.h"
 #include "sim/collective/step_times.h"
 #include "sim/engine/account.h"
 #include "sim/engine/laid_out_graphs.h"
@@ -85,6 +88,7 @@ class EventEngine {
     OpPlace collective;                    // the next one to end, by its number in the iteration
     std::uint32_t thread_blocks_left = 0;  // of the collective that runs
     bool runs = false;
+    std::uint32_t stage = 0;  // of it
   };
   // What doesn't change.
   struct ThreadPlace {
@@ -125,8 +129,8 @@ class EventEngine {
     std::uint32_t tensors_decided = 0;
   };
   struct Background {  // a rank's thread that negotiates
-    // awake: it has nothing to do, or waits for data; else an event will come.
-    enum class Does : std::uint8_t { sleep, agree, issue, awake } does = Does::sleep;
+    // awake: it has nothing to do, or waits for data; reduce: it waits for what its host reduces; else an event will come.
+    enum class Does : std::uint8_t { sleep, agree, issue, reduce, issue_rest, awake } does = Does::sleep;
     SimTime began;             // its cycle
     std::uint64_t queued = 0;  // tensors of all iterations, when it asked
     OpPlace next;              // the next collective to issue
@@ -204,6 +208,7 @@ class EventEngine {
     std::uint32_t plan = 0;
     SimTime prepare, conclude;
     After after = After::compute;
+    std::span<const Stage> stages;
   };
   Running running(QueueId queue) const;
   void conclude(QueueId queue, SimTime left, SimTime now);
@@ -217,7 +222,14 @@ class EventEngine {
   void agree(SimTime now);
   void decide(std::uint32_t iteration, std::uint32_t first, std::uint32_t last, SimTime now);
   void note_queued(OpPlace issued, SimTime now);
-  std::uint32_t plan_of(Bytes);
+  void use_graph(std::uint32_t plan, SimTime now);
+  SimTime issue_cost(OpPlace collective, bool rest) const;
+  void begin_stage(QueueId queue, SimTime now);
+  bool next_stage(QueueId queue, SimTime now);
+  std::uint32_t plan_of(const CollectiveRequest&, Stage::Where = Stage::Where::gpus);
+  std::uint32_t plan_in_stages(Bytes, const NodeParts&);
+  std::vector<Stage> stages_of(const NodeParts&);
+  std::uint32_t add_plan(CollectivePlan);
   std::uint64_t queued_by(ThreadId rank) const;
   bool all_decided(std::uint32_t iteration) const;
   bool exists(ThreadId rank, OpPlace collective) const;
@@ -322,11 +334,14 @@ class EventEngine {
   std::uint32_t repeated_ = 0;
   std::optional<Seen> seen_;
   // Of a job with a negotiation.
-  std::optional<CollectivePlanner> planner_;
-  std::map<Bytes, std::uint32_t> plan_of_bytes_;
-  std::map<std::uint32_t, std::uint32_t> graph_of_planner_;  // its number -> ours
-  std::vector<std::vector<std::uint32_t>> uses_of_graph_;    // plans of what was decided, in order
-  std::vector<std::uint32_t> queued_before_op_;              // tensors whose kernels stand before it
+  std::optional<CollectivePlanner> planner_, host_planner_;
+  using Planned = std::tuple<Stage::Where, CollectiveKind, GroupShape, Bytes>;
+  std::map<Planned, std::uint32_t> planned_;
+  std::map<NodeParts, std::uint32_t> planned_in_stages_;
+  std::optional<std::uint32_t> graph_of_nothing_;
+  std::map<std::pair<bool, std::uint32_t>, std::uint32_t> graph_of_planner_;  // of hosts, its number -> ours
+  std::vector<std::vector<std::uint32_t>> uses_of_graph_;  // plans of what was decided, in order
+  std::vector<std::uint32_t> queued_before_op_;            // tensors whose kernels stand before it
   std::vector<Background> background_;
   std::uint32_t asked_ = 0;    // background threads in this cycle
   std::uint64_t decided_ = 0;  // tensors of all iterations

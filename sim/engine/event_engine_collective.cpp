@@ -92,7 +92,7 @@ void EventEngine::release_followers(ThreadId thread, OpPlace ended, SimTime own,
 
 void EventEngine::start_thread_blocks(QueueId queue, SimTime now) {
   const ThreadId thread = thread_of_queue_[queue.index()];
-  const auto [plan, prepare, conclude_in, after] = running(queue);
+  const auto [plan, prepare, conclude_in, after, stages] = running(queue);
   const LaidOutGraphs::Graph& graph = graphs_.graphs[plans_[plan].graph];
   const std::uint32_t first = graph.first_of_rank[thread.value], last = graph.first_of_rank[thread.value + 1];
   queues_[queue.index()].thread_blocks_left = last - first;
@@ -285,9 +285,15 @@ EventEngine::Running EventEngine::running(QueueId queue) const {
   const Op& op = program(thread_of_queue_[queue.index()], at.iteration).ops[of.op];
   if (op.after == After::decision) {
     const DecidedCollective& collective = decided(at);
-    return {collective.plan, collective.margin, collective.margin, op.after};
+    const std::span<const Stage> stages = plans_[collective.plan].stages;
+    if (stages.empty()) {
+      return {collective.plan, collective.margin, collective.margin, op.after, {}};
+    }
+    const std::uint32_t stage = queues_[queue.index()].stage;
+    const SimTime last = stage + 1 == stages.size() ? collective.margin : SimTime{};
+    return {stages[stage].plan, collective.margin, last, op.after, stages};
   }
-  return {of.plan, op.prepare, op.conclude, op.after};
+  return {of.plan, op.prepare, op.conclude, op.after, {}};
 }
 
 // The collective has ended, but for what its queue does for so long after it.
@@ -300,6 +306,9 @@ void EventEngine::conclude(QueueId queue, SimTime left, SimTime now) {
 }
 
 void EventEngine::end_collective(QueueId queue, SimTime now) {
+  if (job_.negotiation && next_stage(queue, now)) {
+    return;
+  }
   const ThreadId thread = thread_of_queue_[queue.index()];
   const OpPlace at = queues_[queue.index()].collective;
   CollectiveRecord& met = record(thread, at);

@@ -66,10 +66,10 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
       digest.add(thread_[t].worked - worked_before);
     }
   }
-  for (const auto& [collective, thread_blocks_left, runs] : queues_) {
+  for (const auto& [collective, thread_blocks_left, runs, stage] : queues_) {
     add_place(collective);
     digest.add(thread_blocks_left);
-    digest.add(std::uint32_t{runs});
+    digest.add(std::uint32_t{runs});  // stage: jobs with a negotiation are not repeated
   }
   for (std::uint32_t w = 0; w + 1 < graphs_.thread_blocks.size(); ++w) {
     const auto& [at, rank, script, plan, graph, first_in, first_out, unfinished, queue, active, use] =

@@ -34,12 +34,25 @@ std::vector<double> bytes_of_graphs(const TrainingJob& job) {
   for (const Thread& thread : job.roles.front().threads) {
     for (const Op& op : thread.steady.ops) {
       if (op.kind == OpKind::collective) {
-        const CollectivePlan& plan = job.plans[thread.steady.collectives[op.index]];
-        bytes[plan.graph] += static_cast<double>(plan.bytes.value) / op.every;
+        for_each_run(job.plans, thread.steady.collectives[op.index], [&](const CollectivePlan& plan) {
+          bytes[plan.graph] += static_cast<double>(plan.bytes.value) / op.every;
+        });
       }
     }
   }
   return bytes;
+}
+
+// Of all collectives of an iteration.
+std::vector<Stage> stages_of_step(const TrainingJob& job) {
+  std::vector<Stage> stages;
+  for (const Op& op : job.main().steady.ops) {
+    if (op.kind == OpKind::collective && !op.never_runs()) {
+      const std::vector<Stage>& of = job.plans[job.main().steady.collectives[op.index]].stages;
+      stages.insert(stages.end(), of.begin(), of.end());
+    }
+  }
+  return stages;
 }
 
 void add(const Route& route, double bytes, std::vector<double>& to) {
@@ -101,6 +114,18 @@ LinkTraffic link_traffic(const Topology& topology, const TrainingJob& job,
       add(topology.route_of_message(b, a), answer, traffic.bytes);
     }
   });
+  const std::vector<Stage> stages = stages_of_step(job);
+  for (std::uint32_t r = 0; job.negotiation && r < job.negotiation->copies.size(); ++r) {
+    const HostCopy& copy = job.negotiation->copies[r];
+    for (const Stage& stage : stages) {
+      const bool out = stage.where == Stage::Where::to_host;
+      if (stage.copies()) {
+        add(out ? topology.route_of_message(copy.gpu, copy.host)
+                : topology.route_of_message(copy.host, copy.gpu),
+            static_cast<double>(stage.bytes.value), traffic.bytes);
+      }
+    }
+  }
   const SharedLinks theirs(topology, others);
   for (const SharedFlow& flow : theirs.flows) {
     for (const LinkId link : flow.links) {

@@ -67,15 +67,20 @@ SentBytes sent_bytes(const TrainingJob& job) {
   const Program& program = job.main().steady;
   for (const Op& op : program.ops) {
     if (op.kind == OpKind::collective) {
-      const CollectivePlan& plan = job.plans[program.collectives[op.index]];
-      const double bytes =
-          static_cast<double>(plan.bytes.value) / op.every / static_cast<double>(job.ranks());
-      const auto of = [&](HopKind kind) {
-        return bytes * shares[plan.graph][static_cast<std::size_t>(kind)];
-      };
-      sent.nvlink += of(HopKind::nvlink);
-      sent.pcie += of(HopKind::pcie);
-      sent.network += of(HopKind::network);
+      const std::uint32_t number = program.collectives[op.index];
+      for_each_run(job.plans, number, [&](const CollectivePlan& plan) {
+        const double bytes =
+            static_cast<double>(plan.bytes.value) / op.every / static_cast<double>(job.ranks());
+        const auto of = [&](HopKind kind) {
+          return bytes * shares[plan.graph][static_cast<std::size_t>(kind)];
+        };
+        sent.nvlink += of(HopKind::nvlink);
+        sent.pcie += of(HopKind::pcie);
+        sent.network += of(HopKind::network);
+      });
+      for (const Stage& stage : job.plans[number].stages) {
+        sent.pcie += stage.where == Stage::Where::to_host ? static_cast<double>(stage.bytes.value) : 0;
+      }
     }
   }
   return sent;

@@ -123,6 +123,13 @@ TrainingJob build_job(const Strategy& strategy, const MixedWork& mixed, Collecti
         "(a real step took 1.6 times as long)",
         "/training/strategy");
   }
+  if (work.training.collective.library == CollectiveLibrary::tensorflow &&
+      !std::holds_alternative<MirroredSpec>(strategy)) {
+    throw InputError(
+        "expected the library nccl, mpi or gloo, found TensorFlow's ring, which is "
+        "MultiWorkerMirroredStrategy's: the strategy mirrored with cross_device_ops multi_worker",
+        "/training/collective/library");
+  }
   if (gloo && std::holds_alternative<HorovodSpec>(strategy)) {
     throw InputError(
         "expected the library nccl or mpi, found gloo, of whose workers each reduces what it meets first",

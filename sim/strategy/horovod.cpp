@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <map>
 
 #include "core/error.h"
 #include "sim/collective/fusion.h"
@@ -13,12 +14,61 @@ namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 constexpr int kNewest = 28;
-constexpr HorovodRules kRules[] = {{9, Bytes(64 * kMiB), Seconds(5e-3), false, true, true},
-                                   {16, Bytes(64 * kMiB), Seconds(5e-3), true, true, true},
-                                   {20, Bytes(64 * kMiB), Seconds(5e-3), true, false, true},
-                                   {21, Bytes(128 * kMiB), Seconds(1e-3), true, false, true},
-                                   {23, Bytes(128 * kMiB), Seconds(1e-3), true, false, false}};
+constexpr HorovodRules kRules[] = {{9, Bytes(64 * kMiB), Seconds(5e-3), false, true, true, false, false},
+                                   {15, Bytes(64 * kMiB), Seconds(5e-3), false, true, true, true, false},
+                                   {16, Bytes(64 * kMiB), Seconds(5e-3), true, true, true, true, false},
+                                   {20, Bytes(64 * kMiB), Seconds(5e-3), true, false, true, true, false},
+                                   {21, Bytes(128 * kMiB), Seconds(1e-3), true, false, true, true, false},
+                                   {23, Bytes(128 * kMiB), Seconds(1e-3), true, false, false, true, false},
+                                   {26, Bytes(128 * kMiB), Seconds(1e-3), true, false, false, true, true}};
 constexpr Seconds kPoll(1e-3);
+constexpr const char* kOptions = "/training/horovod/";
+
+void check_stages(const HorovodSpec& horovod, const TrainingSpec& training, const RankLayout& layout) {
+  if (horovod.hierarchical && horovod.torus) {
+    throw InputError("expected either hierarchical or torus, found both", std::string(kOptions) + "torus");
+  }
+  if (!horovod.hierarchical && !horovod.torus) {
+    return;
+  }
+  const char* const key = horovod.hierarchical ? "hierarchical" : "torus";
+  const auto has = horovod.hierarchical ? &HorovodRules::hierarchical : &HorovodRules::torus;
+  if (!(horovod_rules(horovod.version).*has)) {
+    throw InputError("expected a version of Horovod from 0." +
+                         std::to_string(std::ranges::find(kRules, true, has)->minor) +
+                         " on, which has it so, found \"" + horovod.version + '"',
+                     kOptions + std::string(key));
+  }
+  if (layout.nodes == 1) {
+    throw InputError("expected several nodes, found one, where Horovod leaves it out: set it to false",
+                     kOptions + std::string(key));
+  }
+  if (training.collective.library != CollectiveLibrary::nccl) {
+    throw InputError("expected the library nccl, which reduces in the nodes, found another",
+                     "/training/collective/library");
+  }
+}
+
+// CUDA copies what isn't pinned through a buffer that is: it crosses the memory three times.
+constexpr double kPassesOfMemory = 3;
+
+// The CPU that is nearest to a GPU, the first of several.
+DeviceId host_of(const Topology& topology, Rank rank) {
+  const std::uint32_t cpus = topology.node().count(DeviceKind::cpu);
+  if (cpus == 0) {
+    throw InputError("expected a node with a CPU, to whose memory hierarchical copies, found none in " +
+                         topology.spec().node.name,
+                     "/cluster/node");
+  }
+  const std::string node =
+      "node" + std::to_string(rank.value / static_cast<std::uint32_t>(topology.gpus_per_node())) + "/cpu";
+  std::vector<DeviceId> hosts;
+  for (std::uint32_t c = 0; c < cpus; ++c) {
+    hosts.push_back(topology.device_named(node + std::to_string(c)));
+  }
+  return *std::ranges::min_element(
+      hosts, {}, [&](DeviceId host) { return topology.route_of_message(topology.gpu_of(rank), host).size; });
+}
 
 // Builds the program of all ranks, which is the same in all iterations.
 class HorovodProgram {
@@ -135,12 +185,14 @@ Bytes fusion_buffer(const HorovodSpec& horovod, std::uint32_t gpus_per_node) {
 void add_horovod_programs(const HorovodSpec& horovod, const Workload& work, const CollectivePlanner& planner,
                           PlanTable& plans, TrainingJob& job) {
   const HorovodRules rules = horovod_rules(horovod.version);
+  const RankLayout& layout = planner.layout();
+  check_stages(horovod, work.training, layout);
   HorovodProgram program(horovod, rules, work, plans);
   job.main().warm_up = job.main().steady = program.program();
   const HostSpec& host = work.training.host;
   const SimTime long_way = to_sim_time(2 * horovod.negotiation);
   job.negotiation = Negotiation{.tensors = program.queued(),
-                                .threshold = fusion_buffer(horovod, planner.layout().gpus_per_node),
+                                .threshold = fusion_buffer(horovod, layout.gpus_per_node),
                                 .cycle = to_sim_time(horovod.cycle_time.value_or(rules.cycle)),
                                 .cost = rules.cache ? to_sim_time(horovod.negotiation) : long_way,
                                 .first_cost = long_way,
@@ -149,6 +201,55 @@ void add_horovod_programs(const HorovodSpec& horovod, const Workload& work, cons
                                 .waits_for_data = rules.waits_for_data,
                                 .costs = work.costs,
                                 .planner = std::make_shared<const CollectivePlanner>(planner)};
+  if (horovod.hierarchical || horovod.torus) {
+    const auto family = [&](const GroupShape& groups) {
+      return plans.plans()[plans.number({CollectiveKind::all_reduce, Bytes(1), groups})].family;
+    };
+    job.negotiation->reduced_by = horovod.torus ? ReducedBy::stages_on_gpus : ReducedBy::stages_on_hosts;
+    job.negotiation->in_node = family(gpus_of_each_node(layout));
+    job.negotiation->across = family(same_gpu_of_every_node(layout));
+  }
+}
+
+void place_hosts(const Topology& topology, const ClusterUse& use, const HorovodSpec& horovod,
+                 TrainingJob& job) {
+  if (!job.negotiation || job.negotiation->reduced_by != ReducedBy::stages_on_hosts) {
+    return;
+  }
+  ClusterUse on_hosts = use;
+  on_hosts.collective.library = CollectiveLibrary::mpi;
+  Negotiation& rules = *job.negotiation;
+  rules.hosts = std::make_shared<const CollectivePlanner>(collective_planner(topology, on_hosts));
+  std::map<LinkId, int> users;
+  std::map<DeviceId, int> users_of_host;
+  for (std::uint32_t r = 0; r < job.ranks(); ++r) {
+    const DeviceId gpu = topology.gpu_of(Rank(r)), host = host_of(topology, Rank(r));
+    rules.copies.push_back({gpu, host, {}, {}, {}});
+    ++users_of_host[host];
+    for (const Route& route : {topology.route_of_message(gpu, host), topology.route_of_message(host, gpu)}) {
+      for (const LinkId link : route) {
+        ++users[link];
+      }
+    }
+  }
+  for (HostCopy& copy : rules.copies) {
+    const BytesPerSecond memory = horovod.memory_bandwidth / (kPassesOfMemory * users_of_host[copy.host]);
+    const auto rate = [&](const Route& route) {
+      BytesPerSecond least = memory;
+      for (const LinkId link : route) {
+        least = std::min(least, topology.link(link).bandwidth / users[link]);
+      }
+      return least;
+    };
+    const Route out = topology.route_of_message(copy.gpu, copy.host);
+    copy.to_host = rate(out);
+    copy.to_gpu = rate(topology.route_of_message(copy.host, copy.gpu));
+    Seconds latency;
+    for (const LinkId link : out) {
+      latency = latency + topology.link(link).latency;
+    }
+    copy.latency = to_sim_time(latency);
+  }
 }
 
 }  // namespace paceline

@@ -110,12 +110,11 @@ struct MemoryOf {
     return memory;
   }
 
-  // Joined gradients are a copy of them; who sums holds what all others have sent: the first GPU, or each its part.
+  // Joined gradients are a copy of them; who sums holds what all others have sent: the first GPU, or each its part; of
+  // halves what its own and the other have.
   GpuMemory operator()(const MirroredSpec& mirrored) const {
     GpuMemory memory = alone();
-    const bool apart = mirrored.cross_device_ops == CrossDeviceOps::nccl && mirrored.num_packs == 0;
-    const bool one_sums = mirrored.cross_device_ops == CrossDeviceOps::reduction_to_one_device;
-    memory.buckets = (one_sums ? job.ranks() - 1 : apart ? 0 : 1) * memory.gradients;
+    memory.buckets = copies_of_gradients(mirrored) * memory.gradients;
     return memory;
   }
 
@@ -136,6 +135,23 @@ struct MemoryOf {
   }
 
  private:
+  std::int64_t copies_of_gradients(const MirroredSpec& mirrored) const {
+    const std::int64_t packs = mirrored.num_packs.value_or(1), joined = packs > 0 ? 1 : 0;
+    switch (mirrored.cross_device_ops) {
+      case CrossDeviceOps::nccl:
+        return joined;
+      case CrossDeviceOps::nccl_then_ring:  // in place, but for a chunk
+        return 0;
+      case CrossDeviceOps::reduction_to_one_device:
+        return job.ranks() - 1;
+      case CrossDeviceOps::hierarchical_copy:  // one pack: on its two GPUs; many: a part of it on each
+        return joined + (packs == 1 ? job.ranks() / 2 : 1);
+      case CrossDeviceOps::multi_worker:
+      case CrossDeviceOps::copy_to_devices:
+        break;
+    }
+    return 1;
+  }
   static Bytes bytes(std::int64_t elements, Precision precision) {
     return Bytes(elements * bytes_per_element(precision));
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "sim/strategy/ring_of_nodes.h"
 
 namespace paceline {
 namespace {
@@ -37,18 +38,37 @@ void refuse(bool given, const char* key, const std::string& what) {
 
 void check(const MirroredSpec& spec, const TrainingSpec& training, const RankLayout& layout) {
   const bool workers = spec.cross_device_ops == CrossDeviceOps::multi_worker;
-  refuse(spec.num_packs && spec.cross_device_ops != CrossDeviceOps::nccl, "num_packs",
-         "but with the cross_device_ops nccl, found " + std::to_string(spec.num_packs.value_or(0)));
+  const bool nodes = spec.cross_device_ops == CrossDeviceOps::nccl_then_ring;
+  const bool halves = spec.cross_device_ops == CrossDeviceOps::hierarchical_copy;
+  refuse(spec.num_packs && spec.cross_device_ops != CrossDeviceOps::nccl && !halves, "num_packs",
+         "but with the cross_device_ops nccl and hierarchical_copy, found " +
+             std::to_string(spec.num_packs.value_or(0)));
   refuse(spec.bytes_per_pack && !workers, "bytes_per_pack",
          "but with the cross_device_ops multi_worker; nccl has num_packs");
-  if (!workers && layout.nodes > 1) {
+  if (nodes && layout.nodes == 1) {
+    throw InputError(
+        R"(expected several nodes with nccl_then_ring, found one: "nccl" with num_packs 0 is its first half)",
+        std::string(kOptions) + "/cross_device_ops");
+  }
+  if (!workers && !nodes && layout.nodes > 1) {
     throw InputError("expected one node with MirroredStrategy, which is one process, found " +
                          std::to_string(layout.nodes) + R"(; "multi_worker" has one on each node)",
                      std::string(kOptions) + "/cross_device_ops");
   }
-  if (training.collective.library != CollectiveLibrary::nccl) {
-    throw InputError("expected GPUs, and NCCL, with the strategy mirrored, found another library",
+  if (halves && layout.gpus_per_node % 2 != 0) {
+    throw InputError("expected GPUs in two equal halves with hierarchical_copy, found " +
+                         std::to_string(layout.gpus_per_node),
+                     std::string(kOptions) + "/cross_device_ops");
+  }
+  const bool ring = training.collective.library == CollectiveLibrary::tensorflow;
+  if (ring && !workers) {
+    throw InputError(R"(expected TensorFlow's ring with the cross_device_ops "multi_worker", found others)",
                      "/training/collective/library");
+  }
+  if (!ring && training.collective.library != CollectiveLibrary::nccl) {
+    throw InputError(
+        "expected GPUs, and NCCL or TensorFlow's ring, with the strategy mirrored, found another library",
+        "/training/collective/library");
   }
 }
 
@@ -106,7 +126,116 @@ class MirroredIteration {
     return update();
   }
 
+  // The GPUs are two halves, and pack i belongs to two GPUs, one in each: i, counted round, which is the main one, and the
+  // one that is half of the GPUs further. Each sums its half's; the main one adds the other's, and sends the sum to its own
+  // half and to the other, which sends it to its. Sums stand behind the backward pass, all of one kind before those that
+  // build on them. Channels: of each pack what is summed in a half, between halves, and of sums. Families: each GPU; for
+  // each all others; for each the others of its half.
+  Program with_halves(std::uint32_t rank) {
+    const std::uint32_t half = gpus_ / 2;
+    const std::vector<Bytes> packs = packs_of_halves();
+    const auto count = static_cast<std::uint32_t>(packs.size());
+    const auto main = [&](std::uint32_t i) { return i % gpus_; };
+    const auto other = [&](std::uint32_t i) { return (i + half) % gpus_; };
+    const auto in_my_half = [&](std::uint32_t gpu) { return gpu / half == rank / half; };
+    const auto mine = [&](std::uint32_t i) { return in_my_half(main(i)) ? main(i) : other(i); };
+    const auto add = [&](std::uint32_t i, std::int64_t summands) {
+      b_.copy((summands + 1) * packs[i], 1, i, "add " + std::to_string(i));
+    };
+    const auto to_my_half = [&](std::uint32_t i) {
+      if (half > 1) {
+        b_.send(2 * count + i, 2 * gpus_ + rank, packs[i], purpose(i), "sum " + std::to_string(i));
+      }
+    };
+    std::vector<std::uint32_t> order;  // in which packs exist
+    const auto send_up = [&](std::uint32_t i) {
+      order.push_back(i);
+      if (mine(i) != rank) {
+        b_.send(i, mine(i), packs[i], purpose(i), "pack " + std::to_string(i));
+      }
+    };
+    const bool joined = apart_or_joined(count, send_up);
+    for (const std::uint32_t i : order) {
+      if (mine(i) == rank && half > 1) {
+        b_.gate(i, half - 1, "packs " + std::to_string(i));
+        add(i, half);
+      }
+      if (other(i) == rank) {
+        b_.send(count + i, main(i), packs[i], purpose(i), "sum of a half " + std::to_string(i));
+      }
+    }
+    for (const std::uint32_t i : order) {
+      if (main(i) == rank) {
+        b_.gate(count + i, 1, "sum of a half " + std::to_string(i));
+        add(i, 2);
+        b_.send(2 * count + i, other(i), packs[i], purpose(i), "sum " + std::to_string(i));
+        to_my_half(i);
+      }
+    }
+    for (const std::uint32_t i : order) {
+      if (other(i) == rank) {
+        b_.gate(2 * count + i, 1, "sum " + std::to_string(i));
+        to_my_half(i);
+      }
+    }
+    for (const std::uint32_t i : order) {
+      if (mine(i) != rank) {
+        b_.gate(2 * count + i, 1, "sum " + std::to_string(i));
+      }
+    }
+    if (joined) {
+      copy_all(count > 1, gradients_.size() > 1, "join", "split");
+    }
+    return update();
+  }
+
  private:
+  std::vector<Bytes> packs_of_halves() const {
+    std::vector<Bytes> packs;
+    if (const std::int64_t count = spec_.num_packs.value_or(1); count > 0) {
+      for (const std::int64_t elements : equal_packs(parameter_count(work_.model), count)) {
+        packs.push_back(bytes(elements));
+      }
+    } else {
+      for (std::size_t g = gradients_.size(); g-- > 0;) {
+        packs.push_back(bytes(gradients_[g].elements));
+      }
+    }
+    return packs;
+  }
+
+  // All passes of a step; there(i) when pack i exists: each gradient, the last of the list first, or, joined and cut after
+  // all passes, equal packs. True: these.
+  template <class F>
+  bool apart_or_joined(std::uint32_t count, const F& there) {
+    if (spec_.num_packs.value_or(1) > 0) {
+      passes([](std::uint32_t) {});
+      copy_all(gradients_.size() > 1, count > 1, "concatenate", "cut");
+      for (std::uint32_t i = 0; i < count; ++i) {
+        there(i);
+      }
+      return true;
+    }
+    std::uint32_t next = 0;
+    passes([&](std::uint32_t layer) {
+      for (; next < count && gradients_[next].layer == layer; ++next) {
+        there(count - 1 - next);
+      }
+    });
+    return false;
+  }
+
+  // Of all gradients, one copy after the other.
+  void copy_all(bool first, bool second, const char* what, const char* then) {
+    const Bytes all = bytes(parameter_count(work_.model));
+    if (first) {
+      copy(all, kNoIndex, what);
+    }
+    if (second) {
+      copy(all, kNoIndex, then);
+    }
+  }
+
   static Purpose purpose(std::uint32_t bucket) { return {.phase = Phase::exchange, .bucket = bucket}; }
   Bytes bytes(std::int64_t elements) const {
     return Bytes(elements * bytes_per_element(work_.training.gradients));
@@ -182,18 +311,9 @@ class MirroredIteration {
   // All gradients joined, once the last one exists; cut, where there are several packs, and joined again.
   Program in_equal_packs(std::int64_t count) {
     passes([](std::uint32_t) {});
-    const Bytes all = bytes(parameter_count(work_.model));
     const std::vector<std::int64_t> packs = equal_packs(parameter_count(work_.model), count);
     const bool joined = gradients_.size() > 1, cut = packs.size() > 1;
-    const auto copies = [&](bool first, bool second, const char* what, const char* then) {
-      if (first) {
-        copy(all, kNoIndex, what);
-      }
-      if (second) {
-        copy(all, kNoIndex, then);
-      }
-    };
-    copies(joined, cut, "concatenate", "cut");
+    copy_all(joined, cut, "concatenate", "cut");
     std::vector<std::uint32_t> collectives;
     for (const std::int64_t pack : packs) {
       collectives.push_back(all_reduce(bytes(pack), static_cast<std::uint32_t>(collectives.size())));
@@ -201,7 +321,7 @@ class MirroredIteration {
     for (const std::uint32_t collective : collectives) {
       b_.wait(collective);
     }
-    copies(cut, joined, "join", "split");
+    copy_all(cut, joined, "join", "split");
     return update();
   }
 
@@ -216,21 +336,27 @@ Role replica(const char* name, const Program& program) { return {name, {{program
 
 void add_copies(const MirroredSpec& spec, const MixedWork& mixed, PlanTable& plans, TrainingJob& job) {
   const std::uint32_t gpus = plans.layout().ranks();
-  std::vector<Family> others;
+  std::vector<Family> others, of_half;
   for (std::uint32_t r = 0; r < gpus; ++r) {
-    job.roles.push_back(
-        replica("replica", MirroredIteration(spec, mixed.works[mixed.of(r)], plans).with_copies(r)));
+    MirroredIteration iteration(spec, mixed.works[mixed.of(r)], plans);
+    const bool halves = spec.cross_device_ops == CrossDeviceOps::hierarchical_copy;
+    job.roles.push_back(replica("replica", halves ? iteration.with_halves(r) : iteration.with_copies(r)));
     job.members.push_back({r, {}});
     const std::vector<std::uint32_t> one_group(gpus, 0);
     job.families.push_back({{{r}}, one_group});
     others.push_back({{{}}, one_group});
+    of_half.push_back({{{}}, one_group});
     for (std::uint32_t to = 0; to < gpus; ++to) {
       if (to != r) {
         others.back().groups.front().push_back(to);
       }
+      if (to != r && 2 * to / gpus == 2 * r / gpus) {
+        of_half.back().groups.front().push_back(to);
+      }
     }
   }
   std::ranges::move(others, std::back_inserter(job.families));
+  std::ranges::move(of_half, std::back_inserter(job.families));
 }
 
 }  // namespace
@@ -262,6 +388,10 @@ void add_mirrored_programs(const MirroredSpec& spec, const MixedWork& mixed, Pla
   job.roles.clear();
   if (copies_gradients(spec)) {
     add_copies(spec, mixed, plans, job);
+    return;
+  }
+  if (spec.cross_device_ops == CrossDeviceOps::nccl_then_ring) {
+    add_ring_of_nodes(mixed, plans, job);
     return;
   }
   for (const Workload& work : mixed.works) {

@@ -19,10 +19,10 @@ std::vector<std::size_t> packs_by_size(std::span<const Bytes> sizes, Bytes bytes
 // _ConcatAndSplitPacker). Packs that would be empty are left out.
 std::vector<std::int64_t> equal_packs(std::int64_t elements, std::int64_t packs);
 
-// Adds the programs of a rank, and their plans; for reduction_to_one_device a role for the first GPU and one for the
-// others, and the families that their messages go to. Sources: the same files, and collective_ops.py. Throws InputError
-// for options that the kind has not, for several nodes where there is one process, and for libraries other than NCCL.
-// Requires: more than one rank.
+// Adds the programs of a rank, and their plans; where gradients are copied a role for each GPU, and the families that
+// their messages go to. Sources: the same files, and collective_ops.py. Throws InputError for options that the kind has
+// not, for several nodes where there is one process, for halves of an odd number of GPUs, and for libraries other than
+// NCCL and, with multi_worker, TensorFlow's ring. Requires: more than one rank.
 void add_mirrored_programs(const MirroredSpec&, const MixedWork&, PlanTable&, TrainingJob&);
 
 }  // namespace paceline

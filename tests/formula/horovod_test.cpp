@@ -14,6 +14,7 @@
 #include "sim/strategy/build_job.h"
 #include "tests/dice.h"
 #include "tests/error_of.h"
+#include "topology/topology.h"
 
 namespace paceline {
 namespace {
@@ -61,23 +62,33 @@ Groups by_lists(const std::vector<FusedTensor>& tensors, std::int64_t threshold)
   return all;
 }
 
-constexpr std::int64_t kPsPerByte = 1000;  // of an all-reduce
+// Picoseconds of a byte, on GPUs; all-reduces of hosts take kOnHosts times as long.
+constexpr std::int64_t kOnHosts = 5;
+SimTime time_of(CollectiveKind kind, Bytes bytes) {
+  const std::int64_t each = kind == CollectiveKind::all_reduce       ? 1000
+                            : kind == CollectiveKind::reduce_scatter ? 410
+                            : kind == CollectiveKind::all_gather     ? 370
+                            : kind == CollectiveKind::reduce         ? 730
+                                                                     : 690;
+  return SimTime{each * bytes.value};
+}
+SimTime reduction(Bytes bytes) { return time_of(CollectiveKind::all_reduce, bytes); }
 
-SimTime reduction(Bytes bytes) { return SimTime{kPsPerByte * bytes.value}; }
-
-CollectivePlanner known_planner(std::uint32_t nodes, std::uint32_t gpus_per_node = 1) {
+CollectivePlanner known_planner(std::uint32_t nodes, std::uint32_t gpus_per_node = 1,
+                                std::int64_t factor = 1) {
   Communicator start;
   start.ranks = nodes * gpus_per_node;
   CollectiveGraph nothing;
   nothing.ranks = start.ranks;
   start.graphs.push_back(std::move(nothing));
-  return {std::move(start), {nodes, gpus_per_node}, [](Communicator&, const CollectiveRequest& request) {
-            CollectivePlan plan;
-            plan.kind = request.kind;
-            plan.bytes = request.bytes;
-            plan.startup = reduction(request.bytes);
-            return plan;
-          }};
+  return {
+      std::move(start), {nodes, gpus_per_node}, [factor](Communicator&, const CollectiveRequest& request) {
+        CollectivePlan plan;
+        plan.kind = request.kind;
+        plan.bytes = request.bytes;
+        plan.startup = factor * time_of(request.kind, request.bytes);
+        return plan;
+      }};
 }
 
 struct Case {
@@ -85,6 +96,7 @@ struct Case {
   SimTime forward{}, backward{};       // of each layer
   std::int64_t launch_us = 0, collective_us = 0;
   HorovodSpec horovod{};
+  std::uint32_t nodes = 2, gpus = 1;  // of each
 };
 
 Workload workload_of(const Case& c) {
@@ -105,9 +117,53 @@ Workload workload_of(const Case& c) {
   return work;
 }
 
-TrainingJob job_of(const Case& c, std::uint32_t ranks = 2) {
-  CollectivePlanner planner = known_planner(ranks);
-  return build_job(c.horovod, workload_of(c), planner);
+const HostCopy kCopies{{}, {}, BytesPerSecond(8e8), BytesPerSecond(5e8), SimTime{3'000'000}};
+
+TrainingJob job_of(const Case& c) {
+  CollectivePlanner planner = known_planner(c.nodes, c.gpus);
+  TrainingJob job = build_job(c.horovod, workload_of(c), planner);
+  if (c.horovod.hierarchical) {
+    job.negotiation->hosts =
+        std::make_shared<const CollectivePlanner>(known_planner(c.nodes, c.gpus, kOnHosts));
+    job.negotiation->copies.assign(c.nodes * c.gpus, kCopies);
+  }
+  return job;
+}
+TrainingJob job_of(Case c, std::uint32_t ranks) {
+  c.nodes = ranks;
+  return job_of(c);
+}
+
+// What is on the stream between two copies, before a host reduces, there, and after; and how many launches it takes.
+struct StageTimes {
+  SimTime before, on_hosts, after;
+  int launches_before = 0, launches_after = 0;
+};
+StageTimes stages(const Case& c, Bytes bytes, bool several) {
+  constexpr std::int64_t kElement = 4, kAtom = 64;
+  const std::int64_t gpus = c.gpus;
+  std::int64_t elements = bytes.value / kElement;
+  while (several && elements % (kAtom * gpus) != 0) {
+    ++elements;
+  }
+  const Bytes rest(elements % gpus * kElement), all(elements * kElement - rest.value);
+  const Bytes mine(all.value / gpus + rest.value);
+  StageTimes made;
+  const auto add = [](SimTime& sum, int& launches, CollectiveKind kind, Bytes size) {
+    sum += time_of(kind, size);
+    launches += size.value > 0 ? 1 : 0;
+  };
+  add(made.before, made.launches_before, CollectiveKind::reduce_scatter, all);
+  add(made.before, made.launches_before, CollectiveKind::reduce, rest);
+  if (c.horovod.torus) {
+    add(made.before, made.launches_before, CollectiveKind::all_reduce, mine);
+  } else {
+    made.on_hosts = to_sim_time(mine / kCopies.to_host) + to_sim_time(mine / kCopies.to_gpu) +
+                    2 * kCopies.latency + kOnHosts * reduction(mine);
+  }
+  add(made.after, made.launches_after, CollectiveKind::all_gather, all);
+  add(made.after, made.launches_after, CollectiveKind::broadcast, rest);
+  return made;
 }
 
 Result run(const TrainingJob& job, int iterations = 4) {
@@ -129,7 +185,7 @@ Expected recursion(const Case& c, int iterations) {
   const SimTime launch{c.launch_us * 1'000'000}, issue{c.collective_us * 1'000'000};
   const SimTime cycle = to_sim_time(c.horovod.cycle_time.value_or(rules.cycle));
   const SimTime agree = to_sim_time(c.horovod.negotiation);
-  const Bytes threshold = fusion_buffer(c.horovod, 1);
+  const Bytes threshold = fusion_buffer(c.horovod, c.gpus);
   const std::size_t layers = c.elements.size();
   Expected made;
   SimTime host, gpu, began;
@@ -164,10 +220,22 @@ Expected recursion(const Case& c, int iterations) {
         if (rules.waits_for_data) {
           now = std::max(now, ready);
         }
-        now += issue + (group.size() > 1 ? 2 * launch : SimTime{});
-        const SimTime copies =
-            group.size() > 1 ? 2 * to_sim_time(memory_time(workload_of(c).costs, 2 * bytes)) : SimTime{};
-        stream = std::max({stream, now, ready}) + copies + reduction(bytes);
+        const bool several = group.size() > 1;
+        const SimTime copy = several ? to_sim_time(memory_time(workload_of(c).costs, 2 * bytes)) : SimTime{};
+        const SimTime copy_launch = several ? launch : SimTime{};
+        const StageTimes in = stages(c, bytes, several);
+        if (c.horovod.hierarchical) {
+          now += in.launches_before * issue + copy_launch;
+          now = std::max({stream, now, ready}) + copy + in.before + in.on_hosts;
+          now += in.launches_after * issue + copy_launch;
+          stream = now + in.after + copy;
+        } else if (c.horovod.torus) {
+          now += (in.launches_before + in.launches_after) * issue + 2 * copy_launch;
+          stream = std::max({stream, now, ready}) + 2 * copy + in.before + in.after;
+        } else {
+          now += issue + 2 * copy_launch;
+          stream = std::max({stream, now, ready}) + 2 * copy + reduction(bytes);
+        }
         made.fused.back().push_back(group.size());
       }
       done = std::max(done, seen);
@@ -354,6 +422,124 @@ TEST_CASE(
   CHECK(waited / static_cast<double>(tensors) == Approx(0.7031e-3 / 2).epsilon(0.02));
 }
 
+// As before, all in one fusion of 40,000 B, that four GPUs of a node share: 10,240 elements, 10,240 B for each.
+TEST_CASE("Horovod in closed form: stages, one after the other") {
+  Case c{std::vector<std::int64_t>(10, 1000), SimTime{1'000'000'000}, SimTime{2'000'000'000}, 10, 20};
+  c.nodes = 2;
+  c.gpus = 4;
+  c.horovod.cycle_time = Seconds(1e-3);
+  const SimTime us{1'000'000}, ms{1'000'000'000};
+  const SimTime backward_ends = 10 * us + 10 * 3 * ms;
+  const SimTime copies = 2 * to_sim_time(memory_time(workload_of(c).costs, 2 * Bytes(40'000)));
+  const SimTime in_nodes{(410 + 370) * 40'960};
+  SECTION("torus") {
+    c.horovod.torus = true;
+    const TrainingJob job = job_of(c);
+    const Op& update = job.main().steady.ops.back();
+    CHECK(run(job).iteration_end[0] ==
+          backward_ends + copies + in_nodes + SimTime{1000 * 10'240} + update.host_cost + update.duration);
+  }
+  SECTION("hierarchical: the gather and the copy out are launched when hosts have reduced") {
+    c.horovod.hierarchical = true;
+    const TrainingJob job = job_of(c);
+    const Op& update = job.main().steady.ops.back();
+    const SimTime there_and_back{1250 * 10'240 + 2000 * 10'240 + 2 * 3'000'000};
+    CHECK(run(job).iteration_end[0] == backward_ends + copies + in_nodes + there_and_back +
+                                           SimTime{5 * 1000 * 10'240} + 20 * us + 10 * us + update.host_cost +
+                                           update.duration);
+  }
+  SECTION(
+      "one tensor isn't lengthened: the last GPU has what is left over, which the node reduces and "
+      "broadcasts") {
+    c.horovod.hierarchical = true;
+    c.elements = {1003};
+    const TrainingJob job = job_of(c);
+    const Op& update = job.main().steady.ops.back();
+    const SimTime rest{(730 + 690) * 12}, mine{(1250 + 2000 + 5 * 1000) * 1012 + 2 * 3'000'000};
+    CHECK(run(job).iteration_end[0] == 10 * us + 3 * ms + SimTime{(410 + 370) * 4000} + rest + mine +
+                                           2 * 20 * us + update.host_cost + update.duration);
+  }
+  SECTION("the background thread begins no cycle while hosts reduce") {
+    c.horovod.hierarchical = true;
+    c.elements.assign(3, 100'000);  // each alone: 400,000 B and 1.6 ms of hosts' all-reduce and copies
+    c.horovod.fusion_threshold = Bytes(0);
+    c.forward = c.backward = SimTime{1};
+    const Result result = run(job_of(c), 1);
+    CHECK(result.iteration_end == recursion(c, 1).ends);
+    const auto& made = result.decisions.iterations[0];
+    REQUIRE(made.size() == 3);
+    CHECK(made[1].start > made[0].end - SimTime{370 * 400'000} - 20 * us);
+  }
+}
+
+TEST_CASE("what each GPU of a node has of a fusion") {
+  CHECK(node_parts(Bytes(4 * 1003), 4, false, 4) == NodeParts{Bytes(1000), Bytes(12)});
+  CHECK(node_parts(Bytes(4 * 1003), 4, true, 4) == NodeParts{Bytes(1024), Bytes(0)});
+  CHECK(node_parts(Bytes(12), 4, false, 4) == NodeParts{Bytes(0), Bytes(12)});
+  CHECK(node_parts(Bytes(2 * 64 * 8), 2, true, 8) == NodeParts{Bytes(128), Bytes(0)});
+  CHECK(node_parts(Bytes(2 * 64 * 8 + 2), 2, true, 8) == NodeParts{Bytes(256), Bytes(0)});
+  CHECK(node_parts(Bytes(400), 4, false, 1) == NodeParts{Bytes(400), Bytes(0)});
+}
+
+// Eight GPUs, two on each PCIe switch, two switches on each CPU. What all copy at once passes a switch's link to its CPU
+// two by two, and a CPU's memory, three times, four by four.
+TEST_CASE("what GPUs copy to their hosts shares PCIe and memory") {
+  ClusterUse use;
+  use.cluster.node = node_preset("pcie-a100");
+  use.cluster.node.pcie_bandwidth = BytesPerSecond(12e9);
+  use.cluster.gpus_per_node = static_cast<int>(use.cluster.node.gpus);
+  use.cluster.nodes = 2;
+  REQUIRE(use.cluster.node.gpus == 8);
+  const Topology topology = build_topology(use.cluster);
+  REQUIRE(topology.node().count(DeviceKind::cpu) == 2);
+  REQUIRE(topology.node().count(DeviceKind::pcie_switch) == 4);
+  Case c{{1000}, SimTime{1000}, SimTime{1000}, 1, 1};
+  c.horovod.hierarchical = true;
+  for (const auto& [memory, rate] : {std::pair{100e9, 6e9}, {60e9, 5e9}}) {
+    c.horovod.memory_bandwidth = BytesPerSecond(memory);
+    CollectivePlanner planner = collective_planner(topology, use);
+    TrainingJob job = build_job(c.horovod, workload_of(c), planner);
+    place_hosts(topology, use, c.horovod, job);
+    REQUIRE(job.negotiation->copies.size() == 16);
+    REQUIRE(job.negotiation->hosts);
+    for (std::size_t r = 0; r < 16; ++r) {
+      CAPTURE(r);
+      const HostCopy& copy = job.negotiation->copies[r];
+      CHECK(copy.to_host.value == Approx(rate));
+      CHECK(copy.to_gpu.value == Approx(rate));
+      CHECK(topology.device_name(copy.host) ==
+            "node" + std::to_string(r / 8) + "/cpu" + std::to_string(r % 8 / 4));
+      CHECK(copy.latency == SimTime{600'000});
+    }
+  }
+}
+
+TEST_CASE("Horovod's stages are refused where it has none") {
+  Case c{{1000}, SimTime{1000}, SimTime{1000}, 1, 1};
+  c.gpus = 2;
+  const auto error = [&] { return error_of([&] { job_of(c); }); };
+  c.horovod.hierarchical = true;
+  c.horovod.version = "0.14";
+  CHECK(error() ==
+        "/training/horovod/hierarchical: expected a version of Horovod from 0.15 on, which has it so, found "
+        "\"0.14\"");
+  c.horovod.version = "0.15.2";
+  CHECK(error().empty());
+  c.nodes = 1;
+  CHECK(error() ==
+        "/training/horovod/hierarchical: expected several nodes, found one, where Horovod leaves it out: set "
+        "it to false");
+  c.horovod.torus = true;
+  CHECK(error() == "/training/horovod/torus: expected either hierarchical or torus, found both");
+  c.horovod.hierarchical = false;
+  c.nodes = 2;
+  CHECK(error() ==
+        "/training/horovod/torus: expected a version of Horovod from 0.26 on, which has it so, found "
+        "\"0.15.2\"");
+  c.horovod.version = "0.26";
+  CHECK(error().empty());
+}
+
 TEST_CASE("Horovod as the recursion has it, on jobs at random") {
   Dice dice(11);
   const std::string versions[] = {"0.9", "0.15", "0.16", "0.19", "0.20", "0.21", "0.22", "0.23", "0.28"};
@@ -372,6 +558,14 @@ TEST_CASE("Horovod as the recursion has it, on jobs at random") {
     c.horovod.cycle_time = Seconds(1e-9 * (static_cast<double>(dice.between(10, 3000)) * 1000 + 0.137));
     c.horovod.negotiation = Seconds(1e-9 * (static_cast<double>(dice.between(0, 300)) * 1000 + 0.211));
     c.horovod.fusion_threshold = Bytes(dice.between(0, 30'000));
+    c.gpus = static_cast<std::uint32_t>(dice.between(1, 4));
+    c.horovod.hierarchical = dice.maybe(0.4);
+    c.horovod.torus = !c.horovod.hierarchical && dice.maybe(0.3);
+    if (c.horovod.hierarchical) {
+      c.horovod.version = versions[1 + dice.below(std::size(versions) - 1)];
+    } else if (c.horovod.torus) {
+      c.horovod.version = dice.maybe(0.5) ? "0.26" : "0.28";
+    }
     CAPTURE(i, c.horovod.version, c.elements.size());
     const Result result = run(job_of(c), 3);
     const Expected expected = recursion(c, 3);

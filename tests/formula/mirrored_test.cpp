@@ -285,6 +285,184 @@ TEST_CASE("replicated without NCCL: sums behind the backward pass of each GPU, b
   sums_by_the_rules(CrossDeviceOps::copy_to_devices);
 }
 
+// Routes of their own between all GPUs: S bytes take kHop + kByteOfHop S.
+constexpr SimTime kHop{3'000};
+constexpr std::int64_t kByteOfHop = 20;
+SimTime hop(std::int64_t bytes) { return kHop + SimTime{kByteOfHop * bytes}; }
+void join_all(TrainingJob& job, std::uint32_t gpus) {
+  for (std::uint32_t from = 0; from < gpus; ++from) {
+    for (std::uint32_t to = 0; to < gpus; ++to) {
+      if (from != to) {
+        job.routes.push_back({from, to, kHop, BytesPerSecond(1e12 / kByteOfHop), {}});
+      }
+    }
+  }
+}
+
+// One pack P of four GPUs: GPU 1 and 3 send it to 0 and 2, which add two; 2 sends its sum to 0, which adds two again and
+// sends the sum to 1 and 2; 2 sends it to 3. So GPU 3 is the last one: four ways, and what is copied and added between.
+TEST_CASE("HierarchicalCopyAllReduce in closed form: four ways one after the other") {
+  Mirror of{kFour};
+  of.spec.cross_device_ops = CrossDeviceOps::hierarchical_copy;
+  TrainingJob job = mirrored_job(of);
+  join_all(job, kGpuCount);
+  const std::int64_t bytes = all_bytes(of);
+  const SimTime reduced = 4 * hop(bytes) + 2 * moved(3 * bytes);
+  CHECK(result_of(job).iteration_end[0].ps ==
+        (passes(of) + moved(2 * bytes) + reduced + moved(2 * bytes) + updated(of)).ps);
+}
+
+// Pack by pack, in the order in which each kind of sum is made.
+TEST_CASE("HierarchicalCopyAllReduce, any GPUs, layers and packs: by the rules") {
+  Dice dice(19);
+  for (std::uint64_t round = 0; round < rounds(200); ++round) {
+    Mirror of;
+    of.spec.cross_device_ops = CrossDeviceOps::hierarchical_copy;
+    of.spec.num_packs = dice.between(0, 6);
+    const auto gpus = static_cast<std::uint32_t>(2 * dice.between(1, 4));
+    const std::uint32_t half = gpus / 2;
+    of.layers.resize(dice.below(8) + 1);
+    for (std::vector<std::int64_t>& tensors : of.layers) {
+      tensors = {dice.between(1, 500'000)};
+    }
+    TrainingJob job = mirrored_job(of, of.spec, {1, gpus});
+    join_all(job, gpus);
+    const bool joined = of.spec.num_packs != 0;
+    std::vector<std::int64_t> size;  // of pack i
+    std::vector<std::size_t> order;
+    if (joined) {
+      const std::int64_t all = all_bytes(of) / 4, each = all / *of.spec.num_packs;
+      for (std::int64_t left = all; left > 0; left -= size.back() / 4) {
+        order.push_back(size.size());
+        const bool last = each == 0 || static_cast<std::int64_t>(size.size()) + 1 == of.spec.num_packs;
+        size.push_back(4 * (last ? left : each));
+      }
+    } else {
+      for (std::size_t l = 0; l < of.layers.size(); ++l) {
+        size.push_back(4 * of.layers[l].front());
+        order.insert(order.begin(), l);
+      }
+    }
+    const SimTime copies = moved(
+        2 * all_bytes(of) * ((joined && of.layers.size() > 1 ? 1 : 0) + (joined && size.size() > 1 ? 1 : 0)));
+    std::vector<SimTime> begins(gpus);
+    RunSpec run;
+    run.iterations = 3;
+    for (const SimTime end : simulate(job, run).iteration_end) {
+      std::vector<SimTime> stream, computed;
+      for (const SimTime begin : begins) {
+        computed.push_back(begin + passes(of));
+        stream.push_back(computed.back() + copies);
+      }
+      std::vector<SimTime> across(size.size()), down(size.size());
+      for (const std::size_t i : order) {
+        const auto exists = [&](std::size_t r) {
+          return joined ? computed[r] + copies : computed[r] - static_cast<std::int64_t>(i) * of.backward;
+        };
+        for (const std::size_t owner : {i % gpus, (i + half) % gpus}) {
+          for (std::size_t r = owner / half * half; r < owner / half * half + half; ++r) {
+            stream[owner] = std::max(stream[owner], r == owner ? SimTime{} : exists(r) + hop(size[i]));
+          }
+          stream[owner] += half > 1 ? moved((half + 1) * size[i]) : SimTime{};
+        }
+        across[i] = stream[(i + half) % gpus] + hop(size[i]);
+      }
+      for (const std::size_t i : order) {
+        SimTime& main = stream[i % gpus];
+        main = std::max(main, across[i]) + moved(3 * size[i]);
+        down[i] = main + hop(size[i]);
+      }
+      const std::vector<SimTime> from_main = down;
+      for (const std::size_t i : order) {
+        SimTime& other = stream[(i + half) % gpus];
+        other = std::max(other, down[i]);
+        down[i] = other + hop(size[i]);
+      }
+      for (const std::size_t i : order) {
+        for (std::size_t r = 0; r < gpus; ++r) {
+          const bool with_main = r / half == i % gpus / half;
+          const bool owns = r == i % gpus || r == (i + half) % gpus;
+          stream[r] = std::max(stream[r], owns ? SimTime{} : with_main ? from_main[i] : down[i]);
+        }
+      }
+      for (std::size_t r = 0; r < gpus; ++r) {
+        begins[r] = stream[r] + copies + updated(of);
+      }
+      REQUIRE(end.ps == std::ranges::max(begins).ps);
+    }
+  }
+}
+
+// One gradient of S bytes on two nodes: summed in each node, half of it sent to the other node and added there, sent
+// back, joined, broadcast in each node.
+TEST_CASE("nccl_then_ring in closed form: one gradient, two nodes") {
+  Mirror of{{{1001}}};
+  of.spec.cross_device_ops = CrossDeviceOps::nccl_then_ring;
+  TrainingJob job = mirrored_job(of, of.spec, {2, 3});
+  join_all(job, 6);
+  constexpr std::int64_t kChunk = 4 * 501;
+  CHECK(result_of(job).iteration_end[0].ps == (passes(of) + 2 * all_reduced(4 * 1001) + 2 * hop(kChunk) +
+                                               moved(3 * kChunk) + moved(2 * 4 * 1001) + updated(of))
+                                                  .ps);
+}
+
+// All nodes are alike: the first GPU of each, what its node's queue and its own stream do.
+TEST_CASE("nccl_then_ring, any nodes, layers and gradients: by the rules") {
+  Dice dice(23);
+  for (std::uint64_t round = 0; round < rounds(200); ++round) {
+    Mirror of;
+    of.spec.cross_device_ops = CrossDeviceOps::nccl_then_ring;
+    of.accumulation = static_cast<int>(dice.between(1, 2));
+    of.layers.resize(dice.below(6) + 1);
+    for (std::vector<std::int64_t>& tensors : of.layers) {
+      tensors.resize(dice.between(1, 2));
+      std::ranges::generate(tensors, [&] { return dice.between(1, 500'000); });
+    }
+    const std::int64_t nodes = dice.between(2, 5);
+    const RankLayout layout{static_cast<std::uint32_t>(nodes),
+                            static_cast<std::uint32_t>(dice.between(1, 3))};
+    TrainingJob job = mirrored_job(of, of.spec, layout);
+    join_all(job, layout.ranks());
+    SimTime begins;
+    RunSpec run;
+    run.iterations = 3;
+    for (const SimTime end : simulate(job, run).iteration_end) {
+      SimTime stream = begins, queue;
+      std::vector<std::int64_t> size, chunk;
+      std::vector<SimTime> there;  // what a step needs
+      for (int micro = 0; micro < of.accumulation; ++micro) {
+        stream += static_cast<std::int64_t>(of.layers.size()) * of.forward;
+        for (std::size_t l = of.layers.size(); l-- > 0;) {
+          stream += of.backward;
+          for (const std::int64_t elements : of.layers[l]) {
+            stream += micro > 0 ? moved(3 * 4 * elements) : SimTime{};
+          }
+          for (std::size_t t = of.layers[l].size(); micro + 1 == of.accumulation && t-- > 0;) {
+            size.push_back(4 * of.layers[l][t]);
+            chunk.push_back(4 * ((of.layers[l][t] + nodes - 1) / nodes));
+            queue = std::max(queue, stream) + all_reduced(size.back());
+            there.push_back(queue);
+          }
+        }
+      }
+      const std::int64_t steps = 2 * (nodes - 1);
+      for (std::int64_t step = 0; step <= steps; ++step) {
+        for (std::size_t g = 0; g < size.size(); ++g) {
+          stream = std::max(stream, there[g]);
+          stream += step > 0 && step < nodes ? moved(3 * chunk[g]) : SimTime{};
+          there[g] = stream + hop(chunk[g]);
+          if (step == steps) {
+            stream += moved(2 * size[g]);
+            queue = std::max(queue, stream) + all_reduced(size[g]);
+          }
+        }
+      }
+      begins = queue + updated(of);
+      REQUIRE(end.ps == begins.ps);
+    }
+  }
+}
+
 TEST_CASE("mirrored: memory of gradients that are joined, apart, or sent to the first GPU") {
   const Mirror of{kFour};
   const Workload work = mirrored_work(of);
@@ -298,6 +476,12 @@ TEST_CASE("mirrored: memory of gradients that are joined, apart, or sent to the 
   CHECK(copies({CrossDeviceOps::multi_worker, {}, {}}) == Bytes(all_bytes(of)));
   CHECK(copies({CrossDeviceOps::copy_to_devices, {}, {}}) == Bytes(all_bytes(of)));
   CHECK(copies({CrossDeviceOps::reduction_to_one_device, {}, {}}) == Bytes((kGpuCount - 1) * all_bytes(of)));
+  constexpr auto kHalves =
+      CrossDeviceOps::hierarchical_copy;  // GPU 0: joined, of its half one more, of the other one
+  CHECK(copies({kHalves, {}, {}}) == Bytes(3 * all_bytes(of)));
+  CHECK(copies({kHalves, 4, {}}) == Bytes(2 * all_bytes(of)));
+  CHECK(copies({kHalves, 0, {}}) == Bytes(all_bytes(of)));
+  CHECK(copies({CrossDeviceOps::nccl_then_ring, {}, {}}) == Bytes(0));
 }
 
 TEST_CASE("packs: closed when they hold more than the limit") {
@@ -327,9 +511,11 @@ TEST_CASE("mirrored: options that a kind hasn't, and nodes that one process hasn
   };
   constexpr auto kOne = CrossDeviceOps::reduction_to_one_device, kWorkers = CrossDeviceOps::multi_worker;
   CHECK(refusal({kOne, 2, {}}) ==
-        "/training/mirrored/num_packs: expected no num_packs but with the cross_device_ops nccl, found 2");
+        "/training/mirrored/num_packs: expected no num_packs but with the cross_device_ops nccl and "
+        "hierarchical_copy, found 2");
   CHECK(refusal({kWorkers, 0, {}}) ==
-        "/training/mirrored/num_packs: expected no num_packs but with the cross_device_ops nccl, found 0");
+        "/training/mirrored/num_packs: expected no num_packs but with the cross_device_ops nccl and "
+        "hierarchical_copy, found 0");
   CHECK(refusal({CrossDeviceOps::nccl, {}, Bytes(5)}) ==
         "/training/mirrored/bytes_per_pack: expected no bytes_per_pack but with the cross_device_ops "
         "multi_worker; nccl "
@@ -338,6 +524,13 @@ TEST_CASE("mirrored: options that a kind hasn't, and nodes that one process hasn
         "/training/mirrored/cross_device_ops: expected one node with MirroredStrategy, which is one process, "
         "found 2; "
         "\"multi_worker\" has one on each node");
+  CHECK(refusal({CrossDeviceOps::nccl_then_ring, {}, {}}) ==
+        "/training/mirrored/cross_device_ops: expected several nodes with nccl_then_ring, found one: "
+        "\"nccl\" with "
+        "num_packs 0 is its first half");
+  CHECK(refusal({CrossDeviceOps::hierarchical_copy, {}, {}}, {1, 3}) ==
+        "/training/mirrored/cross_device_ops: expected GPUs in two equal halves with hierarchical_copy, "
+        "found 3");
 }
 
 }  // namespace

@@ -158,6 +158,32 @@ TEST_CASE("a strategy is tried with its own options") {
   CHECK(software_of(scenario) == Names{keeps, bf16, twice});
 }
 
+TEST_CASE("Horovod's levers are its own, as far as the version has them") {
+  json scenario = hoppers(2);
+  scenario["training"]["strategy"] = "horovod";
+  scenario["training"]["gradients"] = "fp32";
+  scenario["training"]["horovod"] = {{"version", "0.28"}};
+  std::set<std::string> tried = software_of(scenario);
+  for (const char* one : {"fusion threshold 16.00 MiB", "fusion threshold 256.0 MiB", "cycle time 5.000 ms",
+                          "asynchronous completion", "gradients reduced in fp16", "torus all-reduces",
+                          "hierarchical all-reduces"}) {
+    CAPTURE(one);
+    CHECK(tried.contains(one));
+  }
+  CHECK_FALSE(tried.contains("cycle time 1.000 ms"));  // as it is
+  CHECK_FALSE(tried.contains("gradients as views of the buckets"));
+  scenario["training"]["horovod"] = {
+      {"version", "0.19"}, {"hierarchical", true}, {"fusion_threshold", "64 MiB"}};
+  tried = software_of(scenario);
+  CHECK(tried.contains("cycle time 1.000 ms"));
+  CHECK(tried.contains("one all-reduce of all GPUs"));
+  for (const char* one : {"fusion threshold 64.00 MiB", "cycle time 5.000 ms", "torus all-reduces",
+                          "hierarchical all-reduces"}) {
+    CAPTURE(one);
+    CHECK_FALSE(tried.contains(one));
+  }
+}
+
 TEST_CASE("what no longer fits is not tried") {
   json scenario = hoppers(2);
   scenario["cluster"] = {{"node", "dgx-h100"}, {"nodes", 2}, {"gpus_per_node", 2}};

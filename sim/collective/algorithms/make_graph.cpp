@@ -35,6 +35,7 @@ bool runs(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout) {
     case Algorithm::recursive_doubling:
     case Algorithm::gloo_ring:
     case Algorithm::binomial_tree:
+    case Algorithm::tensorflow_ring:
       return false;  // NCCL has none of them: sim/collective/host_collectives.h
   }
   throw std::logic_error("no such algorithm");
@@ -67,6 +68,7 @@ CollectiveGraph make_graph(Algorithm algorithm, CollectiveKind kind, const RankL
     case Algorithm::recursive_doubling:
     case Algorithm::gloo_ring:
     case Algorithm::binomial_tree:
+    case Algorithm::tensorflow_ring:
       break;
   }
   throw std::logic_error("no such algorithm");
@@ -89,6 +91,7 @@ std::uint32_t blocks_per_loop(Algorithm algorithm, CollectiveKind kind, const Ra
     case Algorithm::hierarchical:
     case Algorithm::point_to_point:
     case Algorithm::mpi_ring:
+    case Algorithm::tensorflow_ring:
       return one ? 1 : layout.ranks();
     case Algorithm::gloo_ring:
       return 2 * layout.ranks();  // at least: gloo_segments
