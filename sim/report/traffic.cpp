@@ -69,7 +69,7 @@ SentBytes sent_bytes(const TrainingJob& job) {
     if (op.kind == OpKind::collective) {
       const CollectivePlan& plan = job.plans[program.collectives[op.index]];
       const double bytes =
-          static_cast<double>(plan.bytes.value) / op.every / static_cast<double>(job.ranks());
+          static_cast<double>(plan.bytes.value) / op.steps_each() / static_cast<double>(job.ranks());
       const auto of = [&](HopKind kind) {
         return bytes * shares[plan.graph][static_cast<std::size_t>(kind)];
       };

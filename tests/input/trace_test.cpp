@@ -191,9 +191,9 @@ TEST_CASE("what an iteration leaves out is not in its trace") {
     reduced[event.at("args").at("iteration")] +=
         event.at("args").value("Collective name", "") == "allreduce" ? 1 : 0;
   }
-  CHECK(reduced.at(0) == 0);
-  CHECK(reduced.at(1) > 0);
-  CHECK(reduced.at(2) == 0);
+  CHECK(reduced.at(0) > 0);
+  CHECK(reduced.at(1) == 0);
+  CHECK(reduced.at(2) > 0);
 }
 
 TEST_CASE("casts of a shard are kernels of their own around their collective's") {
