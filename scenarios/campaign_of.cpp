@@ -9,6 +9,7 @@
 #include "scenarios/readable.h"
 #include "sim/engine/simulate.h"
 #include "sim/strategy/memory.h"
+#include "sim/strategy/run_length.h"
 
 namespace paceline {
 namespace {
@@ -56,7 +57,7 @@ CheckpointBytes bytes_of(const Scenario& s) {
   const double shared = static_cast<double>(kept.parameters.value) * scale;
   const bool sharded_parameters =
       fully_shards(training) && !(training.strategy == StrategyKind::zero && training.zero.stage < 3);
-  const bool sharded_optimizer = training.strategy != StrategyKind::ddp;
+  const bool sharded_optimizer = fully_shards(training) || training.strategy == StrategyKind::zero;
   const double optimizer = gpu - shared;
   const double node = std::min(
       all * scale, shared * (sharded_parameters ? gpus : 1) + optimizer * (sharded_optimizer ? gpus : 1));
@@ -297,7 +298,7 @@ bool CampaignSteps::draws(SimTime step) const {
 StateSteps CampaignSteps::simulated(const ClusterState& state) {
   const Scenario scenario = in_state(scenario_, state);
   auto [topology, job] = machines_.build(scenario);
-  const Result result = simulate(job, scenario.run);
+  const Result result = simulate(job, with_length(scenario.run, scenario.training));
   StateSteps steps;
   const std::vector<SimTime>& ends = result.iteration_end;
   steps.first = ends.front();

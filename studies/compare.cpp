@@ -36,7 +36,8 @@ constexpr NamedStrategy kStrategies[] = {
     {"parameter_server", StrategyKind::parameter_server, 0, StrategyKind::parameter_server},
     {"data_parallel", StrategyKind::data_parallel, 0, StrategyKind::data_parallel},
     {"mirrored", StrategyKind::mirrored, 0, StrategyKind::mirrored},
-    {"horovod", StrategyKind::horovod, 0, StrategyKind::horovod}};
+    {"horovod", StrategyKind::horovod, 0, StrategyKind::horovod},
+    {"local_sgd", StrategyKind::local_sgd, 0, StrategyKind::local_sgd}};
 
 const NamedStrategy& strategy_named(const std::string& name) {
   const auto* const found = std::ranges::find(kStrategies, name, &NamedStrategy::name);
@@ -125,6 +126,9 @@ Seconds step_of(const Prediction& p) {
 
 // Samples per second of gradients that are stale, or dropped, are no samples per second of others.
 std::string at_the_price_of(const Prediction& p) {
+  if (p.report.period) {
+    return ", with parameters averaged every " + std::to_string(p.report.period->steps) + " steps";
+  }
   if (!p.report.servers) {
     return "";
   }
@@ -191,7 +195,9 @@ std::vector<std::string> remarks_on(const Json& scenario, const std::vector<Stra
     const auto* given = options == nullptr ? nullptr : options->as<Json::Object>();
     std::vector<std::string> keys, without;
     for (const StrategyChoice& choice : choices) {
-      if (strategy_named(split(choice.name, ':').front()).options != kind) {
+      const StrategyKind of = strategy_named(split(choice.name, ':').front()).options;
+      const bool takes_them_too = kind == StrategyKind::ddp && of == StrategyKind::local_sgd;
+      if (of != kind && !takes_them_too) {
         without.push_back(choice.name);
       }
     }
@@ -272,6 +278,9 @@ std::string comparison_text(const Comparison& comparison) {
   const bool serve = std::ranges::any_of(comparison.strategies, [](const ComparedStrategy& each) {
     return each.prediction.report.servers.has_value();
   });
+  const bool averages = std::ranges::any_of(comparison.strategies, [](const ComparedStrategy& each) {
+    return each.prediction.scenario.training.strategy == StrategyKind::local_sgd;
+  });
   std::vector<Cells> rows{{"strategy", "step", "samples/s", "exposed", "NVLink", "NIC", "memory"}};
   if (serve) {
     rows.front().insert(rows.front().end(), {"stale", "95 %", "dropped", "into server"});
@@ -308,6 +317,7 @@ std::string comparison_text(const Comparison& comparison) {
                   "the one "
                   "that is sent most, a step\n"
                 : "") +
+         (averages ? "local SGD changes what is learned: this is about time alone\n" : "") +
          '\n' + comparison.verdict + '\n';
 }
 

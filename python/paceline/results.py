@@ -100,6 +100,22 @@ class Result:
         return self.data["step_time_s"]["mean"]
 
     @property
+    def synchronising_step_s(self) -> float | None:
+        """Mean time of a step that ends with an average of the parameters (local SGD).
+
+        None where all steps are of one kind.
+        """
+        return self.data.get("synchronising_step_s")
+
+    @property
+    def local_step_s(self) -> float | None:
+        """Mean time of a step between two averages of the parameters (local SGD).
+
+        None where all steps are of one kind.
+        """
+        return self.data.get("local_step_s")
+
+    @property
     def throughput_samples_per_s(self) -> float:
         """Samples per second of all GPUs."""
         return self.data["throughput_samples_per_s"]

@@ -31,6 +31,7 @@ struct BucketReport {
 struct CollectiveReport {
   std::string label;  // "all_reduce bucket 3"
   Bytes bytes;
+  std::uint32_t every = 1;  // steps
   Algorithm algorithm = Algorithm::ring;
   Protocol protocol = Protocol::simple;
   Seconds straggler_wait, exposed_communication;
@@ -63,6 +64,13 @@ struct FusionReport {
   Seconds queued, agreed, start, end;
 };
 
+// Of steps that end with an average of the parameters (local SGD), and of those between. A step's time is between the
+// latest ranks' ends, however far the others are ahead.
+struct PeriodReport {
+  std::uint32_t steps = 0;  // that a period has
+  Seconds synchronising, local;
+};
+
 struct Report {
   StepTime step;  // with servers: of all workers, of the iterations that were asked for
   Seconds warm_up;
@@ -79,6 +87,7 @@ struct Report {
   std::vector<StragglerReport> stragglers;    // most waited for first, those that delayed anybody
   std::optional<ServersReport> servers;
   std::vector<FusionReport> fusions;
+  std::optional<PeriodReport> period;  // where not all steps are of one kind
 };
 
 // Of the steady iterations.

@@ -74,12 +74,13 @@ TEST_CASE("OpenMPI's ring all-reduce on equal hosts takes its closed form") {
 // more. They get the sum back while the others do their last exchange, unless all that their neighbour
 // exchanges with begin late too, as with 7 ranks.
 TEST_CASE("fewer elements than ranks take one exchange for each doubling") {
-  struct Case {
+  struct RingCase {
     int ranks, exchanges;
     bool back;
   };
-  for (const Case& c : {Case{2, 1, false}, Case{3, 2, false}, Case{4, 2, false}, Case{5, 3, false},
-                        Case{7, 3, true}, Case{8, 3, false}, Case{12, 4, false}}) {
+  for (const RingCase& c :
+       {RingCase{2, 1, false}, RingCase{3, 2, false}, RingCase{4, 2, false}, RingCase{5, 3, false},
+        RingCase{7, 3, true}, RingCase{8, 3, false}, RingCase{12, 4, false}}) {
     CAPTURE(c.ranks);
     ClusterSpec cluster = hosts(c.ranks);
     cluster.node.nic_bandwidth = cluster.node.pcie_bandwidth = BytesPerSecond(1e15);  // latencies alone count

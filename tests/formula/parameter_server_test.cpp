@@ -83,7 +83,7 @@ TrainingJob job_of(const Setup& setup) {
   return job;
 }
 
-Result run(const TrainingJob& job, int iterations = 5) {
+Result run_servers(const TrainingJob& job, int iterations = 5) {
   RunSpec spec;
   spec.iterations = iterations;
   return simulate(job, spec);
@@ -130,7 +130,7 @@ TEST_CASE("incast: computing, twice max(P/B, W P/(K B)), applying, latencies") {
       const SimTime sum{3 * each.value}, update{5 * each.value};  // a byte in a picosecond; SGD: five passes
       const std::int64_t sent = std::max(all.value, workers * each.value) * 1000;
       every_step_takes(
-          run(job_of(setup)),
+          run_servers(job_of(setup)),
           kStep + SimTime{2 * sent} + static_cast<std::int64_t>(workers) * sum + update + 2 * kLatency);
     }
   }
@@ -143,7 +143,7 @@ TEST_CASE("servers beside the workers: twice P (W - 1) / (W B), as a ring's all-
     Setup setup{.workers = workers, .spec = balanced(workers, each), .beside = true};
     setup.tensors = {workers * each.value / 4};
     setup.spec.servers.memory_bandwidth = BytesPerSecond(1e30);
-    every_step_takes(run(job_of(setup)),
+    every_step_takes(run_servers(job_of(setup)),
                      kStep + SimTime{2 * (workers - 1) * each.value * 1000} + 2 * kLatency);
   }
 }
@@ -156,7 +156,7 @@ TEST_CASE("servers that keep unequal parts: the one with most decides") {
     setup.spec.servers.count = 3;
     setup.spec.servers.memory_bandwidth = BytesPerSecond(1e30);
     setup.spec.overlap = ServerOverlap::none;
-    every_step_takes(run(job_of(setup)),
+    every_step_takes(run_servers(job_of(setup)),
                      SimTime{900'000'000'000} + SimTime{2 * 24'000'000LL * workers * 1000} + 2 * kLatency);
   }
 }
@@ -256,7 +256,7 @@ TEST_CASE("by tensor: pushed when they exist, pulled before they are needed") {
       setup.layers.push_back(
           {SimTime{dice.between(1, 50) * 1'000'000'000}, SimTime{dice.between(1, 50) * 1'000'000'000}, 0, 0});
     }
-    const Result result = run(job_of(setup), 4);
+    const Result result = run_servers(job_of(setup), 4);
     const std::vector<SimTime> expected = steps_by_tensor(setup, 4);
     for (const std::vector<SimTime>& ends : result.own_ends) {
       for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -277,10 +277,10 @@ TEST_CASE("priority: of what waits, front layers first") {
   setup.spec.overlap = ServerOverlap::priority;
   setup.spec.partition = Bytes(2'000'000);  // a window of two: 4,000,000 bytes, each tensor two partitions
   const SimTime tensor{4'000'000'000};
-  const Result priority = run(job_of(setup), 3);
+  const Result priority = run_servers(job_of(setup), 3);
   // Layer 2 goes first, as it is ready first; then layer 0 before 1. Forward 0 may begin when layers 2 and 0 have come.
   setup.spec.overlap = ServerOverlap::by_tensor;
-  const Result shared = run(job_of(setup), 3);
+  const Result shared = run_servers(job_of(setup), 3);
   const SimTime of_priority = priority.own_ends[0][2] - priority.own_ends[0][1];
   const SimTime of_shared = shared.own_ends[0][2] - shared.own_ends[0][1];
   // Either way all three layers are there after three tensors out, and the last one back.
@@ -296,7 +296,7 @@ TEST_CASE("stale by s: the fast worker's iteration c begins at max(c, f (c - s))
       Setup setup = without_messages(4, stale(by));
       setup.variability.slow_gpus = {{{2}, 0, factor}};
       constexpr int kIterations = 30;
-      const Result result = run(job_of(setup), kIterations);
+      const Result result = run_servers(job_of(setup), kIterations);
       const std::vector<SimTime>& fast = result.own_ends[0];
       for (std::int64_t c = 0; c <= kIterations; ++c) {
         const double begins = std::max(static_cast<double>(c), factor * static_cast<double>(c - by));
@@ -313,11 +313,11 @@ TEST_CASE("throughput at the bound is the slowest worker's, whatever the head st
     Setup setup = without_messages(4, stale(4));
     setup.variability.slow_gpus = {{{2}, 0, 1.5}};
     const TrainingJob job = job_of(setup);
-    const Result result = run(job, iterations);
+    const Result result = run_servers(job, iterations);
     CHECK(result.served.held_back > 0);
     CHECK(lasting_throughput(job, result) == Approx(4 / 1.5));
     setup.spec.consistency = stale(1000);  // nobody gets so far ahead
-    const Result ahead = run(job_of(setup), iterations);
+    const Result ahead = run_servers(job_of(setup), iterations);
     CHECK(ahead.served.held_back == 0);
     CHECK(lasting_throughput(job, ahead) == Approx(3 + 1 / 1.5));
   }
@@ -346,7 +346,7 @@ TEST_CASE("workers' iterations differ by s + 1 at most, whatever messages and ke
     Setup setup = random_setup(dice);
     const std::int64_t by = dice.between(0, 4);
     setup.spec.consistency = stale(by);
-    const Result result = run(job_of(setup), 6);
+    const Result result = run_servers(job_of(setup), 6);
     for (const std::vector<SimTime>& one : result.own_ends) {
       for (const std::vector<SimTime>& other : result.own_ends) {
         for (std::size_t i = static_cast<std::size_t>(by) + 1; i < one.size(); ++i) {
@@ -376,14 +376,14 @@ TEST_CASE(
     const BytesPerSecond memory = setup.spec.servers.memory_bandwidth;
     setup.spec.servers.memory_bandwidth = BytesPerSecond(1e30);
     setup.spec.consistency = stale(0);
-    const Result bound = run(job_of(setup));
+    const Result bound = run_servers(job_of(setup));
     setup.spec.consistency = kSync;
-    same_steps(bound, run(job_of(setup)));
+    same_steps(bound, run_servers(job_of(setup)));
     setup.spec.servers.memory_bandwidth = memory;
     setup.spec.consistency = stale(1000);
-    const Result free = run(job_of(setup));
+    const Result free = run_servers(job_of(setup));
     setup.spec.consistency = kAsync;
-    same_steps(free, run(job_of(setup)));
+    same_steps(free, run_servers(job_of(setup)));
   }
 }
 
@@ -393,7 +393,7 @@ TEST_CASE("staleness of equal workers: 0 to W - 1 in the first round, then W - 1
   for (const std::uint32_t workers : {1U, 2U, 5U, 16U}) {
     Setup setup{.workers = workers, .tensors = {1'000'000}};
     setup.spec.consistency = kAsync;
-    const Result result = run(job_of(setup), 8);
+    const Result result = run_servers(job_of(setup), 8);
     const auto& [first, later, updates, held_back] = result.served;
     CHECK(held_back == 0);
     CHECK(first.staleness == std::vector<std::uint64_t>(workers, 1));
@@ -418,7 +418,7 @@ TEST_CASE("backup workers: what a straggler costs depends on when it comes back"
     std::vector<std::int64_t> ranks(each.slow);
     std::iota(ranks.begin(), ranks.end(), each.fast);
     setup.variability.slow_gpus = {{ranks, 0, each.factor}};
-    const Result result = run(job_of(setup), 12);
+    const Result result = run_servers(job_of(setup), 12);
     for (std::uint32_t r = 0; r < each.fast; ++r) {
       for (std::size_t i = 0; i + 1 < result.own_ends[r].size(); ++i) {
         const SimTime begins = result.own_ends[r][i + 1] - kStep;
@@ -502,7 +502,7 @@ TEST_CASE("backup workers of random speed: as a plain simulation") {
     Setup setup = without_messages(workers, kSync);
     setup.spec.backup = dice.between(0, workers - 1);
     setup.variability.per_iteration = {DistributionKind::lognormal, dice.real(0.01, 0.8), {}};
-    const Result result = run(job_of(setup), 10);
+    const Result result = run_servers(job_of(setup), 10);
     const PlainBackup expected = plain_backup(workers, static_cast<std::uint32_t>(setup.spec.backup), 10,
                                               Variability(setup.variability, workers, RunSpec{}.seed));
     for (std::uint32_t w = 0; w < workers; ++w) {
@@ -540,7 +540,7 @@ TEST_CASE("gradients that a node sums first: P each way on a NIC, however many G
       }
     }
     const std::int64_t pushes = kNodes * (node == NodeGradients::each ? kGpus : 1);
-    every_step_takes(run(job), kStep + SimTime{2 * pushes * 32'000'000 * 1000} + 2 * kLatency);
+    every_step_takes(run_servers(job), kStep + SimTime{2 * pushes * 32'000'000 * 1000} + 2 * kLatency);
   }
 }
 
