@@ -57,7 +57,7 @@ CheckpointBytes bytes_of(const Scenario& s) {
   const double shared = static_cast<double>(kept.parameters.value) * scale;
   const bool sharded_parameters =
       fully_shards(training) && !(training.strategy == StrategyKind::zero && training.zero.stage < 3);
-  const bool sharded_optimizer = fully_shards(training) || training.strategy == StrategyKind::zero;
+  const bool sharded_optimizer = training.strategy != StrategyKind::ddp;
   const double optimizer = gpu - shared;
   const double node = std::min(
       all * scale, shared * (sharded_parameters ? gpus : 1) + optimizer * (sharded_optimizer ? gpus : 1));

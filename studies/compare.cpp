@@ -317,8 +317,8 @@ std::string comparison_text(const Comparison& comparison) {
                   "the one "
                   "that is sent most, a step\n"
                 : "") +
-         (averages ? "local SGD changes what is learned: this is about time alone\n" : "") +
-         '\n' + comparison.verdict + '\n';
+         (averages ? "local SGD changes what is learned: this is about time alone\n" : "") + '\n' +
+         comparison.verdict + '\n';
 }
 
 std::string comparison_json(const Comparison& comparison) {

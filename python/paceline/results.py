@@ -228,9 +228,11 @@ class Result:
             A row per collective, in order: ``collective``, ``bytes``, ``algorithm``,
             ``protocol``, ``straggler_wait_s`` and ``exposed_communication_s`` (both means of all
             GPUs and steps; the latter add up to the breakdown's, the former lack what is waited
-            for at the end of a step).
+            for at the end of a step), and ``every_steps``: how many steps have it once.
         """
-        return self._rows("collectives", _COLLECTIVE_COLUMNS)
+        rows = self._rows("collectives", _COLLECTIVE_COLUMNS)
+        every = [each.get("every_steps", 1) for each in self.data["collectives"]]
+        return rows.assign(every_steps=pd.Series(every, dtype="int64"))
 
     def stragglers(self) -> pd.DataFrame:
         """Who made the others wait most.

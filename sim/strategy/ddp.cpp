@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <utility>
 
-#include "core/error.h"
 #include "sim/strategy/buffers.h"
 #include "sim/strategy/gradients.h"
 #include "sim/strategy/pytorch.h"
@@ -355,74 +353,6 @@ Program ddp_warm_up(const DdpSpec& ddp, const DdpUse& use, const Workload& work,
 }
 Program ddp_steady(const DdpSpec& ddp, const DdpUse& use, const Workload& work, PlanTable& plans) {
   return DdpPrograms(ddp, use, work, plans).steady();
-}
-
-void require_no_join(const TrainingSpec& training) {
-  if (training.ddp.join) {
-    throw InputError(
-        "expected the strategy ddp, whose ranks join, found " + std::string(name_of(training.strategy)),
-        "/training/ddp/join");
-  }
-}
-
-namespace {
-
-// Iterations of the longest.
-std::uint32_t require_joinable(const DdpSpec& ddp, const TrainingSpec& training, std::size_t ranks) {
-  const std::string place = "/training/ddp/join";
-  const std::vector<std::int64_t>& batches = ddp.join->batches;
-  const auto refuse = [&](bool holds, const std::string& expected, const std::string& found) {
-    if (holds) {
-      throw InputError("expected " + expected + ", found " + found, place);
-    }
-  };
-  if (batches.size() != ranks) {
-    throw InputError("expected one number for each of " + std::to_string(ranks) + " GPUs, found " +
-                         std::to_string(batches.size()),
-                     place + "/batches");
-  }
-  const std::int64_t longest = std::ranges::max(batches);
-  if (longest < 2) {
-    throw InputError("expected a GPU with 2 batches or more, found 1 on each: the first is the warm-up",
-                     place + "/batches");
-  }
-  refuse(training.accumulation > 1, "accumulation 1", std::to_string(training.accumulation));
-  refuse(!training.batches.empty() || training.balance.has_value(), "batches of one size",
-         "GPUs with batches of their own");
-  refuse(ddp.reduction != Reduction::pytorch_ddp && ddp.reduction != Reduction::unknown,
-         "pytorch_ddp, whose ranks join", std::string(name_of(ddp.reduction)));
-  const Precision wire = ddp.wire.value_or(training.gradients);
-  refuse(!same_format(wire, training.gradients), "no other format on the wire",
-         "gradients in " + std::string(name_of(wire)));
-  return static_cast<std::uint32_t>(longest);
-}
-
-}  // namespace
-
-void add_join_programs(const DdpSpec& ddp, const MixedWork& mixed, PlanTable& plans, TrainingJob& job) {
-  const std::uint32_t ranks = plans.layout().ranks();
-  const std::uint32_t steps = require_joinable(ddp, mixed.works.front().training, ranks);
-  constexpr std::size_t kMostRoles = 1000;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> known;  // by work and batches
-  job.roles.clear();
-  for (std::uint32_t r = 0; r < ranks; ++r) {
-    const auto batches = static_cast<std::uint32_t>(ddp.join->batches[r]);
-    const auto [at, added] =
-        known.try_emplace({mixed.of(r), batches}, static_cast<std::uint32_t>(job.roles.size()));
-    if (added) {
-      if (job.roles.size() == kMostRoles) {
-        throw InputError("expected at most " + std::to_string(kMostRoles) + " different numbers, found more",
-                         "/training/ddp/join/batches");
-      }
-      const Workload& work = mixed.works[mixed.of(r)];
-      const DdpUse use{.input = JoinedInput{batches, steps}};
-      Thread thread{ddp_warm_up(ddp, use, work, plans), ddp_steady(ddp, use, work, plans)};
-      job.roles.push_back({"rank", {std::move(thread)}});
-    }
-    job.members.push_back({at->second, {}});
-    job.batches.push_back(batches);
-  }
-  job.families = plans.families();
 }
 
 void add_ddp_programs(const DdpSpec& ddp, bool sharded_optimizer, const Workload& work, PlanTable& plans,

@@ -59,12 +59,6 @@ struct DdpUse {
 Program ddp_warm_up(const DdpSpec&, const DdpUse&, const Workload&, PlanTable&);
 Program ddp_steady(const DdpSpec&, const DdpUse&, const Workload&, PlanTable&);
 
-// Adds roles by how many batches ranks have. Throws InputError (places below /training/ddp/join) for another number of
-// ranks, for one batch, and for what it isn't modelled with. Requires: `join` is given.
-void add_join_programs(const DdpSpec&, const MixedWork&, PlanTable&, TrainingJob&);
-// Throws InputError where `join` is given, for a strategy that can't.
-void require_no_join(const TrainingSpec&);
-
 // Adds both. sharded_optimizer: ZeRO stage 1.
 void add_ddp_programs(const DdpSpec&, bool sharded_optimizer, const Workload&, PlanTable&, TrainingJob&);
 

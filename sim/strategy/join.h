@@ -60,4 +60,10 @@ class JoinContext {
   std::vector<Range> ranges_;
 };
 
+// Adds roles of DDP by how many batches ranks have. Throws InputError (places below /training/ddp/join) for another
+// number of ranks, for one batch, and for what it isn't modelled with. Requires: `join` is given.
+void add_join_programs(const DdpSpec&, const MixedWork&, PlanTable&, TrainingJob&);
+// Throws InputError where `join` is given, for a strategy that can't.
+void require_no_join(const TrainingSpec&);
+
 }  // namespace paceline

@@ -125,7 +125,11 @@ class PlainSimulation {
     if ((!endless() && t.host.iteration > last_) || (t.host.op == 0 && done(t) + ahead < t.host.iteration)) {
       return false;
     }
-    if (op(t, t.host).runs_in(t.host.iteration)) {
+    const bool runs = op(t, t.host).runs_in(t.host.iteration);
+    if (runs && op(t, t.host).kind == OpKind::synchronize && t.stream < t.host) {
+      return false;
+    }
+    if (runs) {
       t.issued = until(now_ + op(t, t.host).host_cost);
     } else {
       t.host = after(t, t.host);
@@ -137,7 +141,7 @@ class PlainSimulation {
   std::uint32_t done(const State& t) const {
     const std::vector<Op>& ops = t.thread->program(t.stream.iteration).ops;
     std::size_t last = ops.size();
-    while (last-- > 0 && ops[last].kind == OpKind::collective) {
+    while (last-- > 0 && !runs_on_compute_stream(ops[last])) {
     }
     return t.stream.iteration + (t.stream.op > last ? 1 : 0);
   }
