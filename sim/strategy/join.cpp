@@ -53,22 +53,30 @@ void JoinContext::broadcast_model(ProgramBuilder& b, const Workload& work) {
   in(b, input_->steps - 1, [&] {
     wait_on_host(b, all_reduce(b, Payload::statistics, Bytes(4), "all_reduce join"));
     agree_on_rank(b);
-    const Bytes all(parameter_count(work.model) * bytes_per_element(work.training.parameters));
-    b.move(2 * all, {Phase::exchange}, "flatten parameters");
+    Bytes all(parameter_count(work.model) * bytes_per_element(work.training.parameters));
+    std::vector<Buffers> others;
+    for (const Buffers& each : buffers_of(work.model)) {  // what has the parameters' type goes with them
+      if (each.what == Payload::statistics && same_format(work.training.parameters, Precision::fp32)) {
+        all = all + each.bytes;
+      } else {
+        others.push_back(each);
+      }
+    }
+    b.move(2 * all, {Phase::exchange}, "flatten the model");
     std::vector<std::uint32_t> pieces;
     for (std::int64_t sent = 0; sent < all.value; sent += kPiece) {
       pieces.push_back(b.collective({CollectiveKind::broadcast, Bytes(std::min(kPiece, all.value - sent))},
                                     {.phase = Phase::exchange, .payload = Payload::parameters},
-                                    "broadcast parameters"));
+                                    "broadcast the model"));
     }
-    for (const Buffers& each : buffers_of(work.model)) {
+    for (const Buffers& each : others) {
       pieces.push_back(b.collective({CollectiveKind::broadcast, each.bytes},
                                     {.phase = Phase::exchange, .payload = each.what}, "broadcast buffers"));
     }
     for (const std::uint32_t each : pieces) {
       b.wait(each);
     }
-    b.copy(2 * all, parameter_tensors(work.model), kNoIndex, "copy parameters back");
+    b.copy(2 * all, parameter_tensors(work.model), kNoIndex, "copy the model back");
   });
 }
 

@@ -172,10 +172,10 @@ class Joining {
     kernel(Who::all, SimTime{4});
     wait(Who::all, collective(4));
     agree_on_rank();
+    all += of_.batch_norm ? 4 * of_.tensors[1] : 0;  // statistics are fp32, too
     kernel(Who::all, SimTime{2 * all});
     SimTime end = collective(all);
     if (of_.batch_norm) {
-      collective(4 * of_.tensors[1]);
       end = collective(8);
     }
     wait(Who::all, end);
