@@ -61,7 +61,7 @@ inline constexpr auto kNames<Phase> = names<Phase>({{"forward", Phase::forward},
 // What a collective carries.
 enum class Payload : std::uint8_t {
   gradients,
-  parameters,  // in the precision of the kernels
+  parameters,  // in the precision of the kernels; averaged ones in that of `parameters`
   statistics,  // running mean and variance of batch norms, fp32
   counters,    // batches that a batch norm has seen, int64
   indices      // int32 per tensor: the order of buckets, which parameters were used

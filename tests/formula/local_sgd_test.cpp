@@ -220,7 +220,7 @@ TEST_CASE("ranks that are slow in turn: DDP waits in each step, local SGD for on
 }
 
 // Of one bucket: copies in, the hook's division and copies out read and write m bytes each.
-TEST_CASE("post-local SGD: buckets are divided and reduced in each node; parameters over all") {
+TEST_CASE("post-local SGD: buckets are divided and reduced in each node, parameters over all") {
   Local of;
   of.spec.period = 2;
   of.spec.group = LocalGroup::node;
@@ -275,7 +275,7 @@ TEST_CASE("local SGD sends 1 / H of an all-reduce of the parameters in a step") 
   }
 }
 
-TEST_CASE("iterations are rounded up to whole periods; where ranks join they are the longest's batches") {
+TEST_CASE("iterations are rounded up to whole periods, and where ranks join they are the longest's batches") {
   TrainingSpec training;
   RunSpec run;
   CHECK(with_length(run, training).iterations == 20);
