@@ -261,6 +261,26 @@ TEST_CASE("join(): what it can't do is told") {
         std::string::npos);
 }
 
+// gloo's threads run collectives of every role side by side.
+TEST_CASE("with gloo ranks of several roles meet as ranks of one, and may join") {
+  Options of;
+  of.ddp.bucket_cap = of.ddp.first_bucket = Bytes(1);
+  Workload work = work_with(of);
+  work.training.collective.library = CollectiveLibrary::gloo;
+  const auto planner = [] {
+    return meeting_planner({1, kFour},
+                           [](const CollectiveRequest& request) { return meets_in(request.bytes.value); });
+  };
+  CollectivePlanner one = planner(), two = planner(), three = planner();
+  const Result alike = run_with(build_job(of.ddp, work, one), 4);
+  const MixedWork roles{{work, work}, {0, 1, 1, 0}};
+  CHECK(run_with(build_job(of.ddp, roles, two), 4).fingerprint == alike.fingerprint);
+  of.ddp.join = JoinSpec{{5, 3, 5, 2}};
+  const Result joined = run_with(build_job(of.ddp, work, three), 4);
+  CHECK(joined.iteration_end.size() == 5);
+  CHECK(joined.breakdown[3].compute < joined.breakdown[0].compute);
+}
+
 TEST_CASE("static_graph: the first iteration reduces when backward has ended, the others are as without") {
   Options of;
   const TrainingJob plain = job_with(of);
