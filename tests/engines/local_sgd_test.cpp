@@ -82,7 +82,6 @@ TEST_CASE("local SGD: the engines agree to the picosecond, and every rank's part
 
 // Ranks without jitter never wait for a straggler; one that is always slow is waited for at averages alone.
 TEST_CASE("between two averages nobody waits, however slow a rank is") {
-  Dice dice(5);
   TrainingJob job;
   add_meetings(job, 3, SimTime{1'000});
   constexpr std::uint32_t kPeriod = 10;

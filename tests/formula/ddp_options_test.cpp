@@ -1,5 +1,5 @@
 // DDP's join(), static_graph and search for unused parameters against recursions. Memory moves a byte in a picosecond,
-// hosts take no time; a collective of S bytes takes kBegin + kEachByte S from the last rank's launch to everybody's end.
+// hosts take no time; a collective of S bytes takes kAlways + kPerByte S from the last rank's launch to everybody's end.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>

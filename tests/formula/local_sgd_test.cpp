@@ -1,6 +1,6 @@
 // Local SGD against closed forms. Memory moves a byte in a picosecond, hosts take no time; an all-reduce of S bytes takes
-// kBegin + kEachByte S from the last rank's launch to everybody's end, in groups of some ranks kWithin + S. P: bytes of
-// the parameters; H: the period.
+// kBeginsAll + kOfByte S from the last rank's launch to everybody's end, in groups of some ranks kWithin + S. H: the
+// period.
 #include "sim/strategy/local_sgd.h"
 
 #include <algorithm>
@@ -163,7 +163,6 @@ TEST_CASE("with jitter a period is the longest of the ranks' sums, then one all-
   const std::vector<SimTime> kernels{kForward, kForward, kBackward, kBackward, update, copy, copy};
   constexpr std::uint32_t kCopyBack = 10;
   std::vector<SimTime> at(job.ranks());  // each rank's
-  SimTime before;
   for (std::uint32_t i = 0; i <= kPeriods * kPeriod; ++i) {
     const bool averages = i % kPeriod == 0;
     SimTime launched;
@@ -177,9 +176,7 @@ TEST_CASE("with jitter a period is the longest of the ranks' sums, then one all-
       at[r] = launched + reduced_by_all(bytes) + lasts(i, r, kCopyBack, copy);
     }
     CHECK(result.iteration_end[i] == std::ranges::max(at));
-    before = result.iteration_end[i];
   }
-  CHECK(before > SimTime{});
 }
 
 // Rank r takes `factor` times as long in step r of a period of n alone. DDP waits for one slow rank in every step: n
@@ -209,8 +206,6 @@ TEST_CASE("ranks that are slow in turn: DDP waits in each step, local SGD for on
     const SimTime all = result.iteration_end.back() - result.iteration_end.front();
     CHECK(all ==
           (local ? (kRanks - 1) * kStep + kFactor * kStep + kMeets : kRanks * (kFactor * kStep + kMeets)));
-    const TrainingJob same = job;
-    run.iterations = kRanks;
     for (const Breakdown& b : result.breakdown) {
       CHECK(b.compute == (kRanks - 1) * kStep + kFactor * kStep);
       CHECK(b.compute + b.exposed_communication + b.straggler_wait + b.input_wait + b.other == all);
