@@ -8,6 +8,7 @@
 #include "scenarios/quantities.h"
 #include "scenarios/readable.h"
 #include "sim/engine/simulate.h"
+#include "sim/strategy/run_length.h"
 
 namespace paceline {
 
@@ -109,7 +110,7 @@ double CampaignSteps::to_draw(SimTime step) const {
 StateSteps CampaignSteps::simulated(const ClusterState& state) {
   const Scenario scenario = in_state(scenario_, state);
   auto [topology, job] = machines_.build(scenario);
-  const Result result = simulate(job, scenario.run);
+  const Result result = simulate(job, with_length(scenario.run, scenario.training));
   StateSteps steps;
   const std::vector<SimTime>& ends = result.iteration_end;
   steps.first = ends.front();

@@ -453,6 +453,15 @@ void describe(V& v, ExplicitLayerTime& s) {
 }
 
 template <class V>
+void describe(V& v, JoinSpec& s) {
+  v.key(
+      "batches", s.batches, between(1, 100'000).length(1, 1'000'000),
+      "How many batches each GPU has: one that has finished adds zeros to the others' reductions. The run is "
+      "as long as the longest has batches.",
+      required());
+}
+
+template <class V>
 void describe(V& v, DdpSpec& s) {
   v.key("reduction", s.reduction, any(),
         "Whose rule says when gradients are reduced, and in which pieces: overlapped with backward "
@@ -476,6 +485,9 @@ void describe(V& v, DdpSpec& s) {
         "Rank 0 sends its buffers (batch norm's statistics) before each forward pass.");
   v.key("find_unused_parameters", s.find_unused_parameters, any(),
         "Search for unused parameters before backward.");
+  v.key("static_graph", s.static_graph, any(),
+        "The graph stays as it is: the first iteration reduces when backward has ended, and none searches.");
+  v.key("join", s.join, any(), "Inputs that end at different steps; left out: all end together.");
 }
 
 template <class V>
@@ -615,10 +627,27 @@ void describe(V& v, HorovodSpec& s) {
 }
 
 template <class V>
+void describe(V& v, LocalSgdSpec& s) {
+  v.key("period", s.period, between(1, 100'000),
+        "Parameters are averaged over all GPUs after every so many steps; iterations are rounded up to whole "
+        "periods.");
+  v.key("warm_up", s.warm_up, between(0, 1e12),
+        "Steps of DDP before them: the first iteration, which doesn't count, is then DDP's first.");
+  v.key("group", s.group, any(),
+        "node: the GPUs of each node all-reduce their gradients in every step, in buckets as ddp says "
+        "(post-local SGD); none: a step between two averages exchanges nothing.");
+  v.key("copy_back", s.copy_back, any(),
+        "Averaged parameters are copied to where they were; false: they become views of the buffer that was "
+        "averaged, as PyTorch leaves them.");
+}
+
+template <class V>
 void describe(V& v, HostSpec& s) {
   v.key("kernel_launch", s.kernel_launch, between(0, 10), "Time of the host to launch a kernel.");
   v.key("collective_launch", s.collective_launch, between(0, 10), "Time of the host to launch a collective.");
   v.key("runs_ahead", s.runs_ahead, between(0, 1000), "Iterations that the host may be ahead of its GPU.");
+  v.key("unused_search", s.unused_search, between(0, 10),
+        "Time of the host to look for a parameter in the autograd graph, with find_unused_parameters.");
 }
 
 template <class V>
@@ -761,9 +790,8 @@ void describe(V& v, TrainingSpec& s) {
   v.key("strategy", s.strategy, any(),
         "How GPUs share the work: PyTorch's DistributedDataParallel, its fully_shard, ZeRO, parameter "
         "servers, "
-        "torch.nn.DataParallel on one node, TensorFlow's mirrored strategies, or Horovod. Options of the "
-        "others may "
-        "stand beside.");
+        "torch.nn.DataParallel on one node, TensorFlow's mirrored strategies, Horovod, or local SGD. Options "
+        "of the others may stand beside.");
   v.key("compression", s.compression, any(),
         "DDP's communication hook: what it computes to send less. A name, or an object with options.");
   v.key("ddp", s.ddp, any(), "PyTorch DistributedDataParallel's options.");
@@ -774,6 +802,7 @@ void describe(V& v, TrainingSpec& s) {
   v.key("mirrored", s.mirrored, any(),
         "Options of TensorFlow's MirroredStrategy and MultiWorkerMirroredStrategy.");
   v.key("horovod", s.horovod, any(), "Horovod's options.");
+  v.key("local_sgd", s.local_sgd, any(), "Options of local SGD.");
   v.key("host", s.host, any(), "The host thread that launches work on its GPU.");
   v.key("input", s.input, any(), "The data loader; left out: it is never the bottleneck.");
   v.key("collective", s.collective, any(), "How collectives run: library, algorithm, costs.");
@@ -855,7 +884,8 @@ void describe(V& v, OtherJob& s) {
 
 template <class V>
 void describe(V& v, RunSpec& s) {
-  v.key("iterations", s.iterations, between(1, 100'000), "Steps to simulate, after one for warm-up.");
+  v.key("iterations", s.iterations, between(1, 100'000),
+        "Steps to simulate, after one for warm-up; with local_sgd rounded up to whole periods.");
   v.key("seed", s.seed, between(0, 18446744073709551615.0),
         "Seed of all random draws: the same seed, the same run.");
   v.key("engine", s.engine, any(),

@@ -8,6 +8,7 @@
 #include "sim/layers/layer_spans.h"
 #include "sim/report/decided.h"
 #include "sim/strategy/build_job.h"
+#include "sim/strategy/run_length.h"
 #include "topology/topology.h"
 
 namespace paceline {
@@ -20,6 +21,11 @@ BalancedRun run(const Scenario& scenario, const TraceRequest& trace, Machines& m
   auto [topology, job] = machines.build(scenario);
   Result result = simulate(job, scenario.run, trace);
   return {topology, as_decided(std::move(job), result.decisions), std::move(result), {}};
+}
+
+Scenario with_length(Scenario scenario) {
+  scenario.run = with_length(scenario.run, scenario.training);
+  return scenario;
 }
 
 double alone_throughput(const Scenario& scenario, const GpuSpec& gpu, const TrainingSpec& training) {
@@ -71,7 +77,8 @@ Prediction predict(const Scenario& scenario, const TraceRequest& trace) {
   return predict(scenario, trace, machines);
 }
 
-Prediction predict(const Scenario& scenario, const TraceRequest& trace, Machines& machines) {
+Prediction predict(const Scenario& given, const TraceRequest& trace, Machines& machines) {
+  const Scenario scenario = with_length(given);
   auto [topology, job, result, batches] = run(scenario, trace, machines);
   Report report =
       summarize(job, result, *topology, alone_throughput(scenario),
@@ -82,7 +89,7 @@ Prediction predict(const Scenario& scenario, const TraceRequest& trace, Machines
 }
 
 Seconds mean_step_of(const Scenario& scenario, Machines& machines) {
-  return mean_step(run(scenario, {}, machines).result);
+  return mean_step(run(with_length(scenario), {}, machines).result);
 }
 
 std::string gpu_name(const Scenario& scenario, Rank rank) {

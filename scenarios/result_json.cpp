@@ -76,12 +76,16 @@ Json::Array stragglers_json(const std::vector<StragglerReport>& stragglers) {
 Json::Array collectives_json(const std::vector<CollectiveReport>& collectives) {
   Json::Array array;
   for (const CollectiveReport& c : collectives) {
-    array.push_back(Json::Object{{"collective", c.label},
-                                 {"bytes", c.bytes.value},
-                                 {"algorithm", name_of(c.algorithm)},
-                                 {"protocol", name_of(c.protocol)},
-                                 {"straggler_wait_s", c.straggler_wait.value},
-                                 {"exposed_communication_s", c.exposed_communication.value}});
+    Json::Object object{{"collective", c.label},
+                        {"bytes", c.bytes.value},
+                        {"algorithm", name_of(c.algorithm)},
+                        {"protocol", name_of(c.protocol)},
+                        {"straggler_wait_s", c.straggler_wait.value},
+                        {"exposed_communication_s", c.exposed_communication.value}};
+    if (c.every > 1) {
+      object.push_back({"every_steps", std::int64_t{c.every}});
+    }
+    array.push_back(std::move(object));
   }
   return array;
 }
@@ -146,6 +150,11 @@ Json::Object result_summary(const Prediction& p) {
   }
   if (r.servers) {
     summary.push_back({"servers", servers_json(*r.servers)});
+  }
+  if (r.period) {
+    summary.push_back({"period_steps", std::int64_t{r.period->steps}});
+    summary.push_back({"synchronising_step_s", r.period->synchronising.value});
+    summary.push_back({"local_step_s", r.period->local.value});
   }
   return summary;
 }

@@ -396,6 +396,12 @@ void settle_mixed(ScenarioFile& file, const Spot& spot) {
     fail_at(below(place, "balance"), "a strategy whose GPUs keep step",
             in_quotes(name_of(training.strategy)));
   }
+  if (training.balance && training.strategy == StrategyKind::local_sgd &&
+      training.balance->window % training.local_sgd.period != 0) {
+    fail_at(below(below(place, "balance"), "window"),
+            "whole periods of local_sgd's " + std::to_string(training.local_sgd.period) + " steps",
+            std::to_string(training.balance->window));
+  }
   const std::int64_t ranks = gpus_of_job(file.cluster.spec);
   const Spot batches = below(place, "batches");
   if (!training.batches.empty() && static_cast<std::int64_t>(training.batches.size()) != ranks) {

@@ -118,6 +118,22 @@ std::string compression_rows(const Prediction& p) {
          row("", "what is learned changes, too; this is about time");
 }
 
+std::string local_sgd_rows(const Prediction& p) {
+  const LocalSgdSpec& spec = p.scenario.training.local_sgd;
+  std::string text = row(
+      "strategy",
+      (spec.period > 1 ? "local SGD: parameters are averaged every " + std::to_string(spec.period) + " steps"
+                       : std::string("local SGD: parameters are averaged in every step")) +
+          (spec.group == LocalGroup::node ? ", gradients reduced in each node" : ""));
+  text +=
+      spec.warm_up > 0 ? row("", "after " + plural(spec.warm_up, "step") + " of DDP, which don't count") : "";
+  if (p.report.period) {
+    text += row("", "a step that averages " + readable_time(p.report.period->synchronising) + ", others " +
+                        readable_time(p.report.period->local));
+  }
+  return text + row("", "it changes what is learned: this is about time alone");
+}
+
 // Nothing of DDP, which is the rule.
 std::string strategy(const Prediction& p) {
   const TrainingSpec& training = p.scenario.training;
@@ -133,6 +149,9 @@ std::string strategy(const Prediction& p) {
   if (p.job.negotiation) {
     return horovod_rows(p);
   }
+  if (training.strategy == StrategyKind::local_sgd) {
+    return local_sgd_rows(p);
+  }
   std::string text(name_of(training.strategy));
   text += training.strategy == StrategyKind::zero ? ", stage " + std::to_string(training.zero.stage) : "";
   if (const ShardGroup& group = training.fsdp.shard_group; fully_shards(training) && group != ShardGroup{}) {
@@ -140,6 +159,16 @@ std::string strategy(const Prediction& p) {
                                        : "in groups of " + std::to_string(group.ranks) + " GPUs");
   }
   return row("strategy", text);
+}
+
+// Where ranks join.
+std::string inputs_row(const Prediction& p) {
+  if (p.job.batches.empty()) {
+    return "";
+  }
+  const auto [least, most] = std::ranges::minmax(p.job.batches);
+  return row("inputs", "batches: " + std::to_string(least) + " to " + std::to_string(most) +
+                           " a GPU; one that has finished adds zeros (join)");
 }
 
 std::string utilisation_row(const Prediction& p) {
@@ -260,7 +289,7 @@ std::string summary(const Prediction& p) {
                             readable_count(lone) + " samples/s"
                       : "what all GPUs do, each of its kind alone: " +
                             readable_count(lone * static_cast<double>(p.job.ranks())) + " samples/s")) +
-         batches_row(p) + utilisation_row(p) + compute_row(p) + delays_row(p) +
+         batches_row(p) + inputs_row(p) + utilisation_row(p) + compute_row(p) + delays_row(p) +
          (static_cast<std::int64_t>(p.job.ranks()) > kMostCompared
               ? row("beyond", "nothing beyond " + readable_count(kMostCompared) +
                                   " GPUs was ever compared with a measurement")
@@ -377,7 +406,12 @@ std::string terminal_table(const Prediction& p) {
 }
 
 std::string terminal_footer(const Prediction& p) {
-  return "\n  " + plural(p.scenario.run.iterations, "step") + " after one of warm-up (" +
+  const int steps = p.scenario.run.iterations;
+  const std::string periods =
+      p.report.period
+          ? " in whole periods of " + std::to_string(p.report.period->steps) + " (iterations are rounded up)"
+          : "";
+  return "\n  " + plural(steps, "step") + periods + " after one of warm-up (" +
          readable_time(p.report.warm_up) + "), seed " + std::to_string(p.scenario.run.seed) +
          ", fingerprint " + to_hex(p.result.fingerprint) + '\n' + "  " +
          std::string(name_of(p.result.engine)) + " engine: " + p.result.engine_reason + '\n';

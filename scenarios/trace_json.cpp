@@ -84,7 +84,9 @@ Phase annotation_after(Phase before, const Op& op) {
     return before;
   }
   const Phase phase = op.purpose.phase;
-  return phase == Phase::accumulate ? Phase::backward : phase == Phase::exchange || phase == Phase::compress ? before : phase;
+  return phase == Phase::accumulate                             ? Phase::backward
+         : phase == Phase::exchange || phase == Phase::compress ? before
+                                                                : phase;
 }
 
 struct Tracks {

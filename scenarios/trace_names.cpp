@@ -79,8 +79,12 @@ ElementType element_type(Payload payload, const TrainingSpec& training) {
   switch (payload) {
     case Payload::gradients:
       return type_of(gradients_on_the_wire(training));
-    case Payload::parameters:
-      return type_of(training.precision);
+    case Payload::
+        parameters: {  // averaged, or of a model that all take, in memory; else gathered for kernels
+      const bool in_memory =
+          training.strategy == StrategyKind::local_sgd || training.strategy == StrategyKind::ddp;
+      return type_of(in_memory ? training.parameters : training.precision);
+    }
     case Payload::statistics:
       return kFloat;
     case Payload::counters:

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,7 +66,7 @@ inline constexpr auto kNames<Phase> = names<Phase>({{"forward", Phase::forward},
 // What a collective carries.
 enum class Payload : std::uint8_t {
   gradients,
-  parameters,  // in the precision of the kernels
+  parameters,  // in the precision of the kernels; averaged ones in that of `parameters`
   statistics,  // running mean and variance of batch norms, fp32
   counters,    // batches that a batch norm has seen, int64
   indices      // int32 per tensor: the order of buckets, which parameters were used
@@ -95,7 +96,7 @@ struct Op {
   SimTime host_cost{};
   std::string label{};  // for people: only pages and traces read it
   Purpose purpose{};
-  std::uint32_t every = 1;  // left out of iterations i unless this divides i + 1
+  std::uint32_t every = 1;  // left out of iterations i unless this divides i; kNoIndex: of all
   std::uint32_t lag = 0;    // wait, gate: iterations that it may be behind
   std::uint32_t queue = 0;  // collective: which of the member's communication queues
   After after = After::compute;
@@ -105,11 +106,17 @@ struct Op {
   SimTime poll{};                 // synchronize: the host looks only so often
   std::uint32_t to = 0;  // send: to the members of its group of this family; to itself it takes no time
   Bytes bytes{};         // send
-  std::uint32_t source = kNoIndex;  // send: the member whose memory is read; left out: its own
-  std::uint32_t quorum = 1;         // gate
+  std::uint32_t source = kNoIndex;           // send: the member whose memory is read; left out: its own
+  std::uint32_t quorum = 1;                  // gate
+  std::uint32_t from = 0, until = kNoIndex;  // left out of the iterations before, and from this one on
 
   bool never_runs() const { return every == kNoIndex; }
-  bool runs_in(std::uint32_t iteration) const { return every == 1 || (iteration + 1) % every == 0; }
+  bool runs_in(std::uint32_t iteration) const {
+    return iteration >= from && iteration < until &&
+           (every == 1 || (iteration % every == 0 && !never_runs()));
+  }
+  // How many steps of a run that goes on have it once: what comes at its end alone is in none.
+  double steps_each() const { return from > 0 ? std::numeric_limits<double>::infinity() : every; }
   friend bool operator==(const Op&, const Op&) = default;
 };
 
@@ -257,6 +264,7 @@ struct TrainingJob {
       0;  // a thread's collectives that run at once, begun in the order of their issue; 0: one
           // of each queue, whatever the others do
   std::int64_t samples_per_iteration = 0;  // of all ranks
+  std::vector<std::uint32_t> batches;      // by rank: iterations in which it has samples; empty: in all
 
   std::size_t ranks() const { return communicator.ranks; }
   std::size_t member_count() const { return members.empty() ? ranks() : members.size(); }

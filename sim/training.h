@@ -56,6 +56,11 @@ inline constexpr auto kNames<Reduction> =
                       {"after_backward", Reduction::after_backward},
                       {"unknown", Reduction::unknown}});
 
+// Inputs that end at different steps (DistributedDataParallel.join, torch/distributed/algorithms/join.py).
+struct JoinSpec {
+  std::vector<std::int64_t> batches;  // by rank
+};
+
 // PyTorch DistributedDataParallel (torch/csrc/distributed/c10d/reducer.cpp).
 struct DdpSpec {
   Reduction reduction = Reduction::pytorch_ddp;
@@ -64,6 +69,11 @@ struct DdpSpec {
   bool gradient_as_bucket_view = false;
   bool broadcast_buffers = true;
   bool find_unused_parameters = false;
+  bool static_graph = false;
+  std::optional<JoinSpec> join{};
+
+  // Whether each step looks for unused parameters.
+  bool searches() const { return find_unused_parameters && !static_graph; }
 };
 
 // What FSDP gathers at once: consecutive layers; what is in no unit is the root's.
@@ -224,12 +234,32 @@ struct HorovodSpec {
   BytesPerSecond memory_bandwidth{76.8e9};  // of a CPU, for hierarchical's copies: as ServersSpec's
 };
 
+// Who reduces gradients in every step of local SGD.
+enum class LocalGroup : std::uint8_t {
+  none,  // nobody
+  node   // the GPUs of each node: post-local SGD
+};
+template <>
+inline constexpr auto kNames<LocalGroup> =
+    names<LocalGroup>({{"none", LocalGroup::none}, {"node", LocalGroup::node}});
+
+// Parameters are averaged every so many steps (torch/distributed/algorithms/model_averaging/{averagers,utils}.py,
+// ddp_comm_hooks/post_localSGD_hook.py).
+struct LocalSgdSpec {
+  int period = 8;
+  std::int64_t warm_up = 0;             // steps of DDP before
+  LocalGroup group = LocalGroup::none;  // ddp's options hold for it
+  bool copy_back = true;                // false: parameters become views of what was averaged
+};
+
 // The host thread that launches work on its GPU.
 struct HostSpec {
   Seconds kernel_launch{5.4e-6};  // superbenchmark, CUDA kernel launch, event time
   Seconds collective_launch{
       15e-6};          // cudaLaunchKernelExC of a NCCL kernel: 10 to 20 us in a PyTorch trace on A100
   int runs_ahead = 1;  // iterations that the host may be ahead of its GPU
+  Seconds unused_search{
+      0.43e-6};  // of each parameter: PyTorch 1.13 on one core (docs/model.md, "PyTorch DDP")
 };
 
 // Batches that each rank's data loader can make; absent: input is never the bottleneck.
@@ -260,7 +290,7 @@ struct Slowdown {
 
 // How ranks share the work.
 using Strategy = std::variant<DdpSpec, FsdpSpec, ZeroSpec, ParameterServerSpec, DataParallelSpec,
-                              MirroredSpec, HorovodSpec>;
+                              MirroredSpec, HorovodSpec, LocalSgdSpec>;
 // Stage 2 or 3 as FSDP with these options.
 inline FsdpSpec fsdp_of(const ZeroSpec& zero, FsdpSpec options) {
   options.reshard_after_forward = {zero.stage == 3};
@@ -273,7 +303,8 @@ enum class StrategyKind : std::uint8_t {
   parameter_server,
   data_parallel,
   mirrored,
-  horovod
+  horovod,
+  local_sgd
 };
 template <>
 inline constexpr auto kNames<StrategyKind> =
@@ -283,7 +314,8 @@ inline constexpr auto kNames<StrategyKind> =
                          {"parameter_server", StrategyKind::parameter_server},
                          {"data_parallel", StrategyKind::data_parallel},
                          {"mirrored", StrategyKind::mirrored},
-                         {"horovod", StrategyKind::horovod}});
+                         {"horovod", StrategyKind::horovod},
+                         {"local_sgd", StrategyKind::local_sgd}});
 
 // DDP's communication hook (sim/strategy/compression.h).
 enum class CompressionKind : std::uint8_t {
@@ -356,6 +388,7 @@ struct TrainingSpec {
   DataParallelSpec data_parallel;
   MirroredSpec mirrored;
   HorovodSpec horovod;
+  LocalSgdSpec local_sgd;
   HostSpec host;
   std::optional<InputSpec> input;
   CollectiveSpec collective;
@@ -428,6 +461,8 @@ inline Strategy strategy_of(const TrainingSpec& training) {
       return training.mirrored;
     case StrategyKind::horovod:
       return training.horovod;
+    case StrategyKind::local_sgd:
+      return training.local_sgd;
     case StrategyKind::ddp:
       break;
   }

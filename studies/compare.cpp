@@ -36,7 +36,8 @@ constexpr NamedStrategy kStrategies[] = {
     {"parameter_server", StrategyKind::parameter_server, 0, StrategyKind::parameter_server},
     {"data_parallel", StrategyKind::data_parallel, 0, StrategyKind::data_parallel},
     {"mirrored", StrategyKind::mirrored, 0, StrategyKind::mirrored},
-    {"horovod", StrategyKind::horovod, 0, StrategyKind::horovod}};
+    {"horovod", StrategyKind::horovod, 0, StrategyKind::horovod},
+    {"local_sgd", StrategyKind::local_sgd, 0, StrategyKind::local_sgd}};
 
 const NamedStrategy& strategy_named(const std::string& name) {
   const auto* const found = std::ranges::find(kStrategies, name, &NamedStrategy::name);
@@ -119,6 +120,9 @@ Seconds step_of(const Prediction& p) {
 
 // Samples per second of gradients that are stale, or dropped, are no samples per second of others.
 std::string at_the_price_of(const Prediction& p) {
+  if (p.report.period) {
+    return ", with parameters averaged every " + std::to_string(p.report.period->steps) + " steps";
+  }
   if (!p.report.servers) {
     return "";
   }
@@ -206,7 +210,9 @@ std::vector<std::string> remarks_on(const Json& scenario, const std::vector<Stra
     const auto* given = options == nullptr ? nullptr : options->as<Json::Object>();
     std::vector<std::string> keys, without;
     for (const StrategyChoice& choice : choices) {
-      if (strategy_named(split(choice.name, ':').front()).options != kind) {
+      const StrategyKind of = strategy_named(split(choice.name, ':').front()).options;
+      const bool takes_them_too = kind == StrategyKind::ddp && of == StrategyKind::local_sgd;
+      if (of != kind && !takes_them_too) {
         without.push_back(choice.name);
       }
     }
@@ -299,6 +305,9 @@ std::string comparison_text(const Comparison& comparison) {
   const bool serve = std::ranges::any_of(comparison.strategies, [](const ComparedStrategy& each) {
     return each.prediction.report.servers.has_value();
   });
+  const bool averages = std::ranges::any_of(comparison.strategies, [](const ComparedStrategy& each) {
+    return each.prediction.scenario.training.strategy == StrategyKind::local_sgd;
+  });
   std::vector<Cells> rows{{"strategy", "step", "samples/s", "exposed", "NVLink", "NIC", "memory"}};
   if (serve) {
     rows.front().insert(rows.front().end(), {"stale", "95 %", "dropped", "into server"});
@@ -351,7 +360,8 @@ std::string comparison_text(const Comparison& comparison) {
                      "step\n"
                      "compression changes what is learned, too; this is about time\n"
                    : "") +
-         '\n' + comparison.verdict + '\n' + price_of_compression(comparison.strategies);
+         (averages ? "local SGD changes what is learned: this is about time alone\n" : "") + '\n' +
+         comparison.verdict + '\n' + price_of_compression(comparison.strategies);
 }
 
 std::string comparison_json(const Comparison& comparison) {

@@ -340,11 +340,13 @@ void add_strategy(const Prediction& p, Levers& all) {
     add_horovod(p, all);
   } else if (fully_shards(p.scenario.training)) {
     add_fsdp(p, all);
-  } else {
+  } else if (p.scenario.training.strategy != StrategyKind::local_sgd ||
+             p.scenario.training.local_sgd.group == LocalGroup::node) {
     add_ddp(p, all);
   }
   if (!p.report.servers && !p.scenario.training.balance &&
-      p.scenario.training.strategy != StrategyKind::data_parallel) {
+      p.scenario.training.strategy != StrategyKind::data_parallel &&
+      p.scenario.training.strategy != StrategyKind::local_sgd && p.job.batches.empty()) {
     add_balance(p.scenario, all);
   }
   const auto accumulate = [](Scenario& s) {

@@ -25,7 +25,7 @@ bool sharded(const TrainingSpec& training) {
 std::pair<CollectiveKind, Bytes> chief_collective(const Scenario& fitted) {
   const TrainingSpec& training = fitted.training;
   const Bytes all = largest_collective(fitted);
-  if (training.strategy == StrategyKind::mirrored) {
+  if (training.strategy == StrategyKind::mirrored || training.strategy == StrategyKind::local_sgd) {
     return {CollectiveKind::all_reduce, all};
   }
   if (!sharded(training)) {

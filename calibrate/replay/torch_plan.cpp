@@ -34,6 +34,10 @@ void require_faithful(const Scenario& s) {
          std::string(name_of(training.ddp.reduction)) + "; pytorch_ddp is its own");
   refuse(!sharded && training.ddp.wire && !same_format(*training.ddp.wire, training.gradients),
          "/training/ddp/wire", "gradients in another format on the wire");
+  refuse(!sharded && training.ddp.join.has_value(), "/training/ddp/join",
+         "inputs that end at different steps");
+  refuse(!sharded && training.ddp.static_graph, "/training/ddp/static_graph",
+         "a static graph; only the first iteration differs: leave it out");
   refuse(sharded && pytorch_version(training.pytorch) < kFullyShard, "/training/pytorch",
          to_string(pytorch_version(training.pytorch)) + ", which has no fully_shard");
   refuse(sharded && training.fsdp.activation_checkpointing == ActivationCheckpointing::full,

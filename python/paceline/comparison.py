@@ -118,8 +118,8 @@ def compare(
     scenario
         As for :func:`run`.
     strategies
-        "ddp", "fsdp", "zero1", "zero2", "zero3", "parameter_server", "data_parallel", "mirrored"
-        and "horovod", each with options changed by ":key=value" ("parameter_server:stale=3").
+        "ddp", "fsdp", "zero1", "zero2", "zero3", "parameter_server", "data_parallel", "mirrored",
+        "horovod" and "local_sgd", each with options changed by ":key=value" ("parameter_server:stale=3").
     profile, allow_other_machine, seed, iterations, engine, jobs
         As for :func:`run`; the strategies run on several threads.
 

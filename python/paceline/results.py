@@ -110,6 +110,22 @@ class Result:
         return self._of_step("step_time_s")["mean"]
 
     @property
+    def synchronising_step_s(self) -> float | None:
+        """Mean time of a step that ends with an average of the parameters (local SGD).
+
+        None where all steps are of one kind.
+        """
+        return self.data.get("synchronising_step_s")
+
+    @property
+    def local_step_s(self) -> float | None:
+        """Mean time of a step between two averages of the parameters (local SGD).
+
+        None where all steps are of one kind.
+        """
+        return self.data.get("local_step_s")
+
+    @property
     def throughput_samples_per_s(self) -> float:
         """Samples per second of all GPUs."""
         return self._of_step("throughput_samples_per_s")
@@ -233,9 +249,11 @@ class Result:
             A row per collective, in order: ``collective``, ``bytes``, ``algorithm``,
             ``protocol``, ``straggler_wait_s`` and ``exposed_communication_s`` (both means of all
             GPUs and steps; the latter add up to the breakdown's, the former lack what is waited
-            for at the end of a step).
+            for at the end of a step), and ``every_steps``: how many steps have it once.
         """
-        return self._rows("collectives", _COLLECTIVE_COLUMNS)
+        rows = self._rows("collectives", _COLLECTIVE_COLUMNS)
+        every = [each.get("every_steps", 1) for each in self.data["collectives"]]
+        return rows.assign(every_steps=pd.Series(every, dtype="int64"))
 
     def stragglers(self) -> pd.DataFrame:
         """Who made the others wait most.

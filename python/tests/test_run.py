@@ -353,8 +353,10 @@ def test_frames_of_a_result(result: paceline.Result) -> None:
     collectives = result.collectives()
     assert list(collectives) == [
         *("collective", "bytes", "algorithm", "protocol"),
-        *("straggler_wait_s", "exposed_communication_s"),
+        *("straggler_wait_s", "exposed_communication_s", "every_steps"),
     ]
+    assert (collectives["every_steps"] == 1).all()
+    assert result.local_step_s is None
     exposed = collectives["exposed_communication_s"].sum()
     assert exposed == pytest.approx(wait["exposed_communication"])
     assert 0 < collectives["straggler_wait_s"].sum() <= wait["straggler_wait"]

@@ -61,8 +61,8 @@ bool operations_alike(const TrainingJob& job) {
   const bool slowed = job.slowdown.numerator != job.slowdown.denominator;
   const auto alike = [slowed](const Op& op) {
     const bool runs_ahead = op.kind == OpKind::collective && (op.queue > 0 || op.after != After::compute);
-    return op.every == 1 && op.lag == 0 && op.kind != OpKind::send && op.kind != OpKind::gate &&
-           !(slowed && (runs_ahead || op.stream > 0));
+    return op.every == 1 && op.from == 0 && op.until == kNoIndex && op.lag == 0 && op.kind != OpKind::send &&
+           op.kind != OpKind::gate && !(slowed && (runs_ahead || op.stream > 0));
   };
   const auto all_alike = [&](const Program& program) { return std::ranges::all_of(program.ops, alike); };
   return job.roles.size() == 1 && job.roles.front().threads.size() == 1 && all_alike(job.main().warm_up) &&

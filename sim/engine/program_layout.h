@@ -12,7 +12,9 @@
 namespace paceline {
 
 // Whether `this_one` is in no iteration that `other` is left out of.
-inline bool only_with(const Op& this_one, const Op& other) { return this_one.every % other.every == 0; }
+inline bool only_with(const Op& this_one, const Op& other) {
+  return this_one.every % other.every == 0 && this_one.from >= other.from && this_one.until <= other.until;
+}
 
 // What a kernel beside the compute stream, or a collective, comes after: an operation, or the kernel before it on its
 // stream; nothing where it comes after neither.

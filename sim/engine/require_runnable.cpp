@@ -76,6 +76,9 @@ class Check {
     for (std::size_t i = 0; i < program.ops.size(); ++i) {
       const Op& op = program.ops[i];
       require(op.every > 0, "whose operations are in some iterations");
+      require(op.lag == 0 || op.kind != OpKind::wait || op.index >= collectives.size() ||
+                  collectives[op.index]->from == 0,
+              "whose waits look back to collectives that were there from the beginning");
       switch (op.kind) {
         case OpKind::collective:
           require(op.index == issued && op.index < program.collectives.size(),

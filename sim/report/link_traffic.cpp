@@ -35,7 +35,7 @@ std::vector<double> bytes_of_graphs(const TrainingJob& job) {
     for (const Op& op : thread.steady.ops) {
       if (op.kind == OpKind::collective) {
         for_each_run(job.plans, thread.steady.collectives[op.index], [&](const CollectivePlan& plan) {
-          bytes[plan.graph] += static_cast<double>(plan.bytes.value) / op.every;
+          bytes[plan.graph] += static_cast<double>(plan.bytes.value) / op.steps_each();
         });
       }
     }
@@ -108,7 +108,8 @@ LinkTraffic link_traffic(const Topology& topology, const TrainingJob& job,
   }
   for_each_message(job, [&](const Op& op, std::uint32_t from, std::uint32_t to) {
     const DeviceId a = job.members[from].device, b = job.members[to].device;
-    add(topology.route_of_message(a, b), static_cast<double>(op.bytes.value) / op.every, traffic.bytes);
+    add(topology.route_of_message(a, b), static_cast<double>(op.bytes.value) / op.steps_each(),
+        traffic.bytes);
     if (to >= job.ranks()) {
       const double answer = static_cast<double>(job.serving.shards[op.index].answer.value);
       add(topology.route_of_message(b, a), answer, traffic.bytes);

@@ -92,7 +92,7 @@ std::vector<CollectiveReport> collective_reports(const TrainingJob& job, const R
     if (op.kind == OpKind::collective && !op.never_runs()) {
       const CollectivePlan& plan = job.plans[job.main().steady.collectives[op.index]];
       const CollectiveWaits& waits = result.waits[op.index];
-      collectives.push_back({op.label, plan.bytes, plan.algorithm, plan.protocol,
+      collectives.push_back({op.label, plan.bytes, op.every, plan.algorithm, plan.protocol,
                              Seconds(static_cast<double>(waits.straggler) / each),
                              Seconds(static_cast<double>(waits.exposed) / each)});
     }
@@ -126,6 +126,21 @@ std::vector<StragglerReport> straggler_reports(const Result& result, const Topol
   return stragglers;
 }
 
+// Of a steady step, mean: a rank whose batches have run out has none.
+double samples_of_step(const TrainingJob& job, const Result& result) {
+  const auto all = static_cast<double>(job.samples_per_iteration);
+  const auto steps = static_cast<std::uint32_t>(result.iteration_end.size() - 1);
+  if (job.batches.empty()) {
+    return all;
+  }
+  std::uint64_t computed = 0;
+  for (const std::uint32_t batches : job.batches) {
+    computed += std::min(batches - 1, steps);  // the first is the warm-up's
+  }
+  return all * static_cast<double>(computed) /
+         (static_cast<double>(steps) * static_cast<double>(job.ranks()));
+}
+
 double dropped_share(const Served& served) {
   const std::uint64_t pushes = served.first.pushes + served.later.pushes;
   return pushes == 0
@@ -147,7 +162,7 @@ double counted_throughput(const TrainingJob& job, const Result& result) {
   if (!result.own_ends.empty()) {
     return served_throughput(job, result);
   }
-  return static_cast<double>(job.samples_per_iteration) / mean_step(result).value;
+  return samples_of_step(job, result) / mean_step(result).value;
 }
 
 // Where the bound on staleness is met workers get ahead of the slowest once; for ever all are as fast as it is.
@@ -243,6 +258,26 @@ std::optional<CompressionReport> compression_report(const TrainingJob& job, std:
   return report;
 }
 
+// Of steady iterations alone: in whole periods each has one step that synchronises, its last.
+std::optional<PeriodReport> period_report(const TrainingJob& job, const Result& result) {
+  std::uint32_t steps = 1;
+  for (const Op& op : job.main().steady.ops) {
+    steps = op.never_runs() ? steps : std::max(steps, op.every);
+  }
+  const auto count = static_cast<std::uint32_t>(result.iteration_end.size() - 1);
+  if (steps == 1 || count < steps) {
+    return std::nullopt;
+  }
+  SimTime synchronising;
+  for (std::uint32_t i = steps; i <= count; i += steps) {
+    synchronising += result.iteration_end[i] - result.iteration_end[i - 1];
+  }
+  const SimTime all = result.iteration_end.back() - result.iteration_end.front();
+  const std::uint32_t synchronised = count / steps;
+  return PeriodReport{steps, to_seconds(synchronising) / static_cast<double>(synchronised),
+                      to_seconds(all - synchronising) / static_cast<double>(count - synchronised)};
+}
+
 Rank rank_with_most_compute(const Result& result) {
   const auto most =
       std::max_element(result.breakdown.begin(), result.breakdown.end(),
@@ -291,6 +326,7 @@ Report summarize(const TrainingJob& job, const Result& result, const Topology& t
   report.compression = compression_report(job, gradients.value);
   report.servers = servers_report(job, result);
   report.fusions = fusion_reports(result);
+  report.period = period_report(job, result);
   return report;
 }
 

@@ -31,6 +31,7 @@ struct BucketReport {
 struct CollectiveReport {
   std::string label;  // "all_reduce bucket 3"
   Bytes bytes;
+  std::uint32_t every = 1;  // steps
   Algorithm algorithm = Algorithm::ring;
   Protocol protocol = Protocol::simple;
   Seconds straggler_wait, exposed_communication;
@@ -69,6 +70,13 @@ struct CompressionReport {
   Seconds kernels;   // of the hook, in a step of a GPU that nothing disturbs
 };
 
+// Of steps that end with an average of the parameters (local SGD), and of those between. A step's time is between the
+// latest ranks' ends, however far the others are ahead.
+struct PeriodReport {
+  std::uint32_t steps = 0;  // that a period has
+  Seconds synchronising, local;
+};
+
 struct Report {
   StepTime step;  // with servers: of all workers, of the iterations that were asked for
   Seconds warm_up;
@@ -87,6 +95,7 @@ struct Report {
   std::optional<CompressionReport> compression;
   std::optional<ServersReport> servers;
   std::vector<FusionReport> fusions;
+  std::optional<PeriodReport> period;  // where not all steps are of one kind
 };
 
 // Of the steady iterations.

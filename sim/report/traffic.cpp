@@ -70,7 +70,7 @@ SentBytes sent_bytes(const TrainingJob& job) {
       const std::uint32_t number = program.collectives[op.index];
       for_each_run(job.plans, number, [&](const CollectivePlan& plan) {
         const double bytes =
-            static_cast<double>(plan.bytes.value) / op.every / static_cast<double>(job.ranks());
+            static_cast<double>(plan.bytes.value) / op.steps_each() / static_cast<double>(job.ranks());
         const auto of = [&](HopKind kind) {
           return bytes * shares[plan.graph][static_cast<std::size_t>(kind)];
         };

@@ -6,6 +6,7 @@
 #include "sim/strategy/ddp.h"
 #include "sim/strategy/fsdp.h"
 #include "sim/strategy/horovod.h"
+#include "sim/strategy/local_sgd.h"
 #include "sim/strategy/mirrored.h"
 #include "sim/strategy/parameter_server.h"
 #include "sim/strategy/program_builder.h"
@@ -41,6 +42,7 @@ struct AddPrograms {
   void operator()(const FsdpSpec& fsdp) const { add_fsdp_programs(fsdp, work, plans, job); }
   void operator()(const ZeroSpec& zero) const {
     if (zero.stage == 1) {
+      require_no_join(work.training);
       add_ddp_programs(work.training.ddp, true, work, plans, job);
     } else {
       add_fsdp_programs(fsdp_of(zero, work.training.fsdp), work, plans, job);
@@ -52,6 +54,7 @@ struct AddPrograms {
   void operator()(const HorovodSpec& horovod) const {
     add_horovod_programs(horovod, work, planner, plans, job);
   }
+  void operator()(const LocalSgdSpec& local) const { add_local_sgd_programs(local, work, plans, job); }
 };
 
 TrainingJob lone_job(const Workload& work) {
@@ -73,6 +76,10 @@ void add_programs(const Strategy& strategy, const MixedWork& mixed, const Collec
   }
   if (const auto* mirrored = std::get_if<MirroredSpec>(&strategy)) {
     add_mirrored_programs(*mirrored, mixed, plans, job);
+    return;
+  }
+  if (const auto* ddp = std::get_if<DdpSpec>(&strategy); ddp != nullptr && ddp->join) {
+    add_join_programs(*ddp, mixed, plans, job);
     return;
   }
   std::vector<Role> roles;

@@ -301,6 +301,11 @@ void check_compression(const TrainingSpec& training, const Model& model) {
     throw InputError("expected no \"wire\" beside a compression, which says what is sent",
                      "/training/ddp/wire");
   }
+  if (training.ddp.join) {
+    throw InputError(
+        "expected no join beside a compression: what a rank without batches adds to a hook isn't known",
+        "/training/ddp/join");
+  }
   if (training.collective.library != CollectiveLibrary::nccl) {
     throw InputError("expected the library nccl, whose hooks run on GPUs", "/training/collective/library");
   }

@@ -38,7 +38,7 @@ struct HookPart {
     std::string what;
   };
   std::vector<Exchange> exchanges{};
-  bool synchronize = false;          // torch.cuda.synchronize
+  bool synchronize = false;            // torch.cuda.synchronize
   std::vector<HookKernels> at_last{};  // behind it
 };
 

@@ -50,23 +50,22 @@ Buckets constructed_buckets(const std::vector<Gradient>& gradients, const Bucket
 
 // In the order that their buckets go by.
 std::vector<Gradient> gradients_of(const DdpSpec& ddp, const Model& model, std::int64_t bytes_each) {
-  return ddp.find_unused_parameters ? reversed_gradients(model, bytes_each)
-                                    : gradients_in_ready_order(model, bytes_each);
+  return ddp.searches() ? reversed_gradients(model, bytes_each) : gradients_in_ready_order(model, bytes_each);
 }
 
-// The buckets are rebuilt in the order in which gradients became ready; with find_unused_parameters they never are.
+// The buckets are rebuilt in the order in which gradients became ready; where each step searches they never are.
 Buckets steady_buckets(const DdpSpec& ddp, const std::vector<Gradient>& gradients,
                        const BucketLimits& limits) {
-  return ddp.find_unused_parameters ? constructed_buckets(gradients, limits)
-                                    : assign_buckets(sizes(gradients), limits.first, limits.cap);
+  return ddp.searches() ? constructed_buckets(gradients, limits)
+                        : assign_buckets(sizes(gradients), limits.first, limits.cap);
 }
 
 // Builds the programs of all ranks; the order of its calls is the order of DDP's task graph.
 class DdpPrograms {
  public:
-  DdpPrograms(const DdpSpec& ddp, bool sharded_optimizer, const Workload& work, PlanTable& plans)
+  DdpPrograms(const DdpSpec& ddp, const DdpUse& use, const Workload& work, PlanTable& plans)
       : ddp_(ddp),
-        sharded_optimizer_(sharded_optimizer),
+        use_(use),
         work_(work),
         plans_(plans),
         rule_(reduction_rule(ddp.reduction)),
@@ -80,9 +79,9 @@ class DdpPrograms {
   }
 
   // Iteration 0: all gradients in one bucket; then the order in which they became ready is broadcast, and the
-  // host waits for it.
+  // host waits for it. static_graph: they are reduced when backward has ended, after a map of those that were used.
   Program warm_up() {
-    if (ddp_.find_unused_parameters) {
+    if (ddp_.searches()) {
       return steady(true);
     }
     Buckets all(1);
@@ -98,27 +97,56 @@ class DdpPrograms {
     hooks_ = hooks_of(buckets, warm_up);
     ends_.clear();
     streams_ = 0;
+    join_ = JoinContext(use_.input);
+    delayed_ = rebuild && ddp_.static_graph;
+    used_.reset();
     for (int micro = 0; micro < work_.training.accumulation; ++micro) {
       const bool synchronised = micro + 1 == work_.training.accumulation;
-      b.take_batch();
+      join_.active(b, [&] { b.take_batch(); });
+      join_.notify(b);
       if (micro == 0 && rule_.buffers && ddp_.broadcast_buffers) {
         broadcast_buffers(b);
       }
-      for (std::uint32_t l = 0; l < work_.model.layers.size(); ++l) {
-        b.forward(work_.model, l, work_.layers[l]);
-      }
+      join_.notify(b);
+      join_.fill_zeros(b, bytes_of(buckets));
+      join_.active(b, [&] { forward(b, synchronised); });
       backward(b, micro, synchronised ? &buckets : nullptr);
     }
     finalize(b, buckets);
-    update(b);
+    join_.active(b, [&] { update(b); });
     if (rebuild) {
       broadcast_rebuilt_buckets(b);
+    } else {
+      join_.broadcast_model(b, work_);
     }
-    return b.finish();
+    return join_.limited(b.finish());
+  }
+
+  std::vector<Bytes> bytes_of(const Buckets& buckets) const {
+    std::vector<Bytes> bytes;
+    for (const std::vector<std::size_t>& bucket : buckets) {
+      bytes.push_back(on_wire(sum(gradients_, bucket)));
+    }
+    return bytes;
+  }
+
+  void forward(ProgramBuilder& b, bool synchronised) {
+    for (std::uint32_t l = 0; l < work_.model.layers.size(); ++l) {
+      b.forward(work_.model, l, work_.layers[l]);
+    }
+    const Seconds each = work_.training.host.unused_search;
+    if (ddp_.searches() && synchronised && each.value > 0) {
+      b.host_work(to_sim_time(each * static_cast<double>(gradients_.size())), {Phase::forward},
+                  "search unused parameters");
+    }
   }
 
   void broadcast_buffers(ProgramBuilder& b) {
-    for (const Buffers& each : buffers_of(work_.model)) {
+    const std::vector<Buffers> buffers = buffers_of(work_.model);
+    if (!buffers.empty()) {
+      join_.agree_on_rank(b);
+    }
+    for (const Buffers& each : buffers) {
       b.wait(b.collective({CollectiveKind::broadcast, each.bytes},
                           {.phase = Phase::forward, .payload = each.what}, "broadcast buffers"));
     }
@@ -130,21 +158,23 @@ class DdpPrograms {
     std::uint32_t bucket = 0;
     std::vector<Bytes> waiting;  // buckets that are reduced when backward has ended
     for (auto l = static_cast<std::uint32_t>(work_.model.layers.size()); l-- > 0;) {
-      b.backward(work_.model, l, work_.layers[l]);
+      join_.active(b, [&] {
+        b.backward(work_.model, l, work_.layers[l]);
+        if (micro > 0) {
+          b.accumulate(work_.model, l);
+        }
+      });
       const std::size_t tensors = work_.model.layers[l].parameters.size();
-      if (micro > 0) {
-        b.accumulate(work_.model, l);
-      }
       for (std::size_t done = 0; buckets != nullptr && done < tensors;) {
         const std::size_t piece = std::min(tensors - done, (*buckets)[bucket].size() - in_bucket);
-        if (hooks_.empty() || !ddp_.gradient_as_bucket_view) {
-          copy(b, layer_bytes(next + done, piece), piece, bucket, "to bucket ");
+        if (!delayed_) {
+          copy_in(b, layer_bytes(next + done, piece), piece, bucket);
         }
         done += piece;
         in_bucket += piece;
         if (in_bucket == (*buckets)[bucket].size()) {
           const Bytes bytes = on_wire(sum(gradients_, (*buckets)[bucket]));
-          if (rule_.overlapped) {
+          if (rule_.overlapped && !delayed_) {
             all_reduce_bucket(b, bytes, bucket);
           } else {
             waiting.push_back(bytes);
@@ -154,6 +184,12 @@ class DdpPrograms {
         }
       }
       next += tensors;
+    }
+    if (delayed_ && buckets != nullptr) {  // Reducer::delay_all_reduce
+      used_ = reduce_used(b);
+      for (std::uint32_t i = 0; i < buckets->size(); ++i) {
+        copy_in(b, sum(gradients_, (*buckets)[i]), (*buckets)[i].size(), i);
+      }
     }
     for (std::uint32_t i = 0; i < waiting.size(); ++i) {
       all_reduce_bucket(b, waiting[i], i);
@@ -233,6 +269,19 @@ class DdpPrograms {
     last.kind == OpKind::collective ? b.wait(last.index) : b.join(ends_[bucket], bucket);
   }
 
+  void copy_in(ProgramBuilder& b, Bytes gradients, std::size_t tensors, std::uint32_t bucket) {
+    if ((hooks_.empty() && !use_.hook_divides) || !ddp_.gradient_as_bucket_view) {
+      join_.active(b, [&] { copy(b, gradients, tensors, bucket, "to bucket "); });
+    }
+  }
+
+  // int32 per parameter.
+  std::uint32_t reduce_used(ProgramBuilder& b) {
+    return b.collective({CollectiveKind::all_reduce, Bytes(4 * static_cast<std::int64_t>(gradients_.size()))},
+                        {.phase = Phase::exchange, .payload = Payload::indices},
+                        "all_reduce used parameters");
+  }
+
   Bytes on_wire(Bytes gradients) const {
     return Bytes(gradients.value / bytes_per_element(work_.training.gradients) * bytes_per_element(wire_));
   }
@@ -250,34 +299,34 @@ class DdpPrograms {
       run_hook(b, bucket);
       return;
     }
-    b.collective({CollectiveKind::all_reduce, bytes}, {.phase = Phase::exchange, .bucket = bucket},
-                 "all_reduce bucket " + std::to_string(bucket));
+    if (use_.hook_divides) {  // reads and writes it
+      b.copy(2 * bytes, 1, bucket, "divide bucket " + std::to_string(bucket));
+    }
+    b.collective({CollectiveKind::all_reduce, bytes, use_.reduced_in},
+                 {.phase = Phase::exchange, .bucket = bucket}, "all_reduce bucket " + std::to_string(bucket));
   }
 
   // The compute stream waits for each bucket in order and copies it back, unless gradients are views of the
   // buckets.
   void finalize(ProgramBuilder& b, const Buckets& buckets) {
-    std::optional<std::uint32_t> used;
-    if (ddp_.find_unused_parameters) {  // int32 per parameter, launched last, waited for last
-      used =
-          b.collective({CollectiveKind::all_reduce, Bytes(4 * static_cast<std::int64_t>(gradients_.size()))},
-                       {.phase = Phase::exchange, .payload = Payload::indices}, "all_reduce used parameters");
+    if (ddp_.searches()) {  // launched last, waited for last
+      used_ = reduce_used(b);
     }
     for (std::uint32_t i = 0; i < buckets.size(); ++i) {
       wait_for_bucket(b, i);
       if (!ddp_.gradient_as_bucket_view || !same_format(wire_, work_.training.gradients)) {
-        copy(b, sum(gradients_, buckets[i]), buckets[i].size(), i, "from bucket ");
+        join_.active(b, [&] { copy(b, sum(gradients_, buckets[i]), buckets[i].size(), i, "from bucket "); });
       }
     }
-    if (used) {
-      b.wait(*used);
+    if (used_) {
+      join_.active(b, [&] { b.wait(*used_); });
     }
   }
 
   // Nobody computes between the update and the next forward pass, which waits for the gathered parameters.
   void update(ProgramBuilder& b) {
     const TrainingSpec& training = work_.training;
-    if (!sharded_optimizer_) {
+    if (!use_.sharded_optimizer) {
       b.optimizer(work_.model, parameter_count(work_.model), training.gradients);
       return;
     }
@@ -310,7 +359,7 @@ class DdpPrograms {
   }
 
   const DdpSpec& ddp_;
-  bool sharded_optimizer_;
+  DdpUse use_;
   const Workload& work_;
   PlanTable& plans_;
   ReductionRule rule_;
@@ -320,6 +369,9 @@ class DdpPrograms {
   std::vector<std::vector<HookPart>> hooks_;
   std::vector<std::uint32_t> ends_;
   std::uint32_t streams_ = 0;
+  JoinContext join_{std::nullopt};
+  bool delayed_ = false;               // the iteration at hand reduces when backward has ended
+  std::optional<std::uint32_t> used_;  // its map of used parameters
 };
 
 }  // namespace
@@ -380,11 +432,18 @@ std::vector<std::vector<std::size_t>> ddp_buckets(const DdpSpec& ddp, const Mode
   return buckets;
 }
 
+Program ddp_warm_up(const DdpSpec& ddp, const DdpUse& use, const Workload& work, PlanTable& plans) {
+  return DdpPrograms(ddp, use, work, plans).warm_up();
+}
+Program ddp_steady(const DdpSpec& ddp, const DdpUse& use, const Workload& work, PlanTable& plans) {
+  return DdpPrograms(ddp, use, work, plans).steady();
+}
+
 void add_ddp_programs(const DdpSpec& ddp, bool sharded_optimizer, const Workload& work, PlanTable& plans,
                       TrainingJob& job) {
-  DdpPrograms programs(ddp, sharded_optimizer, work, plans);
-  job.main().warm_up = programs.warm_up();
-  job.main().steady = programs.steady();
+  const DdpUse use{.sharded_optimizer = sharded_optimizer};
+  job.main().warm_up = ddp_warm_up(ddp, use, work, plans);
+  job.main().steady = ddp_steady(ddp, use, work, plans);
 }
 
 }  // namespace paceline

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "sim/job.h"
+#include "sim/strategy/join.h"
 #include "sim/strategy/program_builder.h"
 
 namespace paceline {
@@ -44,9 +46,20 @@ BucketLimits bucket_limits(const DdpSpec&, Precision gradients, const std::strin
 std::vector<std::vector<std::size_t>> ddp_buckets(const DdpSpec&, const Model&, Precision gradients,
                                                   const std::string& pytorch);
 
-// Adds the warm-up and the steady program, and their plans. sharded_optimizer: each rank updates its part of
-// the parameters, which are then gathered (ZeRO stage 1). Throws InputError as bucket_limits does.
+// What a strategy that is DDP otherwise has of its own.
+struct DdpUse {
+  bool sharded_optimizer = false;     // each rank updates its part of the parameters, which are then gathered
+  bool hook_divides = false;          // a communication hook divides a full bucket; copies into it don't
+  GroupShape reduced_in = kAllRanks;  // who all-reduce buckets; buffers and which parameters were used: all
+  std::optional<JoinedInput> input{};  // of a rank that joins when it has none left
+};
+
+// The programs of iteration 0 and of the others; their plans are added. Throws InputError as bucket_limits does.
 // Requires: more than one rank, a model with parameters.
+Program ddp_warm_up(const DdpSpec&, const DdpUse&, const Workload&, PlanTable&);
+Program ddp_steady(const DdpSpec&, const DdpUse&, const Workload&, PlanTable&);
+
+// Adds both. sharded_optimizer: ZeRO stage 1.
 void add_ddp_programs(const DdpSpec&, bool sharded_optimizer, const Workload&, PlanTable&, TrainingJob&);
 
 }  // namespace paceline

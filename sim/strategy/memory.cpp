@@ -128,6 +128,15 @@ struct MemoryOf {
     return memory;
   }
 
+  // What is averaged at once, beside DDP's buckets where there are any.
+  GpuMemory operator()(const LocalSgdSpec& local) const {
+    GpuMemory memory = alone();
+    const bool buckets = local.group != LocalGroup::none && !training.ddp.gradient_as_bucket_view;
+    memory.buckets =
+        bytes(parameter_count(model), training.parameters) + (buckets ? memory.gradients : Bytes(0));
+    return memory;
+  }
+
   GpuMemory alone() const {
     GpuMemory memory = model_states({});
     memory.activations = activations(count({}, model, outputs).all());

@@ -11,7 +11,7 @@
 namespace paceline {
 namespace {
 
-constexpr const char* kOptions = "/training/mirrored";
+constexpr const char* kMirroredOptions = "/training/mirrored";
 constexpr std::uint32_t kSummingGpu = 0;
 
 // Variables are listed in the order of the layers; gradients exist in the reverse.
@@ -32,7 +32,8 @@ std::vector<LayerGradient> reversed(const Model& model) {
 
 void refuse(bool given, const char* key, const std::string& what) {
   if (given) {
-    throw InputError("expected no " + std::string(key) + ' ' + what, kOptions + ('/' + std::string(key)));
+    throw InputError("expected no " + std::string(key) + ' ' + what,
+                     kMirroredOptions + ('/' + std::string(key)));
   }
 }
 
@@ -48,17 +49,17 @@ void check(const MirroredSpec& spec, const TrainingSpec& training, const RankLay
   if (nodes && layout.nodes == 1) {
     throw InputError(
         R"(expected several nodes with nccl_then_ring, found one: "nccl" with num_packs 0 is its first half)",
-        std::string(kOptions) + "/cross_device_ops");
+        std::string(kMirroredOptions) + "/cross_device_ops");
   }
   if (!workers && !nodes && layout.nodes > 1) {
     throw InputError("expected one node with MirroredStrategy, which is one process, found " +
                          std::to_string(layout.nodes) + R"(; "multi_worker" has one on each node)",
-                     std::string(kOptions) + "/cross_device_ops");
+                     std::string(kMirroredOptions) + "/cross_device_ops");
   }
   if (halves && layout.gpus_per_node % 2 != 0) {
     throw InputError("expected GPUs in two equal halves with hierarchical_copy, found " +
                          std::to_string(layout.gpus_per_node),
-                     std::string(kOptions) + "/cross_device_ops");
+                     std::string(kMirroredOptions) + "/cross_device_ops");
   }
   const bool ring = training.collective.library == CollectiveLibrary::tensorflow;
   if (ring && !workers) {

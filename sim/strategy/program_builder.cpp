@@ -105,6 +105,10 @@ void ProgramBuilder::move(Bytes traffic, const Purpose& purpose, const std::stri
 
 void ProgramBuilder::mark(const std::string& label) { kernel({}, 0, {}, label); }
 
+void ProgramBuilder::host_work(SimTime time, const Purpose& purpose, const std::string& label) {
+  program_.ops.push_back({OpKind::kernel, 0, {}, time, label, purpose});
+}
+
 void ProgramBuilder::reduce_norm() {
   if (training_.clip_norm) {
     wait(collective({CollectiveKind::all_reduce, Bytes(4)},

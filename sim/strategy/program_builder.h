@@ -67,6 +67,8 @@ class ProgramBuilder {
   void move(Bytes traffic, const Purpose&, const std::string& label);
   // What takes the GPU no time, and is issued when the host has come to it.
   void mark(const std::string& label);
+  // What takes the host alone time.
+  void host_work(SimTime, const Purpose&, const std::string& label);
   // Where gradients are clipped: the norm of what each rank has a part of.
   void reduce_norm();
   // On so many of the model's parameters, whose gradients have this precision.

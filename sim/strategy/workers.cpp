@@ -25,11 +25,13 @@ void run_side_by_side(TrainingJob& job, std::uint32_t workers) {
     }
     return at->second;
   };
-  for (Program* const program : {&job.main().warm_up, &job.main().steady}) {
-    for (Op& op : program->ops) {
-      if (op.kind == OpKind::collective) {
-        op.queue = op.index;
-        program->collectives[op.index] = plan_for({program->collectives[op.index], op.queue});
+  for (Role& role : job.roles) {
+    for (Program* const program : {&role.threads.front().warm_up, &role.threads.front().steady}) {
+      for (Op& op : program->ops) {
+        if (op.kind == OpKind::collective) {
+          op.queue = op.index;
+          program->collectives[op.index] = plan_for({program->collectives[op.index], op.queue});
+        }
       }
     }
   }

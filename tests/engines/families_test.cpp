@@ -67,6 +67,13 @@ class RandomFamilies {
     return op;
   }
 
+  // Perhaps not in the first iterations, or not in the last.
+  Op limited(Op op) {
+    op.from = static_cast<std::uint32_t>(dice_.maybe(0.1) ? dice_.between(1, 3) : 0);
+    op.until = dice_.maybe(0.1) ? op.from + static_cast<std::uint32_t>(dice_.between(0, 3)) : kNoIndex;
+    return op;
+  }
+
   Op kernel(std::int64_t longest) {
     return with_cost({.kind = OpKind::kernel,
                       .duration = SimTime{dice_.between(0, longest)},
@@ -84,7 +91,7 @@ class RandomFamilies {
     }
     for (std::int64_t i = dice_.between(1, 8); i > 0; --i) {
       if (dice_.maybe(0.7)) {
-        program.ops.push_back(kernel(20'000'000));
+        program.ops.push_back(limited(kernel(20'000'000)));
       }
       if (dice_.maybe(0.1)) {
         program.ops.push_back(with_cost({.kind = OpKind::synchronize, .every = every()}));
@@ -98,6 +105,7 @@ class RandomFamilies {
       Op collective{.kind = OpKind::collective, .index = number, .queue = family};
       const auto after_op = static_cast<std::uint32_t>(dice_.below(program.ops.size() + 1));
       if (after_op < program.ops.size() && program.ops[after_op].every == 1 &&
+          program.ops[after_op].from == 0 && program.ops[after_op].until == kNoIndex &&
           program.ops[after_op].kind != OpKind::take_batch &&
           program.ops[after_op].kind != OpKind::synchronize) {
         collective.after = After::op;
@@ -106,8 +114,13 @@ class RandomFamilies {
         collective.after = After::nothing;
       }
       collective.every = every();
+      collective = limited(collective);
       program.ops.push_back(with_cost(collective));
-      waits.push_back(with_cost({.kind = OpKind::wait, .index = number, .every = collective.every}));
+      waits.push_back(with_cost({.kind = OpKind::wait,
+                                 .index = number,
+                                 .every = collective.every,
+                                 .from = collective.from,
+                                 .until = collective.until}));
       while (!waits.empty() && dice_.maybe(0.5)) {
         program.ops.push_back(waits.front());
         waits.erase(waits.begin());
@@ -130,7 +143,7 @@ void look_back(TrainingJob& job, Dice& dice) {
   job.main().warm_up = job.main().steady;
   for (Op& op : job.main().steady.ops) {
     if (op.kind == OpKind::wait) {
-      op.lag = dice.maybe(0.3) ? op.every : 0;
+      op.lag = dice.maybe(0.3) && op.from == 0 ? op.every : 0;
     }
   }
   job.main().warm_up = job.main().steady;
@@ -185,6 +198,8 @@ TEST_CASE("with queues and slow-downs, too, iterations are repeated only as they
     for (Program* program : {&job.main().warm_up, &job.main().steady}) {
       for (Op& op : program->ops) {
         op.every = 1;
+        op.from = 0;
+        op.until = kNoIndex;
         op.kind = op.kind == OpKind::take_batch ? OpKind::synchronize : op.kind;
       }
     }

@@ -26,11 +26,11 @@
 namespace paceline {
 namespace {
 
-constexpr SimTime kStart{5'000'000};
-constexpr std::int64_t kPerByte = 3, kMembers = 4;
+constexpr SimTime kHookStart{5'000'000};
+constexpr std::int64_t kHookPerByte = 3, kHookMembers = 4;
 
-SimTime exchanged(std::int64_t bytes) { return kStart + SimTime{kPerByte * bytes}; }
-SimTime bytes_moved(std::int64_t bytes) { return SimTime{bytes}; }
+SimTime hook_exchanged(std::int64_t bytes) { return kHookStart + SimTime{kHookPerByte * bytes}; }
+SimTime hook_moved(std::int64_t bytes) { return SimTime{bytes}; }
 
 struct HookedLayer {
   std::int64_t rows = 0, columns = 0, vector = 0;  // elements: a matrix, a bias
@@ -57,7 +57,7 @@ Layer layer_of(const HookedLayer& of) {
   return layer;
 }
 
-constexpr SimTime kForward{10'000'000}, kBackward{20'000'000};
+constexpr SimTime kHookForward{10'000'000}, kHookBackward{20'000'000};
 
 Workload hooked_work(const std::vector<HookedLayer>& layers, const CompressionSpec& compression) {
   Workload work;
@@ -72,14 +72,14 @@ Workload hooked_work(const std::vector<HookedLayer>& layers, const CompressionSp
   work.costs.gpu.peak[static_cast<std::size_t>(Precision::fp32)] = FlopsPerSecond(1e30);
   for (const HookedLayer& of : layers) {
     work.model.layers.push_back(layer_of(of));
-    work.layers.push_back({kForward, kBackward, 1, 1});
+    work.layers.push_back({kHookForward, kHookBackward, 1, 1});
   }
   return work;
 }
 
-TrainingJob hooked_job(const Workload& work, std::uint32_t ranks = kMembers) {
+TrainingJob hooked_job(const Workload& work, std::uint32_t ranks = kHookMembers) {
   CollectivePlanner planner = meeting_planner(
-      {1, ranks}, [](const CollectiveRequest& request) { return exchanged(request.bytes.value); });
+      {1, ranks}, [](const CollectiveRequest& request) { return hook_exchanged(request.bytes.value); });
   return build_job(work.training.ddp, work, planner);
 }
 
@@ -92,8 +92,8 @@ SimTime hooked_step(const TrainingJob& job) {
 
 // One bucket of one layer: passes, copy in, the hook, copy out, SGD with momentum.
 SimTime around(std::int64_t elements, SimTime hook) {
-  return kForward + kBackward + bytes_moved(8 * elements) + hook + bytes_moved(8 * elements) +
-         bytes_moved(20 * elements);
+  return kHookForward + kHookBackward + hook_moved(8 * elements) + hook + hook_moved(8 * elements) +
+         hook_moved(20 * elements);
 }
 
 // The bytes of the hook's kernels, and of its collectives, as its source has them.
@@ -127,11 +127,11 @@ std::vector<HookBytes> schemes(std::int64_t m, std::int64_t n) {
 TEST_CASE("hooks: a step of one bucket is the sum of its pieces") {
   const HookedLayer layer{1000, 4000, 700};
   const std::int64_t m = 4'000'700;
-  for (const HookBytes& scheme : schemes(m, kMembers)) {
+  for (const HookBytes& scheme : schemes(m, kHookMembers)) {
     INFO(name_of(scheme.spec.kind));
-    SimTime hook = bytes_moved(scheme.kernels);
+    SimTime hook = hook_moved(scheme.kernels);
     for (const std::int64_t bytes : scheme.collectives) {
-      hook += exchanged(bytes);
+      hook += hook_exchanged(bytes);
     }
     CHECK(hooked_step(hooked_job(hooked_work({layer}, scheme.spec))) == around(m, hook));
   }
@@ -155,9 +155,10 @@ TEST_CASE("PowerSGD: a step of one bucket is the sum of its pieces") {
       spec.error_feedback = feedback;
       const std::int64_t product = 4 * (a * b + (a + b) * r);
       const SimTime hook =
-          bytes_moved((feedback ? 12 * m + 8 * m + 12 * m : 0) + 8 * u + gram_schmidt(b, r) + product) +
-          exchanged(4 * u) + bytes_moved(8 * u + 8 * u) + exchanged(4 * a * r) +
-          bytes_moved(gram_schmidt(a, r) + product) + exchanged(4 * b * r) + bytes_moved(8 * b * r + product);
+          hook_moved((feedback ? 12 * m + 8 * m + 12 * m : 0) + 8 * u + gram_schmidt(b, r) + product) +
+          hook_exchanged(4 * u) + hook_moved(8 * u + 8 * u) + hook_exchanged(4 * a * r) +
+          hook_moved(gram_schmidt(a, r) + product) + hook_exchanged(4 * b * r) +
+          hook_moved(8 * b * r + product);
       CHECK(hooked_step(hooked_job(hooked_work({{a, b, u}}, spec))) == around(m, hook));
       spec.synchronize = false;  // nothing else waits for it
       CHECK(hooked_step(hooked_job(hooked_work({{a, b, u}}, spec))) == around(m, hook));
@@ -167,11 +168,11 @@ TEST_CASE("PowerSGD: a step of one bucket is the sum of its pieces") {
   CompressionSpec spec = compression(CompressionKind::powersgd, 1);
   spec.wrapper = HookWrapper::fp16;
   const std::int64_t product = 2 * (a * b + a + b);
-  const SimTime hook = bytes_moved(6 * m + 16 * m + 6 * m) + bytes_moved(gram_schmidt(b, 1) / 2 + product) +
-                       exchanged(2 * a) + bytes_moved(gram_schmidt(a, 1) / 2 + product) + exchanged(2 * b) +
-                       bytes_moved(4 * b + product);
+  const SimTime hook = hook_moved(6 * m + 16 * m + 6 * m) + hook_moved(gram_schmidt(b, 1) / 2 + product) +
+                       hook_exchanged(2 * a) + hook_moved(gram_schmidt(a, 1) / 2 + product) +
+                       hook_exchanged(2 * b) + hook_moved(4 * b + product);
   CHECK(hooked_step(hooked_job(hooked_work({{a, b, 0}}, spec))) - around(a * b, {}) ==
-        hook - bytes_moved(28 * u));
+        hook - hook_moved(28 * u));
 }
 
 TEST_CASE("PowerSGD sends 200 times less of a 1,000 x 4,000 tensor at rank 4, and all of a vector") {
@@ -293,7 +294,7 @@ TEST_CASE("the collectives of each scheme carry its bytes: ResNet-50 and Llama 3
   }
 }
 
-// Two layers, a bucket each: layer 1's comes first. Its cast takes 10 m1, its all-reduce kStart + 6 m1.
+// Two layers, a bucket each: layer 1's comes first. Its cast takes 10 m1, its all-reduce kHookStart + 6 m1.
 TEST_CASE("fp16: of two buckets' kernels the one that is ready first runs first") {
   for (const SimTime backward : {SimTime{2'000'000}, SimTime{300'000'000}}) {
     const std::int64_t m = 1'000'000;
@@ -303,7 +304,7 @@ TEST_CASE("fp16: of two buckets' kernels the one that is ready first runs first"
     const TrainingJob job = hooked_job(work);
     RunSpec run;
     run.iterations = 1;
-    const Result result = simulate(job, run, trace_of_first(kMembers, 2));
+    const Result result = simulate(job, run, trace_of_first(kHookMembers, 2));
     const auto traced = std::ranges::find(result.trace, 1U, &TracedIteration::iteration);
     const auto kernel = [&](const std::string& label) {
       const std::vector<Op>& ops = job.main().steady.ops;
@@ -312,17 +313,17 @@ TEST_CASE("fp16: of two buckets' kernels the one that is ready first runs first"
       return traced->ops[static_cast<std::size_t>(op - ops.begin())];
     };
     // The first bucket: copied in (8 m), cast (6 m), divided (4 m), reduced; meanwhile the other layer's backward.
-    const SimTime cast_1 = kernel("hook of bucket 0: divide").end, reduced_1 = cast_1 + exchanged(2 * m);
-    const SimTime ready_2 = cast_1 + backward + bytes_moved(8 * m);  // its copy has ended
+    const SimTime cast_1 = kernel("hook of bucket 0: divide").end, reduced_1 = cast_1 + hook_exchanged(2 * m);
+    const SimTime ready_2 = cast_1 + backward + hook_moved(8 * m);  // its copy has ended
     const OpSpan back_1 = kernel("hook of bucket 0: cast back"), cast_2 = kernel("hook of bucket 1: cast");
     if (ready_2 < reduced_1) {  // the copy back is ready while the second's cast runs, before its division
       CHECK(cast_2.start == ready_2);
       CHECK(back_1.start == cast_2.end);
-      CHECK(cast_2.end == ready_2 + bytes_moved(6 * m));
+      CHECK(cast_2.end == ready_2 + hook_moved(6 * m));
       CHECK(kernel("hook of bucket 1: divide").start == back_1.end);
     } else {  // backward runs when the first is reduced: the copy back comes next, before the second's copy into its bucket
       CHECK(back_1.start == cast_1 + backward);
-      CHECK(cast_2.start == back_1.end + bytes_moved(8 * m));
+      CHECK(cast_2.start == back_1.end + hook_moved(8 * m));
     }
     CHECK((back_1.start < cast_2.start) == (backward > SimTime{2'000'000}));
   }
@@ -335,7 +336,7 @@ TEST_CASE("PowerSGD: backward goes on when the bucket's chain has ended, as its 
     const TrainingJob job = hooked_job(work);
     RunSpec run;
     run.iterations = 1;
-    const Result result = simulate(job, run, trace_of_first(kMembers, 2));
+    const Result result = simulate(job, run, trace_of_first(kHookMembers, 2));
     const auto traced = std::ranges::find(result.trace, 1U, &TracedIteration::iteration);
     const std::vector<Op>& ops = job.main().steady.ops;
     std::vector<OpSpan> backward;
@@ -441,6 +442,7 @@ TEST_CASE("a compression that DDP hasn't is told why") {
   says("2 or more with error feedback", [](TrainingSpec& t) { t.compression.start = 1; });
   says("the strategy ddp", [](TrainingSpec& t) { t.strategy = StrategyKind::fsdp; });
   says("pytorch_ddp", [](TrainingSpec& t) { t.ddp.reduction = Reduction::apex_ddp; });
+  says("no join", [](TrainingSpec& t) { t.ddp.join.emplace(); });
   says("\"wire\"", [](TrainingSpec& t) { t.ddp.wire = Precision::fp16; });
   says("nccl", [](TrainingSpec& t) { t.collective.library = CollectiveLibrary::gloo; });
   says("fp32 gradients", [](TrainingSpec& t) {

@@ -1,5 +1,5 @@
 // TensorFlow's mirrored strategies against closed forms and DDP. Memory moves a byte in a picosecond; an all-reduce of S
-// bytes takes kBegin + kEachByte S. L equal layers of f and b; P bytes of gradients.
+// bytes takes kMirrorBegin + kEachByte S. L equal layers of f and b; P bytes of gradients.
 #include "sim/strategy/mirrored.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace paceline {
 namespace {
 
-constexpr SimTime kBegin{5'000'000};
+constexpr SimTime kMirrorBegin{5'000'000};
 constexpr std::int64_t kEachByte = 3, kGpuCount = 4;
 
 struct Mirror {
@@ -51,7 +51,7 @@ Workload mirrored_work(const Mirror& of) {
   return work;
 }
 
-SimTime all_reduced(std::int64_t bytes) { return kBegin + SimTime{kEachByte * bytes}; }
+SimTime all_reduced(std::int64_t bytes) { return kMirrorBegin + SimTime{kEachByte * bytes}; }
 
 TrainingJob mirrored_job(const Mirror& of, const Strategy& strategy,
                          const RankLayout& layout = {1, kGpuCount}) {
@@ -110,7 +110,7 @@ TEST_CASE("MirroredStrategy: more packs are cut from one and joined again") {
   of.spec.num_packs = 3;
   const SimTime copies = 4 * moved(2 * bytes);
   CHECK(last_step(mirrored_job(of)) ==
-        passes(of) + copies + 3 * kBegin + SimTime{kEachByte * bytes} + updated(of));
+        passes(of) + copies + 3 * kMirrorBegin + SimTime{kEachByte * bytes} + updated(of));
   of = {{{1000}}};  // one tensor is neither joined nor split
   CHECK(last_step(mirrored_job(of)) == passes(of) + all_reduced(4000) + updated(of));
 }

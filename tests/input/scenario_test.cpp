@@ -467,7 +467,7 @@ TEST_CASE("the schema says every key that the reader takes, and what it means") 
     "model": {"preset": "gpt2_small", "file": "m.json", "sequence": 512, "transformer": {"layers": 2, "hidden": 64, "heads": 4, "key_value_heads": 2,
       "feed_forward": 128, "gated_feed_forward": true, "fused_qkv": false, "bias": false, "vocabulary": 100, "sequence": 32,
       "learned_positions": false, "tied_embeddings": false}},
-    "training": {"batches": [1], "balance": {"window": 5, "limit": "1 GB"}, "fsdp": {"units": {"parameters": 5}}, "parameter_server": {"consistency": {"stale": 3}},
+    "training": {"batches": [1], "ddp": {"join": {"batches": [1]}}, "balance": {"window": 5, "limit": "1 GB"}, "fsdp": {"units": {"parameters": 5}}, "parameter_server": {"consistency": {"stale": 3}},
       "compression": {"kind": "top_k", "share": 0.05, "rank": 4, "start": 20, "min_rate": 1.5, "error_feedback": false, "synchronize": false, "wrapper": "fp16"},
       "input": {"jitter": {"preset": "bert_8_gpus", "values": [1]}}},
     "variability": {"per_operation": {"preset": "bert_8_gpus", "values": [1]}, "per_iteration": {"preset": "bert_8_gpus", "cv": 0.1},

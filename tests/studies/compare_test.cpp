@@ -156,6 +156,47 @@ TEST_CASE("servers stand beside DDP with what their samples are worth") {
   }
 }
 
+// What averages send is 1 / H of it; post-local SGD's buckets stay in their nodes.
+TEST_CASE("local SGD stands beside DDP: less to send, and what it changes is said") {
+  const std::string file = std::string(PACELINE_SOURCE_DIR) + "/scenarios/local_sgd_v100_4x8.json";
+  Json scenario = parse_json(read_file(file));
+  set_at(scenario, "/model", "bert_base", "");
+  set_at(scenario, "/run/iterations", std::int64_t{3}, "");
+  set_at(scenario, "/training/local_sgd/group", "none", "");
+  const Comparison c = compare(scenario, file,
+                               strategy_choices("ddp,local_sgd:period=1,local_sgd:period=4,"
+                                                "local_sgd:period=4:group=node"),
+                               2, [](Scenario s) { return s; });
+  REQUIRE(c.strategies.size() == 4);
+  const SentBytes &each_step = c.strategies[1].sent, &local = c.strategies[2].sent,
+                  &in_nodes = c.strategies[3].sent;
+  CHECK(each_step.network > 0);
+  CHECK(4 * local.network == each_step.network);
+  CHECK(4 * local.nvlink == each_step.nvlink);
+  CHECK(in_nodes.network == local.network);
+  CHECK(in_nodes.nvlink > local.nvlink);
+  const auto report = [&](std::size_t i) -> const Report& { return c.strategies[i].prediction.report; };
+  CHECK_FALSE(report(0).period.has_value());
+  CHECK_FALSE(report(1).period.has_value());
+  REQUIRE(report(2).period.has_value());
+  CHECK(c.strategies[0].prediction.result.iteration_end.size() == 1 + 3);
+  CHECK(c.strategies[2].prediction.result.iteration_end.size() == 1 + 4);
+  const PeriodReport& period = *report(2).period;
+  CHECK(period.steps == 4);
+  CHECK((period.synchronising + 3 * period.local).value == Approx(4 * report(2).step.mean.value));
+  CHECK(period.synchronising > 2 * period.local);
+  CHECK(report(2).throughput > report(1).throughput);
+  const std::string page = comparison_text(c);
+  CHECK_THAT(page, Contains("local SGD changes what is learned: this is about time alone"));
+  CHECK_THAT(c.verdict, Contains("averaged every 4 steps"));
+  const auto json = nlohmann::json::parse(comparison_json(c));
+  CHECK_FALSE(json["strategies"][1].contains("synchronising_step_s"));
+  CHECK(json["strategies"][2]["period_steps"] == 4);
+  CHECK(json["strategies"][2]["synchronising_step_s"].get<double>() == period.synchronising.value);
+  CHECK(json["strategies"][2]["local_step_s"].get<double>() == period.local.value);
+  CHECK(json["strategies"][2]["iterations"] == 4);
+}
+
 TEST_CASE("what can't be compared is said") {
   const auto error_of_choices = [](const std::string& list) {
     try {

@@ -147,6 +147,15 @@ def _notices(result: Result) -> list[Part]:
                 f"{memory['gpu_bytes'] * 1e-9:,.1f} GB."
             )
         )
+    if result.local_step_s is not None and result.synchronising_step_s is not None:
+        notices.append(
+            Notice(
+                f"Parameters are averaged every {result.data['period_steps']} steps: a step that "
+                f"averages takes {time_text(result.synchronising_step_s)}, others "
+                f"{time_text(result.local_step_s)}. That changes what is learned; this is about "
+                "time alone."
+            )
+        )
     if result.interval is not None and result.interval.extrapolated:
         notices.append(Notice(f"Outside what the profile was fitted on: {result.interval.why}"))
     return notices
