@@ -1,6 +1,7 @@
 // When each rank leaves a collective that no other traffic touches, from when each rank enters it.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,6 +33,14 @@ class CollectiveTimes {
 
   // launch and end by rank. Requires: |launch[r] - origin| within 2^59 ps.
   void end(std::uint32_t plan, std::span<const SimTime> launch, SimTime origin, std::span<SimTime> end);
+
+  // When each switch ended its part of its graph's last collective.
+  template <class F>  // f(time)
+  void for_each_switch_end(const F& f) const {
+    for (const OfGraph& graph : graphs_) {
+      std::for_each(graph.switch_end.begin(), graph.switch_end.end(), f);
+    }
+  }
 
   // How many were neither begun by all ranks together nor remembered.
   std::uint64_t computed() const { return computed_; }

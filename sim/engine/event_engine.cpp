@@ -72,7 +72,7 @@ bool operations_alike(const TrainingJob& job) {
 }  // namespace
 
 EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const TraceRequest& trace,
-                         AlikeSteps alike)
+                         AlikeSteps alike, CollectiveEnds ends)
     : job_(job),
       run_(run),
       trace_(trace),
@@ -98,6 +98,10 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
   plans_.assign(job_.plans.begin(), job_.plans.end());
   graph_list_ = job_.communicator.graphs;
   place_threads();
+  meetings_.resize(job_.communicator.graphs.size());
+  if (ends == CollectiveEnds::by_times) {
+    prepare_meetings();
+  }
   if (ranks_ > 1) {
     graphs_ = lay_out(job_.communicator.graphs, ranks_);
     for (const CollectivePlan& plan : plans_) {
@@ -160,6 +164,26 @@ void EventEngine::place_threads() {
   }
 }
 
+void EventEngine::prepare_meetings() {
+  if (ranks_ == 1 || !job_.communicator.shared_capacity.empty() || job_.negotiation || job_.workers > 0) {
+    return;
+  }
+  std::vector<bool> all_meet(meetings_.size(), true);
+  for (const CollectivePlan& plan : job_.plans) {
+    const bool meet = plan.kind == CollectiveKind::all_reduce || plan.kind == CollectiveKind::all_gather ||
+                      plan.kind == CollectiveKind::reduce_scatter;
+    all_meet[plan.graph] = all_meet[plan.graph] && meet && plan.family == kWorld && plan.stages.empty();
+  }
+  for (std::size_t g = 0; g < meetings_.size(); ++g) {
+    if (all_meet[g]) {
+      meetings_[g] = Meeting{0, std::vector<SimTime>(ranks_), std::vector<QueueId>(ranks_),
+                             std::vector<SimTime>(ranks_)};
+    }
+  }
+  times_.emplace(job_.communicator, job_.plans);
+  meeting_end_.resize(ranks_);
+}
+
 void EventEngine::prepare_result() {
   const std::size_t collectives = job_.main().steady.collectives.size();
   result_.engine = EngineKind::event;
@@ -184,6 +208,9 @@ void EventEngine::start_switches(SimTime now) {
     return;
   }
   for (const ThreadBlockId each : graphs_.switches) {
+    if (meetings_[graphs_[each].graph]) {
+      continue;
+    }
     graphs_[each].use = {0, ~std::uint32_t{0}};
     finish_thread_block(each, now);
   }

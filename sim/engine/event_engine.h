@@ -2,7 +2,8 @@
 //
 // Actors: of each thread of each rank its host, its compute stream and its communication queues; of each rank
 // a data loader; servers; the thread blocks of every collective graph. Each runs until it must wait, and is poked by
-// what it waits for. Nothing is allocated in the loop but for messages and for iterations that are open as members drift.
+// what it waits for. Nothing is allocated in the loop but for messages, for iterations that are open as members drift,
+// and by CollectiveTimes, where no link is shared and all ranks meet in a collective.
 //
 // Where nothing random differs from step to step, it describes its state at the end of each iteration; when that
 // is the state of one iteration before, only later, the rest is repeated (event_engine_repeat.cpp).
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "core/state_digest.h"
+#include "sim/collective/collective_times.h"
 #include "sim/collective/fusion.h"
 #include "sim/collective/step_times.h"
 #include "sim/engine/account.h"
@@ -40,11 +42,15 @@ using ThreadId = Id<struct ThreadTag>;
 // Whether iterations that can only be as the one before are simulated all the same; results are equal.
 enum class AlikeSteps : std::uint8_t { repeated, simulated };
 
+// How collectives come to their ends: by CollectiveTimes where no rank leaves one before all are in it and no link is
+// shared, else step by step; or all step by step. Results are equal.
+enum class CollectiveEnds : std::uint8_t { by_times, by_steps };
+
 class EventEngine {
  public:
   // Requires: the job outlives the engine.
-  EventEngine(const TrainingJob&, const RunSpec&, const TraceRequest& = {},
-              AlikeSteps = AlikeSteps::repeated);
+  EventEngine(const TrainingJob&, const RunSpec&, const TraceRequest& = {}, AlikeSteps = AlikeSteps::repeated,
+              CollectiveEnds = CollectiveEnds::by_times);
 
   // To the end of the last iteration. Throws InputError where all wait for messages that nobody will send.
   void run();
@@ -83,6 +89,12 @@ class EventEngine {
     std::uint32_t iteration = 0, position = 0;  // of its next kernel, in ProgramLayout::beside
     SimTime ready = kNever;                     // when that was ready
     SimTime worked_before;                      // by the rank when what it comes after had ended
+  };
+  struct Meeting {  // of all ranks in a collective of a graph
+    std::uint32_t entered = 0;
+    std::vector<SimTime> launch;    // by rank
+    std::vector<QueueId> queue;     // likewise
+    std::vector<SimTime> conclude;  // likewise
   };
   struct QueueState {
     OpPlace collective;                    // the next one to end, by its number in the iteration
@@ -142,6 +154,7 @@ class EventEngine {
   };
 
   void place_threads();
+  void prepare_meetings();
   void prepare_result();
   void handle(const Event&, SimTime now);
 
@@ -193,6 +206,13 @@ class EventEngine {
   bool may_launch(ThreadId thread, OpPlace collective) const;
   bool ended(ThreadId thread, OpPlace collective) const;
   void set_communicating(ThreadId thread, bool, SimTime now);
+  struct Running {
+    std::uint32_t plan = 0;
+    SimTime prepare, conclude;
+    After after = After::compute;
+    std::span<const Stage> stages;
+  };
+  void enter_meeting(QueueId queue, const Running&, SimTime now);
   void start_thread_blocks(QueueId queue, SimTime now);
   void start_thread_block(ThreadBlockId thread_block, std::uint32_t plan);
   bool may_move(const ThreadBlockState&, const FlatStep&) const;
@@ -204,12 +224,6 @@ class EventEngine {
   void finish_thread_block(ThreadBlockId thread_block, SimTime now);
   void next_use(ThreadBlockId thread_block, OpPlace&) const;
   const ProgramLayout& program_on(std::uint32_t graph, std::uint32_t iteration) const;
-  struct Running {
-    std::uint32_t plan = 0;
-    SimTime prepare, conclude;
-    After after = After::compute;
-    std::span<const Stage> stages;
-  };
   Running running(QueueId queue) const;
   void conclude(QueueId queue, SimTime left, SimTime now);
   void end_collective(QueueId queue, SimTime now);
@@ -313,7 +327,10 @@ class EventEngine {
   std::vector<ThreadId> offered_;  // whose GPUs may have something to run, at the end of this instant
   std::vector<ThreadId> thread_of_queue_;
   LaidOutGraphs graphs_;
-  GraphList graph_list_;  // the job's, then those of what was decided; likewise:
+  std::vector<std::optional<Meeting>> meetings_;  // by graph; nothing where it is simulated step by step
+  std::optional<CollectiveTimes> times_;
+  std::vector<SimTime> meeting_end_;  // by rank
+  GraphList graph_list_;              // the job's, then those of what was decided; likewise:
   std::deque<CollectivePlan> plans_;
   std::deque<StepTimes> step_times_;  // by plan
   Mailboxes mailboxes_;

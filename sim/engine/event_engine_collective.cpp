@@ -73,7 +73,28 @@ void EventEngine::launch_next(QueueId queue, SimTime now) {
     conclude(queue, op.prepare + op.conclude, now);
     return;
   }
+  if (op.stages.empty() && meetings_[plans_[op.plan].graph]) {
+    enter_meeting(queue, op, now);
+    return;
+  }
   timeline_.push(now + op.prepare + plans_[op.plan].startup, EventKind::collective_start, queue.value);
+}
+
+// The last rank to enter decides when all leave.
+void EventEngine::enter_meeting(QueueId queue, const Running& op, SimTime now) {
+  Meeting& meeting = *meetings_[plans_[op.plan].graph];
+  const std::size_t rank = thread_of_queue_[queue.index()].index();
+  meeting.launch[rank] = now + op.prepare;
+  meeting.queue[rank] = queue;
+  meeting.conclude[rank] = op.conclude;
+  if (++meeting.entered < ranks_) {
+    return;
+  }
+  meeting.entered = 0;
+  times_->end(op.plan, meeting.launch, meeting.launch.front(), meeting_end_);
+  for (std::uint32_t r = 0; r < ranks_; ++r) {
+    timeline_.push(meeting_end_[r] + meeting.conclude[r], EventKind::collective_end, meeting.queue[r].value);
+  }
 }
 
 // An operation has ended: what comes after it may be launched.

@@ -71,6 +71,15 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     digest.add(thread_blocks_left);
     digest.add(std::uint32_t{runs});  // stage: jobs with a negotiation are not repeated
   }
+  for (const std::optional<Meeting>& meeting : meetings_) {
+    digest.add(meeting ? meeting->entered : 0);
+    for (std::uint32_t r = 0; meeting && meeting->entered > 0 && r < ranks_; ++r) {
+      digest.add(meeting->launch[r] - now);
+    }
+  }
+  if (times_) {
+    times_->for_each_switch_end([&](SimTime end) { digest.add(std::max(end, now) - now); });
+  }
   for (std::uint32_t w = 0; w + 1 < graphs_.thread_blocks.size(); ++w) {
     const auto& [at, rank, script, plan, graph, first_in, first_out, unfinished, queue, active, use] =
         graphs_.thread_blocks[w];

@@ -29,7 +29,7 @@ namespace {
 TEST_CASE("the event loop allocates nothing") {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     const RandomJob random = random_job(seed, 32);
-    EventEngine engine(random.job, random.run);
+    EventEngine engine(random.job, random.run, {}, AlikeSteps::repeated, CollectiveEnds::by_steps);
     const std::int64_t before = allocations;
     engine.run();
     const std::int64_t made = allocations - before;

@@ -86,6 +86,27 @@ TEST_CASE("repeated iterations are those that are simulated, links shared or not
   CHECK(repeated > static_cast<int>(rounds(1500) / 5));  // so many at least, or the test compares little
 }
 
+TEST_CASE("collectives end as they do step by step, whoever repeats what") {
+  for (std::uint64_t seed = 1; seed <= rounds(600); ++seed) {
+    RandomJob random = random_job(seed, seed % 10 == 0 ? 24 : 8);
+    if (seed % 2 == 0) {
+      calm(random.job);
+      random.run.iterations = 7;
+    }
+    INFO("seed " << seed);
+    const TraceRequest trace{{Rank(0), Rank(2)}, 1, 7, 1'000};
+    for (const AlikeSteps alike : {AlikeSteps::repeated, AlikeSteps::simulated}) {
+      EventEngine by_times(random.job, random.run, trace, alike),
+          by_steps(random.job, random.run, trace, alike, CollectiveEnds::by_steps);
+      by_times.run();
+      by_steps.run();
+      const Result quick = by_times.finish(), expected = by_steps.finish();
+      check_same_result(quick, expected);
+      check_same_trace(quick, expected);
+    }
+  }
+}
+
 TEST_CASE("nothing is repeated where draws differ") {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     RandomJob random = random_job(seed, 8);
