@@ -208,7 +208,7 @@ void EventEngine::start_switches(SimTime now) {
     return;
   }
   for (const ThreadBlockId each : graphs_.switches) {
-    if (meetings_[graphs_[each].graph]) {
+    if (times_ && meetings_[graphs_[each].graph]) {
       continue;
     }
     graphs_[each].use = {0, ~std::uint32_t{0}};

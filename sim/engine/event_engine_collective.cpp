@@ -73,7 +73,7 @@ void EventEngine::launch_next(QueueId queue, SimTime now) {
     conclude(queue, op.prepare + op.conclude, now);
     return;
   }
-  if (op.stages.empty() && meetings_[plans_[op.plan].graph]) {
+  if (times_ && meetings_[plans_[op.plan].graph]) {
     enter_meeting(queue, op, now);
     return;
   }
