@@ -95,6 +95,7 @@ TEST_CASE("a scenario takes the kernels of a profile") {
   const TrainingSpec training = with_profile(scenario, profile).training;
   CHECK(training.roofline.compute_efficiency == Approx(kEfficiency).epsilon(0.01));
   CHECK(training.roofline.memory_efficiency == Approx(kMemoryEfficiency));
+  CHECK(training.roofline.top_k_efficiency == Approx(0.1));
   CHECK(training.host.kernel_launch.value == Approx(3e-6));
   CHECK(training.slowdown_while_communicating.numerator * 100 ==
         training.slowdown_while_communicating.denominator * 125);

@@ -1,5 +1,5 @@
 // DDP's communication hooks against closed forms. Memory moves a byte in a picosecond, the host takes no time; a collective
-// of S bytes takes kBegin + kEachByte S.
+// of S bytes takes kHookStart + kHookPerByte S.
 #include "sim/strategy/compression.h"
 
 #include <algorithm>
