@@ -74,8 +74,8 @@ class Comparison:
                 **{f"{link}_bytes": sent for link, sent in row["sent_bytes"].items()},
                 "memory_bytes": row["memory"]["total_bytes"],
                 "fits": row["memory"]["fits"],
-                **_of_servers(row),
                 **_of_hooks(row),
+                **_of_servers(row),
             }
             for row in self.data["strategies"]
         )
@@ -119,7 +119,8 @@ def compare(
         As for :func:`run`.
     strategies
         "ddp", "fsdp", "zero1", "zero2", "zero3", "parameter_server", "data_parallel", "mirrored",
-        "horovod" and "local_sgd", each with options changed by ":key=value" ("parameter_server:stale=3").
+        "horovod" and "local_sgd", each with options changed by ":key=value"
+        ("parameter_server:stale=3", "ddp:compression=fp16").
     profile, allow_other_machine, seed, iterations, engine, jobs
         As for :func:`run`; the strategies run on several threads.
 

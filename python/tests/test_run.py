@@ -605,3 +605,34 @@ def test_campaigns() -> None:
     share = 1 - campaign["goodput"]["mean"]
     assert losses["share"].sum() == pytest.approx(share, abs=1e-3)
     assert paceline.run(ROOT / "scenarios/first_node.json", iterations=2).campaign is None
+
+
+def test_hooks_and_averages_are_told(tmp_path: Path) -> None:
+    """What changes what is learned says so, on the page, too."""
+    slow = paceline.load("scenarios/slow_network_16.json")
+    assert paceline.run(slow).compression is None
+    slow["training"]["compression"] = {"kind": "top_k", "share": 0.02}
+    hooked = paceline.run(slow)
+    assert hooked.compression is not None
+    assert hooked.compression["ratio"] == pytest.approx(2 / (2 * 16 * 0.02), rel=1e-3)
+    step = hooked.compression["kernels_s"] / hooked.step_time_s
+    assert hooked.compression["share_of_step"] == pytest.approx(step)
+    averaged = paceline.run("scenarios/local_sgd_v100_4x8.json")
+    assert averaged.compression is None
+    assert averaged.local_step_s < averaged.synchronising_step_s
+    for result, told in (
+        (hooked, "Gradients are compressed (top_k)"),
+        (averaged, "averaged every"),
+    ):
+        page = tmp_path / "page.html"
+        paceline.report(result, page)
+        assert told in page.read_text(encoding="utf-8")
+
+
+def test_compared_hooks() -> None:
+    """Strategies without a hook have none of its columns."""
+    strategies = ["ddp", "ddp:compression=sign", "local_sgd:period=4"]
+    frame = paceline.compare("scenarios/slow_network_16.json", strategies).frame
+    assert frame["compression_ratio"].isna().tolist() == [True, False, True]
+    assert frame["compression_ratio"][1] == pytest.approx(2 * 32 / 16, rel=1e-3)
+    assert frame["hook_kernels_s"][1] > 0

@@ -156,6 +156,15 @@ def _notices(result: Result) -> list[Part]:
                 "time alone."
             )
         )
+    if result.compression is not None:
+        kind = result.data["scenario"]["training"]["compression"]["kind"]
+        notices.append(
+            Notice(
+                f"Gradients are compressed ({kind}): {result.compression['ratio']:,.1f} times less "
+                f"is sent, for {time_text(result.compression['kernels_s'])} of kernels. That "
+                "changes what is learned; this is about time alone."
+            )
+        )
     if result.interval is not None and result.interval.extrapolated:
         notices.append(Notice(f"Outside what the profile was fitted on: {result.interval.why}"))
     return notices

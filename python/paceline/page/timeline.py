@@ -213,6 +213,8 @@ def _caption(view: RunView, lanes: Lanes) -> str:
         "Each rank has a row for what its GPU computes and below it one for each queue of "
         "communication; where the host waits it has a row above."
     )
+    if any(stream == _BESIDE_COMPUTE for _, stream in lanes.tops):
+        text += " The last row is what communication hooks compute on other streams of the GPU."
     if len(lanes.ranks) < view.ranks:
         text += (
             f" {len(lanes.ranks):,} of {view.ranks:,} ranks are shown, those that matter most "
