@@ -50,7 +50,8 @@ namespace {
 
 // The trainer has one queue, whose collectives come after what stands before them, in every step.
 void require_alike(const Op& op) {
-  if (op.every > 1 || op.from > 0 || op.until != kNoIndex || op.lag > 0 || op.queue > 0 || op.after != After::compute) {
+  if (op.every > 1 || op.from > 0 || op.until != kNoIndex || op.lag > 0 || op.queue > 0 ||
+      op.after != After::compute) {
     throw InputError("expected a step as DDP makes it, found \"" + op.label + "\", which a replay can't do",
                      "/training");
   }

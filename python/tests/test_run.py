@@ -619,6 +619,8 @@ def test_hooks_and_averages_are_told(tmp_path: Path) -> None:
     assert hooked.compression["share_of_step"] == pytest.approx(step)
     averaged = paceline.run("scenarios/local_sgd_v100_4x8.json")
     assert averaged.compression is None
+    assert averaged.local_step_s is not None
+    assert averaged.synchronising_step_s is not None
     assert averaged.local_step_s < averaged.synchronising_step_s
     for result, told in (
         (hooked, "Gradients are compressed (top_k)"),
