@@ -27,7 +27,7 @@ void event_engine_ring(benchmark::State& state) {
   std::uint64_t events = 0;
   for (auto _ : state) {
     state.PauseTiming();
-    EventEngine engine(job, run);
+    EventEngine engine(job, run, {}, AlikeSteps::repeated, CollectiveEnds::by_steps);
     state.ResumeTiming();
     engine.run();
     state.PauseTiming();

@@ -294,6 +294,27 @@ TEST_CASE("the collectives of each scheme carry its bytes: ResNet-50 and Llama 3
   }
 }
 
+// Linear layers of 1,000 x 4,000, 4,000 x 512, 512 x 10 and 10 x 7 in one bucket: what PyTorch 1.13's hooks gave its
+// process group on two hosts, by gloo (torch.distributed.all_reduce, observed; 2026-11-23).
+TEST_CASE("hooks reduce what PyTorch's reduced in a real run") {
+  CompressionSpec spec = compression(CompressionKind::powersgd, 2);
+  const std::vector<HookedLayer> layers{{4000, 1000, 4000}, {512, 4000, 512}, {10, 512, 10}, {7, 10, 7}};
+  const auto reduced = [&](auto program) {
+    Workload work = hooked_work(layers, spec);
+    work.training.ddp.bucket_cap = work.training.ddp.first_bucket = Bytes(100 << 20);
+    const TrainingJob job = hooked_job(work, 2);
+    std::vector<std::int64_t> bytes;
+    for (const std::uint32_t plan : (job.main().*program).collectives) {
+      bytes.push_back(job.plans[plan].bytes.value);
+    }
+    return bytes;
+  };
+  CHECK(reduced(&Thread::steady) == std::vector<std::int64_t>{18'116, 36'232, 44'176});
+  CHECK(reduced(&Thread::warm_up).front() == 24'230'876);
+  spec = compression(CompressionKind::fp16);
+  CHECK(reduced(&Thread::steady) == std::vector<std::int64_t>{12'115'438});
+}
+
 // Two layers, a bucket each: layer 1's comes first. Its cast takes 10 m1, its all-reduce kHookStart + 6 m1.
 TEST_CASE("fp16: of two buckets' kernels the one that is ready first runs first") {
   for (const SimTime backward : {SimTime{2'000'000}, SimTime{300'000'000}}) {
