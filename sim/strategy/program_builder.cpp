@@ -78,8 +78,8 @@ std::uint32_t ProgramBuilder::copy(Bytes traffic, std::size_t launches, std::uin
 std::uint32_t ProgramBuilder::kernels(SimTime duration, std::size_t launches, std::uint32_t bucket,
                                       const std::string& label, std::uint32_t stream,
                                       std::optional<std::uint32_t> after) {
-  constexpr std::size_t kMostPieces = 32;  // so that they begin long before the last one is launched
-  const std::size_t pieces = std::clamp<std::size_t>(launches / 4, 1, kMostPieces);
+  constexpr std::size_t kMostOperations = 32;  // so that they begin long before the last one is launched
+  const std::size_t pieces = std::clamp<std::size_t>(launches / 4, 1, kMostOperations);
   for (std::size_t i = 0; i < pieces; ++i) {
     const auto part = [&](std::size_t of) { return of * (i + 1) / pieces - of * i / pieces; };
     kernel(SimTime{static_cast<std::int64_t>(part(static_cast<std::size_t>(duration.ps)))}, part(launches),
