@@ -90,8 +90,9 @@ void EventEngine::enter_meeting(QueueId queue, const Running& op, SimTime now) {
   if (++meeting.entered < ranks_) {
     return;
   }
-  meeting.entered = 0;
   times_->end(op.plan, meeting.launch, meeting.launch.front(), meeting_end_);
+  meeting.entered = 0;
+  std::ranges::fill(meeting.launch, SimTime{});
   for (std::uint32_t r = 0; r < ranks_; ++r) {
     timeline_.push(meeting_end_[r] + meeting.conclude[r], EventKind::collective_end, meeting.queue[r].value);
   }

@@ -74,7 +74,7 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
   for (const std::optional<Meeting>& meeting : meetings_) {
     digest.add(meeting ? meeting->entered : 0);
     for (std::uint32_t r = 0; meeting && meeting->entered > 0 && r < ranks_; ++r) {
-      digest.add(meeting->launch[r] - now);
+      add_recorded(digest, meeting->launch[r], now);
     }
   }
   if (times_) {
@@ -91,7 +91,7 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
       }
       digest.add(loops_left);
     }
-    if (rank == ThreadBlock::kSwitch) {
+    if (rank == ThreadBlock::kSwitch && !(times_ && meetings_[graph])) {
       use.iteration <= last_iteration_ ? add_place(use) : digest.add(kNever);
     }
   }
