@@ -18,7 +18,7 @@ void describe(V& v, CompressionOptions& s) {
       "low-rank matrices. Others': qsgd: 8 bits and a scale for each 128; sign: one bit; top_k: the largest.",
       required());
   v.key("share", s.share, above(0, 1), "Of top_k: how much of a bucket's elements is sent.");
-  v.key("rank", s.rank, between(1, 1'000'000),
+  v.key("rank", s.rank, between(1, 10'000),
         "Of powersgd: columns of the matrices that stand for a gradient (matrix_approximation_rank).");
   v.key("start", s.start, between(0, 1'000'000'000),
         "Of powersgd: the step from which on it compresses (start_powerSGD_iter); the steady steps are those "

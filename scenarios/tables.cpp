@@ -108,10 +108,11 @@ std::string compression_rows(const Prediction& p) {
   const CompressionSpec& spec = p.scenario.training.compression;
   const CompressionReport& report = *p.report.compression;
   const bool powersgd = spec.kind == CompressionKind::powersgd;
-  return row("compression", std::string(name_of(spec.kind)) + ": " + fixed(report.ratio, 1) +
-                                " times less is sent, for " + readable_time(report.kernels) +
-                                " of kernels (" + fixed(100 * (report.kernels / p.report.step.mean), 1) +
-                                " % of the step)") +
+  const std::string sent =
+      report.ratio < 1 ? fixed(1 / report.ratio, 1) + " times more" : fixed(report.ratio, 1) + " times less";
+  return row("compression", std::string(name_of(spec.kind)) + ": " + sent + " is sent, for " +
+                                readable_time(report.kernels) + " of kernels (" +
+                                fixed(100 * (report.kernels / p.report.step.mean), 1) + " % of the step)") +
          (powersgd ? row("", "the steady steps are those from step " + std::to_string(spec.start) +
                                  " on; before it gradients are reduced as they are")
                    : "") +

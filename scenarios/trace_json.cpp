@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -112,6 +113,16 @@ class RankWriter {
       describe_thread(communication(q), q == 0 ? "stream 20: communication"
                                                : "stream " + std::to_string(kCommunicationStream + q) +
                                                      ": communication " + std::to_string(q + 1));
+    }
+    std::set<std::uint32_t> beside;
+    for (const Op& op : p_.job.program(rank_, 1).ops) {
+      if (runs_beside_compute_stream(op)) {
+        beside.insert(op.stream);
+      }
+    }
+    for (const std::uint32_t stream : beside) {
+      const int number = kStreamsBeside + static_cast<int>(stream);
+      describe_thread({tracks_.device, number}, "stream " + std::to_string(number) + ": hooks");
     }
   }
 

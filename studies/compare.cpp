@@ -156,12 +156,14 @@ std::string against(const Prediction& best, const Prediction& p) {
 
 // "ddp:compression=powersgd saves 61.0 ms of network and costs 74.0 ms of kernels and lost overlap."
 std::string price_of_compression(const std::vector<ComparedStrategy>& all) {
-  const auto plain = std::ranges::find_if(all, [](const ComparedStrategy& each) {
-    return each.prediction.scenario.training.strategy == StrategyKind::ddp &&
-           each.prediction.scenario.training.compression.kind == CompressionKind::none;
-  });
   std::string text;
   for (const ComparedStrategy& each : all) {
+    const TrainingSpec& training = each.prediction.scenario.training;
+    const auto plain = std::ranges::find_if(all, [&](const ComparedStrategy& other) {
+      const TrainingSpec& t = other.prediction.scenario.training;
+      return t.strategy == training.strategy && t.compression.kind == CompressionKind::none &&
+             (t.strategy != StrategyKind::zero || t.zero.stage == training.zero.stage);
+    });
     if (plain == all.end() || !each.prediction.report.compression) {
       continue;
     }
@@ -335,7 +337,9 @@ std::string comparison_text(const Comparison& comparison) {
     }
     if (compress) {
       const std::optional<CompressionReport>& hooks = p.report.compression;
-      rows.back().push_back(hooks ? "1/" + fixed(hooks->ratio, 1) : "-");
+      rows.back().push_back(!hooks             ? "-"
+                            : hooks->ratio < 1 ? fixed(1 / hooks->ratio, 1) + " x"
+                                               : "1/" + fixed(hooks->ratio, 1));
       rows.back().push_back(hooks ? readable_time(hooks->kernels) : "-");
       rows.back().push_back(hooks ? fixed(100 * (hooks->kernels / p.report.step.mean), 1) + " %" : "-");
     }

@@ -73,7 +73,6 @@ class EventEngine {
     std::uint32_t kernel_stream = 0;  // of the running kernel, and which it is
     OpPlace kernel;
     SimTime kernel_ready = kNever;             // the compute stream's next one, which waits for the GPU
-    SimTime worked;                            // by kernels that have begun
     std::uint32_t communicating = 0;           // queues whose collective runs
     std::uint32_t completed = 0;               // iterations
     std::uint32_t produced = 0, consumed = 0;  // batches
@@ -88,7 +87,7 @@ class EventEngine {
   struct StreamBeside {
     std::uint32_t iteration = 0, position = 0;  // of its next kernel, in ProgramLayout::beside
     SimTime ready = kNever;                     // when that was ready
-    SimTime worked_before;                      // by the rank when what it comes after had ended
+    SimTime own;                                // of its kernels since what they come after had ended
   };
   struct Meeting {  // of all ranks in a collective of a graph
     std::uint32_t entered = 0;

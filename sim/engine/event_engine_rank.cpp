@@ -247,8 +247,7 @@ void EventEngine::start_kernel(ThreadId thread, std::uint32_t stream, OpPlace at
                             ? state.factor
                             : variability_.rank_factor(Rank(thread.value), at.iteration);
   const SimTime duration = disturbed(program(thread, at.iteration).ops[at.op].duration, factor, jitter);
-  state.own += duration;
-  state.worked += duration;
+  (stream == 0 ? state.own : beside(thread, stream).own) += duration;
   state.work = Work{duration.ps} * job_.slowdown.numerator;
   state.work_left_at = now;
   schedule_kernel_end(thread);

@@ -32,7 +32,7 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
   };
   for (const ThreadState& state : thread_) {
     const auto& [host, stream, collective, host_busy, host_waits, loader_busy, stream_waits, kernel_runs,
-                 kernel_stream, kernel, kernel_ready, worked, communicating, completed, produced, consumed,
+                 kernel_stream, kernel, kernel_ready, communicating, completed, produced, consumed,
                  kernel_event, work_left_at, work, factor, own, idle_from, server_wait] = state;
     add_place(host);
     add_place(stream);
@@ -59,11 +59,11 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
   }
   for (std::uint32_t t = 0; t < thread_.size(); ++t) {
     for (std::uint32_t s = 1; s <= streams_beside(ThreadId(t)); ++s) {
-      const auto& [iteration, position, ready, worked_before] = beside(ThreadId(t), s);
+      const auto& [iteration, position, ready, own] = beside(ThreadId(t), s);
       digest.add(std::int64_t{iteration} - closed);
       digest.add(position);
       add_recorded(digest, ready == kNever ? SimTime{} : ready, now);
-      digest.add(thread_[t].worked - worked_before);
+      digest.add(own);
     }
   }
   for (const auto& [collective, thread_blocks_left, runs, stage] : queues_) {

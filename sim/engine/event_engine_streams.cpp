@@ -86,7 +86,7 @@ void EventEngine::choose_kernel(ThreadId thread, SimTime now) {
       if (!over) {
         continue;
       }
-      of.worked_before = state.worked;
+      of.own = {};
     }
     of.ready = std::min(of.ready, now);
     if (of.ready < first) {
@@ -111,7 +111,7 @@ void EventEngine::end_kernel_beside(ThreadId thread, SimTime now) {
   of.ready = kNever;
   ++of.position;
   skip_to_kernel(thread, state.kernel_stream);
-  release_followers(thread, state.kernel, state.worked - of.worked_before, now);
+  release_followers(thread, state.kernel, of.own, now);
 }
 
 }  // namespace paceline

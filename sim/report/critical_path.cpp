@@ -171,7 +171,8 @@ class Walk {
         index = *queued;
       } else if (collective.after == After::compute) {
         return;
-      } else if (collective.after == After::nothing || spans_[collective.after_op].end < launch) {
+      } else if (collective.after == After::nothing || collective.after == After::decision ||
+                 spans_[collective.after_op].end < launch) {
         add_idle(0, began_);  // the host was late
         return;
       } else if (program_->ops[collective.after_op].kind == OpKind::collective) {

@@ -116,7 +116,8 @@ HookKernels orthogonalise(const std::vector<Matrix>& matrices, std::int64_t Matr
       all.launches += rest > 0 ? 6 : 2;
       all.traffic = all.traffic + Bytes(bytes_each * length * (rest > 0 ? 5 + 7 * rest : 3));
     }
-    all.work = all.work + Flops(2.0 * static_cast<double>(length * matrix.rank * matrix.rank));
+    const auto rank = static_cast<double>(matrix.rank);
+    all.work = all.work + Flops(2.0 * static_cast<double>(length) * rank * rank);
   }
   return all;
 }
@@ -269,7 +270,7 @@ Bytes kept_by_hook(const CompressionSpec& spec, Bytes gradients) {
     case CompressionKind::top_k:
       return gradients;
     case CompressionKind::powersgd:
-      return spec.error_feedback ? gradients : Bytes(0);
+      return !spec.error_feedback ? Bytes(0) : spec.wrapper ? Bytes(gradients.value / 2) : gradients;
     case CompressionKind::none:
     case CompressionKind::fp16:
     case CompressionKind::bf16:
@@ -278,6 +279,17 @@ Bytes kept_by_hook(const CompressionSpec& spec, Bytes gradients) {
       break;
   }
   return Bytes(0);
+}
+
+Bytes gathered_by_hook(const CompressionSpec& spec, std::int64_t elements, std::uint32_t ranks) {
+  constexpr double kMost = 1LL << 60;
+  double bytes = 0;
+  for (const HookPart& part : unwrapped(spec, {{elements, 0}}, 4, 1)) {
+    for (const HookPart::Exchange& each : part.exchanges) {
+      bytes += each.kind == CollectiveKind::all_gather ? static_cast<double>(each.bytes.value) : 0;
+    }
+  }
+  return Bytes(static_cast<std::int64_t>(std::min(kMost, bytes * ranks)));
 }
 
 void check_compression(const TrainingSpec& training, const Model& model) {
@@ -339,10 +351,11 @@ void check_compression(const TrainingSpec& training, const Model& model) {
     }
   }
   if (!compresses) {
-    throw InputError("expected a rank at which " + model.name +
-                         " has a matrix that becomes smaller (its largest has a smaller side of " +
-                         std::to_string(largest) + "), found " + std::to_string(spec.rank),
-                     std::string(kPlace) + "/rank");
+    throw InputError(
+        "expected a rank at which " + model.name +
+            " has a matrix that becomes smaller by min_rate (its largest has a smaller side of " +
+            std::to_string(largest) + "), or another compression, found " + std::to_string(spec.rank),
+        std::string(kPlace) + "/rank");
   }
 }
 

@@ -63,6 +63,8 @@ Seconds hook_time(const GpuCosts&, const HookKernels&, Precision gradients);
 
 // Memory that a hook keeps between steps, of gradients of so many bytes: the error that is fed back.
 Bytes kept_by_hook(const CompressionSpec&, Bytes gradients);
+// What is gathered of all ranks in the first step, whose one bucket has all gradients.
+Bytes gathered_by_hook(const CompressionSpec&, std::int64_t elements, std::uint32_t ranks);
 
 // Throws InputError where DDP has no such hook, or this one nothing to do: gradients that aren't fp32, another
 // reduction or library than PyTorch's with NCCL, matrices that are all too small.

@@ -196,6 +196,7 @@ struct MemoryOf {
     memory.optimizer = model_states(ranks).optimizer;
     memory.buckets = (ddp.gradient_as_bucket_view ? Bytes(0) : memory.gradients) +
                      kept_by_hook(training.compression, memory.gradients);
+    memory.gathered = gathered_by_hook(training.compression, parameter_count(model), job.ranks());
     return memory;
   }
 

@@ -94,7 +94,8 @@ TEST_CASE("both engines give an example the same fingerprint") {
     if (prediction.result.engine == EngineKind::vector) {
       ++compared;
       INFO(file.stem().string());
-      CHECK(run_event_engine(prediction.job, prediction.scenario.run).fingerprint == prediction.result.fingerprint);
+      CHECK(run_event_engine(prediction.job, prediction.scenario.run).fingerprint ==
+            prediction.result.fingerprint);
     }
   }
   CHECK(compared >= 5);

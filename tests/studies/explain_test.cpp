@@ -9,6 +9,8 @@
 #include <sstream>
 
 #include "scenarios/predict.h"
+#include "sim/engine/simulate.h"
+#include "sim/report/critical_path.h"
 
 namespace paceline {
 namespace {
@@ -28,6 +30,22 @@ Explanation explained(const Prediction& p, int jobs) {
 
 json result_of(const Prediction& p) {
   return json::parse(result_json(p, explanation_json(p, explained(p, 2))));
+}
+
+// Its first collective comes after a decision, not after an operation: the path once went round it for ever.
+TEST_CASE("Horovod's critical path has an end") {
+  for (const char* name : {"slow_gpu_64", "first_node"}) {
+    Scenario scenario = example(name, 1);
+    scenario.training.strategy = StrategyKind::horovod;
+    const Prediction p = predict(scenario);
+    const CriticalPath path =
+        critical_path(p.job, simulate(p.job, scenario.run, ranks_on_path(p.job, p.result, 1)), 1);
+    SimTime sum;
+    for (const PathSegment& segment : path.segments) {
+      sum += segment.end - segment.start;
+    }
+    CHECK(sum == p.result.iteration_end[1] - p.result.iteration_end[0]);
+  }
 }
 
 const char* const kExamples[] = {"slow_gpu_64", "input_bottleneck", "resnet50_v100_4x8", "first_node"};

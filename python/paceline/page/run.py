@@ -158,11 +158,13 @@ def _notices(result: Result) -> list[Part]:
         )
     if result.compression is not None:
         kind = result.data["scenario"]["training"]["compression"]["kind"]
+        ratio = result.compression["ratio"]
+        sent = f"{ratio:,.1f} times less" if ratio >= 1 else f"{1 / ratio:,.1f} times more"
         notices.append(
             Notice(
-                f"Gradients are compressed ({kind}): {result.compression['ratio']:,.1f} times less "
-                f"is sent, for {time_text(result.compression['kernels_s'])} of kernels. That "
-                "changes what is learned; this is about time alone."
+                f"Gradients are compressed ({kind}): {sent} is sent, for "
+                f"{time_text(result.compression['kernels_s'])} of kernels. That changes what is "
+                "learned; this is about time alone."
             )
         )
     if result.interval is not None and result.interval.extrapolated:
