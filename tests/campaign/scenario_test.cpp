@@ -23,7 +23,7 @@ Scenario scenario_of(const std::string& training, const std::string& faults, int
 }
 
 // Three states, 10^5 steps: in each, as many steps as the campaign made are simulated one by one.
-TEST_CASE("steps reused by state are within 0.1 % of all steps simulated") {
+TEST_CASE("steps reused by state are within 0.1 % of all steps simulated", "[release]") {
   const Scenario scenario = scenario_of("", R"({"steps": 100000, "elastic": {"min_nodes": 1},
       "failures": [{"of": "node", "repair": "1500 s"}],
       "events": [{"time": "200 s", "what": "node", "which": 1}, {"time": "500 s", "what": "node", "which": 2}],
@@ -108,7 +108,7 @@ TEST_CASE("a goal's intervals are where its inequality holds") {
   CHECK(held < static_cast<int>(goal.rows.size()));
 }
 
-TEST_CASE("Llama 3's interruptions: 419 in 54 days, one every 3.09 h") {
+TEST_CASE("Llama 3's interruptions: 419 in 54 days, one every 3.09 h", "[release]") {
   const Scenario scenario = load_scenario(std::string(PACELINE_SOURCE_DIR) + "/scenarios/faults_16384.json");
   Machines machines;
   const CampaignPrediction p = predict_campaign(scenario, machines);

@@ -55,9 +55,9 @@ TEST_CASE("an explanation on two and on eight threads is that of one") {
 const std::string kElastic = R"({"cluster": {"node": "dgx-a100", "nodes": 3}, "model": "resnet18",
     "training": {"batch_per_gpu": 8, "optimizer": "adam"}, "run": {"iterations": 3},
     "variability": {"per_iteration": {"distribution": "lognormal", "cv": 0.05}},
-    "faults": {"length": "1 h", "seeds": 3, "elastic": {"min_nodes": 1},
-    "failures": [{"of": "node", "mtbf": "2 h", "repair": "10 min"}],
-    "slow_nodes": [{"every": "2 h", "lasts": "5 min", "factor": 1.3}],
+    "faults": {"length": "20 min", "seeds": 2, "elastic": {"min_nodes": 1},
+    "failures": [{"of": "node", "mtbf": "40 min", "repair": "4 min"}],
+    "slow_nodes": [{"every": "40 min", "lasts": "2 min", "factor": 1.3}],
     "restart": {"load": "5 s"}, "checkpoint": {"stall": "1 s", "interval": "2 min"}}})";
 
 TEST_CASE("campaigns that are computed side by side are those that are computed alone") {
@@ -77,7 +77,7 @@ TEST_CASE("campaigns that are computed side by side are those that are computed 
 }
 
 TEST_CASE("a sweep over campaigns on two and on eight threads gives the lines of one") {
-  const Study campaigns = study(R"([{"key": "/faults/failures/0/mtbf", "values": ["2 h", "8 h"]},
+  const Study campaigns = study(R"([{"key": "/faults/failures/0/mtbf", "values": ["40 min", "2 h"]},
       {"key": "/faults/spares", "values": [0, 1]}, {"key": "/run/seed", "values": [1, 2]}])",
                                 kElastic);
   const TemporaryFolder folder;

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <iterator>
 
+#include "tests/dice.h"
 #include "tests/validate/faulty_logs.h"
 #include "tests/validate/published_logs.h"
 #include "topology/node_layout.h"
@@ -222,8 +223,8 @@ TEST_CASE("logs of healthy machines, made with noise, are called healthy") {
   const Machine machine{"dgx1-v100", 1};
   const MeasuredPlace place = place_of(machine);
   Simulated simulated;
-  for (int k = 0; k < 12; ++k) {
-    const MeasuredData data = log_of(place, 0.01 * (1 + k % 4), static_cast<std::uint64_t>(k));
+  for (std::uint64_t k = 0; k < rounds(12); ++k) {
+    const MeasuredData data = log_of(place, 0.01 * static_cast<double>(1 + k % 4), k);
     const FitRequest request = request_of(machine);
     const ExpectedLog log = thinned(expected_log(request, gather_points(request, data), data, {}));
     CHECK(diagnose(log, simulated.at(log)).healthy());
