@@ -18,6 +18,7 @@ class RingOfNodes {
     passes();
     std::vector<std::uint32_t> broadcasts;
     const auto broadcast = [&](std::uint32_t g) {
+      b_.wait(gradients_[g].summed);  // what the ring does since then is communication, nobody's own time
       broadcasts.push_back(in_node(CollectiveKind::broadcast, g));
     };
     if (first) {
