@@ -128,6 +128,13 @@ void add_events(const RunOptions& options, const std::optional<CampaignPredictio
   }
 }
 
+// Many steps may take long: local SGD's whole periods, join's batches.
+Prediction prediction_of(const RunOptions& options, const Scenario& scenario, Machines& machines) {
+  ProgressLines lines;
+  const auto tell = [&](std::size_t done, std::size_t all) { lines.show("steps", done, all); };
+  return predict(scenario, {}, machines, options.quiet ? StepProgress{} : tell);
+}
+
 CampaignPrediction campaign_of(const RunOptions& options, const Scenario& scenario, Machines& machines) {
   ProgressLines lines;
   const auto tell = [&](std::size_t done, std::size_t all) {
@@ -184,7 +191,7 @@ void predict_and_print(const RunOptions& options) {
       print_campaign(options, scenario, machines);
       return;
     }
-    Prediction prediction = predict(scenario, {}, machines);
+    Prediction prediction = prediction_of(options, scenario, machines);
     if (options.trace.path) {
       record_trace(prediction, trace_request(options.trace.choice, prediction));
     }

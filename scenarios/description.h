@@ -486,7 +486,7 @@ void describe(V& v, DdpSpec& s) {
   v.key("find_unused_parameters", s.find_unused_parameters, any(),
         "Search for unused parameters before backward.");
   v.key("static_graph", s.static_graph, any(),
-        "The graph stays as it is: the first iteration reduces when backward has ended, and none searches.");
+        "The graph stays as it is: the first step reduces when backward has ended, and none searches.");
   v.key("join", s.join, any(), "Inputs that end at different steps; left out: all end together.");
 }
 
@@ -629,10 +629,11 @@ void describe(V& v, HorovodSpec& s) {
 template <class V>
 void describe(V& v, LocalSgdSpec& s) {
   v.key("period", s.period, between(1, 100'000),
-        "Parameters are averaged over all GPUs after every so many steps; iterations are rounded up to whole "
+        "Parameters are averaged over all GPUs after every so many steps; a run's steps are rounded up to "
+        "whole "
         "periods.");
   v.key("warm_up", s.warm_up, between(0, 1e12),
-        "Steps of DDP before them: the first iteration, which doesn't count, is then DDP's first.");
+        "Steps of DDP before them: a run's warm-up, which doesn't count, is then DDP's first step.");
   v.key("group", s.group, any(),
         "node: the GPUs of each node all-reduce their gradients in every step, in buckets as ddp says "
         "(post-local SGD); none: a step between two averages exchanges nothing.");
@@ -645,7 +646,7 @@ template <class V>
 void describe(V& v, HostSpec& s) {
   v.key("kernel_launch", s.kernel_launch, between(0, 10), "Time of the host to launch a kernel.");
   v.key("collective_launch", s.collective_launch, between(0, 10), "Time of the host to launch a collective.");
-  v.key("runs_ahead", s.runs_ahead, between(0, 1000), "Iterations that the host may be ahead of its GPU.");
+  v.key("runs_ahead", s.runs_ahead, between(0, 1000), "Steps that the host may be ahead of its GPU.");
   v.key("unused_search", s.unused_search, between(0, 10),
         "Time of the host to look for a parameter in the autograd graph, with find_unused_parameters.");
 }
@@ -831,9 +832,8 @@ void describe(V& v, SlowGpus& s) {
 template <class V>
 void describe(V& v, TransientSlowdown& s) {
   v.key("probability", s.probability, between(0, 1),
-        "The probability that a GPU becomes slow in an iteration, drawn for each GPU and iteration.",
-        required());
-  v.key("length", s.length, between(1, 1'000'000), "Iterations that it stays slow.");
+        "The probability that a GPU becomes slow in a step, drawn for each GPU and step.", required());
+  v.key("length", s.length, between(1, 1'000'000), "Steps that it stays slow.");
   v.key("factor", s.factor, kFactor, "Meanwhile its kernels take this many times as long.", required());
 }
 
@@ -848,10 +848,10 @@ template <class V>
 void describe(V& v, VariabilitySpec& s) {
   v.key("per_operation", s.per_operation, any(), "Variation of every kernel's time, drawn for each kernel.");
   v.key("per_iteration", s.per_iteration, any(),
-        "Variation of all kernels of a GPU together, drawn each iteration.");
+        "Variation of all kernels of a GPU together: one draw for each GPU and step.");
   v.key("per_step", s.per_step, any(),
-        "Variation of all kernels of all GPUs together, one draw each iteration: work that differs from step "
-        "to step.");
+        "Variation of all kernels of all GPUs together: one draw for each step, whose work differs from the "
+        "next one's.");
   v.key("slow_gpus", s.slow_gpus, list(0, 1000), "GPUs that are always slow.");
   v.key("transient", s.transient, list(0, 100), "GPUs that become slow for a while.");
   v.key("spared_gpus", s.spared_gpus, between(0, static_cast<double>(kMostRanks) - 1).length(0, 100'000),

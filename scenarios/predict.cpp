@@ -14,12 +14,13 @@
 namespace paceline {
 namespace {
 
-BalancedRun run(const Scenario& scenario, const TraceRequest& trace, Machines& machines) {
+BalancedRun run(const Scenario& scenario, const TraceRequest& trace, Machines& machines,
+                const StepProgress& progress = {}) {
   if (scenario.training.balance) {
     return run_balanced(scenario, machines);
   }
   auto [topology, job] = machines.build(scenario);
-  Result result = simulate(job, scenario.run, trace);
+  Result result = simulate(job, scenario.run, trace, progress);
   return {topology, as_decided(std::move(job), result.decisions), std::move(result), {}};
 }
 
@@ -77,9 +78,10 @@ Prediction predict(const Scenario& scenario, const TraceRequest& trace) {
   return predict(scenario, trace, machines);
 }
 
-Prediction predict(const Scenario& given, const TraceRequest& trace, Machines& machines) {
+Prediction predict(const Scenario& given, const TraceRequest& trace, Machines& machines,
+                   const StepProgress& progress) {
   const Scenario scenario = with_length(given);
-  auto [topology, job, result, batches] = run(scenario, trace, machines);
+  auto [topology, job, result, batches] = run(scenario, trace, machines, progress);
   Report report =
       summarize(job, result, *topology, alone_throughput(scenario),
                 Bytes(parameter_count(scenario.model) * bytes_per_element(scenario.training.gradients)));

@@ -31,10 +31,10 @@ struct Prediction {
 };
 
 // Builds topology and job, runs it and its one-GPU reference, and, for at most kMostLinksExamined degraded
-// links, the same run without that degradation.
+// links, the same run without that degradation. `progress`: of its own run alone, unless `balance` repeats it.
 inline constexpr std::size_t kMostLinksExamined = 16;
 Prediction predict(const Scenario&, const TraceRequest& = {});
-Prediction predict(const Scenario&, const TraceRequest&, Machines&);
+Prediction predict(const Scenario&, const TraceRequest&, Machines&, const StepProgress& = {});
 
 // The mean steady step alone, as predict's report has it.
 Seconds mean_step_of(const Scenario&, Machines&);

@@ -44,10 +44,16 @@ std::string row(const std::string& label, const std::string& text) {
 
 // One GPU has nobody to share with.
 std::string plain(const Prediction& p) {
-  const StrategyKind strategy = p.scenario.training.strategy;
-  return p.job.ranks() > 1 || strategy == StrategyKind::ddp || p.report.servers
-             ? ""
-             : std::string(name_of(strategy)) + " on one GPU is plain training: nothing is sharded\n";
+  const TrainingSpec& training = p.scenario.training;
+  if (p.job.ranks() > 1 || p.report.servers) {
+    return "";
+  }
+  const bool compresses = training.compression.kind != CompressionKind::none;
+  return (training.strategy == StrategyKind::ddp
+              ? ""
+              : std::string(name_of(training.strategy)) +
+                    " on one GPU is plain training: nothing is sharded\n") +
+         (compresses ? "one GPU sends no gradients: nothing is compressed\n" : "");
 }
 
 std::string servers_rows(const Prediction& p) {

@@ -18,7 +18,8 @@
 namespace paceline {
 namespace {
 
-constexpr const char *kPlace = "--strategies", *kReshard = "reshard_after_forward";
+constexpr const char *kPlace = "--strategies", *kReshard = "reshard_after_forward",
+                     *kCompression = "/training/compression";
 
 // `options`: whose keys it takes.
 struct NamedStrategy {
@@ -91,12 +92,37 @@ StrategyChoice choice_in(const std::string& text) {
     if (strategy.kind == StrategyKind::parameter_server && key == "stale") {
       choice.edits.push_back({options + "consistency", Json::Object{{key, std::move(value)}}});
     } else if (strategy.options == StrategyKind::ddp && key == "compression") {
-      choice.edits.push_back({"/training/compression", std::move(value)});
+      choice.edits.push_back({kCompression, std::move(value)});
     } else {
       choice.edits.push_back({options + key, std::move(value)});
     }
   }
   return choice;
+}
+
+// DDP's communication hooks.
+bool has_hooks(const StrategyChoice& choice) {
+  return strategy_named(split(choice.name, ':').front()).options == StrategyKind::ddp;
+}
+
+bool compresses(const Json& scenario) {
+  const Json* given = value_at(scenario, kCompression);
+  const Json* kind = given != nullptr && given->as<Json::Object>() != nullptr ? given->find("kind") : given;
+  const auto* name = kind == nullptr ? nullptr : kind->as<std::string>();
+  return given != nullptr && (name == nullptr || *name != name_of(CompressionKind::none));
+}
+
+// The file's compression is for those that have hooks; where none has, it stays for the reader to refuse.
+std::vector<StrategyChoice> with_hooks_where_they_are(std::vector<StrategyChoice> choices,
+                                                      const Json& scenario) {
+  if (compresses(scenario) && std::ranges::any_of(choices, has_hooks)) {
+    for (StrategyChoice& choice : choices) {
+      if (!has_hooks(choice)) {
+        choice.edits.push_back({kCompression, name_of(CompressionKind::none)});
+      }
+    }
+  }
+  return choices;
 }
 
 bool fits(const Prediction& p) { return does_not_fit(p.scenario).empty(); }
@@ -234,6 +260,16 @@ std::vector<std::string> remarks_on(const Json& scenario, const std::vector<Stra
                         ") don't count for " + quoted_list(without, "and"));
     }
   }
+  std::vector<std::string> without_hook;
+  for (const StrategyChoice& choice : choices) {
+    if (!has_hooks(choice)) {
+      without_hook.push_back(choice.name);
+    }
+  }
+  if (compresses(scenario) && !without_hook.empty()) {
+    remarks.push_back("the compression in the file doesn't count for " + quoted_list(without_hook, "and") +
+                      ": it is a communication hook, which DDP has and ZeRO's stage 1 with it");
+  }
   return remarks;
 }
 
@@ -274,8 +310,9 @@ std::vector<StrategyChoice> strategy_choices(const std::string& list) {
   return choices;
 }
 
-Comparison compare(const Json& scenario, const std::string& file, const std::vector<StrategyChoice>& choices,
+Comparison compare(const Json& scenario, const std::string& file, const std::vector<StrategyChoice>& asked,
                    int jobs, const std::function<Scenario(Scenario)>& adjust) {
+  const std::vector<StrategyChoice> choices = with_hooks_where_they_are(asked, scenario);
   std::vector<Scenario> scenarios;
   for (const StrategyChoice& choice : choices) {
     scenarios.push_back(adjust(scenario_with(choice, scenario, file)));

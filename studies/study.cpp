@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "core/error.h"
@@ -156,6 +157,56 @@ void check_clusters(const std::vector<AxisGroup>& groups) {
   }
 }
 
+// What a table of points has beside the axes: numbers of results, whose nested keys are joined (step_time_mean_s), and
+// what is made of several seeds' (python/paceline/studies.py).
+bool names_a_number(const std::string& name) {
+  constexpr std::string_view kNames[] = {"description",
+                                         "paceline",
+                                         "model_version",
+                                         "key",
+                                         "error",
+                                         "gpus",
+                                         "engine",
+                                         "iterations",
+                                         "samples_per_step",
+                                         "fingerprint",
+                                         "warm_up_s",
+                                         "throughput_samples_per_s",
+                                         "counted_steps_samples_per_s",
+                                         "tokens_per_s",
+                                         "compute_source",
+                                         "scaling_efficiency",
+                                         "compression_ratio",
+                                         "compression_kernels_s",
+                                         "compression_share_of_step",
+                                         "period_steps",
+                                         "synchronising_step_s",
+                                         "local_step_s",
+                                         "check",
+                                         "goodput",
+                                         "goodput_p5",
+                                         "goodput_p95",
+                                         "mean",
+                                         "low",
+                                         "high",
+                                         "points"};
+  constexpr std::string_view kBeginnings[] = {"step_time_",  "breakdown_",  "interval_",
+                                              "worst_rank_", "sent_bytes_", "model_flops_utilisation",
+                                              "servers_",    "campaign_"};
+  const bool of_memory = name.starts_with("memory_") && (name.ends_with("_bytes") || name.ends_with("_fits"));
+  return of_memory || std::ranges::find(kNames, name) != std::end(kNames) ||
+         std::ranges::any_of(kBeginnings, [&](std::string_view begin) { return name.starts_with(begin); });
+}
+
+// A key's own last word is what the number of that name is about, but for the kinds of GPUs in /cluster/gpus.
+void check_name(const StudyAxis& axis, const Spot& spot) {
+  const bool same = axis.name == last_word(axis.key) && (axis.name != kGpus || axis.key == kGpus);
+  if (names_a_number(axis.name) && !same) {
+    fail_at(spot, "a name (key \"name\") that no number of a result has, beside which tables show it",
+            in_quotes(axis.name));
+  }
+}
+
 void check_axes(const std::vector<StudyAxis>& axes, const std::vector<AxisGroup>& groups, Scaling scaling) {
   const bool gpus = std::ranges::find(axes, kGpus, &StudyAxis::key) != axes.end();
   if (scaling != Scaling::none && !gpus) {
@@ -164,6 +215,7 @@ void check_axes(const std::vector<StudyAxis>& axes, const std::vector<AxisGroup>
   std::set<std::string> names, keys;
   for (const StudyAxis& axis : axes) {
     const Spot spot{axis.place, {}, 0};
+    check_name(axis, spot);
     if (!names.insert(axis.name).second) {
       fail_at(spot, "a name of its own for each axis (key \"name\")", in_quotes(axis.name) + " twice");
     }

@@ -77,6 +77,17 @@ def test_frame() -> None:
     assert good[parts].sum(axis=1).tolist() == pytest.approx(good["step_time_mean_s"].tolist())
 
 
+def test_an_axis_is_not_called_as_a_column_of_numbers(tmp_path: Path) -> None:
+    frame = paceline.sweep(small_study(), jobs=1, progress=False).frame
+    bands = studies.bands(frame, ["gpus", "cap", "seed"], ["seed"], "step_time_mean_s")
+    assert len(frame.columns) > 40
+    for column in {*frame.columns, *bands.columns} - {"cap", "seed"}:
+        study = small_study()
+        study["axes"][1]["name"] = column
+        with pytest.raises(paceline.InputError, match="that no number of a result has"):
+            paceline.sweep(study, tmp_path, progress=False)
+
+
 def test_bands() -> None:
     sweep = paceline.sweep(small_study(), progress=False)
     bands = sweep.bands("step_time_mean_s")

@@ -216,8 +216,10 @@ void EventEngine::start_switches(SimTime now) {
   }
 }
 
-void EventEngine::run() {
+void EventEngine::run(const StepProgress& progress) {
   constexpr OpPlace kStart{0, ~std::uint32_t{0}};  // before the first
+  const std::size_t all = std::size_t{last_iteration_} + 1;
+  std::size_t told = 0;
   SimTime now;
   for (std::size_t i = 0; network_ && i < job_.communicator.background.size(); ++i) {
     const SharedFlow& flow = job_.communicator.background[i];
@@ -279,6 +281,12 @@ void EventEngine::run() {
       for (; cleared_ <= last_closed; ++cleared_) {
         clear_slot(cleared_);
       }
+    }
+    const std::size_t ended =
+        own_iterations() ? result_.own_ends.front().size() : result_.iteration_end.size();
+    if (progress && ended > told && ended <= all) {
+      told = ended;
+      progress(told, all);
     }
   }
 }
@@ -622,9 +630,10 @@ Result EventEngine::finish_own() {
   return std::move(result_);
 }
 
-Result run_event_engine(const TrainingJob& job, const RunSpec& run, const TraceRequest& trace) {
+Result run_event_engine(const TrainingJob& job, const RunSpec& run, const TraceRequest& trace,
+                        const StepProgress& progress) {
   EventEngine engine(job, run, trace);
-  engine.run();
+  engine.run(progress);
   return engine.finish();
 }
 

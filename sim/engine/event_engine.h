@@ -53,7 +53,7 @@ class EventEngine {
               CollectiveEnds = CollectiveEnds::by_times);
 
   // To the end of the last iteration. Throws InputError where all wait for messages that nobody will send.
-  void run();
+  void run(const StepProgress& = {});
   Result finish();  // Requires: run()
 
   std::uint32_t repeated() const { return repeated_; }  // iterations that were not simulated

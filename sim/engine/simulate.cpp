@@ -312,7 +312,8 @@ TraceRequest trace_of_first(std::uint32_t ranks, std::uint32_t iterations) {
   return request;
 }
 
-Result simulate(const TrainingJob& job, const RunSpec& run, const TraceRequest& trace) {
+Result simulate(const TrainingJob& job, const RunSpec& run, const TraceRequest& trace,
+                const StepProgress& progress) {
   require_runnable(job);
   require_clock_range(job, run);
   const std::optional<std::string> obstacle = why_not_vector(job);
@@ -326,7 +327,8 @@ Result simulate(const TrainingJob& job, const RunSpec& run, const TraceRequest& 
   if (job.ranks() > 1 && (!vector || job.roles.size() > 1 || ranks_differ(job.variability))) {
     require_patience(job, run, vector);
   }
-  Result result = vector ? run_vector_engine(job, run, trace) : run_event_engine(job, run, trace);
+  Result result =
+      vector ? run_vector_engine(job, run, trace, progress) : run_event_engine(job, run, trace, progress);
   result.engine_reason = run.engine != EngineChoice::automatic ? "as asked"
                          : obstacle                            ? *obstacle
                                     : "no link is shared by competing flows, so it is exact";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -134,12 +135,18 @@ double longest_collective(const Communicator&, const CollectivePlan&);
 // Why the vector engine can't run this job exactly, or nullopt when it can.
 std::optional<std::string> why_not_vector(const TrainingJob&);
 
+// Told how many iterations have ended, the warm-up among them, and how many there will be: of more each time, in the end of
+// all. With servers those of the first rank. May be empty; changes nothing of the run.
+using StepProgress = std::function<void(std::size_t done, std::size_t all)>;
+
 // Throws InputError when run.engine is vector and the job needs the event engine, or when the run could
 // exceed the clock's range (106 days of simulated time).
-Result simulate(const TrainingJob&, const RunSpec&, const TraceRequest& = {});
+Result simulate(const TrainingJob&, const RunSpec&, const TraceRequest& = {}, const StepProgress& = {});
 
 // The engines themselves. Requires: the job fits the clock; for the vector engine, !why_not_vector(job).
-Result run_event_engine(const TrainingJob&, const RunSpec&, const TraceRequest& = {});
-Result run_vector_engine(const TrainingJob&, const RunSpec&, const TraceRequest& = {});
+Result run_event_engine(const TrainingJob&, const RunSpec&, const TraceRequest& = {},
+                        const StepProgress& = {});
+Result run_vector_engine(const TrainingJob&, const RunSpec&, const TraceRequest& = {},
+                         const StepProgress& = {});
 
 }  // namespace paceline

@@ -577,10 +577,14 @@ Result VectorEngine::finish() {
   return std::move(result_);
 }
 
-Result run_vector_engine(const TrainingJob& job, const RunSpec& run, const TraceRequest& trace) {
+Result run_vector_engine(const TrainingJob& job, const RunSpec& run, const TraceRequest& trace,
+                         const StepProgress& progress) {
   VectorEngine engine(job, run.seed, trace);
   for (int i = 0; i <= run.iterations; ++i) {
     engine.run_iteration();
+    if (progress) {
+      progress(static_cast<std::size_t>(i) + 1, static_cast<std::size_t>(run.iterations) + 1);
+    }
   }
   return engine.finish();
 }

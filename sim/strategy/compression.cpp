@@ -12,7 +12,22 @@ namespace {
 
 constexpr const char* kPlace = "/training/compression";
 
-std::int64_t over(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+// Elements by ranks by bytes, before it is known whether they fit.
+__extension__ using Wide = __int128;
+
+Wide over(Wide a, Wide b) { return (a + b - 1) / b; }
+
+std::int64_t in_range(Wide count) {
+  constexpr Wide kMost = Wide{1} << 62;  // bytes of one kind of kernels or collective, or launches
+  if (count > kMost) {
+    throw InputError(
+        "expected fewer GPUs or parameters: of a bucket a GPU would move more than 4 EiB, or launch more "
+        "kernels "
+        "than that",
+        kPlace);
+  }
+  return static_cast<std::int64_t>(count);
+}
 
 std::int64_t elements_of(const std::vector<HookTensor>& bucket) {
   std::int64_t elements = 0;
@@ -22,21 +37,22 @@ std::int64_t elements_of(const std::vector<HookTensor>& bucket) {
   return elements;
 }
 
-HookKernels stream(std::string what, std::int64_t bytes, std::int64_t launches = 1) {
-  return {std::move(what), launches, Bytes(bytes)};
+HookKernels at_rate(HookRate rate, std::string what, Wide bytes, Wide launches = 1) {
+  return {std::move(what), in_range(launches), Bytes(in_range(bytes)), {}, rate};
 }
-HookKernels at_rate(HookRate rate, std::string what, std::int64_t bytes, std::int64_t launches = 1) {
-  return {std::move(what), launches, Bytes(bytes), {}, rate};
+HookKernels stream(std::string what, Wide bytes, Wide launches = 1) {
+  return at_rate(HookRate::streaming, std::move(what), bytes, launches);
 }
-HookPart::Exchange all_reduce(std::int64_t bytes, std::string what) {
-  return {CollectiveKind::all_reduce, Bytes(bytes), std::move(what)};
+HookPart::Exchange all_reduce(Wide bytes, std::string what) {
+  return {CollectiveKind::all_reduce, Bytes(in_range(bytes)), std::move(what)};
 }
-HookPart::Exchange all_gather(std::int64_t bytes, std::string what) {
-  return {CollectiveKind::all_gather, Bytes(bytes), std::move(what)};
+HookPart::Exchange all_gather(Wide bytes_of_each, Wide ranks, std::string what) {
+  static_cast<void>(in_range(ranks * bytes_of_each));
+  return {CollectiveKind::all_gather, Bytes(in_range(bytes_of_each)), std::move(what)};
 }
 
 // default_hooks.py, _compress_hook: cast, div_; copy_ back.
-std::vector<HookPart> cast_hook(std::int64_t m) {
+std::vector<HookPart> cast_hook(Wide m) {
   return {{.kernels = {stream("cast", 6 * m), stream("divide", 4 * m)}, .exchanges = {all_reduce(2 * m, "")}},
           {.kernels = {stream("cast back", 6 * m)}}};
 }
@@ -47,57 +63,56 @@ constexpr std::int64_t kObserverLaunches = 22;
 
 // quantization_hooks.py, per tensor. The extremes are read by the host. Buffers for what is gathered are filled with
 // zeros, and all_gather copies what it gathered into them.
-std::vector<HookPart> quantize_tensor_hook(std::int64_t m, std::int64_t n) {
+std::vector<HookPart> quantize_tensor_hook(Wide m, Wide n) {
   return {{.kernels = {stream("observe", 4 * m, 1 + kObserverLaunches)},
            .reads_back = true,
-           .exchanges = {all_gather(8, "scales")}},
+           .exchanges = {all_gather(8, n, "scales")}},
           {.kernels = {stream("unpack scales", 16 * n, n), stream("quantise", 37 * m, 5),
                        stream("clear", n * m, n)},
-           .exchanges = {all_gather(m, "values")}},
+           .exchanges = {all_gather(m, n, "values")}},
           {.kernels = {stream("unpack", 2 * n * m, n), stream("clear", 4 * m),
                        stream("dequantise and add", 33 * n * m, 4 * n), stream("divide", 8 * m)}}};
 }
 
 // Likewise, per channel of 512: padded by at least one element, and a loop over the channels in Python.
-std::vector<HookPart> quantize_channel_hook(std::int64_t m, std::int64_t n) {
-  constexpr std::int64_t kChannel = 512;
-  const std::int64_t channels = m / kChannel + 1, padded = channels * kChannel;
+std::vector<HookPart> quantize_channel_hook(Wide m, Wide n) {
+  constexpr Wide kChannel = 512;
+  const Wide channels = m / kChannel + 1, padded = channels * kChannel;
   return {{.kernels = {stream("pad", 4 * padded + 8 * m, 2),
                        stream("observe", 4 * padded, 1 + kObserverLaunches)},
            .reads_back = true,
-           .exchanges = {all_gather(8 * channels, "scales")}},
+           .exchanges = {all_gather(8 * channels, n, "scales")}},
           {.kernels = {stream("unpack scales", 16 * n * channels, n),
                        stream("quantise", (4 + 32 + 13) * padded, 1 + 4 * channels + 2),
                        stream("clear", n * padded, n)},
-           .exchanges = {all_gather(padded, "values")}},
+           .exchanges = {all_gather(padded, n, "values")}},
           {.kernels = {stream("unpack", 2 * n * padded, n), stream("clear", 4 * padded),
                        stream("dequantise and add", (5 + 4 + 24 + 12) * n * padded, (3 + 3 * channels) * n),
                        stream("divide", 8 * m)}}};
 }
 
 // A byte each and a scale for each 128: Alistarh et al. 2017; GRACE.
-std::vector<HookPart> qsgd_hook(std::int64_t m, std::int64_t n) {
-  const std::int64_t sent = m + 4 * over(m, 128);
+std::vector<HookPart> qsgd_hook(Wide m, Wide n) {
+  const Wide sent = m + 4 * over(m, 128);
   return {{.kernels = {at_rate(HookRate::quantise, "quantise", 12 * m + sent)},
-           .exchanges = {all_gather(sent, "values and scales")}},
+           .exchanges = {all_gather(sent, n, "values and scales")}},
           {.kernels = {at_rate(HookRate::dequantise, "unpack and add", n * (sent + 8 * m), n)}}};
 }
 
 // A bit each in words of 32, and one scale: Bernstein et al. 2018; BytePS's onebit.
-std::vector<HookPart> sign_hook(std::int64_t m, std::int64_t n) {
-  const std::int64_t sent = 4 * over(m, 32) + 4;
+std::vector<HookPart> sign_hook(Wide m, Wide n) {
+  const Wide sent = 4 * over(m, 32) + 4;
   return {{.kernels = {at_rate(HookRate::quantise, "pack", 12 * m + sent)},
-           .exchanges = {all_gather(sent, "signs and scale")}},
+           .exchanges = {all_gather(sent, n, "signs and scale")}},
           {.kernels = {at_rate(HookRate::dequantise, "unpack and add", n * (sent + 8 * m), n)}}};
 }
 
 // Lin et al. 2018; GRACE. What is scattered is read and written a sector at a time.
-std::vector<HookPart> top_k_hook(const CompressionSpec& spec, std::int64_t m, std::int64_t n) {
+std::vector<HookPart> top_k_hook(const CompressionSpec& spec, Wide m, Wide n) {
   constexpr std::int64_t kSector = 32;
-  const std::int64_t k =
-      std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(spec.share * static_cast<double>(m))));
+  const Wide k = std::max<Wide>(1, static_cast<Wide>(std::floor(spec.share * static_cast<double>(m))));
   return {{.kernels = {stream("add error", 12 * m), at_rate(HookRate::top_k, "select", 4 * m + 8 * k)},
-           .exchanges = {all_gather(4 * k, "values"), all_gather(4 * k, "indices")}},
+           .exchanges = {all_gather(4 * k, n, "values"), all_gather(4 * k, n, "indices")}},
           {.kernels = {stream("clear", 4 * m), stream("scatter and add", n * k * (8 + 2 * kSector), n),
                        stream("keep error", 8 * m + k * (4 + kSector), 2)}}};
 }
@@ -110,15 +125,17 @@ struct Matrix {
 HookKernels orthogonalise(const std::vector<Matrix>& matrices, std::int64_t Matrix::*side,
                           std::int64_t bytes_each, const char* what) {
   HookKernels all{what, 0, {}};
+  Wide traffic = 0;
   for (const Matrix& matrix : matrices) {
     const std::int64_t length = matrix.*side;
     for (std::int64_t rest = matrix.rank; rest-- > 0;) {
       all.launches += rest > 0 ? 6 : 2;
-      all.traffic = all.traffic + Bytes(bytes_each * length * (rest > 0 ? 5 + 7 * rest : 3));
+      traffic += Wide{bytes_each} * length * (rest > 0 ? 5 + 7 * rest : 3);
     }
     const auto rank = static_cast<double>(matrix.rank);
     all.work = all.work + Flops(2.0 * static_cast<double>(length) * rank * rank);
   }
+  all.traffic = Bytes(in_range(traffic));
   return all;
 }
 

@@ -81,7 +81,10 @@ std::uint32_t ProgramBuilder::kernels(SimTime duration, std::size_t launches, st
   constexpr std::size_t kMostOperations = 32;  // so that they begin long before the last one is launched
   const std::size_t pieces = std::clamp<std::size_t>(launches / 4, 1, kMostOperations);
   for (std::size_t i = 0; i < pieces; ++i) {
-    const auto part = [&](std::size_t of) { return of * (i + 1) / pieces - of * i / pieces; };
+    const auto before = [&](std::size_t of, std::size_t n) {  // of * n / pieces
+      return of / pieces * n + of % pieces * n / pieces;
+    };
+    const auto part = [&](std::size_t of) { return before(of, i + 1) - before(of, i); };
     kernel(SimTime{static_cast<std::int64_t>(part(static_cast<std::size_t>(duration.ps)))}, part(launches),
            {Phase::compress, kNoIndex, bucket}, label);
     Op& op = program_.ops.back();

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
+
 namespace paceline {
 namespace {
 
@@ -18,6 +20,7 @@ class RingOfNodes {
     passes();
     std::vector<std::uint32_t> broadcasts;
     const auto broadcast = [&](std::uint32_t g) {
+      b_.wait(gradients_[g].summed);  // what the ring does since then is communication, nobody's own time
       broadcasts.push_back(in_node(CollectiveKind::broadcast, g));
     };
     if (first) {
@@ -112,10 +115,23 @@ class RingOfNodes {
   std::vector<Gradient> gradients_;
 };
 
+// Each node sends every gradient's chunks, so their number grows with the square of the nodes.
+void require_few_messages(const Model& model, std::uint32_t nodes) {
+  constexpr double kMost = 2e7;  // minutes a step, and 12 GB
+  const double messages = 2.0 * nodes * (nodes - 1.0) * static_cast<double>(parameter_tensors(model));
+  if (messages > kMost) {
+    throw InputError(
+        "expected fewer nodes or gradients with nccl_then_ring, at most 20 million chunks a step, found " +
+            std::to_string(static_cast<std::int64_t>(messages / 1e6)) + " million",
+        "/training/mirrored/cross_device_ops");
+  }
+}
+
 }  // namespace
 
 void add_ring_of_nodes(const MixedWork& mixed, PlanTable& plans, TrainingJob& job) {
   const RankLayout layout = plans.layout();
+  require_few_messages(mixed.works.front().model, layout.nodes);
   for (const Workload& work : mixed.works) {
     for (const bool first : {true, false}) {
       const Program program = RingOfNodes(work, plans).program(first);

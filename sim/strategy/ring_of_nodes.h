@@ -10,7 +10,7 @@
 namespace paceline {
 
 // Adds the programs of each node's first GPU and of the others, for each of the works, their plans, and the families.
-// Requires: several nodes; a job without roles.
+// Throws InputError for a ring of too many messages. Requires: several nodes; a job without roles.
 void add_ring_of_nodes(const MixedWork&, PlanTable&, TrainingJob&);
 
 }  // namespace paceline

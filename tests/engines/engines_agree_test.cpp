@@ -1,5 +1,7 @@
 // Do the vector and the event engine agree to the picosecond?
 #include <catch2/catch.hpp>
+#include <utility>
+#include <vector>
 
 #include "random_job.h"
 #include "same_result.h"
@@ -67,6 +69,27 @@ void check_agreement(const RandomJob& random) {
 }
 
 }  // namespace
+
+TEST_CASE("both engines tell how far they are, which changes nothing") {
+  using Told = std::vector<std::pair<std::size_t, std::size_t>>;
+  for (std::uint64_t seed = 1; seed <= rounds(20); ++seed) {
+    INFO("seed " << seed);
+    const RandomJob random = random_job(seed, 12);
+    const auto count = static_cast<std::size_t>(random.run.iterations) + 1;
+    for (const auto& run : {run_event_engine, run_vector_engine}) {
+      Told told;
+      const Result result = run(random.job, random.run, {},
+                                [&](std::size_t done, std::size_t all) { told.emplace_back(done, all); });
+      CHECK(result.fingerprint == run(random.job, random.run, {}, {}).fingerprint);
+      REQUIRE_FALSE(told.empty());
+      for (std::size_t i = 0; i < told.size(); ++i) {
+        CHECK(told[i].first > (i == 0 ? 0 : told[i - 1].first));
+        CHECK(told[i].second == count);
+      }
+      CHECK(told.back().first == count);
+    }
+  }
+}
 
 TEST_CASE("the engines agree on random jobs of 1 to 64 ranks") {
   for (std::uint64_t seed = 1; seed <= rounds(3000); ++seed) {

@@ -1,9 +1,13 @@
 // Is a rank blamed for what it did later than its peers, and for that alone?
 #include <catch2/catch.hpp>
+#include <string>
 
 #include "random_job.h"
+#include "scenarios/machines.h"
+#include "scenarios/scenario.h"
 #include "sim/collective/nccl.h"
 #include "sim/engine/simulate.h"
+#include "sim/strategy/run_length.h"
 #include "tests/ddp_job.h"
 #include "tests/dice.h"
 
@@ -68,6 +72,94 @@ TEST_CASE("equal GPUs on NCCL's rings, trees and switches blame nobody") {
       }
     }
   }
+}
+
+// What equal GPUs do differently is no straggling: who broadcasts, sums, passes round a ring or ends a chain. But
+// data_parallel's update is GPU 0's alone, and unequal inputs are unequal work: those two are waited for (docs/model.md).
+const char* const kOnOneNode[] = {
+    R"("strategy": "mirrored", "mirrored": {"cross_device_ops": "nccl"})",
+    R"("strategy": "mirrored", "mirrored": {"cross_device_ops": "nccl", "num_packs": 3})",
+    R"("strategy": "mirrored", "mirrored": {"cross_device_ops": "reduction_to_one_device"})",
+    R"("strategy": "mirrored", "mirrored": {"cross_device_ops": "copy_to_devices"})",
+    R"("strategy": "mirrored", "mirrored": {"cross_device_ops": "hierarchical_copy"})",
+    R"("strategy": "mirrored", "mirrored": {"cross_device_ops": "hierarchical_copy", "num_packs": 0})"};
+const char* const kOnNodes[] = {
+    R"("strategy": "fsdp", "fsdp": {"shard_group": "node"})",
+    R"("strategy": "mirrored", "mirrored": {"cross_device_ops": "nccl_then_ring"})",
+    R"("strategy": "horovod", "horovod": {"hierarchical": true})",
+    R"("strategy": "horovod", "horovod": {"torus": true, "version": "0.28"})",
+    R"("strategy": "local_sgd", "local_sgd": {"period": 3, "group": "node"})"};
+const char* const kAnywhere[] = {
+    R"("ddp": {"bucket_cap": "4 MiB", "find_unused_parameters": true})",
+    R"("ddp": {"reduction": "apex_ddp"})",
+    R"("ddp": {"reduction": "apex_ddp_delayed"})",
+    R"("ddp": {"reduction": "horovod_0.21"})",
+    R"("ddp": {"reduction": "mxnet_horovod_group"})",
+    R"("ddp": {"reduction": "after_backward"}, "accumulation": 2)",
+    R"("compression": "fp16")",
+    R"("compression": "quantize_tensor", "ddp": {"bucket_cap": "4 MiB"})",
+    R"("compression": "top_k")",
+    R"("compression": "powersgd", "ddp": {"bucket_cap": "4 MiB"})",
+    R"("compression": {"kind": "powersgd", "synchronize": false})",
+    R"("ddp": {"join": {"batches": [3, 3, 3, 3, 3, 3, 3, 3]}})",
+    R"("strategy": "fsdp", "clip_norm": true)",
+    R"("strategy": "fsdp", "fsdp": {"reshard_after_forward": false, "activation_checkpointing": "full"})",
+    R"("strategy": "zero", "zero": {"stage": 1})",
+    R"("strategy": "zero", "zero": {"stage": 2})",
+    R"("strategy": "zero", "zero": {"stage": 3})",
+    R"("strategy": "mirrored", "mirrored": {"cross_device_ops": "multi_worker", "bytes_per_pack": "4 MB"})",
+    R"("strategy": "mirrored", "mirrored": {"cross_device_ops": "multi_worker"}, "collective": {"library": "tensorflow"})",
+    R"("strategy": "horovod", "horovod": {"version": "0.15"})",
+    R"("strategy": "horovod", "horovod": {"version": "0.19"})",
+    R"("strategy": "horovod")",
+    R"("strategy": "local_sgd", "local_sgd": {"period": 3})",
+    R"("strategy": "local_sgd", "local_sgd": {"period": 2, "warm_up": 5})",
+    R"("strategy": "parameter_server", "parameter_server": {"servers": {"count": 2}})",
+    R"("strategy": "parameter_server", "parameter_server": {"consistency": "async"})",
+    R"("collective": {"library": "gloo"})",
+    R"("collective": {"library": "mpi"}, "slowdown_while_communicating": "1.21")"};
+
+Result of_equal_gpus(int nodes, const std::string& training) {
+  const std::string text = R"({"cluster": {"node": "dgx1-v100", "nodes": )" + std::to_string(nodes) +
+                           R"(, "gpus_per_node": )" + std::to_string(8 / nodes) +
+                           R"(}, "model": "resnet18", "run": {"iterations": 2},
+                               "training": {"batch_per_gpu": 32, )" +
+                           training + "}}";
+  CAPTURE(text);
+  const Scenario scenario = parse_scenario(text, "equal.json");
+  Machines machines;
+  return simulate(machines.build(scenario).job, with_length(scenario.run, scenario.training));
+}
+
+TEST_CASE("equal GPUs without jitter blame nobody, whatever the strategy", "[release]") {
+  for (const char* host : {"0 us", "60 us"}) {  // behind the GPUs, too
+    const std::string launches = R"(, "host": {"kernel_launch": ")" + std::string(host) + R"("})";
+    const auto check = [&](int nodes, const char* training) {
+      INFO(nodes << " nodes, " << training << launches);
+      check_nobody_blamed(of_equal_gpus(nodes, training + launches));
+    };
+    for (const char* training : kAnywhere) {
+      check(1, training);
+      check(2, training);
+    }
+    for (const char* training : kOnOneNode) {
+      check(1, training);
+    }
+    for (const char* training : kOnNodes) {
+      check(2, training);
+      check(4, training);
+    }
+  }
+}
+
+TEST_CASE("who alone updates, or has more batches, is waited for", "[release]") {
+  const auto only = [](const Result& result, std::size_t rank) {
+    for (std::size_t r = 0; r < result.waited_for.size(); ++r) {
+      CHECK((result.waited_for[r] > 0) == (r == rank));
+    }
+  };
+  only(of_equal_gpus(1, R"("strategy": "data_parallel")"), 0);
+  only(of_equal_gpus(2, R"("ddp": {"join": {"batches": [2, 2, 2, 2, 2, 5, 2, 2]}})"), 5);
 }
 
 constexpr std::int64_t kMillisecond = 1'000'000'000;

@@ -97,16 +97,19 @@ SimTime around(std::int64_t elements, SimTime hook) {
 }
 
 // The bytes of the hook's kernels, and of its collectives, as its source has them.
-struct HookBytes {
+template <class N>
+struct HookBytesIn {
   CompressionSpec spec;
-  std::int64_t kernels = 0;
-  std::vector<std::int64_t> collectives;
+  N kernels = 0;
+  std::vector<N> collectives;
 };
-std::vector<HookBytes> schemes(std::int64_t m, std::int64_t n) {
-  const std::int64_t channels = m / 512 + 1, padded = 512 * channels, k = m / 50;
+using HookBytes = HookBytesIn<std::int64_t>;
+template <class N>
+std::vector<HookBytesIn<N>> schemes_in(N m, N n) {
+  const N channels = m / 512 + 1, padded = 512 * channels, k = m / 50;
   CompressionSpec top_k = compression(CompressionKind::top_k);
   top_k.share = 0.02;
-  const std::int64_t qsgd = m + 4 * ((m + 127) / 128), sign = 4 * ((m + 31) / 32) + 4;
+  const N qsgd = m + 4 * ((m + 127) / 128), sign = 4 * ((m + 31) / 32) + 4;
   return {
       {compression(CompressionKind::fp16), (4 + 2 + 2 + 2) * m + (2 + 4) * m, {2 * m}},
       {compression(CompressionKind::bf16), (4 + 2 + 2 + 2) * m + (2 + 4) * m, {2 * m}},
@@ -123,6 +126,7 @@ std::vector<HookBytes> schemes(std::int64_t m, std::int64_t n) {
        12 * m + 2 * (4 * m + 8 * k) + 4 * m + n * k * (8 + 64) + 8 * m + k * (4 + 32),
        {4 * k * n, 4 * k * n}}};
 }
+std::vector<HookBytes> schemes(std::int64_t m, std::int64_t n) { return schemes_in<std::int64_t>(m, n); }
 
 TEST_CASE("hooks: a step of one bucket is the sum of its pieces") {
   const HookedLayer layer{1000, 4000, 700};
@@ -435,6 +439,76 @@ TEST_CASE("quantize_tensor: with short kernels its 4 n launches per bucket are t
     CHECK(b.other > launches);
     CHECK(b.other < 2 * launches);
   }
+}
+
+// Models of up to 10^15 parameters on up to 4 million GPUs are taken (scenarios/description.h).
+TEST_CASE("hooks: what is too much to count is refused, and nothing else is counted wrong") {
+  constexpr double kCounted = 0x1p62;
+  int taken = 0, refused = 0;
+  const auto check = [&](const CompressionSpec& spec, const HookTensor& tensor, std::uint32_t ranks,
+                         double bytes) {
+    std::vector<HookPart> parts;
+    CAPTURE(name_of(spec.kind), tensor.elements, ranks, bytes);
+    const std::string error = error_of([&] { parts = hook_of(spec, {tensor}, 4, ranks); });
+    if (!error.empty()) {
+      ++refused;
+      CHECK(bytes > kCounted);
+      CHECK_THAT(error, Catch::Contains("/training/compression: expected fewer GPUs or parameters"));
+      return;
+    }
+    ++taken;
+    double counted = 0;
+    for (const HookPart& part : parts) {
+      for (const std::vector<HookKernels>& all : {part.kernels, part.at_last}) {
+        for (const HookKernels& kernels : all) {
+          CHECK(kernels.launches > 0);
+          CHECK(kernels.traffic.value > 0);
+          counted += static_cast<double>(kernels.traffic.value) * (kernels.rate == HookRate::top_k ? 2 : 1);
+        }
+      }
+      for (const HookPart::Exchange& each : part.exchanges) {
+        const bool gathers = each.kind == CollectiveKind::all_gather;
+        counted += static_cast<double>(each.bytes.value) * (gathers ? ranks : 1.0);
+      }
+    }
+    CHECK(counted == Approx(bytes).epsilon(1e-6));
+  };
+  for (const double m : {1e9, 1e12, 1e14, 1e15}) {
+    for (const std::uint32_t ranks : {2U, 2000U, 4'000'000U}) {
+      for (const HookBytesIn<double>& scheme : schemes_in<double>(m, ranks)) {
+        check(scheme.spec, {static_cast<std::int64_t>(m), 0}, ranks,
+              std::accumulate(scheme.collectives.begin(), scheme.collectives.end(), scheme.kernels));
+      }
+    }
+  }
+  for (const double side : {1e4, 1e6, 1e8}) {
+    for (const double r : {1.0, 1000.0, 4999.0}) {
+      const double length = 1e14 / side, sum = length + side;
+      CompressionSpec spec = compression(CompressionKind::powersgd, static_cast<std::int64_t>(r));
+      check(spec, {100'000'000'000'000, static_cast<std::int64_t>(side)}, 4,
+            4 * sum * (3 * r + 2 * (r - 1) + 7 * r * (r - 1) / 2) +  // Gram-Schmidt, as above
+                3 * 4 * (1e14 + sum * r) + 32e14 + 4 * sum * r + 8 * length * r);
+    }
+  }
+  CHECK(taken > 40);
+  CHECK(refused > 20);
+}
+
+TEST_CASE("hooks: kernels of weeks are as long as their bytes, however they are spread over operations") {
+  Workload work = hooked_work({{10'000'000, 10'000'000, 0}}, compression(CompressionKind::quantize_tensor));
+  work.costs.gpu.memory_bandwidth = BytesPerSecond(1e11);
+  CollectivePlanner planner = meeting_planner({1, 64}, [](const CollectiveRequest&) { return SimTime{1}; });
+  const TrainingJob job = build_job(work.training.ddp, work, planner);
+  double adding = 0;
+  int operations = 0;
+  for (const Op& op : job.main().steady.ops) {
+    if (op.label == "hook of bucket 0: dequantise and add") {
+      adding += static_cast<double>(op.duration.ps);
+      ++operations;
+    }
+  }
+  CHECK(operations == 32);
+  CHECK(adding == Approx(10 * 33.0 * 64 * 1e14).epsilon(1e-9));
 }
 
 TEST_CASE("error feedback takes as much memory as gradients") {

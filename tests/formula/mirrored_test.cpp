@@ -528,6 +528,9 @@ TEST_CASE("mirrored: options that a kind hasn't, and nodes that one process hasn
         "/training/mirrored/cross_device_ops: expected several nodes with nccl_then_ring, found one: "
         "\"nccl\" with "
         "num_packs 0 is its first half");
+  CHECK(refusal({CrossDeviceOps::nccl_then_ring, {}, {}}, {2000, 1}) ==
+        "/training/mirrored/cross_device_ops: expected fewer nodes or gradients with nccl_then_ring, at most "
+        "20 million chunks a step, found 55 million");
   CHECK(refusal({CrossDeviceOps::hierarchical_copy, {}, {}}, {1, 3}) ==
         "/training/mirrored/cross_device_ops: expected GPUs in two equal halves with hierarchical_copy, "
         "found 3");

@@ -156,6 +156,41 @@ TEST_CASE("servers stand beside DDP with what their samples are worth") {
   }
 }
 
+TEST_CASE("the file's compression counts for those that have hooks, and the others are told") {
+  Json plain = llama(1);
+  set_at(plain, "/model", "resnet18", "");
+  set_at(plain, "/training/gradients", "fp32", "");
+  set_at(plain, "/training/fsdp", Json::Object{}, "");
+  Json scenario = plain;
+  const auto fingerprints = [](const Comparison& c) {
+    std::vector<std::uint64_t> all;
+    for (const ComparedStrategy& each : c.strategies) {
+      all.push_back(each.prediction.result.fingerprint);
+    }
+    return all;
+  };
+  for (const Json& given : {Json("fp16"), Json(Json::Object{{"kind", "fp16"}})}) {
+    set_at(scenario, "/training/compression", given, "");
+    const Comparison c = compared(scenario, "ddp,zero1,fsdp,ddp:compression=none,horovod");
+    // As if each had been said for itself.
+    CHECK(fingerprints(c) ==
+          fingerprints(compared(plain, "ddp:compression=fp16,zero1:compression=fp16,fsdp,ddp,horovod")));
+    REQUIRE(c.remarks.size() == 1);
+    CHECK_THAT(c.remarks[0], Contains("compression") && Contains("for \"fsdp\" and \"horovod\": it is a"));
+    const auto written = nlohmann::json::parse(comparison_json(c));
+    CHECK(written["remarks"][0] == c.remarks[0]);
+    CHECK(written["strategies"][2]["edits"] ==
+          nlohmann::json{{"/training/strategy", "fsdp"}, {"/training/compression", "none"}});
+    CHECK_FALSE(written["strategies"][2].contains("compression"));
+    CHECK(written["strategies"][0]["compression"]["ratio"] == 2);
+    CHECK_THROWS_WITH(compared(scenario, "fsdp,horovod"), Contains("expected the strategy ddp"));
+  }
+  set_at(scenario, "/training/compression", Json::Object{{"kind", "none"}}, "");
+  CHECK(compared(scenario, "ddp,fsdp").remarks.empty());
+  set_at(scenario, "/training/compression", "fp61", "");
+  CHECK_THROWS_WITH(compared(scenario, "fsdp,ddp"), Contains("unknown value \"fp61\""));
+}
+
 // What averages send is 1 / H of it; post-local SGD's buckets stay in their nodes.
 TEST_CASE("local SGD stands beside DDP: less to send, and what it changes is said") {
   const std::string file = std::string(PACELINE_SOURCE_DIR) + "/scenarios/local_sgd_v100_4x8.json";

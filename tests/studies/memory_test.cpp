@@ -186,7 +186,11 @@ TEST_CASE("sharding on one GPU is plain training, and the page says so") {
   }
   scenario["training"]["strategy"] = "ddp";
   CHECK_THAT(terminal_table(predict(parse_scenario(scenario.dump(), "one"))),
-             !Catch::Contains("plain training"));
+             !Catch::Contains("plain training") && !Catch::Contains("compressed"));
+  scenario["training"]["gradients"] = "fp32";
+  scenario["training"]["compression"] = "fp16";
+  CHECK_THAT(terminal_table(predict(parse_scenario(scenario.dump(), "one"))),
+             Catch::Contains("one GPU sends no gradients: nothing is compressed\n"));
 }
 
 std::string refusal(const json& scenario) {

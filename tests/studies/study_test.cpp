@@ -3,12 +3,15 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "scenarios/json.h"
+#include "scenarios/schema_writer.h"
 #include "studies/edit.h"
+#include "studies/sweep.h"
 #include "tests/error_of.h"
 #include "tests/files.h"
 #include "tests/studies/small_study.h"
@@ -146,6 +149,10 @@ TEST_CASE("every bad study gives its message") {
        "/axes/0: expected each value once, found [1, 2] twice"},
       {R"([{"key": "/a/x", "values": [1]}, {"key": "/b/x", "values": [1]}])",
        R"(/axes/1: expected a name of its own for each axis (key "name"), found "x" twice)"},
+      {R"([{"key": "/a", "values": [1], "name": "step_time_s"}])",
+       R"(/axes/0: expected a name (key "name") that no number of a result has, beside which tables show it, found "step_time_s")"},
+      {R"([{"key": "/cluster/gpus", "values": [1]}])",
+       R"(/axes/0: expected a name (key "name") that no number of a result has, beside which tables show it, found "gpus")"},
       {R"([{"key": "/a", "values": [1]}, {"key": "/a", "values": [2], "name": "b"}])",
        R"(/axes/1: expected each key in one axis, found "/a" twice)"},
       {R"([{"key": "gpus", "values": [8]}, {"key": "/cluster/nodes", "values": [2]}])",
@@ -202,6 +209,62 @@ TEST_CASE("every bad study gives its message") {
             R"([{"key": "/cluster", "values": ["dgx-a100"]}, {"key": "/cluster/node/nics", "values": [8]}])")
             .empty());
   CHECK(complaint(R"([{"key": "/run/seeds", "values": [1]}, {"key": "/run/seed", "values": [8]}])").empty());
+}
+
+// As tables join them: step_time_s/mean -> step_time_mean_s.
+void add_columns(const Json::Object& members, const std::string& before, const std::string& unit,
+                 std::set<std::string>& columns) {
+  for (const auto& [key, value] : members) {
+    if (const auto* inner = value.as<Json::Object>()) {
+      const bool timed = key.ends_with("_s");
+      add_columns(*inner, before + (timed ? key.substr(0, key.size() - 2) : key) + '_', timed ? "_s" : unit,
+                  columns);
+    } else {
+      const bool has_unit = unit.empty() || key.ends_with("_s") || value.as<bool>() != nullptr ||
+                            value.as<std::string>() != nullptr;
+      columns.insert(before + key + (has_unit ? "" : unit));
+    }
+  }
+}
+
+TEST_CASE("an axis isn't called as a number of a result, but for its own") {
+  std::set<std::string> columns;
+  for (const char* training :
+       {R"("strategy": "parameter_server")", R"("compression": "fp16")",
+        R"("strategy": "local_sgd", "local_sgd": {"period": 2})", R"("measured": "900 samples/s")"}) {
+    const Study small =
+        study(R"([{"key": "gpus", "values": [2]}])",
+              R"({"cluster": {"node": "dgx-a100"}, "model": "resnet18", "run": {"iterations": 2},
+                                  "training": {"batch_per_gpu": 8, )" +
+                  std::string(training) + "}}");
+    const Json line = parse_json(sweep_line(small, small.points[0]));
+    REQUIRE(line.find("error") == nullptr);
+    Json::Object members = *line.as<Json::Object>();
+    std::erase_if(members, [](const JsonMember& member) { return member.key == "point"; });
+    add_columns(members, "", "", columns);
+  }
+  CHECK(columns.size() > 60);
+  CHECK(columns.contains("step_time_mean_s"));
+  CHECK(columns.contains("servers_mean_staleness"));
+  for (const std::string& column : columns) {
+    CAPTURE(column);
+    const auto named = [&](const std::string& key) {
+      return R"([{"key": ")" + key + R"(", "values": [1], "name": ")" + column + R"("}])";
+    };
+    CHECK_THROWS_WITH(study(named("/training/batch_per_gpu")),
+                      Catch::Contains("that no number of a result has"));
+    if (column != "gpus") {
+      CHECK_NOTHROW(study(named("/run/" + column)));
+    }
+  }
+  // No key of a scenario needs another name than its own, but for the kinds of GPUs.
+  for (const KeyPlaces& each : scenario_keys()) {
+    CAPTURE(each.key);
+    const std::string axes = R"([{"key": "/x/)" + each.key + R"(", "values": [1]}])";
+    if (each.key != "gpus") {
+      CHECK_NOTHROW(study(axes));
+    }
+  }
 }
 
 TEST_CASE("strong scaling without a batch says what to give") {
