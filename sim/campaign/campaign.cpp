@@ -1,30 +1,17 @@
 #include "sim/campaign/campaign.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <utility>
 
 #include "core/random.h"
 #include "sim/campaign/campaign_log.h"
 #include "sim/campaign/campaign_machines.h"
+#include "sim/campaign/campaign_progress.h"
 
 namespace paceline {
 namespace {
-
-// What has been done since the begin: a checkpoint is one of these.
-struct Progress {
-  std::int64_t steps = 0, samples = 0;
-  CampaignTime useful, slow, fewer, first;
-  CampaignTime time() const { return useful + slow + fewer + first; }
-};
-
-Progress times(const Progress& p, std::int64_t k) {
-  return {p.steps * k, p.samples * k, p.useful * k, p.slow * k, p.fewer * k, p.first * k};
-}
-Progress sum(const Progress& a, const Progress& b) {
-  return {a.steps + b.steps, a.samples + b.samples, a.useful + b.useful,
-          a.slow + b.slow,   a.fewer + b.fewer,     a.first + b.first};
-}
 
 // a * b / c, to the nearest picosecond.
 CampaignTime scaled(CampaignTime a, PicosecondSum b, PicosecondSum c) {
@@ -137,6 +124,8 @@ class Campaign {
         passed = save(false);
         if (passed == Passed::all && grows()) {
           passed = change_members();
+        } else if (passed == Passed::all) {
+          repeat_checkpoints();
         }
       } else {
         passed = make_steps();
@@ -228,11 +217,6 @@ class Campaign {
 
   // ---- checkpoints ----
 
-  struct Saved {
-    Progress progress;
-    CampaignTime complete;  // when it counts
-  };
-
   bool checkpoint_due() const {
     return checkpoint_.steps > 0 ? steps_since_ >= checkpoint_.steps
                                  : checkpoint_.interval.ps > 0 && trained_since_ >= checkpoint_.interval;
@@ -275,6 +259,69 @@ class Campaign {
     steps_since_ = 0;
     trained_since_ = {};
     return Passed::all;
+  }
+
+  // Just after a checkpoint: what decides how the campaign goes on until a machine changes, and what it has come to.
+  struct AfterCheckpoint {
+    std::array<std::optional<Saved>, 4> behind;  // copies, as differences to what is done and to now
+    CampaignTime now, until;
+    Progress progress;
+    CampaignLosses losses;
+    std::int64_t made = 0, saved = 0;
+  };
+
+  std::array<std::optional<Saved>*, 4> copies() { return {&uploading_, &copying_, &stored_, &in_memory_}; }
+
+  AfterCheckpoint after_checkpoint() {
+    AfterCheckpoint after{
+        {}, now(), std::min(machines_.next_change(), spec_.length), progress_, report_.losses, made_, saved_};
+    std::ranges::transform(copies(), after.behind.begin(), [&](const std::optional<Saved>* copy) {
+      return *copy ? std::optional(Saved{difference(progress_, (*copy)->progress),
+                                         std::max(CampaignTime(), (*copy)->complete - now())})
+                   : std::nullopt;
+    });
+    return after;
+  }
+
+  // A checkpoint after which all stands as after an earlier one comes again and again until a machine changes or the
+  // work ends: as often as it does at once. A log has each of them.
+  void repeat_checkpoints() {
+    if (log_.wanted() || saved_ % checkpoint_.storage_every != 0 ||
+        steps_of_(state(false, nodes_)).steps.size() > 1) {
+      return;
+    }
+    const AfterCheckpoint after = after_checkpoint();
+    const std::optional<AfterCheckpoint> before = std::exchange(after_, after);
+    if (!before || before->until != after.until || before->behind != after.behind) {
+      return;
+    }
+    const CampaignTime lasts = after.now - before->now;
+    const Progress each = difference(after.progress, before->progress);
+    PicosecondSum often = ((after.until - after.now).ps - 1) / lasts.ps;
+    if (spec_.work_steps > 0) {
+      often = std::min<PicosecondSum>(often, (spec_.work_steps - progress_.steps - 1) / each.steps);
+    }
+    if (spec_.work_samples > 0) {
+      often = std::min<PicosecondSum>(often, (spec_.work_samples - progress_.samples - 1) / each.samples);
+    }
+    if (often <= 0) {
+      return;
+    }
+    const auto k = static_cast<std::int64_t>(often);
+    machines_.pass(after.now + lasts * k);  // before the next change
+    progress_ = sum(progress_, times(each, k));
+    for (std::size_t i = 0; i < report_.losses.size(); ++i) {
+      report_.losses[i] += (after.losses[i] - before->losses[i]) * k;
+    }
+    made_ += (after.made - before->made) * k;
+    saved_ += (after.saved - before->saved) * k;
+    report_.checkpoints += (after.saved - before->saved) * k;
+    for (std::optional<Saved>* copy : copies()) {
+      if (*copy) {
+        *copy = Saved{sum((*copy)->progress, times(each, k)), (*copy)->complete + lasts * k};
+      }
+    }
+    after_.reset();
   }
 
   Passed wait_for(const std::optional<Saved>& begun) {
@@ -438,6 +485,7 @@ class Campaign {
   std::set<std::uint32_t> lost_copies_, without_copies_;  // nodes: memory lost since; not in the job then
   bool from_memory_ = false;
   int without_progress_ = 0;
+  std::optional<AfterCheckpoint> after_;  // the last one of which another may be like
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
 // Runs a campaign: steps, checkpoints, failures and restarts on a clock of its own.
 //
-// Between two things that happen, steps are counted, not simulated: what a campaign costs grows with its failures and
-// checkpoints (with drawn steps: with its steps), not with its GPUs. A step has the state that its beginning has.
+// Between two things that happen, steps are counted, not simulated, and so are checkpoints that are alike: what a
+// campaign costs grows with its failures (with a log: with its checkpoints; with drawn steps: with its steps), not with
+// its GPUs. A step has the state that its beginning has.
 #pragma once
 
 #include <array>
