@@ -32,7 +32,10 @@ struct ThreadBlockState {
   std::uint32_t unfinished = 0;               // parts of the move that runs
   QueueId queue{};                            // that runs it; of a switch: none
   bool active = false;
-  OpPlace use{};  // of a switch: the collective that it is in, by its number in the iteration
+  // Where moves are made ahead of the clock:
+  bool ready = false;  // in the list of those that may have a move to make
+  SimTime free{};      // when its last move ends, or as much as is known of it
+  OpPlace use{};       // of a switch: the collective that it is in, by its number in the iteration
 };
 
 // Counts over all collectives, but sent_before: sent before the sender's present one.
