@@ -1,4 +1,6 @@
-// The event engine: every operation, transfer and step is an event; links are shared; anything may happen.
+// The event engine: every operation and every transfer over shared links is an event; anything may happen.
+//
+// Moves of collectives' thread blocks are made ahead of the clock (event_engine_ahead.cpp), or are events as well.
 //
 // Actors: of each thread of each rank its host, its compute stream and its communication queues; of each rank
 // a data loader; servers; the thread blocks of every collective graph. Each runs until it must wait, and is poked by
@@ -63,6 +65,7 @@ class EventEngine {
  private:
   __extension__ using Work = __int128;
   static constexpr std::uint32_t kNotTraced = 0xffffffffU;
+  static constexpr std::uint32_t kMostInRow = 64;
   static constexpr SimTime kLatest{kNever.ps / 2};
   static constexpr std::uint64_t kMessage = std::uint64_t{1}
                                             << 32;  // tag of a flow; else the number of a FIFO
@@ -231,9 +234,10 @@ class EventEngine {
   void make_ready(ThreadBlockId thread_block);
   void start_ahead(QueueId queue, const Running&, SimTime begin, SimTime now);
   void move_ahead(SimTime now);
-  bool make_move(ThreadBlockId thread_block, SimTime now);
+  void wake(ThreadBlockId thread_block, FifoId fifo);
+  std::uint32_t possible_moves(ThreadBlockState&, const FlatStep&) const;
+  bool make_moves(ThreadBlockId thread_block, SimTime now);
   void arrive_ahead(FifoId fifo, SimTime at);
-  void end_move_ahead(ThreadBlockId thread_block);
   void end_transfer_ahead(FifoId fifo, SimTime arrival, SimTime end, SimTime now);
   void end_thread_block_ahead(ThreadBlockId thread_block);
 
@@ -355,6 +359,7 @@ class EventEngine {
   SliceTimes slices_;
   std::vector<ThreadBlockId> ready_;  // a ring
   std::size_t first_ready_ = 0, ready_count_ = 0;
+  std::array<SimTime, kMostInRow> begin_{};  // of the moves at hand
   Mailboxes mailboxes_;
   std::vector<Outbox> outboxes_;  // by rank, where messages have a window
   Servers servers_;

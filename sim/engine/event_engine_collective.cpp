@@ -139,7 +139,9 @@ void EventEngine::start_thread_block(ThreadBlockId id, std::uint32_t plan) {
   ThreadBlockState& state = graphs_[id];
   state.plan = plan;
   state.active = true;
-  state.at = step_times_[plan].begin(state.script);
+  state.times = &step_times_[plan];
+  state.planned = &plans_[plan];
+  state.at = state.times->begin(state.script);
   for (std::uint32_t p = state.first_out; p < graphs_.thread_blocks[id.index() + 1].first_out; ++p) {
     FifoState& fifo = graphs_[graphs_.out[p]];
     fifo.sent_before = fifo.sent;

@@ -83,8 +83,8 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     times_->for_each_switch_end([&](SimTime end) { digest.add(std::max(end, now) - now); });
   }
   for (std::uint32_t w = 0; w + 1 < graphs_.thread_blocks.size(); ++w) {
-    const auto& [at, rank, script, plan, graph, first_in, first_out, unfinished, queue, active, ready, free,
-                 use] = graphs_.thread_blocks[w];  // ready: none is between two events
+    const auto& [at, rank, script, plan, graph, first_in, first_out, unfinished, queue, active, ready, waits, free, times, planned,
+                 use] = graphs_.thread_blocks[w];  // waits follows from the rest
     digest.add(std::uint32_t{active});
     if (active) {
       const auto& [phase, step, moves_left, loops_left] = at;
@@ -148,7 +148,7 @@ void EventEngine::describe_slices(StateDigest& digest, FifoId id, SimTime now) {
   const std::uint64_t slots = sender.active ? plans_[sender.plan].slots : 0;
   std::uint64_t slice = std::max(fifo.sent_before, fifo.sent - std::min(fifo.sent, slots));
   for (slice = std::min(slice, fifo.received); slice < fifo.arrived; ++slice) {
-    digest.add(std::max(slices_(id, slice), now) - now);
+    digest.add(std::max(slices_.ring(id)[slice], now) - now);
   }
 }
 

@@ -18,9 +18,15 @@ class SliceTimes {
     rings_.push_back({static_cast<std::uint32_t>(times_.size()), std::bit_ceil(slices) - 1});
     times_.resize(times_.size() + rings_.back().mask + 1);
   }
-  SimTime& operator()(FifoId fifo, std::uint64_t slice) {
-    const Ring& ring = rings_[fifo.index()];
-    return times_[ring.first + (slice & ring.mask)];
+  // By slice, until the next that is made larger.
+  struct Ring {
+    SimTime* times = nullptr;
+    std::uint64_t mask = 0;
+    SimTime& operator[](std::uint64_t slice) const { return times[slice & mask]; }
+  };
+  Ring ring(FifoId fifo) {
+    const Place& place = rings_[fifo.index()];
+    return {times_.data() + place.first, place.mask};
   }
   // Room for slice `next` besides all from `first` on.
   void make_room(FifoId fifo, std::uint64_t first, std::uint64_t next) {
@@ -30,12 +36,12 @@ class SliceTimes {
   }
 
  private:
-  struct Ring {
+  struct Place {
     std::uint32_t first = 0, mask = 0;
   };
 
-  void grow(Ring& ring, std::uint64_t first, std::uint64_t next) {
-    const Ring larger{static_cast<std::uint32_t>(times_.size()), 2 * ring.mask + 1};
+  void grow(Place& ring, std::uint64_t first, std::uint64_t next) {
+    const Place larger{static_cast<std::uint32_t>(times_.size()), 2 * ring.mask + 1};
     times_.resize(times_.size() + larger.mask + 1);
     for (std::uint64_t slice = first; slice < next; ++slice) {
       times_[larger.first + (slice & larger.mask)] = times_[ring.first + (slice & ring.mask)];
@@ -43,7 +49,7 @@ class SliceTimes {
     ring = larger;
   }
 
-  std::vector<Ring> rings_;  // by FIFO
+  std::vector<Place> rings_;  // by FIFO
   std::vector<SimTime> times_;
 };
 
