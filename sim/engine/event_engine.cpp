@@ -107,7 +107,11 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
   if (ahead_ && ranks_ > 1) {
     graph_list_ = {};
     for (std::size_t g = 0; g < job_.communicator.graphs.size(); ++g) {
-      graph_list_.push_back(merge_channels(job_.communicator.graphs[g]).graph);
+      if (meetings_[g]) {
+        graph_list_.share(job_.communicator.graphs, g);
+      } else {
+        graph_list_.push_back(merge_channels(job_.communicator.graphs[g]).graph);
+      }
     }
   }
   if (ranks_ > 1) {

@@ -15,7 +15,8 @@ void EventEngine::prepare_ahead() {
     room[plan.graph] = std::max(room[plan.graph], 2 * plan.slots);
   }
   for (const FifoState& fifo : graphs_.fifos) {
-    slices_.add_fifo(room[graphs_[fifo.from].graph]);
+    const std::uint32_t graph = graphs_[fifo.from].graph;
+    slices_.add_fifo(meetings_[graph] ? 1 : room[graph]);
   }
   ready_.resize(graphs_.thread_blocks.size());
 }
@@ -134,9 +135,8 @@ bool EventEngine::make_moves(ThreadBlockId id, SimTime now) {
         begin[i] = std::max(begin[i], emptied[fifo.sent + i - slots]);
       }
     }
-    occupied = std::max(occupied, fifo.shared == FifoState::kNotShared
-                                      ? times.stay(state.at, step, fifo.hop)
-                                      : state.planned->hops[fifo.hop].least);
+    occupied = std::max(occupied, fifo.shared == FifoState::kNotShared ? times.stay(state.at, step, fifo.hop)
+                                                                       : state.planned->hops[fifo.hop].least);
   }
   for (SimTime& each : begin) {
     each = std::max(each, state.free);
