@@ -1,6 +1,8 @@
 #include "sim/collective/channels.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 
 namespace paceline {
 
@@ -77,14 +79,60 @@ std::uint32_t append(const CollectiveGraph& whole, const Channel& channel, Colle
   return first;
 }
 
+// The links that a graph's FIFOs share with others.
+class Shares {
+ public:
+  explicit Shares(const CollectiveGraph& graph) : graph_(graph) {
+    number_.resize(graph.shared.empty() ? 0 : graph.fifos.size(), kNone);
+    for (std::uint32_t i = 0; i < graph.shared.size(); ++i) {
+      number_[graph.shared[i].fifo] = i;
+    }
+  }
+  const SharedFifo* of(std::uint32_t fifo) const {
+    return number_.empty() || number_[fifo] == kNone ? nullptr : &graph_.shared[number_[fifo]];
+  }
+  // Whether the transfers of two channels are the same to everybody else. On a socket they come one after the other.
+  bool same(const Channel& a, const Channel& b) const {
+    for (std::uint32_t f = 0; !number_.empty() && f < a.fifos; ++f) {
+      const SharedFifo *const x = of(a.fifo + f), *const y = of(b.fifo + f);
+      if ((x == nullptr) != (y == nullptr) ||
+          (x != nullptr && (x->links != y->links || x->socket != SharedFifo::kNoSocket ||
+                            y->socket != SharedFifo::kNoSocket))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = 0xffffffffU;
+
+  const CollectiveGraph& graph_;
+  std::vector<std::uint32_t> number_;  // in graph.shared, by FIFO; empty: none is
+};
+
+std::vector<std::uint32_t> ranks_of(const CollectiveGraph& graph, const Channel& channel) {
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t w = channel.first; w < channel.last; ++w) {
+    ranks.push_back(graph.thread_blocks[w].rank);
+  }
+  return ranks;
+}
+
 }  // namespace
 
 EqualThreadBlocks merge_channels(const CollectiveGraph& whole) {
   const std::vector<Channel> channels = channels_of(whole);
-  if (channels.empty()) {
+  if (channels.empty() && whole.shared.empty()) {
     return find_equal_thread_blocks(whole, Begin::by_rank);
   }
   EqualThreadBlocks found;
+  if (channels.empty()) {
+    found = {whole, std::vector<std::uint32_t>(whole.thread_blocks.size())};
+    std::iota(found.class_of.begin(), found.class_of.end(), 0U);
+    return found;
+  }
+  const Shares shares(whole);
   found.graph.channels = whole.channels;
   found.graph.ranks = whole.ranks;
   found.graph.hops = whole.hops;
@@ -92,20 +140,33 @@ EqualThreadBlocks merge_channels(const CollectiveGraph& whole) {
   found.class_of.resize(whole.thread_blocks.size());
   struct Kept {
     const Channel* channel;
-    std::uint32_t first;
+    std::uint32_t first, fifo;
+    std::uint32_t alike = 0;
   };
   std::vector<Kept> kept;
+  std::map<std::vector<std::uint32_t>, std::vector<std::size_t>> of_ranks;  // in kept
   for (const Channel& channel : channels) {
-    auto stands =
-        std::find_if(kept.rbegin(), kept.rend(), [&](const Kept& one) {  // its own group's are the last
-          return same_channel(whole, *one.channel, channel, Ranks::same);
-        });
-    if (stands == kept.rend()) {
-      kept.push_back({&channel, append(whole, channel, found.graph)});
-      stands = kept.rbegin();
+    std::vector<std::size_t>& candidates = of_ranks[ranks_of(whole, channel)];
+    const auto same = std::ranges::find_if(candidates, [&](std::size_t k) {
+      return same_channel(whole, *kept[k].channel, channel, Ranks::same) &&
+             shares.same(*kept[k].channel, channel);
+    });
+    const std::size_t stands = same == candidates.end() ? kept.size() : *same;
+    if (stands == kept.size()) {
+      candidates.push_back(stands);
+      const auto fifo = static_cast<std::uint32_t>(found.graph.fifos.size());
+      kept.push_back({&channel, append(whole, channel, found.graph), fifo});
     }
+    ++kept[stands].alike;
     for (std::uint32_t w = channel.first; w < channel.last; ++w) {
-      found.class_of[w] = stands->first + (w - channel.first);
+      found.class_of[w] = kept[stands].first + (w - channel.first);
+    }
+  }
+  for (const Kept& one : kept) {
+    for (std::uint32_t f = 0; f < one.channel->fifos; ++f) {
+      if (const SharedFifo* const shared = shares.of(one.channel->fifo + f)) {
+        found.graph.shared.push_back({one.fifo + f, shared->links, shared->socket, one.alike});
+      }
     }
   }
   return found;

@@ -171,6 +171,7 @@ struct SharedFifo {
   std::uint32_t fifo = 0;
   std::vector<LinkId> links;  // numbered in Communicator::shared_capacity
   std::uint32_t socket = kNoSocket;
+  std::uint32_t alike = 1;  // FIFOs that this one stands for, itself among them (merge_channels)
 };
 
 // The ports of thread block w end where those of w + 1 begin. Of several groups: one after the other, each on

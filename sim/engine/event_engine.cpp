@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "sim/collective/channels.h"
 
 namespace paceline {
 namespace {
@@ -86,6 +87,7 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
       groups_(job),
       layouts_(job),
       timeline_(most_pending(job, layouts_)),
+      ahead_(ends == CollectiveEnds::by_times && !job.negotiation),
       mailboxes_(job),
       outboxes_(job.serving.window.value > 0 ? job.ranks() : 0),
       servers_(job),
@@ -102,10 +104,23 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
   if (ends == CollectiveEnds::by_times) {
     prepare_meetings();
   }
+  if (ahead_ && ranks_ > 1) {
+    graph_list_ = {};
+    for (std::size_t g = 0; g < job_.communicator.graphs.size(); ++g) {
+      if (meetings_[g]) {
+        graph_list_.share(job_.communicator.graphs, g);
+      } else {
+        graph_list_.push_back(merge_channels(job_.communicator.graphs[g]).graph);
+      }
+    }
+  }
   if (ranks_ > 1) {
-    graphs_ = lay_out(job_.communicator.graphs, ranks_);
+    graphs_ = lay_out(graph_list_, ranks_);
     for (const CollectivePlan& plan : plans_) {
       step_times_.emplace_back(graph_list_[plan.graph], plan);
+    }
+    if (ahead_) {
+      prepare_ahead();
     }
   }
   if (!job_.communicator.shared_capacity.empty()) {
@@ -212,7 +227,13 @@ void EventEngine::start_switches(SimTime now) {
       continue;
     }
     graphs_[each].use = {0, ~std::uint32_t{0}};
-    finish_thread_block(each, now);
+    if (ahead_) {
+      end_thread_block_ahead(each);
+      make_ready(each);
+      move_ahead(now);
+    } else {
+      finish_thread_block(each, now);
+    }
   }
 }
 
@@ -299,6 +320,9 @@ void EventEngine::handle(const Event& event, SimTime now) {
       break;
     case EventKind::arrival:
       arrive(FifoId(subject), now);
+      break;
+    case EventKind::transfer:
+      begin_transfer(FifoId(subject), now);
       break;
     case EventKind::collective_start:
       start_thread_blocks(QueueId(subject), now);

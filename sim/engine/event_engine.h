@@ -1,4 +1,6 @@
-// The event engine: every operation, transfer and step is an event; links are shared; anything may happen.
+// The event engine: every operation and every transfer over shared links is an event; anything may happen.
+//
+// Moves of collectives' thread blocks are made ahead of the clock (event_engine_ahead.cpp), or are events as well.
 //
 // Actors: of each thread of each rank its host, its compute stream and its communication queues; of each rank
 // a data loader; servers; the thread blocks of every collective graph. Each runs until it must wait, and is poked by
@@ -29,6 +31,7 @@
 #include "sim/engine/program_layout.h"
 #include "sim/engine/servers.h"
 #include "sim/engine/simulate.h"
+#include "sim/engine/slice_times.h"
 #include "sim/engine/timeline.h"
 #include "sim/engine/trajectory.h"
 #include "sim/engine/variability.h"
@@ -42,8 +45,9 @@ using ThreadId = Id<struct ThreadTag>;
 // Whether iterations that can only be as the one before are simulated all the same; results are equal.
 enum class AlikeSteps : std::uint8_t { repeated, simulated };
 
-// How collectives come to their ends: by CollectiveTimes where no rank leaves one before all are in it and no link is
-// shared, else step by step; or all step by step. Results are equal.
+// How collectives come to their ends. by_times: by CollectiveTimes where no rank leaves one before all are in it and no
+// link is shared, else move by move, ahead of the clock where nothing is decided while the run goes. by_steps: every
+// move an event. Results are equal.
 enum class CollectiveEnds : std::uint8_t { by_times, by_steps };
 
 class EventEngine {
@@ -61,6 +65,7 @@ class EventEngine {
  private:
   __extension__ using Work = __int128;
   static constexpr std::uint32_t kNotTraced = 0xffffffffU;
+  static constexpr std::uint32_t kMostInRow = 64;
   static constexpr SimTime kLatest{kNever.ps / 2};
   static constexpr std::uint64_t kMessage = std::uint64_t{1}
                                             << 32;  // tag of a flow; else the number of a FIFO
@@ -100,6 +105,7 @@ class EventEngine {
     std::uint32_t thread_blocks_left = 0;  // of the collective that runs
     bool runs = false;
     std::uint32_t stage = 0;  // of it
+    SimTime left;             // ahead of the clock: when the last of its thread blocks that have ended had
   };
   // What doesn't change.
   struct ThreadPlace {
@@ -221,6 +227,20 @@ class EventEngine {
   void end_move(ThreadBlockId thread_block, SimTime now);
   void arrive(FifoId fifo, SimTime now);
   void finish_thread_block(ThreadBlockId thread_block, SimTime now);
+  void begin_transfer(FifoId fifo, SimTime now);
+
+  // Moves ahead of the clock (event_engine_ahead.cpp).
+  void prepare_ahead();
+  void make_ready(ThreadBlockId thread_block);
+  void start_ahead(QueueId queue, const Running&, SimTime begin, SimTime now);
+  void move_ahead(SimTime now);
+  void wake(ThreadBlockId thread_block, FifoId fifo);
+  std::uint32_t possible_moves(ThreadBlockState&, const FlatStep&) const;
+  bool make_moves(ThreadBlockId thread_block, SimTime now);
+  void arrive_ahead(FifoId fifo, SimTime at);
+  void end_transfer_ahead(FifoId fifo, SimTime arrival, SimTime end, SimTime now);
+  void end_thread_block_ahead(ThreadBlockId thread_block);
+
   void next_use(ThreadBlockId thread_block, OpPlace&) const;
   const ProgramLayout& program_on(std::uint32_t graph, std::uint32_t iteration) const;
   Running running(QueueId queue) const;
@@ -266,6 +286,7 @@ class EventEngine {
   void open_iteration(std::uint32_t iteration);
   void clear_slot(std::uint32_t iteration);
   StateDigest describe(std::uint32_t closed, SimTime now);
+  void describe_slices(StateDigest&, FifoId fifo, SimTime now);
   void describe_records(StateDigest&, std::uint32_t iteration, SimTime now);
   bool iterations_apart(std::uint32_t closed) const;
   void repeat_if_alike(std::uint32_t closed, SimTime now);
@@ -329,9 +350,16 @@ class EventEngine {
   std::vector<std::optional<Meeting>> meetings_;  // by graph; nothing where it is simulated step by step
   std::optional<CollectiveTimes> times_;
   std::vector<SimTime> meeting_end_;  // by rank
-  GraphList graph_list_;              // the job's, then those of what was decided; likewise:
+  // The job's, then those of what was decided; ahead of the clock one channel of the job's for all that are the same:
+  GraphList graph_list_;
+  // Likewise:
   std::deque<CollectivePlan> plans_;
   std::deque<StepTimes> step_times_;  // by plan
+  bool ahead_;                        // moves are made ahead of the clock
+  SliceTimes slices_;
+  std::vector<ThreadBlockId> ready_;  // a ring
+  std::size_t first_ready_ = 0, ready_count_ = 0;
+  std::array<SimTime, kMostInRow> begin_{};  // of the moves at hand
   Mailboxes mailboxes_;
   std::vector<Outbox> outboxes_;  // by rank, where messages have a window
   Servers servers_;

@@ -77,7 +77,12 @@ void EventEngine::launch_next(QueueId queue, SimTime now) {
     enter_meeting(queue, op, now);
     return;
   }
-  timeline_.push(now + op.prepare + plans_[op.plan].startup, EventKind::collective_start, queue.value);
+  const SimTime begin = now + op.prepare + plans_[op.plan].startup;
+  if (ahead_) {
+    start_ahead(queue, op, begin, now);
+  } else {
+    timeline_.push(begin, EventKind::collective_start, queue.value);
+  }
 }
 
 // The last rank to enter decides when all leave.
@@ -134,7 +139,9 @@ void EventEngine::start_thread_block(ThreadBlockId id, std::uint32_t plan) {
   ThreadBlockState& state = graphs_[id];
   state.plan = plan;
   state.active = true;
-  state.at = step_times_[plan].begin(state.script);
+  state.times = &step_times_[plan];
+  state.planned = &plans_[plan];
+  state.at = state.times->begin(state.script);
   for (std::uint32_t p = state.first_out; p < graphs_.thread_blocks[id.index() + 1].first_out; ++p) {
     FifoState& fifo = graphs_[graphs_.out[p]];
     fifo.sent_before = fifo.sent;
@@ -185,15 +192,7 @@ void EventEngine::advance_thread_block(ThreadBlockId id, SimTime now) {
       ++state.unfinished;
       fifo.sent_at = now;
       end = std::max(end, now + plan.hops[fifo.hop].least);
-      if (fifo.socket == SharedFifo::kNoSocket) {
-        start_flow(f, now);
-      } else if (Socket& socket = graphs_.sockets[fifo.socket]; socket.first) {
-        graphs_[*socket.last].behind = f;
-        socket.last = f;
-      } else {
-        socket = {f, f};
-        start_flow(f, now);
-      }
+      begin_transfer(f, now);
     } else {
       const SimTime left = now + times.stay(state.at, step, fifo.hop);
       end = std::max(end, left);
@@ -202,6 +201,20 @@ void EventEngine::advance_thread_block(ThreadBlockId id, SimTime now) {
     }
   }
   timeline_.push(end, EventKind::move_end, id.value);
+}
+
+// A transfer over shared links begins, or waits for those on its socket.
+void EventEngine::begin_transfer(FifoId id, SimTime now) {
+  const FifoState& fifo = graphs_[id];
+  if (fifo.socket == SharedFifo::kNoSocket) {
+    start_flow(id, now);
+  } else if (Socket& socket = graphs_.sockets[fifo.socket]; socket.first) {
+    graphs_[*socket.last].behind = id;
+    socket.last = id;
+  } else {
+    socket = {id, id};
+    start_flow(id, now);
+  }
 }
 
 void EventEngine::start_flow(FifoId id, SimTime now) {
@@ -213,7 +226,7 @@ void EventEngine::start_flow(FifoId id, SimTime now) {
   const Bytes bytes = times.bytes(sender.at, times.step(sender.script, sender.at));
   if (!network_->restart(fifo.flow, rate, bytes, id.value, now)) {
     const SharedFifo& shared = graph_list_[plan.graph].shared[fifo.shared];
-    fifo.flow = network_->start(shared.links, rate, bytes, id.value, now);
+    fifo.flow = network_->start(shared.links, rate, bytes, id.value, now, Clock::own, shared.alike);
   }
 }
 
@@ -232,7 +245,12 @@ void EventEngine::end_flow(FifoId id, SimTime now) {
   const HopCost& hop = plans_[sender.plan].hops[fifo.hop];
   const SimTime left = std::max(now + hop.overhead, fifo.sent_at + hop.least);
   const FlatStep& step = times.step(sender.script, sender.at);
-  fifo.last_arrival = std::max(fifo.last_arrival, left + times.latency(sender.at, step, fifo.hop));
+  const SimTime arrival = left + times.latency(sender.at, step, fifo.hop);
+  if (ahead_) {
+    end_transfer_ahead(id, arrival, now + hop.overhead, now);
+    return;
+  }
+  fifo.last_arrival = std::max(fifo.last_arrival, arrival);
   timeline_.push(fifo.last_arrival, EventKind::arrival, id.value);
   if (hop.overhead > SimTime{}) {
     timeline_.push(now + hop.overhead, EventKind::move_end, fifo.from.value);

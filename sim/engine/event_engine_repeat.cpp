@@ -66,10 +66,12 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
       digest.add(own);
     }
   }
-  for (const auto& [collective, thread_blocks_left, runs, stage] : queues_) {
+  const auto add_known = [&](SimTime t) { digest.add(std::max(t, now) - now); };  // what was is over
+  for (const auto& [collective, thread_blocks_left, runs, stage, left] : queues_) {
     add_place(collective);
     digest.add(thread_blocks_left);
     digest.add(std::uint32_t{runs});  // stage: jobs with a negotiation are not repeated
+    add_known(left);
   }
   for (const std::optional<Meeting>& meeting : meetings_) {
     digest.add(meeting ? meeting->entered : 0);
@@ -81,8 +83,9 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     times_->for_each_switch_end([&](SimTime end) { digest.add(std::max(end, now) - now); });
   }
   for (std::uint32_t w = 0; w + 1 < graphs_.thread_blocks.size(); ++w) {
-    const auto& [at, rank, script, plan, graph, first_in, first_out, unfinished, queue, active, use] =
-        graphs_.thread_blocks[w];
+    const auto& [at, rank, script, plan, graph, first_in, first_out, unfinished, queue, active, ready, waits,
+                 free, times, planned,
+                 use] = graphs_.thread_blocks[w];  // waits follows from the rest
     digest.add(std::uint32_t{active});
     if (active) {
       const auto& [phase, step, moves_left, loops_left] = at;
@@ -90,6 +93,7 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
         digest.add(word);
       }
       digest.add(loops_left);
+      add_known(free);
     }
     if (rank == ThreadBlock::kSwitch && !(times_ && meetings_[graph])) {
       use.iteration <= last_iteration_ ? add_place(use) : digest.add(kNever);
@@ -101,7 +105,10 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     digest.add(sent - received);
     digest.add(arrived - received);
     digest.add(sent - sent_before);
-    digest.add(std::max(last_arrival, now) - now);  // sent_at: below, with the flows
+    add_known(last_arrival);  // sent_at: below, with the flows
+  }
+  for (std::uint32_t f = 0; ahead_ && f < graphs_.fifos.size(); ++f) {
+    describe_slices(digest, FifoId(f), now);
   }
   for (const Socket& socket : graphs_.sockets) {
     for (std::optional<FifoId> at = socket.first; at; at = graphs_[*at].behind) {
@@ -133,6 +140,17 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     describe_records(digest, closed + static_cast<std::uint32_t>(ahead), now);
   }
   return digest;
+}
+
+// Ahead of the clock: what of a FIFO's slices its receiver or its sender may still ask for.
+void EventEngine::describe_slices(StateDigest& digest, FifoId id, SimTime now) {
+  const FifoState& fifo = graphs_[id];
+  const ThreadBlockState& sender = graphs_[fifo.from];
+  const std::uint64_t slots = sender.active ? plans_[sender.plan].slots : 0;
+  std::uint64_t slice = std::max(fifo.sent_before, fifo.sent - std::min(fifo.sent, slots));
+  for (slice = std::min(slice, fifo.received); slice < fifo.arrived; ++slice) {
+    digest.add(std::max(slices_.ring(id)[slice], now) - now);
+  }
 }
 
 // What is recorded of an iteration that some rank may be in.

@@ -32,12 +32,19 @@ struct ThreadBlockState {
   std::uint32_t unfinished = 0;               // parts of the move that runs
   QueueId queue{};                            // that runs it; of a switch: none
   bool active = false;
+  // Where moves are made ahead of the clock:
+  bool ready = false;                // in the list of those that may have a move to make
+  FifoId waits{};                    // what it needs a slice or a slot of, if that is why it isn't there
+  SimTime free{};                    // when its last move ends, or as much as is known of it
+  const StepTimes* times = nullptr;  // of its plan
+  const CollectivePlan* planned = nullptr;
   OpPlace use{};  // of a switch: the collective that it is in, by its number in the iteration
 };
 
 // Counts over all collectives, but sent_before: sent before the sender's present one.
 struct FifoState {
   static constexpr std::uint32_t kNotShared = 0xffffffffU;
+  static constexpr FifoId kNone{0xffffffffU};
   ThreadBlockId from{}, to{};
   std::uint32_t hop = 0, shared = kNotShared;
   std::uint32_t socket = SharedFifo::kNoSocket;

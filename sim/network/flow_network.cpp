@@ -24,8 +24,9 @@ FlowNetwork::FlowNetwork(std::vector<BytesPerSecond> link_capacity, std::size_t 
 }
 
 FlowId FlowNetwork::start(std::span<const LinkId> links, BytesPerSecond cap, std::optional<Bytes> bytes,
-                          std::uint64_t tag, SimTime now, Clock clock) {
+                          std::uint64_t tag, SimTime now, Clock clock, std::uint32_t alike) {
   assert(cap.value > 0 && (std::isfinite(cap.value) || !links.empty()));
+  assert(alike == 1 || (alike > 1 && clock == Clock::own));
   std::uint32_t id = static_cast<std::uint32_t>(flows_.size());
   if (free_flows_.empty()) {
     flows_.emplace_back();
@@ -42,6 +43,7 @@ FlowId FlowNetwork::start(std::span<const LinkId> links, BytesPerSecond cap, std
   flow.sequence = ++sequence_;
   flow.tag = tag;
   flow.clock = clock;
+  flow.alike = alike;
   flow.links.clear();
   for (const LinkId link : links) {
     Link& to = links_[link.index()];
@@ -49,7 +51,8 @@ FlowId FlowNetwork::start(std::span<const LinkId> links, BytesPerSecond cap, std
         to.flows.back().other != id) {  // else a repeated link: this flow is the last on it
       flow.links.push_back({link.value, static_cast<std::uint32_t>(to.flows.size())});
       to.flows.push_back({id, static_cast<std::uint32_t>(flow.links.size() - 1)});
-      to.load += to.capacity.load(flow.cap);
+      to.load += to.capacity.load(flow.cap) * alike;
+      to.crossings += alike;
       mark_changed(link.value);
     }
   }
@@ -111,7 +114,8 @@ void FlowNetwork::remove(std::uint32_t id) {
   for (const Crossing& crossing : flow.links) {
     Link& link = links_[crossing.other];
     take_off(crossing);
-    link.load -= link.capacity.load(flow.cap);
+    link.load -= link.capacity.load(flow.cap) * flow.alike;
+    link.crossings -= flow.alike;
     mark_changed(crossing.other);
   }
   flow.sequence = 0;
@@ -527,15 +531,31 @@ void FlowNetwork::fill() {
   for (const std::uint32_t id : visited_links_) {
     Link& link = links_[id];
     link.room = link.capacity.rate;
-    link.unfilled = static_cast<std::uint32_t>(link.flows.size());
+    link.unfilled = link.crossings;
     levels_.push_back({link.room / link.unfilled, id});
   }
   std::make_heap(levels_.begin(), levels_.end(), std::greater<>());
-  by_cap_.clear();
+  double least_cap = std::numeric_limits<double>::infinity();
   for (const std::uint32_t id : visited_flows_) {
-    Flow& flow = flows_[id];
-    flow.next_rate = kRising;
-    by_cap_.push_back({flow.cap, flow.sequence, id});
+    flows_[id].next_rate = kRising;
+    least_cap = std::min(least_cap, flows_[id].cap);
+  }
+  const auto fill_link = [this](const Level& level) {
+    for (const Crossing& on : links_[level.link].flows) {
+      if (flows_[on.other].next_rate == kRising) {
+        fix(on.other, level.rate);
+      }
+    }
+  };
+  for (std::optional<Level> level = lowest_level(); level && least_cap > level->rate * (1 + kRateSlack);
+       level = lowest_level()) {
+    fill_link(*level);
+  }
+  by_cap_.clear();  // those that may be held back by nothing else
+  for (const std::uint32_t id : visited_flows_) {
+    if (flows_[id].next_rate == kRising) {
+      by_cap_.push_back({flows_[id].cap, flows_[id].sequence, id});
+    }
   }
   std::ranges::sort(by_cap_);
   for (const Capped& next : by_cap_) {
@@ -543,12 +563,8 @@ void FlowNetwork::fill() {
       const std::optional<Level> level = lowest_level();
       if (!level || next.cap <= level->rate * (1 + kRateSlack)) {
         fix(next.flow, next.cap);
-        continue;
-      }
-      for (const Crossing& on : links_[level->link].flows) {
-        if (flows_[on.other].next_rate == kRising) {
-          fix(on.other, level->rate);
-        }
+      } else {
+        fill_link(*level);
       }
     }
   }
@@ -573,13 +589,17 @@ std::optional<FlowNetwork::Level> FlowNetwork::lowest_level() {
   return std::nullopt;
 }
 
-void FlowNetwork::fix(std::uint32_t flow, double rate) {
-  flows_[flow].next_rate = rate;
-  for (const Crossing& crossing : flows_[flow].links) {
+// Flows alike are taken off one by one, so that a link's room is to the last bit what it is where each is a flow.
+void FlowNetwork::fix(std::uint32_t id, double rate) {
+  Flow& flow = flows_[id];
+  flow.next_rate = rate;
+  for (const Crossing& crossing : flow.links) {
     Link& link = links_[crossing.other];
     if (link.tight) {
-      link.room -= rate;
-      --link.unfilled;
+      for (std::uint32_t i = 0; i < flow.alike; ++i) {
+        link.room -= rate;
+      }
+      link.unfilled -= flow.alike;
     }
   }
 }

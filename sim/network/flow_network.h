@@ -55,9 +55,10 @@ class FlowNetwork {
   // A flow over `links` (ids below the number of capacities; repeated ids count once) that lives from the
   // coming share(now), which has the same now. bytes = nullopt: it never ends (background traffic). `tag`
   // comes back from take_ended. The id is the flow's until it ends or is stopped, and may then be another's.
-  // Requires: 0 < cap, finite unless the flow has a link; bytes >= 0.
+  // alike: it stands for so many flows that start and end together, and has each one's rate and bytes.
+  // Requires: 0 < cap, finite unless the flow has a link; bytes >= 0; alike > 0, and 1 with a shared clock.
   FlowId start(std::span<const LinkId> links, BytesPerSecond cap, std::optional<Bytes> bytes,
-               std::uint64_t tag, SimTime now, Clock clock = Clock::own);
+               std::uint64_t tag, SimTime now, Clock clock = Clock::own, std::uint32_t alike = 1);
   // A flow that ended at `now`, with this tag and cap, once more: as start with the same links, but nothing
   // is shared anew for it. False when it has gone, is another's, or doesn't have its own clock.
   bool restart(FlowId ended, BytesPerSecond cap, Bytes bytes, std::uint64_t tag, SimTime now);
@@ -130,6 +131,7 @@ class FlowNetwork {
     std::uint64_t tag = 0, visit = 0;
     std::uint32_t crowd = kNowhere, member = 0;
     std::uint32_t port = kNowhere;  // while gathering: the link that may hold it back
+    std::uint32_t alike = 1;        // flows that it stands for
     Clock clock = Clock::own;
     bool endless = false;
     bool ended = false;           // at this instant: still on its links, for a restart
@@ -144,8 +146,9 @@ class FlowNetwork {
     Capacity capacity;
     Fixed width = 0;              // its capacity
     double room = 0;              // while filling: capacity not yet given
-    std::uint32_t unfilled = 0;   // while filling: flows without a rate
+    std::uint32_t unfilled = 0;   // while filling: flows without a rate, counted likewise
     std::vector<Crossing> flows;  // in no order
+    std::uint32_t crossings = 0;  // of them, counted with those alike
     Fixed load = 0;               // of their caps
     std::uint64_t visit = 0;
     std::uint32_t crowd = kNowhere;  // whose port this is

@@ -10,6 +10,7 @@
 #include "scenarios/machines.h"
 #include "scenarios/scenario.h"
 #include "sim/collective/host_collectives.h"
+#include "sim/engine/event_engine.h"
 #include "sim/engine/simulate.h"
 #include "sim/strategy/contention.h"
 #include "sim/strategy/message_routes.h"
@@ -215,6 +216,11 @@ TEST_CASE("competing queues are never faster than alone, and as fast where they 
     CHECK_FALSE(why_not_vector(alone));
     const Result free = run_on(alone, EngineChoice::vector), event = run_on(job, EngineChoice::automatic);
     CHECK(event.engine == EngineKind::event);
+    RunSpec run;
+    run.iterations = 2;
+    EventEngine by_steps(job, run, {}, AlikeSteps::simulated, CollectiveEnds::by_steps);
+    by_steps.run();
+    CHECK(by_steps.finish().fingerprint == event.fingerprint);
     for (std::size_t i = 0; i < free.iteration_end.size(); ++i) {
       CHECK(event.iteration_end[i] >= free.iteration_end[i]);
     }

@@ -3,6 +3,7 @@
 
 #include "random_job.h"
 #include "same_result.h"
+#include "sim/collective/channels.h"
 #include "sim/engine/event_engine.h"
 #include "tests/dice.h"
 
@@ -28,7 +29,8 @@ void calm(TrainingJob& job) {
   }
 }
 
-// Sends FIFOs over links that they share with each other and with other traffic.
+// Sends FIFOs over links that they share with each other and with other traffic; in half of the cases those of alike
+// channels over the same ones.
 void share_links(Dice& dice, Communicator& communicator) {
   const auto any_link = [&] {
     return LinkId(dice.between(0, static_cast<std::int64_t>(communicator.shared_capacity.size()) - 1));
@@ -40,11 +42,19 @@ void share_links(Dice& dice, Communicator& communicator) {
     communicator.background.push_back({{any_link()}, BytesPerSecond(dice.real(1e8, 5e9))});
   }
   GraphList shared;
+  const bool alike = dice.maybe(0.5);
   for (std::size_t g = 0; g < communicator.graphs.size(); ++g) {
     CollectiveGraph graph = communicator.graphs[g];
+    const std::size_t places = alike ? graph.fifos.size() / graph.channels : graph.fifos.size();
+    std::vector<std::vector<LinkId>> links(places);
+    for (std::vector<LinkId>& of_place : links) {
+      if (dice.maybe(0.4)) {
+        of_place = {any_link(), any_link()};
+      }
+    }
     for (std::uint32_t f = 0; f < graph.fifos.size(); ++f) {
-      if (dice.maybe(0.4) && graph.fifos[f].wire != Wire::inside) {
-        graph.shared.push_back({f, {any_link(), any_link()}});
+      if (!links[f % places].empty() && graph.fifos[f].wire != Wire::inside) {
+        graph.shared.push_back({f, links[f % places]});
       }
     }
     shared.push_back(std::move(graph));
@@ -86,14 +96,29 @@ TEST_CASE("repeated iterations are those that are simulated, links shared or not
   CHECK(repeated > static_cast<int>(rounds(1500) / 5));  // so many at least, or the test compares little
 }
 
-TEST_CASE("collectives end as they do step by step, whoever repeats what") {
-  for (std::uint64_t seed = 1; seed <= rounds(600); ++seed) {
+TEST_CASE("collectives end as they do step by step, links shared or not, whoever repeats what") {
+  std::size_t merged = 0;
+  for (std::uint64_t seed = 1; seed <= rounds(1200); ++seed) {
     RandomJob random = random_job(seed, seed % 10 == 0 ? 24 : 8);
+    Dice dice(seed + 2'000'000);
     if (seed % 2 == 0) {
       calm(random.job);
       random.run.iterations = 7;
     }
+    if (dice.maybe(0.5)) {
+      share_links(dice, random.job.communicator);
+    }
     INFO("seed " << seed);
+    for (std::size_t g = 0; g < random.job.communicator.graphs.size(); ++g) {
+      const CollectiveGraph& graph = random.job.communicator.graphs[g];
+      const std::vector<SharedFifo> left = merge_channels(graph).graph.shared;
+      merged += left.size() < graph.shared.size() ? 1 : 0;
+      std::size_t fifos = 0;
+      for (const SharedFifo& fifo : left) {
+        fifos += fifo.alike;
+      }
+      CHECK(fifos == graph.shared.size());
+    }
     const TraceRequest trace{{Rank(0), Rank(2)}, 1, 7, 1'000};
     for (const AlikeSteps alike : {AlikeSteps::repeated, AlikeSteps::simulated}) {
       EventEngine by_times(random.job, random.run, trace, alike),
@@ -106,6 +131,7 @@ TEST_CASE("collectives end as they do step by step, whoever repeats what") {
       check_same_trace(quick, expected);
     }
   }
+  CHECK(merged > rounds(1200) / 50);
 }
 
 TEST_CASE("nothing is repeated where draws differ") {

@@ -322,6 +322,59 @@ TEST_CASE("a flow that is visited but keeps its rate keeps its end to the picose
   }
 }
 
+TEST_CASE("a flow that stands for several is as they are") {
+  std::int64_t ended = 0;
+  for (std::uint64_t seed = 1; seed <= rounds(200); ++seed) {
+    Draws draws(seed);
+    Rates capacity(1 + draws.index(8));
+    for (BytesPerSecond& c : capacity) {
+      c = BytesPerSecond(draws.below(2) == 0 ? draws.between(1e9, 1e11) : 25e9);
+    }
+    struct Both {
+      FlowId one;
+      std::vector<FlowId> each;
+    };
+    FlowNetwork together(capacity, 4), apart(capacity, 4);
+    std::vector<std::optional<Both>> flows;  // by tag
+    SimTime now;
+    for (int instant = 0; instant < 60; ++instant) {
+      REQUIRE(together.next() == apart.next());
+      const std::optional<SimTime> next = together.next();
+      const SimTime later = now + SimTime{draws.below(20'000'000'000)};
+      now = next ? std::min(*next, later) : later;
+      std::vector<std::uint64_t> of_one, of_each;
+      together.take_ended(now, of_one);
+      apart.take_ended(now, of_each);
+      const auto copies = std::ranges::unique(of_each);
+      of_each.erase(copies.begin(), copies.end());
+      REQUIRE(of_one == of_each);
+      for (const std::uint64_t tag : of_one) {
+        flows[tag].reset();
+        ++ended;
+      }
+      for (std::int64_t starts = draws.below(4); starts > 0; --starts) {
+        const FlowDemand demand = draw_demand(capacity, draws);
+        const Bytes bytes(draws.below(300'000'000));
+        const auto alike = static_cast<std::uint32_t>(1 + draws.below(4));
+        const std::uint64_t tag = flows.size();
+        Both& both = flows.emplace_back(Both{}).value();
+        both.one = together.start(demand.links, demand.cap, bytes, tag, now, Clock::own, alike);
+        for (std::uint32_t i = 0; i < alike; ++i) {
+          both.each.push_back(apart.start(demand.links, demand.cap, bytes, tag, now));
+        }
+      }
+      together.share(now);
+      apart.share(now);
+      for (const std::optional<Both>& both : flows) {
+        for (std::size_t i = 0; both && i < both->each.size(); ++i) {
+          REQUIRE(together.rate(both->one).value == apart.rate(both->each[i]).value);
+        }
+      }
+    }
+  }
+  CHECK(ended > static_cast<std::int64_t>(rounds(2000)));
+}
+
 TEST_CASE("a flow that begins once more where it ended is as one that starts") {
   std::int64_t restarted = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
