@@ -345,8 +345,7 @@ TEST_CASE("a flow that stands for several is as they are") {
       std::vector<std::uint64_t> of_one, of_each;
       together.take_ended(now, of_one);
       apart.take_ended(now, of_each);
-      const auto copies = std::ranges::unique(of_each);
-      of_each.erase(copies.begin(), copies.end());
+      of_each.erase(std::unique(of_each.begin(), of_each.end()), of_each.end());
       REQUIRE(of_one == of_each);
       for (const std::uint64_t tag : of_one) {
         flows[tag].reset();
