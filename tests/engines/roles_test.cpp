@@ -272,7 +272,7 @@ TEST_CASE("with kernels of several streams, too, iterations are repeated only as
       CHECK(found.trace[i].ops == expected.trace[i].ops);
     }
   }
-  CHECK(repeated >= rounds(50));
+  CHECK(repeated >= rounds(30));
 }
 
 TEST_CASE("jobs of any roles: the event engine and a plain simulation agree to the picosecond") {

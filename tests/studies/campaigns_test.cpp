@@ -177,7 +177,7 @@ TEST_CASE("a campaign tells how many of its campaigns have ended") {
   CHECK(std::ranges::is_sorted(told));
 }
 
-TEST_CASE("why a step takes the mean is told") {
+TEST_CASE("why a step takes the mean is told", "[release]") {
   const auto taken = [](const std::string& length, const std::string& more = "") {
     Machines machines;
     const Scenario scenario =
