@@ -15,6 +15,7 @@
 #include "studies/sweep.h"
 #include "tests/error_of.h"
 #include "tests/files.h"
+#include "tests/load_study.h"
 
 namespace paceline {
 namespace {

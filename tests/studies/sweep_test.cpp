@@ -17,6 +17,7 @@
 #include "studies/edit.h"
 #include "studies/result_lines.h"
 #include "tests/files.h"
+#include "tests/load_study.h"
 #include "tests/studies/small_study.h"
 
 namespace paceline {
