@@ -56,6 +56,9 @@ struct Goal {
 };
 Goal intervals_for(double share, Seconds d, Seconds m);
 
+// Names of the failures that no checkpoint survives: memory alone has it, and loses both copies.
+std::vector<std::string> fatal_failures(const CampaignSpec&);
+
 struct LeverGoodput {
   CampaignLever lever;
   double goodput = 0;  // mean over the same seeds

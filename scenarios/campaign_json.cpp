@@ -95,10 +95,15 @@ double interval_of(const CampaignPrediction& p) {
 Json::Object interval_json(const CampaignPrediction& p) {
   const CheckpointTimes& c = p.spec.checkpoint;
   const double interval = interval_of(p);
+  Json::Array fatal;
+  for (std::string& name : fatal_failures(p.spec)) {
+    fatal.emplace_back(std::move(name));
+  }
   Json::Object json{{"rule", name_of(c.rule)},
                     {"interval_s", interval},
                     {"stall_s", to_seconds(c.stall)},
-                    {"upload_s", to_seconds(c.upload)}};
+                    {"upload_s", to_seconds(c.upload)},
+                    {"lost_with", std::move(fatal)}};
   const auto [d, r, m] = p.inputs;
   if (m.value > 0) {
     json.push_back({"young_s", young_interval(d, m).value});

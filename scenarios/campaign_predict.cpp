@@ -141,6 +141,16 @@ Goal intervals_for(double share, Seconds d, Seconds m) {
   return goal;
 }
 
+std::vector<std::string> fatal_failures(const CampaignSpec& spec) {
+  std::vector<std::string> names;
+  for (const FailureKind& kind : spec.failures) {
+    if (spec.checkpoint.memory && !spec.checkpoint.storage && !memory_survives(spec, kind)) {
+      names.push_back(kind.name);
+    }
+  }
+  return names;
+}
+
 namespace {
 
 void require_progress(const CampaignSpec& spec, const IntervalInputs& inputs) {

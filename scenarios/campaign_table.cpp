@@ -73,6 +73,11 @@ std::string checkpoints(const CampaignPrediction& p) {
     lines += campaign_row("restart", readable_duration(r) + " from a failure to the first step" +
                                          (c.upload.ps > 0 || c.memory ? ", late uploads in it" : ""));
   }
+  if (const std::vector<std::string> fatal = fatal_failures(p.spec); !fatal.empty()) {
+    lines += campaign_row(
+        "", "none survives " + quoted_list(fatal, "or") + ": memory alone has one, and it is gone with it;");
+    lines += campaign_row("", "then the job begins anew, which no formula here counts");
+  }
   return lines;
 }
 

@@ -247,11 +247,13 @@ void describe(V& v, DegradedLink& s) {
   v.key("from", s.from, text(100), "A device, such as \"node3/nic0\", \"node0/gpu2\", \"leaf1\".",
         required());
   v.key("to", s.to, text(100), "The device at the link's other end; left out: every link of `from`.");
-  v.key("bandwidth_factor", s.bandwidth_factor, above(0, 1),
-        "What is left of the bandwidth, in both directions: 0.25 is a quarter.");
   v.key("extra_latency", s.extra_latency, kDuration,
         "Added to the latency of each link, in both directions: without `to`, a message through the device "
         "crosses two of its links and is later by twice as much.");
+  v.key("bandwidth_factor", s.bandwidth_factor, above(0, 1),
+        "What is left of the bandwidth, in both directions: 0.25 is a quarter. Required without an "
+        "`extra_latency`.",
+        s.extra_latency.value > 0 || v.lists_all() ? Need{} : required());
 }
 
 template <class V>

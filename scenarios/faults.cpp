@@ -124,6 +124,13 @@ void check_failure(const FailureSpec& failure, const CampaignSpec& machines, con
     throw InputError("expected no repair where a process alone is gone, which starts again at once",
                      below(spot, "repair").place);
   }
+  if (takes != FailureTakes::process && failure.repair.value == 0) {
+    throw InputError(
+        "missing key \"repair\": how long " +
+            std::string(takes == FailureTakes::leaf ? "the nodes of the leaf are" : "the node is") +
+            " out, such as \"24 h\"; without a spare the job waits for it",
+        spot.place);
+  }
 }
 
 void check_ends(const FaultsSpec& faults, const Spot& spot) {
@@ -136,6 +143,14 @@ void check_ends(const FaultsSpec& faults, const Spot& spot) {
   }
   if (faults.first_step && !faults.step) {
     throw InputError("expected \"step\" beside \"first_step\": without it both are simulated", spot.place);
+  }
+  for (std::size_t i = 0; faults.step && i < faults.link_flaps.size(); ++i) {
+    if (faults.link_flaps[i].bandwidth_factor > 0) {
+      fail_at(below(below(below(spot, "link_flaps"), i), "bandwidth_factor"),
+              "0, a link that is gone for a while, beside a given \"step\", which says nothing of links with "
+              "less bandwidth",
+              number_text(faults.link_flaps[i].bandwidth_factor));
+    }
   }
 }
 

@@ -35,7 +35,8 @@ void describe(V& v, FailureSpec& s) {
         "exit: the agent sees the process end; keep_alive: the rendezvous misses the node; timeout: a "
         "collective hangs. "
         "Left out: exit where a process is gone, else keep_alive.");
-  v.key("repair", s.repair, kCampaign.absent_at_zero(), "Until the node, or the switch, is there again.");
+  v.key("repair", s.repair, kCampaign.absent_at_zero(),
+        "Until the node, or the nodes of the leaf, are there again. Required where they are gone.");
 }
 
 template <class V>
@@ -61,7 +62,7 @@ void describe(V& v, LinkFlaps& s) {
   v.key("lasts", s.lasts, kCampaign, "How long the flap lasts.", required());
   v.key("bandwidth_factor", s.bandwidth_factor, between(0, 1),
         "What is left of the bandwidth meanwhile. 0: steps stand, or fail where that is longer than "
-        "collectives wait.",
+        "collectives wait. Beside a given `step`: 0 alone.",
         required());
 }
 
@@ -116,9 +117,16 @@ void describe(V& v, CheckpointSpec& s) {
   v.key("storage_bandwidth", s.storage_bandwidth, kBandwidth.absent_at_zero(),
         "Of the storage, for all nodes together.");
   v.key("stall", s.stall, kRestartPhase, "What training stands for; left out: the bytes over their routes.");
-  v.key("upload", s.upload, kRestartPhase, "async, two_level: from memory to storage; left out: likewise.");
+  const auto of = [&](bool has, const char* whose) {
+    return has || v.lists_all()
+               ? Need{}
+               : absent("the kind is " + std::string(name_of(s.kind)) + ": it is an option of " + whose);
+  };
+  const bool both = s.kind == CheckpointKind::two_level;
+  v.key("upload", s.upload, kRestartPhase, "async, two_level: from memory to storage; left out: likewise.",
+        of(both || s.kind == CheckpointKind::async, "async and two_level"));
   v.key("storage_every", s.storage_every, between(1, 1e6),
-        "two_level: each so many of memory's are stored as well.");
+        "two_level: each so many of memory's are stored as well.", of(both, "two_level"));
 }
 
 template <class V>

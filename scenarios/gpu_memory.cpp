@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "scenarios/readable.h"
+#include "scenarios/writer.h"
 
 namespace paceline {
 namespace {
@@ -49,12 +50,26 @@ Alternative smaller_batch(std::string settings, Scenario s) {
   return {std::move(settings), std::move(s)};
 }
 
+// Whether the job could have another strategy: Gloo's and TensorFlow's collectives, and DDP's join, are of theirs alone.
+bool may_shard(const TrainingSpec& training) {
+  const CollectiveLibrary library = training.collective.library;
+  return (library == CollectiveLibrary::nccl || library == CollectiveLibrary::mpi) && !training.ddp.join;
+}
+
 // What is nearest to the scenario first.
 std::vector<Alternative> alternatives(const Scenario& scenario) {
   std::vector<Alternative> all{smaller_batch("", scenario)};
+  if (!may_shard(scenario.training)) {
+    return all;
+  }
   const auto add = [&](std::string settings, const auto& change) {
     all.push_back({std::move(settings), scenario});
-    change(all.back().changed.training);
+    TrainingSpec& training = all.back().changed.training;
+    change(training);
+    if (fully_shards(training) && training.compression.kind != CompressionKind::none) {
+      training.compression = {};
+      all.back().settings += " and /training/compression=none";
+    }
   };
   for (const int stage : {1, 2}) {
     add("/training/strategy=zero and /training/zero/stage=" + std::to_string(stage), [&](TrainingSpec& t) {
@@ -89,22 +104,14 @@ std::vector<Alternative> alternatives(const Scenario& scenario) {
   return all;
 }
 
-// The nearest that fit, each with less memory than those before it.
-std::string cures(const Scenario& scenario) {
-  constexpr int kMost = 4;
-  Bytes least = scenario.gpu.memory + Bytes(1);
-  std::string text;
-  int named = 0;
-  for (const Alternative& alternative : alternatives(scenario)) {
-    if (const Bytes with = needs(alternative.changed); named < kMost && with < least) {
-      text += (named++ == 0 ? "" : "; ") + alternative.settings + " (" + gigabytes(with) + ')';
-      least = with;
-    }
+// Batches of their own, say, may be refused with another strategy.
+bool accepted(const Scenario& s) {
+  try {
+    parse_scenario(to_text(scenario_json(s)), "");
+    return true;
+  } catch (const InputError&) {
+    return false;
   }
-  return named > 0
-             ? "it would fit with " + text
-             : "nor would one sample with all sharded and recomputed: it takes more or larger GPUs, or a "
-               "smaller model";
 }
 
 }  // namespace
@@ -147,13 +154,38 @@ std::string does_not_fit(const Scenario& s) {
              : "does not fit: " + memory_text(m, s.gpu.memory) + ": " + memory_parts_text(m);
 }
 
+std::vector<std::string> settings_that_fit(const Scenario& scenario) {
+  constexpr std::size_t kMost = 4;
+  Bytes least = scenario.gpu.memory + Bytes(1);
+  std::vector<std::string> settings;
+  for (const Alternative& alternative : alternatives(scenario)) {
+    const Bytes with = needs(alternative.changed);
+    if (settings.size() < kMost && with < least && accepted(alternative.changed)) {
+      settings.push_back(alternative.settings + " (" + gigabytes(with) + ')');
+      least = with;
+    }
+  }
+  return settings;
+}
+
+std::string what_would_fit(const Scenario& scenario) {
+  std::string text;
+  for (const std::string& settings : settings_that_fit(scenario)) {
+    text += (text.empty() ? "it would fit with " : "; ") + settings;
+  }
+  return text.empty()
+             ? "nor would one sample with all sharded and recomputed: it takes more or larger GPUs, or "
+               "a smaller model"
+             : text;
+}
+
 void require_fit(const Scenario& s) {
   if (s.gpu.memory.value == 0) {
     throw InputError("expected the memory of " + s.gpu.name + ", or nobody knows whether it fits",
                      "/cluster/gpu/memory");
   }
   if (const std::string why = does_not_fit(s); !why.empty()) {
-    throw InputError(why + "; " + cures(s), "/training");
+    throw InputError(why + "; " + what_would_fit(s), "/training");
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "scenarios/json.h"
 #include "scenarios/scenario.h"
@@ -23,6 +24,12 @@ std::string memory_parts_text(const GpuMemory&);
 // "does not fit: 93.1 GB of 85.9 GB (80.00 GiB): model states ..."; nothing where it fits, or where nobody
 // knows.
 std::string does_not_fit(const Scenario&);
+
+// The nearest settings that fit, as --set takes them, each with less memory than those before it: "/training/strategy=fsdp
+// (40.8 GB)". Requires: it doesn't fit.
+std::vector<std::string> settings_that_fit(const Scenario&);
+// "it would fit with ..."; or that nothing does.
+std::string what_would_fit(const Scenario&);
 
 // Throws InputError that says so and names settings with which it would fit; also where nobody knows.
 void require_fit(const Scenario&);

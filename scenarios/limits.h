@@ -42,8 +42,9 @@ constexpr Limits list(std::size_t fewest, std::size_t longest) {
 
 // The caps of quantities, in base units. Beyond them a file is wrong, not ambitious; below them nothing
 // overflows.
-inline constexpr double kMostSeconds = 9.2e6;                // 106 days
-inline constexpr double kMostBytes = 4611686018427387904.0;  // 2^62
+inline constexpr double kMostSeconds = 9.2e6;                 // 106 days
+inline constexpr double kMostBytes = 4611686018427387904.0;   // 2^62
+inline constexpr const char* kMostBytesText = "4194304 TiB";  // the same in a unit that is taken
 inline constexpr Limits kDuration = between(0, kMostSeconds);
 inline constexpr Limits kSize = between(1, kMostBytes);
 inline constexpr Limits kBandwidth = between(1, 1e18);

@@ -210,7 +210,7 @@ void read(const Json& json, Bytes& value, const Limits& limits, const Spot& spot
     throw error.at(spot.place);
   }
   if (!limits.holds(static_cast<double>(value.value))) {
-    fail_at(spot, "a size from 1 B to 4 EiB", shown(json));
+    fail_at(spot, std::string("a size from 1 B to ") + kMostBytesText, shown(json));
   }
 }
 

@@ -35,7 +35,6 @@ std::string range_text(const Limits&, bool whole);
 double read_number(const Json&, const Limits&, const Spot&);
 std::int64_t read_whole(const Json&, const Limits&, const Spot&);
 double read_quantity(const Json&, const Dimension&, const Limits&, const Spot&);
-Bytes read_bytes(const Json&, const Limits&, const Spot&);
 
 void read(const Json&, bool&, const Limits&, const Spot&);
 void read(const Json&, std::uint64_t&, const Limits&, const Spot&);

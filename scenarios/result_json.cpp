@@ -165,6 +165,10 @@ std::string result_json(const Prediction& p, Json::Object more) {
   for (JsonMember& member : result_summary(p)) {
     result.push_back(std::move(member));
   }
+  if (!does_not_fit(p.scenario).empty()) {
+    const std::vector<std::string> settings = settings_that_fit(p.scenario);
+    result.push_back({"would_fit", Json::Array(settings.begin(), settings.end())});
+  }
   result.push_back({"engine_reason", p.result.engine_reason});
   result.push_back({"seed", p.scenario.run.seed});
   if (!p.batches.empty()) {

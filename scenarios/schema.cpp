@@ -22,11 +22,12 @@ Json bound(double value) {
 }
 
 std::string title_of_quantity(const Dimension& dimension, const Limits& limits) {
-  std::string title(dimension.noun);
+  const bool of_days = &dimension == &dimension_of(LongSeconds{});  // which has units of its own
+  std::string title(of_days ? "a long time" : dimension.noun);
   if (!std::isfinite(limits.least) || !std::isfinite(limits.most)) {
     return title;
   }
-  const std::string most = limits.most == kMostBytes ? "4 EiB" : quantity_text(limits.most, dimension);
+  const std::string most = limits.most == kMostBytes ? kMostBytesText : quantity_text(limits.most, dimension);
   return title + ", " + quantity_text(limits.least, dimension) + " to " + most;
 }
 

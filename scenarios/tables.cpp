@@ -372,7 +372,11 @@ std::string links(const Prediction& p) {
 // Nothing where it fits, or where nobody knows.
 std::string too_large(const Prediction& p, std::size_t width) {
   const std::string text = does_not_fit(p.scenario);
-  return text.empty() ? "" : wrapped(text + ". What follows is as if it did.", width) + '\n';
+  return text.empty() ? ""
+                      : wrapped(text + "; " + what_would_fit(p.scenario) +
+                                    ". What follows is as if it fitted as it is.",
+                                width) +
+                            '\n';
 }
 
 // Not where it has been said first.

@@ -223,7 +223,7 @@ inline bool copies_gradients(const MirroredSpec& spec) {
 
 // Horovod (horovod/common/{operations,controller}.cc). Left out: as the version has it.
 struct HorovodSpec {
-  std::string version = "0.28";           // 0.19 to 0.28
+  std::string version = "0.28";           // 0.9 to 0.28
   std::optional<Bytes> fusion_threshold;  // HOROVOD_FUSION_THRESHOLD
   std::optional<Seconds> cycle_time;      // HOROVOD_CYCLE_TIME
   Seconds negotiation{200e-6};            // a host all-reduce of some bytes over TCP

@@ -12,6 +12,7 @@
 #include "scenarios/gpu_memory.h"
 #include "scenarios/readable.h"
 #include "scenarios/result_json.h"
+#include "scenarios/schema_writer.h"
 #include "scenarios/writer.h"
 #include "studies/parallel.h"
 
@@ -45,7 +46,12 @@ const NamedStrategy& strategy_named(const std::string& name) {
   if (found == std::end(kStrategies)) {
     std::vector<std::string> known;
     std::ranges::transform(kStrategies, std::back_inserter(known), &NamedStrategy::name);
-    throw InputError(unknown_name("strategy", name, known), kPlace);
+    const bool compression = find_named<CompressionKind>(name).has_value();
+    throw InputError(
+        unknown_name(
+            "strategy", name, known,
+            compression ? "It is a compression: write " + in_quotes("ddp:compression=" + name) + '.' : ""),
+        kPlace);
   }
   return *found;
 }
@@ -65,6 +71,29 @@ std::vector<std::string> split(const std::string& text, char at) {
     }
   }
   return parts;
+}
+
+bool is_option_of_compression(const std::string& key) {
+  static const std::vector<KeyPlaces> keys = scenario_keys();
+  const auto found = std::ranges::find(keys, key, &KeyPlaces::key);
+  return found != keys.end() && std::ranges::count(found->places, kCompression) > 0 &&
+         std::ranges::count(found->places, "/training/ddp") == 0;
+}
+
+// "ddp:compression=powersgd:rank=4": of the compression that the choice has named before.
+void add_to_compression(StrategyChoice& choice, const std::string& key, Json value) {
+  const auto named = std::ranges::find(choice.edits, kCompression, &Edit::key);
+  if (named == choice.edits.end()) {
+    throw InputError("expected the compression before its option, such as " +
+                         in_quotes("ddp:compression=powersgd:" + key + "=" + to_line(value)) + ", found " +
+                         in_quotes(choice.name),
+                     kPlace);
+  }
+  const auto* given = named->value.as<Json::Object>();
+  Json::Object options = given != nullptr ? *given : Json::Object{{"kind", named->value}};
+  std::erase_if(options, [&](const JsonMember& option) { return option.key == key; });
+  options.push_back({key, std::move(value)});
+  named->value = std::move(options);
 }
 
 StrategyChoice choice_in(const std::string& text) {
@@ -93,6 +122,8 @@ StrategyChoice choice_in(const std::string& text) {
       choice.edits.push_back({options + "consistency", Json::Object{{key, std::move(value)}}});
     } else if (strategy.options == StrategyKind::ddp && key == "compression") {
       choice.edits.push_back({kCompression, std::move(value)});
+    } else if (strategy.options == StrategyKind::ddp && is_option_of_compression(key)) {
+      add_to_compression(choice, key, std::move(value));
     } else {
       choice.edits.push_back({options + key, std::move(value)});
     }

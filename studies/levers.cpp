@@ -153,6 +153,40 @@ void add_buckets(const Prediction& p, Levers& all) {
   }
 }
 
+// What gradients of four bytes could be halved to: bf16 has the range of fp32, but not all GPUs have it.
+Precision half_precision(const Scenario& scenario) {
+  const auto has_bf16 = [](const GpuSpec& gpu) {
+    return gpu.peak[static_cast<std::size_t>(Precision::bf16)].value > 0;
+  };
+  return has_bf16(scenario.gpu) && std::ranges::all_of(scenario.gpus, has_bf16, &GpuKind::gpu)
+             ? Precision::bf16
+             : Precision::fp16;
+}
+
+// In bf16 all of them; else fp16 on the wire alone, by PyTorch's hook where it can be had. Not where they are smaller.
+void add_halved_gradients(const Scenario& scenario, Levers& all) {
+  const TrainingSpec& training = scenario.training;
+  if (bytes_per_element(training.ddp.wire.value_or(training.gradients)) < 4 ||
+      bytes_per_element(training.gradients) < 4 || training.compression.kind != CompressionKind::none) {
+    return;
+  }
+  if (half_precision(scenario) == Precision::bf16) {
+    all.add(LeverKind::software, "gradients in bf16", "with gradients in bf16",
+            [](Scenario& s) { s.training.gradients = Precision::bf16; });
+    return;
+  }
+  const bool hook = training.strategy != StrategyKind::local_sgd && !training.ddp.join &&
+                    training.ddp.reduction == Reduction::pytorch_ddp &&
+                    training.collective.library == CollectiveLibrary::nccl;
+  if (hook) {
+    all.add(LeverKind::software, "gradients compressed to fp16",
+            "with gradients compressed to fp16 by DDP's hook", [](Scenario& s) {
+              s.training.ddp.wire.reset();
+              s.training.compression.kind = CompressionKind::fp16;
+            });
+  }
+}
+
 // Of DDP, whose options ZeRO's first stage has too.
 void add_ddp(const Prediction& p, Levers& all) {
   const Scenario& scenario = p.scenario;
@@ -164,10 +198,7 @@ void add_ddp(const Prediction& p, Levers& all) {
     all.add(LeverKind::software, "no broadcast of buffers", "without broadcast_buffers",
             [](Scenario& s) { s.training.ddp.broadcast_buffers = false; });
   }
-  if (bytes_per_element(scenario.training.gradients) == 4) {
-    all.add(LeverKind::software, "gradients in bf16", "with gradients in bf16",
-            [](Scenario& s) { s.training.gradients = Precision::bf16; });
-  }
+  add_halved_gradients(scenario, all);
 }
 
 // Whether it fits, or needs no more than now.
@@ -182,7 +213,7 @@ bool fits_as_well(const Scenario& scenario, const Change& edit) {
 // Of FSDP, and of ZeRO's other stages where its options hold: what fits no worse than now.
 void add_fsdp(const Prediction& p, Levers& all) {
   const Scenario& scenario = p.scenario;
-  const auto add = [&](const char* change, const char* advice, const auto& edit) {
+  const auto add = [&](const std::string& change, const std::string& advice, const auto& edit) {
     if (fits_as_well(scenario, edit)) {
       all.add(LeverKind::software, change, advice, edit);
     }
@@ -193,8 +224,10 @@ void add_fsdp(const Prediction& p, Levers& all) {
         [](Scenario& s) { s.training.fsdp.reshard_after_forward = {.reshards = false}; });
   }
   if (bytes_per_element(gradients_on_the_wire(scenario.training)) == 4) {
-    add("gradients reduced in bf16", "with reduce_precision bf16",
-        [](Scenario& s) { s.training.fsdp.reduce_precision = Precision::bf16; });
+    const Precision half = half_precision(scenario);
+    const std::string name(name_of(half));
+    add("gradients reduced in " + name, "with reduce_precision " + name,
+        [&](Scenario& s) { s.training.fsdp.reduce_precision = half; });
   }
   if (const std::int64_t gpus = scenario.cluster.gpus_per_node;
       gpus > 1 && static_cast<std::int64_t>(p.job.ranks()) > gpus && fsdp.shard_group == ShardGroup{}) {

@@ -151,6 +151,22 @@ void keep_shard(const Study& study, const SweepShard& shard, std::vector<PointSt
   }
 }
 
+// Lines of the folder's other files must be of this study too, before any of them is joined and its study.json replaced.
+void check_folder(const Study& study, const std::string& out, const std::string& own,
+                  std::vector<PointState> states) {
+  std::vector<std::string> names{kResults};
+  for (const ShardFile& file : shard_files(out)) {
+    names.push_back(file.name);
+  }
+  for (const std::string& name : names) {
+    const std::string path = (fs::path(out) / name).string();
+    SweepOutcome unused;
+    if (path != own && fs::exists(path)) {
+      mark_found(study, path, states, unused);
+    }
+  }
+}
+
 // What was joined before is not computed again by a shard.
 void mark_joined(const Study& study, const std::string& out, std::vector<PointState>& states,
                  SweepOutcome& outcome) {
@@ -300,6 +316,7 @@ OpenSweep::OpenSweep(const Study& study, const SweepOptions& options)
       state.found = false;
     }
   }
+  check_folder(study, options.out, lines.path(), states);
   kept.write();
   if (options.shard) {
     mark_joined(study, options.out, states, outcome_);

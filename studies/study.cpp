@@ -382,6 +382,4 @@ Study parse_study(const std::string& json, const std::string& file_name, std::sh
   }
 }
 
-Study load_study(const std::string& path) { return parse_study(read_file(path), path); }
-
 }  // namespace paceline

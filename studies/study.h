@@ -109,7 +109,6 @@ struct Study {
 
 // Throws InputError with the study's file and a JSON pointer. A point whose scenario can't be is no error
 // here: it is told when it is run.
-Study load_study(const std::string& path);
 // `files`: what it and its points name is read from them.
 Study parse_study(const std::string& json, const std::string& file_name,
                   std::shared_ptr<FileTexts> files = std::make_shared<FileTexts>());

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -135,8 +136,37 @@ def options_text(**options: Any) -> str:
 
 
 def to_json(value: Any) -> str:
-    """Write JSON; numbers of numpy and paths are welcome."""
-    return json.dumps(value, default=_plain, ensure_ascii=False)
+    """Write JSON; numbers of numpy and paths are welcome.
+
+    Raises
+    ------
+    InputError
+        A number in it is none that JSON can say: NaN, or infinite.
+    """
+    try:
+        return json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        found = _not_finite(value)
+        if found is None:  # it contains itself
+            raise
+        place, number = found
+        raise InputError(f"expected a finite number, found {number}", place) from None
+
+
+def _not_finite(value: Any, place: str = "") -> tuple[str, float] | None:
+    """Find the first number that JSON can't say: where it is, as a JSON pointer, and what."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else (place, value)
+    if isinstance(value, Mapping):
+        items: Iterable[tuple[Any, Any]] = value.items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
+    elif hasattr(value, "tolist"):
+        return _not_finite(value.tolist(), place)
+    else:
+        return None
+    parts = ((str(key).replace("~", "~0").replace("/", "~1"), part) for key, part in items)
+    return next(filter(None, (_not_finite(part, f"{place}/{key}") for key, part in parts)), None)
 
 
 def as_text(source: Any) -> tuple[str, str]:

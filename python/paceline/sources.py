@@ -40,7 +40,8 @@ def read(path: Path) -> tuple[Any, str]:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise InputError(error.msg, place, str(path)) from error
+        why = error.msg[:1].lower() + error.msg[1:]
+        raise InputError(f"expected a file of JSON, found none: {why}", place, str(path)) from error
     kind = kind_of(data)
     if kind == PROFILE:
         return Profile(text), kind

@@ -16,7 +16,7 @@ from conftest import ROOT, Program
 from playwright.sync_api import Browser
 
 import paceline
-from paceline.page import days
+from paceline.page import campaign, days
 from paceline.page.view import look
 
 GIVEN = ROOT / "scenarios/faults_16384.json"
@@ -65,6 +65,22 @@ def table_of(watched: Watched, figure: str) -> pd.DataFrame:
 
 def numbers(column: pd.Series) -> pd.Series:
     return pd.to_numeric(column.str.replace(",", ""), errors="coerce")
+
+
+def test_what_no_checkpoint_survives_is_a_fact() -> None:
+    for nodes, lost in ((1, "node"), (2, None)):
+        faults = {
+            "length": "2 d",
+            "step": "1 s",
+            "failures": [{"of": "node", "mtbf": "5 d", "repair": "1 h"}],
+            "checkpoint": {"kind": "in_memory"},
+        }
+        training = {"batch_per_gpu": 8}
+        cluster = {"node": "dgx-a100", "nodes": nodes}
+        result = paceline.run(
+            {"cluster": cluster, "model": "resnet18", "training": training, "faults": faults}
+        )
+        assert dict(campaign.facts(result).entries).get("Begins anew after") == lost
 
 
 @pytest.mark.parametrize(("size", "scheme"), LOOKS, ids=NAMES)

@@ -365,6 +365,7 @@ def test_what_does_not_fit_is_said_first() -> None:
     result = paceline.run(paceline.scenarios.edit(scenario, "/training/strategy", "ddp"))
     first, *_ = run.summary(result)
     assert isinstance(first, document.Notice) and first.text.startswith("This does not fit")
+    assert " It would fit with /training/strategy=zero and /training/zero/stage=1 (" in first.text
 
 
 def test_the_interval_of_a_profile_is_in_the_headline(profile: paceline.Profile) -> None:

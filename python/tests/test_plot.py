@@ -120,6 +120,16 @@ def tick_texts(axes: Axes) -> list[str]:
     return [label.get_text() for label in axes.get_xticklabels()]
 
 
+def test_an_ending_that_is_no_pictures_is_told_those_that_are(tmp_path: Path) -> None:
+    with pytest.raises(
+        paceline.InputError, match=r"expected a picture, .*\.pdf.*\.svg.*, found \.xyz"
+    ):
+        plot.save(Figure(), tmp_path / "a.xyz")
+    assert not (tmp_path / "a.xyz").exists()
+    plot.save(Figure(), tmp_path / "a.xyz", format="svg")
+    assert "<svg" in (tmp_path / "a.xyz").read_text()
+
+
 def test_scaling_shows_what_it_should(sweeps: dict[str, paceline.Sweep]) -> None:
     figure, (axes, below) = plot.scaling(sweeps["seeds"])
     (line,) = lines_of(axes)

@@ -62,6 +62,26 @@ def test_a_result_of_something_else_is_refused(result: paceline.Result, tmp_path
     assert not (tmp_path / "page.html").exists()
 
 
+def test_what_is_no_page_and_what_is_no_json_is_refused(
+    result: paceline.Result, program: Program, tmp_path: Path
+) -> None:
+    for name, cure in (
+        ("p.pdf", "; a picture is paceline plot's"),
+        ("p.PNG", "; a pic"),
+        ("p.json", ""),
+    ):
+        with pytest.raises(
+            paceline.InputError, match="expected a page for a browser, such as"
+        ) as told:
+            paceline.report(result, tmp_path / name)
+        assert cure in told.value.message and not (tmp_path / name).exists()
+    paceline.report(result, tmp_path / "v1.2")  # an ending that says nothing else
+    (tmp_path / "w.py").write_text("import paceline\n")
+    done = program("report", tmp_path / "w.py", "-o", tmp_path / "w.html")
+    expected = "line 1, column 1: expected a file of JSON, found none: expecting value"
+    assert done.returncode == 2 and expected in done.stderr
+
+
 def test_a_profile_gives_an_interval(profile: paceline.Profile, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     paceline.report(SCENARIO, page, profile=profile, explain=False)

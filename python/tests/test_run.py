@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import math
 import pickle
 import pkgutil
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from conftest import ROOT, TABLE, Program
@@ -21,6 +23,18 @@ import paceline
 from paceline import _core, scenarios
 
 EXAMPLES = ["slow_gpu_64", "first_node", "bucket_5mib", "neighbour_traffic", "spine_striped"]
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [(math.nan, "nan"), (np.float32("inf"), "inf"), ([1, np.array([2, -math.inf])], "-inf")],
+)
+def test_a_number_that_json_cant_say_is_told_with_its_key(value: Any, found: str) -> None:
+    scenario = {"cluster": {"node": "dgx-a100"}, "model": "resnet18", "training": {"a/b~c": value}}
+    with pytest.raises(paceline.InputError) as told:
+        paceline.run(scenario)
+    inner = "/1/1" if isinstance(value, list) else ""
+    assert str(told.value) == f"/training/a~1b~0c{inner}: expected a finite number, found {found}"
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

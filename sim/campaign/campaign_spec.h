@@ -119,6 +119,8 @@ using StepsOf = std::function<const StateSteps&(const ClusterState&)>;
 
 // How many parts there are.
 std::uint32_t parts_of(const CampaignSpec&, FailingPart);
+// Whether checkpoints in memory survive it: each node's part is there and on the next node. Requires: all nodes train.
+bool memory_survives(const CampaignSpec&, const FailureKind&);
 // Time between failures of the whole system, all kinds together; 0: none is drawn.
 CampaignTime system_mtbf(const CampaignSpec&);
 

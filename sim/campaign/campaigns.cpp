@@ -69,7 +69,7 @@ CampaignSpec with_lever(CampaignSpec spec, CampaignLever lever) {
       break;
     case CampaignLever::half_the_restart:
       half({&restart.stop, &restart.rendezvous, &restart.start, &restart.initialisation, &restart.load,
-            &restart.load_from_memory, &restart.replacement});
+            &restart.load_from_memory, &restart.fetch_from_peer, &restart.replacement});
       break;
     case CampaignLever::twice_the_mtbf:
       for (FailureKind& kind : spec.failures) {

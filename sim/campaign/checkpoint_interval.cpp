@@ -67,12 +67,13 @@ IntervalInputs interval_inputs(const CampaignSpec& spec) {
   for (const FailureKind& kind : spec.failures) {
     if (kind.mtbf.ps > 0) {
       const double each = parts_of(spec, kind.of) / to_seconds(kind.mtbf);
-      const bool replaces = kind.takes != FailureTakes::process && spec.spares > 0;
-      const bool memory = spec.checkpoint.memory && kind.takes != FailureTakes::leaf;
+      const bool takes_node = kind.takes != FailureTakes::process;
+      const bool memory = spec.checkpoint.memory && memory_survives(spec, kind);
+      const CampaignTime fetch = takes_node ? restart.fetch_from_peer : CampaignTime();
       rate += each;
-      per_second +=
-          each * to_seconds(always + kind.found_after + (replaces ? restart.replacement : CampaignTime()) +
-                            (memory ? restart.load_from_memory : restart.load));
+      per_second += each * to_seconds(always + kind.found_after +
+                                      (takes_node && spec.spares > 0 ? restart.replacement : CampaignTime()) +
+                                      (memory ? restart.load_from_memory + fetch : restart.load));
     }
   }
   const CampaignTime late = spec.checkpoint.memory ? spec.checkpoint.memory_copy : spec.checkpoint.upload;

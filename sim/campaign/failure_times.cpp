@@ -54,6 +54,11 @@ std::uint32_t parts_of(const CampaignSpec& spec, FailingPart part) {
   return 1;
 }
 
+bool memory_survives(const CampaignSpec& spec, const FailureKind& kind) {
+  return kind.takes == FailureTakes::process ||
+         (spec.nodes > 1 && (kind.takes == FailureTakes::node || spec.nodes_per_leaf == 1));
+}
+
 CampaignTime system_mtbf(const CampaignSpec& spec) {
   double rate = 0;
   for (const FailureKind& kind : spec.failures) {

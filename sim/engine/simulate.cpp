@@ -304,14 +304,6 @@ std::optional<std::string> why_not_vector(const TrainingJob& job) {
   return std::nullopt;
 }
 
-TraceRequest trace_of_first(std::uint32_t ranks, std::uint32_t iterations) {
-  TraceRequest request{{}, 0, iterations};
-  for (std::uint32_t r = 0; r < ranks; ++r) {
-    request.ranks.emplace_back(r);
-  }
-  return request;
-}
-
 Result simulate(const TrainingJob& job, const RunSpec& run, const TraceRequest& trace,
                 const StepProgress& progress) {
   require_runnable(job);

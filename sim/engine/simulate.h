@@ -125,7 +125,6 @@ struct TraceRequest {
 
   bool wants(std::uint32_t iteration) const { return iteration - first < iterations; }
 };
-TraceRequest trace_of_first(std::uint32_t ranks, std::uint32_t iterations);
 
 // An upper bound in seconds, whatever the launches. Both engines add up times below 2^59 ps,
 // kLongestIteration.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -222,6 +223,15 @@ std::vector<HookPart> unwrapped(const CompressionSpec& spec, const std::vector<H
   return {};
 }
 
+// By how much it becomes smaller with rank 1; 0 for a vector.
+double most_compression(const HookTensor& tensor) {
+  if (tensor.rows == 0) {
+    return 0;
+  }
+  const std::int64_t columns = tensor.elements / tensor.rows;
+  return static_cast<double>(tensor.elements) / static_cast<double>(tensor.rows + columns);
+}
+
 double efficiency(const RooflineSpec& roofline, HookRate rate) {
   switch (rate) {
     case HookRate::quantise:
@@ -347,10 +357,12 @@ void check_compression(const TrainingSpec& training, const Model& model) {
   if (spec.wrapper && (!powersgd || !same_format(training.gradients, Precision::fp32))) {
     throw InputError("expected a wrapper round powersgd of fp32 gradients", std::string(kPlace) + "/wrapper");
   }
-  if (powersgd && spec.error_feedback && spec.start < 2) {
+  if (powersgd &&
+      spec.start < 2) {  // PowerSGDState refuses it with error feedback or a warm start, its default
     throw InputError(
-        "expected 2 or more with error feedback, as DDP builds its buckets anew after the first "
-        "step, found " +
+        "expected 2 or more, as DDP builds its buckets anew after the first step and PowerSGD's warm start "
+        "keeps "
+        "matrices of them, found " +
             std::to_string(spec.start),
         std::string(kPlace) + "/start");
   }
@@ -358,6 +370,7 @@ void check_compression(const TrainingSpec& training, const Model& model) {
     return;
   }
   std::int64_t largest = 0;
+  double most = 0;  // by which a matrix becomes smaller with any rank: with 1
   bool compresses = false;
   for (const Layer& layer : model.layers) {
     for (std::size_t t = 0; t < layer.parameters.size(); ++t) {
@@ -365,7 +378,13 @@ void check_compression(const TrainingSpec& training, const Model& model) {
       largest = tensor.rows == 0 ? largest
                                  : std::max(largest, std::min(tensor.rows, tensor.elements / tensor.rows));
       compresses = compresses || powersgd_compresses(spec, tensor);
+      most = std::max(most, most_compression(tensor));
     }
+  }
+  if (!compresses && most > 0 && spec.min_rate >= most) {  // whatever the rank
+    throw InputError(formatted("expected less than %.4g, by which the most compressible matrix of ", most) +
+                         model.name + formatted(" becomes smaller with rank 1, found %g", spec.min_rate),
+                     std::string(kPlace) + "/min_rate");
   }
   if (!compresses) {
     throw InputError(

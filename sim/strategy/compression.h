@@ -55,7 +55,7 @@ std::vector<HookPart> hook_of(const CompressionSpec&, const std::vector<HookTens
 // allreduce_hook: what PowerSGD does until it starts.
 std::vector<HookPart> plain_hook(const std::vector<HookTensor>& bucket, std::int64_t bytes_each);
 
-// (rows + columns) * rank elements instead of rows * columns, where that is at least min_rate times less.
+// (rows + columns) * rank elements instead of rows * columns, where that is more than min_rate times less.
 bool powersgd_compresses(const CompressionSpec&, const HookTensor&);
 
 // Of one kernel of these by the roofline, at the rate of its kind. The precision of products: the gradients'.

@@ -118,6 +118,27 @@ TEST_CASE("the rule of a campaign's interval: its own d, R and M") {
   CHECK(in_seconds(with_interval(spec).checkpoint.interval) == 5000);
 }
 
+// R by hand, phases of 36 s: a node's memory comes from its peer, a process' is where it was; of a leaf's nodes, and of
+// one that is alone, storage has the last copy.
+TEST_CASE("R of checkpoints in memory: what a failure leaves of them is loaded") {
+  CampaignSpec spec = small_campaign();
+  spec.checkpoint.memory = true;
+  const auto restart_after = [&](std::size_t kind) {
+    CampaignSpec one = spec;
+    one.failures = {spec.failures[kind]};
+    one.failures[0].mtbf = seconds(1e6);
+    return interval_inputs(one).r.value;
+  };
+  CHECK(restart_after(0) == Approx(36 + 15 + 5 + 2));
+  CHECK(restart_after(1) == Approx(36 + 1 + 5));
+  CHECK(restart_after(3) == Approx(36 + 15 + 20));
+  spec.nodes_per_leaf = 1;
+  CHECK(restart_after(3) == Approx(36 + 15 + 5 + 2));
+  spec.nodes = 1;
+  CHECK(restart_after(0) == Approx(36 + 15 + 20));
+  CHECK(restart_after(1) == Approx(36 + 1 + 5));
+}
+
 // Times of the first failures of many parts, sorted.
 std::vector<double> first_times(const FailureKind& kind, int nodes) {
   CampaignSpec spec;
@@ -209,6 +230,7 @@ TEST_CASE("levers change what they say") {
   spec.failures[0].mtbf = seconds(1000);
   CHECK(in_seconds(with_lever(spec, CampaignLever::half_the_checkpoint_time).checkpoint.stall) == 2.5);
   CHECK(in_seconds(with_lever(spec, CampaignLever::half_the_restart).restart.start) == 15);
+  CHECK(in_seconds(with_lever(spec, CampaignLever::half_the_restart).restart.fetch_from_peer) == 1);
   CHECK(in_seconds(with_lever(spec, CampaignLever::twice_the_mtbf).failures[0].mtbf) == 2000);
   CHECK(with_lever(spec, CampaignLever::two_spares_more).spares == 2);
   CHECK(with_lever(spec, CampaignLever::half_the_restart).checkpoint.stall == spec.checkpoint.stall);

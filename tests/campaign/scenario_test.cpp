@@ -129,6 +129,35 @@ TEST_CASE("Llama 3's interruptions: 419 in 54 days, one every 3.09 h", "[release
   CHECK_THAT(campaign_table(scenario, p), Catch::Contains("Poisson's at that rate are 419 (385 to 453)"));
 }
 
+// One node has no peer; of a leaf's two both are gone; storage, and a peer, have what is left.
+TEST_CASE("checkpoints that no copy of is left are told with what takes them") {
+  const auto fatal = [](int nodes, const std::string& kind, const std::string& failure) {
+    const Scenario scenario = parse_scenario(
+        R"({"cluster": {"node": "dgx-a100", "nodes": )" + std::to_string(nodes) +
+            R"(, "fabric": {"kind": "leaf_spine", "nodes_per_leaf": 2}}, "model": "resnet18",
+            "training": {"batch_per_gpu": 32}, "faults": {"length": "9 d", "step": "1 s", "failures": [)" +
+            failure +
+            R"(], "restart": {"load": "9 s"}, "checkpoint": {"stall": "1 s", "storage_bandwidth": "1 GB/s",
+            "kind": ")" +
+            kind + R"("}}})",
+        "s.json");
+    Machines machines;
+    const CampaignPrediction p = predict_campaign(scenario, machines);
+    const std::string page = campaign_table(scenario, p), json = to_text(Json(campaign_json(scenario, p)));
+    const std::vector<std::string> names = fatal_failures(p.spec);
+    CHECK((page.find("none survives") != std::string::npos) == !names.empty());
+    CHECK((json.find(R"("lost_with": [])") != std::string::npos) == names.empty());
+    return names;
+  };
+  const std::string node = R"({"of": "node", "mtbf": "5 d", "repair": "1 h"})",
+                    leaf = R"({"of": "switch", "mtbf": "50 d", "repair": "1 h"})";
+  CHECK(fatal(1, "in_memory", node) == std::vector<std::string>{"node"});
+  CHECK(fatal(4, "in_memory", node).empty());
+  CHECK(fatal(4, "in_memory", node + ',' + leaf) == std::vector<std::string>{"switch"});
+  CHECK(fatal(4, "two_level", node + ',' + leaf).empty());
+  CHECK(fatal(4, "sync", leaf).empty());
+}
+
 TEST_CASE("a dead link is a failure where it lasts longer than a collective waits") {
   const auto with = [](const char* lasts) {
     return campaign_spec(scenario_of("", std::string(R"({"length": "9 d", "step": "1 s", "failures": [],

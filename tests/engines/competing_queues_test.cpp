@@ -15,6 +15,7 @@
 #include "sim/strategy/contention.h"
 #include "sim/strategy/message_routes.h"
 #include "tests/dice.h"
+#include "tests/trace_of_first.h"
 
 namespace paceline {
 namespace {

@@ -15,6 +15,7 @@
 #include "sim/engine/simulate.h"
 #include "tests/dice.h"
 #include "tests/meetings.h"
+#include "tests/trace_of_first.h"
 
 namespace paceline {
 namespace {

@@ -11,6 +11,7 @@
 #include "sim/engine/simulate.h"
 #include "sim/strategy/run_length.h"
 #include "tests/meetings.h"
+#include "tests/trace_of_first.h"
 
 namespace paceline {
 namespace {

@@ -9,6 +9,7 @@
 #include "sim/collective/nccl.h"
 #include "sim/engine/simulate.h"
 #include "tests/dice.h"
+#include "tests/trace_of_first.h"
 
 namespace paceline {
 namespace {

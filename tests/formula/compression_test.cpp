@@ -22,6 +22,7 @@
 #include "tests/dice.h"
 #include "tests/error_of.h"
 #include "tests/meetings.h"
+#include "tests/trace_of_first.h"
 
 namespace paceline {
 namespace {
@@ -534,7 +535,11 @@ TEST_CASE("a compression that DDP hasn't is told why") {
     CHECK(error(change).find(what) != std::string::npos);
   };
   says("a smaller side of 100", [](TrainingSpec& t) { t.compression.rank = 60; });
-  says("2 or more with error feedback", [](TrainingSpec& t) { t.compression.start = 1; });
+  says("2 or more", [](TrainingSpec& t) { t.compression.start = 1; });
+  says("2 or more", [](TrainingSpec& t) {
+    t.compression.error_feedback = false;
+    t.compression.start = 0;
+  });
   says("the strategy ddp", [](TrainingSpec& t) { t.strategy = StrategyKind::fsdp; });
   says("pytorch_ddp", [](TrainingSpec& t) { t.ddp.reduction = Reduction::apex_ddp; });
   says("no join", [](TrainingSpec& t) { t.ddp.join.emplace(); });
@@ -548,10 +553,10 @@ TEST_CASE("a compression that DDP hasn't is told why") {
     t.compression.kind = CompressionKind::top_k;
     t.compression.wrapper = HookWrapper::fp16;
   });
-  CHECK(error([](TrainingSpec& t) {
-          t.compression.error_feedback = false;
-          t.compression.start = 0;
-        }).empty());
+  // A matrix of 100 by 100 with rank 1: 200 elements of 10,000.
+  says("/training/compression/min_rate: expected less than 50,",
+       [](TrainingSpec& t) { t.compression.min_rate = 50; });
+  CHECK(error([](TrainingSpec& t) { t.compression.min_rate = 49; }).empty());
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 #include "sim/strategy/memory.h"
 #include "tests/dice.h"
 #include "tests/meetings.h"
+#include "tests/trace_of_first.h"
 
 namespace paceline {
 namespace {

@@ -24,6 +24,7 @@
 #include "sim/engine/simulate.h"
 #include "tests/dice.h"
 #include "tests/plain_hosts.h"
+#include "tests/trace_of_first.h"
 #include "topology/topology.h"
 
 namespace paceline {

@@ -17,6 +17,7 @@
 #include "tests/dice.h"
 #include "tests/error_of.h"
 #include "tests/meetings.h"
+#include "tests/trace_of_first.h"
 
 namespace paceline {
 namespace {

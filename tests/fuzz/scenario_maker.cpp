@@ -82,7 +82,7 @@ const std::vector<Sensible> kSensible{
       parse_json(
           R"({"steps": 5000, "step": "3 s", "spares": 1, "checkpoint": {"kind": "async", "interval": "young",
                      "stall": "1 s", "upload": "1 min"}, "restart": {"load": "1 min"},
-                     "failures": [{"of": "gpu", "mtbf": "100 d"}, {"of": "software", "mtbf": "4 d"}],
+                     "failures": [{"of": "gpu", "mtbf": "100 d", "repair": "6 h"}, {"of": "software", "mtbf": "4 d"}],
                      "slow_nodes": [{"every": "5 d", "lasts": "3 h", "factor": 1.5}]})")}},
 };
 

@@ -190,7 +190,7 @@ TEST_CASE("messages stay short and on one line") {
 
 TEST_CASE("a scenario cut anywhere, or with any byte changed, is refused or read, never worse") {
   const std::string whole =
-      R"({"cluster": {"node": "dgx-a100", "nodes": 2, "degraded_links": [{"from": "leaf0"}]},
+      R"({"cluster": {"node": "dgx-a100", "nodes": 2, "degraded_links": [{"from": "leaf0", "bandwidth_factor": 0.5}]},
     "model": {"name": "m", "layers": [{"name": "l", "parameters": [10], "forward_macs": 1, "output_elements": 1}]},
     "training": {"batch_per_gpu": 4, "measured": "10 samples/s", "slowdown_while_communicating": 1.5},
     "variability": {"per_operation": {"distribution": "gamma", "cv": 0.25}}})";

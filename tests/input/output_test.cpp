@@ -15,6 +15,7 @@
 #include "scenarios/readable.h"
 #include "scenarios/tables.h"
 #include "tests/input/example.h"
+#include "tests/trace_of_first.h"
 
 namespace paceline {
 namespace {

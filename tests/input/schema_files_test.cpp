@@ -144,7 +144,7 @@ TEST_CASE("every item of the page says what it is for, in lines of at most 120 c
 TEST_CASE("a page shows forms, ranges, defaults, lists and what occurs twice") {
   const std::string page = page_of(R"({"title": "Small", "description": "All kinds.", "type": "object",
     "required": ["size"], "properties": {
-      "size": {"type": "string", "title": "a size, 1 B to 4 EiB", "pattern": "^[0-9]+ (MB|B)$", "examples": ["1 B"],
+      "size": {"type": "string", "title": "a size, 1 B to 4194304 TiB", "pattern": "^[0-9]+ (MB|B)$", "examples": ["1 B"],
                "description": "How large: a|b."},
       "share": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 0.5, "description": "A <share>."},
       "count": {"type": "integer", "minimum": 3, "description": "How many."},
@@ -157,7 +157,7 @@ TEST_CASE("a page shows forms, ranges, defaults, lists and what occurs twice") {
                  "default": "x", "description": "Two forms."}}})");
   for (const char* line :
        {"# Small\n\nAll kinds.\n", "\n| a size | MB B | `\"1 B\"` |\n",
-        "\n- **`size`** (required; a size, 1 B to 4 EiB): How large: a|b.\n",
+        "\n- **`size`** (required; a size, 1 B to 4194304 TiB): How large: a|b.\n",
         "\n- **`share`** (number, above 0, at most 1; default `0.5`): A &lt;share>.\n",
         "\n- **`count`** (whole number, from 3): How many.\n", "\n- **`free`** (any value): Whatever.\n",
         "\n- **`parts`** (list, 1 to 3: [object](#parts)): Its parts.\n",

@@ -17,6 +17,7 @@
 #include "scenarios/trace_names.h"
 #include "sim/report/overlap.h"
 #include "tests/input/example.h"
+#include "tests/trace_of_first.h"
 
 namespace paceline {
 namespace {

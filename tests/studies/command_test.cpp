@@ -16,6 +16,7 @@
 #include "studies/study.h"
 #include "studies/sweep.h"
 #include "tests/files.h"
+#include "tests/load_study.h"
 #include "tests/studies/small_study.h"
 
 namespace paceline {

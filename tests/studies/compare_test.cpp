@@ -244,6 +244,10 @@ TEST_CASE("what can't be compared is said") {
   CHECK_THAT(error_of_choices("ddp,fdsp"), Contains("unknown strategy \"fdsp\"; did you mean \"fsdp\"?"));
   CHECK_THAT(error_of_choices(""), Contains("unknown strategy \"\""));
   CHECK_THAT(error_of_choices("ddp,"), Contains("unknown strategy \"\""));
+  CHECK_THAT(error_of_choices("ddp,powersgd"), Contains("write \"ddp:compression=powersgd\""));
+  CHECK_THAT(
+      error_of_choices("ddp:rank=4"),
+      Contains("the compression before its option, such as \"ddp:compression=powersgd:rank=4\", found"));
   CHECK_THAT(error_of_choices("ddp,fsdp,ddp"), Contains("expected each strategy once, found \"ddp\" twice"));
   CHECK_THAT(
       error_of_choices("zero2:reshard_after_forward=true"),
@@ -260,6 +264,13 @@ TEST_CASE("what can't be compared is said") {
       strategy_choices(R"(fsdp:units=[1,2]:shard_group=8,fsdp:units={"parameters": 5, "x": ":,"})");
   REQUIRE(lists.size() == 2);
   CHECK(lists[0].edits.size() == 3);
+  const std::vector<StrategyChoice> written = strategy_choices(
+      R"(ddp:compression=powersgd:rank=4:start=20:bucket_cap=50 MiB,zero1:compression=top_k:share=0.1,)"
+      R"(ddp:compression={"kind": "powersgd", "rank": 2}:rank=4:start=20:bucket_cap=50 MiB)");
+  CHECK(to_line(written[0].edits[1].value) == R"({"kind": "powersgd", "rank": 4, "start": 20})");
+  CHECK(written[0].edits[2].key == "/training/ddp/bucket_cap");
+  CHECK(to_line(written[1].edits.back().value) == R"({"kind": "top_k", "share": 0.1})");
+  CHECK(written[2].edits == written[0].edits);
 }
 
 }  // namespace

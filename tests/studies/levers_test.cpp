@@ -120,8 +120,10 @@ TEST_CASE("only GPUs that are slow in this run are spared") {
   CHECK(tried.contains("no jitter"));
 }
 
-std::set<std::string> software_of(const json& scenario) {
-  std::set<std::string> all;
+using Names = std::set<std::string>;
+
+Names software_of(const json& scenario) {
+  Names all;
   for (const Lever& lever : levers_of(predicted(scenario))) {
     if (lever.kind == LeverKind::software && lever.change.find("NCCL") == std::string::npos) {
       all.insert(lever.change);
@@ -131,8 +133,40 @@ std::set<std::string> software_of(const json& scenario) {
   return all;
 }
 
+// On GPUs with bf16 all gradients; on those without, fp16 between them; nothing that is so already.
+TEST_CASE("gradients are halved to what the GPUs have, where they are not") {
+  const auto halved = [](const char* node, json training) {
+    training["batch_per_gpu"] = 8;
+    const json scenario = {{"cluster", {{"node", node}, {"nodes", 2}}},
+                           {"model", "resnet18"},
+                           {"training", training},
+                           {"run", {{"iterations", 1}}}};
+    Names found;
+    for (const std::string& name : software_of(scenario)) {
+      if (name.find("16") != std::string::npos && name.find("MiB") == std::string::npos) {
+        found.insert(name);
+      }
+    }
+    return found;
+  };
+  const Names bf16{"gradients in bf16"}, hook{"gradients compressed to fp16"}, none;
+  CHECK(halved("dgx-a100", json::object()) == bf16);
+  CHECK(halved("dgx1-v100", json::object()) == hook);
+  for (const json& so_already : {json{{"ddp", {{"wire", "fp16"}}}}, json{{"compression", "fp16"}},
+                                 json{{"compression", "sign"}}, json{{"gradients", "fp16"}}}) {
+    CHECK(halved("dgx-a100", so_already) == none);
+    CHECK(halved("dgx1-v100", so_already) == none);
+  }
+  for (const json& without_hook :
+       {json{{"collective", {{"library", "mpi"}}}}, json{{"ddp", {{"reduction", "apex_ddp"}}}},
+        json{{"strategy", "local_sgd"}, {"local_sgd", {{"group", "node"}}}}}) {
+    CHECK(halved("dgx1-v100", without_hook) == none);
+  }
+  CHECK(halved("dgx-a100", {{"strategy", "fsdp"}}) == Names{"gradients reduced in bf16"});
+  CHECK(halved("dgx1-v100", {{"strategy", "fsdp"}}) == Names{"gradients reduced in fp16"});
+}
+
 TEST_CASE("a strategy is tried with its own options") {
-  using Names = std::set<std::string>;
   const std::string keeps = "parameters kept after forward", bf16 = "gradients reduced in bf16",
                     hybrid = "hybrid sharding by node", stores = "no activation checkpointing",
                     twice = "accumulation x2";

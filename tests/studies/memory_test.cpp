@@ -15,6 +15,7 @@
 #include "studies/sweep.h"
 #include "tests/error_of.h"
 #include "tests/files.h"
+#include "tests/load_study.h"
 
 namespace paceline {
 namespace {
@@ -124,7 +125,7 @@ TEST_CASE("what doesn't fit is said first") {
   const Prediction p = predict(parse_scenario(kLlama, "llama"));
   CHECK_THAT(terminal_table(p),
              Catch::StartsWith("does not fit: 175.8 GB of 85.9 GB (80.00 GiB): model states "
-                               "128.5 GB, buckets 16.1 GB,\nactivations 31.2 GB (estimate)."));
+                               "128.5 GB, buckets 16.1 GB,\nactivations 31.2 GB (estimate); "));
   const json memory = json::parse(result_json(p))["memory"];
   constexpr std::int64_t kParameters = 8'030'261'248, kOutputs = 15'613'296'640;
   CHECK(memory == json{{"parameters_bytes", 2 * kParameters},
@@ -218,12 +219,37 @@ TEST_CASE("what must fit is refused where it doesn't, with the settings that wou
   scenario["training"]["batch_per_gpu"] = 2;
   CHECK(refusal(scenario).empty());
 
+  // FSDP has no hooks; Gloo doesn't shard.
+  scenario["training"]["strategy"] = "ddp";
+  scenario["training"]["compression"] = "powersgd";
+  scenario["training"]["gradients"] = "fp32";
+  CHECK_THAT(refusal(scenario), Catch::Contains("/training/strategy=fsdp and /training/compression=none ("));
+  scenario["training"].erase("compression");
+  scenario["training"]["gradients"] = "bf16";
+  scenario["training"]["collective"]["library"] = "gloo";
+  CHECK_THAT(refusal(scenario), !Catch::Contains("fsdp"));
+  scenario["training"].erase("collective");
+
   scenario["cluster"] = {{"node", "dgx-h100"}, {"nodes", 1}, {"gpus_per_node", 1}};
   CHECK_THAT(refusal(scenario), Catch::EndsWith("it takes more or larger GPUs, or a smaller model"));
   scenario["cluster"]["gpu"] = {
       {"name", "mine"}, {"peak", {{"bf16", "500 TFLOP/s"}}}, {"memory_bandwidth", "2 TB/s"}};
   CHECK(refusal(scenario) ==
         "/cluster/gpu/memory: expected the memory of mine, or nobody knows whether it fits");
+}
+
+TEST_CASE("the page and the result of what doesn't fit have the settings that would") {
+  json scenario = json::parse(kLlama);
+  scenario["cluster"] = {{"node", "dgx-h100"}, {"nodes", 8}};
+  const Prediction p = predict(parse_scenario(scenario.dump(), "llama"));
+  CHECK_THAT(terminal_table(p), Catch::Contains("it would fit with") &&
+                                    Catch::Contains("/training/strategy=fsdp (40.8 GB)") &&
+                                    Catch::Contains("What follows is as if it"));
+  const json result = json::parse(result_json(p));
+  REQUIRE(result["would_fit"].size() == 4);
+  CHECK(result["would_fit"][2] == "/training/strategy=fsdp (40.8 GB)");
+  scenario["training"]["strategy"] = "fsdp";
+  CHECK(!json::parse(result_json(predict(parse_scenario(scenario.dump(), "llama")))).contains("would_fit"));
 }
 
 TEST_CASE("the settings that are named do fit") {

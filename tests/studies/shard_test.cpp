@@ -100,6 +100,36 @@ TEST_CASE("a join computes what no shard did") {
   CHECK(sorted_lines(results_of(folder.file("out"))) == sorted_lines(results_of(folder.file("one"))));
 }
 
+// Of three points that others have, none is in a shard of theirs by chance: each of it is tried.
+TEST_CASE("a shard refuses a folder of another study, and leaves its study there") {
+  const auto of = [](const std::string& batches) {
+    return study(R"([{"key": "gpus", "values": [2, 8]}, {"key": "/training/batch_per_gpu", "values": )" +
+                 batches + "}]");
+  };
+  const Study ours = of("[4, 8]"), more = of("[4, 8, 16]"), theirs = of("[5, 7]");
+  for (const bool joined : {false, true}) {
+    const TemporaryFolder folder;
+    const std::string out = folder.file("out");
+    SweepOutcome first = shard_of(ours, out, 0, 2);
+    for (std::uint32_t index = 0; first.points == 0; ++index) {
+      first = shard_of(ours, out, index, 2);
+    }
+    if (joined) {
+      sweep(ours, {out, 1, {}});
+    }
+    const std::string kept = text_of(fs::path(out) / "study.json");
+    for (const std::uint32_t index : {0U, 1U}) {
+      CHECK_THAT(error_told([&] { shard_of(theirs, out, index, 2); }),
+                 Catch::Contains("expected a point of this study, found ") &&
+                     Catch::EndsWith("; take another folder for this study"));
+      CHECK(text_of(fs::path(out) / "study.json") == kept);
+    }
+    shard_of(more, out, 1, 2);  // with points more it is still one study
+    CHECK(text_of(fs::path(out) / "study.json") != kept);
+    CHECK(sweep(more, {out, 1, {}}).found + 0 <= more.points.size());
+  }
+}
+
 TEST_CASE("each key is in one shard, and equal scenarios in one") {
   Dice dice(1);
   for (int i = 0; i < 1'000; ++i) {

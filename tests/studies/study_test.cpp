@@ -14,6 +14,7 @@
 #include "studies/sweep.h"
 #include "tests/error_of.h"
 #include "tests/files.h"
+#include "tests/load_study.h"
 #include "tests/studies/small_study.h"
 
 namespace paceline {

@@ -17,6 +17,7 @@
 #include "studies/edit.h"
 #include "studies/result_lines.h"
 #include "tests/files.h"
+#include "tests/load_study.h"
 #include "tests/studies/small_study.h"
 
 namespace paceline {
@@ -119,7 +120,8 @@ TEST_CASE("a wrong point is a line with message, place and scenario") {
   CHECK(to_line(*value_at(line, "/scenario/training/batch_per_gpu")) == "0");
   CHECK(line.find("key") == nullptr);
   // What only the topology finds has a key: its scenario can be read.
-  const Study link = study(R"([{"key": "/cluster/degraded_links", "values": [[{"from": "node7/nic0"}]]}])");
+  const Study link = study(
+      R"([{"key": "/cluster/degraded_links", "values": [[{"from": "node7/nic0", "bandwidth_factor": 0.5}]]}])");
   const Json of_link = parse_json(sweep_line(link, link.points[0]));
   CHECK(*value_at(of_link, "/error/place")->as<std::string>() == "/cluster/degraded_links/0/from");
   CHECK(of_link.find("key") != nullptr);

@@ -10,6 +10,7 @@
 #include "studies/parallel.h"
 #include "studies/sweep.h"
 #include "tests/files.h"
+#include "tests/load_study.h"
 #include "tests/studies/small_study.h"
 
 namespace paceline {

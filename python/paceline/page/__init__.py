@@ -21,6 +21,9 @@ from .view import MOST_SLICES, look
 if TYPE_CHECKING:
     from .document import Section
 
+_PICTURES = {".pdf", ".png", ".svg", ".jpg", ".jpeg"}
+_NO_PAGES = {*_PICTURES, ".json", ".csv"}
+
 Reported: TypeAlias = Sweep | Profile | Result | Mapping[str, Any] | str | os.PathLike[str]
 
 
@@ -68,6 +71,13 @@ def report(
     data, kind, file = _opened(source)
     if file is not None and Path(out).exists() and any(map(Path(out).samefile, _files(file))):
         raise InputError("expected another file than the source", "out", str(out))
+    if (ending := Path(out).suffix.lower()) in _NO_PAGES:
+        cure = "; a picture is paceline plot's" if ending in _PICTURES else ""
+        raise InputError(
+            f"expected a page for a browser, such as run.html, found {ending}{cure}",
+            "out",
+            str(out),
+        )
     if kind != SCENARIO and kind != RESULT:
         _check_free(step=step, ranks=ranks, profile=profile)
         title, description, chapters = _chapters(data, kind, file)

@@ -78,6 +78,7 @@ def facts(result: Result) -> Facts:
             )
             if key in checkpoint
         ),
+        ("Begins anew after", ", ".join(checkpoint.get("lost_with", []))),
         ("Fingerprint", campaign["fingerprint"]),
     ]
     return Facts([(term, text) for term, text in entries if text])

@@ -137,6 +137,14 @@ def _memory_number(memory: Mapping[str, Any]) -> list[Number]:
     ]
 
 
+def _would_fit(data: Mapping[str, Any]) -> str:
+    if "would_fit" not in data:  # a result of a version before
+        return ""
+    if not data["would_fit"]:
+        return "It takes more or larger GPUs, or a smaller model."
+    return f"It would fit with {'; '.join(data['would_fit'])}."
+
+
 def _notices(result: Result) -> list[Part]:
     memory = result.data.get("memory", {})
     notices: list[Part] = []
@@ -144,7 +152,7 @@ def _notices(result: Result) -> list[Part]:
         notices.append(
             Notice(
                 f"This does not fit: a GPU needs {memory['total_bytes'] * 1e-9:,.1f} GB and has "
-                f"{memory['gpu_bytes'] * 1e-9:,.1f} GB."
+                f"{memory['gpu_bytes'] * 1e-9:,.1f} GB. {_would_fit(result.data)}"
             )
         )
     if result.local_step_s is not None and result.synchronising_step_s is not None:

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
+from ..errors import InputError
 from ..quantities import number_text, parse, size_text, value_text
 
 # Okabe and Ito, "Color Universal Design", 2008, without the yellow: it is pale on white.
@@ -295,7 +296,18 @@ def _plain(text: str) -> Any:
 
 
 def save(figure: Figure, path: str | os.PathLike[str], **keys: Any) -> None:
-    """Write a picture in any format of matplotlib's; equal pictures are equal files."""
+    """Write a picture in any format of matplotlib's; equal pictures are equal files.
+
+    Raises
+    ------
+    InputError
+        The file's name ends in none of them.
+    """
+    formats = figure.canvas.get_supported_filetypes()
+    ending = Path(path).suffix.lower().lstrip(".")
+    if ending and ending not in formats and "format" not in keys:
+        known = ", ".join(f".{name}" for name in sorted(formats))
+        raise InputError(f"expected a picture, {known}, found .{ending}", file=os.fspath(path))
     dates = {".svg": "Date", ".svgz": "Date", ".pdf": "CreationDate", ".ps": "CreationDate"}
     name = dates.get(Path(path).suffix.lower())
     with style():
