@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ struct HookPart {
     CollectiveKind kind = CollectiveKind::all_reduce;
     Bytes bytes;  // all-gather: of each rank
     std::string what;
+    Payload payload = Payload::gradients;
+    std::optional<Precision> format{};  // of gradients: another one than theirs
   };
   std::vector<Exchange> exchanges{};
   bool synchronize = false;            // torch.cuda.synchronize
