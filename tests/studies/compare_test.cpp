@@ -1,6 +1,7 @@
 // Strategies side by side: what each is, what it sends, and who wins.
 #include "studies/compare.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -154,6 +155,23 @@ TEST_CASE("servers stand beside DDP with what their samples are worth") {
         b.compute + b.exposed_communication + b.straggler_wait + b.server_wait + b.input_wait + b.other;
     CHECK(parts.value == Approx(each.prediction.report.step.mean.value).epsilon(1e-9));
   }
+}
+
+TEST_CASE("compression is priced against the same without it, wherever that stands, or says against what") {
+  const auto price = [](const std::string& list) {
+    const std::string text = comparison_text(
+        compared(parse_json(read_file(PACELINE_SOURCE_DIR "/scenarios/four_nodes.json")), list));
+    const std::size_t from = text.rfind("\nddp:compression=fp16 ") + 1;
+    REQUIRE(from > 0);
+    return text.substr(from, text.find('\n', from) - from);
+  };
+  const std::string price_of = price("ddp,ddp:compression=fp16");
+  CHECK(price("ddp:bucket_cap=1000 MiB,ddp,ddp:compression=fp16") == price_of);
+  CHECK(price("ddp:compression=fp16,ddp:bucket_cap=1000 MiB,ddp:compression=none") == price_of);
+  const std::string other = price("ddp:compression=fp16,ddp:bucket_cap=1000 MiB");
+  CHECK(other != price_of);
+  CHECK(other.ends_with(", against ddp:bucket_cap=1000 MiB, whose other options differ."));
+  CHECK_THAT(price_of, !Contains("against"));
 }
 
 TEST_CASE("the file's compression counts for those that have hooks, and the others are told") {
