@@ -17,6 +17,7 @@
 #include "scenarios/predict.h"
 #include "scenarios/readable.h"
 #include "scenarios/utilisation.h"
+#include "sim/strategy/compression.h"
 #include "topology/channel_search.h"
 
 namespace paceline {
@@ -122,6 +123,10 @@ std::string compression_rows(const Prediction& p) {
          (powersgd ? row("", "the steady steps are those from step " + std::to_string(spec.start) +
                                  " on; before it gradients are reduced as they are")
                    : "") +
+         (orthogonalises_by_qr(p.scenario.training)
+              ? row("", "the hook's time is a guess: above rank 2 PyTorch orthogonalises fp32 by a QR,") +
+                    row("", "whose kernels aren't known here; Gram-Schmidt stands in its place")
+              : "") +
          row("", "what is learned changes, too; this is about time");
 }
 

@@ -13,6 +13,7 @@
 #include "scenarios/readable.h"
 #include "scenarios/result_json.h"
 #include "scenarios/writer.h"
+#include "sim/strategy/compression.h"
 #include "studies/parallel.h"
 
 namespace paceline {
@@ -356,6 +357,14 @@ Comparison compare(const Json& scenario, const std::string& file, const std::vec
   }
   comparison.verdict = verdict_on(comparison.strategies);
   comparison.remarks = remarks_on(scenario, choices);
+  for (const ComparedStrategy& each : comparison.strategies) {
+    if (each.prediction.report.compression && orthogonalises_by_qr(each.prediction.scenario.training)) {
+      comparison.remarks.push_back(
+          "the time of " + in_quotes(each.choice.name) +
+          " is a guess: above rank 2 PyTorch orthogonalises fp32 by a QR, whose kernels aren't known here; "
+          "Gram-Schmidt stands in its place");
+    }
+  }
   if (scenarios.front().faults) {
     comparison.remarks.emplace_back(
         "steps are compared: faults don't count here, `paceline run` tells what they leave");

@@ -279,6 +279,13 @@ bool powersgd_compresses(const CompressionSpec& spec, const HookTensor& tensor) 
          static_cast<double>(tensor.elements);
 }
 
+bool orthogonalises_by_qr(const TrainingSpec& training) {
+  constexpr std::int64_t kMostByGramSchmidt = 2;
+  const CompressionSpec& spec = training.compression;
+  return spec.kind == CompressionKind::powersgd && spec.rank > kMostByGramSchmidt && !spec.wrapper &&
+         same_format(training.gradients, Precision::fp32);
+}
+
 Seconds hook_time(const GpuCosts& costs, const HookKernels& kernels, Precision gradients) {
   GpuCosts at = costs;
   at.roofline.memory_efficiency = efficiency(costs.roofline, kernels.rate);

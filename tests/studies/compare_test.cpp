@@ -174,6 +174,26 @@ TEST_CASE("compression is priced against the same without it, wherever that stan
   CHECK_THAT(price_of, !Contains("against"));
 }
 
+TEST_CASE("PowerSGD above rank 2 of fp32 is said to be a guess") {
+  const auto with = [](const char* gradients, Json::Object hook) {
+    Json scenario = parse_json(read_file(PACELINE_SOURCE_DIR "/scenarios/slow_network_16.json"));
+    hook.insert(hook.begin(), {"kind", "powersgd"});
+    set_at(scenario, "/training/compression", Json(hook), "");
+    set_at(scenario, "/training/gradients", gradients, "");
+    set_at(scenario, "/run/iterations", std::int64_t{1}, "");
+    const Comparison c = compared(scenario, "ddp");
+    const bool page = terminal_table(c.strategies.front().prediction).find("a guess") != std::string::npos;
+    const bool remark = std::ranges::any_of(
+        c.remarks, [](const std::string& each) { return each.find("a guess") != std::string::npos; });
+    CHECK(page == remark);
+    return page;
+  };
+  CHECK(with("fp32", {{"rank", std::int64_t{3}}}));
+  CHECK_FALSE(with("fp32", {{"rank", std::int64_t{2}}}));
+  CHECK_FALSE(with("fp16", {{"rank", std::int64_t{3}}}));
+  CHECK_FALSE(with("fp32", {{"rank", std::int64_t{3}}, {"wrapper", "fp16"}}));
+}
+
 TEST_CASE("the file's compression counts for those that have hooks, and the others are told") {
   Json plain = llama(1);
   set_at(plain, "/model", "resnet18", "");
