@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -335,7 +336,8 @@ std::vector<StrategyChoice> strategy_choices(const std::string& list) {
 }
 
 Comparison compare(const Json& scenario, const std::string& file, const std::vector<StrategyChoice>& asked,
-                   int jobs, const std::function<Scenario(Scenario)>& adjust) {
+                   int jobs, const std::function<Scenario(Scenario)>& adjust,
+                   const ComparisonProgress& progress) {
   const std::vector<StrategyChoice> choices = with_hooks_where_they_are(asked, scenario);
   std::vector<Scenario> scenarios;
   for (const StrategyChoice& choice : choices) {
@@ -343,9 +345,14 @@ Comparison compare(const Json& scenario, const std::string& file, const std::vec
   }
   Machines machines;
   std::vector<std::optional<Prediction>> predictions(choices.size());
+  std::mutex telling;
   for_each_on_threads(choices.size(), jobs, [&](std::size_t i) {
+    const auto tell = [&](std::size_t done, std::size_t all) {
+      const std::lock_guard lock(telling);
+      progress(choices[i].name, done, all);
+    };
     try {
-      predictions[i] = predict(scenarios[i], {}, machines);
+      predictions[i] = predict(scenarios[i], {}, machines, progress ? StepProgress(tell) : StepProgress{});
     } catch (const InputError& error) {
       throw error.in_file(file);
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -172,6 +173,20 @@ TEST_CASE("compression is priced against the same without it, wherever that stan
   CHECK(other != price_of);
   CHECK(other.ends_with(", against ddp:bucket_cap=1000 MiB, whose other options differ."));
   CHECK_THAT(price_of, !Contains("against"));
+}
+
+TEST_CASE("a comparison tells how far each strategy has come") {
+  Json scenario = parse_json(read_file(PACELINE_SOURCE_DIR "/scenarios/first_node.json"));
+  set_at(scenario, "/run/iterations", std::int64_t{5}, "");
+  std::map<std::string, std::size_t> last;
+  compare(
+      scenario, kLlama, strategy_choices("ddp,horovod"), 2, [](Scenario s) { return s; },
+      [&](const std::string& strategy, std::size_t done, std::size_t all) {
+        CHECK(all == 6);  // and the warm-up
+        CHECK(done > last[strategy]);
+        last[strategy] = done;
+      });
+  CHECK(last == std::map<std::string, std::size_t>{{"ddp", 6}, {"horovod", 6}});
 }
 
 TEST_CASE("PowerSGD above rank 2 of fp32 is said to be a guess") {
