@@ -248,7 +248,12 @@ void compare_and_print(const RunOptions& options) {
     write_comparison(options, comparison_json(campaigns), [&] { return comparison_text(campaigns); });
     return;
   }
-  const Comparison comparison = compare(written, file.name, choices, jobs, adjust);
+  ProgressLines lines;
+  const auto tell = [&](const std::string& strategy, std::size_t done, std::size_t all) {
+    lines.show("steps of " + strategy, done, all);
+  };
+  const Comparison comparison =
+      compare(written, file.name, choices, jobs, adjust, options.quiet ? ComparisonProgress{} : tell);
   for (const std::string& each : comparison.remarks) {
     remark(file.name + ": " + each);
   }

@@ -33,9 +33,10 @@ void add_scheme(CompressionKind kind, std::vector<Cells>& rows) {
           {"", part.synchronize ? "(the host waits for the GPU)" : "(the host waits for it)", "", ""});
     }
     add_kernels(part.at_last, scheme, rows);
-    for (const auto& [collective, bytes, what] : part.exchanges) {
-      rows.push_back({"", "-> " + std::string(name_of(collective)) + (what.empty() ? "" : " of ") + what, "",
-                      in_elements(bytes)});
+    for (const HookPart::Exchange& each : part.exchanges) {
+      rows.push_back({"",
+                      "-> " + std::string(name_of(each.kind)) + (each.what.empty() ? "" : " of ") + each.what,
+                      "", in_elements(each.bytes)});
     }
   }
 }

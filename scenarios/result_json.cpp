@@ -151,6 +151,10 @@ Json::Object result_summary(const Prediction& p) {
   if (r.servers) {
     summary.push_back({"servers", servers_json(*r.servers)});
   }
+  if (r.drift) {
+    summary.push_back({"drift", Json::Object{{"steps", static_cast<std::int64_t>(r.drift->steps)},
+                                             {"change", r.drift->change}}});
+  }
   if (r.period) {
     summary.push_back({"period_steps", std::int64_t{r.period->steps}});
     summary.push_back({"synchronising_step_s", r.period->synchronising.value});

@@ -17,6 +17,7 @@
 #include "scenarios/predict.h"
 #include "scenarios/readable.h"
 #include "scenarios/utilisation.h"
+#include "sim/strategy/compression.h"
 #include "topology/channel_search.h"
 
 namespace paceline {
@@ -122,6 +123,10 @@ std::string compression_rows(const Prediction& p) {
          (powersgd ? row("", "the steady steps are those from step " + std::to_string(spec.start) +
                                  " on; before it gradients are reduced as they are")
                    : "") +
+         (orthogonalises_by_qr(p.scenario.training)
+              ? row("", "the hook's time is a guess: above rank 2 PyTorch orthogonalises fp32 by a QR,") +
+                    row("", "whose kernels aren't known here; Gram-Schmidt stands in its place")
+              : "") +
          row("", "what is learned changes, too; this is about time");
 }
 
@@ -265,6 +270,20 @@ std::string delays_row(const Prediction& p) {
                  " samples/s (variability.delays)");
 }
 
+// Steps that have not settled, and what tells.
+std::string drift_rows(const Prediction& p) {
+  if (!p.report.drift) {
+    return "";
+  }
+  const auto& [steps, change] = *p.report.drift;
+  constexpr int kTimes = 5;
+  return row("", "steps have not settled: the last " + std::to_string(steps) + " take " +
+                     fixed(100 * std::abs(change), 1) + (change > 0 ? " % longer" : " % less") +
+                     " than the first " + std::to_string(steps) + ";") +
+         row("",
+             "more of them tell (--iterations " + std::to_string(kTimes * p.scenario.run.iterations) + ")");
+}
+
 std::string summary(const Prediction& p) {
   const Report& r = p.report;
   const bool spread = r.step.max - r.step.min > 1e-4 * r.step.mean;
@@ -288,7 +307,7 @@ std::string summary(const Prediction& p) {
                   row("", "on batches prefetched before them: more --iterations show the lasting step time");
     throughput.pop_back();
   }
-  return strategy(p) + row("step time", step) + row("throughput", throughput) +
+  return strategy(p) + row("step time", step) + drift_rows(p) + row("throughput", throughput) +
          row("scaling",
              fixed(100 * r.scaling_efficiency, 1) + " % of " +
                  (p.scenario.gpus.empty()

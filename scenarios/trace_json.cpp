@@ -32,11 +32,13 @@ constexpr int kHostThread = 1, kComputeStream = 7, kCommunicationStream = 20, kS
 constexpr int kLaunchKernel = 211, kLaunchKernelExC = 430, kStreamSynchronize = 131, kEventSynchronize = 137,
               kDeviceSynchronize = 165;
 
-// What the collectives of a program are called, by their number.
+// What the collectives of an iteration are called, by their number; of those that are decided, as many as there were.
 struct CollectiveEvent {
   std::string kernel, annotation, arguments;
 };
-std::vector<CollectiveEvent> collective_events(const Prediction& p, Rank rank, const Program& program) {
+std::vector<CollectiveEvent> collective_events(const Prediction& p, Rank rank, std::uint32_t iteration) {
+  const Program& program = p.job.program(rank, iteration);
+  const Decisions& decisions = p.result.decisions;
   const Groups groups(p.job);
   const CollectiveSpec& spec = p.scenario.training.collective;
   const std::string library(name_of(spec.library));
@@ -45,8 +47,13 @@ std::vector<CollectiveEvent> collective_events(const Prediction& p, Rank rank, c
     if (op.kind != OpKind::collective) {
       continue;
     }
-    const CollectivePlan& plan = p.job.plans[program.collectives[op.index]];
-    const ElementType type = element_type(op.purpose.payload, p.scenario.training);
+    const bool decided = op.after == After::decision;
+    if (decided && op.index >= decisions.iterations[iteration].size()) {
+      continue;
+    }
+    const CollectivePlan& plan = decided ? decisions.plans[decisions.iterations[iteration][op.index].plan]
+                                         : p.job.plans[program.collectives[op.index]];
+    const ElementType type = element_type(op.purpose, p.scenario.training);
     const std::int64_t elements = plan.bytes.value / type.bytes;
     const std::uint32_t group = groups.group(plan.family, rank.value);
     const auto size = static_cast<std::int64_t>(groups.size(plan.family, group));
@@ -253,6 +260,9 @@ class RankWriter {
         kernel(op, issue(i), {ran.start, ran.end});
         break;
       case OpKind::collective:
+        if (op.index >= collectives.size()) {
+          break;  // nothing was left to decide
+        }
         cast(communication(op.queue), issue(i), {ran.start, ran.start + op.prepare});
         collective(collectives[op.index], communication(op.queue), issue(i),
                    {ran.start + op.prepare, ran.end - op.conclude});
@@ -399,13 +409,17 @@ std::string write_trace(const Prediction& p, const TraceFile& file) {
     const std::int64_t gpu = device_of(p.scenario, rank), process = rank.value;
     const Tracks tracks =
         file.own_file ? Tracks{kFirstHostProcess + process, gpu, gpu} : Tracks{process, process, gpu};
-    const std::vector<CollectiveEvent> warm_up = collective_events(p, rank, p.job.program(rank, 0)),
-                                       steady = collective_events(p, rank, p.job.program(rank, 1));
+    std::vector<CollectiveEvent> collectives;
+    std::optional<std::uint32_t> last;
     RankWriter writer(p, rank, events, tracks, last_id);
     writer.metadata();
     for (const TracedIteration& traced : p.result.trace) {
       if (traced.rank == rank) {
-        writer.iteration(traced, traced.iteration == 0 ? warm_up : steady);
+        if (!last || *last == 0 || p.job.negotiation) {  // steady iterations are alike
+          collectives = collective_events(p, rank, traced.iteration);
+        }
+        last = traced.iteration;
+        writer.iteration(traced, collectives);
       }
     }
   }

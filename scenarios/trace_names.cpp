@@ -9,7 +9,7 @@ namespace {
 
 constexpr ElementType kFloat{"Float", "f32", "float", 4}, kHalf{"Half", "f16", "half", 2},
     kBfloat16{"BFloat16", "bf16", "__nv_bfloat16", 2}, kFp8{"Float8_e4m3fn", "f8e4m3", "__nv_fp8_e4m3", 1},
-    kInt{"Int", "u32", "int32_t", 4}, kLong{"Long", "u64", "int64_t", 8};
+    kInt{"Int", "u32", "int32_t", 4}, kLong{"Long", "u64", "int64_t", 8}, kByte{"Byte", "u8", "uint8_t", 1};
 
 ElementType type_of(Precision precision) {
   switch (precision) {
@@ -75,10 +75,10 @@ std::string name_before_2_19(CollectiveKind kind, const char* algorithm, const E
 
 }  // namespace
 
-ElementType element_type(Payload payload, const TrainingSpec& training) {
-  switch (payload) {
+ElementType element_type(const Purpose& purpose, const TrainingSpec& training) {
+  switch (purpose.payload) {
     case Payload::gradients:
-      return type_of(gradients_on_the_wire(training));
+      return type_of(purpose.format.value_or(gradients_on_the_wire(training)));
     case Payload::
         parameters: {  // averaged, or of a model that all take, in memory; else gathered for kernels
       const bool in_memory =
@@ -91,6 +91,8 @@ ElementType element_type(Payload payload, const TrainingSpec& training) {
       return kLong;
     case Payload::indices:
       return kInt;
+    case Payload::packed:
+      return kByte;
   }
   return kFloat;
 }

@@ -19,7 +19,7 @@ struct ElementType {
 };
 
 // Of what a collective carries.
-ElementType element_type(Payload, const TrainingSpec&);
+ElementType element_type(const Purpose&, const TrainingSpec&);
 
 // As a profiler shows it: NCCL has one specialised kernel per collective, type and (ring or tree), named
 // after LL whatever protocol it runs (src/device/generate.py). `version` is "2.12" to "2.30".

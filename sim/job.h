@@ -69,13 +69,15 @@ enum class Payload : std::uint8_t {
   parameters,  // in the precision of the kernels; averaged ones in that of `parameters`
   statistics,  // running mean and variance of batch norms, fp32
   counters,    // batches that a batch norm has seen, int64
-  indices      // int32 per tensor: the order of buckets, which parameters were used
+  indices,  // int32 per tensor: the order of buckets, which parameters were used; of elements that a hook sends
+  packed    // bytes that a hook has made of gradients
 };
 
 struct Purpose {
   Phase phase = Phase::other;
   std::uint32_t layer = kNoIndex, bucket = kNoIndex;  // the only one that it is for
   Payload payload = Payload::gradients;               // of a collective
+  std::optional<Precision> format{};  // of gradients that are sent in another one than they have in memory
   friend bool operator==(const Purpose&, const Purpose&) = default;
 };
 

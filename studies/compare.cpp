@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "scenarios/result_json.h"
 #include "scenarios/schema_writer.h"
 #include "scenarios/writer.h"
+#include "sim/strategy/compression.h"
 #include "studies/parallel.h"
 
 namespace paceline {
@@ -211,25 +213,48 @@ std::string against(const Prediction& best, const Prediction& p) {
          " a step, " + readable_time(more(most)) + (slower ? " more " : " less ") + most.name;
 }
 
-// "ddp:compression=powersgd saves 61.0 ms of network and costs 74.0 ms of kernels and lost overlap."
+// Without compression, and all else as this one has it; where there is none, the first of this strategy.
+struct Uncompressed {
+  const ComparedStrategy* entry = nullptr;
+  bool alike = false;
+};
+Uncompressed uncompressed(const std::vector<ComparedStrategy>& all, const ComparedStrategy& compressed) {
+  const auto otherwise = [](const ComparedStrategy& each) {
+    Scenario plain = each.prediction.scenario;
+    plain.training.compression = {};
+    return to_line(scenario_json(plain));
+  };
+  const std::string wanted = otherwise(compressed);
+  Uncompressed found;
+  for (const ComparedStrategy& other : all) {
+    const TrainingSpec &t = other.prediction.scenario.training,
+                       &training = compressed.prediction.scenario.training;
+    const bool plain = t.strategy == training.strategy && t.compression.kind == CompressionKind::none &&
+                       (t.strategy != StrategyKind::zero || t.zero.stage == training.zero.stage);
+    const bool alike = plain && otherwise(other) == wanted;
+    if (plain && (found.entry == nullptr || (alike && !found.alike))) {
+      found = {&other, alike};
+    }
+  }
+  return found;
+}
+
+// "ddp:compression=powersgd saves 61.00 ms of network and costs 74.00 ms by kernels and overlap."
 std::string price_of_compression(const std::vector<ComparedStrategy>& all) {
   std::string text;
   for (const ComparedStrategy& each : all) {
-    const TrainingSpec& training = each.prediction.scenario.training;
-    const auto plain = std::ranges::find_if(all, [&](const ComparedStrategy& other) {
-      const TrainingSpec& t = other.prediction.scenario.training;
-      return t.strategy == training.strategy && t.compression.kind == CompressionKind::none &&
-             (t.strategy != StrategyKind::zero || t.zero.stage == training.zero.stage);
-    });
-    if (plain == all.end() || !each.prediction.report.compression) {
+    const Uncompressed plain = uncompressed(all, each);
+    if (plain.entry == nullptr || !each.prediction.report.compression) {
       continue;
     }
-    const Report &with = each.prediction.report, &without = plain->prediction.report;
+    const Report &with = each.prediction.report, &without = plain.entry->prediction.report;
     const Seconds saved = without.exchange - with.exchange;
     const Seconds cost = with.step.mean - without.step.mean + saved;
     const auto amount = [](Seconds s) { return readable_time(s.value < 0 ? Seconds(-s.value) : s); };
     text += each.choice.name + (saved.value < 0 ? " adds " : " saves ") + amount(saved) + " of network and " +
-            (cost.value < 0 ? "gains " : "costs ") + amount(cost) + " by kernels and overlap.\n";
+            (cost.value < 0 ? "gains " : "costs ") + amount(cost) + " by kernels and overlap" +
+            (plain.alike ? "" : ", against " + plain.entry->choice.name + ", whose other options differ") +
+            ".\n";
   }
   return text;
 }
@@ -342,7 +367,8 @@ std::vector<StrategyChoice> strategy_choices(const std::string& list) {
 }
 
 Comparison compare(const Json& scenario, const std::string& file, const std::vector<StrategyChoice>& asked,
-                   int jobs, const std::function<Scenario(Scenario)>& adjust) {
+                   int jobs, const std::function<Scenario(Scenario)>& adjust,
+                   const ComparisonProgress& progress) {
   const std::vector<StrategyChoice> choices = with_hooks_where_they_are(asked, scenario);
   std::vector<Scenario> scenarios;
   for (const StrategyChoice& choice : choices) {
@@ -350,9 +376,14 @@ Comparison compare(const Json& scenario, const std::string& file, const std::vec
   }
   Machines machines;
   std::vector<std::optional<Prediction>> predictions(choices.size());
+  std::mutex telling;
   for_each_on_threads(choices.size(), jobs, [&](std::size_t i) {
+    const auto tell = [&](std::size_t done, std::size_t all) {
+      const std::lock_guard lock(telling);
+      progress(choices[i].name, done, all);
+    };
     try {
-      predictions[i] = predict(scenarios[i], {}, machines);
+      predictions[i] = predict(scenarios[i], {}, machines, progress ? StepProgress(tell) : StepProgress{});
     } catch (const InputError& error) {
       throw error.in_file(file);
     }
@@ -364,6 +395,14 @@ Comparison compare(const Json& scenario, const std::string& file, const std::vec
   }
   comparison.verdict = verdict_on(comparison.strategies);
   comparison.remarks = remarks_on(scenario, choices);
+  for (const ComparedStrategy& each : comparison.strategies) {
+    if (each.prediction.report.compression && orthogonalises_by_qr(each.prediction.scenario.training)) {
+      comparison.remarks.push_back(
+          "the time of " + in_quotes(each.choice.name) +
+          " is a guess: above rank 2 PyTorch orthogonalises fp32 by a QR, whose kernels aren't known here; "
+          "Gram-Schmidt stands in its place");
+    }
+  }
   if (scenarios.front().faults) {
     comparison.remarks.emplace_back(
         "steps are compared: faults don't count here, `paceline run` tells what they leave");

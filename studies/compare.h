@@ -1,6 +1,7 @@
 // Strategies side by side: one scenario, trained in several ways.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -35,10 +36,15 @@ struct Comparison {
   std::vector<std::string> remarks;          // options of the file that some of them don't have
 };
 
+// Told how many steps of a strategy have ended, and how many there will be. May be empty.
+using ComparisonProgress =
+    std::function<void(const std::string& strategy, std::size_t done, std::size_t all)>;
+
 // The scenario (as it is written; what it names is relative to the file) trained in each of these ways, on `jobs`
-// threads; adjust: what else is to be changed. Throws InputError as the reader and `predict` do.
+// threads; adjust: what else is to be changed; progress: told by one thread at a time. Throws InputError as the reader and `predict` do.
 Comparison compare(const Json& scenario, const std::string& file, const std::vector<StrategyChoice>&,
-                   int jobs, const std::function<Scenario(Scenario)>& adjust);
+                   int jobs, const std::function<Scenario(Scenario)>& adjust,
+                   const ComparisonProgress& progress = {});
 
 std::string comparison_text(const Comparison&);
 std::string comparison_json(const Comparison&);

@@ -45,6 +45,18 @@ Outcome pulled(const Prediction& p, const Lever& lever, Machines& machines) {
   }
 }
 
+// The same job with cycles that nobody could tell from its own, which fall otherwise into its steps.
+std::vector<Scenario> other_phases(const Prediction& p) {
+  std::vector<Scenario> made;
+  for (const double factor : {0.98, 0.99, 1.01, 1.02}) {
+    if (p.job.negotiation) {
+      made.push_back(p.scenario);
+      made.back().training.horovod.cycle_time = to_seconds(p.job.negotiation->cycle) * factor;
+    }
+  }
+  return made;
+}
+
 std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
 
 std::string sentence(const Prediction& p, const Sensitivity& s) {
@@ -58,7 +70,8 @@ std::string sentence(const Prediction& p, const Sensitivity& s) {
 }
 
 // Of several changes of one key the best is enough, and of several that come to the same.
-std::vector<std::string> best(const Prediction& p, const std::vector<Sensitivity>& sensitivities) {
+std::vector<std::string> best(const Prediction& p, const std::vector<Sensitivity>& sensitivities,
+                              double spread) {
   constexpr std::size_t kBest = 3;
   constexpr double kWorthASentence = -0.005;
   std::vector<std::string> sentences;
@@ -66,7 +79,7 @@ std::vector<std::string> best(const Prediction& p, const std::vector<Sensitivity
     std::set<std::string> keys;
     std::set<double> steps;
     for (const Sensitivity& s : sensitivities) {
-      if (s.lever.kind == kind && s.change <= kWorthASentence && steps.size() < kBest &&
+      if (s.lever.kind == kind && s.change <= kWorthASentence && -s.change > spread && steps.size() < kBest &&
           keys.insert(s.lever.edits.front().key).second && steps.insert(s.step.value).second) {
         sentences.push_back(sentence(p, s));
       }
@@ -186,14 +199,19 @@ std::string change_text(const Explanation& e) {
     shown += worth ? 1 : 0;
     without += worth ? 0 : 1;
     if (worth) {
+      const bool says_nothing = std::abs(s.change) <= e.spread;
       text += "    " + padded_right(s.lever.change, 56) + padded(readable_time(s.step), 10) +
               padded((s.change > 0 ? "+" : "") + percent(s.change), 10) + "  " +
-              std::string(name_of(s.lever.kind)) + '\n';
+              (says_nothing ? "within the spread" : std::string(name_of(s.lever.kind))) + '\n';
     }
   }
   if (without > 0) {
     text += "    " + plural(static_cast<std::int64_t>(without), "other change") +
             ": less than these, or than 0.1 %\n";
+  }
+  if (constexpr double kWorthSaying = 1e-3; e.spread >= kWorthSaying) {
+    text += "    the spread: " + percent(e.spread) +
+            ", as steps have not settled, or cycles may fall otherwise; less says nothing\n";
   }
   for (const Impossible& refused : e.not_possible) {
     text += "    not possible here: " + refused.change + " (" + refused.reason + ")\n";
@@ -206,7 +224,11 @@ std::string best_text(const Explanation& e) {
   for (std::size_t i = 0; i < e.best_levers.size(); ++i) {
     text += "    " + std::to_string(i + 1) + ". " + e.best_levers[i] + '\n';
   }
-  return e.best_levers.empty() ? "\n  No change that was tried saves half a percent of the step.\n" : text;
+  constexpr double kHalfAPercent = 0.005;
+  return !e.best_levers.empty() ? text
+         : e.spread > kHalfAPercent
+             ? "\n  No change that was tried saves more than the spread of " + percent(e.spread) + ".\n"
+             : "\n  No change that was tried saves half a percent of the step.\n";
 }
 
 }  // namespace
@@ -230,17 +252,24 @@ Json path_json(const Prediction& p, const CriticalPath& path) {
 Explanation explain(const Prediction& p, int jobs, Machines& machines, const ExplanationSoFar& so_far) {
   Explanation e;
   const std::vector<Lever> tried = levers(p, machines);
+  const std::vector<Scenario> phases = other_phases(p);
+  std::vector<double> off(phases.size());
   std::vector<Outcome> found(tried.size());
   std::mutex telling;
   std::size_t done = 0;
   const Sensitivity* best_so_far = nullptr;
-  for_each_on_threads(tried.size() + 1, jobs, [&](std::size_t i) {
+  for_each_on_threads(tried.size() + 1 + phases.size(), jobs, [&](std::size_t i) {
     if (i == 0) {
       if (!p.report.servers) {  // whose workers have no step that all share
         e.path = path_of_median_step(p);
         const std::lock_guard lock(telling);
         so_far.path(e.path);
       }
+      return;
+    }
+    if (i > tried.size()) {
+      const std::size_t which = i - 1 - tried.size();
+      off[which] = std::abs(mean_step_of(phases[which], machines) / p.report.step.mean - 1);
       return;
     }
     found[i - 1] = pulled(p, tried[i - 1], machines);
@@ -261,7 +290,11 @@ Explanation explain(const Prediction& p, int jobs, Machines& machines, const Exp
     }
   }
   std::ranges::stable_sort(e.sensitivities, {}, &Sensitivity::change);
-  e.best_levers = best(p, e.sensitivities);
+  e.spread = p.report.drift ? std::abs(p.report.drift->change) : 0;
+  for (const double each : off) {
+    e.spread = std::max(e.spread, each);
+  }
+  e.best_levers = best(p, e.sensitivities, e.spread);
   return e;
 }
 
@@ -284,10 +317,14 @@ Json::Object explanation_json(const Prediction& p, const Explanation& e) {
   for (const std::string& sentence : e.best_levers) {
     sentences.push_back(sentence);
   }
-  return {{"critical_path", p.report.servers ? Json() : path_json(p, e.path)},
-          {"sensitivities", std::move(sensitivities)},
-          {"not_possible", std::move(not_possible)},
-          {"best_levers", std::move(sentences)}};
+  Json::Object members{{"critical_path", p.report.servers ? Json() : path_json(p, e.path)},
+                       {"sensitivities", std::move(sensitivities)},
+                       {"not_possible", std::move(not_possible)},
+                       {"best_levers", std::move(sentences)}};
+  if (e.spread > 0) {
+    members.push_back({"spread", e.spread});
+  }
+  return members;
 }
 
 std::string levers_text(const Explanation& e) { return change_text(e) + best_text(e); }

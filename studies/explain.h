@@ -28,8 +28,11 @@ struct Explanation {
   CriticalPath path;                       // of the first step that took the median time
   std::vector<Sensitivity> sensitivities;  // most time saved first
   std::vector<Impossible> not_possible;
+  // Of the time per sample, what says nothing: how far steps still drift, or how much the mean step of Horovod's varies
+  // where its cycles fall otherwise.
+  double spread = 0;
   // Sentences: at most three of software, then at most three of hardware, each about another key; those that
-  // save half a percent or more.
+  // save half a percent or more, and more than the spread.
   std::vector<std::string> best_levers;
 };
 
@@ -46,7 +49,7 @@ struct ExplanationSoFar {
 Explanation explain(const Prediction&, int jobs, Machines&, const ExplanationSoFar& = {});
 
 // Members of result.json: "critical_path" (times in whole picoseconds, which add up to the step),
-// "sensitivities", "best_levers".
+// "sensitivities", "spread" (where there is one), "best_levers".
 Json::Object explanation_json(const Prediction&, const Explanation&);
 Json path_json(const Prediction&, const CriticalPath&);
 // For the terminal, in this order: what is known from the run, and what the explanation adds.

@@ -192,7 +192,7 @@ bool names_a_number(const std::string& name) {
                                          "points"};
   constexpr std::string_view kBeginnings[] = {"step_time_",  "breakdown_",  "interval_",
                                               "worst_rank_", "sent_bytes_", "model_flops_utilisation",
-                                              "servers_",    "campaign_"};
+                                              "servers_",    "campaign_",   "drift_"};
   const bool of_memory = name.starts_with("memory_") && (name.ends_with("_bytes") || name.ends_with("_fits"));
   return of_memory || std::ranges::find(kNames, name) != std::end(kNames) ||
          std::ranges::any_of(kBeginnings, [&](std::string_view begin) { return name.starts_with(begin); });

@@ -126,6 +126,15 @@ class Result:
         return self.data.get("local_step_s")
 
     @property
+    def drift(self) -> dict[str, Any] | None:
+        """How far steps have not settled; None where they have, or are fewer than 14.
+
+        ``change``: the mean of the last ``steps`` over that of the first as many, less 1. More
+        iterations then tell what steps come to.
+        """
+        return self.data.get("drift")
+
+    @property
     def throughput_samples_per_s(self) -> float:
         """Samples per second of all GPUs."""
         return self._of_step("throughput_samples_per_s")
@@ -363,6 +372,15 @@ class Result:
         seconds = {"start_ps": "start_s", "duration_ps": "duration_s"}
         frame[list(seconds)] = frame[list(seconds)] * 1e-12
         return frame.rename(columns=seconds)
+
+    @property
+    def spread(self) -> float:
+        """Changes of the time per sample that are no larger say nothing; 0 where all count.
+
+        It is how far steps have not settled (:attr:`drift`), or, with Horovod, how much the mean
+        step varies where its cycles fall otherwise.
+        """
+        return float(self.data.get("spread", 0.0))
 
     def sensitivities(self) -> pd.DataFrame:
         """What would change the step, one change at a time, each simulated again.

@@ -621,6 +621,21 @@ def test_campaigns() -> None:
     assert paceline.run(ROOT / "scenarios/first_node.json", iterations=2).campaign is None
 
 
+def test_steps_that_have_not_settled_are_told(tmp_path: Path) -> None:
+    """How far they drift, and that smaller changes say nothing."""
+    result = paceline.run("scenarios/ring_of_nodes_8.json", explain=True)
+    assert result.drift is not None
+    assert result.drift["steps"] == 10
+    assert abs(result.drift["change"]) > 0.01
+    assert result.spread == abs(result.drift["change"])
+    page = tmp_path / "page.html"
+    paceline.report(result, page)
+    assert "Changes within the spread of" in page.read_text()
+    settled = paceline.run("scenarios/first_node.json")
+    assert settled.drift is None
+    assert settled.spread == 0
+
+
 def test_hooks_and_averages_are_told(tmp_path: Path) -> None:
     """What changes what is learned says so, on the page, too."""
     slow = paceline.load("scenarios/slow_network_16.json")

@@ -70,6 +70,28 @@ bool operations_alike(const TrainingJob& job) {
          all_alike(job.main().steady);
 }
 
+// By channel: which thread of a role waits for its messages; kNoIndex: none does, or several do.
+std::vector<std::uint32_t> readers_of_channels(const Role& role) {
+  std::vector<std::uint32_t> reader;
+  std::vector<bool> several;
+  for (std::uint32_t t = 0; t < role.threads.size(); ++t) {
+    for (const Program* program : {&role.threads[t].warm_up, &role.threads[t].steady}) {
+      for (const Op& op : program->ops) {
+        if (op.kind != OpKind::gate) {
+          continue;
+        }
+        if (op.index >= reader.size()) {
+          reader.resize(op.index + 1, kNoIndex);
+          several.resize(op.index + 1);
+        }
+        several[op.index] = several[op.index] || (reader[op.index] != kNoIndex && reader[op.index] != t);
+        reader[op.index] = several[op.index] ? kNoIndex : t;
+      }
+    }
+  }
+  return reader;
+}
+
 }  // namespace
 
 EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const TraceRequest& trace,
@@ -173,6 +195,9 @@ void EventEngine::place_threads() {
     }
   }
   thread_.resize(place_.size());
+  for (const Role& role : job_.roles) {
+    reader_of_channel_.push_back(readers_of_channels(role));
+  }
   ranks_of_role_.resize(job_.roles.size());
   for (std::uint32_t r = 0; r < ranks_; ++r) {
     ++ranks_of_role_[job_.role_of(r)];

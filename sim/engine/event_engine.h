@@ -341,6 +341,8 @@ class EventEngine {
   std::size_t most_ops_ = 0;  // of any of them
   std::vector<std::uint64_t> ranks_of_role_;
   std::vector<ThreadPlace> place_;
+  std::vector<std::vector<std::uint32_t>>
+      reader_of_channel_;  // by role: the only thread that waits for its messages; kNoIndex: any may
   std::vector<ThreadState> thread_;
   std::vector<QueueState> queues_;
   std::vector<StreamBeside> beside_;

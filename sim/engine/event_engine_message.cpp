@@ -73,6 +73,15 @@ void EventEngine::deliver(MessageId id, SimTime now) {
     }
     return;
   }
+  const std::vector<std::uint32_t>& readers = reader_of_channel_[job_.role_of(message.to)];
+  const std::uint32_t reader =
+      message.channel < readers.size() ? readers[message.channel] : kNoIndex;  // of the member's threads
+  if (reader != kNoIndex) {
+    const ThreadId thread(reader == 0 ? message.to : place_[message.to].next_of_member->value + reader - 1);
+    advance_stream(thread, now);
+    advance_host(thread, now);
+    return;
+  }
   for (std::optional<ThreadId> thread(message.to); thread; thread = place_[thread->index()].next_of_member) {
     advance_stream(*thread, now);
     advance_host(*thread, now);

@@ -127,7 +127,8 @@ class Walk {
     }
     if (!segments_.empty() && segments_.back().kind == kind && segments_.back().rank == rank_ &&
         segments_.back().purpose.phase == purpose.phase &&
-        (kind == PathKind::compute || segments_.back().purpose.bucket == purpose.bucket)) {
+        (kind == PathKind::compute || segments_.back().purpose.bucket == purpose.bucket) &&
+        (kind != PathKind::launch || segments_.back().what == what)) {
       segments_.back().start = from;
     } else {
       segments_.push_back({kind, rank_, purpose, std::move(what), from, now_});
@@ -169,10 +170,15 @@ class Walk {
       }
       if (queued && spans_[collectives_[*queued].op].end == launch) {
         index = *queued;
+      } else if (collective.after == After::decision) {
+        if (const std::optional<std::uint32_t> earlier = go_to_what_it_was_issued_after(index)) {
+          index = *earlier;
+        } else {
+          return;
+        }
       } else if (collective.after == After::compute) {
         return;
-      } else if (collective.after == After::nothing || collective.after == After::decision ||
-                 spans_[collective.after_op].end < launch) {
+      } else if (collective.after == After::nothing || spans_[collective.after_op].end < launch) {
         add_idle(0, began_);  // the host was late
         return;
       } else if (program_->ops[collective.after_op].kind == OpKind::collective) {
@@ -183,6 +189,54 @@ class Walk {
         return;
       }
     }
+  }
+
+  // A decided collective was launched at now_. Before that its last tensor was made, it was agreed on, and the one before
+  // it in its queue ended: the path goes on with the last of these, and what lies between is launches and the agreement.
+  // Returns that collective, if it is this.
+  std::optional<std::uint32_t> go_to_what_it_was_issued_after(std::uint32_t index) {
+    const std::vector<DecidedCollective>& all = traced_.decisions.iterations[iteration_];
+    const Negotiation& rules = *job_.negotiation;
+    const auto made_by = [&](std::uint32_t i) { return rules.tensors[all[i].tensors.back()].after_op; };
+    const auto made_at = [&](std::uint32_t i) { return spans_[made_by(i)].end; };
+    const std::optional<std::uint32_t> queued = queued_before(index);
+    const SimTime free = queued ? spans_[collectives_[*queued].op].end : SimTime{};
+    const SimTime decided = all[index].decided;
+    if (made_at(index) >= std::max(free, decided)) {
+      return go_to_kernel(made_by(index));
+    }
+    if (free >= decided) {
+      add(PathKind::launch, {}, "launch", free);
+      return now_ == began_ ? std::nullopt : queued;
+    }
+    add(PathKind::launch, {}, "launch", decided);
+    // No cycle begins before all that was agreed on earlier is issued, which may wait for data.
+    std::uint32_t first = index;
+    while (first > 0 && all[first - 1].decided == decided) {
+      --first;
+    }
+    std::optional<std::uint32_t> held_by;
+    for (std::uint32_t i = 0; rules.waits_for_data && i < first; ++i) {
+      if (made_at(i) > all[index].queued && (!held_by || made_at(i) > made_at(*held_by))) {
+        held_by = i;
+      }
+    }
+    if (queued && free > all[index].queued && (!held_by || free > made_at(*held_by))) {
+      add(PathKind::launch, {}, "agreement", free);
+      return now_ == began_ ? std::nullopt : queued;
+    }
+    if (held_by) {
+      add(PathKind::launch, {}, "agreement", made_at(*held_by));
+      return go_to_kernel(made_by(*held_by));
+    }
+    add(PathKind::launch, {}, "agreement", all[index].queued);
+    add_idle(0, began_);  // the host was late
+    return std::nullopt;
+  }
+  std::nullopt_t go_to_kernel(std::uint32_t op) {
+    add(PathKind::launch, {}, "launch", spans_[op].end);
+    at_ = op + 1;
+    return std::nullopt;
   }
 
   // Of a collective of this row in the program at hand.

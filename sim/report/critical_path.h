@@ -4,6 +4,8 @@
 //   a kernel                    -> what the stream did before it
 //   a wait for a collective     -> the collective, back to its last launch, on the rank that launched it last
 //   a launch                    -> what the stream did before it, or the collective before it
+//   a launch that was decided   -> the kernel that made its last tensor, the agreement, or the collective before it:
+//                                  whichever was last; an agreement -> what held up the background thread, or the host
 //   a stream with nothing ready -> the host, which was waiting for input, or launching
 // A rank that left a collective before the last one launched it (the root of a broadcast) was bound by its
 // own launch.
@@ -30,7 +32,7 @@ struct PathSegment {
   PathKind kind = PathKind::compute;
   Rank rank;         // communication: the last to launch it
   Purpose purpose;   // compute, communication: of its operation, the last of those that are one segment
-  std::string what;  // compute: forward, backward, accumulate, copies, optimizer; else the label
+  std::string what;  // compute: forward, backward, ...; launch: launch, agreement; else the label
   SimTime start, end;
 };
 

@@ -24,6 +24,21 @@ std::vector<SimTime> step_times(const Result& result) {
   return steps;
 }
 
+// By number; with servers the mean of all workers' own.
+std::vector<SimTime> steps_of_all(const Result& result) {
+  const std::vector<SimTime> steps = step_times(result);
+  const std::size_t count = result.iteration_end.size() - 1,
+                    each = steps.size() / std::max<std::size_t>(count, 1);
+  std::vector<SimTime> means(count);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    means[i % count] += steps[i];
+  }
+  for (SimTime& mean : means) {
+    mean.ps /= static_cast<std::int64_t>(each);
+  }
+  return means;
+}
+
 StepTime step_time(const Result& result) {
   std::vector<SimTime> steps = step_times(result);
   std::sort(steps.begin(), steps.end());
@@ -327,6 +342,7 @@ Report summarize(const TrainingJob& job, const Result& result, const Topology& t
   report.servers = servers_report(job, result);
   report.fusions = fusion_reports(result);
   report.period = period_report(job, result);
+  report.drift = drift_of(steps_of_all(result));
   return report;
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/units.h"
 #include "sim/engine/simulate.h"
+#include "sim/report/drift.h"
 #include "topology/topology.h"
 
 namespace paceline {
@@ -96,6 +97,7 @@ struct Report {
   std::optional<ServersReport> servers;
   std::vector<FusionReport> fusions;
   std::optional<PeriodReport> period;  // where not all steps are of one kind
+  std::optional<Drift> drift;  // steps have not settled; with servers those of all workers, by their number
 };
 
 // Of the steady iterations.

@@ -47,15 +47,26 @@ HookKernels stream(std::string what, Wide bytes, Wide launches = 1) {
 HookPart::Exchange all_reduce(Wide bytes, std::string what) {
   return {CollectiveKind::all_reduce, Bytes(in_range(bytes)), std::move(what)};
 }
-HookPart::Exchange all_gather(Wide bytes_of_each, Wide ranks, std::string what) {
+HookPart::Exchange all_gather(Wide bytes_of_each, Wide ranks, std::string what,
+                              Payload payload = Payload::gradients) {
   static_cast<void>(in_range(ranks * bytes_of_each));
-  return {CollectiveKind::all_gather, Bytes(in_range(bytes_of_each)), std::move(what)};
+  return {CollectiveKind::all_gather, Bytes(in_range(bytes_of_each)), std::move(what), payload};
+}
+void send_as(Precision format, std::vector<HookPart>& parts) {
+  for (HookPart& part : parts) {
+    for (HookPart::Exchange& each : part.exchanges) {
+      each.format = format;
+    }
+  }
 }
 
 // default_hooks.py, _compress_hook: cast, div_; copy_ back.
-std::vector<HookPart> cast_hook(Wide m) {
-  return {{.kernels = {stream("cast", 6 * m), stream("divide", 4 * m)}, .exchanges = {all_reduce(2 * m, "")}},
-          {.kernels = {stream("cast back", 6 * m)}}};
+std::vector<HookPart> cast_hook(Wide m, Precision format) {
+  std::vector<HookPart> parts{
+      {.kernels = {stream("cast", 6 * m), stream("divide", 4 * m)}, .exchanges = {all_reduce(2 * m, "")}},
+      {.kernels = {stream("cast back", 6 * m)}}};
+  send_as(format, parts);
+  return parts;
 }
 
 // What MinMaxObserver launches beside its pass over the tensor, counted in torch/ao/quantization/observer.py: the
@@ -70,7 +81,7 @@ std::vector<HookPart> quantize_tensor_hook(Wide m, Wide n) {
            .exchanges = {all_gather(8, n, "scales")}},
           {.kernels = {stream("unpack scales", 16 * n, n), stream("quantise", 37 * m, 5),
                        stream("clear", n * m, n)},
-           .exchanges = {all_gather(m, n, "values")}},
+           .exchanges = {all_gather(m, n, "values", Payload::packed)}},
           {.kernels = {stream("unpack", 2 * n * m, n), stream("clear", 4 * m),
                        stream("dequantise and add", 33 * n * m, 4 * n), stream("divide", 8 * m)}}};
 }
@@ -86,7 +97,7 @@ std::vector<HookPart> quantize_channel_hook(Wide m, Wide n) {
           {.kernels = {stream("unpack scales", 16 * n * channels, n),
                        stream("quantise", (4 + 32 + 13) * padded, 1 + 4 * channels + 2),
                        stream("clear", n * padded, n)},
-           .exchanges = {all_gather(padded, n, "values")}},
+           .exchanges = {all_gather(padded, n, "values", Payload::packed)}},
           {.kernels = {stream("unpack", 2 * n * padded, n), stream("clear", 4 * padded),
                        stream("dequantise and add", (5 + 4 + 24 + 12) * n * padded, (3 + 3 * channels) * n),
                        stream("divide", 8 * m)}}};
@@ -96,7 +107,7 @@ std::vector<HookPart> quantize_channel_hook(Wide m, Wide n) {
 std::vector<HookPart> qsgd_hook(Wide m, Wide n) {
   const Wide sent = m + 4 * over(m, 128);
   return {{.kernels = {at_rate(HookRate::quantise, "quantise", 12 * m + sent)},
-           .exchanges = {all_gather(sent, n, "values and scales")}},
+           .exchanges = {all_gather(sent, n, "values and scales", Payload::packed)}},
           {.kernels = {at_rate(HookRate::dequantise, "unpack and add", n * (sent + 8 * m), n)}}};
 }
 
@@ -104,7 +115,7 @@ std::vector<HookPart> qsgd_hook(Wide m, Wide n) {
 std::vector<HookPart> sign_hook(Wide m, Wide n) {
   const Wide sent = 4 * over(m, 32) + 4;
   return {{.kernels = {at_rate(HookRate::quantise, "pack", 12 * m + sent)},
-           .exchanges = {all_gather(sent, n, "signs and scale")}},
+           .exchanges = {all_gather(sent, n, "signs and scale", Payload::packed)}},
           {.kernels = {at_rate(HookRate::dequantise, "unpack and add", n * (sent + 8 * m), n)}}};
 }
 
@@ -113,7 +124,7 @@ std::vector<HookPart> top_k_hook(const CompressionSpec& spec, Wide m, Wide n) {
   constexpr std::int64_t kSector = 32;
   const Wide k = std::max<Wide>(1, static_cast<Wide>(std::floor(spec.share * static_cast<double>(m))));
   return {{.kernels = {stream("add error", 12 * m), at_rate(HookRate::top_k, "select", 4 * m + 8 * k)},
-           .exchanges = {all_gather(4 * k, n, "values"), all_gather(4 * k, n, "indices")}},
+           .exchanges = {all_gather(4 * k, n, "values"), all_gather(4 * k, n, "indices", Payload::indices)}},
           {.kernels = {stream("clear", 4 * m), stream("scatter and add", n * k * (8 + 2 * kSector), n),
                        stream("keep error", 8 * m + k * (4 + kSector), 2)}}};
 }
@@ -203,8 +214,9 @@ std::vector<HookPart> unwrapped(const CompressionSpec& spec, const std::vector<H
   const std::int64_t m = elements_of(bucket);
   switch (spec.kind) {
     case CompressionKind::fp16:
+      return cast_hook(m, Precision::fp16);
     case CompressionKind::bf16:
-      return cast_hook(m);
+      return cast_hook(m, Precision::bf16);
     case CompressionKind::quantize_tensor:
       return quantize_tensor_hook(m, ranks);
     case CompressionKind::quantize_channel:
@@ -256,6 +268,7 @@ std::vector<HookPart> hook_of(const CompressionSpec& spec, const std::vector<Hoo
   constexpr std::int64_t kHalf = 2;  // fp16_compress_wrapper: the hook sees a bucket of half precision
   const std::int64_t cast = (bytes_each + kHalf) * elements_of(bucket);
   std::vector<HookPart> parts = unwrapped(spec, bucket, kHalf, ranks);
+  send_as(*spec.wrapper == HookWrapper::fp16 ? Precision::fp16 : Precision::bf16, parts);
   parts.front().kernels.insert(parts.front().kernels.begin(), stream("cast", cast));
   parts.back().at_last.push_back(stream("cast back", cast));
   return parts;
@@ -274,6 +287,13 @@ bool powersgd_compresses(const CompressionSpec& spec, const HookTensor& tensor) 
   const std::int64_t rank = std::min({tensor.rows, columns, spec.rank});
   return static_cast<double>(tensor.rows + columns) * static_cast<double>(rank) * spec.min_rate <
          static_cast<double>(tensor.elements);
+}
+
+bool orthogonalises_by_qr(const TrainingSpec& training) {
+  constexpr std::int64_t kMostByGramSchmidt = 2;
+  const CompressionSpec& spec = training.compression;
+  return spec.kind == CompressionKind::powersgd && spec.rank > kMostByGramSchmidt && !spec.wrapper &&
+         same_format(training.gradients, Precision::fp32);
 }
 
 Seconds hook_time(const GpuCosts& costs, const HookKernels& kernels, Precision gradients) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ struct HookPart {
     CollectiveKind kind = CollectiveKind::all_reduce;
     Bytes bytes;  // all-gather: of each rank
     std::string what;
+    Payload payload = Payload::gradients;
+    std::optional<Precision> format{};  // of gradients: another one than theirs
   };
   std::vector<Exchange> exchanges{};
   bool synchronize = false;            // torch.cuda.synchronize
@@ -57,6 +60,10 @@ std::vector<HookPart> plain_hook(const std::vector<HookTensor>& bucket, std::int
 
 // (rows + columns) * rank elements instead of rows * columns, where that is more than min_rate times less.
 bool powersgd_compresses(const CompressionSpec&, const HookTensor&);
+
+// Whether PyTorch would orthogonalise by a QR of cuSOLVER's, whose kernels aren't known here: fp32 and a rank above 2
+// (powerSGD_hook.py, _orthogonalize). Gram-Schmidt stands in its place, which is a guess.
+bool orthogonalises_by_qr(const TrainingSpec&);
 
 // Of one kernel of these by the roofline, at the rate of its kind. The precision of products: the gradients'.
 Seconds hook_time(const GpuCosts&, const HookKernels&, Precision gradients);

@@ -244,10 +244,10 @@ class DdpPrograms {
       }
       std::ranges::for_each(part.at_last, run);
       const Issue issue{.after = stream == 0 ? After::compute : After::op, .after_op = last};
-      for (const auto& [kind, bytes, what] : part.exchanges) {
+      for (const auto& [kind, bytes, what, payload, format] : part.exchanges) {
         const bool gathers = kind == CollectiveKind::all_gather;
         b.collective({kind, gathers ? plans_.layout().ranks() * bytes : bytes},
-                     {.phase = Phase::exchange, .bucket = bucket},
+                     {.phase = Phase::exchange, .bucket = bucket, .payload = payload, .format = format},
                      std::string(name_of(kind)) + " bucket " + std::to_string(bucket) +
                          (what.empty() ? "" : ", ") + what,
                      issue);
@@ -303,7 +303,8 @@ class DdpPrograms {
       b.copy(2 * bytes, 1, bucket, "divide bucket " + std::to_string(bucket));
     }
     b.collective({CollectiveKind::all_reduce, bytes, use_.reduced_in},
-                 {.phase = Phase::exchange, .bucket = bucket}, "all_reduce bucket " + std::to_string(bucket));
+                 {.phase = Phase::exchange, .bucket = bucket, .format = wire_},
+                 "all_reduce bucket " + std::to_string(bucket));
   }
 
   // The compute stream waits for each bucket in order and copies it back, unless gradients are views of the

@@ -82,8 +82,8 @@ class HorovodProgram {
         gradients_in_ready_order(work_.model, bytes_per_element(work_.training.gradients));
     for (std::uint32_t i = 0; i < gradients.size(); ++i) {  // at most as many: each alone
       builder_.collective({CollectiveKind::all_reduce, on_wire(gradients[i].bytes)},
-                          {.phase = Phase::exchange, .bucket = i}, "all_reduce fusion " + std::to_string(i),
-                          {.after = After::decision});
+                          {.phase = Phase::exchange, .bucket = i, .format = wire()},
+                          "all_reduce fusion " + std::to_string(i), {.after = After::decision});
     }
     for (int micro = 0; micro < work_.training.accumulation; ++micro) {
       builder_.take_batch();

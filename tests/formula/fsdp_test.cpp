@@ -41,7 +41,7 @@ TrainingJob job_of_units(const UnitTimes& t, const Strategy& strategy, int accum
   for (Program* program : {&job.main().warm_up, &job.main().steady}) {
     for (Op& op : program->ops) {
       if (op.kind == OpKind::kernel) {
-        const auto& [phase, layer, bucket, payload] = op.purpose;
+        const auto& [phase, layer, bucket, payload, format] = op.purpose;
         const bool again = op.label.starts_with("recompute"), second = layer % 2 == 1;
         const std::int64_t whole = phase == Phase::forward || again ? t.f : t.b;
         op.duration = SimTime{phase == Phase::update       ? t.optimizer

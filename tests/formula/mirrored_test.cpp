@@ -407,7 +407,7 @@ TEST_CASE("nccl_then_ring in closed form: one gradient, two nodes") {
                                                   .ps);
 }
 
-// All nodes are alike: the first GPU of each, what its node's queue and its own stream do.
+// All nodes are alike: the first GPU of each, what its node's queue, its own stream and each gradient's ring do.
 TEST_CASE("nccl_then_ring, any nodes, layers and gradients: by the rules") {
   Dice dice(23);
   for (std::uint64_t round = 0; round < rounds(200); ++round) {
@@ -446,17 +446,15 @@ TEST_CASE("nccl_then_ring, any nodes, layers and gradients: by the rules") {
           }
         }
       }
-      const std::int64_t steps = 2 * (nodes - 1);
-      for (std::int64_t step = 0; step <= steps; ++step) {
-        for (std::size_t g = 0; g < size.size(); ++g) {
-          stream = std::max(stream, there[g]);
-          stream += step > 0 && step < nodes ? moved(3 * chunk[g]) : SimTime{};
-          there[g] = stream + hop(chunk[g]);
-          if (step == steps) {
-            stream += moved(2 * size[g]);
-            queue = std::max(queue, stream) + all_reduced(size[g]);
-          }
-        }
+      // Each gradient's ring begins when those before it are summed in the node, and goes on by itself.
+      for (std::size_t g = 0; g < size.size(); ++g) {
+        stream = std::max(stream, there[g]);
+        const std::int64_t added = nodes - 1, steps = 2 * added;
+        there[g] = stream + steps * hop(chunk[g]) + added * moved(3 * chunk[g]) + moved(2 * size[g]);
+      }
+      for (std::size_t g = 0; g < size.size(); ++g) {
+        stream = std::max(stream, there[g]);
+        queue = std::max(queue, stream) + all_reduced(size[g]);
       }
       begins = queue + updated(of);
       REQUIRE(end.ps == begins.ps);

@@ -291,6 +291,83 @@ TEST_CASE("a trace names the optimizer's class") {
   }
 }
 
+// What a trace says of each collective of a step, by its label: kind, type and elements that go in.
+struct Carried {
+  std::string kind, type;
+  std::int64_t elements = 0;
+};
+std::map<std::string, Carried> carried(const Scenario& scenario) {
+  std::map<std::string, Carried> made;
+  const json trace = json::parse(trace_json(predict(scenario, trace_of_first(1, 2))));
+  for (const json& event : trace.at("traceEvents")) {
+    const json args = event.value("args", json::object());
+    if (event.value("cat", "") == "kernel" && args.contains("dtype") && args.at("iteration") == 1) {
+      made[args.at("label")] = {args.at("Collective name"), args.at("dtype"), args.at("In msg nelems")};
+      if (args.at("Collective name") == "allreduce") {
+        const std::string type = args.at("dtype");
+        const std::string in_name = type == "Half" ? "_f16_" : type == "BFloat16" ? "_bf16_" : "_f32_";
+        CHECK(event.at("name").get<std::string>().find(in_name) != std::string::npos);
+      }
+    }
+  }
+  return made;
+}
+
+TEST_CASE("a trace has what is sent in the type in which it is sent") {
+  Scenario plain = example("first_node");
+  plain.training.ddp.broadcast_buffers = false;
+  const std::int64_t all = parameter_count(plain.model);
+  const auto buckets = [&](const Scenario& scenario, const std::string& kind, const std::string& type,
+                           const std::string& suffix = "") {
+    std::int64_t elements = 0;
+    for (const auto& [label, each] : carried(scenario)) {
+      if (label.find(" bucket ") != std::string::npos && label.ends_with(suffix)) {
+        CAPTURE(label);
+        CHECK(each.kind == kind);
+        CHECK(each.type == type);
+        elements += each.elements;
+      }
+    }
+    return elements;
+  };
+  CHECK(buckets(plain, "allreduce", "Float") == all);
+  Scenario wire = plain;
+  wire.training.ddp.wire = Precision::fp16;
+  CHECK(buckets(wire, "allreduce", "Half") == all);
+  const auto with = [&](CompressionKind kind) {
+    Scenario made = plain;
+    made.training.compression.kind = kind;
+    made.training.compression.start = 2;
+    return made;
+  };
+  CHECK(buckets(with(CompressionKind::fp16), "allreduce", "Half") == all);
+  CHECK(buckets(with(CompressionKind::bf16), "allreduce", "BFloat16") == all);
+  CHECK(buckets(with(CompressionKind::quantize_tensor), "_allgather_base", "Byte", "values") == all);
+  CHECK(buckets(with(CompressionKind::quantize_tensor), "_allgather_base", "Float", "scales") > 0);
+  CHECK(buckets(with(CompressionKind::sign), "_allgather_base", "Byte") >= all / 8);
+  CHECK(buckets(with(CompressionKind::top_k), "_allgather_base", "Int", "indices") ==
+        buckets(with(CompressionKind::top_k), "_allgather_base", "Float", "values"));
+  Scenario powersgd = with(CompressionKind::powersgd);
+  const std::int64_t sent = buckets(powersgd, "allreduce", "Float");
+  powersgd.training.compression.wrapper = HookWrapper::fp16;
+  CHECK(buckets(powersgd, "allreduce", "Half") == sent);
+}
+
+TEST_CASE("a trace of Horovod has what was fused, in the type in which it was sent") {
+  for (const bool half : {false, true}) {
+    Scenario scenario = example("horovod_p100_16");
+    scenario.training.horovod.fp16 = half;
+    const std::map<std::string, Carried> sent = carried(scenario);
+    std::int64_t elements = 0;
+    for (const auto& [label, each] : sent) {
+      CHECK(each.type == (half ? "Half" : "Float"));
+      elements += each.elements;
+    }
+    CHECK(elements == parameter_count(scenario.model));
+    CHECK(sent.size() < parameter_tensors(scenario.model));
+  }
+}
+
 TEST_CASE("names of NCCL's kernels follow its version and type") {
   const auto name = [](CollectiveKind kind, Algorithm algorithm, const char* version, Precision precision) {
     CollectivePlan plan;
@@ -298,7 +375,7 @@ TEST_CASE("names of NCCL's kernels follow its version and type") {
     plan.algorithm = algorithm;
     TrainingSpec training;
     training.gradients = precision;
-    return nccl_kernel_name(plan, element_type(Payload::gradients, training), version);
+    return nccl_kernel_name(plan, element_type(Purpose{}, training), version);
   };
   CHECK(name(CollectiveKind::all_reduce, Algorithm::tree, "2.30", Precision::bf16) ==
         "ncclDevKernel_AllReduce_Sum_bf16_TREE_LL(ncclDevKernelArgsStorage<4096ul>)");

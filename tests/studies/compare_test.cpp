@@ -1,7 +1,9 @@
 // Strategies side by side: what each is, what it sends, and who wins.
 #include "studies/compare.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -154,6 +156,57 @@ TEST_CASE("servers stand beside DDP with what their samples are worth") {
         b.compute + b.exposed_communication + b.straggler_wait + b.server_wait + b.input_wait + b.other;
     CHECK(parts.value == Approx(each.prediction.report.step.mean.value).epsilon(1e-9));
   }
+}
+
+TEST_CASE("compression is priced against the same without it, wherever that stands, or says against what") {
+  const auto price = [](const std::string& list) {
+    const std::string text = comparison_text(
+        compared(parse_json(read_file(PACELINE_SOURCE_DIR "/scenarios/four_nodes.json")), list));
+    const std::size_t from = text.rfind("\nddp:compression=fp16 ") + 1;
+    REQUIRE(from > 0);
+    return text.substr(from, text.find('\n', from) - from);
+  };
+  const std::string price_of = price("ddp,ddp:compression=fp16");
+  CHECK(price("ddp:bucket_cap=1000 MiB,ddp,ddp:compression=fp16") == price_of);
+  CHECK(price("ddp:compression=fp16,ddp:bucket_cap=1000 MiB,ddp:compression=none") == price_of);
+  const std::string other = price("ddp:compression=fp16,ddp:bucket_cap=1000 MiB");
+  CHECK(other != price_of);
+  CHECK(other.ends_with(", against ddp:bucket_cap=1000 MiB, whose other options differ."));
+  CHECK_THAT(price_of, !Contains("against"));
+}
+
+TEST_CASE("a comparison tells how far each strategy has come") {
+  Json scenario = parse_json(read_file(PACELINE_SOURCE_DIR "/scenarios/first_node.json"));
+  set_at(scenario, "/run/iterations", std::int64_t{5}, "");
+  std::map<std::string, std::size_t> last;
+  compare(
+      scenario, kLlama, strategy_choices("ddp,horovod"), 2, [](Scenario s) { return s; },
+      [&](const std::string& strategy, std::size_t done, std::size_t all) {
+        CHECK(all == 6);  // and the warm-up
+        CHECK(done > last[strategy]);
+        last[strategy] = done;
+      });
+  CHECK(last == std::map<std::string, std::size_t>{{"ddp", 6}, {"horovod", 6}});
+}
+
+TEST_CASE("PowerSGD above rank 2 of fp32 is said to be a guess") {
+  const auto with = [](const char* gradients, Json::Object hook) {
+    Json scenario = parse_json(read_file(PACELINE_SOURCE_DIR "/scenarios/slow_network_16.json"));
+    hook.insert(hook.begin(), {"kind", "powersgd"});
+    set_at(scenario, "/training/compression", Json(hook), "");
+    set_at(scenario, "/training/gradients", gradients, "");
+    set_at(scenario, "/run/iterations", std::int64_t{1}, "");
+    const Comparison c = compared(scenario, "ddp");
+    const bool page = terminal_table(c.strategies.front().prediction).find("a guess") != std::string::npos;
+    const bool remark = std::ranges::any_of(
+        c.remarks, [](const std::string& each) { return each.find("a guess") != std::string::npos; });
+    CHECK(page == remark);
+    return page;
+  };
+  CHECK(with("fp32", {{"rank", std::int64_t{3}}}));
+  CHECK_FALSE(with("fp32", {{"rank", std::int64_t{2}}}));
+  CHECK_FALSE(with("fp16", {{"rank", std::int64_t{3}}}));
+  CHECK_FALSE(with("fp32", {{"rank", std::int64_t{3}}, {"wrapper", "fp16"}}));
 }
 
 TEST_CASE("the file's compression counts for those that have hooks, and the others are told") {

@@ -197,5 +197,45 @@ TEST_CASE("the explanation is the same on any number of threads", "[release]") {
   }
 }
 
+TEST_CASE("what is within the spread of Horovod's cycles is not advised, nor what is within the drift") {
+  Scenario scenario = example("first_node", 20);
+  scenario.training.strategy = StrategyKind::horovod;
+  scenario.training.batch_per_gpu = 8;
+  const Prediction p = predict(scenario);
+  const Explanation e = explained(p, 2);
+  double most = p.report.drift ? std::abs(p.report.drift->change) : 0;
+  for (const double factor : {0.98, 0.99, 1.01, 1.02}) {  // the newest version's cycle is a millisecond
+    Scenario other = scenario;
+    other.training.horovod.cycle_time = Seconds(factor * 1e-3);
+    most = std::max(most, std::abs(predict(other).report.step.mean / p.report.step.mean - 1));
+  }
+  REQUIRE(most > 0);
+  CHECK(e.spread == Approx(most));
+  CHECK(explanation_json(p, e).back().key == "spread");
+  for (const Sensitivity& s : e.sensitivities) {
+    const bool advised = std::ranges::any_of(e.best_levers, [&](const std::string& sentence) {
+      return sentence.find(s.lever.advice + " a step takes") != std::string::npos;
+    });
+    CHECK((!advised || -s.change > e.spread));
+  }
+}
+
+TEST_CASE("a run whose steps have not settled says so") {
+  const Prediction p = predict(example("ring_of_nodes_8", 20));
+  REQUIRE(p.report.drift);
+  CHECK(p.report.drift->steps == 10);
+  double first = 0, last = 0;
+  for (std::size_t i = 1; i <= 20; ++i) {
+    (i <= 10 ? first : last) +=
+        static_cast<double>((p.result.iteration_end[i] - p.result.iteration_end[i - 1]).ps);
+  }
+  CHECK(p.report.drift->change == Approx(last / first - 1));
+  CHECK(json::parse(result_json(p, {})).at("drift").at("steps") == 10);
+  const std::string page = terminal_table(p);
+  CHECK(page.find("steps have not settled: the last 10 take ") != std::string::npos);
+  CHECK(page.find("(--iterations 100)") != std::string::npos);
+  CHECK_FALSE(predict(example("first_node", 20)).report.drift);
+}
+
 }  // namespace
 }  // namespace paceline

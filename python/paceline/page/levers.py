@@ -30,6 +30,11 @@ def parts(result: Result, command: str) -> list[Part]:
     found: list[Part] = [Text(sentence) for sentence in result.best_levers]
     if not found:
         found = [Text("Nothing that was tried makes a sample cheaper.")]
+    if result.spread >= NEGLIGIBLE:
+        share = f"{100 * result.spread:.1f} %"
+        found.append(
+            Text(f"Changes within the spread of {share} say nothing, and are not advised.")
+        )
     frame = result.sensitivities()
     if not frame.empty:
         found.append(chart(result))

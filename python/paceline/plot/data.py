@@ -155,7 +155,7 @@ _RESULT_COLUMNS = {
     *("compression_ratio", "compression_kernels_s", "compression_share_of_step"),
 }
 _RESULT_PREFIXES = (
-    *("step_time_", "breakdown_", "interval_", "worst_rank_"),
+    *("step_time_", "breakdown_", "interval_", "worst_rank_", "drift_"),
     *("sent_bytes_", "model_flops_utilisation", "servers_", "campaign_"),
 )
 
