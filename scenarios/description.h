@@ -632,8 +632,7 @@ template <class V>
 void describe(V& v, LocalSgdSpec& s) {
   v.key("period", s.period, between(1, 100'000),
         "Parameters are averaged over all GPUs after every so many steps; a run's steps are rounded up to "
-        "whole "
-        "periods.");
+        "whole periods.");
   v.key("warm_up", s.warm_up, between(0, 1e12),
         "Steps of DDP before them: a run's warm-up, which doesn't count, is then DDP's first step.");
   v.key("group", s.group, any(),

@@ -7,6 +7,7 @@
 #include "sim/engine/event_engine.h"
 
 namespace paceline {
+
 // The slices of the last collective may all be there yet when those of the next come.
 void EventEngine::prepare_ahead() {
   constexpr std::uint32_t kOfEndless = 16;  // at first

@@ -23,8 +23,7 @@ std::int64_t in_range(Wide count) {
   if (count > kMost) {
     throw InputError(
         "expected fewer GPUs or parameters: of a bucket a GPU would move more than 4 EiB, or launch more "
-        "kernels "
-        "than that",
+        "kernels than that",
         kPlace);
   }
   return static_cast<std::int64_t>(count);
@@ -381,8 +380,7 @@ void check_compression(const TrainingSpec& training, const Model& model) {
       spec.start < 2) {  // PowerSGDState refuses it with error feedback or a warm start, its default
     throw InputError(
         "expected 2 or more, as DDP builds its buckets anew after the first step and PowerSGD's warm start "
-        "keeps "
-        "matrices of them, found " +
+        "keeps matrices of them, found " +
             std::to_string(spec.start),
         std::string(kPlace) + "/start");
   }
