@@ -219,12 +219,18 @@ class Network:
     def two_racks(self, first_rack: int, rack: int, trunk_megabits: float) -> None:
         """Hosts 0 .. first_rack-1 stay, the next `rack` ones move to the other switch."""
         self.set_trunk(trunk_megabits)
-        for k in range(first_rack, first_rack + rack):
-            run("ip", "-n", self.switches, "link", "set", f"d{k}", "master", "data1")
+        self.join(range(first_rack, first_rack + rack), "data1")
 
     def one_rack(self) -> None:
-        for k in range(len(self.hosts)):
-            run("ip", "-n", self.switches, "link", "set", f"d{k}", "master", "data0")
+        self.join(range(len(self.hosts)), "data0")
+
+    def join(self, hosts: range, switch: str) -> None:
+        """A switch forgets who was behind the trunk, or frames go there until a host speaks."""
+        ip = ["ip", "-n", self.switches, "link", "set"]
+        for k in hosts:
+            run(*ip, f"d{k}", "master", switch)
+        for side in (0, 1):
+            run(*ip, f"trunk{side}", "type", "bridge_slave", "fdb_flush")
 
     def mpirun_words(self, ranks: int) -> list[str]:
         """Start mpirun beside the switches, a daemon in each host; talk over the shaped links."""
