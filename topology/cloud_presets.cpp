@@ -195,27 +195,27 @@ NodeSpec oci_bm_gpu_h100_8() {
   return node;
 }
 
-constexpr std::array<NodePreset, 18> kPresets{{{"aws-p2.8xlarge", aws_p2_8xlarge},
-                                               {"aws-p3dn", aws_p3dn},
-                                               {"aws-p4d", aws_p4d},
-                                               {"aws-p4de", aws_p4de},
-                                               {"aws-p5", aws_p5},
-                                               {"aws-p5en", aws_p5en},
-                                               {"aws-p6-b200", aws_p6_b200},
-                                               {"azure-nd-a100-v4", azure_nd_a100_v4},
-                                               {"azure-nd-h100-v5", azure_nd_h100_v5},
-                                               {"azure-nd-h200-v5", azure_nd_h200_v5},
-                                               {"azure-ndm-a100-v4", azure_ndm_a100_v4},
-                                               {"gcp-a3-highgpu-8g", gcp_a3_highgpu_8g},
-                                               {"gcp-a3-megagpu-8g", gcp_a3_megagpu_8g},
-                                               {"gcp-a3-ultragpu-8g", gcp_a3_ultragpu_8g},
-                                               {"gcp-a4-highgpu-8g", gcp_a4_highgpu_8g},
-                                               {"gcp-n1-standard-32-k80x8", gcp_n1_standard_32_k80x8},
-                                               {"oci-bm.gpu.b4.8", oci_bm_gpu_b4_8},
-                                               {"oci-bm.gpu.h100.8", oci_bm_gpu_h100_8}}};
+constexpr std::array<NodePreset, 18> kCloudPresets{{{"aws-p2.8xlarge", aws_p2_8xlarge},
+                                                    {"aws-p3dn", aws_p3dn},
+                                                    {"aws-p4d", aws_p4d},
+                                                    {"aws-p4de", aws_p4de},
+                                                    {"aws-p5", aws_p5},
+                                                    {"aws-p5en", aws_p5en},
+                                                    {"aws-p6-b200", aws_p6_b200},
+                                                    {"azure-nd-a100-v4", azure_nd_a100_v4},
+                                                    {"azure-nd-h100-v5", azure_nd_h100_v5},
+                                                    {"azure-nd-h200-v5", azure_nd_h200_v5},
+                                                    {"azure-ndm-a100-v4", azure_ndm_a100_v4},
+                                                    {"gcp-a3-highgpu-8g", gcp_a3_highgpu_8g},
+                                                    {"gcp-a3-megagpu-8g", gcp_a3_megagpu_8g},
+                                                    {"gcp-a3-ultragpu-8g", gcp_a3_ultragpu_8g},
+                                                    {"gcp-a4-highgpu-8g", gcp_a4_highgpu_8g},
+                                                    {"gcp-n1-standard-32-k80x8", gcp_n1_standard_32_k80x8},
+                                                    {"oci-bm.gpu.b4.8", oci_bm_gpu_b4_8},
+                                                    {"oci-bm.gpu.h100.8", oci_bm_gpu_h100_8}}};
 
 }  // namespace
 
-std::span<const NodePreset> cloud_presets() { return kPresets; }
+std::span<const NodePreset> cloud_presets() { return kCloudPresets; }
 
 }  // namespace paceline

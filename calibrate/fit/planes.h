@@ -16,7 +16,7 @@
 namespace paceline {
 
 inline constexpr int kRounds = 6;
-inline constexpr double kStep = 0.02;  // of ln(value), for a derivative
+inline constexpr double kLogStep = 0.02;  // of ln(value), for a derivative
 
 // A plan that takes so many times the fastest of its size has no planes yet: it gets them in the first round
 // where it comes nearer. Large sizes are a matter of rates, which are better known than latencies.
@@ -97,9 +97,9 @@ class Planes {
           continue;
         }
         std::vector<double> stepped = u;
-        stepped[j] += kStep;
+        stepped[j] += kLogStep;
         model.times(costs(model, stepped), wanted, moved);
-        const double growth = std::expm1(parameters[j].sense * kStep);
+        const double growth = std::expm1(parameters[j].sense * kLogStep);
         for (std::size_t c = 0; c < count; ++c) {
           if (const double share = wanted[c] ? (moved[c] - base[c]) / growth : 0; share != 0) {
             Plane& plane = all[first + c].planes.back();

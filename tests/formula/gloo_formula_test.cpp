@@ -101,12 +101,12 @@ TEST_CASE("gloo's all-gather and broadcast on equal hosts take their closed form
 // Two all-reduces at a time, first come first served, whose segments take turns on a rank's link in the order in which
 // they are issued. All ranks do the same at the same time, so one rank's link tells all: with no latencies the next
 // segment of an all-reduce is there when its last one has left.
-struct Served {
+struct Bucket {
   double ready = 0, segment = 0;
   std::int64_t left = 0;  // segments
   double start = 0, end = 0;
 };
-void serve(std::vector<Served>& buckets) {
+void serve(std::vector<Bucket>& buckets) {
   std::deque<std::size_t> turns;
   std::size_t next = 0, running = 0;
   double now = 0;
@@ -152,7 +152,7 @@ TEST_CASE("two all-reduces of gloo run at once, and their segments take turns on
     scenario.gpu = gpu_preset("V100-16GB");
     scenario.gpu.memory_bandwidth = BytesPerSecond(1e18);
     scenario.model.name = "layers";
-    std::vector<Served> buckets;
+    std::vector<Bucket> buckets;
     std::vector<ExplicitLayerTime> times;
     double backward = 0;
     for (int l = 0; l < layers; ++l) {

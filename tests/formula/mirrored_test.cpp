@@ -89,10 +89,11 @@ SimTime passes(const Mirror& of) {
 }
 SimTime updated(const Mirror& of) { return moved(5 * all_bytes(of)); }  // SGD with momentum
 
-const std::vector<std::vector<std::int64_t>> kFour{{100'000, 500}, {300'000}, {300'000, 700}, {200'000, 1}};
+const std::vector<std::vector<std::int64_t>> kFourLayers{
+    {100'000, 500}, {300'000}, {300'000, 700}, {200'000, 1}};
 
 TEST_CASE("MirroredStrategy: compute, two copies, one all-reduce, the update") {
-  const Mirror of{kFour};
+  const Mirror of{kFourLayers};
   const std::int64_t bytes = all_bytes(of);
   const TrainingJob job = mirrored_job(of);
   CHECK(last_step(job) == passes(of) + 2 * moved(2 * bytes) + all_reduced(bytes) + updated(of));
@@ -106,7 +107,7 @@ TEST_CASE("MirroredStrategy: compute, two copies, one all-reduce, the update") {
 }
 
 TEST_CASE("MirroredStrategy: more packs are cut from one and joined again") {
-  Mirror of{kFour};
+  Mirror of{kFourLayers};
   const std::int64_t bytes = all_bytes(of);
   of.spec.num_packs = 3;
   const SimTime copies = 4 * moved(2 * bytes);
@@ -167,14 +168,14 @@ DdpSpec ddp_with(std::int64_t cap) {
 }
 
 TEST_CASE("MirroredStrategy: each gradient by itself overlaps, and nothing is copied") {
-  Mirror of{kFour};
+  Mirror of{kFourLayers};
   of.spec.num_packs = 0;
   CHECK(last_step(mirrored_job(of)) == by_packs(of, 0, true));
 }
 
 TEST_CASE(
     "MultiWorkerMirroredStrategy: without bytes_per_pack all gradients are one pack, as MirroredStrategy's") {
-  Mirror of{kFour};
+  Mirror of{kFourLayers};
   const SimTime once = last_step(mirrored_job(of));
   of.spec.cross_device_ops = CrossDeviceOps::multi_worker;
   CHECK(last_step(mirrored_job(of)) == once);
@@ -286,15 +287,15 @@ TEST_CASE("replicated without NCCL: sums behind the backward pass of each GPU, b
   sums_by_the_rules(CrossDeviceOps::copy_to_devices);
 }
 
-// Routes of their own between all GPUs: S bytes take kHop + kByteOfHop S.
-constexpr SimTime kHop{3'000};
+// Routes of their own between all GPUs: S bytes take kGpuHop + kByteOfHop S.
+constexpr SimTime kGpuHop{3'000};
 constexpr std::int64_t kByteOfHop = 20;
-SimTime hop(std::int64_t bytes) { return kHop + SimTime{kByteOfHop * bytes}; }
+SimTime hop(std::int64_t bytes) { return kGpuHop + SimTime{kByteOfHop * bytes}; }
 void join_all(TrainingJob& job, std::uint32_t gpus) {
   for (std::uint32_t from = 0; from < gpus; ++from) {
     for (std::uint32_t to = 0; to < gpus; ++to) {
       if (from != to) {
-        job.routes.push_back({from, to, kHop, BytesPerSecond(1e12 / kByteOfHop), {}});
+        job.routes.push_back({from, to, kGpuHop, BytesPerSecond(1e12 / kByteOfHop), {}});
       }
     }
   }
@@ -303,7 +304,7 @@ void join_all(TrainingJob& job, std::uint32_t gpus) {
 // One pack P of four GPUs: GPU 1 and 3 send it to 0 and 2, which add two; 2 sends its sum to 0, which adds two again and
 // sends the sum to 1 and 2; 2 sends it to 3. So GPU 3 is the last one: four ways, and what is copied and added between.
 TEST_CASE("HierarchicalCopyAllReduce in closed form: four ways one after the other") {
-  Mirror of{kFour};
+  Mirror of{kFourLayers};
   of.spec.cross_device_ops = CrossDeviceOps::hierarchical_copy;
   TrainingJob job = mirrored_job(of);
   join_all(job, kGpuCount);
@@ -463,7 +464,7 @@ TEST_CASE("nccl_then_ring, any nodes, layers and gradients: by the rules") {
 }
 
 TEST_CASE("mirrored: memory of gradients that are joined, apart, or sent to the first GPU") {
-  const Mirror of{kFour};
+  const Mirror of{kFourLayers};
   const Workload work = mirrored_work(of);
   const auto copies = [&](const MirroredSpec& spec) {
     const GpuMemory memory = memory_of(spec, work.model, work.training, {1, kGpuCount});
@@ -504,7 +505,7 @@ TEST_CASE("packs: closed when they hold more than the limit") {
 }
 
 TEST_CASE("mirrored: options that a kind hasn't, and nodes that one process hasn't, are refused") {
-  Mirror of{kFour};
+  Mirror of{kFourLayers};
   const auto refusal = [&](const MirroredSpec& spec, const RankLayout& layout = {1, kGpuCount}) {
     return error_of([&] { static_cast<void>(mirrored_job(of, spec, layout)); });
   };

@@ -21,7 +21,7 @@ namespace paceline {
 namespace {
 
 constexpr BytesPerSecond kPort{1e9};  // a byte in 1,000 ps
-constexpr SimTime kLatency{7'000'000};
+constexpr SimTime kServerLatency{7'000'000};
 constexpr SimTime kStep{1'000'000'000'000};
 
 struct Setup {
@@ -32,7 +32,7 @@ struct Setup {
   VariabilitySpec variability{};
   bool beside = false;  // server k with worker k, sharing its NIC
   BytesPerSecond nic = kPort;
-  SimTime latency = kLatency;
+  SimTime latency = kServerLatency;
 };
 
 Workload workload_of(const Setup& setup) {
@@ -131,7 +131,7 @@ TEST_CASE("incast: computing, twice max(P/B, W P/(K B)), applying, latencies") {
       const std::int64_t sent = std::max(all.value, workers * each.value) * 1000;
       every_step_takes(
           served_run(job_of(setup)),
-          kStep + SimTime{2 * sent} + static_cast<std::int64_t>(workers) * sum + update + 2 * kLatency);
+          kStep + SimTime{2 * sent} + static_cast<std::int64_t>(workers) * sum + update + 2 * kServerLatency);
     }
   }
 }
@@ -144,7 +144,7 @@ TEST_CASE("servers beside the workers: twice P (W - 1) / (W B), as a ring's all-
     setup.tensors = {workers * each.value / 4};
     setup.spec.servers.memory_bandwidth = BytesPerSecond(1e30);
     every_step_takes(served_run(job_of(setup)),
-                     kStep + SimTime{2 * (workers - 1) * each.value * 1000} + 2 * kLatency);
+                     kStep + SimTime{2 * (workers - 1) * each.value * 1000} + 2 * kServerLatency);
   }
 }
 
@@ -156,8 +156,9 @@ TEST_CASE("servers that keep unequal parts: the one with most decides") {
     setup.spec.servers.count = 3;
     setup.spec.servers.memory_bandwidth = BytesPerSecond(1e30);
     setup.spec.overlap = ServerOverlap::none;
-    every_step_takes(served_run(job_of(setup)),
-                     SimTime{900'000'000'000} + SimTime{2 * 24'000'000LL * workers * 1000} + 2 * kLatency);
+    every_step_takes(
+        served_run(job_of(setup)),
+        SimTime{900'000'000'000} + SimTime{2 * 24'000'000LL * workers * 1000} + 2 * kServerLatency);
   }
 }
 
@@ -238,7 +239,7 @@ std::vector<SimTime> steps_by_tensor(const Setup& setup, int iterations) {
     for (int way = 0; way < 2; ++way) {
       pushed = shared_port(pushed, bytes, 1000 * static_cast<std::int64_t>(setup.workers));
       for (SimTime& at : pushed) {
-        at += kLatency;
+        at += kServerLatency;
       }
     }
     pulled = pushed;
@@ -535,12 +536,13 @@ TEST_CASE("gradients that a node sums first: P each way on a NIC, however many G
         if (from != to && nic(from) == nic(to)) {
           job.routes.push_back({from, to, SimTime{}, BytesPerSecond(1e30), {}});
         } else if (from != to) {
-          job.routes.push_back({from, to, kLatency, kPort, {LinkId(2 * nic(from)), LinkId(2 * nic(to) + 1)}});
+          job.routes.push_back(
+              {from, to, kServerLatency, kPort, {LinkId(2 * nic(from)), LinkId(2 * nic(to) + 1)}});
         }
       }
     }
     const std::int64_t pushes = kNodes * (node == NodeGradients::each ? kGpus : 1);
-    every_step_takes(served_run(job), kStep + SimTime{2 * pushes * 32'000'000 * 1000} + 2 * kLatency);
+    every_step_takes(served_run(job), kStep + SimTime{2 * pushes * 32'000'000 * 1000} + 2 * kServerLatency);
   }
 }
 

@@ -22,7 +22,7 @@ namespace {
 
 using namespace units;
 
-constexpr double kLinkRate = 3e9, kPayload = 0.95, kAcks = 0.02, kReduced = 250e9, kCopied = 11e9;
+constexpr double kLinkRate = 3e9, kPayload = 0.95, kTcpAcks = 0.02, kReduced = 250e9, kCopied = 11e9;
 constexpr Seconds kBegins = 60.0_us, kCall = 90.0_us, kLocal = 15.0_us, kCard = 2.0_us, kSlot = 0.25_us;
 
 CollectiveSpec own_ring() {
@@ -30,7 +30,7 @@ CollectiveSpec own_ring() {
   spec.library = CollectiveLibrary::tensorflow;
   spec.costs = {{"tensorflow.startup", kBegins.value},     {"tensorflow.network.latency", kCall.value},
                 {"tensorflow.pcie.latency", kLocal.value}, {"tensorflow.reduce_rate", kReduced},
-                {"tensorflow.copy_rate", kCopied},         {"tcp.acknowledgements", kAcks},
+                {"tensorflow.copy_rate", kCopied},         {"tcp.acknowledgements", kTcpAcks},
                 {"network.efficiency", kPayload}};
   return spec;
 }
@@ -44,7 +44,7 @@ TEST_CASE("TensorFlow's ring on equal nodes takes its closed form") {
       const std::vector<Bytes> sizes{Bytes(bytes)};
       const SimTime took = cost_collectives(planner, CollectiveKind::all_reduce, sizes, false).front().time;
       const double chunk = static_cast<double>(((bytes + n - 1) / n + 63) / 64 * 64);
-      const SimTime stay = to_sim_time(Seconds(chunk / (kLinkRate * kPayload) * (n > 2 ? 1 + kAcks : 1)));
+      const SimTime stay = to_sim_time(Seconds(chunk / (kLinkRate * kPayload) * (n > 2 ? 1 + kTcpAcks : 1)));
       const double links =
           2 * (2 * kSlot.value + kCard.value);  // GPU, PCIe switch, NIC, leaf, and down again
       const double passed = kCall.value + links + 2 * chunk / kCopied;

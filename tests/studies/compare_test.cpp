@@ -15,11 +15,11 @@ namespace {
 
 using Catch::Contains;
 
-const std::string kLlama = std::string(PACELINE_SOURCE_DIR) + "/scenarios/fsdp_llama3_8b.json";
+const std::string kLlamaFile = std::string(PACELINE_SOURCE_DIR) + "/scenarios/fsdp_llama3_8b.json";
 
 // On so many nodes, with rings, no two GPUs apart.
 Json llama(int nodes) {
-  Json scenario = parse_json(read_file(kLlama));
+  Json scenario = parse_json(read_file(kLlamaFile));
   set_at(scenario, "/cluster/nodes", std::int64_t{nodes}, "");
   set_at(scenario, "/training/collective/algorithm", "ring", "");
   set_at(scenario, "/run/iterations", std::int64_t{1}, "");
@@ -28,7 +28,7 @@ Json llama(int nodes) {
 }
 
 Comparison compared(const Json& scenario, const std::string& strategies) {
-  return compare(scenario, kLlama, strategy_choices(strategies), 2, [](Scenario s) { return s; });
+  return compare(scenario, kLlamaFile, strategy_choices(strategies), 2, [](Scenario s) { return s; });
 }
 
 // Parameters of all layers, and of those that are in no block.
@@ -103,7 +103,7 @@ TEST_CASE("a comparison says who wins, and its JSON the same") {
   // zero3 is FSDP, and each is what a run of its own says.
   CHECK(c.strategies[3].prediction.result.fingerprint == c.strategies[4].prediction.result.fingerprint);
   set_at(scenario, "/training/fsdp/shard_group", "node", "");
-  CHECK(predict(parse_scenario(to_line(scenario), kLlama)).result.fingerprint ==
+  CHECK(predict(parse_scenario(to_line(scenario), kLlamaFile)).result.fingerprint ==
         c.strategies[5].prediction.result.fingerprint);
 }
 
@@ -180,7 +180,7 @@ TEST_CASE("a comparison tells how far each strategy has come") {
   set_at(scenario, "/run/iterations", std::int64_t{5}, "");
   std::map<std::string, std::size_t> last;
   compare(
-      scenario, kLlama, strategy_choices("ddp,horovod"), 2, [](Scenario s) { return s; },
+      scenario, kLlamaFile, strategy_choices("ddp,horovod"), 2, [](Scenario s) { return s; },
       [&](const std::string& strategy, std::size_t done, std::size_t all) {
         CHECK(all == 6);  // and the warm-up
         CHECK(done > last[strategy]);

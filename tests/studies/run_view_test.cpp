@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::json;
 
-Prediction example(const std::string& name, int iterations) {
+Prediction predicted_example(const std::string& name, int iterations) {
   Scenario scenario = load_scenario(std::string(PACELINE_SOURCE_DIR) + "/scenarios/" + name + ".json");
   scenario.run.iterations = iterations;
   return predict(scenario);
@@ -114,14 +114,14 @@ TEST_CASE("the slices of a page are the operations of a trace") {
   for (std::size_t i = 0; i < kTracedRuns.size(); i += kStride) {
     const char* const name = kTracedRuns[i];
     CAPTURE(name);
-    const Prediction p = example(name, 3);
+    const Prediction p = predicted_example(name, 3);
     check_slices(p, 1);
     check_slices(p, 3);
   }
 }
 
 TEST_CASE("the critical path of any step adds up to it, and its ranks are shown first") {
-  const Prediction p = example("slow_gpu_64", 4);
+  const Prediction p = predicted_example("slow_gpu_64", 4);
   for (std::int64_t step = 1; step <= 4; ++step) {
     const json of = about(run_view(p, {.step = step, .ranks = {}, .slices = 4'000}));
     CHECK(of["step"] == step);
@@ -143,7 +143,7 @@ TEST_CASE("rank by rank and step by step a page has what the result has in all")
   for (std::size_t which = 0; which < kWholeRuns.size(); which += kStride) {
     const char* const name = kWholeRuns[which];
     CAPTURE(name);
-    const Prediction p = example(name, 5);
+    const Prediction p = predicted_example(name, 5);
     const RunView view = run_view(p, {});
     const auto compute = values<float>(view, "step_compute_ms"),
                waited = values<float>(view, "step_waited_for_ms");
@@ -163,7 +163,7 @@ TEST_CASE("rank by rank and step by step a page has what the result has in all")
 }
 
 TEST_CASE("devices have the topology's names, links their traffic", "[release]") {
-  const Prediction p = example("two_jobs", 2);
+  const Prediction p = predicted_example("two_jobs", 2);
   const Topology& topology = *p.topology;
   const RunView view = run_view(p, {});
   const json of = about(view);
@@ -187,7 +187,7 @@ TEST_CASE("devices have the topology's names, links their traffic", "[release]")
 }
 
 TEST_CASE("a page's step, ranks and slices are the run's") {
-  const Prediction p = example("slow_gpu_64", 2);
+  const Prediction p = predicted_example("slow_gpu_64", 2);
   const auto told = [&](const ViewChoice& choice) {
     try {
       run_view(p, choice);
