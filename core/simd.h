@@ -1,6 +1,6 @@
-// PACELINE_VECTORIZED marks a function that is compiled again for AVX2 and AVX-512 and chosen when the
-// program starts, by what the processor can (a name of one, as skylake-avx512, would be that one alone). Without fused multiply-add (-ffp-contract=off) every version gives the same bits; the
-// golden tests run with and without it.
+// PACELINE_VECTORIZED marks a function that is compiled again for AVX2 and AVX-512 and chosen when the program starts,
+// by what the processor can (a name of one, as skylake-avx512, would be that one alone). Without fused multiply-add
+// (-ffp-contract=off) every version gives the same bits; tests run with and without it.
 #pragma once
 
 #if defined(PACELINE_SIMD) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
