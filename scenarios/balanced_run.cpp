@@ -24,6 +24,8 @@ std::vector<std::int64_t> most_samples(const Scenario& s, std::int64_t total) {
   for (const GpuKind& kind : kinds) {
     Scenario one = s;
     one.gpu = kind.gpu;
+    one.gpus.clear();
+    one.cluster.runs.clear();
     const Bytes limit = s.training.balance->limit.value > 0 ? s.training.balance->limit : kind.gpu.memory;
     std::int64_t low = 1, high = total + 1;  // the first fits, the last doesn't
     while (limit.value > 0 && high - low > 1) {

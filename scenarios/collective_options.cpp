@@ -20,7 +20,10 @@ void check_options(const CollectiveSpec& spec) {
 ClusterSpec cluster_of(const CollectiveOptions& options) {
   constexpr std::uint64_t kMostNodes = 4'000'000, kMostGpus = 256;
   ClusterSpec cluster;
-  naming_option("--cluster", [&] { cluster = load_cluster(options.cluster); });
+  naming_option("--cluster", [&] {
+    cluster = load_cluster(options.cluster);
+    require_like_nodes(cluster);
+  });
   if (options.nodes) {
     cluster.nodes = static_cast<int>(whole_number(*options.nodes, 1, kMostNodes, "--nodes"));
   }

@@ -293,14 +293,23 @@ template <class V>
 void describe(V& v, GpuKind& s) {
   v.key("nodes", s.nodes, between(1, static_cast<double>(kMostRanks)), "How many nodes have them.",
         required());
-  v.key("gpu", s.gpu, any(), "The GPU, by the name of a preset or by its numbers.", required());
+  v.key("node", s.node, any(),
+        "What these nodes are, with their GPU, as the cluster's `node` says for all; left out: that.");
+  v.key("gpu", s.gpu, any(),
+        "The GPU, by the name of a preset or by its numbers, of nodes that are the cluster's `node` but for "
+        "it.",
+        s.node || v.lists_all() ? Need{Need::Kind::preset, {}} : required());
   v.key("measured", s.measured, any().length(0, 100),
         "What one of them reaches, as training.measured says for all.");
 }
 
 template <class V>
 void describe(V& v, Cluster& s) {
-  v.key("node", s.spec.node, any(), "What a node is: the name of a preset, or its parts.", required());
+  v.key("node", s.spec.node, any(),
+        "What a node is: the name of a preset, or its parts. Left out only where each of the `gpus` has a "
+        "`node`: the "
+        "first one's.",
+        {Need::Kind::preset, {}});
   v.key("nodes", s.spec.nodes, between(1, static_cast<double>(kMostRanks)), "How many nodes the job has.");
   v.key("job_nodes", s.spec.job_nodes, between(1, static_cast<double>(kMostRanks)).absent_at_zero(),
         "Nodes that this job has, the first ones; left out: all. The others run other jobs.");
@@ -309,9 +318,9 @@ void describe(V& v, Cluster& s) {
   v.key("gpu", s.gpu, any(), "The GPU, by the name of a preset or by its numbers; left out: the node's.",
         {Need::Kind::preset, {}});
   v.key("gpus", s.gpus, list(0, 1000),
-        "Where there are several kinds of GPU: those of all nodes, one kind after the other. Wires and NICs "
-        "are the "
-        "node's for all.");
+        "Where there are several kinds of GPU, or of node: those of all nodes, one kind after the other. All "
+        "nodes have "
+        "equally many GPUs in use, and one kind of network.");
   v.key("fabric", s.spec.fabric, any(), "The network between the nodes.");
   v.key("degraded_links", s.spec.degraded, list(0, 10'000), "Links that are slower than they should be.");
   v.key("nccl_graph", s.nccl_graph, text(4000),

@@ -1,5 +1,6 @@
 #include "scenarios/gpu_memory.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -30,7 +31,7 @@ Bytes needs(const Scenario& s) {
     return Bytes(std::numeric_limits<std::int64_t>::max());
   }
 }
-bool fits(const Scenario& s) { return needs(s) <= s.gpu.memory; }
+bool fits(const Scenario& s) { return needs(s) <= memory_of_gpu(s); }
 
 // Settings, as --set takes them, and what they make of the scenario.
 struct Alternative {
@@ -120,6 +121,14 @@ GpuMemory memory_of(const Scenario& s) {
   return memory_of(strategy_of(s.training), s.model, s.training, layout_of(s));
 }
 
+Bytes memory_of_gpu(const Scenario& s) {
+  Bytes least = s.gpu.memory;
+  for (const GpuKind& kind : s.gpus) {
+    least = std::min(least, kind.gpu.memory);
+  }
+  return least;
+}
+
 Json::Object memory_json(const GpuMemory& m, Bytes gpu) {
   const bool known = gpu.value > 0;
   return {{"parameters_bytes", m.parameters.value},
@@ -149,14 +158,15 @@ std::string memory_parts_text(const GpuMemory& m) {
 
 std::string does_not_fit(const Scenario& s) {
   const GpuMemory m = memory_of(s);
-  return s.gpu.memory.value == 0 || m.total() <= s.gpu.memory
+  const Bytes gpu = memory_of_gpu(s);
+  return gpu.value == 0 || m.total() <= gpu
              ? ""
-             : "does not fit: " + memory_text(m, s.gpu.memory) + ": " + memory_parts_text(m);
+             : "does not fit: " + memory_text(m, gpu) + ": " + memory_parts_text(m);
 }
 
 std::vector<std::string> settings_that_fit(const Scenario& scenario) {
   constexpr std::size_t kMost = 4;
-  Bytes least = scenario.gpu.memory + Bytes(1);
+  Bytes least = memory_of_gpu(scenario) + Bytes(1);
   std::vector<std::string> settings;
   for (const Alternative& alternative : alternatives(scenario)) {
     const Bytes with = needs(alternative.changed);
@@ -180,7 +190,7 @@ std::string what_would_fit(const Scenario& scenario) {
 }
 
 void require_fit(const Scenario& s) {
-  if (s.gpu.memory.value == 0) {
+  if (memory_of_gpu(s).value == 0) {
     throw InputError("expected the memory of " + s.gpu.name + ", or nobody knows whether it fits",
                      "/cluster/gpu/memory");
   }

@@ -10,9 +10,10 @@
 
 namespace paceline {
 
-// Throws InputError as the strategy's memory_of does. The scenario's gpu.memory is what a GPU has, 0 where
-// that is not known.
+// Throws InputError as the strategy's memory_of does.
 GpuMemory memory_of(const Scenario&);
+// What a GPU has, of several kinds the least; 0 where that is not known.
+Bytes memory_of_gpu(const Scenario&);
 
 // gpu_bytes and fits are null where the GPU's memory is not known.
 Json::Object memory_json(const GpuMemory&, Bytes gpu);

@@ -119,6 +119,8 @@ MixedWork work_of(const Scenario& s) {
         one.training.measured = pinned_rates(one.training);
         one.training.batch_per_gpu = batch;
         one.gpu = kinds[k].gpu;
+        one.gpus.clear();
+        one.cluster.runs.clear();
         if (apart && !does_not_fit(one).empty()) {
           throw InputError(does_not_fit(one), "/training/batches/" + std::to_string(rank));
         }

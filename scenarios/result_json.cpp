@@ -142,7 +142,7 @@ Json::Object result_summary(const Prediction& p) {
                                                    {"gpu", gpu_name(p.scenario, r.worst_rank)},
                                                    {"breakdown_s", breakdown_json(r.worst_breakdown)}}},
                        {"sent_bytes", sent_json(sent_bytes(p.job))},
-                       {"memory", memory_json(memory_of(p.scenario), p.scenario.gpu.memory)}};
+                       {"memory", memory_json(memory_of(p.scenario), memory_of_gpu(p.scenario))}};
   if (r.compression) {
     summary.push_back({"compression", Json::Object{{"ratio", r.compression->ratio},
                                                    {"kernels_s", r.compression->kernels.value},

@@ -189,8 +189,55 @@ void read(const Json& json, Model& model, const Limits&, const Spot& spot) {
 
 namespace {
 
+GpuSpec gpu_of_node(const NodeSpec& node, const Spot& spot) {
+  if (node.gpu.empty()) {
+    throw InputError("missing key \"gpu\", as the node has none: add it beside \"node\"", spot.place);
+  }
+  try {
+    return gpu_preset(node.gpu);
+  } catch (const InputError& error) {
+    throw error.at(below(below(spot, "node"), "gpu").place);
+  }
+}
+
+// Kinds with nodes of their own make runs of nodes. The cluster's node is the first one's where it isn't told.
+void settle_nodes(Cluster& cluster, const Spot& spot) {
+  ClusterSpec& spec = cluster.spec;
+  const auto own =
+      std::ranges::find_if(cluster.gpus, [](const GpuKind& kind) { return kind.node.has_value(); });
+  const bool told = !spec.node.name.empty();
+  if (!told && std::ranges::any_of(cluster.gpus, [](const GpuKind& kind) { return !kind.node; })) {
+    throw InputError("missing key \"node\"", spot.place);
+  }
+  if (!told && cluster.gpus.empty()) {
+    throw InputError("missing key \"node\"", spot.place);
+  }
+  if (own == cluster.gpus.end()) {
+    return;
+  }
+  if (!told) {
+    spec.node = *cluster.gpus.front().node;
+  }
+  for (std::size_t k = 0; k < cluster.gpus.size(); ++k) {
+    GpuKind& kind = cluster.gpus[k];
+    const Spot place = below(below(spot, "gpus"), k);
+    if (kind.node) {
+      // The GPU is the node's; a result has it in full beside it.
+      if (kind.gpu.name.empty()) {
+        kind.gpu = gpu_of_node(*kind.node, place);
+      } else if (kind.gpu.name != kind.node->gpu) {
+        throw InputError("expected either gpu or node, found both", place.place);
+      }
+    }
+    spec.runs.push_back({kind.nodes, kind.node.value_or(spec.node)});
+    spec.runs.back().node.gpu = kind.gpu.name;
+    kind.node.reset();
+  }
+}
+
 // The first kind stands for all where one GPU is asked for.
 void settle_kinds(Cluster& cluster, const Spot& spot) {
+  settle_nodes(cluster, spot);
   if (cluster.gpus.empty()) {
     return;
   }
@@ -206,6 +253,23 @@ void settle_kinds(Cluster& cluster, const Spot& spot) {
     throw InputError("expected either gpu or gpus, found both", spot.place);
   }
   cluster.gpu = cluster.gpus.front().gpu;
+}
+
+// Nodes of one job have much in common.
+void check_runs(const ClusterSpec& spec, const Spot& spot) {
+  for (std::size_t k = 0; k < spec.runs.size(); ++k) {
+    const NodeSpec& node = spec.runs[k].node;
+    const Spot place = below(below(below(spot, "gpus"), k), "node");
+    if (spec.gpus_per_node > node.gpus) {
+      fail_at(place, std::to_string(spec.gpus_per_node) + " GPUs in use in every node",
+              std::to_string(node.gpus) + " in " + node.name);
+    }
+    if (node.network != spec.runs.front().node.network) {
+      fail_at(place,
+              "one kind of network for all nodes, " + std::string(name_of(spec.runs.front().node.network)),
+              std::string(name_of(node.network)) + " in " + node.name);
+    }
+  }
 }
 
 }  // namespace
@@ -225,21 +289,25 @@ void settle_cluster(Cluster& cluster, const Spot& spot) {
   }
   settle_kinds(cluster, spot);
   if (cluster.gpu.name.empty()) {
-    if (spec.node.gpu.empty()) {
-      throw InputError("missing key \"gpu\", as the node has none: add it beside \"node\"", spot.place);
-    }
-    try {
-      cluster.gpu = gpu_preset(spec.node.gpu);
-    } catch (const InputError& error) {
-      throw error.at(below(below(spot, "node"), "gpu").place);
-    }
+    cluster.gpu = gpu_of_node(spec.node, spot);
   }
   spec.node.gpu = cluster.gpu.name;
   if (spec.gpus_per_node > spec.node.gpus) {
     fail_at(below(spot, "gpus_per_node"), "at most the " + std::to_string(spec.node.gpus) + " GPUs of a node",
             std::to_string(spec.gpus_per_node));
   }
-  spec.gpus_per_node = spec.gpus_per_node == 0 ? spec.node.gpus : spec.gpus_per_node;
+  if (spec.gpus_per_node == 0) {
+    spec.gpus_per_node = spec.node.gpus;
+    for (std::size_t k = 0; k < spec.runs.size(); ++k) {
+      if (spec.runs[k].node.gpus != spec.node.gpus) {
+        fail_at(below(below(below(spot, "gpus"), k), "node"),
+                "as many GPUs as in other nodes, " + std::to_string(spec.node.gpus) +
+                    ", or `gpus_per_node`, how many of each the job uses",
+                std::to_string(spec.runs[k].node.gpus) + " in " + spec.runs[k].node.name);
+      }
+    }
+  }
+  check_runs(spec, spot);
   if (spec.job_nodes > spec.nodes) {
     fail_at(below(spot, "job_nodes"), "at most the cluster's " + std::to_string(spec.nodes) + " nodes",
             std::to_string(spec.job_nodes));
@@ -487,13 +555,25 @@ ClusterSpec load_cluster(const std::string& text) {
   return cluster.spec;
 }
 
+void require_like_nodes(const ClusterSpec& cluster) {
+  if (!cluster.runs.empty()) {
+    throw InputError(
+        "expected nodes that are all alike, found several kinds, which only trainings are simulated on",
+        "/cluster/gpus");
+  }
+}
+
 std::vector<std::string> model_names() { return builtin_names("models"); }
 std::vector<std::string> cluster_names() { return builtin_names("clusters"); }
 
 Model builtin_model(const std::string& name) { return model_in_file(model_json(name, {}), {}); }
 
 Json scenario_json(const Scenario& scenario) {
-  return write(ScenarioFile{scenario, {scenario.cluster, scenario.gpu, scenario.gpus, {}}});
+  Cluster cluster{scenario.cluster, scenario.gpu, scenario.gpus, {}};
+  for (std::size_t k = 0; k < scenario.cluster.runs.size(); ++k) {
+    cluster.gpus[k].node = scenario.cluster.runs[k].node;
+  }
+  return write(ScenarioFile{scenario, std::move(cluster)});
 }
 
 std::string to_json(const Scenario& scenario) { return to_text(scenario_json(scenario)); }

@@ -20,6 +20,7 @@ struct GpuKind {
   int nodes = 1;
   GpuSpec gpu;
   std::vector<MeasuredRate> measured;  // of one of them: TrainingSpec::measured
+  std::optional<NodeSpec> node{};      // in a file; then ClusterSpec::runs has it
 };
 
 struct Scenario {
@@ -44,6 +45,8 @@ Scenario parse_scenario(const std::string& json, const std::string& file_name, F
 // `text` is a node preset, a file of scenarios/clusters, the path of a JSON file that is a cluster or a
 // scenario, or the JSON of a cluster itself, "{...}".
 ClusterSpec load_cluster(const std::string& text);
+// Throws InputError where they differ.
+void require_like_nodes(const ClusterSpec&);
 
 // The names of scenarios/models and scenarios/clusters.
 std::vector<std::string> model_names();

@@ -398,11 +398,20 @@ std::string too_large(const Prediction& p, std::size_t width) {
                             '\n';
 }
 
+std::string node_names(const ClusterSpec& cluster) {
+  std::string names;
+  for (const NodeRun& run : cluster.runs) {
+    names += (names.empty() ? "" : ", ") + run.node.name + " in " + std::to_string(run.nodes);
+  }
+  return cluster.runs.empty() ? cluster.node.name : names;
+}
+
 // Not where it has been said first.
 std::string memory(const Prediction& p) {
   const GpuMemory m = memory_of(p.scenario);
   return does_not_fit(p.scenario).empty()
-             ? row("memory", memory_text(m, p.scenario.gpu.memory) + " a GPU") + row("", memory_parts_text(m))
+             ? row("memory", memory_text(m, memory_of_gpu(p.scenario)) + " a GPU") +
+                   row("", memory_parts_text(m))
              : "";
 }
 
@@ -413,8 +422,8 @@ std::string headline(const Prediction& p) {
   const std::int64_t per_node = gpus_of_node(s.cluster);
   const int nodes = nodes_of_job(s.cluster);
   std::string line = s.model.name + " on " + plural(static_cast<std::int64_t>(p.job.ranks()), "GPU") + ": " +
-                     plural(nodes, "node") + " (" + s.cluster.node.name + ") x " + std::to_string(per_node) +
-                     ' ';
+                     plural(nodes, "node") + " (" + node_names(s.cluster) + ") x " +
+                     std::to_string(per_node) + ' ';
   for (const GpuKind& kind : s.gpus) {
     line += (&kind == &s.gpus.front() ? "" : ", ") + kind.gpu.name + " in " + std::to_string(kind.nodes);
   }
@@ -523,7 +532,7 @@ std::string topology_table(const Topology& topology) {
   const ClusterSpec& spec = topology.spec();
   std::string fabric(name_of(spec.fabric.kind));
   std::ranges::replace(fabric, '_', ' ');
-  std::string text = plural(spec.nodes, "node") + " (" + spec.node.name + "), " +
+  std::string text = plural(spec.nodes, "node") + " (" + node_names(spec) + "), " +
                      plural(static_cast<std::int64_t>(topology.ranks()), "GPU") + " in use" +
                      (spec.nodes > 1 ? ", " + fabric : "") + '\n';
   text += device_lines(topology) + link_lines(topology) + '\n';
@@ -532,9 +541,7 @@ std::string topology_table(const Topology& topology) {
                                 " or device, as the file says");
   }
   if (topology.ranks() > 1) {
-    text += row(
-        "channels",
-        channels_text(spec.graphs ? *spec.graphs : search_channels(topology, {.gdr = spec.node.gpu_direct})));
+    text += row("channels", channels_text(spec.graphs ? *spec.graphs : search_channels(topology, {})));
   }
   if (topology.spec().nodes > 1 || topology.spec().node.gpus > 1) {
     text += row("bisection", readable_rate(bisection_bandwidth(topology)) +

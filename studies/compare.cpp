@@ -452,7 +452,8 @@ std::string comparison_text(const Comparison& comparison) {
     }
     rows.back().emplace_back(fits(p) ? "" : "does not fit");
     if (!fits(p)) {
-      too_large += "does not fit: " + choice.name + ", " + memory_text(memory, p.scenario.gpu.memory) + '\n';
+      too_large +=
+          "does not fit: " + choice.name + ", " + memory_text(memory, memory_of_gpu(p.scenario)) + '\n';
     }
   }
   const Prediction& any = comparison.strategies.front().prediction;

@@ -88,6 +88,7 @@ Json::Object failure_of(const InputError& error, const PointScenario& made, cons
 Scenario alone(const Scenario& scenario, const BatchShare& share, const Study& study) {
   Scenario lone = scenario;
   lone.cluster.nodes = lone.cluster.gpus_per_node = 1;
+  lone.cluster.runs.clear();
   lone.cluster.job_nodes = 0;
   lone.cluster.degraded.clear();
   lone.cluster.graphs.reset();

@@ -58,12 +58,15 @@ void add_network(const ClusterSpec& cluster, Levers& all) {
   }
   if (searches(cluster)) {
     const std::string rate = readable_rate(node.nic_bandwidth * kTwice);
-    all.add(LeverKind::hardware, "NIC bandwidth x2 (" + rate + ")",
-            "with twice the NIC bandwidth (" + rate + " each)", [](Scenario& s) {
-              s.cluster.node.nic_bandwidth = s.cluster.node.nic_bandwidth * kTwice;
-              for (NodeDevice& device : s.cluster.node.devices) {
-                device.bandwidth = device.bandwidth * (device.kind == NodePart::nic ? kTwice : 1);
-              }
+    const bool alike = cluster.runs.empty();
+    all.add(LeverKind::hardware, "NIC bandwidth x2" + (alike ? " (" + rate + ")" : ""),
+            "with twice the NIC bandwidth" + (alike ? " (" + rate + " each)" : ""), [](Scenario& s) {
+              for_each_node_spec(s.cluster, [](NodeSpec& each) {
+                each.nic_bandwidth = each.nic_bandwidth * kTwice;
+                for (NodeDevice& device : each.devices) {
+                  device.bandwidth = device.bandwidth * (device.kind == NodePart::nic ? kTwice : 1);
+                }
+              });
             });
   }
   if (cluster.fabric.oversubscription > 1) {
@@ -71,7 +74,7 @@ void add_network(const ClusterSpec& cluster, Levers& all) {
             [](Scenario& s) { s.cluster.fabric.oversubscription = 1; });
   }
   all.add(LeverKind::hardware, "network latency halved", "with half the network's latency", [](Scenario& s) {
-    s.cluster.node.nic_latency = s.cluster.node.nic_latency / kTwice;
+    for_each_node_spec(s.cluster, [](NodeSpec& each) { each.nic_latency = each.nic_latency / kTwice; });
     s.cluster.fabric.switch_latency = s.cluster.fabric.switch_latency / kTwice;
   });
 }
@@ -81,13 +84,14 @@ void add_nvlink(const ClusterSpec& cluster, Levers& all) {
     return;
   }
   all.add(LeverKind::hardware, "NVLink bandwidth x2", "with twice the NVLink bandwidth", [](Scenario& s) {
-    NodeSpec& node = s.cluster.node;
-    if (node.devices.empty() && node.wiring != NvlinkWiring::none) {
-      node.nvlink_bandwidth = node.nvlink_bandwidth * kTwice;
-    }
-    for (NodeCable& cable : node.cables) {
-      cable.bandwidth = cable.bandwidth * (cable.kind == CableKind::nvlink ? kTwice : 1);
-    }
+    for_each_node_spec(s.cluster, [](NodeSpec& node) {
+      if (node.devices.empty() && node.wiring != NvlinkWiring::none) {
+        node.nvlink_bandwidth = node.nvlink_bandwidth * kTwice;
+      }
+      for (NodeCable& cable : node.cables) {
+        cable.bandwidth = cable.bandwidth * (cable.kind == CableKind::nvlink ? kTwice : 1);
+      }
+    });
   });
 }
 
@@ -206,8 +210,8 @@ template <class Change>
 bool fits_as_well(const Scenario& scenario, const Change& edit) {
   Scenario changed = scenario;
   edit(changed);
-  return scenario.gpu.memory.value == 0 ||
-         memory_of(changed).total() <= std::max(scenario.gpu.memory, memory_of(scenario).total());
+  const Bytes gpu = memory_of_gpu(scenario);
+  return gpu.value == 0 || memory_of(changed).total() <= std::max(gpu, memory_of(scenario).total());
 }
 
 // Of FSDP, and of ZeRO's other stages where its options hold: what fits no worse than now.

@@ -316,14 +316,13 @@ void add_devices(const Topology& topology, RunView& view) {
   std::vector<std::uint8_t> kinds;
   std::vector<std::int32_t> nodes;
   std::vector<std::uint32_t> numbers;
-  const std::size_t per_node = topology.node().devices();
-  const std::size_t of_nodes = per_node * static_cast<std::size_t>(topology.spec().nodes);
   for (std::size_t d = 0; d < topology.devices(); ++d) {
     const DeviceKind kind = topology.device_kind(DeviceId(d));
-    const bool first = d % per_node == 0 || kind != static_cast<DeviceKind>(kinds.back());
-    const bool begins = d < of_nodes ? first : d == of_nodes || kind != static_cast<DeviceKind>(kinds.back());
+    const std::optional<std::uint32_t> in = topology.node_of(DeviceId(d));
+    const std::int32_t node = in ? static_cast<std::int32_t>(*in) : -1;
+    const bool begins = d == 0 || node != nodes.back() || kind != static_cast<DeviceKind>(kinds.back());
     kinds.push_back(static_cast<std::uint8_t>(kind));
-    nodes.push_back(d < of_nodes ? static_cast<std::int32_t>(d / per_node) : -1);
+    nodes.push_back(node);
     numbers.push_back(begins ? 0 : numbers.back() + 1);
   }
   view.columns.push_back(column("device_kind", kinds));

@@ -107,42 +107,62 @@ BytesPerSecond bisection_by_max_flow(const Topology& topology) {
   for (std::uint32_t k = 0; k < topology.links(); ++k) {
     links.push_back(topology.link(LinkId(k)));
   }
-  const NodeSpec& spec = topology.spec().node;
-  const NodeLayout node = make_node_layout(spec, static_cast<std::uint32_t>(spec.gpus));
   const auto nodes = static_cast<std::uint32_t>(topology.spec().nodes);
   if (nodes == 1) {
-    return between_halves_of_node(links, node);
+    const NodeSpec& spec = topology.spec_of_kind(0);
+    return between_halves_of_node(links, make_node_layout(spec, static_cast<std::uint32_t>(spec.gpus)));
   }
   std::vector<DeviceId> first, second;
-  for (std::uint32_t n = 0; n < nodes; ++n) {
-    for (std::uint32_t i = 0; i < node.count(DeviceKind::gpu); ++i) {
-      (n < nodes / 2 ? first : second).push_back(DeviceId(n * node.devices() + i));
+  for (std::uint32_t d = 0; d < topology.devices(); ++d) {
+    const std::optional<std::uint32_t> node = topology.node_of(DeviceId(d));
+    if (node && topology.device_kind(DeviceId(d)) == DeviceKind::gpu) {
+      (*node < nodes / 2 ? first : second).push_back(DeviceId(d));
     }
   }
   return max_flow(links, topology.devices(), first, second);
 }
 
-// A group of nodes (below one leaf, or one set of rail leaves) with a nodes of the first half and b of the
-// second exchanges min(a, b) nodes' worth below its leaves. The rest of the first half's goes up through the
-// leaves' cables to the spines, in all `out` wide. Spines and cores take what leaves send, and what went up
-// can come down: the second half is not smaller, and no more crowded. No flow can do better (merging the
-// leaves of a group, and all switches above, only helps), and spreading evenly over NICs and spines attains
-// it.
+// A group of nodes (below one leaf, or one set of rail leaves) with nodes of the first half and of the second
+// exchanges below its leaves what the lesser of the two can. The rest of the first half's goes up through the
+// leaves' cables to the spines, in all `out` wide, and comes down likewise to the second's. Spines and cores take
+// what leaves send. No flow can do better (merging the leaves of a group, and all switches above, only helps), and
+// spreading evenly over NICs and spines attains it.
 BytesPerSecond bisection_closed_form(const ClusterSpec& spec) {
   check_cluster(spec);
-  const NodeLayout node = make_node_layout(spec.node, static_cast<std::uint32_t>(spec.node.gpus));
+  const auto whole = [](const NodeSpec& node) {
+    return make_node_layout(node, static_cast<std::uint32_t>(node.gpus));
+  };
   if (spec.nodes == 1) {
+    const NodeLayout node = whole(spec.runs.empty() ? spec.node : spec.runs.front().node);
     return between_halves_of_node(node.links, node);
   }
   const FabricLayout f = make_fabric_layout(spec);
-  const BytesPerSecond of_node = egress(node);
+  struct Nodes {
+    std::uint32_t first, end;
+    BytesPerSecond each;
+  };
+  std::vector<Nodes> runs;
+  for_each_node(spec, [&](const NodeSpec& node, std::uint32_t first, std::uint32_t count) {
+    runs.push_back({first, first + count, egress(whole(node))});
+  });
+  // Of the nodes from..to-1.
+  const auto of_nodes = [&](std::uint32_t group, std::uint32_t from, std::uint32_t to) {
+    BytesPerSecond sum;
+    for (const Nodes& run : runs) {
+      const std::uint32_t first = std::clamp(run.first, from, to), end = std::clamp(run.end, from, to);
+      sum = sum + run.each * (f.nodes_in(group, end) - f.nodes_in(group, first));
+    }
+    return sum;
+  };
   const BytesPerSecond out = f.uplink * (1.0 * f.rails * f.spines_per_pod);
-  BytesPerSecond sum;
+  BytesPerSecond below, up, down;
   for (std::uint32_t group = 0; group < f.groups; ++group) {
-    const std::uint32_t a = f.nodes_in(group, f.nodes / 2), b = f.nodes_in(group, f.nodes) - a;
-    sum = sum + of_node * std::min(a, b) + std::min(of_node * (a - std::min(a, b)), out);
+    const BytesPerSecond a = of_nodes(group, 0, f.nodes / 2), b = of_nodes(group, f.nodes / 2, f.nodes);
+    below = below + std::min(a, b);
+    up = up + std::min(a - std::min(a, b), out);
+    down = down + std::min(b - std::min(a, b), out);
   }
-  return sum;
+  return below + std::min(up, down);
 }
 
 BytesPerSecond bisection_bandwidth(const Topology& topology) {

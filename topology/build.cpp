@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <boost/iterator/transform_iterator.hpp>
 #include <boost/range/iterator_range.hpp>
 #include <utility>
@@ -16,27 +17,39 @@ struct Sizes {
   std::uint64_t devices = 0, links = 0;
 };
 
+// Consecutive nodes of one layout.
+struct Nodes {
+  std::uint32_t first, count;
+  const NodeLayout& layout;
+};
+
 // In 64 bits and from the layouts' factors, as their own sums are only right when the cluster is small
 // enough.
-Sizes sizes_of(const NodeLayout& node, const FabricLayout& f) {
-  const std::uint64_t nodes = f.nodes, leaves = std::uint64_t{f.groups} * f.rails;
+Sizes sizes_of(const std::vector<Nodes>& runs, const FabricLayout& f) {
+  const std::uint64_t leaves = std::uint64_t{f.groups} * f.rails;
   const std::uint64_t spines = std::uint64_t{f.pods} * f.spines_per_pod;
   const std::uint64_t cores = std::uint64_t{f.spines_per_pod} * f.cores_per_plane;
-  return {
-      nodes * node.devices() + leaves + spines + cores,
-      nodes * (node.links.size() + f.nics) + 2 * leaves * f.spines_per_pod + 2 * spines * f.cores_per_plane};
+  Sizes sizes{leaves + spines + cores, 2 * leaves * f.spines_per_pod + 2 * spines * f.cores_per_plane};
+  for (const auto& [first, count, layout] : runs) {
+    sizes.devices += std::uint64_t{count} * layout.devices();
+    sizes.links += std::uint64_t{count} * (layout.links.size() + layout.count(DeviceKind::nic));
+  }
+  return sizes;
 }
 
-void append_node_links(const NodeLayout& node, const FabricLayout& fabric, std::vector<Link>& links) {
-  const std::uint32_t first_leaf = fabric.nodes * node.devices();
-  for (std::uint32_t n = 0; n < fabric.nodes; ++n) {
-    const std::uint32_t base = n * node.devices();
-    std::uint32_t nic = 0;  // the cables of a node's NICs come in the NICs' order
-    for (const Link& local : node.links) {
-      Link& link = links.emplace_back(local);
-      link.from.value += base;
-      link.to = local.to == kOutside ? DeviceId(first_leaf + fabric.leaf_of(n, nic++))
-                                     : DeviceId(local.to.value + base);
+void append_node_links(const std::vector<Nodes>& runs, const FabricLayout& fabric, std::uint32_t first_leaf,
+                       std::vector<Link>& links) {
+  std::uint32_t base = 0;
+  for (const auto& [first, count, layout] : runs) {
+    for (std::uint32_t n = first; n < first + count; ++n) {
+      std::uint32_t nic = 0;  // the cables of a node's NICs come in the NICs' order
+      for (const Link& local : layout.links) {
+        Link& link = links.emplace_back(local);
+        link.from.value += base;
+        link.to = local.to == kOutside ? DeviceId(first_leaf + fabric.leaf_of(n, nic++))
+                                       : DeviceId(local.to.value + base);
+      }
+      base += layout.devices();
     }
   }
 }
@@ -45,16 +58,37 @@ struct FabricIds {
   std::uint32_t leaf, spine, core;  // first of each
 };
 
-void append_leaf_links(const NodeLayout& node, const FabricLayout& f, const FabricIds& ids,
+// The NICs of a node, by node.
+struct Cards {
+  std::uint32_t base;  // the node's first device
+  const NodeLayout* layout;
+};
+
+std::vector<Cards> cards_of(const std::vector<Nodes>& runs) {
+  std::vector<Cards> cards;
+  std::uint32_t base = 0;
+  for (const auto& [first, count, layout] : runs) {
+    for (std::uint32_t n = 0; n < count; ++n) {
+      cards.push_back({base, &layout});
+      base += layout.devices();
+    }
+  }
+  return cards;
+}
+
+void append_leaf_links(const std::vector<Nodes>& runs, const FabricLayout& f, const FabricIds& ids,
                        std::vector<Link>& links) {
+  const std::vector<Cards> cards = cards_of(runs);
   for (std::uint32_t leaf = 0; leaf < f.leaves(); ++leaf) {
     const DeviceId from(ids.leaf + leaf);
-    for (std::uint32_t port = 0; port < f.ports_in_use(leaf); ++port) {
-      const std::uint32_t n = f.node_at(leaf / f.rails, port / f.ports_per_node());
-      const std::uint32_t nic = port % f.ports_per_node() * f.rails + leaf % f.rails;
-      const DeviceId to(n * node.devices() + node.device(DeviceKind::nic, nic).value);
-      const Link& up = node.links[node.uplink[nic]];
-      links.push_back({from, to, LinkKind::network, up.bandwidth, up.latency});
+    const std::uint32_t group = leaf / f.rails, here = f.nodes_in(group, f.nodes);
+    for (std::uint32_t place = 0; place < here; ++place) {
+      const auto& [base, layout] = cards[f.node_at(group, place)];
+      for (std::uint32_t nic = leaf % f.rails; nic < layout->count(DeviceKind::nic); nic += f.rails) {
+        const DeviceId to(base + layout->device(DeviceKind::nic, nic).value);
+        const Link& up = layout->links[layout->uplink[nic]];
+        links.push_back({from, to, LinkKind::network, up.bandwidth, up.latency});
+      }
     }
     const std::uint32_t first_spine = ids.spine + leaf / f.leaves_per_pod * f.spines_per_pod;
     for (std::uint32_t s = 0; s < f.spines_per_pod; ++s) {
@@ -84,13 +118,14 @@ void append_spine_and_core_links(const FabricLayout& f, const FabricIds& ids, st
 }
 
 // In the order of their sources, so that a link's place is its edge's place in the CSR graph.
-std::vector<Link> make_links(const NodeLayout& node, const FabricLayout& fabric, Sizes sizes) {
+std::vector<Link> make_links(const std::vector<Nodes>& runs, const FabricLayout& fabric, const Sizes& sizes) {
   std::vector<Link> links;
   links.reserve(sizes.links);
-  append_node_links(node, fabric, links);
-  const std::uint32_t leaf = fabric.nodes * node.devices(), spine = leaf + fabric.leaves();
+  const auto leaf = static_cast<std::uint32_t>(sizes.devices - fabric.devices());
+  const std::uint32_t spine = leaf + fabric.leaves();
+  append_node_links(runs, fabric, leaf, links);
   const FabricIds ids{leaf, spine, spine + fabric.spines()};
-  append_leaf_links(node, fabric, ids, links);
+  append_leaf_links(runs, fabric, ids, links);
   append_spine_and_core_links(fabric, ids, links);
   assert(links.size() == sizes.links);
   return links;
@@ -175,18 +210,38 @@ Topology build_topology(const ClusterSpec& spec) {
   check_cluster(spec);
   Topology t;
   t.spec_ = spec;
-  const int in_use = spec.gpus_per_node == 0 ? spec.node.gpus : spec.gpus_per_node;
-  t.node_ = make_node_layout(spec.node, static_cast<std::uint32_t>(in_use));
-  check_routes(t.node_);
+  const auto in_use = static_cast<std::uint32_t>(gpus_of_node(spec));
+  for_each_node(spec, [&](const NodeSpec& node, std::uint32_t first, std::uint32_t) {
+    const auto known = std::ranges::find(t.specs_, node);
+    t.runs_.push_back({first, static_cast<std::uint32_t>(known - t.specs_.begin()), 0, 0});
+    if (known == t.specs_.end()) {
+      t.specs_.push_back(node);
+      t.kinds_.push_back(make_node_layout(node, in_use));
+      check_routes(t.kinds_.back());
+    }
+  });
   t.fabric_ = make_fabric_layout(spec);
-  const Sizes sizes = sizes_of(t.node_, t.fabric_);
+  std::vector<Nodes> runs;
+  for (std::size_t i = 0; i < t.runs_.size(); ++i) {
+    const std::uint32_t end = i + 1 < t.runs_.size() ? t.runs_[i + 1].first : t.fabric_.nodes;
+    runs.push_back({t.runs_[i].first, end - t.runs_[i].first, t.kinds_[t.runs_[i].kind]});
+  }
+  const Sizes sizes = sizes_of(runs, t.fabric_);
   if (sizes.links > kMostLinks) {
     throw InputError("expected a cluster of at most " + std::to_string(kMostLinks) +
                          " directed links, found " + std::to_string(sizes.links) + " for " +
                          std::to_string(spec.nodes) + " nodes",
                      "/cluster/nodes");
   }
-  t.links_ = make_links(t.node_, t.fabric_, sizes);
+  Topology::Run at;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    t.runs_[i].first_device = at.first_device;
+    t.runs_[i].first_link = at.first_link;
+    at.first_device += runs[i].count * runs[i].layout.devices();
+    at.first_link += runs[i].count * static_cast<std::uint32_t>(runs[i].layout.links.size());
+  }
+  t.first_leaf_ = at.first_device;
+  t.links_ = make_links(runs, t.fabric_, sizes);
   t.graph_ = make_graph(t.links_, sizes);
   for (std::size_t i = 0; i < spec.degraded.size(); ++i) {
     degrade_links(t, i, t.links_);

@@ -1,8 +1,9 @@
 // What NCCL's graph search finds on a node (src/graph/topo.h, ncclTopoGraph): the orders of GPUs in which
-// channels run, and how wide they are. All nodes are equal, so one node's orders are every node's.
+// channels run, and how wide they are. Nodes that are alike have the same orders.
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "core/names.h"
@@ -63,6 +64,24 @@ struct ChannelGraphs {
   ChannelGraph ring, tree, collnet_chain, collnet_direct, nvls;
   int channels = 0, nvls_channels = 0;
   friend bool operator==(const ChannelGraphs&, const ChannelGraphs&) = default;
+};
+
+// What each node of a group runs on: as many channels of every graph as any other.
+class GraphsOfNodes {
+ public:
+  GraphsOfNodes(const ChannelGraphs& all)
+      : all_(&all) {}  // of nodes that are alike; not explicit: the usual case
+  // Requires: the graphs outlive it.
+  explicit GraphsOfNodes(std::vector<const ChannelGraphs*> by_node)
+      : all_(by_node.front()), by_node_(std::move(by_node)) {}
+
+  const ChannelGraphs& on(std::uint32_t node) const { return by_node_.empty() ? *all_ : *by_node_[node]; }
+  const ChannelGraphs& first() const { return *all_; }
+  bool alike() const { return by_node_.empty(); }
+
+ private:
+  const ChannelGraphs* all_;
+  std::vector<const ChannelGraphs*> by_node_;
 };
 
 }  // namespace paceline

@@ -1,6 +1,8 @@
 #include "topology/channel_search.h"
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "topology/channel_paths.h"
 #include "topology/graph_search.h"
@@ -25,9 +27,22 @@ ChannelGraph graph_of(const ChannelAttempt& attempt, const CountedNode& node, bo
   return graph;
 }
 
+// What the numbers of channels follow from besides the graphs; of unlike nodes the least.
+struct Least {
+  int compute_capability = 0, gpus = 1;
+  float nic = 0;  // GB/s, of the first GPU's path to its own
+};
+
+Least least_of(const CountedNode& node, int nodes) {
+  Least least{node.compute_capability, node.gpus, 0};
+  if (nodes > 1 && !node.own_nics[0].empty()) {
+    least.nic = node.path(node.gpu(0), node.port(node.own_nics[0][0])).rate;
+  }
+  return least;
+}
+
 // The number of channels that rings and trees run on.
-int doubled_channels(const ChannelGraphs& graphs, const CountedNode& node, int nodes,
-                     const SearchSpec& search) {
+int doubled_channels(const ChannelGraphs& graphs, const Least& node, int nodes, const SearchSpec& search) {
   const int version = search.version();
   const int limit = version >= 225 ? 64 : 32;
   int channels = std::min(limit, 2 * static_cast<int>(graphs.ring.channels.size()));
@@ -45,17 +60,16 @@ int doubled_channels(const ChannelGraphs& graphs, const CountedNode& node, int n
 }
 
 // On several nodes of SM100: src/transport/nvls.cc.
-int nvls_channels(const CountedNode& node, int nodes, const SearchSpec& search) {
+int nvls_channels(const Least& node, int nodes, const SearchSpec& search) {
   const int version = search.version();
   int channels = 16;
   if (node.compute_capability >= 100) {
     channels = nodes > 1 || version < 227 ? 32 : 24;
   }
   if (node.compute_capability >= 100 && nodes > 1 && version >= 230) {
-    const float nic = node.path(node.gpu(0), node.port(node.own_nics[0][0])).rate;
-    const bool two_fast = nodes == 2 && nic >= 48;
-    const bool many_gpus = nic >= 96 && node.gpus > 8;
-    channels = nic >= 48 && !two_fast && !many_gpus ? 24 : 32;
+    const bool two_fast = nodes == 2 && node.nic >= 48;
+    const bool many_gpus = node.nic >= 96 && node.gpus > 8;
+    channels = node.nic >= 48 && !two_fast && !many_gpus ? 24 : 32;
   }
   return std::max(search.min_channels, std::min(search.max_channels, channels));
 }
@@ -85,13 +99,77 @@ ChannelGraphs search_channels(const NodeLayout& layout, const NodeSpec& spec, in
   const auto both = static_cast<std::size_t>(std::min(ring.found, tree.found));
   graphs.ring.channels.resize(both);
   graphs.tree.channels.resize(both);
-  graphs.channels = doubled_channels(graphs, node, nodes, search);
-  graphs.nvls_channels = graphs.nvls.channels.empty() ? 0 : nvls_channels(node, nodes, search);
+  const Least least = least_of(node, nodes);
+  graphs.channels = doubled_channels(graphs, least, nodes, search);
+  graphs.nvls_channels = graphs.nvls.channels.empty() ? 0 : nvls_channels(least, nodes, search);
   return graphs;
 }
 
+void agree(std::span<SearchedNode> kinds, int nodes, const SearchSpec& search) {
+  constexpr ChannelGraph ChannelGraphs::*kGraphs[] = {&ChannelGraphs::ring, &ChannelGraphs::tree,
+                                                      &ChannelGraphs::collnet_chain,
+                                                      &ChannelGraphs::collnet_direct, &ChannelGraphs::nvls};
+  constexpr int kOwnSwap = 228;  // before this version all swap where one does
+  for (const auto graph : kGraphs) {
+    ChannelGraph least = kinds.front().graphs.*graph;
+    std::size_t channels = least.channels.size();
+    for (const SearchedNode& kind : kinds) {
+      const ChannelGraph& one = kind.graphs.*graph;
+      channels = std::min(channels, one.channels.size());
+      least.same_channels = least.same_channels && one.same_channels;
+      least.bw_intra = std::min(least.bw_intra, one.bw_intra);
+      least.bw_inter = std::min(least.bw_inter, one.bw_inter);
+      least.type_intra = std::max(least.type_intra, one.type_intra);
+      least.type_inter = std::max(least.type_inter, one.type_inter);
+      least.cross_nic = std::max(least.cross_nic, one.cross_nic);
+    }
+    for (SearchedNode& kind : kinds) {
+      ChannelGraph& one = kind.graphs.*graph;
+      one.channels.resize(channels);
+      one.same_channels = least.same_channels;
+      one.bw_intra = least.bw_intra;
+      one.bw_inter = least.bw_inter;
+      one.type_intra = least.type_intra;
+      one.type_inter = least.type_inter;
+      one.cross_nic = search.version() < kOwnSwap ? least.cross_nic : one.cross_nic;
+    }
+  }
+  std::optional<Least> least;
+  for (const SearchedNode& kind : kinds) {
+    const Least one = least_of(count_node(*kind.layout, *kind.spec, nodes, search), nodes);
+    least = least ? Least{std::min(least->compute_capability, one.compute_capability), one.gpus,
+                          std::min(least->nic, one.nic)}
+                  : one;
+  }
+  const std::size_t both =
+      std::min(kinds.front().graphs.ring.channels.size(), kinds.front().graphs.tree.channels.size());
+  for (SearchedNode& kind : kinds) {
+    ChannelGraphs& graphs = kind.graphs;
+    graphs.ring.channels.resize(both);
+    graphs.tree.channels.resize(both);
+    graphs.channels = doubled_channels(graphs, *least, nodes, search);
+    graphs.nvls_channels = graphs.nvls.channels.empty() ? 0 : nvls_channels(*least, nodes, search);
+  }
+}
+
 ChannelGraphs search_channels(const Topology& topology, const SearchSpec& search) {
-  return search_channels(topology.node(), topology.spec().node, topology.job_nodes(), search);
+  const int nodes = topology.job_nodes();
+  std::vector<SearchedNode> kinds;
+  std::vector<std::uint32_t> numbers;
+  for (std::uint32_t n = 0; n < static_cast<std::uint32_t>(topology.spec().runs.empty() ? 1 : nodes); ++n) {
+    const std::uint32_t kind = topology.kind_of(n);
+    if (std::ranges::find(numbers, kind) == numbers.end()) {
+      const NodeSpec& spec = topology.spec_of_kind(kind);
+      SearchSpec of_kind = search;
+      of_kind.gdr = search.gdr && spec.gpu_direct;
+      numbers.push_back(kind);
+      kinds.push_back({&topology.node(n), &spec, search_channels(topology.node(n), spec, nodes, of_kind)});
+    }
+  }
+  if (kinds.size() > 1) {
+    agree(kinds, nodes, search);
+  }
+  return kinds.front().graphs;
 }
 
 }  // namespace paceline

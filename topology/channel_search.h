@@ -8,6 +8,8 @@
 // It is the search of NCCL 2.30 for every version; an older version changes rates, speeds and limits.
 #pragma once
 
+#include <span>
+
 #include "topology/channel_graph.h"
 #include "topology/topology.h"
 
@@ -24,10 +26,22 @@ struct SearchSpec {
   int version() const { return 100 * nccl_major + nccl_minor; }
 };
 
-// Channels may use any NIC of the node, near a GPU in use or not. Cost: bounded as NCCL's search is, by a
-// budget of steps; milliseconds for a node of 8 GPUs.
+// What the job's first node runs on. Channels may use any NIC of the node, near a GPU in use or not. GPUDirect where
+// the node has it, too. Cost: bounded as NCCL's search is, by a budget of steps; milliseconds for a node of 8 GPUs.
 ChannelGraphs search_channels(const Topology&, const SearchSpec&);
 // Of `nodes` such nodes. Requires: a NIC where there are several.
 ChannelGraphs search_channels(const NodeLayout&, const NodeSpec&, int nodes, const SearchSpec&);
+
+// One kind of node in a group, and what was found on it.
+struct SearchedNode {
+  const NodeLayout* layout = nullptr;
+  const NodeSpec* spec = nullptr;
+  ChannelGraphs graphs;
+};
+// Where nodes differ each has searched for itself, and all take the least of what was found (src/init.cc, after the
+// third all-gather; src/graph/connect.cc): of every graph the first channels, as many as all have, at the least speeds
+// and the worst paths. Changes the kinds' graphs to that, but for their orders, NICs and patterns. Requires: kinds
+// with equally many GPUs in use, `nodes` together.
+void agree(std::span<SearchedNode> kinds, int nodes, const SearchSpec&);
 
 }  // namespace paceline

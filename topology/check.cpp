@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "core/error.h"
@@ -282,12 +283,55 @@ void check_degraded(const std::vector<DegradedLink>& degraded) {
   }
 }
 
+std::string gpus_used(const ClusterSpec& cluster, const NodeSpec& node) {
+  return std::to_string(cluster.gpus_per_node > 0 ? std::min(cluster.gpus_per_node, node.gpus) : node.gpus);
+}
+
+// What nodes of one job must have in common.
+void check_runs(const ClusterSpec& cluster) {
+  std::int64_t nodes = 0;
+  for (std::size_t i = 0; i < cluster.runs.size(); ++i) {
+    const NodeSpec& node = cluster.runs[i].node;
+    const std::string place = "/gpus/" + std::to_string(i);
+    check_count(place + "/nodes", "nodes", cluster.runs[i].nodes, 1, kMostNodes);
+    nodes += cluster.runs[i].nodes;
+    try {
+      check_node(node);
+    } catch (const InputError& error) {
+      constexpr std::string_view kCluster = "/cluster";
+      throw InputError(error.message(), "/cluster" + place + error.place().substr(kCluster.size()),
+                       error.file());
+    }
+    if (gpus_used(cluster, node) != gpus_used(cluster, cluster.node)) {
+      fail(place + "/node", "equally many GPUs in use in all nodes, " + gpus_used(cluster, cluster.node),
+           gpus_used(cluster, node) + " in " + node.name);
+    }
+    if (node.network != cluster.node.network) {
+      fail(place + "/node/network",
+           "one kind of network for all nodes, " + std::string(name_of(cluster.node.network)),
+           name_of(node.network));
+    }
+    if (cluster.nodes > 1 && node.nics == 0) {
+      fail(place + "/node/nics", "at least 1 NIC, as there are " + std::to_string(cluster.nodes) + " nodes",
+           0);
+    }
+  }
+  if (!cluster.runs.empty() && nodes != nodes_of_job(cluster)) {
+    fail("/gpus", "the GPUs of " + std::to_string(nodes_of_job(cluster)) + " nodes",
+         "those of " + std::to_string(nodes));
+  }
+  if (!cluster.runs.empty() && cluster.graphs) {
+    fail("/graphs", "no graphs where nodes differ: each has its own", "some");
+  }
+}
+
 }  // namespace
 
 void check_cluster(const ClusterSpec& cluster) {
   check_node(cluster.node);
   check_count("/nodes", "nodes", cluster.nodes, 1, kMostNodes);
   check_count("/job_nodes", "nodes", cluster.job_nodes, 0, cluster.nodes);
+  check_runs(cluster);
   if (cluster.nodes > 1 && cluster.node.nics == 0) {
     fail("/node/nics", "at least 1 NIC, as there are " + std::to_string(cluster.nodes) + " nodes", 0);
   }

@@ -164,8 +164,18 @@ struct DegradedLink {
   friend bool operator==(const DegradedLink&, const DegradedLink&) = default;
 };
 
+// Consecutive nodes that are alike.
+struct NodeRun {
+  int nodes = 1;
+  NodeSpec node;
+  friend bool operator==(const NodeRun&, const NodeRun&) = default;
+};
+
 struct ClusterSpec {
   NodeSpec node;
+  // Where nodes differ: those of the job, in order, with equally many GPUs in use and one kind of network. Nodes of
+  // other jobs are `node`s. Empty: all are.
+  std::vector<NodeRun> runs;
   int nodes = 1;
   int job_nodes = 0;      // nodes that this job has, the first ones; 0: all. The others run other jobs
   int gpus_per_node = 0;  // GPUs of each node that the job uses, the first ones; 0: all
@@ -177,8 +187,29 @@ struct ClusterSpec {
   friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
 };
 
+// Calls f(NodeSpec&) for each that the cluster has.
+template <class Cluster, class F>
+void for_each_node_spec(Cluster& cluster, const F& f) {
+  f(cluster.node);
+  for (auto& run : cluster.runs) {
+    f(run.node);
+  }
+}
+
 // What the job has.
 inline int nodes_of_job(const ClusterSpec& c) { return c.job_nodes > 0 ? c.job_nodes : c.nodes; }
+// Calls f(NodeSpec, first node, how many) for runs of nodes that are alike, in order.
+template <class F>
+void for_each_node(const ClusterSpec& c, const F& f) {
+  int first = 0;
+  for (const NodeRun& run : c.runs) {
+    f(run.node, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(run.nodes));
+    first += run.nodes;
+  }
+  if (first < c.nodes) {
+    f(c.node, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(c.nodes - first));
+  }
+}
 inline int gpus_of_node(const ClusterSpec& c) { return c.gpus_per_node > 0 ? c.gpus_per_node : c.node.gpus; }
 inline std::int64_t gpus_of_job(const ClusterSpec& c) {
   return static_cast<std::int64_t>(nodes_of_job(c)) * gpus_of_node(c);

@@ -42,6 +42,19 @@ std::uint32_t FabricLayout::nodes_in(std::uint32_t group, std::uint32_t below) c
   return below > before ? std::min(nodes_per_group, below - static_cast<std::uint32_t>(before)) : 0;
 }
 
+std::uint32_t FabricLayout::ports_before(std::uint32_t group, std::uint32_t rail, std::uint32_t below) const {
+  if (cards.empty()) {
+    return nodes_in(group, below) * ports_per_node();
+  }
+  std::uint32_t ports = 0;
+  for (std::size_t i = 0; i < cards.size() && cards[i].first_node < below; ++i) {
+    const std::uint32_t end = i + 1 < cards.size() ? std::min(cards[i + 1].first_node, below) : below;
+    const std::uint32_t on_rail = cards[i].nics > rail ? ceil_div(cards[i].nics - rail, rails) : 0;
+    ports += (nodes_in(group, end) - nodes_in(group, cards[i].first_node)) * on_rail;
+  }
+  return ports;
+}
+
 std::uint32_t FabricLayout::leaves_in(std::uint32_t pod) const {
   return std::min(leaves_per_pod, leaves() - pod * leaves_per_pod);
 }
@@ -49,9 +62,18 @@ std::uint32_t FabricLayout::leaves_in(std::uint32_t pod) const {
 FabricLayout make_fabric_layout(const ClusterSpec& spec) {
   FabricLayout f;
   f.nodes = static_cast<std::uint32_t>(spec.nodes);
-  f.nics = static_cast<std::uint32_t>(spec.node.nics);
+  BytesPerSecond widest;
+  for_each_node(spec, [&](const NodeSpec& node, std::uint32_t first, std::uint32_t) {
+    const auto nics = static_cast<std::uint32_t>(node.nics);
+    f.nics = std::max(f.nics, nics);
+    widest = nics > 0 ? std::max(widest, port_bandwidth(node)) : widest;
+    f.cards.push_back({first, nics});
+  });
   if (f.nics == 0) {
     return f;  // one node, no network
+  }
+  if (std::ranges::all_of(f.cards, [&](const FabricLayout::Cards& cards) { return cards.nics == f.nics; })) {
+    f.cards.clear();
   }
   const FabricSpec& fabric = spec.fabric;
   const bool one_switch = fabric.kind == FabricKind::single_switch;
@@ -67,7 +89,7 @@ FabricLayout make_fabric_layout(const ClusterSpec& spec) {
   if (f.leaves() > 1) {
     const double cables = 1.0 * f.nodes_per_group * f.ports_per_node() / fabric.oversubscription;
     f.spines_per_pod = spines_for(cables);
-    f.uplink = port_bandwidth(spec.node) * (cables / f.spines_per_pod);
+    f.uplink = widest * (cables / f.spines_per_pod);
   }
   if (f.pods > 1) {
     f.cores_per_plane =

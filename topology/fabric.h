@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "topology/cluster_spec.h"
 
@@ -16,7 +17,11 @@ namespace paceline {
 struct FabricLayout {
   static constexpr std::uint32_t kMostSpines = 64;
 
-  std::uint32_t nodes = 0, nics = 0;  // nics: per node
+  std::uint32_t nodes = 0, nics = 0;  // nics: of the node that has most
+  struct Cards {
+    std::uint32_t first_node = 0, nics = 0;
+  };
+  std::vector<Cards> cards;  // of runs of nodes, where these have more or fewer; empty: `nics` each
   std::uint32_t nodes_per_group = 1, groups = 0;
   std::uint32_t rails = 1;  // leaves per group: nics of a node, or 1
   std::uint32_t leaves_per_pod = 1, pods = 0;
@@ -41,16 +46,18 @@ struct FabricLayout {
   // Of the nodes 0 .. below-1, those in the group; they have its first places.
   std::uint32_t nodes_in(std::uint32_t group, std::uint32_t below) const;
 
-  std::uint32_t ports_per_node() const { return nics / rails; }  // on one leaf
+  std::uint32_t ports_per_node() const { return nics / rails; }  // on one leaf, of the node that has most
   std::uint32_t leaf_of(std::uint32_t node, std::uint32_t nic) const {
     return group_of(node) * rails + nic % rails;
   }
   std::uint32_t port_of(std::uint32_t node, std::uint32_t nic) const {
-    return place_of(node) * ports_per_node() + nic / rails;
+    return ports_before(group_of(node), nic % rails, node) + nic / rails;
   }
   std::uint32_t ports_in_use(std::uint32_t leaf) const {
-    return nodes_in(leaf / rails, nodes) * ports_per_node();
+    return ports_before(leaf / rails, leaf % rails, nodes);
   }
+  // On a rail's leaf of a group, of the nodes 0 .. below-1.
+  std::uint32_t ports_before(std::uint32_t group, std::uint32_t rail, std::uint32_t below) const;
   std::uint32_t leaves_in(std::uint32_t pod) const;
 
   // NICs are counted leaf by leaf. Static routing by destination, as InfiniBand's subnet manager programs it,

@@ -42,8 +42,44 @@ std::uint32_t Topology::count(DeviceKind kind) const {
     case DeviceKind::core:
       return fabric_.cores();
     default:
-      return node_.count(kind);
+      break;
   }
+  std::uint32_t most = 0;
+  for (const NodeLayout& node : kinds_) {
+    most = std::max(most, node.count(kind));
+  }
+  return most;
+}
+
+const Topology::Run& Topology::run_of(std::uint32_t node) const {
+  return runs_.size() == 1 ? runs_.front() : *--std::ranges::upper_bound(runs_, node, {}, &Run::first);
+}
+
+const Topology::Run& Topology::run_with(DeviceId in_node) const {
+  return runs_.size() == 1 ? runs_.front()
+                           : *--std::ranges::upper_bound(runs_, in_node.value, {}, &Run::first_device);
+}
+
+Topology::Place Topology::place_of(DeviceId in_node) const {
+  const Run& run = run_with(in_node);
+  const NodeLayout& node = kinds_[run.kind];
+  const std::uint32_t at = in_node.value - run.first_device;
+  return {run.first + at / node.devices(), DeviceId(at % node.devices()), node};
+}
+
+std::optional<std::uint32_t> Topology::node_of(DeviceId device) const {
+  return device.index() < first_leaf_ ? std::optional(place_of(device).node) : std::nullopt;
+}
+
+DeviceId Topology::device_at(std::uint32_t node, DeviceId local) const {
+  const Run& run = run_of(node);
+  return DeviceId(run.first_device + (node - run.first) * kinds_[run.kind].devices() + local.value);
+}
+
+LinkId Topology::link_at(std::uint32_t node, std::uint32_t local) const {
+  const Run& run = run_of(node);
+  const std::size_t links = kinds_[run.kind].links.size();
+  return LinkId(run.first_link + (node - run.first) * links + local);
 }
 
 DeviceId Topology::device_of(DeviceKind kind, std::size_t i) const {
@@ -56,7 +92,8 @@ DeviceId Topology::device_of(DeviceKind kind, std::size_t i) const {
 DeviceKind Topology::device_kind(DeviceId device) const {
   assert(device.index() < devices());
   if (device.index() < first_leaf()) {
-    return node_.kind_of(DeviceId(device.value % node_.devices()));
+    const Place place = place_of(device);
+    return place.of.kind_of(place.local);
   }
   const std::size_t i = device.index() - first_leaf();
   return i < fabric_.leaves()                      ? DeviceKind::leaf
@@ -69,9 +106,9 @@ std::string Topology::device_name(DeviceId device) const {
   if (kind >= DeviceKind::leaf) {
     return numbered(kind, device.index() - device_of(kind, 0).index());
   }
-  const std::uint32_t local = device.value % node_.devices();
-  return "node" + std::to_string(device.value / node_.devices()) + "/" +
-         numbered(kind, local - node_.device(kind, 0).value);
+  const Place place = place_of(device);
+  return "node" + std::to_string(place.node) + "/" +
+         numbered(kind, place.local.value - place.of.device(kind, 0).value);
 }
 
 std::optional<DeviceId> Topology::find_device(const std::string& name) const {
@@ -85,10 +122,10 @@ std::optional<DeviceId> Topology::find_device(const std::string& name) const {
   DeviceId device;
   if (in_node) {
     const std::uint32_t node = parts_of(std::string_view(name).substr(0, slash)).number;
-    if (node >= static_cast<std::uint32_t>(spec_.nodes)) {
+    if (node >= static_cast<std::uint32_t>(spec_.nodes) || last.number >= this->node(node).count(*kind)) {
       return std::nullopt;
     }
-    device = DeviceId(node * node_.devices() + node_.device(*kind, last.number).value);
+    device = device_at(node, this->node(node).device(*kind, last.number));
   } else {
     device = device_of(*kind, last.number);
   }
@@ -122,7 +159,7 @@ std::string Topology::link_name(LinkId id) const {
 
 DeviceId Topology::gpu_of(Rank rank) const {
   assert(rank.index() < static_cast<std::size_t>(spec_.nodes) * gpus_in_use());
-  return DeviceId(node_of(rank) * node_.devices() + gpu_in_node(rank));
+  return device_at(node_of(rank), DeviceId(gpu_in_node(rank)));
 }
 
 LinkId Topology::first_link(DeviceId device) const {
@@ -140,9 +177,10 @@ std::optional<LinkId> Topology::link_between(DeviceId from, DeviceId to) const {
   return std::nullopt;
 }
 
-void Topology::append_in_node(Route& route, std::size_t node, const NodeLayout& inside, Ends ends) const {
-  const std::size_t base = node * node_.links.size();
-  for (const std::uint32_t link : inside.route(ends.from, ends.to)) {
+void Topology::append_in_node(Route& route, std::uint32_t node, const NodeLayout& inside, std::uint32_t from,
+                              std::uint32_t to) const {
+  const std::uint32_t base = link_at(node, 0).value;
+  for (const std::uint32_t link : inside.route(from, to)) {
     route.push(LinkId(base + link));
   }
 }
@@ -187,61 +225,68 @@ void Topology::append_fabric(Route& route, NodePort from, NodePort to) const {
 
 Route Topology::route(Rank from, Rank to, int channel) const {
   assert(channel >= 0);
-  const int nic = node_.nics_in_use == 0 ? 0 : channel % static_cast<int>(node_.nics_in_use);
-  return route_over_nics(from, to, nic, nic);
+  const auto nic = [&](Rank rank) {
+    const std::uint32_t nics = node(node_of(rank)).nics_in_use;
+    return nics == 0 ? 0 : channel % static_cast<int>(nics);
+  };
+  return route_over_nics(from, to, nic(from), nic(to));
 }
 
 int Topology::nic_of(DeviceId gpu_or_cpu) const {
-  const DeviceId local(gpu_or_cpu.value % node_.devices());
-  const std::uint32_t place = local.value - node_.device(node_.kind_of(local), 0).value;
-  return node_.nics_in_use == 0 ? 0 : static_cast<int>(place % node_.nics_in_use);
+  const Place at = place_of(gpu_or_cpu);
+  const std::uint32_t number = at.local.value - at.of.device(at.of.kind_of(at.local), 0).value;
+  return at.of.nics_in_use == 0 ? 0 : static_cast<int>(number % at.of.nics_in_use);
 }
 
-Route Topology::route_between(DeviceId from, DeviceId to, int nic_out, int nic_in,
-                              const NodeLayout& inside) const {
+Route Topology::route_between(DeviceId from, DeviceId to, int nic_out, int nic_in, NodeLayouts inside) const {
   assert(from != to);
   Route route;
-  if (node_of(from) == node_of(to)) {
-    append_in_node(route, node_of(from), inside, {endpoint_of(from), endpoint_of(to)});
+  const Place a = place_of(from), b = place_of(to);
+  const NodeLayout &at_a = inside[kind_of(a.node)], &at_b = inside[kind_of(b.node)];
+  const std::uint32_t start = at_a.endpoint_of(a.local), end = at_b.endpoint_of(b.local);
+  if (a.node == b.node) {
+    append_in_node(route, a.node, at_a, start, end);
     return route;
   }
   const auto out = static_cast<std::uint32_t>(nic_out), in = static_cast<std::uint32_t>(nic_in);
-  if (inside.route(endpoint_of(from), node_.endpoint_of_nic(out)).empty() ||
-      inside.route(node_.endpoint_of_nic(in), endpoint_of(to)).empty()) {
+  if (at_a.route(start, at_a.endpoint_of_nic(out)).empty() ||
+      at_b.route(at_b.endpoint_of_nic(in), end).empty()) {
     return route;
   }
-  append_to_leaf(route, from, out, inside);
-  append_fabric(route, {node_of(from), out}, {node_of(to), in});
-  append_in_node(route, node_of(to), inside, {node_.endpoint_of_nic(in), endpoint_of(to)});
+  append_to_leaf(route, a, out, inside);
+  append_fabric(route, {a.node, out}, {b.node, in});
+  append_in_node(route, b.node, at_b, at_b.endpoint_of_nic(in), end);
   return route;
 }
 
-void Topology::append_to_leaf(Route& route, DeviceId from, std::uint32_t nic,
-                              const NodeLayout& inside) const {
-  assert(nic < node_.count(DeviceKind::nic));
-  append_in_node(route, node_of(from), inside, {endpoint_of(from), node_.endpoint_of_nic(nic)});
-  route.push(LinkId(node_of(from) * node_.links.size() + node_.uplink[nic]));
+void Topology::append_to_leaf(Route& route, const Place& from, std::uint32_t nic, NodeLayouts inside) const {
+  assert(nic < from.of.count(DeviceKind::nic));
+  append_in_node(route, from.node, inside[kind_of(from.node)], from.of.endpoint_of(from.local),
+                 from.of.endpoint_of_nic(nic));
+  route.push(link_at(from.node, from.of.uplink[nic]));
 }
 
-Route Topology::to_fabric(Rank rank, int nic, const NodeLayout& inside) const {
+Route Topology::to_fabric(Rank rank, int nic, NodeLayouts inside) const {
   Route route;
-  append_to_leaf(route, gpu_of(rank), static_cast<std::uint32_t>(nic), inside);
+  append_to_leaf(route, place_of(gpu_of(rank)), static_cast<std::uint32_t>(nic), inside);
   return route;
 }
 
-Route Topology::from_fabric(Rank rank, int nic, const NodeLayout& inside) const {
+Route Topology::from_fabric(Rank rank, int nic, NodeLayouts inside) const {
   const auto n = static_cast<std::uint32_t>(nic);
-  assert(n < node_.count(DeviceKind::nic));
+  const std::uint32_t at = node_of(rank);
+  const NodeLayout& of = inside[kind_of(at)];
+  assert(n < of.count(DeviceKind::nic));
   Route route;
-  push_fabric_link(route, DeviceKind::leaf, fabric_.leaf_of(node_of(rank), n),
-                   fabric_.port_of(node_of(rank), n));
-  append_in_node(route, node_of(rank), inside, {node_.endpoint_of_nic(n), gpu_in_node(rank)});
+  push_fabric_link(route, DeviceKind::leaf, fabric_.leaf_of(at, n), fabric_.port_of(at, n));
+  append_in_node(route, at, of, of.endpoint_of_nic(n), gpu_in_node(rank));
   return route;
 }
 
 DeviceId Topology::nvswitch_of(Rank rank) const {
-  assert(node_.count(DeviceKind::nvswitch) > 0);
-  return DeviceId(node_of(rank) * node_.devices() + node_.device(DeviceKind::nvswitch, 0).value);
+  const NodeLayout& of = node(node_of(rank));
+  assert(of.count(DeviceKind::nvswitch) > 0);
+  return device_at(node_of(rank), of.device(DeviceKind::nvswitch, 0));
 }
 
 LinkId Topology::cable_between(DeviceId from, DeviceId to) const {

@@ -2,7 +2,7 @@
 //
 // Ranks: rank r is GPU r % gpus_per_node of node r / gpus_per_node; those of other jobs' nodes come after the
 // job's own. A full-duplex cable is two directed links. Memory is O(devices + links); there is no table of
-// pairs. Routes inside a node come from one table per node type (all nodes are equal); between nodes they are
+// pairs. Routes inside a node come from one table per kind of node; between nodes they are
 // computed from the fabric's structure. Routes are static: a degraded link is slower, not avoided.
 //
 // Numbering: node n owns a block of devices (GPUs, NVSwitch, PCIe switches, CPUs, NICs), then come leaves,
@@ -17,6 +17,7 @@
 #include <iosfwd>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,14 +54,23 @@ inline constexpr auto kNames<HopKind> = names<HopKind>({{"nvlink", HopKind::nvli
 
 struct BoostGraph;  // topology/boost_graph.h
 
+// A node as a route sees it, by kind of node.
+using NodeLayouts = std::span<const NodeLayout>;
+
 class Topology {
  public:
   const ClusterSpec& spec() const { return spec_; }
-  const NodeLayout& node() const { return node_; }
-  int gpus_per_node() const { return static_cast<int>(node_.gpus_in_use.size()); }  // in use
+  // The job's first node, which all others are like where there is one kind.
+  const NodeLayout& node() const { return kinds_.front(); }
+  // Kinds of node: equally many GPUs in use, of the same numbers; two of one kind have equal specs.
+  NodeLayouts kinds() const { return kinds_; }
+  const NodeSpec& spec_of_kind(std::uint32_t kind) const { return specs_[kind]; }
+  std::uint32_t kind_of(std::uint32_t node) const { return run_of(node).kind; }
+  const NodeLayout& node(std::uint32_t number) const { return kinds_[kind_of(number)]; }
+  int gpus_per_node() const { return static_cast<int>(node().gpus_in_use.size()); }  // in use
   int job_nodes() const { return nodes_of_job(spec_); }
   std::size_t ranks() const {
-    return static_cast<std::size_t>(job_nodes()) * node_.gpus_in_use.size();
+    return static_cast<std::size_t>(job_nodes()) * node().gpus_in_use.size();
   }  // of the job
   std::size_t devices() const { return first_leaf() + fabric_.devices(); }
   std::size_t links() const { return links_.size(); }
@@ -73,6 +83,8 @@ class Topology {
   DeviceId device_named(const std::string& name) const;  // throws InputError
   std::string link_name(LinkId) const;                   // "node3/nic0 - leaf1"
   DeviceId gpu_of(Rank) const;
+  std::uint32_t node_of(Rank rank) const { return rank.value / gpus_in_use(); }
+  std::optional<std::uint32_t> node_of(DeviceId) const;  // nothing: of the fabric
   // Cost: O(links out of `from`).
   std::optional<LinkId> link_between(DeviceId from, DeviceId to) const;
 
@@ -82,19 +94,19 @@ class Topology {
   // is near a GPU in use, as NCCL takes the near ones. Only GPUs in use forward. Requires: from != to,
   // channel >= 0. Cost: O(links of the route).
   Route route(Rank from, Rank to, int channel) const;
-  // The same with the NICs named, each of its own node; inside one node they don't count. `inside`: the node
+  // The same with the NICs named, each of its own node; inside one node they don't count. `inside`: the kinds of node
   // with those GPUs in use that may forward, where these aren't the job's (a group's own).
   Route route_over_nics(Rank from, Rank to, int nic_out, int nic_in) const {
-    return route_over_nics(from, to, nic_out, nic_in, node_);
+    return route_over_nics(from, to, nic_out, nic_in, kinds_);
   }
-  Route route_over_nics(Rank from, Rank to, int nic_out, int nic_in, const NodeLayout& inside) const {
+  Route route_over_nics(Rank from, Rank to, int nic_out, int nic_in, NodeLayouts inside) const {
     return route_between(gpu_of(from), gpu_of(to), nic_out, nic_in, inside);
   }
   // The same between any two devices that are GPUs or CPUs; empty where a node has no way between them.
   Route route_between(DeviceId from, DeviceId to, int nic_out, int nic_in) const {
-    return route_between(from, to, nic_out, nic_in, node_);
+    return route_between(from, to, nic_out, nic_in, kinds_);
   }
-  Route route_between(DeviceId from, DeviceId to, int nic_out, int nic_in, const NodeLayout& inside) const;
+  Route route_between(DeviceId from, DeviceId to, int nic_out, int nic_in, NodeLayouts inside) const;
   // That of a message: between nodes it leaves and arrives by NIC (a device's place among the node's GPUs, or CPUs) of
   // the NICs in use.
   Route route_of_message(DeviceId from, DeviceId to) const {
@@ -104,10 +116,10 @@ class Topology {
   // that NIC `nic` of its node hangs on.
   Route to_nvswitch(Rank) const;
   Route from_nvswitch(Rank) const;
-  Route to_fabric(Rank rank, int nic) const { return to_fabric(rank, nic, node_); }
-  Route from_fabric(Rank rank, int nic) const { return from_fabric(rank, nic, node_); }
-  Route to_fabric(Rank, int nic, const NodeLayout& inside) const;
-  Route from_fabric(Rank, int nic, const NodeLayout& inside) const;
+  Route to_fabric(Rank rank, int nic) const { return to_fabric(rank, nic, kinds_); }
+  Route from_fabric(Rank rank, int nic) const { return from_fabric(rank, nic, kinds_); }
+  Route to_fabric(Rank, int nic, NodeLayouts inside) const;
+  Route from_fabric(Rank, int nic, NodeLayouts inside) const;
   HopKind hop_kind(const Route&) const;
   // Where the route leads over NVLinks through a GPU, because its ends have none to each other (NVB): the link
   // from that GPU. The data lies in its memory, and the route's end reads it there.
@@ -115,35 +127,48 @@ class Topology {
 
  private:
   friend Topology build_topology(const ClusterSpec&);
-  std::size_t first_leaf() const { return static_cast<std::size_t>(spec_.nodes) * node_.devices(); }
+  // Consecutive nodes of one kind.
+  struct Run {
+    std::uint32_t first = 0, kind = 0;
+    std::uint32_t first_device = 0, first_link = 0;
+  };
+  const Run& run_of(std::uint32_t node) const;
+  const Run& run_with(DeviceId in_node) const;
+  // A device of a node, or a link that starts in it: where it stands.
+  struct Place {
+    std::uint32_t node = 0;
+    DeviceId local;
+    const NodeLayout& of;
+  };
+  Place place_of(DeviceId in_node) const;
+  DeviceId device_at(std::uint32_t node, DeviceId local) const;
+  LinkId link_at(std::uint32_t node, std::uint32_t local) const;
+  std::size_t first_leaf() const { return first_leaf_; }
   DeviceId device_of(DeviceKind kind, std::size_t i) const;  // a switch of the fabric
-  std::uint32_t count(DeviceKind kind) const;                // per node, or in the fabric
+  std::uint32_t count(DeviceKind kind) const;                // of the node that has most, or in the fabric
   LinkId first_link(DeviceId device) const;
   std::optional<DeviceId> find_device(const std::string& name) const;
-  std::uint32_t gpus_in_use() const { return static_cast<std::uint32_t>(node_.gpus_in_use.size()); }
-  std::uint32_t node_of(Rank rank) const { return rank.value / gpus_in_use(); }
-  std::uint32_t node_of(DeviceId device) const { return device.value / node_.devices(); }
-  std::uint32_t endpoint_of(DeviceId device) const {
-    return node_.endpoint_of(DeviceId(device.value % node_.devices()));
-  }
+  std::uint32_t gpus_in_use() const { return static_cast<std::uint32_t>(node().gpus_in_use.size()); }
   int nic_of(DeviceId gpu_or_cpu) const;
   std::uint32_t gpu_in_node(Rank rank) const { return rank.value % gpus_in_use(); }
   LinkId cable_between(DeviceId from, DeviceId to) const;  // requires: there is one
   DeviceId nvswitch_of(Rank) const;
-  struct Ends {
-    std::uint32_t from, to;  // as in NodeLayout::route
-  };
-  void append_in_node(Route&, std::size_t node, const NodeLayout& inside, Ends) const;
+  // From endpoint to endpoint of a node, as in NodeLayout::route.
+  void append_in_node(Route&, std::uint32_t node, const NodeLayout& inside, std::uint32_t from,
+                      std::uint32_t to) const;
   struct NodePort {
     std::uint32_t node, nic;
   };
-  void append_to_leaf(Route&, DeviceId from, std::uint32_t nic, const NodeLayout& inside) const;
+  void append_to_leaf(Route&, const Place& from, std::uint32_t nic, NodeLayouts inside) const;
   void push_fabric_link(Route&, DeviceKind, std::uint32_t device, std::uint32_t out) const;
   void append_fabric(Route&, NodePort from, NodePort to) const;  // from a leaf to a NIC
   std::uint64_t way_of(NodePort from, NodePort to) const;
 
   ClusterSpec spec_;
-  NodeLayout node_;
+  std::vector<NodeSpec> specs_;  // by kind
+  std::vector<NodeLayout> kinds_;
+  std::vector<Run> runs_;
+  std::size_t first_leaf_ = 0;
   FabricLayout fabric_;
   std::vector<Link> links_;
   std::shared_ptr<const BoostGraph> graph_;

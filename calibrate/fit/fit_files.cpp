@@ -37,6 +37,7 @@ FitRequest request_of(const FitFiles& fit) {
   request.cluster_name = fit.cluster;
   request.progress = fit.progress;
   naming_option("--cluster", [&] { request.cluster = load_cluster(fit.cluster); });
+  require_like_nodes(request.cluster);
   naming_option("--library", [&] { request.collective.library = collective_library_named(fit.library); });
   if (fit.nccl) {
     naming_option("--nccl", [&] { static_cast<void>(nccl_version(*fit.nccl)); });

@@ -30,6 +30,7 @@ void set_cluster(CollectiveTable& table, const std::string& name, const fs::path
                  int gpus_per_node) {
   table.cluster_name = name;
   table.cluster = load_cluster(name.ends_with(".json") ? beside(folder, name) : name);
+  require_like_nodes(table.cluster);
   table.cluster.nodes = nodes;
   table.cluster.job_nodes = 0;
   table.cluster.gpus_per_node = gpus_per_node > 0 ? gpus_per_node : table.cluster.node.gpus;

@@ -25,10 +25,11 @@ bool runs(Algorithm, CollectiveKind, const RankLayout&);
 // Requires: runs(algorithm, kind, layout), channels >= 1, layout.ranks() >= 2, root < ranks (broadcast and
 // reduce), and the graph that the algorithm uses has channels: ring (ring, pat, hierarchical,
 // point_to_point), tree (tree), nvls (nvls, nvls_tree), collnet_chain, collnet_direct.
-// The first GPUs of an nvls or collnet_direct graph's channels are the heads, in that order. all_gather and
+// The first GPUs of an nvls or collnet_direct graph's channels are the heads, in that order, as many as in the node
+// that has fewest. all_gather and
 // reduce_scatter make heads of the rest too (NCCL does not run them there).
 // `root`: of broadcast and reduce. Cost: O(thread blocks + FIFOs).
-CollectiveGraph make_graph(Algorithm, CollectiveKind, const RankLayout&, const ChannelGraphs&,
+CollectiveGraph make_graph(Algorithm, CollectiveKind, const RankLayout&, const GraphsOfNodes&,
                            std::uint32_t channels, std::uint32_t root = 0);
 
 // Data blocks of one loop of one channel: the chunk is ceil(bytes of the channel / (loops * blocks)).

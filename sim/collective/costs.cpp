@@ -129,13 +129,18 @@ std::optional<Pausing> pausing(const CollectiveGraph& graph, const Loops& loops)
   return all.sent > 0 && all.copied > 0 ? std::optional(all) : std::nullopt;
 }
 
+std::size_t kind_of(std::uint16_t node, std::span<const CollectiveCosts> costs) {
+  return costs.size() == 1 ? 0 : node;
+}
+
 // How much of its pauses a plan shows. A thread block that waits for its loop's last chunk and copies it
 // leaves its share of the link to the others, and gets theirs when they do: as long as there is a next loop
 // to catch up in, the links are always busy, and what counts is the longer of what they take for a loop and
 // what a thread block itself does. Blocks that read over NVLink instead of writing (compute capability 8.0,
 // src/graph/paths.cc) don't catch up: their rate is what they have in flight.
-double part_shown(const CollectivePlan& plan, const CollectiveGraph& graph, const CollectiveCosts& costs,
-                  const Pausing& loop, BytesPerSecond cap) {
+double part_shown(const CollectivePlan& plan, const CollectiveGraph& graph,
+                  std::span<const CollectiveCosts> costs, const Pausing& loop,
+                  std::span<const BytesPerSecond> caps) {
   double links = 0, blocks = 0, pause = 0;  // s in a loop; the pause is the slowest block's
   for (std::size_t h = 0; h < plan.hops.size(); ++h) {
     const HopCost& hop = plan.hops[h];
@@ -143,10 +148,11 @@ double part_shown(const CollectivePlan& plan, const CollectiveGraph& graph, cons
     if (link.kind == HopKind::inside) {
       continue;
     }
-    const bool catches_up = !costs.nvlink_reads || link.kind != HopKind::nvlink;
-    const double fastest = catches_up
-                               ? std::min(cap.value, link.alone.value * hop.rate.value / link.rate.value)
-                               : hop.rate.value;
+    const std::size_t kind = kind_of(link.nodes.from, costs);
+    const bool catches_up = !costs[kind].nvlink_reads || link.kind != HopKind::nvlink;
+    const double fastest =
+        catches_up ? std::min(caps[kind].value, link.alone.value * hop.rate.value / link.rate.value)
+                   : hop.rate.value;
     const double pauses =
         loop.copied / plan.copy_rate.value +
         std::max(0.0, to_seconds(hop.latency).value - loop.last_wait / plan.copy_rate.value);
@@ -181,59 +187,117 @@ void set_costs(std::span<const CostParameter> parameters, CollectiveCosts& costs
   }
 }
 
-void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, const CollectiveCosts& costs,
+namespace {
+
+// What hops cost whose ends have these costs.
+class HopPricing {
+ public:
+  HopPricing(const CollectivePlan& plan, const CollectiveCosts& costs, BytesPerSecond cap,
+             const PriceRequest& request)
+      : plan_(plan),
+        costs_(costs),
+        of_protocol_(costs.of[static_cast<std::size_t>(plan.protocol)]),
+        cap_(cap),
+        sockets_(request.sockets),
+        by_switch_(reduced_by_nvswitch(plan.algorithm)),
+        of_switch_(costs.nvls.efficiency *
+                   (plan.algorithm == Algorithm::nvls_tree ? costs.nvls.tree_efficiency : 1)) {}
+
+  // Of a hop that shows `rate`.
+  BytesPerSecond rate(const Hop& hop, BytesPerSecond rate) const {
+    const bool network = hop.kind == HopKind::network;
+    const double efficiency = kLineEfficiency[static_cast<std::size_t>(plan_.protocol)] *
+                              costs_.efficiency[static_cast<std::size_t>(hop.kind)] *
+                              (nvls(hop) ? of_switch_ : 1);
+    BytesPerSecond most = cap_;
+    if (network && plan_.protocol == Protocol::ll) {
+      most = std::min(most, costs_.ll_proxy_rate / hop.of_one_proxy);
+    }
+    if (network && costs_.socket_rate.value > 0) {
+      most = std::min(most, costs_.socket_rate * sockets_);
+    }
+    return std::min(rate * efficiency, most);
+  }
+
+  HopCost cost(const Hop& hop) const {
+    HopCost cost{rate(hop, hop.rate), {}, {}};
+    const auto kind = static_cast<std::size_t>(hop.kind);
+    const bool network = hop.kind == HopKind::network;
+    const Seconds beyond(std::max(0.0, hop.latency.value - kUsualLatency[kind].value));
+    const Seconds latency = nvls(hop) ? costs_.nvls.latency : of_protocol_.latency[kind];
+    cost.latency = to_sim_time(latency + beyond + (network ? costs_.network_latency : Seconds{}));
+    if (network) {
+      const Seconds overhead = costs_.network_slice_overhead;
+      const std::uint32_t slices = slices_of(plan_.loops.front());
+      cost.least = to_sim_time(plan_.protocol == Protocol::simple ? overhead : overhead / slices);
+    }
+    if (!network && plan_.protocol == Protocol::simple) {
+      cost.overhead = to_sim_time(nvls(hop) ? costs_.nvls.slice_overhead : costs_.simple_slice_overhead);
+    }
+    return cost;
+  }
+
+ private:
+  bool nvls(const Hop& hop) const { return by_switch_ && hop.kind == HopKind::nvlink; }
+
+  const CollectivePlan& plan_;
+  const CollectiveCosts& costs_;
+  const CollectiveCosts::OfProtocol& of_protocol_;
+  BytesPerSecond cap_;
+  int sockets_;
+  bool by_switch_;
+  double of_switch_;
+};
+
+HopCost slower(const HopCost& a, const HopCost& b) {
+  return {std::min(a.rate, b.rate), std::max(a.latency, b.latency), std::max(a.least, b.least),
+          std::max(a.hidden, b.hidden), std::max(a.overhead, b.overhead)};
+}
+
+}  // namespace
+
+void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, std::span<const CollectiveCosts> costs,
                 const PriceRequest& request) {
-  const auto& of_protocol = costs.of[static_cast<std::size_t>(plan.protocol)];
-  const double line = kLineEfficiency[static_cast<std::size_t>(plan.protocol)];
   const double searched =
       static_cast<double>(request.search_channels) / static_cast<double>(request.all_channels);
-  const BytesPerSecond cap(channel_cap(plan, costs, searched));
-  const bool by_switch = reduced_by_nvswitch(plan.algorithm);
-  const double of_switch =
-      costs.nvls.efficiency * (plan.algorithm == Algorithm::nvls_tree ? costs.nvls.tree_efficiency : 1);
-  plan.startup = to_sim_time((by_switch ? costs.nvls.startup : of_protocol.startup) + costs.launch_latency);
-  plan.launch_period = to_sim_time(costs.launch_period * request.gpus_per_process);
-  plan.copy_rate = costs.copy_rate;
-  const std::uint32_t slices = slices_of(plan.loops.front());
+  std::vector<BytesPerSecond> caps;
+  std::vector<HopPricing> of_kind;
+  Seconds startup, period;
+  plan.copy_rate = BytesPerSecond(std::numeric_limits<double>::infinity());
+  for (const CollectiveCosts& each : costs) {
+    caps.emplace_back(channel_cap(plan, each, searched));
+    of_kind.emplace_back(plan, each, caps.back(), request);
+    const Seconds first = reduced_by_nvswitch(plan.algorithm)
+                              ? each.nvls.startup
+                              : each.of[static_cast<std::size_t>(plan.protocol)].startup;
+    startup = std::max(startup, first + each.launch_latency);
+    period = std::max(period, each.launch_period);
+    plan.copy_rate = std::min(plan.copy_rate, each.copy_rate);
+  }
+  plan.startup = to_sim_time(startup);
+  plan.launch_period = to_sim_time(period * request.gpus_per_process);
   const std::vector<LiveLoops> live = live_loops(plan.loops);
   const std::size_t hops = graph.hops.size();
   plan.hops.clear();
   plan.paced.clear();
   for (const Hop& hop : graph.hops) {
-    HopCost& cost = plan.hops.emplace_back(HopCost{hop.rate, {}, {}});
     if (hop.kind == HopKind::inside) {
+      plan.hops.push_back({hop.rate, {}, {}});
       continue;
     }
-    const auto kind = static_cast<std::size_t>(hop.kind);
-    const bool network = hop.kind == HopKind::network, nvls = by_switch && hop.kind == HopKind::nvlink;
-    const Seconds beyond(std::max(0.0, hop.latency.value - kUsualLatency[kind].value));
-    const Seconds latency = nvls ? costs.nvls.latency : of_protocol.latency[kind];
-    const double efficiency = line * costs.efficiency[kind] * (nvls ? of_switch : 1);
-    BytesPerSecond most = cap;
-    if (network && plan.protocol == Protocol::ll) {
-      most = std::min(most, costs.ll_proxy_rate / hop.of_one_proxy);
-    }
-    if (network && costs.socket_rate.value > 0) {
-      most = std::min(most, costs.socket_rate * request.sockets);
-    }
-    cost.rate = std::min(hop.rate * efficiency, most);
+    const HopPricing &from = of_kind[kind_of(hop.nodes.from, costs)],
+                     &to = of_kind[kind_of(hop.nodes.to, costs)];
+    plan.hops.push_back(&from == &to ? from.cost(hop) : slower(from.cost(hop), to.cost(hop)));
     if (!hop.links.empty()) {
       plan.paced.resize(live.size() * hops);
       for (std::size_t i = 0; i < live.size(); ++i) {
-        plan.paced[i * hops + plan.hops.size() - 1] = std::min(rate_in(hop, live[i]) * efficiency, most);
+        const BytesPerSecond rate = rate_in(hop, live[i]);
+        plan.paced[i * hops + plan.hops.size() - 1] = std::min(from.rate(hop, rate), to.rate(hop, rate));
       }
-    }
-    cost.latency = to_sim_time(latency + beyond + (network ? costs.network_latency : Seconds{}));
-    if (network) {
-      const Seconds overhead = costs.network_slice_overhead;
-      cost.least = to_sim_time(plan.protocol == Protocol::simple ? overhead : overhead / slices);
-    }
-    if (!network && plan.protocol == Protocol::simple) {
-      cost.overhead = to_sim_time(nvls ? costs.nvls.slice_overhead : costs.simple_slice_overhead);
     }
   }
   const std::optional<Pausing> loop = pausing(graph, plan.loops.front());
-  plan.copy_shown = loop ? part_shown(plan, graph, costs, *loop, cap) : 1;
+  plan.copy_shown = loop ? part_shown(plan, graph, costs, *loop, caps) : 1;
   for (HopCost& hop : plan.hops) {
     hop.hidden =
         loop && plan.slots > 0 ? to_sim_time(to_seconds(hop.latency) * (1 - plan.copy_shown)) : SimTime{};

@@ -111,6 +111,9 @@ struct PriceRequest {
   int sockets = 1;                                    // of a channel, where the network has them
   int gpus_per_process = 1;                           // which one host thread launches one after the other
 };
-void price_plan(CollectivePlan&, const CollectiveGraph&, const CollectiveCosts&, const PriceRequest&);
+// `costs`: by the topology's kind of node, or one for all. A hop between nodes of two kinds costs what the slower of
+// the two takes; what counts for all thread blocks (startup, copies) is the slowest kind's.
+void price_plan(CollectivePlan&, const CollectiveGraph&, std::span<const CollectiveCosts> costs,
+                const PriceRequest&);
 
 }  // namespace paceline

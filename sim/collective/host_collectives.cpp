@@ -144,14 +144,15 @@ HostGraph HostCollectives::made(const Way& way, std::span<const int> nics) const
 std::uint32_t HostCollectives::graph(Communicator& communicator, const Way& way) {
   const auto [at, added] = graphs_.try_emplace(way, static_cast<std::uint32_t>(communicator.graphs.size()));
   if (added) {
-    const std::uint32_t all_nics = topology_.node().nics_in_use,
-                        all_gpus = layout_of(topology_).gpus_per_node;
+    const std::uint32_t all_gpus = layout_of(topology_).gpus_per_node;
     std::vector<CollectiveGraph> of_kind;
     std::uint32_t reducing = 0;
-    for (const NodeLayout& node : family_.nodes()) {
-      std::vector<int> nics;
-      for (const std::uint32_t gpu : node.gpus_in_use) {
-        nics.push_back(static_cast<int>(gpu * all_nics / all_gpus));
+    for (const PlacedFamily::Kind& group : family_.kinds()) {
+      std::vector<int> nics;  // by rank
+      for (const std::uint32_t kind : group.of_node) {
+        for (const std::uint32_t gpu : group.nodes[kind].gpus_in_use) {
+          nics.push_back(static_cast<int>(gpu * topology_.kinds()[kind].nics_in_use / all_gpus));
+        }
       }
       HostGraph one = made(way, nics);
       reducing = one.reducing;  // of every kind alike
@@ -181,10 +182,13 @@ std::vector<BackgroundFlow> traffic_of_others(const Topology& topology,
                                               std::span<const OtherJob> jobs) {
   std::vector<BackgroundFlow> flows = std::move(background);
   const int gpus = topology.gpus_per_node();
+  const auto nics = [&](std::int64_t node) {
+    return static_cast<int>(topology.node(static_cast<std::uint32_t>(node)).nics_in_use);
+  };
   for (const OtherJob& job : jobs) {
     for (int n = 0; n < job.nodes; ++n) {
       const std::int64_t from = job.first_node + n, to = job.first_node + (n + 1) % job.nodes;
-      for (int nic = 0; nic < static_cast<int>(topology.node().nics_in_use); ++nic) {
+      for (int nic = 0; nic < std::min(nics(from), nics(to)); ++nic) {
         flows.push_back({from * gpus + nic % gpus, to * gpus + nic % gpus, job.rate, nic});
       }
     }

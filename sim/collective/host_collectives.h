@@ -39,8 +39,8 @@ struct HostGraph {
   std::uint32_t reducing = 0;
 };
 
-// kind: all_reduce, all_gather, reduce_scatter or broadcast. nics: of each GPU of a node, where there are several
-// nodes. Requires: two ranks or more. Cost: O(ranks).
+// kind: all_reduce, all_gather, reduce_scatter or broadcast. nics: of each rank, or of each GPU of a node where nodes are
+// alike; where there are several nodes. Requires: two ranks or more. Cost: O(ranks).
 HostGraph mpi_ring_graph(CollectiveKind, const RankLayout&, std::span<const int> nics,
                          std::uint32_t root = 0);
 // An all-reduce of one block.

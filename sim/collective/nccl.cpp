@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "core/error.h"
@@ -14,14 +15,14 @@ namespace {
 
 constexpr const char* kHierarchical = "hierarchical";
 
-SearchSpec search_spec(const CollectiveSpec& spec, const ClusterSpec& cluster) {
+SearchSpec search_spec(const CollectiveSpec& spec, const FabricSpec& fabric, const NodeSpec& node) {
   SearchSpec search;
   search.nccl_minor = nccl_version(spec.nccl).minor;
   search.cross_nic = spec.cross_nic;
   search.pxn = spec.pxn;
   search.nvls = spec.nvls;
-  search.gdr = cluster.node.gpu_direct;
-  search.sharp = cluster.fabric.sharp;
+  search.gdr = node.gpu_direct;
+  search.sharp = fabric.sharp;
   search.min_channels = spec.min_channels;
   search.max_channels = spec.max_channels > 0 ? spec.max_channels : search.max_channels;
   return search;
@@ -57,43 +58,95 @@ double width_of_rings(const ChannelGraphs& graphs, const RankLayout& layout) {
 NcclCollectives::NcclCollectives(const Topology& topology, const CollectiveSpec& spec,
                                  std::span<const BackgroundFlow> background, const GroupShape& groups)
     : spec_(spec), family_(topology, groups), links_(topology, background) {
-  const NodeSpec& node = topology.spec().node;
-  const bool nvswitch = topology.node().count(DeviceKind::nvswitch) > 0;
   input_.version = nccl_version(spec.nccl);
   input_.nodes = static_cast<int>(family_.layout().nodes);
   input_.ranks = static_cast<int>(family_.layout().ranks());
-  input_.compute_capability = node.compute_capability;
-  input_.cpu = node.cpu;
+  describe_nodes(topology);
   find_channels(topology);
-  input_.nvls = spec.nvls && nvswitch && node.compute_capability >= 90;
   input_.sharp = topology.spec().fabric.sharp;
   if (input_.nodes > 1) {
-    const Network& of = network(node.network, node.compute_capability);
+    const Network& of = network(topology.spec().node.network, input_.compute_capability);
     plugin_protocols_ = of.protocols;
     for (const auto graph : kAllGraphs) {
       double& stated = (input_.graphs.*graph).latency_inter;
       stated = stated > 0 ? stated : of.stated_latency;
     }
   }
-  input_.nvswitch = nvswitch;
-  costs_ = default_costs(node.compute_capability, node.cpu, node.network);
-  set_costs(spec.costs, costs_);
+}
+
+// What the tuner asks for of nodes, and what their hops cost.
+void NcclCollectives::describe_nodes(const Topology& topology) {
+  std::set<std::uint32_t> kinds;
+  for (const PlacedFamily::Kind& kind : family_.kinds()) {
+    kinds.insert(kind.of_node.begin(), kind.of_node.end());
+  }
+  const NodeSpec& first = topology.spec_of_kind(*kinds.begin());
+  input_.compute_capability = first.compute_capability;
+  input_.cpu = first.cpu;
+  input_.nvswitch = true;
+  for (const std::uint32_t kind : kinds) {
+    const NodeSpec& node = topology.spec_of_kind(kind);
+    input_.unlike_gpus = input_.unlike_gpus || node.compute_capability != first.compute_capability;
+    input_.unlike_cpus = input_.unlike_cpus || node.cpu != first.cpu;
+    input_.compute_capability = std::min(input_.compute_capability, node.compute_capability);
+    input_.nvswitch = input_.nvswitch && topology.kinds()[kind].count(DeviceKind::nvswitch) > 0;
+  }
+  input_.nvls = spec_.nvls && input_.nvswitch && input_.compute_capability >= 90;
+  for (std::uint32_t kind = 0; kind < topology.kinds().size();
+       ++kind) {  // those of other jobs count as the first
+    const NodeSpec& node = kinds.contains(kind) ? topology.spec_of_kind(kind) : first;
+    costs_.push_back(default_costs(node.compute_capability, node.cpu, node.network));
+    set_costs(spec_.costs, costs_.back());
+  }
 }
 
 // The channels that are given are those of all GPUs in use.
 void NcclCollectives::find_channels(const Topology& topology) {
   const std::optional<ChannelGraphs>& given = topology.spec().graphs;
-  const SearchSpec search = search_spec(spec_, topology.spec());
-  for (const NodeLayout& node : family_.nodes()) {
-    const bool all = node.gpus_in_use == topology.node().gpus_in_use;
-    found_.push_back(given && all ? *given
-                                  : search_channels(node, topology.spec().node, input_.nodes, search));
+  std::map<std::pair<std::vector<std::uint32_t>, std::uint32_t>, ChannelGraphs> searched;
+  const auto search = [&](const NodeLayout& node, std::uint32_t kind) {
+    const NodeSpec& spec = topology.spec_of_kind(kind);
+    const auto [at, added] = searched.try_emplace({node.gpus_in_use, kind});
+    if (added) {
+      const bool all = node.gpus_in_use == topology.node().gpus_in_use;
+      at->second = given && all ? *given
+                                : search_channels(node, spec, input_.nodes,
+                                                  search_spec(spec_, topology.spec().fabric, spec));
+    }
+    return at->second;
+  };
+  for (const PlacedFamily::Kind& group : family_.kinds()) {
+    std::vector<std::uint32_t> kinds;
+    std::vector<SearchedNode> nodes;
+    Found found;
+    for (const std::uint32_t kind : group.of_node) {
+      const auto known = std::ranges::find(kinds, kind);
+      found.on_node.push_back(static_cast<std::uint32_t>(known - kinds.begin()));
+      if (known == kinds.end()) {
+        kinds.push_back(kind);
+        nodes.push_back({&group.nodes[kind], &topology.spec_of_kind(kind), search(group.nodes[kind], kind)});
+      }
+    }
+    if (nodes.size() > 1) {
+      agree(nodes, input_.nodes, search_spec(spec_, topology.spec().fabric, *nodes.front().spec));
+    } else {
+      found.on_node.clear();
+    }
+    for (SearchedNode& node : nodes) {
+      found.of_kind.push_back(std::move(node.graphs));
+    }
+    found_.push_back(std::move(found));
   }
-  input_.graphs = *std::ranges::min_element(
-      found_, {}, [&](const ChannelGraphs& graphs) { return width_of_rings(graphs, family_.layout()); });
+  const Found& narrowest = *std::ranges::min_element(found_, {}, [&](const Found& found) {
+    return width_of_rings(found.of_kind.front(), family_.layout());
+  });
+  input_.graphs = narrowest.of_kind.front();
+  for (const ChannelGraphs& kind : narrowest.of_kind) {
+    input_.graphs.tree.pattern = std::max(input_.graphs.tree.pattern, kind.tree.pattern);
+  }
   for (const auto graph : kAllGraphs) {
-    if (std::ranges::any_of(found_,
-                            [&](const ChannelGraphs& kind) { return (kind.*graph).channels.empty(); })) {
+    if (std::ranges::any_of(
+            found_, [&](const Found& kind) { return (kind.of_kind.front().*graph).channels.empty(); })) {
       (input_.graphs.*graph).channels.clear();
     }
   }
@@ -180,7 +233,7 @@ CollectivePlan NcclCollectives::plan(Communicator& communicator, CollectiveKind 
 }
 
 void NcclCollectives::price(CollectivePlan& plan, const Communicator& communicator,
-                            const CollectiveCosts& costs) const {
+                            std::span<const CollectiveCosts> costs) const {
   price_plan(plan, communicator.graphs[plan.graph], costs,
              {.search_channels = graph_of(plan.algorithm, input_.graphs).channels.size(),
               .all_channels = channels_of(plan.algorithm),
@@ -198,8 +251,15 @@ std::uint32_t NcclCollectives::graph(Communicator& communicator, const GraphKey&
   if (added) {
     require_memory(key.kind, key.channels);
     std::vector<CollectiveGraph> of_kind;
-    for (const ChannelGraphs& found : found_) {
-      of_kind.push_back(make_graph(key.algorithm, key.kind, family_.layout(), found, key.channels, key.root));
+    for (const Found& found : found_) {
+      std::vector<const ChannelGraphs*> by_node;
+      for (const std::uint32_t kind : found.on_node) {
+        by_node.push_back(&found.of_kind[kind]);
+      }
+      const GraphsOfNodes graphs =
+          by_node.empty() ? GraphsOfNodes(found.of_kind.front()) : GraphsOfNodes(std::move(by_node));
+      of_kind.push_back(
+          make_graph(key.algorithm, key.kind, family_.layout(), graphs, key.channels, key.root));
     }
     communicator.graphs.push_back(family_.join(std::move(of_kind), links_));
   }

@@ -2,7 +2,8 @@
 //
 // NCCL decides for each communicator; here the groups of a family are decided alike, because their FIFOs share
 // links by what all send in a loop: as by those of the kind whose rings are the narrowest. Each kind runs that in
-// its own orders of GPUs and NICs. An algorithm that some kind finds no channels for is not there.
+// its own orders of GPUs and NICs. An algorithm that some kind finds no channels for is not there. Where a group has
+// nodes of several kinds, each has orders of its own, and all take the least of what was found (agree).
 #pragma once
 
 #include <compare>
@@ -29,9 +30,9 @@ class NcclCollectives {
   NcclCollectives(const Topology&, const CollectiveSpec&, std::span<const BackgroundFlow>,
                   const GroupShape& = kAllRanks);
 
-  const CollectiveCosts& costs() const { return costs_; }
-  // What the search found, or was given, in groups of the first kind.
-  const ChannelGraphs& graphs() const { return found_.front(); }
+  const CollectiveCosts& costs() const { return costs_.front(); }  // of the first kind of node
+  // What the search found, or was given, in groups of the first kind, on their first nodes.
+  const ChannelGraphs& graphs() const { return found_.front().of_kind.front(); }
 
   // From now on as if the spec had these for NCCL_ALGO and NCCL_PROTO.
   void ask_for(const std::string& algorithm, const std::string& protocol);
@@ -45,7 +46,9 @@ class NcclCollectives {
 
   // Adds the graph that it needs to the communicator; priced with costs().
   CollectivePlan plan(Communicator&, CollectiveKind, Bytes, const TunerChoice&, std::uint32_t root = 0);
-  void price(CollectivePlan&, const Communicator&, const CollectiveCosts&) const;
+  void price(CollectivePlan& plan, const Communicator& communicator, const CollectiveCosts& costs) const {
+    price(plan, communicator, std::span(&costs, 1));
+  }
 
  private:
   struct Tuned {
@@ -53,9 +56,17 @@ class NcclCollectives {
     TunerTable table;
   };
 
+  // In the groups of one kind.
+  struct Found {
+    std::vector<ChannelGraphs> of_kind;  // of node, in the order of their first ones
+    std::vector<std::uint32_t> on_node;  // of which kind each node is; empty: all are of one
+  };
+
+  void price(CollectivePlan&, const Communicator&, std::span<const CollectiveCosts>) const;
   const TunerTable& table(CollectiveKind);
   std::size_t channels_of(Algorithm) const;
   void find_channels(const Topology&);
+  void describe_nodes(const Topology&);
   struct GraphKey {
     Algorithm algorithm;
     CollectiveKind kind;
@@ -69,9 +80,9 @@ class NcclCollectives {
   std::string plugin_protocols_;  // NCCL_PROTO where the spec has none
   PlacedFamily family_;
   SharedLinks links_;
-  std::vector<ChannelGraphs> found_;  // by kind of group
+  std::vector<Found> found_;  // by kind of group
   TunerInput input_;
-  CollectiveCosts costs_;
+  std::vector<CollectiveCosts> costs_;  // by kind of node, or one for all
   std::map<CollectiveKind, Tuned> tables_;
   std::map<GraphKey, std::uint32_t> graphs_;
 };

@@ -68,19 +68,35 @@ PlacedFamily::PlacedFamily(const Topology& topology, Family family)
     }
     layout_.gpus_per_node = static_cast<std::uint32_t>(gpus.size());
     layout_.nodes = static_cast<std::uint32_t>(ranks.size() / gpus.size());
-    kind_of_.push_back(kind_with(gpus));
+    std::vector<std::uint32_t> of_node;
+    for (std::size_t i = 0; i < ranks.size(); i += gpus.size()) {
+      of_node.push_back(topology.kind_of(ranks[i] / all));
+    }
+    kind_of_.push_back(kind_with(gpus, std::move(of_node)));
   }
 }
 
-std::uint32_t PlacedFamily::kind_with(const std::vector<std::uint32_t>& gpus) {
-  const auto known = std::ranges::find(nodes_, gpus, &NodeLayout::gpus_in_use);
-  const auto kind = static_cast<std::uint32_t>(known - nodes_.begin());
-  if (known == nodes_.end() && gpus == topology_.node().gpus_in_use) {
-    nodes_.push_back(topology_.node());
-  } else if (known == nodes_.end()) {
-    nodes_.push_back(make_node_layout(topology_.spec().node, gpus));
+std::uint32_t PlacedFamily::kind_with(const std::vector<std::uint32_t>& gpus,
+                                      std::vector<std::uint32_t> of_node) {
+  const auto same_gpus = [&](const Kind& kind) { return kind.nodes.front().gpus_in_use == gpus; };
+  const auto known = std::ranges::find_if(
+      kinds_, [&](const Kind& kind) { return same_gpus(kind) && kind.of_node == of_node; });
+  const auto number = static_cast<std::uint32_t>(known - kinds_.begin());
+  if (known != kinds_.end()) {
+    return number;
   }
-  return kind;
+  Kind made{{}, std::move(of_node)};
+  if (const auto seen = std::ranges::find_if(kinds_, same_gpus); seen != kinds_.end()) {
+    made.nodes = seen->nodes;
+  } else if (gpus == topology_.node().gpus_in_use) {
+    made.nodes.assign(topology_.kinds().begin(), topology_.kinds().end());
+  } else {
+    for (std::uint32_t kind = 0; kind < topology_.kinds().size(); ++kind) {
+      made.nodes.push_back(make_node_layout(topology_.spec_of_kind(kind), gpus));
+    }
+  }
+  kinds_.push_back(std::move(made));
+  return number;
 }
 
 CollectiveGraph PlacedFamily::join(std::vector<CollectiveGraph> of_kind, const SharedLinks& shared) const {
@@ -132,7 +148,7 @@ Route PlacedFamily::route(const CollectiveGraph& graph, const Fifo& fifo) const 
   }
   const std::uint32_t from = graph.thread_blocks[fifo.from].rank, to = graph.thread_blocks[fifo.to].rank;
   const std::uint32_t rank = from != ThreadBlock::kSwitch ? from : to;
-  return route_of(graph, fifo, topology_, nodes_[kind_of_[family_.group_of[rank]]]);
+  return route_of(graph, fifo, topology_, kinds_[kind_of_[family_.group_of[rank]]].nodes);
 }
 
 }  // namespace paceline

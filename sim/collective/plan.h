@@ -152,6 +152,12 @@ struct SharedLink {
   friend bool operator==(const SharedLink&, const SharedLink&) = default;
 };
 
+// Of the topology: that of the sender's node, and the receiver's; the first of those with equal costs.
+struct KindsOfNode {
+  std::uint16_t from = 0, to = 0;
+  friend bool operator==(const KindsOfNode&, const KindsOfNode&) = default;
+};
+
 // The links of a FIFO, whatever the protocol: the narrowest one's bandwidth as shared among this collective's
 // own FIFOs, the sum of their latencies, and their slowest class.
 struct Hop {
@@ -161,6 +167,7 @@ struct Hop {
   BytesPerSecond alone{};           // its bandwidth while the others are silent
   double of_one_proxy = 1;          // FIFOs over the network that the sender's GPU, and so its proxy, serves
   std::vector<SharedLink> links{};  // where not all that cross them are live in every loop
+  KindsOfNode nodes{};
   friend bool operator==(const Hop&, const Hop&) = default;
 };
 

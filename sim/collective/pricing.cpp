@@ -137,6 +137,36 @@ std::vector<double> fifos_of_proxies(const CollectiveGraph& graph, const Crossin
   return of_rank;
 }
 
+// By kind of node: the first one on which hops cost the same (default_costs).
+std::vector<std::uint16_t> first_of_equal_costs(const Topology& topology) {
+  std::vector<std::uint16_t> first;
+  for (std::uint32_t kind = 0; kind < topology.kinds().size(); ++kind) {
+    const NodeSpec& node = topology.spec_of_kind(kind);
+    const auto as_this = [&](const NodeSpec& other) {
+      return other.compute_capability == node.compute_capability && other.cpu == node.cpu;
+    };
+    first.push_back(0);
+    while (!as_this(topology.spec_of_kind(first.back()))) {
+      ++first.back();
+    }
+  }
+  return first;
+}
+
+// A switch is where the rank at its other end is.
+KindsOfNode kinds_at(const CollectiveGraph& graph, const Fifo& fifo, const Topology& topology,
+                     const std::vector<std::uint16_t>& costs_as) {
+  const std::uint32_t from = graph.thread_blocks[fifo.from].rank, to = graph.thread_blocks[fifo.to].rank;
+  if (costs_as.size() == 1 || (from == ThreadBlock::kSwitch && to == ThreadBlock::kSwitch)) {
+    return {};
+  }
+  const auto kind = [&](std::uint32_t rank, std::uint32_t other) {
+    const Rank at(rank == ThreadBlock::kSwitch ? other : rank);
+    return costs_as[topology.kind_of(topology.node_of(at))];
+  };
+  return {kind(from, to), kind(to, from)};
+}
+
 // How many loops after the first moves a thread block moves the same chunk, at the earliest; nothing where thread
 // blocks wait for each other in circles, as in a ring, whose FIFOs are all live in every loop.
 std::optional<std::vector<double>> stages(const CollectiveGraph& graph) {
@@ -244,7 +274,14 @@ class Hops {
 
   // `crossed`: empty, or all links of the route.
   std::uint32_t number(const Hop& hop, const Sender& sender, const std::vector<Crossing>& crossed) {
-    key_ = {hop.rate.value, hop.alone.value, hop.latency.value, hop.kind, hop.of_one_proxy, sender, {}};
+    key_ = {hop.rate.value,
+            hop.alone.value,
+            hop.latency.value,
+            hop.kind,
+            hop.of_one_proxy,
+            hop.nodes,
+            sender,
+            {}};
     for (const Crossing& each : crossed) {
       key_.links.emplace_back(each.bandwidth, each.own);
     }
@@ -296,13 +333,15 @@ class Hops {
     double rate = 0, alone = 0, latency = 0;
     HopKind kind = HopKind::inside;
     double of_one_proxy = 0;
+    KindsOfNode nodes;
     Sender sender;
     std::vector<std::pair<double, double>> links;  // bandwidth and own
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct Hash {
     std::size_t operator()(const Key& key) const {
-      std::uint64_t hash = key.sender.script;
+      std::uint64_t hash =
+          key.sender.script ^ (std::uint64_t{key.nodes.from} << 32) ^ (std::uint64_t{key.nodes.to} << 48);
       const auto add = [&](double value) { hash = mix64(hash ^ std::bit_cast<std::uint64_t>(value)); };
       for (const double each : {key.rate, key.latency, key.of_one_proxy, key.sender.stage}) {
         add(each);
@@ -322,8 +361,7 @@ class Hops {
 
 }  // namespace
 
-Route route_of(const CollectiveGraph& graph, const Fifo& fifo, const Topology& topology,
-               const NodeLayout& inside) {
+Route route_of(const CollectiveGraph& graph, const Fifo& fifo, const Topology& topology, NodeLayouts inside) {
   const Rank from(graph.thread_blocks[fifo.from].rank), to(graph.thread_blocks[fifo.to].rank);
   switch (fifo.wire) {
     case Wire::gpu_to_gpu:
@@ -386,6 +424,7 @@ std::vector<LinkId> SharedLinks::among(const Route& route) const {
 void price_graph(CollectiveGraph& graph, std::vector<Route> routes, const Topology& topology,
                  const SharedLinks& shared) {
   Crossings crossings(graph, std::move(routes), topology);
+  const std::vector<std::uint16_t> costs_as = first_of_equal_costs(topology);
   Hops hops;
   const std::vector<double> proxied = fifos_of_proxies(graph, crossings, topology);
   const std::optional<std::vector<double>> stage = stages(graph);
@@ -398,6 +437,7 @@ void price_graph(CollectiveGraph& graph, std::vector<Route> routes, const Topolo
       const Route& route = crossings.route(f);
       constexpr BytesPerSecond kEndless(std::numeric_limits<double>::infinity());
       Hop hop{kEndless, {}, HopKind::inside, kEndless};
+      hop.nodes = kinds_at(graph, graph.fifos[f], topology, costs_as);
       crossed.clear();
       for (const LinkId id : route) {
         const Link& link = topology.link(id);

@@ -29,7 +29,7 @@ class SharedLinks {
 };
 
 // The links that a FIFO crosses, none inside a device. `inside`: as in Topology::route_over_nics.
-Route route_of(const CollectiveGraph&, const Fifo&, const Topology&, const NodeLayout& inside);
+Route route_of(const CollectiveGraph&, const Fifo&, const Topology&, NodeLayouts inside);
 
 // Of the loop at hand: FIFOs that move its chunk `first` to `last` loops later (earlier, where negative) move one of
 // theirs meanwhile.

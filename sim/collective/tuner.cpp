@@ -42,7 +42,9 @@ struct Job {
   bool all_reduce() const { return in.kind == CollectiveKind::all_reduce; }
   double capped(Cap which) const { return cap(in.version, which, gpu, nodes); }
   double ll_bus() const {
-    return cap(in.version, Cap::ll, ll_row(in.version, in.compute_capability, in.cpu, nodes), nodes);
+    // Unlike CPUs count as AMD's since 2.24; before, every rank took its own: here the first.
+    const CpuVendor cpu = in.unlike_cpus && v >= 24 ? CpuVendor::amd : in.cpu;
+    return cap(in.version, Cap::ll, ll_row(in.version, in.compute_capability, cpu, nodes), nodes);
   }
 };
 
@@ -218,7 +220,8 @@ double post_overhead(const Job& job, std::size_t p) {
   if (job.v <= 17 || job.nodes == 1) {
     return 0;
   }
-  return (job.in.cpu == CpuVendor::amd ? 2.0 : 1.0) * (p == kSimple ? 3 : 1);
+  const bool amd = job.in.cpu == CpuVendor::amd && !(job.in.unlike_cpus && job.v >= 22);
+  return (amd ? 2.0 : 1.0) * (p == kSimple ? 3 : 1);
 }
 
 // broadcast and reduce. Where channels differ, Simple counts a chunk per hop, as the tree does.

@@ -35,9 +35,10 @@ struct TunerInput {
   NcclVersion version;
   CollectiveKind kind = CollectiveKind::all_reduce;
   int nodes = 1, ranks = 1;
-  int compute_capability = 80;  // of all GPUs alike
+  int compute_capability = 80;  // the least
   CpuVendor cpu = CpuVendor::intel;
-  ChannelGraphs graphs;              // nvls.bw_inter may be 0 on one node: no limit
+  bool unlike_gpus = false, unlike_cpus = false;  // compute capabilities, vendors
+  ChannelGraphs graphs;                           // nvls.bw_inter may be 0 on one node: no limit
   bool nvls = false, sharp = false;  // the hardware is there and enabled; nvswitch, for CollNetDirect
   bool nvswitch = false;
   TunerOverrides allowed;

@@ -302,7 +302,8 @@ bool ll128_default(const TunerInput& in, const ChannelGraph& graph) {
               : cc == 70 || cc == 80 || (cc == 90 && v >= 15) || ((cc == 100 || cc == 120) && v >= 25);
   const PathType inter = cc >= 90 && v >= 17 ? PathType::pxn : PathType::pxb;
   const PathType intra = v >= 18 ? PathType::nvb : PathType::nvl;
-  return known && graph.type_inter <= inter && graph.type_intra <= intra;
+  const bool alike = !in.unlike_gpus || (v >= 30 && cc >= 90);
+  return known && alike && graph.type_inter <= inter && graph.type_intra <= intra;
 }
 
 // Until 2.18 NCCL_ALGO took the ring from all_reduce only.

@@ -36,6 +36,9 @@ Mailboxes::Mailboxes(const TrainingJob& job)
 
 const MessageRoute& Mailboxes::route(std::uint32_t from, std::uint32_t to) const {
   const auto begin = routes_.begin() + first_route_[from], end = routes_.begin() + first_route_[from + 1];
+  if (begin != end && to >= begin->to && to - begin->to < end - begin && begin[to - begin->to].to == to) {
+    return begin[to - begin->to];  // where it is to all of them, one after the other
+  }
   const auto at = std::ranges::lower_bound(begin, end, to, {}, &MessageRoute::to);
   if (at == end || at->to != to) {
     throw InputError("expected a route from member " + std::to_string(from) + " to member " +
@@ -63,20 +66,36 @@ Mailboxes::Message Mailboxes::deliver(MessageId id) {
   free_.push_back(id);
   if (const std::size_t at = message.to * channels_ + message.channel; at < boxes_.size()) {
     Mailbox& box = boxes_[at];
-    auto count = std::ranges::lower_bound(box.counts, message.from, {}, &Count::from);
-    if (count == box.counts.end() || count->from != message.from) {
-      count = box.counts.insert(count, {message.from, 0});
+    if (!box.crowd && (box.only.from == message.from || box.only.from == kNoIndex)) {
+      box.only = {message.from, box.only.messages + 1};
+    } else {
+      if (!box.crowd) {
+        box.crowd =
+            std::make_unique<Crowd>(Crowd{{box.only}, std::vector<std::uint32_t>(box.only.messages, 1)});
+      }
+      count(*box.crowd, message.from);
     }
-    const std::uint32_t before = count->messages++;
-    box.members_with.resize(std::max<std::size_t>(box.members_with.size(), before + 1));
-    ++box.members_with[before];
   }
   return message;
 }
 
+// One more message.
+void Mailboxes::count(Crowd& crowd, std::uint32_t from) {
+  auto count = std::ranges::lower_bound(crowd.counts, from, {}, &Count::from);
+  if (count == crowd.counts.end() || count->from != from) {
+    count = crowd.counts.insert(count, {from, 0});
+  }
+  const std::uint32_t before = count->messages++;
+  crowd.members_with.resize(std::max<std::size_t>(crowd.members_with.size(), before + 1));
+  ++crowd.members_with[before];
+}
+
 std::uint32_t Mailboxes::reached(std::uint32_t member, std::uint32_t channel, std::uint32_t quorum) const {
-  const std::vector<std::uint32_t>& members =
-      boxes_[member * channels_ + channel].members_with;  // which descend
+  const Mailbox& box = boxes_[member * channels_ + channel];
+  if (!box.crowd) {
+    return quorum <= 1 ? box.only.messages : 0;
+  }
+  const std::vector<std::uint32_t>& members = box.crowd->members_with;  // which descend
   if (quorum == 1) {
     return static_cast<std::uint32_t>(members.size());
   }

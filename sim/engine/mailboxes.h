@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "sim/job.h"
@@ -32,10 +33,15 @@ class Mailboxes {
   struct Count {
     std::uint32_t from = 0, messages = 0;
   };
-  struct Mailbox {
+  struct Crowd {                              // of several senders
     std::vector<Count> counts;                // by sender, ascending
     std::vector<std::uint32_t> members_with;  // [n]: how many have sent n + 1 messages or more
   };
+  struct Mailbox {
+    Count only{kNoIndex, 0};  // its only sender
+    std::unique_ptr<Crowd> crowd{};
+  };
+  static void count(Crowd&, std::uint32_t from);
   const MessageRoute& route(std::uint32_t from, std::uint32_t to) const;
 
   const std::vector<MessageRoute>& routes_;

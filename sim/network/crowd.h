@@ -19,6 +19,7 @@
 #include "core/time.h"
 #include "sim/network/fixed.h"
 #include "sim/network/placed_heap.h"
+#include "sim/network/placed_queue.h"
 
 namespace paceline {
 
@@ -77,7 +78,7 @@ class Crowd {
   std::vector<Member> members_;
   std::vector<std::uint32_t> free_;
   PlacedHeap<double> rising_, capped_;  // by cap: the lowest first; the highest first (by -cap)
-  PlacedHeap<Fixed> rising_ends_;       // by clock
+  PlacedQueue<Fixed> rising_ends_;      // by clock: of equal bytes who joins later ends later
   PlacedHeap<SimTime> capped_ends_;
 };
 

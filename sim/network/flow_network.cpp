@@ -103,9 +103,9 @@ void FlowNetwork::take_off(Crossing crossing) {
 void FlowNetwork::remove(std::uint32_t id) {
   Flow& flow = flows_[id];
   ends_.drop(id);
-  if (flow.crowd != kNowhere) {
+  if (flow.crowd != kNowhere) {  // its end is noted when its port is shared anew
     crowds_[flow.crowd].flows.leave(flow.member);
-    note_end(flow.crowd);
+    crowd_ends_.drop(flow.crowd);
     for (const Crossing& crossing : flow.links) {
       depart(crossing.other, flow.crowd);
     }
@@ -142,7 +142,7 @@ void FlowNetwork::take_ended(SimTime now, std::vector<std::uint64_t>& tags) {
   while (!crowd_ends_.empty() && crowd_ends_.top().key == now) {
     const std::uint32_t crowd = crowd_ends_.top().id;
     crowds_[crowd].flows.take_ended(now, ended_);
-    note_end(crowd);
+    crowd_ends_.drop(crowd);  // until it is shared anew
   }
   const auto ended = std::span(ended_).subspan(before);
   std::ranges::sort(ended, {}, [this](std::uint32_t flow) { return flows_[flow].sequence; });

@@ -65,7 +65,8 @@ class FlowNetwork {
   // Removes a live flow, finished or not; its links are shared anew at the coming share(now).
   void stop(FlowId flow, SimTime now);
 
-  // The earliest end of a flow, or nullopt when none ends. A flow that is not yet shared has no end.
+  // The earliest end of a flow, or nullopt when none ends. A flow that is not yet shared has no end, nor has one
+  // beside which another has ended or was stopped since the last share.
   std::optional<SimTime> next() const {
     if (crowd_ends_.empty()) {
       return ends_.empty() ? std::nullopt : std::optional(ends_.top().key);

@@ -1,5 +1,5 @@
 // A binary heap of ids by key, the lowest first, in which an id can be moved or dropped: it knows each
-// one's place.
+// one's place. Of equal keys any may be first, so that many of them cost nothing.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,7 @@ class PlacedHeap {
   struct Entry {
     Key key;
     std::uint32_t id;  // small: there is a table of all
-    friend bool operator<(const Entry& a, const Entry& b) {
-      return a.key < b.key || (!(b.key < a.key) && a.id < b.id);
-    }
+    friend bool operator<(const Entry& a, const Entry& b) { return a.key < b.key; }
   };
 
   void reserve(std::size_t ids) {

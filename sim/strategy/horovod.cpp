@@ -54,14 +54,14 @@ constexpr double kPassesOfMemory = 3;
 
 // The CPU that is nearest to a GPU, the first of several.
 DeviceId host_of(const Topology& topology, Rank rank) {
-  const std::uint32_t cpus = topology.node().count(DeviceKind::cpu);
+  const std::uint32_t number = topology.node_of(rank);
+  const std::uint32_t cpus = topology.node(number).count(DeviceKind::cpu);
   if (cpus == 0) {
     throw InputError("expected a node with a CPU, to whose memory hierarchical copies, found none in " +
-                         topology.spec().node.name,
+                         topology.spec_of_kind(topology.kind_of(number)).name,
                      "/cluster/node");
   }
-  const std::string node =
-      "node" + std::to_string(rank.value / static_cast<std::uint32_t>(topology.gpus_per_node())) + "/cpu";
+  const std::string node = "node" + std::to_string(number) + "/cpu";
   std::vector<DeviceId> hosts;
   for (std::uint32_t c = 0; c < cpus; ++c) {
     hosts.push_back(topology.device_named(node + std::to_string(c)));

@@ -58,7 +58,7 @@ void place_messages(const Topology& topology, TrainingJob& job) {
   if (job.members.size() > job.ranks()) {
     if (topology.node().count(DeviceKind::cpu) == 0) {
       throw InputError("expected a node with a CPU, from whose memory inputs come, found none in " +
-                           topology.spec().node.name,
+                           topology.spec_of_kind(0).name,
                        "/cluster/node");
     }
     job.members.back().device = topology.device_named("node0/cpu0");

@@ -338,17 +338,17 @@ void place_servers(const Topology& topology, const ParameterServerSpec& spec, co
   for (std::uint32_t r = 0; r < ranks; ++r) {
     job.members[r].device = topology.gpu_of(Rank(r));
   }
-  const std::uint32_t cpus = topology.node().count(DeviceKind::cpu);
-  if (cpus == 0) {
-    throw InputError(
-        "expected nodes with a CPU, which servers run on, found none in " + topology.spec().node.name,
-        "/cluster/node");
-  }
   const bool own = spec.servers.placement == ServerPlacement::own_nodes;
   const auto servers = static_cast<std::uint32_t>(spec.servers.count);
   for (std::uint32_t s = 0; s < servers; ++s) {
     const std::uint32_t node =
         own ? static_cast<std::uint32_t>(topology.spec().nodes) - servers + s : s % layout.nodes;
+    const std::uint32_t cpus = topology.node(node).count(DeviceKind::cpu);
+    if (cpus == 0) {
+      throw InputError("expected nodes with a CPU, which servers run on, found none in " +
+                           topology.spec_of_kind(topology.kind_of(node)).name,
+                       "/cluster/node");
+    }
     const std::uint32_t cpu = own ? 0 : s / layout.nodes % cpus;
     job.members[ranks + s].device =
         topology.device_named("node" + std::to_string(node) + "/cpu" + std::to_string(cpu));

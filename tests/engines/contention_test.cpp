@@ -31,7 +31,7 @@ void share_everything(const Topology& topology, Communicator& communicator) {
   for (std::size_t g = 0; g < communicator.graphs.size(); ++g) {
     CollectiveGraph graph = communicator.graphs[g];
     for (std::uint32_t f = 0; f < graph.fifos.size(); ++f) {
-      const Route route = route_of(graph, graph.fifos[f], topology, topology.node());
+      const Route route = route_of(graph, graph.fifos[f], topology, topology.kinds());
       if (route.size > 0) {
         graph.shared.push_back({f, {route.begin(), route.end()}});
       }

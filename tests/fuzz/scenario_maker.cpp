@@ -176,7 +176,7 @@ class Maker {
     if (key == "preset" && (place.starts_with("/variability") || place.ends_with("/jitter"))) {
       return 10;  // a distribution is one of its own more often
     }
-    if (among(kAlways)) {
+    if (among(kAlways) || (key == "node" && place == "/cluster")) {
       return 100;
     }
     const bool own_device = place.ends_with("/node") || place.ends_with("/costs");

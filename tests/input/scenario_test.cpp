@@ -462,7 +462,7 @@ TEST_CASE("the schema says every key that the reader takes, and what it means") 
   // The other ways to say a cluster, a GPU and a model.
   const json others = json::parse(
       R"({"cluster": {"node": {"preset": "dgx-a100", "nccl_topology": "n.xml"}, "gpu": {"preset": "H100"},
-      "gpus": [{"nodes": 1, "gpu": {"preset": "H100", "name": "own", "peak": {"fp32": 1, "tf32": 1, "fp16": 1, "bf16": 1, "fp8": 1}, "memory_bandwidth": "1 TB/s",
+      "gpus": [{"nodes": 1, "node": {"preset": "dgx-a100", "nccl_topology": "n.xml"}, "gpu": {"preset": "H100", "name": "own", "peak": {"fp32": 1, "tf32": 1, "fp16": 1, "bf16": 1, "fp8": 1}, "memory_bandwidth": "1 TB/s",
         "memory": "80 GiB"}, "measured": [{"rate": "1 samples/s", "batch_per_gpu": 1, "accumulation": 1}]}]},
     "model": {"preset": "gpt2_small", "file": "m.json", "sequence": 512, "transformer": {"layers": 2, "hidden": 64, "heads": 4, "key_value_heads": 2,
       "feed_forward": 128, "gated_feed_forward": true, "fused_qkv": false, "bias": false, "vocabulary": 100, "sequence": 32,
@@ -483,6 +483,12 @@ TEST_CASE("the schema says every key that the reader takes, and what it means") 
     graphs[graph]["channels"] = {channel};
   }
   keys_of_document(graphs, "/cluster/graphs", said);
+  const std::string node = "/cluster/node/", of_kind = "/cluster/gpus/node/";  // the same in both places
+  for (const std::string& key : std::set<std::string>(said)) {
+    if (key.starts_with(node)) {
+      said.insert(of_kind + key.substr(node.size()));
+    }
+  }
   std::vector<std::string> only_in_schema, only_said;
   std::ranges::set_difference(in_schema, said, std::back_inserter(only_in_schema));
   std::ranges::set_difference(said, in_schema, std::back_inserter(only_said));

@@ -729,7 +729,39 @@ TEST_CASE("a heap of ids gives the lowest key whatever is moved and dropped") {
       heap.drop(id);
     }
     REQUIRE(heap.size() == sorted.size());
-    REQUIRE((heap.empty() || std::pair(heap.top().key, heap.top().id) == *sorted.begin()));
+    if (!heap.empty()) {
+      REQUIRE(heap.top().key == sorted.begin()->first);
+      REQUIRE(sorted.contains({heap.top().key, heap.top().id}));
+    }
+  }
+}
+
+TEST_CASE("a line of ids beside a heap gives the lowest key whatever is moved and dropped") {
+  Dice dice(4);
+  PlacedQueue<int> queue;
+  std::vector<int> keys(50, -1);
+  std::set<std::pair<int, std::uint32_t>> sorted;
+  int least = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const auto id = static_cast<std::uint32_t>(dice.below(keys.size()));
+    sorted.erase({keys[id], id});
+    if (dice.maybe(0.6)) {
+      least += dice.maybe(0.2) ? 1 : 0;
+      keys[id] = least + static_cast<int>(dice.below(dice.maybe(0.3) ? 30 : 2));
+      queue.set(id, keys[id]);
+      sorted.insert({keys[id], id});
+    } else {
+      queue.drop(id);
+    }
+    if (dice.maybe(0.01)) {
+      queue.clear();
+      sorted.clear();
+    }
+    REQUIRE(queue.empty() == sorted.empty());
+    if (!queue.empty()) {
+      REQUIRE(queue.top().key == sorted.begin()->first);
+      REQUIRE(sorted.contains({queue.top().key, queue.top().id}));
+    }
   }
 }
 

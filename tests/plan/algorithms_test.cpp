@@ -56,6 +56,39 @@ TEST_CASE("every algorithm leaves every rank with exactly what it should") {
   }
 }
 
+// As many channels of each graph on every node, in orders, patterns and through NICs of its own.
+TEST_CASE("so does every algorithm where each node has orders of its own") {
+  Dice dice(17);
+  for (std::uint32_t n = 4; n <= kMostTested; ++n) {
+    for (const RankLayout& layout : layouts(n)) {
+      std::vector<ChannelGraphs> kinds;
+      while (kinds.size() < 3) {
+        kinds.push_back(random_graphs(dice, layout.gpus_per_node));
+      }
+      for (const auto graph : {&ChannelGraphs::ring, &ChannelGraphs::tree, &ChannelGraphs::collnet_chain}) {
+        std::size_t fewest = 64;
+        for (const ChannelGraphs& kind : kinds) {
+          fewest = std::min(fewest, (kind.*graph).channels.size());
+        }
+        for (ChannelGraphs& kind : kinds) {
+          (kind.*graph).channels.resize(fewest);
+        }
+      }
+      std::vector<const ChannelGraphs*> by_node;
+      for (std::uint32_t node = 0; node < layout.nodes; ++node) {
+        by_node.push_back(&kinds[dice.below(3)]);
+      }
+      const GraphsOfNodes found(by_node);
+      for_each_way(layout, [&](Algorithm algorithm, CollectiveKind kind) {
+        const auto root = static_cast<std::uint32_t>(dice.below(n));
+        const CollectiveGraph graph = make_graph(algorithm, kind, layout, found, 3, root);
+        INFO(name(algorithm, kind, layout));
+        REQUIRE(outcome(graph, kind, {2}, blocks_per_loop(algorithm, kind, layout), root).empty());
+      });
+    }
+  }
+}
+
 // The fewest slots that keep an algorithm from deadlock, where a step has so many slices. A ring begins with
 // a chunk of its own and then waits for room before it takes what has come: one slice more than a step has.
 // Where steps of one thread block lead to different places, as in PAT, a whole step must fit. The rest is

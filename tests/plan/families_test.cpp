@@ -95,7 +95,7 @@ std::string group_outcome(const CollectiveGraph& graph, const Family& family, Co
 
 std::vector<ChannelGraphs> random_channels(Dice& dice, const PlacedFamily& family) {
   std::vector<ChannelGraphs> found;
-  for (std::size_t kind = 0; kind < family.nodes().size(); ++kind) {
+  for (std::size_t kind = 0; kind < family.kinds().size(); ++kind) {
     found.push_back(random_graphs(dice, family.layout().gpus_per_node));
     found.back().nvls = random_heads(dice, family.layout().gpus_per_node, false);  // as NCCL finds them
   }
@@ -132,9 +132,10 @@ double fullest_link(const CollectiveGraph& graph, const PlacedFamily& family, co
         const std::uint32_t to = graph.thread_blocks[fifo.to].rank;
         const std::uint32_t first =
             groups.groups[groups.group_of[block.rank == ThreadBlock::kSwitch ? to : block.rank]].front();
-        const auto node = std::ranges::find_if(
-            family.nodes(), [&](const NodeLayout& one) { return one.gpus_in_use.front() == first % gpus; });
-        for (const LinkId link : route_of(graph, fifo, topology, *node)) {
+        const auto node = std::ranges::find_if(family.kinds(), [&](const PlacedFamily::Kind& one) {
+          return one.nodes.front().gpus_in_use.front() == first % gpus;
+        });
+        for (const LinkId link : route_of(graph, fifo, topology, node->nodes)) {
           blocks[link.value] += moved;
         }
         longest = std::max(longest, moved / graph.hops[fifo.hop].rate.value);
@@ -334,10 +335,11 @@ TEST_CASE("the GPUs of a group forward for nobody else") {
     const Topology topology = build_topology(cluster);
     const PlacedFamily family(topology, shape);
     std::vector<bool> over_nvlink;
-    for (const NodeLayout& node : family.nodes()) {
+    for (const PlacedFamily::Kind& kind : family.kinds()) {
+      const NodeLayout& node = kind.nodes.front();
       const Rank from(node.gpus_in_use.back()),
           to(node.gpus_in_use.back() + static_cast<std::uint32_t>(gpus));
-      const Route route = topology.route_over_nics(from, to, 0, 0, node);
+      const Route route = topology.route_over_nics(from, to, 0, 0, kind.nodes);
       over_nvlink.push_back(std::ranges::any_of(
           route, [&](LinkId link) { return topology.link(link).kind == LinkKind::nvlink; }));
     }
@@ -390,7 +392,8 @@ TEST_CASE(
       const PlacedFamily family(topology, shape);
       CAPTURE(name, shape.ranks, shape.stride);
       std::vector<ChannelGraphs> found;
-      for (const NodeLayout& node : family.nodes()) {
+      for (const PlacedFamily::Kind& kind : family.kinds()) {
+        const NodeLayout& node = kind.nodes.front();
         found.push_back(search_channels(node, cluster.node, static_cast<int>(family.layout().nodes), {}));
         CHECK(found.back().ring.channels.size() == found.front().ring.channels.size());
         CHECK(found.back().channels == found.front().channels);

@@ -1,5 +1,6 @@
 // Reduction by the network's switches (SHARP): a chain in each node to its head, or every GPU a head.
 #include <cassert>
+#include <map>
 
 #include "sim/collective/algorithms/graph_builder.h"
 
@@ -16,10 +17,10 @@ CollectiveGraph collnet_chain_graph(const GraphRequest& request) {
   const std::uint32_t down_last = builder.add_script(1, {{.receive = kFirst, .keep = true}});
   const std::uint32_t add = builder.add_script(1, fabric_steps(request.kind, nodes, 1, 0));
   for (std::uint32_t c = 0; c < request.channels; ++c) {
-    const NodeChannel& order = node_channel(request.found.collnet_chain, c);
-    assert(order.gpus.size() == gpus);
     const std::uint32_t fabric = builder.add_thread_block(ThreadBlock::kSwitch, c, add, nodes, nodes);
     for (std::uint32_t node = 0; node < nodes; ++node) {
+      const NodeChannel& order = node_channel(request.found.on(node).collnet_chain, c);
+      assert(order.gpus.size() == gpus);
       Port above{fabric, node}, source{fabric, node};
       for (std::uint32_t i = 0; i < gpus; ++i) {
         const std::uint32_t rank = node * gpus + static_cast<std::uint32_t>(order.gpus[i]);
@@ -53,7 +54,7 @@ class DirectBuilder {
         nodes_(request.layout.nodes),
         gpus_(request.layout.gpus_per_node),
         blocks_(scatters_ && gathers_ ? gpus_ : request.layout.ranks()),
-        heads_(request.found.collnet_direct, gpus_, !(scatters_ && gathers_)),
+        heads_(request.found, &ChannelGraphs::collnet_direct, request.layout, !(scatters_ && gathers_)),
         builder_(request.channels, request.layout.ranks()),
         fabric_(heads_.count()),
         up_(heads_.count()),
@@ -62,14 +63,19 @@ class DirectBuilder {
   CollectiveGraph build() {
     const std::size_t ranks = request_.layout.ranks();
     builder_.reserve(request_.channels * (4 * ranks + gpus_), 2 * ranks * request_.channels * gpus_);
-    for (std::uint32_t gpu = 0; gpu < gpus_; ++gpu) {
-      scatter_.push_back(builder_.add_script(blocks_, peer_steps(gpu, true)));
-      gather_.push_back(builder_.add_script(blocks_, peer_steps(gpu, false)));
+    for (std::uint32_t node = 0; node < (request_.found.alike() ? 1 : nodes_); ++node) {
+      const auto [peers, added] = peers_.try_emplace(&heads_.on(node));
+      for (std::uint32_t gpu = 0; added && gpu < gpus_; ++gpu) {
+        const Heads& heads = heads_.on(node);
+        peers->second.scatter.push_back(builder_.add_script(blocks_, peer_steps(heads, gpu, true)));
+        peers->second.gather.push_back(builder_.add_script(blocks_, peer_steps(heads, gpu, false)));
+      }
     }
     for (std::uint32_t c = 0; c < request_.channels; ++c) {
       for (std::uint32_t head = 0; head < heads_.count(); ++head) {
         const std::uint32_t script = builder_.add_script(
-            blocks_, fabric_steps(request_.kind, nodes_, heads_.blocks_of(head, blocks_), heads_.count()));
+            blocks_,
+            fabric_steps(request_.kind, nodes_, heads_.on(0).blocks_of(head, blocks_), heads_.count()));
         fabric_[head] = builder_.add_thread_block(ThreadBlock::kSwitch, c, script, nodes_, nodes_, head);
       }
       for (std::uint32_t node = 0; node < nodes_; ++node) {
@@ -82,19 +88,19 @@ class DirectBuilder {
 
  private:
   // The heads that a GPU sends to and receives from, beginning after itself, so that not all send to one.
-  std::vector<std::uint32_t> other_heads(std::uint32_t gpu) const {
+  static std::vector<std::uint32_t> other_heads(const Heads& heads, std::uint32_t gpu) {
     std::vector<std::uint32_t> others;
-    for (std::uint32_t i = 1; i <= heads_.count(); ++i) {
-      const std::uint32_t head = (gpu + i) % heads_.count();
-      if (head != heads_.of_gpu(gpu)) {
+    for (std::uint32_t i = 1; i <= heads.count(); ++i) {
+      const std::uint32_t head = (gpu + i) % heads.count();
+      if (head != heads.of_gpu(gpu)) {
         others.push_back(head);
       }
     }
     return others;
   }
 
-  std::vector<Step> peer_steps(std::uint32_t gpu, bool scatter) const {
-    const std::vector<std::uint32_t> others = other_heads(gpu);
+  std::vector<Step> peer_steps(const Heads& heads, std::uint32_t gpu, bool scatter) const {
+    const std::vector<std::uint32_t> others = other_heads(heads, gpu);
     std::vector<Step> steps;
     for (std::uint32_t first = 0; first < blocks_; first += heads_.count()) {
       for (std::size_t i = 0; i < others.size(); ++i) {
@@ -112,20 +118,21 @@ class DirectBuilder {
   }
 
   // Of a head: which port is another GPU's.
-  std::uint32_t port_of(std::uint32_t head, std::uint32_t gpu) const {
-    return gpu < heads_.gpu(head) ? gpu : gpu - 1;
+  static std::uint32_t port_of(const Heads& heads, std::uint32_t head, std::uint32_t gpu) {
+    return gpu < heads.gpu(head) ? gpu : gpu - 1;
   }
 
   // A head's thread block for all its blocks, or for its rank's own alone.
   std::uint32_t add_head(std::uint32_t c, std::uint32_t node, std::uint32_t head, Step step, bool all) {
     std::int64_t shift = node * heads_.count() + head;
     if (all) {
-      step.times = heads_.blocks_of(head, blocks_);
+      step.times = heads_.on(node).blocks_of(head, blocks_);
       step.stride = heads_.count();
       shift = head;
     }
-    return builder_.add_thread_block(node * gpus_ + heads_.gpu(head), c, builder_.add_script(blocks_, {step}),
-                                     step.receive.count, step.send.count, shift);
+    return builder_.add_thread_block(node * gpus_ + heads_.on(node).gpu(head), c,
+                                     builder_.add_script(blocks_, {step}), step.receive.count,
+                                     step.send.count, shift);
   }
 
   void add_heads(std::uint32_t c, std::uint32_t node) {
@@ -135,26 +142,28 @@ class DirectBuilder {
                            {.receive = scatters_ ? peers : Ports{}, .send = kFirst, .own = true}, scatters_);
       down_[head] = add_head(c, node, head,
                              {.receive = kFirst, .send = gathers_ ? peers : Ports{}, .keep = true}, gathers_);
-      const int nic = heads_.nic(head, c);
+      const int nic = heads_.on(node).nic(head, c);
       builder_.connect({up_[head], 0}, {fabric_[head], node}, Wire::gpu_to_fabric, {nic, -1});
       builder_.connect({fabric_[head], node}, {down_[head], 0}, Wire::fabric_to_gpu, {-1, nic});
     }
   }
 
   void add_peers(std::uint32_t c, std::uint32_t node) {
+    const Heads& heads = heads_.on(node);
+    const Peers& peers = peers_.at(&heads);
     for (std::uint32_t gpu = 0; gpu < gpus_; ++gpu) {
-      const std::vector<std::uint32_t> others = other_heads(gpu);
+      const std::vector<std::uint32_t> others = other_heads(heads, gpu);
       const std::uint32_t rank = node * gpus_ + gpu, count = static_cast<std::uint32_t>(others.size());
       if (scatters_ && count > 0) {
-        const std::uint32_t scatter = builder_.add_thread_block(rank, c, scatter_[gpu], 0, count);
+        const std::uint32_t scatter = builder_.add_thread_block(rank, c, peers.scatter[gpu], 0, count);
         for (std::uint32_t i = 0; i < count; ++i) {
-          builder_.connect({scatter, i}, {up_[others[i]], port_of(others[i], gpu)});
+          builder_.connect({scatter, i}, {up_[others[i]], port_of(heads, others[i], gpu)});
         }
       }
       if (gathers_ && count > 0) {
-        const std::uint32_t gather = builder_.add_thread_block(rank, c, gather_[gpu], count, 0);
+        const std::uint32_t gather = builder_.add_thread_block(rank, c, peers.gather[gpu], count, 0);
         for (std::uint32_t i = 0; i < count; ++i) {
-          builder_.connect({down_[others[i]], port_of(others[i], gpu)}, {gather, i});
+          builder_.connect({down_[others[i]], port_of(heads, others[i], gpu)}, {gather, i});
         }
       }
     }
@@ -163,9 +172,12 @@ class DirectBuilder {
   const GraphRequest& request_;
   bool scatters_, gathers_;
   std::uint32_t nodes_, gpus_, blocks_;
-  Heads heads_;
+  HeadsOfNodes heads_;
   GraphBuilder builder_;
-  std::vector<std::uint32_t> scatter_, gather_;    // scripts by GPU
+  struct Peers {
+    std::vector<std::uint32_t> scatter, gather;  // scripts by GPU
+  };
+  std::map<const Heads*, Peers> peers_;            // of nodes that are alike
   std::vector<std::uint32_t> fabric_, up_, down_;  // by head, of the channel and node at hand
 };
 

@@ -121,6 +121,35 @@ Heads::Heads(const ChannelGraph& graph, std::uint32_t gpus_per_node, bool all)
   std::replace(of_gpu_.begin(), of_gpu_.end(), gpus_per_node, count());
 }
 
+void Heads::keep(std::uint32_t count) {
+  for (std::uint32_t& head : of_gpu_) {
+    head = std::min(head, count);
+  }
+  gpus_.resize(count);
+  nics_.resize(count);
+}
+
+HeadsOfNodes::HeadsOfNodes(const GraphsOfNodes& found, ChannelGraph ChannelGraphs::*graph,
+                           const RankLayout& layout, bool all) {
+  std::vector<const ChannelGraphs*> made;
+  std::uint32_t fewest = layout.gpus_per_node;
+  for (std::uint32_t node = 0; node < (found.alike() ? 1 : layout.nodes); ++node) {
+    const auto known = std::find(made.begin(), made.end(), &found.on(node));
+    which_.push_back(static_cast<std::uint32_t>(known - made.begin()));
+    if (known == made.end()) {
+      made.push_back(&found.on(node));
+      heads_.emplace_back(found.on(node).*graph, layout.gpus_per_node, all);
+      fewest = std::min(fewest, heads_.back().count());
+    }
+  }
+  for (Heads& heads : heads_) {
+    heads.keep(fewest);
+  }
+  if (found.alike()) {
+    which_.clear();
+  }
+}
+
 int Heads::nic(std::uint32_t head, std::uint32_t channel) const {
   return nics_[head][channel % nics_[head].size()];
 }

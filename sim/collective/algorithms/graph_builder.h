@@ -12,7 +12,7 @@ namespace paceline {
 struct GraphRequest {
   CollectiveKind kind = CollectiveKind::all_reduce;
   RankLayout layout;
-  const ChannelGraphs& found;
+  const GraphsOfNodes& found;
   std::uint32_t channels = 0, root = 0;
 };
 
@@ -64,6 +64,8 @@ int own_nic(const ChannelGraph&, int gpu);
 class Heads {
  public:
   Heads(const ChannelGraph&, std::uint32_t gpus_per_node, bool all);
+  // The first ones alone. Requires: count <= count().
+  void keep(std::uint32_t count);
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(gpus_.size()); }
   std::uint32_t gpu(std::uint32_t head) const { return gpus_[head]; }
@@ -76,6 +78,19 @@ class Heads {
  private:
   std::vector<std::uint32_t> gpus_, of_gpu_;
   std::vector<std::vector<int>> nics_;  // by head
+};
+
+// The heads of every node of a group, equally many.
+class HeadsOfNodes {
+ public:
+  HeadsOfNodes(const GraphsOfNodes&, ChannelGraph ChannelGraphs::*, const RankLayout&, bool all);
+
+  std::uint32_t count() const { return heads_.front().count(); }
+  const Heads& on(std::uint32_t node) const { return heads_[which_.empty() ? 0 : which_[node]]; }
+
+ private:
+  std::vector<Heads> heads_;
+  std::vector<std::uint32_t> which_;  // by node, where they differ
 };
 
 // The network's reducing switch, for one head of every node: in and out port k are node k's. all_reduce: each

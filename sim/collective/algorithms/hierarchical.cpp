@@ -78,10 +78,14 @@ CollectiveGraph hierarchical_graph(const GraphRequest& request) {
   builder.reserve(std::size_t{request.channels} * n, std::size_t{request.channels} * n * rings);
   const std::uint32_t script = builder.add_script(n, steps);
   for (std::uint32_t c = 0; c < request.channels; ++c) {
-    const NodeChannel& order = node_channel(request.found.ring, c);
-    assert(order.gpus.size() == gpus);
+    const auto gpu_at = [&](std::uint32_t at) {
+      return node_channel(request.found.on(at / gpus).ring, c).gpus[at % gpus];
+    };
+    const auto nic_at = [&](std::uint32_t at) {
+      return own_nic(request.found.on(at / gpus).ring, gpu_at(at));
+    };
     for (std::uint32_t at = 0; at < n; ++at) {
-      const std::uint32_t rank = at / gpus * gpus + static_cast<std::uint32_t>(order.gpus[at % gpus]);
+      const std::uint32_t rank = at / gpus * gpus + static_cast<std::uint32_t>(gpu_at(at));
       builder.add_thread_block(rank, c, script, rings, rings, at);
     }
     for (std::uint32_t at = 0; at < n; ++at) {
@@ -89,9 +93,9 @@ CollectiveGraph hierarchical_graph(const GraphRequest& request) {
         const std::uint32_t next = at / gpus * gpus + (at + 1) % gpus;
         builder.connect({c * n + at, 0}, {c * n + next, 0});
       }
-      const int nic = own_nic(request.found.ring, order.gpus[at % gpus]);
-      builder.connect({c * n + at, rings - 1}, {c * n + (at + gpus) % n, rings - 1}, Wire::gpu_to_gpu,
-                      {nic, nic});
+      const std::uint32_t across = (at + gpus) % n;
+      builder.connect({c * n + at, rings - 1}, {c * n + across, rings - 1}, Wire::gpu_to_gpu,
+                      {nic_at(at), nic_at(across)});
     }
   }
   return builder.finish();

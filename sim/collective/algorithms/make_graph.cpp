@@ -42,7 +42,7 @@ bool runs(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout) {
 }
 
 CollectiveGraph make_graph(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout,
-                           const ChannelGraphs& found, std::uint32_t channels, std::uint32_t root) {
+                           const GraphsOfNodes& found, std::uint32_t channels, std::uint32_t root) {
   assert(runs(algorithm, kind, layout) && channels >= 1 && layout.ranks() >= 2 && root < layout.ranks());
   const GraphRequest request{kind, layout, found, channels, root};
   switch (algorithm) {

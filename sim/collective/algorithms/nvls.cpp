@@ -20,7 +20,7 @@ class NvlsBuilder {
         nodes_(request.layout.nodes),
         gpus_(request.layout.gpus_per_node),
         blocks_(adds_ && copies_ ? gpus_ : request.layout.ranks()),
-        heads_(request.found.nvls, gpus_, !(adds_ && copies_)),
+        heads_(request.found, &ChannelGraphs::nvls, request.layout, !(adds_ && copies_)),
         builder_(request.channels, request.layout.ranks()),
         up_(std::size_t{nodes_} * heads_.count()),
         down_(std::size_t{nodes_} * heads_.count()),
@@ -61,7 +61,7 @@ class NvlsBuilder {
 
   std::uint32_t rank(std::uint32_t node, std::uint32_t gpu) const { return node * gpus_ + gpu; }
   std::uint32_t head_rank(std::uint32_t node, std::uint32_t head) const {
-    return rank(node, heads_.gpu(head));
+    return rank(node, heads_.on(node).gpu(head));
   }
   // up_ and down_ of a head: the thread blocks that the adding switch sends to and the copying one receives
   // from.
@@ -70,7 +70,7 @@ class NvlsBuilder {
   // A head's thread block that hands on each of its blocks.
   std::uint32_t add_head(std::uint32_t c, std::uint32_t node, std::uint32_t head, Step step, std::size_t ins,
                          std::size_t outs) {
-    step.times = heads_.blocks_of(head, blocks_);
+    step.times = heads_.on(node).blocks_of(head, blocks_);
     step.stride = heads_.count();
     return builder_.add_thread_block(head_rank(node, head), c, builder_.add_script(blocks_, {step}), ins,
                                      outs, head);
@@ -97,11 +97,11 @@ class NvlsBuilder {
 
   void add_fabric(std::uint32_t c, std::uint32_t head) {
     const std::uint32_t script = builder_.add_script(
-        blocks_, fabric_steps(request_.kind, nodes_, heads_.blocks_of(head, blocks_), heads_.count()));
+        blocks_, fabric_steps(request_.kind, nodes_, heads_.on(0).blocks_of(head, blocks_), heads_.count()));
     const std::uint32_t fabric =
         builder_.add_thread_block(ThreadBlock::kSwitch, c, script, nodes_, nodes_, head);
-    const int nic = heads_.nic(head, c);
     for (std::uint32_t node = 0; node < nodes_; ++node) {
+      const int nic = heads_.on(node).nic(head, c);
       const std::uint32_t at = index(node, head);
       up_[at] = adds_ ? add_head(c, node, head, {.receive = kFirst, .send = kFirst}, 1, 1)
                       : add_own(c, node, head, {.send = kFirst, .own = true});
@@ -135,14 +135,16 @@ class NvlsBuilder {
         down_[at] = add_head(c, node, head, {.receive = kFirst, .send = below}, 1, below.count);
       }
     }
-    const int nic = heads_.nic(head, c);
     for (std::uint32_t node = 0; node < nodes_; ++node) {
+      const int nic = heads_.on(node).nic(head, c);
       std::uint32_t port = 1;
       for (const int below : places_[node].down) {
         if (below >= 0) {
-          const std::uint32_t child = index(static_cast<std::uint32_t>(below), head), at = index(node, head);
-          builder_.connect({up_[child], 0}, {up_[at], port}, Wire::gpu_to_gpu, {nic, nic});
-          builder_.connect({down_[at], port}, {down_[child], 0}, Wire::gpu_to_gpu, {nic, nic});
+          const auto lower = static_cast<std::uint32_t>(below);
+          const std::uint32_t child = index(lower, head), at = index(node, head);
+          const int nic_below = heads_.on(lower).nic(head, c);
+          builder_.connect({up_[child], 0}, {up_[at], port}, Wire::gpu_to_gpu, {nic_below, nic});
+          builder_.connect({down_[at], port}, {down_[child], 0}, Wire::gpu_to_gpu, {nic, nic_below});
           ++port;
         }
       }
@@ -176,7 +178,7 @@ class NvlsBuilder {
   const GraphRequest& request_;
   bool tree_, adds_, copies_;
   std::uint32_t nodes_, gpus_, blocks_;
-  Heads heads_;
+  HeadsOfNodes heads_;
   GraphBuilder builder_;
   std::uint32_t push_ = 0, pull_ = 0, adding_ = 0, copying_ = 0;  // scripts
   std::vector<std::uint32_t> up_, down_;                          // of the channel at hand

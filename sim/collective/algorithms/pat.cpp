@@ -48,15 +48,18 @@ CollectiveGraph pat_graph(const GraphRequest& request) {
   builder.reserve(std::size_t{request.channels} * n, std::size_t{request.channels} * n * last);
   const std::uint32_t script = builder.add_script(n, steps);
   for (std::uint32_t c = 0; c < request.channels; ++c) {
-    const NodeChannel& order = node_channel(request.found.ring, c);
-    const int nic = nic_of(order, order.gpus.front());
+    const auto nic_of_rank = [&](std::uint32_t rank) {  // the only one of its node
+      const NodeChannel& order = node_channel(request.found.on(rank).ring, c);
+      return nic_of(order, order.gpus.front());
+    };
     for (std::uint32_t rank = 0; rank < n; ++rank) {
       builder.add_thread_block(rank, c, script, last, last, rank);
     }
     for (std::uint32_t rank = 0; rank < n; ++rank) {
       for (std::uint32_t k = 0; k < last; ++k) {
         const std::uint32_t far = 1U << k, peer = (gather ? rank + n - far : rank + far) % n;
-        builder.connect({c * n + rank, k}, {c * n + peer, k}, Wire::gpu_to_gpu, {nic, nic});
+        builder.connect({c * n + rank, k}, {c * n + peer, k}, Wire::gpu_to_gpu,
+                        {nic_of_rank(rank), nic_of_rank(peer)});
       }
     }
   }

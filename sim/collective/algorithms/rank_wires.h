@@ -27,7 +27,9 @@ class RankWires {
   }
 
  private:
-  int nic(std::uint32_t rank) const { return nics_[rank % layout_.gpus_per_node]; }
+  int nic(std::uint32_t rank) const {
+    return nics_[nics_.size() > layout_.gpus_per_node ? rank : rank % layout_.gpus_per_node];
+  }
 
   GraphBuilder& builder_;
   RankLayout layout_;

@@ -93,7 +93,7 @@ class RingBuilder {
  private:
   std::uint32_t rank_at(std::uint32_t c, std::uint32_t place) const {
     const std::uint32_t gpus = request_.layout.gpus_per_node, node = place / gpus;
-    const NodeChannel& order = channel_on(request_.found.ring, c, node);
+    const NodeChannel& order = channel_on(request_.found.on(node).ring, c, node);
     assert(order.gpus.size() == gpus);
     return node * gpus + static_cast<std::uint32_t>(order.gpus[place % gpus]);
   }
@@ -110,8 +110,8 @@ class RingBuilder {
     const std::uint32_t gpus = request_.layout.gpus_per_node, next = (place + 1) % n_;
     Nics nics;
     if (request_.layout.nodes > 1 && next % gpus == 0) {
-      const NodeChannel& from = channel_on(request_.found.ring, c, place / gpus);
-      const NodeChannel& to = channel_on(request_.found.ring, c, next / gpus);
+      const NodeChannel& from = channel_on(request_.found.on(place / gpus).ring, c, place / gpus);
+      const NodeChannel& to = channel_on(request_.found.on(next / gpus).ring, c, next / gpus);
       nics = {nic_of(from, from.gpus.back()), nic_of(to, to.gpus.front())};
     }
     builder_.connect({c * n_ + place, 0}, {c * n_ + next, 0}, Wire::gpu_to_gpu, nics);

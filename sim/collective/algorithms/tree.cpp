@@ -48,7 +48,7 @@ class TreeBuilder {
 
   CollectiveGraph build() {
     for (std::uint32_t c = 0; c < request_.channels; ++c) {
-      const auto size = static_cast<std::uint32_t>(request_.found.tree.channels.size());
+      const auto size = static_cast<std::uint32_t>(request_.found.first().tree.channels.size());
       for (std::uint32_t node = 0; node < request_.layout.nodes; ++node) {
         places_[node] = double_binary_tree(static_cast<int>(request_.layout.nodes), static_cast<int>(node),
                                            static_cast<int>(c / size % 2));
@@ -71,8 +71,8 @@ class TreeBuilder {
   };
 
   // Which GPU of the chain a node's first and second child hang below.
-  std::uint32_t place_of_child(int which) const {
-    const GraphPattern pattern = request_.found.tree.pattern;
+  std::uint32_t place_of_child(std::uint32_t node, int which) const {
+    const GraphPattern pattern = request_.found.on(node).tree.pattern;
     const bool second =
         pattern == GraphPattern::split_tree || (pattern == GraphPattern::balanced_tree && which == 0);
     return second && gpus_ > 1 ? 1 : 0;
@@ -85,15 +85,19 @@ class TreeBuilder {
     }
     for (int which = 0; which < 2; ++which) {
       const int node = places_[at / gpus_].down[which];
-      if (node >= 0 && at % gpus_ == place_of_child(which)) {
+      if (node >= 0 && at % gpus_ == place_of_child(at / gpus_, which)) {
         found.add(static_cast<std::uint32_t>(node) * gpus_);
       }
     }
     return found;
   }
 
+  const NodeChannel& order_on(std::uint32_t c, std::uint32_t node) const {
+    return node_channel(request_.found.on(node).tree, c);
+  }
+
   void add_thread_blocks(std::uint32_t c, std::uint32_t at) {
-    const NodeChannel& order = node_channel(request_.found.tree, c);
+    const NodeChannel& order = order_on(c, at / gpus_);
     assert(order.gpus.size() == gpus_);
     const std::uint32_t rank = at / gpus_ * gpus_ + static_cast<std::uint32_t>(order.gpus[at % gpus_]);
     const std::uint32_t count = children(at).count;
@@ -110,13 +114,14 @@ class TreeBuilder {
   }
 
   void connect_children(std::uint32_t c, std::uint32_t at) {
-    const NodeChannel& order = node_channel(request_.found.tree, c);
+    const NodeChannel& order = order_on(c, at / gpus_);
     const Children below = children(at);
     for (std::uint32_t i = 0; i < below.count; ++i) {
       const std::uint32_t child = below.at[i];
       const bool leaves = child / gpus_ != at / gpus_;
       const int nic = leaves ? nic_of(order, order.gpus[at % gpus_]) : -1;
-      const int nic_below = leaves ? nic_of(order, order.gpus[child % gpus_]) : -1;
+      const NodeChannel& there = order_on(c, child / gpus_);
+      const int nic_below = leaves ? nic_of(there, there.gpus[child % gpus_]) : -1;
       builder_.connect({up_[child], 0}, {up_[at], i}, Wire::gpu_to_gpu, {nic_below, nic});
       builder_.connect({down_[at], i}, {down_[child], 0}, Wire::gpu_to_gpu, {nic, nic_below});
     }
