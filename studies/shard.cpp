@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "scenarios/json.h"
 #include "scenarios/readable.h"
 
 namespace paceline {
