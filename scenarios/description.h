@@ -50,6 +50,7 @@ struct Cluster {
   GpuSpec gpu;
   std::vector<GpuKind> gpus;
   std::string nccl_graph;  // a file, read into spec.graphs
+  int nodes = 0;           // spec.nodes; 0: left out
 };
 // The whole file; `cluster` stands for the scenario's cluster and gpu.
 struct ScenarioFile {
@@ -310,7 +311,8 @@ void describe(V& v, Cluster& s) {
         "`node`: the "
         "first one's.",
         {Need::Kind::preset, {}});
-  v.key("nodes", s.spec.nodes, between(1, static_cast<double>(kMostRanks)), "How many nodes the job has.");
+  v.key("nodes", s.nodes, between(1, static_cast<double>(kMostRanks)).absent_at_zero(),
+        "How many nodes the job has; left out: those of the `gpus`, else 1.");
   v.key("job_nodes", s.spec.job_nodes, between(1, static_cast<double>(kMostRanks)).absent_at_zero(),
         "Nodes that this job has, the first ones; left out: all. The others run other jobs.");
   v.key("gpus_per_node", s.spec.gpus_per_node, between(1, 256).absent_at_zero(),

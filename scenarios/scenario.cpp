@@ -206,10 +206,9 @@ void settle_nodes(Cluster& cluster, const Spot& spot) {
   const auto own =
       std::ranges::find_if(cluster.gpus, [](const GpuKind& kind) { return kind.node.has_value(); });
   const bool told = !spec.node.name.empty();
-  if (!told && std::ranges::any_of(cluster.gpus, [](const GpuKind& kind) { return !kind.node; })) {
-    throw InputError("missing key \"node\"", spot.place);
-  }
-  if (!told && cluster.gpus.empty()) {
+  const bool all_own =
+      std::ranges::all_of(cluster.gpus, [](const GpuKind& kind) { return kind.node.has_value(); });
+  if (!told && (cluster.gpus.empty() || !all_own)) {
     throw InputError("missing key \"node\"", spot.place);
   }
   if (own == cluster.gpus.end()) {
@@ -238,12 +237,13 @@ void settle_nodes(Cluster& cluster, const Spot& spot) {
 // The first kind stands for all where one GPU is asked for.
 void settle_kinds(Cluster& cluster, const Spot& spot) {
   settle_nodes(cluster, spot);
-  if (cluster.gpus.empty()) {
-    return;
-  }
   int nodes = 0;
   for (const GpuKind& kind : cluster.gpus) {
     nodes += kind.nodes;
+  }
+  cluster.spec.nodes = cluster.nodes > 0 ? cluster.nodes : std::max(nodes, 1);
+  if (cluster.gpus.empty()) {
+    return;
   }
   if (nodes != nodes_of_job(cluster.spec)) {
     fail_at(below(spot, "gpus"), "the GPUs of " + std::to_string(nodes_of_job(cluster.spec)) + " nodes",
@@ -569,7 +569,7 @@ std::vector<std::string> cluster_names() { return builtin_names("clusters"); }
 Model builtin_model(const std::string& name) { return model_in_file(model_json(name, {}), {}); }
 
 Json scenario_json(const Scenario& scenario) {
-  Cluster cluster{scenario.cluster, scenario.gpu, scenario.gpus, {}};
+  Cluster cluster{scenario.cluster, scenario.gpu, scenario.gpus, {}, scenario.cluster.nodes};
   for (std::size_t k = 0; k < scenario.cluster.runs.size(); ++k) {
     cluster.gpus[k].node = scenario.cluster.runs[k].node;
   }
