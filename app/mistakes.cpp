@@ -167,7 +167,7 @@ std::string commands_with(const CLI::App& app, const std::string& option) {
 }
 
 // What else people call an option, of commands that have it.
-constexpr std::pair<std::string_view, std::string_view> kOtherOptions[] = {{"-g", "--gpus-per-node"},
+constexpr std::pair<std::string_view, std::string_view> kOtherOptions[] = {{"-g", "--gpus-per-process"},
                                                                            {"--gpus", "--gpus-per-node"},
                                                                            {"-N", "--nodes"},
                                                                            {"-o", "--out"},

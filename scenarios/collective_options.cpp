@@ -9,6 +9,13 @@ namespace paceline {
 namespace {
 
 void check_options(const CollectiveSpec& spec) {
+  for (const auto& [option, value] : {std::pair{"--algo", spec.algorithm}, {"--proto", spec.protocol}}) {
+    if (spec.library != CollectiveLibrary::nccl && !value.empty()) {
+      throw InputError("expected none with --library " + std::string(name_of(spec.library)) +
+                           ", which has one, found " + in_quotes(value),
+                       option);
+    }
+  }
   naming_option("--nccl", [&] { static_cast<void>(nccl_version(spec.nccl)); });
   const std::string algorithm = spec.algorithm == "hierarchical" ? "" : spec.algorithm;
   naming_option("--algo",
@@ -66,8 +73,14 @@ CollectiveTest collective_test(const CollectiveOptions& options, const Profile& 
   }
   test.nccl_stated = options.nccl || !profile.nccl.empty();
   if (options.gpus_per_process) {
-    test.collective.gpus_per_process =
-        static_cast<int>(whole_number(*options.gpus_per_process, 1, 256, "--gpus-per-process"));
+    const int gpus = test.cluster.gpus_per_node > 0 ? test.cluster.gpus_per_node : test.cluster.node.gpus;
+    int& of_process = test.collective.gpus_per_process;
+    of_process = static_cast<int>(whole_number(*options.gpus_per_process, 1, 256, "--gpus-per-process"));
+    if (gpus % of_process != 0) {
+      throw InputError("expected a divisor of the " + std::to_string(gpus) + " GPUs of a node, found " +
+                           std::to_string(of_process),
+                       "--gpus-per-process");
+    }
   }
   test.explain = options.explain;
   test.all = options.all;

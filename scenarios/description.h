@@ -141,7 +141,9 @@ void describe(V& v, NodeCable& s) {
 template <class V>
 void describe_even_node(V& v, NodeSpec& s, const Need& need, bool listed) {
   v.key("wiring", s.wiring, any(),
-        "How NVLink joins the GPUs: all through NVSwitch, a mesh of pairs, or not at all.", need);
+        "How NVLink joins the GPUs: all through NVSwitch, a mesh of pairs, or none, where PCIe is all they "
+        "have.",
+        need);
   const bool none = s.wiring == NvlinkWiring::none && !v.lists_all() && !listed;
   const bool mesh = s.wiring == NvlinkWiring::mesh || v.lists_all() || listed;
   v.key("nvlink_bandwidth", s.nvlink_bandwidth, kBandwidth,

@@ -83,6 +83,11 @@ NamedJson cluster_json(const std::string& name, const Spot& spot) {
             Spot{"", folder.string(), spot.files_above, spot.files}};
   }
   if (name.find('/') == std::string::npos && !name.ends_with(".json")) {
+    if (std::error_code unknown; fs::is_regular_file(fs::path(spot.folder) / name, unknown)) {
+      throw InputError(
+          "expected a cluster, in a file named .json (or .xml, as NCCL writes it with NCCL_TOPO_DUMP_FILE)",
+          "", name);
+    }
     std::vector<std::string> known = builtin_names("clusters");
     known.insert(known.end(), nodes.begin(), nodes.end());
     throw InputError(unknown_name("cluster", in_short(name), known) +

@@ -347,7 +347,7 @@ void OpenSweep::write(std::size_t left, const Json::Object& members) {
       progress_(seen());
     }
   }
-  outcome_.computed += key == nullptr ? 0 : 1;
+  outcome_.computed += key == nullptr || failed ? 0 : 1;
 }
 
 void OpenSweep::write_line(std::size_t left, const std::string& line) {

@@ -18,7 +18,7 @@ def collective(
     cluster: Source,
     nodes: int | None = None,
     gpus_per_node: int | None = None,
-    sizes: Iterable[int | str] | None = None,
+    sizes: Iterable[int | str] | int | str | None = None,
     first: int | str = "8",
     last: int | str = "16G",
     factor: int = 2,
@@ -44,7 +44,8 @@ def collective(
     nodes, gpus_per_node
         Of the cluster; all if left out.
     sizes
-        In bytes, or as nccl-tests writes them ("64K", "1G"); instead of first, last, factor.
+        In bytes, or as nccl-tests writes them ("64K", "1G"), one or several; instead of first,
+        last, factor.
     first, last, factor
         As -b, -e and -f of nccl-tests.
     nccl
@@ -80,6 +81,8 @@ def collective(
     InputError
         Names the argument that is wrong.
     """
+    if isinstance(sizes, (int, str)):
+        sizes = [sizes]
     options = options_text(
         kind=kind,
         cluster=cluster_text(cluster),

@@ -181,8 +181,10 @@ TunerChoice NcclCollectives::tuned(CollectiveKind kind, Bytes bytes) {
   if (kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce) {
     return {Algorithm::ring, Protocol::simple, 0};  // whatever is asked for: they have no other algorithm
   }
-  throw InputError("expected an algorithm and a protocol that NCCL can run here, found none that \"" +
-                       spec_.algorithm + "\" and \"" + spec_.protocol + "\" leave",
+  const bool both = !spec_.algorithm.empty() && !spec_.protocol.empty();
+  throw InputError("expected an algorithm and a protocol that NCCL can run here, found none that " +
+                       (spec_.algorithm.empty() ? "" : '"' + spec_.algorithm + '"') + (both ? " with " : "") +
+                       (spec_.protocol.empty() ? "" : '"' + spec_.protocol + '"') + " leaves",
                    "/training/collective");
 }
 

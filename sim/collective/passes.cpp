@@ -188,7 +188,7 @@ void Passes::add_visits(const CollectiveGraph& graph, Part& part) {
 
 void Passes::run(const CollectivePlan& plan, const StepTimes& times, std::span<SimTime> time) {
   plan_ = &plan;
-  limit_ = plan.slots > 0 ? plan.slots : kWindow;
+  limit_ = times.window();
   mask_ = std::bit_ceil(limit_) - 1;
   for (const Part& part : parts_) {
     run_part(times, part, time);

@@ -29,11 +29,9 @@ class Passes {
  public:
   explicit Passes(const CollectiveGraph&);
 
-  // time[w]: in: when thread block w may begin; out: when it has ended. Requires: plan.graph is this graph;
-  // where `slots` is 0, no FIFO ever holds more than kWindow slices. Cost: O(moves of all thread blocks).
+  // time[w]: in: when thread block w may begin; out: when it has ended. Requires: plan.graph is this graph.
+  // Cost: O(moves of all thread blocks).
   void run(const CollectivePlan&, const StepTimes&, std::span<SimTime> time);
-
-  static constexpr std::uint32_t kWindow = 64;
 
  private:
   struct Visit {  // a thread block, in the order of visits

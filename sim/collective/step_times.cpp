@@ -19,7 +19,28 @@ SimTime copy_of(Bytes slice, const CollectivePlan& plan, bool hides) {
   return to_sim_time(slice / plan.copy_rate * (hides ? plan.copy_shown : 1));
 }
 
-StepTimes::StepTimes(const CollectiveGraph& graph, const CollectivePlan& plan) : hops_(plan.hops.size()) {
+namespace {
+
+std::uint32_t window_of(const CollectiveGraph& graph, const CollectivePlan& plan) {
+  if (plan.slots > 0) {
+    return plan.slots;
+  }
+  std::uint32_t most = 64, slices = 1;
+  for (const Loops& loops : plan.loops) {
+    slices = std::max(slices, slices_of(loops));
+  }
+  for (const Script& script : graph.scripts) {
+    for (const Step& step : script.steps) {
+      most = std::max(most, step.receive.count == 0 ? 2 * step.times * slices : 0);
+    }
+  }
+  return most;
+}
+
+}  // namespace
+
+StepTimes::StepTimes(const CollectiveGraph& graph, const CollectivePlan& plan)
+    : hops_(plan.hops.size()), window_(window_of(graph, plan)) {
   std::vector<std::uint32_t> widths;
   for (const Script& script : graph.scripts) {
     first_step_.push_back(static_cast<std::uint32_t>(steps_.size()));

@@ -68,6 +68,9 @@ class StepTimes {
   }
   Bytes bytes(const Cursor& at, const FlatStep& step) const { return bytes_[row(at, step)]; }
   SimTime shortest_stay(std::uint32_t hop) const;
+  // Slices that a FIFO may hold: the plan's slots; where it has any number, twice what a thread block sends before it
+  // must receive, at least 64.
+  std::uint32_t window() const { return window_; }
   // How long a thread block of the graph is occupied by all its moves. Its cost doesn't grow with the number
   // of loops.
   SimTime occupancy(const CollectiveGraph&, const ThreadBlock&) const;
@@ -94,7 +97,7 @@ class StepTimes {
   std::vector<std::uint32_t> first_step_;  // by script, and the end
   std::vector<FlatStep> steps_;
   std::size_t widths_ = 0, hops_ = 0;
-  std::uint32_t last_phase_ = 0;
+  std::uint32_t last_phase_ = 0, window_ = 0;
   std::vector<SimTime> stay_, copy_, hidden_copy_;
   std::vector<SimTime> latency_, hidden_latency_;  // by hop; hidden_: where the links' sharing hides some
   std::vector<Bytes> bytes_;

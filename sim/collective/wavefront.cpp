@@ -16,7 +16,7 @@ Wavefront::Wavefront(const CollectiveGraph& graph)
 void Wavefront::run(const CollectivePlan& plan, const StepTimes& times, std::span<SimTime> time) {
   plan_ = &plan;
   times_ = &times;
-  limit_ = plan.slots > 0 ? plan.slots : kWindow;
+  limit_ = times.window();
   mask_ = std::bit_ceil(limit_) - 1;
   std::fill(queue_.begin(), queue_.end(), Queue{});
   arrival_.resize(queue_.size() * (mask_ + 1));

@@ -65,7 +65,7 @@ constexpr double kLatency = kSegment.value + 2 * kHostNic.value;
 
 TEST_CASE("gloo's ring all-reduce on equal hosts takes its closed form") {
   for (const int n : {2, 3, 4, 7, 16}) {
-    for (const std::int64_t bytes : {64LL, 100'001LL, 1LL << 20, 40LL << 20}) {
+    for (const std::int64_t bytes : {64LL, 100'001LL, 1LL << 20, 40LL << 20, 3LL << 30}) {
       const std::int64_t m = gloo_segments_per_rank(static_cast<std::uint32_t>(n), Bytes(bytes));
       CAPTURE(n, m, bytes);
       const auto segment = static_cast<double>((bytes + n * m - 1) / (n * m));
