@@ -189,28 +189,24 @@ class ThreadBlockClasses {
     std::ranges::sort(signed_, {},
                       [](const Signed& s) { return std::tuple(s.of, s.signature, s.thread_block); });
     changed_.clear();
-    const auto end_of = [&](auto first, auto same) {
-      return std::find_if(first, signed_.end(), [&](const Signed& s) { return !same(s); });
-    };
     for (auto first = signed_.begin(); first != signed_.end();) {
       const std::uint32_t of = first->of;
-      const auto last = end_of(first, [&](const Signed& s) { return s.of == of; });
+      const auto last = std::find_if(first, signed_.end(), [&](const Signed& s) { return s.of != of; });
+      const auto end_of = [&](auto group) {
+        return std::find_if(group, last, [&](const Signed& s) { return s.signature != group->signature; });
+      };
       auto stays = last;
       if (static_cast<std::size_t>(last - first) == sizes_[of]) {
         std::ptrdiff_t largest = 0;
-        for (auto group = first; group != last;) {
-          const auto end =
-              std::find_if(group, last, [&](const Signed& s) { return s.signature != group->signature; });
-          if (end - group > largest) {
-            largest = end - group;
+        for (auto group = first; group != last; group = end_of(group)) {
+          if (const std::ptrdiff_t size = end_of(group) - group; size > largest) {
+            largest = size;
             stays = group;
           }
-          group = end;
         }
       }
       for (auto group = first; group != last;) {
-        const auto end =
-            std::find_if(group, last, [&](const Signed& s) { return s.signature != group->signature; });
+        const auto end = end_of(group);
         if (group != stays) {
           const auto made = static_cast<std::uint32_t>(sizes_.size());
           sizes_[of] -= static_cast<std::size_t>(end - group);
