@@ -7,6 +7,7 @@
 // And as these now begin together, thread blocks are equal by the hundred, and one of each class stands for the rest.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,24 +34,32 @@ class LateEntries {
   std::optional<SimTime> unknown_until() const { return unknown_until_; }
 
  private:
+  // How many times of beginning may count, one attempt after the other.
+  static constexpr std::array<std::size_t, 4> kAttempts{1, 4, 16, 64};
+
   struct Classes {
     explicit Classes(EqualThreadBlocks);
     EqualThreadBlocks of;
     Passes passes;
   };
+  struct Found {
+    std::vector<std::uint32_t> begins;  // by thread block: place in latest_, kUsual
+    std::unique_ptr<Classes> classes;   // nothing: too many
+  };
 
-  bool run(const CollectivePlan&, std::size_t late, std::span<SimTime> time);
-  bool decided();
-  bool find_classes(std::size_t late, std::span<const SimTime> time);
+  bool run(const CollectivePlan&, std::size_t attempt, std::span<SimTime> time);
+  bool decided(const Classes&);
+  Classes* find_classes(std::size_t attempt, std::span<const SimTime> time);
 
   const CollectiveGraph& graph_;
   std::optional<EqualBegins> equal_;
   std::vector<SimTime> latest_;                // of a run, distinct, the latest first
-  std::vector<std::uint32_t> begins_, known_;  // by thread block: place in latest_; those of classes_
-  std::unique_ptr<Classes> classes_;           // the last ones; nothing: too many
+  std::vector<std::uint32_t> begins_;          // as Found::begins, of the attempt at hand
+  std::array<Found, kAttempts.size()> found_;  // by attempt: the last ones
   std::vector<SimTime> lower_, upper_;         // by class
   std::vector<SimTime> end_, upper_end_;       // by rank
   std::optional<SimTime> unknown_until_;
+  SimTime reach_;  // of this run: how long before the last one others were seen to count
   std::uint32_t misses_ = 0, pause_ = 0;  // in a row; runs that are left out
 };
 
