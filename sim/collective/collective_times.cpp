@@ -33,7 +33,6 @@ bool is_free_ring(const CollectivePlan& plan) {
 CollectiveTimes::Reduced::Reduced(const CollectiveGraph& graph, Begin begin)
     : thread_blocks(begin == Begin::together ? find_equal_thread_blocks(graph, begin)
                                              : merge_channels(graph)),
-      passes(thread_blocks.graph),
       time(thread_blocks.graph.thread_blocks.size()),
       kind_of(graph.ranks) {
   std::vector<std::vector<std::uint32_t>> of_rank(graph.ranks);
@@ -88,18 +87,22 @@ void CollectiveTimes::end(std::uint32_t plan, std::span<const SimTime> launch, S
     return;
   }
   OfPlan& of_plan = of_plan_[plan];
-  const OfGraph& of_graph = graphs_[plans_[plan].graph];
+  OfGraph& of_graph = graphs_[plans_[plan].graph];
   if (!of_plan.prepared) {
     of_plan.prepared = true;
     prepare_rings(plan);
   }
+  const SimTime first = std::ranges::min(launch);
+  if (of_graph.unsettled && first < of_graph.unsettled->until) {
+    settle(of_graph);
+  }
+  of_graph.unsettled.reset();
   const bool together = together_ && std::ranges::all_of(launch, [&](SimTime t) { return t == launch[0]; }) &&
                         std::ranges::all_of(of_graph.switch_end, [&](SimTime t) { return t <= launch[0]; });
   if (together) {
     end_together(plan, launch[0], end);
     return;
   }
-  const SimTime first = std::ranges::min(launch);
   begin_from(first, launch, of_graph.switch_end);
   if (recall(plan, first, end)) {
     return;
@@ -108,7 +111,7 @@ void CollectiveTimes::end(std::uint32_t plan, std::span<const SimTime> launch, S
   if (!of_plan.rings.empty()) {
     end_by_rings(plan, launch, origin, end);
   } else {
-    end_by_steps(plan, launch, end);
+    end_by_steps(plan, launch, first, end);
   }
   remember(plan, first, end);
 }
@@ -133,8 +136,12 @@ bool CollectiveTimes::recall(std::uint32_t plan, SimTime first, std::span<SimTim
     return false;
   }
   std::rotate(known.begin(), found, found + 1);
-  std::vector<SimTime>& switch_end = graphs_[plans_[plan].graph].switch_end;
+  OfGraph& of_graph = graphs_[plans_[plan].graph];
+  std::vector<SimTime>& switch_end = of_graph.switch_end;
   const std::vector<SimTime>& ends = known.front().end;
+  if (known.front().unsettled) {
+    of_graph.unsettled = Unsettled{plan, first, first + *known.front().unsettled, entry_};
+  }
   for (std::size_t i = 0; i < ends.size(); ++i) {
     (i < end.size() ? end[i] : switch_end[i - end.size()]) = first + ends[i];
   }
@@ -152,6 +159,8 @@ void CollectiveTimes::remember(std::uint32_t plan, SimTime first, std::span<cons
   std::rotate(known.begin(), known.end() - 1, known.end());
   known.front().begin = entry_;
   known.front().end.clear();
+  const std::optional<Unsettled>& unsettled = graphs_[plans_[plan].graph].unsettled;
+  known.front().unsettled = unsettled ? std::optional(unsettled->until - first) : std::nullopt;
   for (const std::span<const SimTime> ends :
        {end, std::span<const SimTime>(graphs_[plans_[plan].graph].switch_end)}) {
     for (const SimTime t : ends) {
@@ -170,7 +179,7 @@ void CollectiveTimes::end_together(std::uint32_t plan, SimTime launch, std::span
   if (of_plan.end_of_thread_block.empty()) {
     of_plan.end_of_thread_block.assign(reduced.time.size(), plans_[plan].startup);
     const StepTimes times(reduced.thread_blocks.graph, plans_[plan]);
-    reduced.passes.run(plans_[plan], times, of_plan.end_of_thread_block);
+    reduced.all_passes().run(plans_[plan], times, of_plan.end_of_thread_block);
   }
   std::vector<SimTime> end_of_kind;
   for (std::size_t k = 0; k + 1 < reduced.first_thread_block.size(); ++k) {
@@ -189,12 +198,34 @@ void CollectiveTimes::end_together(std::uint32_t plan, SimTime launch, std::span
   }
 }
 
-void CollectiveTimes::end_by_steps(std::uint32_t plan, std::span<const SimTime> launch,
+void CollectiveTimes::end_by_steps(std::uint32_t plan, std::span<const SimTime> launch, SimTime first,
                                    std::span<SimTime> end) {
   OfGraph& of_graph = graphs_[plans_[plan].graph];
   if (!of_graph.by_rank) {
     of_graph.by_rank = std::make_unique<Reduced>(communicator_.graphs[plans_[plan].graph], Begin::by_rank);
+    of_graph.late = std::make_unique<LateEntries>(of_graph.by_rank->thread_blocks.graph);
   }
+  Reduced& reduced = *of_graph.by_rank;
+  begin_steps(plan, launch);
+  if (!of_graph.late->run(plans_[plan], reduced.time)) {
+    take_steps(plan);
+  } else if (const std::optional<SimTime> until = of_graph.late->unknown_until()) {
+    of_graph.unsettled = Unsettled{plan, first, *until, entry_};
+  }
+  for (std::size_t r = 0; r < end.size(); ++r) {
+    const std::uint32_t kind = reduced.kind_of[r];
+    SimTime latest = launch[r] + plans_[plan].startup;
+    for (std::uint32_t i = reduced.first_thread_block[kind]; i < reduced.first_thread_block[kind + 1]; ++i) {
+      latest = std::max(latest, reduced.time[reduced.thread_block[i]]);
+    }
+    end[r] = latest;
+  }
+  keep_switch_ends(of_graph);
+}
+
+// When thread blocks of the graph by_rank begin.
+void CollectiveTimes::begin_steps(std::uint32_t plan, std::span<const SimTime> launch) {
+  OfGraph& of_graph = graphs_[plans_[plan].graph];
   Reduced& reduced = *of_graph.by_rank;
   for (std::size_t w = 0; w < reduced.time.size(); ++w) {
     if (reduced.rank_of[w] != ThreadBlock::kSwitch) {
@@ -204,22 +235,35 @@ void CollectiveTimes::end_by_steps(std::uint32_t plan, std::span<const SimTime> 
   for (std::size_t s = 0; s < of_graph.switches.size(); ++s) {
     reduced.time[reduced.thread_blocks.class_of[of_graph.switches[s]]] = of_graph.switch_end[s];
   }
-  OfPlan& of_plan = of_plan_[plan];
-  if (!of_plan.by_rank) {
-    of_plan.by_rank.emplace(reduced.thread_blocks.graph, plans_[plan]);
+}
+
+void CollectiveTimes::take_steps(std::uint32_t plan) {
+  Reduced& reduced = *graphs_[plans_[plan].graph].by_rank;
+  std::optional<StepTimes>& steps = of_plan_[plan].by_rank;
+  if (!steps) {
+    steps.emplace(reduced.thread_blocks.graph, plans_[plan]);
   }
-  reduced.passes.run(plans_[plan], *of_plan.by_rank, reduced.time);
-  for (std::size_t r = 0; r < end.size(); ++r) {
-    const std::uint32_t kind = reduced.kind_of[r];
-    SimTime latest = launch[r] + plans_[plan].startup;
-    for (std::uint32_t i = reduced.first_thread_block[kind]; i < reduced.first_thread_block[kind + 1]; ++i) {
-      latest = std::max(latest, reduced.time[reduced.thread_block[i]]);
-    }
-    end[r] = latest;
-  }
+  reduced.all_passes().run(plans_[plan], *steps, reduced.time);
+}
+
+void CollectiveTimes::keep_switch_ends(OfGraph& of_graph) {
+  const Reduced& reduced = *of_graph.by_rank;
   for (std::size_t s = 0; s < of_graph.switches.size(); ++s) {
     of_graph.switch_end[s] = reduced.time[reduced.thread_blocks.class_of[of_graph.switches[s]]];
   }
+}
+
+// The last collective again, step by step, for the ends of its switches.
+void CollectiveTimes::settle(OfGraph& of_graph) {
+  Unsettled& last = *of_graph.unsettled;
+  for (SimTime& t : last.begin) {
+    t += last.first;
+  }
+  const std::span<const SimTime> begins(last.begin);
+  std::ranges::copy(begins.subspan(communicator_.ranks), of_graph.switch_end.begin());
+  begin_steps(last.plan, begins.first(communicator_.ranks));
+  take_steps(last.plan);
+  keep_switch_ends(of_graph);
 }
 
 void CollectiveTimes::prepare_rings(std::uint32_t number) {

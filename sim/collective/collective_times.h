@@ -10,6 +10,7 @@
 #include "core/time.h"
 #include "sim/collective/communicator.h"
 #include "sim/collective/equal_thread_blocks.h"
+#include "sim/collective/late_entries.h"
 #include "sim/collective/passes.h"
 #include "sim/collective/ring_time.h"
 
@@ -18,9 +19,9 @@ namespace paceline {
 // Whether one loop at a time is a ring of RingSchedule: every chunk is one slice and no FIFO fills.
 bool is_free_ring(const CollectivePlan&);
 
-// Three ways, equal to the picosecond: where all ranks enter together, one thread block of each class of
+// Four ways, equal to the picosecond: where all ranks enter together, one thread block of each class of
 // equal ones step by step; rings with endless FIFOs and whole chunks, of all ranks or of each group, by
-// RingSchedule; else step by step. Ranks that enter as far apart as they did before leave as far apart as
+// RingSchedule; where few ranks enter so late that nobody waits for the others, by LateEntries; else step by step. Ranks that enter as far apart as they did before leave as far apart as
 // then: steps that are all alike cost little more than two.
 class CollectiveTimes {
  public:
@@ -53,18 +54,28 @@ class CollectiveTimes {
   struct Reduced {
     Reduced(const CollectiveGraph&, Begin);
     EqualThreadBlocks thread_blocks;
-    Passes passes;
+    std::optional<Passes> passes;  // made when first asked for
+    Passes& all_passes() { return passes ? *passes : passes.emplace(thread_blocks.graph); }
     std::vector<SimTime> time;           // by thread block
     std::vector<std::uint32_t> rank_of;  // by thread block; kSwitch
     std::vector<std::uint32_t> first_thread_block,
         thread_block;                    // of each kind of rank: thread block[first_thread_block[k] ..)
     std::vector<std::uint32_t> kind_of;  // by rank
   };
+  // The graph's last collective, where nobody asked when some of its switches were done, at `until` at the latest, which
+  // their switch_end says. Unless a rank begins another before, that is enough.
+  struct Unsettled {
+    std::uint32_t plan = 0;
+    SimTime first, until;
+    std::vector<SimTime> begin;  // as Known::begin
+  };
   struct OfGraph {
     std::unique_ptr<Reduced> together, by_rank;
+    std::unique_ptr<LateEntries> late;  // on by_rank
     std::vector<SimTime>
         switch_end;  // by thread block of the whole graph that has no rank: of the last collective
     std::vector<std::uint32_t> switches;
+    std::optional<Unsettled> unsettled;
   };
   struct RingChannel {  // ranks in ring order, and the schedule of each phase
     std::vector<std::uint32_t> order;
@@ -72,6 +83,7 @@ class CollectiveTimes {
   };
   struct Known {  // from the first launch: by rank, then of each switch
     std::vector<SimTime> begin, end;
+    std::optional<SimTime> unsettled;  // Unsettled::until
   };
   struct OfPlan {
     bool prepared = false;
@@ -87,7 +99,12 @@ class CollectiveTimes {
   bool recall(std::uint32_t plan, SimTime first, std::span<SimTime> end);
   void remember(std::uint32_t plan, SimTime first, std::span<const SimTime> end);
   void end_together(std::uint32_t plan, SimTime launch, std::span<SimTime> end);
-  void end_by_steps(std::uint32_t plan, std::span<const SimTime> launch, std::span<SimTime> end);
+  void end_by_steps(std::uint32_t plan, std::span<const SimTime> launch, SimTime first,
+                    std::span<SimTime> end);
+  void begin_steps(std::uint32_t plan, std::span<const SimTime> launch);
+  void take_steps(std::uint32_t plan);
+  void keep_switch_ends(OfGraph&);
+  void settle(OfGraph&);
   void end_by_rings(std::uint32_t plan, std::span<const SimTime> launch, SimTime origin,
                     std::span<SimTime> end);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 
@@ -28,13 +29,19 @@ std::vector<std::uint32_t> port_groups(const Script& script, Ports Step::*ports)
   return groups;
 }
 
-struct Side {  // a FIFO's end
-  std::uint32_t thread_block = 0, group = 0;
-};
+constexpr std::uint32_t kUsual = EqualBegins::kUsual;
 
-class Partition {
+}  // namespace
+
+// The classes of a graph's thread blocks.
+class ThreadBlockClasses {
  public:
-  Partition(const CollectiveGraph& whole, Begin begin) : class_of(whole.thread_blocks.size()), graph_(whole) {
+  struct Side {  // a FIFO's end
+    std::uint32_t thread_block = 0, group = 0;
+  };
+
+  ThreadBlockClasses(const CollectiveGraph& whole, Begin begin)
+      : class_of(whole.thread_blocks.size()), graph_(whole), round_of_(class_of.size()) {
     for (std::size_t w = 0; begin == Begin::by_rank && w < class_of.size(); ++w) {
       class_of[w] = whole.thread_blocks[w].rank;
     }
@@ -56,29 +63,44 @@ class Partition {
     for (std::uint32_t w = 0; w < whole.thread_blocks.size(); ++w) {
       add_ports_of(w);
     }
+    split_by_script();
   }
 
   // False: not within kMostRounds, where a chain or a ring with one slow link tells its places apart one by
-  // one.
-  bool refine() {
+  // one; or not with `most` classes.
+  bool refine(std::size_t most) {
     constexpr int kMostRounds = 200;
-    signature_.resize(class_of.size());
-    std::size_t before = 0;
-    int rounds = 0;
-    do {
-      if (++rounds > kMostRounds) {
+    for (int rounds = 0; !changed_.empty(); ++rounds) {
+      if (rounds == kMostRounds || sizes_.size() > most) {
         return false;
       }
-      before = classes;
-      std::size_t port = 0;
-      for (std::uint32_t w = 0; w < signature_.size(); ++w) {
-        signature_[w] = sign(w, port);
-      }
-      number();
-    } while (classes != before);
+      sign_those_beside_changed();
+      split();
+    }
     return true;
   }
 
+  // Thread blocks that begin otherwise than others are classes of their own, by when; kUsual begin together.
+  void split_by_begin(std::span<const std::uint32_t> begins) {
+    for (std::uint32_t w = 0; w < begins.size(); ++w) {
+      if (begins[w] != kUsual) {
+        signed_.push_back({class_of[w], w, begins[w]});
+      }
+    }
+    split();
+  }
+
+  // Classes in the order of their first thread blocks.
+  void number() {
+    std::vector<std::uint32_t> number(sizes_.size(), kUsual);
+    std::uint32_t next = 0;
+    for (std::uint32_t& c : class_of) {
+      number[c] = number[c] == kUsual ? next++ : number[c];
+      c = number[c];
+    }
+  }
+
+  std::size_t classes() const { return sizes_.size(); }
   std::uint32_t in_end(std::uint32_t w) const {
     return w + 1 < graph_.thread_blocks.size() ? graph_.thread_blocks[w + 1].first_in
                                                : static_cast<std::uint32_t>(graph_.in.size());
@@ -89,7 +111,6 @@ class Partition {
   }
 
   std::vector<std::uint32_t> class_of;
-  std::size_t classes = 0;
   std::vector<std::vector<std::uint32_t>> in_groups, out_groups;  // by script, by port
   std::vector<Side> sender, receiver;                             // by FIFO
 
@@ -98,6 +119,11 @@ class Partition {
   struct Port {
     std::uint64_t hash = 0;
     std::uint32_t peer = 0;
+  };
+  struct Signed {  // a thread block that may have to leave its class
+    std::uint32_t of = 0, thread_block = 0;
+    std::uint64_t signature = 0;
+    friend auto operator<=>(const Signed&, const Signed&) = default;
   };
 
   void add_ports_of(std::uint32_t w) {
@@ -116,38 +142,104 @@ class Partition {
     }
   }
 
-  // A hash of 64 bits; among a million thread blocks two that differ are taken for equal with a chance of
-  // 1e-7. `port`: the first of w, then of the next.
-  std::uint64_t sign(std::uint32_t w, std::size_t& port) const {
-    const ThreadBlock& thread_block = graph_.thread_blocks[w];
-    const std::size_t end =
-        port + (in_end(w) - thread_block.first_in) + (out_end(w) - thread_block.first_out);
-    std::uint64_t sum = 0;  // their order within a group doesn't matter
-    for (; port < end; ++port) {
-      sum += mix64(ports_[port].hash + class_of[ports_[port].peer]);
-    }
-    return mix64(mix64((std::uint64_t{thread_block.script} << 32) + class_of[w] + 1) + mix64(sum));
+  std::span<const Port> ports_of(std::uint32_t w) const {
+    const std::size_t first =
+        std::size_t{graph_.thread_blocks[w].first_in} + graph_.thread_blocks[w].first_out;
+    return std::span(ports_).subspan(first, std::size_t{in_end(w)} + out_end(w) - first);
   }
 
-  void number() {
+  // All thread blocks may differ in what is beside them.
+  void split_by_script() {
     std::unordered_map<std::uint64_t, std::uint32_t> known;
-    for (std::size_t w = 0; w < signature_.size(); ++w) {
-      class_of[w] = known.try_emplace(signature_[w], static_cast<std::uint32_t>(known.size())).first->second;
+    for (std::uint32_t w = 0; w < class_of.size(); ++w) {
+      const std::uint64_t key = (std::uint64_t{graph_.thread_blocks[w].script} << 32) + class_of[w];
+      class_of[w] = known.try_emplace(key, static_cast<std::uint32_t>(known.size())).first->second;
+      changed_.push_back(w);
     }
-    classes = known.size();
+    sizes_.resize(known.size());
+    for (const std::uint32_t c : class_of) {
+      ++sizes_[c];
+    }
+  }
+
+  // By a hash of 64 bits; among a million thread blocks two that differ are taken for equal with a chance of
+  // 1e-7.
+  void sign_those_beside_changed() {
+    ++round_;
+    const auto sign = [&](std::uint32_t w) {
+      if (round_of_[w] != round_) {
+        round_of_[w] = round_;
+        std::uint64_t sum = 0;  // their order within a group doesn't matter
+        for (const Port& port : ports_of(w)) {
+          sum += mix64(port.hash + class_of[port.peer]);
+        }
+        signed_.push_back({class_of[w], w, sum});
+      }
+    };
+    for (const std::uint32_t w : changed_) {
+      for (const Port& port : ports_of(w)) {
+        sign(port.peer);
+      }
+    }
+  }
+
+  // Of each class those that were signed leave it, together where their signatures are equal; where all were, the
+  // largest of these groups stays. Those that were not signed have equal ports as before, and other ones.
+  void split() {
+    std::ranges::sort(signed_, {},
+                      [](const Signed& s) { return std::tuple(s.of, s.signature, s.thread_block); });
+    changed_.clear();
+    for (auto first = signed_.begin(); first != signed_.end();) {
+      const std::uint32_t of = first->of;
+      const auto last = std::find_if(first, signed_.end(), [&](const Signed& s) { return s.of != of; });
+      const auto end_of = [&](auto group) {
+        return std::find_if(group, last, [&](const Signed& s) { return s.signature != group->signature; });
+      };
+      auto stays = last;
+      if (static_cast<std::size_t>(last - first) == sizes_[of]) {
+        std::ptrdiff_t largest = 0;
+        for (auto group = first; group != last; group = end_of(group)) {
+          if (const std::ptrdiff_t size = end_of(group) - group; size > largest) {
+            largest = size;
+            stays = group;
+          }
+        }
+      }
+      for (auto group = first; group != last;) {
+        const auto end = end_of(group);
+        if (group != stays) {
+          const auto made = static_cast<std::uint32_t>(sizes_.size());
+          sizes_[of] -= static_cast<std::size_t>(end - group);
+          sizes_.push_back(static_cast<std::size_t>(end - group));
+          for (auto each = group; each != end; ++each) {
+            class_of[each->thread_block] = made;
+            changed_.push_back(each->thread_block);
+          }
+        }
+        group = end;
+      }
+      first = last;
+    }
+    signed_.clear();
   }
 
   const CollectiveGraph& graph_;
-  std::vector<Port> ports_;  // of all thread blocks, in before out
-  std::vector<std::uint64_t> signature_;
+  std::vector<Port> ports_;             // of all thread blocks, in before out
+  std::vector<std::size_t> sizes_;      // of classes
+  std::vector<std::uint32_t> changed_;  // thread blocks that got another class
+  std::vector<Signed> signed_;
+  std::vector<std::uint32_t> round_of_;  // when a thread block was signed
+  std::uint32_t round_ = 0;
 };
+
+namespace {
 
 // One thread block of each class. Of a group's ports that lead to equal thread blocks one is kept: they have
 // equal times.
 class Quotient {
  public:
-  Quotient(const CollectiveGraph& whole, const Partition& partition)
-      : whole_(whole), partition_(partition), first_(partition.classes, ThreadBlock::kSwitch) {
+  Quotient(const CollectiveGraph& whole, const ThreadBlockClasses& partition)
+      : whole_(whole), partition_(partition), first_(partition.classes(), ThreadBlock::kSwitch) {
     for (std::uint32_t w = 0; w < whole.thread_blocks.size(); ++w) {
       std::uint32_t& stands = first_[partition.class_of[w]];
       stands = std::min(stands, w);
@@ -178,7 +270,7 @@ class Quotient {
   using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
 
   Key key(std::uint32_t fifo) const {
-    const Side &from = partition_.sender[fifo], &to = partition_.receiver[fifo];
+    const ThreadBlockClasses::Side &from = partition_.sender[fifo], &to = partition_.receiver[fifo];
     return {partition_.class_of[from.thread_block], from.group, whole_.fifos[fifo].hop,
             partition_.class_of[to.thread_block], to.group};
   }
@@ -239,24 +331,50 @@ class Quotient {
   }
 
   const CollectiveGraph& whole_;
-  const Partition& partition_;
+  const ThreadBlockClasses& partition_;
   std::vector<std::uint32_t> first_;  // the thread block that stands for a class
   CollectiveGraph made_;
   std::map<Key, std::uint32_t> fifo_;
   std::map<std::tuple<std::uint32_t, std::vector<bool>, std::vector<bool>>, std::uint32_t> scripts_;
 };
 
-}  // namespace
-
-EqualThreadBlocks find_equal_thread_blocks(const CollectiveGraph& whole, Begin begin) {
-  Partition partition(whole, begin);
-  if (!partition.refine() && begin == Begin::together) {
-    return find_equal_thread_blocks(whole, Begin::by_rank);  // finer, and enough
-  }
+EqualThreadBlocks quotient(const CollectiveGraph& whole, ThreadBlockClasses partition) {
+  partition.number();
   EqualThreadBlocks found;
   found.graph = Quotient(whole, partition).make();
   found.class_of = std::move(partition.class_of);
   return found;
+}
+
+}  // namespace
+
+EqualThreadBlocks find_equal_thread_blocks(const CollectiveGraph& whole, Begin begin) {
+  ThreadBlockClasses partition(whole, begin);
+  if (!partition.refine(whole.thread_blocks.size()) && begin == Begin::together) {
+    return find_equal_thread_blocks(whole, Begin::by_rank);  // finer, and enough
+  }
+  return quotient(whole, std::move(partition));
+}
+
+EqualBegins::EqualBegins(const CollectiveGraph& whole)
+    : graph_(whole), together_(std::make_unique<ThreadBlockClasses>(whole, Begin::together)) {
+  if (!together_->refine(whole.thread_blocks.size())) {
+    together_.reset();
+  }
+}
+EqualBegins::~EqualBegins() = default;
+
+std::optional<EqualThreadBlocks> EqualBegins::find(std::span<const std::uint32_t> begins,
+                                                   std::size_t most) const {
+  if (together_ == nullptr || together_->classes() > most) {
+    return std::nullopt;
+  }
+  ThreadBlockClasses classes = *together_;
+  classes.split_by_begin(begins);
+  if (!classes.refine(most) || classes.classes() > most) {
+    return std::nullopt;
+  }
+  return quotient(graph_, std::move(classes));
 }
 
 }  // namespace paceline

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/fingerprint.h"
+#include "sim/collective/alike_channels.h"
 
 namespace paceline {
 namespace {
@@ -55,7 +56,8 @@ constexpr double kReadRequests = 1.0 / 8;
 // Blocks per loop that cross each link: of all thread blocks, and of the one at hand.
 class Crossings {
  public:
-  Crossings(const CollectiveGraph& graph, std::vector<Route> routes, const Topology& topology)
+  Crossings(const CollectiveGraph& graph, std::vector<Route> routes, const AlikeChannels& alike,
+            const Topology& topology)
       : graph_(graph),
         load_(loads(graph)),
         at_once_(widest_steps(graph)),
@@ -63,15 +65,15 @@ class Crossings {
         all_(topology.links()),
         own_(topology.links()),
         own_fifos_(topology.links()) {
-    for (std::size_t f = 0; f < load_.size(); ++f) {
+    alike.for_each_fifo([&](std::uint32_t f, int times) {  // whole numbers and eighths: sums are exact
       for (const LinkId link : routes_[f]) {
-        all_[link.index()] += load_[f];
+        all_[link.index()] += times * load_[f];
       }
       if (const std::optional<LinkId> read = topology.relayed_over(routes_[f])) {
         const Link& link = topology.link(*read);
-        all_[topology.link_between(link.to, link.from)->index()] += load_[f] * kReadRequests;
+        all_[topology.link_between(link.to, link.from)->index()] += times * load_[f] * kReadRequests;
       }
-    }
+    });
   }
 
   const Route& route(std::uint32_t fifo) const { return routes_[fifo]; }
@@ -125,15 +127,15 @@ class Crossings {
 
 // By rank: the FIFOs over the network that it sends on.
 std::vector<double> fifos_of_proxies(const CollectiveGraph& graph, const Crossings& crossings,
-                                     const Topology& topology) {
+                                     const AlikeChannels& alike, const Topology& topology) {
   std::vector<double> of_rank(graph.ranks);
-  for (std::uint32_t f = 0; f < graph.fifos.size(); ++f) {
+  alike.for_each_fifo([&](std::uint32_t f, int times) {
     const std::uint32_t rank = graph.thread_blocks[graph.fifos[f].from].rank;
     const Route& route = crossings.route(f);
     if (rank != ThreadBlock::kSwitch && route.size > 0 && topology.hop_kind(route) == HopKind::network) {
-      of_rank[rank] += 1;
+      of_rank[rank] += times;
     }
-  }
+  });
   return of_rank;
 }
 
@@ -214,22 +216,22 @@ class LinkLoads {
  public:
   using Loads = std::vector<std::pair<double, double>>;  // stage, blocks of a loop
 
-  LinkLoads(const CollectiveGraph& graph, const Crossings& crossings, const std::vector<double>& stage,
-            std::size_t links)
+  LinkLoads(const CollectiveGraph& graph, const Crossings& crossings, const AlikeChannels& alike,
+            const std::vector<double>& stage, std::size_t links)
       : number_(links) {
     std::vector<Loads> of_link(links);
-    for (std::uint32_t f = 0; f < graph.fifos.size(); ++f) {
+    alike.for_each_fifo([&](std::uint32_t f, int times) {
       const double at = stage[graph.fifos[f].from];
       for (const LinkId link : crossings.route(f)) {
         Loads& loads = of_link[link.index()];
         const auto known = std::ranges::find(loads, at, &Loads::value_type::first);
         if (known == loads.end()) {
-          loads.emplace_back(at, crossings.load(f));
+          loads.emplace_back(at, times * crossings.load(f));
         } else {
-          known->second += crossings.load(f);
+          known->second += times * crossings.load(f);
         }
       }
-    }
+    });
     std::map<Loads, std::uint32_t> known;
     for (std::size_t l = 0; l < links; ++l) {
       std::ranges::sort(of_link[l]);
@@ -272,8 +274,9 @@ class Hops {
     friend bool operator==(const Sender&, const Sender&) = default;
   };
 
-  // `crossed`: empty, or all links of the route.
-  std::uint32_t number(const Hop& hop, const Sender& sender, const std::vector<Crossing>& crossed) {
+  // `crossed`: empty, or all links of the route. fifos: how many have this hop.
+  std::uint32_t number(const Hop& hop, const Sender& sender, const std::vector<Crossing>& crossed,
+                       int fifos) {
     key_ = {hop.rate.value,
             hop.alone.value,
             hop.latency.value,
@@ -296,7 +299,7 @@ class Hops {
       if (known == seen.end()) {
         known = seen.insert(seen.end(), {crossed[i].loads, 0});
       }
-      ++known->second;
+      known->second += fifos;
     }
     return at->second;
   }
@@ -423,16 +426,17 @@ std::vector<LinkId> SharedLinks::among(const Route& route) const {
 
 void price_graph(CollectiveGraph& graph, std::vector<Route> routes, const Topology& topology,
                  const SharedLinks& shared) {
-  Crossings crossings(graph, std::move(routes), topology);
+  const AlikeChannels alike(graph, routes);
+  Crossings crossings(graph, std::move(routes), alike, topology);
   const std::vector<std::uint16_t> costs_as = first_of_equal_costs(topology);
   Hops hops;
-  const std::vector<double> proxied = fifos_of_proxies(graph, crossings, topology);
+  const std::vector<double> proxied = fifos_of_proxies(graph, crossings, alike, topology);
   const std::optional<std::vector<double>> stage = stages(graph);
   const std::optional<LinkLoads> loads =
-      stage ? std::optional<LinkLoads>(std::in_place, graph, crossings, *stage, topology.links())
+      stage ? std::optional<LinkLoads>(std::in_place, graph, crossings, alike, *stage, topology.links())
             : std::nullopt;
   std::vector<Hops::Crossing> crossed;
-  for (std::uint32_t w = 0; w < graph.thread_blocks.size(); ++w) {
+  const auto price_fifos_of = [&](std::uint32_t w, int times) {
     crossings.for_each_fifo_of(w, [&](std::uint32_t f, double own) {
       const Route& route = crossings.route(f);
       constexpr BytesPerSecond kEndless(std::numeric_limits<double>::infinity());
@@ -462,13 +466,19 @@ void price_graph(CollectiveGraph& graph, std::vector<Route> routes, const Topolo
       }
       const Hops::Sender sender =
           crossed.empty() ? Hops::Sender{} : Hops::Sender{graph.thread_blocks[w].script, (*stage)[w]};
-      graph.fifos[f].hop = hops.number(hop, sender, crossed);
+      graph.fifos[f].hop = hops.number(hop, sender, crossed, times);
     });
-  }
+  };
+  alike.for_each([&](const Channel& channel, int times) {
+    for (std::uint32_t w = channel.first; w < channel.last; ++w) {
+      price_fifos_of(w, times);
+    }
+  });
+  alike.set_hops_of_others(graph);
   if (loads) {
     hops.set_links(*loads);
   }
-  for (std::uint32_t f = 0; f < graph.fifos.size(); ++f) {
+  for (std::uint32_t f = 0; !shared.links.empty() && f < graph.fifos.size(); ++f) {
     if (std::vector<LinkId> links = shared.among(crossings.route(f)); !links.empty()) {
       graph.shared.push_back({f, std::move(links)});
     }

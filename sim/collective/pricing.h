@@ -45,7 +45,7 @@ std::vector<Loops> cut_where_rates_change(const std::vector<Loops>&, const Colle
 
 // Fills hops, Fifo::hop and shared; routes: by FIFO. A link that several thread blocks' FIFOs cross in one direction is shared
 // in proportion to what each thread block sends over it; what a thread block sends in turns counts together,
-// as only one is live. Cost: O(FIFOs * route length).
+// as only one is live. Cost: O(FIFOs * route length); of channels alike in ranks and routes one is priced.
 void price_graph(CollectiveGraph&, std::vector<Route> routes, const Topology&, const SharedLinks&);
 
 }  // namespace paceline
