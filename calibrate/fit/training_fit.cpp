@@ -444,6 +444,8 @@ TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasureme
   }
   TrainingFit whole;
   ProfileTraining& fit = whole.result;
+  fit.model = base.model.name;
+  fit.precision = name_of(base.training.precision);
   for (const TrainingMeasurement& row : rows) {
     check_row(row, base.cluster.node);
     fit.most_ranks = std::max(fit.most_ranks, row.ranks);
