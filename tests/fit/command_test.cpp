@@ -377,5 +377,42 @@ TEST_CASE("a log is not judged by a profile of another machine, unless that is a
   }
 }
 
+TEST_CASE(
+    "throughputs that don't fit are told with their rows, and refused where GPUs would gain from more of "
+    "them") {
+  const TemporaryFolder folder;
+  folder.write("s.json", R"({"cluster": {"node": "dgx-a100", "nodes": 4}, "model": "bert_large",
+    "training": {"batch_per_gpu": 32, "precision": "bf16"}})");
+  const auto fit = [&](const std::string& rows) {
+    folder.write("t.csv", "nodes,gpus,throughput\n" + rows);
+    return run(folder, "calibrate fit t.csv --cluster dgx-a100 --scenario s.json -o p.json");
+  };
+  const Outcome gain = fit("1,8,2900\n2,16,7600\n");
+  CHECK(gain.status == 2);
+  CHECK_THAT(gain.error,
+             Contains("t.csv: line 3: expected throughputs that grow no faster than the GPUs, found 7600 "
+                      "samples/s of 16 GPUs on 2 nodes"));
+  const Outcome repeated = fit("1,8,2900\n1,8,900\n1,8,2890\n");
+  CHECK(repeated.status == 0);
+  CHECK_THAT(repeated.out, Contains("implausible: 8 GPUs (t.csv, line 3): 900 samples/s"));
+  const Outcome nodes = fit("1,8,2900\n2,8,5600\n");
+  CHECK_THAT(nodes.out + nodes.error, Contains("8 GPUs on 2 nodes"));
+  const Outcome good = fit("1,8,2900\n2,16,5600\n4,32,10800\n");
+  CHECK(good.status == 0);
+  CHECK_THAT(good.out, !Contains("implausible") && Contains("  16 GPUs on 2 nodes: measured 5600"));
+}
+
+TEST_CASE("a fit that leaves its rows far off is called implausible") {
+  const TemporaryFolder folder;
+  for (const char* more : {"--cluster pcie-a100", "--cluster dgx-h100 --library mpi"}) {
+    const Outcome fit = run(folder, "calibrate fit " + kTable + " -o p.json " + more);
+    INFO(fit.error);
+    CHECK(fit.status == 0);
+    CHECK_THAT(fit.out, Contains("implausible: what was measured takes 0.") && Contains("another machine"));
+  }
+  CHECK_THAT(run(folder, "calibrate fit " + kTable + " -o p.json --cluster dgx-h100").out,
+             !Contains("implausible"));
+}
+
 }  // namespace
 }  // namespace paceline
