@@ -124,9 +124,9 @@ class PrintedPage : public std::stringbuf {
 };
 
 // What commands are told of logs.
-JudgedLog judged(const FitFiles& files, const std::optional<std::string>& profile) {
+JudgedLog judged(const FitFiles& files, const std::optional<std::string>& profile, bool any_machine = false) {
   ProgressLines lines;
-  LogFiles logs{files, profile ? std::optional(profile_in(*profile)) : std::nullopt};
+  LogFiles logs{files, profile ? std::optional(profile_in(*profile, any_machine)) : std::nullopt};
   logs.files.progress = [&](const std::string& part, std::size_t done, std::size_t all) {
     lines.show(part, done, all);
   };
@@ -344,6 +344,8 @@ void CalibrateCommands::add_judging() {
     command->add_option("--gpus-per-node", gpus_per_node_, "GPUs of each of them, where the logs don't say");
     add_settings(command);
     command->add_option("--profile", profile_, "What calibration knows of such a machine");
+    command->add_flag("--allow-other-machine", allow_other_machine_,
+                      "Take the costs of a profile of another machine");
     command->add_option("--nccl", nccl_, "NCCL version, where the logs don't say");
     command->add_flag("--json", json_, "JSON instead of a page");
   }
@@ -416,7 +418,7 @@ void CalibrateCommands::run() const {
                                   .gpus_per_node = gpus_per_node_,
                                   .algorithm = algorithm_,
                                   .protocol = protocol_},
-                                 profile_);
+                                 profile_, allow_other_machine_);
     print(compare_->parsed() ? json_ ? compare_json(log) : compare_text(log)
           : json_ ? diagnose_json(log)
                              : diagnose_text(log));

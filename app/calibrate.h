@@ -38,7 +38,7 @@ class CalibrateCommands {
       nodes_, gpus_per_node_;
   std::string algorithm_, protocol_, cluster_, library_ = "nccl", overlap_ = "stated", profile_out_,
                                                scenario_, launcher_, with_, index_;
-  bool json_ = false;
+  bool json_ = false, allow_other_machine_ = false;
 };
 
 }  // namespace paceline

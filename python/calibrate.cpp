@@ -130,6 +130,7 @@ JudgedLog judged(const std::string& asked) {
   LogFiles logs{request.files, {}};
   if (request.profile) {
     logs.profile = parse_profile(request.profile->text, request.profile->file);
+    logs.profile->any_machine = request.allow_other_machine;
   }
   return judge(logs);
 }

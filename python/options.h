@@ -33,6 +33,7 @@ struct RunRequest {
 struct LogRequest {
   FitFiles files;
   std::optional<Document> profile;
+  bool allow_other_machine = false;
 };
 
 struct CollectiveRequest {
@@ -100,6 +101,7 @@ template <class V>
 void describe(V& v, LogRequest& s) {
   describe(v, s.files);
   v.key("profile", s.profile, any(), "What calibration knows of such a machine.");
+  v.key("allow_other_machine", s.allow_other_machine, any(), "The profile may be of another machine.");
 }
 
 template <class V>

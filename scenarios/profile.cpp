@@ -151,10 +151,13 @@ ProfileSource read_source(const Json& json, const Spot& spot) {
 }
 
 ProfileTraining read_training(const Json& json, const Spot& spot) {
-  check_keys(
-      json, {"rates", "delays", "delays_fitted", "covariance", "most_ranks", "most_nodes", "reduction_known"},
-      spot);
+  check_keys(json,
+             {"model", "precision", "rates", "delays", "delays_fitted", "covariance", "most_ranks",
+              "most_nodes", "reduction_known"},
+             spot);
   ProfileTraining training;
+  read_member(json, "model", training.model, text(10'000, 0), spot);
+  read_member(json, "precision", training.precision, text(20, 0), spot);
   read_member(json, "rates", training.rates, any(), spot);
   read_member(json, "delays", training.delays, any(), spot);
   read_member(json, "delays_fitted", training.delays_fitted, any(), spot);
@@ -267,7 +270,9 @@ Json parameter_json(const ProfileParameter& parameter) {
 }
 
 Json training_json(const ProfileTraining& training) {
-  return Json::Object{{"rates", write(training.rates)},
+  return Json::Object{{"model", training.model},
+                      {"precision", training.precision},
+                      {"rates", write(training.rates)},
                       {"delays", write(training.delays)},
                       {"delays_fitted", training.delays_fitted},
                       {"covariance", write(training.covariance)},

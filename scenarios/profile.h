@@ -40,6 +40,7 @@ struct ProfileSource {
 
 // Training on this machine (calibrate/fit/training_fit.h): what a step of N ranks costs beyond one GPU's.
 struct ProfileTraining {
+  std::string model, precision;  // what was trained, of that name and with that arithmetic; empty: not told
   std::vector<MeasuredRate> rates;  // of one GPU, by ascending batch; with batch and accumulation
   DelaySpec delays;
   bool delays_fitted = false;      // by rows; else what published runs lose

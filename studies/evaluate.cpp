@@ -139,9 +139,26 @@ Json::Object campaign_members(const Scenario& scenario, const ReadPoint& point, 
   return members;
 }
 
+// What is wrong with the profile is told of the study, which names it, in the study's words.
+Scenario with_profile_of(const Study& study, const Scenario& scenario) {
+  try {
+    return study.profile ? with_profile(scenario, *study.profile) : scenario;
+  } catch (const InputError& error) {
+    constexpr std::string_view kOption = "--allow-other-machine", kKey = "\"allow_other_machine\": true";
+    if (error.place() != "--profile") {
+      throw;
+    }
+    std::string text = error.message();
+    if (const std::size_t at = text.find(kOption); at != std::string::npos) {
+      text.replace(at, kOption.size(), kKey);
+    }
+    throw InputError(text, "/profile", study.study_file);
+  }
+}
+
 Json::Object simulated(const Study& study, const ReadPoint& point, ReferenceSteps& references,
                        Machines& machines) {
-  const Scenario scenario = study.profile ? with_profile(*point.scenario, *study.profile) : *point.scenario;
+  const Scenario scenario = with_profile_of(study, *point.scenario);
   if (!simulates_steps(scenario)) {
     return campaign_members(scenario, point, machines);
   }

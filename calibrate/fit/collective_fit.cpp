@@ -155,8 +155,9 @@ std::string parameter_lines(const Profile& profile) {
 }  // namespace
 
 std::vector<std::string> implausible(const Profile& profile) {
-  constexpr double kFar = 3;          // prior deviations
-  constexpr double kRounding = 1e-3;  // of ln(value)
+  constexpr double kFar = 3;           // prior deviations
+  const double kMissed = std::log(2);  // of ln(measured / simulated), in the mean
+  constexpr double kRounding = 1e-3;   // of ln(value)
   std::vector<std::string> lines;
   for (const ProfileParameter& p : profile.parameters) {
     const std::string value = p.name + ' ' + shown_cost(p.name, p.value);
@@ -167,6 +168,16 @@ std::vector<std::string> implausible(const Profile& profile) {
     } else if (p.fitted && std::abs(far) > kFar) {
       lines.push_back(value + " is far from " + shown_cost(p.name, p.initial) + ", where such machines are");
     }
+  }
+  double sum = 0;
+  for (const ProfilePoint& point : profile.points) {
+    sum += point.log_ratio;
+  }
+  const double off = profile.points.empty() ? 0 : sum / static_cast<double>(profile.points.size());
+  if (std::abs(off) > kMissed) {
+    lines.push_back(formatted("what was measured takes %.3g times as long as on ", std::exp(off)) +
+                    profile.cluster +
+                    ", whatever the costs: another machine, another library or another layout was measured");
   }
   return lines;
 }

@@ -1,5 +1,7 @@
 #include "calibrate/fit/fit_files.h"
 
+#include <algorithm>
+#include <optional>
 #include <ostream>
 
 #include "calibrate/fit/collective_fit.h"
@@ -16,8 +18,24 @@
 namespace paceline {
 namespace {
 
-Scenario base_of(const FitFiles& fit, Overlap overlap, const Profile& profile) {
-  Scenario base = with_profile(load_scenario(*fit.scenario), profile);
+// The scenario is of the machine that --cluster names: the profile is for one machine.
+void require_same_machine(const Scenario& scenario, const NodeSpec& node, bool crosses) {
+  const NodeSpec& other = scenario.cluster.node;
+  const auto check = [](const std::string& expected, const std::string& found) {
+    if (found != expected) {
+      throw InputError("expected a scenario of the machine that --cluster names (" + expected +
+                           "), found one of another (" + found + ")",
+                       "--scenario");
+    }
+  };
+  check(machine_of(node), machine_of(other));
+  if (crosses) {
+    check(network_of(node), network_of(other));
+  }
+}
+
+Scenario base_of(const Scenario& scenario, Overlap overlap, const Profile& profile) {
+  Scenario base = with_profile(scenario, profile);
   if (overlap == Overlap::unknown) {
     base.training.ddp.reduction = Reduction::unknown;
   }
@@ -65,6 +83,15 @@ Profile fit_files(const FitFiles& fit, std::ostream& page) {
   const FitRequest request = request_of(fit);
   const MeasuredData data = import_files(fit.files);
   page << import_summary(data) << std::flush;
+  const bool crosses = std::ranges::any_of(data.training, [](const auto& row) { return row.nodes > 1; });
+  std::optional<Scenario> trained;
+  if (!data.training.empty()) {
+    if (!fit.scenario) {
+      throw InputError("expected the scenario that the throughput rows are of", "--scenario");
+    }
+    trained = load_scenario(*fit.scenario);
+    require_same_machine(*trained, request.cluster.node, crosses);
+  }
   Profile profile = empty_profile(fit.cluster, data);
   if (!data.collectives.empty() || (data.kernels.empty() && data.training.empty())) {
     page << version_remarks(data) << std::flush;
@@ -77,12 +104,12 @@ Profile fit_files(const FitFiles& fit, std::ostream& page) {
     page << kernel_table(kernels, data) << std::flush;
     profile.kernels.push_back(kernels.kernels);
   }
-  if (!data.training.empty()) {
-    if (!fit.scenario) {
-      throw InputError("expected the scenario that the throughput rows are of", "--scenario");
-    }
-    const TrainingFit training = fit_training(base_of(fit, overlap, profile), data.training, fit.progress);
+  if (trained) {
+    const TrainingFit training =
+        fit_training(base_of(*trained, overlap, profile), data.training, fit.progress);
     page << fit_text(training);
+    profile.machine = machine_of(request.cluster.node);
+    profile.network = crosses ? network_of(request.cluster.node) : profile.network;
     profile.training.push_back(training.result);
   }
   return profile;

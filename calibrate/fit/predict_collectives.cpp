@@ -9,6 +9,7 @@
 #include "calibrate/fit/cost_fit.h"
 #include "calibrate/fit/place_forecast.h"
 #include "core/error.h"
+#include "scenarios/json.h"
 #include "sim/collective/costs.h"
 #include "sim/collective/default_costs.h"
 
@@ -40,6 +41,11 @@ CollectiveSpec with_costs(CollectiveSpec spec, const Profile& profile) {
   }
   std::ranges::sort(spec.costs, {}, &CostParameter::name);  // as a scenario is read
   if (!profile.points.empty()) {
+    if (spec.library != CollectiveSpec{}.library && spec.library != profile.library) {  // asked for
+      throw InputError("expected a profile of the library " + std::string(name_of(spec.library)) +
+                           ", which was asked for, found one of " + std::string(name_of(profile.library)),
+                       "--profile");
+    }
     spec.library = profile.library;
     spec.choose = profile.choose;
     set_range_of_choice(profile, spec);
@@ -280,8 +286,29 @@ Profile for_machine(const Profile& given, const ClusterSpec& cluster) {
   return profile;
 }
 
+namespace {
+
+// One GPU's rate is that of a model and of an arithmetic.
+void require_same_training(const ProfileTraining& fit, const Scenario& scenario) {
+  const auto check = [](const std::string& preposition, std::string_view expected, const std::string& found) {
+    if (!found.empty() && found != expected) {
+      throw InputError("expected a profile with throughputs " + preposition + in_short(expected) +
+                           ", found one with those " + preposition + in_short(found) +
+                           "; one that is fitted to collectives alone serves any training",
+                       "--profile");
+    }
+  };
+  check("of ", scenario.model.name, fit.model);
+  check("in ", name_of(scenario.training.precision), fit.precision);
+}
+
+}  // namespace
+
 Scenario with_profile(const Scenario& given, const Profile& whole) {
   const Profile profile = for_machine(whole, given.cluster);
+  for (const ProfileTraining& training : profile.training) {
+    require_same_training(training, given);
+  }
   constexpr CollectiveKind kOfTraining[] = {CollectiveKind::all_reduce, CollectiveKind::broadcast,
                                             CollectiveKind::all_gather, CollectiveKind::reduce_scatter};
   Scenario scenario = given;

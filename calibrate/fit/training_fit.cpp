@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "scenarios/machines.h"
 #include "scenarios/predict.h"
+#include "scenarios/readable.h"
 #include "sim/engine/variability.h"
 #include "sim/layers/layer_spans.h"
 #include "sim/strategy/ddp.h"
@@ -34,7 +35,10 @@ constexpr double kOpenInNode = 0.015, kOpenAcross = 0.06, kOpenDoubling = 0.02, 
 // Over TCP sockets, whose rate is 5 to 15 Gb/s by CPU and kernel, beside that.
 constexpr double kOpenSockets = 0.2;
 
-constexpr double kLeastDoubling = -0.1, kMostDoubling = 1;
+// A little below 0, for noise; and layers of 100,000 GPUs still take time.
+constexpr double kLeastDoubling = -0.05, kMostDoubling = 1;
+// What a row is missed by, ln(fitted / measured), where the form can't be what was measured.
+constexpr double kMissed = 0.1;
 
 std::string place_of(const TrainingMeasurement& row) {
   return row.origin.line > 0 ? "line " + std::to_string(row.origin.line) : "";
@@ -200,6 +204,19 @@ Residual residual_of(FitRow& row, const Eigen::VectorXd& at) {
                 row.measured.samples_per_second, 1e3 * row.step.samples() / row.measured.samples_per_second,
                 1e3 * std::exp(row.step.shortest())),
       place_of(row.measured), row.measured.origin.file);
+}
+
+// No delay makes GPUs faster the more they are. The row that is fastest beside the fit is named.
+[[noreturn]] void refuse_gain(const std::vector<TrainingRow>& rows) {
+  const TrainingMeasurement& row = std::ranges::max_element(rows, {}, [](const TrainingRow& each) {
+                                     return each.row.samples_per_second / each.samples_per_second;
+                                   })->row;
+  throw InputError(
+      formatted("expected throughputs that grow no faster than the GPUs, found %g samples/s of %s on %s, "
+                "more for each "
+                "than the other rows allow: rows of one model, batch and precision, and of one machine?",
+                row.samples_per_second, plural(row.ranks, "GPU").c_str(), plural(row.nodes, "node").c_str()),
+      place_of(row), row.origin.file);
 }
 
 // Gauss-Newton on the posterior; parameters stay where they make sense.
@@ -444,6 +461,8 @@ TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasureme
   }
   TrainingFit whole;
   ProfileTraining& fit = whole.result;
+  fit.model = base.model.name;
+  fit.precision = name_of(base.training.precision);
   for (const TrainingMeasurement& row : rows) {
     check_row(row, base.cluster.node);
     fit.most_ranks = std::max(fit.most_ranks, row.ranks);
@@ -477,6 +496,9 @@ TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasureme
   for (FitRow& row : posterior.rows()) {
     whole.rows.push_back(
         {row.measured, row.measured.samples_per_second * std::exp(-residual_of(row, at).off)});
+  }
+  if (fit.delays.per_doubling <= kLeastDoubling) {
+    refuse_gain(whole.rows);
   }
   fit.covariance.assign(covariance.data(), covariance.data() + covariance.size());
   check_rates(base, fit.rates, all.front());
@@ -525,6 +547,15 @@ ThroughputPrediction predict_throughput(const ProfileTraining& fit, const Scenar
   return {samples / step, samples / step * std::exp(-half), samples / step * std::exp(half)};
 }
 
+namespace {
+
+// "8 GPUs", "16 GPUs on 2 nodes"
+std::string row_place(const TrainingMeasurement& row) {
+  return plural(row.ranks, "GPU") + (row.nodes > 1 ? " on " + plural(row.nodes, "node") : "");
+}
+
+}  // namespace
+
 std::string fit_text(const TrainingFit& fit) {
   const std::vector<MeasuredRate>& rates = fit.result.rates;
   const DelaySpec& delays = fit.result.delays;
@@ -543,9 +574,20 @@ std::string fit_text(const TrainingFit& fit) {
       1e3 * delays.per_step.value, 1e3 * half(n - 2), 100 * delays.per_doubling, 100 * half(n - 1),
       fit.result.delays_fitted ? "" : ", as published runs lose: these rows determine the rates alone");
   for (const TrainingRow& row : fit.rows) {
-    text += formatted("  %d %s: measured %.6g, fitted %.6g samples/s (%+.2f %%)\n", row.row.ranks,
-                      row.row.ranks == 1 ? "GPU" : "GPUs", row.row.samples_per_second, row.samples_per_second,
-                      100 * (row.samples_per_second / row.row.samples_per_second - 1));
+    text +=
+        "  " + row_place(row.row) +
+        formatted(": measured %.6g, fitted %.6g samples/s (%+.2f %%)\n", row.row.samples_per_second,
+                  row.samples_per_second, 100 * (row.samples_per_second / row.row.samples_per_second - 1));
+  }
+  for (const TrainingRow& row : fit.rows) {
+    const double off = std::log(row.samples_per_second / row.row.samples_per_second);
+    if (std::abs(off) > kMissed) {
+      const std::string line = place_of(row.row);
+      text += "implausible: " + row_place(row.row) +
+              (line.empty() ? "" : " (" + row.row.origin.file + ", " + line + ')') +
+              formatted(": %.6g samples/s are not what the other rows lead to, %.6g\n",
+                        row.row.samples_per_second, row.samples_per_second);
+    }
   }
   return text;
 }

@@ -47,7 +47,7 @@ CollectiveInterval of_chief(const Scenario& fitted, const Profile& profile) {
   test.collective = fitted.training.collective;
   test.kind = kind;
   test.sizes = {bytes};
-  return predict_collectives(test, for_machine(profile, test.cluster)).intervals.front();
+  return predict_collectives(test, profile).intervals.front();
 }
 
 // By how much ln(step) grows when all collectives take as long as the interval's upper end says.
@@ -72,7 +72,8 @@ double of_collectives(const Scenario& fitted, const CollectiveInterval& chief, d
 
 }  // namespace
 
-TrainingInterval training_interval(const Scenario& fitted, const Profile& profile) {
+TrainingInterval training_interval(const Scenario& fitted, const Profile& whole) {
+  const Profile profile = for_machine(whole, fitted.cluster);
   const CollectiveInterval chief = of_chief(fitted, profile);
   TrainingInterval interval;
   interval.extrapolated = chief.extrapolated;

@@ -139,11 +139,27 @@ std::vector<Stretch> stretches_of(const ExpectedLog& log, const Diagnosis& diagn
   return all;
 }
 
+namespace {
+
+// What of the profile holds on the machine that the log is judged by.
+Profile profile_for(const LogFiles& given, const FitRequest& request, const MeasuredData& data) {
+  if (!given.profile) {
+    return {};
+  }
+  ClusterSpec cluster = request.cluster;
+  for (const MeasuredPlace& place : gather_points(request, data).places) {
+    cluster.nodes = std::max(cluster.nodes, place.nodes());
+  }
+  return for_machine(*given.profile, cluster);
+}
+
+}  // namespace
+
 JudgedLog judge(const LogFiles& given) {
   JudgedLog judged;
   FitRequest request = request_of(given.files);
   judged.data = import_files(given.files.files);
-  const Profile profile = given.profile.value_or(Profile{});
+  const Profile profile = profile_for(given, request, judged.data);
   request.collective = with_costs(request.collective, profile);
   const MeasuredPoints measured = gather_points(request, judged.data);
   if (measured.points.empty()) {

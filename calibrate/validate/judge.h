@@ -42,7 +42,8 @@ struct LogFiles {
   std::optional<Profile> profile;
 };
 
-// Throws InputError with the files' or the command line's names. Cost: some ten simulations of every size.
+// Throws InputError with the files' or the command line's names, and as for_machine does. Cost: some ten simulations of
+// every size.
 JudgedLog judge(const LogFiles&);
 
 // Where rows are as expected, and where not: outside of their interval or, if a fault explains the log, where it

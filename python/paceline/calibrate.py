@@ -181,6 +181,7 @@ def compare_measurements(
     gpus_per_node: int | None = None,
     nccl: str | None = None,
     profile: Source | None = None,
+    allow_other_machine: bool = False,
 ) -> dict[str, Any]:
     """Put logs beside what the machine should take, as ``paceline calibrate compare`` does.
 
@@ -194,6 +195,8 @@ def compare_measurements(
         Where the logs don't say.
     profile
         What calibration knows of such a machine.
+    allow_other_machine
+        Take the costs of a profile of another machine, instead of an error.
 
     Returns
     -------
@@ -206,7 +209,9 @@ def compare_measurements(
     InputError
         Names the file, or the argument, that is wrong.
     """
-    options = _log_options(paths, cluster, nodes, gpus_per_node, nccl, profile)
+    options = _log_options(
+        paths, cluster, nodes, gpus_per_node, nccl, profile, allow_other_machine
+    )
     return json.loads(_core.compare_measurements(options))
 
 
@@ -218,13 +223,16 @@ def diagnose(
     gpus_per_node: int | None = None,
     nccl: str | None = None,
     profile: Source | None = None,
+    allow_other_machine: bool = False,
 ) -> dict[str, Any]:
     """Find the one fault or setting that explains logs best, as ``calibrate diagnose`` does.
 
     The arguments are those of :func:`compare_measurements`. ``ranked`` has the likeliest first,
     that nothing is wrong (no ``faults``) among them, each with ``log_odds`` against that.
     """
-    options = _log_options(paths, cluster, nodes, gpus_per_node, nccl, profile)
+    options = _log_options(
+        paths, cluster, nodes, gpus_per_node, nccl, profile, allow_other_machine
+    )
     return json.loads(_core.diagnose(options))
 
 
@@ -235,6 +243,7 @@ def _log_options(
     gpus_per_node: int | None,
     nccl: str | None,
     profile: Source | None,
+    allow_other_machine: bool,
 ) -> str:
     return options_text(
         paths=_list(paths),
@@ -243,6 +252,7 @@ def _log_options(
         gpus_per_node=as_word(gpus_per_node),
         nccl=nccl,
         profile=profile_document(profile),
+        allow_other_machine=allow_other_machine,
     )
 
 

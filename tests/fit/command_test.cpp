@@ -288,5 +288,131 @@ TEST_CASE("a profile of another model version is told, and used") {
              Catch::StartsWith("paceline: p.json: fitted with an earlier one, this is model version "));
 }
 
+TEST_CASE("throughputs are of a machine, a model and a precision, and refused for others") {
+  const TemporaryFolder folder;
+  folder.write("t.csv", "nodes,gpus,throughput\n1,8,2900\n2,16,5600\n4,32,10800\n");
+  const auto scenario = [&](const char* name, const char* node, const char* model, const char* precision) {
+    folder.write(name, std::string(R"({"cluster": {"nodes": 4, "node": ")") + node + R"("}, "model": ")" +
+                           model + R"(", "training": {"batch_per_gpu": 32, "precision": ")" + precision +
+                           "\"}}");
+  };
+  scenario("s.json", "dgx-a100", "bert_large", "bf16");
+  scenario("hopper.json", "dgx-h100", "bert_large", "bf16");
+  scenario("model.json", "dgx-a100", "resnet50", "bf16");
+  scenario("fp32.json", "dgx-a100", "bert_large", "fp32");
+  const Outcome fit = run(folder, "calibrate fit t.csv --cluster dgx-a100 --scenario s.json -o p.json");
+  INFO(fit.error);
+  REQUIRE(fit.status == 0);
+  nlohmann::json profile = nlohmann::json::parse(text_of(folder.file("p.json")));
+  CHECK(profile["machine"] == "A100-80GB, nvswitch");
+  CHECK(profile["network"] == "infiniband");
+  CHECK(profile["training"][0]["model"] == "bert_large");
+  CHECK(profile["training"][0]["precision"] == "bf16");
+  CHECK(run(folder, "run s.json --no-explain --profile p.json").status == 0);
+  const auto error_with = [&](const std::string& file, const char* by) {
+    const Outcome outcome = run(folder, "run " + file + " --no-explain --profile " + by);
+    CHECK(outcome.status == (outcome.error.empty() ? 0 : 2));
+    return outcome.error;
+  };
+  CHECK_THAT(
+      error_with("hopper.json", "p.json"),
+      Contains("expected a profile of this machine (H100, nvswitch), found one of another (A100-80GB"));
+  CHECK_THAT(error_with("model.json", "p.json"),
+             Contains("expected a profile with throughputs of resnet50, found one with those of bert_large"));
+  CHECK_THAT(error_with("fp32.json", "p.json"),
+             Contains("throughputs in fp32, found one with those in bf16"));
+  // On another machine, if it may be: nothing of the rates, in the interval either.
+  const auto page = [&](const char* options) {
+    return run(folder, std::string("run hopper.json --no-explain ") + options);
+  };
+  const Outcome allowed = page("--profile p.json --allow-other-machine");
+  CHECK(allowed.status == 0);
+  CHECK_THAT(allowed.out, Contains("nobody measured the kernels"));
+  // A profile that says nothing of them, as earlier ones: for any.
+  profile["machine"] = profile["network"] = "";
+  profile["training"][0].erase("model");
+  profile["training"][0].erase("precision");
+  folder.write("old.json", profile.dump());
+  CHECK(error_with("hopper.json", "old.json").empty());
+  CHECK(error_with("model.json", "old.json").empty());
+  // Which machine was measured is said twice.
+  const Outcome two = run(folder, "calibrate fit t.csv --cluster dgx-h100 --scenario s.json -o q.json");
+  CHECK(two.status == 2);
+  CHECK_THAT(two.error,
+             Contains("--scenario: expected a scenario of the machine that --cluster names (H100, nvswitch), "
+                      "found one of another (A100-80GB, nvswitch)") &&
+                 !Contains("--allow-other-machine"));
+  folder.write("both.csv", "size_bytes,time_us,gpus,nodes\n1048576,60,8,1\n");
+  CHECK_THAT(run(folder, "calibrate fit t.csv both.csv --cluster dgx-h100 --scenario s.json -o q.json").error,
+             Contains("that --cluster names") && !Contains("--allow-other-machine"));
+}
+
+TEST_CASE("a profile of one library is not used where another is asked for") {
+  const TemporaryFolder folder;
+  REQUIRE(run(folder, "calibrate fit " + kTable + " --cluster dgx-h100 -o p.json").status == 0);
+  const std::string collective = "collective all_reduce --cluster dgx-h100 -b 1M -e 1M --profile p.json";
+  CHECK(run(folder, collective).status == 0);
+  CHECK(run(folder, collective + " --library nccl").status == 0);
+  const Outcome mpi = run(folder, collective + " --library mpi");
+  CHECK(mpi.status == 2);
+  CHECK_THAT(mpi.error,
+             Contains("--profile: expected a profile of the library mpi") && Contains("found one of nccl"));
+  folder.write("s.json", R"({"cluster": "dgx-h100", "model": "resnet18",
+    "training": {"batch_per_gpu": 64, "collective": {"library": "gloo"}}})");
+  CHECK_THAT(run(folder, "run s.json --profile p.json").error, Contains("of the library gloo"));
+}
+
+TEST_CASE("a log is not judged by a profile of another machine, unless that is asked for") {
+  const TemporaryFolder folder;
+  REQUIRE(run(folder, "calibrate fit " + kTable + " --cluster dgx-h100 -o p.json").status == 0);
+  for (const char* command : {"compare ", "diagnose "}) {
+    const std::string other =
+        std::string("calibrate ") + command + kTable + " --cluster dgx-a100 --profile p.json";
+    const Outcome refused = run(folder, other);
+    CHECK(refused.status == 2);
+    CHECK_THAT(refused.error,
+               Contains("--profile: expected a profile of this machine (A100-80GB, nvswitch)") &&
+                   Contains("--allow-other-machine"));
+    CHECK(run(folder, other + " --allow-other-machine").status == 0);
+  }
+}
+
+TEST_CASE(
+    "throughputs that don't fit are told with their rows, and refused where GPUs would gain from more of "
+    "them") {
+  const TemporaryFolder folder;
+  folder.write("s.json", R"({"cluster": {"node": "dgx-a100", "nodes": 4}, "model": "bert_large",
+    "training": {"batch_per_gpu": 32, "precision": "bf16"}})");
+  const auto fit = [&](const std::string& rows) {
+    folder.write("t.csv", "nodes,gpus,throughput\n" + rows);
+    return run(folder, "calibrate fit t.csv --cluster dgx-a100 --scenario s.json -o p.json");
+  };
+  const Outcome gain = fit("1,8,2900\n2,16,7600\n");
+  CHECK(gain.status == 2);
+  CHECK_THAT(gain.error,
+             Contains("t.csv: line 3: expected throughputs that grow no faster than the GPUs, found 7600 "
+                      "samples/s of 16 GPUs on 2 nodes"));
+  const Outcome repeated = fit("1,8,2900\n1,8,900\n1,8,2890\n");
+  CHECK(repeated.status == 0);
+  CHECK_THAT(repeated.out, Contains("implausible: 8 GPUs (t.csv, line 3): 900 samples/s"));
+  const Outcome nodes = fit("1,8,2900\n2,8,5600\n");
+  CHECK_THAT(nodes.out + nodes.error, Contains("8 GPUs on 2 nodes"));
+  const Outcome good = fit("1,8,2900\n2,16,5600\n4,32,10800\n");
+  CHECK(good.status == 0);
+  CHECK_THAT(good.out, !Contains("implausible") && Contains("  16 GPUs on 2 nodes: measured 5600"));
+}
+
+TEST_CASE("a fit that leaves its rows far off is called implausible") {
+  const TemporaryFolder folder;
+  for (const char* more : {"--cluster pcie-a100", "--cluster dgx-h100 --library mpi"}) {
+    const Outcome fit = run(folder, "calibrate fit " + kTable + " -o p.json " + more);
+    INFO(fit.error);
+    CHECK(fit.status == 0);
+    CHECK_THAT(fit.out, Contains("implausible: what was measured takes 0.") && Contains("another machine"));
+  }
+  CHECK_THAT(run(folder, "calibrate fit " + kTable + " -o p.json --cluster dgx-h100").out,
+             !Contains("implausible"));
+}
+
 }  // namespace
 }  // namespace paceline

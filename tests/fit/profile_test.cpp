@@ -63,7 +63,9 @@ Profile full_profile() {
                "simple", 4, false}};
   p.curvature = 2.0 / 3;
   p.training = {
-      {.rates = {{SamplesPerSecond(1000.0 / 3), 64, 1, false}, {SamplesPerSecond(400), 128, 2, false}},
+      {.model = "bert_large",
+       .precision = "bf16",
+       .rates = {{SamplesPerSecond(1000.0 / 3), 64, 1, false}, {SamplesPerSecond(400), 128, 2, false}},
        .delays = {Seconds(1.5e-3), 0.01},
        .delays_fitted = true,
        .covariance = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16.5},
@@ -122,6 +124,8 @@ TEST_CASE("a profile reads back as it was written") {
   }
   REQUIRE(q.training.size() == 1);
   const ProfileTraining &a = p.training[0], &b = q.training[0];
+  CHECK(b.model == a.model);
+  CHECK(b.precision == a.precision);
   CHECK(b.rates == a.rates);
   CHECK(b.delays == a.delays);
   CHECK(b.delays_fitted == a.delays_fitted);

@@ -79,6 +79,19 @@ TEST_CASE("a line says what the prediction says") {
   }
 }
 
+TEST_CASE("a profile of another machine is an error of the study that names it") {
+  const std::string text =
+      "{\"scenario\": " + kSmall +
+      R"(, "profile": {"machine": "none, pcie", "parameters": {"nvlink.efficiency": 0.5}},
+                              "axes": [{"key": "gpus", "values": [8]}]})";
+  const Study s = parse_study(text, "s.json");
+  const Json line = parse_json(sweep_line(s, s.points[0]));
+  CHECK(*value_at(line, "/error/place")->as<std::string>() == "/profile");
+  CHECK(*value_at(line, "/error/file")->as<std::string>() == "s.json");
+  CHECK_THAT(*value_at(line, "/error/message")->as<std::string>(),
+             Catch::Contains(R"("allow_other_machine": true takes its costs)") && !Catch::Contains("--"));
+}
+
 TEST_CASE("with a profile a line has an interval") {
   const TemporaryFolder folder;
   folder.write("profile.json", R"({"parameters": {"nvlink.efficiency": 0.5}})");
