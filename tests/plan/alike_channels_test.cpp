@@ -46,7 +46,7 @@ TEST_CASE("channels that are alike have the prices of channels that are told apa
   CollectiveGraph apart = told_apart(graph);
   std::vector<Route> routes;
   for (const Fifo& fifo : apart.fifos) {
-    routes.push_back(fifo.wire == Wire::inside ? Route{} : route_of(apart, fifo, topology, topology.node()));
+    routes.push_back(fifo.wire == Wire::inside ? Route{} : route_of(apart, fifo, topology, topology.kinds()));
   }
   price_graph(apart, std::move(routes), topology, SharedLinks(topology, {}));
   INFO(algorithm << " on " << nodes << " nodes of " << node);
