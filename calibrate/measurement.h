@@ -28,6 +28,7 @@ struct CollectiveMeasurement {
   std::string algorithm, protocol;  // NCCL_ALGO and NCCL_PROTO, where stated
   int channels = 0;                 // NCCL_MAX_NCHANNELS, where stated
   std::string nvls;                 // "off" where NCCL_NVLS_ENABLE=0 is stated
+  int gpus_per_process = 0;         // that one host thread launches for (nccl-tests' -g); 0: not stated
   std::string table;                // which run it belongs to: the file's name, and "#2" for its second table
   Origin origin;
 };

@@ -118,6 +118,15 @@ Cells cells_from(std::string_view line, std::size_t& at) {
   return cells;
 }
 
+// "nan", "-inf", "98,55": where a number belongs, and is none. Other words are another process's.
+bool is_number_gone_wrong(std::string_view word) {
+  const std::string_view bare = word.starts_with('-') ? word.substr(1) : word;
+  constexpr std::array<std::string_view, 4> kNone{"nan", "NaN", "inf", "Inf"};
+  return std::ranges::count(kNone, bare) > 0 ||
+         (!bare.empty() && bare[0] >= '0' && bare[0] <= '9' && !is_printed_number(word) &&
+          bare.find_first_not_of("0123456789.,") == std::string_view::npos);
+}
+
 bool read_half(std::span<const std::string_view> cells, bool milliseconds, NcclHalf& half) {
   if (!read_microseconds(cells[0], half.time) || !is_printed_number(cells[1]) ||
       !is_printed_number(cells[2])) {
@@ -192,18 +201,23 @@ RowIs find_nccl_row(std::string_view line, const NcclLayout* layout, NcclRow& ro
   const Cells cells = cells_from(line, at);
   stop = at;
   const std::size_t width = layout != nullptr ? static_cast<std::size_t>(layout->columns_per_half) : 4;
+  std::size_t behind = at;
+  const bool wrong_cell = is_number_gone_wrong(word_from(line, behind));
   const bool root = layout != nullptr ? layout->root : cells.count % width == 1;
   std::size_t first = 0;
   if (root) {
     row.has_root = cells.count > 0 && read_whole(cells.text[0], row.root);
     if (!row.has_root) {
-      return cells.count == 0 ? RowIs::cut_off : RowIs::garbled;
+      return wrong_cell ? RowIs::no_number : cells.count == 0 ? RowIs::cut_off : RowIs::garbled;
     }
     first = 1;
   }
   const std::size_t most = layout != nullptr ? static_cast<std::size_t>(layout->halves) : 2;
   const std::size_t halves = std::min((cells.count - first) / width, most);
-  const bool cut = halves < most && (cells.count - first) % width != 0;
+  if (row.size > 0 && halves == 0 && wrong_cell) {
+    return RowIs::no_number;
+  }
+  const bool cut = halves < most && ((cells.count - first) % width != 0 || (layout != nullptr && wrong_cell));
   if (row.size == 0 || (halves == 0 && !cut)) {
     return RowIs::empty;
   }

@@ -39,10 +39,11 @@ struct NcclRow {
   std::uint64_t text = 0;  // a hash of size and columns: copies are alike
 };
 
-enum class RowIs : std::uint8_t { no_row, good, part, cut_off, garbled, empty };
+enum class RowIs : std::uint8_t { no_row, good, part, cut_off, garbled, no_number, empty };
 
 // Looks for a row in a line, past any prefix. `start` and `stop`: where the row was found. `part`: one half
-// was cut off and is left out; `empty`: of size 0, or with no half printed.
+// was cut off and is left out; `no_number`: a cell is "nan" or "98,55", and no half stands before it; `empty`: of
+// size 0, or with no half printed.
 RowIs find_nccl_row(std::string_view line, const NcclLayout* layout, NcclRow& row, std::size_t& start,
                     std::size_t& stop);
 
@@ -56,6 +57,7 @@ struct NcclTable {
   std::string program, nccl;
   NcclEnvironment environment;
   std::size_t ranks = 0, hosts = 0;
+  int gpus_per_process = 0;
   NcclLayout layout;
   std::vector<NcclRow> rows;
 };

@@ -212,9 +212,13 @@ NcclLine read_nccl_header(std::string_view text, NcclRun& run, NcclLayout& layou
     run = begun(nccl_program_in(text.substr(at)), run.ranks.empty() ? run.nccl : "");
     return NcclLine::run_starts;
   }
-  if (number_after(text, "nThread") && number_after(text, "nGpus")) {
+  const auto gpus = number_after(text, "nGpus");
+  if (gpus && number_after(text, "nThread")) {
     const bool named = run.ranks.empty();
     run = named ? begun(run.program, run.nccl) : NcclRun();
+    // Each thread launches for its own GPUs, so that -t slows no launch.
+    constexpr std::int64_t kMostGpus = 1024;
+    run.gpus_per_process = *gpus <= kMostGpus ? static_cast<int>(*gpus) : 0;
     return NcclLine::run_starts;
   }
   const bool known = text.find("Using devices") != std::string_view::npos ||

@@ -39,6 +39,7 @@ struct NcclRun {
   std::string nccl;
   std::set<int> ranks;
   std::set<std::string, std::less<>> hosts;
+  int gpus_per_process = 0;  // 0: not stated
 };
 
 enum class NcclLine : std::uint8_t { other, run_starts, run, table_starts };

@@ -149,6 +149,7 @@ void finish_table(const NcclTable& table, const std::string& name, Findings& fin
   one.protocol = table.environment.protocol;
   one.channels = table.environment.channels;
   one.nvls = table.environment.nvls;
+  one.gpus_per_process = table.gpus_per_process;
   one.table = name;
   for (const NcclRow& row : table.rows) {
     if (is_empty(both(factor, row.factor))) {

@@ -162,6 +162,10 @@ class TextReader {
         findings_.remark("garbled rows", row.line,
                          "a garbled row (its columns don't fit each other): left out");
         return true;
+      case RowIs::no_number:
+        findings_.remark("rows with a cell that is no number", row.line,
+                         "a cell of the row is no number: left out");
+        return true;
       case RowIs::cut_off:
         findings_.remark("rows that break off", row.line, "the row breaks off: left out");
         return true;
@@ -200,6 +204,7 @@ class TextReader {
       table.environment.complete(exported_);
       table.ranks = stream.run.ranks.size();
       table.hosts = stream.run.hosts.size();
+      table.gpus_per_process = stream.run.gpus_per_process;
     }
     return *stream.table;
   }

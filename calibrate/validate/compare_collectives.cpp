@@ -190,6 +190,7 @@ MeasuredData read_table(const CollectiveTable& table) {
     row.protocol = table.spec.protocol;
     row.channels = table.spec.max_channels;
     row.nvls = table.spec.nvls ? "" : "off";
+    row.gpus_per_process = table.spec.gpus_per_process;
     row.table = table.name;
   }
   return data;

@@ -382,5 +382,24 @@ TEST_CASE("many sizes: at most so many of an octave are fitted, all are points")
   CHECK(parameter(fit.profile, "nvlink.efficiency")->value == Approx(0.93).epsilon(0.02));
 }
 
+// One host thread that launches for eight GPUs takes longer, which is no cost of the links.
+TEST_CASE("rows of processes that drive several GPUs are a place of their own") {
+  MeasuredData data = measured(kWorld, {{1, 8}}, sizes(8, kKiB), 0);
+  const std::size_t rows = data.collectives.size();
+  for (std::size_t r = 0; r < rows; ++r) {
+    data.collectives.push_back(data.collectives[r]);
+    data.collectives.back().gpus_per_process = r % 2 == 0 ? 8 : 64;  // a process has no more than its node
+    data.collectives.back().table = "of many";
+  }
+  const MeasuredPoints points = gather_points(request_of(kWorld), data);
+  REQUIRE(points.places.size() == 2);
+  CHECK(points.places[0].spec.gpus_per_process == 1);
+  CHECK(points.places[1].spec.gpus_per_process == 8);
+  const Bytes least(8);
+  PlaceModel of_one(points.places[0], std::span(&least, 1), AlgorithmChoice::tuner);
+  PlaceModel of_eight(points.places[1], std::span(&least, 1), AlgorithmChoice::tuner);
+  CHECK(of_eight.log_times(of_eight.costs())[0] > of_one.log_times(of_one.costs())[0] + std::log(1.2));
+}
+
 }  // namespace
 }  // namespace paceline

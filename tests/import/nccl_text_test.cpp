@@ -387,3 +387,39 @@ TEST_CASE("devices that the bandwidths contradict are not believed") {
   CHECK(data.collectives[0].nodes == 0);
   CHECK_THAT(remarks_of(data), Contains("lists 9 ranks, busbw / algbw says 8"));
 }
+
+TEST_CASE("the GPUs of a process are those that its host thread launches for") {
+  const auto gpus = [](const std::string& header) {
+    std::string text = kRun;
+    const std::string usual = "nThread 1 nGpus 1 ";
+    text.replace(text.find(usual), usual.size(), header);
+    const MeasuredData data = import_text(text);
+    CHECK(data.remarks.empty());
+    return data.collectives.at(0).gpus_per_process;
+  };
+  CHECK(gpus("nThread 1 nGpus 1 ") == 1);
+  CHECK(gpus("nThread 1 nGpus 4 ") == 4);
+  CHECK(gpus("nThread 4 nGpus 1 ") == 1);
+  CHECK(gpus("nThread 1 nGpus 99999 ") == 0);
+  CHECK(import_text(kColumns + kRowA).collectives.at(0).gpus_per_process == 0);
+}
+
+TEST_CASE("a row with a cell that is no number is left out with a remark") {
+  const auto cell = GENERATE(as<std::string>(), "nan", "-nan", "inf", "98,55", "1,018.2");
+  const bool header = GENERATE(true, false);
+  for (const std::string& usual : {std::string("300.0"), std::string("55.92"), std::string("97.87")}) {
+    INFO(cell << " for " << usual);
+    std::string row = kRowB;
+    row.replace(row.find(usual), usual.size(), cell);
+    const MeasuredData data = import_text((header ? kColumns : "") + kRowA + row);
+    CHECK(data.collectives.size() == 1);
+    CHECK_THAT(remarks_of(data), Contains("a cell of the row is no number: left out"));
+  }
+  // Of the second half: the first is kept.
+  std::string row = kRowB;
+  row.replace(row.find("280.0"), 5, cell);
+  const MeasuredData data = import_text(kColumns + kRowA + row);
+  REQUIRE(data.collectives.size() == 2);
+  CHECK(data.collectives[1].time.value == 300e-6);
+  CHECK_THAT(remarks_of(data), Contains("its second half is left out"));
+}

@@ -67,6 +67,7 @@ inline MeasuredData log_of(const MeasuredPlace& place, double noise, std::uint64
     row.ranks = place.ranks();
     row.nodes = place.nodes();
     row.nccl = place.spec.nccl;
+    row.gpus_per_process = place.spec.gpus_per_process;
     row.table = "made.log";
     row.origin = {row.table, static_cast<std::int64_t>(i) + 1};
     data.collectives.push_back(row);
