@@ -209,9 +209,7 @@ def compare_measurements(
     InputError
         Names the file, or the argument, that is wrong.
     """
-    options = _log_options(
-        paths, cluster, nodes, gpus_per_node, nccl, profile, allow_other_machine
-    )
+    options = _log_options(paths, cluster, nodes, gpus_per_node, nccl, profile, allow_other_machine)
     return json.loads(_core.compare_measurements(options))
 
 
@@ -230,9 +228,7 @@ def diagnose(
     The arguments are those of :func:`compare_measurements`. ``ranked`` has the likeliest first,
     that nothing is wrong (no ``faults``) among them, each with ``log_odds`` against that.
     """
-    options = _log_options(
-        paths, cluster, nodes, gpus_per_node, nccl, profile, allow_other_machine
-    )
+    options = _log_options(paths, cluster, nodes, gpus_per_node, nccl, profile, allow_other_machine)
     return json.loads(_core.diagnose(options))
 
 
