@@ -37,7 +37,7 @@ SimTime latest_of(const CollectiveGraph& graph, std::span<const SimTime> time, s
 
 TEST_CASE("ends that the latest entries decide are those of all steps, and switches' bounds hold") {
   int known = 0, all = 0, bounds = 0;
-  for (std::uint64_t seed = 1; seed <= rounds(400); ++seed) {
+  for (std::uint64_t seed = 1; seed <= rounds(1200); ++seed) {
     Dice dice(seed);
     const auto ranks = static_cast<std::size_t>(dice.between(2, 200));
     CollectivePlanner planner = random_planner(dice, ranks);
