@@ -202,13 +202,11 @@ void describe(V& v, NodeSpec& s) {
         nics ? need : absent("there is no NIC"));
   v.key("network", s.network, any(),
         "What carries messages between nodes: what a hop costs, which protocols NCCL may run, what its tuner "
-        "is "
-        "told.",
+        "is told.",
         as_preset);
   v.key("gpu_direct", s.gpu_direct, any(),
         "NICs read and write the memory of GPUs (GPUDirect RDMA); false, and always with tcp: all of the "
-        "network "
-        "passes through the memory of the GPU's CPU.");
+        "network passes through the memory of the GPU's CPU.");
   v.key("compute_capability", s.compute_capability, between(1, 999).absent_at_zero(),
         "Of the GPUs, ten times CUDA's: 70 is Volta, 80 Ampere, 90 Hopper, 100 Blackwell; NCCL's choices "
         "depend on it.",
@@ -310,8 +308,7 @@ template <class V>
 void describe(V& v, Cluster& s) {
   v.key("node", s.spec.node, any(),
         "What a node is: the name of a preset, or its parts. Left out only where each of the `gpus` has a "
-        "`node`: the "
-        "first one's.",
+        "`node`: the first one's.",
         {Need::Kind::preset, {}});
   v.key("nodes", s.nodes, between(1, static_cast<double>(kMostRanks)).absent_at_zero(),
         "How many nodes the job has; left out: those of the `gpus`, else 1.");
@@ -323,14 +320,12 @@ void describe(V& v, Cluster& s) {
         {Need::Kind::preset, {}});
   v.key("gpus", s.gpus, list(0, 1000),
         "Where there are several kinds of GPU, or of node: those of all nodes, one kind after the other. All "
-        "nodes have "
-        "equally many GPUs in use, and one kind of network.");
+        "nodes have equally many GPUs in use, and one kind of network.");
   v.key("fabric", s.spec.fabric, any(), "The network between the nodes.");
   v.key("degraded_links", s.spec.degraded, list(0, 10'000), "Links that are slower than they should be.");
   v.key("nccl_graph", s.nccl_graph, text(4000),
         "A file that NCCL wrote (NCCL_GRAPH_DUMP_FILE): its rings and trees instead of a search; relative to "
-        "this "
-        "file.");
+        "this file.");
   v.key("graphs", s.spec.graphs, any(),
         "What `nccl_graph` would say, written out as a result has it; give one of the two or none.");
   v.settle([&](const Spot& spot) { settle_cluster(s, spot); });
@@ -356,8 +351,7 @@ template <class V, class T>
 void describe_input_bytes(V& v, T& s) {
   v.key("input_bytes", s.input_bytes, kSize.absent_at_zero(),
         "Bytes of one sample that are copied from the host to its GPU, \"602112 B\" for a 224x224 image in "
-        "fp32; "
-        "left out: none. Only data_parallel asks for them.");
+        "fp32; left out: none. Only data_parallel asks for them.");
 }
 template <class V>
 void describe(V& v, Model& s) {
@@ -369,8 +363,7 @@ void describe(V& v, Model& s) {
         "In the order in which the framework registers their parameters.", required());
   v.key("tokens", s.tokens, kTokens.absent_at_zero(),
         "Tokens of a sample, for which the layers' work holds: where it is said, a scenario may ask for "
-        "another "
-        "`sequence`.");
+        "another `sequence`.");
   v.key("most_tokens", s.most_tokens, kTokens.absent_at_zero(),
         "The longest sequence that it has positions for.");
   describe_input_bytes(v, s);
@@ -485,12 +478,10 @@ void describe(V& v, DdpSpec& s) {
         "after_backward too.");
   v.key("bucket_cap", s.bucket_cap, kSize,
         "DDP's bucket_cap_mb, Apex's message_size, Horovod's fusion threshold: a gradient bucket is closed "
-        "when "
-        "it holds as much; left out: the reduction's, 25 MiB for pytorch_ddp.");
+        "when it holds as much; left out: the reduction's, 25 MiB for pytorch_ddp.");
   v.key("wire", s.wire, any(),
         "Number format of gradients in all-reduces, where it isn't that of `gradients` (a compression hook "
-        "that "
-        "casts).");
+        "that casts).");
   v.key("first_bucket", s.first_bucket, kSize,
         "The same for the first bucket; left out: 1 MiB, or, where bucket_cap is given and PyTorch is 2.4 or "
         "newer, bucket_cap.");
@@ -547,8 +538,7 @@ void describe(V& v, ServersSpec& s) {
       "the job's nodes, one node after the other.");
   v.key("memory_bandwidth", s.memory_bandwidth, kBandwidth,
         "Of a server's host: what summing gradients and updating parameters read and write goes by it. "
-        "Default: "
-        "four channels of DDR4-2400, one socket.");
+        "Default: four channels of DDR4-2400, one socket.");
 }
 
 template <class V>
@@ -560,8 +550,7 @@ void describe(V& v, ParameterServerSpec& s) {
       "own are; {\"stale\": s}: when its own are, and no worker has pushed more than s times less often.");
   v.key("backup", s.backup, between(0, static_cast<double>(kMostRanks)),
         "With sync: an update takes the first gradients, of so many workers less than all; later ones of the "
-        "same "
-        "step are dropped.");
+        "same step are dropped.");
   v.key("partition", s.partition, kSize,
         "Gradients are cut into partitions of at most this size, each for the next server (BytePS: \"4.096 "
         "MB\"); left out: whole tensors, each for the server that has least.");
@@ -571,8 +560,8 @@ void describe(V& v, ParameterServerSpec& s) {
         "first.");
   v.key("node", s.node, any(),
         "each: every GPU pushes and pulls for itself (tf_cnn_benchmarks' parameter_server on one node, with "
-        "one "
-        "server with_workers); aggregate: gradients of a node are summed on one of its GPUs (each tensor on "
+        "one server with_workers); aggregate: gradients of a node are summed on one of its GPUs (each tensor "
+        "on "
         "the "
         "next), which pushes, pulls and copies for all (its distributed_replicated).");
 }
@@ -581,28 +570,26 @@ template <class V>
 void describe(V& v, DataParallelSpec& s) {
   v.key("transfers", s.transfers, any(),
         "How parameters get to the other GPUs before each forward pass, and gradients back: with nccl's "
-        "broadcast and "
-        "reduce, or copies from GPU to GPU, one after the other (a PyTorch without NCCL).");
+        "broadcast and reduce, or copies from GPU to GPU, one after the other (a PyTorch without NCCL).");
 }
 
 template <class V>
 void describe(V& v, MirroredSpec& s) {
   v.key("cross_device_ops", s.cross_device_ops, any(),
         "Who reduces gradients. nccl: NcclAllReduce, when the last gradient exists (tf_cnn_benchmarks' "
-        "replicated with "
-        "NCCL: num_packs 0); reduction_to_one_device: copies to the first GPU, which sums and copies to all; "
+        "replicated with NCCL: num_packs 0); reduction_to_one_device: copies to the first GPU, which sums "
+        "and copies to all; "
         "copy_to_devices: likewise, each gradient to the next GPU (tf_cnn_benchmarks' replicated without "
-        "NCCL); "
-        "hierarchical_copy: HierarchicalCopyAllReduce, within halves of the GPUs and between two of them; "
+        "NCCL); hierarchical_copy: HierarchicalCopyAllReduce, within halves of the GPUs and between two of "
+        "them; "
         "multi_worker: MultiWorkerMirroredStrategy's packs, each when its last gradient exists; "
-        "nccl_then_ring: "
-        "tf_cnn_benchmarks' distributed_all_reduce with nccl/xring, each gradient in the nodes, in a ring of "
+        "nccl_then_ring: tf_cnn_benchmarks' distributed_all_reduce with nccl/xring, each gradient in the "
+        "nodes, in a ring of "
         "their "
         "first GPUs, and back.");
   v.key("num_packs", s.num_packs, between(0, 10'000),
         "Of nccl and hierarchical_copy: all gradients are joined and cut into as many equal packs; 0: each "
-        "gradient is reduced by "
-        "itself, when "
+        "gradient is reduced by itself, when "
         "it exists; left out: 1.");
   v.key("bytes_per_pack", s.bytes_per_pack, between(0, kMostBytes),
         "Of multi_worker: a pack is closed when it holds more; left out, or 0: one pack.");
@@ -612,31 +599,26 @@ template <class V>
 void describe(V& v, HorovodSpec& s) {
   v.key("version", s.version, text(20),
         "The Horovod whose rules hold: \"0.9\" to \"0.28\". Up to 0.20 the threshold is 64 MiB and the cycle "
-        "5 ms, "
-        "from 0.21 on 128 MiB and 1 ms; up to 0.22 the background thread waits until gradients exist.");
+        "5 ms, from 0.21 on 128 MiB and 1 ms; up to 0.22 the background thread waits until gradients exist.");
   v.key("fusion_threshold", s.fusion_threshold, between(0, kMostBytes),
         "HOROVOD_FUSION_THRESHOLD: tensors that are queued are reduced together up to this size; 0: each "
-        "alone. Left "
-        "out: as the version has it.");
+        "alone. Left out: as the version has it.");
   v.key("cycle_time", s.cycle_time, between(0, 100),
         "HOROVOD_CYCLE_TIME: how often ranks agree on what is queued everywhere. Left out: as the version "
-        "has "
-        "it.");
+        "has it.");
   v.key("negotiation", s.negotiation, between(1e-6, 10),
         "What agreeing takes, beyond the wait for the last rank: an all-reduce of some bytes among hosts.");
   v.key("fp16", s.fp16, any(),
         "Compression.fp16: gradients are cast before they are queued, and back afterwards.");
   v.key("async_completion", s.async_completion, any(),
         "HOROVOD_ENABLE_ASYNC_COMPLETION: the host goes on to the optimizer, and its stream alone waits.");
-  v.key("hierarchical", s.hierarchical, any(),
-        "HOROVOD_HIERARCHICAL_ALLREDUCE, since 0.15: NCCL reduces and scatters in each node, MPI reduces "
-        "between hosts "
-        "what is copied there, NCCL gathers in each node; the background thread waits for MPI.");
   v.key(
-      "torus", s.torus, any(),
-      "HOROVOD_TORUS_ALLREDUCE, since 0.26: likewise, but NCCL reduces between nodes, and nothing is copied "
-      "to "
-      "hosts.");
+      "hierarchical", s.hierarchical, any(),
+      "HOROVOD_HIERARCHICAL_ALLREDUCE, since 0.15: NCCL reduces and scatters in each node, MPI reduces "
+      "between hosts what is copied there, NCCL gathers in each node; the background thread waits for MPI.");
+  v.key("torus", s.torus, any(),
+        "HOROVOD_TORUS_ALLREDUCE, since 0.26: likewise, but NCCL reduces between nodes, and nothing is "
+        "copied to hosts.");
   v.key("memory_bandwidth", s.memory_bandwidth, between(1e6, 1e15),
         "Of a CPU's memory, which hierarchical's copies between GPUs and host share.");
 }
@@ -710,9 +692,8 @@ void describe(V& v, CollectiveSpec& s) {
         "counts of these keys.");
   v.key("nccl", s.nccl, text(20), "The NCCL whose tuner and graph search decide: \"2.12\" to \"2.30\".");
   v.key("algorithm", s.algorithm, text(200, 0),
-        "NCCL_ALGO: \"ring\", \"^nvls,nvlstree\", \"allreduce:tree\" ...; or \"hierarchical\"; left out: "
-        "the tuner "
-        "chooses.");
+        "NCCL_ALGO: \"ring\", \"^nvls,nvlstree\", \"allreduce:tree\" ...; or \"hierarchical\"; left out: the "
+        "tuner chooses.");
   v.key("protocol", s.protocol, text(200, 0),
         "NCCL_PROTO: \"simple\", \"^ll128\" ...; left out: the tuner chooses.");
   v.key("min_channels", s.min_channels, between(1, 64).absent_at_zero(),
@@ -739,9 +720,8 @@ void describe(V& v, CollectiveSpec& s) {
         "With fastest: of collectives of so many bytes on; the tuner chooses for smaller ones.");
   v.key("fastest_to", s.fastest_to, between(0, kMostChosen), "Likewise: up to so many bytes.");
   v.key("corrections", s.corrections, list(0, 10'000),
-        "Factors on the times of collectives by kind and ascending size, log-linear between the sizes: "
-        "what a "
-        "profile has beyond costs.");
+        "Factors on the times of collectives by kind and ascending size, log-linear between the sizes: what "
+        "a profile has beyond costs.");
   v.settle([&](const Spot& spot) { require_ascending(s.corrections, spot); });
 }
 
@@ -760,16 +740,13 @@ void describe(V& v, TrainingSpec& s) {
         required());
   v.key("batches", s.batches, between(1, 1e9).length(0, 1'000'000),
         "The batch of each GPU, where they differ: together as many samples as batch_per_gpu says; a "
-        "gradient counts by "
-        "its samples.");
+        "gradient counts by its samples.");
   v.key("balance", s.balance, any(),
         "Every so many steps the batches are set in proportion to the speeds that the GPUs have shown, "
-        "together as "
-        "many samples as before.");
+        "together as many samples as before.");
   v.key("accumulation", s.accumulation, between(1, 10'000),
         "Forward and backward passes per optimizer step; all but the last exchange nothing (no_sync), but "
-        "with "
-        "data_parallel, which has nothing of the kind.");
+        "with data_parallel, which has nothing of the kind.");
   v.key("precision", s.precision, any(),
         "Number format of the kernels: it decides their peak rate and their bytes.");
   v.key("gradients", s.gradients, any(), "Number format of gradients in memory and on the wire.");
@@ -778,20 +755,18 @@ void describe(V& v, TrainingSpec& s) {
         "mixed precision, whatever the kernels' precision; bf16 where the whole model was cast.");
   v.key("optimizer", s.optimizer, any(),
         "It decides its memory and traffic. sgd: with momentum; lamb, lars: with a norm of each tensor and "
-        "its "
-        "gradient; adam_8bit: moments of one byte and a constant for each 256 (bitsandbytes).");
+        "its gradient; adam_8bit: moments of one byte and a constant for each 256 (bitsandbytes).");
   v.key("optimizer_kernels", s.optimizer_kernels, any(),
         "How the optimizer runs. fused: as PyTorch's fused=True and Apex; foreach (PyTorch's own default on "
         "GPUs): operation by operation, all tensors at once; for_loop: each tensor by itself. adam_8bit "
         "always has one kernel for each tensor.");
   v.key("clip_norm", s.clip_norm, any(),
-        "Clip gradients by their norm: all of them are read once more, scaled, and, where they are "
-        "sharded, a "
-        "number is all-reduced, before the update.");
+        "Clip gradients by their norm: all of them are read once more, scaled, and, where they are sharded, "
+        "a number is all-reduced, before the update.");
   v.key("measured", s.measured, any().length(0, 100),
         "What one GPU reaches, step and optimizer included: layer times are scaled to reach it exactly. A "
-        "rate, "
-        "or with the batch and accumulation that it was measured with, or a list with several batches; left "
+        "rate, or with the batch and accumulation that it was measured with, or a list with several batches; "
+        "left "
         "out: layer times stay the roofline's, for tensor cores an upper bound.");
   v.key("layer_times", s.layer_times, list(0, 10'000),
         "Measured times, one entry per layer of the model in its order, instead of the roofline.");
@@ -800,13 +775,12 @@ void describe(V& v, TrainingSpec& s) {
         "Kernels take this many times as long while a collective runs on their GPU: 1.21, or \"121/100\".");
   v.key("pytorch", s.pytorch, text(20),
         "The PyTorch whose rules hold: \"1.13\", \"2.0\" to \"2.15\"; from 2.4 on a bucket_cap that is given "
-        "is the "
-        "first bucket's too.");
-  v.key("strategy", s.strategy, any(),
-        "How GPUs share the work: PyTorch's DistributedDataParallel, its fully_shard, ZeRO, parameter "
-        "servers, "
-        "torch.nn.DataParallel on one node, TensorFlow's mirrored strategies, Horovod, or local SGD. Options "
-        "of the others may stand beside.");
+        "is the first bucket's too.");
+  v.key(
+      "strategy", s.strategy, any(),
+      "How GPUs share the work: PyTorch's DistributedDataParallel, its fully_shard, ZeRO, parameter servers, "
+      "torch.nn.DataParallel on one node, TensorFlow's mirrored strategies, Horovod, or local SGD. Options "
+      "of the others may stand beside.");
   v.key("compression", s.compression, any(),
         "DDP's communication hook: what it computes to send less. A name, or an object with options.");
   v.key("ddp", s.ddp, any(), "PyTorch DistributedDataParallel's options.");

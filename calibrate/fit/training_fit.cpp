@@ -212,10 +212,10 @@ Residual residual_of(FitRow& row, const Eigen::VectorXd& at) {
                                      return each.row.samples_per_second / each.samples_per_second;
                                    })->row;
   throw InputError(
-      formatted("expected throughputs that grow no faster than the GPUs, found %g samples/s of %s on %s, "
-                "more for each "
-                "than the other rows allow: rows of one model, batch and precision, and of one machine?",
-                row.samples_per_second, plural(row.ranks, "GPU").c_str(), plural(row.nodes, "node").c_str()),
+      formatted(
+          "expected throughputs that grow no faster than the GPUs, found %g samples/s of %s on %s, more for "
+          "each than the other rows allow: rows of one model, batch and precision, and of one machine?",
+          row.samples_per_second, plural(row.ranks, "GPU").c_str(), plural(row.nodes, "node").c_str()),
       place_of(row), row.origin.file);
 }
 

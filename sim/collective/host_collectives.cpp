@@ -27,8 +27,7 @@ void require_known(CollectiveKind kind) {
       kind == CollectiveKind::send_recv) {
     throw InputError(
         "expected all_reduce, all_gather, reduce_scatter or broadcast with MPI or gloo, found a collective "
-        "that is "
-        "simulated only as NCCL runs it");
+        "that is simulated only as NCCL runs it");
   }
 }
 
