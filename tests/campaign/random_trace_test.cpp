@@ -58,8 +58,8 @@ CampaignSpec random_campaign(Dice& dice) {
 
 TEST_CASE("random campaigns are those that go second by second") {
   Dice dice(20);
-  int restarts = 0, joins = 0, unfinished = 0;
-  for (int i = 0; i < 3000; ++i) {
+  std::uint64_t restarts = 0, joins = 0, unfinished = 0;
+  for (std::uint64_t i = 0; i < rounds(3000); ++i) {
     CampaignSpec spec = random_campaign(dice);
     spec.log = i % 2 == 0;
     // Whole seconds with any number of nodes: 60 is divisible by 3, 4, 5 and 6.
@@ -92,13 +92,13 @@ TEST_CASE("random campaigns are those that go second by second") {
     // Checkpoints that are alike count at once, but for a log.
     spec.log = !spec.log;
     REQUIRE(fingerprint_of(run_campaign(spec, steps_of)) == fingerprint_of(r));
-    restarts += static_cast<int>(r.restarts);
-    joins += static_cast<int>(r.membership_changes);
+    restarts += static_cast<std::uint64_t>(r.restarts);
+    joins += static_cast<std::uint64_t>(r.membership_changes);
     unfinished += r.end == CampaignEnd::length;
   }
-  CHECK(restarts > 5000);
-  CHECK(joins > 100);
-  CHECK(unfinished > 100);
+  CHECK(restarts > rounds(5000));
+  CHECK(joins > rounds(100));
+  CHECK(unfinished > rounds(100));
 }
 
 }  // namespace
