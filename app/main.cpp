@@ -189,7 +189,8 @@ struct CommandLine {
     collective->add_option("--proto", o.protocol, "As NCCL_PROTO");
     collective->add_option("--gpus-per-process", o.gpus_per_process,
                            "GPUs that one process drives, as -g of nccl-tests; 1 if left out");
-    collective->add_option("--library", o.library, "nccl, mpi, gloo or tensorflow")->capture_default_str();
+    collective->add_option("--library", o.library,
+                           "nccl, mpi, gloo or tensorflow; the profile's, or nccl, if left out");
     collective->add_option("--profile", collective_command.profile,
                            "What calibration knows of the machine (see `paceline calibrate fit`), or cost "
                            "parameters in a JSON file");

@@ -66,7 +66,10 @@ CollectiveTest collective_test(const CollectiveOptions& options, const Profile& 
   test.collective.nccl = options.nccl.value_or(test.collective.nccl);
   test.collective.algorithm = options.algorithm;
   test.collective.protocol = options.protocol;
-  naming_option("--library", [&] { test.collective.library = collective_library_named(options.library); });
+  if (options.library) {
+    naming_option("--library", [&] { test.collective.library = collective_library_named(*options.library); });
+    require_library(test.collective.library, profile);
+  }
   check_options(test.collective);
   if (!options.nccl && !profile.nccl.empty()) {
     test.collective.nccl = profile.nccl;

@@ -16,13 +16,14 @@ struct CollectiveOptions {
   std::vector<std::string> sizes;                       // not empty: these instead
   std::optional<std::string> increment;                 // -i
   std::optional<std::string> nodes, gpus_per_node, nccl;
-  std::string algorithm, protocol, library = "nccl";
+  std::string algorithm, protocol;
+  std::optional<std::string> library;  // left out: the profile's, or NCCL
   std::optional<std::string> gpus_per_process;
   bool explain = false, all = false;
 };
 
-// Where no NCCL version is asked for it is the profile's, or the newest. Throws InputError that names the
-// option.
+// Where no NCCL version is asked for it is the profile's, or the newest. Throws InputError that names the option, and
+// where the profile is of another library than is asked for.
 CollectiveTest collective_test(const CollectiveOptions&, const Profile&);
 
 }  // namespace paceline

@@ -334,6 +334,14 @@ std::string cost_text(const std::string& name, double value) {
   return dimension != nullptr ? quantity_text(value, *dimension) : number_text(value);
 }
 
+void require_library(CollectiveLibrary asked_for, const Profile& profile) {
+  if (!profile.points.empty() && asked_for != profile.library) {
+    throw InputError("expected a profile of the library " + std::string(name_of(asked_for)) +
+                         ", which was asked for, found one of " + std::string(name_of(profile.library)),
+                     "--profile");
+  }
+}
+
 std::string remark_on(const Profile& profile) {
   if (profile.tool.empty() || profile.model_version == kModelVersion) {
     return {};

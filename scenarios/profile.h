@@ -95,6 +95,8 @@ Profile parse_profile(const std::string& text, const std::string& file_name);  /
 std::string machine_of(const NodeSpec&);
 std::string network_of(const NodeSpec&);
 
+// Throws InputError at --profile where it has measured another library than the one that was asked for.
+void require_library(CollectiveLibrary asked_for, const Profile&);
 // What a user of it must know: that it was fitted with another model version, whose results differ; or "".
 std::string remark_on(const Profile&);
 // "14 us", "20 GB/s", "0.97": a parameter's value with its unit.

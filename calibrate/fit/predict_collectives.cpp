@@ -41,10 +41,8 @@ CollectiveSpec with_costs(CollectiveSpec spec, const Profile& profile) {
   }
   std::ranges::sort(spec.costs, {}, &CostParameter::name);  // as a scenario is read
   if (!profile.points.empty()) {
-    if (spec.library != CollectiveSpec{}.library && spec.library != profile.library) {  // asked for
-      throw InputError("expected a profile of the library " + std::string(name_of(spec.library)) +
-                           ", which was asked for, found one of " + std::string(name_of(profile.library)),
-                       "--profile");
+    if (spec.library != CollectiveSpec{}.library) {  // asked for
+      require_library(spec.library, profile);
     }
     spec.library = profile.library;
     spec.choose = profile.choose;
@@ -469,7 +467,12 @@ std::vector<double> predicted_log_times(const MeasuredPlace& given, std::span<co
 
 CollectivePrediction predict_collectives(const CollectiveOptions& options, const Profile& given) {
   const Profile profile = for_machine(given, collective_test(options, {}).cluster);
-  return predict_collectives(collective_test(options, profile), profile);
+  const CollectiveTest test = collective_test(options, profile);
+  try {
+    return predict_collectives(test, profile);
+  } catch (const InputError& error) {
+    throw error.place() == kCollectivePlace ? InputError(error.message(), "--algo, --proto") : error;
+  }
 }
 
 }  // namespace paceline

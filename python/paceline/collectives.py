@@ -25,7 +25,7 @@ def collective(
     nccl: str | None = None,
     algorithm: str = "",
     protocol: str = "",
-    library: str = "nccl",
+    library: str | None = None,
     gpus_per_process: int | None = None,
     explain: bool = False,
     all_choices: bool = False,
@@ -53,7 +53,7 @@ def collective(
     algorithm, protocol
         As NCCL_ALGO and NCCL_PROTO; or algorithm "hierarchical".
     library
-        "nccl", "mpi", "gloo" or "tensorflow".
+        "nccl", "mpi", "gloo" or "tensorflow"; left out: the profile's or "nccl".
     gpus_per_process
         That one process launches for, as -g of nccl-tests; 1 if left out.
     explain

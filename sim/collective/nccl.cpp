@@ -185,7 +185,7 @@ TunerChoice NcclCollectives::tuned(CollectiveKind kind, Bytes bytes) {
   throw InputError("expected an algorithm and a protocol that NCCL can run here, found none that " +
                        (spec_.algorithm.empty() ? "" : '"' + spec_.algorithm + '"') + (both ? " with " : "") +
                        (spec_.protocol.empty() ? "" : '"' + spec_.protocol + '"') + " leaves",
-                   "/training/collective");
+                   std::string(kCollectivePlace));
 }
 
 double NcclCollectives::time_of(CollectiveKind kind, Bytes bytes, const TunerChoice& choice) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/collective/algorithms.h"
@@ -20,6 +21,9 @@
 #include "sim/collective/tuner.h"
 
 namespace paceline {
+
+// Of errors about what is asked of the library, where a scenario asks.
+inline constexpr std::string_view kCollectivePlace = "/training/collective";
 
 // What the tuner holds for so many times as slow as its choice is never the fastest.
 inline constexpr double kHopeless = 4;

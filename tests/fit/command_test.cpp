@@ -357,6 +357,11 @@ TEST_CASE("a profile of one library is not used where another is asked for") {
   CHECK(mpi.status == 2);
   CHECK_THAT(mpi.error,
              Contains("--profile: expected a profile of the library mpi") && Contains("found one of nccl"));
+  REQUIRE(run(folder, "calibrate fit " + kTable + " --cluster dgx-h100 --library mpi -o m.json").status == 0);
+  const std::string with_mpi = "collective all_reduce --cluster dgx-h100 -b 1M -e 1M --profile m.json";
+  CHECK(run(folder, with_mpi).status == 0);
+  CHECK_THAT(run(folder, with_mpi + " --library nccl").error,
+             Contains("--profile: expected a profile of the library nccl") && Contains("found one of mpi"));
   folder.write("s.json", R"({"cluster": "dgx-h100", "model": "resnet18",
     "training": {"batch_per_gpu": 64, "collective": {"library": "gloo"}}})");
   CHECK_THAT(run(folder, "run s.json --profile p.json").error, Contains("of the library gloo"));
