@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "kernels/gpu.h"
 #include "sim/collective/step_times.h"
 #include "sim/report/collective_cost.h"
 
@@ -244,6 +245,21 @@ std::string version_remarks(const MeasuredData& data) {
             " whose tuner is known: another algorithm may have run\n";
   }
   return text;
+}
+
+std::vector<std::string> log_remarks(const FitRequest& request, const MeasuredData& data) {
+  const NodeSpec& node = request.cluster.node;
+  std::map<std::string, std::string> others;  // the first file that says so
+  for (const CollectiveMeasurement& row : data.collectives) {
+    if (const std::string gpu = gpu_called(row.gpu); !may_be_gpu(gpu, node.gpu)) {
+      others.try_emplace(gpu, row.origin.file);
+    }
+  }
+  std::vector<std::string> lines;
+  for (const auto& [gpu, file] : others) {
+    lines.push_back(file + ": the log's GPUs are " + gpu + ", " + request.cluster_name + " has " + node.gpu);
+  }
+  return lines;
 }
 
 MeasuredPoints gather_points(const FitRequest& request, const MeasuredData& data) {

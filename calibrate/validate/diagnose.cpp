@@ -12,6 +12,7 @@
 #include "calibrate/fit/evidence.h"
 #include "calibrate/validate/parallel.h"
 #include "core/error.h"
+#include "kernels/gpu.h"
 
 namespace paceline {
 namespace {
@@ -226,11 +227,24 @@ void put_behind_nothing(std::vector<Cause>& ranked) {
   std::rotate(behind, nothing, nothing + 1);
 }
 
+// That all rows which name one name.
+std::string gpu_of(const MeasuredData& data) {
+  std::string gpu;
+  for (const CollectiveMeasurement& row : data.collectives) {
+    const std::string called = gpu_called(row.gpu);
+    if (!called.empty() && !gpu.empty() && called != gpu) {
+      return {};
+    }
+    gpu = called.empty() ? gpu : called;
+  }
+  return gpu;
+}
+
 }  // namespace
 
 ExpectedLog expected_log(const FitRequest& request, const MeasuredPoints& measured, const MeasuredData& data,
                          const Profile& profile) {
-  ExpectedLog log{measured.places, measured.points, {}, true};
+  ExpectedLog log{measured.places, measured.points, {}, true, gpu_of(data)};
   log.nccl_stated = request.nccl_stated || !profile.nccl.empty() ||
                     std::ranges::none_of(data.collectives, [](const auto& row) { return row.nccl.empty(); });
   for (std::size_t first = 0; first < log.points.size();) {
@@ -262,7 +276,7 @@ ExpectedLog thinned(const ExpectedLog& log) {
     }
   }
   const std::size_t stride = (fitted.size() + kMostJudged - 1) / kMostJudged;
-  ExpectedLog some{log.places, {}, {}, log.nccl_stated};
+  ExpectedLog some{log.places, {}, {}, log.nccl_stated, log.gpu};
   for (std::size_t f = 0; f < fitted.size(); f += stride) {
     some.points.push_back(log.points[fitted[f]]);
     some.expected.push_back(log.expected[fitted[f]]);
@@ -274,7 +288,7 @@ std::vector<Suspect> suspects_of(const ExpectedLog& log, const FitProgress& prog
                                  std::vector<std::string>& unseen) {
   const Healthy healthy = healthy_of(log);
   std::vector<Suspect> suspects;
-  const std::vector<Fault> faults = faults_of(log.places.front().cluster);
+  const std::vector<Fault> faults = faults_of(log.places.front().cluster, log.gpu);
   std::map<std::string, bool> shows;
   std::vector<std::optional<std::vector<double>>> times(faults.size());
   std::mutex telling;

@@ -26,6 +26,7 @@ struct ExpectedLog {
   std::vector<MeasuredPoint> points;
   std::vector<ExpectedPoint> expected;
   bool nccl_stated = true;
+  std::string gpu{};  // that the rows name, as gpu_called does; empty: none, or several
 };
 
 // Cost: that of a prediction for each place.

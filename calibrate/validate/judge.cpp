@@ -159,6 +159,7 @@ JudgedLog judge(const LogFiles& given) {
   JudgedLog judged;
   FitRequest request = request_of(given.files);
   judged.data = import_files(given.files.files);
+  judged.remarks = log_remarks(request, judged.data);
   const Profile profile = profile_for(given, request, judged.data);
   request.collective = with_costs(request.collective, profile);
   const MeasuredPoints measured = gather_points(request, judged.data);

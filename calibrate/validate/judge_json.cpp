@@ -50,6 +50,7 @@ Json::Object head(const JudgedLog& judged) {
           {"model_version", kModelVersion},
           {"healthy", judged.diagnosis.healthy()},
           {"nccl_stated", judged.log.nccl_stated},
+          {"remarks", texts(judged.remarks)},
           {"verdict", texts(judged.verdict)}};
 }
 

@@ -68,6 +68,14 @@ std::string rows_text(const JudgedLog& judged, std::size_t place) {
   return aligned(cells);
 }
 
+std::string first_of_page(const JudgedLog& judged) {
+  std::string text;
+  for (const std::string& line : judged.remarks) {
+    text += line + '\n';
+  }
+  return text + version_remarks(judged.data);
+}
+
 std::string left_out_text(const JudgedLog& judged) {
   std::string text;
   for (const JudgedRow& row : judged.rows) {
@@ -106,7 +114,7 @@ std::string times_text(double log_odds) {
 }  // namespace
 
 std::string compare_text(const JudgedLog& judged) {
-  std::string text = version_remarks(judged.data) + left_out_text(judged);
+  std::string text = first_of_page(judged) + left_out_text(judged);
   for (std::size_t p = 0; p < judged.log.places.size(); ++p) {
     text += heading(judged, p) + rows_text(judged, p) + '\n';
   }
@@ -117,7 +125,7 @@ std::string compare_text(const JudgedLog& judged) {
 }
 
 std::string diagnose_text(const JudgedLog& judged) {
-  std::string text = version_remarks(judged.data) + left_out_text(judged);
+  std::string text = first_of_page(judged) + left_out_text(judged);
   for (std::size_t p = 0; p < judged.log.places.size(); ++p) {
     text += heading(judged, p);
   }

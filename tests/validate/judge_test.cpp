@@ -9,6 +9,7 @@
 
 #include "calibrate/fit/evidence.h"
 #include "core/error.h"
+#include "kernels/gpu.h"
 #include "tests/error_of.h"
 #include "tests/files.h"
 #include "tests/validate/faulty_logs.h"
@@ -155,6 +156,56 @@ TEST_CASE(
   CHECK(evidence.of(one) > evidence.of(near) - 8);  // an outlier's price, not exp(-0.5 (0.5 / 0.03)^2)
   CHECK(log_mean_exp(std::vector<double>{0, 0}) == 0);
   CHECK(log_mean_exp(std::vector<double>{-1000, -1000 + std::log(3.0)}) == Approx(-1000 + std::log(2.0)));
+}
+
+TEST_CASE("a log of other GPUs than the cluster's is told so first, and suspects have the log's") {
+  const Machine hopper{"dgx-h100", 1};
+  const auto page = [&](const std::string& gpu) {
+    MeasuredData data = log_of(place_of(hopper), 0.01, 3);
+    for (CollectiveMeasurement& row : data.collectives) {
+      row.gpu = gpu;
+    }
+    return log_remarks(request_of(hopper), data);
+  };
+  REQUIRE(page("NVIDIA A100-SXM4-80GB").size() == 1);
+  CHECK_THAT(page("NVIDIA A100-SXM4-80GB")[0], Contains("the log's GPUs are A100-80GB, dgx-h100 has H100"));
+  CHECK(page("NVIDIA H100 80GB HBM3").empty());
+  CHECK(page("a GPU that nobody knows").empty());
+  CHECK(page("").empty());
+
+  const auto machines = [](const std::string& gpu) {
+    std::vector<std::string> names;
+    for (const Fault& fault : faults_of(load_cluster("dgx-h100"), gpu)) {
+      if (fault.family == FaultFamily::machine) {
+        names.push_back(node_preset(fault.name.substr(fault.name.find(": ") + 2)).gpu);
+      }
+    }
+    return names;
+  };
+  CHECK(std::ranges::count(machines("H100"), "B200") == 0);
+  CHECK(std::ranges::count(machines("H100"), "H100") > 0);
+  CHECK(std::ranges::count(machines("A100-80GB"), "A100-80GB") > 0);
+  CHECK(std::ranges::count(machines("A100-80GB"), "A100-40GB") == 0);
+  CHECK(std::ranges::count(machines(""), "B200") > 0);
+}
+
+TEST_CASE("the driver's names of GPUs are those of presets") {
+  CHECK(gpu_called("NVIDIA A100-SXM4-80GB") == "A100-80GB");
+  CHECK(gpu_called("NVIDIA A100-PCIE-40GB") == "A100-40GB");
+  CHECK(gpu_called("A100") == "A100");
+  CHECK(gpu_called("Tesla V100-SXM2-32GB") == "V100-32GB");
+  CHECK(gpu_called("Tesla P100-SXM2-16GB") == "P100");
+  CHECK(gpu_called("NVIDIA H100 80GB HBM3") == "H100");
+  CHECK(gpu_called("NVIDIA H200") == "H200");
+  CHECK(gpu_called("NVIDIA GH200 480GB").empty());
+  CHECK(gpu_called("NVIDIA H20").empty());
+  CHECK(may_be_gpu("A100", "A100-40GB"));
+  CHECK_FALSE(may_be_gpu("A100-80GB", "A100-40GB"));
+  CHECK_FALSE(may_be_gpu("H100", "H200"));
+  CHECK(may_be_gpu("", "H100"));
+  for (const std::string& name : gpu_preset_names()) {
+    CHECK(gpu_called("NVIDIA " + name) == name);
+  }
 }
 
 }  // namespace
