@@ -249,15 +249,22 @@ std::string version_remarks(const MeasuredData& data) {
 
 std::vector<std::string> log_remarks(const FitRequest& request, const MeasuredData& data) {
   const NodeSpec& node = request.cluster.node;
-  std::map<std::string, std::string> others;  // the first file that says so
+  std::map<std::string, std::string> others, settings;  // the first file that says so
   for (const CollectiveMeasurement& row : data.collectives) {
     if (const std::string gpu = gpu_called(row.gpu); !may_be_gpu(gpu, node.gpu)) {
       others.try_emplace(gpu, row.origin.file);
+    }
+    if (!row.unmodelled.empty()) {
+      settings.try_emplace(row.unmodelled, row.origin.file);
     }
   }
   std::vector<std::string> lines;
   for (const auto& [gpu, file] : others) {
     lines.push_back(file + ": the log's GPUs are " + gpu + ", " + request.cluster_name + " has " + node.gpu);
+  }
+  for (const auto& [setting, file] : settings) {
+    lines.push_back(file + ": the log states " + setting +
+                    ", which the prediction does not model: it takes the ways of the machine as described");
   }
   return lines;
 }

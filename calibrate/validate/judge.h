@@ -29,7 +29,7 @@ struct Stretch {
 
 struct JudgedLog {
   MeasuredData data;
-  std::vector<std::string> remarks;  // what the log says that the cluster hasn't got
+  std::vector<std::string> remarks;  // what the log says that the cluster or the prediction hasn't got
   ExpectedLog log;
   std::vector<JudgedRow> rows;       // of data
   ExpectedLog diagnosed;             // so much of the log as was

@@ -208,5 +208,14 @@ TEST_CASE("the driver's names of GPUs are those of presets") {
   }
 }
 
+TEST_CASE("settings that no prediction knows are said") {
+  MeasuredData data = log_of(place_of(kVolta), 0.01, 5);
+  CHECK(log_remarks(request_of(kVolta), data).empty());
+  data.collectives[3].unmodelled = "NCCL_P2P_DISABLE=1";
+  const std::vector<std::string> lines = log_remarks(request_of(kVolta), data);
+  REQUIRE(lines.size() == 1);
+  CHECK_THAT(lines[0], Contains("the log states NCCL_P2P_DISABLE=1, which the prediction does not model"));
+}
+
 }  // namespace
 }  // namespace paceline
