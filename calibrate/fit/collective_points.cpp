@@ -76,6 +76,10 @@ std::string place_row(const CollectiveMeasurement& row, const FitRequest& reques
     return std::to_string(ranks) + " GPUs, more than a cluster may have";
   }
   const int gpus = request.cluster.node.gpus;
+  if (row.fullest > 0) {
+    return std::to_string(ranks) + " GPUs on " + std::to_string(nodes) + " nodes, of which one has " +
+           std::to_string(row.fullest) + ": nodes with unequal numbers of GPUs aren't simulated";
+  }
   if (ranks % nodes != 0 || ranks / nodes > gpus) {
     return std::to_string(ranks) + " GPUs on " + std::to_string(nodes) + " nodes, but a node of " +
            request.cluster_name + " has " + std::to_string(gpus);
@@ -85,6 +89,8 @@ std::string place_row(const CollectiveMeasurement& row, const FitRequest& reques
     return std::to_string(ranks) + " GPUs, where " + std::to_string(request.nodes) + " nodes of " +
            std::to_string(request.gpus_per_node) + " are said to have taken part";
   }
+  place.nodes_stated = row.nodes > 0 || request.nodes > 0 || request.gpus_per_node > 0;
+  place.nccl_stated = !row.nccl.empty() || request.nccl_stated;
   place.kind = row.kind;
   place.cluster = request.cluster;
   place.cluster.nodes = std::max(nodes, 1);
@@ -300,8 +306,11 @@ MeasuredPoints gather_points(const FitRequest& request, const MeasuredData& data
         row.note = impossible[key] = std::move(why);
         continue;
       }
-      all.places.push_back(std::move(place));
+      all.places.push_back(place);
     }
+    MeasuredPlace& joined = all.places[at->second];
+    joined.nodes_stated = joined.nodes_stated && place.nodes_stated;
+    joined.nccl_stated = joined.nccl_stated && place.nccl_stated;
     tables[{at->second, data.collectives[r].table}].push_back(r);
   }
   find_disturbed(tables, data, all.rows);

@@ -22,6 +22,8 @@ struct MeasuredPlace {
   int nodes() const { return nodes_of_job(cluster); }
   int gpus_per_node() const { return gpus_of_node(cluster); }
   int ranks() const { return nodes() * gpus_per_node(); }
+  // Said by all rows or by the request; else full nodes and the newest version are assumed.
+  bool nodes_stated = true, nccl_stated = true;
 };
 
 // The rows of one size at one place.

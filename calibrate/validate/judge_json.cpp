@@ -28,6 +28,7 @@ Json row_json(const JudgedLog& judged, const JudgedRow& row) {
   const ExpectedPoint& expected = judged.log.expected[row.point];
   const MeasuredPlace& place = judged.log.places[judged.log.points[row.point].place];
   json.push_back({"nodes", place.nodes()});
+  json.push_back({"nodes_stated", place.nodes_stated});
   json.push_back({"gpus", place.ranks()});
   json.push_back({"nccl", place.spec.nccl});
   json.push_back({"predicted_us", expected.time.value * kMicro});

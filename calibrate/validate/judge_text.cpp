@@ -16,8 +16,10 @@ std::string microseconds(double seconds) {
   return formatted(us < 100 ? "%.2f" : us < 10'000 ? "%.1f" : "%.0f", us);
 }
 
-std::string settings_text(const CollectiveSpec& spec) {
-  std::string text = in_words(spec);
+std::string settings_text(const CollectiveSpec& spec, bool nccl_stated) {
+  std::string text =
+      in_words(spec) +
+      (nccl_stated || spec.library != CollectiveLibrary::nccl ? "" : " (not stated: the newest is assumed)");
   text += spec.algorithm.empty() ? "" : ", NCCL_ALGO=" + spec.algorithm;
   text += spec.protocol.empty() ? "" : ", NCCL_PROTO=" + spec.protocol;
   text += spec.max_channels == 0 ? "" : ", NCCL_MAX_NCHANNELS=" + std::to_string(spec.max_channels);
@@ -37,8 +39,9 @@ std::string heading(const JudgedLog& judged, std::size_t place) {
     text += (text.empty() ? "" : ", ") + table;
   }
   return text + ": " + std::string(name_of(at.kind)) + " on " + plural(at.nodes(), "node") + " of " +
-         plural(at.gpus_per_node(), "GPU") + ", " + settings_text(at.spec) +
-         (judged.log.nccl_stated ? "" : " (not stated: the newest is assumed)") + '\n';
+         plural(at.gpus_per_node(), "GPU") +
+         (at.nodes_stated ? "" : " (not stated: full nodes are assumed)") + ", " +
+         settings_text(at.spec, judged.log.nccl_stated || at.nccl_stated) + '\n';
 }
 
 std::string ran_as(const CollectiveCost& cost) {

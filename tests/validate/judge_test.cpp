@@ -217,5 +217,51 @@ TEST_CASE("settings that no prediction knows are said") {
   CHECK_THAT(lines[0], Contains("the log states NCCL_P2P_DISABLE=1, which the prediction does not model"));
 }
 
+TEST_CASE("what a log doesn't state is marked as assumed, and what it does isn't") {
+  const TemporaryFolder folder;
+  MeasuredData data = log_of(place_of(kVolta), 0.01, 5);
+  const auto heading = [&](const MeasuredData& of) {
+    JudgedLog judged;
+    judged.data = of;
+    const MeasuredPoints points = gather_points(request_of({"dgx1-v100", 1}), of);
+    judged.log.places = points.places;
+    judged.log.nccl_stated = false;
+    judged.diagnosis.ranked.emplace_back();
+    return compare_text(judged);
+  };
+  data.collectives.resize(1);
+  data.collectives[0].algorithm = "RING";
+  data.collectives[0].nodes = 0;
+  FitRequest request = request_of({"dgx1-v100", 1});
+  request.nccl_stated = false;
+  MeasuredPlace place = gather_points(request, data).places.at(0);
+  CHECK_FALSE(place.nodes_stated);
+  CHECK(place.nccl_stated);
+  CHECK_THAT(heading(data),
+             Contains("1 node of 8 GPUs (not stated: full nodes are assumed), NCCL 2.22, NCCL_ALGO=RING\n"));
+  request.nodes = 1;
+  data.collectives[0].nccl = "";
+  place = gather_points(request, data).places.at(0);
+  CHECK(place.nodes_stated);
+  CHECK_FALSE(place.nccl_stated);
+  data.collectives[0].nodes = 1;
+  const std::string path = folder.write(
+      "all_reduce.csv", "collective,size_bytes,time_us,gpus,nodes,algo\nall_reduce,1048576,90,8,1,RING\n");
+  LogFiles logs = logs_at(path, kVolta);
+  logs.files.nccl.reset();
+  CHECK_THAT(compare_text(judge(logs)),
+             Contains("(not stated: the newest is assumed), NCCL_ALGO=RING\n") && !Contains("full nodes"));
+}
+
+TEST_CASE("hosts with unequal numbers of GPUs are no nodes of so many") {
+  MeasuredData data = log_of(place_of({"dgx-h100", 2}), 0.01, 5);
+  for (CollectiveMeasurement& row : data.collectives) {
+    row.fullest = 10;
+  }
+  const MeasuredPoints points = gather_points(request_of({"dgx-h100", 2}), data);
+  CHECK(points.points.empty());
+  CHECK_THAT(points.rows.at(0).note, Contains("16 GPUs on 2 nodes, of which one has 10"));
+}
+
 }  // namespace
 }  // namespace paceline
