@@ -139,6 +139,11 @@ double error_of(const std::vector<double>& log_ratio) {
 // framework, tens of microseconds. Each is as likely.
 constexpr std::array kLaunches{0.0, 4e-6, 12e-6, 36e-6};  // s
 
+// A launch cost is named only where it makes the rows e^3 times likelier.
+constexpr double kTold = 3;
+constexpr std::size_t kSettled = 5;  // causes whose launch cost is found to kLaunchStep: those that are shown
+constexpr double kLaunchStep = 2e-6;
+
 class Judge {
  public:
   explicit Judge(const ExpectedLog& log) : log_(log), evidence_(rows_of(log)) {}
@@ -154,12 +159,27 @@ class Judge {
         each.push_back(evidence_.of(ratio));
         if (each.back() >= *std::ranges::max_element(each)) {
           result.log_more = more;
+          result.launch = Seconds(launch);
           result.error = error_of(ratio);
         }
       }
     }
     result.log_odds = log_mean_exp(each);
     return result;
+  }
+
+  // The launch cost under which the rows are the likeliest; none where that tells little.
+  void settle_launch(Cause& cause) const {
+    double most = evidence_.of(log_ratios(cause.log_more, 0)) + kTold;
+    cause.launch = {};
+    for (double launch = kLaunchStep; launch < kLaunches.back() + kLaunchStep / 2; launch += kLaunchStep) {
+      const double each = evidence_.of(log_ratios(cause.log_more, launch));
+      if (each > most) {
+        most = each;
+        cause.launch = Seconds(launch);
+      }
+    }
+    cause.error = error_of(log_ratios(cause.log_more, cause.launch.value));
   }
 
  private:
@@ -358,6 +378,11 @@ Diagnosis diagnose(const ExpectedLog& log, const std::vector<Suspect>& suspects)
   std::ranges::stable_sort(diagnosis.ranked, std::greater(), &Cause::log_odds);
   put_behind_nothing(diagnosis.ranked);
   join_alike(suspects, diagnosis.ranked);
+  for (std::size_t c = 0; c < diagnosis.ranked.size(); ++c) {
+    if (c < kSettled || diagnosis.ranked[c].names.empty()) {
+      judge.settle_launch(diagnosis.ranked[c]);
+    }
+  }
   return diagnosis;
 }
 

@@ -52,7 +52,8 @@ struct Cause {
   std::vector<std::string> names;  // what can't be told apart in this log; none: nothing is wrong
   std::string look;
   double log_odds = 0;           // ln of how much more likely than nothing, what is rare before counted
-  double error = 0;              // exp(mean |ln(measured / predicted)|) - 1
+  Seconds launch{};              // of the program beyond NCCL's own start, where the rows tell of one
+  double error = 0;              // exp(mean |ln(measured / predicted)|) - 1, launch counted
   std::vector<double> log_more;  // by point
 };
 

@@ -41,6 +41,11 @@ std::string stretches_text(const std::vector<Stretch>& all) {
   return text;
 }
 
+// "a launch cost of 24 us"; empty: none.
+std::string launch_text(const Cause& cause) {
+  return cause.launch.value > 0 ? formatted("a launch cost of %.0f us", cause.launch.value * 1e6) : "";
+}
+
 std::string joined(const std::vector<std::string>& names, const char* last) {
   std::string text;
   for (std::size_t n = 0; n < names.size(); ++n) {
@@ -53,11 +58,13 @@ std::string joined(const std::vector<std::string>& names, const char* last) {
 std::string explanation_text(const JudgedLog& judged) {
   const Diagnosis& diagnosis = judged.diagnosis;
   const bool all_expected = std::ranges::all_of(judged.stretches, &Stretch::expected);
+  const std::string launch = launch_text(diagnosis.best());
   if (diagnosis.healthy()) {
-    return all_expected
-               ? ""
-               : "no single fault that is known here explains that; a profile of such a machine would judge "
-                 "more sharply";
+    return all_expected ? launch.empty() ? "" : launch + " explains it"
+                        : (launch.empty() ? "" : launch + " is counted; ") +
+                              "no single fault that is known here explains that; a profile of such a machine "
+                              "would judge "
+                              "more sharply";
   }
   constexpr double kClose = 3;  // of ln(odds)
   std::string text = joined(diagnosis.best().names, ", or ") +
@@ -66,16 +73,17 @@ std::string explanation_text(const JudgedLog& judged) {
   if (!second.names.empty() && diagnosis.best().log_odds - second.log_odds < kClose) {
     text += "; or " + joined(second.names, ", or ");
   }
+  text += launch.empty() ? "" : ", with " + launch;
   return text + " explains it";
 }
 
-// exp(mean |ln(measured / predicted)|) - 1 of a place's points.
-double error_at(const ExpectedLog& log, std::size_t place) {
+// exp(mean |ln(measured / predicted)|) - 1 of a place's points, the launch cost counted.
+double error_at(const ExpectedLog& log, std::size_t place, Seconds launch) {
   double sum = 0;
   int points = 0;
   for (std::size_t p = 0; p < log.points.size(); ++p) {
     if (log.points[p].place == place) {
-      sum += std::abs(log.points[p].log_time - std::log(log.expected[p].time.value));
+      sum += std::abs(log.points[p].log_time - std::log(log.expected[p].time.value + launch.value));
       ++points;
     }
   }
@@ -90,7 +98,8 @@ std::vector<std::string> verdict_of(const JudgedLog& judged) {
                          [&](const Stretch& s) { return s.place == p; });
     if (!here.empty()) {
       lines.push_back(place_text(judged.log.places[p]) + ": " + stretches_text(here) + " (off by " +
-                      percent_text(error_at(judged.log, p)) + " in the mean)");
+                      percent_text(error_at(judged.log, p, judged.diagnosis.best().launch)) +
+                      " in the mean)");
     }
   }
   if (const std::string why = explanation_text(judged); !why.empty()) {
@@ -110,7 +119,7 @@ std::vector<Stretch> stretches_of(const ExpectedLog& log, const Diagnosis& diagn
     most = std::max(most, std::abs(more));
   }
   for (std::size_t p = 0; p < n; ++p) {
-    const double seconds = std::exp(log.points[p].log_time);
+    const double seconds = std::exp(log.points[p].log_time) - diagnosis.best().launch.value;
     const CollectiveInterval& interval = log.expected[p].interval;
     expected[p] = diagnosis.healthy() ? interval.low.value <= seconds && seconds <= interval.high.value
                                       : std::abs(diagnosis.best().log_more[p]) < kActs * most;
@@ -131,7 +140,8 @@ std::vector<Stretch> stretches_of(const ExpectedLog& log, const Diagnosis& diagn
     Stretch& stretch = all.back();
     stretch.last = log.points[p].bytes;
     ++stretch.rows;
-    stretch.speed += std::log(log.expected[p].time.value) - log.points[p].log_time;
+    stretch.speed +=
+        std::log(log.expected[p].time.value + diagnosis.best().launch.value) - log.points[p].log_time;
   }
   for (Stretch& stretch : all) {
     stretch.speed = std::exp(stretch.speed / static_cast<double>(stretch.rows));

@@ -42,8 +42,11 @@ Json row_json(const JudgedLog& judged, const JudgedRow& row) {
 }
 
 Json explanation_json(const Cause& one) {
-  return Json::Object{
-      {"faults", texts(one.names)}, {"log_odds", one.log_odds}, {"error", one.error}, {"look", one.look}};
+  return Json::Object{{"faults", texts(one.names)},
+                      {"log_odds", one.log_odds},
+                      {"error", one.error},
+                      {"launch_us", one.launch.value * kMicro},
+                      {"look", one.look}};
 }
 
 Json::Object head(const JudgedLog& judged) {

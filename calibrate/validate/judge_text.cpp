@@ -51,6 +51,13 @@ std::string ran_as(const CollectiveCost& cost) {
                    '/' + std::to_string(cost.channels);
 }
 
+std::string mark_of(const ExpectedPoint& expected, double measured, double launch) {
+  return measured > expected.interval.high.value + launch ? "slow"
+         : measured > expected.interval.high.value          ? "launch"
+         : measured < expected.interval.low.value           ? "fast"
+                                                            : "";
+}
+
 std::string rows_text(const JudgedLog& judged, std::size_t place) {
   std::vector<Cells> cells{{"size", "measured us", "predicted us", "90 % from", "to", "ratio", "as", ""}};
   for (const JudgedRow& row : judged.rows) {
@@ -64,9 +71,7 @@ std::string rows_text(const JudgedLog& judged, std::size_t place) {
                      microseconds(expected.time.value), microseconds(interval.low.value),
                      microseconds(interval.high.value), formatted("%.2f", measured / expected.time.value),
                      ran_as(expected.cost),
-                     measured > interval.high.value  ? "slow"
-                     : measured < interval.low.value ? "fast"
-                                                     : ""});
+                     mark_of(expected, measured, judged.diagnosis.best().launch.value)});
   }
   return aligned(cells);
 }
@@ -93,14 +98,16 @@ std::string left_out_text(const JudgedLog& judged) {
 }
 
 std::string names_text(const Cause& one) {
+  const std::string launch =
+      one.launch.value > 0 ? formatted(", with a launch cost of %.0f us", one.launch.value * 1e6) : "";
   if (one.names.empty()) {
-    return "nothing: a machine as it is described";
+    return "nothing: a machine as it is described" + launch;
   }
   std::string text;
   for (const std::string& name : one.names) {
     text += (text.empty() ? "" : ", or ") + name;
   }
-  return text;
+  return text + launch;
 }
 
 // e^19 is 10^8.3.

@@ -263,5 +263,23 @@ TEST_CASE("hosts with unequal numbers of GPUs are no nodes of so many") {
   CHECK_THAT(points.rows.at(0).note, Contains("16 GPUs on 2 nodes, of which one has 10"));
 }
 
+TEST_CASE("a launch cost is named once, and counted in the stretches too") {
+  const TemporaryFolder folder;
+  MeasuredData data = log_of(place_of(kVolta), 0.01, 5);
+  for (CollectiveMeasurement& row : data.collectives) {
+    row.time = row.time + Seconds(24e-6);
+  }
+  const JudgedLog judged = judge(logs_at(folder.write("all_reduce.csv", csv_of(data)), kVolta));
+  CHECK(judged.diagnosis.healthy());
+  CHECK(judged.diagnosis.best().launch.value == Approx(24e-6).margin(2.1e-6));
+  REQUIRE(judged.stretches.size() == 1);
+  CHECK(judged.stretches[0].expected);
+  CHECK(judged.stretches[0].speed == Approx(1).epsilon(0.02));
+  REQUIRE(judged.verdict.size() == 2);
+  CHECK_THAT(judged.verdict[0], Contains("as expected at all sizes"));
+  CHECK_THAT(judged.verdict[1], Contains("a launch cost of 2") && Contains(" us explains it"));
+  CHECK_THAT(diagnose_text(judged), Contains("a machine as it is described, with a launch cost of 2"));
+}
+
 }  // namespace
 }  // namespace paceline
