@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "calibrate/fit/evidence.h"
+#include "calibrate/validate/link_bound.h"
 #include "calibrate/validate/parallel.h"
 #include "core/error.h"
 #include "kernels/gpu.h"
@@ -276,12 +277,14 @@ ExpectedLog expected_log(const FitRequest& request, const MeasuredPoints& measur
     test.cluster = place.cluster;
     test.collective = place.spec;
     test.sizes = sizes_of(log.points, first, end);
+    const std::vector<double> bounds = link_bound_seconds(place, test.sizes);
     const CollectivePrediction prediction = predict_collectives(test, profile);
     for (std::size_t p = first; p < end; ++p) {
       const CollectiveCost& cost = prediction.result.rows[p - first];
       const CollectiveInterval& interval = prediction.intervals[p - first];
       log.expected.push_back({cost, Seconds(static_cast<double>(cost.time.ps) * 1e-12), interval,
-                              std::log(interval.high / interval.low) / (2 * kNinety)});
+                              std::log(interval.high / interval.low) / (2 * kNinety),
+                              std::exp(log.points[p].log_time) < bounds[p - first]});
     }
     first = end;
   }
@@ -295,6 +298,7 @@ ExpectedLog thinned(const ExpectedLog& log) {
       fitted.push_back(p);
     }
   }
+  std::erase_if(fitted, [&](std::size_t p) { return log.expected[p].impossible; });
   const std::size_t stride = (fitted.size() + kMostJudged - 1) / kMostJudged;
   ExpectedLog some{log.places, {}, {}, log.nccl_stated, log.gpu};
   for (std::size_t f = 0; f < fitted.size(); f += stride) {
@@ -345,6 +349,14 @@ std::vector<Suspect> suspects_of(const ExpectedLog& log, const FitProgress& prog
   }
   add_other_versions(log, healthy, suspects);
   return suspects;
+}
+
+bool explains(const ExpectedLog& log, const Cause& cause) {
+  double half_widths = 0;
+  for (const ExpectedPoint& each : log.expected) {
+    half_widths += kNinety * each.deviation;
+  }
+  return std::log1p(cause.error) * static_cast<double>(log.expected.size()) <= half_widths;
 }
 
 Diagnosis diagnose(const ExpectedLog& log, const std::vector<Suspect>& suspects) {

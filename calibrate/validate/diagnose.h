@@ -19,6 +19,7 @@ struct ExpectedPoint {
   Seconds time;
   CollectiveInterval interval;  // 90 %
   double deviation = 0;         // standard, of ln(measured / time)
+  bool impossible = false;      // measured faster than the links allow: explained by nothing
 };
 
 struct ExpectedLog {
@@ -63,6 +64,9 @@ struct Diagnosis {
   const Cause& best() const { return ranked.front(); }
   bool healthy() const { return best().names.empty(); }
 };
+
+// Whether what a cause leaves, in the mean, is no more than the half of the intervals of 90 %.
+bool explains(const ExpectedLog&, const Cause&);
 
 Diagnosis diagnose(const ExpectedLog&, const std::vector<Suspect>&);
 

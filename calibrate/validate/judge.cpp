@@ -74,7 +74,30 @@ std::string explanation_text(const JudgedLog& judged) {
     text += "; or " + joined(second.names, ", or ");
   }
   text += launch.empty() ? "" : ", with " + launch;
-  return text + " explains it";
+  return explains(judged.diagnosed, diagnosis.best())
+             ? text + " explains it"
+             : text + (launch.empty() ? "" : ",") + " comes nearest, but leaves " +
+                   percent_text(diagnosis.best().error);
+}
+
+// "3 rows are faster than the links allow, which is impossible: from 2 MiB to 8 MiB"
+std::string impossible_text(const ExpectedLog& log, std::size_t place) {
+  std::size_t rows = 0;
+  Bytes first, last;
+  for (std::size_t p = 0; p < log.points.size(); ++p) {
+    if (log.points[p].place == place && log.expected[p].impossible) {
+      first = rows == 0 ? log.points[p].bytes : first;
+      last = log.points[p].bytes;
+      rows += log.points[p].rows.size();
+    }
+  }
+  if (rows == 0) {
+    return {};
+  }
+  return plural(static_cast<std::int64_t>(rows), "row") +
+         " faster than the links allow, which is impossible: " + size_text(first.value) +
+         (first == last ? "" : " to " + size_text(last.value)) +
+         "; look at the columns' units, the number of GPUs, and --cluster";
 }
 
 // exp(mean |ln(measured / predicted)|) - 1 of a place's points, the launch cost counted.
@@ -82,7 +105,7 @@ double error_at(const ExpectedLog& log, std::size_t place, Seconds launch) {
   double sum = 0;
   int points = 0;
   for (std::size_t p = 0; p < log.points.size(); ++p) {
-    if (log.points[p].place == place) {
+    if (log.points[p].place == place && !log.expected[p].impossible) {
       sum += std::abs(log.points[p].log_time - std::log(log.expected[p].time.value + launch.value));
       ++points;
     }
@@ -96,6 +119,9 @@ std::vector<std::string> verdict_of(const JudgedLog& judged) {
     std::vector<Stretch> here;
     std::ranges::copy_if(judged.stretches, std::back_inserter(here),
                          [&](const Stretch& s) { return s.place == p; });
+    if (std::string bad = impossible_text(judged.log, p); !bad.empty()) {
+      lines.push_back(place_text(judged.log.places[p]) + ": " + bad);
+    }
     if (!here.empty()) {
       lines.push_back(place_text(judged.log.places[p]) + ": " + stretches_text(here) + " (off by " +
                       percent_text(error_at(judged.log, p, judged.diagnosis.best().launch)) +
@@ -109,6 +135,10 @@ std::vector<std::string> verdict_of(const JudgedLog& judged) {
 }
 
 }  // namespace
+
+bool JudgedLog::healthy() const {
+  return diagnosis.healthy() && std::ranges::none_of(log.expected, &ExpectedPoint::impossible);
+}
 
 std::vector<Stretch> stretches_of(const ExpectedLog& log, const Diagnosis& diagnosis) {
   const std::size_t n = log.points.size();
@@ -188,10 +218,14 @@ JudgedLog judge(const LogFiles& given) {
     }
   }
   judged.diagnosed = thinned(judged.log);
-  std::vector<std::string> unseen;
-  const std::vector<Suspect> suspects = suspects_of(judged.diagnosed, given.files.progress, unseen);
-  judged.diagnosis = diagnose(judged.diagnosed, suspects);
-  judged.diagnosis.unseen = std::move(unseen);
+  if (judged.diagnosed.points.empty()) {  // all are impossible
+    judged.diagnosis.ranked.emplace_back();
+  } else {
+    std::vector<std::string> unseen;
+    const std::vector<Suspect> suspects = suspects_of(judged.diagnosed, given.files.progress, unseen);
+    judged.diagnosis = diagnose(judged.diagnosed, suspects);
+    judged.diagnosis.unseen = std::move(unseen);
+  }
   judged.stretches = stretches_of(judged.diagnosed, judged.diagnosis);
   judged.verdict = verdict_of(judged);
   return judged;

@@ -36,6 +36,7 @@ struct JudgedLog {
   Diagnosis diagnosis;               // of that
   std::vector<Stretch> stretches;    // likewise
   std::vector<std::string> verdict;  // a line for each place, then what explains it
+  bool healthy() const;              // nothing is wrong, and no row is impossible
 };
 
 struct LogFiles {

@@ -34,6 +34,7 @@ Json row_json(const JudgedLog& judged, const JudgedRow& row) {
   json.push_back({"predicted_us", expected.time.value * kMicro});
   json.push_back({"low_us", expected.interval.low.value * kMicro});
   json.push_back({"high_us", expected.interval.high.value * kMicro});
+  json.push_back({"impossible", expected.impossible});
   json.push_back({"ratio", one.time.value / expected.time.value});
   json.push_back({"algorithm", expected.cost.channels > 0 ? name_of(expected.cost.plan.algorithm) : "none"});
   json.push_back({"protocol", expected.cost.channels > 0 ? name_of(expected.cost.plan.protocol) : "none"});
@@ -52,7 +53,7 @@ Json explanation_json(const Cause& one) {
 Json::Object head(const JudgedLog& judged) {
   return {{"paceline", kVersion},
           {"model_version", kModelVersion},
-          {"healthy", judged.diagnosis.healthy()},
+          {"healthy", judged.healthy()},
           {"nccl_stated", judged.log.nccl_stated},
           {"remarks", texts(judged.remarks)},
           {"verdict", texts(judged.verdict)}};

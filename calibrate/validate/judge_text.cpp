@@ -52,7 +52,8 @@ std::string ran_as(const CollectiveCost& cost) {
 }
 
 std::string mark_of(const ExpectedPoint& expected, double measured, double launch) {
-  return measured > expected.interval.high.value + launch ? "slow"
+  return expected.impossible                                ? "impossible"
+         : measured > expected.interval.high.value + launch ? "slow"
          : measured > expected.interval.high.value          ? "launch"
          : measured < expected.interval.low.value           ? "fast"
                                                             : "";
@@ -149,7 +150,7 @@ std::string diagnose_text(const JudgedLog& judged) {
                        formatted("%.1f %%", 100 * one.error), names_text(one)});
     }
   }
-  text += '\n' + aligned(cells, 3) + '\n';
+  text += judged.diagnosed.points.empty() ? "\n" : '\n' + aligned(cells, 3) + '\n';
   for (const std::string& line : judged.verdict) {
     text += line + '\n';
   }

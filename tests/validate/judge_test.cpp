@@ -281,5 +281,39 @@ TEST_CASE("a launch cost is named once, and counted in the stretches too") {
   CHECK_THAT(diagnose_text(judged), Contains("a machine as it is described, with a launch cost of 2"));
 }
 
+TEST_CASE("rows that are faster than the links allow are impossible, and nothing explains them") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write(
+      "all_reduce.csv", "collective,size_bytes,busbw_GBps,gpus,nodes\nall_reduce,2097152,9000,8,1\n");
+  const JudgedLog judged = judge(logs_at(path, {"dgx-h100", 1}));
+  CHECK_FALSE(judged.healthy());
+  REQUIRE(judged.verdict.size() == 1);
+  CHECK_THAT(judged.verdict[0], Contains("1 row faster than the links allow, which is impossible: 2 MiB"));
+  CHECK_THAT(compare_text(judged), Contains("impossible") && !Contains("explains"));
+  CHECK_THAT(diagnose_text(judged), !Contains("explains"));
+  const nlohmann::json json = nlohmann::json::parse(compare_json(judged));
+  CHECK(json["healthy"] == false);
+  CHECK(json["rows"][0]["impossible"] == true);
+}
+
+TEST_CASE("what leaves more than half of the intervals' width doesn't explain a log") {
+  ExpectedLog log;
+  log.expected.resize(4);
+  for (ExpectedPoint& each : log.expected) {
+    each.deviation = 0.1;  // half of the interval: 16 %
+  }
+  Cause cause;
+  cause.names = {"a fault"};
+  cause.error = std::expm1(0.164);
+  CHECK(explains(log, cause));
+  cause.error = std::expm1(0.165);
+  CHECK_FALSE(explains(log, cause));
+  LogFiles logs;
+  logs.files.files = {(kSource / "tests/import/logs/t4_g4dn_2node_efa_on.txt").string()};
+  logs.files.cluster = "aws-p3dn";
+  const std::vector<std::string> verdict = judge(logs).verdict;
+  CHECK_THAT(verdict.back(), Contains(" comes nearest, but leaves ") && !Contains("explains"));
+}
+
 }  // namespace
 }  // namespace paceline
