@@ -1,6 +1,8 @@
 #include "kernels/gpu.h"
 
 #include <algorithm>
+#include <array>
+#include <vector>
 
 #include "core/error.h"
 
@@ -31,6 +33,25 @@ constexpr Row kRows[] = {
     {"B200", 80, 1125, 2250, 2250, 4500, 8.0, 180},    // read L260, L474
 };
 
+// Chips as the driver calls them, and the memories with which there are presets.
+struct Chip {
+  const char* name;
+  std::array<const char*, 2> memories;
+};
+constexpr Chip kChips[] = {
+    {"K80", {}},  {"P100", {}}, {"V100", {"16GB", "32GB"}}, {"A100", {"40GB", "80GB"}}, {"H100", {}},
+    {"H200", {}}, {"B200", {}}};
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    const std::size_t stop = std::min(text.find_first_of(" -_/"), text.size());
+    words.push_back(text.substr(0, stop));
+    text.remove_prefix(std::min(stop + 1, text.size()));
+  }
+  return words;
+}
+
 GpuSpec spec_of(const Row& row) {
   constexpr double kTera = 1e12;
   const auto peak = [](double teraflops) { return FlopsPerSecond(teraflops * kTera); };
@@ -56,6 +77,26 @@ GpuSpec gpu_preset(const std::string& name) {
     throw InputError(unknown_name("GPU preset", name, gpu_preset_names()));
   }
   return spec_of(*row);
+}
+
+std::string gpu_called(std::string_view driver_name) {
+  const std::vector<std::string_view> words = words_of(driver_name);
+  const auto says = [&](std::string_view word) { return std::ranges::count(words, word) > 0; };
+  const auto* chip = std::ranges::find_if(kChips, [&](const Chip& each) { return says(each.name); });
+  if (chip == std::end(kChips)) {
+    return {};
+  }
+  for (const char* const memory : chip->memories) {
+    if (memory != nullptr && says(memory)) {
+      return std::string(chip->name) + '-' + memory;
+    }
+  }
+  return chip->name;
+}
+
+bool may_be_gpu(std::string_view called, std::string_view preset) {
+  return called.empty() || preset.empty() || called == preset ||
+         (preset.starts_with(called) && preset[called.size()] == '-');
 }
 
 }  // namespace paceline

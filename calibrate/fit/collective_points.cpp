@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "kernels/gpu.h"
 #include "sim/collective/step_times.h"
 #include "sim/report/collective_cost.h"
 
@@ -75,6 +76,10 @@ std::string place_row(const CollectiveMeasurement& row, const FitRequest& reques
     return std::to_string(ranks) + " GPUs, more than a cluster may have";
   }
   const int gpus = request.cluster.node.gpus;
+  if (row.fullest > 0) {
+    return std::to_string(ranks) + " GPUs on " + std::to_string(nodes) + " nodes, of which one has " +
+           std::to_string(row.fullest) + ": nodes with unequal numbers of GPUs aren't simulated";
+  }
   if (ranks % nodes != 0 || ranks / nodes > gpus) {
     return std::to_string(ranks) + " GPUs on " + std::to_string(nodes) + " nodes, but a node of " +
            request.cluster_name + " has " + std::to_string(gpus);
@@ -84,6 +89,8 @@ std::string place_row(const CollectiveMeasurement& row, const FitRequest& reques
     return std::to_string(ranks) + " GPUs, where " + std::to_string(request.nodes) + " nodes of " +
            std::to_string(request.gpus_per_node) + " are said to have taken part";
   }
+  place.nodes_stated = row.nodes > 0 || request.nodes > 0 || request.gpus_per_node > 0;
+  place.nccl_stated = !row.nccl.empty() || request.nccl_stated;
   place.kind = row.kind;
   place.cluster = request.cluster;
   place.cluster.nodes = std::max(nodes, 1);
@@ -246,6 +253,28 @@ std::string version_remarks(const MeasuredData& data) {
   return text;
 }
 
+std::vector<std::string> log_remarks(const FitRequest& request, const MeasuredData& data) {
+  const NodeSpec& node = request.cluster.node;
+  std::map<std::string, std::string> others, settings;  // the first file that says so
+  for (const CollectiveMeasurement& row : data.collectives) {
+    if (const std::string gpu = gpu_called(row.gpu); !may_be_gpu(gpu, node.gpu)) {
+      others.try_emplace(gpu, row.origin.file);
+    }
+    if (!row.unmodelled.empty()) {
+      settings.try_emplace(row.unmodelled, row.origin.file);
+    }
+  }
+  std::vector<std::string> lines;
+  for (const auto& [gpu, file] : others) {
+    lines.push_back(file + ": the log's GPUs are " + gpu + ", " + request.cluster_name + " has " + node.gpu);
+  }
+  for (const auto& [setting, file] : settings) {
+    lines.push_back(file + ": the log states " + setting +
+                    ", which the prediction does not model: it takes the ways of the machine as described");
+  }
+  return lines;
+}
+
 MeasuredPoints gather_points(const FitRequest& request, const MeasuredData& data) {
   MeasuredPoints all;
   std::map<PlaceKey, std::size_t> known;
@@ -277,8 +306,11 @@ MeasuredPoints gather_points(const FitRequest& request, const MeasuredData& data
         row.note = impossible[key] = std::move(why);
         continue;
       }
-      all.places.push_back(std::move(place));
+      all.places.push_back(place);
     }
+    MeasuredPlace& joined = all.places[at->second];
+    joined.nodes_stated = joined.nodes_stated && place.nodes_stated;
+    joined.nccl_stated = joined.nccl_stated && place.nccl_stated;
     tables[{at->second, data.collectives[r].table}].push_back(r);
   }
   find_disturbed(tables, data, all.rows);

@@ -22,6 +22,8 @@ struct MeasuredPlace {
   int nodes() const { return nodes_of_job(cluster); }
   int gpus_per_node() const { return gpus_of_node(cluster); }
   int ranks() const { return nodes() * gpus_per_node(); }
+  // Said by all rows or by the request; else full nodes and the newest version are assumed.
+  bool nodes_stated = true, nccl_stated = true;
 };
 
 // The rows of one size at one place.
@@ -50,6 +52,9 @@ std::vector<double> predicted_log_times(const MeasuredPlace&, std::span<const By
 
 // A line for each NCCL that is older or newer than all whose tuners are known: how far off the nearest is.
 std::string version_remarks(const MeasuredData&);
+// A line for each GPU that the rows name and the cluster hasn't got; then one for each set of settings that rows state
+// and no prediction knows.
+std::vector<std::string> log_remarks(const FitRequest&, const MeasuredData&);
 
 // Some that a machine with such GPUs may run where nothing says which, from the oldest that knows them on.
 std::vector<NcclVersion> likely_versions(int compute_capability);

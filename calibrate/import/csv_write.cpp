@@ -28,12 +28,14 @@ std::string stated(int number) { return number > 0 ? std::to_string(number) : st
 }  // namespace
 
 void write_csv(const MeasuredData& data, std::ostream& out) {
-  out << "collective,size_bytes,time_us,ranks,nodes,nccl,algo,proto,channels,nvls,table\n";
+  out << "collective,size_bytes,time_us,ranks,nodes,nccl,algo,proto,channels,nvls,table,gpu_name,fullest_"
+         "node,not_modelled\n";
   for (const CollectiveMeasurement& one : data.collectives) {
     out << name_of(one.kind) << ',' << one.bytes.value << ',' << microseconds_text(one.time) << ','
         << stated(one.ranks) << ',' << stated(one.nodes) << ',' << one.nccl << ',' << csv_cell(one.algorithm)
         << ',' << csv_cell(one.protocol) << ',' << stated(one.channels) << ',' << one.nvls << ','
-        << csv_cell(one.table) << '\n';
+        << csv_cell(one.table) << ',' << csv_cell(one.gpu) << ',' << stated(one.fullest) << ','
+        << csv_cell(one.unmodelled) << '\n';
   }
 }
 

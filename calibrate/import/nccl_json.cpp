@@ -1,6 +1,5 @@
 // nccl-tests -J.
 #include <array>
-#include <set>
 #include <string>
 
 #include "calibrate/import/nccl_row.h"
@@ -37,8 +36,7 @@ class JsonReader {
       findings_.remark("ends", end.line, "the file " + end.trouble + ": read up to here");
     }
     table_.environment.complete(on_command_);
-    table_.ranks = ranks_.size();
-    table_.hosts = hosts_.size();
+    table_.hosts = hosts_of(run_);
     finish_table(table_, file_.name(), findings_);
   }
 
@@ -91,14 +89,15 @@ class JsonReader {
   }
 
   void read_device(const Json& value) {
-    const std::int64_t rank = whole_of(value.find("rank"), static_cast<std::int64_t>(ranks_.size()));
+    const std::int64_t rank = whole_of(value.find("rank"), static_cast<std::int64_t>(run_.ranks.size()));
     constexpr std::int64_t kMost = 1 << 20;
-    if (rank >= 0 && rank < kMost) {
-      ranks_.insert(rank);
+    if (rank < 0 || rank >= kMost) {
+      return;
     }
+    run_.ranks.insert(static_cast<int>(rank));
     for (const char* const key : {"hostname", "host", "node"}) {
       if (const std::string host = text_of(value.find(key)); !host.empty()) {
-        hosts_.insert(host);
+        run_.hosts[host].insert(static_cast<int>(rank));
         return;
       }
     }
@@ -167,8 +166,7 @@ class JsonReader {
   InputFile& file_;
   Findings& findings_;
   NcclTable table_;
-  std::set<std::int64_t> ranks_;
-  std::set<std::string> hosts_;
+  NcclRun run_;  // its ranks and hosts
   NcclEnvironment on_command_;
   bool full_ = false;
 };

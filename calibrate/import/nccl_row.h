@@ -56,7 +56,7 @@ bool add_half(const NcclHalf&, NcclRow&);
 struct NcclTable {
   std::string program, nccl;
   NcclEnvironment environment;
-  std::size_t ranks = 0, hosts = 0;
+  NcclHosts hosts;
   int gpus_per_process = 0;
   NcclLayout layout;
   std::vector<NcclRow> rows;

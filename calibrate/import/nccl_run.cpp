@@ -54,6 +54,19 @@ std::optional<std::int64_t> number_after(std::string_view text, std::string_view
 
 constexpr std::size_t kMostDevices = 1u << 20;
 
+// " [0000:0f:00] NVIDIA H100 80GB HBM3"
+void read_gpu(std::string_view text, NcclRun& run) {
+  const std::size_t bus_end = text.find(']');
+  if (bus_end == std::string_view::npos) {
+    return;
+  }
+  const std::string_view name = trimmed(text.substr(bus_end + 1));
+  constexpr std::size_t kLongestName = 64, kMostKinds = 8;
+  if (!name.empty() && name.size() <= kLongestName && run.gpus.size() < kMostKinds) {
+    run.gpus.emplace(name);
+  }
+}
+
 // "  Rank  3 Group  0 Pid 12345 on   node-1 device  3 [0000:0f:00] NVIDIA H100"
 bool read_device(std::string_view text, NcclRun& run) {
   std::string_view rest = text;
@@ -70,7 +83,9 @@ bool read_device(std::string_view text, NcclRun& run) {
     if (next_word(rest) == "on") {
       std::string host(next_word(rest));
       if (!host.empty() && next_word(rest) == "device") {
-        run.hosts.insert(std::move(host));
+        run.hosts[std::move(host)].insert(static_cast<int>(rank));
+        next_word(rest);
+        read_gpu(rest, run);
       }
       break;
     }
@@ -122,6 +137,10 @@ bool read_columns(std::string_view text, NcclLayout& layout) {
   return true;
 }
 
+// Ways between GPUs or nodes that a job may be told to do without.
+constexpr std::array<std::string_view, 3> kUnmodelled{"NCCL_IB_DISABLE", "NCCL_P2P_DISABLE",
+                                                      "NCCL_SHM_DISABLE"};
+
 NcclRun begun(std::string program, std::string nccl) {
   NcclRun run;
   run.program = std::move(program);
@@ -146,6 +165,10 @@ bool NcclEnvironment::set(std::string_view name, std::string_view value) {
     channels = static_cast<int>(number);
   } else if (name == "NCCL_NVLS_ENABLE") {
     nvls = value == "0" ? "off" : "";
+  } else if (std::ranges::count(kUnmodelled, name) > 0) {
+    if (value != "0") {
+      unmodelled.insert(std::string(name) + '=' + std::string(value));
+    }
   } else {
     return false;
   }
@@ -190,7 +213,21 @@ void NcclEnvironment::complete(const NcclEnvironment& other) {
   take(algorithm, other.algorithm);
   take(protocol, other.protocol);
   take(nvls, other.nvls);
+  unmodelled.insert(other.unmodelled.begin(), other.unmodelled.end());
   channels = channels == 0 ? other.channels : channels;
+}
+
+NcclHosts hosts_of(const NcclRun& run) {
+  NcclHosts found{.ranks = run.ranks.size(), .hosts = run.hosts.size(), .fullest = 0, .gpu = {}};
+  const auto size = [](const auto& host) { return host.second.size(); };
+  const auto [least, most] = std::ranges::minmax_element(run.hosts, {}, size);
+  if (least != run.hosts.end() && size(*least) != size(*most)) {
+    found.fullest = static_cast<int>(size(*most));
+  }
+  if (run.gpus.size() == 1) {
+    found.gpu = *run.gpus.begin();
+  }
+  return found;
 }
 
 NcclLine read_nccl_header(std::string_view text, NcclRun& run, NcclLayout& layout) {

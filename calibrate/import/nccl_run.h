@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,6 +16,8 @@ namespace paceline {
 struct NcclEnvironment {
   std::string algorithm, protocol, nvls;
   int channels = 0;
+  std::set<std::string, std::less<>>
+      unmodelled;  // "NCCL_P2P_DISABLE=1": that change a time, but no prediction
 
   // Reads every `NCCL_NAME=VALUE` and `NCCL_NAME set by environment to VALUE` of a line; true: there was one.
   bool read(std::string_view line);
@@ -38,8 +41,9 @@ struct NcclRun {
   std::string program;  // "all_reduce", as the program is called; empty: not stated
   std::string nccl;
   std::set<int> ranks;
-  std::set<std::string, std::less<>> hosts;
-  int gpus_per_process = 0;  // 0: not stated
+  std::map<std::string, std::set<int>, std::less<>> hosts;  // their ranks
+  std::set<std::string, std::less<>> gpus;                  // by name
+  int gpus_per_process = 0;                                 // 0: not stated
 };
 
 enum class NcclLine : std::uint8_t { other, run_starts, run, table_starts };
@@ -54,6 +58,14 @@ std::string nccl_program_in(std::string_view line);
 // "all_gather" from "Collective: all_gather" or "AllGather, 2 nodes", what a person or a script wrote into a header;
 // empty where no word, or more than one, is such a name. "reduce" alone may be any word.
 std::string nccl_collective_in(std::string_view comment);
+
+// What a run says of its hosts and GPUs, as a measurement has it.
+struct NcclHosts {
+  std::size_t ranks = 0, hosts = 0;
+  int fullest = 0;
+  std::string gpu;
+};
+NcclHosts hosts_of(const NcclRun&);
 
 // The collective of a program or of a column's text: "all_reduce", "AllReduce", "all-to-all"; nothing for
 // what Paceline knows no plan of (gather, scatter, hypercube).

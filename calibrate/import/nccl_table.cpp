@@ -80,7 +80,7 @@ std::optional<Concluded> kind_of(const NcclTable& table, const std::string& file
 }
 
 int ranks_of(const NcclTable& table, CollectiveKind kind, const Range& factor, Findings& findings) {
-  const auto stated = static_cast<int>(table.ranks);
+  const auto stated = static_cast<int>(table.hosts.ranks);
   const int implied = ranks_from(factor, kind);
   if (stated == 0 || !depends_on_ranks(kind) ||
       holds(factor, bus_factor(kind, static_cast<std::size_t>(stated)))) {
@@ -142,13 +142,18 @@ void finish_table(const NcclTable& table, const std::string& name, Findings& fin
   CollectiveMeasurement one;
   one.kind = concluded->kind;
   one.ranks = ranks_of(table, one.kind, factor, findings);
-  const bool all_listed = one.ranks > 0 && static_cast<std::size_t>(one.ranks) == table.ranks;
-  one.nodes = all_listed ? static_cast<int>(table.hosts) : 0;
+  const bool all_listed = one.ranks > 0 && static_cast<std::size_t>(one.ranks) == table.hosts.ranks;
+  one.nodes = all_listed ? static_cast<int>(table.hosts.hosts) : 0;
+  one.fullest = all_listed ? table.hosts.fullest : 0;
+  one.gpu = table.hosts.gpu;
   one.nccl = table.nccl;
   one.algorithm = table.environment.algorithm;
   one.protocol = table.environment.protocol;
   one.channels = table.environment.channels;
   one.nvls = table.environment.nvls;
+  for (const std::string& setting : table.environment.unmodelled) {
+    one.unmodelled += (one.unmodelled.empty() ? "" : ", ") + setting;
+  }
   one.gpus_per_process = table.gpus_per_process;
   one.table = name;
   for (const NcclRow& row : table.rows) {

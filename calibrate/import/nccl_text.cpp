@@ -202,8 +202,7 @@ class TextReader {
       table.environment = set_in_run_;
       table.environment.complete(on_command_);
       table.environment.complete(exported_);
-      table.ranks = stream.run.ranks.size();
-      table.hosts = stream.run.hosts.size();
+      table.hosts = hosts_of(stream.run);
       table.gpus_per_process = stream.run.gpus_per_process;
     }
     return *stream.table;
@@ -269,6 +268,13 @@ class TextReader {
           complete_open_tables();
         }
       }
+      return;
+    }
+    if (line.find("Using network Socket") != std::string_view::npos) {
+      if (set_in_run_.unmodelled.insert("\"Using network Socket\"").second) {
+        complete_open_tables();
+      }
+      recognised();
       return;
     }
     if (line.find(" set by environment to ") != std::string_view::npos) {

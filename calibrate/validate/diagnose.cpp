@@ -10,8 +10,10 @@
 #include <tuple>
 
 #include "calibrate/fit/evidence.h"
+#include "calibrate/validate/link_bound.h"
 #include "calibrate/validate/parallel.h"
 #include "core/error.h"
+#include "kernels/gpu.h"
 
 namespace paceline {
 namespace {
@@ -138,6 +140,11 @@ double error_of(const std::vector<double>& log_ratio) {
 // framework, tens of microseconds. Each is as likely.
 constexpr std::array kLaunches{0.0, 4e-6, 12e-6, 36e-6};  // s
 
+// A launch cost is named only where it makes the rows e^3 times likelier.
+constexpr double kTold = 3;
+constexpr std::size_t kSettled = 5;  // causes whose launch cost is found to kLaunchStep: those that are shown
+constexpr double kLaunchStep = 2e-6;
+
 class Judge {
  public:
   explicit Judge(const ExpectedLog& log) : log_(log), evidence_(rows_of(log)) {}
@@ -153,12 +160,27 @@ class Judge {
         each.push_back(evidence_.of(ratio));
         if (each.back() >= *std::ranges::max_element(each)) {
           result.log_more = more;
+          result.launch = Seconds(launch);
           result.error = error_of(ratio);
         }
       }
     }
     result.log_odds = log_mean_exp(each);
     return result;
+  }
+
+  // The launch cost under which the rows are the likeliest; none where that tells little.
+  void settle_launch(Cause& cause) const {
+    double most = evidence_.of(log_ratios(cause.log_more, 0)) + kTold;
+    cause.launch = {};
+    for (double launch = kLaunchStep; launch < kLaunches.back() + kLaunchStep / 2; launch += kLaunchStep) {
+      const double each = evidence_.of(log_ratios(cause.log_more, launch));
+      if (each > most) {
+        most = each;
+        cause.launch = Seconds(launch);
+      }
+    }
+    cause.error = error_of(log_ratios(cause.log_more, cause.launch.value));
   }
 
  private:
@@ -226,11 +248,24 @@ void put_behind_nothing(std::vector<Cause>& ranked) {
   std::rotate(behind, nothing, nothing + 1);
 }
 
+// That all rows which name one name.
+std::string gpu_of(const MeasuredData& data) {
+  std::string gpu;
+  for (const CollectiveMeasurement& row : data.collectives) {
+    const std::string called = gpu_called(row.gpu);
+    if (!called.empty() && !gpu.empty() && called != gpu) {
+      return {};
+    }
+    gpu = called.empty() ? gpu : called;
+  }
+  return gpu;
+}
+
 }  // namespace
 
 ExpectedLog expected_log(const FitRequest& request, const MeasuredPoints& measured, const MeasuredData& data,
                          const Profile& profile) {
-  ExpectedLog log{measured.places, measured.points, {}, true};
+  ExpectedLog log{measured.places, measured.points, {}, true, gpu_of(data)};
   log.nccl_stated = request.nccl_stated || !profile.nccl.empty() ||
                     std::ranges::none_of(data.collectives, [](const auto& row) { return row.nccl.empty(); });
   for (std::size_t first = 0; first < log.points.size();) {
@@ -242,12 +277,14 @@ ExpectedLog expected_log(const FitRequest& request, const MeasuredPoints& measur
     test.cluster = place.cluster;
     test.collective = place.spec;
     test.sizes = sizes_of(log.points, first, end);
+    const std::vector<double> bounds = link_bound_seconds(place, test.sizes);
     const CollectivePrediction prediction = predict_collectives(test, profile);
     for (std::size_t p = first; p < end; ++p) {
       const CollectiveCost& cost = prediction.result.rows[p - first];
       const CollectiveInterval& interval = prediction.intervals[p - first];
       log.expected.push_back({cost, Seconds(static_cast<double>(cost.time.ps) * 1e-12), interval,
-                              std::log(interval.high / interval.low) / (2 * kNinety)});
+                              std::log(interval.high / interval.low) / (2 * kNinety),
+                              std::exp(log.points[p].log_time) < bounds[p - first]});
     }
     first = end;
   }
@@ -261,8 +298,9 @@ ExpectedLog thinned(const ExpectedLog& log) {
       fitted.push_back(p);
     }
   }
+  std::erase_if(fitted, [&](std::size_t p) { return log.expected[p].impossible; });
   const std::size_t stride = (fitted.size() + kMostJudged - 1) / kMostJudged;
-  ExpectedLog some{log.places, {}, {}, log.nccl_stated};
+  ExpectedLog some{log.places, {}, {}, log.nccl_stated, log.gpu};
   for (std::size_t f = 0; f < fitted.size(); f += stride) {
     some.points.push_back(log.points[fitted[f]]);
     some.expected.push_back(log.expected[fitted[f]]);
@@ -274,7 +312,7 @@ std::vector<Suspect> suspects_of(const ExpectedLog& log, const FitProgress& prog
                                  std::vector<std::string>& unseen) {
   const Healthy healthy = healthy_of(log);
   std::vector<Suspect> suspects;
-  const std::vector<Fault> faults = faults_of(log.places.front().cluster);
+  const std::vector<Fault> faults = faults_of(log.places.front().cluster, log.gpu);
   std::map<std::string, bool> shows;
   std::vector<std::optional<std::vector<double>>> times(faults.size());
   std::mutex telling;
@@ -313,6 +351,14 @@ std::vector<Suspect> suspects_of(const ExpectedLog& log, const FitProgress& prog
   return suspects;
 }
 
+bool explains(const ExpectedLog& log, const Cause& cause) {
+  double half_widths = 0;
+  for (const ExpectedPoint& each : log.expected) {
+    half_widths += kNinety * each.deviation;
+  }
+  return std::log1p(cause.error) * static_cast<double>(log.expected.size()) <= half_widths;
+}
+
 Diagnosis diagnose(const ExpectedLog& log, const std::vector<Suspect>& suspects) {
   const Judge judge(log);
   std::map<FaultFamily, int> members;
@@ -344,6 +390,11 @@ Diagnosis diagnose(const ExpectedLog& log, const std::vector<Suspect>& suspects)
   std::ranges::stable_sort(diagnosis.ranked, std::greater(), &Cause::log_odds);
   put_behind_nothing(diagnosis.ranked);
   join_alike(suspects, diagnosis.ranked);
+  for (std::size_t c = 0; c < diagnosis.ranked.size(); ++c) {
+    if (c < kSettled || diagnosis.ranked[c].names.empty()) {
+      judge.settle_launch(diagnosis.ranked[c]);
+    }
+  }
   return diagnosis;
 }
 

@@ -19,6 +19,7 @@ struct ExpectedPoint {
   Seconds time;
   CollectiveInterval interval;  // 90 %
   double deviation = 0;         // standard, of ln(measured / time)
+  bool impossible = false;      // measured faster than the links allow: explained by nothing
 };
 
 struct ExpectedLog {
@@ -26,6 +27,7 @@ struct ExpectedLog {
   std::vector<MeasuredPoint> points;
   std::vector<ExpectedPoint> expected;
   bool nccl_stated = true;
+  std::string gpu{};  // that the rows name, as gpu_called does; empty: none, or several
 };
 
 // Cost: that of a prediction for each place.
@@ -51,7 +53,8 @@ struct Cause {
   std::vector<std::string> names;  // what can't be told apart in this log; none: nothing is wrong
   std::string look;
   double log_odds = 0;           // ln of how much more likely than nothing, what is rare before counted
-  double error = 0;              // exp(mean |ln(measured / predicted)|) - 1
+  Seconds launch{};              // of the program beyond NCCL's own start, where the rows tell of one
+  double error = 0;              // exp(mean |ln(measured / predicted)|) - 1, launch counted
   std::vector<double> log_more;  // by point
 };
 
@@ -61,6 +64,9 @@ struct Diagnosis {
   const Cause& best() const { return ranked.front(); }
   bool healthy() const { return best().names.empty(); }
 };
+
+// Whether what a cause leaves, in the mean, is no more than the half of the intervals of 90 %.
+bool explains(const ExpectedLog&, const Cause&);
 
 Diagnosis diagnose(const ExpectedLog&, const std::vector<Suspect>&);
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "kernels/gpu.h"
 #include "topology/node_layout.h"
 
 namespace paceline {
@@ -214,14 +215,14 @@ void add_settings(std::vector<Fault>& faults) {
 
 }  // namespace
 
-std::vector<Fault> faults_of(const ClusterSpec& cluster) {
+std::vector<Fault> faults_of(const ClusterSpec& cluster, std::string_view gpu) {
   std::vector<Fault> faults;
   add_links(cluster, faults);
   add_features(faults);
   add_settings(faults);
   for (const std::string& name : node_preset_names()) {
     const NodeSpec other = node_preset(name);
-    if (other.gpus == cluster.node.gpus && name != cluster.node.name) {
+    if (other.gpus == cluster.node.gpus && name != cluster.node.name && may_be_gpu(gpu, other.gpu)) {
       faults.push_back({FaultFamily::machine, "another machine: " + name, "--cluster; nvidia-smi topo -m",
                         other_node(name)});
     }

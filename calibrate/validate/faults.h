@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "calibrate/fit/collective_points.h"
@@ -33,8 +34,9 @@ struct Fault {
   std::function<bool(MeasuredPlace&)> change;
 };
 
-// Those that this cluster may have, each family's together. A link that is degraded is one of its kind: of the
+// Those that this cluster may have, each family's together. Other machines have the GPU that the log names (`gpu`, as
+// gpu_called does; empty: any). A link that is degraded is one of its kind: of the
 // first or the second node.
-std::vector<Fault> faults_of(const ClusterSpec&);
+std::vector<Fault> faults_of(const ClusterSpec&, std::string_view gpu);
 
 }  // namespace paceline

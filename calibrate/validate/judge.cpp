@@ -41,6 +41,11 @@ std::string stretches_text(const std::vector<Stretch>& all) {
   return text;
 }
 
+// "a launch cost of 24 us"; empty: none.
+std::string launch_text(const Cause& cause) {
+  return cause.launch.value > 0 ? formatted("a launch cost of %.0f us", cause.launch.value * 1e6) : "";
+}
+
 std::string joined(const std::vector<std::string>& names, const char* last) {
   std::string text;
   for (std::size_t n = 0; n < names.size(); ++n) {
@@ -53,11 +58,13 @@ std::string joined(const std::vector<std::string>& names, const char* last) {
 std::string explanation_text(const JudgedLog& judged) {
   const Diagnosis& diagnosis = judged.diagnosis;
   const bool all_expected = std::ranges::all_of(judged.stretches, &Stretch::expected);
+  const std::string launch = launch_text(diagnosis.best());
   if (diagnosis.healthy()) {
-    return all_expected
-               ? ""
-               : "no single fault that is known here explains that; a profile of such a machine would judge "
-                 "more sharply";
+    return all_expected ? launch.empty() ? "" : launch + " explains it"
+                        : (launch.empty() ? "" : launch + " is counted; ") +
+                              "no single fault that is known here explains that; a profile of such a machine "
+                              "would judge "
+                              "more sharply";
   }
   constexpr double kClose = 3;  // of ln(odds)
   std::string text = joined(diagnosis.best().names, ", or ") +
@@ -66,16 +73,40 @@ std::string explanation_text(const JudgedLog& judged) {
   if (!second.names.empty() && diagnosis.best().log_odds - second.log_odds < kClose) {
     text += "; or " + joined(second.names, ", or ");
   }
-  return text + " explains it";
+  text += launch.empty() ? "" : ", with " + launch;
+  return explains(judged.diagnosed, diagnosis.best())
+             ? text + " explains it"
+             : text + (launch.empty() ? "" : ",") + " comes nearest, but leaves " +
+                   percent_text(diagnosis.best().error);
 }
 
-// exp(mean |ln(measured / predicted)|) - 1 of a place's points.
-double error_at(const ExpectedLog& log, std::size_t place) {
+// "3 rows are faster than the links allow, which is impossible: from 2 MiB to 8 MiB"
+std::string impossible_text(const ExpectedLog& log, std::size_t place) {
+  std::size_t rows = 0;
+  Bytes first, last;
+  for (std::size_t p = 0; p < log.points.size(); ++p) {
+    if (log.points[p].place == place && log.expected[p].impossible) {
+      first = rows == 0 ? log.points[p].bytes : first;
+      last = log.points[p].bytes;
+      rows += log.points[p].rows.size();
+    }
+  }
+  if (rows == 0) {
+    return {};
+  }
+  return plural(static_cast<std::int64_t>(rows), "row") +
+         " faster than the links allow, which is impossible: " + size_text(first.value) +
+         (first == last ? "" : " to " + size_text(last.value)) +
+         "; look at the columns' units, the number of GPUs, and --cluster";
+}
+
+// exp(mean |ln(measured / predicted)|) - 1 of a place's points, the launch cost counted.
+double error_at(const ExpectedLog& log, std::size_t place, Seconds launch) {
   double sum = 0;
   int points = 0;
   for (std::size_t p = 0; p < log.points.size(); ++p) {
-    if (log.points[p].place == place) {
-      sum += std::abs(log.points[p].log_time - std::log(log.expected[p].time.value));
+    if (log.points[p].place == place && !log.expected[p].impossible) {
+      sum += std::abs(log.points[p].log_time - std::log(log.expected[p].time.value + launch.value));
       ++points;
     }
   }
@@ -88,9 +119,13 @@ std::vector<std::string> verdict_of(const JudgedLog& judged) {
     std::vector<Stretch> here;
     std::ranges::copy_if(judged.stretches, std::back_inserter(here),
                          [&](const Stretch& s) { return s.place == p; });
+    if (std::string bad = impossible_text(judged.log, p); !bad.empty()) {
+      lines.push_back(place_text(judged.log.places[p]) + ": " + bad);
+    }
     if (!here.empty()) {
       lines.push_back(place_text(judged.log.places[p]) + ": " + stretches_text(here) + " (off by " +
-                      percent_text(error_at(judged.log, p)) + " in the mean)");
+                      percent_text(error_at(judged.log, p, judged.diagnosis.best().launch)) +
+                      " in the mean)");
     }
   }
   if (const std::string why = explanation_text(judged); !why.empty()) {
@@ -101,6 +136,10 @@ std::vector<std::string> verdict_of(const JudgedLog& judged) {
 
 }  // namespace
 
+bool JudgedLog::healthy() const {
+  return diagnosis.healthy() && std::ranges::none_of(log.expected, &ExpectedPoint::impossible);
+}
+
 std::vector<Stretch> stretches_of(const ExpectedLog& log, const Diagnosis& diagnosis) {
   const std::size_t n = log.points.size();
   std::vector<bool> expected(n);
@@ -110,7 +149,7 @@ std::vector<Stretch> stretches_of(const ExpectedLog& log, const Diagnosis& diagn
     most = std::max(most, std::abs(more));
   }
   for (std::size_t p = 0; p < n; ++p) {
-    const double seconds = std::exp(log.points[p].log_time);
+    const double seconds = std::exp(log.points[p].log_time) - diagnosis.best().launch.value;
     const CollectiveInterval& interval = log.expected[p].interval;
     expected[p] = diagnosis.healthy() ? interval.low.value <= seconds && seconds <= interval.high.value
                                       : std::abs(diagnosis.best().log_more[p]) < kActs * most;
@@ -131,7 +170,8 @@ std::vector<Stretch> stretches_of(const ExpectedLog& log, const Diagnosis& diagn
     Stretch& stretch = all.back();
     stretch.last = log.points[p].bytes;
     ++stretch.rows;
-    stretch.speed += std::log(log.expected[p].time.value) - log.points[p].log_time;
+    stretch.speed +=
+        std::log(log.expected[p].time.value + diagnosis.best().launch.value) - log.points[p].log_time;
   }
   for (Stretch& stretch : all) {
     stretch.speed = std::exp(stretch.speed / static_cast<double>(stretch.rows));
@@ -159,6 +199,7 @@ JudgedLog judge(const LogFiles& given) {
   JudgedLog judged;
   FitRequest request = request_of(given.files);
   judged.data = import_files(given.files.files);
+  judged.remarks = log_remarks(request, judged.data);
   const Profile profile = profile_for(given, request, judged.data);
   request.collective = with_costs(request.collective, profile);
   const MeasuredPoints measured = gather_points(request, judged.data);
@@ -177,10 +218,14 @@ JudgedLog judge(const LogFiles& given) {
     }
   }
   judged.diagnosed = thinned(judged.log);
-  std::vector<std::string> unseen;
-  const std::vector<Suspect> suspects = suspects_of(judged.diagnosed, given.files.progress, unseen);
-  judged.diagnosis = diagnose(judged.diagnosed, suspects);
-  judged.diagnosis.unseen = std::move(unseen);
+  if (judged.diagnosed.points.empty()) {  // all are impossible
+    judged.diagnosis.ranked.emplace_back();
+  } else {
+    std::vector<std::string> unseen;
+    const std::vector<Suspect> suspects = suspects_of(judged.diagnosed, given.files.progress, unseen);
+    judged.diagnosis = diagnose(judged.diagnosed, suspects);
+    judged.diagnosis.unseen = std::move(unseen);
+  }
   judged.stretches = stretches_of(judged.diagnosed, judged.diagnosis);
   judged.verdict = verdict_of(judged);
   return judged;

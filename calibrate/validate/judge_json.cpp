@@ -28,11 +28,13 @@ Json row_json(const JudgedLog& judged, const JudgedRow& row) {
   const ExpectedPoint& expected = judged.log.expected[row.point];
   const MeasuredPlace& place = judged.log.places[judged.log.points[row.point].place];
   json.push_back({"nodes", place.nodes()});
+  json.push_back({"nodes_stated", place.nodes_stated});
   json.push_back({"gpus", place.ranks()});
   json.push_back({"nccl", place.spec.nccl});
   json.push_back({"predicted_us", expected.time.value * kMicro});
   json.push_back({"low_us", expected.interval.low.value * kMicro});
   json.push_back({"high_us", expected.interval.high.value * kMicro});
+  json.push_back({"impossible", expected.impossible});
   json.push_back({"ratio", one.time.value / expected.time.value});
   json.push_back({"algorithm", expected.cost.channels > 0 ? name_of(expected.cost.plan.algorithm) : "none"});
   json.push_back({"protocol", expected.cost.channels > 0 ? name_of(expected.cost.plan.protocol) : "none"});
@@ -41,15 +43,19 @@ Json row_json(const JudgedLog& judged, const JudgedRow& row) {
 }
 
 Json explanation_json(const Cause& one) {
-  return Json::Object{
-      {"faults", texts(one.names)}, {"log_odds", one.log_odds}, {"error", one.error}, {"look", one.look}};
+  return Json::Object{{"faults", texts(one.names)},
+                      {"log_odds", one.log_odds},
+                      {"error", one.error},
+                      {"launch_us", one.launch.value * kMicro},
+                      {"look", one.look}};
 }
 
 Json::Object head(const JudgedLog& judged) {
   return {{"paceline", kVersion},
           {"model_version", kModelVersion},
-          {"healthy", judged.diagnosis.healthy()},
+          {"healthy", judged.healthy()},
           {"nccl_stated", judged.log.nccl_stated},
+          {"remarks", texts(judged.remarks)},
           {"verdict", texts(judged.verdict)}};
 }
 

@@ -16,8 +16,10 @@ std::string microseconds(double seconds) {
   return formatted(us < 100 ? "%.2f" : us < 10'000 ? "%.1f" : "%.0f", us);
 }
 
-std::string settings_text(const CollectiveSpec& spec) {
-  std::string text = in_words(spec);
+std::string settings_text(const CollectiveSpec& spec, bool nccl_stated) {
+  std::string text =
+      in_words(spec) +
+      (nccl_stated || spec.library != CollectiveLibrary::nccl ? "" : " (not stated: the newest is assumed)");
   text += spec.algorithm.empty() ? "" : ", NCCL_ALGO=" + spec.algorithm;
   text += spec.protocol.empty() ? "" : ", NCCL_PROTO=" + spec.protocol;
   text += spec.max_channels == 0 ? "" : ", NCCL_MAX_NCHANNELS=" + std::to_string(spec.max_channels);
@@ -37,8 +39,9 @@ std::string heading(const JudgedLog& judged, std::size_t place) {
     text += (text.empty() ? "" : ", ") + table;
   }
   return text + ": " + std::string(name_of(at.kind)) + " on " + plural(at.nodes(), "node") + " of " +
-         plural(at.gpus_per_node(), "GPU") + ", " + settings_text(at.spec) +
-         (judged.log.nccl_stated ? "" : " (not stated: the newest is assumed)") + '\n';
+         plural(at.gpus_per_node(), "GPU") +
+         (at.nodes_stated ? "" : " (not stated: full nodes are assumed)") + ", " +
+         settings_text(at.spec, judged.log.nccl_stated || at.nccl_stated) + '\n';
 }
 
 std::string ran_as(const CollectiveCost& cost) {
@@ -46,6 +49,14 @@ std::string ran_as(const CollectiveCost& cost) {
              ? "none"
              : std::string(name_of(cost.plan.algorithm)) + '/' + std::string(name_of(cost.plan.protocol)) +
                    '/' + std::to_string(cost.channels);
+}
+
+std::string mark_of(const ExpectedPoint& expected, double measured, double launch) {
+  return expected.impossible                                ? "impossible"
+         : measured > expected.interval.high.value + launch ? "slow"
+         : measured > expected.interval.high.value          ? "launch"
+         : measured < expected.interval.low.value           ? "fast"
+                                                            : "";
 }
 
 std::string rows_text(const JudgedLog& judged, std::size_t place) {
@@ -61,11 +72,17 @@ std::string rows_text(const JudgedLog& judged, std::size_t place) {
                      microseconds(expected.time.value), microseconds(interval.low.value),
                      microseconds(interval.high.value), formatted("%.2f", measured / expected.time.value),
                      ran_as(expected.cost),
-                     measured > interval.high.value  ? "slow"
-                     : measured < interval.low.value ? "fast"
-                                                     : ""});
+                     mark_of(expected, measured, judged.diagnosis.best().launch.value)});
   }
   return aligned(cells);
+}
+
+std::string first_of_page(const JudgedLog& judged) {
+  std::string text;
+  for (const std::string& line : judged.remarks) {
+    text += line + '\n';
+  }
+  return text + version_remarks(judged.data);
 }
 
 std::string left_out_text(const JudgedLog& judged) {
@@ -82,14 +99,16 @@ std::string left_out_text(const JudgedLog& judged) {
 }
 
 std::string names_text(const Cause& one) {
+  const std::string launch =
+      one.launch.value > 0 ? formatted(", with a launch cost of %.0f us", one.launch.value * 1e6) : "";
   if (one.names.empty()) {
-    return "nothing: a machine as it is described";
+    return "nothing: a machine as it is described" + launch;
   }
   std::string text;
   for (const std::string& name : one.names) {
     text += (text.empty() ? "" : ", or ") + name;
   }
-  return text;
+  return text + launch;
 }
 
 // e^19 is 10^8.3.
@@ -106,7 +125,7 @@ std::string times_text(double log_odds) {
 }  // namespace
 
 std::string compare_text(const JudgedLog& judged) {
-  std::string text = version_remarks(judged.data) + left_out_text(judged);
+  std::string text = first_of_page(judged) + left_out_text(judged);
   for (std::size_t p = 0; p < judged.log.places.size(); ++p) {
     text += heading(judged, p) + rows_text(judged, p) + '\n';
   }
@@ -117,7 +136,7 @@ std::string compare_text(const JudgedLog& judged) {
 }
 
 std::string diagnose_text(const JudgedLog& judged) {
-  std::string text = version_remarks(judged.data) + left_out_text(judged);
+  std::string text = first_of_page(judged) + left_out_text(judged);
   for (std::size_t p = 0; p < judged.log.places.size(); ++p) {
     text += heading(judged, p);
   }
@@ -131,7 +150,7 @@ std::string diagnose_text(const JudgedLog& judged) {
                        formatted("%.1f %%", 100 * one.error), names_text(one)});
     }
   }
-  text += '\n' + aligned(cells, 3) + '\n';
+  text += judged.diagnosed.points.empty() ? "\n" : '\n' + aligned(cells, 3) + '\n';
   for (const std::string& line : judged.verdict) {
     text += line + '\n';
   }

@@ -82,7 +82,10 @@ TEST_CASE("a folder is its files, what is no measurement in it is a remark") {
 
 TEST_CASE("measurements written as CSV read back as the same, to the last bit") {
   const std::vector<std::string> paths{PACELINE_SOURCE_DIR "/tests/import/logs"};
-  const MeasuredData data = import_files(paths);
+  MeasuredData data = import_files(paths);
+  data.collectives.at(0).gpu = "NVIDIA H100 80GB HBM3";  // which no published log has
+  data.collectives.at(1).unmodelled = "\"Using network Socket\", NCCL_IB_DISABLE=1";
+  data.collectives.at(2).fullest = 10;
   std::ostringstream csv;
   write_csv(data, csv);
   const MeasuredData again = import_text(csv.str(), "written.csv");
@@ -101,5 +104,8 @@ TEST_CASE("measurements written as CSV read back as the same, to the last bit") 
     CHECK(a.channels == b.channels);
     CHECK(a.nvls == b.nvls);
     CHECK(a.table == b.table);
+    CHECK(a.gpu == b.gpu);
+    CHECK(a.fullest == b.fullest);
+    CHECK(a.unmodelled == b.unmodelled);
   }
 }

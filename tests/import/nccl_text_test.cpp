@@ -423,3 +423,31 @@ TEST_CASE("a row with a cell that is no number is left out with a remark") {
   CHECK(data.collectives[1].time.value == 300e-6);
   CHECK_THAT(remarks_of(data), Contains("its second half is left out"));
 }
+
+TEST_CASE("the GPU's name, unequal hosts and settings that no prediction knows are kept") {
+  const CollectiveMeasurement plain = import_text(kRun).collectives.at(0);
+  CHECK(plain.gpu == "NVIDIA H100 80GB HBM3");
+  CHECK(plain.fullest == 0);
+  CHECK(plain.unmodelled.empty());
+  std::string mixed = kRun;
+  mixed.replace(mixed.find("NVIDIA H100"), 11, "NVIDIA A100");
+  CHECK(import_text(mixed).collectives.at(0).gpu.empty());
+  std::string uneven = kRun;
+  uneven.replace(uneven.find("node-1"), 6, "node-0");
+  CHECK(import_text(uneven).collectives.at(0).fullest == 5);
+  CHECK(import_text(uneven).collectives.at(0).nodes == 2);
+  const auto stated = [](const std::string& line) {
+    const MeasuredData before = import_text("n1:1:1 [0] NCCL INFO " + line + "\n" + kRun),
+                       after = import_text(kRun + "n1:1:1 [0] NCCL INFO " + line + "\n");
+    CHECK(before.collectives.at(0).unmodelled == after.collectives.at(0).unmodelled);
+    return before.collectives.at(0).unmodelled;
+  };
+  CHECK(stated("Using network Socket") == "\"Using network Socket\"");
+  CHECK(stated("Using network IB").empty());
+  CHECK(stated("NCCL_P2P_DISABLE set by environment to 1.") == "NCCL_P2P_DISABLE=1");
+  CHECK(stated("NCCL_P2P_DISABLE set by environment to 0.").empty());
+  CHECK(
+      import_text("$ mpirun -x NCCL_SHM_DISABLE=1 -x NCCL_IB_DISABLE=1 ./build/all_reduce_perf -b 8\n" + kRun)
+          .collectives.at(0)
+          .unmodelled == "NCCL_IB_DISABLE=1, NCCL_SHM_DISABLE=1");
+}

@@ -9,6 +9,7 @@
 
 #include "calibrate/fit/evidence.h"
 #include "core/error.h"
+#include "kernels/gpu.h"
 #include "tests/error_of.h"
 #include "tests/files.h"
 #include "tests/validate/faulty_logs.h"
@@ -155,6 +156,163 @@ TEST_CASE(
   CHECK(evidence.of(one) > evidence.of(near) - 8);  // an outlier's price, not exp(-0.5 (0.5 / 0.03)^2)
   CHECK(log_mean_exp(std::vector<double>{0, 0}) == 0);
   CHECK(log_mean_exp(std::vector<double>{-1000, -1000 + std::log(3.0)}) == Approx(-1000 + std::log(2.0)));
+}
+
+TEST_CASE("a log of other GPUs than the cluster's is told so first, and suspects have the log's") {
+  const Machine hopper{"dgx-h100", 1};
+  const auto page = [&](const std::string& gpu) {
+    MeasuredData data = log_of(place_of(hopper), 0.01, 3);
+    for (CollectiveMeasurement& row : data.collectives) {
+      row.gpu = gpu;
+    }
+    return log_remarks(request_of(hopper), data);
+  };
+  REQUIRE(page("NVIDIA A100-SXM4-80GB").size() == 1);
+  CHECK_THAT(page("NVIDIA A100-SXM4-80GB")[0], Contains("the log's GPUs are A100-80GB, dgx-h100 has H100"));
+  CHECK(page("NVIDIA H100 80GB HBM3").empty());
+  CHECK(page("a GPU that nobody knows").empty());
+  CHECK(page("").empty());
+
+  const auto machines = [](const std::string& gpu) {
+    std::vector<std::string> names;
+    for (const Fault& fault : faults_of(load_cluster("dgx-h100"), gpu)) {
+      if (fault.family == FaultFamily::machine) {
+        names.push_back(node_preset(fault.name.substr(fault.name.find(": ") + 2)).gpu);
+      }
+    }
+    return names;
+  };
+  CHECK(std::ranges::count(machines("H100"), "B200") == 0);
+  CHECK(std::ranges::count(machines("H100"), "H100") > 0);
+  CHECK(std::ranges::count(machines("A100-80GB"), "A100-80GB") > 0);
+  CHECK(std::ranges::count(machines("A100-80GB"), "A100-40GB") == 0);
+  CHECK(std::ranges::count(machines(""), "B200") > 0);
+}
+
+TEST_CASE("the driver's names of GPUs are those of presets") {
+  CHECK(gpu_called("NVIDIA A100-SXM4-80GB") == "A100-80GB");
+  CHECK(gpu_called("NVIDIA A100-PCIE-40GB") == "A100-40GB");
+  CHECK(gpu_called("A100") == "A100");
+  CHECK(gpu_called("Tesla V100-SXM2-32GB") == "V100-32GB");
+  CHECK(gpu_called("Tesla P100-SXM2-16GB") == "P100");
+  CHECK(gpu_called("NVIDIA H100 80GB HBM3") == "H100");
+  CHECK(gpu_called("NVIDIA H200") == "H200");
+  CHECK(gpu_called("NVIDIA GH200 480GB").empty());
+  CHECK(gpu_called("NVIDIA H20").empty());
+  CHECK(may_be_gpu("A100", "A100-40GB"));
+  CHECK_FALSE(may_be_gpu("A100-80GB", "A100-40GB"));
+  CHECK_FALSE(may_be_gpu("H100", "H200"));
+  CHECK(may_be_gpu("", "H100"));
+  for (const std::string& name : gpu_preset_names()) {
+    CHECK(gpu_called("NVIDIA " + name) == name);
+  }
+}
+
+TEST_CASE("settings that no prediction knows are said") {
+  MeasuredData data = log_of(place_of(kVolta), 0.01, 5);
+  CHECK(log_remarks(request_of(kVolta), data).empty());
+  data.collectives[3].unmodelled = "NCCL_P2P_DISABLE=1";
+  const std::vector<std::string> lines = log_remarks(request_of(kVolta), data);
+  REQUIRE(lines.size() == 1);
+  CHECK_THAT(lines[0], Contains("the log states NCCL_P2P_DISABLE=1, which the prediction does not model"));
+}
+
+TEST_CASE("what a log doesn't state is marked as assumed, and what it does isn't") {
+  const TemporaryFolder folder;
+  MeasuredData data = log_of(place_of(kVolta), 0.01, 5);
+  const auto heading = [&](const MeasuredData& of) {
+    JudgedLog judged;
+    judged.data = of;
+    const MeasuredPoints points = gather_points(request_of({"dgx1-v100", 1}), of);
+    judged.log.places = points.places;
+    judged.log.nccl_stated = false;
+    judged.diagnosis.ranked.emplace_back();
+    return compare_text(judged);
+  };
+  data.collectives.resize(1);
+  data.collectives[0].algorithm = "RING";
+  data.collectives[0].nodes = 0;
+  FitRequest request = request_of({"dgx1-v100", 1});
+  request.nccl_stated = false;
+  MeasuredPlace place = gather_points(request, data).places.at(0);
+  CHECK_FALSE(place.nodes_stated);
+  CHECK(place.nccl_stated);
+  CHECK_THAT(heading(data),
+             Contains("1 node of 8 GPUs (not stated: full nodes are assumed), NCCL 2.22, NCCL_ALGO=RING\n"));
+  request.nodes = 1;
+  data.collectives[0].nccl = "";
+  place = gather_points(request, data).places.at(0);
+  CHECK(place.nodes_stated);
+  CHECK_FALSE(place.nccl_stated);
+  data.collectives[0].nodes = 1;
+  const std::string path = folder.write(
+      "all_reduce.csv", "collective,size_bytes,time_us,gpus,nodes,algo\nall_reduce,1048576,90,8,1,RING\n");
+  LogFiles logs = logs_at(path, kVolta);
+  logs.files.nccl.reset();
+  CHECK_THAT(compare_text(judge(logs)),
+             Contains("(not stated: the newest is assumed), NCCL_ALGO=RING\n") && !Contains("full nodes"));
+}
+
+TEST_CASE("hosts with unequal numbers of GPUs are no nodes of so many") {
+  MeasuredData data = log_of(place_of({"dgx-h100", 2}), 0.01, 5);
+  for (CollectiveMeasurement& row : data.collectives) {
+    row.fullest = 10;
+  }
+  const MeasuredPoints points = gather_points(request_of({"dgx-h100", 2}), data);
+  CHECK(points.points.empty());
+  CHECK_THAT(points.rows.at(0).note, Contains("16 GPUs on 2 nodes, of which one has 10"));
+}
+
+TEST_CASE("a launch cost is named once, and counted in the stretches too") {
+  const TemporaryFolder folder;
+  MeasuredData data = log_of(place_of(kVolta), 0.01, 5);
+  for (CollectiveMeasurement& row : data.collectives) {
+    row.time = row.time + Seconds(24e-6);
+  }
+  const JudgedLog judged = judge(logs_at(folder.write("all_reduce.csv", csv_of(data)), kVolta));
+  CHECK(judged.diagnosis.healthy());
+  CHECK(judged.diagnosis.best().launch.value == Approx(24e-6).margin(2.1e-6));
+  REQUIRE(judged.stretches.size() == 1);
+  CHECK(judged.stretches[0].expected);
+  CHECK(judged.stretches[0].speed == Approx(1).epsilon(0.02));
+  REQUIRE(judged.verdict.size() == 2);
+  CHECK_THAT(judged.verdict[0], Contains("as expected at all sizes"));
+  CHECK_THAT(judged.verdict[1], Contains("a launch cost of 2") && Contains(" us explains it"));
+  CHECK_THAT(diagnose_text(judged), Contains("a machine as it is described, with a launch cost of 2"));
+}
+
+TEST_CASE("rows that are faster than the links allow are impossible, and nothing explains them") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write(
+      "all_reduce.csv", "collective,size_bytes,busbw_GBps,gpus,nodes\nall_reduce,2097152,9000,8,1\n");
+  const JudgedLog judged = judge(logs_at(path, {"dgx-h100", 1}));
+  CHECK_FALSE(judged.healthy());
+  REQUIRE(judged.verdict.size() == 1);
+  CHECK_THAT(judged.verdict[0], Contains("1 row faster than the links allow, which is impossible: 2 MiB"));
+  CHECK_THAT(compare_text(judged), Contains("impossible") && !Contains("explains"));
+  CHECK_THAT(diagnose_text(judged), !Contains("explains"));
+  const nlohmann::json json = nlohmann::json::parse(compare_json(judged));
+  CHECK(json["healthy"] == false);
+  CHECK(json["rows"][0]["impossible"] == true);
+}
+
+TEST_CASE("what leaves more than half of the intervals' width doesn't explain a log") {
+  ExpectedLog log;
+  log.expected.resize(4);
+  for (ExpectedPoint& each : log.expected) {
+    each.deviation = 0.1;  // half of the interval: 16 %
+  }
+  Cause cause;
+  cause.names = {"a fault"};
+  cause.error = std::expm1(0.164);
+  CHECK(explains(log, cause));
+  cause.error = std::expm1(0.165);
+  CHECK_FALSE(explains(log, cause));
+  LogFiles logs;
+  logs.files.files = {(kSource / "tests/import/logs/t4_g4dn_2node_efa_on.txt").string()};
+  logs.files.cluster = "aws-p3dn";
+  const std::vector<std::string> verdict = judge(logs).verdict;
+  CHECK_THAT(verdict.back(), Contains(" comes nearest, but leaves ") && !Contains("explains"));
 }
 
 }  // namespace
