@@ -217,6 +217,7 @@ void Passes::run_part(const StepTimes& times, const Part& part, std::span<SimTim
 }
 
 void Passes::run_passes(const StepTimes& times, const Part& part) {
+  std::uint64_t pass = 0;
   for (bool done = false, moved = true; !done;) {
     if (!moved) {
       throw std::logic_error("collective: a plan whose FIFOs are too short for it");
@@ -230,6 +231,7 @@ void Passes::run_passes(const StepTimes& times, const Part& part) {
         done &= times.done(at);
       }
     }
+    pass = done || leave_out_repeats(times, pass) ? 0 : pass + 1;
   }
 }
 
