@@ -37,6 +37,8 @@ class Passes {
   // time[w]: in: when thread block w may begin; out: when it has ended. Requires: plan.graph is this graph.
   // Cost: O(moves of all thread blocks until they repeat).
   void run(const CollectivePlan&, const StepTimes&, std::span<SimTime> time);
+  // The same of several, side by side where lanes are free: two cost little more than one.
+  void run(const CollectivePlan&, const StepTimes&, std::span<const std::span<SimTime>> times);
   // Of all runs: passes that were not made, as they would have repeated others.
   std::uint64_t left_out() const { return left_out_; }
 
@@ -70,7 +72,7 @@ class Passes {
   };
 
   void add_visits(const CollectiveGraph&, Part&);
-  void run_part(const StepTimes&, const Part&, std::span<SimTime> time);
+  void run_part(const StepTimes&, const Part&, std::span<const std::span<SimTime>> times);
   void run_passes(const StepTimes&, const Part&);
   bool leave_out_repeats(const StepTimes&, std::uint64_t pass);
   std::int64_t times_again(const StepTimes&);
