@@ -2,7 +2,9 @@
 #include "sim/collective/passes.h"
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
+#include <span>
 #include <stdexcept>
 
 #include "sim/collective/channels.h"
@@ -90,6 +92,13 @@ void compare(Dice& dice, CollectiveGraph graph, const std::string& way, Seen& se
     const bool same = end_of(passes, graph, plan, begin) == expected;
     INFO(way << ", slots " << plan.slots);
     REQUIRE(same);
+    if (!expected.empty()) {
+      Times again = begin, other = draw_begin(dice, graph);
+      const Times expected_other = end_of(wavefront, graph, plan, other);
+      const std::array<std::span<SimTime>, 2> both{again, other};
+      passes.run(plan, StepTimes(graph, plan), both);
+      REQUIRE((again == expected && other == expected_other));
+    }
     seen.repeated += passes.left_out() > left_out ? 1 : 0;
     ++(expected.empty() ? seen.stuck : seen.ended);
   }
