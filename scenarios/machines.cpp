@@ -32,20 +32,23 @@ ClusterUse use_of(const Scenario& scenario) {
 
 }  // namespace
 
-// Threads that build at the same time have a planner each.
+// Threads that build at the same time have a planner each: one that is idle, or a copy of one, which has its graphs.
 struct Machines::Machine {
   ClusterUse use;
   std::shared_ptr<const Topology> topology;
   std::mutex mutex;
-  std::vector<std::unique_ptr<CollectivePlanner>> idle;
+  std::vector<std::unique_ptr<CollectivePlanner>> idle;  // one stays, once there is one
 
   std::unique_ptr<CollectivePlanner> planner() {
     {
       const std::lock_guard lock(mutex);
-      if (!idle.empty()) {
+      if (idle.size() > 1) {
         std::unique_ptr<CollectivePlanner> one = std::move(idle.back());
         idle.pop_back();
         return one;
+      }
+      if (!idle.empty()) {
+        return std::make_unique<CollectivePlanner>(*idle.front());
       }
     }
     return std::make_unique<CollectivePlanner>(collective_planner(*topology, use));

@@ -9,6 +9,16 @@
 
 namespace paceline {
 
+// Where the ports of thread block w end.
+inline std::uint32_t in_end(const CollectiveGraph& graph, std::uint32_t w) {
+  return w + 1 < graph.thread_blocks.size() ? graph.thread_blocks[w + 1].first_in
+                                            : static_cast<std::uint32_t>(graph.in.size());
+}
+inline std::uint32_t out_end(const CollectiveGraph& graph, std::uint32_t w) {
+  return w + 1 < graph.thread_blocks.size() ? graph.thread_blocks[w + 1].first_out
+                                            : static_cast<std::uint32_t>(graph.out.size());
+}
+
 // The first of its thread blocks, ports and FIFOs, and the ends.
 struct Channel {
   std::uint32_t first = 0, last = 0;  // thread blocks

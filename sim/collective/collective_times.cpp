@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "sim/collective/channels.h"
 
@@ -30,18 +31,16 @@ bool is_free_ring(const CollectivePlan& plan) {
          std::ranges::all_of(plan.loops, [](const Loops& loops) { return slices_of(loops) == 1; });
 }
 
-CollectiveTimes::Reduced::Reduced(const CollectiveGraph& graph, Begin begin)
-    : thread_blocks(begin == Begin::together ? find_equal_thread_blocks(graph, begin)
-                                             : merge_channels(graph)),
-      time(thread_blocks.graph.thread_blocks.size()),
-      kind_of(graph.ranks) {
+CollectiveTimes::Reduced::Reduced(const CollectiveGraph& graph,
+                                  std::shared_ptr<const EqualThreadBlocks> equal)
+    : thread_blocks(std::move(equal)), time(thread_blocks->graph.thread_blocks.size()), kind_of(graph.ranks) {
   std::vector<std::vector<std::uint32_t>> of_rank(graph.ranks);
   for (std::size_t w = 0; w < graph.thread_blocks.size(); ++w) {
     if (graph.thread_blocks[w].rank != ThreadBlock::kSwitch) {
-      of_rank[graph.thread_blocks[w].rank].push_back(thread_blocks.class_of[w]);
+      of_rank[graph.thread_blocks[w].rank].push_back(thread_blocks->class_of[w]);
     }
   }
-  for (const ThreadBlock& each : thread_blocks.graph.thread_blocks) {
+  for (const ThreadBlock& each : thread_blocks->graph.thread_blocks) {
     rank_of.push_back(each.rank);
   }
   std::map<std::vector<std::uint32_t>, std::uint32_t> kinds;
@@ -173,12 +172,14 @@ void CollectiveTimes::end_together(std::uint32_t plan, SimTime launch, std::span
   OfGraph& of_graph = graphs_[plans_[plan].graph];
   OfPlan& of_plan = of_plan_[plan];
   if (!of_graph.together) {
-    of_graph.together = std::make_unique<Reduced>(communicator_.graphs[plans_[plan].graph], Begin::together);
+    const CollectiveGraph& graph = communicator_.graphs[plans_[plan].graph];
+    of_graph.together = std::make_unique<Reduced>(
+        graph, std::make_shared<const EqualThreadBlocks>(find_equal_thread_blocks(graph, Begin::together)));
   }
   Reduced& reduced = *of_graph.together;
   if (of_plan.end_of_thread_block.empty()) {
     of_plan.end_of_thread_block.assign(reduced.time.size(), plans_[plan].startup);
-    const StepTimes times(reduced.thread_blocks.graph, plans_[plan]);
+    const StepTimes times(reduced.thread_blocks->graph, plans_[plan]);
     reduced.all_passes().run(plans_[plan], times, of_plan.end_of_thread_block);
   }
   std::vector<SimTime> end_of_kind;
@@ -194,7 +195,7 @@ void CollectiveTimes::end_together(std::uint32_t plan, SimTime launch, std::span
   }
   for (std::size_t s = 0; s < of_graph.switches.size(); ++s) {
     of_graph.switch_end[s] =
-        launch + of_plan.end_of_thread_block[reduced.thread_blocks.class_of[of_graph.switches[s]]];
+        launch + of_plan.end_of_thread_block[reduced.thread_blocks->class_of[of_graph.switches[s]]];
   }
 }
 
@@ -202,8 +203,10 @@ void CollectiveTimes::end_by_steps(std::uint32_t plan, std::span<const SimTime> 
                                    std::span<SimTime> end) {
   OfGraph& of_graph = graphs_[plans_[plan].graph];
   if (!of_graph.by_rank) {
-    of_graph.by_rank = std::make_unique<Reduced>(communicator_.graphs[plans_[plan].graph], Begin::by_rank);
-    of_graph.late = std::make_unique<LateEntries>(of_graph.by_rank->thread_blocks.graph);
+    const std::uint32_t graph = plans_[plan].graph;
+    const MergedGraph& merged = communicator_.graphs.merged(graph);
+    of_graph.by_rank = std::make_unique<Reduced>(communicator_.graphs[graph], merged.thread_blocks);
+    of_graph.late = std::make_unique<LateEntries>(merged.equal);
   }
   Reduced& reduced = *of_graph.by_rank;
   begin_steps(plan, launch);
@@ -233,7 +236,7 @@ void CollectiveTimes::begin_steps(std::uint32_t plan, std::span<const SimTime> l
     }
   }
   for (std::size_t s = 0; s < of_graph.switches.size(); ++s) {
-    reduced.time[reduced.thread_blocks.class_of[of_graph.switches[s]]] = of_graph.switch_end[s];
+    reduced.time[reduced.thread_blocks->class_of[of_graph.switches[s]]] = of_graph.switch_end[s];
   }
 }
 
@@ -241,7 +244,7 @@ void CollectiveTimes::take_steps(std::uint32_t plan) {
   Reduced& reduced = *graphs_[plans_[plan].graph].by_rank;
   std::optional<StepTimes>& steps = of_plan_[plan].by_rank;
   if (!steps) {
-    steps.emplace(reduced.thread_blocks.graph, plans_[plan]);
+    steps.emplace(reduced.thread_blocks->graph, plans_[plan]);
   }
   reduced.all_passes().run(plans_[plan], *steps, reduced.time);
 }
@@ -249,7 +252,7 @@ void CollectiveTimes::take_steps(std::uint32_t plan) {
 void CollectiveTimes::keep_switch_ends(OfGraph& of_graph) {
   const Reduced& reduced = *of_graph.by_rank;
   for (std::size_t s = 0; s < of_graph.switches.size(); ++s) {
-    of_graph.switch_end[s] = reduced.time[reduced.thread_blocks.class_of[of_graph.switches[s]]];
+    of_graph.switch_end[s] = reduced.time[reduced.thread_blocks->class_of[of_graph.switches[s]]];
   }
 }
 

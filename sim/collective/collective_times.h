@@ -52,10 +52,10 @@ class CollectiveTimes {
  private:
   // A graph's thread blocks with one for each class.
   struct Reduced {
-    Reduced(const CollectiveGraph&, Begin);
-    EqualThreadBlocks thread_blocks;
+    Reduced(const CollectiveGraph&, std::shared_ptr<const EqualThreadBlocks>);
+    std::shared_ptr<const EqualThreadBlocks> thread_blocks;
     std::optional<Passes> passes;  // made when first asked for
-    Passes& all_passes() { return passes ? *passes : passes.emplace(thread_blocks.graph); }
+    Passes& all_passes() { return passes ? *passes : passes.emplace(thread_blocks->graph); }
     std::vector<SimTime> time;           // by thread block
     std::vector<std::uint32_t> rank_of;  // by thread block; kSwitch
     std::vector<std::uint32_t> first_thread_block,

@@ -3,10 +3,14 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/units.h"
+#include "sim/collective/channels.h"
+#include "sim/collective/equal_thread_blocks.h"
 #include "sim/collective/family.h"
 #include "sim/collective/plan.h"
 #include "sim/collective/spec.h"
@@ -19,18 +23,37 @@ struct SharedFlow {
   BytesPerSecond rate;
 };
 
+// A graph whose channels alike are one, and what is equal there besides.
+struct MergedGraph {
+  explicit MergedGraph(const CollectiveGraph& whole)
+      : thread_blocks(std::make_shared<const EqualThreadBlocks>(merge_channels(whole))),
+        equal(thread_blocks->graph) {}
+  std::shared_ptr<const EqualThreadBlocks> thread_blocks;
+  EqualBegins equal;
+};
+
 // Priced graphs, which any number of jobs hold together: at 16,384 GPUs one takes tens of megabytes.
 class GraphList {
  public:
   std::size_t size() const { return graphs_.size(); }
-  const CollectiveGraph& operator[](std::size_t g) const { return *graphs_[g]; }
-  void push_back(CollectiveGraph graph) {
-    graphs_.push_back(std::make_shared<const CollectiveGraph>(std::move(graph)));
+  const CollectiveGraph& operator[](std::size_t g) const { return graphs_[g]->graph; }
+  // Made when it is first asked for, by any job that holds the graph, and by any thread.
+  const MergedGraph& merged(std::size_t g) const {
+    const Held& held = *graphs_[g];
+    std::call_once(held.once, [&] { held.merged = std::make_unique<const MergedGraph>(held.graph); });
+    return *held.merged;
   }
+  void push_back(CollectiveGraph graph) { graphs_.push_back(std::make_shared<const Held>(std::move(graph))); }
   void share(const GraphList& of, std::size_t g) { graphs_.push_back(of.graphs_[g]); }
 
  private:
-  std::vector<std::shared_ptr<const CollectiveGraph>> graphs_;
+  struct Held {
+    explicit Held(CollectiveGraph whole) : graph(std::move(whole)) {}
+    CollectiveGraph graph;
+    mutable std::once_flag once{};
+    mutable std::unique_ptr<const MergedGraph> merged{};
+  };
+  std::vector<std::shared_ptr<const Held>> graphs_;
 };
 
 struct Communicator {

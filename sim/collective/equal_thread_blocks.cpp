@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "core/fingerprint.h"
+#include "sim/collective/channels.h"
 
 namespace paceline {
 namespace {
@@ -41,27 +42,12 @@ class ThreadBlockClasses {
   };
 
   ThreadBlockClasses(const CollectiveGraph& whole, Begin begin)
-      : class_of(whole.thread_blocks.size()), graph_(whole), round_of_(class_of.size()) {
+      : class_of(whole.thread_blocks.size()),
+        graph_(whole),
+        ends_(std::make_shared<const Ends>(ends_of(whole))),
+        round_of_(class_of.size()) {
     for (std::size_t w = 0; begin == Begin::by_rank && w < class_of.size(); ++w) {
       class_of[w] = whole.thread_blocks[w].rank;
-    }
-    for (const Script& script : whole.scripts) {
-      in_groups.push_back(port_groups(script, &Step::receive));
-      out_groups.push_back(port_groups(script, &Step::send));
-    }
-    sender.resize(whole.fifos.size());
-    receiver.resize(whole.fifos.size());
-    for (std::uint32_t w = 0; w < whole.thread_blocks.size(); ++w) {
-      const ThreadBlock& thread_block = whole.thread_blocks[w];
-      for (std::uint32_t p = thread_block.first_in; p < in_end(w); ++p) {
-        receiver[whole.in[p]] = {w, in_groups[thread_block.script][p - thread_block.first_in]};
-      }
-      for (std::uint32_t p = thread_block.first_out; p < out_end(w); ++p) {
-        sender[whole.out[p]] = {w, out_groups[thread_block.script][p - thread_block.first_out]};
-      }
-    }
-    for (std::uint32_t w = 0; w < whole.thread_blocks.size(); ++w) {
-      add_ports_of(w);
     }
     split_by_script();
   }
@@ -101,18 +87,10 @@ class ThreadBlockClasses {
   }
 
   std::size_t classes() const { return sizes_.size(); }
-  std::uint32_t in_end(std::uint32_t w) const {
-    return w + 1 < graph_.thread_blocks.size() ? graph_.thread_blocks[w + 1].first_in
-                                               : static_cast<std::uint32_t>(graph_.in.size());
-  }
-  std::uint32_t out_end(std::uint32_t w) const {
-    return w + 1 < graph_.thread_blocks.size() ? graph_.thread_blocks[w + 1].first_out
-                                               : static_cast<std::uint32_t>(graph_.out.size());
-  }
+  const Side& sender(std::uint32_t fifo) const { return ends_->sender[fifo]; }
+  const Side& receiver(std::uint32_t fifo) const { return ends_->receiver[fifo]; }
 
   std::vector<std::uint32_t> class_of;
-  std::vector<std::vector<std::uint32_t>> in_groups, out_groups;  // by script, by port
-  std::vector<Side> sender, receiver;                             // by FIFO
 
  private:
   // What a port is, whatever the classes, and who is at its other end.
@@ -126,26 +104,50 @@ class ThreadBlockClasses {
     friend auto operator<=>(const Signed&, const Signed&) = default;
   };
 
-  void add_ports_of(std::uint32_t w) {
-    const ThreadBlock& thread_block = graph_.thread_blocks[w];
-    const auto add = [&](std::uint64_t direction, std::uint32_t group, std::uint32_t fifo, const Side& peer) {
-      const std::uint64_t hash = mix64(direction + 2 * std::uint64_t{group} + 1);
-      ports_.push_back(
-          {mix64(hash + (std::uint64_t{graph_.fifos[fifo].hop} << 32) + peer.group), peer.thread_block});
+  struct Ends {                          // of FIFOs, whatever the classes
+    std::vector<Side> sender, receiver;  // by FIFO
+    std::vector<Port> ports;             // of all thread blocks, in before out
+  };
+
+  static Ends ends_of(const CollectiveGraph& whole) {
+    std::vector<std::vector<std::uint32_t>> in_groups, out_groups;  // by script, by port
+    for (const Script& script : whole.scripts) {
+      in_groups.push_back(port_groups(script, &Step::receive));
+      out_groups.push_back(port_groups(script, &Step::send));
+    }
+    Ends ends;
+    ends.sender.resize(whole.fifos.size());
+    ends.receiver.resize(whole.fifos.size());
+    for (std::uint32_t w = 0; w < whole.thread_blocks.size(); ++w) {
+      const ThreadBlock& thread_block = whole.thread_blocks[w];
+      for (std::uint32_t p = thread_block.first_in; p < in_end(whole, w); ++p) {
+        ends.receiver[whole.in[p]] = {w, in_groups[thread_block.script][p - thread_block.first_in]};
+      }
+      for (std::uint32_t p = thread_block.first_out; p < out_end(whole, w); ++p) {
+        ends.sender[whole.out[p]] = {w, out_groups[thread_block.script][p - thread_block.first_out]};
+      }
+    }
+    const auto add = [&](std::uint64_t direction, std::uint32_t fifo, const Side& own, const Side& peer) {
+      const std::uint64_t hash = mix64(direction + 2 * std::uint64_t{own.group} + 1);
+      ends.ports.push_back(
+          {mix64(hash + (std::uint64_t{whole.fifos[fifo].hop} << 32) + peer.group), peer.thread_block});
     };
-    for (std::uint32_t p = thread_block.first_in; p < in_end(w); ++p) {
-      add(0, in_groups[thread_block.script][p - thread_block.first_in], graph_.in[p], sender[graph_.in[p]]);
+    for (std::uint32_t w = 0; w < whole.thread_blocks.size(); ++w) {
+      for (std::uint32_t p = whole.thread_blocks[w].first_in; p < in_end(whole, w); ++p) {
+        add(0, whole.in[p], ends.receiver[whole.in[p]], ends.sender[whole.in[p]]);
+      }
+      for (std::uint32_t p = whole.thread_blocks[w].first_out; p < out_end(whole, w); ++p) {
+        add(1, whole.out[p], ends.sender[whole.out[p]], ends.receiver[whole.out[p]]);
+      }
     }
-    for (std::uint32_t p = thread_block.first_out; p < out_end(w); ++p) {
-      add(1, out_groups[thread_block.script][p - thread_block.first_out], graph_.out[p],
-          receiver[graph_.out[p]]);
-    }
+    return ends;
   }
 
   std::span<const Port> ports_of(std::uint32_t w) const {
     const std::size_t first =
         std::size_t{graph_.thread_blocks[w].first_in} + graph_.thread_blocks[w].first_out;
-    return std::span(ports_).subspan(first, std::size_t{in_end(w)} + out_end(w) - first);
+    return std::span(ends_->ports)
+        .subspan(first, std::size_t{in_end(graph_, w)} + out_end(graph_, w) - first);
   }
 
   // All thread blocks may differ in what is beside them.
@@ -224,7 +226,7 @@ class ThreadBlockClasses {
   }
 
   const CollectiveGraph& graph_;
-  std::vector<Port> ports_;             // of all thread blocks, in before out
+  std::shared_ptr<const Ends> ends_;    // of copies too
   std::vector<std::size_t> sizes_;      // of classes
   std::vector<std::uint32_t> changed_;  // thread blocks that got another class
   std::vector<Signed> signed_;
@@ -270,15 +272,14 @@ class Quotient {
   using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
 
   Key key(std::uint32_t fifo) const {
-    const ThreadBlockClasses::Side &from = partition_.sender[fifo], &to = partition_.receiver[fifo];
+    const ThreadBlockClasses::Side &from = partition_.sender(fifo), &to = partition_.receiver(fifo);
     return {partition_.class_of[from.thread_block], from.group, whole_.fifos[fifo].hop,
             partition_.class_of[to.thread_block], to.group};
   }
 
   std::vector<bool> add_outs(std::uint32_t c) {
     std::vector<bool> kept;
-    for (std::uint32_t p = whole_.thread_blocks[first_[c]].first_out; p < partition_.out_end(first_[c]);
-         ++p) {
+    for (std::uint32_t p = whole_.thread_blocks[first_[c]].first_out; p < out_end(whole_, first_[c]); ++p) {
       const auto [at, added] =
           fifo_.try_emplace(key(whole_.out[p]), static_cast<std::uint32_t>(made_.fifos.size()));
       kept.push_back(added);
@@ -295,7 +296,7 @@ class Quotient {
 
   std::vector<bool> add_ins(std::uint32_t c) {
     std::vector<bool> kept;
-    for (std::uint32_t p = whole_.thread_blocks[first_[c]].first_in; p < partition_.in_end(first_[c]); ++p) {
+    for (std::uint32_t p = whole_.thread_blocks[first_[c]].first_in; p < in_end(whole_, first_[c]); ++p) {
       const std::uint32_t fifo = fifo_.at(key(whole_.in[p]));
       const bool added = std::find(made_.in.begin() + made_.thread_blocks[c].first_in, made_.in.end(),
                                    fifo) == made_.in.end();
@@ -356,25 +357,37 @@ EqualThreadBlocks find_equal_thread_blocks(const CollectiveGraph& whole, Begin b
   return quotient(whole, std::move(partition));
 }
 
-EqualBegins::EqualBegins(const CollectiveGraph& whole)
-    : graph_(whole), together_(std::make_unique<ThreadBlockClasses>(whole, Begin::together)) {
-  if (!together_->refine(whole.thread_blocks.size())) {
-    together_.reset();
-  }
-}
+EqualBegins::EqualBegins(const CollectiveGraph& whole) : graph_(whole) {}
 EqualBegins::~EqualBegins() = default;
 
-std::optional<EqualThreadBlocks> EqualBegins::find(std::span<const std::uint32_t> begins,
-                                                   std::size_t most) const {
+std::shared_ptr<const EqualThreadBlocks> EqualBegins::find(std::span<const std::uint32_t> begins,
+                                                           std::size_t most) const {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto at = std::ranges::find_if(found_, [&](const Found& found) {
+      return found.most == most && std::ranges::equal(found.begins, begins);
+    });
+    if (at != found_.end()) {
+      found_.splice(found_.begin(), found_, at);
+      return at->classes;
+    }
+  }
+  std::call_once(once_, [&] {
+    auto made = std::make_unique<ThreadBlockClasses>(graph_, Begin::together);
+    together_ = made->refine(graph_.thread_blocks.size()) ? std::move(made) : nullptr;
+  });
   if (together_ == nullptr || together_->classes() > most) {
-    return std::nullopt;
+    return nullptr;
   }
   ThreadBlockClasses classes = *together_;
   classes.split_by_begin(begins);
-  if (!classes.refine(most) || classes.classes() > most) {
-    return std::nullopt;
-  }
-  return quotient(graph_, std::move(classes));
+  const bool few = classes.refine(most) && classes.classes() <= most;
+  auto found =
+      few ? std::make_shared<const EqualThreadBlocks>(quotient(graph_, std::move(classes))) : nullptr;
+  const std::lock_guard lock(mutex_);
+  found_.push_front({{begins.begin(), begins.end()}, most, found});
+  found_.resize(std::min(found_.size(), kKept));
+  return found;
 }
 
 }  // namespace paceline

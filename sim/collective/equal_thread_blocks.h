@@ -9,8 +9,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <list>
 #include <memory>
-#include <optional>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -30,20 +31,37 @@ EqualThreadBlocks find_equal_thread_blocks(const CollectiveGraph&, Begin);
 
 class ThreadBlockClasses;
 
-// The same where most thread blocks begin together and few at other times, again and again on one graph.
+// The same where most thread blocks begin together and few at other times, again and again on one graph. May be used by
+// several threads at once: runs of jobs that differ in costs or sizes alone ask for the same.
 class EqualBegins {
  public:
   static constexpr std::uint32_t kUsual = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::size_t kKept = 24;
 
   explicit EqualBegins(const CollectiveGraph&);  // Requires: it outlives this
   ~EqualBegins();
+  EqualBegins(const EqualBegins&) = delete;
+  EqualBegins& operator=(const EqualBegins&) = delete;
+
+  const CollectiveGraph& graph() const { return graph_; }
   // begins: by thread block; what have the same number begin together, most of them kUsual. Nothing where that
-  // takes more than `most` classes. Cost: as many FIFOs as are told apart from what they are if all begin together.
-  std::optional<EqualThreadBlocks> find(std::span<const std::uint32_t> begins, std::size_t most) const;
+  // takes more than `most` classes. Cost: as many FIFOs as are told apart from what they are if all begin together;
+  // little where it is one of the last kKept that were found, of any thread.
+  std::shared_ptr<const EqualThreadBlocks> find(std::span<const std::uint32_t> begins,
+                                                std::size_t most) const;
 
  private:
+  struct Found {
+    std::vector<std::uint32_t> begins;
+    std::size_t most = 0;
+    std::shared_ptr<const EqualThreadBlocks> classes;
+  };
+
   const CollectiveGraph& graph_;
-  std::unique_ptr<ThreadBlockClasses> together_;  // nothing: too many
+  mutable std::once_flag once_;
+  mutable std::unique_ptr<ThreadBlockClasses> together_;  // made once; nothing: too many
+  mutable std::mutex mutex_;
+  mutable std::list<Found> found_;  // last used first
 };
 
 }  // namespace paceline

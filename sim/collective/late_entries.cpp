@@ -29,9 +29,10 @@ void find_latest(std::span<const SimTime> times, std::size_t most, std::vector<S
 
 }  // namespace
 
-LateEntries::Classes::Classes(EqualThreadBlocks found) : of(std::move(found)), passes(of.graph) {}
+LateEntries::Classes::Classes(std::shared_ptr<const EqualThreadBlocks> found)
+    : of(std::move(found)), passes(of->graph) {}
 
-LateEntries::LateEntries(const CollectiveGraph& graph) : graph_(graph) {}
+LateEntries::LateEntries(const EqualBegins& equal) : equal_(equal), graph_(equal.graph()) {}
 
 bool LateEntries::run(const CollectivePlan& plan, std::span<SimTime> time) {
   constexpr std::uint32_t kLongestPause = 64;
@@ -67,8 +68,8 @@ bool LateEntries::run(const CollectivePlan& plan, std::size_t attempt, std::span
   if (classes == nullptr) {
     return false;
   }
-  const std::vector<std::uint32_t>& class_of = classes->of.class_of;
-  const std::size_t count = classes->of.graph.thread_blocks.size(), late = kAttempts[attempt];
+  const std::vector<std::uint32_t>& class_of = classes->of->class_of;
+  const std::size_t count = classes->of->graph.thread_blocks.size(), late = kAttempts[attempt];
   const bool some_early = latest_.size() > late;
   const SimTime earliest = std::ranges::min(time), latest_early = some_early ? latest_[late] : SimTime{};
   lower_.resize(count);
@@ -78,11 +79,12 @@ bool LateEntries::run(const CollectivePlan& plan, std::size_t attempt, std::span
     lower_[class_of[w]] = early ? earliest : time[w];
     upper_[class_of[w]] = early ? latest_early : time[w];
   }
-  const StepTimes steps(classes->of.graph, plan);
-  classes->passes.run(plan, steps, lower_);
+  const StepTimes steps(classes->of->graph, plan);
   if (some_early) {
-    classes->passes.run(plan, steps, upper_);
+    const std::array<std::span<SimTime>, 2> both{lower_, upper_};
+    classes->passes.run(plan, steps, both);
   } else {
+    classes->passes.run(plan, steps, lower_);
     upper_ = lower_;
   }
   if (!decided(*classes)) {
@@ -105,14 +107,14 @@ bool LateEntries::decided(const Classes& classes) {
   upper_end_ = end_;
   for (std::size_t w = 0; w < graph_.thread_blocks.size(); ++w) {
     if (const std::uint32_t rank = graph_.thread_blocks[w].rank; rank != ThreadBlock::kSwitch) {
-      const std::uint32_t c = classes.of.class_of[w];
+      const std::uint32_t c = classes.of->class_of[w];
       end_[rank] = std::max(end_[rank], lower_[c]);
       upper_end_[rank] = std::max(upper_end_[rank], upper_[c]);
     }
   }
   unknown_until_.reset();
   for (std::size_t c = 0; c < lower_.size(); ++c) {
-    if (classes.of.graph.thread_blocks[c].rank == ThreadBlock::kSwitch && lower_[c] != upper_[c]) {
+    if (classes.of->graph.thread_blocks[c].rank == ThreadBlock::kSwitch && lower_[c] != upper_[c]) {
       unknown_until_ = std::max(unknown_until_.value_or(kLongAgo), upper_[c]);
     }
   }
@@ -129,11 +131,9 @@ LateEntries::Classes* LateEntries::find_classes(std::size_t attempt, std::span<c
   }
   Found& found = found_[attempt];
   if (begins_ != found.begins) {
-    if (!equal_) {
-      equal_.emplace(graph_);
-    }
-    std::optional<EqualThreadBlocks> equal = equal_->find(begins_, graph_.thread_blocks.size() / kFewer);
-    found.classes = equal ? std::make_unique<Classes>(std::move(*equal)) : nullptr;
+    std::shared_ptr<const EqualThreadBlocks> equal =
+        equal_.find(begins_, graph_.thread_blocks.size() / kFewer);
+    found.classes = equal != nullptr ? std::make_unique<Classes>(std::move(equal)) : nullptr;
     found.begins = begins_;
   }
   return found.classes.get();

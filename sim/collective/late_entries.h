@@ -24,9 +24,9 @@ namespace paceline {
 
 class LateEntries {
  public:
-  explicit LateEntries(const CollectiveGraph&);  // Requires: it outlives this
+  explicit LateEntries(const EqualBegins&);  // Requires: it outlives this
 
-  // As Passes::run on this graph, where few enough decide when ranks end: of each rank the latest `time` is that of
+  // As Passes::run on the graph of these, where few enough decide when ranks end: of each rank the latest `time` is that of
   // Passes::run, of a switch no earlier than that, and no later than the first rank's end unless it is the same. Else
   // false, and `time` is as it was. Where that is the answer again and again it is given without looking.
   bool run(const CollectivePlan&, std::span<SimTime> time);
@@ -38,8 +38,8 @@ class LateEntries {
   static constexpr std::array<std::size_t, 4> kAttempts{1, 4, 16, 64};
 
   struct Classes {
-    explicit Classes(EqualThreadBlocks);
-    EqualThreadBlocks of;
+    explicit Classes(std::shared_ptr<const EqualThreadBlocks>);
+    std::shared_ptr<const EqualThreadBlocks> of;
     Passes passes;
   };
   struct Found {
@@ -51,8 +51,8 @@ class LateEntries {
   bool decided(const Classes&);
   Classes* find_classes(std::size_t attempt, std::span<const SimTime> time);
 
+  const EqualBegins& equal_;
   const CollectiveGraph& graph_;
-  std::optional<EqualBegins> equal_;
   std::vector<SimTime> latest_;                // of a run, distinct, the latest first
   std::vector<std::uint32_t> begins_;          // as Found::begins, of the attempt at hand
   std::array<Found, kAttempts.size()> found_;  // by attempt: the last ones

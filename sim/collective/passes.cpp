@@ -15,16 +15,6 @@ constexpr SimTime kLongAgo{std::numeric_limits<std::int64_t>::min()};
 constexpr std::uint32_t kMostInRow = 64, kMostLanes = 8;
 constexpr std::uint32_t kUnseen = std::numeric_limits<std::uint32_t>::max();
 
-std::uint32_t in_end(const CollectiveGraph& graph, std::uint32_t w) {
-  return w + 1 < graph.thread_blocks.size() ? graph.thread_blocks[w + 1].first_in
-                                            : static_cast<std::uint32_t>(graph.in.size());
-}
-
-std::uint32_t out_end(const CollectiveGraph& graph, std::uint32_t w) {
-  return w + 1 < graph.thread_blocks.size() ? graph.thread_blocks[w + 1].first_out
-                                            : static_cast<std::uint32_t>(graph.out.size());
-}
-
 // A channel's thread blocks, depth first after those that they receive from; where these form a cycle,
 // somewhere in it.
 std::vector<std::uint32_t> producers_first(const CollectiveGraph& graph, const Channel& channel) {
@@ -186,37 +176,50 @@ void Passes::add_visits(const CollectiveGraph& graph, Part& part) {
   }
 }
 
-void Passes::run(const CollectivePlan& plan, const StepTimes& times, std::span<SimTime> time) {
+void Passes::run(const CollectivePlan& plan, const StepTimes& steps, std::span<SimTime> time) {
+  run(plan, steps, std::span<const std::span<SimTime>>(&time, 1));
+}
+
+void Passes::run(const CollectivePlan& plan, const StepTimes& steps,
+                 std::span<const std::span<SimTime>> times) {
   plan_ = &plan;
-  limit_ = times.window();
+  limit_ = steps.window();
   mask_ = std::bit_ceil(limit_) - 1;
   for (const Part& part : parts_) {
-    run_part(times, part, time);
+    const std::size_t at_once = std::max<std::size_t>(1, kMostLanes / part.lanes.size());
+    for (std::size_t first = 0; first < times.size(); first += at_once) {
+      run_part(steps, part, times.subspan(first, std::min(at_once, times.size() - first)));
+    }
   }
 }
 
-// Lanes without a channel go with the first one.
-void Passes::run_part(const StepTimes& times, const Part& part, std::span<SimTime> time) {
-  lanes_ = static_cast<std::uint32_t>(std::bit_ceil(part.lanes.size()));
+// Lanes of nothing go with the first one.
+void Passes::run_part(const StepTimes& steps, const Part& part, std::span<const std::span<SimTime>> times) {
+  const std::size_t channels = part.lanes.size(), used = channels * times.size();
+  const auto time = [&](std::uint32_t v, std::size_t lane) -> SimTime& {
+    return times[lane / channels][visits_[v].thread_block + part.lanes[lane % channels]];
+  };
+  lanes_ = static_cast<std::uint32_t>(std::bit_ceil(used));
   counts_.assign(part.channel.fifos, {});
   slots_.resize(std::max(slots_.size(), part.channel.fifos * (std::size_t{mask_} + 1) * lanes_));
   at_.clear();
   time_.clear();
   for (std::uint32_t v = part.first; v < part.last; ++v) {
-    at_.push_back(times.begin(visits_[v].script));
+    at_.push_back(steps.begin(visits_[v].script));
     for (std::uint32_t lane = 0; lane < lanes_; ++lane) {
-      time_.push_back(time[visits_[v].thread_block + (lane < part.lanes.size() ? part.lanes[lane] : 0)]);
+      time_.push_back(time(v, lane < used ? lane : 0));
     }
   }
-  run_passes(times, part);
+  run_passes(steps, part);
   for (std::uint32_t v = part.first; v < part.last; ++v) {
-    for (std::size_t lane = 0; lane < part.lanes.size(); ++lane) {
-      time[visits_[v].thread_block + part.lanes[lane]] = time_[std::size_t{v - part.first} * lanes_ + lane];
+    for (std::size_t lane = 0; lane < used; ++lane) {
+      time(v, lane) = time_[std::size_t{v - part.first} * lanes_ + lane];
     }
   }
 }
 
 void Passes::run_passes(const StepTimes& times, const Part& part) {
+  std::uint64_t pass = 0;
   for (bool done = false, moved = true; !done;) {
     if (!moved) {
       throw std::logic_error("collective: a plan whose FIFOs are too short for it");
@@ -230,6 +233,7 @@ void Passes::run_passes(const StepTimes& times, const Part& part) {
         done &= times.done(at);
       }
     }
+    pass = done || leave_out_repeats(times, pass) ? 0 : pass + 1;
   }
 }
 

@@ -2,6 +2,7 @@
 // long each takes, and where a thread block is in them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -67,6 +68,25 @@ class StepTimes {
     return (step.before_pause && !in_last_loop(at) ? hidden_latency_ : latency_)[hop];
   }
   Bytes bytes(const Cursor& at, const FlatStep& step) const { return bytes_[row(at, step)]; }
+  // How often the moves between two cursors of a script can be made again from `to` on, each taking as long as it took:
+  // where all are of one step, or of whole loops before the last one.
+  std::int64_t times_again(const Cursor& from, const Cursor& to) const {
+    if (done(to) || to.phase != from.phase || to.step != from.step) {
+      return 0;
+    }
+    const std::int64_t loops = from.loops_left - to.loops_left;
+    const std::int64_t moves = std::int64_t{from.moves_left} - to.moves_left;
+    if (loops == 0 && moves > 0 && (phases_[to.phase].equal || moves % phases_[to.phase].slices == 0)) {
+      return (to.moves_left - 1) / moves;
+    }
+    return loops > 0 && moves == 0 ? std::max<std::int64_t>(to.loops_left - 2, 0) / loops : 0;
+  }
+  // Where the thread block is then.
+  static Cursor after_again(const Cursor& from, Cursor to, std::int64_t times) {
+    to.moves_left -= static_cast<std::uint32_t>(times * (std::int64_t{from.moves_left} - to.moves_left));
+    to.loops_left -= times * (from.loops_left - to.loops_left);
+    return to;
+  }
   SimTime shortest_stay(std::uint32_t hop) const;
   // Slices that a FIFO may hold: the plan's slots; where it has any number, twice what a thread block sends before it
   // must receive, at least 64.

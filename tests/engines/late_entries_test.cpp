@@ -48,7 +48,8 @@ TEST_CASE("ends that the latest entries decide are those of all steps, and switc
     if (plan.slots == 0) {
       continue;  // RingSchedule's, as a rule
     }
-    LateEntries late(graph);
+    const EqualBegins equal(graph);
+    LateEntries late(equal);
     Passes passes(graph);
     const StepTimes steps(graph, plan);
     for (int i = 0; i < 5; ++i) {

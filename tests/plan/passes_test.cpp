@@ -2,7 +2,9 @@
 #include "sim/collective/passes.h"
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
+#include <span>
 #include <stdexcept>
 
 #include "sim/collective/channels.h"
@@ -33,12 +35,11 @@ void draw_hops(Dice& dice, CollectiveGraph& graph) {
   }
 }
 
-CollectivePlan draw_plan(Dice& dice, const CollectiveGraph& graph) {
+CollectivePlan draw_plan(Dice& dice, const CollectiveGraph& graph, std::int64_t most) {
   CollectivePlan plan;
   plan.slots = dice.below(4) == 0 ? 0 : static_cast<std::uint32_t>(1 + dice.below(20));
   const std::size_t phases = 1 + dice.below(3);
   for (std::size_t i = 0; i < phases; ++i) {  // a phase may have no loop
-    const std::int64_t most = graph.thread_blocks.size() > 1000 ? 4 : 20;
     const auto chunk = static_cast<std::int64_t>(1 + random() % 100'000);
     const std::int64_t slice = chunk / (1 + dice.below(3)) + dice.below(2) * (chunk / 7);  // 0: whole
     plan.loops.push_back({static_cast<std::int64_t>(random() % most), Bytes(chunk), Bytes(slice)});
@@ -74,20 +75,31 @@ Times end_of(Engine& engine, const CollectiveGraph& graph, const CollectivePlan&
 }
 
 struct Seen {
-  int ended = 0, stuck = 0, lanes = 0;
+  int ended = 0, stuck = 0, lanes = 0, repeated = 0;
 };
 
-void compare(Dice& dice, CollectiveGraph graph, const std::string& way, Seen& seen) {
+std::int64_t few_loops(const CollectiveGraph& graph) { return graph.thread_blocks.size() > 1000 ? 4 : 20; }
+
+void compare(Dice& dice, CollectiveGraph graph, const std::string& way, Seen& seen, std::int64_t most_loops) {
   draw_hops(dice, graph);
   Passes passes(graph);  // used again for the next plan
   Wavefront wavefront(graph);
   for (int i = 0; i < 3; ++i) {
-    const CollectivePlan plan = draw_plan(dice, graph);
+    const CollectivePlan plan = draw_plan(dice, graph, most_loops);
     const Times begin = draw_begin(dice, graph);
     const Times expected = end_of(wavefront, graph, plan, begin);
+    const std::uint64_t left_out = passes.left_out();
     const bool same = end_of(passes, graph, plan, begin) == expected;
     INFO(way << ", slots " << plan.slots);
     REQUIRE(same);
+    if (!expected.empty()) {
+      Times again = begin, other = draw_begin(dice, graph);
+      const Times expected_other = end_of(wavefront, graph, plan, other);
+      const std::array<std::span<SimTime>, 2> both{again, other};
+      passes.run(plan, StepTimes(graph, plan), both);
+      REQUIRE((again == expected && other == expected_other));
+    }
+    seen.repeated += passes.left_out() > left_out ? 1 : 0;
     ++(expected.empty() ? seen.stuck : seen.ended);
   }
   const std::vector<Channel> channels = channels_of(graph);
@@ -132,8 +144,8 @@ TEST_CASE("passes equal the wavefront for every algorithm, collective, size and 
         for (int i = 0; i < 3; ++i) {
           const ChannelGraphs found = random_graphs(dice, layout.gpus_per_node);
           const auto channels = static_cast<std::uint32_t>(1 + dice.below(10));
-          compare(dice, make_graph(algorithm, kind, layout, found, channels), name(algorithm, kind, layout),
-                  seen);
+          const CollectiveGraph graph = make_graph(algorithm, kind, layout, found, channels);
+          compare(dice, graph, name(algorithm, kind, layout), seen, few_loops(graph));
         }
       });
     }
@@ -141,6 +153,27 @@ TEST_CASE("passes equal the wavefront for every algorithm, collective, size and 
   CHECK(seen.ended > static_cast<int>(rounds(1000)));
   CHECK(seen.stuck > 0);
   CHECK(seen.lanes > static_cast<int>(rounds(100)));
+}
+
+TEST_CASE("passes that are left out as they repeat change nothing") {
+  Dice dice(24);
+  Seen seen;
+  for (const std::uint32_t n : {2U, 3U, 4U, 8U}) {
+    if (kSanitized && n > 4) {
+      break;
+    }
+    for (const RankLayout& layout : layouts(n)) {
+      for_each_way(layout, [&](Algorithm algorithm, CollectiveKind kind) {
+        const ChannelGraphs found = random_graphs(dice, layout.gpus_per_node);
+        const auto channels = static_cast<std::uint32_t>(1 + dice.below(5));
+        compare(dice, make_graph(algorithm, kind, layout, found, channels), name(algorithm, kind, layout),
+                seen, 400);
+      });
+    }
+  }
+  INFO(seen.repeated << " of " << seen.ended << " repeated passes");
+  CHECK(seen.repeated > seen.ended / 3);
+  CHECK(seen.repeated < seen.ended);
 }
 
 TEST_CASE("passes equal the wavefront for MPI's rings and recursive doubling") {
@@ -151,9 +184,9 @@ TEST_CASE("passes equal the wavefront for MPI's rings and recursive doubling") {
     const RankLayout layout{n, 1};
     for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::all_gather,
                                       CollectiveKind::reduce_scatter, CollectiveKind::broadcast}) {
-      compare(dice, mpi_ring_graph(kind, layout, one_nic).graph, "MPI ring " + std::to_string(n), seen);
+      compare(dice, mpi_ring_graph(kind, layout, one_nic).graph, "MPI ring " + std::to_string(n), seen, 20);
     }
-    compare(dice, recursive_doubling_graph(layout, one_nic).graph, "recursive doubling", seen);
+    compare(dice, recursive_doubling_graph(layout, one_nic).graph, "recursive doubling", seen, 20);
   }
   CHECK(seen.ended > (kSanitized ? 30 : 100));
 }
@@ -189,7 +222,7 @@ TEST_CASE("merged channels have the times of the classes found by refinement, an
         CollectiveGraph graph =
             make_graph(algorithm, kind, layout, found, static_cast<std::uint32_t>(1 + dice.below(12)));
         draw_hops(dice, graph);
-        const CollectivePlan plan = draw_plan(dice, graph);
+        const CollectivePlan plan = draw_plan(dice, graph, few_loops(graph));
         Times begin;
         for (std::uint32_t r = 0; r < graph.ranks; ++r) {
           begin.push_back(draw_time(dice, 100'000'000));
