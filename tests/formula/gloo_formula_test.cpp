@@ -210,5 +210,52 @@ TEST_CASE("two all-reduces of gloo run at once, and their segments take turns on
   }
 }
 
+// fully_shard on n hosts, in shards of `of`: of each layer, a unit of its own, the all-gather twice, its waits, and an
+// all-reduce of all of it; with replicas one of the shard, too.
+TEST_CASE("a step of FSDP over gloo is the sum of its layers' waits and its collectives' closed forms") {
+  const auto ring = [](int n, double bytes, bool gathers) {
+    const double m = gathers
+                         ? 2
+                         : gloo_segments_per_rank(static_cast<std::uint32_t>(n), Bytes(std::int64_t(bytes))),
+                 segment = std::ceil(bytes / (n * m)),
+                 c = segment / kHostRate * (n > 2 ? 1 + kAcks : 1) + kHandshake.value;
+    return kBegin.value + (gathers ? 1 : 2) * ((n - 1) * m * c + kLatency) +
+           (gathers ? 0 : segment / kSumRate);
+  };
+  for (const auto& [hosts, of] : {std::pair{2, 2}, {4, 4}, {6, 6}, {4, 2}, {8, 4}, {8, 2}}) {
+    for (const bool reshards : {true, false}) {
+      CAPTURE(hosts, of, reshards);
+      Scenario scenario;
+      scenario.cluster = gloo_hosts(hosts);
+      scenario.gpu = gpu_preset("V100-16GB");
+      scenario.gpu.memory_bandwidth = BytesPerSecond(1e18);
+      scenario.model.name = "layers";
+      double expected = 0;
+      for (const std::int64_t kilobytes : {400, 40, 4000, 12}) {
+        const std::int64_t elements = 250 * kilobytes / 8 * 8;
+        scenario.model.layers.push_back({.name = "layer" + std::to_string(kilobytes),
+                                         .kind = LayerKind::linear,
+                                         .parameters = {elements},
+                                         .output_elements = 1});
+        scenario.training.layer_times.push_back({.forward = 3.0_ms, .backward = 7.0_ms});
+        scenario.training.fsdp.units.layers.push_back(1);
+        const double bytes = 4.0 * static_cast<double>(elements);
+        expected += (reshards ? 2 : 1) * ring(of, bytes, true) + 10e-3 + ring(of, bytes, false);
+        expected += of < hosts ? ring(hosts / of, bytes / of, false) : 0;
+      }
+      scenario.training.strategy = StrategyKind::fsdp;
+      scenario.training.fsdp.reshard_after_forward.reshards = reshards;
+      scenario.training.fsdp.shard_group.ranks = of;
+      scenario.training.host = {};
+      scenario.training.host.kernel_launch = scenario.training.host.collective_launch = Seconds{};
+      scenario.training.collective = gloo();
+      Machines machines;
+      const Result result = simulate(machines.build(scenario).job, {.iterations = 2});
+      CHECK(to_seconds(result.iteration_end[2] - result.iteration_end[1]).value ==
+            Approx(expected).margin(1e-8));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace paceline
