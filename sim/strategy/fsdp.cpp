@@ -110,12 +110,14 @@ class FsdpIteration {
     return cast_time(work_.costs, shard.elements, from, to);
   }
 
-  // Returns its number. Where it blocks the host, it has ended before anything else begins.
+  // Returns its number. Where it blocks the host, all before it has ended when the host comes to it, and so has it when
+  // the host goes on.
   std::uint32_t collective(const CollectiveRequest& request, const Purpose& purpose, const std::string& label,
                            const Issue& issue) {
     if (!blocks_) {
       return b_.collective(request, purpose, label, issue);
     }
+    b_.synchronize();  // what is computed is the host's own work
     const std::uint32_t number =
         b_.collective(request, purpose, label,
                       {.queue = issue.queue, .prepare = issue.prepare, .conclude = issue.conclude});

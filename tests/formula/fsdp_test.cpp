@@ -172,14 +172,18 @@ TEST_CASE("FSDP over gloo: collectives and layers are in series, whatever is lon
   }
 }
 
-TEST_CASE("FSDP over gloo: the host issues a collective when the one before has ended") {
+TEST_CASE("FSDP over gloo: the host comes to a collective when all before it has ended") {
   UnitTimes t{.units = 5, .a = 700, .s = 900, .r = 300, .library = CollectiveLibrary::gloo};
   t.launch = Seconds(250e-12);
-  FsdpSpec hybrid;
-  hybrid.shard_group.node = true;
-  CHECK(steady_step(fsdp_job(t, hybrid, 1)).ps == 5 * (2 * (250 + 700) + (250 + 900) + (250 + 300)));
-  hybrid.reshard_after_forward.reshards = false;
-  CHECK(steady_step(fsdp_job(t, hybrid, 2)).ps == 5 * (2 * (250 + 700) + (250 + 900) + (250 + 300)));
+  for (const std::int64_t computing : {0, 2000}) {
+    t.f = t.b = computing;
+    FsdpSpec hybrid;
+    hybrid.shard_group.node = true;
+    const std::int64_t collectives = 5 * (2 * (250 + 700) + (250 + 900) + (250 + 300));
+    CHECK(steady_step(fsdp_job(t, hybrid, 1)).ps == collectives + 5 * 2 * computing);
+    hybrid.reshard_after_forward.reshards = false;
+    CHECK(steady_step(fsdp_job(t, hybrid, 2)).ps == collectives + 2 * 5 * 2 * computing);
+  }
 }
 
 TEST_CASE(

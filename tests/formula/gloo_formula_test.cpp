@@ -88,8 +88,9 @@ TEST_CASE("gloo's all-gather and broadcast on equal hosts take their closed form
   const Bytes bytes(3 << 20);
   for (const int n : {2, 3, 6}) {
     const double c = 3.0 * (1 << 20) / (2 * n) / kHostRate * (n > 2 ? 1 + kAcks : 1) + kHandshake.value;
-    CHECK(time_of(n, CollectiveKind::all_gather, bytes) ==
-          Approx(kBegin.value + 2 * (n - 1) * c + kLatency).margin(1e-10));
+    // Between two, the first one's segments leave when the other's have come: its second after two of those.
+    const double expected = n == 2 ? 3 * c + 2 * kLatency : 2 * (n - 1) * c + kLatency;
+    CHECK(time_of(n, CollectiveKind::all_gather, bytes) == Approx(kBegin.value + expected).margin(1e-10));
   }
   const double whole = 3.0 * (1 << 20) / kHostRate;
   const double hop = kHandshake.value + kLatency;
@@ -213,14 +214,15 @@ TEST_CASE("two all-reduces of gloo run at once, and their segments take turns on
 // fully_shard on n hosts, in shards of `of`: of each layer, a unit of its own, the all-gather twice, its waits, and an
 // all-reduce of all of it; with replicas one of the shard, too.
 TEST_CASE("a step of FSDP over gloo is the sum of its layers' waits and its collectives' closed forms") {
-  const auto ring = [](int n, double bytes, bool gathers) {
-    const double m = gathers
-                         ? 2
-                         : gloo_segments_per_rank(static_cast<std::uint32_t>(n), Bytes(std::int64_t(bytes))),
+  const auto gather = [](int n, double bytes) {
+    const double c = std::ceil(bytes / (2 * n)) / kHostRate * (n > 2 ? 1 + kAcks : 1) + kHandshake.value;
+    return kBegin.value + (n == 2 ? 3 * c + 2 * kLatency : 2 * (n - 1) * c + kLatency);
+  };
+  const auto reduce = [](int n, double bytes) {
+    const double m = gloo_segments_per_rank(static_cast<std::uint32_t>(n), Bytes(std::int64_t(bytes))),
                  segment = std::ceil(bytes / (n * m)),
                  c = segment / kHostRate * (n > 2 ? 1 + kAcks : 1) + kHandshake.value;
-    return kBegin.value + (gathers ? 1 : 2) * ((n - 1) * m * c + kLatency) +
-           (gathers ? 0 : segment / kSumRate);
+    return kBegin.value + 2 * ((n - 1) * m * c + kLatency) + segment / kSumRate;
   };
   for (const auto& [hosts, of] : {std::pair{2, 2}, {4, 4}, {6, 6}, {4, 2}, {8, 4}, {8, 2}}) {
     for (const bool reshards : {true, false}) {
@@ -240,8 +242,8 @@ TEST_CASE("a step of FSDP over gloo is the sum of its layers' waits and its coll
         scenario.training.layer_times.push_back({.forward = 3.0_ms, .backward = 7.0_ms});
         scenario.training.fsdp.units.layers.push_back(1);
         const double bytes = 4.0 * static_cast<double>(elements);
-        expected += (reshards ? 2 : 1) * ring(of, bytes, true) + 10e-3 + ring(of, bytes, false);
-        expected += of < hosts ? ring(hosts / of, bytes / of, false) : 0;
+        expected += (reshards ? 2 : 1) * gather(of, bytes) + 10e-3 + reduce(of, bytes);
+        expected += of < hosts ? reduce(hosts / of, bytes / of) : 0;
       }
       scenario.training.strategy = StrategyKind::fsdp;
       scenario.training.fsdp.reshard_after_forward.reshards = reshards;
