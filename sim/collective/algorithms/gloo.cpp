@@ -7,22 +7,6 @@
 #include "sim/collective/host_collectives.h"
 
 namespace paceline {
-namespace {
-
-// Between two ranks one socket carries a rank's segments and its word that it is ready for the other's. allgather.cc gives
-// that word for a segment when it has sent its own (allreduce.cc: before). Whoever comes last finds the other one ready and
-// sends at once; the other's segments leave one by one as those arrive. Here the second rank comes last: with nothing that
-// sets them apart, who does is chance, and after the first such gather that one always does.
-std::vector<Step> answering(std::uint32_t segments, const Ports& gather) {
-  std::vector<Step> steps;
-  for (std::int64_t s = segments; s-- > 0;) {
-    steps.push_back({.receive = gather, .keep = true, .block = segments + s});
-    steps.push_back({.send = gather, .own = true, .keep = true, .block = s});
-  }
-  return steps;
-}
-
-}  // namespace
 
 std::uint32_t gloo_segments_per_rank(std::uint32_t ranks, Bytes bytes) {
   constexpr std::int64_t kLargest = std::int64_t{1} << 20;  // kMaxSegmentSize
@@ -61,10 +45,8 @@ HostGraph gloo_ring_graph(CollectiveKind kind, const RankLayout& layout, std::sp
         {.times = segments, .receive = gather, .keep = true, .block = all - segments, .stride = 1}};
   }
   const std::uint32_t script = builder.add_script(all, std::move(steps)), rings = gathers ? 1 : 2;
-  const std::uint32_t first =
-      gathers && n == 2 ? builder.add_script(all, answering(segments, gather)) : script;
   for (std::uint32_t r = 0; r < n; ++r) {
-    builder.add_thread_block(r, 0, r == 0 ? first : script, rings, rings, std::int64_t{r} * segments);
+    builder.add_thread_block(r, 0, script, rings, rings, std::int64_t{r} * segments);
   }
   RankWires wires(builder, layout, nics);
   for (std::uint32_t port = 0; port < rings; ++port) {
