@@ -72,7 +72,7 @@ class Case:
             }
         }
 
-    def scenario(self, pytorch: str) -> dict[str, Any]:
+    def scenario(self, pytorch: str, collective_launch_us: int = 0) -> dict[str, Any]:
         """Return what `paceline run` takes, as this version of PyTorch runs it."""
         variability: dict[str, Any] = {}
         if self.slow_host:
@@ -106,7 +106,10 @@ class Case:
                     for layer in self.layers
                 ],
                 **self.strategy(),
-                "host": {"kernel_launch": "0 s", "collective_launch": "0 s"},
+                "host": {
+                    "kernel_launch": "0 s",
+                    "collective_launch": f"{collective_launch_us} us",
+                },
                 "collective": {"library": "gloo"},
             },
             "run": {"iterations": self.iterations},
@@ -187,5 +190,16 @@ def drawn_sharded(number: int) -> Case:
         iterations=8,
     )
 
+
+# What fully_shard itself takes: units of next to nothing. None of the cases that are compared.
+NEXT_TO_NOTHING = Case(
+    name="two_hosts_units",
+    hosts=2,
+    layers=tuple(Layer(2, 4, (64,), f"block.{i}.0") for i in range(8)),
+    cap_mib=0,
+    sharding=Sharding(shards=2, reshards=True),
+    iterations=20,
+)
+COLLECTIVES_OF_NOTHING = 3 * len(NEXT_TO_NOTHING.layers)
 
 SHARDED_CASES = tuple(drawn_sharded(number) for number in range(15))

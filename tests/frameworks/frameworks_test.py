@@ -3,7 +3,8 @@
     frameworks_test.py PACELINE [--python PYTHON] [--cases all|some|sharded] [--keep FOLDER]
 
 Makes hosts as network namespaces with links of 50 Mbit/s, measures gloo's all-reduce between two of
-them, fits the costs to that alone, and lets PyTorch's DistributedDataParallel run training steps
+them, fits the costs to that alone (for fully_shard also what it takes between two with units of
+next to nothing), and lets PyTorch's DistributedDataParallel run training steps
 on 2 to 8 hosts whose layers wait as long as the scenario says (paceline.replay); or fully_shard, in
 one group or with replicas (--cases sharded, from PyTorch 2.6 on). Prints each case,
 measured and predicted, and fails where errors are above their goals. Exit status: 0 passed, 1
@@ -27,7 +28,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cases import CASES, RATE, SHARDED_CASES, Case
+from cases import CASES, COLLECTIVES_OF_NOTHING, NEXT_TO_NOTHING, RATE, SHARDED_CASES, Case
 from torch_hosts import DEBIANS_PYTHON, TorchHosts
 
 # torch_hosts has made tests/cluster known.
@@ -97,6 +98,7 @@ class Trial:
         self.torch = TorchHosts(network, python)
         self.folder = keep or network.folder
         self.profile = network.folder / "profile.json"
+        self.collective_launch_us = 0
 
     def fit(self) -> None:
         data, cluster = self.folder / "two_hosts.csv", self.folder / "two_hosts.json"
@@ -122,6 +124,13 @@ class Trial:
             raise DisturbedError("gloo's all-reduce between two hosts doesn't repeat")
         return [min(rows, key=lambda row: float(row["time_us"])) for rows in of_size.values()]
 
+    def fit_units(self, pytorch: str) -> None:
+        """Measure what a host does for each collective of fully_shard, beside waiting for it."""
+        one = self.outcome(NEXT_TO_NOTHING, pytorch)
+        beside = max(0.0, one.step - one.predicted) / COLLECTIVES_OF_NOTHING
+        self.collective_launch_us = round(1e6 * beside)
+        print(f"fully_shard between two hosts: {self.collective_launch_us} us a collective")
+
     def measure(self, case: Case, plan: dict[str, Any]) -> list[Row]:
         if case.slow_link:
             self.network.set_rate(case.slow_link[0], RATE * case.slow_link[1])
@@ -132,7 +141,8 @@ class Trial:
 
     def outcome(self, case: Case, pytorch: str) -> Outcome:
         path = self.folder / f"{case.name}.json"
-        path.write_text(json.dumps(case.scenario(pytorch), indent=1) + "\n", encoding="utf-8")
+        described = case.scenario(pytorch, self.collective_launch_us)
+        path.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
         plan_file, result_file = (
             self.network.folder / "plan.json",
             self.network.folder / "result.json",
@@ -272,6 +282,8 @@ def main() -> int:
     try:
         trial = Trial(options.paceline, network, options.python, options.keep)
         trial.fit()
+        if options.cases == "sharded":
+            trial.fit_units(pytorch)
         print(f"PyTorch {pytorch}\n{'':61} measured  predicted   error  buckets  exposed  waiting")
         outcomes = {}
         for case in chosen:
