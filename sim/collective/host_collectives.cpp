@@ -1,5 +1,6 @@
 #include "sim/collective/host_collectives.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -11,6 +12,8 @@ namespace {
 
 constexpr std::int64_t kElement = 4;  // bytes of a float
 constexpr std::int64_t kLine = 64;    // EIGEN_MAX_ALIGN_BYTES, of which TensorFlow's chunks are multiples
+constexpr Bytes kQueued{std::int64_t{64}
+                        << 10};  // by a link, of a socket: the largest packet before it is segmented
 constexpr Bytes kEager{(std::int64_t{64} << 10) - std::int64_t{64}};  // 64 KiB less what leads a message
 
 // Gives the FIFOs that reduce, the first `reducing` of each group's, hops of their own: the second half of them.
@@ -20,6 +23,18 @@ void part_hops(CollectiveGraph& graph, std::size_t fifos_of_group, std::uint32_t
   for (std::size_t f = 0; f < graph.fifos.size(); ++f) {
     graph.fifos[f].hop += f % fifos_of_group < reducing ? static_cast<std::uint32_t>(hops.size()) : 0;
   }
+}
+
+// How much longer the segments of gloo's all-gather take together: by one of them, or what a link queues, where one rank
+// comes last, as one does. allgather.cc says that it is ready for a segment when it has sent one of its own (allreduce.cc:
+// before). By then the others have said so; so that word waits on the last one's link behind its first segment, and with it
+// the rank before. Between two ranks all of the segment is in front of it, in the same socket.
+double waits_for_word(std::uint32_t ranks, Bytes segment) {
+  const double in_front =
+      ranks == 2 ? 1
+                 : std::min(1.0, static_cast<double>(kQueued.value) /
+                                     static_cast<double>(std::max<std::int64_t>(segment.value, 1)));
+  return in_front / (2.0 * (ranks - 1));
 }
 
 void require_known(CollectiveKind kind) {
@@ -113,7 +128,9 @@ void HostCollectives::price(CollectivePlan& plan, const Communicator& communicat
     const Hop& hop = hops[h];
     const auto kind = static_cast<std::size_t>(hop.kind);
     const double beside = acknowledges && hop.kind == HopKind::network ? costs.acknowledgements : 0;
-    const BytesPerSecond rate = hop.rate * (costs.efficiency[kind] / (1 + beside));
+    const bool late = gloo && plan.kind == CollectiveKind::all_gather && hop.kind == HopKind::network;
+    const double word = late ? waits_for_word(family_.layout().ranks(), block) : 0;
+    const BytesPerSecond rate = hop.rate * (costs.efficiency[kind] / ((1 + beside) * (1 + word)));
     const Seconds reduction = h < hops.size() / 2 ? Seconds{} : block / of.reduce_rate;
     const Seconds copies = tensorflow && hop.kind == HopKind::network ? 2 * copied(block) : Seconds{};
     HopCost cost{rate, to_sim_time(of.latency[kind] + hop.latency + copies + reduction), {}};

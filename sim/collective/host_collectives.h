@@ -10,7 +10,8 @@
 // gloo, as PyTorch's ProcessGroupGloo uses it (gloo/{allreduce,allgather,broadcast}.cc): the same ring the other
 // way round, of segments of at most 1 MiB, at least two for each rank, so that one moves while another is reduced;
 // a reduce-scatter is an all-reduce of which each rank keeps its part (ProcessGroupGloo.cpp); a broadcast goes
-// down a binomial tree. Two threads of a group take one operation each (TrainingJob::workers).
+// down a binomial tree. An all-gather waits for who comes last (docs/model.md). Two threads of a
+// group take one operation each (TrainingJob::workers).
 //
 // TensorFlow's RingReducer (tensorflow/core/common_runtime/ring_{alg,reducer}.cc; collective_rma_distributed.cc), with
 // the one subdivision that tf.distribute asks for: OpenMPI's ring, each chunk, of whole lines of 64 B, going on as soon as

@@ -123,12 +123,11 @@ TrainingJob build_job(const Strategy& strategy, const MixedWork& mixed, Collecti
     return lone_job(mixed.works[mixed.of(0)]);
   }
   const bool gloo = work.training.collective.library == CollectiveLibrary::gloo;
-  if (gloo && fully_shards(work.training)) {
-    throw InputError(
-        "expected DDP with the library gloo, found a sharded strategy: how PyTorch runs it on hosts isn't "
-        "modelled "
-        "(a real step took 1.6 times as long)",
-        "/training/strategy");
+  const auto* const zero = std::get_if<ZeroSpec>(&strategy);
+  if (gloo && zero != nullptr && zero->stage > 1) {
+    throw InputError("expected DDP, FSDP or ZeRO's stage 1 with the library gloo, found ZeRO's stage " +
+                         std::to_string(zero->stage) + ": how DeepSpeed runs it on hosts isn't modelled",
+                     "/training/strategy");
   }
   if (work.training.collective.library == CollectiveLibrary::tensorflow &&
       !std::holds_alternative<MirroredSpec>(strategy)) {
@@ -148,8 +147,8 @@ TrainingJob build_job(const Strategy& strategy, const MixedWork& mixed, Collecti
   add_programs(strategy, mixed, planner, plans, job);
   job.plans = plans.plans();
   job.communicator = for_plans(planner.communicator(), job.plans);
-  if (gloo) {
-    constexpr std::uint32_t kThreads = 2;  // of a process group: ProcessGroupGloo::Options
+  if (gloo && !std::holds_alternative<FsdpSpec>(strategy)) {  // whose collectives block the host
+    constexpr std::uint32_t kThreads = 2;                     // of a process group: ProcessGroupGloo::Options
     run_side_by_side(job, kThreads);
   }
   return job;

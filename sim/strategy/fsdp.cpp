@@ -37,7 +37,7 @@ Groups groups_of(const FsdpSpec& fsdp, const RankLayout& job) {
 
 // An iteration of every rank, in the order in which its host issues operations. A communicator is a queue:
 // all-gathers and reduce-scatters share one, those who gather again from fewer ranks and those who all-reduce
-// have their own.
+// have their own. gloo's collectives block the host (async_op=False, no streams): all is in series, in that order.
 class FsdpIteration {
  public:
   FsdpIteration(const FsdpSpec& fsdp, const Workload& work, PlanTable& plans)
@@ -46,6 +46,7 @@ class FsdpIteration {
         groups_(groups_of(fsdp, plans.layout())),
         units_(units_of(fsdp.units, work.model)),
         root_(root()),
+        blocks_(work.training.collective.library == CollectiveLibrary::gloo),
         b_(work, plans) {
     for (const FsdpUnit& unit : units_) {
       shards_.push_back(shard_of(unit));
@@ -109,10 +110,31 @@ class FsdpIteration {
     return cast_time(work_.costs, shard.elements, from, to);
   }
 
+  // Returns its number. Where it blocks the host, all before it has ended when the host comes to it, and so has it when
+  // the host goes on.
+  std::uint32_t collective(const CollectiveRequest& request, const Purpose& purpose, const std::string& label,
+                           const Issue& issue) {
+    if (!blocks_) {
+      return b_.collective(request, purpose, label, issue);
+    }
+    b_.synchronize();  // what is computed is the host's own work
+    const std::uint32_t number =
+        b_.collective(request, purpose, label,
+                      {.queue = issue.queue, .prepare = issue.prepare, .conclude = issue.conclude});
+    b_.wait(number);
+    b_.synchronize();
+    return number;
+  }
+  void wait(std::uint32_t number) {
+    if (!blocks_) {
+      b_.wait(number);
+    }
+  }
+
   // From the parameters in memory.
   std::uint32_t gather(const Shard& shard, Phase phase, After after, std::uint32_t after_op) {
     const Precision compute = work_.training.precision;
-    return b_.collective(
+    return collective(
         {CollectiveKind::all_gather, of_all(shard, compute), groups_.shards()},
         {.phase = phase, .payload = Payload::parameters}, "all_gather " + shard.name,
         {.after = after, .after_op = after_op, .prepare = cast(shard, work_.training.parameters, compute)});
@@ -123,7 +145,7 @@ class FsdpIteration {
     if (!groups_.regather_apart()) {
       return gather(shard, Phase::backward, After::compute, 0);
     }
-    return b_.collective(
+    return collective(
         {CollectiveKind::all_gather, of_all(shard, work_.training.precision), groups_.regathers()},
         {.phase = Phase::backward, .payload = Payload::parameters}, "all_gather " + shard.name, {.queue = 1});
   }
@@ -137,8 +159,8 @@ class FsdpIteration {
   // Gathers run ahead of the compute stream as far as their two buffers allow.
   void gather_forward(const Shard& shard, std::vector<std::uint32_t>& copies) {
     const std::size_t before = copies.size();
-    b_.wait(before < 2 ? gather(shard, Phase::forward, before == 0 ? After::compute : After::nothing, 0)
-                       : gather(shard, Phase::forward, After::op, copies[before - 2]));
+    wait(before < 2 ? gather(shard, Phase::forward, before == 0 ? After::compute : After::nothing, 0)
+                    : gather(shard, Phase::forward, After::op, copies[before - 2]));
     copies.push_back(copy_out(shard));
   }
 
@@ -185,7 +207,7 @@ class FsdpIteration {
   // The unit's parameters, and then those of the unit before it, which are gathered beside its kernels.
   void enter_backward(std::size_t unit, std::optional<std::uint32_t>& gathered) {
     if (gathered) {
-      b_.wait(*gathered);
+      wait(*gathered);
       copy_out(shards_[unit]);
       gathered = unit > 0 ? std::optional(gather_again(shards_[unit - 1])) : std::nullopt;
     }
@@ -199,29 +221,29 @@ class FsdpIteration {
   void reduce(const Shard& shard) {
     const Precision wire = reduce_precision(), parameters = work_.training.parameters;
     if (reduced_) {
-      b_.wait(*reduced_);
+      wait(*reduced_);
     }
     const std::uint32_t number = reduces_++;
     b_.copy(bytes(shard.of_layers, work_.training.gradients) + bytes(shard.of_layers, wire), 1, number,
             "copy in " + shard.name);
-    reduced_ = b_.collective({CollectiveKind::reduce_scatter, of_all(shard, wire), groups_.shards()},
-                             {.phase = Phase::exchange, .bucket = number}, "reduce_scatter " + shard.name,
-                             {.conclude = groups_.replicated() ? SimTime{} : cast(shard, wire, parameters)});
+    reduced_ = collective({CollectiveKind::reduce_scatter, of_all(shard, wire), groups_.shards()},
+                          {.phase = Phase::exchange, .bucket = number}, "reduce_scatter " + shard.name,
+                          {.conclude = groups_.replicated() ? SimTime{} : cast(shard, wire, parameters)});
     if (groups_.replicated()) {
       all_reduced_.push_back(
-          b_.collective({CollectiveKind::all_reduce, bytes(shard.elements, wire), groups_.replicas()},
-                        {.phase = Phase::exchange}, "all_reduce " + shard.name,
-                        {.queue = groups_.regather_apart() ? 2U : 1U,
-                         .after = After::op,
-                         .after_op = b_.last_op(),
-                         .conclude = cast(shard, wire, parameters)}));
+          collective({CollectiveKind::all_reduce, bytes(shard.elements, wire), groups_.replicas()},
+                     {.phase = Phase::exchange}, "all_reduce " + shard.name,
+                     {.queue = groups_.regather_apart() ? 2U : 1U,
+                      .after = After::op,
+                      .after_op = b_.last_op(),
+                      .conclude = cast(shard, wire, parameters)}));
     }
   }
 
   void wait_for_gradients() {
-    b_.wait(*reduced_);
+    wait(*reduced_);
     for (const std::uint32_t each : all_reduced_) {
-      b_.wait(each);
+      wait(each);
     }
   }
 
@@ -231,6 +253,7 @@ class FsdpIteration {
   std::vector<FsdpUnit> units_;
   std::vector<Shard> shards_;  // by unit
   Shard root_;
+  bool blocks_;
   ProgramBuilder b_;
   std::uint32_t reduces_ = 0;
   std::optional<std::uint32_t> reduced_;  // the last reduce-scatter

@@ -18,6 +18,8 @@ namespace {
 
 struct UnitTimes {
   std::int64_t units = 1, f = 0, b = 0, a = 0, s = 0, r = 0, copy_out = 0, copy_in = 0, optimizer = 0;
+  CollectiveLibrary library = CollectiveLibrary::nccl;
+  Seconds launch{};  // of a collective
 };
 
 // Units of two layers with a parameter each, on two nodes of two GPUs.
@@ -25,7 +27,8 @@ TrainingJob job_of_units(const UnitTimes& t, const Strategy& strategy, int accum
   Model model{.name = "units", .input = "", .layers = {}};
   TrainingSpec training;
   training.accumulation = accumulation;
-  training.host = {.kernel_launch = Seconds(0), .collective_launch = Seconds(0), .runs_ahead = 1};
+  training.host = {.kernel_launch = Seconds(0), .collective_launch = t.launch, .runs_ahead = 1};
+  training.collective.library = t.library;
   for (std::int64_t u = 0; u < t.units; ++u) {
     for (const char* part : {".first", ".second"}) {
       model.layers.push_back({.name = "layers." + std::to_string(u) + part, .parameters = {400}});
@@ -138,6 +141,71 @@ TEST_CASE("FSDP with hybrid sharding and accumulation and checkpointing is what 
             by_the_rules(t, fsdp.reshard_after_forward.reshards, recomputes, fsdp.shard_group.node,
                          accumulation));
   }
+}
+
+// All of it, one after the other.
+std::int64_t in_series(const UnitTimes& t, bool reshards, bool recomputes, bool replicated,
+                       int accumulation) {
+  const std::int64_t gather = t.a + t.copy_out, reduce = t.copy_in + t.s + (replicated ? t.r : 0),
+                     pass = (reshards ? 2 : 1) * gather + t.f + (recomputes ? t.f : 0) + t.b;
+  return accumulation * t.units * pass + t.units * reduce + t.optimizer;
+}
+
+TEST_CASE("FSDP over gloo: collectives and layers are in series, whatever is longer") {
+  Dice dice(15);
+  for (std::uint64_t round = 0; round < rounds(1000); ++round) {
+    const auto any_time = [&] { return dice.maybe(0.1) ? 0 : dice.between(1, 3000); };
+    UnitTimes t{dice.between(1, 12), any_time(), any_time(), any_time(), any_time(),
+                any_time(),          any_time(), any_time(), any_time()};
+    t.library = CollectiveLibrary::gloo;
+    FsdpSpec fsdp;
+    fsdp.reshard_after_forward.reshards = dice.maybe(0.6);
+    fsdp.shard_group.node = dice.maybe(0.5);
+    const bool recomputes = dice.maybe(0.3);
+    fsdp.activation_checkpointing =
+        recomputes ? ActivationCheckpointing::full : ActivationCheckpointing::none;
+    const auto accumulation = static_cast<int>(dice.between(1, 3));
+    INFO("round " << round);
+    REQUIRE(
+        steady_step(fsdp_job(t, fsdp, accumulation)).ps ==
+        in_series(t, fsdp.reshard_after_forward.reshards, recomputes, fsdp.shard_group.node, accumulation));
+  }
+}
+
+TEST_CASE("FSDP over gloo: the host comes to a collective when all before it has ended") {
+  UnitTimes t{.units = 5, .a = 700, .s = 900, .r = 300, .library = CollectiveLibrary::gloo};
+  t.launch = Seconds(250e-12);
+  for (const std::int64_t computing : {0, 2000}) {
+    t.f = t.b = computing;
+    FsdpSpec hybrid;
+    hybrid.shard_group.node = true;
+    const std::int64_t collectives = 5 * (2 * (250 + 700) + (250 + 900) + (250 + 300));
+    CHECK(steady_step(fsdp_job(t, hybrid, 1)).ps == collectives + 5 * 2 * computing);
+    hybrid.reshard_after_forward.reshards = false;
+    CHECK(steady_step(fsdp_job(t, hybrid, 2)).ps == collectives + 2 * 5 * 2 * computing);
+  }
+}
+
+TEST_CASE(
+    "FSDP over gloo: each unit's gather for the backward pass comes before the kernels of the one after it") {
+  // As PyTorch 2.15's process group was asked for them, on four ranks of two replicas.
+  UnitTimes t{.units = 3, .f = 1, .b = 1, .a = 1, .s = 1, .r = 1, .library = CollectiveLibrary::gloo};
+  FsdpSpec hybrid;
+  hybrid.shard_group.node = true;
+  std::vector<std::string> found;
+  const TrainingJob job = fsdp_job(t, hybrid, 1);
+  for (const Op& op : job.main().steady.ops) {
+    if (op.kind == OpKind::collective || op.purpose.phase == Phase::backward) {
+      found.push_back(op.label);
+    }
+  }
+  CHECK(found == std::vector<std::string>{
+                     "all_gather layers.0", "all_gather layers.1", "all_gather layers.2",
+                     "all_gather layers.2", "all_gather layers.1", "backward layers.2.second",
+                     "backward layers.2.first", "reduce_scatter layers.2", "all_reduce layers.2",
+                     "all_gather layers.0", "backward layers.1.second", "backward layers.1.first",
+                     "reduce_scatter layers.1", "all_reduce layers.1", "backward layers.0.second",
+                     "backward layers.0.first", "reduce_scatter layers.0", "all_reduce layers.0"});
 }
 
 TEST_CASE("ZeRO's first stage adds the gather of the parameters to DDP's step") {

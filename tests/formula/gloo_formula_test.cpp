@@ -88,8 +88,11 @@ TEST_CASE("gloo's all-gather and broadcast on equal hosts take their closed form
   const Bytes bytes(3 << 20);
   for (const int n : {2, 3, 6}) {
     const double c = 3.0 * (1 << 20) / (2 * n) / kHostRate * (n > 2 ? 1 + kAcks : 1) + kHandshake.value;
+    // Someone comes last: as long as what its link queues, or between two one of the segments.
+    const double wire = 3.0 * (1 << 20) / (2 * n), queued = n == 2 ? wire : 65536;
+    const double word = queued / kHostRate * (n > 2 ? 1 + kAcks : 1);
     CHECK(time_of(n, CollectiveKind::all_gather, bytes) ==
-          Approx(kBegin.value + 2 * (n - 1) * c + kLatency).margin(1e-10));
+          Approx(kBegin.value + 2 * (n - 1) * c + word + kLatency).margin(1e-10));
   }
   const double whole = 3.0 * (1 << 20) / kHostRate;
   const double hop = kHandshake.value + kLatency;
@@ -206,6 +209,56 @@ TEST_CASE("two all-reduces of gloo run at once, and their segments take turns on
         }
       }
       CHECK(bucket == buckets.size());
+    }
+  }
+}
+
+// fully_shard on n hosts, in shards of `of`: of each layer, a unit of its own, the all-gather twice, its waits, and an
+// all-reduce of all of it; with replicas one of the shard, too.
+TEST_CASE("a step of FSDP over gloo is the sum of its layers' waits and its collectives' closed forms") {
+  const auto gather = [](int n, double bytes) {
+    const double segment = std::ceil(bytes / (2 * n)), acks = n > 2 ? 1 + kAcks : 1,
+                 word = n == 2 ? segment : std::min(segment, 65536.0);
+    return kBegin.value + (2 * (n - 1) * segment + word) / kHostRate * acks + 2 * (n - 1) * kHandshake.value +
+           kLatency;
+  };
+  const auto reduce = [](int n, double bytes) {
+    const double m = gloo_segments_per_rank(static_cast<std::uint32_t>(n), Bytes(std::int64_t(bytes))),
+                 segment = std::ceil(bytes / (n * m)),
+                 c = segment / kHostRate * (n > 2 ? 1 + kAcks : 1) + kHandshake.value;
+    return kBegin.value + 2 * ((n - 1) * m * c + kLatency) + segment / kSumRate;
+  };
+  for (const auto& [hosts, of] : {std::pair{2, 2}, {4, 4}, {6, 6}, {4, 2}, {8, 4}, {8, 2}}) {
+    for (const bool reshards : {true, false}) {
+      CAPTURE(hosts, of, reshards);
+      Scenario scenario;
+      scenario.cluster = gloo_hosts(hosts);
+      scenario.gpu = gpu_preset("V100-16GB");
+      scenario.gpu.memory_bandwidth = BytesPerSecond(1e18);
+      scenario.model.name = "layers";
+      double expected = 0;
+      for (const std::int64_t kilobytes : {400, 40, 4000, 12}) {
+        const std::int64_t elements = 250 * kilobytes / 8 * 8;
+        scenario.model.layers.push_back({.name = "layer" + std::to_string(kilobytes),
+                                         .kind = LayerKind::linear,
+                                         .parameters = {elements},
+                                         .output_elements = 1});
+        scenario.training.layer_times.push_back({.forward = 3.0_ms, .backward = 7.0_ms});
+        scenario.training.fsdp.units.layers.push_back(1);
+        const double bytes = 4.0 * static_cast<double>(elements);
+        expected += (reshards ? 2 : 1) * gather(of, bytes) + 10e-3 + reduce(of, bytes);
+        expected += of < hosts ? reduce(hosts / of, bytes / of) : 0;
+      }
+      scenario.training.strategy = StrategyKind::fsdp;
+      scenario.training.fsdp.reshard_after_forward.reshards = reshards;
+      scenario.training.fsdp.shard_group.ranks = of;
+      scenario.training.host = {};
+      scenario.training.host.kernel_launch = scenario.training.host.collective_launch = Seconds{};
+      scenario.training.collective = gloo();
+      Machines machines;
+      const Result result = simulate(machines.build(scenario).job, {.iterations = 2});
+      CHECK(to_seconds(result.iteration_end[2] - result.iteration_end[1]).value ==
+            Approx(expected).margin(1e-8));
     }
   }
 }

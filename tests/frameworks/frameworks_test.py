@@ -1,10 +1,12 @@
 """Does Paceline predict what PyTorch does?
 
-    frameworks_test.py PACELINE [--python PYTHON] [--cases all|some] [--keep FOLDER]
+    frameworks_test.py PACELINE [--python PYTHON] [--cases all|some|sharded] [--keep FOLDER]
 
 Makes hosts as network namespaces with links of 50 Mbit/s, measures gloo's all-reduce between two of
-them, fits the costs to that alone, and lets PyTorch's DistributedDataParallel run training steps
-on 2 to 8 hosts whose layers wait as long as the scenario says (paceline.replay). Prints each case,
+them, fits the costs to that alone (for fully_shard also what it takes between two with units of
+next to nothing), and lets PyTorch's DistributedDataParallel run training steps
+on 2 to 8 hosts whose layers wait as long as the scenario says (paceline.replay); or fully_shard, in
+one group or with replicas (--cases sharded, from PyTorch 2.6 on). Prints each case,
 measured and predicted, and fails where errors are above their goals. Exit status: 0 passed, 1
 failed, 77 not possible here.
 
@@ -26,7 +28,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cases import CASES, RATE, Case
+from cases import CASES, COLLECTIVES_OF_NOTHING, NEXT_TO_NOTHING, RATE, SHARDED_CASES, Case
 from torch_hosts import DEBIANS_PYTHON, TorchHosts
 
 # torch_hosts has made tests/cluster known.
@@ -44,6 +46,8 @@ ALIKE = 1.02  # medians that agree
 MOST_FITTED_RUNS, MOST_RUNS = 5, 3
 MOST_DISTURBED = 1 / 3  # of the cases
 STEP_MEAN, STEP_WORST = 0.02, 0.06
+SHARDED_MEAN, SHARDED_WORST = 0.04, 0.10
+FULLY_SHARD = (2, 6)  # has it
 BUCKETS_MEAN = 0.05  # of the step
 PARTS_WORST = 0.05  # of the step
 
@@ -94,6 +98,7 @@ class Trial:
         self.torch = TorchHosts(network, python)
         self.folder = keep or network.folder
         self.profile = network.folder / "profile.json"
+        self.collective_launch_us = 0
 
     def fit(self) -> None:
         data, cluster = self.folder / "two_hosts.csv", self.folder / "two_hosts.json"
@@ -119,6 +124,13 @@ class Trial:
             raise DisturbedError("gloo's all-reduce between two hosts doesn't repeat")
         return [min(rows, key=lambda row: float(row["time_us"])) for rows in of_size.values()]
 
+    def fit_units(self, pytorch: str) -> None:
+        """Measure what a host does for each collective of fully_shard, beside waiting for it."""
+        one = self.outcome(NEXT_TO_NOTHING, pytorch)
+        beside = max(0.0, one.step - one.predicted) / COLLECTIVES_OF_NOTHING
+        self.collective_launch_us = round(1e6 * beside)
+        print(f"fully_shard between two hosts: {self.collective_launch_us} us a collective")
+
     def measure(self, case: Case, plan: dict[str, Any]) -> list[Row]:
         if case.slow_link:
             self.network.set_rate(case.slow_link[0], RATE * case.slow_link[1])
@@ -129,7 +141,8 @@ class Trial:
 
     def outcome(self, case: Case, pytorch: str) -> Outcome:
         path = self.folder / f"{case.name}.json"
-        path.write_text(json.dumps(case.scenario(pytorch), indent=1) + "\n", encoding="utf-8")
+        described = case.scenario(pytorch, self.collective_launch_us)
+        path.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
         plan_file, result_file = (
             self.network.folder / "plan.json",
             self.network.folder / "result.json",
@@ -143,12 +156,13 @@ class Trial:
         runs: list[tuple[Outcome, list[Row]]] = []
         for _ in range(MOST_RUNS):
             rows = self.measure(case, plan)
-            runs.append((compared(rows, result), rows))
+            runs.append((compared(case, rows, result), rows))
             runs.sort(key=lambda each: each[0].step)
-            if abs(runs[0][0].error) <= STEP_MEAN or (len(runs) > 1 and alike(runs)):
+            mean = SHARDED_MEAN if case.sharding else STEP_MEAN
+            if abs(runs[0][0].error) <= mean or (len(runs) > 1 and alike(runs)):
                 break
         write_rows(self.folder / f"{case.name}.csv", runs[0][1])
-        disturbed = abs(runs[0][0].error) > STEP_MEAN and not alike(runs)
+        disturbed = abs(runs[0][0].error) > mean and not alike(runs)
         return replace(runs[0][0], disturbed=disturbed)
 
 
@@ -157,7 +171,7 @@ def alike(runs: list[tuple[Outcome, list[Row]]]) -> bool:
     return runs[1][0].step < ALIKE * runs[0][0].step
 
 
-def compared(rows: list[Row], result: dict[str, Any]) -> Outcome:
+def compared(case: Case, rows: list[Row], result: dict[str, Any]) -> Outcome:
     def seconds(kind: str, name: str, bucket: int = 0) -> float:
         found = [
             row
@@ -168,6 +182,8 @@ def compared(rows: list[Row], result: dict[str, Any]) -> Outcome:
 
     step, parts = seconds("step", "step_median"), result["breakdown_s"]
     waiting = parts["straggler_wait"]
+    if case.sharding:  # the replay looks at DDP's buckets alone
+        return Outcome(step, result["step_time_s"]["p50"], (), 0.0, 0.0)
     buckets = [
         abs(bucket[f"{moment}_s"] - seconds("bucket", moment, number)) / step
         for number, bucket in enumerate(result["buckets"])
@@ -183,7 +199,13 @@ def compared(rows: list[Row], result: dict[str, Any]) -> Outcome:
 
 
 def described(case: Case) -> str:
-    extra = [f"{len(case.layers)} layers", f"{case.cap_mib} MiB"]
+    extra = [f"{len(case.layers)} layers"]
+    if case.sharding:
+        shards = case.sharding.shards
+        extra.append(f"{case.hosts // shards} x {shards}")
+        extra.append("resharded" if case.sharding.reshards else "kept")
+    else:
+        extra.append(f"{case.cap_mib} MiB")
     if case.accumulation > 1:
         extra.append(f"{case.accumulation} passes")
     if case.views:
@@ -203,13 +225,18 @@ def passed(outcomes: dict[Case, Outcome]) -> bool:
     of_others = [abs(one.waiting) for case, one in outcomes.items() if not case.slow_link]
     errors = [abs(one.error) for one in outcomes.values()]
     buckets = [error for one in outcomes.values() for error in one.buckets]
+    sharded = any(case.sharding for case in outcomes)
     figures = [
-        ("step, mean error", sum(errors) / len(errors), STEP_MEAN),
-        ("step, worst error", max(errors), STEP_WORST),
-        ("starts and ends of buckets, mean", sum(buckets) / len(buckets), BUCKETS_MEAN),
-        ("exposed part, worst", max(abs(one.exposed) for one in outcomes.values()), PARTS_WORST),
-        ("waiting for others, worst", max(of_others), PARTS_WORST),
+        ("step, mean error", sum(errors) / len(errors), SHARDED_MEAN if sharded else STEP_MEAN),
+        ("step, worst error", max(errors), SHARDED_WORST if sharded else STEP_WORST),
     ]
+    if not sharded:
+        exposed = [abs(one.exposed) for one in outcomes.values()]
+        figures += [
+            ("starts and ends of buckets, mean", sum(buckets) / len(buckets), BUCKETS_MEAN),
+            ("exposed part, worst", max(exposed), PARTS_WORST),
+            ("waiting for others, worst", max(of_others), PARTS_WORST),
+        ]
     print()
     for name, value, goal in figures:
         broken = "  broken" if value > goal else ""
@@ -217,7 +244,8 @@ def passed(outcomes: dict[Case, Outcome]) -> bool:
     if of_slow_link:  # docs/DEVIATIONS.md
         known = f"{100 * max(of_slow_link):6.1f} %   known gap"
         print(f"{'the same beside a slow link, worst':36} {known}")
-    print(f"{'bucket that is furthest off':36} {100 * max(buckets):6.1f} %")
+    if buckets:
+        print(f"{'bucket that is furthest off':36} {100 * max(buckets):6.1f} %")
     return all(value <= goal for _, value, goal in figures)
 
 
@@ -225,7 +253,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("paceline")
     parser.add_argument("--python", default=DEBIANS_PYTHON, help="one that has torch")
-    parser.add_argument("--cases", choices=("some", "all"), default="some")
+    parser.add_argument("--cases", choices=("some", "all", "sharded"), default="some")
     parser.add_argument("--keep", type=Path, help="where scenarios and measurements are to stay")
     options = parser.parse_args()
     for tool in ("ip", "tc", "unshare"):
@@ -238,7 +266,10 @@ def main() -> int:
         return SKIPPED
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: sys.exit(128 + received))
-    chosen = CASES
+    chosen = SHARDED_CASES if options.cases == "sharded" else CASES
+    if options.cases == "sharded" and tuple(map(int, pytorch.split("."))) < FULLY_SHARD:
+        print(f"skipped: PyTorch {pytorch} has no fully_shard")
+        return SKIPPED
     if options.cases == "some":
         chosen = tuple(replace(CASES[i], iterations=SOME_ITERATIONS) for i in SOME)
     if options.keep:
@@ -251,6 +282,8 @@ def main() -> int:
     try:
         trial = Trial(options.paceline, network, options.python, options.keep)
         trial.fit()
+        if options.cases == "sharded":
+            trial.fit_units(pytorch)
         print(f"PyTorch {pytorch}\n{'':61} measured  predicted   error  buckets  exposed  waiting")
         outcomes = {}
         for case in chosen:
@@ -260,7 +293,7 @@ def main() -> int:
             times = f"{1000 * one.step:8.1f} {1000 * one.predicted:8.1f}"
             print(
                 f"{case.name} {described(case):52} {times}"
-                f"  {100 * one.error:+6.1f} % {100 * max(one.buckets):6.1f} %"
+                f"  {100 * one.error:+6.1f} % {100 * max(one.buckets, default=0):6.1f} %"
                 f" {100 * one.exposed:+7.1f} {100 * one.waiting:+8.1f}"
                 f"{'  disturbed' if one.disturbed else ''}",
                 flush=True,

@@ -311,4 +311,5 @@ def wrapped_fsdp(plan: Plan, model: Model, device: torch.device) -> Any:
     options = {"mesh": mesh, "reshard_after_forward": fsdp.reshard_after_forward}
     for unit in fsdp.units:
         fully_shard([model.layers[i] for i in unit], **options)
-    return fully_shard(model, **options)
+    # By default the root's parameters stay after forward, and others' don't.
+    return fully_shard(model, **({"mesh": mesh} if fsdp.reshard_after_forward else options))
