@@ -136,7 +136,8 @@ TEST_CASE("every change of a fingerprint raises the model version") {
   for (std::size_t i = 0; i < versions.size(); ++i) {
     INFO("tests/golden/versions.csv, model version " << versions[i].number);
     CHECK((i == 0 || versions[i].number > versions[i - 1].number));
-    CHECK(seen.insert(versions[i].fingerprints).second);
+    const bool in_no_example = i > 0 && versions[i].fingerprints == versions[i - 1].fingerprints;
+    CHECK((in_no_example || seen.insert(versions[i].fingerprints).second));
   }
   const std::string hash = hash_of(golden());
   if (versions.back().fingerprints != hash) {
