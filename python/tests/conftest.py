@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from example_studies import make_sweep
 import paceline
 
 ROOT = Path(__file__).resolve().parents[2]
+# A shell's job in the background ignores Ctrl-C, and so would all that is started here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 Program = Callable[..., subprocess.CompletedProcess[str]]
 
 

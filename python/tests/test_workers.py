@@ -244,8 +244,7 @@ def test_interrupt(start: Start, program: Program, tmp_path: Path) -> None:
     study.write_text(json.dumps(many(400)))
     cluster = start(1)
     out = tmp_path / "out"
-    default = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
-    running = command(study, "--out", out, "--dask", cluster.address, **default)
+    running = command(study, "--out", out, "--dask", cluster.address)
     wait_until(lambda: count_lines(out) > 20, "lines")
     running.send_signal(signal.SIGINT)
     _, told = running.communicate(timeout=60)

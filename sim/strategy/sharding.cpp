@@ -10,7 +10,7 @@
 namespace paceline {
 namespace {
 
-constexpr const char* kPlace = "/training/fsdp/units";
+constexpr const char* kUnitsPlace = "/training/fsdp/units";
 
 bool has_parameters(const Model& model, const FsdpUnit& unit) {
   return std::any_of(model.layers.begin() + unit.first, model.layers.begin() + unit.end(),
@@ -50,7 +50,7 @@ std::vector<FsdpUnit> of_layers(const std::vector<std::int64_t>& counts, const M
   if (all != static_cast<std::int64_t>(model.layers.size())) {
     throw InputError("expected counts that add up to the " + std::to_string(model.layers.size()) +
                          " layers of " + model.name + ", found " + std::to_string(all),
-                     kPlace);
+                     kUnitsPlace);
   }
   std::vector<FsdpUnit> units;
   std::uint32_t first = 0;
@@ -59,7 +59,7 @@ std::vector<FsdpUnit> of_layers(const std::vector<std::int64_t>& counts, const M
     if (!has_parameters(model, units.back())) {
       throw InputError("expected a parameter in each unit, found none in the " + std::to_string(count) +
                            " layers from " + model.layers[first].name + " on",
-                       kPlace);
+                       kUnitsPlace);
     }
     first = units.back().end();
   }
