@@ -33,8 +33,8 @@ struct CollectiveMeasurement {
   Origin origin;
   std::string gpu;  // "NVIDIA H100 80GB HBM3"; empty: not stated, or of several kinds
   int fullest = 0;  // GPUs of the fullest node, where nodes have unequal numbers of them; 0: they don't
-  std::string
-      unmodelled;  // settings stated that no prediction knows: "NCCL_IB_DISABLE=1, NCCL_P2P_DISABLE=1"
+  // Settings stated that no prediction knows: "NCCL_IB_DISABLE=1, NCCL_P2P_DISABLE=1".
+  std::string unmodelled;
 };
 
 // One kernel on one device. Shapes: m, n, k of a matrix product; others have m elements (rows m of n where

@@ -28,8 +28,8 @@ std::string stated(int number) { return number > 0 ? std::to_string(number) : st
 }  // namespace
 
 void write_csv(const MeasuredData& data, std::ostream& out) {
-  out << "collective,size_bytes,time_us,ranks,nodes,nccl,algo,proto,channels,nvls,table,gpu_name,fullest_"
-         "node,not_modelled\n";
+  out << "collective,size_bytes,time_us,ranks,nodes,nccl,algo,proto,channels,nvls,table,"
+         "gpu_name,fullest_node,not_modelled\n";
   for (const CollectiveMeasurement& one : data.collectives) {
     out << name_of(one.kind) << ',' << one.bytes.value << ',' << microseconds_text(one.time) << ','
         << stated(one.ranks) << ',' << stated(one.nodes) << ',' << one.nccl << ',' << csv_cell(one.algorithm)

@@ -16,8 +16,8 @@ namespace paceline {
 struct NcclEnvironment {
   std::string algorithm, protocol, nvls;
   int channels = 0;
-  std::set<std::string, std::less<>>
-      unmodelled;  // "NCCL_P2P_DISABLE=1": that change a time, but no prediction
+  // "NCCL_P2P_DISABLE=1": that change a time, but no prediction.
+  std::set<std::string, std::less<>> unmodelled;
 
   // Reads every `NCCL_NAME=VALUE` and `NCCL_NAME set by environment to VALUE` of a line; true: there was one.
   bool read(std::string_view line);

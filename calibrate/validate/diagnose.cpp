@@ -13,6 +13,7 @@
 #include "calibrate/validate/link_bound.h"
 #include "calibrate/validate/parallel.h"
 #include "core/error.h"
+#include "core/text.h"
 #include "kernels/gpu.h"
 
 namespace paceline {
@@ -349,6 +350,10 @@ std::vector<Suspect> suspects_of(const ExpectedLog& log, const FitProgress& prog
   }
   add_other_versions(log, healthy, suspects);
   return suspects;
+}
+
+std::string launch_text(const Cause& cause) {
+  return cause.launch.value > 0 ? formatted("a launch cost of %.0f us", cause.launch.value * 1e6) : "";
 }
 
 bool explains(const ExpectedLog& log, const Cause& cause) {

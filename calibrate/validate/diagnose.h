@@ -65,6 +65,9 @@ struct Diagnosis {
   bool healthy() const { return best().names.empty(); }
 };
 
+// "a launch cost of 24 us"; empty: none.
+std::string launch_text(const Cause&);
+
 // Whether what a cause leaves, in the mean, is no more than the half of the intervals of 90 %.
 bool explains(const ExpectedLog&, const Cause&);
 

@@ -41,11 +41,6 @@ std::string stretches_text(const std::vector<Stretch>& all) {
   return text;
 }
 
-// "a launch cost of 24 us"; empty: none.
-std::string launch_text(const Cause& cause) {
-  return cause.launch.value > 0 ? formatted("a launch cost of %.0f us", cause.launch.value * 1e6) : "";
-}
-
 std::string joined(const std::vector<std::string>& names, const char* last) {
   std::string text;
   for (std::size_t n = 0; n < names.size(); ++n) {
@@ -60,11 +55,11 @@ std::string explanation_text(const JudgedLog& judged) {
   const bool all_expected = std::ranges::all_of(judged.stretches, &Stretch::expected);
   const std::string launch = launch_text(diagnosis.best());
   if (diagnosis.healthy()) {
-    return all_expected ? launch.empty() ? "" : launch + " explains it"
-                        : (launch.empty() ? "" : launch + " is counted; ") +
-                              "no single fault that is known here explains that; a profile of such a machine "
-                              "would judge "
-                              "more sharply";
+    return all_expected
+               ? launch.empty() ? "" : launch + " explains it"
+               : (launch.empty() ? "" : launch + " is counted; ") +
+                     "no single fault that is known here explains that; a profile of such a machine would "
+                     "judge more sharply";
   }
   constexpr double kClose = 3;  // of ln(odds)
   std::string text = joined(diagnosis.best().names, ", or ") +

@@ -99,8 +99,7 @@ std::string left_out_text(const JudgedLog& judged) {
 }
 
 std::string names_text(const Cause& one) {
-  const std::string launch =
-      one.launch.value > 0 ? formatted(", with a launch cost of %.0f us", one.launch.value * 1e6) : "";
+  const std::string cost = launch_text(one), launch = cost.empty() ? "" : ", with " + cost;
   if (one.names.empty()) {
     return "nothing: a machine as it is described" + launch;
   }
