@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "core/text.h"
 #include "scenarios/files.h"
 #include "scenarios/run_overrides.h"
@@ -17,8 +18,7 @@ namespace paceline {
 
 int thread_count(const std::string& text, const char* option) {
   constexpr std::uint64_t kMostThreads = 1024;
-  return text.empty() ? static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))
-                      : static_cast<int>(whole_number(text, 1, kMostThreads, option));
+  return text.empty() ? all_cores() : static_cast<int>(whole_number(text, 1, kMostThreads, option));
 }
 
 void remark(const std::string& text) { std::cerr << "paceline: " << printable(text) << '\n'; }

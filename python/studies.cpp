@@ -17,7 +17,7 @@
 #include "studies/edit.h"
 #include "studies/evaluate.h"
 #include "studies/open_sweep.h"
-#include "studies/parallel.h"
+#include "studies/pieces.h"
 #include "studies/result_lines.h"
 #include "studies/study.h"
 #include "studies/sweep.h"

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "core/version.h"
 #include "scenarios/files.h"
 #include "scenarios/gpu_memory.h"
@@ -16,7 +17,6 @@
 #include "scenarios/schema_writer.h"
 #include "scenarios/writer.h"
 #include "sim/strategy/compression.h"
-#include "studies/parallel.h"
 
 namespace paceline {
 namespace {

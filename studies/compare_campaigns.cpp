@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "core/version.h"
 #include "scenarios/readable.h"
-#include "studies/parallel.h"
 
 namespace paceline {
 namespace {

@@ -8,12 +8,12 @@
 #include <variant>
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "core/text.h"
 #include "scenarios/quantities.h"
 #include "scenarios/readable.h"
 #include "scenarios/writer.h"
 #include "sim/engine/simulate.h"
-#include "studies/parallel.h"
 
 namespace paceline {
 namespace {

@@ -13,7 +13,7 @@
 #include "core/version.h"
 #include "scenarios/files.h"
 #include "studies/evaluate.h"
-#include "studies/parallel.h"
+#include "studies/pieces.h"
 
 namespace paceline {
 namespace {

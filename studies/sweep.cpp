@@ -2,7 +2,7 @@
 
 #include "studies/evaluate.h"
 #include "studies/open_sweep.h"
-#include "studies/parallel.h"
+#include "studies/pieces.h"
 
 namespace paceline {
 

@@ -105,11 +105,14 @@ CollectiveFit fit_collectives(const FitRequest& request, const MeasuredData& dat
                      ")");
   }
   CollectiveFit result;
-  CostFit fit = fit_costs(measured.places, measured.points, AlgorithmChoice::tuner, request.progress);
+  const auto fitted = [&](AlgorithmChoice choose) {
+    return fit_costs(measured.places, measured.points, choose, request.progress, request.threads);
+  };
+  CostFit fit = fitted(AlgorithmChoice::tuner);
   result.tuner_error = fit.mean_error;
   AlgorithmChoice choose = AlgorithmChoice::tuner;
   if (!any_version_stated(request, data) && request.collective.library == CollectiveLibrary::nccl) {
-    CostFit fastest = fit_costs(measured.places, measured.points, AlgorithmChoice::fastest, request.progress);
+    CostFit fastest = fitted(AlgorithmChoice::fastest);
     result.fastest_error = fastest.mean_error;
     if (fastest.mean_error < kClearly * fit.mean_error) {
       fit = std::move(fastest);

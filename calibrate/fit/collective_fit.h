@@ -24,6 +24,7 @@ struct FitRequest {
   bool nccl_stated = false;          // collective.nccl is known, not a default, where a row doesn't say
   int nodes = 0, gpus_per_node = 0;  // of rows that don't say; 0: not known
   FitProgress progress = {};         // may be empty
+  int threads = 1;                   // that simulate
 };
 
 // What became of a row, and how well the fit has it.

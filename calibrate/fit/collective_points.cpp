@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "kernels/gpu.h"
 #include "sim/collective/step_times.h"
 #include "sim/report/collective_cost.h"
@@ -346,9 +347,10 @@ MeasuredPoints gather_points(const FitRequest& request, const MeasuredData& data
 }
 
 PlaceModel::PlaceModel(const MeasuredPlace& place, std::span<const Bytes> sizes, AlgorithmChoice choose,
-                       const OtherCandidates& others)
+                       const OtherCandidates& others, int threads)
     : sizes_(sizes.size()),
       choose_(choose),
+      threads_(threads),
       topology_(std::make_unique<Topology>(build_topology(place.cluster))),
       communicator_(std::make_unique<Communicator>()) {
   communicator_->ranks = static_cast<std::uint32_t>(topology_->ranks());
@@ -362,7 +364,16 @@ PlaceModel::PlaceModel(const MeasuredPlace& place, std::span<const Bytes> sizes,
     nccl_ = std::make_unique<NcclCollectives>(*topology_, place.spec, std::span<const BackgroundFlow>{});
     add_choices(place, sizes, others);
   }
-  times_ = std::make_unique<CollectiveTimes>(*communicator_, plans_);
+  const std::size_t of_part = std::max<std::size_t>(8, sizes.size() / 16);
+  for (std::size_t end = plans_.size(), first = end; end > 0;
+       end = first) {  // the largest, which take longest, first
+    const std::size_t part = candidates_[end - 1].size / of_part;
+    while (first > 0 && candidates_[first - 1].size / of_part == part) {
+      --first;
+    }
+    parts_.push_back(
+        {first, end, CollectiveTimes(*communicator_, std::span(plans_).subspan(first, end - first)), {}});
+  }
 }
 
 void PlaceModel::add_choices(const MeasuredPlace& place, std::span<const Bytes> sizes,
@@ -417,29 +428,39 @@ void PlaceModel::price(std::size_t plan, const CollectiveCosts& costs) {
   }
 }
 
-double PlaceModel::simulated(std::size_t plan) {
-  const auto number = static_cast<std::uint32_t>(plan);
-  times_->forget(number);
-  return static_cast<double>(time_alone(*times_, *communicator_, plans_[plan], number, now_).ps) * 1e-12;
+double PlaceModel::simulated(Part& part, std::size_t plan) {
+  const auto number = static_cast<std::uint32_t>(plan - part.first);
+  part.times.forget(number);
+  return static_cast<double>(time_alone(part.times, *communicator_, plans_[plan], number, part.now).ps) *
+         1e-12;
 }
 
 void PlaceModel::times(const CollectiveCosts& costs, const std::vector<bool>& wanted,
                        std::span<double> seconds) {
-  for (std::size_t p = 0; p < plans_.size(); ++p) {
-    if (wanted[p]) {
-      price(p, costs);
-      seconds[p] = simulated(p);
+  for_each_on_threads(parts_.size(), threads_, [&](std::size_t which) {
+    Part& part = parts_[which];
+    for (std::size_t p = part.first; p < part.end; ++p) {
+      if (wanted[p]) {
+        price(p, costs);
+        seconds[p] = simulated(part, p);
+      }
     }
-  }
+  });
 }
 
 void PlaceModel::times_of_fastest(const CollectiveCosts& costs, std::span<const double> within,
                                   std::span<double> seconds) {
+  for_each_on_threads(parts_.size(), threads_,
+                      [&](std::size_t part) { times_of_fastest(parts_[part], costs, within, seconds); });
+}
+
+void PlaceModel::times_of_fastest(Part& part, const CollectiveCosts& costs, std::span<const double> within,
+                                  std::span<double> seconds) {
   std::vector<std::pair<double, std::size_t>> order;  // at least so long, which plan
-  for (std::size_t first = 0; first < plans_.size();) {
+  for (std::size_t first = part.first; first < part.end;) {
     std::size_t end = first;
     order.clear();
-    for (; end < plans_.size() && candidates_[end].size == candidates_[first].size; ++end) {
+    for (; end < part.end && candidates_[end].size == candidates_[first].size; ++end) {
       price(end, costs);
       order.emplace_back(least_seconds(communicator_->graphs[plans_[end].graph], plans_[end]), end);
     }
@@ -447,7 +468,7 @@ void PlaceModel::times_of_fastest(const CollectiveCosts& costs, std::span<const 
     double fastest = std::numeric_limits<double>::infinity();
     for (const auto& [least, plan] : order) {
       const bool may_be = least <= within[candidates_[first].size] * fastest;
-      seconds[plan] = may_be ? simulated(plan) : std::numeric_limits<double>::infinity();
+      seconds[plan] = may_be ? simulated(part, plan) : std::numeric_limits<double>::infinity();
       fastest = std::min(fastest, seconds[plan]);
     }
     first = end;

@@ -74,9 +74,9 @@ struct OtherCandidates {
 // The times of one place's sizes under any costs. Cost of times(): some 20 us for each plan.
 class PlaceModel {
  public:
-  // tuner: for each size the tuner's plan, and others; fastest: all that may be that.
-  PlaceModel(const MeasuredPlace&, std::span<const Bytes> sizes, AlgorithmChoice,
-             const OtherCandidates& = {});
+  // tuner: for each size the tuner's plan, and others; fastest: all that may be that. threads: that simulate.
+  PlaceModel(const MeasuredPlace&, std::span<const Bytes> sizes, AlgorithmChoice, const OtherCandidates& = {},
+             int threads = 1);
 
   struct Candidate {
     std::size_t size = 0;  // which of `sizes`
@@ -105,18 +105,26 @@ class PlaceModel {
   void add(const Candidate&, CollectivePlan);
   void add_choices(const MeasuredPlace&, std::span<const Bytes> sizes, const OtherCandidates&);
   void price(std::size_t plan, const CollectiveCosts&);
-  double simulated(std::size_t plan);  // of a priced plan
+  // Plans of some sizes, simulated one after the other.
+  struct Part {
+    std::size_t first, end;  // of plans_
+    CollectiveTimes times;   // of these
+    SimTime now;
+  };
+  double simulated(Part&, std::size_t plan);  // of a priced plan
+  void times_of_fastest(Part&, const CollectiveCosts&, std::span<const double> within,
+                        std::span<double> seconds);
 
   std::size_t sizes_;
   AlgorithmChoice choose_;
+  int threads_;
   std::unique_ptr<Topology> topology_;
   std::unique_ptr<NcclCollectives> nccl_;  // one of the two
   std::unique_ptr<HostCollectives> hosts_;
   std::unique_ptr<Communicator> communicator_;
   std::vector<CollectivePlan> plans_;
   std::vector<Candidate> candidates_;
-  std::unique_ptr<CollectiveTimes> times_;  // of plans_
-  SimTime now_;
+  std::vector<Part> parts_;
 };
 
 }  // namespace paceline

@@ -195,7 +195,8 @@ void fill_ranges(const Planes& planes, const std::vector<MeasuredPlace>& places,
 // ln(measured / simulated) of each point with these values in place of the defaults.
 std::vector<double> log_ratios(const std::vector<MeasuredPlace>& places,
                                const std::vector<MeasuredPoint>& points, AlgorithmChoice choose,
-                               std::span<const CostParameter> values, const FitProgress& progress) {
+                               std::span<const CostParameter> values, const FitProgress& progress,
+                               int threads) {
   std::vector<double> ratios(points.size());
   std::size_t p = 0;
   for (std::size_t place = 0; place < places.size(); ++place) {
@@ -208,7 +209,7 @@ std::vector<double> log_ratios(const std::vector<MeasuredPlace>& places,
       sizes.push_back(points[p].bytes);
       point_of.push_back(p);
     }
-    PlaceModel model(places[place], sizes, choose);
+    PlaceModel model(places[place], sizes, choose, {}, threads);
     CollectiveCosts costs = model.costs();
     set_costs(values, costs);
     const std::vector<double> logs = model.log_times(costs);
@@ -261,11 +262,11 @@ bool bears_on(const std::string& name, const PlaceModel::Candidate& candidate) {
 
 struct CostFitter::State {
   State(const std::vector<MeasuredPlace>& all_places, const std::vector<MeasuredPoint>& all_points,
-        AlgorithmChoice choose, const FitProgress& told, std::span<const std::string> only)
+        AlgorithmChoice choose, const FitProgress& told, std::span<const std::string> only, int threads)
       : places(all_places),
         points(all_points),
         progress(told),
-        planes(places, points, choose, progress, only) {
+        planes(places, points, choose, progress, only, threads) {
     u.assign(planes.parameters.size(), 0);
     planes.add_round(u);
     planes.drop_what_bears_nothing();
@@ -279,8 +280,9 @@ struct CostFitter::State {
 };
 
 CostFitter::CostFitter(const std::vector<MeasuredPlace>& places, const std::vector<MeasuredPoint>& points,
-                       AlgorithmChoice choose, const FitProgress& progress, std::span<const std::string> only)
-    : state_(std::make_unique<State>(places, points, choose, progress, only)) {}
+                       AlgorithmChoice choose, const FitProgress& progress, std::span<const std::string> only,
+                       int threads)
+    : state_(std::make_unique<State>(places, points, choose, progress, only, threads)) {}
 CostFitter::~CostFitter() = default;
 
 CostFit CostFitter::fit(std::span<const double> weights) {
@@ -330,15 +332,15 @@ CostFit CostFitter::fit(std::span<const double> weights) {
 }
 
 CostFit fit_costs(const std::vector<MeasuredPlace>& places, const std::vector<MeasuredPoint>& points,
-                  AlgorithmChoice choose, const FitProgress& progress) {
-  CostFit fit = CostFitter(places, points, choose, progress).fit();
+                  AlgorithmChoice choose, const FitProgress& progress, int threads) {
+  CostFit fit = CostFitter(places, points, choose, progress, {}, threads).fit();
   std::vector<CostParameter> values;
   for (const FittedParameter& parameter : fit.parameters) {
     if (parameter.value != parameter.initial) {  // else each place's own default
       values.push_back({parameter.name, parameter.value});
     }
   }
-  fit.log_ratio = log_ratios(places, points, choose, values, progress);
+  fit.log_ratio = log_ratios(places, points, choose, values, progress, threads);
   double sum = 0;
   for (std::size_t p = 0; p < points.size(); ++p) {
     sum += std::abs(fit.log_ratio[p]);

@@ -44,9 +44,9 @@ bool bears_on(const std::string& name, const PlaceModel::Candidate&);
 // Requires: the points are in the order of their places, and they and the places outlive it.
 class CostFitter {
  public:
-  // `only`: the parameters that may move; empty: all.
+  // `only`: the parameters that may move; empty: all. `threads`: that simulate.
   CostFitter(const std::vector<MeasuredPlace>&, const std::vector<MeasuredPoint>&, AlgorithmChoice,
-             const FitProgress& = {}, std::span<const std::string> only = {});
+             const FitProgress& = {}, std::span<const std::string> only = {}, int threads = 1);
   ~CostFitter();
 
   // `weights`: by point; empty: the points' own. Cost: at most kRounds * 8 simulations of each plan.
@@ -59,6 +59,6 @@ class CostFitter {
 
 // The same once, and how far off all points are then. Points whose `fitted` is false don't count otherwise.
 CostFit fit_costs(const std::vector<MeasuredPlace>&, const std::vector<MeasuredPoint>&, AlgorithmChoice,
-                  const FitProgress& = {});
+                  const FitProgress& = {}, int threads = 1);
 
 }  // namespace paceline

@@ -10,6 +10,7 @@
 #include "calibrate/fit/training_fit.h"
 #include "calibrate/import/import.h"
 #include "core/error.h"
+#include "core/parallel.h"
 #include "scenarios/collective_table.h"
 #include "scenarios/run_overrides.h"
 #include "scenarios/scenario.h"
@@ -54,6 +55,7 @@ FitRequest request_of(const FitFiles& fit) {
   FitRequest request;
   request.cluster_name = fit.cluster;
   request.progress = fit.progress;
+  request.threads = all_cores();
   naming_option("--cluster", [&] { request.cluster = load_cluster(fit.cluster); });
   require_like_nodes(request.cluster);
   naming_option("--library", [&] { request.collective.library = collective_library_named(fit.library); });

@@ -54,8 +54,8 @@ struct PlanCandidate {
 class Planes {
  public:
   Planes(const std::vector<MeasuredPlace>& places, const std::vector<MeasuredPoint>& points,
-         AlgorithmChoice choose, const FitProgress& progress, std::span<const std::string> only)
-      : progress_(progress) {
+         AlgorithmChoice choose, const FitProgress& progress, std::span<const std::string> only, int threads)
+      : progress_(progress), threads_(threads) {
     of_point.resize(points.size());
     for (std::size_t first = 0; first < points.size();) {
       const std::size_t place = points[first].place;
@@ -190,7 +190,7 @@ class Planes {
     if (sizes.empty()) {
       return;
     }
-    models_.emplace_back(where, sizes, choose);
+    models_.emplace_back(where, sizes, choose, OtherCandidates{}, threads_);
     std::ranges::transform(sizes, std::back_inserter(far_.emplace_back()), far_of);
     first_candidate_.push_back(all.size());
     for (const PlaceModel::Candidate& candidate : models_.back().candidates()) {
@@ -246,6 +246,7 @@ class Planes {
   }
 
   FitProgress progress_;
+  int threads_;
   std::vector<PlaceModel> models_;
   std::vector<std::vector<double>> far_;  // by model and size
   std::vector<std::size_t> first_candidate_;

@@ -1,7 +1,7 @@
 #include "calibrate/validate/compare.h"
 
-#include "calibrate/validate/parallel.h"
 #include "core/error.h"
+#include "core/parallel.h"
 
 namespace paceline {
 namespace {
@@ -19,7 +19,8 @@ ComparedCase compared(const auto& from, const ValidationSet& set) {
 std::vector<ComparedCase> compare(const ValidationSet& set) {
   std::vector<ComparedCase> cases(set.collective.size() + set.training.size() + set.steps.size());
   const auto compare_all = [&](const auto& of_kind) {
-    for_each_in_parallel(of_kind.size(), [&](std::size_t i) { cases[i] = compared(of_kind[i], set); });
+    for_each_on_threads(of_kind.size(), all_cores(),
+                        [&](std::size_t i) { cases[i] = compared(of_kind[i], set); });
   };
   switch (set.kind) {
     case SetKind::collective:

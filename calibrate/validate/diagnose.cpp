@@ -11,8 +11,8 @@
 
 #include "calibrate/fit/evidence.h"
 #include "calibrate/validate/link_bound.h"
-#include "calibrate/validate/parallel.h"
 #include "core/error.h"
+#include "core/parallel.h"
 #include "core/text.h"
 #include "kernels/gpu.h"
 
@@ -318,11 +318,11 @@ std::vector<Suspect> suspects_of(const ExpectedLog& log, const FitProgress& prog
   std::vector<std::optional<std::vector<double>>> times(faults.size());
   std::mutex telling;
   std::size_t done = 0;
-  for_each_in_parallel(faults.size(), [&](std::size_t f) {
+  for_each_on_threads(faults.size(), all_cores(), [&](std::size_t f) {
     times[f] = more_with(log, healthy, faults[f].change);
     const std::scoped_lock lock(telling);
     if (progress) {
-      progress("faults simulated", done++, faults.size());
+      progress("faults simulated", ++done, faults.size());
     }
   });
   for (std::size_t f = 0; f < faults.size(); ++f) {

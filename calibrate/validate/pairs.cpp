@@ -7,8 +7,8 @@
 #include <mutex>
 
 #include "calibrate/fit/collective_points.h"
-#include "calibrate/validate/parallel.h"
 #include "calibrate/validate/validation_set.h"
+#include "core/parallel.h"
 #include "core/text.h"
 
 namespace paceline {
@@ -94,7 +94,7 @@ std::vector<ComparedPair> compare_pairs(const std::string& index, const FitProgr
   std::vector<std::vector<ComparedPair>> of_fitted(all.size());
   std::mutex telling;
   std::size_t done = 0;
-  for_each_in_parallel(all.size(), [&](std::size_t a) {
+  for_each_on_threads(all.size(), all_cores(), [&](std::size_t a) {
     std::optional<Profile> profile;
     for (std::size_t b = 0; b < all.size(); ++b) {
       if (a == b || all[a].table.cluster_name != all[b].table.cluster_name) {
@@ -108,7 +108,7 @@ std::vector<ComparedPair> compare_pairs(const std::string& index, const FitProgr
     }
     const std::scoped_lock lock(telling);
     if (progress) {
-      progress("tables fitted", done++, all.size());
+      progress("tables fitted", ++done, all.size());
     }
   });
   std::vector<ComparedPair> pairs;

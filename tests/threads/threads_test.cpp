@@ -1,13 +1,18 @@
 // What runs on several threads, for the thread sanitizer to watch (preset tsan), and everywhere else that the
 // number of threads changes nothing.
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "calibrate/fit/collective_points.h"
+#include "core/parallel.h"
 #include "scenarios/campaign.h"
 #include "scenarios/predict.h"
+#include "scenarios/scenario.h"
 #include "studies/explain.h"
-#include "studies/parallel.h"
 #include "studies/sweep.h"
 #include "tests/files.h"
 #include "tests/load_study.h"
@@ -36,6 +41,46 @@ TEST_CASE("a sweep on two and on eight threads gives the lines of one") {
     CHECK(sweep(load_study(path), {out, jobs, count}).faults.empty());
     CHECK(told == 24);
     CHECK(sorted_lines(out + "/results.jsonl") == lines);
+  }
+}
+
+TEST_CASE("each piece is done once, and the first that fails is told") {
+  for (const int threads : {1, 4}) {
+    std::vector<std::atomic<int>> done(100);
+    for_each_on_threads(done.size(), threads, [&](std::size_t i) { ++done[i]; });
+    CHECK(std::ranges::all_of(done, [](const std::atomic<int>& times) { return times == 1; }));
+    std::vector<std::atomic<int>> begun(1000);
+    const auto fail_from_3 = [&](std::size_t i) {
+      ++begun[i];
+      if (i >= 3) {
+        throw std::runtime_error(std::to_string(i));
+      }
+    };
+    CHECK_THROWS_WITH(for_each_on_threads(begun.size(), threads, fail_from_3), "3");
+    CHECK(begun.back() == 0);
+  }
+}
+
+TEST_CASE("sizes that are simulated side by side take what each takes alone") {
+  MeasuredPlace place;
+  place.cluster = load_cluster("dgx-a100");
+  place.cluster.nodes = 2;
+  std::vector<Bytes> sizes;
+  for (std::int64_t bytes = 64; bytes <= 1 << 28; bytes += bytes / 4 / 16 * 16 + 16) {
+    sizes.push_back(Bytes(bytes));
+  }
+  REQUIRE(sizes.size() > 50);  // several parts
+  for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::broadcast}) {
+    for (const AlgorithmChoice choose : {AlgorithmChoice::tuner, AlgorithmChoice::fastest}) {
+      place.kind = kind;
+      PlaceModel together(place, sizes, choose, {}, 4);
+      const std::vector<double> all = together.log_times(together.costs());
+      for (std::size_t s = 0; s < sizes.size(); s += 7) {
+        PlaceModel alone(place, std::span(&sizes[s], 1), choose);
+        INFO(sizes[s].value << " bytes");
+        CHECK(alone.log_times(alone.costs()).front() == all[s]);
+      }
+    }
   }
 }
 
