@@ -313,8 +313,8 @@ void CalibrateCommands::add_fit() {
   add_settings(fit_);
   fit_->add_option("--library", library_, "nccl, mpi, gloo or tensorflow")->capture_default_str();
   fit_->add_option("--scenario", scenario_of_rows_,
-                   "Whose throughput rows (columns gpus, nodes, accumulation, throughput) and on whose GPU "
-                   "the kernels are");
+                   "Whose throughput rows (columns gpus, nodes, accumulation, throughput or tokens_per_s) "
+                   "and on whose GPU the kernels are");
   fit_->add_option("--overlap", overlap_,
                    "stated: gradients are reduced as the scenario says; unknown: a framework that may reduce "
                    "them after backward")

@@ -31,7 +31,12 @@ Json::Object collective_row(const CollectiveMeasurement& row, std::string condit
           {"nccl", row.nccl},
           {"algorithm", row.algorithm},
           {"protocol", row.protocol},
+          {"channels", row.channels},
+          {"nvls", row.nvls},
           {"condition", std::move(condition)},
+          {"gpu_name", row.gpu},
+          {"fullest_node", row.fullest},
+          {"not_modelled", row.unmodelled},
           {"table", row.table},
           {"file", row.origin.file},
           {"line", row.origin.line}};
@@ -89,12 +94,17 @@ Json::Array layer_rows(const MeasuredData& data) {
   return rows;
 }
 
+Json given(double rate) { return rate > 0 ? Json(rate) : Json(); }
+
 Json::Array training_rows(const MeasuredData& data) {
   Json::Array rows;
   for (const TrainingMeasurement& row : data.training) {
     rows.push_back(Json::Object{{"gpus", row.ranks},
                                 {"nodes", row.nodes},
-                                {"throughput_samples_per_s", row.samples_per_second},
+                                {"throughput_samples_per_s", given(row.samples_per_second)},
+                                {"throughput_tokens_per_s", given(row.tokens_per_second)},
+                                {"batch_per_gpu", row.batch_per_gpu},
+                                {"accumulation", row.accumulation},
                                 {"table", row.table},
                                 {"file", row.origin.file},
                                 {"line", row.origin.line}});

@@ -110,8 +110,8 @@ Profile fit_files(const FitFiles& fit, std::ostream& page) {
     profile.kernels.push_back(kernels.kernels);
   }
   if (trained) {
-    const TrainingFit training =
-        fit_training(base_of(*trained, overlap, profile), data.training, fit.progress);
+    const TrainingFit training = fit_training(base_of(*trained, overlap, profile),
+                                              in_samples(data.training, trained->model), fit.progress);
     page << fit_text(training);
     profile.machine = machine_of(request.cluster.node);
     profile.network = crosses ? network_of(request.cluster.node) : profile.network;

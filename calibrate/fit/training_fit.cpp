@@ -454,6 +454,21 @@ Scenario on_row(Scenario base, const TrainingMeasurement& row) {
   return base;
 }
 
+std::vector<TrainingMeasurement> in_samples(std::vector<TrainingMeasurement> rows, const Model& model) {
+  for (TrainingMeasurement& row : rows) {
+    if (row.tokens_per_second == 0) {
+      continue;
+    }
+    if (model.tokens == 0) {
+      throw InputError("expected samples/s, as samples of " + model.name + " have no tokens, found tokens/s",
+                       place_of(row), row.origin.file);
+    }
+    row.samples_per_second = row.tokens_per_second / static_cast<double>(model.tokens);
+    row.tokens_per_second = 0;
+  }
+  return rows;
+}
+
 TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasurement> rows,
                          const FitProgress& progress) {
   if (rows.empty()) {

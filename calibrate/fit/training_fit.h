@@ -51,6 +51,9 @@ struct TrainingFit {
 TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasurement> rows,
                          const FitProgress& progress = {});
 
+// Rows in tokens/s as rows in samples/s. Throws InputError where the model's samples aren't tokens.
+std::vector<TrainingMeasurement> in_samples(std::vector<TrainingMeasurement>, const Model&);
+
 // The scenario with the fitted rates and delays.
 Scenario apply(const ProfileTraining&, Scenario);
 

@@ -37,6 +37,8 @@ constexpr std::array<std::string_view, 1> kFullest{"fullest_node"};
 constexpr std::array<std::string_view, 1> kNotModelled{"not_modelled"};
 constexpr std::array<std::string_view, 4> kThroughput{"throughput", "samples_per_s", "images_per_s",
                                                       "throughput (samples/s)"};
+constexpr std::array<std::string_view, 4> kTokens{"tokens_per_s", "tokens_per_second", "tokens/s",
+                                                  "throughput (tokens/s)"};
 constexpr std::array<std::string_view, 2> kAccumulation{"accumulation", "gradaccum"};
 constexpr std::array<std::string_view, 1> kBatch{"batch_per_gpu"};
 constexpr std::array<std::string_view, 1> kUnit{"unit"};
@@ -86,7 +88,7 @@ class TableReader {
         (rows_.has(kTime) || rows_.has(kOutOfPlace) || rows_.has(kInPlace) || rows_.has(kBus))) {
       return &TableReader::read_collective;
     }
-    if (rows_.has(kThroughput) && rows_.has(kRanks)) {
+    if ((rows_.has(kThroughput) || rows_.has(kTokens)) && rows_.has(kRanks)) {
       return &TableReader::read_training;
     }
     refuse();
@@ -102,10 +104,11 @@ class TableReader {
     std::string text;
     if (rows_.has(kSize)) {
       text = missing("time_us") + " or \"busbw_GBps\"";
-    } else if (rows_.has(kThroughput)) {
+    } else if (rows_.has(kThroughput) || rows_.has(kTokens)) {
       text = missing("gpus");
     } else {
-      text = missing("size_bytes") + "; a table of training needs \"gpus\" and \"throughput\"";
+      text = missing("size_bytes") +
+             "; a table of training needs \"gpus\" and \"throughput\" or \"tokens_per_s\"";
     }
     throw InputError(text, "line " + std::to_string(rows_.header_line()), file_.path());
   }
@@ -300,15 +303,19 @@ class TableReader {
     TrainingMeasurement one;
     one.ranks = count(kRanks);
     one.nodes = std::max(1, count(kNodes));
-    if (one.ranks == 0 || !number(kThroughput, one.samples_per_second) || one.samples_per_second <= 0) {
+    const std::string unit = lower_case(rows_.cell(kUnit));
+    if (unit.find('%') != std::string::npos) {
+      throw BadCell{"unit: expected samples (images, sequences) or tokens a second, found " +
+                    in_quotes(unit)};
+    }
+    double rate = 0;
+    const bool samples = number(kThroughput, rate) && unit.find("token") == std::string::npos;
+    if (one.ranks == 0 || (rate == 0 && !number(kTokens, rate)) || rate <= 0) {
       throw BadCell{"gpus and throughput: expected more than 0"};
     }
+    (samples ? one.samples_per_second : one.tokens_per_second) = rate;
     one.accumulation = count(kAccumulation);
     one.batch_per_gpu = count(kBatch);
-    const std::string unit = lower_case(rows_.cell(kUnit));
-    if (unit.find("token") != std::string::npos || unit.find('%') != std::string::npos) {
-      throw BadCell{"unit: expected samples (images, sequences) a second, found " + in_quotes(unit)};
-    }
     // What tells runs of one file apart.
     one.table = file_.name();
     for (const std::string_view column : {"model", "framework", "precision", "table"}) {
@@ -412,8 +419,9 @@ bool is_csv(std::string_view beginning) {
       return std::ranges::any_of(columns,
                                  [&](std::string_view name) { return std::ranges::count(cells, name) > 0; });
     };
-    return cells.size() > 1 && (known(kSize) || known(kTime) || known(kOutOfPlace) || known(kInPlace) ||
-                                known(kBus) || known(kRanks) || known(kThroughput) || known(kCollective));
+    return cells.size() > 1 &&
+           (known(kSize) || known(kTime) || known(kOutOfPlace) || known(kInPlace) || known(kBus) ||
+            known(kRanks) || known(kThroughput) || known(kTokens) || known(kCollective));
   }
   return false;
 }

@@ -25,7 +25,8 @@ Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 _COLUMNS = {
     "collectives": [
         *("collective", "size_bytes", "time_s", "gpus", "nodes", "nccl", "algorithm", "protocol"),
-        *("condition", "table", "file", "line"),
+        *("channels", "nvls", "condition", "gpu_name", "fullest_node", "not_modelled"),
+        *("table", "file", "line"),
     ],
     "kernels": [
         *("kernel", "kind", "precision", "m", "n", "k", "work_flop", "traffic_bytes", "time_s"),
@@ -34,7 +35,10 @@ _COLUMNS = {
     "layers": [
         *("layer", "forward_s", "backward_s", "update_s", "host_bound", "file", "line"),
     ],
-    "training": ["gpus", "nodes", "throughput_samples_per_s", "table", "file", "line"],
+    "training": [
+        *("gpus", "nodes", "throughput_samples_per_s", "throughput_tokens_per_s"),
+        *("batch_per_gpu", "accumulation", "table", "file", "line"),
+    ],
     "remarks": ["text", "file", "line"],
 }
 
@@ -102,7 +106,9 @@ def read_measurements(paths: Paths, what: str = "collectives") -> pd.DataFrame:
     -------
     DataFrame
         A row per measurement, with ``file`` and ``line`` that it comes from. Times are in seconds,
-        of the slowest rank; 0 GPUs or nodes: the file doesn't say.
+        of the slowest rank. What the file doesn't say is 0 or empty: GPUs, nodes, channels, a
+        batch; ``fullest_node`` are the GPUs of the fullest node where nodes have unequal numbers,
+        ``not_modelled`` the settings that no prediction knows.
 
     Raises
     ------

@@ -500,9 +500,10 @@ def test_what_was_not_asked_for_is_named(tmp_path: Path) -> None:
     assert plain.trace is None
 
 
-def test_measurements() -> None:
+def test_measurements(tmp_path: Path) -> None:
     frame = paceline.read_measurements(TABLE)
     assert {"collective", "size_bytes", "time_s", "gpus", "file", "line"} <= set(frame)
+    assert {"channels", "nvls", "gpu_name", "fullest_node", "not_modelled"} <= set(frame)
     assert (frame["time_s"] > 0).all()
     assert len(paceline.read_measurements([TABLE, TABLE])) == 2 * len(frame)
     assert list(paceline.read_measurements(TABLE, "kernels")) == [
@@ -511,6 +512,11 @@ def test_measurements() -> None:
     ]
     with pytest.raises(paceline.InputError):
         paceline.read_measurements(ROOT / "dev")
+    rates = tmp_path / "rates.csv"
+    rates.write_text("gpus,nodes,batch_per_gpu,tokens_per_s\n8,1,4,30000\n")
+    [row] = paceline.read_measurements(rates, "training").to_dict("records")
+    assert row["throughput_tokens_per_s"] == 30000 and math.isnan(row["throughput_samples_per_s"])
+    assert (row["batch_per_gpu"], row["accumulation"]) == (4, 0)
 
 
 def test_scenarios() -> None:

@@ -52,6 +52,21 @@ double predicted(const TrainingFit& fit, const Scenario& scenario) {
   return predict_throughput(fit.result, scenario).samples_per_second;
 }
 
+TEST_CASE("tokens a second are samples of so many tokens, and no images") {
+  TrainingMeasurement tokens = row(8, 1, 0);
+  tokens.tokens_per_second = 8192;
+  tokens.origin = {"rates.csv", 2};
+  Model text, images;
+  text.tokens = 2048;
+  images.name = "resnet50";
+  const std::vector<TrainingMeasurement> rows = in_samples({tokens, row(1, 1, 0.6)}, text);
+  CHECK(rows[0].samples_per_second == 4);
+  CHECK(rows[0].tokens_per_second == 0);
+  CHECK(rows[1].samples_per_second == 0.6);
+  CHECK(error_of([&] { in_samples({tokens}, images); }) ==
+        "rates.csv: line 2: expected samples/s, as samples of resnet50 have no tokens, found tokens/s");
+}
+
 TEST_CASE("delays that were simulated are found again, and so are the rows they weren't fitted to") {
   for (const auto& delays : {std::pair(0.5, 0.01), std::pair(4.0, 0.0), std::pair(1.0, 0.06)}) {
     const double milliseconds = delays.first, per_doubling = delays.second;

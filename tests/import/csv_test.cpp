@@ -101,13 +101,20 @@ TEST_CASE("semicolons, a byte order mark, comments and blank lines") {
 TEST_CASE("throughput of training") {
   const MeasuredData data = import_text(
       "model,framework,gpus,nodes,throughput,unit\nResNet-50,PyTorch,8,1,2887.65,img/"
-      "s\nLlama,x,8,1,5000,tokens/s\n");
-  REQUIRE(data.training.size() == 1);
+      "s\nLlama,x,8,1,5000,tokens/s\nx,x,8,1,0.9,%\n");
+  REQUIRE(data.training.size() == 2);
   CHECK(data.training[0].ranks == 8);
   CHECK(data.training[0].samples_per_second == 2887.65);
   CHECK(data.training[0].table == "run.txt, ResNet-50, PyTorch");
   CHECK(data.training[0].accumulation == 0);
-  CHECK_THAT(remarks_of(data), Contains("3: unit: expected samples"));
+  CHECK(data.training[0].tokens_per_second == 0);
+  CHECK(data.training[1].tokens_per_second == 5000);
+  CHECK(data.training[1].samples_per_second == 0);
+  CHECK_THAT(remarks_of(data), Contains("4: unit: expected samples (images, sequences) or tokens"));
+  const MeasuredData tokens = import_text("gpus,tokens_per_s\n8,30000\n16,\n");
+  REQUIRE(tokens.training.size() == 1);
+  CHECK(tokens.training[0].tokens_per_second == 30000);
+  CHECK_THAT(remarks_of(tokens), Contains("3: gpus and throughput: expected more than 0"));
   const MeasuredData passes = import_text("gpus,GradAccum,throughput\n8,4,100\n");
   REQUIRE(passes.training.size() == 1);
   CHECK(passes.training[0].accumulation == 4);
