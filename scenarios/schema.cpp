@@ -102,7 +102,10 @@ constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
      "they are "
      "ready."},
     {"gloo.reduce_rate", "At which a segment that was received is reduced into the rank's own."},
-    {"gloo.copy_rate", "At which a buffer is copied to the host before and back after; 0: it is there."},
+    {"gloo.copy_rate",
+     "At which a buffer is copied to the host before and back after; 0: it is there. "
+     "Left out, for a node's GPUs: half of what PCIe leaves each of them."},
+    {"gloo.local_rate", "From a process to another of its host, by TCP's loopback."},
     {"tensorflow.startup", "From the operation to the first chunk."},
     {"tensorflow.reduce_rate", "At which a chunk that was received is reduced into the GPU's own."},
     {"tensorflow.copy_rate",

@@ -76,6 +76,7 @@ std::vector<NamedCost> named(CollectiveCosts& costs) {
   of_hosts("gloo", "handshake", costs.gloo);
   all.push_back({"tcp.acknowledgements", &costs.acknowledgements});
   all.push_back({"gloo.copy_rate", &costs.gloo.copy_rate.value});
+  all.push_back({"gloo.local_rate", &costs.gloo.local_rate.value});
   of_hosts("tensorflow", nullptr, costs.tensorflow);
   all.push_back({"tensorflow.copy_rate", &costs.tensorflow.copy_rate.value});
   return all;

@@ -39,7 +39,9 @@
 //                                         1514 B; less where the card joins packets: 0). With two ranks they ride on
 //                                         the data
 //   gloo.copy_rate                    B/s of a buffer that is copied to the host before and back after; 0: it is
-//                                         there (tensors of CPUs)
+//                                         there (tensors of CPUs). Default for a node's GPUs: half of what PCIe
+//                                         leaves each, one way and back
+//   gloo.local_rate                   B/s from a process to another of its host, by TCP's loopback
 //
 // And TensorFlow's own ring:
 //   tensorflow.startup                s   from the operation to the first chunk
@@ -91,7 +93,7 @@ struct CollectiveCosts {
     std::array<Seconds, kHopKinds> latency;
     Seconds agreement;  // mpi.rendezvous, gloo.handshake
     BytesPerSecond reduce_rate;
-    BytesPerSecond copy_rate{};
+    BytesPerSecond copy_rate{}, local_rate{};  // local_rate: gloo's alone
   } mpi, gloo, tensorflow;
   double acknowledgements = 0;
 };

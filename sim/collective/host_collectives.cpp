@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "sim/collective/nccl.h"
@@ -37,6 +38,36 @@ double waits_for_word(std::uint32_t ranks, Bytes segment) {
   return in_front / (2.0 * (ranks - 1));
 }
 
+// The links to the CPU that is nearest.
+std::span<const std::uint32_t> way_to_host(const NodeLayout& node, std::uint32_t gpu) {
+  std::span<const std::uint32_t> nearest;
+  for (std::uint32_t cpu = 0; cpu < node.count(DeviceKind::cpu); ++cpu) {
+    const std::span<const std::uint32_t> way = node.route(gpu, node.endpoint_of_cpu(cpu));
+    nearest = nearest.empty() || (!way.empty() && way.size() < nearest.size()) ? way : nearest;
+  }
+  return nearest;
+}
+
+// A buffer of a GPU to the host and back, while all GPUs of the node copy theirs; 0: no node has GPUs of a known kind, and
+// what is reduced lies with the hosts.
+BytesPerSecond copied_at(const Topology& topology) {
+  BytesPerSecond slowest{};
+  for (std::uint32_t k = 0; k < topology.kinds().size(); ++k) {
+    const NodeLayout& node = topology.kinds()[k];
+    if (topology.spec_of_kind(k).compute_capability == 0) {
+      continue;
+    }
+    std::vector<int> users(node.links.size());
+    for (const std::uint32_t gpu : node.gpus_in_use) {
+      for (const std::uint32_t link : way_to_host(node, gpu)) {
+        const BytesPerSecond both_ways = node.links[link].bandwidth / (2.0 * ++users[link]);
+        slowest = slowest.value > 0 ? std::min(slowest, both_ways) : both_ways;
+      }
+    }
+  }
+  return slowest;
+}
+
 void require_known(CollectiveKind kind) {
   if (kind == CollectiveKind::reduce || kind == CollectiveKind::all_to_all ||
       kind == CollectiveKind::send_recv) {
@@ -55,6 +86,7 @@ HostCollectives::HostCollectives(const Topology& topology, const CollectiveSpec&
       family_(topology, groups),
       links_(topology, background),
       costs_(default_host_costs()) {
+  costs_.gloo.copy_rate = copied_at(topology);
   set_costs(spec.costs, costs_);
 }
 
@@ -130,7 +162,9 @@ void HostCollectives::price(CollectivePlan& plan, const Communicator& communicat
     const double beside = acknowledges && hop.kind == HopKind::network ? costs.acknowledgements : 0;
     const bool late = gloo && plan.kind == CollectiveKind::all_gather && hop.kind == HopKind::network;
     const double word = late ? waits_for_word(family_.layout().ranks(), block) : 0;
-    const BytesPerSecond rate = hop.rate * (costs.efficiency[kind] / ((1 + beside) * (1 + word)));
+    const BytesPerSecond of_link =
+        gloo && hop.kind != HopKind::network ? std::min(hop.rate, of.local_rate) : hop.rate;
+    const BytesPerSecond rate = of_link * (costs.efficiency[kind] / ((1 + beside) * (1 + word)));
     const Seconds reduction = h < hops.size() / 2 ? Seconds{} : block / of.reduce_rate;
     const Seconds copies = tensorflow && hop.kind == HopKind::network ? 2 * copied(block) : Seconds{};
     HopCost cost{rate, to_sim_time(of.latency[kind] + hop.latency + copies + reduction), {}};

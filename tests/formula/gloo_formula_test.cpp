@@ -48,17 +48,20 @@ CollectiveSpec gloo() {
   return spec;
 }
 
-double time_of(int nodes, CollectiveKind kind, Bytes bytes, double copy_rate = 0) {
-  const Topology topology = build_topology(gloo_hosts(nodes));
-  CollectiveSpec spec = gloo();
-  spec.costs.push_back({"gloo.copy_rate", copy_rate});
+double alone(const Topology& topology, const CollectiveSpec& spec, CollectiveKind kind, Bytes bytes) {
   CollectivePlanner planner = collective_planner(topology, {.collective = spec});
   const CollectivePlan plan = planner.plan(kind, bytes);
   CollectiveTimes times(planner.communicator(), std::span(&plan, 1));
-  const std::vector<SimTime> launch(static_cast<std::size_t>(nodes));
+  const std::vector<SimTime> launch(topology.ranks());
   std::vector<SimTime> end(launch.size());
   times.end(0, launch, {}, end);
   return to_seconds(*std::ranges::max_element(end)).value;
+}
+
+double time_of(int nodes, CollectiveKind kind, Bytes bytes, double copy_rate = 0) {
+  CollectiveSpec spec = gloo();
+  spec.costs.push_back({"gloo.copy_rate", copy_rate});
+  return alone(build_topology(gloo_hosts(nodes)), spec, kind, bytes);
 }
 
 constexpr double kLatency = kSegment.value + 2 * kHostNic.value;
@@ -99,6 +102,36 @@ TEST_CASE("gloo's all-gather and broadcast on equal hosts take their closed form
   CHECK(time_of(2, CollectiveKind::broadcast, bytes) == Approx(kBegin.value + whole + hop).margin(1e-10));
   CHECK(time_of(4, CollectiveKind::broadcast, bytes) ==
         Approx(kBegin.value + 3 * whole + 2 * hop).margin(1e-10));
+}
+
+// Inside a node segments pass the loopback at its rate, whatever its links carry; GPUs' tensors go to the host before and
+// come back after, all at once: on a DGX A100 two GPUs share a switch's way to the CPU, on a DGX H100 each has its own.
+TEST_CASE("gloo inside a node of GPUs is as fast as the loopback and the copies to the host") {
+  for (const auto& [preset, behind_switch] : {std::pair("dgx-a100", 2), std::pair("dgx-h100", 1)}) {
+    for (const int gpus : {2, 8}) {
+      ClusterSpec cluster = load_cluster(preset);
+      cluster.nodes = 1;
+      cluster.gpus_per_node = gpus;
+      const double sharing = gpus == 8 ? behind_switch : std::min(behind_switch, gpus);
+      const Bytes bytes(64 << 20);
+      CollectiveSpec spec;
+      spec.library = CollectiveLibrary::gloo;
+      spec.costs = {{"gloo.startup", 0},
+                    {"gloo.nvlink.latency", 0},
+                    {"gloo.reduce_rate", 1e15},
+                    {"gloo.local_rate", 2e9},
+                    {"gloo.handshake", 1e-3}};
+      const Topology topology = build_topology(cluster);
+      const double wire = 2.0 * (gpus - 1) / gpus * static_cast<double>(bytes.value) / 2e9;
+      const double copies =
+          2 * static_cast<double>(bytes.value) * sharing / cluster.node.pcie_bandwidth.value;
+      CAPTURE(preset, gpus);
+      CHECK(alone(topology, spec, CollectiveKind::all_reduce, bytes) == Approx(wire + copies).epsilon(1e-3));
+      spec.costs.push_back({"gloo.copy_rate", 1e10});
+      CHECK(alone(topology, spec, CollectiveKind::all_reduce, bytes) ==
+            Approx(wire + static_cast<double>(bytes.value) / 1e10).epsilon(1e-3));
+    }
+  }
 }
 
 // Two all-reduces at a time, first come first served, whose segments take turns on a rank's link in the order in which
