@@ -97,7 +97,7 @@ struct TrainingMeasurement {
   int accumulation = 0;            // passes of a step; 0: not stated
   std::int64_t batch_per_gpu = 0;  // samples of a pass; 0: not stated
   std::int64_t servers = 0;        // parameter servers; 0: not stated
-  double tokens_per_second = 0;    // stated in place of samples_per_second
+  double tokens_per_second = 0;    // where the row states them in place of samples_per_second
 };
 
 // A row or table that could not be used as it stands, and what was done with it.

@@ -150,7 +150,7 @@ std::string parameter_lines(const Profile& profile) {
       continue;
     }
     text += formatted("%-34s %14s %14s  x/ %.3f\n", p.name.c_str(), shown_cost(p.name, p.value).c_str(),
-                      shown_cost(p.name, p.initial).c_str(), std::exp(1.645 * p.deviation));
+                      shown_cost(p.name, p.initial).c_str(), std::exp(kNinety * p.deviation));
   }
   return text + (kept.empty() ? "" : "Not determined by these data, kept as they were: " + kept + "\n");
 }

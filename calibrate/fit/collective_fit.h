@@ -14,6 +14,8 @@
 
 namespace paceline {
 
+inline constexpr double kNinety = 1.645;  // standard deviations to either end of an interval of 90 %
+
 // How far a fit has come: `done` of `all` in this part of it.
 using FitProgress = std::function<void(const std::string& part, std::size_t done, std::size_t all)>;
 

@@ -57,8 +57,6 @@ CollectiveSpec with_costs(CollectiveSpec spec, const Profile& profile) {
 
 namespace {
 
-constexpr double kNinety = 1.645;  // standard deviations of a 90 % interval
-
 MeasuredPlace place_of(CollectiveKind kind, const ClusterSpec& cluster, const CollectiveSpec& spec) {
   return {kind, cluster, spec};
 }

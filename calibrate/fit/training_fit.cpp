@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "calibrate/fit/training_prediction.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "scenarios/machines.h"
@@ -21,19 +22,7 @@
 namespace paceline {
 namespace {
 
-constexpr double kNormal90 = 1.645;  // standard deviations to either end of an interval of 90 %
-
-// Of ln of a throughput: how closely rows of one table are met, and how far a run differs when it is repeated
-// (repeated nccl-tests tables of one cluster by 0.5 %, MLPerf's runs by 0.2 %, CSC's over months by 1 %).
-constexpr double kRowDeviation = 0.003, kRepeatDeviation = 0.01;
-
-// What the model leaves open beyond the rows, deviations of ln(predicted / measured) over the sets of
-// scenarios/validation (docs/accuracy.md): for each root of a doubling of GPUs inside the node, when the node
-// is left, for each root of a further doubling of nodes, and for each factor e between the batch and the
-// nearest measured one.
-constexpr double kOpenInNode = 0.015, kOpenAcross = 0.06, kOpenDoubling = 0.02, kOpenBatch = 0.03;
-// Over TCP sockets, whose rate is 5 to 15 Gb/s by CPU and kernel, beside that.
-constexpr double kOpenSockets = 0.2;
+constexpr double kRowDeviation = 0.003;  // of ln of a throughput: how closely rows of one table are met
 
 // A little below 0, for noise; and layers of 100,000 GPUs still take time.
 constexpr double kLeastDoubling = -0.05, kMostDoubling = 1;
@@ -58,38 +47,6 @@ void check_row(const TrainingMeasurement& row, const NodeSpec& node) {
   if (!(row.samples_per_second > 0) || !std::isfinite(row.samples_per_second)) {
     fail("expected a throughput above 0, found " + std::to_string(row.samples_per_second));
   }
-}
-
-bool reduction_unknown(const Scenario& scenario) {
-  return scenario.training.ddp.reduction == Reduction::unknown && gpus_of_job(scenario.cluster) > 1;
-}
-
-Scenario reduced_after_backward(Scenario scenario) {
-  scenario.training.ddp.reduction = Reduction::after_backward;
-  return scenario;
-}
-
-// ln of the step's time, and how far it is from either way to reduce.
-struct LogStep {
-  double mean = 0, half_range = 0;
-};
-
-LogStep log_step(const Scenario& scenario, Machines& machines) {
-  const double stated = std::log(mean_step_of(scenario, machines).value);
-  if (!reduction_unknown(scenario)) {
-    return {stated, 0};
-  }
-  const double after = std::log(mean_step_of(reduced_after_backward(scenario), machines).value);
-  return {(stated + after) / 2, std::abs(stated - after) / 2};
-}
-
-// Steps are alike from the second on unless the scenario draws at random.
-Scenario with_few_steps(Scenario scenario) {
-  constexpr int kSteps = 4;
-  if (!ranks_differ(scenario.variability) && scenario.background.empty() && scenario.other_jobs.empty()) {
-    scenario.run.iterations = std::min(scenario.run.iterations, kSteps);
-  }
-  return scenario;
 }
 
 // A row's step without delays, as a function of how many times as long layers take as they are priced.
@@ -392,55 +349,7 @@ void check_rates(const Scenario& base, const std::vector<MeasuredRate>& rates,
   }
 }
 
-// ln of how far the batch is from the nearest measured one.
-double batch_distance(const ProfileTraining& fit, std::int64_t batch) {
-  double nearest = std::numeric_limits<double>::infinity();
-  for (const MeasuredRate& rate : fit.rates) {
-    nearest = std::min(
-        nearest, std::abs(std::log(static_cast<double>(batch) / static_cast<double>(rate.batch_per_gpu))));
-  }
-  return nearest;
-}
-
-double open_variance(const ProfileTraining& fit, const Scenario& scenario) {
-  const auto doublings = [](double now, double then) { return std::max(0.0, std::log2(now / then)); };
-  const double nodes = nodes_of_job(scenario.cluster), most = fit.most_nodes;
-  const double inside =
-      std::min<double>(doublings(static_cast<double>(gpus_of_job(scenario.cluster)), fit.most_ranks),
-                       std::log2(static_cast<double>(gpus_of_node(scenario.cluster))));
-  double left = most == 1 && nodes > 1 ? kOpenAcross * kOpenAcross : 0;
-  if (left > 0 && scenario.cluster.node.network == NetworkKind::tcp) {
-    left += kOpenSockets * kOpenSockets;
-  }
-  return inside * kOpenInNode * kOpenInNode + left +
-         doublings(nodes, std::max(most, 2.0)) * kOpenDoubling * kOpenDoubling +
-         std::pow(kOpenBatch * batch_distance(fit, scenario.training.batch_per_gpu), 2);
-}
-
-// How much of ln(step) each batch's ln(rate) carries: between two measured batches by time, else the nearest.
-std::vector<double> shares_of_rates(const ProfileTraining& fit, std::int64_t batch) {
-  std::vector<double> shares(fit.rates.size());
-  const auto after =
-      std::ranges::find_if(fit.rates, [&](const MeasuredRate& rate) { return rate.batch_per_gpu >= batch; });
-  if (after == fit.rates.begin() || after == fit.rates.end()) {
-    (after == fit.rates.end() ? shares.back() : shares.front()) = 1;
-    return shares;
-  }
-  const auto high = static_cast<std::size_t>(after - fit.rates.begin());
-  const double low_batch = static_cast<double>(fit.rates[high - 1].batch_per_gpu),
-               part = (static_cast<double>(batch) - low_batch) /
-                      (static_cast<double>(after->batch_per_gpu) - low_batch);
-  shares[high - 1] = 1 - part;
-  shares[high] = part;
-  return shares;
-}
-
 }  // namespace
-
-double samples_of_step(const Scenario& scenario) {
-  return static_cast<double>(scenario.training.batch_per_gpu * gpus_of_job(scenario.cluster)) *
-         scenario.training.accumulation;
-}
 
 Scenario on_row(Scenario base, const TrainingMeasurement& row) {
   base.cluster.nodes = row.nodes;
@@ -464,7 +373,6 @@ std::vector<TrainingMeasurement> in_samples(std::vector<TrainingMeasurement> row
                        place_of(row), row.origin.file);
     }
     row.samples_per_second = row.tokens_per_second / static_cast<double>(model.tokens);
-    row.tokens_per_second = 0;
   }
   return rows;
 }
@@ -520,53 +428,23 @@ TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasureme
   return whole;
 }
 
-Scenario apply(const ProfileTraining& fit, Scenario scenario) {
-  scenario.training.measured = fit.rates;
-  if (!fit.reduction_known && scenario.training.ddp.reduction == Reduction::pytorch_ddp) {
-    scenario.training.ddp.reduction = Reduction::unknown;
-  }
-  scenario.variability.delays = fit.delays;
-  return scenario;
-}
-
-ThroughputPrediction predict_throughput(const ProfileTraining& fit, const Scenario& scenario) {
-  constexpr double kStep = 0.02;
-  Machines machines;
-  const Scenario fitted = with_few_steps(apply(fit, scenario));
-  const LogStep middle = log_step(fitted, machines);
-  Scenario slower = fitted;
-  for (MeasuredRate& rate : slower.training.measured) {
-    rate.rate = rate.rate * std::exp(-kStep);
-  }
-  const double share = (log_step(slower, machines).mean - middle.mean) / kStep;
-  const bool several = gpus_of_job(scenario.cluster) > 1;
-  const double step = std::exp(middle.mean);
-  const std::vector<double> shares = shares_of_rates(fit, scenario.training.batch_per_gpu);
-  const auto batches = static_cast<Eigen::Index>(shares.size());
-  Eigen::VectorXd slopes(batches + 2);
-  for (Eigen::Index b = 0; b < batches; ++b) {
-    slopes[b] = share * shares[static_cast<std::size_t>(b)];
-  }
-  const std::int64_t ranks = gpus_of_job(scenario.cluster);
-  const int passes = scenario.training.accumulation;
-  const double factor = delay_factor(fit.delays, ranks, passes),
-               doublings = delay_factor({{}, 1}, ranks, passes) - 1;
-  slopes[batches] = several ? 1 / step : 0;
-  slopes[batches + 1] = several ? share * doublings / factor : 0;
-  const Eigen::Map<const Eigen::MatrixXd> covariance(fit.covariance.data(), batches + 2, batches + 2);
-  const double of_fit = slopes.dot(covariance * slopes);
-  const double repeat = kRepeatDeviation * kRepeatDeviation;
-  const double half =
-      std::hypot(kNormal90 * std::sqrt(of_fit + repeat + open_variance(fit, scenario)), middle.half_range);
-  const double samples = samples_of_step(fitted);
-  return {samples / step, samples / step * std::exp(-half), samples / step * std::exp(half)};
-}
-
 namespace {
 
 // "8 GPUs", "16 GPUs on 2 nodes"
 std::string row_place(const TrainingMeasurement& row) {
   return plural(row.ranks, "GPU") + (row.nodes > 1 ? " on " + plural(row.nodes, "node") : "");
+}
+
+// In what the row was stated in.
+struct StatedRates {
+  double measured = 0, fitted = 0;
+  const char* unit = "samples/s";
+};
+
+StatedRates stated(const TrainingRow& row) {
+  const double samples = row.row.samples_per_second, tokens = row.row.tokens_per_second;
+  return tokens > 0 ? StatedRates{tokens, row.samples_per_second * (tokens / samples), "tokens/s"}
+                    : StatedRates{samples, row.samples_per_second};
 }
 
 }  // namespace
@@ -582,17 +460,18 @@ std::string fit_text(const TrainingFit& fit) {
             (rate.accumulation > 1 ? formatted(" x %d", rate.accumulation) : "") + "\n";
   }
   const std::size_t n = rates.size() + 2;
-  const auto half = [&](std::size_t i) { return kNormal90 * std::sqrt(covariance[i * n + i]); };
+  const auto half = [&](std::size_t i) { return kNinety * std::sqrt(covariance[i * n + i]); };
   text += formatted(
       "several GPUs: %.3g ms a step (90 %%: +- %.2g), %.2g %% for each doubling "
       "(+- %.2g)%s\n",
       1e3 * delays.per_step.value, 1e3 * half(n - 2), 100 * delays.per_doubling, 100 * half(n - 1),
       fit.result.delays_fitted ? "" : ", as published runs lose: these rows determine the rates alone");
   for (const TrainingRow& row : fit.rows) {
+    const StatedRates rates_of_row = stated(row);
     text +=
         "  " + row_place(row.row) +
-        formatted(": measured %.6g, fitted %.6g samples/s (%+.2f %%)\n", row.row.samples_per_second,
-                  row.samples_per_second, 100 * (row.samples_per_second / row.row.samples_per_second - 1));
+        formatted(": measured %.6g, fitted %.6g %s (%+.2f %%)\n", rates_of_row.measured, rates_of_row.fitted,
+                  rates_of_row.unit, 100 * (rates_of_row.fitted / rates_of_row.measured - 1));
   }
   for (const TrainingRow& row : fit.rows) {
     const double off = std::log(row.samples_per_second / row.row.samples_per_second);
@@ -600,8 +479,8 @@ std::string fit_text(const TrainingFit& fit) {
       const std::string line = place_of(row.row);
       text += "implausible: " + row_place(row.row) +
               (line.empty() ? "" : " (" + row.row.origin.file + ", " + line + ')') +
-              formatted(": %.6g samples/s are not what the other rows lead to, %.6g\n",
-                        row.row.samples_per_second, row.samples_per_second);
+              formatted(": %.6g %s are not what the other rows lead to, %.6g\n", stated(row).measured,
+                        stated(row).unit, stated(row).fitted);
     }
   }
   return text;

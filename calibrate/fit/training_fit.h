@@ -1,4 +1,4 @@
-// Measured training throughput of a few GPUs -> a prediction for more.
+// Measured training throughput of a few GPUs -> what predicts more (calibrate/fit/training_prediction.h).
 //
 // What is fitted, all at once: one GPU's rate with each batch that was measured (training.measured), and what a
 // step of several GPUs loses beside communication (variability.delays): a time per step, paid from two GPUs on,
@@ -51,24 +51,11 @@ struct TrainingFit {
 TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasurement> rows,
                          const FitProgress& progress = {});
 
-// Rows in tokens/s as rows in samples/s. Throws InputError where the model's samples aren't tokens.
+// Rows in tokens/s in samples/s as well. Throws InputError where the model's samples aren't tokens.
 std::vector<TrainingMeasurement> in_samples(std::vector<TrainingMeasurement>, const Model&);
-
-// The scenario with the fitted rates and delays.
-Scenario apply(const ProfileTraining&, Scenario);
 
 // The scenario on a row's GPUs, with its batch, accumulation and parameter servers where it states them.
 Scenario on_row(Scenario, const TrainingMeasurement&);
-
-double samples_of_step(const Scenario&);  // of all GPUs, in all passes
-
-struct ThroughputPrediction {
-  double samples_per_second = 0;
-  double low = 0, high = 0;  // interval of 90 %
-};
-
-// apply()s the fit and simulates.
-ThroughputPrediction predict_throughput(const ProfileTraining&, const Scenario&);
 
 // The fitted values, and a line for each row.
 std::string fit_text(const TrainingFit&);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "calibrate/fit/collective_fit.h"
-#include "calibrate/fit/training_fit.h"
+#include "calibrate/fit/training_prediction.h"
 #include "core/text.h"
 #include "scenarios/predict.h"
 #include "sim/strategy/ddp.h"

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "calibrate/fit/training_fit.h"
+#include "calibrate/fit/training_prediction.h"
 #include "calibrate/validate/compare.h"
 #include "calibrate/validate/csv_table.h"
 #include "core/error.h"

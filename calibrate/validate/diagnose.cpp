@@ -30,7 +30,6 @@ constexpr double kAlike = 0.05, kShows = 0.03;
 constexpr double kNearer = 0.9;
 
 constexpr std::size_t kMostJudged = 120;
-constexpr double kNinety = 1.645;  // standard deviations of a 90 % interval
 
 // The points of one place: from `first` to the one before what comes back.
 std::size_t end_of_place(const std::vector<MeasuredPoint>& points, std::size_t first) {

@@ -7,6 +7,7 @@
 
 #include "calibrate/fit/collective_fit.h"
 #include "calibrate/fit/training_interval.h"
+#include "calibrate/fit/training_prediction.h"
 #include "core/error.h"
 #include "scenarios/predict.h"
 #include "sim/collective/communicator.h"
@@ -61,8 +62,12 @@ TEST_CASE("tokens a second are samples of so many tokens, and no images") {
   images.name = "resnet50";
   const std::vector<TrainingMeasurement> rows = in_samples({tokens, row(1, 1, 0.6)}, text);
   CHECK(rows[0].samples_per_second == 4);
-  CHECK(rows[0].tokens_per_second == 0);
+  CHECK(rows[0].tokens_per_second == 8192);
   CHECK(rows[1].samples_per_second == 0.6);
+  TrainingFit fit;
+  fit.result.covariance.assign(4, 0);
+  fit.rows = {{rows[0], 4.2}};
+  CHECK_THAT(fit_text(fit), Catch::Contains("8 GPUs: measured 8192, fitted 8601.6 tokens/s (+5.00 %)"));
   CHECK(error_of([&] { in_samples({tokens}, images); }) ==
         "rates.csv: line 2: expected samples/s, as samples of resnet50 have no tokens, found tokens/s");
 }
