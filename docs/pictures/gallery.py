@@ -59,7 +59,7 @@ def photograph(page: Path) -> bytes:
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"),
+            executable_path=shutil.which("chromium-headless-shell"),
             args=["--no-sandbox", "--disable-dev-shm-usage"],
         )
         window = browser.new_page(viewport={"width": 1200, "height": 1500})

@@ -107,7 +107,7 @@ def read_measurements(paths: Paths, what: str = "collectives") -> pd.DataFrame:
     DataFrame
         A row per measurement, with ``file`` and ``line`` that it comes from. Times are in seconds,
         of the slowest rank. What the file doesn't say is 0 or empty: GPUs, nodes, channels, a
-        batch; ``fullest_node`` are the GPUs of the fullest node where nodes have unequal numbers,
+        batch; NaN: samples or tokens a second; ``fullest_node`` are the GPUs of the fullest node where nodes have unequal numbers,
         ``not_modelled`` the settings that no prediction knows.
 
     Raises
@@ -118,7 +118,9 @@ def read_measurements(paths: Paths, what: str = "collectives") -> pd.DataFrame:
     if what not in _COLUMNS:
         raise ValueError(f"expected one of {', '.join(_COLUMNS)}, found {what!r}")
     data = json.loads(_core.import_files(_list(paths)))
-    return pd.DataFrame(data[what], columns=_COLUMNS[what])
+    frame = pd.DataFrame(data[what], columns=_COLUMNS[what])
+    rates = [column for column in frame if column.startswith("throughput")]
+    return frame.astype(dict.fromkeys(rates, float))
 
 
 def fit(

@@ -20,7 +20,9 @@ LOOKS = [
     for scheme in ("light", "dark")
 ]
 NAMES = [f"{size['width']} {scheme}" for size, scheme in LOOKS]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+# Without a browser's window a page costs half.
+PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")
+CHROMIUM = next(filter(None, map(shutil.which, PROGRAMS)), None)
 CHECKS = Path(__file__).with_name("browser.js").read_text(encoding="utf-8")
 CONTRAST = 4.5  # WCAG 2.2, level AA, for text
 LEAST_COLOURS = 40  # of a picture that shows something
