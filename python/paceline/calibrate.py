@@ -119,7 +119,7 @@ def read_measurements(paths: Paths, what: str = "collectives") -> pd.DataFrame:
         raise ValueError(f"expected one of {', '.join(_COLUMNS)}, found {what!r}")
     data = json.loads(_core.import_files(_list(paths)))
     frame = pd.DataFrame(data[what], columns=_COLUMNS[what])
-    rates = [column for column in frame if column.startswith("throughput")]
+    rates = [column for column in _COLUMNS[what] if column.startswith("throughput")]
     return frame.astype(dict.fromkeys(rates, float))
 
 
