@@ -308,12 +308,14 @@ class TableReader {
       throw BadCell{"unit: expected samples (images, sequences) or tokens a second, found " +
                     in_quotes(unit)};
     }
-    double rate = 0;
-    const bool samples = number(kThroughput, rate) && unit.find("token") == std::string::npos;
-    if (one.ranks == 0 || (rate == 0 && !number(kTokens, rate)) || rate <= 0) {
+    const bool tokens = unit.find("token") != std::string::npos;
+    double& stated = tokens ? one.tokens_per_second : one.samples_per_second;
+    if (!number(kThroughput, stated)) {
+      number(kTokens, one.tokens_per_second);
+    }
+    if (one.ranks == 0 || std::max(one.samples_per_second, one.tokens_per_second) <= 0) {
       throw BadCell{"gpus and throughput: expected more than 0"};
     }
-    (samples ? one.samples_per_second : one.tokens_per_second) = rate;
     one.accumulation = count(kAccumulation);
     one.batch_per_gpu = count(kBatch);
     // What tells runs of one file apart.

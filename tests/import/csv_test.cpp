@@ -115,6 +115,13 @@ TEST_CASE("throughput of training") {
   REQUIRE(tokens.training.size() == 1);
   CHECK(tokens.training[0].tokens_per_second == 30000);
   CHECK_THAT(remarks_of(tokens), Contains("3: gpus and throughput: expected more than 0"));
+  const MeasuredData both = import_text("gpus,throughput,tokens_per_s\n8,0,30000\n8,,30000\n8,15,30000\n");
+  REQUIRE(both.training.size() == 2);
+  CHECK(both.training[0].tokens_per_second == 30000);
+  CHECK(both.training[0].samples_per_second == 0);
+  CHECK(both.training[1].samples_per_second == 15);
+  CHECK(both.training[1].tokens_per_second == 0);
+  CHECK_THAT(remarks_of(both), Contains("2: gpus and throughput: expected more than 0"));
   const MeasuredData passes = import_text("gpus,GradAccum,throughput\n8,4,100\n");
   REQUIRE(passes.training.size() == 1);
   CHECK(passes.training[0].accumulation == 4);
