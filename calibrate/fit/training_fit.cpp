@@ -360,6 +360,11 @@ Scenario on_row(Scenario base, const TrainingMeasurement& row) {
   base.training.accumulation = row.accumulation > 0 ? row.accumulation : base.training.accumulation;
   std::int64_t& servers = base.training.parameter_server.servers.count;
   servers = row.servers > 0 ? row.servers : servers;
+  const auto not_in_job = [&](std::int64_t rank) { return rank >= row.ranks; };
+  for (SlowGpus& slow : base.variability.slow_gpus) {
+    std::erase_if(slow.ranks, not_in_job);
+  }
+  std::erase_if(base.variability.spared_gpus, not_in_job);
   return base;
 }
 

@@ -54,7 +54,8 @@ TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasureme
 // Rows in tokens/s in samples/s as well. Throws InputError where the model's samples aren't tokens.
 std::vector<TrainingMeasurement> in_samples(std::vector<TrainingMeasurement>, const Model&);
 
-// The scenario on a row's GPUs, with its batch, accumulation and parameter servers where it states them.
+// The scenario on a row's GPUs, with its batch, accumulation and parameter servers where it states them. Ranks that
+// are named as slow or spared and aren't among them are left out.
 Scenario on_row(Scenario, const TrainingMeasurement&);
 
 // The fitted values, and a line for each row.

@@ -72,6 +72,17 @@ TEST_CASE("tokens a second are samples of so many tokens, and no images") {
         "rates.csv: line 2: expected samples/s, as samples of resnet50 have no tokens, found tokens/s");
 }
 
+TEST_CASE("a rank that is named as slow and isn't among a row's GPUs slows none of them") {
+  Scenario with = on(machine(), 1, 8), without = with;
+  with.variability.slow_gpus = {{.ranks = {8, 11}, .factor = 3}};
+  with.variability.spared_gpus = {11};
+  const TrainingMeasurement eight = row(8, 1, 1000);
+  CHECK(on_row(with, eight).variability.slow_gpus.front().ranks.empty());
+  CHECK(on_row(with, eight).variability.spared_gpus.empty());
+  CHECK(fit_training(with, std::span(&eight, 1)).rows.front().samples_per_second ==
+        fit_training(without, std::span(&eight, 1)).rows.front().samples_per_second);
+}
+
 TEST_CASE("delays that were simulated are found again, and so are the rows they weren't fitted to") {
   for (const auto& delays : {std::pair(0.5, 0.01), std::pair(4.0, 0.0), std::pair(1.0, 0.06)}) {
     const double milliseconds = delays.first, per_doubling = delays.second;
