@@ -117,12 +117,34 @@ double uniform(const DrawAddress& at, Rank rank, std::uint32_t operation) {
   return open_unit(block_at(at, rank, operation / 4)[operation % 4]);
 }
 
-double fine_uniform(const DrawAddress& at, Rank rank, std::uint32_t operation) {
+namespace {
+
+double fine_unit(std::uint32_t high, std::uint32_t low) {
   constexpr double kTwoToMinus53 = 1.0 / 9007199254740992.0;
-  const PhiloxBlock block = block_at(at, rank, operation);
-  const std::uint64_t word = (std::uint64_t{block[0]} << 32 | block[1]) >> 11;
+  const std::uint64_t word = (std::uint64_t{high} << 32 | low) >> 11;
   // At most 1 - 2^-53: half a unit more is no double there, and a logarithm of 1 would be a time of 0.
   return std::min((static_cast<double>(word) + 0.5) * kTwoToMinus53, 1 - kTwoToMinus53);
+}
+
+}  // namespace
+
+double fine_uniform(const DrawAddress& at, Rank rank, std::uint32_t operation) {
+  const PhiloxBlock block = block_at(at, rank, operation);
+  return fine_unit(block[0], block[1]);
+}
+
+void fine_uniforms(const DrawAddress& at, std::uint32_t operation, std::span<double> out) {
+  const auto key = key_of(at.seed);
+  std::array<WordLanes, 4> words;
+  for (std::size_t first = 0; first < out.size(); first += words[0].size()) {
+    const std::size_t count = std::min(out.size() - first, words[0].size());
+    draw_words({static_cast<std::uint32_t>(first), operation, at.iteration,
+                static_cast<std::uint32_t>(at.stream), key[0], key[1]},
+               count, words[0].data(), words[1].data(), words[2].data(), words[3].data());
+    for (std::size_t i = 0; i < count; ++i) {
+      out[first + i] = fine_unit(words[0][i], words[1][i]);
+    }
+  }
 }
 
 Sampler::Sampler(const Distribution& d) : kind_(d.kind), cv_(d.cv), values_(d.values) {

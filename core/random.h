@@ -43,6 +43,8 @@ double uniform(const DrawAddress&, Rank, std::uint32_t operation);
 
 // Uniform in (0, 1), a multiple of 2^-53 plus 2^-54: for times that are rare among very many.
 double fine_uniform(const DrawAddress&, Rank, std::uint32_t operation);
+// Those of ranks 0 .. out.size() - 1, the same bits.
+void fine_uniforms(const DrawAddress&, std::uint32_t operation, std::span<double> out);
 
 enum class DistributionKind : std::uint8_t { none, normal, lognormal, gamma, exponential, empirical };
 template <>

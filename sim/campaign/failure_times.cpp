@@ -83,18 +83,31 @@ FailureTimes::FailureTimes(const CampaignSpec& spec)
     addresses_.push_back(address_of(state.name));
     scales_.push_back(static_cast<double>(state.every.ps));
   }
+  std::vector<double> drawn;
   for (std::uint32_t kind = 0; kind < scales_.size(); ++kind) {
+    constexpr double kOfAge = 1e-9, kOfDraw = 1e-12;  // more than all is rounded by that is computed from u
+    const double lasts = scales_[kind] > 0 ? static_cast<double>(spec.length.ps) / scales_[kind] : 0;
+    beyond_.push_back(std::exp(-std::pow(lasts * (1 + kOfAge), shape_of(kind))) * (1 - kOfDraw));
     const bool fails = kind < spec.failures.size();
     const std::uint32_t parts = parts_of(spec, fails ? spec.failures[kind].of : FailingPart::node);
-    for (std::uint32_t part = 0; part < parts && scales_[kind] > 0; ++part) {
-      draw(kind, part, 0, {});
+    drawn.resize(scales_[kind] > 0 ? parts : 0);
+    fine_uniforms({spec.seed, Stream::failure, 0}, addresses_[kind], drawn);
+    for (std::uint32_t part = 0; part < drawn.size(); ++part) {
+      add(drawn[part], kind, part, 0, {});
     }
   }
 }
 
-void FailureTimes::draw(std::uint32_t kind, std::uint32_t part, std::uint32_t count, CampaignTime from) {
-  const double u = fine_uniform({spec_.seed, Stream::failure, count}, Rank(part), addresses_[kind]);
-  const double shape = kind < spec_.failures.size() ? spec_.failures[kind].shape : 1;
+double FailureTimes::shape_of(std::uint32_t kind) const {
+  return kind < spec_.failures.size() ? spec_.failures[kind].shape : 1;
+}
+
+void FailureTimes::add(double u, std::uint32_t kind, std::uint32_t part, std::uint32_t count,
+                       CampaignTime from) {
+  if (u < beyond_[kind]) {  // as most do: what follows takes long
+    return;
+  }
+  const double shape = shape_of(kind);
   const double exponential = -portable_log(u);
   const double age =
       scales_[kind] * (shape == 1 ? exponential : portable_exp(portable_log(exponential) / shape));
@@ -109,7 +122,9 @@ void FailureTimes::draw(std::uint32_t kind, std::uint32_t part, std::uint32_t co
 
 void FailureTimes::renew(const PartFailure& failure, CampaignTime at) {
   if (scales_[failure.kind] > 0) {
-    draw(failure.kind, failure.part, failure.count + 1, at);
+    const std::uint32_t count = failure.count + 1;
+    add(fine_uniform({spec_.seed, Stream::failure, count}, Rank(failure.part), addresses_[failure.kind]),
+        failure.kind, failure.part, count, at);
   }
 }
 

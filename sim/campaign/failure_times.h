@@ -48,11 +48,13 @@ class FailureTimes {
   };
 
   std::optional<std::uint32_t> node_of(const PartFailure&) const;
-  void draw(std::uint32_t kind, std::uint32_t part, std::uint32_t count, CampaignTime from);
+  double shape_of(std::uint32_t kind) const;
+  void add(double u, std::uint32_t kind, std::uint32_t part, std::uint32_t count, CampaignTime from);
 
   const CampaignSpec& spec_;
   std::vector<std::uint32_t> addresses_;  // by kind
   std::vector<double> scales_;            // of -ln u to the power of 1 / shape, in picoseconds
+  std::vector<double> beyond_;            // below such a u a part outlives the campaign, whenever it began
   std::vector<Outage> outages_;           // by node
   std::priority_queue<Entry, std::vector<Entry>, Later> queue_;
 };

@@ -1,7 +1,9 @@
 // Campaigns against the closed forms of checkpointing, and against what their draws should be.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "core/random.h"
 #include "sim/campaign/campaigns.h"
 #include "sim/campaign/checkpoint_interval.h"
 #include "sim/campaign/failure_times.h"
@@ -169,6 +171,42 @@ TEST_CASE("draws: Weibull with the mean that was asked for") {
     }
     CAPTURE(shape);
     CHECK(farthest < 1.95 / std::sqrt(kParts));
+  }
+}
+
+// Whoever outlives the campaign is left out before a logarithm is taken: nobody else is.
+TEST_CASE("draws: who fails in the campaign are those whose draw says so, at the time that it says") {
+  constexpr int kParts = 3000;  // more than are drawn at once
+  for (const double shape : {0.5, 1.0, 3.0}) {
+    for (const double lasts : {1e-6, 1e-3, 0.1, 1.0, 30.0}) {  // the campaign, of a part's scale
+      CAPTURE(shape, lasts);
+      const double scale = 1e6, length = lasts * scale;
+      CampaignSpec spec;
+      spec.nodes = kParts;
+      const double mean = scale * std::tgamma(1 + 1 / shape);
+      spec.failures = {{"n", FailingPart::node, FailureTakes::process, {}, false, seconds(mean), shape, {}}};
+      spec.length = seconds(length);
+      std::uint32_t address = 2166136261U;  // FNV-1a of "n"
+      address = (address ^ static_cast<unsigned char>('n')) * 16777619U;
+      std::vector<double> expected;
+      for (std::uint32_t part = 0; part < kParts; ++part) {
+        const double u = fine_uniform({spec.seed, Stream::failure, 0}, Rank(part), address);
+        if (const double age = scale * std::pow(-std::log(u), 1 / shape); age < length) {
+          expected.push_back(age);
+        }
+      }
+      std::ranges::sort(expected);
+      FailureTimes times(spec);
+      std::vector<double> found;
+      for (const PartFailure* next = times.next(); next != nullptr; next = times.next()) {
+        found.push_back(in_seconds(next->at));
+        times.take();
+      }
+      REQUIRE(found.size() == expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        REQUIRE(found[i] == Approx(expected[i]).epsilon(1e-9).margin(1e-12));  // of whole picoseconds
+      }
+    }
   }
 }
 
