@@ -283,8 +283,8 @@ TEST_CASE("incast of ten thousand flows: every transfer ends within a picosecond
 }
 
 // A flow of an hour beside ten thousand starts and ends.
-TEST_CASE("a clock doesn't drift") {
-  for (std::uint64_t seed = 1; seed <= 3; seed += kStride) {
+TEST_CASE("a clock doesn't drift", "[release]") {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     INFO("seed " << seed);
     Dice dice(seed);
     const double port = seed == 1 ? 25e9 : dice.real(20e9, 30e9);
