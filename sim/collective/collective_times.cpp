@@ -36,12 +36,12 @@ CollectiveTimes::Reduced::Reduced(const CollectiveGraph& graph,
     : thread_blocks(std::move(equal)), time(thread_blocks->graph.thread_blocks.size()), kind_of(graph.ranks) {
   std::vector<std::vector<std::uint32_t>> of_rank(graph.ranks);
   for (std::size_t w = 0; w < graph.thread_blocks.size(); ++w) {
-    if (graph.thread_blocks[w].rank != ThreadBlock::kSwitch) {
-      of_rank[graph.thread_blocks[w].rank].push_back(thread_blocks->class_of[w]);
+    if (const std::uint32_t rank = graph.thread_blocks[w].holds(); rank != ThreadBlock::kSwitch) {
+      of_rank[rank].push_back(thread_blocks->class_of[w]);
     }
   }
   for (const ThreadBlock& each : thread_blocks->graph.thread_blocks) {
-    rank_of.push_back(each.rank);
+    rank_of.push_back(each.holds());
   }
   std::map<std::vector<std::uint32_t>, std::uint32_t> kinds;
   first_thread_block.push_back(0);
@@ -71,7 +71,7 @@ CollectiveTimes::CollectiveTimes(const Communicator& communicator, std::span<con
   for (std::size_t g = 0; g < graphs_.size(); ++g) {
     const std::vector<ThreadBlock>& thread_blocks = communicator.graphs[g].thread_blocks;
     for (std::uint32_t w = 0; w < thread_blocks.size(); ++w) {
-      if (thread_blocks[w].rank == ThreadBlock::kSwitch) {
+      if (thread_blocks[w].holds() == ThreadBlock::kSwitch) {
         graphs_[g].switches.push_back(w);
       }
     }

@@ -47,7 +47,7 @@ class ThreadBlockClasses {
         ends_(std::make_shared<const Ends>(ends_of(whole))),
         round_of_(class_of.size()) {
     for (std::size_t w = 0; begin == Begin::by_rank && w < class_of.size(); ++w) {
-      class_of[w] = whole.thread_blocks[w].rank;
+      class_of[w] = whole.thread_blocks[w].holds();
     }
     split_by_script();
   }

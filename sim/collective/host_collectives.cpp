@@ -162,6 +162,10 @@ void HostCollectives::price(CollectivePlan& plan, const Communicator& communicat
     const double beside = acknowledges && hop.kind == HopKind::network ? costs.acknowledgements : 0;
     const bool late = gloo && plan.kind == CollectiveKind::all_gather && hop.kind == HopKind::network;
     const double word = late ? waits_for_word(family_.layout().ranks(), block) : 0;
+    if (hop.kind == HopKind::inside) {
+      plan.hops.push_back({hop.rate, {}, {}});
+      continue;
+    }
     const BytesPerSecond of_link =
         gloo && hop.kind != HopKind::network ? std::min(hop.rate, of.local_rate) : hop.rate;
     const BytesPerSecond rate = of_link * (costs.efficiency[kind] / ((1 + beside) * (1 + word)));

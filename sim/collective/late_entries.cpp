@@ -106,7 +106,7 @@ bool LateEntries::decided(const Classes& classes) {
   end_.assign(graph_.ranks, kLongAgo);
   upper_end_ = end_;
   for (std::size_t w = 0; w < graph_.thread_blocks.size(); ++w) {
-    if (const std::uint32_t rank = graph_.thread_blocks[w].rank; rank != ThreadBlock::kSwitch) {
+    if (const std::uint32_t rank = graph_.thread_blocks[w].holds(); rank != ThreadBlock::kSwitch) {
       const std::uint32_t c = classes.of->class_of[w];
       end_[rank] = std::max(end_[rank], lower_[c]);
       upper_end_[rank] = std::max(upper_end_[rank], upper_[c]);
@@ -114,7 +114,7 @@ bool LateEntries::decided(const Classes& classes) {
   }
   unknown_until_.reset();
   for (std::size_t c = 0; c < lower_.size(); ++c) {
-    if (classes.of->graph.thread_blocks[c].rank == ThreadBlock::kSwitch && lower_[c] != upper_[c]) {
+    if (classes.of->graph.thread_blocks[c].holds() == ThreadBlock::kSwitch && lower_[c] != upper_[c]) {
       unknown_until_ = std::max(unknown_until_.value_or(kLongAgo), upper_[c]);
     }
   }

@@ -129,7 +129,7 @@ CollectiveGraph PlacedFamily::join(std::vector<CollectiveGraph> of_kind, const S
   routes.reserve(all.fifos.size());
   for (const Fifo& fifo : all.fifos) {
     routes.push_back(route(all, fifo));
-    if (routes.back().size == 0 && fifo.wire != Wire::inside) {
+    if (routes.back().size == 0 && crosses_links(fifo.wire)) {
       const auto name = [&](std::uint32_t block) {
         return topology_.device_name(topology_.gpu_of(Rank(all.thread_blocks[block].rank)));
       };
@@ -143,7 +143,7 @@ CollectiveGraph PlacedFamily::join(std::vector<CollectiveGraph> of_kind, const S
 }
 
 Route PlacedFamily::route(const CollectiveGraph& graph, const Fifo& fifo) const {
-  if (fifo.wire == Wire::inside) {  // perhaps within a switch
+  if (!crosses_links(fifo.wire)) {  // perhaps within a switch
     return {};
   }
   const std::uint32_t from = graph.thread_blocks[fifo.from].rank, to = graph.thread_blocks[fifo.to].rank;

@@ -14,7 +14,8 @@
 //           which a thread block that sends in other steps shows `copy_shown` before the last loop
 //   arrival of what it sends on a FIFO = start + stay + latency, stay = max(slice / rate + overhead, least); what a
 //           thread block's loop but the last ends with, where it only copies: `hidden` earlier
-// A thread block starts `startup` after its rank enters; a rank leaves when its last thread block has ended.
+// A thread block starts `startup` after its rank enters; a rank leaves when its last thread block has ended, but for
+// detached ones.
 #pragma once
 
 #include <cstdint>
@@ -107,6 +108,8 @@ struct Step {
   bool own = false;
   bool keep = false;  // the result goes to the rank's output
   std::int64_t block = 0, stride = 0, gap = 1;
+  std::int64_t sent =
+      0;  // not 0: it sends what the rank has of the blocks so much further on, not the result
   friend bool operator==(const Step&, const Step&) = default;
 };
 
@@ -123,6 +126,12 @@ struct ThreadBlock {
   std::uint32_t script = 0;                   // in CollectiveGraph::scripts
   std::uint32_t first_in = 0, first_out = 0;  // its ports: CollectiveGraph::in and out from here on
   std::int64_t base = 0, shift = 0;
+  bool detached =
+      false;  // the rank's kernel, which sends on when the rank has left: begins and ends as a switch does
+
+  std::uint32_t holds() const {
+    return detached ? kSwitch : rank;
+  }  // who begins it, and leaves when it has ended
 };
 
 // What a FIFO crosses; `fabric` is the switch of the network that reduces (SHARP).
@@ -132,8 +141,10 @@ enum class Wire : std::uint8_t {
   nvswitch_to_gpu,
   gpu_to_fabric,
   fabric_to_gpu,
-  inside
+  inside,
+  word  // that its receiver may go on, at no cost; carries no data
 };
+inline bool crosses_links(Wire wire) { return wire != Wire::inside && wire != Wire::word; }
 
 struct Fifo {
   std::uint32_t from = 0, to = 0;  // thread blocks

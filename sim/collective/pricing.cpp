@@ -378,6 +378,7 @@ Route route_of(const CollectiveGraph& graph, const Fifo& fifo, const Topology& t
     case Wire::fabric_to_gpu:
       return topology.from_fabric(to, fifo.nic_in, inside);
     case Wire::inside:
+    case Wire::word:
       break;
   }
   return {};

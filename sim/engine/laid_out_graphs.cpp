@@ -16,10 +16,10 @@ void lay_out(const CollectiveGraph& graph, std::uint32_t ranks, LaidOutGraphs& a
                       first_in = size_of(all.in), first_out = size_of(all.out), number = size_of(all.graphs);
   std::vector<std::vector<ThreadBlockId>> of_rank(ranks);
   for (const ThreadBlock& block : graph.thread_blocks) {
-    (block.rank == ThreadBlock::kSwitch ? all.switches : of_rank[block.rank])
+    (block.holds() == ThreadBlock::kSwitch ? all.switches : of_rank[block.rank])
         .emplace_back(size_of(all.thread_blocks));
     ThreadBlockState& state = all.thread_blocks.emplace_back();
-    state.rank = block.rank;
+    state.rank = block.holds();
     state.script = block.script;
     state.graph = number;
     state.first_in = first_in + block.first_in;

@@ -129,7 +129,7 @@ TEST_CASE("gloo's all-reduce leaves the sum with every rank, and passes segments
         REQUIRE(ring.reducing == n);
         for (std::uint32_t f = 0; f < 2 * n; ++f) {
           REQUIRE(run.sent(f) == (n - 1) * segments);  // numSegments - numSegmentsPerRank, in either half
-          REQUIRE(ring.graph.fifos[f].from == (ring.graph.fifos[f].to + 1) % n);
+          REQUIRE(ring.graph.fifos[f].from == n + (ring.graph.fifos[f].to + 1) % n);  // a rank's kernel
         }
       }
     }

@@ -122,11 +122,6 @@ class Symbolic {
     for (std::uint32_t p = 0; p < step.receive.count; ++p) {
       receive(graph_.in[thread_block.first_in + step.receive.first + p], chunk);
     }
-    for (std::uint32_t p = 0; p < step.send.count; ++p) {
-      const std::uint32_t fifo = graph_.out[thread_block.first_out + step.send.first + p];
-      queues_[fifo].push_back(chunk);
-      sent_[fifo] += step.width;
-    }
     if (step.keep && thread_block.rank == ThreadBlock::kSwitch) {
       errors_ = "a switch keeps data";
     } else if (step.keep) {
@@ -135,6 +130,24 @@ class Symbolic {
       for (const auto& [block, value] : chunk.blocks) {
         kept[block] = value;
       }
+    }
+    send(thread_block, step, at, chunk);
+  }
+
+  void send(const ThreadBlock& thread_block, const Step& step, const State& at, Chunk& chunk) {
+    if (step.sent != 0) {
+      Step other = step;
+      other.block += step.sent;
+      other.own = true;
+      chunk.blocks.clear();
+      for (const std::int64_t block : blocks_of(thread_block, other, at.time)) {
+        chunk.blocks.emplace_back(block, start_value(thread_block, other, at, block));
+      }
+    }
+    for (std::uint32_t p = 0; p < step.send.count; ++p) {
+      const std::uint32_t fifo = graph_.out[thread_block.first_out + step.send.first + p];
+      queues_[fifo].push_back(chunk);
+      sent_[fifo] += step.width;
     }
   }
 
@@ -176,6 +189,9 @@ class Symbolic {
   void receive(std::uint32_t fifo, Chunk& into) {
     const Chunk from = std::move(queues_[fifo].front());
     queues_[fifo].pop_front();
+    if (graph_.fifos[fifo].wire == Wire::word) {
+      return;
+    }
     const bool same_blocks =
         std::equal(from.blocks.begin(), from.blocks.end(), into.blocks.begin(), into.blocks.end(),
                    [](const auto& a, const auto& b) { return a.first == b.first; });

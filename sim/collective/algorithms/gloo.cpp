@@ -14,45 +14,102 @@ std::uint32_t gloo_segments_per_rank(std::uint32_t ranks, Bytes bytes) {
   return static_cast<std::uint32_t>(std::max<std::int64_t>(2, (of_size + ranks - 1) / ranks));
 }
 
-// Each rank's part of the data is `segments`; two are under way at a time. All of a rank's last ones are reduced
-// before it passes any on.
-HostGraph gloo_ring_graph(CollectiveKind kind, const RankLayout& layout, std::span<const int> nics,
-                          std::uint32_t segments) {
+namespace {
+
+// To the next rank, from a rank's last segment down; it sends one after the other.
+HostGraph gathering_ring(const RankLayout& layout, std::span<const int> nics, std::uint32_t segments) {
   const std::uint32_t n = layout.ranks(), all = n * segments, between = all - 2 * segments;
-  const bool gathers = kind == CollectiveKind::all_gather;
-  assert(gathers || kind == CollectiveKind::all_reduce);
   GraphBuilder builder(1, n);
-  builder.reserve(n, std::size_t{gathers ? 1U : 2U} * n);
-  const Ports gather = ports(gathers ? 0 : 1, 1);
-  std::vector<Step> steps;
-  if (gathers) {  // to the next rank, from its last segment down
-    steps = {
-        {.times = segments, .send = gather, .own = true, .keep = true, .block = segments - 1, .stride = -1},
-        {.times = between, .receive = gather, .send = gather, .keep = true, .block = -1, .stride = -1},
-        {.times = segments, .receive = gather, .keep = true, .block = 2 * segments - 1, .stride = -1}};
-  } else {  // to the rank before
-    steps = {
-        {.times = segments, .send = kFirst, .own = true, .block = segments, .stride = 1},
-        {.times = between,
-         .receive = kFirst,
-         .send = kFirst,
-         .own = true,
-         .block = 2 * segments,
-         .stride = 1},
-        {.times = segments, .receive = kFirst, .own = true, .keep = true, .block = 0, .stride = 1},
-        {.times = segments, .send = gather, .block = 0, .stride = 1},
-        {.times = between, .receive = gather, .send = gather, .keep = true, .block = segments, .stride = 1},
-        {.times = segments, .receive = gather, .keep = true, .block = all - segments, .stride = 1}};
-  }
-  const std::uint32_t script = builder.add_script(all, std::move(steps)), rings = gathers ? 1 : 2;
+  builder.reserve(n, n);
+  const std::uint32_t script = builder.add_script(
+      all,
+      {{.times = segments, .send = kFirst, .own = true, .keep = true, .block = segments - 1, .stride = -1},
+       {.times = between, .receive = kFirst, .send = kFirst, .keep = true, .block = -1, .stride = -1},
+       {.times = segments, .receive = kFirst, .keep = true, .block = 2 * segments - 1, .stride = -1}});
   for (std::uint32_t r = 0; r < n; ++r) {
-    builder.add_thread_block(r, 0, script, rings, rings, std::int64_t{r} * segments);
+    builder.add_thread_block(r, 0, script, 1, 1, std::int64_t{r} * segments);
   }
   RankWires wires(builder, layout, nics);
-  for (std::uint32_t port = 0; port < rings; ++port) {
-    wires.connect_ring(port, gathers ? 1 : n - 1);
+  wires.connect_ring(0, 1);
+  return {builder.finish(), 0};
+}
+
+// To the rank before. A rank says that it is ready for a segment, and asks for its own next one to be sent, when it has
+// received the one before the last and that rank's word for it has come. Its kernel sends what is asked for as soon as
+// the receiver is ready for it, one after the other: the rank waits for no transfer. All of a rank's last segments are
+// reduced before it passes any on.
+HostGraph reducing_ring(const RankLayout& layout, std::span<const int> nics, std::uint32_t segments) {
+  constexpr std::uint32_t kAtOnce = 2;  // that a rank has asked for
+  const std::uint32_t n = layout.ranks(), all = n * segments, sends = all - segments;
+  GraphBuilder builder(1, n);
+  builder.reserve(2 * std::size_t{n}, 5 * std::size_t{n});
+  // In: to be reduced, the receiver's word, gathered; of the kernel: a segment, the receiver's word.
+  const Ports reduced = ports(0, 2), gathered = ports(1, 2), both = ports(0, 2);
+  // Out: to the kernel, the words to the sender's kernel and to the sender.
+  const Ports asks = ports(0, 3);
+  const std::int64_t first = segments, behind = std::int64_t{kAtOnce} - segments;  // of what a rank sends
+  const bool passes_on = behind == 0;                                              // what has just come
+  const std::uint32_t script =
+      builder.add_script(all, {{.times = kAtOnce, .send = asks, .own = true, .block = first, .stride = 1},
+                               {.times = sends - kAtOnce,
+                                .receive = reduced,
+                                .send = asks,
+                                .own = true,
+                                .keep = !passes_on,
+                                .block = 2 * first,
+                                .stride = 1,
+                                .sent = behind},
+                               {.times = kAtOnce,
+                                .receive = reduced,
+                                .own = true,
+                                .keep = true,
+                                .block = std::int64_t{all} - kAtOnce + first,
+                                .stride = 1},
+                               {.times = kAtOnce, .send = asks, .block = 0, .stride = 1},
+                               {.times = sends - kAtOnce,
+                                .receive = gathered,
+                                .send = asks,
+                                .keep = true,
+                                .block = first,
+                                .stride = 1,
+                                .sent = behind},
+                               {.times = kAtOnce,
+                                .receive = gathered,
+                                .keep = true,
+                                .block = std::int64_t{all} - kAtOnce,
+                                .stride = 1}});
+  const std::uint32_t kernel = builder.add_script(
+      all, {{.times = sends, .receive = both, .send = kFirst, .block = first, .stride = 1},
+            {.times = sends, .receive = both, .send = ports(1, 1), .block = 0, .stride = 1}});
+  for (std::uint32_t r = 0; r < n; ++r) {
+    builder.add_thread_block(r, 0, script, 3, 3, std::int64_t{r} * segments);
   }
-  return {builder.finish(), gathers ? 0 : n};
+  for (std::uint32_t r = 0; r < n; ++r) {
+    builder.add_detached(r, 0, kernel, 2, 2, std::int64_t{r} * segments);
+  }
+  RankWires wires(builder, layout, nics);
+  const auto before = [n](std::uint32_t r) { return (r + n - 1) % n; };
+  for (std::uint32_t r = 0; r < n; ++r) {
+    wires.connect({n + r, 0}, {before(r), 0});
+  }
+  for (std::uint32_t r = 0; r < n; ++r) {
+    wires.connect({n + r, 1}, {before(r), 2});
+  }
+  for (std::uint32_t r = 0; r < n; ++r) {
+    builder.connect({r, 0}, {n + r, 0}, Wire::inside);
+    builder.connect({before(r), 1}, {n + r, 1}, Wire::word);
+    builder.connect({before(r), 2}, {r, 1}, Wire::word);
+  }
+  return {builder.finish(), n};
+}
+
+}  // namespace
+
+HostGraph gloo_ring_graph(CollectiveKind kind, const RankLayout& layout, std::span<const int> nics,
+                          std::uint32_t segments) {
+  assert(kind == CollectiveKind::all_gather || kind == CollectiveKind::all_reduce);
+  return kind == CollectiveKind::all_gather ? gathering_ring(layout, nics, segments)
+                                            : reducing_ring(layout, nics, segments);
 }
 
 HostGraph binomial_tree_graph(const RankLayout& layout, std::span<const int> nics, std::uint32_t root) {

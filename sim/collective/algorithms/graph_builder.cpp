@@ -53,6 +53,13 @@ std::uint32_t GraphBuilder::add_thread_block(std::uint32_t rank, std::uint32_t c
   return index;
 }
 
+std::uint32_t GraphBuilder::add_detached(std::uint32_t rank, std::uint32_t channel, std::uint32_t script,
+                                         std::size_t in_ports, std::size_t out_ports, std::int64_t shift) {
+  const std::uint32_t index = add_thread_block(rank, channel, script, in_ports, out_ports, shift);
+  graph_.thread_blocks.back().detached = true;
+  return index;
+}
+
 void GraphBuilder::connect(Port from, Port to, Wire wire, Nics nics) {
   std::uint32_t& out = graph_.out[graph_.thread_blocks[from.thread_block].first_out + from.number];
   std::uint32_t& in = graph_.in[graph_.thread_blocks[to.thread_block].first_in + to.number];

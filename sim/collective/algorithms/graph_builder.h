@@ -41,6 +41,8 @@ class GraphBuilder {
   std::uint32_t add_script(std::int64_t modulus, std::vector<Step> steps);  // an equal one is shared
   std::uint32_t add_thread_block(std::uint32_t rank, std::uint32_t channel, std::uint32_t script,
                                  std::size_t in_ports, std::size_t out_ports, std::int64_t shift = 0);
+  std::uint32_t add_detached(std::uint32_t rank, std::uint32_t channel, std::uint32_t script,
+                             std::size_t in_ports, std::size_t out_ports, std::int64_t shift = 0);
   void connect(Port from, Port to, Wire = Wire::gpu_to_gpu, Nics = {});
   CollectiveGraph finish();
 

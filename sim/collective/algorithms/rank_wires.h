@@ -7,16 +7,17 @@
 
 namespace paceline {
 
-// Joins ranks, whose thread blocks have the same numbers.
+// Joins ranks, whose thread blocks have the same numbers, or these and as many more as there are ranks.
 class RankWires {
  public:
   RankWires(GraphBuilder& builder, const RankLayout& layout, std::span<const int> nics)
       : builder_(builder), layout_(layout), nics_(nics) {}
 
   void connect(Port from, Port to) {
-    const bool leaves = from.thread_block / layout_.gpus_per_node != to.thread_block / layout_.gpus_per_node;
-    builder_.connect(from, to, Wire::gpu_to_gpu,
-                     leaves ? Nics{nic(from.thread_block), nic(to.thread_block)} : Nics{});
+    const std::uint32_t sender = from.thread_block % layout_.ranks(),
+                        receiver = to.thread_block % layout_.ranks();
+    const bool leaves = sender / layout_.gpus_per_node != receiver / layout_.gpus_per_node;
+    builder_.connect(from, to, Wire::gpu_to_gpu, leaves ? Nics{nic(sender), nic(receiver)} : Nics{});
   }
   // Out port `port` of each thread block to the in port of the one `step` after it, round.
   void connect_ring(std::uint32_t port, std::uint32_t step) {
