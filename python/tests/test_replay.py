@@ -214,8 +214,35 @@ def two_ranks(clocks: Sequence[str] = ("a", "a")) -> list[RankRecord]:
     ]
 
 
-def test_a_rank_waits_for_another_after_its_own_backward() -> None:
+def test_a_rank_waits_for_a_slower_one_after_its_own_backward() -> None:
     assert waiting(two_ranks(), 0, 2) == [2.0, 0.0]
+
+
+def test_ranks_that_a_reduction_left_apart_wait_for_no_straggler() -> None:
+    """Rank 1 is as fast, or 1 s slower, but its step began 2 s later."""
+
+    def ranks(backward: float) -> list[RankRecord]:
+        own = BucketTimes(4, 5, 9)
+        late = BucketTimes(4, 2 + backward, 11)
+        first, second = Step(0, 5, 9, 10, (own,)), Step(2, 2 + backward, 11, 12, (late,))
+        return [RankRecord(0, "a", (first,)), RankRecord(1, "a", (second,))]
+
+    assert waiting(ranks(5), 0, 2) == [0.0, 0.0]
+    assert waiting(ranks(6), 0, 2) == [1.0, 0.0]
+
+
+def test_one_step_in_three_that_takes_long_does_not_count() -> None:
+    """As of the step, medians: a packet that was lost costs one step hundreds of milliseconds."""
+
+    def step(at: float, lost: float) -> Step:
+        bucket = BucketTimes(4, at + 5, at + 9 + lost)
+        return Step(at, at + 5, at + 9 + lost, at + 10 + lost, (bucket,))
+
+    steps = (step(0, 0), step(10, 30), step(50, 0))
+    rows = step_rows([RankRecord(r, "a", steps) for r in (0, 1)], FACTS, 2)
+    times = {r["name"]: float(r["time_us"]) / 1e6 for r in rows}
+    assert (times["step_median"], times["exposed"]) == (10, 4)
+    assert (times["ready"], times["start"], times["end"]) == (5, 5, 9)
 
 
 def test_steps_of_one_clock_and_of_several() -> None:

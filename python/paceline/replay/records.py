@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, median
@@ -110,19 +110,22 @@ def one_clock(records: Sequence[RankRecord]) -> bool:
 
 
 def waiting(records: Sequence[RankRecord], iteration: int, workers: int) -> list[float]:
-    """Return what each rank waits for others, once it has nothing left to compute.
+    """Return what each rank waits for slower ones, once it has nothing left to compute.
 
-    It waits for its reductions in their order; of that, what passes until the last rank begins.
-    Only where all share a clock.
+    It waits for its reductions in their order; of that, what passes until the last rank begins, as
+    far as that one took longer since its step began: ranks that a reduction itself has left apart
+    are no stragglers (docs/model.md, "Skew is not straggling"). Only where all share a clock.
     """
     steps = [record.steps[iteration] for record in records]
     starts = [worker_starts(step.buckets, workers) for step in steps]
-    latest = [max(of_bucket) for of_bucket in zip(*starts, strict=True)]
+    last = [max(range(len(steps)), key=of_bucket.__getitem__) for of_bucket in zip(*starts)]
     result = []
-    for step, own in zip(steps, starts, strict=True):
+    for step, own_starts in zip(steps, starts, strict=True):
         at, total = step.backward_end, 0.0
-        for start, last, bucket in zip(own, latest, step.buckets, strict=True):
-            total += max(0.0, last - max(at, start))
+        for k, (start, bucket) in enumerate(zip(own_starts, step.buckets, strict=True)):
+            slow = steps[last[k]]
+            longer = (slow.buckets[k].ready - slow.begin) - (bucket.ready - step.begin)
+            total += max(0.0, min(starts[last[k]][k] - max(at, start), longer))
             at = max(at, bucket.end)
         result.append(total)
     return result
@@ -133,10 +136,9 @@ def row(
     kind: str,
     name: str,
     times_s: Sequence[float],
-    middle: Callable[[Sequence[float]], float] = median,
     **columns: int,
 ) -> Row:
-    """Return a row of the median (or mean), in microseconds; other columns by name."""
+    """Return a row of the median, in microseconds; other columns by name."""
     described = {
         "kind": kind,
         "name": name,
@@ -144,7 +146,7 @@ def row(
         "ranks": facts.ranks,
         "nodes": facts.nodes,
         "gpus_per_node": facts.ranks // facts.nodes,
-        "time_us": f"{middle(times_s) * 1e6:.6g}",
+        "time_us": f"{median(times_s) * 1e6:.6g}",
         "min_us": f"{min(times_s) * 1e6:.6g}",
         "max_us": f"{max(times_s) * 1e6:.6g}",
         "repeats": len(times_s),
@@ -159,7 +161,7 @@ def row(
 
 
 def step_rows(records: Sequence[RankRecord], facts: Facts, workers: int) -> list[Row]:
-    """Return the job's step, and what it is made of: means over steps, parts over ranks too."""
+    """Return the job's step, and what it is made of: medians over steps, parts means of ranks."""
     rows = [row(facts, "step", "step_median", job_steps(records))]
     for record in records:
         times = [step.end - step.begin for step in record.steps]
@@ -169,10 +171,10 @@ def step_rows(records: Sequence[RankRecord], facts: Facts, workers: int) -> list
         mean([record.steps[i].gradients - record.steps[i].backward_end for record in records])
         for i in count
     ]
-    rows.append(row(facts, "step", "exposed", exposed, mean))
+    rows.append(row(facts, "step", "exposed", exposed))
     if one_clock(records) and records[0].steps[0].buckets:
         waits = [mean(waiting(records, i, workers)) for i in count]
-        rows.append(row(facts, "step", "waiting", waits, mean))
+        rows.append(row(facts, "step", "waiting", waits))
     return rows + _bucket_rows(records, facts, workers)
 
 
@@ -197,7 +199,7 @@ def _bucket_rows(records: Sequence[RankRecord], facts: Facts, workers: int) -> l
                 times[name].append(max(moment - begin for moment, begin in since))
         for name, values in times.items():
             columns = {"m": k, "size_bytes": bucket.bytes}
-            rows.append(row(facts, "bucket", name, values, mean, **columns))
+            rows.append(row(facts, "bucket", name, values, **columns))
     return rows
 
 
