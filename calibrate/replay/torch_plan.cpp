@@ -34,6 +34,8 @@ void require_faithful(const Scenario& s) {
          std::string(name_of(training.ddp.reduction)) + "; pytorch_ddp is its own");
   refuse(!sharded && training.ddp.wire && !same_format(*training.ddp.wire, training.gradients),
          "/training/ddp/wire", "gradients in another format on the wire");
+  refuse(!sharded && training.compression.kind != CompressionKind::none, "/training/compression",
+         std::string(name_of(training.compression.kind)) + "; a replay reduces gradients as they are");
   refuse(!sharded && training.ddp.join.has_value(), "/training/ddp/join",
          "inputs that end at different steps");
   refuse(!sharded && training.ddp.static_graph, "/training/ddp/static_graph",

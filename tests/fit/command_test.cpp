@@ -232,6 +232,36 @@ TEST_CASE("replay writes the step's operations, and compares what was measured")
   CHECK_THAT(buffers.error, Contains("broadcast_buffers"));
 }
 
+TEST_CASE("what PyTorch can't be told to do is no plan for it") {
+  const TemporaryFolder folder;
+  const auto plan = [&](const std::string& training, const std::string& beside) {
+    folder.write("s.json", R"({"cluster": {"node": "dgx-a100", "nodes": 1, "gpus_per_node": 2},
+             "model": "resnet18", "training": {"batch_per_gpu": 8)" +
+                               training + "}" + beside + "}");
+    return run(folder, "calibrate replay s.json --with torch --steps plan.json");
+  };
+  const Outcome plain = plan("", "");
+  INFO(plain.error);
+  REQUIRE(plain.status == 0);
+  for (const auto& [training, beside, place] : std::vector<std::array<std::string, 3>>{
+           {R"(, "collective": {"library": "mpi"})", "", "/training/collective/library"},
+           {R"(, "strategy": "horovod")", "", "/training/strategy"},
+           {R"(, "strategy": "local_sgd")", "", "/training/strategy"},
+           {R"(, "compression": "fp16")", "", "/training/compression"},
+           {R"(, "compression": {"kind": "powersgd", "rank": 2})", "", "/training/compression"},
+           {R"(, "ddp": {"reduction": "after_backward"})", "", "/training/ddp/reduction"},
+           {R"(, "ddp": {"static_graph": true})", "", "/training/ddp/static_graph"},
+           {R"(, "clip_norm": true)", "", "/training/clip_norm"},
+           {R"(, "input": {"rate": "1000 samples/s"})", "", "/training/input"},
+           {R"(, "slowdown_while_communicating": 1.1)", "", "/training/slowdown_while_communicating"},
+           {"", R"(, "background": [{"from": 0, "to": 1, "rate": "1 GB/s"}])", "/background"}}) {
+    const Outcome refused = plan(training, beside);
+    INFO(training << beside << ": " << refused.error);
+    CHECK(refused.status == 2);
+    CHECK_THAT(refused.error, Contains(place + ": expected what PyTorch can be told to do"));
+  }
+}
+
 // Three steps of one layer: forward 40 us, backward 80 us, on one stream, without a gap.
 std::string trace_of_one_layer() {
   std::ostringstream events;
