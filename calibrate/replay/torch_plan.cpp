@@ -34,8 +34,10 @@ void require_faithful(const Scenario& s) {
          std::string(name_of(training.ddp.reduction)) + "; pytorch_ddp is its own");
   refuse(!sharded && training.ddp.wire && !same_format(*training.ddp.wire, training.gradients),
          "/training/ddp/wire", "gradients in another format on the wire");
-  refuse(!sharded && training.compression.kind != CompressionKind::none, "/training/compression",
-         std::string(name_of(training.compression.kind)) + "; a replay reduces gradients as they are");
+  const CompressionKind hook = training.compression.kind;
+  refuse(!sharded && hook != CompressionKind::none && hook != CompressionKind::fp16 &&
+             hook != CompressionKind::bf16,
+         "/training/compression", std::string(name_of(hook)) + "; fp16 and bf16 can be replayed");
   refuse(!sharded && training.ddp.join.has_value(), "/training/ddp/join",
          "inputs that end at different steps");
   refuse(!sharded && training.ddp.static_graph, "/training/ddp/static_graph",
@@ -92,7 +94,8 @@ Json ddp_options(const TrainingSpec& training) {
                       {"first_bucket_bytes", limits.first.value},
                       {"gradient_as_bucket_view", training.ddp.gradient_as_bucket_view},
                       {"broadcast_buffers", training.ddp.broadcast_buffers},
-                      {"find_unused_parameters", training.ddp.find_unused_parameters}};
+                      {"find_unused_parameters", training.ddp.find_unused_parameters},
+                      {"hook", name_of(training.compression.kind)}};
 }
 
 Json::Array buckets(const Scenario& s) {

@@ -64,6 +64,7 @@ def plan_document(version: str = "2.15", **changes: Any) -> dict[str, Any]:
             "gradient_as_bucket_view": True,
             "broadcast_buffers": False,
             "find_unused_parameters": False,
+            "hook": "none",
         },
         "buckets": [{"bytes": cap, "tensors": [3, 2]}, {"bytes": cap, "tensors": [1, 0]}],
         "fsdp": None,
@@ -106,6 +107,10 @@ def test_factors_are_of_the_iteration_the_rank_and_the_wait() -> None:
         ({"pytorch": "new"}, '/pytorch: expected a version such as "2.15"'),
         ({"precision": "int4"}, '/precision: "int4" can\'t be replayed'),
         ({"ddp": 3}, "/ddp: expected an object"),
+        (
+            {"ddp": plan_document()["ddp"] | {"hook": "powersgd"}},
+            '/ddp/hook: "powersgd" can\'t be replayed with torch, which does none, fp16 and bf16',
+        ),
         (
             {
                 "strategy": "fsdp",
@@ -397,6 +402,16 @@ def test_a_slow_rank_makes_the_other_wait(ranks: Ranks, torch: tuple[str, str]) 
     rows = {r["name"]: r for r in ranks.rows() if r["kind"] == "step"}
     longest = float(rows["step_median"]["max_us"])
     assert 15_000 < float(rows["waiting"]["time_us"]) < longest / 2  # of 48 ms, one of two ranks
+
+
+@pytest.mark.parametrize("observe", [True, False])
+def test_a_hook_casts_what_is_reduced(ranks: Ranks, torch: tuple[str, str], observe: bool) -> None:
+    document = plan_document(torch[1], iterations=2)
+    document["ddp"]["hook"] = "fp16"
+    words = () if observe else ("--observe", "none")
+    assert ranks.run(ranks.write(document), *words) == ([0, 0], ["", ""])
+    reduced = {int(r["size_bytes"]) for r in ranks.rows() if r["kind"] == "bucket"}
+    assert reduced == ({LAYER_BYTES} if observe else set())  # two layers' gradients, halved
 
 
 def test_ddps_own_buckets_are_required(ranks: Ranks, torch: tuple[str, str]) -> None:

@@ -364,8 +364,11 @@ void check_compression(const TrainingSpec& training, const Model& model) {
         "expected no join beside a compression: what a rank without batches adds to a hook isn't known",
         "/training/ddp/join");
   }
-  if (training.collective.library != CollectiveLibrary::nccl) {
-    throw InputError("expected the library nccl, whose hooks run on GPUs", "/training/collective/library");
+  const bool casts_on_hosts =
+      training.collective.library == CollectiveLibrary::gloo && spec.kind == CompressionKind::fp16;
+  if (training.collective.library != CollectiveLibrary::nccl && !casts_on_hosts) {
+    throw InputError("expected the library nccl, whose hooks run on GPUs, or fp16 with gloo",
+                     "/training/collective/library");
   }
   const bool powersgd = spec.kind == CompressionKind::powersgd;
   if (!powersgd && !same_format(training.gradients, Precision::fp32)) {

@@ -74,7 +74,7 @@ Bytes kept_by_hook(const CompressionSpec&, Bytes gradients);
 Bytes gathered_by_hook(const CompressionSpec&, std::int64_t elements, std::uint32_t ranks);
 
 // Throws InputError where DDP has no such hook, or this one nothing to do: gradients that aren't fp32, another
-// reduction or library than PyTorch's with NCCL, matrices that are all too small.
+// reduction than PyTorch's or library than NCCL (of fp16 also gloo), matrices that are all too small.
 void check_compression(const TrainingSpec&, const Model&);
 
 }  // namespace paceline

@@ -247,7 +247,6 @@ TEST_CASE("what PyTorch can't be told to do is no plan for it") {
            {R"(, "collective": {"library": "mpi"})", "", "/training/collective/library"},
            {R"(, "strategy": "horovod")", "", "/training/strategy"},
            {R"(, "strategy": "local_sgd")", "", "/training/strategy"},
-           {R"(, "compression": "fp16")", "", "/training/compression"},
            {R"(, "compression": {"kind": "powersgd", "rank": 2})", "", "/training/compression"},
            {R"(, "ddp": {"reduction": "after_backward"})", "", "/training/ddp/reduction"},
            {R"(, "ddp": {"static_graph": true})", "", "/training/ddp/static_graph"},

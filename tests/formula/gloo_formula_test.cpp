@@ -338,6 +338,29 @@ TEST_CASE("two all-reduces of gloo run at once, and their segments take turns on
   }
 }
 
+// One layer, one bucket: what follows backward is gloo's all-reduce of half the bytes. The order of buckets is broadcast in
+// the warm-up alone.
+TEST_CASE("the hook fp16 over gloo reduces half the bytes") {
+  for (const int n : {2, 4}) {
+    Scenario scenario;
+    scenario.cluster = gloo_hosts(n);
+    scenario.gpu = gpu_preset("V100-16GB");
+    scenario.gpu.memory_bandwidth = BytesPerSecond(1e18);
+    scenario.model.name = "layer";
+    scenario.model.layers.push_back(
+        {.name = "layer", .kind = LayerKind::linear, .parameters = {800'000}, .output_elements = 1});
+    scenario.training.layer_times = {{.forward = 3.0_ms, .backward = 7.0_ms}};
+    scenario.training.compression.kind = CompressionKind::fp16;
+    scenario.training.host = {};
+    scenario.training.host.kernel_launch = scenario.training.host.collective_launch = Seconds{};
+    scenario.training.collective = gloo();
+    Machines machines;
+    const Result result = simulate(machines.build(scenario).job, {.iterations = 2});
+    CHECK(to_seconds(result.iteration_end[2] - result.iteration_end[1]).value ==
+          Approx(10e-3 + time_of(n, CollectiveKind::all_reduce, Bytes(1'600'000))).margin(1e-7));
+  }
+}
+
 // fully_shard on n hosts, in shards of `of`: of each layer, a unit of its own, the all-gather twice, its waits, and an
 // all-reduce of all of it; with replicas one of the shard, too.
 TEST_CASE("a step of FSDP over gloo is the sum of its layers' waits and its collectives' closed forms") {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,7 @@ class Case:
     slow_host: tuple[int, float] | None = None  # which, and how many times as long it computes
     slow_link: tuple[int, float] | None = None  # whose, and the share of its rate
     jitter: str | None = None  # of kernels: per_iteration or per_operation
+    hook: str = "none"  # PyTorch's communication hook
     sharding: Sharding | None = None  # with fully_shard; no bucket then
     iterations: int = 10
 
@@ -65,11 +66,12 @@ class Case:
                 fsdp["shard_group"] = self.sharding.shards
             return {"strategy": "fsdp", "fsdp": fsdp}
         return {
+            **({} if self.hook == "none" else {"compression": self.hook}),
             "ddp": {
                 "bucket_cap": f"{self.cap_mib} MiB",
                 "gradient_as_bucket_view": self.views,
                 "broadcast_buffers": False,
-            }
+            },
         }
 
     def scenario(self, pytorch: str, collective_launch_us: int = 0) -> dict[str, Any]:
@@ -148,6 +150,10 @@ def drawn(number: int) -> Case:
 
 
 CASES = tuple(drawn(number) for number in range(40))
+# With a hook: every tenth case, of 4, 8, 4 and 8 hosts.
+HOOKED_CASES = tuple(
+    replace(case, name=case.name.replace("case", "fp16_"), hook="fp16") for case in CASES[1::10]
+)
 
 
 def drawn_sharded(number: int) -> Case:

@@ -28,7 +28,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cases import CASES, COLLECTIVES_OF_NOTHING, NEXT_TO_NOTHING, RATE, SHARDED_CASES, Case
+from cases import (
+    CASES,
+    COLLECTIVES_OF_NOTHING,
+    HOOKED_CASES,
+    NEXT_TO_NOTHING,
+    RATE,
+    SHARDED_CASES,
+    Case,
+)
 from torch_hosts import DEBIANS_PYTHON, TorchHosts
 
 # torch_hosts has made tests/cluster known.
@@ -210,6 +218,8 @@ def described(case: Case) -> str:
         extra.append(f"{case.accumulation} passes")
     if case.views:
         extra.append("views")
+    if case.hook != "none":
+        extra.append(case.hook)
     if case.slow_host:
         extra.append("a slow host")
     if case.slow_link:
@@ -249,7 +259,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("paceline")
     parser.add_argument("--python", default=DEBIANS_PYTHON, help="one that has torch")
-    parser.add_argument("--cases", choices=("some", "all", "sharded"), default="some")
+    parser.add_argument("--cases", choices=("some", "all", "hooked", "sharded"), default="some")
     parser.add_argument("--keep", type=Path, help="where scenarios and measurements are to stay")
     options = parser.parse_args()
     for tool in ("ip", "tc", "unshare"):
@@ -262,7 +272,7 @@ def main() -> int:
         return SKIPPED
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: sys.exit(128 + received))
-    chosen = SHARDED_CASES if options.cases == "sharded" else CASES
+    chosen = {"sharded": SHARDED_CASES, "hooked": HOOKED_CASES}.get(options.cases, CASES)
     if options.cases == "sharded" and tuple(map(int, pytorch.split("."))) < FULLY_SHARD:
         print(f"skipped: PyTorch {pytorch} has no fully_shard")
         return SKIPPED

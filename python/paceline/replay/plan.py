@@ -13,6 +13,7 @@ FORMAT = 1
 ELEMENT_BYTES = {"fp64": 8, "int64": 8, "fp32": 4, "int32": 4, "fp16": 2, "bf16": 2, "uint8": 1}
 PRECISIONS = ("fp32", "fp16", "bf16", "fp64")
 STRATEGIES = ("ddp", "fsdp", "hybrid")
+HOOKS = ("none", "fp16", "bf16")  # PyTorch's communication hooks
 
 
 class InputError(ValueError):
@@ -42,6 +43,7 @@ class Ddp:
     gradient_as_bucket_view: bool
     broadcast_buffers: bool
     find_unused_parameters: bool
+    hook: str
 
 
 @dataclass(frozen=True)
@@ -246,6 +248,7 @@ def _ddp(place: _Place) -> Ddp:
         gradient_as_bucket_view=place.truth("gradient_as_bucket_view"),
         broadcast_buffers=place.truth("broadcast_buffers"),
         find_unused_parameters=place.truth("find_unused_parameters"),
+        hook=place.choice("hook", HOOKS, "training.compression"),
     )
 
 

@@ -118,7 +118,9 @@ def waiting(records: Sequence[RankRecord], iteration: int, workers: int) -> list
     """
     steps = [record.steps[iteration] for record in records]
     starts = [worker_starts(step.buckets, workers) for step in steps]
-    last = [max(range(len(steps)), key=of_bucket.__getitem__) for of_bucket in zip(*starts)]
+    last = [
+        max(range(len(steps)), key=of_bucket.__getitem__) for of_bucket in zip(*starts, strict=True)
+    ]
     result = []
     for step, own_starts in zip(steps, starts, strict=True):
         at, total = step.backward_end, 0.0

@@ -10,9 +10,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 from .model import Clock, Model, Waits, wrapped_ddp, wrapped_fsdp
-from .plan import Bucket, InputError, Plan
+from .plan import ELEMENT_BYTES, Bucket, InputError, Plan
 from .records import BucketTimes, Step
 
 UNTIMED = 3  # DDP's first, the one that rebuilds the buckets, one to settle
@@ -29,28 +30,43 @@ class _Marks:
     end: Any = None
 
 
-class _Observer:
-    """DDP's own all-reduce as a communication hook that looks at the clock.
+def _all_reduce(_: Any, bucket: Any) -> Any:
+    """Reduce as DDP itself does.
 
     DDP divides by the ranks while it copies gradients into a bucket, and not with a hook; here
     nobody does, as the gradients are zeros: the same passes over memory.
     """
+    future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
+    return future.then(lambda done: done.value()[0])
 
-    def __init__(self, clock: Clock, progress: Callable[[], None]) -> None:
-        self._clock, self._progress = clock, progress
+
+_HOOKS: dict[str, Callable[[Any, Any], Any]] = {
+    "none": _all_reduce,
+    "fp16": default_hooks.fp16_compress_hook,
+    "bf16": default_hooks.bf16_compress_hook,
+}
+
+
+class _Observer:
+    """A communication hook, or DDP's own all-reduce, that looks at the clock."""
+
+    def __init__(self, hook: str, clock: Clock, progress: Callable[[], None]) -> None:
+        self._hook, self._clock, self._progress = _HOOKS[hook], clock, progress
+        self._element_bytes = ELEMENT_BYTES.get(hook)
         self.marks: list[_Marks] = []
 
     def reduce(self, bucket: Any) -> Any:
         tensor = bucket.buffer()
-        marks = _Marks(tensor.numel() * tensor.element_size(), self._clock.mark())
+        element = self._element_bytes or tensor.element_size()
+        marks = _Marks(tensor.numel() * element, self._clock.mark())
         self.marks.append(marks)
 
         def end(future: Any) -> Any:
             marks.end = self._clock.mark()
             self._progress()
-            return future.value()[0]
+            return future.value()
 
-        return dist.all_reduce(tensor, async_op=True).get_future().then(end)
+        return self._hook(None, bucket).then(end)
 
 
 def train(
@@ -63,13 +79,15 @@ def train(
 ) -> list[Step]:
     """Run the untimed steps, then the plan's; return these."""
     model = Model(plan, waits, clock.device)
-    observer = _Observer(clock, progress)
-    if plan.fsdp:
+    observer = _Observer(plan.ddp.hook if plan.ddp else "none", clock, progress)
+    if plan.ddp is None:
         wrapped = wrapped_fsdp(plan, model, clock.device)
     else:
         wrapped = wrapped_ddp(plan, model)
         if observe:
             wrapped.register_comm_hook(None, lambda _, bucket: observer.reduce(bucket))
+        elif plan.ddp.hook != "none":
+            wrapped.register_comm_hook(None, _HOOKS[plan.ddp.hook])
     x = torch.zeros(1, device=clock.device, requires_grad=True)
     dist.barrier()
     marks = []
