@@ -98,6 +98,21 @@ def page_of_slow(chromium: Browser, pages: Path) -> Iterator[Watched]:
         yield watched
 
 
+@pytest.fixture(scope="module")
+def opened_once(chromium: Browser, pages: Path) -> Iterator[Watched]:
+    with opened(chromium, pages / "slow_gpu_64.html") as watched:
+        yield watched
+
+
+@pytest.fixture
+def read_page(opened_once: Watched) -> Iterator[Watched]:
+    """The same page, for tests that only read it and hold the pointer over it."""
+    opened_once.page.mouse.move(0, 0)
+    browser.settled(opened_once.page)
+    yield opened_once
+    opened_once.check_quiet()
+
+
 def tooltip(watched: Watched, figure: str, x: float, y: float) -> list[str]:
     """Hold the pointer over a place of a chart; return the texts that it shows."""
     at = watched.page.evaluate(AT, [figure, float(x), float(y)])
@@ -141,7 +156,7 @@ def test_a_page_without_a_view(
 
 
 def test_tooltips_of_the_breakdown(
-    page_of_slow: Watched, slow: tuple[paceline.Result, RunView]
+    read_page: Watched, slow: tuple[paceline.Result, RunView]
 ) -> None:
     frame = slow[0].breakdown()
     for row, column in enumerate(("time_s", "worst_rank_time_s")):
@@ -149,22 +164,22 @@ def test_tooltips_of_the_breakdown(
         ends = times.cumsum()
         seen = np.flatnonzero(times > 0.02 * ends[-1])
         for part in seen:
-            said = tooltip(page_of_slow, "parts", ends[part] - times[part] / 2, row)
+            said = tooltip(read_page, "parts", ends[part] - times[part] / 2, row)
             assert said[2:4] == [f"{times[part]:,.3f} ms", f"{100 * times[part] / ends[-1]:.1f} %"]
 
 
-def test_tooltips_of_slices(page_of_slow: Watched, slow: tuple[paceline.Result, RunView]) -> None:
+def test_tooltips_of_slices(read_page: Watched, slow: tuple[paceline.Result, RunView]) -> None:
     print("seed", SEED)
     view = slow[1]
     slices = view.slices
     lanes = timeline.lanes_of(view)
     tops = timeline.bars(view, lanes)["top"]
-    bottom = ranges(page_of_slow, "timeline")[2]
+    bottom = ranges(read_page, "timeline")[2]
     wide = (slices.duration_ms > 0.01 * view.duration_ms) & (tops < bottom - timeline.ROW)
     wide &= (slices.start_ms > 0) & (slices.start_ms + slices.duration_ms < view.duration_ms)
     for each in random.Random(SEED).sample(np.flatnonzero(wide).tolist(), 6):
         middle = slices.start_ms[each] + slices.duration_ms[each] / 2
-        said = tooltip(page_of_slow, "timeline", middle, tops[each] + timeline.BAR / 3)
+        said = tooltip(read_page, "timeline", middle, tops[each] + timeline.BAR / 3)
         rank, kind = int(slices.rank[each]), KINDS[slices.kind[each]]
         assert said == [
             f"rank {rank:,}, node{rank // 8}/gpu{rank % 8}, "
@@ -179,33 +194,33 @@ def test_tooltips_of_slices(page_of_slow: Watched, slow: tuple[paceline.Result, 
 
 @pytest.mark.parametrize("measure", heat.MEASURES)
 def test_tooltips_of_heat_maps(
-    measure: str, page_of_slow: Watched, slow: tuple[paceline.Result, RunView]
+    measure: str, read_page: Watched, slow: tuple[paceline.Result, RunView]
 ) -> None:
     print("seed", SEED)
-    page, view = page_of_slow.page, slow[1]
+    page, view = read_page.page, slow[1]
     values = getattr(view, measure)
     for figure in ("nodes", "steps"):
         page.select_option(f"#{figure} select", measure)
     for rank in random.Random(SEED).sample(range(view.ranks), 3):
         where = f"rank {rank}, node{rank // 8}/gpu{rank % 8}"
         mean = values[1:].mean(axis=0)[rank]
-        assert tooltip(page_of_slow, "nodes", rank // 8, rank % 8) == [where, f"{mean:,.3f} ms"]
+        assert tooltip(read_page, "nodes", rank // 8, rank % 8) == [where, f"{mean:,.3f} ms"]
         step = random.Random(SEED + rank).randrange(len(view.steps))
-        said = tooltip(page_of_slow, "steps", rank, step)
+        said = tooltip(read_page, "steps", rank, step)
         assert said == [where, f"{view.steps[step]}", f"{values[step, rank]:,.3f} ms"]
 
 
-def test_tooltips_of_links(page_of_slow: Watched, slow: tuple[paceline.Result, RunView]) -> None:
+def test_tooltips_of_links(read_page: Watched, slow: tuple[paceline.Result, RunView]) -> None:
     print("seed", SEED)
     view = slow[1]
     used = network.utilisation(view)
     drawn = network.segments(view, network.Layout(view), used)
-    left, right, *_ = ranges(page_of_slow, "network")
+    left, right, *_ = ranges(read_page, "network")
     x = np.array([drawn["x0"], drawn["x1"]])
     seen = np.flatnonzero(((x > left) & (x < right)).all(axis=0))
     for link in random.Random(SEED).sample(seen.tolist(), 6):
         place = [0.4 * drawn[f"{axis}1"][link] + 0.6 * drawn[f"{axis}0"][link] for axis in "xy"]
-        said = tooltip(page_of_slow, "network", *place)
+        said = tooltip(read_page, "network", *place)
         ends = network.link_name(view, link).split(" - ")
         wanted = [
             *ends,
@@ -220,27 +235,27 @@ def test_tooltips_of_links(page_of_slow: Watched, slow: tuple[paceline.Result, R
 
 
 def test_tooltips_of_levers_and_buckets(
-    page_of_slow: Watched, slow: tuple[paceline.Result, RunView]
+    read_page: Watched, slow: tuple[paceline.Result, RunView]
 ) -> None:
     result = slow[0]
     levers = result.sensitivities()
     for row in range(3):
         change = 100 * levers["time_per_sample_change"][row]
-        said = tooltip(page_of_slow, "levers-figure", change / 2, row)
+        said = tooltip(read_page, "levers-figure", change / 2, row)
         assert said[::2] == [levers["change"][row], f"{change:+.1f} %"]
         assert said[1] == levers["kind"][row]
     buckets = 1e3 * result.buckets()
     for row in (0, len(buckets) // 2, len(buckets) - 1):
         start, end = buckets["start_s"][row], buckets["end_s"][row]
-        said = tooltip(page_of_slow, "buckets", (start + end) / 2, row)
+        said = tooltip(read_page, "buckets", (start + end) / 2, row)
         assert said[2:] == [f"{start:,.3f} ms", f"{end:,.3f} ms"]
 
 
 def test_every_slice_is_drawn_and_summed(
-    page_of_slow: Watched, slow: tuple[paceline.Result, RunView]
+    read_page: Watched, slow: tuple[paceline.Result, RunView]
 ) -> None:
     view = slow[1]
-    drawn = browser.data(page_of_slow, "slices", "duration", "waiting")
+    drawn = browser.data(read_page, "slices", "duration", "waiting")
     assert len(drawn["duration"]) == len(view.slices.rank)
     sums = timeline.sums(view)
     columns = [f"{name} (ms)" for name in KINDS if f"{name} (ms)" in sums]
@@ -324,18 +339,16 @@ def test_the_wheel_zooms_with_ctrl_alone(page_of_slow: Watched) -> None:
     assert page.evaluate("scrollY") > scrolled
 
 
-def test_tables_hold_the_numbers(
-    page_of_slow: Watched, slow: tuple[paceline.Result, RunView]
-) -> None:
+def test_tables_hold_the_numbers(read_page: Watched, slow: tuple[paceline.Result, RunView]) -> None:
     result, view = slow
-    text = page_of_slow.page.locator("#parts .data tbody tr").all_text_contents()
+    text = read_page.page.locator("#parts .data tbody tr").all_text_contents()
     assert len(text) == len(result.breakdown())
     for row, time in zip(text, result.breakdown()["time_s"], strict=True):
         assert f"{1e3 * time:,.3f}" in row
-    rows = page_of_slow.page.locator("#timeline .data tbody tr").all_text_contents()
+    rows = read_page.page.locator("#timeline .data tbody tr").all_text_contents()
     assert len(rows) == len(view.shown)
     assert f"{timeline.sums(view)['forward (ms)'].tolist()[3]:,.3f}" in rows[3]
-    rows = page_of_slow.page.locator("#network .data tbody tr").all_text_contents()
+    rows = read_page.page.locator("#network .data tbody tr").all_text_contents()
     table = network.by_class(view, network.utilisation(view))
     for row, link, size in zip(rows, table["busiest"], table["its bytes (MB)"], strict=True):
         assert str(link) in row and format(float(size), ",.3f") in row
