@@ -13,12 +13,10 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-LOOKS = [
-    (size, scheme)
-    for size in ({"width": 1440, "height": 900}, {"width": 390, "height": 844})
-    for scheme in ("light", "dark")
-]
-NAMES = [f"{size['width']} {scheme}" for size, scheme in LOOKS]
+WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+# How a page is opened; then its reader changes the scheme.
+LOOKS = [(WIDE, "light"), (PHONE, "dark")]
+NAMES = ["1440, light then dark", "390, dark then light"]
 # Without a browser's window a page costs half.
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")
 CHROMIUM = next(filter(None, map(shutil.which, PROGRAMS)), None)
@@ -68,7 +66,7 @@ def opened(
     browser: Browser, path: Path, size: Any = None, scheme: Any = "light", **keys: Any
 ) -> Iterator[Watched]:
     """Open a file as a reader does, without a network."""
-    viewport: Any = size or LOOKS[0][0]
+    viewport: Any = size or WIDE
     context = browser.new_context(viewport=viewport, color_scheme=scheme, offline=True, **keys)
     context.add_init_script(CHECKS)
     try:
@@ -98,6 +96,14 @@ def check_look(watched: Watched) -> None:
     assert page.evaluate("(least) => checks.low(least)", CONTRAST) == []
     assert page.evaluate("(least) => checks.low_in_charts(least)", CONTRAST) == []
     assert page.evaluate("checks.cut()") == []
+
+
+def check_looks(watched: Watched, scheme: str) -> None:
+    """Check its look as it was opened, and in the other scheme."""
+    check_look(watched)
+    watched.page.emulate_media(color_scheme="dark" if scheme == "light" else "light")
+    settled(watched.page)
+    check_look(watched)
 
 
 def colours(picture: bytes) -> int:

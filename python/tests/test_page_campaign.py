@@ -89,7 +89,7 @@ def test_looks(
     name: str, size: dict[str, int], scheme: str, pages: Path, chromium: Browser
 ) -> None:
     with opened(chromium, pages / f"{name}.html", size, scheme) as watched:
-        browser.check_look(watched)
+        browser.check_looks(watched, scheme)
 
 
 def test_one_seed_without_failures(pages: Path, chromium: Browser) -> None:

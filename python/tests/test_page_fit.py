@@ -11,7 +11,7 @@ from typing import Any
 import browser
 import numpy as np
 import pytest
-from browser import LOOKS, NAMES, opened
+from browser import LOOKS, NAMES, PHONE, opened
 from conftest import ROOT
 from playwright.sync_api import Browser
 
@@ -53,7 +53,7 @@ def test_looks(
     name: str, size: dict[str, int], scheme: str, pages: Path, chromium: Browser
 ) -> None:
     with opened(chromium, pages / f"{name}.html", size, scheme) as watched:
-        browser.check_look(watched)
+        browser.check_looks(watched, scheme)
 
 
 @pytest.mark.parametrize("name", ["profile", "validation"])
@@ -187,7 +187,7 @@ def test_little_is_known(
     paceline.report(none, tmp_path / "none.html")
     assert "mean error" not in (tmp_path / "none.html").read_text()
     for name in ("bare", "gone", "empty"):
-        with opened(chromium, tmp_path / f"{name}.html", LOOKS[3][0], "dark") as watched:
+        with opened(chromium, tmp_path / f"{name}.html", PHONE, "dark") as watched:
             browser.check_look(watched)
             assert watched.page.locator(".notice").count() == 1
 

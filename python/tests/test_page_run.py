@@ -133,7 +133,7 @@ def test_looks(
     name: str, size: dict[str, int], scheme: str, pages: Path, chromium: Browser
 ) -> None:
     with opened(chromium, pages / f"{name}.html", size, scheme) as watched:
-        browser.check_look(watched)
+        browser.check_looks(watched, scheme)
 
 
 def test_smallest_phone(pages: Path, chromium: Browser) -> None:
@@ -422,7 +422,7 @@ def test_what_a_scenario_says_stays_text(
     path = write(tmp_path / "page.html", paceline.Result(json.dumps(data)), view)
     for size, scheme in LOOKS:
         with opened(chromium, path, size, scheme) as watched:
-            browser.check_look(watched)
+            browser.check_looks(watched, scheme)
             assert watched.page.locator("img").count() == 0
             assert EVIL.strip()[:40] in watched.page.locator("h1").inner_text()
             said = tooltip(watched, "timeline", 0.6, timeline.ROW + 0.6)

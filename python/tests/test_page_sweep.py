@@ -11,7 +11,7 @@ from typing import Any
 import browser
 import pandas as pd
 import pytest
-from browser import LOOKS, NAMES, Watched, opened
+from browser import LOOKS, NAMES, PHONE, WIDE, Watched, opened
 from example_studies import make_sweep
 from playwright.sync_api import Browser
 
@@ -53,7 +53,7 @@ def test_looks(
     name: str, size: dict[str, int], scheme: str, pages: Path, chromium: Browser
 ) -> None:
     with opened(chromium, pages / f"{name}.html", size, scheme) as watched:
-        browser.check_look(watched)
+        browser.check_looks(watched, scheme)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_few_points(values: list[float], chromium: Browser, tmp_path: Path) -> N
     axes = {"cv": ("/variability/per_operation/cv", values)}
     folder = make_sweep(tmp_path / "sweep", axes, description="Few")
     paceline.report(folder, tmp_path / "page.html")
-    with opened(chromium, tmp_path / "page.html", LOOKS[2][0]) as watched:
+    with opened(chromium, tmp_path / "page.html", PHONE) as watched:
         browser.check_look(watched)
         browser.check_keys(watched)
 
@@ -275,7 +275,7 @@ def test_data_are_text(chromium: Browser, tmp_path: Path) -> None:
     with (folder / "results.jsonl").open("a") as file:
         file.write(json.dumps({"point": {name: WEDGED, "b": 1}, "error": line}) + "\n")
     paceline.report(folder, tmp_path / "page.html")
-    for size in (LOOKS[0][0], {"width": 360, "height": 740}):
+    for size in (WIDE, {"width": 360, "height": 740}):
         with opened(chromium, tmp_path / "page.html", size) as watched:
             browser.check_look(watched)
             assert name in watched.page.locator("header").text_content().replace("\n", "")  # type: ignore[union-attr]
