@@ -65,10 +65,11 @@ def test_explanation_has_the_programs_bytes(program: Program, tmp_path: Path) ->
 def test_trace_has_the_programs_bytes(name: str, program: Program, tmp_path: Path) -> None:
     path, out = ROOT / f"scenarios/{name}.json", tmp_path / "result.json"
     result = paceline.run(path, trace=True, explain=True)
-    for file in ("trace.json", "trace.json.gz"):
-        done = program("run", path, "--quiet", "--out", out, "--trace", tmp_path / file)
+    for file, words in (("trace.json", []), ("trace.json.gz", ["--no-explain"])):
+        done = program("run", path, "--quiet", "--out", out, "--trace", tmp_path / file, *words)
         assert done.returncode == 0, done.stderr
-        assert result.text.encode() == out.read_bytes()
+        if not words:
+            assert result.text.encode() == out.read_bytes()
         result.save_trace(tmp_path / f"our_{file}")
         assert (tmp_path / f"our_{file}").read_bytes() == (tmp_path / file).read_bytes()
     assert result.trace_text is not None
