@@ -11,6 +11,7 @@ import pytest
 from conftest import ROOT, Program
 
 import paceline
+from paceline.__main__ import main
 
 SCENARIO = ROOT / "scenarios/first_node.json"
 
@@ -100,19 +101,26 @@ def test_a_profile_gives_an_interval(profile: paceline.Profile, tmp_path: Path) 
     ],
 )
 def test_what_a_run_lacks_is_refused(
-    words: list[str], told: str, program: Program, tmp_path: Path
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    done = program("report", SCENARIO, "--no-explain", "-o", tmp_path / "page.html", *words)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"paceline: {SCENARIO}: {told}")
-    assert not (tmp_path / "page.html").exists()
-
-
-def test_slices_that_are_too_many_are_left_out(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    paceline.report(SCENARIO, page, ranks="5", slices=2_000, explain=False)
-    assert re.search(r"[1-7] of 8 ranks are shown", page.read_text())
-    assert "asked for" in page.read_text()
+    assert main(["report", str(SCENARIO), "--no-explain", "-o", str(page), *words]) == 2
+    assert capsys.readouterr().err.startswith(f"paceline: {SCENARIO}: {told}")
+    assert not page.exists()
+
+
+def test_what_is_asked_of_a_page_is_in_it(program: Program, tmp_path: Path) -> None:
+    """The program hands it on; slices that are too many are left out."""
+    ours, theirs = tmp_path / "ours.html", tmp_path / "theirs.html"
+    paceline.report(SCENARIO, ours, step=3, ranks="5", slices=2_000, explain=False)
+    asked = ["--step", "3", "--ranks", "5", "--slices", "2000", "--no-explain"]
+    done = program("report", SCENARIO, *asked, "-o", theirs)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    for page in (ours, theirs):
+        assert "Step 3 as it ran" in page.read_text()
+        assert re.search(r"[1-7] of 8 ranks are shown", page.read_text())
+        assert "asked for" in page.read_text()
+        assert "What would change it" not in headings(page)
 
 
 def test_only_a_sweep_can_be_served(program: Program) -> None:
