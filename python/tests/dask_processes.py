@@ -29,20 +29,30 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
 class Cluster:
     """``dask scheduler`` on 127.0.0.1, and ``dask worker`` as often as it is asked for."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, environment: dict[str, str] | None = None) -> None:
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
         file = folder / "scheduler.json"
         self.scheduler = self._start(
-            "scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)
+            "scheduler",
+            *("--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)),
+            env=environment,
         )
         wait_until(lambda: file.exists() and bool(file.read_text()), "a scheduler")
         self.address: str = json.loads(file.read_text())["address"]
 
     def worker(
-        self, *words: str, preload: str = "", env: dict[str, str] | None = None
+        self,
+        *words: str,
+        preload: str = "",
+        env: dict[str, str] | None = None,
+        nanny: bool = True,
     ) -> subprocess.Popen[bytes]:
-        """Start one of a thread; `preload`: Python that it runs first."""
+        """Start one of a thread; `preload`: Python that it runs first.
+
+        A nanny starts a worker that died again; it costs as much as the worker's own start.
+        """
+        words = words if nanny else (*words, "--no-nanny")
         if preload:
             file = self._folder / f"preload_{len(self._processes)}.py"
             file.write_text(preload)

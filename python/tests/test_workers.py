@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +22,32 @@ import paceline
 from paceline import _core, workers
 from paceline.workers import caller, chunks
 
-Start = Callable[[int], Cluster]
+Start = Callable[..., Cluster]
+# A point takes 10 ms more, in which its worker sleeps.
+SLOW = """
+import time
+from paceline.workers import worker
+
+worker.lines_before = getattr(worker, "lines_before", worker.lines)
+
+def lines(points, study, asked):
+    answer = worker.lines_before(points, study, asked)
+    time.sleep(0.01 * len(points))
+    return answer._replace(seconds=answer.seconds + 0.01 * len(points))
+
+worker.lines = lines
+"""
 
 
-@pytest.fixture
-def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
-    """Start a scheduler with so many workers."""
+@contextmanager
+def starting(factory: pytest.TempPathFactory) -> Iterator[Start]:
     clusters: list[Cluster] = []
 
-    def with_workers(count: int) -> Cluster:
-        cluster = Cluster(tmp_path_factory.mktemp("dask"))
+    def with_workers(count: int, preload: str = "", **environment: str) -> Cluster:
+        cluster = Cluster(factory.mktemp("dask"), environment)
         clusters.append(cluster)
         for _ in range(count):
-            cluster.worker()
+            cluster.worker(preload=preload, nanny=False)
         if count:
             cluster.wait_for(count)
         return cluster
@@ -41,6 +55,20 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     yield with_workers
     for cluster in clusters:
         cluster.stop()
+
+
+@pytest.fixture
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+    """Start a scheduler with so many workers; `environment`: the scheduler's."""
+    with starting(tmp_path_factory) as with_workers:
+        yield with_workers
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the address of a scheduler with a slow worker, for tests that let both live."""
+    with starting(tmp_path_factory) as with_workers:
+        yield with_workers(1, SLOW).address
 
 
 def study_of(axes: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
@@ -69,12 +97,17 @@ def many(points: int) -> dict[str, Any]:
     return study
 
 
+def light(points: int) -> dict[str, Any]:
+    """A study whose points take a millisecond each; where one has to take longer, see SLOW."""
+    return study_of([{"key": "gpus", "values": [1, 8, 16, 32]}, seeds(points // 4)])
+
+
 MIXED = study_of(
     [
         {"key": "gpus", "from": 1, "to": 32, "factor": 2},
         {"key": "/variability/per_iteration/cv", "values": [0.01, 0.03]},
         {"key": "/training/ddp/bucket_cap", "values": ["25 MiB", "100 MiB"]},
-        seeds(42),
+        seeds(21),
     ],
     scaling="weak",
 )
@@ -105,8 +138,12 @@ def sweep(study: Any, out: Path, **how: Any) -> paceline.Sweep:
     return paceline.sweep(study, out, **({"progress": False} | how))
 
 
-@pytest.mark.parametrize(("study", "points"), [(MIXED, 1008), (WRONG, 54), (STRONG, 28)])
-def test_bytes(study: dict[str, Any], points: int, start: Start, tmp_path: Path) -> None:
+STUDIES = {"mixed": (MIXED, 504), "wrong": (WRONG, 54), "strong": (STRONG, 28)}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_bytes(name: str, tmp_path: Path) -> None:
+    study, points = STUDIES[name]
     sweep(study, tmp_path / "thread", jobs=1)
     expected = lines_of(tmp_path / "thread")
     assert len(expected) == points == len({json.dumps(json.loads(e)["point"]) for e in expected})
@@ -118,23 +155,31 @@ def test_bytes(study: dict[str, Any], points: int, start: Start, tmp_path: Path)
             sweep(study, out, jobs=1, shard=(index, count))
         sweep(study, out, jobs=1)
         assert lines_of(out) == expected, count
+
+
+def test_bytes_of_workers(start: Start, tmp_path: Path) -> None:
+    """Of one, and of it with two that came after it had swept the same studies."""
     cluster = start(1)
-    sweep(study, tmp_path / "worker", client=cluster.address)
-    assert lines_of(tmp_path / "worker") == expected
+    for name, (study, _) in STUDIES.items():
+        sweep(study, tmp_path / name / "thread", jobs=1)
+        sweep(study, tmp_path / name / "worker", client=cluster.address)
+        assert lines_of(tmp_path / name / "worker") == lines_of(tmp_path / name / "thread"), name
     for _ in range(2):
-        cluster.worker()
+        cluster.worker(nanny=False)
     cluster.wait_for(3)
-    done = sweep(study, tmp_path / "workers", client=cluster.address)
-    assert lines_of(tmp_path / "workers") == expected
-    rates = done.workers
-    assert rates is not None
-    equal = len({line.split('"key": ')[1][:34] for line in expected if '"key": ' in line})
-    assert equal <= rates["points"].sum() <= points  # equal scenarios are computed once
-    assert (rates["points_per_s"] > 0).all()
-    assert rates["worker"].is_unique
+    for name, (study, points) in STUDIES.items():
+        done = sweep(study, tmp_path / name / "workers", client=cluster.address)
+        expected = lines_of(tmp_path / name / "thread")
+        assert lines_of(tmp_path / name / "workers") == expected, name
+        rates = done.workers
+        assert rates is not None
+        equal = len({line.split('"key": ')[1][:34] for line in expected if '"key": ' in line})
+        assert equal <= rates["points"].sum() <= points  # equal scenarios are computed once
+        assert (rates["points_per_s"] > 0).all()
+        assert rates["worker"].is_unique
 
 
-def test_files_travel(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_travel(healthy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers are in another folder, where none of these names means a file."""
     folder = tmp_path / "study"
     folder.mkdir()
@@ -146,7 +191,7 @@ def test_files_travel(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (folder / "study.json").write_text(json.dumps(study))
     monkeypatch.chdir(tmp_path)
     sweep("study/study.json", tmp_path / "here", jobs=1)
-    sweep("study/study.json", tmp_path / "there", client=start(1).address)
+    sweep("study/study.json", tmp_path / "there", client=healthy)
     found = lines_of(tmp_path / "there")
     assert found == lines_of(tmp_path / "here")
     assert sum('"error"' in line for line in found) == 2
@@ -213,8 +258,8 @@ def count_lines(out: Path) -> int:
 
 def test_lost_scheduler(start: Start, program: Program, tmp_path: Path) -> None:
     study = tmp_path / "study.json"
-    study.write_text(json.dumps(many(400)))
-    cluster = start(2)
+    study.write_text(json.dumps(light(800)))
+    cluster = start(2, SLOW)
     out = tmp_path / "out"
     running = command(study, "--out", out, "--dask", cluster.address)
     wait_until(lambda: count_lines(out) > 20, "lines")
@@ -222,59 +267,57 @@ def test_lost_scheduler(start: Start, program: Program, tmp_path: Path) -> None:
     _, told = running.communicate(timeout=60)
     assert running.returncode == 1, told
     kept = len(lines_of(out))
-    assert 20 < kept < 400
-    lost = f"paceline: {cluster.address}: the scheduler is lost; {kept} of 400 points are in {out}:"
+    assert 20 < kept < 800
+    lost = f"paceline: {cluster.address}: the scheduler is lost; {kept} of 800 points are in {out}:"
     assert told.splitlines()[-1] == f"{lost} the same sweep goes on from there"
     again = start(1)
     done = program("sweep", study, "--out", out, "--dask", again.address)
     assert done.returncode == 0, done.stderr
-    assert f"results.jsonl: 400 points, {kept} found, {400 - kept} computed\n" in done.stdout
-    assert again_is_nothing(program, study, out)
+    assert f"results.jsonl: 800 points, {kept} found, {800 - kept} computed\n" in done.stdout
+    assert again_is_nothing(program, study, out, 800)
     sweep(study, tmp_path / "thread")
     assert lines_of(out) == lines_of(tmp_path / "thread")
 
 
-def again_is_nothing(program: Program, study: Path, out: Path) -> bool:
+def again_is_nothing(program: Program, study: Path, out: Path, points: int) -> bool:
     done = program("sweep", study, "--out", out)
-    return done.returncode == 0 and "400 found, 0 computed" in done.stdout
+    return done.returncode == 0 and f"{points} found, 0 computed" in done.stdout
 
 
-def test_interrupt(start: Start, program: Program, tmp_path: Path) -> None:
+def test_interrupt(healthy: str, program: Program, tmp_path: Path) -> None:
     study = tmp_path / "study.json"
-    study.write_text(json.dumps(many(400)))
-    cluster = start(1)
+    study.write_text(json.dumps(light(400)))
     out = tmp_path / "out"
-    running = command(study, "--out", out, "--dask", cluster.address)
+    running = command(study, "--out", out, "--dask", healthy)
     wait_until(lambda: count_lines(out) > 20, "lines")
     running.send_signal(signal.SIGINT)
     _, told = running.communicate(timeout=60)
     assert running.returncode == 130, told
     assert told.splitlines()[-1] == f"paceline: {out}: stopped; the same sweep goes on from there"
     assert 20 < len(lines_of(out)) < 400
-    done = program("sweep", study, "--out", out, "--dask", cluster.address)  # nothing is left over
+    done = program("sweep", study, "--out", out, "--dask", healthy)  # nothing is left over
     assert done.returncode == 0, done.stderr
-    assert again_is_nothing(program, study, out)
+    assert again_is_nothing(program, study, out, 400)
 
 
-KILLED_BY_POINT_77 = """
+KILLED_BY_POINT_77 = f"""{SLOW}
 import os, signal
-from paceline.workers import worker
 
-worker.lines_before = getattr(worker, "lines_before", worker.lines)
+worker.slow = worker.lines
 
 def lines(points, study, asked):
     if 77 in points:
         os.kill(os.getpid(), signal.SIGKILL)
-    return worker.lines_before(points, study, asked)
+    return worker.slow(points, study, asked)
 
 worker.lines = lines
 """
 
 
 def test_point_that_kills(start: Start, tmp_path: Path) -> None:
-    study = many(240)
+    study = light(240)
     sweep(study, tmp_path / "thread")
-    cluster = start(0)
+    cluster = start(0, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="1")
     for _ in range(2):
         cluster.worker(preload=KILLED_BY_POINT_77)
     cluster.wait_for(2)
@@ -289,18 +332,6 @@ def test_point_that_kills(start: Start, tmp_path: Path) -> None:
 
 OTHER_BUILD = "from paceline.workers import worker\nworker.build = lambda: 'paceline 0.0'\n"
 NO_PACKAGE = "import sys\nsys.modules['paceline'] = None\n"
-SLOW = """
-import time
-from paceline.workers import worker
-
-worker.lines_before = getattr(worker, "lines_before", worker.lines)
-
-def lines(points, study, asked):
-    time.sleep(0.2)
-    return worker.lines_before(points, study, asked)
-
-worker.lines = lines
-"""
 
 
 @pytest.mark.parametrize(
@@ -309,7 +340,7 @@ worker.lines = lines
 )
 def test_other_build(preload: str, found: str, start: Start, tmp_path: Path) -> None:
     cluster = start(1)
-    cluster.worker("--name", "other", preload=preload)
+    cluster.worker("--name", "other", preload=preload, nanny=False)
     cluster.wait_for(2)
     with pytest.raises(paceline.InputError, match=found) as caught:
         sweep(many(40), tmp_path / "out", client=cluster.address)
@@ -320,18 +351,16 @@ def test_other_build(preload: str, found: str, start: Start, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("preload", [OTHER_BUILD, NO_PACKAGE])
 def test_other_build_later(preload: str, start: Start, tmp_path: Path) -> None:
-    cluster = start(0)
-    cluster.worker(preload=SLOW)
-    cluster.wait_for(1)
+    cluster = start(1, SLOW)
     came = threading.Event()
 
     def tell(_done: int, _points: int, _failed: int) -> None:
         if not came.is_set():
             came.set()
-            cluster.worker(preload=preload)
+            cluster.worker(preload=preload, nanny=False)
 
     with pytest.raises(paceline.InputError, match="expected a worker with paceline"):
-        sweep(many(4000), tmp_path / "out", client=cluster.address, progress=tell)
+        sweep(light(4000), tmp_path / "out", client=cluster.address, progress=tell)
     assert 0 < len(lines_of(tmp_path / "out")) < 4000
 
 
@@ -403,14 +432,13 @@ mount -o remount,size=8m none "$ROOM" && "$@" --out "$ROOM/out" && cp -r "$ROOM/
 
 
 @pytest.mark.parametrize("how", ["dask", "shard", "thread"])
-def test_full_disk(how: str, start: Start, tmp_path: Path) -> None:
+def test_full_disk(how: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     study = tmp_path / "study.json"
-    study.write_text(json.dumps(many(400)))
-    words = {
-        "dask": lambda: ["--dask", start(1).address],
-        "shard": lambda: ["--shard", "0/2"],
-        "thread": lambda: ["--jobs", "1"],
-    }[how]()
+    study.write_text(json.dumps(light(400)))
+    if how == "dask":
+        words = ["--dask", request.getfixturevalue("healthy")]
+    else:
+        words = {"shard": ["--shard", "0/2"], "thread": ["--jobs", "1"]}[how]
     room, kept = tmp_path / "room", tmp_path / "kept"
     room.mkdir()
     kept.mkdir()
