@@ -19,6 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 import paceline
 from paceline import plot
@@ -30,9 +31,8 @@ SMALLEST_FONT = 9  # pt
 STRAGGLER = "rank 37 (node4/gpu5)"
 
 
-def touch(figure: Figure, one: Text, other: Text) -> bool:
+def touch(figure: Figure, one: Text, a: Bbox, other: Text, b: Bbox) -> bool:
     """Whether two texts do; turned names are side by side, so that their boxes cross anyway."""
-    a, b = one.get_window_extent(), other.get_window_extent()
     if 0 < one.get_rotation() < 90 and one.get_rotation() == other.get_rotation():
         apart = abs(a.x1 - b.x1) * math.sin(math.radians(one.get_rotation()))
         return apart < float(one.get_fontsize()) * figure.dpi / 72
@@ -69,11 +69,11 @@ def check(figure: Figure) -> None:
             assert not box.overlaps(axes.get_window_extent())
     shown = [text for text in texts if text.get_visible() and text.get_text().strip()]
     assert shown
-    for one, other in itertools.combinations(shown, 2):
-        assert not touch(figure, one, other), (one.get_text(), other.get_text())
+    placed = [(text, text.get_window_extent()) for text in shown]
+    for one, other in itertools.combinations(placed, 2):
+        assert not touch(figure, *one, *other), (one[0].get_text(), other[0].get_text())
     picture = figure.bbox.padded(1.0)
-    for text in shown:
-        box = text.get_window_extent()
+    for text, box in placed:
         assert picture.x0 <= box.x0 and box.x1 <= picture.x1, text
         assert picture.y0 <= box.y0 and box.y1 <= picture.y1, text
         assert float(text.get_fontsize()) >= SMALLEST_FONT, text.get_text()
