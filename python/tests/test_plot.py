@@ -447,23 +447,24 @@ def test_command(
     for name in ("trace.json", "trace.json.gz", "traces"):
         result.save_trace(tmp_path / name)
     profile.save(tmp_path / "profile.json")
-    for name, options in [
-        ("sweep", []),
-        ("sweep", ["--kind", "breakdown"]),
-        ("result.json", []),
-        ("result.json", ["--kind", "stragglers"]),
-        ("result.json", ["--kind", "sensitivities"]),
-        ("result.json", ["--kind", "critical-path"]),
-        ("trace.json", []),
-        ("trace.json.gz", []),
-        ("traces", []),
-        ("profile.json", []),
+    for names, options in [
+        (["sweep"] * 2, []),
+        (["sweep"] * 2, ["--kind", "breakdown"]),
+        (["result.json"] * 2, []),
+        (["result.json"] * 2, ["--kind", "stragglers"]),
+        (["result.json"] * 2, ["--kind", "sensitivities"]),
+        (["result.json"] * 2, ["--kind", "critical-path"]),
+        (["trace.json", "trace.json.gz", "traces"], []),
+        (["profile.json"] * 2, []),
     ]:
-        pictures = [tmp_path / "a.svg", tmp_path / "b.svg"]
-        for picture in pictures:
+        drawn = set()
+        for name in names:
+            picture = tmp_path / "a.svg"
             assert main(["plot", str(tmp_path / name), "-o", str(picture), *options]) == 0
-        assert pictures[0].read_bytes() == pictures[1].read_bytes()
-        assert b"<svg" in pictures[0].read_bytes()
+            drawn.add(picture.read_bytes())
+            picture.unlink()
+        (same,) = drawn
+        assert b"<svg" in same
     two = [str(tmp_path / "result.json")] * 2
     assert main(["plot", *two, "-o", str(tmp_path / "c.png")]) == 0
     assert main(["plot", str(tmp_path / "result.json"), "-o", "x.svg", "--kind", "timeline"]) == 2
