@@ -32,9 +32,9 @@ struct Named {
 // "value = (Placement)2".
 template <auto value>
 consteval bool is_enumerator() {
-  constexpr std::string_view kBefore = "value = ";
+  constexpr std::string_view kValue = "value = ";
   const std::string_view signature = __PRETTY_FUNCTION__;
-  return signature[signature.find(kBefore) + kBefore.size()] != '(';
+  return signature[signature.find(kValue) + kValue.size()] != '(';
 }
 
 // Of enumerators without gaps, from 0 or 1 on.
