@@ -352,6 +352,16 @@ void check_rates(const Scenario& base, const std::vector<MeasuredRate>& rates,
 }  // namespace
 
 Scenario on_row(Scenario base, const TrainingMeasurement& row) {
+  const auto refuse = [](bool given, const char* place) {
+    if (given) {
+      throw InputError("expected none beside measured rows, each of which has GPUs of its own, found some",
+                       place);
+    }
+  };
+  refuse(!base.training.batches.empty(), "/training/batches");
+  refuse(base.training.balance.has_value(), "/training/balance");
+  refuse(!base.background.empty(), "/background");
+  refuse(!base.other_jobs.empty(), "/other_jobs");
   base.cluster.nodes = row.nodes;
   base.cluster.job_nodes = 0;
   base.cluster.gpus_per_node = row.ranks / row.nodes;

@@ -55,7 +55,8 @@ TrainingFit fit_training(const Scenario& base, std::span<const TrainingMeasureme
 std::vector<TrainingMeasurement> in_samples(std::vector<TrainingMeasurement>, const Model&);
 
 // The scenario on a row's GPUs, with its batch, accumulation and parameter servers where it states them. Ranks that
-// are named as slow or spared and aren't among them are left out.
+// are named as slow or spared and aren't among them are left out. Throws InputError where it has batches by rank, a
+// balance, or traffic of others.
 Scenario on_row(Scenario, const TrainingMeasurement&);
 
 // The fitted values, and a line for each row.

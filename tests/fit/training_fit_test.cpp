@@ -83,6 +83,27 @@ TEST_CASE("a rank that is named as slow and isn't among a row's GPUs slows none 
         fit_training(without, std::span(&eight, 1)).rows.front().samples_per_second);
 }
 
+TEST_CASE("batches by rank, a balance and others' traffic belong to no row of measurements") {
+  const TrainingMeasurement sixteen = row(16, 2, 2000);
+  const auto refused = [&](const auto& change) {
+    Scenario base = on(machine(), 1, 8);
+    change(base);
+    return error_of([&] { fit_training(base, std::span(&sixteen, 1)); });
+  };
+  CHECK_THAT(refused([](Scenario& s) { s.training.batches = {32, 32, 32, 32, 32, 32, 16, 48}; }),
+             Catch::Contains("/training/batches: expected none beside measured rows"));
+  CHECK_THAT(refused([](Scenario& s) { s.training.balance.emplace(); }),
+             Catch::Contains("/training/balance: expected none beside measured rows"));
+  CHECK_THAT(refused([](Scenario& s) {
+               s.background = {{20, 1, BytesPerSecond(1e9), {}}};
+             }),
+             Catch::Contains("/background: expected none beside measured rows"));
+  CHECK_THAT(refused([](Scenario& s) {
+               s.other_jobs = {{4, 2, BytesPerSecond(1e9)}};
+             }),
+             Catch::Contains("/other_jobs: expected none beside measured rows"));
+}
+
 TEST_CASE("delays that were simulated are found again, and so are the rows they weren't fitted to") {
   for (const auto& delays : {std::pair(0.5, 0.01), std::pair(4.0, 0.0), std::pair(1.0, 0.06)}) {
     const double milliseconds = delays.first, per_doubling = delays.second;
