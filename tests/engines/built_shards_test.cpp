@@ -5,12 +5,15 @@
 
 #include "random_job.h"
 #include "same_result.h"
+#include "sim/collective/host_collectives.h"
 #include "sim/engine/simulate.h"
 #include "sim/layers/layer_spans.h"
 #include "sim/strategy/build_job.h"
 #include "tests/dice.h"
 #include "tests/meetings.h"
+#include "tests/plain_hosts.h"
 #include "tests/trace_of_first.h"
+#include "topology/topology.h"
 
 namespace paceline {
 namespace {
@@ -82,6 +85,41 @@ TEST_CASE("built FSDP and hybrid sharding and ZeRO: the engines agree to the pic
     run.seed = seed;
     run.engine = EngineChoice::event;
     const TraceRequest all = trace_of_first(layout.ranks(), 4);
+    const Result event = simulate(job, run, all);
+    run.engine = EngineChoice::vector;
+    const Result vector = simulate(job, run, all);
+    check_same_result(event, vector);
+    check_same_traces(event, vector);
+  }
+}
+
+// Their kernels send on when ranks have left, as switches do.
+TEST_CASE("FSDP over gloo on unequal links: the engines agree to the picosecond") {
+  for (std::uint64_t seed = 1; seed <= rounds(100); ++seed) {
+    INFO("seed " << seed);
+    Dice dice(seed);
+    ClusterSpec cluster =
+        plain_hosts(static_cast<int>(dice.between(2, 6)), BytesPerSecond(1e9), Seconds(1e-6), Seconds{});
+    for (int host = 0; host < cluster.nodes; ++host) {
+      if (dice.maybe(0.4)) {
+        cluster.degraded.push_back({"node" + std::to_string(host) + "/nic0", "leaf0", dice.real(0.2, 1), {}});
+      }
+    }
+    const Model model = random_blocks(dice);
+    TrainingSpec training;
+    training.strategy = StrategyKind::fsdp;
+    training.accumulation = static_cast<int>(dice.between(1, 2));
+    training.collective.library = CollectiveLibrary::gloo;
+    const Topology topology = build_topology(cluster);
+    CollectivePlanner planner = collective_planner(topology, {.collective = training.collective});
+    const TrainingJob job = build_job(
+        strategy_of(training),
+        workload(model, gpu_preset("H100"), training, random_variability(dice, topology.ranks())), planner);
+    RunSpec run;
+    run.iterations = static_cast<int>(2 + seed % 4);
+    run.seed = seed;
+    run.engine = EngineChoice::event;
+    const TraceRequest all = trace_of_first(static_cast<std::uint32_t>(topology.ranks()), 4);
     const Result event = simulate(job, run, all);
     run.engine = EngineChoice::vector;
     const Result vector = simulate(job, run, all);
