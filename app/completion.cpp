@@ -37,7 +37,7 @@ Words with_clusters() {
 
 // What an option's value may be called; nothing where it is a file's name or anything.
 Words values_of(const CLI::App& app, const CLI::Option& option) {
-  const std::string name = option.get_single_name();
+  const std::string& name = option.get_single_name();
   if (name == "COMMAND") {
     Words commands;
     for (const CLI::App* command : commands_of(app)) {

@@ -81,7 +81,7 @@ std::string in_one_line(const std::string& description) {
 }  // namespace
 
 std::string manual_page(const CLI::App& app) {
-  const std::string name = app.get_name();
+  const std::string& name = app.get_name();
   std::string page = R"(.\" Made by `paceline help --man`.
 .TH PACELINE 1 "" "paceline )" +
                      std::string(kVersion) + R"(" "User Commands"

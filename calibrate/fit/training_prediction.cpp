@@ -9,6 +9,7 @@
 #include "calibrate/fit/collective_fit.h"
 #include "scenarios/predict.h"
 #include "sim/engine/variability.h"
+#include "sim/layers/layer_spans.h"
 
 namespace paceline {
 namespace {

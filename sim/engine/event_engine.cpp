@@ -604,7 +604,7 @@ void EventEngine::charge_waits(std::uint32_t iteration) {
   const IterationSlot& closed = slot(iteration);
   for (std::uint32_t row = 0; row < layouts_.rows.size(); ++row) {
     const auto& [family, first_record, of_main, steady, first_steady] = layouts_.rows[row];
-    const std::span<const SimTime> own(&closed.own[row * ranks_], ranks_);
+    const std::span<const SimTime> own(&closed.own[std::size_t{row} * ranks_], ranks_);
     for (std::uint32_t g = 0; g < groups_.count(family); ++g) {
       const CollectiveWaits waited = std::exchange(waits_[first_record + g], {});
       if (of_main != kNoIndex) {

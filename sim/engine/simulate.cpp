@@ -259,7 +259,7 @@ std::optional<std::string> why_not_in_step(const TrainingJob& job) {
         return "its ranks wait for messages, which depend on the run";
       }
     }
-    if (const std::optional<std::string> why = slowed ? why_not_ahead(*program) : std::nullopt) {
+    if (std::optional<std::string> why = slowed ? why_not_ahead(*program) : std::nullopt) {
       return why;
     }
   }
@@ -272,7 +272,7 @@ std::optional<std::string> why_not_vector(const TrainingJob& job) {
   if (job.negotiation) {
     return "what is reduced together is decided while the run goes";
   }
-  if (const std::optional<std::string> why = why_not_in_step(job)) {
+  if (std::optional<std::string> why = why_not_in_step(job)) {
     return why;
   }
   if (job.workers > 0) {

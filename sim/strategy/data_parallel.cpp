@@ -214,7 +214,7 @@ class DataParallelIteration {
     root().builder.move(2 * each, out, "gather own outputs");
     issue_kernels(root());
     copies_in(each, out, "gather outputs", [] {});
-    root().builder.move(2 * gpus_ * each, out, "loss");
+    root().builder.move(std::int64_t{2} * gpus_ * each, out, "loss");
     issue_kernels(root());
     copies_out(each, back, "scatter gradients of outputs");
   }

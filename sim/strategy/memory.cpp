@@ -105,7 +105,7 @@ struct MemoryOf {
   // beside its own, and the optimizer's state.
   GpuMemory operator()(const DataParallelSpec&) const {
     GpuMemory memory = alone();
-    memory.gathered = 2 * job.ranks() * gathered_outputs(model, training);
+    memory.gathered = std::int64_t{2} * job.ranks() * gathered_outputs(model, training);
     memory.buckets = memory.gradients;
     return memory;
   }

@@ -214,7 +214,7 @@ class ParameterServerPrograms {
       for_each_of(l, [&](std::uint32_t i, const Piece& piece) {
         if (piece.place == place) {
           b.gate(shards_ + i, layout_.gpus_per_node, "gradients " + std::to_string(i));
-          b.copy(static_cast<std::int64_t>(layout_.gpus_per_node + 1) * gradients(piece), 1, i, "sum ");
+          b.copy((std::int64_t{layout_.gpus_per_node} + 1) * gradients(piece), 1, i, "sum ");
           b.send(i, family_of_server(piece.server), gradients(piece),
                  {.phase = Phase::exchange, .layer = l, .bucket = i}, "push " + std::to_string(i));
         }
