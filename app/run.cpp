@@ -106,15 +106,14 @@ void write_outputs(const RunOptions& options, const Prediction& prediction, Json
 Explanation explain_and_print(const Prediction& prediction, int jobs, Machines& machines) {
   print(collectives_text(prediction));
   ExplanationProgress progress;
-  const Explanation why =
-      explain(prediction, jobs, machines,
-              {.path =
-                   [&](const CriticalPath& path) {
-                     progress.clear();
-                     print(path_text(prediction, path));
-                   },
-               .tried = [&](std::size_t tried, std::size_t levers,
-                            const Sensitivity* best) { progress.show(tried, levers, best); }});
+  Explanation why = explain(prediction, jobs, machines,
+                            {.path =
+                                 [&](const CriticalPath& path) {
+                                   progress.clear();
+                                   print(path_text(prediction, path));
+                                 },
+                             .tried = [&](std::size_t tried, std::size_t levers,
+                                          const Sensitivity* best) { progress.show(tried, levers, best); }});
   progress.clear();
   print(levers_text(why));
   return why;

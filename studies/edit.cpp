@@ -229,8 +229,10 @@ std::vector<Edit> difference(const Json& before, const Json& after) {
 }
 
 Json scenario_of_result(Json json) {
-  const Json* inner = scenario_in_result(json);
-  return inner == nullptr ? json : Json(*inner);
+  if (const Json* inner = scenario_in_result(json)) {
+    return *inner;
+  }
+  return json;
 }
 
 void set_at(Json& scenario, std::string_view pointer, Json value, const std::string& folder,

@@ -114,7 +114,7 @@ std::string place_row(const CollectiveMeasurement& row, const FitRequest& reques
 // "" or why the simulator can't run it.
 std::string why_impossible(const MeasuredPlace& place, Bytes bytes) {
   try {
-    PlaceModel(place, std::span(&bytes, 1), AlgorithmChoice::tuner);
+    const PlaceModel model(place, std::span(&bytes, 1), AlgorithmChoice::tuner);
     return {};
   } catch (const InputError& error) {
     return error.message();
@@ -358,7 +358,8 @@ PlaceModel::PlaceModel(const MeasuredPlace& place, std::span<const Bytes> sizes,
     hosts_ = std::make_unique<HostCollectives>(*topology_, place.spec, std::span<const BackgroundFlow>{});
     for (std::size_t s = 0; s < sizes.size(); ++s) {
       CollectivePlan plan = hosts_->plan(*communicator_, place.kind, sizes[s]);
-      add({.size = s, .algorithm = plan.algorithm, .protocol = plan.protocol}, std::move(plan));
+      const Candidate candidate{.size = s, .algorithm = plan.algorithm, .protocol = plan.protocol};
+      add(candidate, std::move(plan));
     }
   } else {
     nccl_ = std::make_unique<NcclCollectives>(*topology_, place.spec, std::span<const BackgroundFlow>{});

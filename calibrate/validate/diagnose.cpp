@@ -144,6 +144,7 @@ constexpr std::array kLaunches{0.0, 4e-6, 12e-6, 36e-6};  // s
 constexpr double kTold = 3;
 constexpr std::size_t kSettled = 5;  // causes whose launch cost is found to kLaunchStep: those that are shown
 constexpr double kLaunchStep = 2e-6;
+constexpr int kLaunchSteps = 18;  // to kLaunches.back()
 
 class Judge {
  public:
@@ -173,7 +174,8 @@ class Judge {
   void settle_launch(Cause& cause) const {
     double most = evidence_.of(log_ratios(cause.log_more, 0)) + kTold;
     cause.launch = {};
-    for (double launch = kLaunchStep; launch < kLaunches.back() + kLaunchStep / 2; launch += kLaunchStep) {
+    for (int step = 1; step <= kLaunchSteps; ++step) {
+      const double launch = step * kLaunchStep;
       const double each = evidence_.of(log_ratios(cause.log_more, launch));
       if (each > most) {
         most = each;

@@ -91,7 +91,7 @@ Change slow_pcie(int node, double factor) {
   };
 }
 
-Change forced(std::string CollectiveSpec::*setting, std::string value) {
+Change forced(std::string CollectiveSpec::*setting, const std::string& value) {
   return [=](MeasuredPlace& place) {
     std::string& own = place.spec.*setting;
     return own.empty() && std::exchange(own, value) != value;
@@ -104,7 +104,7 @@ Change most_channels(int most) {
   };
 }
 
-Change other_node(std::string name) {
+Change other_node(const std::string& name) {
   return [=](MeasuredPlace& place) {
     const NodeSpec other = node_preset(name);
     const bool fits = other.gpus >= place.gpus_per_node() && (place.nodes() == 1 || other.nics > 0);

@@ -88,7 +88,7 @@ CollectivePlanner lone_planner() {
 }
 
 CollectivePlanner planner_of_families(const Topology& topology, const CollectiveSpec& spec,
-                                      std::function<CollectivePlanner::Plan(const GroupShape&)> make) {
+                                      const std::function<CollectivePlanner::Plan(const GroupShape&)>& make) {
   const RankLayout layout = layout_of(topology);
   if (layout.ranks() == 1) {
     return lone_planner();

@@ -105,7 +105,7 @@ CollectivePlanner lone_planner();
 // Of all families of a job, each by a Plan of its own, which is made when the family is first asked for. In
 // groups of one rank every collective ends when it begins. The spec's corrections are for all ranks together.
 CollectivePlanner planner_of_families(const Topology&, const CollectiveSpec&,
-                                      std::function<CollectivePlanner::Plan(const GroupShape&)> make);
+                                      const std::function<CollectivePlanner::Plan(const GroupShape&)>& make);
 
 // The factor on a collective's times: log-linear in the size between corrections, constant beyond them, 1
 // where there is none. Requires: those of a kind ascend in size.

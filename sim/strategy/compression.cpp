@@ -133,15 +133,15 @@ struct Matrix {
 };
 
 // _orthogonalize: Gram-Schmidt of `rank` columns: a norm and a division of each, then what follows it loses its part.
-HookKernels orthogonalise(const std::vector<Matrix>& matrices, std::int64_t Matrix::*side,
-                          std::int64_t bytes_each, const char* what) {
+HookKernels orthogonalise(const std::vector<Matrix>& matrices, std::int64_t Matrix::*side, Wide bytes_each,
+                          const char* what) {
   HookKernels all{what, 0, {}};
   Wide traffic = 0;
   for (const Matrix& matrix : matrices) {
     const std::int64_t length = matrix.*side;
     for (std::int64_t rest = matrix.rank; rest-- > 0;) {
       all.launches += rest > 0 ? 6 : 2;
-      traffic += Wide{bytes_each} * length * (rest > 0 ? 5 + 7 * rest : 3);
+      traffic += bytes_each * length * (rest > 0 ? 5 + 7 * rest : 3);
     }
     const auto rank = static_cast<double>(matrix.rank);
     all.work = all.work + Flops(2.0 * static_cast<double>(length) * rank * rank);
@@ -151,22 +151,24 @@ HookKernels orthogonalise(const std::vector<Matrix>& matrices, std::int64_t Matr
 }
 
 // A matrix by another for each, which has `rank` columns.
-HookKernels product(const std::vector<Matrix>& matrices, std::int64_t bytes_each, const char* what) {
+HookKernels product(const std::vector<Matrix>& matrices, Wide bytes_each, const char* what) {
   HookKernels all{what, 0, {}};
+  Wide traffic = 0;
   for (const auto& [rows, columns, rank] : matrices) {
     ++all.launches;
-    all.traffic = all.traffic + Bytes(bytes_each * (rows * columns + (rows + columns) * rank));
+    traffic += bytes_each * (rows * columns + (rows + columns) * rank);
     all.work = all.work + Flops(2.0 * static_cast<double>(rows * columns) * static_cast<double>(rank));
   }
+  all.traffic = Bytes(in_range(traffic));
   return all;
 }
 
 // powerSGD_hook.py: three all-reduces, each after the one before. e: bytes of an element.
 std::vector<HookPart> powersgd_hook(const CompressionSpec& spec, const std::vector<HookTensor>& bucket,
-                                    std::int64_t e) {
-  const std::int64_t m = elements_of(bucket);
+                                    Wide e) {
+  const Wide m = elements_of(bucket);
   std::vector<Matrix> matrices;
-  std::int64_t uncompressed = 0, tensors = 0, p = 0, q = 0;
+  Wide uncompressed = 0, tensors = 0, p = 0, q = 0;
   for (const HookTensor& tensor : bucket) {
     if (!powersgd_compresses(spec, tensor)) {
       uncompressed += tensor.elements;
@@ -175,8 +177,9 @@ std::vector<HookPart> powersgd_hook(const CompressionSpec& spec, const std::vect
     }
     const std::int64_t columns = tensor.elements / tensor.rows;
     matrices.push_back({tensor.rows, columns, std::min({tensor.rows, columns, spec.rank})});
-    p += matrices.back().rows * matrices.back().rank;
-    q += columns * matrices.back().rank;
+    const Wide rank = matrices.back().rank;
+    p += tensor.rows * rank;
+    q += columns * rank;
   }
   std::vector<HookPart> parts(1);
   if (spec.error_feedback) {
@@ -265,7 +268,7 @@ std::vector<HookPart> hook_of(const CompressionSpec& spec, const std::vector<Hoo
     return unwrapped(spec, bucket, bytes_each, ranks);
   }
   constexpr std::int64_t kHalf = 2;  // fp16_compress_wrapper: the hook sees a bucket of half precision
-  const std::int64_t cast = (bytes_each + kHalf) * elements_of(bucket);
+  const Wide cast = Wide{bytes_each + kHalf} * elements_of(bucket);
   std::vector<HookPart> parts = unwrapped(spec, bucket, kHalf, ranks);
   send_as(*spec.wrapper == HookWrapper::fp16 ? Precision::fp16 : Precision::bf16, parts);
   parts.front().kernels.insert(parts.front().kernels.begin(), stream("cast", cast));
@@ -274,7 +277,7 @@ std::vector<HookPart> hook_of(const CompressionSpec& spec, const std::vector<Hoo
 }
 
 std::vector<HookPart> plain_hook(const std::vector<HookTensor>& bucket, std::int64_t bytes_each) {
-  const std::int64_t bytes = bytes_each * elements_of(bucket);
+  const Wide bytes = Wide{bytes_each} * elements_of(bucket);
   return {{.kernels = {stream("divide", 2 * bytes)}, .exchanges = {all_reduce(bytes, "")}}};
 }
 
