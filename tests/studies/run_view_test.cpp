@@ -52,12 +52,14 @@ Sums sums_of_slices(const RunView& view) {
   const auto duration = values<float>(view, "slice_duration_ms"),
              waiting = values<float>(view, "slice_waiting_ms");
   Sums sums;
+  bool wait_within = true;
   for (std::size_t i = 0; i < rank.size(); ++i) {
     Sum& sum = sums[{rank[i], stream[i]}];
     ++sum.count;
     sum.milliseconds += duration[i];
-    CHECK((waiting[i] >= 0 && waiting[i] <= duration[i]));
+    wait_within = wait_within && waiting[i] >= 0 && waiting[i] <= duration[i];
   }
+  CHECK(wait_within);
   return sums;
 }
 
@@ -143,12 +145,12 @@ TEST_CASE("rank by rank and step by step a page has what the result has in all")
   for (std::size_t which = 0; which < kWholeRuns.size(); which += kStride) {
     const char* const name = kWholeRuns[which];
     CAPTURE(name);
-    const Prediction p = predicted_example(name, 5);
+    const Prediction p = predicted_example(name, 3);
     const RunView view = run_view(p, {});
     const auto compute = values<float>(view, "step_compute_ms"),
                waited = values<float>(view, "step_waited_for_ms");
     const std::size_t ranks = p.job.ranks();
-    REQUIRE(compute.size() == 5 * ranks);
+    REQUIRE(compute.size() == 3 * ranks);
     for (std::size_t r = 0; r < ranks; ++r) {
       double computed = 0, waited_for = 0;
       for (std::size_t i = r; i < compute.size(); i += ranks) {
