@@ -144,7 +144,7 @@ constexpr std::array kLaunches{0.0, 4e-6, 12e-6, 36e-6};  // s
 constexpr double kTold = 3;
 constexpr std::size_t kSettled = 5;  // causes whose launch cost is found to kLaunchStep: those that are shown
 constexpr double kLaunchStep = 2e-6;
-constexpr int kLaunchSteps = 18;  // to kLaunches.back()
+constexpr auto kLaunchSteps = static_cast<int>(kLaunches.back() / kLaunchStep + 0.5);
 
 class Judge {
  public:
