@@ -143,8 +143,8 @@ constexpr std::array kLaunches{0.0, 4e-6, 12e-6, 36e-6};  // s
 // A launch cost is named only where it makes the rows e^3 times likelier.
 constexpr double kTold = 3;
 constexpr std::size_t kSettled = 5;  // causes whose launch cost is found to kLaunchStep: those that are shown
-constexpr double kLaunchStep = 2e-6;
-constexpr auto kLaunchSteps = static_cast<int>(kLaunches.back() / kLaunchStep + 0.5);
+constexpr int kLaunchSteps = 18;
+constexpr double kLaunchStep = kLaunches.back() / kLaunchSteps;
 
 class Judge {
  public:
