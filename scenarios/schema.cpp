@@ -124,7 +124,9 @@ constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
     {"mpi.reduce_rate", "At which a block that was received is reduced into the rank's own."},
     {"launch.latency", "From the call to the startup, whatever the algorithm."},
     {"launch.period", "From one launch to the next: what small collectives in a row take."},
-    {"network.slice_overhead", "The least time that a slice occupies a network hop."},
+    {"network.slice_overhead",
+     "What a GPU's proxy takes for a message: a slice occupies a network hop at least so long, times the "
+     "FIFOs that the GPU sends on at once."},
     {"block.copy_rate", "What a thread block moves, in its GPU or out of it."},
     {"nvls.efficiency", "Share of the NVLinks' bandwidth while the switch reduces or multicasts."},
     {".startup", "From the launch to the first step."},

@@ -228,17 +228,24 @@ class HopPricing {
     const Seconds latency = nvls(hop) ? costs_.nvls.latency : of_protocol_.latency[kind];
     cost.latency = to_sim_time(latency + beyond + (network ? costs_.network_latency : Seconds{}));
     if (network) {
-      const Seconds overhead = costs_.network_slice_overhead;
+      const Seconds overhead = costs_.network_slice_overhead * messages_at_once(hop);
       const std::uint32_t slices = slices_of(plan_.loops.front());
       cost.least = to_sim_time(plan_.protocol == Protocol::simple ? overhead : overhead / slices);
     }
     if (!network && plan_.protocol == Protocol::simple) {
       cost.overhead = to_sim_time(nvls(hop) ? costs_.nvls.slice_overhead : costs_.simple_slice_overhead);
     }
+    if (hop.passed_on && plan_.protocol == Protocol::ll128 && plan_.algorithm == Algorithm::tree) {
+      cost.cut_through = cap_;  // no hop is faster, so that nobody has passed on what has not come
+    }
     return cost;
   }
 
  private:
+  // NCCL sends a peer's part of an all-to-all on few channels, where here each channel has some of it.
+  double messages_at_once(const Hop& hop) const {
+    return plan_.algorithm == Algorithm::point_to_point ? 1 : hop.of_one_proxy;
+  }
   bool nvls(const Hop& hop) const { return by_switch_ && hop.kind == HopKind::nvlink; }
 
   const CollectivePlan& plan_;
@@ -251,8 +258,9 @@ class HopPricing {
 };
 
 HopCost slower(const HopCost& a, const HopCost& b) {
-  return {std::min(a.rate, b.rate), std::max(a.latency, b.latency), std::max(a.least, b.least),
-          std::max(a.hidden, b.hidden), std::max(a.overhead, b.overhead)};
+  return {std::min(a.rate, b.rate),         std::max(a.latency, b.latency),
+          std::max(a.least, b.least),       std::max(a.hidden, b.hidden),
+          std::max(a.overhead, b.overhead), std::max(a.cut_through, b.cut_through)};
 }
 
 }  // namespace

@@ -14,7 +14,8 @@
 //   nvls.efficiency                       likewise of NVLinks, while the switch reduces or multicasts
 //   nvls.tree_efficiency                  of that, while heads also run the tree between nodes
 //   network.latency                   s   of a hop over the network beyond InfiniBand's
-//   network.slice_overhead            s   least time that a slice occupies a network hop: the proxy's loop
+//   network.slice_overhead            s   of a GPU's proxy for a message: so long, times the FIFOs that it serves at
+//                                         once, a slice occupies a network hop at least
 //   network.socket_rate               B/s of one socket of a channel, where the network has sockets (tcp)
 //   ll.proxy_rate                     B/s that a GPU's proxy sends in LL, whose lines it looks at one by one
 //   block.copy_rate                   B/s that a thread block moves, in its GPU or out of it
@@ -98,7 +99,7 @@ struct CollectiveCosts {
   double acknowledgements = 0;
 };
 
-CollectiveCosts default_costs(int compute_capability, CpuVendor, NetworkKind);
+CollectiveCosts default_costs(int compute_capability, NetworkKind);
 // Of the libraries that run on hosts. TCP over Ethernet, with round figures that a measurement should replace
 // (tests/cluster and tests/frameworks do so).
 CollectiveCosts default_host_costs();

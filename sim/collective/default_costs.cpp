@@ -16,9 +16,6 @@ constexpr ChannelCaps kCapsOf[kGenerations] = {
     {.ring_ll128 = 40, .tree_ll128 = 31.67, .tree = 42.8},
 };
 
-// One turn of the proxy thread (src/graph/tuning.cc, netOverhead): 1 us, 2 on AMD hosts.
-constexpr Seconds slice_overhead(CpuVendor cpu) { return cpu == CpuVendor::amd ? 2.0_us : 1.0_us; }
-
 // Launches, hops and switches as NCCL's own tables have them where nothing better is known (PCIe), else round
 // figures that published tables of all generations agree on.
 struct Start {
@@ -45,6 +42,7 @@ constexpr Start kStart[] = {
     {"nvls.efficiency", 0.9},
     {"nvls.tree_efficiency", 0.9},
     {"network.efficiency", 0.9686},  // ib_write_bw: 193.72 of 200 Gb/s (stas00/ml-engineering, network)
+    {"network.slice_overhead", 0.3e-6},
     {"ll.proxy_rate", 4.5e9},
 };
 
@@ -90,7 +88,7 @@ std::vector<CostParameter> starting_costs() {
   return costs;
 }
 
-CollectiveCosts default_costs(int compute_capability, CpuVendor cpu, NetworkKind kind) {
+CollectiveCosts default_costs(int compute_capability, NetworkKind kind) {
   CollectiveCosts costs;
   const int mine = generation(compute_capability);
   costs.efficiency = {1, 1, 1};
@@ -98,7 +96,6 @@ CollectiveCosts default_costs(int compute_capability, CpuVendor cpu, NetworkKind
   costs.copy_rate = BytesPerSecond(kCopyRate[static_cast<std::size_t>(mine)]);
   costs.network_latency = network(kind, compute_capability).hop_latency;
   costs.socket_rate = BytesPerSecond(network(kind, compute_capability).socket_rate);
-  costs.network_slice_overhead = slice_overhead(cpu);
   costs.launch_latency = 0.5_us;  // an ordinary launch is part of the startup; frameworks add to it
   costs.launch_period = 5.0_us;   // of a host thread (superbenchmark, CUDA kernel launch, event time)
   costs.nvlink_reads = compute_capability == 80;

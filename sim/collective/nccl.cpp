@@ -95,7 +95,7 @@ void NcclCollectives::describe_nodes(const Topology& topology) {
   for (std::uint32_t kind = 0; kind < topology.kinds().size();
        ++kind) {  // those of other jobs count as the first
     const NodeSpec& node = kinds.contains(kind) ? topology.spec_of_kind(kind) : first;
-    costs_.push_back(default_costs(node.compute_capability, node.cpu, node.network));
+    costs_.push_back(default_costs(node.compute_capability, node.network));
     set_costs(spec_.costs, costs_.back());
   }
 }
@@ -303,8 +303,8 @@ void scale(CollectivePlan& plan, double factor) {
     rate = rate / factor;
   }
   for (HopCost& hop : plan.hops) {
-    hop = {hop.rate / factor, scaled(hop.latency), scaled(hop.least), scaled(hop.hidden),
-           scaled(hop.overhead)};
+    hop = {hop.rate / factor,  scaled(hop.latency),  scaled(hop.least),
+           scaled(hop.hidden), scaled(hop.overhead), hop.cut_through / factor};
   }
 }
 

@@ -13,7 +13,8 @@
 //   end   = start + max over FIFOs sent on of stay; a step that sends nothing: start + slice / copy rate, of
 //           which a thread block that sends in other steps shows `copy_shown` before the last loop
 //   arrival of what it sends on a FIFO = start + stay + latency, stay = max(slice / rate + overhead, least); what a
-//           thread block's loop but the last ends with, where it only copies: `hidden` earlier
+//           thread block's loop but the last ends with, where it only copies: `hidden` earlier; where the receiver
+//           passes lines on as they come: by what all but the first take at `cut_through` earlier
 // A thread block starts `startup` after its rank enters; a rank leaves when its last thread block has ended, but for
 // detached ones.
 #pragma once
@@ -175,10 +176,11 @@ struct Hop {
   BytesPerSecond rate;
   Seconds latency;
   HopKind kind = HopKind::nvlink;
-  BytesPerSecond alone{};           // its bandwidth while the others are silent
-  double of_one_proxy = 1;          // FIFOs over the network that the sender's GPU, and so its proxy, serves
+  BytesPerSecond alone{};   // its bandwidth while the others are silent
+  double of_one_proxy = 1;  // FIFOs over the network that the sender's GPU, and so its proxy, serves at once
   std::vector<SharedLink> links{};  // where not all that cross them are live in every loop
   KindsOfNode nodes{};
+  bool passed_on = false;  // by its receiver, to GPUs of its node
   friend bool operator==(const Hop&, const Hop&) = default;
 };
 
@@ -217,6 +219,9 @@ inline std::uint32_t slices_of(const Loops& loops) {
   return slice == 0 || slice >= chunk ? 1 : static_cast<std::uint32_t>((chunk + slice - 1) / slice);
 }
 
+// What LL128 passes on at once: 8 x 128 bytes of a warp, with their flags, twice (src/device/prims_ll128.h).
+inline constexpr Bytes kLl128Lines{1920};
+
 // What a FIFO costs under the plan's protocol. rate: of data; infinite inside a device. A slice occupies the
 // hop at least for `least`; overhead: beside its bytes.
 struct HopCost {
@@ -225,6 +230,8 @@ struct HopCost {
   SimTime least;
   SimTime hidden{};  // part of the latency before a loop's last copy that the links' sharing hides (costs.h)
   SimTime overhead{};
+  BytesPerSecond
+      cut_through{};  // of lines that the receiver passes on as they come; 0: it waits for the slice
   friend bool operator==(const HopCost&, const HopCost&) = default;
 };
 

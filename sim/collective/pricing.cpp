@@ -15,7 +15,7 @@
 namespace paceline {
 namespace {
 
-// What a FIFO carries in one loop, in blocks.
+// What a FIFO carries in one loop, in blocks; words carry nothing.
 std::vector<double> loads(const CollectiveGraph& graph) {
   std::vector<std::vector<double>> of_port(graph.scripts.size());
   for (std::size_t s = 0; s < graph.scripts.size(); ++s) {
@@ -31,21 +31,27 @@ std::vector<double> loads(const CollectiveGraph& graph) {
   for (const ThreadBlock& thread_block : graph.thread_blocks) {
     const std::vector<double>& ports = of_port[thread_block.script];
     for (std::size_t p = 0; p < ports.size(); ++p) {
-      load[graph.out[thread_block.first_out + p]] = ports[p];
+      const std::uint32_t fifo = graph.out[thread_block.first_out + p];
+      load[fifo] = graph.fifos[fifo].wire == Wire::word ? 0 : ports[p];
     }
   }
   return load;
 }
 
-// The most ports that one step of a script sends on.
-std::vector<double> widest_steps(const CollectiveGraph& graph) {
-  std::vector<double> widest;
-  for (const Script& script : graph.scripts) {
-    double ports = 1;
-    for (const Step& step : script.steps) {
-      ports = std::max<double>(ports, step.send.count);
+// The most ports that one step of a script sends data on, by script; load: of each FIFO.
+std::vector<double> widest_steps(const CollectiveGraph& graph, const std::vector<double>& load) {
+  std::vector<double> widest(graph.scripts.size());  // 0: not seen
+  for (const ThreadBlock& thread_block : graph.thread_blocks) {
+    double& most = widest[thread_block.script];
+    if (most > 0) {
+      continue;
     }
-    widest.push_back(ports);
+    most = 1;
+    for (const Step& step : graph.scripts[thread_block.script].steps) {
+      const auto first = graph.out.begin() + thread_block.first_out + step.send.first;
+      most = std::max(most, static_cast<double>(std::count_if(first, first + step.send.count,
+                                                              [&](std::uint32_t f) { return load[f] > 0; })));
+    }
   }
   return widest;
 }
@@ -60,7 +66,7 @@ class Crossings {
             const Topology& topology)
       : graph_(graph),
         load_(loads(graph)),
-        at_once_(widest_steps(graph)),
+        at_once_(widest_steps(graph, load_)),
         routes_(std::move(routes)),
         all_(topology.links()),
         own_(topology.links()),
@@ -125,30 +131,54 @@ class Crossings {
   std::vector<double> all_, own_, own_fifos_;
 };
 
-// By rank: the FIFOs over the network that it sends on.
+// By rank: the FIFOs over the network that it sends on at once, all thread blocks together.
 std::vector<double> fifos_of_proxies(const CollectiveGraph& graph, const Crossings& crossings,
                                      const AlikeChannels& alike, const Topology& topology) {
-  std::vector<double> of_rank(graph.ranks);
-  alike.for_each_fifo([&](std::uint32_t f, int times) {
-    const std::uint32_t rank = graph.thread_blocks[graph.fifos[f].from].rank;
+  const auto over_network = [&](std::uint32_t f) {
     const Route& route = crossings.route(f);
-    if (rank != ThreadBlock::kSwitch && route.size > 0 && topology.hop_kind(route) == HopKind::network) {
-      of_rank[rank] += times;
+    return route.size > 0 && topology.hop_kind(route) == HopKind::network;
+  };
+  std::vector<double> of_rank(graph.ranks);
+  alike.for_each([&](const Channel& channel, int times) {
+    for (std::uint32_t w = channel.first; w < channel.last; ++w) {
+      const ThreadBlock& thread_block = graph.thread_blocks[w];
+      std::ptrdiff_t most = 0;
+      for (const Step& step : graph.scripts[thread_block.script].steps) {
+        const auto first = graph.out.begin() + thread_block.first_out + step.send.first;
+        most = std::max(most, std::count_if(first, first + step.send.count, over_network));
+      }
+      if (thread_block.rank != ThreadBlock::kSwitch) {
+        of_rank[thread_block.rank] += static_cast<double>(times * most);
+      }
     }
   });
   return of_rank;
+}
+
+// By thread block: whether it sends, and to GPUs of its node only. A proxy sends whole chunks.
+std::vector<bool> passing_on(const CollectiveGraph& graph, const Crossings& crossings,
+                             const Topology& topology) {
+  std::vector<bool> sends(graph.thread_blocks.size()), leaves(graph.thread_blocks.size());
+  for (std::uint32_t f = 0; f < graph.fifos.size(); ++f) {
+    const Route& route = crossings.route(f);
+    sends[graph.fifos[f].from] = true;
+    if (route.size > 0 && topology.hop_kind(route) == HopKind::network) {
+      leaves[graph.fifos[f].from] = true;
+    }
+  }
+  for (std::size_t w = 0; w < sends.size(); ++w) {
+    sends[w] = sends[w] && !leaves[w];
+  }
+  return sends;
 }
 
 // By kind of node: the first one on which hops cost the same (default_costs).
 std::vector<std::uint16_t> first_of_equal_costs(const Topology& topology) {
   std::vector<std::uint16_t> first;
   for (std::uint32_t kind = 0; kind < topology.kinds().size(); ++kind) {
-    const NodeSpec& node = topology.spec_of_kind(kind);
-    const auto as_this = [&](const NodeSpec& other) {
-      return other.compute_capability == node.compute_capability && other.cpu == node.cpu;
-    };
     first.push_back(0);
-    while (!as_this(topology.spec_of_kind(first.back()))) {
+    while (topology.spec_of_kind(first.back()).compute_capability !=
+           topology.spec_of_kind(kind).compute_capability) {
       ++first.back();
     }
   }
@@ -197,8 +227,9 @@ std::optional<std::vector<double>> stages(const CollectiveGraph& graph) {
     const std::size_t w = ready[seen];
     for (std::size_t p = blocks[w].first_out; p < end_of(graph.out, blocks, w, &ThreadBlock::first_out);
          ++p) {
-      const std::size_t to = graph.fifos[graph.out[p]].to;
-      stage[to] = std::max(stage[to], stage[w] + 1 / moves[blocks[w].script]);
+      const Fifo& fifo = graph.fifos[graph.out[p]];
+      const std::size_t to = fifo.to;
+      stage[to] = std::max(stage[to], stage[w] + (fifo.wire == Wire::word ? 1 : 1 / moves[blocks[w].script]));
       if (--waits_for[to] == 0) {
         ready.push_back(to);
       }
@@ -277,14 +308,9 @@ class Hops {
   // `crossed`: empty, or all links of the route. fifos: how many have this hop.
   std::uint32_t number(const Hop& hop, const Sender& sender, const std::vector<Crossing>& crossed,
                        int fifos) {
-    key_ = {hop.rate.value,
-            hop.alone.value,
-            hop.latency.value,
-            hop.kind,
-            hop.of_one_proxy,
-            hop.nodes,
-            sender,
-            {}};
+    key_ = {hop.rate.value, hop.alone.value,  hop.latency.value,
+            hop.kind,       hop.of_one_proxy, hop.nodes,
+            hop.passed_on,  sender,           {}};
     for (const Crossing& each : crossed) {
       key_.links.emplace_back(each.bandwidth, each.own);
     }
@@ -337,6 +363,7 @@ class Hops {
     HopKind kind = HopKind::inside;
     double of_one_proxy = 0;
     KindsOfNode nodes;
+    bool passed_on = false;
     Sender sender;
     std::vector<std::pair<double, double>> links;  // bandwidth and own
     friend bool operator==(const Key&, const Key&) = default;
@@ -432,6 +459,7 @@ void price_graph(CollectiveGraph& graph, std::vector<Route> routes, const Topolo
   const std::vector<std::uint16_t> costs_as = first_of_equal_costs(topology);
   Hops hops;
   const std::vector<double> proxied = fifos_of_proxies(graph, crossings, alike, topology);
+  const std::vector<bool> passed_on = passing_on(graph, crossings, topology);
   const std::optional<std::vector<double>> stage = stages(graph);
   const std::optional<LinkLoads> loads =
       stage ? std::optional<LinkLoads>(std::in_place, graph, crossings, alike, *stage, topology.links())
@@ -462,6 +490,7 @@ void price_graph(CollectiveGraph& graph, std::vector<Route> routes, const Topolo
       if (hop.kind == HopKind::network && graph.thread_blocks[w].rank != ThreadBlock::kSwitch) {
         hop.of_one_proxy = proxied[graph.thread_blocks[w].rank];
       }
+      hop.passed_on = passed_on[graph.fifos[f].to];
       if (!loads || std::ranges::all_of(route, [&](LinkId id) { return loads->at_one_stage(id); })) {
         crossed.clear();
       }

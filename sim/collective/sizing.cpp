@@ -324,15 +324,12 @@ std::vector<Loops> cut(std::int64_t bytes, std::int64_t chunk, std::int64_t bloc
 
 // What of a chunk moves on its own. Simple: half of it, but at least 32 KiB (src/device/prims_simple.h). LL has
 // a flag in every line: what all threads move at once is passed on before the rest has come
-// (src/device/prims_ll.h). LL128 does so too, but measurements don't show it.
+// (src/device/prims_ll.h). LL128 does so too: HopCost::cut_through.
 Bytes slice_of(const TunerChoice& choice, bool big, Bytes chunk) {
-  constexpr std::int64_t kLeastSlice = 32 * kKiB, kLlRound = 4 * kKiB, kLl128Round = 38'400;
+  constexpr std::int64_t kLeastSlice = 32 * kKiB, kLlRound = 4 * kKiB;
   const Protocol protocol = choice.protocol;
   if (protocol == Protocol::simple && big) {
     return std::min(chunk, Bytes(std::max(kLeastSlice, ceil_div(chunk.value, 2))));
-  }
-  if (protocol == Protocol::ll128 && choice.algorithm == Algorithm::tree) {
-    return std::min(chunk, Bytes(kLl128Round));
   }
   return protocol == Protocol::ll ? std::min(chunk, Bytes(kLlRound)) : chunk;
 }

@@ -7,6 +7,13 @@ SimTime stay_of(Bytes slice, const HopCost& hop) {
   return std::max(to_sim_time(slice / hop.rate) + hop.overhead, hop.least);
 }
 
+// By how much a slice's first lines are there before it has left.
+SimTime earlier_of(Bytes slice, const HopCost& hop) {
+  const bool whole = hop.cut_through.value == 0 || slice <= kLl128Lines;
+  return whole ? SimTime{}
+               : std::min(to_sim_time((slice - kLl128Lines) / hop.cut_through), stay_of(slice, hop));
+}
+
 HopCost hop_in(const CollectivePlan& plan, std::size_t phase, std::size_t hop) {
   HopCost cost = plan.hops[hop];
   const BytesPerSecond paced =
@@ -29,9 +36,16 @@ std::uint32_t window_of(const CollectiveGraph& graph, const CollectivePlan& plan
   for (const Loops& loops : plan.loops) {
     slices = std::max(slices, slices_of(loops));
   }
-  for (const Script& script : graph.scripts) {
-    for (const Step& step : script.steps) {
+  std::vector<std::uint32_t> moves(graph.scripts.size());
+  for (std::size_t s = 0; s < moves.size(); ++s) {
+    for (const Step& step : graph.scripts[s].steps) {
       most = std::max(most, step.receive.count == 0 ? 2 * step.times * slices : 0);
+      moves[s] += step.times;
+    }
+  }
+  for (const Fifo& fifo : graph.fifos) {  // before a word comes, all that it stands for
+    if (fifo.wire == Wire::word) {
+      most = std::max(most, 2 * moves[graph.thread_blocks[fifo.to].script] * slices);
     }
   }
   return most;
@@ -61,10 +75,6 @@ StepTimes::StepTimes(const CollectiveGraph& graph, const CollectivePlan& plan)
   }
   first_step_.push_back(static_cast<std::uint32_t>(steps_.size()));
   widths_ = widths.size();
-  for (const HopCost& hop : plan.hops) {
-    latency_.push_back(hop.latency);
-    hidden_latency_.push_back(hop.latency - hop.hidden);
-  }
   for (std::size_t phase = 0; phase < plan.loops.size(); ++phase) {
     const Loops& loops = plan.loops[phase];
     last_phase_ = loops.count > 0 ? static_cast<std::uint32_t>(phases_.size()) : last_phase_;
@@ -76,7 +86,10 @@ StepTimes::StepTimes(const CollectiveGraph& graph, const CollectivePlan& plan)
       for (const Bytes each : {slice, last}) {
         const Bytes bytes(each.value * width);
         for (std::size_t h = 0; h < hops_; ++h) {
-          stay_.push_back(stay_of(bytes, hop_in(plan, phase, h)));
+          const HopCost hop = hop_in(plan, phase, h);
+          stay_.push_back(stay_of(bytes, hop));
+          latency_.push_back(hop.latency - earlier_of(bytes, hop));
+          hidden_latency_.push_back(latency_.back() - hop.hidden);
         }
         copy_.push_back(copy_of(bytes, plan, false));
         hidden_copy_.push_back(copy_of(bytes, plan, true));

@@ -63,9 +63,9 @@ class StepTimes {
   SimTime copy(const Cursor& at, const FlatStep& step) const {
     return (step.pauses && !in_last_loop(at) ? hidden_copy_ : copy_)[row(at, step)];
   }
-  // From leaving the sender to being there.
+  // From leaving the sender to being there; negative where the receiver begins before.
   SimTime latency(const Cursor& at, const FlatStep& step, std::uint32_t hop) const {
-    return (step.before_pause && !in_last_loop(at) ? hidden_latency_ : latency_)[hop];
+    return (step.before_pause && !in_last_loop(at) ? hidden_latency_ : latency_)[row(at, step) * hops_ + hop];
   }
   Bytes bytes(const Cursor& at, const FlatStep& step) const { return bytes_[row(at, step)]; }
   // How often the moves between two cursors of a script can be made again from `to` on, each taking as long as it took:
@@ -118,8 +118,8 @@ class StepTimes {
   std::vector<FlatStep> steps_;
   std::size_t widths_ = 0, hops_ = 0;
   std::uint32_t last_phase_ = 0, window_ = 0;
-  std::vector<SimTime> stay_, copy_, hidden_copy_;
-  std::vector<SimTime> latency_, hidden_latency_;  // by hop; hidden_: where the links' sharing hides some
+  std::vector<SimTime> stay_, copy_, hidden_copy_;  // hidden_: where the links' sharing hides some
+  std::vector<SimTime> latency_, hidden_latency_;
   std::vector<Bytes> bytes_;
 };
 

@@ -245,7 +245,7 @@ void EventEngine::end_flow(FifoId id, SimTime now) {
   const HopCost& hop = plans_[sender.plan].hops[fifo.hop];
   const SimTime left = std::max(now + hop.overhead, fifo.sent_at + hop.least);
   const FlatStep& step = times.step(sender.script, sender.at);
-  const SimTime arrival = left + times.latency(sender.at, step, fifo.hop);
+  const SimTime arrival = std::max(now, left + times.latency(sender.at, step, fifo.hop));
   if (ahead_) {
     end_transfer_ahead(id, arrival, now + hop.overhead, now);
     return;

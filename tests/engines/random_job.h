@@ -48,7 +48,9 @@ class RandomCollectives {
     if (dice_.maybe(0.5)) {
       plan.loops.push_back(loops(1, Bytes(bytes.value / 64)));
     }
-    plan.slots = static_cast<std::uint32_t>(dice_.maybe(0.3) ? 0 : dice_.between(4, 9));
+    const bool nvls = plan.algorithm == Algorithm::nvls || plan.algorithm == Algorithm::nvls_tree;
+    const std::int64_t enough = nvls ? 2 * std::int64_t{layout_.gpus_per_node} : 4;
+    plan.slots = static_cast<std::uint32_t>(dice_.maybe(0.3) ? 0 : dice_.between(enough, enough + 5));
     plan.startup = SimTime{dice_.between(0, 1) * dice_.between(0, 10'000'000)};
     const double hidden = plan.slots > 0 ? dice_.real(0, 1) : 0;
     for (std::int64_t i = 0; i < hops_; ++i) {  // each plan's own: a faster one may follow a slower one

@@ -82,7 +82,7 @@ TEST_CASE("a ring over two unlike nodes is as fast as its slowest hop") {
     return to_seconds(finish_on(cluster, CollectiveKind::all_reduce, two, ring) -
                       finish_on(cluster, CollectiveKind::all_reduce, one, ring));
   };
-  const CollectiveCosts costs = default_costs(80, narrow.cpu, narrow.network);
+  const CollectiveCosts costs = default_costs(80, narrow.network);
   const double carried = 2.0 * 5 / 6 * static_cast<double>(1LL << 30);
   const Seconds least(carried / (12.5e9 * cost_value("network.efficiency", costs)));
   const Seconds mixed = slope(of_kinds({{3, wide}, {3, narrow}}));

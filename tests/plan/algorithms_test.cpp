@@ -91,9 +91,10 @@ TEST_CASE("so does every algorithm where each node has orders of its own") {
 
 // The fewest slots that keep an algorithm from deadlock, where a step has so many slices. A ring begins with
 // a chunk of its own and then waits for room before it takes what has come: one slice more than a step has.
-// Where steps of one thread block lead to different places, as in PAT, a whole step must fit. The rest is
-// free of cycles.
-std::uint32_t enough_slots(Algorithm algorithm, CollectiveKind kind, std::uint32_t slices) {
+// Where steps of one thread block lead to different places, as in PAT, a whole step must fit. NVLS waits for a block of
+// each head. The rest is free of cycles.
+std::uint32_t enough_slots(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout,
+                           std::uint32_t slices) {
   const bool chain = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
   switch (algorithm) {
     case Algorithm::ring:
@@ -104,6 +105,9 @@ std::uint32_t enough_slots(Algorithm algorithm, CollectiveKind kind, std::uint32
     case Algorithm::collnet_direct:
     case Algorithm::point_to_point:
       return slices;
+    case Algorithm::nvls:
+    case Algorithm::nvls_tree:
+      return (layout.gpus_per_node - 1) * slices + 1;
     default:
       return 1;
   }
@@ -124,8 +128,8 @@ TEST_CASE("FIFOs may be as short as the algorithm allows, and no shorter") {
         const CollectiveGraph graph = make_graph(algorithm, kind, layout, found, 1);
         const std::uint32_t blocks = blocks_per_loop(algorithm, kind, layout);
         for (const std::uint32_t slices : {1U, 2U}) {
-          const std::uint32_t enough = enough_slots(algorithm, kind, slices);
-          for (const std::uint32_t slots : {1U, 2U, 3U, 4U, 8U}) {
+          const std::uint32_t enough = enough_slots(algorithm, kind, layout, slices);
+          for (const std::uint32_t slots : {1U, 2U, 3U, 4U, 8U, enough}) {
             INFO(name(algorithm, kind, layout) << ", " << slices << " slices, " << slots << " slots");
             if (slots >= enough) {
               REQUIRE(outcome(graph, kind, {3, slices, slots}, blocks, 0).empty());

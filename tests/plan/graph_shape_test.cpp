@@ -33,6 +33,9 @@ Traffic traffic(const CollectiveGraph& graph, const RankLayout& layout) {
   const std::uint32_t gpus = layout.gpus_per_node;
   for (std::size_t f = 0; f < graph.fifos.size(); ++f) {
     const Fifo& fifo = graph.fifos[f];
+    if (fifo.wire == Wire::word) {
+      continue;
+    }
     const std::uint32_t from = graph.thread_blocks[fifo.from].rank, to = graph.thread_blocks[fifo.to].rank;
     const bool leaves = leaves_node(graph, fifo, gpus);
     if (from != ThreadBlock::kSwitch) {

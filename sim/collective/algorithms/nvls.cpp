@@ -3,7 +3,11 @@
 //
 // Per node: push thread blocks -> adding switch -> heads (up) -> ... -> heads (down) -> copying switch ->
 // pull thread blocks. all_gather has no first half, reduce_scatter no second. Everything moves in single
-// blocks, in order.
+// blocks, in order. A GPU tells the heads of its blocks when it has pushed a block for each of them, and pulls when
+// each has handed on one (src/device/prims_simple.h, ScatterGatherOp): a word goes from the last of them to the first
+// step that needs them.
+#include <algorithm>
+
 #include "sim/collective/algorithms/graph_builder.h"
 
 namespace paceline {
@@ -29,7 +33,7 @@ class NvlsBuilder {
   CollectiveGraph build() {
     const std::size_t ranks = std::size_t{request_.channels} * request_.layout.ranks();
     const std::size_t switches = std::size_t{request_.channels} * (2 * nodes_ + gpus_);
-    builder_.reserve(4 * ranks + switches, 6 * ranks);
+    builder_.reserve(4 * ranks + switches, 8 * ranks);
     add_scripts();
     for (std::uint32_t c = 0; c < request_.channels; ++c) {
       add_heads(c);
@@ -47,14 +51,27 @@ class NvlsBuilder {
 
  private:
   void add_scripts() {
-    push_ = builder_.add_script(blocks_, {{.times = blocks_, .send = kFirst, .own = true, .stride = 1}});
-    pull_ = builder_.add_script(blocks_, {{.times = blocks_, .receive = kFirst, .keep = true, .stride = 1}});
-    std::vector<Step> add, copy;
-    for (std::uint32_t block = 0; block < blocks_; ++block) {
-      const Ports head = ports(block % heads_.count(), 1), all = ports(0, gpus_);
-      add.push_back({.receive = all, .send = head, .block = block});
-      copy.push_back({.receive = head, .send = all, .block = block});
+    constexpr Ports kWithWord{0, 2};
+    const Ports data = ports(0, gpus_), with_words = ports(0, 2 * std::size_t{gpus_});
+    std::vector<Step> push, pull, add, copy;
+    for (std::uint32_t first = 0; first < blocks_; first += heads_.count()) {  // a block for each head
+      const std::uint32_t last = std::min(first + heads_.count(), blocks_) - 1, others = last - first;
+      if (others > 0) {
+        push.push_back({.times = others, .send = kFirst, .own = true, .block = first, .stride = 1});
+      }
+      push.push_back({.send = kWithWord, .own = true, .block = last});
+      for (std::uint32_t block = first; block <= last; ++block) {
+        const Ports head = ports(block - first, 1);
+        add.push_back({.receive = block == first ? with_words : data, .send = head, .block = block});
+        copy.push_back({.receive = head, .send = block == last ? with_words : data, .block = block});
+      }
+      pull.push_back({.receive = kWithWord, .keep = true, .block = first});
+      if (others > 0) {
+        pull.push_back({.times = others, .receive = kFirst, .keep = true, .block = first + 1, .stride = 1});
+      }
     }
+    push_ = builder_.add_script(blocks_, push);
+    pull_ = builder_.add_script(blocks_, pull);
     adding_ = builder_.add_script(blocks_, add);
     copying_ = builder_.add_script(blocks_, copy);
   }
@@ -153,10 +170,11 @@ class NvlsBuilder {
 
   void add_adding_switch(std::uint32_t c, std::uint32_t node) {
     const std::uint32_t adding =
-        builder_.add_thread_block(ThreadBlock::kSwitch, c, adding_, gpus_, heads_.count());
+        builder_.add_thread_block(ThreadBlock::kSwitch, c, adding_, 2 * std::size_t{gpus_}, heads_.count());
     for (std::uint32_t gpu = 0; gpu < gpus_; ++gpu) {
-      const std::uint32_t push = builder_.add_thread_block(rank(node, gpu), c, push_, 0, 1);
+      const std::uint32_t push = builder_.add_thread_block(rank(node, gpu), c, push_, 0, 2);
       builder_.connect({push, 0}, {adding, gpu}, Wire::gpu_to_nvswitch);
+      builder_.connect({push, 1}, {adding, gpus_ + gpu}, Wire::word);
     }
     for (std::uint32_t head = 0; head < heads_.count(); ++head) {
       builder_.connect({adding, head}, {up_[index(node, head)], 0}, Wire::nvswitch_to_gpu);
@@ -165,13 +183,14 @@ class NvlsBuilder {
 
   void add_copying_switch(std::uint32_t c, std::uint32_t node) {
     const std::uint32_t copying =
-        builder_.add_thread_block(ThreadBlock::kSwitch, c, copying_, heads_.count(), gpus_);
+        builder_.add_thread_block(ThreadBlock::kSwitch, c, copying_, heads_.count(), 2 * std::size_t{gpus_});
     for (std::uint32_t head = 0; head < heads_.count(); ++head) {
       builder_.connect({down_[index(node, head)], 0}, {copying, head}, Wire::gpu_to_nvswitch);
     }
     for (std::uint32_t gpu = 0; gpu < gpus_; ++gpu) {
-      const std::uint32_t pull = builder_.add_thread_block(rank(node, gpu), c, pull_, 1, 0);
+      const std::uint32_t pull = builder_.add_thread_block(rank(node, gpu), c, pull_, 2, 0);
       builder_.connect({copying, gpu}, {pull, 0}, Wire::nvswitch_to_gpu);
+      builder_.connect({copying, gpus_ + gpu}, {pull, 1}, Wire::word);
     }
   }
 
