@@ -219,7 +219,7 @@ inline std::uint32_t slices_of(const Loops& loops) {
   return slice == 0 || slice >= chunk ? 1 : static_cast<std::uint32_t>((chunk + slice - 1) / slice);
 }
 
-// What LL128 passes on at once: 8 x 128 bytes of a warp, with their flags, twice (src/device/prims_ll128.h).
+// What a warp in LL128 passes on at once: 16 lines of 120 bytes and a flag (src/device/prims_ll128.h).
 inline constexpr Bytes kLl128Lines{1920};
 
 // What a FIFO costs under the plan's protocol. rate: of data; infinite inside a device. A slice occupies the
@@ -230,8 +230,7 @@ struct HopCost {
   SimTime least;
   SimTime hidden{};  // part of the latency before a loop's last copy that the links' sharing hides (costs.h)
   SimTime overhead{};
-  BytesPerSecond
-      cut_through{};  // of lines that the receiver passes on as they come; 0: it waits for the slice
+  BytesPerSecond cut_through{};  // at which the receiver passes lines on as they come; 0: it waits for all
   friend bool operator==(const HopCost&, const HopCost&) = default;
 };
 

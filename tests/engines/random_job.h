@@ -59,6 +59,9 @@ class RandomCollectives {
                            SimTime{dice_.between(0, 1) * dice_.between(0, 1'000'000)}});
       HopCost& hop = plan.hops.back();
       hop.hidden = SimTime{static_cast<std::int64_t>(hidden * static_cast<double>(hop.latency.ps))};
+      if (plan.algorithm == Algorithm::tree && dice_.maybe(0.5)) {
+        hop.cut_through = hop.rate * dice_.real(1, 2);
+      }
     }
     plan.copy_rate = BytesPerSecond(dice_.real(1e9, 1e11));
     plan.copy_shown = dice_.maybe(0.3) ? 1 : dice_.real(0, 1);

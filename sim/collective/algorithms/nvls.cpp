@@ -4,7 +4,7 @@
 // Per node: push thread blocks -> adding switch -> heads (up) -> ... -> heads (down) -> copying switch ->
 // pull thread blocks. all_gather has no first half, reduce_scatter no second. Everything moves in single
 // blocks, in order. A GPU tells the heads of its blocks when it has pushed a block for each of them, and pulls when
-// each has handed on one (src/device/prims_simple.h, ScatterGatherOp): a word goes from the last of them to the first
+// each has handed on one (src/device/prims_simple.h, ScatterGatherOp): a word goes with the last of them to the first
 // step that needs them.
 #include <algorithm>
 
