@@ -27,7 +27,7 @@ std::size_t threads_of(const TrainingJob& job) {
 // per end), one per thread block and what is on its way on each FIFO. Beyond kMostReserved (tiny chunks, long
 // latencies, thousands of ranks) the timeline grows when it must.
 std::size_t most_pending(const TrainingJob& job, const JobLayout& layouts) {
-  constexpr std::size_t kMostReserved = 1 << 24;
+  constexpr std::size_t kMostReserved = 1 << 20;
   std::size_t pending = threads_of(job) * (3 + 2 * layouts.rows.size());
   for (std::size_t g = 0; g < job.communicator.graphs.size(); ++g) {
     const CollectiveGraph& graph = job.communicator.graphs[g];
