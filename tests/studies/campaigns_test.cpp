@@ -208,7 +208,7 @@ TEST_CASE("a campaign from the command line: bytes for any number of threads, ev
   folder.write("simulated.json", R"({"cluster": {"node": "dgx-a100", "nodes": 3}, "model": "resnet18",
       "training": {"batch_per_gpu": 8, "optimizer": "adam"}, "run": {"iterations": 3},
       "variability": {"per_iteration": {"distribution": "lognormal", "cv": 0.05}},
-      "faults": {"length": "1 h", "seeds": 3, "elastic": {"min_nodes": 1},
+      "faults": {"length": "2 h", "seeds": 3, "elastic": {"min_nodes": 1},
       "failures": [{"of": "node", "mtbf": "6 h", "repair": "10 min"}],
       "slow_nodes": [{"every": "6 h", "lasts": "20 min", "factor": 1.3}],
       "restart": {"load": "5 s"}, "checkpoint": {"stall": "1 s", "interval": "5 min"}}})");

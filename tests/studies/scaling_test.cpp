@@ -158,7 +158,7 @@ TEST_CASE("more passes than a scenario may say are extended from fewer", "[relea
   };
   const auto plain = [&](std::int64_t passes) { return simulated_once(kMeasured, passes); };
   const auto jittered = [&](std::int64_t passes) { return simulated_once(kSmall, passes); };
-  constexpr std::int64_t kPasses = 2999;
+  constexpr std::int64_t kPasses = 4999;
   const double simulated = jittered(kPasses);
   CHECK(extended_step(kPasses, plain) == Approx(plain(kPasses)).epsilon(1e-10));
   CHECK(extended_step(kPasses, jittered) == Approx(simulated).epsilon(1e-3));
