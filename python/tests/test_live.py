@@ -36,9 +36,15 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     seeds = list(range(1, POINTS // len(known) + 1))
     study["axes"].append({"name": "seed", "key": "/run/seed", "values": seeds})
     (folder / "study.json").write_text(json.dumps(study))
-    lines = [each | {"point": {**each["point"], "seed": seed}} for seed in seeds for each in known]
-    for line in lines[5::10]:
-        line["error"] = {"message": "a <b>fault</b>", "place": "/run", "file": ""}
+    lines = [
+        each
+        | {"point": {**each["point"], "seed": seed}}
+        | {"scaling_efficiency": each["scaling_efficiency"] * (1 - seed / 500)}
+        for seed in seeds
+        for each in known
+    ]
+    fault = {"message": "a <b>fault</b>", "place": "/run", "file": ""}
+    lines[5::10] = [{"point": line["point"], "key": "00", "error": fault} for line in lines[5::10]]
     (folder / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
 
@@ -107,7 +113,7 @@ def test_a_sweep_is_seen_growing(finished: Path, growing: Path, port: int) -> No
         assert "a <b>fault</b>" in page.locator("#summary").inner_text()
         assert page.locator("#efficiency .data table").is_visible()
         mean = paceline.studies.load(finished).bands("scaling_efficiency")["mean"][0]
-        page.wait_for_function(  # for the last of them to be drawn
+        page.wait_for_function(  # the last point moves it: nothing is left to be drawn
             "(text) => document.querySelectorAll('#efficiency td')[1].textContent.trim() === text",
             arg=f"{100 * mean:.2f}",
         )
