@@ -52,9 +52,10 @@ class Sets {
     }
     upload(kernel_inputs(spec));
     for (int set = 1; set < count_; ++set) {
-      check(cudaMemcpyAsync(array(set, 0), array(0, 0), static_cast<std::size_t>(plan_.bytes()),
-                            cudaMemcpyDeviceToDevice, stream_.get()),
-            "copying a set of buffers");
+      for (std::size_t i = 0; i < plan_.inputs; ++i) {
+        check(cudaMemcpyAsync(array(set, i), array(0, i), bytes(i), cudaMemcpyDeviceToDevice, stream_.get()),
+              "copying a set of buffers");
+      }
     }
     check(cudaStreamSynchronize(stream_.get()), "copying the sets of buffers");
   }

@@ -258,11 +258,12 @@ def _facts(
 
     version = torch.__version__.split("+")[0]
     cuda = backend == "nccl"
+    library = ".".join(map(str, torch.cuda.nccl.version())) if cuda else version
     return Facts(
         ranks=place.ranks,
         nodes=max(1, sum(rank["local_rank"] == 0 for rank in everyone)),
         backend=backend,
-        library=f"{backend} {version}" if options.measure else f"torch {version} {backend}",
+        library=f"{backend} {library}" if options.measure else f"torch {version} {backend}",
         precision=precision,
         device=torch.cuda.get_device_name() if cuda else platform.machine(),
         host=socket.gethostname(),
