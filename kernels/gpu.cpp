@@ -12,6 +12,7 @@ namespace {
 // Peaks are dense TFLOP/s, SXM boards; K80: one of a board's two GPUs, at its highest clock. 0: no such mode.
 struct Row {
   const char* name;
+  int compute_capability;
   double fp32, tf32, fp16, bf16, fp8;
   double memory_terabytes_per_second;
   std::int64_t memory_gib;  // the data sheet's GB, which is GiB: an "80 GB" H100 shows 81559 MiB
@@ -22,15 +23,15 @@ struct Row {
 // of what NVIDIA states of the board, as anandtech.com/show/8729 has it: 8.74 TFLOP/s at 875 MHz, the boost
 // that its GPUs take by themselves where power allows (5.6 at 562 MHz); 2 x 384 bits of GDDR5 at 5 GHz.
 constexpr Row kRows[] = {
-    {"K80", 4.37, 0, 0, 0, 0, 0.24, 12},
-    {"P100", 10.6, 0, 21.2, 0, 0, 0.732, 16},          // recalled: Tesla P100 SXM2
-    {"V100-16GB", 15.7, 0, 125, 0, 0, 0.9, 16},        // recalled: Tesla V100 SXM2
-    {"V100-32GB", 15.7, 0, 125, 0, 0, 0.9, 32},        // recalled: Tesla V100 SXM2
-    {"A100-40GB", 19.5, 156, 312, 312, 0, 1.555, 40},  // read L275; memory rate recalled
-    {"A100-80GB", 19.5, 156, 312, 312, 0, 2.0, 80},    // read L275, L485
-    {"H100", 67, 494.5, 989, 989, 1979, 3.35, 80},     // read L265, L484
-    {"H200", 67, 494.5, 989, 989, 1979, 4.8, 141},     // read L264, L476
-    {"B200", 80, 1125, 2250, 2250, 4500, 8.0, 180},    // read L260, L474
+    {"K80", 37, 4.37, 0, 0, 0, 0, 0.24, 12},
+    {"P100", 60, 10.6, 0, 21.2, 0, 0, 0.732, 16},          // recalled: Tesla P100 SXM2
+    {"V100-16GB", 70, 15.7, 0, 125, 0, 0, 0.9, 16},        // recalled: Tesla V100 SXM2
+    {"V100-32GB", 70, 15.7, 0, 125, 0, 0, 0.9, 32},        // recalled: Tesla V100 SXM2
+    {"A100-40GB", 80, 19.5, 156, 312, 312, 0, 1.555, 40},  // read L275; memory rate recalled
+    {"A100-80GB", 80, 19.5, 156, 312, 312, 0, 2.0, 80},    // read L275, L485
+    {"H100", 90, 67, 494.5, 989, 989, 1979, 3.35, 80},     // read L265, L484
+    {"H200", 90, 67, 494.5, 989, 989, 1979, 4.8, 141},     // read L264, L476
+    {"B200", 100, 80, 1125, 2250, 2250, 4500, 8.0, 180},   // read L260, L474
 };
 
 // Chips as the driver calls them, and the memories with which there are presets.
@@ -56,6 +57,7 @@ GpuSpec spec_of(const Row& row) {
   constexpr double kTera = 1e12;
   const auto peak = [](double teraflops) { return FlopsPerSecond(teraflops * kTera); };
   return {.name = row.name,
+          .compute_capability = row.compute_capability,
           .peak = {peak(row.fp32), peak(row.tf32), peak(row.fp16), peak(row.bf16), peak(row.fp8)},
           .memory_bandwidth = BytesPerSecond(row.memory_terabytes_per_second * kTera),
           .memory = Bytes(row.memory_gib << 30)};

@@ -22,6 +22,7 @@ inline constexpr auto kNames<Precision> = names<Precision>({{"fp32", Precision::
 
 struct GpuSpec {
   std::string name;
+  int compute_capability = 0;  // ten times CUDA's; 0: not known
   // Dense peak by Precision; 0 where the GPU has no such mode (asking for it is an InputError, not a guess).
   std::array<FlopsPerSecond, kNames<Precision>.size()> peak{};
   BytesPerSecond memory_bandwidth;

@@ -209,7 +209,7 @@ void describe(V& v, NodeSpec& s) {
         "network passes through the memory of the GPU's CPU.");
   v.key("compute_capability", s.compute_capability, between(1, 999).absent_at_zero(),
         "Of the GPUs, ten times CUDA's: 70 is Volta, 80 Ampere, 90 Hopper, 100 Blackwell; NCCL's choices "
-        "depend on it.",
+        "depend on it. Left out: the GPU's where that is a preset, else not known.",
         as_preset);
   v.key("cpu", s.cpu, any(), "Who made the CPUs; NCCL's choices depend on it.", as_preset);
   v.settle([&](const Spot&) {

@@ -200,6 +200,14 @@ GpuSpec gpu_of_node(const NodeSpec& node, const Spot& spot) {
   }
 }
 
+// What the node doesn't say of its GPUs follows from which they are.
+void place_gpu(const GpuSpec& gpu, NodeSpec& node) {
+  node.gpu = gpu.name;
+  if (node.compute_capability == 0) {
+    node.compute_capability = gpu.compute_capability;
+  }
+}
+
 // Kinds with nodes of their own make runs of nodes. The cluster's node is the first one's where it isn't told.
 void settle_nodes(Cluster& cluster, const Spot& spot) {
   ClusterSpec& spec = cluster.spec;
@@ -229,7 +237,7 @@ void settle_nodes(Cluster& cluster, const Spot& spot) {
       }
     }
     spec.runs.push_back({kind.nodes, kind.node.value_or(spec.node)});
-    spec.runs.back().node.gpu = kind.gpu.name;
+    place_gpu(kind.gpu, spec.runs.back().node);
     kind.node.reset();
   }
 }
@@ -291,7 +299,7 @@ void settle_cluster(Cluster& cluster, const Spot& spot) {
   if (cluster.gpu.name.empty()) {
     cluster.gpu = gpu_of_node(spec.node, spot);
   }
-  spec.node.gpu = cluster.gpu.name;
+  place_gpu(cluster.gpu, spec.node);
   if (spec.gpus_per_node > spec.node.gpus) {
     fail_at(below(spot, "gpus_per_node"), "at most the " + std::to_string(spec.node.gpus) + " GPUs of a node",
             std::to_string(spec.gpus_per_node));

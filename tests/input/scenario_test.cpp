@@ -203,6 +203,23 @@ TEST_CASE("the effective scenario gives the same run") {
   }
 }
 
+TEST_CASE("a node of one's own has the compute capability of the GPU that it names") {
+  const auto capability = [](const std::string& gpu, const std::string& of_node) {
+    return parse_scenario(R"({"cluster": {"node": {"name": "box", "gpus": 2, "wiring": "none", )" + of_node +
+                              R"("pcie_bandwidth": "24 GB/s", "pcie_latency": "1 us", "pcie_switches": 1,
+                                 "sockets": 1, "nics": 0}, "nodes": 1, "gpu": )" +
+                              gpu + R"(}, "model": "resnet50", "training": {"batch_per_gpu": 32}})",
+                          "box.json")
+        .cluster.node.compute_capability;
+  };
+  CHECK(capability(R"("H200")", "") == 90);
+  CHECK(capability(R"("V100-16GB")", "") == 70);
+  CHECK(capability(R"({"preset": "A100-80GB", "name": "mine"})", "") == 80);
+  CHECK(capability(R"("H200")", R"("compute_capability": 89, )") == 89);
+  CHECK(capability(R"({"name": "mine", "peak": {"fp32": "1 TFLOP/s"}, "memory_bandwidth": "1 TB/s"})", "") ==
+        0);
+}
+
 TEST_CASE("a scenario that says everything is read to the last key") {
   const Scenario s = load_scenario((kSource / "tests/input/everything.json").string());
   CHECK(s.cluster.node.mesh.at(0).count == 2);
