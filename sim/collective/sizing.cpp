@@ -14,7 +14,6 @@ constexpr std::int64_t kKiB = 1024;
 constexpr std::int64_t kStep = 512 * kKiB;         // Simple: 4 MiB / 8
 constexpr std::int64_t kLlStep = 32 * kKiB;        // data of 64 KiB of lines
 constexpr std::int64_t kLl128Step = 576'000;       // data of 614400 B of lines
-constexpr std::int64_t kLeastTraffic = 32 * kKiB;  // of a channel
 constexpr int kThreads = 512, kLl128Threads = 640, kMostThreads = 640;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -169,6 +168,11 @@ int most_channels(const TunerInput& in, const TunerChoice& choice, std::int64_t 
   }
 }
 
+// That a channel is worth.
+std::int64_t least_traffic(NcclVersion version) {
+  return version.minor >= 29 ? 32 * kKiB : version.minor >= 23 ? 16 * kKiB : 512;
+}
+
 // The least traffic that a channel is worth, and whole cells of it for each.
 int share_cells(const TunerInput& in, const TunerChoice& choice, std::int64_t bytes, int channels) {
   const int ranks = std::max(1, in.ranks);
@@ -177,9 +181,10 @@ int share_cells(const TunerInput& in, const TunerChoice& choice, std::int64_t by
       std::int64_t{choice.protocol == Protocol::ll ? 4 : 1} * (gathers(in.kind)                        ? ranks
                                                                : in.kind == CollectiveKind::all_reduce ? 2
                                                                                                        : 1);
-  const std::int64_t traffic = std::max(kLeastTraffic, mine * traffic_per_byte);
+  const std::int64_t least = least_traffic(in.version);
+  const std::int64_t traffic = std::max(least, mine * traffic_per_byte);
   const std::int64_t per_channel = align_up(traffic / channels, 16);
-  const std::int64_t cell = align_up(ceil_div(kLeastTraffic, traffic_per_byte), 16);
+  const std::int64_t cell = align_up(ceil_div(least, traffic_per_byte), 16);
   const std::int64_t cells = std::max<std::int64_t>(1, ceil_div(mine, cell));
   const std::int64_t each = std::min(cells, ceil_div(per_channel, cell * traffic_per_byte));
   return static_cast<int>(std::min<std::int64_t>(ceil_div(cells, each), channels));
