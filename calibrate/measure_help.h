@@ -17,7 +17,7 @@ What:
                        Default: all where there are several ranks
   --sizes LIST         4,64K,1M (powers of 1024) or FROM:TO:xFACTOR. Default: 1K:64M:x4
   --kernels LIST       of gemm, conv_gemm, elementwise, layer_norm, softmax, adam, copy_scale, quantise,
-                       dequantise, top_k, copy (memory bandwidth), empty (launch latency); all or none.
+                       dequantise, top_k, copy (memory bandwidth), empty (a launch); all or none.
                        Default: all
   --straggler [RANK:]TIME   also time every collective with one rank (default: the last) late by TIME (500us)
   --overlap            also time every collective beside a gemm, and that gemm beside it

@@ -46,7 +46,8 @@ Elements traffic(const Layer& layer, double input, double batch, double norm_pas
 }  // namespace
 
 Seconds memory_time(const GpuCosts& costs, Bytes traffic) {
-  return traffic / (costs.gpu.memory_bandwidth * costs.roofline.memory_efficiency);
+  const Seconds bytes = traffic / (costs.gpu.memory_bandwidth * costs.roofline.memory_efficiency);
+  return traffic.value > 0 ? costs.roofline.memory_start + bytes : bytes;
 }
 
 Seconds kernel_time(const GpuCosts& costs, Flops work, Bytes traffic) {

@@ -1,6 +1,7 @@
 // What a GPU operation costs, in seconds of an undisturbed GPU.
 //
-// Roofline: time = max(flops / (peak * efficiency(flops)), bytes / (memory_bandwidth * memory_efficiency)),
+// Roofline: time = max(flops / (peak * efficiency(flops)), memory_start + bytes / (memory_bandwidth *
+// memory_efficiency)),
 // with efficiency(w) = compute_efficiency * w / (w + peak * half_work): a kernel too small to fill the GPU
 // does not reach its peak. (Williams, Waterman, Patterson 2009, with a saturating efficiency.) Equally: each
 // kernel with work pays half_work / compute_efficiency on top of its time at peak.
@@ -26,6 +27,9 @@ struct RooflineSpec {
   Seconds half_work{13e-6};
   // In the same trace ReLU and addition reach 92% of the data sheet's rate, batch norm as three passes 76%.
   double memory_efficiency = 0.85;
+  // Of a kernel that memory bounds, beside its bytes: 3.3 us on an H200 (docs/gpu-checks.md). 0 as long as one machine
+  // is all that is known.
+  Seconds memory_start{};
   // How often a norm layer's output crosses memory, forward, with the elementwise work around it that a Model
   // does not list: batch norm 3 (two reads, a write) + ReLU 2; layer norm 2 + residual addition 3. Backward
   // twice as often.

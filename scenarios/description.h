@@ -444,6 +444,9 @@ void describe(V& v, RooflineSpec& s) {
         "idle.");
   v.key("memory_efficiency", s.memory_efficiency, above(0, 1),
         "Share of its memory bandwidth that a kernel reaches.");
+  v.key("memory_start", s.memory_start, between(0, 1),
+        "What a kernel that memory bounds takes beside its bytes: until all of it runs, and until its last "
+        "part has ended.");
   v.key("quantise_efficiency", s.quantise_efficiency, above(0, 1),
         "Of the memory's bandwidth, of kernels that quantise; left out: memory_efficiency.");
   v.key("dequantise_efficiency", s.dequantise_efficiency, above(0, 1),

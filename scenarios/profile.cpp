@@ -205,11 +205,14 @@ void read_all(const Json& json, const char* key, std::vector<T>& values, const R
 }
 
 ProfileKernels read_kernels(const Json& json, const Spot& spot) {
-  check_keys(json, {"gpu", "products", "memory_efficiency", "of_kernel", "launch", "slowdown"}, spot);
+  check_keys(json,
+             {"gpu", "products", "memory_efficiency", "memory_start", "of_kernel", "launch", "slowdown"},
+             spot);
   ProfileKernels kernels;
   read_member(json, "gpu", kernels.gpu, text(100, 0), spot);
   read_all(json, "products", kernels.products, read_products, spot);
   read_member(json, "memory_efficiency", kernels.memory_efficiency, between(0, 10), spot);
+  read_member(json, "memory_start", kernels.memory_start, kDuration, spot);
   read_all(json, "of_kernel", kernels.of_kernel, read_kernel, spot);
   read_member(json, "launch", kernels.launch, kDuration, spot);
   read_member(json, "slowdown", kernels.slowdown, between(0, 1000), spot);
@@ -294,6 +297,7 @@ Json kernels_json(const ProfileKernels& kernels) {
   return Json::Object{{"gpu", kernels.gpu},
                       {"products", std::move(products)},
                       {"memory_efficiency", kernels.memory_efficiency},
+                      {"memory_start", write(kernels.memory_start)},
                       {"of_kernel", std::move(of_kernel)},
                       {"launch", write(kernels.launch)},
                       {"slowdown", kernels.slowdown}};

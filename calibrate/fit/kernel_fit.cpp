@@ -13,6 +13,8 @@
 namespace paceline {
 namespace {
 
+using Rows = std::vector<const KernelMeasurement*>;
+
 constexpr std::array<const char*, 5> kStreaming{"copy", "elementwise", "layer_norm", "adam", "copy_scale"};
 
 bool is_product(const KernelMeasurement& row) {
@@ -36,15 +38,16 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-// ln(seconds): x[0] = -ln(efficiency), x[1] = ln(half_work).
+// ln(seconds): x[0] = -ln(efficiency), x[1] = ln(half_work). As long as its memory traffic takes, at least.
 struct ProductError {
-  double at_peak, log_measured;
+  double at_peak, memory, log_measured;
   template <class T>
   bool operator()(const T* x, T* residual) const {
     using std::exp;
     using std::log;
     constexpr double kNoise = 0.05;
-    residual[0] = (log((at_peak + exp(x[1])) * exp(x[0])) - log_measured) / kNoise;
+    const T compute = (at_peak + exp(x[1])) * exp(x[0]);
+    residual[0] = (log(compute > memory ? compute : T(memory)) - log_measured) / kNoise;
     return true;
   }
 };
@@ -59,37 +62,99 @@ struct PriorError {
   }
 };
 
-ProfileRoofline fit_products(const GpuSpec& gpu, const std::vector<const KernelMeasurement*>& rows) {
-  const RooflineSpec usual;
-  double x[2] = {-std::log(usual.compute_efficiency), std::log(usual.half_work.value)};
-  ceres::Problem problem;
-  for (const KernelMeasurement* row : rows) {
-    problem.AddResidualBlock(new ceres::AutoDiffCostFunction<ProductError, 1, 2>(new ProductError{
-                                 row->work.value / peak_of(gpu, *row), std::log(row->time.value)}),
-                             new ceres::HuberLoss(1.5), x);
-  }
-  problem.AddResidualBlock(new ceres::AutoDiffCostFunction<PriorError, 2, 2>(new PriorError{x[0], x[1]}),
-                           nullptr, x);
+void solve(ceres::Problem& problem) {
   ceres::Solver::Options options;
   options.linear_solver_type = ceres::DENSE_QR;
   options.logging_type = ceres::SILENT;
   ceres::Solver::Summary summary;
   ceres::Solve(options, &problem, &summary);
+}
+
+Seconds memory_time(const GpuSpec& gpu, const ProfileKernels& kernels, const KernelMeasurement& row) {
+  const auto own = std::ranges::find(kernels.of_kernel, row.kernel, &ProfileKernel::name);
+  const double efficiency = own != kernels.of_kernel.end() ? own->efficiency : kernels.memory_efficiency;
+  return efficiency > 0 && row.traffic.value > 0
+             ? kernels.memory_start + row.traffic / gpu.memory_bandwidth / efficiency
+             : Seconds{};
+}
+
+ProfileRoofline fit_products(const GpuSpec& gpu, const ProfileKernels& kernels, const Rows& rows) {
+  const RooflineSpec usual;
+  double x[2] = {-std::log(usual.compute_efficiency), std::log(usual.half_work.value)};
+  ceres::Problem problem;
+  for (const KernelMeasurement* row : rows) {
+    problem.AddResidualBlock(new ceres::AutoDiffCostFunction<ProductError, 1, 2>(new ProductError{
+                                 row->work.value / peak_of(gpu, *row), memory_time(gpu, kernels, *row).value,
+                                 std::log(row->time.value)}),
+                             new ceres::HuberLoss(1.5), x);
+  }
+  problem.AddResidualBlock(new ceres::AutoDiffCostFunction<PriorError, 2, 2>(new PriorError{x[0], x[1]}),
+                           nullptr, x);
+  solve(problem);
   return {rows.front()->precision, std::exp(-x[0]), Seconds(std::exp(x[1]))};
 }
 
+// ln(seconds): x = -ln(efficiency), start = ln(memory_start).
+struct StreamError {
+  double at_bandwidth, log_measured;
+  template <class T>
+  bool operator()(const T* x, const T* start, T* residual) const {
+    using std::exp;
+    using std::log;
+    constexpr double kNoise = 0.05;
+    residual[0] = (log(at_bandwidth * exp(x[0]) + exp(start[0])) - log_measured) / kNoise;
+    return true;
+  }
+};
+
+// A start shows beside bytes that differ.
+bool tells_start(const Rows& rows) {
+  constexpr double kLeastFactor = 8;
+  const auto [least, most] =
+      std::ranges::minmax_element(rows, {}, [](const KernelMeasurement* row) { return row->traffic.value; });
+  return !rows.empty() && static_cast<double>((*most)->traffic.value) >=
+                              kLeastFactor * static_cast<double>((*least)->traffic.value);
+}
+
+struct FittedStream {
+  double efficiency = 0;
+  Seconds start;
+};
+
+// With this start, or with the one that fits best.
+FittedStream fit_stream(const GpuSpec& gpu, const Rows& rows, std::optional<Seconds> given) {
+  constexpr double kNone = 1e-12, kUsual = 3e-6;  // s
+  double x = -std::log(RooflineSpec{}.memory_efficiency);
+  double start = std::log(given ? std::max(given->value, kNone) : kUsual);
+  ceres::Problem problem;
+  for (const KernelMeasurement* row : rows) {
+    problem.AddResidualBlock(new ceres::AutoDiffCostFunction<StreamError, 1, 1, 1>(new StreamError{
+                                 (row->traffic / gpu.memory_bandwidth).value, std::log(row->time.value)}),
+                             new ceres::HuberLoss(1.5), &x, &start);
+  }
+  if (given) {
+    problem.SetParameterBlockConstant(&start);
+  }
+  solve(problem);
+  return {std::exp(-x), given ? *given : Seconds(std::exp(start))};
+}
+
 void fit_memory(const GpuSpec& gpu, const MeasuredData& data, ProfileKernels& kernels) {
-  std::vector<double> streaming;
-  std::map<std::string, std::vector<double>> others;
+  Rows streaming;
+  std::map<std::string, Rows> others;
   for (const KernelMeasurement& row : data.kernels) {
     if (is_memory(row)) {
-      const double efficiency = row.traffic / gpu.memory_bandwidth / row.time;
-      (streams(row.kernel) ? streaming : others[row.kernel]).push_back(efficiency);
+      (streams(row.kernel) ? streaming : others[row.kernel]).push_back(&row);
     }
   }
-  kernels.memory_efficiency = streaming.empty() ? 0 : median(streaming);
-  for (const auto& [name, efficiencies] : others) {
-    kernels.of_kernel.push_back({name, median(efficiencies)});
+  if (!streaming.empty()) {
+    const FittedStream stream =
+        fit_stream(gpu, streaming, tells_start(streaming) ? std::nullopt : std::optional(Seconds{}));
+    kernels.memory_efficiency = stream.efficiency;
+    kernels.memory_start = stream.start;
+  }
+  for (const auto& [name, rows] : others) {
+    kernels.of_kernel.push_back({name, fit_stream(gpu, rows, kernels.memory_start).efficiency});
   }
 }
 
@@ -117,17 +182,17 @@ Seconds fitted_time(const GpuSpec& gpu, const ProfileKernels& kernels, const Ker
     if (of_precision == kernels.products.end()) {
       return {};
     }
-    return (Seconds(row.work.value / peak_of(gpu, row)) + of_precision->half_work) / of_precision->efficiency;
+    const Seconds compute =
+        (Seconds(row.work.value / peak_of(gpu, row)) + of_precision->half_work) / of_precision->efficiency;
+    return std::max(compute, memory_time(gpu, kernels, row));
   }
-  const auto own = std::ranges::find(kernels.of_kernel, row.kernel, &ProfileKernel::name);
-  const double efficiency = own != kernels.of_kernel.end() ? own->efficiency : kernels.memory_efficiency;
-  return efficiency > 0 ? row.traffic / gpu.memory_bandwidth / efficiency : Seconds{};
+  return memory_time(gpu, kernels, row);
 }
 
 KernelFit fit_kernels(const GpuSpec& gpu, const MeasuredData& data) {
   KernelFit fit;
   fit.kernels.gpu = gpu.name;
-  std::map<std::string, std::vector<const KernelMeasurement*>> products;
+  std::map<std::string, Rows> products;
   std::vector<double> launches;
   for (const KernelMeasurement& row : data.kernels) {
     if (row.kind == "launch") {
@@ -136,10 +201,10 @@ KernelFit fit_kernels(const GpuSpec& gpu, const MeasuredData& data) {
       products[row.precision].push_back(&row);
     }
   }
-  for (const auto& [precision, rows] : products) {
-    fit.kernels.products.push_back(fit_products(gpu, rows));
-  }
   fit_memory(gpu, data, fit.kernels);
+  for (const auto& [precision, rows] : products) {
+    fit.kernels.products.push_back(fit_products(gpu, fit.kernels, rows));
+  }
   fit.kernels.launch = launches.empty() ? Seconds{} : Seconds(median(launches));
   fit.kernels.slowdown = slowdown_of(data);
   double sum = 0;
@@ -161,7 +226,8 @@ std::string kernel_table(const KernelFit& fit, const MeasuredData& data) {
     add("  products in %-6s %5.1f %% of peak, half of that at %.3g us of work\n", each.precision.c_str(),
         100 * each.efficiency, each.half_work.value * 1e6);
   }
-  add("  streaming         %5.1f %% of the memory's bandwidth\n", 100 * fit.kernels.memory_efficiency);
+  add("  streaming         %5.1f %% of the memory's bandwidth, and %.3g us a kernel\n",
+      100 * fit.kernels.memory_efficiency, fit.kernels.memory_start.value * 1e6);
   for (const ProfileKernel& each : fit.kernels.of_kernel) {
     add("  %-17s %5.1f %%\n", each.name.c_str(), 100 * each.efficiency);
   }

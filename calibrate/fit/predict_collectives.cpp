@@ -233,6 +233,7 @@ void set_kernels(const ProfileKernels& kernels, TrainingSpec& training) {
   }
   if (kernels.memory_efficiency > 0) {
     training.roofline.memory_efficiency = std::min(1.0, kernels.memory_efficiency);
+    training.roofline.memory_start = kernels.memory_start;
   }
   for (const ProfileKernel& kernel : kernels.of_kernel) {
     const double measured = std::min(1.0, kernel.efficiency);
