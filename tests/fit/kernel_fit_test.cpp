@@ -100,7 +100,7 @@ TEST_CASE("what kernels take beside their bytes is told apart from the bandwidth
 // others take. The medians of before, without a start, are 50 % off.
 TEST_CASE("every second kernel of an H200 predicts the others") {
   const MeasuredData all =
-      import_file(std::string(PACELINE_SOURCE_DIR) + "/scenarios/validation/kernels/h200.csv");
+      import_file(std::string(PACELINE_SOURCE_DIR) + "/scenarios/validation/h200/kernels.csv");
   const GpuSpec gpu = gpu_preset("H200");
   REQUIRE(all.kernels.size() == 162);
   double sum = 0;
