@@ -63,7 +63,7 @@ struct ProfileKernels {
   std::string gpu;
   std::vector<ProfileRoofline> products;
   double memory_efficiency = 0;
-  Seconds memory_start;  // beside the bytes
+  Seconds memory_start;                  // beside the bytes
   std::vector<ProfileKernel> of_kernel;  // those that don't just stream
   Seconds launch;
   double slowdown = 0;  // of kernels beside a collective

@@ -11,9 +11,9 @@ namespace paceline {
 namespace {
 
 constexpr std::int64_t kKiB = 1024;
-constexpr std::int64_t kStep = 512 * kKiB;         // Simple: 4 MiB / 8
-constexpr std::int64_t kLlStep = 32 * kKiB;        // data of 64 KiB of lines
-constexpr std::int64_t kLl128Step = 576'000;       // data of 614400 B of lines
+constexpr std::int64_t kStep = 512 * kKiB;    // Simple: 4 MiB / 8
+constexpr std::int64_t kLlStep = 32 * kKiB;   // data of 64 KiB of lines
+constexpr std::int64_t kLl128Step = 576'000;  // data of 614400 B of lines
 constexpr int kThreads = 512, kLl128Threads = 640, kMostThreads = 640;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -48,17 +48,31 @@ double nic_rate(const ChannelGraph& ring) {
   return rate;
 }
 
-// src/graph/paths.cc. What a network peer gets follows from the NIC, here as wide as the rings make it.
-PeerChannels peer_channels(const TunerInput& in) {
+// Of a peer across the network. Since 2.29 it follows from the NIC, here as wide as the rings make it; before, two of
+// one NIC, and from 2.20 on fewer where a channel would serve too many peers.
+int network_channels(const TunerInput& in, int all) {
   constexpr int kAtOnce = 8;           // peers per channel
   constexpr double kNetworkRate = 14;  // GB/s of one channel
+  const int v = in.version.minor;
+  int channels =
+      v >= 29
+          ? power_of_two_up(std::max(1, static_cast<int>(std::ceil(nic_rate(in.graphs.ring) / kNetworkRate))))
+          : 2;
+  const auto too_many = [&] {
+    return v >= 29 ? channels * ceil_div(in.ranks, kAtOnce) > all : v >= 20 && channels * in.ranks > 4 * all;
+  };
+  while (channels > 1 && too_many()) {
+    channels /= 2;
+  }
+  return channels;
+}
+
+// src/graph/paths.cc.
+PeerChannels peer_channels(const TunerInput& in) {
   const ChannelGraph& ring = in.graphs.ring;
   PeerChannels made{power_of_two_up(std::max(1, in.graphs.channels)), 2, 1};
   if (in.nodes > 1) {
-    made.most = power_of_two_up(std::max(1, static_cast<int>(std::ceil(nic_rate(ring) / kNetworkRate))));
-    while (made.most * ceil_div(in.ranks, kAtOnce) > made.all && made.most > 1) {
-      made.most /= 2;
-    }
+    made.most = network_channels(in, made.all);
   } else if (ring.type_intra <= PathType::nvb) {
     made.most = made.all;
   }

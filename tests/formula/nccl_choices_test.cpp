@@ -73,10 +73,10 @@ std::string topology_file(int mbps) {
 )";
 }
 
-ClusterSpec cluster_of(const RealChoice& row) {
+ClusterSpec cluster_of(int nic_gbps, int nodes) {
   ClusterSpec cluster;
-  cluster.node = read_nccl_topology(topology_file(row.nic_gbps * 1000), "topology.xml");
-  cluster.nodes = row.nodes;
+  cluster.node = read_nccl_topology(topology_file(nic_gbps * 1000), "topology.xml");
+  cluster.nodes = nodes;
   cluster.gpus_per_node = 1;
   return cluster;
 }
@@ -90,7 +90,7 @@ TEST_CASE("what is chosen, and on how many channels, is a real NCCL's") {
   spec.nccl = "2.28";
   for (const auto& [line, row] : rows) {
     CAPTURE(line);
-    const Topology topology = build_topology(cluster_of(row));
+    const Topology topology = build_topology(cluster_of(row.nic_gbps, row.nodes));
     NcclCollectives nccl(topology, spec, {});
     Communicator communicator;
     communicator.ranks = static_cast<std::uint32_t>(row.nodes);
@@ -99,6 +99,36 @@ TEST_CASE("what is chosen, and on how many channels, is a real NCCL's") {
     CHECK(name_of(choice.protocol) == name_of(row.protocol));
     const CollectivePlan plan = nccl.plan(communicator, row.kind, row.bytes, choice);
     CHECK(communicator.graphs[plan.graph].channels == row.channels);
+  }
+}
+
+// The same runs' logs: "2 p2p channels per peer". A large message takes them all.
+TEST_CASE("a message across the network takes a real NCCL's channels per peer") {
+  struct Logged {
+    int nic_gbps, nodes;
+    std::uint32_t channels;
+  };
+  CollectiveSpec spec;
+  spec.nccl = "2.28";
+  for (const Logged& logged : {Logged{10, 2, 2},
+                               {10, 4, 2},
+                               {10, 8, 1},
+                               {10, 16, 1},
+                               {100, 4, 2},
+                               {100, 8, 1},
+                               {100, 16, 1},
+                               {400, 4, 2},
+                               {400, 8, 2},
+                               {400, 16, 1}}) {
+    CAPTURE(logged.nic_gbps, logged.nodes);
+    const Topology topology = build_topology(cluster_of(logged.nic_gbps, logged.nodes));
+    NcclCollectives nccl(topology, spec, {});
+    Communicator communicator;
+    communicator.ranks = static_cast<std::uint32_t>(logged.nodes);
+    constexpr CollectiveKind kKind = CollectiveKind::send_recv;
+    const Bytes bytes(64 << 20);
+    const CollectivePlan plan = nccl.plan(communicator, kKind, bytes, nccl.tuned(kKind, bytes));
+    CHECK(communicator.graphs[plan.graph].channels == logged.channels);
   }
 }
 
