@@ -1,4 +1,4 @@
-"""Every command and Python block of README and guide, in a copy of the tree; and the gallery."""
+"""Every command and Python block of README and guide, and what they show of it; the gallery."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from conftest import ROOT, program_path
 
 DOCUMENTS = ["README.md", "docs/guide.md"]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 THIS_TEST = re.compile(r"^\./dev test\b.*\n", re.MULTILINE)
 
 
@@ -33,11 +33,24 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def not_printed(shown: str, printed: str) -> list[str]:
+    """Lines of ``shown`` that aren't in ``printed``: "..." is anything, all space is one."""
+    lines = [" ".join(line.split()) for line in printed.splitlines()]
+    missing = []
+    for line in shown.splitlines():
+        pattern = r"\s*.*\s*".join(re.escape(" ".join(p.split())) for p in line.split("..."))
+        if not any(re.fullmatch(pattern, whole) for whole in lines):
+            missing.append(line)
+    return missing
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_block_runs(document: str, clone: Path) -> None:
     blocks = BLOCK.findall((ROOT / document).read_text())
-    ran = 0
+    ran, printed = 0, ""
     for language, text in blocks:
+        if not language:  # what the command before it prints
+            assert not not_printed(text, printed), document
         if language == "sh":
             line = ["bash", "-euo", "pipefail", "-c", THIS_TEST.sub("", text)]
         elif language == "python":
@@ -50,6 +63,7 @@ def test_every_block_runs(document: str, clone: Path) -> None:
         )
         said = done.stdout[-2000:] + done.stderr[-2000:]
         assert done.returncode == 0, f"{document}:\n{text}\n{said}"
+        printed = done.stdout
         ran += 1
     assert ran >= 3
 
