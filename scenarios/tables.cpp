@@ -270,6 +270,18 @@ std::string delays_row(const Prediction& p) {
                  " samples/s (variability.delays)");
 }
 
+// Input that no loader is asked for, from where published nodes waited for theirs on. Images have no tokens.
+std::string input_row(const Prediction& p) {
+  const double of_a_node = p.report.throughput / p.topology->job_nodes();
+  if (p.scenario.training.input || p.scenario.model.tokens > 0 || of_a_node < kFewestWaitedFor) {
+    return "";
+  }
+  return row("input", "taken as ready: " + readable_count(of_a_node) +
+                          " samples/s a node. Of images, some published nodes waited for") +
+         row("", readable_count(kFewestWaitedFor) + ", others read " + readable_count(kMostRead) +
+                     " (training.input)");
+}
+
 // Steps that have not settled, and what tells.
 std::string drift_rows(const Prediction& p) {
   if (!p.report.drift) {
@@ -315,7 +327,7 @@ std::string summary(const Prediction& p) {
                             readable_count(lone) + " samples/s"
                       : "what all GPUs do, each of its kind alone: " +
                             readable_count(lone * static_cast<double>(p.job.ranks())) + " samples/s")) +
-         batches_row(p) + inputs_row(p) + utilisation_row(p) + compute_row(p) + delays_row(p) +
+         batches_row(p) + inputs_row(p) + utilisation_row(p) + compute_row(p) + delays_row(p) + input_row(p) +
          (static_cast<std::int64_t>(p.job.ranks()) > kMostCompared
               ? row("beyond", "nothing beyond " + readable_count(kMostCompared) +
                                   " GPUs was ever compared with a measurement")

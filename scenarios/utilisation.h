@@ -22,4 +22,8 @@ std::string compute_source(const Scenario&);
 // GPUs of the largest run that predictions were compared with (scenarios/validation).
 inline constexpr std::int64_t kMostCompared = 4320;
 
+// Images/s of one node: the fewest that a published run seems to have waited for, and the most that one trained with
+// (DLPerf's MXNet on 8 V100, MLPerf on 8 H100: docs/accuracy.md, "Training throughput").
+inline constexpr double kFewestWaitedFor = 2909, kMostRead = 56639;
+
 }  // namespace paceline

@@ -182,6 +182,18 @@ TEST_CASE("the page says when few steps are faster than their loaders") {
   CHECK(many.report.throughput <= 8 * 900 * (1 + 1e-9));
 }
 
+TEST_CASE("the page says which rate of images nobody asked a loader for") {
+  Scenario images = example("resnet50_v100_4x8");
+  CHECK_THAT(terminal_table(predict(images)), Catch::Contains("taken as ready: 2,917 samples/s a node"));
+  images.training.input.emplace().rate = SamplesPerSecond(400);
+  CHECK_THAT(terminal_table(predict(images)), !Catch::Contains("taken as ready"));
+  images.training.input.reset();
+  images.training.measured.front().rate =
+      SamplesPerSecond(360);  // 8 of them take less than anyone waited for
+  CHECK_THAT(terminal_table(predict(images)), !Catch::Contains("taken as ready"));
+  CHECK_THAT(terminal_table(predict(example("fsdp_llama3_8b"))), !Catch::Contains("taken as ready"));
+}
+
 TEST_CASE("numbers for people keep four digits") {
   CHECK(readable_time(Seconds(0.3712)) == "371.2 ms");
   CHECK(readable_time(Seconds(0.99996)) == "1000 ms");
