@@ -53,7 +53,7 @@ PACELINE_INLINE void pack_columns(const float* from, std::int64_t stride, std::i
 template <int kLanes, int kRows>
 PACELINE_INLINE void tile(std::int64_t depth, const float* a, const float* b, float* c, std::int64_t stride,
                           bool add) {
-  typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
+  using Vector __attribute__((vector_size(kLanes * sizeof(float)))) = float;
   Vector left[kRows], right[kRows];
 #pragma GCC unroll 16
   for (int row = 0; row < kRows; ++row) {

@@ -35,7 +35,7 @@
 namespace paceline {
 namespace {
 
-__extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using): no other form is an extension
+__extension__ typedef __int128 Wide;  // no other form is an extension
 
 // Below every value that occurs, with room to subtract one.
 constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min() / 2;

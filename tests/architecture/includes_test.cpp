@@ -269,6 +269,19 @@ TEST_CASE("no number is read or written as the locale has it") {
   }
 }
 
+TEST_CASE("a type's other name is said by using") {
+  const std::regex by_typedef(R"(^\s*typedef\b.*)");
+  CHECK(std::regex_match("  typedef int Count;", by_typedef));
+  for (const auto& [room, allowed] : kMayInclude) {
+    for (const fs::path& file : sources(room)) {
+      for (const std::string& line : lines(file)) {
+        INFO(file << ": " << line);
+        CHECK_FALSE(std::regex_match(line, by_typedef));
+      }
+    }
+  }
+}
+
 TEST_CASE("no mutable static, no environment, no exit in a library") {
   const std::regex mutable_static(
       R"(^\s*(static|thread_local)\s+(?!const|constexpr|inline|auto\s|void|bool\s+\w+\(|[\w:<>*& ]+\().*;.*)");

@@ -553,7 +553,7 @@ TEST_CASE("the schema's defaults are those of a scenario that says as little as 
   CHECK(check_defaults(json::parse(scenario_schema()), effective) >= 30);
 }
 
-TEST_CASE("the schema accepts every example and every effective scenario") {
+TEST_CASE("the schema accepts every example and every effective scenario", "[release]") {
   const json schema = json::parse(scenario_schema());
   for (const fs::path& path : examples_and_more()) {
     CAPTURE(path.string());
