@@ -83,13 +83,14 @@ def sweep(
     with _heeding_interrupts() as check:
         handing = _HandingOut(client, study, folder, asked, tell, check)
         try:
-            handing.run()
+            try:
+                handing.run()
+            finally:
+                handing.stop()
         except (CancelledError, OSError) as error:
-            done, points, _ = folder.progress()
+            done, points, _ = folder.progress()  # with what came at last
             where = f"{done} of {points} points are in {out}: the same sweep goes on from there"
             raise RuntimeError(f"{_address(client)}: the scheduler is lost; {where}") from error
-        finally:
-            handing.stop()
     return folder.end(), handing.rates()
 
 
