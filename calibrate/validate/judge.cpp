@@ -135,6 +135,11 @@ bool JudgedLog::healthy() const {
   return diagnosis.healthy() && std::ranges::none_of(log.expected, &ExpectedPoint::impossible);
 }
 
+bool as_expected(const ExpectedPoint& expected, Seconds measured, Seconds launch) {
+  return !expected.impossible && expected.interval.low <= measured &&
+         measured <= expected.interval.high + launch;
+}
+
 std::vector<Stretch> stretches_of(const ExpectedLog& log, const Diagnosis& diagnosis) {
   const std::size_t n = log.points.size();
   std::vector<bool> expected(n);
@@ -144,10 +149,9 @@ std::vector<Stretch> stretches_of(const ExpectedLog& log, const Diagnosis& diagn
     most = std::max(most, std::abs(more));
   }
   for (std::size_t p = 0; p < n; ++p) {
-    const double seconds = std::exp(log.points[p].log_time) - diagnosis.best().launch.value;
-    const CollectiveInterval& interval = log.expected[p].interval;
-    expected[p] = diagnosis.healthy() ? interval.low.value <= seconds && seconds <= interval.high.value
-                                      : std::abs(diagnosis.best().log_more[p]) < kActs * most;
+    const bool acts = !diagnosis.healthy() && std::abs(diagnosis.best().log_more[p]) >= kActs * most;
+    expected[p] = !acts && as_expected(log.expected[p], Seconds(std::exp(log.points[p].log_time)),
+                                       diagnosis.best().launch);
   }
   const auto same_place = [&](std::size_t a, std::size_t b) {
     return log.points[a].place == log.points[b].place;

@@ -48,7 +48,10 @@ struct LogFiles {
 // every size.
 JudgedLog judge(const LogFiles&);
 
-// Where rows are as expected, and where not: outside of their interval or, if a fault explains the log, where it
+// Within the interval, for a program that takes so much to launch.
+bool as_expected(const ExpectedPoint&, Seconds measured, Seconds launch);
+
+// Where rows are as expected, and where not: outside of their interval, or where the fault that explains the log
 // changes a time by a fifth of its most. A row alone among others doesn't count.
 std::vector<Stretch> stretches_of(const ExpectedLog&, const Diagnosis&);
 

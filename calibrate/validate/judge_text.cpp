@@ -51,12 +51,12 @@ std::string ran_as(const CollectiveCost& cost) {
                    '/' + std::to_string(cost.channels);
 }
 
-std::string mark_of(const ExpectedPoint& expected, double measured, double launch) {
-  return expected.impossible                                ? "impossible"
-         : measured > expected.interval.high.value + launch ? "slow"
-         : measured > expected.interval.high.value          ? "launch"
-         : measured < expected.interval.low.value           ? "fast"
-                                                            : "";
+std::string mark_of(const ExpectedPoint& expected, Seconds measured, Seconds launch) {
+  return expected.impossible                        ? "impossible"
+         : measured < expected.interval.low         ? "fast"
+         : !as_expected(expected, measured, launch) ? "slow"
+         : measured > expected.interval.high        ? "launch"
+                                                    : "";
 }
 
 std::string rows_text(const JudgedLog& judged, std::size_t place) {
@@ -65,14 +65,13 @@ std::string rows_text(const JudgedLog& judged, std::size_t place) {
     if (!row.judged || judged.log.points[row.point].place != place) {
       continue;
     }
-    const double measured = judged.data.collectives[row.row].time.value;
+    const Seconds measured = judged.data.collectives[row.row].time;
     const ExpectedPoint& expected = judged.log.expected[row.point];
     const CollectiveInterval& interval = expected.interval;
-    cells.push_back({size_text(judged.log.points[row.point].bytes.value), microseconds(measured),
+    cells.push_back({size_text(judged.log.points[row.point].bytes.value), microseconds(measured.value),
                      microseconds(expected.time.value), microseconds(interval.low.value),
-                     microseconds(interval.high.value), formatted("%.2f", measured / expected.time.value),
-                     ran_as(expected.cost),
-                     mark_of(expected, measured, judged.diagnosis.best().launch.value)});
+                     microseconds(interval.high.value), formatted("%.2f", measured / expected.time),
+                     ran_as(expected.cost), mark_of(expected, measured, judged.diagnosis.best().launch)});
   }
   return aligned(cells);
 }

@@ -281,6 +281,30 @@ TEST_CASE("a launch cost is named once, and counted in the stretches too") {
   CHECK_THAT(diagnose_text(judged), Contains("a machine as it is described, with a launch cost of 2"));
 }
 
+TEST_CASE("rows beyond their intervals are never as expected, whatever explains them") {
+  const TemporaryFolder folder;
+  const Machine machine{"dgx-h100", 2};
+  for (const double longer : {1.5, 2.0}) {
+    MeasuredData data = log_of(place_of(machine), 0.01, 5);
+    for (CollectiveMeasurement& row : data.collectives) {
+      row.time = row.time * longer;
+    }
+    const JudgedLog judged = judge(logs_at(folder.write("all_reduce.csv", csv_of(data)), machine));
+    REQUIRE_FALSE(judged.stretches.empty());
+    for (const Stretch& stretch : judged.stretches) {
+      std::size_t outside = 0;
+      for (std::size_t p = 0; p < judged.diagnosed.points.size(); ++p) {
+        const MeasuredPoint& point = judged.diagnosed.points[p];
+        outside += stretch.first <= point.bytes && point.bytes <= stretch.last &&
+                   !as_expected(judged.diagnosed.expected[p], Seconds(std::exp(point.log_time)),
+                                judged.diagnosis.best().launch);
+      }
+      CAPTURE(longer, stretch.first.value, stretch.last.value, stretch.rows);
+      CHECK((!stretch.expected || 2 * outside < stretch.rows));
+    }
+  }
+}
+
 TEST_CASE("rows that are faster than the links allow are impossible, and nothing explains them") {
   const TemporaryFolder folder;
   const std::string path = folder.write(
