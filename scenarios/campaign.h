@@ -46,7 +46,7 @@ class CampaignSteps {
   std::map<ClusterState, StateSteps> known_;
 };
 
-// What a share of goodput asks for, to first order: d / t + (t / 2 + R) / M <= 1 - share.
+// What a share of goodput asks for, to first order: d / t + (t / 2 + R) / M <= 1 - share, t at least `least`.
 struct GoalRow {
   Seconds restart, from, to;  // intervals t between which it holds; both 0: none
 };
@@ -54,7 +54,7 @@ struct Goal {
   Seconds longest_restart;  // with which any interval does; below 0: none whatever the restart
   std::vector<GoalRow> rows;
 };
-Goal intervals_for(double share, Seconds d, Seconds m);
+Goal intervals_for(double share, Seconds d, Seconds m, Seconds least);
 
 // Names of the failures that no checkpoint survives: memory alone has it, and loses both copies.
 std::vector<std::string> fatal_failures(const CampaignSpec&);

@@ -106,16 +106,17 @@ Json::Object interval_json(const CampaignPrediction& p) {
                     {"lost_with", std::move(fatal)}};
   const auto [d, r, m] = p.inputs;
   if (m.value > 0) {
-    json.push_back({"young_s", young_interval(d, m).value});
-    json.push_back({"daly_s", daly_interval(d, m).value});
-    json.push_back({"best_s", best_interval(d, m, {}).value});
+    const RuleIntervals rules = rule_intervals(p.spec);
+    json.push_back({"young_s", rules.young.value});
+    json.push_back({"daly_s", rules.daly.value});
+    json.push_back({"best_s", rules.best.value});
     json.push_back({"expected_goodput", 1 / expected_wall_per_work(Seconds(interval), d, r, m)});
   }
   return json;
 }
 
 Json::Object goal_json(const Scenario& s, const CampaignPrediction& p) {
-  const Goal goal = intervals_for(s.faults->goal, p.inputs.d, p.inputs.m);
+  const Goal goal = intervals_for(s.faults->goal, p.inputs.d, p.inputs.m, least_interval(p.spec.checkpoint));
   Json::Array rows;
   for (const GoalRow& row : goal.rows) {
     if (row.to.value > 0) {

@@ -127,16 +127,18 @@ StateSteps CampaignSteps::simulated(const ClusterState& state) {
 
 // ---- campaigns ----
 
-Goal intervals_for(double share, Seconds d, Seconds m) {
+Goal intervals_for(double share, Seconds d, Seconds m, Seconds least) {
   const double lost = 1 - share;
   Goal goal;
-  goal.longest_restart = Seconds(m.value * (lost - std::sqrt(2 * d.value / m.value)));
+  const Seconds best = std::max(young_interval(d, m), least);
+  goal.longest_restart = m * (lost - best / m / 2 - (d.value > 0 ? d / best : 0));
   for (const double minutes : {1.0, 2.0, 5.0, 10.0, 15.0, 30.0}) {
     // t^2 / 2M - (lost - R / M) t + d <= 0
     const double a = lost - minutes * 60 / m.value, root = a * a - 2 * d.value / m.value;
-    const bool holds = a > 0 && root >= 0;
-    goal.rows.push_back({Seconds(minutes * 60), Seconds(holds ? m.value * (a - std::sqrt(root)) : 0),
-                         Seconds(holds ? m.value * (a + std::sqrt(root)) : 0)});
+    const Seconds from = m * (a - std::sqrt(root)), to = m * (a + std::sqrt(root));
+    const bool holds = a > 0 && root >= 0 && to >= least;
+    goal.rows.push_back(
+        {Seconds(minutes * 60), holds ? std::max(from, least) : Seconds(), holds ? to : Seconds()});
   }
   return goal;
 }

@@ -67,9 +67,9 @@ std::string checkpoints(const CampaignPrediction& p) {
   text += c.upload.ps > 0 ? ", uploads in " + readable_duration(Seconds(to_seconds(c.upload))) : "";
   std::string lines = campaign_row("checkpoints", text);
   if (m.value > 0) {
-    lines += campaign_row("", "Young: " + readable_duration(young_interval(d, m)) +
-                                  ", Daly: " + readable_duration(daly_interval(d, m)) +
-                                  ", best: " + readable_duration(best_interval(d, m, {})));
+    const RuleIntervals rules = rule_intervals(p.spec);
+    lines += campaign_row("", "Young: " + readable_duration(rules.young) + ", Daly: " +
+                                  readable_duration(rules.daly) + ", best: " + readable_duration(rules.best));
     lines += campaign_row("restart", readable_duration(r) + " from a failure to the first step" +
                                          (c.upload.ps > 0 || c.memory ? ", late uploads in it" : ""));
   }
@@ -171,7 +171,7 @@ std::string goal(const Scenario& s, const CampaignPrediction& p) {
     return "";
   }
   const double share = s.faults->goal;
-  const Goal g = intervals_for(share, p.inputs.d, p.inputs.m);
+  const Goal g = intervals_for(share, p.inputs.d, p.inputs.m, least_interval(p.spec.checkpoint));
   const std::string asks = percent(share, 0) + " ask for d/t + (t/2 + R)/M <= " + fixed(1 - share, 3) + ": ";
   if (g.longest_restart.value <= 0) {
     return campaign_row("goal", asks + "no interval does it with this checkpoint");

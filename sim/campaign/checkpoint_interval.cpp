@@ -84,25 +84,27 @@ IntervalInputs interval_inputs(const CampaignSpec& spec) {
           Seconds(1 / rate)};
 }
 
-CampaignSpec with_interval(CampaignSpec spec) {
+Seconds least_interval(const CheckpointTimes& checkpoint) {
+  return Seconds(to_seconds(checkpoint.upload) / (checkpoint.memory ? checkpoint.storage_every : 1));
+}
+
+RuleIntervals rule_intervals(const CampaignSpec& spec) {
   const auto [d, r, m] = interval_inputs(spec);
+  const Seconds least = least_interval(spec.checkpoint);
+  return {std::max(young_interval(d, m), least), std::max(daly_interval(d, m), least),
+          best_interval(d, m, least)};
+}
+
+CampaignSpec with_interval(CampaignSpec spec) {
   CheckpointTimes& checkpoint = spec.checkpoint;
-  // One upload at a time.
-  const CampaignTime upload(checkpoint.upload.ps / (checkpoint.memory ? checkpoint.storage_every : 1));
-  switch (checkpoint.rule) {
-    case IntervalRule::fixed:
-      return spec;
-    case IntervalRule::young:
-      checkpoint.interval = to_campaign_time(young_interval(d, m));
-      break;
-    case IntervalRule::daly:
-      checkpoint.interval = to_campaign_time(daly_interval(d, m));
-      break;
-    case IntervalRule::search:
-      checkpoint.interval = to_campaign_time(best_interval(d, m, Seconds(to_seconds(upload))));
-      break;
+  if (checkpoint.rule == IntervalRule::fixed) {
+    return spec;
   }
-  checkpoint.interval = std::max({checkpoint.interval, upload, CampaignTime(1)});
+  const RuleIntervals all = rule_intervals(spec);
+  const Seconds interval = checkpoint.rule == IntervalRule::young  ? all.young
+                           : checkpoint.rule == IntervalRule::daly ? all.daly
+                                                                   : all.best;
+  checkpoint.interval = std::max(to_campaign_time(interval), CampaignTime(1));
   return spec;
 }
 

@@ -26,7 +26,16 @@ struct IntervalInputs {
 };
 IntervalInputs interval_inputs(const CampaignSpec&);
 
-// With the interval that its rule says, not below the upload; unchanged with a fixed one. Requires: m > 0.
+// The upload: one at a time.
+Seconds least_interval(const CheckpointTimes&);
+
+// What each rule says for a campaign, none below that. Requires: m > 0.
+struct RuleIntervals {
+  Seconds young, daly, best;
+};
+RuleIntervals rule_intervals(const CampaignSpec&);
+
+// With the interval that its rule says; unchanged with a fixed one. Requires: m > 0 with a rule.
 CampaignSpec with_interval(CampaignSpec);
 
 }  // namespace paceline

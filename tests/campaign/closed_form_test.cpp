@@ -118,6 +118,10 @@ TEST_CASE("the rule of a campaign's interval: its own d, R and M") {
         Approx(daly_interval(Seconds(50), Seconds(10'000)).value));
   spec.checkpoint.upload = seconds(5000);  // no sooner than the upload is through
   CHECK(in_seconds(with_interval(spec).checkpoint.interval) == 5000);
+  const RuleIntervals all = rule_intervals(spec);
+  CHECK(all.young.value == 5000);
+  CHECK(all.daly.value == 5000);
+  CHECK(all.best.value == Approx(5000));
 }
 
 // R by hand, phases of 36 s: a node's memory comes from its peer, a process' is where it was; of a leaf's nodes, and of

@@ -89,7 +89,7 @@ TEST_CASE("bytes over their routes: what is whole is saved by one GPU, shards by
 
 TEST_CASE("a goal's intervals are where its inequality holds") {
   const double m = 3.09 * 3600, d = 40;
-  const Goal goal = intervals_for(0.9, Seconds(d), Seconds(m));
+  const Goal goal = intervals_for(0.9, Seconds(d), Seconds(m), {});
   const auto lost = [&](double t, double r) { return d / t + (t / 2 + r) / m; };
   int held = 0;
   for (const GoalRow& row : goal.rows) {
@@ -106,6 +106,20 @@ TEST_CASE("a goal's intervals are where its inequality holds") {
   }
   CHECK(held >= 2);
   CHECK(held < static_cast<int>(goal.rows.size()));
+  // No interval is below an upload, and with a long one the restart must be shorter.
+  const double least = 1200;
+  const Goal slow = intervals_for(0.9, Seconds(d), Seconds(m), Seconds(least));
+  CHECK(lost(least, slow.longest_restart.value) == Approx(0.1));
+  for (std::size_t r = 0; r < slow.rows.size(); ++r) {
+    const GoalRow &row = slow.rows[r], &without = goal.rows[r];
+    if (row.to.value > 0) {
+      CHECK(row.from.value == std::max(without.from.value, least));
+      CHECK(row.to == without.to);
+      CHECK(row.restart < slow.longest_restart);
+    } else {
+      CHECK(row.restart > slow.longest_restart);
+    }
+  }
 }
 
 TEST_CASE("Llama 3's interruptions: 419 in 54 days, one every 3.09 h", "[release]") {
