@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "scenarios/run_overrides.h"
 #include "scenarios/scenario.h"
+#include "sim/collective/host_collectives.h"
 #include "sim/collective/tuner.h"
 
 namespace paceline {
@@ -67,7 +68,12 @@ CollectiveTest collective_test(const CollectiveOptions& options, const Profile& 
   test.collective.algorithm = options.algorithm;
   test.collective.protocol = options.protocol;
   if (options.library) {
-    naming_option("--library", [&] { test.collective.library = collective_library_named(*options.library); });
+    naming_option("--library", [&] {
+      test.collective.library = collective_library_named(*options.library);
+      if (test.collective.library != CollectiveLibrary::nccl) {
+        require_runs(test.collective.library, test.kind);
+      }
+    });
     require_library(test.collective.library, profile);
   }
   check_options(test.collective);

@@ -298,8 +298,8 @@ void describe(V& v, GpuKind& s) {
         "What these nodes are, with their GPU, as the cluster's `node` says for all; left out: that.");
   v.key("gpu", s.gpu, any(),
         "The GPU, by the name of a preset or by its numbers, of nodes that are the cluster's `node` but for "
-        "it.",
-        s.node || v.lists_all() ? Need{Need::Kind::preset, {}} : required());
+        "it; left out: the node's.",
+        {Need::Kind::preset, {}});
   v.key("measured", s.measured, any().length(0, 100),
         "What one of them reaches, as training.measured says for all.");
 }
@@ -771,8 +771,10 @@ void describe(V& v, TrainingSpec& s) {
         "rate, or with the batch and accumulation that it was measured with, or a list with several batches; "
         "left "
         "out: layer times stay the roofline's, for tensor cores an upper bound.");
-  v.key("layer_times", s.layer_times, list(0, 10'000),
-        "Measured times, one entry per layer of the model in its order, instead of the roofline.");
+  v.key(
+      "layer_times", s.layer_times, list(0, 10'000),
+      "Measured times, one entry per layer of the model in its order, instead of the roofline; of GPUs that "
+      "are alike and have equal batches.");
   v.key("roofline", s.roofline, any(), "How much of a GPU's peak rates kernels reach.");
   v.key("slowdown_while_communicating", s.slowdown_while_communicating, between(1, 100),
         "Kernels take this many times as long while a collective runs on their GPU: 1.21, or \"121/100\".");
@@ -796,7 +798,8 @@ void describe(V& v, TrainingSpec& s) {
   v.key("horovod", s.horovod, any(), "Horovod's options.");
   v.key("local_sgd", s.local_sgd, any(), "Options of local SGD.");
   v.key("host", s.host, any(), "The host thread that launches work on its GPU.");
-  v.key("input", s.input, any(), "The data loader; left out: it is never the bottleneck.");
+  v.key("input", s.input, any(),
+        "The data loader, of GPUs with equal batches; left out: it is never the bottleneck.");
   v.key("collective", s.collective, any(), "How collectives run: library, algorithm, costs.");
   v.settle([&](const Spot& spot) { require_distinct_batches(s, spot); });
 }

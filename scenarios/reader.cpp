@@ -61,7 +61,7 @@ std::string shown_for_number(const Json& json) {
 }
 std::string shown_for_text(const Json& json) {
   const bool number = json.as<std::int64_t>() != nullptr || json.as<double>() != nullptr;
-  return shown(json) + (number ? ": put it in quotes" : "");
+  return shown(json) + (number ? R"(: put it in quotes ("..."; in a shell '"..."'))" : "");
 }
 
 std::string plain_number(double value) {

@@ -219,6 +219,12 @@ void settle_nodes(Cluster& cluster, const Spot& spot) {
   if (!told && (cluster.gpus.empty() || !all_own)) {
     throw InputError("missing key \"node\"", spot.place);
   }
+  for (std::size_t k = 0; k < cluster.gpus.size(); ++k) {
+    GpuKind& kind = cluster.gpus[k];
+    if (!kind.node && kind.gpu.name.empty()) {
+      kind.gpu = gpu_of_node(spec.node, below(below(spot, "gpus"), k));
+    }
+  }
   if (own == cluster.gpus.end()) {
     return;
   }
@@ -457,11 +463,15 @@ void settle_mixed(ScenarioFile& file, const Spot& spot) {
   if (!training.batches.empty() && training.balance) {
     throw InputError("expected either batches or balance, found both", place.place);
   }
-  for (const auto& [key, given] :
-       {std::pair{"input", training.input.has_value()}, {"layer_times", !training.layer_times.empty()}}) {
-    if (given && (apart || (!file.cluster.gpus.empty() && std::string_view(key) == "layer_times"))) {
-      fail_at(below(place, key), "none where GPUs have batches or kinds of their own", "some");
-    }
+  const std::string unlike = training.balance             ? "where `balance` gives GPUs batches of their own"
+                             : apart                      ? "where GPUs have batches of their own"
+                             : !file.cluster.gpus.empty() ? "where there are several kinds of GPU"
+                                                          : "";
+  if (training.input && apart) {
+    fail_at(below(place, "input"), "none " + unlike, "some");
+  }
+  if (!training.layer_times.empty() && !unlike.empty()) {
+    fail_at(below(place, "layer_times"), "none " + unlike, "some");
   }
   if (apart && training.strategy == StrategyKind::data_parallel) {
     throw InputError(

@@ -310,11 +310,13 @@ std::string summary(const Prediction& p) {
   if (const double tokens = utilisation(p).tokens_per_second; tokens > 0) {
     throughput += " (" + readable_count(tokens) + " tokens/s)";
   }
-  if (r.servers && r.counted_throughput > r.throughput) {
+  const bool slower_at_last = r.counted_throughput > r.throughput &&
+                              readable_count(r.counted_throughput) != readable_count(r.throughput);
+  if (r.servers && slower_at_last) {
     throughput += " in the long run; these steps did " + readable_count(r.counted_throughput) + ",\n" +
                   row("", "as fast workers got ahead of the slowest, once");
     throughput.pop_back();
-  } else if (r.counted_throughput > r.throughput) {
+  } else if (slower_at_last) {
     throughput += ", what the loaders make; these steps did " + readable_count(r.counted_throughput) + "\n" +
                   row("", "on batches prefetched before them: more --iterations show the lasting step time");
     throughput.pop_back();

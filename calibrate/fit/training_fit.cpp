@@ -168,11 +168,16 @@ Residual residual_of(FitRow& row, const Eigen::VectorXd& at) {
   const TrainingMeasurement& row = std::ranges::max_element(rows, {}, [](const TrainingRow& each) {
                                      return each.row.samples_per_second / each.samples_per_second;
                                    })->row;
+  const bool own_rate =
+      std::ranges::any_of(rows, [](const TrainingRow& each) { return each.row.origin.file.empty(); });
   throw InputError(
       formatted(
-          "expected throughputs that grow no faster than the GPUs, found %g samples/s of %s on %s, more for "
-          "each than the other rows allow: rows of one model, batch and precision, and of one machine?",
-          row.samples_per_second, plural(row.ranks, "GPU").c_str(), plural(row.nodes, "node").c_str()),
+          "expected throughputs that grow no faster than the GPUs, found %g samples/s of %s on %s, more "
+          "for each than %s: %s of one model, batch and precision, and of one machine?",
+          row.samples_per_second, plural(row.ranks, "GPU").c_str(), plural(row.nodes, "node").c_str(),
+          own_rate ? "the scenario's own rate of one GPU allows (training.measured, which counts as a row)"
+                   : "the other rows allow",
+          own_rate ? "both" : "rows"),
       place_of(row), row.origin.file);
 }
 

@@ -135,9 +135,11 @@ bool CsvRows::next() {
       row_line_ = row.line;
       return true;
     }
-    findings_.remark("rows of another length", row.line,
-                     "expected " + std::to_string(header_.size()) + " cells as in the header, found " +
-                         std::to_string(row.cells.size()) + ": the row is left out");
+    findings_.remark(
+        "rows of another length", row.line,
+        "expected " + std::to_string(header_.size()) + " cells as in the header, found " +
+            std::to_string(row.cells.size()) + ": the row is left out" +
+            (row.cells.size() > header_.size() ? "; numbers have a decimal point, no comma" : ""));
   }
   return false;
 }

@@ -103,10 +103,13 @@ void import_into(MeasuredData& data, const std::string& path) {
   const std::size_t rows = size_of(data) - before;
   if (rows == 0) {
     refuse_own_file(path);
-    const bool remarked = !data.remarks.empty() && data.remarks.back().origin.file == path;
-    throw InputError("read as " + std::string(kFormats[format]) + ", but there is no measurement in it" +
-                         (remarked ? "; last remark: " + data.remarks.back().text : ""),
-                     {}, path);
+    std::string last;
+    if (!data.remarks.empty() && data.remarks.back().origin.file == path) {
+      const auto& [text, origin] = data.remarks.back();
+      last = "; last remark" + (origin.line > 0 ? ", line " + std::to_string(origin.line) : "") + ": " + text;
+    }
+    throw InputError(
+        "read as " + std::string(kFormats[format]) + ", but there is no measurement in it" + last, {}, path);
   }
   data.files.push_back({path, std::string(kFormats[format]), file.hash(), static_cast<std::int64_t>(rows)});
 }

@@ -68,16 +68,16 @@ BytesPerSecond copied_at(const Topology& topology) {
   return slowest;
 }
 
-void require_known(CollectiveKind kind) {
+}  // namespace
+
+void require_runs(CollectiveLibrary library, CollectiveKind kind) {
   if (kind == CollectiveKind::reduce || kind == CollectiveKind::all_to_all ||
       kind == CollectiveKind::send_recv) {
-    throw InputError(
-        "expected all_reduce, all_gather, reduce_scatter or broadcast with MPI or gloo, found a collective "
-        "that is simulated only as NCCL runs it");
+    throw InputError("expected all_reduce, all_gather, reduce_scatter or broadcast with the library " +
+                     std::string(name_of(library)) + ", found " + std::string(name_of(kind)) +
+                     ", which is simulated only as NCCL runs it");
   }
 }
-
-}  // namespace
 
 HostCollectives::HostCollectives(const Topology& topology, const CollectiveSpec& spec,
                                  std::span<const BackgroundFlow> background, const GroupShape& groups)
@@ -92,7 +92,7 @@ HostCollectives::HostCollectives(const Topology& topology, const CollectiveSpec&
 
 CollectivePlan HostCollectives::plan(Communicator& communicator, CollectiveKind kind, Bytes bytes,
                                      std::uint32_t root) {
-  require_known(kind);
+  require_runs(library_, kind);
   CollectivePlan plan;
   plan.kind = kind;
   plan.bytes = bytes;

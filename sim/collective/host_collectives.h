@@ -55,6 +55,9 @@ HostGraph gloo_ring_graph(CollectiveKind, const RankLayout&, std::span<const int
 // A broadcast.
 HostGraph binomial_tree_graph(const RankLayout&, std::span<const int> nics, std::uint32_t root);
 
+// Throws InputError for all_to_all, send_recv and reduce.
+void require_runs(CollectiveLibrary, CollectiveKind);
+
 // In the groups of one family.
 class HostCollectives {
  public:
@@ -65,8 +68,7 @@ class HostCollectives {
 
   const CollectiveCosts& costs() const { return costs_; }
 
-  // Adds the graph that it needs to the communicator; priced with costs(). Throws InputError for all_to_all,
-  // send_recv and reduce.
+  // Adds the graph that it needs to the communicator; priced with costs(). Throws as require_runs.
   CollectivePlan plan(Communicator&, CollectiveKind, Bytes, std::uint32_t root = 0);
   void price(CollectivePlan&, const Communicator&, const CollectiveCosts&) const;
 

@@ -426,6 +426,14 @@ TEST_CASE(
   CHECK_THAT(gain.error,
              Contains("t.csv: line 3: expected throughputs that grow no faster than the GPUs, found 7600 "
                       "samples/s of 16 GPUs on 2 nodes"));
+  folder.write("s.json", R"({"cluster": {"node": "dgx-a100", "nodes": 4}, "model": "bert_large",
+    "training": {"batch_per_gpu": 32, "precision": "bf16", "measured": "200 samples/s"}})");
+  CHECK_THAT(fit("1,8,2900\n").error,
+             Contains("t.csv: line 2: expected throughputs that grow no faster than the GPUs, found 2900 "
+                      "samples/s of 8 GPUs on 1 node, more for each than the scenario's own rate of one GPU "
+                      "allows (training.measured, which counts as a row)"));
+  folder.write("s.json", R"({"cluster": {"node": "dgx-a100", "nodes": 4}, "model": "bert_large",
+    "training": {"batch_per_gpu": 32, "precision": "bf16"}})");
   const Outcome repeated = fit("1,8,2900\n1,8,900\n1,8,2890\n");
   CHECK(repeated.status == 0);
   CHECK_THAT(repeated.out, Contains("implausible: 8 GPUs (t.csv, line 3): 900 samples/s"));

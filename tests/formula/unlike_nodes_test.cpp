@@ -248,6 +248,8 @@ TEST_CASE("kinds of node that are alike change no training") {
             R"("nodes": 4, "gpus": [{"nodes": 1, "node": "dgx-a100"}, {"nodes": 3, "node": {"preset": "dgx-a100", "name": "other"}}])",
             training)) == plain);
     CHECK(fingerprint(training_on(R"("gpus": [{"nodes": 4, "node": "dgx-a100"}])", training)) == plain);
+    CHECK(fingerprint(training_on(R"("node": "dgx-a100", "gpus": [{"nodes": 1}, {"nodes": 3}])", training)) ==
+          plain);
   }
   const std::string servers =
       R"(, "strategy": "parameter_server", "parameter_server": {"servers": {"count": 2}})";

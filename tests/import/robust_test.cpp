@@ -160,6 +160,10 @@ TEST_CASE("what is no file of measurements says so") {
   CHECK_THAT(error(folder.write("wide2.txt", wide.substr(2))), Contains("UTF-16"));
   CHECK_THAT(error(folder.write("header.txt", "# nThread 1 nGpus 8 minBytes 8\n")),
              Contains("read as nccl-tests, but there is no measurement in it"));
+  CHECK_THAT(
+      error(folder.write("comma.csv", "size_bytes,time_us\n1048576,90,5\n")),
+      Contains("no measurement in it; last remark, line 2: expected 2 cells as in the header, found 3") &&
+          Contains("numbers have a decimal point, no comma"));
   std::string noise;
   Dice dice(3);
   for (int i = 0; i < 200'000; ++i) {
