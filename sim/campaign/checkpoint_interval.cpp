@@ -85,7 +85,8 @@ IntervalInputs interval_inputs(const CampaignSpec& spec) {
 }
 
 Seconds least_interval(const CheckpointTimes& checkpoint) {
-  return Seconds(to_seconds(checkpoint.upload) / (checkpoint.memory ? checkpoint.storage_every : 1));
+  const std::int64_t every = checkpoint.memory ? checkpoint.storage_every : 1;
+  return Seconds(to_seconds(checkpoint.upload) / static_cast<double>(every));
 }
 
 RuleIntervals rule_intervals(const CampaignSpec& spec) {
