@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/fingerprint.h"
+#include "kernels/cost_model.h"
 #include "kernels/gpu.h"
 #include "kernels/model.h"
 #include "scenarios/description.h"
@@ -216,6 +217,37 @@ std::string batches_row(const Prediction& p) {
   return text.empty() ? "" : row("batches", text + (set.empty() ? " in the end, as balanced" : ""));
 }
 
+// Of two measured batches beside the run's, when their steps differ far less than their kernels' work does: then the host
+// was the limit, whose time tells little of another batch.
+std::string host_limit_row(const Scenario& s) {
+  std::vector<MeasuredRate> rates = pinned_rates(s.training);
+  if (rates.size() < 2) {
+    return "";
+  }
+  std::ranges::sort(rates, {}, &MeasuredRate::batch_per_gpu);
+  const auto above =
+      std::clamp(std::ranges::upper_bound(rates, s.training.batch_per_gpu, {}, &MeasuredRate::batch_per_gpu),
+                 rates.begin() + 1, rates.end() - 1);
+  const MeasuredRate &large = *above, &small = *std::prev(above);
+  const auto kernels = [&](const MeasuredRate& rate) {
+    Seconds sum;
+    for (const LayerTime& layer :
+         layer_times({s.gpu, s.training.roofline, s.training.precision}, s.model, rate.batch_per_gpu)) {
+      sum = sum + layer.forward + layer.backward;
+    }
+    return sum;
+  };
+  const double work = static_cast<double>(large.batch_per_gpu) / static_cast<double>(small.batch_per_gpu),
+               longer = work * (small.rate / large.rate), priced = kernels(large) / kernels(small);
+  constexpr double kFar = 0.5;
+  return longer - 1 < kFar * (priced - 1)
+             ? row("", "from batch " + std::to_string(small.batch_per_gpu) + " to " +
+                           std::to_string(large.batch_per_gpu) + " a step takes " + fixed(longer, 2) +
+                           " times as long, its kernels " + fixed(priced, 2) + " times: the host,") +
+                   row("", "it seems, was the limit there; measure the batch that you run")
+             : "";
+}
+
 // What the kernels' times are worth.
 std::string compute_row(const Prediction& p) {
   const TrainingSpec& training = p.scenario.training;
@@ -228,9 +260,10 @@ std::string compute_row(const Prediction& p) {
     return row("kernels", text);
   }
   if (training.measured.empty()) {
-    return row("kernels", training.layer_times.empty()
-                              ? "from the roofline; nobody measured them: with tensor cores they are slower"
-                              : "as layer_times says");
+    return row("kernels",
+               training.layer_times.empty()
+                   ? "from the roofline; nobody measured them, and eager PyTorch took up to 5 times as long"
+                   : "as layer_times says");
   }
   std::string text;
   for (const MeasuredRate& rate : pinned_rates(training)) {
@@ -241,8 +274,9 @@ std::string compute_row(const Prediction& p) {
   const bool own = std::ranges::any_of(pinned_rates(training), [&](const MeasuredRate& rate) {
     return rate.batch_per_gpu == training.batch_per_gpu;
   });
-  return row("kernels",
-             text + (own ? "" : "; nobody measured batch " + std::to_string(training.batch_per_gpu)));
+  return own ? row("kernels", text)
+             : row("kernels", text + "; nobody measured batch " + std::to_string(training.batch_per_gpu)) +
+                   host_limit_row(p.scenario);
 }
 
 std::string percent_and_time(const DelaySpec& delays) {

@@ -182,6 +182,28 @@ TEST_CASE("the page says when few steps are faster than their loaders") {
   CHECK(many.report.throughput <= 8 * 900 * (1 + 1e-9));
 }
 
+// Steps of one H200 (scenarios/validation/h200/steps.csv).
+TEST_CASE("the page says where measured batches were limited by the host") {
+  const auto page = [](const std::string& measured, int batch) {
+    return terminal_table(predict(parse_scenario(
+        R"({"cluster": {"node": "dgx-h200", "gpus_per_node": 1}, "model": "resnet50",
+            "training": {"precision": "bf16", "batch_per_gpu": )" +
+            std::to_string(batch) + R"(, "measured": [)" + measured + "]}}",
+        "batches.json")));
+  };
+  const std::string both = R"({"rate": "259.8 samples/s", "batch_per_gpu": 8},
+                              {"rate": "540.8 samples/s", "batch_per_gpu": 16})";
+  for (const int batch : {4, 12, 128}) {
+    CHECK_THAT(page(both, batch),
+               Catch::Contains("from batch 8 to 16 a step takes 0.96 times as long, its kernels 1."));
+  }
+  CHECK_THAT(page(both, 16), !Catch::Contains("the host"));
+  CHECK_THAT(page(R"({"rate": "3738 samples/s", "batch_per_gpu": 128},
+                     {"rate": "4937 samples/s", "batch_per_gpu": 512})",
+                  256),
+             !Catch::Contains("the host,"));
+}
+
 TEST_CASE("the page says which rate of images nobody asked a loader for") {
   Scenario images = example("resnet50_v100_4x8");
   CHECK_THAT(terminal_table(predict(images)), Catch::Contains("taken as ready: 2,917 samples/s a node"));
