@@ -160,6 +160,7 @@ class Reader {
     made.declared = !gpu.empty();
     made.number = xml_.whole(gpu, "dev", 0, kMostNumber).value_or(-1);
     made.rank = xml_.whole(gpu, "rank", -1, INT32_MAX).value_or(-1);
+    made.gpu_direct = xml_.whole(gpu, "gdr", 0, 1).value_or(1) == 1;
     made.card = pci_gpu(xml_.whole(pci, "device", 0, kMostNumber).value_or(0));
     constexpr std::int64_t kMostCapability = 999;
     made.compute_capability =
@@ -180,6 +181,7 @@ class Reader {
       MachinePart made = below(parent, net, NodePart::nic, rate);
       made.declared = true;
       made.number = xml_.whole(net, "dev", 0, kMostNumber).value_or(-1);
+      made.gpu_direct = xml_.whole(net, "gdr", 0, 1).value_or(1) == 1;
       made.name = XmlFile::printable(xml_.text(net, "name").value_or("net" + std::to_string(made.number)));
       made.port = BytesPerSecond((speed > 0 ? speed : kUsualSpeed) * kBytesPerMegabit);
       made.adapter = adapter;

@@ -27,6 +27,7 @@ struct MachinePart {
   std::int64_t number = -1;    // GPU, NIC: the file's dev
   std::int64_t rank = -1;      // GPU
   int compute_capability = 0;  // GPU
+  bool gpu_direct = true;      // GPU, NIC: gdr, where it says
   PciGpu card;                 // GPU
   BytesPerSecond port;         // NIC
   pugi::xml_node adapter;      // NIC: <pci>; ports of one adapter have the same

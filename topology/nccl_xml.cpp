@@ -305,9 +305,13 @@ class Importer {
     spec_.pcie_latency = spec_.socket_latency = kHostLatency;
     spec_.pcie_bandwidth = part(gpus.front()).to_parent;
     spec_.socket_bandwidth = part(kept(NodePart::cpu).front()).to_parent;
+    const auto direct = [&](int i) { return part(i).gpu_direct; };
+    spec_.gpu_direct = std::ranges::any_of(gpus, direct);
     for (const int nic : kept(NodePart::nic)) {
       spec_.nic_bandwidth = std::max(spec_.nic_bandwidth, part(nic).port);
     }
+    const std::vector<int>& nics = kept(NodePart::nic);
+    spec_.gpu_direct = spec_.gpu_direct && (nics.empty() || std::ranges::any_of(nics, direct));
     spec_.nic_latency = spec_.nic_bandwidth <= kEdrRate ? kEdrLatency : kHdrLatency;
     describe_nvlink();
   }

@@ -27,6 +27,7 @@ inline constexpr std::size_t kMostOfAKind = 256;      // GPUs, NICs, ... of a ma
 //   as in NCCL.
 // - Only NICs at least half as fast as the fastest are kept: what remains is for management. NCCL keeps all
 //   and its search takes the fast ones.
+// - GPUDirect RDMA is had unless the file says of all GPUs, or of all NICs, that they have not (gdr="0").
 // - Hosts of one NVLink domain (host_hash) are one node here; their CPUs are not joined.
 NodeSpec read_nccl_topology(const std::string& text, const std::string& file);
 

@@ -169,6 +169,23 @@ TEST_CASE("the dump of a V100 cube mesh has the preset's routes") {
   CHECK(gigabytes_on(dump, dump.route(Rank(0), Rank(1), 0)) == std::vector<double>{20});
 }
 
+TEST_CASE("a machine is without GPUDirect RDMA where the file says so of all NICs, or of all GPUs") {
+  const auto direct = [](const std::string& of_gpus, const std::string& of_nics) {
+    std::string text = file_text("h100-dump.xml");
+    for (const auto& [element, value] : {std::pair{"<gpu ", of_gpus}, {"<net ", of_nics}}) {
+      for (std::size_t at = text.find(element); at != std::string::npos; at = text.find(element, at + 1)) {
+        const std::size_t gdr = text.find("gdr=\"", at) + 5;
+        text.replace(gdr, 1, value);
+      }
+    }
+    return read_nccl_topology(text, "dump.xml").gpu_direct;
+  };
+  CHECK(direct("1", "1"));
+  CHECK_FALSE(direct("1", "0"));
+  CHECK_FALSE(direct("0", "1"));
+  CHECK(node_of("vendor-bare.xml").gpu_direct);  // says nothing
+}
+
 TEST_CASE("PCIe cards below the CPUs of a virtual machine") {
   const NodeSpec node = node_of("pcie-vm.xml");
   CHECK(node.gpu == "A100-80GB");
