@@ -30,7 +30,7 @@ NextGpus::Candidate NextGpus::candidate(const ChannelAttempt& now, int from, int
   return c;
 }
 
-// Beside an NVSwitch only the neighbours by number are tried: few peers per GPU.
+// Beside an NVSwitch the neighbours by number are tried first, and since 2.21 alone: few peers per GPU.
 void NextGpus::append_neighbours(const ChannelAttempt& now, int from, std::vector<int>& list) const {
   const int down = (from + node_.gpus - 1) % node_.gpus, up = (from + 1) % node_.gpus;
   const bool ring = now.pattern == GraphPattern::ring;
@@ -46,9 +46,12 @@ void NextGpus::append_neighbours(const ChannelAttempt& now, int from, std::vecto
 }
 
 void NextGpus::append(const ChannelAttempt& now, int from, NicFirst nic, std::vector<int>& list) {
-  if (node_.has_nvswitch) {
+  const auto first = static_cast<std::ptrdiff_t>(list.size());
+  if (node_.has_nvswitch && version_ >= 219) {
     append_neighbours(now, from, list);
-    return;
+    if (version_ >= 221) {
+      return;
+    }
   }
   candidates_.clear();
   for (int i = 1; i < node_.gpus; ++i) {
@@ -64,8 +67,11 @@ void NextGpus::append(const ChannelAttempt& now, int from, NicFirst nic, std::ve
   if (nic == NicFirst::later && alike) {
     std::ranges::reverse(candidates_);
   }
+  const std::vector<int> before(list.begin() + first, list.end());
   for (const Candidate& c : candidates_) {
-    list.push_back(c.gpu);
+    if (std::ranges::find(before, c.gpu) == before.end()) {
+      list.push_back(c.gpu);
+    }
   }
 }
 

@@ -19,8 +19,8 @@ enum class NicFirst : std::uint8_t { no, nearest, later };
 
 class NextGpus {
  public:
-  NextGpus(const CountedNode& node, const LinkRates& rates)
-      : node_(node), rates_(rates), used_(static_cast<std::size_t>(node.gpus), 0) {}
+  NextGpus(const CountedNode& node, const LinkRates& rates, int version)
+      : node_(node), rates_(rates), version_(version), used_(static_cast<std::size_t>(node.gpus), 0) {}
 
   // A channel takes a GPU, or gives it back.
   void flip(int gpu, int channel) { used_[static_cast<std::size_t>(gpu)] ^= std::uint64_t{1} << channel; }
@@ -41,6 +41,7 @@ class NextGpus {
 
   const CountedNode& node_;
   const LinkRates& rates_;
+  int version_;
   std::vector<std::uint64_t> used_;  // of a GPU: channels that have it
   std::vector<Candidate> candidates_;
 };

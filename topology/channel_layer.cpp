@@ -48,7 +48,7 @@ bool ChannelLayer::follow(std::uint32_t from, std::uint32_t to, float times) {
   if (path.type >= PathType::dis) {
     return false;
   }
-  const bool both_ways = is_tree(now_->pattern);
+  const bool both_ways = version_ >= 218 && is_tree(now_->pattern);
   if (times == 1 && (path.type > allowed || (both_ways && node_.path(to, from).type > allowed))) {
     return false;
   }
@@ -137,26 +137,44 @@ bool ChannelLayer::start_at(int nic, const Closing& closing_at, std::size_t nics
     enter(nearest_gpu, 0, closing_at, port, steps);
     return true;
   }
-  if (now_->found > 0 && now_->same_channels) {
+  // Until 2.26 the order before is tried first where another is allowed, too.
+  if (now_->found > 0 && (now_->same_channels || version_ < 227)) {
     forced.order = Order::as_before;
     enter(channel_before().gpus[0], 0, forced, port, steps);
-    return false;
+    if (now_->same_channels) {
+      return false;
+    }
   }
-  if (now_->found == 0 && !node_.has_nvswitch) {
+  if (now_->found == 0 && (!node_.has_nvswitch || version_ < 219)) {
     forced.order = Order::ascending;
     int reference = kReferenceOrder;
     enter(0, 0, forced, port, reference);
     steps = reference == kPerfect ? kPerfect : steps;
   }
-  if (nearest_gpu >= 0) {
-    enter(nearest_gpu, 0, closing_at, port, steps);
-  }
-  for (const int gpu : node_.near_gpus[static_cast<std::size_t>(nic)]) {
-    if (gpu != nearest_gpu) {
-      enter(gpu, 0, closing_at, port, steps);
-    }
+  for (const int gpu : gpus_to_start(nic)) {
+    enter(gpu, 0, closing_at, port, steps);
   }
   return false;
+}
+
+// The nearest; until 2.26 the next ones by number, until 2.18 the first whose PCIe is free.
+std::vector<int> ChannelLayer::gpus_to_start(int nic) {
+  std::vector<int> gpus = node_.near_gpus[static_cast<std::size_t>(nic)];
+  if (version_ >= 227) {
+    const int nearest = node_.nearest_gpu[static_cast<std::size_t>(nic)];
+    if (nearest >= 0) {
+      std::erase(gpus, nearest);
+      gpus.insert(gpus.begin(), nearest);
+    }
+  } else if (version_ >= 219) {
+    const int first = now_->found % node_.gpus;
+    std::ranges::sort(gpus);
+    std::ranges::stable_partition(gpus, [&](int gpu) { return gpu >= first; });
+  } else {
+    std::ranges::sort(gpus);
+    std::ranges::stable_partition(gpus, [&](int gpu) { return rates_.pcie_rate(gpu) > 0; });
+  }
+  return gpus;
 }
 
 // From a GPU or a port (absent: the channel begins here) to `gpu`, and on.
@@ -216,10 +234,14 @@ bool ChannelLayer::improves() const {
   }
   if (now_->pattern == GraphPattern::nvls) {
     const auto reach = [](const ChannelAttempt& a) { return static_cast<float>(a.found) * a.bw_inter; };
-    return (now_->found > best_->found && now_->found <= node_.gpus) || reach(*now_) > reach(*best_);
+    return (now_->found > best_->found && now_->found <= node_.gpus) ||
+           (version_ >= 219 && reach(*now_) > reach(*best_));
   }
-  if (now_->total() != best_->total()) {
-    return now_->total() > best_->total();
+  // Until 2.19 channels that cross no NICs had a bonus.
+  const int crosses = version_ < 220 ? now_->cross_nic - best_->cross_nic : 0;
+  const float least = best_->total() * (1 + static_cast<float>(crosses) * .15F);
+  if (now_->total() != least) {
+    return now_->total() > least;
   }
   return now_->pattern == best_->pattern && now_->cross_nic == best_->cross_nic && now_->hops < best_->hops;
 }

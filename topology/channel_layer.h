@@ -16,8 +16,13 @@ inline constexpr int kPerfect = -1;  // of the steps left: the most channels wer
 
 class ChannelLayer {
  public:
-  ChannelLayer(const CountedNode& node, bool several_nodes)
-      : node_(node), several_nodes_(several_nodes), rates_(node), gpus_(node, rates_), nics_(node) {}
+  ChannelLayer(const CountedNode& node, bool several_nodes, int version)
+      : node_(node),
+        several_nodes_(several_nodes),
+        version_(version),
+        rates_(node),
+        gpus_(node, rates_, version),
+        nics_(node) {}
   ChannelLayer(const ChannelLayer&) = delete;
   ChannelLayer& operator=(const ChannelLayer&) = delete;
 
@@ -52,6 +57,7 @@ class ChannelLayer {
   void next_channel(int& steps);
   void start_at_nics(const Closing& closing_at, int& steps);
   bool start_at(int nic, const Closing& closing_at, std::size_t nics, int& steps);
+  std::vector<int> gpus_to_start(int nic);
   void complete(int& steps);
   bool improves() const;
 
@@ -70,6 +76,7 @@ class ChannelLayer {
 
   const CountedNode& node_;
   bool several_nodes_;
+  int version_;
   ChannelAttempt* now_ = nullptr;
   ChannelAttempt* best_ = nullptr;
   LinkRates rates_;

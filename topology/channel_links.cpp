@@ -34,9 +34,17 @@ int nvlinks(const NodeSpec& spec, const Link& link, bool to_switch, double rate)
   return std::max(1, static_cast<int>(std::lround(ratio)));
 }
 
+// Between CPUs as versions knew them: of AMD's no limit, of Intel's none that is faster than Skylake.
+float socket_rate(CpuVendor cpu, float rate, int version) {
+  if (cpu == CpuVendor::amd && version < 219) {
+    return kLocalRate;
+  }
+  return cpu == CpuVendor::intel && version < 226 ? std::min(rate, version >= 218 ? 10.0F : 9.0F) : rate;
+}
+
 float counted_rate(const NodeSpec& spec, const NodeLayout& layout, const Link& link, int version) {
-  if (link.kind == LinkKind::socket && spec.cpu == CpuVendor::amd && version < 216) {
-    return kLocalRate;  // no limit was known
+  if (link.kind == LinkKind::socket) {
+    return socket_rate(spec.cpu, static_cast<float>(gigabytes(link.bandwidth)), version);
   }
   if (link.kind != LinkKind::nvlink || spec.compute_capability == 0) {
     return static_cast<float>(gigabytes(link.bandwidth));

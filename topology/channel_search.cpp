@@ -74,6 +74,15 @@ int nvls_channels(const Least& node, int nodes, const SearchSpec& search) {
   return std::max(search.min_channels, std::min(search.max_channels, channels));
 }
 
+void set_channels(ChannelGraphs& graphs, const Least& node, int nodes, const SearchSpec& search) {
+  graphs.channels = doubled_channels(graphs, node, nodes, search);
+  graphs.nvls_channels = graphs.nvls.channels.empty() ? 0 : nvls_channels(node, nodes, search);
+  // What was copied for NVLS (src/graph/connect.cc) rings and trees took, too.
+  if (search.version() >= 222 && search.version() < 228) {
+    graphs.channels = std::max(graphs.channels, graphs.nvls_channels);
+  }
+}
+
 }  // namespace
 
 ChannelGraphs search_channels(const NodeLayout& layout, const NodeSpec& spec, int nodes,
@@ -83,7 +92,8 @@ ChannelGraphs search_channels(const NodeLayout& layout, const NodeSpec& spec, in
   GraphSearch searcher(node, several, search);
   const bool large = search.version() >= 225;
   const ChannelAttempt ring = searcher.find(GraphPattern::ring, 1, large ? 32 : 16);
-  const ChannelAttempt tree = searcher.find(GraphPattern::balanced_tree, ring.found, ring.found);
+  const ChannelAttempt tree =
+      searcher.find(GraphPattern::balanced_tree, search.version() >= 218 ? ring.found : 1, ring.found);
   ChannelGraphs graphs;
   graphs.ring = graph_of(ring, node, several);
   graphs.tree = graph_of(tree, node, several);
@@ -92,16 +102,15 @@ ChannelGraphs search_channels(const NodeLayout& layout, const NodeSpec& spec, in
         graph_of(searcher.find(GraphPattern::tree, ring.found, ring.found, true), node, several);
     graphs.collnet_direct = graph_of(searcher.find(GraphPattern::collnet_direct, 1, 64, true), node, several);
   }
-  if (search.nvls && search.version() >= 217 && node.gpus > 1 && node.has_nvswitch &&
+  const int nvls_gpus = search.version() >= 228 ? 2 : 3;
+  if (search.nvls && search.version() >= 217 && node.gpus >= nvls_gpus && node.has_nvswitch &&
       node.compute_capability >= 90) {
     graphs.nvls = graph_of(searcher.find(GraphPattern::nvls, 1, 64), node, several);
   }
   const auto both = static_cast<std::size_t>(std::min(ring.found, tree.found));
   graphs.ring.channels.resize(both);
   graphs.tree.channels.resize(both);
-  const Least least = least_of(node, nodes);
-  graphs.channels = doubled_channels(graphs, least, nodes, search);
-  graphs.nvls_channels = graphs.nvls.channels.empty() ? 0 : nvls_channels(least, nodes, search);
+  set_channels(graphs, least_of(node, nodes), nodes, search);
   return graphs;
 }
 
@@ -147,8 +156,7 @@ void agree(std::span<SearchedNode> kinds, int nodes, const SearchSpec& search) {
     ChannelGraphs& graphs = kind.graphs;
     graphs.ring.channels.resize(both);
     graphs.tree.channels.resize(both);
-    graphs.channels = doubled_channels(graphs, *least, nodes, search);
-    graphs.nvls_channels = graphs.nvls.channels.empty() ? 0 : nvls_channels(*least, nodes, search);
+    set_channels(graphs, *least, nodes, search);
   }
 }
 

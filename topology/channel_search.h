@@ -5,7 +5,8 @@
 // simpler tree, worse path types, crossNic, lower speed). It counts with NCCL's own link rates, which only
 // select; what a transfer costs is priced elsewhere from ClusterSpec's bandwidths.
 //
-// It is the search of NCCL 2.30 for every version; an older version changes rates, speeds and limits.
+// It is the search of NCCL 2.30; an older version changes rates, speeds and limits, and what it tried in which order
+// (tests/formula/nccl_search.csv).
 #pragma once
 
 #include <span>

@@ -8,7 +8,8 @@
 namespace paceline {
 namespace {
 
-constexpr std::int64_t kAllAttempts = 1 << 19;  // steps of the search
+// Steps of the search.
+constexpr std::int64_t kAllAttempts = 1 << 19, kAllUntil218 = 5 << 16;
 constexpr int kNvlsHeads = 32, kDirectHeads = 8;
 
 // Two groups of GPUs with NVLinks inside and none between.
@@ -27,7 +28,12 @@ bool has_split_nvlinks(const CountedNode& node) {
   return std::ranges::count_if(size, [](std::size_t n) { return n > 1; }) == 2;
 }
 
-PathType worse_than(PathType type) { return static_cast<PathType>(static_cast<int>(type) + 1); }
+// Of those that the version knows.
+PathType worse_than(PathType type, int version) {
+  const auto worse = static_cast<PathType>(static_cast<int>(type) + 1);
+  const bool known = (worse != PathType::c2c || version >= 226) && (worse != PathType::p2c || version >= 227);
+  return known ? worse : worse_than(worse, version);
+}
 
 }  // namespace
 
@@ -35,8 +41,9 @@ GraphSearch::GraphSearch(const CountedNode& node, bool several_nodes, const Sear
     : node_(node),
       several_nodes_(several_nodes),
       cross_nic_option_(search.cross_nic),
-      speeds_(candidate_speeds(node.compute_capability, search.version(), several_nodes)),
-      layer_(node, several_nodes) {
+      version_(search.version()),
+      speeds_(candidate_speeds(node.compute_capability, version_, several_nodes)),
+      layer_(node, several_nodes, version_) {
   note_types_in_use();
 }
 
@@ -49,6 +56,9 @@ ChannelAttempt GraphSearch::find(GraphPattern pattern, int min_channels, int max
   begin_raising();
   while (raise()) {
     attempt();
+  }
+  if (version_ < 219) {
+    duplicate_channels();
   }
   if (best_.found == 0 && !best_.collnet && best_.pattern != GraphPattern::nvls) {
     fall_back();
@@ -132,20 +142,22 @@ void GraphSearch::begin(GraphPattern pattern, int min_channels, int max_channels
     return speed > node_.max_rate || speed * static_cast<float>(best_.min_channels) > total_;
   };
   set_speed(first_speed(too_fast));
-  budget_ = kAllAttempts;
+  budget_ = version_ >= 219 ? kAllAttempts : kAllUntil218;
 }
 
 void GraphSearch::begin_types() {
-  intra_ = {PathType::loc, PathType::sys};
+  intra_ = {node_.gpus > 1 ? PathType::nvl : PathType::loc, PathType::sys};
   inter_ = {PathType::pix, PathType::sys};
-  if (node_.gpus > 1) {
+  const bool looks = version_ >= 225;  // for the best and the worst that there are
+  if (looks && node_.gpus > 1) {
     intra_ = types_of_paths(false);
   }
-  if (several_nodes_) {
+  if (looks && several_nodes_) {
     inter_ = types_of_paths(true);
     intra_.worst = inter_.worst;
   }
-  if (node_.compute_capability < 90) {  // balanced trees may have to come back through the host
+  // Balanced trees may have to come back through the host; from 2.25 to 2.28 they were not found then.
+  if (version_ >= 229 && node_.compute_capability < 90) {
     inter_.worst = PathType::sys;
   }
   best_.type_intra = intra_.best;
@@ -160,7 +172,8 @@ void GraphSearch::begin_channels(GraphPattern pattern, int min_channels, int max
     best_.min_channels = several_nodes_ ? min_channels : best_.max_channels;  // on one node all pull evenly
   } else if (pattern == GraphPattern::collnet_direct) {
     best_.max_channels = std::min(kDirectHeads, node_.gpus);
-  } else if (pattern == GraphPattern::ring && has_split_nvlinks(node_) && max_channels >= 2) {
+  } else if (version_ >= 226 && pattern == GraphPattern::ring && has_split_nvlinks(node_) &&
+             max_channels >= 2) {
     best_.min_channels = std::max(min_channels, 2);  // trees, likely better here, need two
   }
 }
@@ -171,7 +184,7 @@ bool GraphSearch::good_enough() const {
 
 // The next thing to give up; false: there is none, or it is not worth it.
 bool GraphSearch::relax() {
-  const bool keeps_same = node_.cpu == CpuVendor::amd && next_.type_intra == PathType::sys;
+  const bool keeps_same = version_ >= 219 && node_.cpu == CpuVendor::amd && next_.type_intra == PathType::sys;
   if (next_.same_channels && !keeps_same) {
     next_.same_channels = false;
     return true;
@@ -181,7 +194,7 @@ bool GraphSearch::relax() {
   if (budget_ < 0 && best_.found > 0) {
     return false;
   }
-  if (node_.compute_capability >= 90 && next_.pattern == GraphPattern::balanced_tree) {
+  if (version_ >= 218 && node_.compute_capability >= 90 && next_.pattern == GraphPattern::balanced_tree) {
     next_.pattern = GraphPattern::tree;
     return true;
   }
@@ -193,13 +206,13 @@ bool GraphSearch::relax_types() {
   const bool none = best_.found == 0;
   if (next_.type_intra < (several_nodes_ ? next_.type_inter : intra_.worst) &&
       (none || next_.type_intra < best_.type_intra)) {
-    next_.type_intra = worse_than(next_.type_intra);
+    next_.type_intra = worse_than(next_.type_intra, version_);
     return true;
   }
   next_.type_intra = intra_.best;
   if (several_nodes_ && next_.type_inter < inter_.worst &&
       (none || next_.type_inter < best_.type_inter || next_.type_inter < PathType::pxn)) {
-    next_.type_inter = worse_than(next_.type_inter);
+    next_.type_inter = worse_than(next_.type_inter, version_);
     return true;
   }
   next_.type_inter = inter_.best;
@@ -209,7 +222,7 @@ bool GraphSearch::relax_types() {
 bool GraphSearch::relax_cross_nic() {
   if (cross_nic_ == 2 && next_.cross_nic == 0 &&
       (best_.pattern == GraphPattern::ring || best_.pattern == GraphPattern::balanced_tree)) {
-    next_.cross_nic = 2;
+    next_.cross_nic = version_ < 220 ? 1 : 2;
     return true;
   }
   next_.cross_nic = cross_nic_ == 1 ? 1 : 0;
@@ -226,7 +239,8 @@ bool GraphSearch::relax_speed() {
 
 // Wide channels are better cut in two.
 void GraphSearch::duplicate_channels() {
-  const bool enough = node_.compute_capability > 80 && best_.bw_intra < 50 && best_.found > 4;
+  const bool enough = version_ >= 216 && node_.compute_capability > 80 && best_.bw_intra < 50 &&
+                      (best_.found > 4 || version_ < 218);
   if (best_.found == 0 || best_.pattern == GraphPattern::nvls || best_.bw_intra < 25 || enough) {
     return;
   }
@@ -241,7 +255,9 @@ void GraphSearch::duplicate_channels() {
 }
 
 void GraphSearch::begin_raising() {
-  duplicate_channels();
+  if (version_ >= 219) {
+    duplicate_channels();
+  }
   tried_.clear();
   next_ = best_;
   set_speed(first_speed([&](float speed) { return speed > best_.bw_inter; }));
@@ -249,16 +265,18 @@ void GraphSearch::begin_raising() {
   steps_ = kPerfect;
 }
 
-// Asks for more speed: for rings both, for NVLS at the NICs, for trees between the GPUs. False: no more.
+// Asks for more speed: for rings both, for NVLS at the NICs, for trees between the GPUs. Until 2.18 rings are as fast as
+// they are, and NVLS is a tree. False: no more.
 bool GraphSearch::raise() {
-  if (steps_ == 0 || speed_ == 0) {
+  const bool ring = best_.pattern == GraphPattern::ring;
+  if (steps_ == 0 || speed_ == 0 || (ring && version_ < 219)) {
     return false;
   }
-  if (best_.pattern == GraphPattern::ring) {
+  if (ring) {
     set_speed(speed_ - 1);
     return true;
   }
-  if (best_.pattern == GraphPattern::nvls && next_.bw_inter == best_.bw_inter &&
+  if (best_.pattern == GraphPattern::nvls && version_ >= 219 && next_.bw_inter == best_.bw_inter &&
       next_.bw_inter < next_.bw_intra * 2) {
     next_.min_channels = next_.max_channels = best_.found;
     next_.bw_inter = speeds_[--speed_];

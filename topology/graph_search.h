@@ -64,7 +64,7 @@ class GraphSearch {
 
   const CountedNode& node_;
   bool several_nodes_;
-  int cross_nic_option_;
+  int cross_nic_option_, version_;
   std::vector<float> speeds_;
   ChannelLayer layer_;
   Types types_inside_{}, types_outside_{};
