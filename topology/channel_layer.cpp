@@ -169,10 +169,10 @@ std::vector<int> ChannelLayer::gpus_to_start(int nic) {
   } else if (version_ >= 219) {
     const int first = now_->found % node_.gpus;
     std::ranges::sort(gpus);
-    std::ranges::stable_partition(gpus, [&](int gpu) { return gpu >= first; });
+    std::stable_partition(gpus.begin(), gpus.end(), [&](int gpu) { return gpu >= first; });
   } else {
     std::ranges::sort(gpus);
-    std::ranges::stable_partition(gpus, [&](int gpu) { return rates_.pcie_rate(gpu) > 0; });
+    std::stable_partition(gpus.begin(), gpus.end(), [&](int gpu) { return rates_.pcie_rate(gpu) > 0; });
   }
   return gpus;
 }

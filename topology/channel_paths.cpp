@@ -269,7 +269,9 @@ CountedNode count_node(const NodeLayout& layout, const NodeSpec& spec, int nodes
   }
   measure_gpus(node, nodes > 1);
   divert_far_gpus(node);
-  mark_c2c(node);
+  if (search.version() >= 227) {  // before, such paths count as through the host
+    mark_c2c(node);
+  }
   find_near_devices(node);
   divert_to_nics(node, search);
   for (int n = 0; n < node.nics; ++n) {
