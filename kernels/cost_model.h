@@ -20,20 +20,28 @@ namespace paceline {
 struct RooflineSpec {
   // These two reproduce the best published bf16 matmuls (stas00/ml-engineering,
   // compute/accelerator/README.md, MAMF table) within 3%: A100 86.9% of peak at 107 GFLOP, H100 80.3% at 112,
-  // GH200 83.8% at 129, B200 77.6% at 178. Convolutions reach less: those of ResNet-50, TF32, batch 128, on
-  // an H100 (operator trace in sarchlab/triosim) fit 0.6 and 36 us.
+  // GH200 83.8% at 129, B200 77.6% at 178.
   double compute_efficiency = 0.90;
   // Work at which a kernel reaches half of that, as its time at peak: faster GPUs need more to be full.
   Seconds half_work{13e-6};
-  // In the same trace ReLU and addition reach 92% of the data sheet's rate, batch norm as three passes 76%.
+  // On an H100 ReLU and addition reach 92% of the data sheet's rate, batch norm as three passes 76% (operator trace of
+  // ResNet-50, TF32, batch 128, in sarchlab/triosim).
   double memory_efficiency = 0.85;
   // Of a kernel that memory bounds, beside its bytes: 3.3 us on an H200 (docs/gpu-checks.md). 0 as long as one machine
   // is all that is known.
   Seconds memory_start{};
-  // How often a norm layer's output crosses memory, forward, with the elementwise work around it that a Model
-  // does not list: batch norm 3 (two reads, a write) + ReLU 2; layer norm 2 + residual addition 3. Backward
-  // twice as often.
+  // Of compute_efficiency, convolutions with tensor cores: in the same trace 0.65, in bf16 on an H200 0.78
+  // (scenarios/validation/h200/operators.csv). Without tensor cores Winograd's algorithm makes up for what they lose.
+  double conv_efficiency = 0.65;
+  // What fused attention takes beside its products, as passes over its output, forward: in the same file 10 to 21 with
+  // heads of 64, 128 to 2,048 tokens, in bf16 and fp32 (those from 1,024 on are causal, half of what is counted).
+  double attention_passes = 16;
+  // How often a batch norm's output crosses memory, forward, with the elementwise work around it that a Model
+  // does not list: 3 (two reads, a write) + ReLU 2. Backward twice as often. In operators.csv 4 compiled, 9 eager.
   double norm_passes = 5;
+  // The same of a layer norm or RMSNorm, two of which a transformer's block has: beside the norm the residual addition,
+  // activation, dropout, casts, bias gradients. In operators.csv 16 to 28 compiled, 30 to 110 eager.
+  double layer_norm_passes = 20;
   // Kernels of compression, as kernels/runnable.h counts their bytes; left out: as what streams.
   std::optional<double> quantise_efficiency{}, dequantise_efficiency{};
   // Selection is several passes: torch.topk's radix select reads a value up to six times (ATen/native/cuda/
@@ -48,9 +56,9 @@ struct GpuCosts {
   Precision precision = Precision::fp32;
 };
 
-// Any kernel; one without work is bound by memory alone. Requires: the GPU has the precision (see
-// require_precision).
-Seconds kernel_time(const GpuCosts&, Flops work, Bytes traffic);
+// Any kernel, which reaches `share` of products' efficiency; one without work is bound by memory alone. Requires: the
+// GPU has the precision (see require_precision).
+Seconds kernel_time(const GpuCosts&, Flops work, Bytes traffic, double share = 1);
 // A kernel bound by memory alone: copies, scaling, optimizer.
 Seconds memory_time(const GpuCosts&, Bytes traffic);
 // Throws InputError naming the precisions that the GPU has.
@@ -70,20 +78,22 @@ struct LayerTime {
 // FLOP per MAC, backward twice the work of forward. Traffic, forward, in elements of the precision:
 //   conv, linear  parameters + input + output; the input is taken to be the previous layer's output (none for
 //                 the first layer; too much after a pooling, too little where branches meet)
-//   norm          norm_passes * output
-//   attention     4 * output: q, k, v and the output, as in a fused kernel whose scores stay on the chip
+//   norm          norm_passes * output behind a convolution (a frozen batch norm, too), else layer_norm_passes
+//   attention     attention_passes * output: q, k, v, the output, and what a fused kernel does beside its products,
+//                 which overlaps with nothing
 //   embedding     2 * output: only the rows looked up
+// With fp8, traffic and attention are in 16 bits.
 // Backward moves twice that; an embedding moves its output's gradient twice and writes a dense gradient of
 // its table. A conv or linear layer with work runs backward as two kernels of the forward's size (data and
 // weight gradient), anything else as one. A layer without MACs costs its traffic only. Launches: forward 1,
 // attention 2 (scores, values); backward as many as kernels.
 //
-// The defaults against measurement, one GPU, with the optimizer's memory traffic: ResNet-50 fp32 on a V100
-// 378 img/s (measured 322 to 398 by framework), fp16 1390 (803 to 1473); BERT base fp32 152 /s (107 to 154);
-// but BERT base fp16 971 (183 to 552), and ResNet-50 tf32 on an A100 1586 (938): with tensor cores the
-// defaults are an upper bound, so anchor such runs to a measurement.
+// A product in fp16 or bf16 one of whose sizes is no multiple of 8 (GPT-2's 50,257 words) reaches less: docs/model.md.
+// docs/accuracy.md has the defaults beside measured rates of one GPU.
 //
 // Requires: batch >= 0. Throws InputError where the GPU lacks the precision.
 std::vector<LayerTime> layer_times(const GpuCosts&, const Model&, std::int64_t batch);
+// Of these, what products take longer because a size is no multiple of 8.
+Seconds misaligned_time(const GpuCosts&, const Model&, std::int64_t batch);
 
 }  // namespace paceline

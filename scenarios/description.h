@@ -453,8 +453,13 @@ void describe(V& v, RooflineSpec& s) {
         "The same of kernels that unpack and add; left out: memory_efficiency.");
   v.key("top_k_efficiency", s.top_k_efficiency, above(0, 1),
         "The same of selection, for a pass over the values.");
+  v.key("conv_efficiency", s.conv_efficiency, above(0, 1),
+        "Of what other kernels reach of the peak, what convolutions reach with tensor cores.");
+  v.key("attention_passes", s.attention_passes, between(0, 1000),
+        "What attention takes beside its products, forward, as passes over its output.");
   v.key("norm_passes", s.norm_passes, between(0, 100),
-        "How often a norm layer's output crosses memory forward, with the elementwise work around it.");
+        "How often a batch norm's output crosses memory forward, with the elementwise work around it.");
+  v.key("layer_norm_passes", s.layer_norm_passes, between(0, 1000), "The same of a layer norm or RMSNorm.");
 }
 
 template <class V>
@@ -769,8 +774,7 @@ void describe(V& v, TrainingSpec& s) {
   v.key("measured", s.measured, any().length(0, 100),
         "What one GPU reaches, step and optimizer included: layer times are scaled to reach it exactly. A "
         "rate, or with the batch and accumulation that it was measured with, or a list with several batches; "
-        "left "
-        "out: layer times stay the roofline's, for tensor cores an upper bound.");
+        "left out: layer times stay the roofline's, an estimate.");
   v.key(
       "layer_times", s.layer_times, list(0, 10'000),
       "Measured times, one entry per layer of the model in its order, instead of the roofline; of GPUs that "

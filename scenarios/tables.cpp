@@ -248,6 +248,19 @@ std::string host_limit_row(const Scenario& s) {
              : "";
 }
 
+// Of a step of kernels that nobody measured.
+std::string misaligned_row(const Prediction& p) {
+  const Scenario& s = p.scenario;
+  const Seconds longer =
+      s.training.accumulation *
+      misaligned_time({s.gpu, s.training.roofline, s.training.precision}, s.model, s.training.batch_per_gpu);
+  constexpr double kWorthwhile = 0.01;
+  return longer > kWorthwhile * p.report.step.p50
+             ? row("", "where sizes are no multiple of 8 (a vocabulary of 50,257), products take " +
+                           readable_time(longer) + " longer")
+             : "";
+}
+
 // What the kernels' times are worth.
 std::string compute_row(const Prediction& p) {
   const TrainingSpec& training = p.scenario.training;
@@ -260,10 +273,12 @@ std::string compute_row(const Prediction& p) {
     return row("kernels", text);
   }
   if (training.measured.empty()) {
-    return row("kernels",
-               training.layer_times.empty()
-                   ? "from the roofline; nobody measured them, and eager PyTorch took up to 5 times as long"
-                   : "as layer_times says");
+    return training.layer_times.empty()
+               ? row("kernels",
+                     "from the roofline; nobody measured them, and eager PyTorch took "
+                     "up to 3 times as long") +
+                     misaligned_row(p)
+               : row("kernels", "as layer_times says");
   }
   std::string text;
   for (const MeasuredRate& rate : pinned_rates(training)) {

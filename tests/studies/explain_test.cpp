@@ -133,7 +133,9 @@ TEST_CASE("an explanation finds what was put into the scenario", "[release]") {
 }
 
 TEST_CASE("what costs nothing is advised before faster NICs, each key once", "[release]") {
-  const Prediction p = predict(example("network_200g", 1));
+  Scenario scenario = example("network_200g", 1);
+  scenario.training.batch_per_gpu = 24;
+  const Prediction p = predict(scenario);
   const Explanation e = explained(p, 2);
   const auto saves = [&](const std::string& key) {
     double most = 0;

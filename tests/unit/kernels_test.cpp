@@ -143,13 +143,90 @@ TEST_CASE("norm, attention and embedding layers move what the header says") {
     return layer_times(costs, of({"layer", kind, std::move(parameters), 0, 400}), 1000)[0];
   };
   const double output = 400 * 1000 * 2 / 0.8e9;  // one pass over it, in seconds
-  CHECK(one(LayerKind::norm, {400, 400}).forward.value == Approx(5 * output));
-  CHECK(one(LayerKind::norm, {400, 400}).backward.value == Approx(10 * output));
-  CHECK(one(LayerKind::attention, {}).forward.value == Approx(4 * output));
+  CHECK(one(LayerKind::norm, {400, 400}).forward.value == Approx(20 * output));
+  CHECK(one(LayerKind::norm, {400, 400}).backward.value == Approx(40 * output));
+  CHECK(one(LayerKind::batch_norm, {400, 400}).forward.value == Approx(5 * output));
+  CHECK(one(LayerKind::batch_norm, {400, 400}).backward.value == Approx(10 * output));
+  CHECK(one(LayerKind::attention, {}).forward.value == Approx(16 * output));
   CHECK(one(LayerKind::attention, {}).forward_launches == 2);
   CHECK(one(LayerKind::attention, {}).backward_launches == 1);
   CHECK(one(LayerKind::embedding, {4'000'000}).forward.value == Approx(2 * output));
   CHECK(one(LayerKind::embedding, {4'000'000}).backward.value == Approx(2 * output + 8e6 / 0.8e9));
+}
+
+TEST_CASE("a norm behind a convolution is a batch norm, frozen or not") {
+  const Model model{
+      .name = "two",
+      .input = "",
+      .layers = {{"conv", LayerKind::conv, {1}, 1, 400}, {"norm", LayerKind::norm, {400}, 0, 400}}};
+  CHECK(layer_times(toy_costs(Precision::fp32), model, 1000)[1].forward.value ==
+        Approx(5 * 400 * 1000 * 4 / 0.8e9));
+}
+
+TEST_CASE(
+    "convolutions with tensor cores reach a share of what products do, attention takes more than they") {
+  const auto seconds = [](LayerKind kind, Precision precision) {
+    return layer_times(toy_costs(precision), of({"layer", kind, {}, 1'000'000, 1}), 1000)[0].forward.value;
+  };
+  for (const Precision precision : {Precision::fp16, Precision::fp32}) {
+    const double product = seconds(LayerKind::linear, precision);
+    CHECK(seconds(LayerKind::conv, precision) == Approx(product / (precision == Precision::fp16 ? 0.65 : 1)));
+    const double passes = 16.0 * 1000 * static_cast<double>(bytes_per_element(precision)) / 0.8e9;
+    CHECK(seconds(LayerKind::attention, precision) == Approx(product + passes));
+  }
+}
+
+TEST_CASE("with fp8 norms and attention run in 16 bits, products don't") {
+  const auto seconds = [](Layer layer, Precision precision) {
+    return layer_times({gpu_preset("H100"), {}, precision}, of(std::move(layer)), 64)[0].backward.value;
+  };
+  const Layer norm{"norm", LayerKind::norm, {1024}, 0, 1 << 20};
+  const Layer attention{"attention", LayerKind::attention, {}, std::int64_t{1} << 31, 1 << 20};
+  const Layer product{"product", LayerKind::linear, {1 << 20}, std::int64_t{1} << 36, 1 << 20};
+  CHECK(seconds(norm, Precision::fp8) == seconds(norm, Precision::bf16));
+  CHECK(seconds(attention, Precision::fp8) == seconds(attention, Precision::bf16));
+  CHECK(seconds(product, Precision::fp8) < 0.6 * seconds(product, Precision::bf16));
+}
+
+TEST_CASE("a product in 16 bits is slower where a size is no multiple of 8") {
+  const auto slower = [](std::int64_t out, std::int64_t in, bool tied, Precision precision) {
+    const std::int64_t tokens = 1024;
+    const auto seconds = [&](std::int64_t rows, std::int64_t columns) {
+      Model model = of({"output", LayerKind::linear, {}, tokens * rows * columns, tokens * rows});
+      model.tokens = tokens;
+      if (!tied) {
+        model.layers[0].parameters = {rows * columns};
+      }
+      const GpuCosts costs{gpu_preset("H100"), {.half_work = Seconds(0)}, precision};
+      return layer_times(costs, model, 64)[0].forward.value;
+    };
+    const double aligned =
+        static_cast<double>(out * in) / static_cast<double>((out + 7) / 8 * 8 * ((in + 7) / 8 * 8));
+    return seconds(out, in) / (seconds((out + 7) / 8 * 8, (in + 7) / 8 * 8) * aligned);
+  };
+  for (const bool tied : {false, true}) {
+    CAPTURE(tied);
+    CHECK(slower(50'257, 768, tied, Precision::fp16) == Approx(6).epsilon(0.01));
+    CHECK(slower(30'522, 768, tied, Precision::fp16) == Approx(3).epsilon(0.01));
+    CHECK(slower(768, 30'522, tied, Precision::fp16) == Approx(3).epsilon(0.01));
+    CHECK(slower(50'304, 768, tied, Precision::fp16) == 1);
+    CHECK(slower(50'257, 768, tied, Precision::fp32) == Approx(1).epsilon(0.01));
+  }
+}
+
+TEST_CASE("what misaligned products take longer is what padding them saves") {
+  const GpuCosts costs{gpu_preset("A100-80GB"), {}, Precision::bf16};
+  const Model odd = transformer({.layers = 2, .vocabulary = 50'257});
+  Model padded = odd;
+  padded.layers.back().forward_macs = odd.layers.back().forward_macs / 50'257 * 50'264;
+  padded.layers.back().output_elements = odd.layers.back().output_elements / 50'257 * 50'264;
+  const auto seconds = [&](const Model& model) {
+    const LayerTime last = layer_times(costs, model, 16).back();
+    return (last.forward + last.backward).value;
+  };
+  CHECK(misaligned_time(costs, odd, 16).value == Approx(seconds(odd) - seconds(padded)).epsilon(1e-3));
+  CHECK(misaligned_time(costs, padded, 16).value == 0);
+  CHECK(misaligned_time({costs.gpu, {}, Precision::tf32}, odd, 16).value == 0);
 }
 
 TEST_CASE("layer times grow linearly with the batch, but for half_work, parameters and launches") {

@@ -1,0 +1,109 @@
+// How far from measurement is one GPU whose kernels nobody measured? docs/accuracy.md, "Roofline without an anchor",
+// states it, and these tests hold it to that.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/text.h"
+#include "measured_tables.h"
+#include "scenarios/predict.h"
+#include "tests/files.h"
+
+namespace paceline {
+namespace {
+
+const std::string kTrainings = PACELINE_SOURCE_DIR "/scenarios/validation/training/";
+
+double rate_of(Scenario scenario, int nodes, int gpus_per_node) {
+  scenario.cluster.nodes = nodes;
+  scenario.cluster.gpus_per_node = gpus_per_node;
+  scenario.training.strategy = nodes * gpus_per_node == 1 ? StrategyKind::ddp : scenario.training.strategy;
+  scenario.training.measured.clear();
+  scenario.training.input = {};
+  scenario.variability = {};
+  scenario.run.iterations = 1;
+  return predict(scenario).report.throughput;
+}
+
+TEST_CASE("docs/accuracy.md states how far the roofline is from published rates of few GPUs") {
+  constexpr int kFew = 16;
+  std::map<std::tuple<std::string, std::string, std::string, std::string>, std::vector<double>> families;
+  for (const CsvRow& set : read_csv(kTrainings + "index.csv")) {
+    const std::string& name = set.at("set");
+    const Scenario scenario = load_scenario(kTrainings + name + ".json");
+    const std::vector<CsvRow> rows = read_csv(kTrainings + name + ".csv");
+    const auto gpus_of = [](const CsvRow& row) { return std::stoi(row.at("gpus")); };
+    const int fewest = gpus_of(*std::ranges::min_element(rows, {}, gpus_of));
+    for (const CsvRow& row : rows) {
+      if (gpus_of(row) > std::min(fewest, kFew)) {
+        continue;
+      }
+      const auto stated = [&](const char* column, std::int64_t otherwise) {
+        return row.contains(column) && !row.at(column).empty() ? std::stoll(row.at(column)) : otherwise;
+      };
+      Scenario measured = scenario;
+      measured.training.batch_per_gpu = stated("batch_per_gpu", scenario.training.batch_per_gpu);
+      measured.training.accumulation =
+          static_cast<int>(stated("accumulation", scenario.training.accumulation));
+      const int nodes = std::stoi(row.at("nodes"));
+      families[{name.substr(0, name.find('_')), scenario.model.name, scenario.gpu.name,
+                std::string(name_of(scenario.training.precision))}]
+          .push_back(rate_of(measured, nodes, fewest / nodes) / std::stod(row.at("throughput")));
+    }
+  }
+  const std::string document = text_of(kSource / "docs/accuracy.md");
+  double sum = 0;
+  for (const auto& [family, ratios] : families) {
+    const auto& [source, model, gpu, precision] = family;
+    double log = 0;
+    for (const double ratio : ratios) {
+      log += std::log(ratio) / static_cast<double>(ratios.size());
+      sum += std::abs(std::log(ratio)) / static_cast<double>(ratios.size() * families.size());
+    }
+    const std::string line = "| " + source + " | " + model + " | " + gpu + " | " + precision + " | " +
+                             std::to_string(ratios.size()) + " | " +
+                             formatted("%.2f | %.2f | %.2f |", std::exp(log),
+                                       *std::ranges::min_element(ratios), *std::ranges::max_element(ratios));
+    INFO(line);
+    CHECK(document.find(line) != std::string::npos);
+  }
+  const std::string mean = formatted("a factor of %.2f", std::exp(sum));
+  INFO(mean);
+  CHECK(document.find(mean) != std::string::npos);
+  CHECK(families.size() >= 30);
+}
+
+TEST_CASE("docs/accuracy.md states how far the roofline is from PyTorch's kernels on an H200") {
+  const std::string document = text_of(kSource / "docs/accuracy.md");
+  const std::vector<CsvRow> rows =
+      read_csv(PACELINE_SOURCE_DIR "/scenarios/validation/h200/steps_compiled.csv");
+  for (const CsvRow& row : rows) {
+    const std::string& tokens = row.at("tokens");
+    const std::string model = tokens.empty()
+                                  ? '"' + row.at("model") + '"'
+                                  : R"({"preset": ")" + row.at("model") + R"(", "sequence": )" + tokens + '}';
+    const double rate =
+        rate_of(parse_scenario(R"({"cluster": {"node": "dgx-h100", "gpu": "H200"}, "model": )" + model +
+                                   R"(, "training": {"batch_per_gpu": )" + row.at("batch") +
+                                   R"(, "precision": ")" + row.at("precision") + R"(", "optimizer": ")" +
+                                   (tokens.empty() ? "sgd" : "adam") + R"("}})",
+                               "h200.json"),
+                1, 1);
+    const double predicted = 1e3 * std::stod(row.at("batch")) / rate;
+    const std::string line =
+        "| " + row.at("model") + " | " + tokens + " | " + row.at("precision") + " | " + row.at("batch") +
+        " | " + row.at("mode") + " | " + row.at("kernels_ms") + " | " +
+        formatted("%.2f | %.2f |", predicted, std::stod(row.at("kernels_ms")) / predicted);
+    INFO(line);
+    CHECK(document.find(line) != std::string::npos);
+  }
+  CHECK(rows.size() >= 20);
+}
+
+}  // namespace
+}  // namespace paceline
