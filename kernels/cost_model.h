@@ -4,7 +4,8 @@
 // memory_efficiency)),
 // with efficiency(w) = compute_efficiency * w / (w + peak * half_work): a kernel too small to fill the GPU
 // does not reach its peak. (Williams, Waterman, Patterson 2009, with a saturating efficiency.) Equally: each
-// kernel with work pays half_work / compute_efficiency on top of its time at peak.
+// kernel with work pays half_work / compute_efficiency on top of its time at peak. Convolutions with tensor cores reach
+// conv_efficiency of that.
 #pragma once
 
 #include <optional>
@@ -31,9 +32,10 @@ struct RooflineSpec {
   // is all that is known.
   Seconds memory_start{};
   // Of compute_efficiency, convolutions with tensor cores: in the same trace 0.65, in bf16 on an H200 0.78
-  // (scenarios/validation/h200/operators.csv). Without tensor cores Winograd's algorithm makes up for what they lose.
+  // (scenarios/validation/h200/operators.csv). Without tensor cores 1: Winograd's algorithm makes up for what they lose on a V100,
+  // though not on an H200 (0.5 to 0.65 in ResNet-50).
   double conv_efficiency = 0.65;
-  // What fused attention takes beside its products, as passes over its output, forward: in the same file 10 to 21 with
+  // What fused attention takes beside its products, as passes over its output, forward: in the same file 8 to 21 with
   // heads of 64, 128 to 2,048 tokens, in bf16 and fp32 (those from 1,024 on are causal, half of what is counted).
   double attention_passes = 16;
   // How often a batch norm's output crosses memory, forward, with the elementwise work around it that a Model
@@ -56,7 +58,7 @@ struct GpuCosts {
   Precision precision = Precision::fp32;
 };
 
-// Any kernel, which reaches `share` of products' efficiency; one without work is bound by memory alone. Requires: the
+// Any kernel, which reaches `share` of compute_efficiency; one without work is bound by memory alone. Requires: the
 // GPU has the precision (see require_precision).
 Seconds kernel_time(const GpuCosts&, Flops work, Bytes traffic, double share = 1);
 // A kernel bound by memory alone: copies, scaling, optimizer.
@@ -78,7 +80,8 @@ struct LayerTime {
 // FLOP per MAC, backward twice the work of forward. Traffic, forward, in elements of the precision:
 //   conv, linear  parameters + input + output; the input is taken to be the previous layer's output (none for
 //                 the first layer; too much after a pooling, too little where branches meet)
-//   norm          norm_passes * output behind a convolution (a frozen batch norm, too), else layer_norm_passes
+//   norm          norm_passes * output behind a convolution (a frozen batch norm, too, and a layer norm that
+//                 stands there), else layer_norm_passes
 //   attention     attention_passes * output: q, k, v, the output, and what a fused kernel does beside its products,
 //                 which overlaps with nothing
 //   embedding     2 * output: only the rows looked up

@@ -134,7 +134,7 @@ TEST_CASE("an explanation finds what was put into the scenario", "[release]") {
 
 TEST_CASE("what costs nothing is advised before faster NICs, each key once", "[release]") {
   Scenario scenario = example("network_200g", 1);
-  scenario.training.batch_per_gpu = 24;
+  scenario.training.batch_per_gpu = 24;  // whose network counts
   const Prediction p = predict(scenario);
   const Explanation e = explained(p, 2);
   const auto saves = [&](const std::string& key) {

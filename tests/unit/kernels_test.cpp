@@ -166,7 +166,9 @@ TEST_CASE("a norm behind a convolution is a batch norm, frozen or not") {
 TEST_CASE(
     "convolutions with tensor cores reach a share of what products do, attention takes more than they") {
   const auto seconds = [](LayerKind kind, Precision precision) {
-    return layer_times(toy_costs(precision), of({"layer", kind, {}, 1'000'000, 1}), 1000)[0].forward.value;
+    GpuCosts costs = toy_costs(precision);
+    costs.gpu.peak[static_cast<std::size_t>(Precision::fp16)] = FlopsPerSecond(8e12);
+    return layer_times(costs, of({"layer", kind, {}, 1'000'000, 1}), 1000)[0].forward.value;
   };
   for (const Precision precision : {Precision::fp16, Precision::fp32}) {
     const double product = seconds(LayerKind::linear, precision);
@@ -209,14 +211,21 @@ TEST_CASE("a product in 16 bits is slower where a size is no multiple of 8") {
     CHECK(slower(50'257, 768, tied, Precision::fp16) == Approx(6).epsilon(0.01));
     CHECK(slower(30'522, 768, tied, Precision::fp16) == Approx(3).epsilon(0.01));
     CHECK(slower(768, 30'522, tied, Precision::fp16) == Approx(3).epsilon(0.01));
-    CHECK(slower(50'304, 768, tied, Precision::fp16) == 1);
+    CHECK(slower(30'522, 768, tied, Precision::bf16) == Approx(3).epsilon(0.01));
     CHECK(slower(50'257, 768, tied, Precision::fp32) == Approx(1).epsilon(0.01));
   }
+  // What a kernel pays beside its work is no longer.
+  const auto at_once = [](std::int64_t rows) {
+    const Layer layer{"nsp", LayerKind::linear, {rows * 1024}, rows * 1024, rows};
+    return layer_times({gpu_preset("H100"), {}, Precision::bf16}, of(layer), 1)[0].forward.value;
+  };
+  CHECK(at_once(2) == Approx(at_once(8)).epsilon(1e-3));
 }
 
-TEST_CASE("what misaligned products take longer is what padding them saves") {
+TEST_CASE("what misaligned products take longer is what padding them saves, bound by memory or not") {
   const GpuCosts costs{gpu_preset("A100-80GB"), {}, Precision::bf16};
-  const Model odd = transformer({.layers = 2, .vocabulary = 50'257});
+  const std::int64_t hidden = GENERATE(64, 768);
+  const Model odd = transformer({.layers = 2, .hidden = hidden, .heads = 4, .vocabulary = 50'257});
   Model padded = odd;
   padded.layers.back().forward_macs = odd.layers.back().forward_macs / 50'257 * 50'264;
   padded.layers.back().output_elements = odd.layers.back().output_elements / 50'257 * 50'264;
@@ -227,6 +236,24 @@ TEST_CASE("what misaligned products take longer is what padding them saves") {
   CHECK(misaligned_time(costs, odd, 16).value == Approx(seconds(odd) - seconds(padded)).epsilon(1e-3));
   CHECK(misaligned_time(costs, padded, 16).value == 0);
   CHECK(misaligned_time({costs.gpu, {}, Precision::tf32}, odd, 16).value == 0);
+}
+
+TEST_CASE("a layer of several matrices, or one used at a part of the tokens, counts as padded") {
+  const GpuCosts costs{gpu_preset("A100-80GB"), {}, Precision::bf16};
+  Model several = of({"adaptive", LayerKind::linear, {1536, 3, 267'735}, 192 * 20'003 * 512, 192 * 20'003});
+  several.tokens = 192;
+  Model part = of({"decoder", LayerKind::linear, {}, 76 * 30'522 * std::int64_t{1024}, 76 * 30'522});
+  part.tokens = 512;
+  CHECK(misaligned_time(costs, several, 16).value == 0);
+  CHECK(misaligned_time(costs, part, 16).value == 0);
+}
+
+TEST_CASE("fp16 without tensor cores takes nothing off convolutions") {
+  const auto seconds = [](LayerKind kind) {
+    const Layer layer{"layer", kind, {}, std::int64_t{1} << 30, 1};
+    return layer_times({gpu_preset("P100"), {}, Precision::fp16}, of(layer), 64)[0].forward.value;
+  };
+  CHECK(seconds(LayerKind::conv) == seconds(LayerKind::linear));
 }
 
 TEST_CASE("layer times grow linearly with the batch, but for half_work, parameters and launches") {
