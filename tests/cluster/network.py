@@ -105,13 +105,18 @@ class Network:
         """Wait until the guardian has removed all."""
         if self.held is None:
             return
-        os.close(self.held)
-        self.held = None
+        self.leave()
         for _ in range(100):
             if not self.folder.exists():
                 return
             time.sleep(0.1)
         print("the network could not be removed", file=sys.stderr)
+
+    def leave(self) -> None:
+        """A forked process lets go: what is left when its parent ends is removed."""
+        if self.held is not None:
+            os.close(self.held)
+            self.held = None
 
     def at_switches(self, *words: str) -> None:
         run("ip", "netns", "exec", self.switches, *words)
@@ -249,6 +254,8 @@ class Network:
             "exec",
             self.switches,
             "mpirun",
+            "--bind-to",
+            "none",
             "--host",
             ",".join(self.hosts[:ranks]),
             "--mca",

@@ -226,44 +226,48 @@ NcclGraph found_in(const ChannelGraph& graph, int nodes) {
           graph.channels.size()};
 }
 
-TEST_CASE("the search finds what NCCL's own code finds, of each version") {
-  int compared = 0;
-  for (const auto& [key, graphs] : recorded_graphs()) {
-    const auto& [machine, nodes, minor] = key;
-    SearchSpec search;
-    search.nccl_minor = minor;
-    const ChannelGraphs found = search_channels(build_topology(cluster_of_boards(machine, nodes)), search);
-    CAPTURE(machine, nodes, minor);
-    for (const auto& [name, graph] : graphs) {
-      CAPTURE(name);
-      const ChannelGraph& ours = name == "ring" ? found.ring : name == "tree" ? found.tree : found.nvls;
-      if (kOtherwise.contains({key, name})) {
-        CHECK_FALSE(found_in(ours, nodes) == graph);
-      } else {
-        CHECK(found_in(ours, nodes) == graph);
-      }
-      ++compared;
-    }
-  }
-  CHECK(compared == 2042);
-}
+using Tuned = std::vector<std::pair<std::string, std::string>>;  // collectives, and what runs
 
-TEST_CASE("the tuner chooses what NCCL's own code chooses, of each version") {
-  std::map<SearchedAs, std::vector<std::pair<std::string, std::string>>> all;  // collectives, and what runs
+std::map<SearchedAs, Tuned> recorded_choices() {
+  std::map<SearchedAs, Tuned> all;
   for (const std::vector<std::string>& cells : rows_of("nccl_tuned.csv", 5)) {
     std::istringstream versions(cells[3]);
     for (std::string version; versions >> version;) {
       all[{cells[0], std::stoi(cells[1]), std::stoi(version.substr(2))}].emplace_back(cells[2], cells[4]);
     }
   }
-  int other = 0, compared = 0;
-  for (const auto& [key, collectives] : all) {
+  return all;
+}
+
+TEST_CASE("the search finds and the tuner chooses what NCCL's own code does, of each version") {
+  int graphs_compared = 0, choices_compared = 0, other = 0;
+  std::map<SearchedAs, std::pair<NcclGraphs, Tuned>> recorded;
+  for (const auto& [key, graphs] : recorded_graphs()) {
+    recorded[key].first = graphs;
+  }
+  for (const auto& [key, choices] : recorded_choices()) {
+    recorded[key].second = choices;
+  }
+  for (const auto& [key, of_nccl] : recorded) {
     const auto& [machine, nodes, minor] = key;
+    const auto& [graphs, choices] = of_nccl;
     const Topology topology = build_topology(cluster_of_boards(machine, nodes));
     CollectiveSpec spec;
     spec.nccl = "2." + std::to_string(minor);
     NcclCollectives nccl(topology, spec, {});
-    for (const auto& [collective, text] : collectives) {
+    CAPTURE(machine, nodes, minor);
+    for (const auto& [name, graph] : graphs) {
+      CAPTURE(name);
+      const ChannelGraphs& found = nccl.graphs();
+      const ChannelGraph& ours = name == "ring" ? found.ring : name == "tree" ? found.tree : found.nvls;
+      if (kOtherwise.contains({key, name})) {
+        CHECK_FALSE(found_in(ours, nodes) == graph);
+      } else {
+        CHECK(found_in(ours, nodes) == graph);
+      }
+      ++graphs_compared;
+    }
+    for (const auto& [collective, text] : choices) {
       std::istringstream runs(text);
       std::int64_t bytes = 1024;
       for (std::string run; runs >> run;) {
@@ -273,15 +277,16 @@ TEST_CASE("the tuner chooses what NCCL's own code chooses, of each version") {
           const std::string chosen =
               std::string(name_of(choice.algorithm)) + '/' + std::string(name_of(choice.protocol));
           const bool same = chosen == run.substr(0, end);
-          ++compared;
+          ++choices_compared;
           other += same ? 0 : 1;
-          CAPTURE(machine, nodes, minor, collective, bytes, chosen, run);
+          CAPTURE(collective, bytes, chosen, run);
           CHECK((same || minor == 18));  // whose graphs are not all NCCL's
         }
       }
     }
   }
-  CHECK(compared == 54'648);
+  CHECK(graphs_compared == 2042);
+  CHECK(choices_compared == 54'648);
   CHECK(other <= 14);
 }
 

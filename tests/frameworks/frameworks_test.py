@@ -1,6 +1,8 @@
 """Does Paceline predict what PyTorch does?
 
-    frameworks_test.py PACELINE [--python PYTHON] [--cases all|some|sharded] [--keep FOLDER]
+    PYTHON frameworks_test.py PACELINE [--cases some|all|hooked|sharded] [--keep FOLDER]
+
+Runs under any Python that has torch with gloo (tried: 1.13 and 2.15).
 
 Makes hosts as network namespaces with links of 50 Mbit/s, measures gloo's all-reduce between two of
 them, fits the costs to that alone (for fully_shard also what it takes between two with units of
@@ -38,7 +40,7 @@ from cases import (
     SHARDED_CASES,
     Case,
 )
-from torch_hosts import DEBIANS_PYTHON, TorchHosts
+from torch_hosts import TorchHosts, version_of_torch
 
 # torch_hosts has made tests/cluster known.
 import hosts  # isort: skip
@@ -94,25 +96,13 @@ def processor_time() -> tuple[int, int]:
     return user + nice + system + irq + softirq, steal
 
 
-def version_of(python: str) -> str | None:
-    """Return the version of its PyTorch, as scenarios have it; None where there is none."""
-    program = "import torch; print('.'.join(torch.__version__.split('.')[:2]))"
-    try:
-        result = subprocess.run(
-            [python, "-c", program], capture_output=True, text=True, check=False
-        )
-    except OSError:
-        return None
-    return result.stdout.strip() if result.returncode == 0 else None
-
-
 class Trial:
     """Cases on one network, with one PyTorch."""
 
-    def __init__(self, paceline: str, network: Network, python: str, keep: Path | None) -> None:
+    def __init__(self, paceline: str, network: Network, keep: Path | None) -> None:
         self.paceline = paceline
         self.network = network
-        self.torch = TorchHosts(network, python)
+        self.torch = TorchHosts(network)
         self.folder = keep or network.folder
         self.profile = network.folder / "profile.json"
         self.collective_launch_us = 0
@@ -275,7 +265,6 @@ def passed(outcomes: dict[Case, Outcome]) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("paceline")
-    parser.add_argument("--python", default=DEBIANS_PYTHON, help="one that has torch")
     parser.add_argument("--cases", choices=("some", "all", "hooked", "sharded"), default="some")
     parser.add_argument("--keep", type=Path, help="where scenarios and measurements are to stay")
     options = parser.parse_args()
@@ -283,9 +272,9 @@ def main() -> int:
         if shutil.which(tool) is None:
             print(f"skipped: there is no {tool} here")
             return SKIPPED
-    pytorch = version_of(options.python)
+    pytorch = version_of_torch()
     if pytorch is None:
-        print(f"skipped: {options.python} has no torch (Debian: python3-torch)")
+        print("skipped: this Python has no torch (Debian: python3-torch)")
         return SKIPPED
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: sys.exit(128 + received))
@@ -303,7 +292,7 @@ def main() -> int:
         print(f"skipped: network namespaces and shaped links can't be made here: {error}")
         return SKIPPED
     try:
-        trial = Trial(options.paceline, network, options.python, options.keep)
+        trial = Trial(options.paceline, network, options.keep)
         trial.fit()
         if options.cases == "sharded":
             trial.fit_units(pytorch)

@@ -1,32 +1,50 @@
-"""PyTorch over the network of namespaces: the rows of ``paceline.replay``, a rank in each host."""
+"""PyTorch over the network of namespaces: the rows of ``paceline.replay``, a rank in each host.
+
+Ranks are forked from this process, which has loaded torch: once for all runs.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import ctypes
+import importlib
 import json
+import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/cluster"))
+sys.path[:0] = [str(ROOT / "tests/cluster"), str(ROOT / "python/paceline")]
 
-from measuring import Measuring, Row  # noqa: E402
+from measuring import Row  # noqa: E402
 from network import CONTROL, Network  # noqa: E402
 
-DEBIANS_PYTHON = "/usr/bin/python3"  # of the package python3-torch
+CLONE_NEWNET = 0x40000000  # linux/sched.h
+
+
+def version_of_torch() -> str | None:
+    """Load it; return its version, as scenarios have it, or None where there is none."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    sys.dont_write_bytecode = True
+    try:
+        import torch
+
+        importlib.import_module("replay.run")
+    except (ImportError, OSError):
+        return None
+    return ".".join(torch.__version__.split(".")[:2])
 
 
 class TorchHosts:
-    def __init__(self, network: Network, interpreter: str = DEBIANS_PYTHON) -> None:
+    def __init__(self, network: Network) -> None:
         self.network = network
-        self.interpreter = interpreter
-        self.first = Measuring.real_time()
         self.runs = 0
 
     def replay(self, plan: Mapping[str, Any], limit: float, *words: str) -> list[Row]:
@@ -42,48 +60,64 @@ class TorchHosts:
     def rows(self, ranks: int, words: Sequence[str], limit: float) -> list[Row]:
         self.runs += 1
         out = self.network.folder / f"torch{self.runs}.csv"
-        processes = [self._start(rank, ranks, [*words, "--out", str(out)]) for rank in range(ranks)]
+        said = [out.with_suffix(f".{rank}.txt") for rank in range(ranks)]
+        processes: list[BaseProcess] = []
         until = time.monotonic() + limit
         try:
-            outputs = [
-                p.communicate(timeout=max(0.1, until - time.monotonic()))[0] for p in processes
-            ]
-        except subprocess.TimeoutExpired as error:
-            raise RuntimeError(f"replay of {ranks} ranks took more than {limit:g} s") from error
-        finally:
-            # Of a rank that runs on, all that it started.
+            for rank, path in enumerate(said):
+                path.touch()
+                processes.append(self._start(rank, said, [*words, "--out", str(out)]))
             for process in processes:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
-        if any(process.returncode != 0 for process in processes):
-            statuses = [process.returncode for process in processes]
-            raise RuntimeError(f"replay: statuses {statuses}: {' '.join(outputs).strip()}")
+                process.join(max(0.0, until - time.monotonic()))
+            if any(process.exitcode is None for process in processes):
+                raise RuntimeError(f"replay of {ranks} ranks took more than {limit:g} s")
+        finally:
+            for process in processes:
+                process.kill()
+                process.join()
+        if any(process.exitcode != 0 for process in processes):
+            statuses = [process.exitcode for process in processes]
+            outputs = " ".join(path.read_text(errors="replace") for path in said).strip()
+            raise RuntimeError(f"replay: statuses {statuses}: {outputs}")
         with out.open(newline="", encoding="utf-8") as file:
             return list(csv.DictReader(file))
 
-    def _start(self, rank: int, ranks: int, words: Sequence[str]) -> subprocess.Popen[str]:
+    def _start(self, rank: int, said: Sequence[Path], words: Sequence[str]) -> BaseProcess:
         """The store's traffic goes over the control network, gloo's over the shaped links."""
         environment = {
-            **os.environ,
             "RANK": str(rank),
-            "WORLD_SIZE": str(ranks),
+            "WORLD_SIZE": str(len(said)),
             "LOCAL_RANK": "0",
             "LOCAL_WORLD_SIZE": "1",
             "MASTER_ADDR": f"{CONTROL}.1",
             "MASTER_PORT": str(29500 + self.runs),
             "GLOO_SOCKET_IFNAME": "data",
-            "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(ROOT / "python/paceline"),
-            "PYTHONDONTWRITEBYTECODE": "1",
         }
-        host = ["ip", "netns", "exec", self.network.hosts[rank], *self.first]
-        return subprocess.Popen(
-            [*host, self.interpreter, "-m", "replay", *words],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
+        process = multiprocessing.get_context("fork").Process(
+            target=self._rank, args=(self.network.hosts[rank], environment, said[rank], words)
         )
+        process.start()
+        return process
+
+    def _rank(
+        self, host: str, environment: Mapping[str, str], said: Path, words: Sequence[str]
+    ) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        self.network.leave()
+        with said.open("wb") as output:
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+        enter(host)
+        with contextlib.suppress(OSError):  # before all else on the machine, where it is allowed
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        os.environ.update(environment)
+        sys.exit(importlib.import_module("replay.__main__").main(words))
+
+
+def enter(host: str) -> None:
+    """Go into a namespace of the network."""
+    namespace = os.open(f"/run/netns/{host}", os.O_RDONLY)
+    if ctypes.CDLL(None, use_errno=True).setns(namespace, CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), f"setns {host}")
+    os.close(namespace)
