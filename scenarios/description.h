@@ -716,6 +716,13 @@ void describe(V& v, CollectiveSpec& s) {
   v.key("sockets_per_thread", s.sockets_per_thread, between(1, 64),
         "NCCL_NSOCKS_PERTHREAD: TCP sockets of each of them.");
   v.key("nvls", s.nvls, any(), "Use NVLink SHARP where there is (NCCL_NVLS_ENABLE).");
+  v.key("buffer", s.sizes.buffer, between(64e3, 1e9).absent_at_zero(),
+        "NCCL_BUFFSIZE; left out, here and below: what the network's plugin sets, else "
+        "NCCL's.");
+  v.key("nvls_chunk", s.sizes.nvls_chunk, between(16e3, 64e6).absent_at_zero(), "NCCL_NVLS_CHUNKSIZE.");
+  v.key("nvls_tree_chunk", s.sizes.nvls_tree_chunk, between(16e3, 64e6).absent_at_zero(),
+        "NCCL_NVLSTREE_MAX_CHUNKSIZE.");
+  v.key("peer_chunk", s.sizes.peer_chunk, between(4e3, 64e6).absent_at_zero(), "NCCL_P2P_NET_CHUNKSIZE.");
   v.key("limited_fifos", s.limited_fifos, any(),
         "A sender waits for its receiver when NCCL's buffer between them is full; false: buffers never "
         "fill.");

@@ -210,7 +210,11 @@ void read(const Json& json, Bytes& value, const Limits& limits, const Spot& spot
     throw error.at(spot.place);
   }
   if (!limits.holds(static_cast<double>(value.value))) {
-    fail_at(spot, std::string("a size from 1 B to ") + kMostBytesText, shown(json));
+    const Dimension& dimension = dimension_of(value);
+    fail_at(spot,
+            "a size from " + quantity_text(limits.least, dimension) + " to " +
+                (limits.most == kMostBytes ? kMostBytesText : quantity_text(limits.most, dimension)),
+            shown(json));
   }
 }
 

@@ -102,8 +102,8 @@ double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, dou
     return std::numeric_limits<double>::infinity();  // the switch moves the data
   }
   if (plan.algorithm == Algorithm::tree) {  // its bus bandwidth is twice what a thread block moves
-    const double of_protocol = ll ? block / 2 : (ll128 ? caps.tree_ll128 : caps.tree) * kGiga * share / 2;
-    return std::min(of_protocol, caps.tree * kGiga * share / 2) * of.tree_efficiency;
+    const double of_protocol = ll128 ? caps.tree_ll128 * kGiga * share : block;
+    return std::min(of_protocol, caps.tree * kGiga * share) / 2 * of.tree_efficiency;
   }
   const double of_protocol = ll ? block : ll128 ? caps.ring_ll128 * kGiga * share : costs.copy_rate.value;
   return std::min(of_protocol * of.ring_efficiency, costs.copy_rate.value);

@@ -66,7 +66,8 @@ namespace paceline {
 inline constexpr std::size_t kHopKinds = kNames<HopKind>.size() - 1;  // that cost something: all but inside
 
 // What one search channel carries at most, bus bandwidth in GB/s: NCCL's figures (src/graph/tuning.cc, 2.30:
-// perChMaxRingLL128Bws, perChMaxTreeLL128Bws, perChMaxTreeBws on two nodes).
+// perChMaxRingLL128Bws, perChMaxTreeLL128Bws, perChMaxTreeBws on two nodes), of which trees in Simple and LL have none
+// from Hopper on.
 struct ChannelCaps {
   double ring_ll128 = 0, tree_ll128 = 0, tree = 0;
 };

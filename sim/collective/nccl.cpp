@@ -48,6 +48,14 @@ const ChannelGraph& graph_of(Algorithm algorithm, const ChannelGraphs& graphs) {
   }
 }
 
+NcclSizes sizes_of(NcclSizes asked, const NcclSizes& of_plugin) {
+  for (Bytes NcclSizes::*each :
+       {&NcclSizes::buffer, &NcclSizes::nvls_chunk, &NcclSizes::nvls_tree_chunk, &NcclSizes::peer_chunk}) {
+    asked.*each = (asked.*each).value > 0 ? asked.*each : of_plugin.*each;
+  }
+  return asked;
+}
+
 double width_of_rings(const ChannelGraphs& graphs, const RankLayout& layout) {
   const ChannelGraph& ring = graphs.ring;
   return static_cast<double>(ring.channels.size()) * (layout.nodes > 1 ? ring.bw_inter : ring.bw_intra);
@@ -64,8 +72,10 @@ NcclCollectives::NcclCollectives(const Topology& topology, const CollectiveSpec&
   describe_nodes(topology);
   find_channels(topology);
   input_.sharp = topology.spec().fabric.sharp;
+  input_.sizes = spec.sizes;
   if (input_.nodes > 1) {
     const Network& of = network(topology.spec().node.network, input_.compute_capability);
+    input_.sizes = sizes_of(spec.sizes, of.sizes);
     plugin_protocols_ = of.protocols;
     for (const auto graph : kAllGraphs) {
       double& stated = (input_.graphs.*graph).latency_inter;

@@ -7,28 +7,38 @@ namespace {
 
 using namespace units;
 
-constexpr int kHopper = 90;
+constexpr int kA100 = 80, kHopper = 90;
 
-// stated_latency: aws-ofi-nccl, platform table of EC2. protocols: the same plugin (Simple where writes don't keep
-// their order), and the settings that Google publishes for GPUDirect-TCPX and -TCPXO.
+// stated_latency, sizes: aws-ofi-nccl, platform table of EC2 (src/platform-aws.cpp): NVLS's chunks since 2024, the
+// others since 1.16 of May 2025; not on p5.4xlarge. protocols: the same plugin
+// (Simple where writes don't keep their order), and the settings that Google publishes for GPUDirect-TCPX and -TCPXO.
 constexpr Network kNetworks[] = {
     {.kind = NetworkKind::infiniband},
     {.kind = NetworkKind::roce, .hop_latency = 1.0_us},
-    {.kind = NetworkKind::efa, .hop_latency = 17.0_us, .stated_latency = 75},
+    {.kind = NetworkKind::efa,
+     .hop_latency = 17.0_us,
+     .stated_latency = 75,
+     .sizes = {.buffer = 8_MiB, .nvls_chunk = 512_KiB, .nvls_tree_chunk = 512_KiB, .peer_chunk = 512_KiB}},
     {.kind = NetworkKind::tcpx, .hop_latency = 100.0_us, .protocols = "Simple"},
     {.kind = NetworkKind::tcpxo, .hop_latency = 30.0_us, .protocols = "Simple,LL128"},
     {.kind = NetworkKind::tcp, .hop_latency = 30.0_us, .socket_rate = 1e9},
 };
 
+constexpr Network kEfaOfA100{.kind = NetworkKind::efa,
+                             .hop_latency = 17.0_us,
+                             .stated_latency = 75,
+                             .sizes = {.buffer = 8_MiB, .peer_chunk = 512_KiB},
+                             .protocols = "Simple"};
 constexpr Network kOldEfa{
     .kind = NetworkKind::efa, .hop_latency = 17.0_us, .stated_latency = 75, .protocols = "Simple"};
 
 }  // namespace
 
 const Network& network(NetworkKind kind, int compute_capability) {
-  return kind == NetworkKind::efa && compute_capability < kHopper
-             ? kOldEfa
-             : *std::ranges::find(kNetworks, kind, &Network::kind);
+  if (kind == NetworkKind::efa && compute_capability < kHopper) {
+    return compute_capability == kA100 ? kEfaOfA100 : kOldEfa;
+  }
+  return *std::ranges::find(kNetworks, kind, &Network::kind);
 }
 
 }  // namespace paceline

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/units.h"
+#include "sim/collective/spec.h"
 #include "topology/cluster_spec.h"
 
 namespace paceline {
@@ -15,10 +16,11 @@ struct Network {
   // B/s of one socket of a channel; 0: no sockets. One stream of TCP through host memory, kernel and NIC: 8 Gb/s
   // explain Horovod on Azure's P100 nodes of 2018 (docs/accuracy.md); 5 to 15 Gb/s are usual.
   double socket_rate = 0;
+  NcclSizes sizes{};           // as the plugin sets NCCL's environment
   const char* protocols = "";  // NCCL_PROTO, as the plugin or its provider's settings have it; "": NCCL's
 };
 
-// compute_capability: EFA keeps the order that LL128 needs from p5's generation on.
+// compute_capability: EFA keeps the order that LL128 needs from p5's generation on; its plugin sets sizes by instance.
 const Network& network(NetworkKind, int compute_capability);
 
 }  // namespace paceline

@@ -11,9 +11,10 @@ namespace paceline {
 namespace {
 
 constexpr std::int64_t kKiB = 1024;
-constexpr std::int64_t kStep = 512 * kKiB;    // Simple: 4 MiB / 8
-constexpr std::int64_t kLlStep = 32 * kKiB;   // data of 64 KiB of lines
-constexpr std::int64_t kLl128Step = 576'000;  // data of 614400 B of lines
+constexpr std::int64_t kBuffer = 4096 * kKiB;  // of Simple
+constexpr int kSteps = 8;                      // of a buffer
+constexpr std::int64_t kLlStep = 32 * kKiB;    // data of 64 KiB of lines
+constexpr std::int64_t kLl128Step = 576'000;   // data of 614400 B of lines
 constexpr int kThreads = 512, kLl128Threads = 640, kMostThreads = 640;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -24,6 +25,10 @@ int power_of_two_up(int n) { return static_cast<int>(std::bit_ceil(static_cast<u
 bool gathers(CollectiveKind kind) {
   return kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter;
 }
+
+std::int64_t or_else(Bytes asked, std::int64_t own) { return asked.value > 0 ? asked.value : own; }
+// Simple's.
+std::int64_t step_of(const TunerInput& in) { return or_else(in.sizes.buffer, kBuffer) / kSteps; }
 
 int gpus_per_node(const TunerInput& in) { return std::max(1, in.ranks / std::max(1, in.nodes)); }
 
@@ -86,10 +91,12 @@ PeerChannels peer_channels(const TunerInput& in) {
 
 // Of one message; src/init.cc.
 std::int64_t peer_step(const TunerInput& in) {
-  if (in.nodes > 1) {
-    return (in.cpu == CpuVendor::arm && in.compute_capability >= 100 ? 256 : 128) * kKiB;
-  }
-  return in.graphs.ring.type_intra <= PathType::nvb ? kStep : 128 * kKiB;
+  const int v = in.version.minor;
+  const bool twice = v >= 29 && in.cpu == CpuVendor::arm && in.compute_capability >= 100;
+  const std::int64_t step = in.nodes > 1 ? (twice ? 2 : 1) * or_else(in.sizes.peer_chunk, 128 * kKiB)
+                            : in.graphs.ring.type_intra <= PathType::nvb ? 512 * kKiB
+                                                                         : 128 * kKiB;
+  return v >= 19 ? std::min(step, step_of(in)) : step;
 }
 
 std::int64_t peer_bytes(const TunerInput& in, std::int64_t bytes) {
@@ -238,22 +245,23 @@ std::int64_t tree_chunk(const TunerInput& in, Protocol protocol, std::int64_t by
     return kLlStep;
   }
   if (in.version.minor >= 20) {
-    return kStep;
+    return step_of(in);
   }
   const int depth = local - 1 + log2_down(in.nodes);
   const std::int64_t chunk =
-      halve(halve(kStep, bytes, 1, depth * 8, 128 * kKiB), bytes, 1, depth * 4, 64 * kKiB);
+      halve(halve(step_of(in), bytes, 1, depth * 8, 128 * kKiB), bytes, 1, depth * 4, 64 * kKiB);
   return halve(chunk, bytes, 1, depth, 32 * kKiB);
 }
 
 std::int64_t collnet_chunk(const TunerInput& in, Algorithm algorithm, std::int64_t bytes) {
   const int local = gpus_per_node(in);
   if (algorithm == Algorithm::collnet_chain) {
-    const std::int64_t chunk = halve(256 * kKiB, bytes, 1, local * 64, 128 * kKiB);
+    const std::int64_t most = std::min(256 * kKiB, step_of(in));
+    const std::int64_t chunk = halve(most, bytes, 1, local * 64, 128 * kKiB);
     return halve(halve(chunk, bytes, 1, local * 8, 64 * kKiB), bytes, 1, local, 32 * kKiB);
   }
   const int depth = local == 1 ? 1 : 2;
-  return halve(halve(kStep, bytes, local, depth * 64, 128 * kKiB), bytes, local, depth * 8, 32 * kKiB);
+  return halve(halve(step_of(in), bytes, local, depth * 64, 128 * kKiB), bytes, local, depth * 8, 32 * kKiB);
 }
 
 // A slow network wants small chunks.
@@ -265,16 +273,29 @@ bool slow_nvls(const TunerInput& in) {
   return in.nodes > 1 && in.version.minor >= 19 && row.bandwidth < 150;
 }
 
+// Of NVLS and, from 2.21 on, of its trees at most. Not here: what 2.30 makes of them on Blackwell between nodes
+// (ncclNvlsTreeSm100Tuning).
+std::int64_t most_of_nvls(const TunerInput& in) {
+  return in.version.minor >= 21 ? or_else(in.sizes.nvls_chunk, 128 * kKiB) : 128 * kKiB;
+}
+
+std::int64_t most_of_nvls_tree(const TunerInput& in) {
+  const int v = in.version.minor;
+  const std::int64_t most = v >= 21 ? most_of_nvls(in) : step_of(in);
+  const std::int64_t own = v >= 19 && in.nodes >= 4 ? 64 * kKiB : most;
+  return std::min(most, v >= 20 ? or_else(in.sizes.nvls_tree_chunk, own) : own);
+}
+
 std::int64_t nvls_chunk(const TunerInput& in, Algorithm algorithm, std::int64_t bytes) {
   const int local = gpus_per_node(in);
   const auto shrunk = [&](std::int64_t chunk, std::int64_t below, std::int64_t to) {
     return bytes < below * local * chunk ? std::min(chunk, to) : chunk;
   };
   if (algorithm == Algorithm::nvls_tree) {
-    const std::int64_t chunk = (in.nodes >= 4 ? 64 : 128) * kKiB;
+    const std::int64_t chunk = shrunk(shrunk(most_of_nvls_tree(in), 32, 256 * kKiB), 16, 128 * kKiB);
     return shrunk(shrunk(chunk, 4, 64 * kKiB), 1, 32 * kKiB);
   }
-  const std::int64_t chunk = (slow_nvls(in) ? 32 : 128) * kKiB;
+  const std::int64_t chunk = std::min(slow_nvls(in) ? 32 * kKiB : most_of_nvls(in), step_of(in));
   return shrunk(shrunk(shrunk(chunk, 64, 64 * kKiB), 8, 32 * kKiB), 2, 16 * kKiB);
 }
 
@@ -291,7 +312,7 @@ std::int64_t chunk_of(const TunerInput& in, const TunerChoice& choice, std::int6
       return nvls_chunk(in, choice.algorithm, bytes);
     case Algorithm::pat: {
       const std::int64_t parts = in.kind == CollectiveKind::all_gather ? 32 : 16;
-      std::int64_t chunk = kStep;
+      std::int64_t chunk = step_of(in);
       while (chunk * parts > bytes && chunk > 64 * kKiB) {
         chunk /= 2;
       }
@@ -306,7 +327,7 @@ std::int64_t chunk_of(const TunerInput& in, const TunerChoice& choice, std::int6
     case Protocol::ll128:
       return kLl128Step;
     default:
-      return in_big_steps(in, choice) ? 4 * kStep : kStep;
+      return in_big_steps(in, choice) ? 4 * step_of(in) : step_of(in);
   }
 }
 
@@ -341,14 +362,14 @@ std::vector<Loops> cut(std::int64_t bytes, std::int64_t chunk, std::int64_t bloc
   return loops;
 }
 
-// What of a chunk moves on its own. Simple: half of it, but at least 32 KiB (src/device/prims_simple.h). LL has
+// What of a chunk moves on its own. Simple: half of it, but at least a 16th of a step (src/device/prims_simple.h). LL has
 // a flag in every line: what all threads move at once is passed on before the rest has come
 // (src/device/prims_ll.h). LL128 does so too: HopCost::cut_through.
-Bytes slice_of(const TunerChoice& choice, bool big, Bytes chunk) {
-  constexpr std::int64_t kLeastSlice = 32 * kKiB, kLlRound = 4 * kKiB;
+Bytes slice_of(const TunerInput& in, const TunerChoice& choice, bool big, Bytes chunk) {
+  constexpr std::int64_t kLlRound = 4 * kKiB;
   const Protocol protocol = choice.protocol;
   if (protocol == Protocol::simple && big) {
-    return std::min(chunk, Bytes(std::max(kLeastSlice, ceil_div(chunk.value, 2))));
+    return std::min(chunk, Bytes(std::max(step_of(in) / 16, ceil_div(chunk.value, 2))));
   }
   return protocol == Protocol::ll ? std::min(chunk, Bytes(kLlRound)) : chunk;
 }
@@ -377,7 +398,7 @@ Sizing size_collective(const TunerInput& in, const TunerChoice& choice, Bytes by
                                  : chunk_of(in, choice, mine);
   made.loops = cut(mine, chunk / grain * grain, blocks_of(in, choice));
   for (Loops& loops : made.loops) {
-    const Bytes slice = slice_of(choice, big, loops.chunk);
+    const Bytes slice = slice_of(in, choice, big, loops.chunk);
     loops.slice = slice < loops.chunk ? slice : Bytes(0);
   }
   made.slots *= choice.protocol == Protocol::simple ? 1 : slices_of(made.loops.front());

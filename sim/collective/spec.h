@@ -44,6 +44,15 @@ inline constexpr auto kNames<CollectiveLibrary> =
                               {"gloo", CollectiveLibrary::gloo},
                               {"tensorflow", CollectiveLibrary::tensorflow}});
 
+// How much NCCL's buffers hold and how much moves as one. 0: what the network's plugin sets, else NCCL's own.
+struct NcclSizes {
+  Bytes buffer{0};           // NCCL_BUFFSIZE: of one FIFO in Simple
+  Bytes nvls_chunk{0};       // NCCL_NVLS_CHUNKSIZE, since 2.21
+  Bytes nvls_tree_chunk{0};  // NCCL_NVLSTREE_MAX_CHUNKSIZE, since 2.20
+  Bytes peer_chunk{0};       // NCCL_P2P_NET_CHUNKSIZE
+  friend bool operator==(const NcclSizes&, const NcclSizes&) = default;
+};
+
 inline constexpr std::int64_t kMostChosen = std::int64_t{1} << 62;
 
 // How NCCL runs collectives. The names in capitals are NCCL's environment variables.
@@ -58,9 +67,10 @@ struct CollectiveSpec {
   bool nvls = true;                        // NCCL_NVLS_ENABLE
   int socket_threads = 1;                  // NCCL_SOCKET_NTHREADS; NCCL's default but on EC2 (2) and GCP (4)
   int sockets_per_thread = 1;              // NCCL_NSOCKS_PERTHREAD; likewise (8 on EC2)
-  int gpus_per_process = 1;                // one host thread launches for so many, one after the other
-  bool limited_fifos = true;               // a FIFO holds what NCCL's buffers do; false: any number of chunks
-  std::vector<CostParameter> costs{};      // in place of the defaults (sim/collective/costs.h)
+  NcclSizes sizes{};
+  int gpus_per_process = 1;            // one host thread launches for so many, one after the other
+  bool limited_fifos = true;           // a FIFO holds what NCCL's buffers do; false: any number of chunks
+  std::vector<CostParameter> costs{};  // in place of the defaults (sim/collective/costs.h)
   AlgorithmChoice choose = AlgorithmChoice::tuner;
   Bytes fastest_from{0}, fastest_to{kMostChosen};  // fastest: of such sizes; of others the tuner's choice
   std::vector<Correction> corrections{};           // by kind and ascending size

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/collective/plan.h"
+#include "sim/collective/spec.h"
 #include "topology/channel_graph.h"
 #include "topology/cluster_spec.h"
 
@@ -42,6 +43,7 @@ struct TunerInput {
   bool nvls = false, sharp = false;  // the hardware is there and enabled; nvswitch, for CollNetDirect
   bool nvswitch = false;
   TunerOverrides allowed;
+  NcclSizes sizes;  // sizing alone asks for them
 };
 
 // One row of NCCL's table, as NCCL_DEBUG_SUBSYS=TUNING prints it. All 0 where it is not possible or switched

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "sim/collective/communicator.h"
 #include "sim/collective/tuner_tables.h"
 #include "tests/sizes.h"
 
@@ -624,6 +625,75 @@ TEST_CASE("channels, chunks and loops by hand", "[sizing]") {
   // Tree LL128: depth 1 + 0 + 0.8, so above 128 KiB it wants 14.4 chunks and above 32 KiB 3.6. 1 MiB a
   // channel is 7 of 144000 B, then 14 of 72000 B, in whole grains 37 of them.
   CHECK(sized(Algorithm::tree, Protocol::ll128, 16 * kMiB).loops.front().chunk == Bytes(37 * 1920));
+}
+
+TEST_CASE("buffers and chunks are as large as asked, and NVLS trees' as the version has them", "[sizing]") {
+  TunerInput in = full_house(2);
+  in.sizes = {8_MiB, 512_KiB, 512_KiB, {}};  // as EFA's plugin has them
+  const auto chunk = [&](int minor, Algorithm algorithm, std::int64_t bytes) {
+    in.version.minor = minor;
+    return size_collective(in, {algorithm, Protocol::simple, 0}, Bytes(bytes)).loops.front().chunk;
+  };
+  CHECK(chunk(30, Algorithm::ring, kGiB) == 4_MiB);  // four steps of an eighth
+  CHECK(chunk(30, Algorithm::tree, kGiB) == 1_MiB);
+  // 16 channels of 8 heads: below 32 loops of 512 KiB, 2 GiB, and 16 of 256 KiB, 512 MiB.
+  CHECK(chunk(30, Algorithm::nvls_tree, 2 * kGiB) == 512_KiB);
+  CHECK(chunk(30, Algorithm::nvls_tree, 2 * kGiB - 16 * kMiB) == 256_KiB);
+  CHECK(chunk(30, Algorithm::nvls_tree, 512 * kMiB) == 256_KiB);
+  CHECK(chunk(30, Algorithm::nvls_tree, 256 * kMiB) == 128_KiB);
+  CHECK(chunk(20, Algorithm::nvls_tree, 4 * kGiB) == 512_KiB);
+  in.sizes.nvls_tree_chunk = 64_KiB;
+  CHECK(chunk(20, Algorithm::nvls_tree, 4 * kGiB) == 64_KiB);
+  CHECK(chunk(19, Algorithm::nvls_tree, 16 * kGiB) == 1_MiB);  // there is no such limit yet
+  // Asked for nothing: until 2.20 a step, then NVLS's chunk; from four nodes on 64 KiB, but not yet in 2.18.
+  in.sizes = {};
+  CHECK(chunk(20, Algorithm::nvls_tree, 4 * kGiB) == 512_KiB);
+  CHECK(chunk(21, Algorithm::nvls_tree, 4 * kGiB) == 128_KiB);
+  in = full_house(4);
+  CHECK(chunk(18, Algorithm::nvls_tree, 8 * kGiB) == 512_KiB);
+  CHECK(chunk(19, Algorithm::nvls_tree, 8 * kGiB) == 64_KiB);
+  CHECK(chunk(30, Algorithm::nvls_tree, 8 * kGiB) == 64_KiB);
+}
+
+TEST_CASE("EFA's plugin sets NCCL's sizes by GPU and between nodes, where nobody else does", "[sizing]") {
+  const auto chunk = [](const char* node, int nodes, Bytes asked) {
+    ClusterSpec cluster;
+    cluster.node = node_preset(node);
+    cluster.nodes = nodes;
+    CollectiveSpec spec;
+    spec.algorithm = "ring";
+    spec.protocol = "simple";
+    spec.sizes.buffer = asked;
+    const Topology topology = build_topology(cluster);
+    return nccl_planner(topology, spec, {})
+        .plan({CollectiveKind::all_reduce, Bytes(16 * kGiB), kAllRanks})
+        .loops.front()
+        .chunk;
+  };
+  for (const char* node : {"aws-p5", "aws-p4d"}) {
+    CHECK(chunk(node, 2, {}) == 4_MiB);
+    CHECK(chunk(node, 1, {}) == 2_MiB);
+    CHECK(chunk(node, 2, 2_MiB) == 1_MiB);
+  }
+  CHECK(chunk("aws-p3dn", 2, {}) == 2_MiB);
+  CHECK(chunk("dgx-h100", 2, {}) == 2_MiB);
+}
+
+TEST_CASE("messages between peers are as large as asked, and no larger than a step", "[sizing]") {
+  TunerInput in = full_house(2);
+  in.kind = CollectiveKind::send_recv;
+  const auto chunk = [&](Bytes peer, Bytes buffer) {
+    in.sizes = {.buffer = buffer, .peer_chunk = peer};
+    return size_collective(in, {Algorithm::point_to_point, Protocol::simple, 0}, Bytes(kGiB))
+        .loops.front()
+        .chunk;
+  };
+  CHECK(chunk({}, {}) == 128_KiB);
+  CHECK(chunk(512_KiB, {}) == 512_KiB);
+  CHECK(chunk(1_MiB, {}) == 512_KiB);
+  CHECK(chunk(1_MiB, 8_MiB) == 1_MiB);
+  in.version.minor = 18;
+  CHECK(chunk(1_MiB, {}) == 1_MiB);
 }
 
 TEST_CASE("a ring's last loop moves in slices of its own, and its chunk goes to the next 16 bytes",

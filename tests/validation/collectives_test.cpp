@@ -107,6 +107,19 @@ TEST_CASE("trees between two nodes exceed the bus bandwidth of the NICs") {
   CHECK(predicted_bus("oci-bm.gpu.b4.8", 2, 8, kLarge, "tree", "2.19") > 16 * 12.5);
 }
 
+TEST_CASE("a tree over chains of 72 GPUs takes as long as 20 racks of GB200 did") {
+  // CoreWeave, NCCL 2.26: index.csv. Tuner and table part: NVLS seems to have been off.
+  CsvRow table = table_named("gb200_nvl72_20rack_coreweave");
+  table.at("algo") = "TREE";
+  const std::vector<MeasuredRow> rows = predict_table(table, kFolder);
+  REQUIRE(rows.size() == 6);
+  for (const MeasuredRow& row : rows) {
+    INFO(row.error());
+    CHECK(std::abs(row.error()) < 0.10);
+  }
+  CHECK(error_of(rows).geometric_mean < 0.04);
+}
+
 TEST_CASE("two ports of a card: a tree above the NICs' rate before NCCL 2.20, rings from then on") {
   // Two BM.GPU.B4.8 at 1 GiB: 221.9 GB/s with NCCL of February 2024 (165.8 at 512 MiB: the protocol changes),
   // 184 to 187 with 2.25 and 2.29.
