@@ -420,7 +420,7 @@ void CalibrateCommands::run() const {
                                   .protocol = protocol_},
                                  profile_, allow_other_machine_);
     print(compare_->parsed() ? json_ ? compare_json(log) : compare_text(log)
-          : json_ ? diagnose_json(log)
+          : json_            ? diagnose_json(log)
                              : diagnose_text(log));
   } else {
     replay({scenario_, launcher_, steps_, measured_, profile_, with_});

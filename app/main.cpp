@@ -277,8 +277,7 @@ int main_of(int argc, char** argv) {
 // A message on one line, whatever is in it.
 int fail(std::string message, int status) {
   message = printable(message);
-  std::ranges::replace_if(
-      message, [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  std::ranges::replace_if(message, [](char c) { return c == '\n' || c == '\t'; }, ' ');
   std::cerr << "paceline: " << message << '\n';
   return status;
 }

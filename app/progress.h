@@ -43,7 +43,7 @@ class ProgressDisplay {
   bool feed(const SweepProgress&);
 
   std::FILE* pv_ = nullptr;
-  struct sigaction before_ {};  // of SIGPIPE: pv may end first
+  struct sigaction before_{};  // of SIGPIPE: pv may end first
   std::size_t points_ = 0, fed_ = 0, found_ = 0;
   std::chrono::steady_clock::time_point begin_, last_;
   bool started_ = false;

@@ -45,7 +45,7 @@ void append(Result& run, const Result& more) {
     run.last_to_end.push_back(more.last_to_end[i]);
   }
   for (std::size_t r = 0; r < run.breakdown.size(); ++r) {
-    for (SimTime Breakdown::*part :
+    for (SimTime Breakdown::* part :
          {&Breakdown::compute, &Breakdown::exposed_communication, &Breakdown::straggler_wait,
           &Breakdown::server_wait, &Breakdown::input_wait, &Breakdown::other}) {
       run.breakdown[r].*part += more.breakdown[r].*part;
@@ -56,7 +56,7 @@ void append(Result& run, const Result& more) {
     run.as_late_as[r] = run.as_late_as[r] == Rank(r) ? more.as_late_as[r] : run.as_late_as[r];
   }
   for (std::size_t k = 0; k < run.timing.size(); ++k) {
-    for (SimTime CollectiveTiming::*time :
+    for (SimTime CollectiveTiming::* time :
          {&CollectiveTiming::ready, &CollectiveTiming::launch, &CollectiveTiming::end}) {
       run.timing[k].*time += more.timing[k].*time;
     }

@@ -73,7 +73,7 @@ void write_all(int fd, const std::string& path, const std::string& content) {
 
 // Where to write, with symbolic links followed; nothing when `path` is there and no regular file.
 std::optional<std::string> place_of(const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   require_name(path);
   if (path.empty()) {
     throw InputError("expected the name of a file to write, found an empty one");
@@ -110,7 +110,7 @@ class TemporaryFile {
 
   void write(const std::string& content) {
     Descriptor out(make());
-    struct stat before {};
+    struct stat before{};
     if (::stat(place_.c_str(), &before) == 0) {
       ::fchmod(out.get(), before.st_mode & 07777);  // a file system without permissions may refuse
     }
@@ -250,7 +250,7 @@ void require_apart(std::span<const NamedFile> inputs, std::span<const NamedFile>
 std::string read_file(const std::string& path) {
   require_name(path);
   const Descriptor in(open_to_read(path));
-  struct stat status {};
+  struct stat status{};
   if (in.get() < 0 || ::fstat(in.get(), &status) != 0) {
     fail_with_errno(path, "can't be read");
   }
@@ -310,7 +310,7 @@ void require_writable(const std::string& path) {
   }
   std::filesystem::path folder = std::filesystem::path(*place).parent_path();
   folder = folder.empty() ? "." : folder;
-  struct stat status {};
+  struct stat status{};
   if (::stat(folder.c_str(), &status) != 0 || ::access(folder.c_str(), W_OK | X_OK) != 0) {
     fail_with_errno(path, "can't be written");
   }

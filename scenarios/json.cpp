@@ -35,8 +35,7 @@ std::string_view cut_utf8(std::string_view text, std::size_t longest) {
 std::string one_line(std::string_view text, std::size_t longest) {
   const std::string_view cut = cut_utf8(text, longest);
   std::string line = printable(std::string(cut));
-  std::ranges::replace_if(
-      line, [](char c) { return c == '\n' || c == '\t'; }, '?');
+  std::ranges::replace_if(line, [](char c) { return c == '\n' || c == '\t'; }, '?');
   return cut.size() < text.size() ? line + "..." : line;
 }
 

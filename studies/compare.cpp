@@ -163,7 +163,7 @@ bool fits(const Prediction& p) { return does_not_fit(p.scenario).empty(); }
 // The parts of a step, as the page calls them.
 struct Part {
   const char* name;
-  Seconds BreakdownSeconds::*seconds;
+  Seconds BreakdownSeconds::* seconds;
 };
 constexpr Part kParts[] = {{"compute", &BreakdownSeconds::compute},
                            {"exposed communication", &BreakdownSeconds::exposed_communication},

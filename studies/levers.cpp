@@ -253,10 +253,9 @@ void add_balance(const Scenario& scenario, Levers& all) {
       !training.layer_times.empty() || !training.batches.empty()) {
     return;
   }
-  all.add(LeverKind::software, "batches by speed", "with batches in proportion to the GPUs' speeds",
-          [](Scenario& s) {
-            s.training.balance = BalanceSpec{std::max(1, s.run.iterations / 10), Bytes(0)};
-          });
+  all.add(
+      LeverKind::software, "batches by speed", "with batches in proportion to the GPUs' speeds",
+      [](Scenario& s) { s.training.balance = BalanceSpec{std::max(1, s.run.iterations / 10), Bytes(0)}; });
 }
 
 // Synchronous as before: what is stale or dropped is no lever but another training.

@@ -45,7 +45,7 @@ constexpr std::size_t kCheckDigits = 16;
 // The bytes up to the end of the last line that has one.
 off_t whole_lines(int fd, const std::string& path) {
   constexpr off_t kPiece = 1 << 16;
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd, &status) != 0) {
     fail_with_errno(path, "can't be read");
   }
@@ -87,7 +87,7 @@ void ResultLines::open() {
       fail(path_, errno == EWOULDBLOCK ? "belongs to another sweep that is running"
                                        : std::string("can't be locked: ") + std::strerror(errno));
     }
-    struct stat status {};
+    struct stat status{};
     if (::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) {
       fail(path_, "expected a regular file, found something else");
     }

@@ -115,9 +115,9 @@ ChannelGraphs search_channels(const NodeLayout& layout, const NodeSpec& spec, in
 }
 
 void agree(std::span<SearchedNode> kinds, int nodes, const SearchSpec& search) {
-  constexpr ChannelGraph ChannelGraphs::*kGraphs[] = {&ChannelGraphs::ring, &ChannelGraphs::tree,
-                                                      &ChannelGraphs::collnet_chain,
-                                                      &ChannelGraphs::collnet_direct, &ChannelGraphs::nvls};
+  constexpr ChannelGraph ChannelGraphs::* kGraphs[] = {&ChannelGraphs::ring, &ChannelGraphs::tree,
+                                                       &ChannelGraphs::collnet_chain,
+                                                       &ChannelGraphs::collnet_direct, &ChannelGraphs::nvls};
   constexpr int kOwnSwap = 228;  // before this version all swap where one does
   for (const auto graph : kGraphs) {
     ChannelGraph least = kinds.front().graphs.*graph;

@@ -26,8 +26,7 @@ bool has_hex_prefix(const std::string& text) { return text.starts_with("0x") || 
 
 std::string XmlFile::printable(const std::string& text) {
   std::string shown = text.substr(0, kLongestShown);
-  std::ranges::replace_if(
-      shown, [](char c) { return c < ' ' || c > '~'; }, '?');
+  std::ranges::replace_if(shown, [](char c) { return c < ' ' || c > '~'; }, '?');
   return text.size() > kLongestShown ? shown + "..." : shown;
 }
 

@@ -337,7 +337,7 @@ MeasuredPoints gather_points(const FitRequest& request, const MeasuredData& data
   for (int each = 2; fitted > kMostFitted && each > 0; each /= 2) {
     fitted = thin(all.points, each);
   }
-  for (std::size_t seen = 0; MeasuredPoint & point : all.points) {  // of very many places, evenly
+  for (std::size_t seen = 0; MeasuredPoint& point : all.points) {  // of very many places, evenly
     if (fitted > kMostFitted && point.fitted) {
       point.fitted = seen * kMostFitted / fitted != (seen + 1) * kMostFitted / fitted;
       ++seen;

@@ -63,7 +63,7 @@ class TableReader {
       : file_(file), findings_(findings), rows_(file, findings) {}
 
   void read() {
-    void (TableReader::*const read_row)() = reader();
+    void (TableReader::* const read_row)() = reader();
     while (rows_.next()) {
       if (findings_.rows() == kMostRows) {
         findings_.row();  // remarks it
@@ -80,7 +80,7 @@ class TableReader {
   }
 
  private:
-  void (TableReader::*reader())() {
+  void (TableReader::* reader())() {
     if (rows_.has(kKind) && rows_.has(kName) && rows_.has(kTime)) {
       return &TableReader::read_own;
     }

@@ -42,7 +42,7 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   if (fd < 0) {
     throw InputError(std::string("can't be read: ") + std::strerror(errno), {}, path_);
   }
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd, &status) == 0 && S_ISDIR(status.st_mode)) {
     ::close(fd);
     throw InputError("is a folder; expected a file", {}, path_);

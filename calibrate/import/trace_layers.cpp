@@ -411,7 +411,7 @@ class LayerFinder {
       const LayerInStep& step = entry.second;
       const bool on_host = host_bound(entry.first);
       bound += on_host ? 1 : 0;
-      const auto time = [&](double Sums::*direction) {
+      const auto time = [&](double Sums::* direction) {
         return on_host ? std::max(step.kernels.*direction, step.host.*direction) : step.kernels.*direction;
       };
       forward.push_back(time(&Sums::forward));

@@ -18,7 +18,7 @@ namespace {
 std::string own_folder() {
   std::string folder = std::filesystem::temp_directory_path() / ("paceline-" + std::to_string(geteuid()));
   mkdir(folder.c_str(), S_IRWXU);
-  struct stat is {};
+  struct stat is{};
   if (lstat(folder.c_str(), &is) != 0 || !S_ISDIR(is.st_mode) || is.st_uid != geteuid() ||
       (is.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     throw std::runtime_error("expected " + folder +

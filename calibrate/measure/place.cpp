@@ -74,8 +74,7 @@ std::string job_name(const Environment& environment, const std::string& launcher
                                "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID"}) {
     name += '-' + text(environment, variable).value_or("");
   }
-  std::ranges::replace_if(
-      name, [](char c) { return !is_letter(c) && !is_digit(c) && c != '-'; }, '_');
+  std::ranges::replace_if(name, [](char c) { return !is_letter(c) && !is_digit(c) && c != '-'; }, '_');
   return name.substr(0, 200);
 }
 

@@ -34,8 +34,7 @@ class Steps {
     }
   }
   void add(const char* op, std::uint32_t index, double us, std::int64_t bytes, std::string label) {
-    std::ranges::replace_if(
-        label, [](char c) { return c == ',' || c == '"' || c == '\n'; }, ' ');
+    std::ranges::replace_if(label, [](char c) { return c == ',' || c == '"' || c == '\n'; }, ' ');
     text_ += formatted("%s,%u,%.3f,%lld,", op, index, us, static_cast<long long>(bytes)) + label + '\n';
   }
 

@@ -91,7 +91,7 @@ Change slow_pcie(int node, double factor) {
   };
 }
 
-Change forced(std::string CollectiveSpec::*setting, const std::string& value) {
+Change forced(std::string CollectiveSpec::* setting, const std::string& value) {
   return [=](MeasuredPlace& place) {
     std::string& own = place.spec.*setting;
     return own.empty() && std::exchange(own, value) != value;

@@ -13,7 +13,7 @@ namespace paceline {
 namespace {
 
 // Ports that are used in the same steps form a group: among them the order doesn't matter.
-std::vector<std::uint32_t> port_groups(const Script& script, Ports Step::*ports) {
+std::vector<std::uint32_t> port_groups(const Script& script, Ports Step::* ports) {
   std::vector<std::vector<std::size_t>> steps_of_port;
   for (std::size_t s = 0; s < script.steps.size(); ++s) {
     const Ports& used = script.steps[s].*ports;

@@ -49,7 +49,7 @@ const ChannelGraph& graph_of(Algorithm algorithm, const ChannelGraphs& graphs) {
 }
 
 NcclSizes sizes_of(NcclSizes asked, const NcclSizes& of_plugin) {
-  for (Bytes NcclSizes::*each :
+  for (Bytes NcclSizes::* each :
        {&NcclSizes::buffer, &NcclSizes::nvls_chunk, &NcclSizes::nvls_tree_chunk, &NcclSizes::peer_chunk}) {
     asked.*each = (asked.*each).value > 0 ? asked.*each : of_plugin.*each;
   }

@@ -322,7 +322,7 @@ Result simulate(const TrainingJob& job, const RunSpec& run, const TraceRequest& 
   Result result =
       vector ? run_vector_engine(job, run, trace, progress) : run_event_engine(job, run, trace, progress);
   result.engine_reason = run.engine != EngineChoice::automatic ? "as asked"
-                         : obstacle                            ? *obstacle
+                         : obstacle ? *obstacle
                                     : "no link is shared by competing flows, so it is exact";
   return result;
 }

@@ -64,7 +64,7 @@ double rank_steps(const Result& result) {
 
 BreakdownSeconds mean_breakdown(const Result& result) {
   const double each = rank_steps(result);
-  const auto mean = [&](SimTime Breakdown::*part) {
+  const auto mean = [&](SimTime Breakdown::* part) {
     PicosecondSum sum = 0;
     for (const Breakdown& b : result.breakdown) {
       sum += (b.*part).ps;

@@ -133,7 +133,7 @@ struct Matrix {
 };
 
 // _orthogonalize: Gram-Schmidt of `rank` columns: a norm and a division of each, then what follows it loses its part.
-HookKernels orthogonalise(const std::vector<Matrix>& matrices, std::int64_t Matrix::*side, Wide bytes_each,
+HookKernels orthogonalise(const std::vector<Matrix>& matrices, std::int64_t Matrix::* side, Wide bytes_each,
                           const char* what) {
   HookKernels all{what, 0, {}};
   Wide traffic = 0;

@@ -95,13 +95,9 @@ TEST_CASE("batches by rank, a balance and others' traffic belong to no row of me
              Catch::Contains("/training/batches: expected none beside measured rows"));
   CHECK_THAT(refused([](Scenario& s) { s.training.balance.emplace(); }),
              Catch::Contains("/training/balance: expected none beside measured rows"));
-  CHECK_THAT(refused([](Scenario& s) {
-               s.background = {{20, 1, BytesPerSecond(1e9), {}}};
-             }),
+  CHECK_THAT(refused([](Scenario& s) { s.background = {{20, 1, BytesPerSecond(1e9), {}}}; }),
              Catch::Contains("/background: expected none beside measured rows"));
-  CHECK_THAT(refused([](Scenario& s) {
-               s.other_jobs = {{4, 2, BytesPerSecond(1e9)}};
-             }),
+  CHECK_THAT(refused([](Scenario& s) { s.other_jobs = {{4, 2, BytesPerSecond(1e9)}}; }),
              Catch::Contains("/other_jobs: expected none beside measured rows"));
 }
 

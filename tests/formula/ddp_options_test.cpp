@@ -250,9 +250,8 @@ TEST_CASE("join(): what it can't do is told") {
   CHECK(told([](TrainingSpec&) {}).empty());
   CHECK(told([](TrainingSpec& t) { t.ddp.join->batches.pop_back(); }) ==
         "/training/ddp/join/batches: expected one number for each of 4 GPUs, found 3");
-  CHECK(told([](TrainingSpec& t) {
-          t.ddp.join->batches = {1, 1, 1, 1};
-        }).find("2 batches or more") != std::string::npos);
+  CHECK(told([](TrainingSpec& t) { t.ddp.join->batches = {1, 1, 1, 1}; }).find("2 batches or more") !=
+        std::string::npos);
   CHECK(told([](TrainingSpec& t) { t.accumulation = 2; }) ==
         "/training/ddp/join: expected accumulation 1, found 2");
   CHECK(told([](TrainingSpec& t) { t.ddp.reduction = Reduction::apex_ddp; }).find("pytorch_ddp") !=

@@ -66,7 +66,7 @@ TEST_CASE("threads that write one file leave one of their texts, and nothing els
 TEST_CASE("a file that is replaced keeps its permissions, a new one has the user's") {
   const TemporaryFolder folder;
   const auto mode = [](const std::string& path) {
-    struct stat status {};
+    struct stat status{};
     REQUIRE(::stat(path.c_str(), &status) == 0);
     return status.st_mode & 07777;
   };

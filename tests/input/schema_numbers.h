@@ -115,8 +115,7 @@ inline void collect_numbers(const Json& schema, const std::string& place,
 // `schema` must outlive them.
 inline std::vector<SchemaNumber> numbers_of(const Json& schema) {
   std::vector<SchemaNumber> found;
-  collect_numbers(
-      schema, "", [](Json value) { return value; }, found);
+  collect_numbers(schema, "", [](Json value) { return value; }, found);
   return found;
 }
 

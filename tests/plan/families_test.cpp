@@ -455,9 +455,8 @@ TEST_CASE("groups that cut a node unevenly are refused, and roots that are not t
         "apart");
   const Topology topology = build_topology(cluster_of(job));
   CollectivePlanner planner = nccl_planner(topology, {}, {});
-  CHECK(error_of([&] {
-          planner.plan({CollectiveKind::broadcast, Bytes(8), gpus_of_each_node(job), 8});
-        }) == "expected a root from 0 to 7, found 8");
+  CHECK(error_of([&] { planner.plan({CollectiveKind::broadcast, Bytes(8), gpus_of_each_node(job), 8}); }) ==
+        "expected a root from 0 to 7, found 8");
   CHECK(error_of([&] { planner.plan({CollectiveKind::all_reduce, Bytes(8), {3, 1}}); }) == error({3, 1}));
 }
 

@@ -170,17 +170,14 @@ TEST_CASE("what can't be joined stays as it is, and is named") {
             "(the same sweep without --shard), or delete them");
   {
     const ResultLines running(out, file_of({0, 2}));
-    CHECK(error_told([&] {
-            sweep(s, {out, 1, {}});
-          }) == first + ": belongs to another sweep that is running");
+    CHECK(error_told([&] { sweep(s, {out, 1, {}}); }) ==
+          first + ": belongs to another sweep that is running");
     CHECK(error_told([&] { shard_of(s, out, 0, 2); }) ==
           first + ": belongs to another sweep that is running");
     CHECK(running.keeps_others_out());
   }
   const Study other = study(R"([{"key": "gpus", "values": [2]}])");
-  CHECK_THAT(error_told([&] {
-               sweep(other, {out, 1, {}});
-             }),
+  CHECK_THAT(error_told([&] { sweep(other, {out, 1, {}}); }),
              Catch::StartsWith(first + ": line 1: expected a point of this study, found "));
   CHECK(text_of(first) == kept);
   CHECK(sweep(s, {out, 1, {}}).joined > 0);

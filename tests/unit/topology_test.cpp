@@ -544,10 +544,7 @@ TEST_CASE("a spec without meaning is an error that names its place") {
       {"/node/mesh/2/b", [](ClusterSpec& s) { s.node.mesh[2].b = -1; }},
       {"/node/mesh/0/count", [](ClusterSpec& s) { s.node.mesh[0].count = 0; }},
       {"/node/mesh/3", [](ClusterSpec& s) { s.node.mesh[3].b = s.node.mesh[3].a; }},
-      {"/node/mesh/16",
-       [](ClusterSpec& s) {
-         s.node.mesh.push_back({1, 0, 1});
-       }},
+      {"/node/mesh/16", [](ClusterSpec& s) { s.node.mesh.push_back({1, 0, 1}); }},
       {"/node/mesh", [](ClusterSpec& s) { s.node.mesh.clear(); }},
       {"/node/mesh", [](ClusterSpec& s) { s.node.wiring = NvlinkWiring::nvswitch; }},
       {"/fabric/nodes_per_leaf", [](ClusterSpec& s) { s.fabric.nodes_per_leaf = 0; }},
@@ -556,30 +553,15 @@ TEST_CASE("a spec without meaning is an error that names its place") {
       {"/fabric/oversubscription", [=](ClusterSpec& s) { s.fabric.oversubscription = nan; }},
       {"/fabric/oversubscription", [=](ClusterSpec& s) { s.fabric.oversubscription = inf; }},
       {"/fabric/switch_latency", [](ClusterSpec& s) { s.fabric.switch_latency = Seconds(-1); }},
-      {"/degraded/0/from",
-       [](ClusterSpec& s) {
-         s.degraded = {{"node4/nic0", std::nullopt, 1, {}}};
-       }},
+      {"/degraded/0/from", [](ClusterSpec& s) { s.degraded = {{"node4/nic0", std::nullopt, 1, {}}}; }},
       {"/degraded/1/to",
-       [](ClusterSpec& s) {
-         s.degraded = {{"leaf0", std::nullopt, 1, {}}, {"node0/nic0", "lief0", 1, {}}};
-       }},
-      {"/degraded/0/to",
-       [](ClusterSpec& s) {
-         s.degraded = {{"node0/gpu0", "node1/gpu0", 1, {}}};
-       }},
+       [](ClusterSpec& s) { s.degraded = {{"leaf0", std::nullopt, 1, {}}, {"node0/nic0", "lief0", 1, {}}}; }},
+      {"/degraded/0/to", [](ClusterSpec& s) { s.degraded = {{"node0/gpu0", "node1/gpu0", 1, {}}}; }},
+      {"/degraded/0/bandwidth_factor", [](ClusterSpec& s) { s.degraded = {{"leaf0", std::nullopt, 0, {}}}; }},
       {"/degraded/0/bandwidth_factor",
-       [](ClusterSpec& s) {
-         s.degraded = {{"leaf0", std::nullopt, 0, {}}};
-       }},
-      {"/degraded/0/bandwidth_factor",
-       [](ClusterSpec& s) {
-         s.degraded = {{"leaf0", std::nullopt, 1.5, {}}};
-       }},
+       [](ClusterSpec& s) { s.degraded = {{"leaf0", std::nullopt, 1.5, {}}}; }},
       {"/degraded/0/extra_latency",
-       [](ClusterSpec& s) {
-         s.degraded = {{"leaf0", std::nullopt, 1, Seconds(-1)}};
-       }},
+       [](ClusterSpec& s) { s.degraded = {{"leaf0", std::nullopt, 1, Seconds(-1)}}; }},
   };
   const ClusterSpec good = cluster("dgx1-v100", 4);
   CHECK(place_of_error(good) == "no error");
@@ -1032,13 +1014,9 @@ TEST_CASE("a list of devices without meaning is an error that names its place") 
       {"/node/nics", [](NodeSpec& n) { n.nics = 2; }},
       {"/node/devices/6/bandwidth", [](NodeSpec& n) { n.devices[6].bandwidth = BytesPerSecond(0); }},
       {"/node/devices",
-       [](NodeSpec& n) {
-         n.devices.insert(n.devices.end(), 2, {NodePart::nvswitch, "", {}, -1});
-       }},
+       [](NodeSpec& n) { n.devices.insert(n.devices.end(), 2, {NodePart::nvswitch, "", {}, -1}); }},
       {"/node/devices",
-       [](NodeSpec& n) {
-         n.devices.insert(n.devices.end(), 255, {NodePart::cpu, "", {}, -1});
-       }},
+       [](NodeSpec& n) { n.devices.insert(n.devices.end(), 255, {NodePart::cpu, "", {}, -1}); }},
       {"/node/cables/0/a", [](NodeSpec& n) { n.cables[0].a = 9; }},
       {"/node/cables/1/b", [](NodeSpec& n) { n.cables[1].b = -1; }},
       {"/node/cables/2", [](NodeSpec& n) { n.cables[2].b = n.cables[2].a; }},
@@ -1046,10 +1024,7 @@ TEST_CASE("a list of devices without meaning is an error that names its place") 
       {"/node/cables/0", [](NodeSpec& n) { n.cables[0].kind = CableKind::nvlink; }},
       {"/node/cables/8", [](NodeSpec& n) { n.cables[8].kind = CableKind::pcie; }},
       {"/node/cables/7/bandwidth", [](NodeSpec& n) { n.cables[7].bandwidth = BytesPerSecond(-1); }},
-      {"/node/cables/9",
-       [&](NodeSpec& n) {
-         n.cables.push_back({2, 0, CableKind::pcie, wide});
-       }},
+      {"/node/cables/9", [&](NodeSpec& n) { n.cables.push_back({2, 0, CableKind::pcie, wide}); }},
       {"/node/cables", [](NodeSpec& n) { n.cables.erase(n.cables.begin()); }},      // GPU 0 without a host
       {"/node/cables", [](NodeSpec& n) { n.cables.erase(n.cables.begin() + 3); }},  // NIC 2
       {"/node/nic_latency", [](NodeSpec& n) { n.nic_latency = Seconds(-1); }},

@@ -136,7 +136,7 @@ void Heads::keep(std::uint32_t count) {
   nics_.resize(count);
 }
 
-HeadsOfNodes::HeadsOfNodes(const GraphsOfNodes& found, ChannelGraph ChannelGraphs::*graph,
+HeadsOfNodes::HeadsOfNodes(const GraphsOfNodes& found, ChannelGraph ChannelGraphs::* graph,
                            const RankLayout& layout, bool all) {
   std::vector<const ChannelGraphs*> made;
   std::uint32_t fewest = layout.gpus_per_node;
