@@ -54,7 +54,7 @@ ProgressLines::ProgressLines() : last_(Clock::now()) {}
 void ProgressLines::show(const std::string& part, std::size_t done, std::size_t all) {
   if (const Clock::time_point now = Clock::now(); now - last_ >= kBetweenLines) {
     last_ = now;
-    std::cerr << done << " of " << all << ' ' << part << std::endl;
+    std::cerr << done << " of " << all << ' ' << part << '\n';
   }
 }
 
@@ -68,7 +68,7 @@ void ProgressDisplay::start(const SweepProgress& progress) {
   if (::isatty(STDERR_FILENO) == 0 || !installed("pv")) {
     return;
   }
-  struct sigaction ignored {};
+  struct sigaction ignored{};
   ignored.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &ignored, &before_);
   const std::string command = "exec pv --line-mode --size " + std::to_string(points_ - fed_) +
@@ -111,7 +111,7 @@ void ProgressDisplay::show(const SweepProgress& progress) {
   if (now - last_ >= kBetweenLines || progress.done == progress.points) {
     last_ = now;
     const double seconds = std::chrono::duration<double>(now - begin_).count();
-    std::cerr << progress_text(progress, found_, seconds) << std::endl;
+    std::cerr << progress_text(progress, found_, seconds) << '\n';
   }
 }
 

@@ -164,7 +164,7 @@ std::string unknown_name(std::string_view what, std::string_view name, std::span
   if (const std::vector<std::string> nearest = nearest_names(name, known); !nearest.empty()) {
     text += "; did you mean " + quoted_list(nearest, "or") + "?";
   } else {
-    text += ".";
+    text += '.';
   }
   text += (elsewhere.empty() ? "" : " ") + std::string(elsewhere) + " Known: ";
   for (std::size_t i = 0; i < known.size(); ++i) {

@@ -15,8 +15,8 @@ namespace {
 bool is_file(const std::string& path) { return path.ends_with(".json") || path.ends_with(".json.gz"); }
 
 bool is_trace_of_rank(const std::filesystem::path& file) {
-  static const std::regex kName(R"(rank_[0-9]+\.json\.gz)");
-  return std::regex_match(file.filename().string(), kName);
+  static const std::regex kNameOfRank(R"(rank_[0-9]+\.json\.gz)");
+  return std::regex_match(file.filename().string(), kNameOfRank);
 }
 
 bool is_json(const std::filesystem::path& file) {

@@ -180,7 +180,7 @@ Options parse_options(std::span<const std::string> arguments) {
     }
     if (const auto flag = options_without_value().find(name);
         flag != options_without_value().end() && !value) {
-      options.*(flag->second) = true;
+      options.*flag->second = true;
       continue;
     }
     const auto reader = options_with_value().find(name);

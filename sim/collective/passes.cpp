@@ -84,7 +84,7 @@ PACELINE_INLINE void make(const Run& run, const Moves moves) {
     }
   }
   for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-    run.time[lane].ps = start[all - kLanes + lane] + stay;  // NOLINT(clang-analyzer-core.*): there is a move
+    run.time[lane].ps = start[all - kLanes + lane] + stay;  // NOLINT(clang-analyzer-*): there is a move
   }
   for (std::uint32_t p = 0; p < run.outs; ++p) {
     SimTime* const arrival = run.out[p].arrival;
