@@ -202,7 +202,8 @@ void for_each_line(const std::string& path, const std::function<void(std::size_t
   }
   std::string piece(1 << 16, '\0'), line;
   std::size_t number = 0;
-  while (const std::size_t length = std::fread(piece.data(), 1, piece.size(), in.get())) {
+  for (std::size_t length = piece.size(); length == piece.size();) {  // less: its end, or an error
+    length = std::fread(piece.data(), 1, piece.size(), in.get());
     std::string_view rest(piece.data(), length);
     for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
       line += rest.substr(0, end);

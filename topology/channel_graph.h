@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/names.h"
+#include "core/units.h"
 
 namespace paceline {
 
@@ -63,6 +64,7 @@ inline constexpr int kMostChannels = 64;
 struct ChannelGraphs {
   ChannelGraph ring, tree, collnet_chain, collnet_direct, nvls;
   int channels = 0, nvls_channels = 0;
+  Bytes nvls_chunk{0}, nvls_tree_chunk{0};  // at most; 0: as on other machines (sim/collective/sizing.cpp)
   friend bool operator==(const ChannelGraphs&, const ChannelGraphs&) = default;
 };
 

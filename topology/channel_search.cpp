@@ -10,6 +10,8 @@
 namespace paceline {
 namespace {
 
+using namespace units;
+
 ChannelGraph graph_of(const ChannelAttempt& attempt, const CountedNode& node, bool several_nodes) {
   ChannelGraph graph;
   graph.pattern = attempt.pattern;
@@ -59,24 +61,39 @@ int doubled_channels(const ChannelGraphs& graphs, const Least& node, int nodes, 
   return std::max(channels, std::min(search.min_channels, limit));
 }
 
-// On several nodes of SM100: src/transport/nvls.cc.
-int nvls_channels(const Least& node, int nodes, const SearchSpec& search) {
+// src/transport/nvls.cc; on several nodes of SM100 since 2.30: ncclNvlsTreeSm100Tuning.
+void set_nvls(ChannelGraphs& graphs, const Least& node, int nodes, const SearchSpec& search) {
   const int version = search.version();
   int channels = 16;
   if (node.compute_capability >= 100) {
     channels = nodes > 1 || version < 227 ? 32 : 24;
   }
   if (node.compute_capability >= 100 && nodes > 1 && version >= 230) {
-    const bool two_fast = nodes == 2 && node.nic >= 48;
-    const bool many_gpus = node.nic >= 96 && node.gpus > 8;
-    channels = node.nic >= 48 && !two_fast && !many_gpus ? 24 : 32;
+    const bool near = graphs.nvls.type_inter <= PathType::pxb;
+    const bool fast = node.nic >= 48, twice = node.nic >= 96;
+    graphs.nvls_chunk = 128_KiB;
+    if (nodes == 2 && fast) {
+      const bool small = node.gpus >= 16 || (node.gpus <= 8 && near && !twice);
+      graphs.nvls_chunk = node.gpus <= 4 ? 256_KiB : 128_KiB;
+      graphs.nvls_tree_chunk = node.gpus <= 4 ? 256_KiB : small ? 64_KiB : 128_KiB;
+    } else if (twice && node.gpus <= 8) {
+      channels = 24;
+      graphs.nvls_chunk = graphs.nvls_tree_chunk = 256_KiB;
+    } else if (twice) {
+      graphs.nvls_tree_chunk = node.gpus < 32 ? 128_KiB : 64_KiB;
+    } else if (fast) {
+      channels = 24;
+      graphs.nvls_tree_chunk = near ? 64_KiB : 128_KiB;
+    }
   }
-  return std::max(search.min_channels, std::min(search.max_channels, channels));
+  graphs.nvls_channels = std::max(search.min_channels, std::min(search.max_channels, channels));
 }
 
 void set_channels(ChannelGraphs& graphs, const Least& node, int nodes, const SearchSpec& search) {
   graphs.channels = doubled_channels(graphs, node, nodes, search);
-  graphs.nvls_channels = graphs.nvls.channels.empty() ? 0 : nvls_channels(node, nodes, search);
+  if (!graphs.nvls.channels.empty()) {
+    set_nvls(graphs, node, nodes, search);
+  }
   // What was copied for NVLS (src/graph/connect.cc) rings and trees took, too.
   if (search.version() >= 222 && search.version() < 228) {
     graphs.channels = std::max(graphs.channels, graphs.nvls_channels);

@@ -30,7 +30,7 @@ std::vector<Collective> chosen_collectives(const Options& options, int ranks) {
   const bool by_default = ranks > 1 && options.train.empty();
   for (const std::string& name :
        chosen(options.collectives, all_names<CollectiveKind>(), by_default, "collective")) {
-    const CollectiveKind kind = *find_named<CollectiveKind>(name);
+    const CollectiveKind kind = find_named<CollectiveKind>(name).value();
     for (const std::int64_t size : options.sizes) {
       const Collective collective{kind, whole_size(kind, size, ranks)};
       if (std::find(collectives.begin(), collectives.end(), collective) == collectives.end()) {

@@ -273,16 +273,16 @@ bool slow_nvls(const TunerInput& in) {
   return in.nodes > 1 && in.version.minor >= 19 && row.bandwidth < 150;
 }
 
-// Of NVLS and, from 2.21 on, of its trees at most. Not here: what 2.30 makes of them on Blackwell between nodes
-// (ncclNvlsTreeSm100Tuning).
+// Of NVLS and, from 2.21 on, of its trees at most.
 std::int64_t most_of_nvls(const TunerInput& in) {
-  return in.version.minor >= 21 ? or_else(in.sizes.nvls_chunk, 128 * kKiB) : 128 * kKiB;
+  return in.version.minor >= 21 ? or_else(in.sizes.nvls_chunk, or_else(in.graphs.nvls_chunk, 128 * kKiB))
+                                : 128 * kKiB;
 }
 
 std::int64_t most_of_nvls_tree(const TunerInput& in) {
   const int v = in.version.minor;
   const std::int64_t most = v >= 21 ? most_of_nvls(in) : step_of(in);
-  const std::int64_t own = v >= 19 && in.nodes >= 4 ? 64 * kKiB : most;
+  const std::int64_t own = or_else(in.graphs.nvls_tree_chunk, v >= 19 && in.nodes >= 4 ? 64 * kKiB : most);
   return std::min(most, v >= 20 ? or_else(in.sizes.nvls_tree_chunk, own) : own);
 }
 

@@ -433,6 +433,28 @@ TEST_CASE("SHARP and sockets", "[channels]") {
   CHECK(graphs(dgx_h100(), 8, 2, sockets).ring.type_inter >= PathType::phb);
 }
 
+TEST_CASE("chunks of NVLS on Blackwell between nodes follow GPUs and NICs since 2.30", "[channels]") {
+  const auto chunks = [](int gpus, int nodes, double gigabits, int minor = 30) {
+    NodeSpec spec = node("dgx-b200", 100);
+    spec.gpus = spec.nics = spec.pcie_switches = gpus;
+    spec.nic_bandwidth = BytesPerSecond(gigabits / 8 * 1e9);
+    spec.pcie_bandwidth = 112.0_GBps;
+    const ChannelGraphs g = graphs(spec, gpus, nodes, version(minor));
+    REQUIRE(g.nvls.type_inter <= PathType::pxb);
+    return std::pair(g.nvls_chunk.value >> 10, g.nvls_tree_chunk.value >> 10);
+  };
+  using KiB = std::pair<std::int64_t, std::int64_t>;
+  CHECK(chunks(4, 2, 400) == KiB{256, 256});
+  CHECK(chunks(8, 2, 400) == KiB{128, 64});
+  CHECK(chunks(8, 2, 800) == KiB{128, 128});
+  CHECK(chunks(16, 2, 800) == KiB{128, 64});
+  CHECK(chunks(8, 4, 400) == KiB{128, 64});
+  CHECK(chunks(8, 4, 800) == KiB{256, 256});
+  CHECK(chunks(16, 4, 800) == KiB{128, 128});
+  CHECK(chunks(8, 2, 200) == KiB{128, 0});
+  CHECK(chunks(8, 2, 400, 29) == KiB{0, 0});
+}
+
 TEST_CASE("the user's numbers of channels", "[channels]") {
   SearchSpec search;
   search.max_channels = 4;
