@@ -63,6 +63,11 @@ int doubled_channels(const ChannelGraphs& graphs, const Least& node, int nodes, 
 
 // src/transport/nvls.cc; on several nodes of SM100 since 2.30: ncclNvlsTreeSm100Tuning.
 void set_nvls(ChannelGraphs& graphs, const Least& node, int nodes, const SearchSpec& search) {
+  graphs.nvls_channels = 0;
+  graphs.nvls_chunk = graphs.nvls_tree_chunk = Bytes(0);
+  if (graphs.nvls.channels.empty()) {
+    return;
+  }
   const int version = search.version();
   int channels = 16;
   if (node.compute_capability >= 100) {
@@ -91,9 +96,7 @@ void set_nvls(ChannelGraphs& graphs, const Least& node, int nodes, const SearchS
 
 void set_channels(ChannelGraphs& graphs, const Least& node, int nodes, const SearchSpec& search) {
   graphs.channels = doubled_channels(graphs, node, nodes, search);
-  if (!graphs.nvls.channels.empty()) {
-    set_nvls(graphs, node, nodes, search);
-  }
+  set_nvls(graphs, node, nodes, search);
   // What was copied for NVLS (src/graph/connect.cc) rings and trees took, too.
   if (search.version() >= 222 && search.version() < 228) {
     graphs.channels = std::max(graphs.channels, graphs.nvls_channels);

@@ -128,6 +128,31 @@ TEST_CASE("all nodes take the least of what each found") {
   CHECK(mixed.nvls_channels == 0);
 }
 
+TEST_CASE("what NVLS runs on is the least of all nodes, whichever kind stands first") {
+  const auto of_two = [](const NodeSpec& a, const NodeSpec& b, const std::string& version) {
+    const Topology topology = build_topology(of_kinds({{1, a}, {1, b}}));
+    CollectiveSpec spec;
+    spec.nccl = version;
+    return NcclCollectives(topology, spec, {}).graphs();
+  };
+  const NodeSpec a100 = node_preset("dgx-a100"), h100 = node_preset("dgx-h100"),
+                 b200 = node_preset("dgx-b200");
+  for (const std::string version : {"2.23", "2.30"}) {
+    CAPTURE(version);
+    for (const NodeSpec& fast : {h100, b200}) {
+      const ChannelGraphs first = of_two(fast, a100, version), last = of_two(a100, fast, version);
+      CHECK(first.nvls_channels == 0);
+      CHECK(first.channels == last.channels);
+    }
+    const ChannelGraphs first = of_two(b200, h100, version), last = of_two(h100, b200, version);
+    CHECK(first.nvls_channels == 16);
+    CHECK(last.nvls_channels == 16);
+    CHECK(first.nvls_tree_chunk == Bytes(0));
+    CHECK(last.nvls_tree_chunk == Bytes(0));
+    CHECK((of_two(b200, b200, version).nvls_tree_chunk > Bytes(0)) == (version == "2.30"));
+  }
+}
+
 // src/graph/tuning.cc: before 2.30 unlike GPUs never, then from Hopper on.
 TEST_CASE("unlike GPUs have LL128 only where all know it well") {
   const auto chosen = [](const NodeSpec& a, const NodeSpec& b, const std::string& version) {
