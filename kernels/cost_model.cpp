@@ -18,6 +18,16 @@ struct Elements {
   double forward = 0, backward = 0;
 };
 
+// That a convolution reads and writes.
+double activations(const Layer& layer, const Layer* before, double batch) {
+  return batch * static_cast<double>((before != nullptr ? before->output_elements : 0) + layer.output_elements);
+}
+
+bool is_batch_norm(const Layer& layer, const Layer* before) {
+  return layer.kind == LayerKind::batch_norm ||
+         (layer.kind == LayerKind::norm && before != nullptr && before->kind == LayerKind::conv);
+}
+
 // Elements moved for a batch.
 Elements traffic(const Layer& layer, const Layer* before, double batch, const RooflineSpec& roofline) {
   double parameters = 0;
@@ -29,16 +39,12 @@ Elements traffic(const Layer& layer, const Layer* before, double batch, const Ro
   switch (layer.kind) {
     case LayerKind::conv:
     case LayerKind::linear:
-      forward = parameters + (before != nullptr ? batch * static_cast<double>(before->output_elements) : 0) +
-                output;
+      forward = parameters + activations(layer, before, batch);
       break;
     case LayerKind::norm:
-    case LayerKind::batch_norm: {
-      const bool of_conv =
-          layer.kind == LayerKind::batch_norm || (before != nullptr && before->kind == LayerKind::conv);
-      forward = (of_conv ? roofline.norm_passes : roofline.layer_norm_passes) * output;
+    case LayerKind::batch_norm:
+      forward = (is_batch_norm(layer, before) ? roofline.norm_passes : roofline.layer_norm_passes) * output;
       break;
-    }
     case LayerKind::attention:
       forward = roofline.attention_passes * output;
       break;
@@ -76,6 +82,22 @@ double misalignment(const Model& model, const Layer& layer, Precision precision)
 bool has_tensor_cores(const GpuCosts& costs) {
   constexpr double kFar = 4;
   return peak_of(costs.gpu, costs.precision).value > kFar * peak_of(costs.gpu, Precision::fp32).value;
+}
+
+// What channels_first takes beside, forward.
+Seconds transposed(const GpuCosts& costs, const Layer& layer, const Layer* before, double batch) {
+  constexpr double kTransposition = 2, kNormPasses = 3, kBytes = 4;
+  if (costs.roofline.memory_format == MemoryFormat::channels_last || !has_tensor_cores(costs)) {
+    return {};
+  }
+  const auto element = static_cast<double>(bytes_per_element(costs.precision));
+  double bytes = 0;
+  if (layer.kind == LayerKind::conv) {
+    bytes = kTransposition * activations(layer, before, batch) * element;
+  } else if (is_batch_norm(layer, before)) {
+    bytes = kNormPasses * batch * static_cast<double>(layer.output_elements) * (kBytes - element);
+  }
+  return memory_time(costs, Bytes(std::llround(bytes)));
 }
 
 // What runs beside products in fp8 runs in 16 bits, where the GPU has them.
@@ -167,8 +189,9 @@ std::vector<LayerTime> layer_times(const GpuCosts& costs, const Model& model, st
                  : kernel_time(costs, flops, traffic, layer.kind == LayerKind::conv ? of_convolutions : 1);
     };
     LayerTime time;
-    time.forward = kernel(work, moved.forward);
-    time.backward = two_gradients ? 2 * time.forward : kernel(2 * work, moved.backward);
+    const Seconds beside_it = transposed(beside, layer, before, samples);
+    time.forward = kernel(work, moved.forward) + beside_it;
+    time.backward = two_gradients ? 2 * time.forward : kernel(2 * work, moved.backward) + 2 * beside_it;
     time.forward_launches = layer.kind == LayerKind::attention ? 2 : 1;
     time.backward_launches = two_gradients ? 2 : 1;
     times.push_back(time);
@@ -183,15 +206,29 @@ std::vector<LayerTime> layer_times(const GpuCosts& costs, const Model& model, st
   return layer_times(costs, model, batch, false);
 }
 
+namespace {
+
+Seconds sum(const std::vector<LayerTime>& times) {
+  Seconds all;
+  for (const LayerTime& time : times) {
+    all = all + time.forward + time.backward;
+  }
+  return all;
+}
+
+}  // namespace
+
 Seconds misaligned_time(const GpuCosts& costs, const Model& model, std::int64_t batch) {
-  const auto sum = [&](bool padded) {
-    Seconds all;
-    for (const LayerTime& time : layer_times(costs, model, batch, padded)) {
-      all = all + time.forward + time.backward;
-    }
-    return all;
+  return sum(layer_times(costs, model, batch, false)) - sum(layer_times(costs, model, batch, true));
+}
+
+double channels_first_slowdown(const GpuCosts& costs, const Model& model, std::int64_t batch) {
+  const auto in = [&](MemoryFormat format) {
+    GpuCosts other = costs;
+    other.roofline.memory_format = format;
+    return sum(layer_times(other, model, batch));
   };
-  return sum(false) - sum(true);
+  return in(MemoryFormat::channels_first) / in(MemoryFormat::channels_last);
 }
 
 }  // namespace paceline

@@ -8,14 +8,22 @@
 // conv_efficiency of that.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "core/names.h"
 #include "core/units.h"
 #include "kernels/gpu.h"
 #include "kernels/model.h"
 
 namespace paceline {
+
+// How a batch of images lies in memory: NHWC or NCHW; PyTorch's default is channels_first (contiguous).
+enum class MemoryFormat : std::uint8_t { channels_last, channels_first };
+template <>
+inline constexpr auto kNames<MemoryFormat> = names<MemoryFormat>(
+    {{"channels_last", MemoryFormat::channels_last}, {"channels_first", MemoryFormat::channels_first}});
 
 // Defaults for every GPU and model; none is fitted to a model's throughput.
 struct RooflineSpec {
@@ -44,6 +52,7 @@ struct RooflineSpec {
   // The same of a layer norm or RMSNorm, two of which a transformer's block has: beside the norm the residual addition,
   // activation, dropout, casts, bias gradients. In operators.csv 16 to 28 compiled, 30 to 110 eager.
   double layer_norm_passes = 20;
+  MemoryFormat memory_format = MemoryFormat::channels_last;
   // Kernels of compression, as kernels/runnable.h counts their bytes; left out: as what streams.
   std::optional<double> quantise_efficiency{}, dequantise_efficiency{};
   // Selection is several passes: torch.topk's radix select reads a value up to six times (ATen/native/cuda/
@@ -91,6 +100,10 @@ struct LayerTime {
 // weight gradient), anything else as one. A layer without MACs costs its traffic only. Launches: forward 1,
 // attention 2 (scores, values); backward as many as kernels.
 //
+// In channels_first, with tensor cores, each kernel of a convolution has its input and output transposed (read and
+// written once more each), and a batch norm moves as many bytes as in fp32: where a thread block has a channel, it takes
+// as long. Both as in scenarios/validation/h100/operators.csv; without tensor cores the format makes no difference.
+//
 // A product in fp16 or bf16 one of whose sizes is no multiple of 8 (GPT-2's 50,257 words) reaches less: docs/model.md.
 // docs/accuracy.md has the defaults beside measured rates of one GPU.
 //
@@ -98,5 +111,7 @@ struct LayerTime {
 std::vector<LayerTime> layer_times(const GpuCosts&, const Model&, std::int64_t batch);
 // Of these, what products take longer because a size is no multiple of 8.
 Seconds misaligned_time(const GpuCosts&, const Model&, std::int64_t batch);
+// How many times as long as all layers in channels_last those in channels_first take; 1 without convolutions.
+double channels_first_slowdown(const GpuCosts&, const Model&, std::int64_t batch);
 
 }  // namespace paceline

@@ -455,6 +455,9 @@ void describe(V& v, RooflineSpec& s) {
         "The same of selection, for a pass over the values.");
   v.key("conv_efficiency", s.conv_efficiency, above(0, 1),
         "Of what other kernels reach of the peak, what convolutions reach with tensor cores.");
+  v.key("memory_format", s.memory_format, any(),
+        "How images lie in memory. PyTorch's default is channels_first, in which tensor cores have "
+        "convolutions' inputs and outputs transposed.");
   v.key("attention_passes", s.attention_passes, between(0, 1000),
         "What attention takes beside its products, forward, as passes over its output.");
   v.key("norm_passes", s.norm_passes, between(0, 100),

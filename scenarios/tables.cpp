@@ -264,6 +264,25 @@ std::string misaligned_row(const Prediction& p) {
              : "";
 }
 
+// Likewise: what the order of an image's numbers decides, where tensor cores care.
+std::string memory_format_row(const Prediction& p) {
+  const Scenario& s = p.scenario;
+  if (s.gpus.size() > 1) {
+    return "";
+  }
+  const double slower = channels_first_slowdown({s.gpu, s.training.roofline, s.training.precision}, s.model,
+                                                s.training.batch_per_gpu);
+  constexpr double kWorthwhile = 1.05;
+  if (slower < kWorthwhile) {
+    return "";
+  }
+  const bool last = s.training.roofline.memory_format == MemoryFormat::channels_last;
+  return row("", last ? "images in channels_last; in channels_first, PyTorch's default, layers take " +
+                            fixed(slower, 2) + " times as long"
+                      : "images in channels_first; in channels_last layers take " + fixed(1 / slower, 2) +
+                            " of that time");
+}
+
 // What the kernels' times are worth.
 std::string compute_row(const Prediction& p) {
   const TrainingSpec& training = p.scenario.training;
@@ -279,7 +298,7 @@ std::string compute_row(const Prediction& p) {
     return training.layer_times.empty() ? row("kernels",
                                               "from the roofline; nobody measured them, and eager PyTorch "
                                               "took 1 to 2.7 times as long") +
-                                              misaligned_row(p)
+                                              misaligned_row(p) + memory_format_row(p)
                                         : row("kernels", "as layer_times says");
   }
   std::string text;

@@ -122,6 +122,18 @@ void add_gpu(Levers& all) {
   });
 }
 
+// Of kernels that nobody measured: what was measured has its format.
+void add_memory_format(const Scenario& scenario, Levers& all) {
+  const TrainingSpec& training = scenario.training;
+  const GpuCosts costs{scenario.gpu, training.roofline, training.precision};
+  if (training.measured.empty() && training.layer_times.empty() && scenario.gpus.size() < 2 &&
+      channels_first_slowdown(costs, scenario.model, training.batch_per_gpu) > 1) {
+    all.add(LeverKind::software, "images in channels_last", "with images in channels_last", [](Scenario& s) {
+      s.training.roofline.memory_format = MemoryFormat::channels_last;
+    });
+  }
+}
+
 // Larger buckets as long as there are several, and all in one; and where all wait for backward's end, not to.
 void add_buckets(const Prediction& p, Levers& all) {
   if (!reduction_rule(p.scenario.training.ddp.reduction).overlapped) {
@@ -547,6 +559,7 @@ void add_surroundings(Levers& all) {
 
 std::vector<Lever> levers(const Prediction& p, Machines& machines) {
   Levers all(p.scenario);
+  add_memory_format(p.scenario, all);
   const bool distributed = p.job.ranks() > 1;
   if (distributed) {
     if (!p.report.servers) {

@@ -122,6 +122,25 @@ TEST_CASE("every second kernel of an H200 predicts the others") {
   CHECK(std::expm1(sum / rows) < 0.2);
 }
 
+// Nothing of an H100 is fitted: its peaks and its bandwidth are the data sheet's, which differ in bandwidth alone.
+TEST_CASE("the kernels of an H200 predict those of an H100") {
+  const std::string folder = std::string(PACELINE_SOURCE_DIR) + "/scenarios/validation/";
+  const KernelFit fit = fit_kernels(gpu_preset("H200"), import_file(folder + "h200/kernels.csv"));
+  const MeasuredData all = import_file(folder + "h100/kernels.csv");
+  double sum = 0;
+  std::size_t rows = 0;
+  for (const KernelMeasurement& kernel : all.kernels) {
+    const Seconds predicted = fitted_time(gpu_preset("H100"), fit.kernels, kernel);
+    if (predicted.value > 0) {
+      sum += std::abs(std::log(predicted / kernel.time));
+      ++rows;
+    }
+  }
+  CHECK(rows == 162);
+  INFO(std::expm1(sum / static_cast<double>(rows)));
+  CHECK(std::expm1(sum / static_cast<double>(rows)) < 0.2);
+}
+
 TEST_CASE("one disturbed product doesn't change the roofline") {
   const GpuSpec gpu = gpu_preset("A100-80GB");
   MeasuredData data = measured(gpu);

@@ -204,6 +204,25 @@ TEST_CASE("the page says where measured batches were limited by the host") {
              !Catch::Contains("the host,"));
 }
 
+TEST_CASE("the page says what the memory format of images that nobody measured costs") {
+  const auto page = [](const std::string& training) {
+    return terminal_table(predict(parse_scenario(
+        R"({"cluster": {"node": "dgx-h100", "gpus_per_node": 1}, "model": "resnet50",
+            "training": {"batch_per_gpu": 64, )" +
+            training + "}}",
+        "format.json")));
+  };
+  const std::string first = R"("roofline": {"memory_format": "channels_first"}, )";
+  CHECK_THAT(page(R"("precision": "fp16")"),
+             Catch::Contains("images in channels_last; in channels_first, PyTorch's default, layers take 1.7"));
+  CHECK_THAT(page(first + R"("precision": "fp16")"),
+             Catch::Contains("images in channels_first; in channels_last layers take 0.5"));
+  for (const char* other : {R"("precision": "fp32")", R"("precision": "fp16", "measured": "1000 samples/s")"}) {
+    CHECK_THAT(page(other), !Catch::Contains("channels_"));
+    CHECK_THAT(page(first + other), !Catch::Contains("channels_"));
+  }
+}
+
 TEST_CASE("the page says which rate of images nobody asked a loader for") {
   Scenario images = example("resnet50_v100_4x8");
   CHECK_THAT(terminal_table(predict(images)), Catch::Contains("taken as ready: 2,917 samples/s a node"));

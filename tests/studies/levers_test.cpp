@@ -86,6 +86,31 @@ TEST_CASE("DataParallel loses to DDP, and where one process launches too slowly 
   CHECK(host_bound.report.breakdown.other > host_bound.report.breakdown.exposed_communication);
 }
 
+TEST_CASE("images in channels_last are tried where nobody measured channels_first") {
+  json scenario = {
+      {"cluster", {{"node", "dgx-a100"}}},
+      {"model", "resnet50"},
+      {"training",
+       {{"batch_per_gpu", 64}, {"precision", "fp16"}, {"roofline", {{"memory_format", "channels_first"}}}}},
+      {"run", {{"iterations", 1}}}};
+  const auto tried = [&](const json& changed) {
+    return names(levers_of(predicted(changed))).contains("images in channels_last");
+  };
+  CHECK(tried(scenario));
+  json other = scenario;
+  other["training"]["measured"] = "1200 samples/s";
+  CHECK_FALSE(tried(other));
+  other = scenario;
+  other["training"]["roofline"]["memory_format"] = "channels_last";
+  CHECK_FALSE(tried(other));
+  other = scenario;
+  other["model"] = "bert_base";
+  CHECK_FALSE(tried(other));
+  other = scenario;
+  other["training"]["precision"] = "fp32";
+  CHECK_FALSE(tried(other));
+}
+
 TEST_CASE("what NCCL can't run, or would run anyway, is not tried") {
   json ampere = hoppers(2);
   ampere["cluster"] = {{"node", "dgx-a100"}, {"nodes", 2}};
