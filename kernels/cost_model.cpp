@@ -20,7 +20,8 @@ struct Elements {
 
 // That a convolution reads and writes.
 double activations(const Layer& layer, const Layer* before, double batch) {
-  return batch * static_cast<double>((before != nullptr ? before->output_elements : 0) + layer.output_elements);
+  return batch *
+         static_cast<double>((before != nullptr ? before->output_elements : 0) + layer.output_elements);
 }
 
 bool is_batch_norm(const Layer& layer, const Layer* before) {

@@ -36,12 +36,12 @@ struct RooflineSpec {
   // On an H100 ReLU and addition reach 92% of the data sheet's rate, batch norm as three passes 76% (operator trace of
   // ResNet-50, TF32, batch 128, in sarchlab/triosim).
   double memory_efficiency = 0.85;
-  // Of a kernel that memory bounds, beside its bytes: 3.3 us on an H200 (docs/gpu-checks.md). 0 as long as one machine
-  // is all that is known.
+  // Of a kernel that memory bounds, beside its bytes: 3.8 us on an H100, 4.0 on an H200 (docs/gpu-checks.md). 0: small
+  // batches are long enough without it (docs/accuracy.md).
   Seconds memory_start{};
   // Of compute_efficiency, convolutions with tensor cores: in the same trace 0.65, in bf16 on an H200 0.78
-  // (scenarios/validation/h200/operators.csv). Without tensor cores 1: Winograd's algorithm makes up for what they lose on a V100,
-  // though not on an H200 (0.5 to 0.65 in ResNet-50).
+  // (scenarios/validation/h200/operators.csv). Without tensor cores 1: Winograd's algorithm makes up for what they lose
+  // on a V100, though not on an H200 or H100 (0.5 to 0.65 in ResNet-50).
   double conv_efficiency = 0.65;
   // What fused attention takes beside its products, as passes over its output, forward: in the same file 8 to 21 with
   // heads of 64, 128 to 2,048 tokens, in bf16 and fp32 (those from 1,024 on are causal, half of what is counted).
@@ -101,8 +101,8 @@ struct LayerTime {
 // attention 2 (scores, values); backward as many as kernels.
 //
 // In channels_first, with tensor cores, each kernel of a convolution has its input and output transposed (read and
-// written once more each), and a batch norm moves as many bytes as in fp32: where a thread block has a channel, it takes
-// as long. Both as in scenarios/validation/h100/operators.csv; without tensor cores the format makes no difference.
+// written once more), and a batch norm moves as many bytes as in fp32: with a thread block for each channel it takes as
+// long. Both as in scenarios/validation/h100/operators.csv; without tensor cores the format makes no difference.
 //
 // A product in fp16 or bf16 one of whose sizes is no multiple of 8 (GPT-2's 50,257 words) reaches less: docs/model.md.
 // docs/accuracy.md has the defaults beside measured rates of one GPU.

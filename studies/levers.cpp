@@ -128,9 +128,8 @@ void add_memory_format(const Scenario& scenario, Levers& all) {
   const GpuCosts costs{scenario.gpu, training.roofline, training.precision};
   if (training.measured.empty() && training.layer_times.empty() && scenario.gpus.size() < 2 &&
       channels_first_slowdown(costs, scenario.model, training.batch_per_gpu) > 1) {
-    all.add(LeverKind::software, "images in channels_last", "with images in channels_last", [](Scenario& s) {
-      s.training.roofline.memory_format = MemoryFormat::channels_last;
-    });
+    all.add(LeverKind::software, "images in channels_last", "with images in channels_last",
+            [](Scenario& s) { s.training.roofline.memory_format = MemoryFormat::channels_last; });
   }
 }
 

@@ -3,16 +3,17 @@
 
     torch_operators.py FOLDER resnet50::channels_last:fp16:64 bert_base:128::bf16:32 ...
 
-A step is MODEL:TOKENS:LAYOUT:PRECISION:BATCH: a model of torchvision (no tokens; SGD with momentum,
-cross entropy) or of transformers (AdamW, its own loss), synthetic data, fp16 and bf16 by autocast;
-with :ddp behind it DistributedDataParallel of one process is around the model.
-Writes FOLDER/steps.csv, a line for each step, and FOLDER/operators.csv, what each operator's kernels
-take in it: those of more than 1 %, and the rest. Time is of the GPU alone (kernels_ms, us) but for
+A step is MODEL:TOKENS:MEMORY_FORMAT:PRECISION:BATCH: a model of torchvision (no tokens; SGD with
+momentum, cross entropy) or of transformers (AdamW, its own loss), synthetic data, fp16 and bf16 by
+autocast; with :ddp behind it DistributedDataParallel of one process is around the model. Writes
+FOLDER/steps.csv, a line for each step, and FOLDER/operators.csv, what each operator's kernels take
+in it: those of more than 1 %, and the rest. Times are of the GPU alone (kernels_ms, us) but for
 step_ms, which has the host's share.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import statistics
 import sys
@@ -25,34 +26,52 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 LEAST_SHARE = 0.01  # of a step's kernels, below which an operator is one of the rest
-STEPS = "model tokens layout precision batch ddp step_ms kernels_ms kernels peak_gib gpu torch".split()
-OPERATORS = "model tokens layout precision batch ddp operator shapes calls us".split()
+KEY = ["model", "tokens", "memory_format", "precision", "batch", "ddp"]
+STEPS = [*KEY, "step_ms", "kernels_ms", "kernels", "peak_gib", "gpu", "torch"]
+OPERATORS = [*KEY, "operator", "shapes", "calls", "us"]
 PROFILED = 3  # steps
-OF_PROFILER = {"Activity Buffer Request", "Buffer Flush", "Command Buffer Full", "Instrumentation",
-               "Resource"}  # its own delays, which it lists as operators
+OF_PROFILER = {
+    "Activity Buffer Request",
+    "Buffer Flush",
+    "Command Buffer Full",
+    "Instrumentation",
+    "Resource",
+}  # its own delays, which it lists as operators
 
 
 def transformer(name: str, tokens: int) -> torch.nn.Module:
     """The model of transformers with the sizes of Paceline's preset."""
     import transformers as tf
 
-    length = {"max_position_embeddings": max(tokens, 512)}
     if name.startswith("bert"):
-        large = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
-                 "intermediate_size": 4096}
+        large = {
+            "hidden_size": 1024,
+            "num_hidden_layers": 24,
+            "num_attention_heads": 16,
+            "intermediate_size": 4096,
+        }
         return tf.BertForPreTraining(tf.BertConfig(**(large if name == "bert_large" else {})))
     if name == "gpt2_small":
         return tf.GPT2LMHeadModel(tf.GPT2Config())
     if name == "llama3_2_1b":
         return tf.LlamaForCausalLM(
-            tf.LlamaConfig(vocab_size=128256, hidden_size=2048, intermediate_size=8192,
-                           num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8,
-                           tie_word_embeddings=True, **length))
+            tf.LlamaConfig(
+                vocab_size=128256,
+                hidden_size=2048,
+                intermediate_size=8192,
+                num_hidden_layers=16,
+                num_attention_heads=32,
+                num_key_value_heads=8,
+                tie_word_embeddings=True,
+                max_position_embeddings=tokens,
+            )
+        )
     raise SystemExit(f"{name}: not a model of transformers that is known here")
 
 
-def step_of(name: str, tokens: int, layout: str, precision: str, batch: int,
-            ddp: str) -> Callable[[], object]:
+def step_of(
+    name: str, tokens: int, memory_format: str, precision: str, batch: int, ddp: str
+) -> Callable[[], object]:
     """A function that runs one step, forward to optimizer."""
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision != "fp32"
@@ -75,21 +94,28 @@ def step_of(name: str, tokens: int, layout: str, precision: str, batch: int,
             edge = 299 if "incep" in name else 224
             images = torch.randn(batch, 3, edge, edge)
             labels = torch.randint(0, 1000, (batch,))
-            if layout == "channels_last":
+            if memory_format == "channels_last":
                 model = model.to(memory_format=torch.channels_last)
                 images = images.to(memory_format=torch.channels_last)
     if ddp:
         if not torch.distributed.is_initialized():
-            torch.distributed.init_process_group("nccl", store=torch.distributed.HashStore(),
-                                                 rank=0, world_size=1)
+            torch.distributed.init_process_group(
+                "nccl", store=torch.distributed.HashStore(), rank=0, world_size=1
+            )
         model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[0])
-    optimizer = (torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True) if tokens
-                 else torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9))
+    optimizer = (
+        torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+        if tokens
+        else torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    )
 
     def step() -> None:
         with torch.autocast("cuda", dtype=half, enabled=half is not None):
-            loss = (model(**data).loss if tokens
-                    else torch.nn.functional.cross_entropy(model(images), labels))
+            loss = (
+                model(**data).loss
+                if tokens
+                else torch.nn.functional.cross_entropy(model(images), labels)
+            )
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
@@ -112,8 +138,9 @@ def timed(step: Callable[[], object]) -> float:
 
 def operators_of(step: Callable[[], object]) -> tuple[list[tuple[str, str, float, float]], float]:
     """Name, shapes, calls and us of each operator of a step that has kernels, and their number."""
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
-                 record_shapes=True) as profiled:
+    with profile(
+        activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True
+    ) as profiled:
         for _ in range(PROFILED):
             step()
         torch.cuda.synchronize()
@@ -123,8 +150,9 @@ def operators_of(step: Callable[[], object]) -> tuple[list[tuple[str, str, float
             continue
         if event.device_type == torch.autograd.DeviceType.CPU:
             shapes = str([s for s in event.input_shapes if s]).replace(" ", "")
-            found.append((event.key, shapes, event.count / PROFILED,
-                          event.self_device_time_total / PROFILED))
+            found.append(
+                (event.key, shapes, event.count / PROFILED, event.self_device_time_total / PROFILED)
+            )
         else:
             kernels += event.count / PROFILED
     return sorted(found, key=lambda operator: -operator[3]), kernels
@@ -132,41 +160,62 @@ def operators_of(step: Callable[[], object]) -> tuple[list[tuple[str, str, float
 
 def measure(what: str, steps: Any, operators: Any) -> None:
     """Time one step and write its lines."""
-    name, tokens, layout, precision, batch, ddp = (what + ":" * (5 - what.count(":"))).split(":")
+    key = (what + ":" * (len(KEY) - 1 - what.count(":"))).split(":")
+    name, tokens, memory_format, precision, batch, ddp = key
     begin = time.monotonic()
     torch.cuda.reset_peak_memory_stats()
-    step = step_of(name, int(tokens or 0), layout, precision, int(batch), ddp)
+    step = step_of(name, int(tokens or 0), memory_format, precision, int(batch), ddp)
     for _ in range(3):
         step()
     step_ms = timed(step)
     found, kernels = operators_of(step)
     total = sum(us for _, _, _, us in found)
-    steps.writerow([name, tokens, layout, precision, batch, ddp, f"{step_ms:.2f}",
-                    f"{total / 1e3:.2f}", f"{kernels:.0f}", f"{torch.cuda.max_memory_allocated() / 2**30:.2f}",
-                    torch.cuda.get_device_name(), torch.__version__])
+    peak = torch.cuda.max_memory_allocated() / 2**30
+    steps.writerow(
+        [
+            *key,
+            f"{step_ms:.2f}",
+            f"{total / 1e3:.2f}",
+            f"{kernels:.0f}",
+            f"{peak:.2f}",
+            torch.cuda.get_device_name(),
+            torch.__version__,
+        ]
+    )
     rest = 0.0
     for operator, shapes, calls, us in found:
         if us >= LEAST_SHARE * total:
-            operators.writerow([name, tokens, layout, precision, batch, ddp, operator, shapes,
-                                f"{calls:g}", f"{us:.1f}"])
+            operators.writerow([*key, operator, shapes, f"{calls:g}", f"{us:.1f}"])
         else:
             rest += us
-    operators.writerow([name, tokens, layout, precision, batch, ddp, "the rest", "", "", f"{rest:.1f}"])
-    print(f"{what} step {step_ms:.2f} ms, kernels {total / 1e3:.2f} ms"
-          f" (took {time.monotonic() - begin:.1f} s)", flush=True)
+    operators.writerow([*key, "the rest", "", "", f"{rest:.1f}"])
+    print(
+        f"{what} step {step_ms:.2f} ms, kernels {total / 1e3:.2f} ms"
+        f" (took {time.monotonic() - begin:.1f} s)",
+        flush=True,
+    )
 
 
 def main() -> None:
     """Measure the steps that the command line names."""
-    folder = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("step", nargs="+")
+    asked = parser.parse_args()
+    folder: Path = asked.folder
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "steps.csv").open("w") as of_steps, \
-         (folder / "operators.csv").open("w") as of_operators:
-        steps, operators = (csv.writer(file, lineterminator="\n")
-                            for file in (of_steps, of_operators))
+    with (
+        (folder / "steps.csv").open("w") as of_steps,
+        (folder / "operators.csv").open("w") as of_operators,
+    ):
+        steps, operators = (
+            csv.writer(file, lineterminator="\n") for file in (of_steps, of_operators)
+        )
         steps.writerow(STEPS)
         operators.writerow(OPERATORS)
-        for what in sys.argv[2:]:
+        for what in asked.step:
             try:
                 measure(what, steps, operators)
             except (RuntimeError, ValueError) as error:

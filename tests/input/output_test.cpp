@@ -213,11 +213,13 @@ TEST_CASE("the page says what the memory format of images that nobody measured c
         "format.json")));
   };
   const std::string first = R"("roofline": {"memory_format": "channels_first"}, )";
-  CHECK_THAT(page(R"("precision": "fp16")"),
-             Catch::Contains("images in channels_last; in channels_first, PyTorch's default, layers take 1.7"));
+  CHECK_THAT(
+      page(R"("precision": "fp16")"),
+      Catch::Contains("images in channels_last; in channels_first, PyTorch's default, layers take 1.7"));
   CHECK_THAT(page(first + R"("precision": "fp16")"),
              Catch::Contains("images in channels_first; in channels_last layers take 0.5"));
-  for (const char* other : {R"("precision": "fp32")", R"("precision": "fp16", "measured": "1000 samples/s")"}) {
+  for (const char* other :
+       {R"("precision": "fp32")", R"("precision": "fp16", "measured": "1000 samples/s")"}) {
     CHECK_THAT(page(other), !Catch::Contains("channels_"));
     CHECK_THAT(page(first + other), !Catch::Contains("channels_"));
   }
