@@ -18,19 +18,9 @@ struct Elements {
   double forward = 0, backward = 0;
 };
 
-// That a convolution reads and writes.
-double activations(const Layer& layer, const Layer* before, double batch) {
-  return batch *
-         static_cast<double>((before != nullptr ? before->output_elements : 0) + layer.output_elements);
-}
-
-bool is_batch_norm(const Layer& layer, const Layer* before) {
-  return layer.kind == LayerKind::batch_norm ||
-         (layer.kind == LayerKind::norm && before != nullptr && before->kind == LayerKind::conv);
-}
-
-// Elements moved for a batch.
-Elements traffic(const Layer& layer, const Layer* before, double batch, const RooflineSpec& roofline) {
+// Elements moved for a batch; `batch_norm_passes`: roofline.norm_passes, or what channels_first makes of it.
+Elements traffic(const Layer& layer, const Layer* before, double batch, const RooflineSpec& roofline,
+                 double batch_norm_passes) {
   double parameters = 0;
   for (const std::int64_t elements : layer.parameters) {
     parameters += static_cast<double>(elements);
@@ -40,11 +30,16 @@ Elements traffic(const Layer& layer, const Layer* before, double batch, const Ro
   switch (layer.kind) {
     case LayerKind::conv:
     case LayerKind::linear:
-      forward = parameters + activations(layer, before, batch);
+      forward = parameters + (before != nullptr ? batch * static_cast<double>(before->output_elements) : 0) +
+                output;
       break;
-    case LayerKind::norm:
+    case LayerKind::norm: {
+      const bool of_conv = before != nullptr && before->kind == LayerKind::conv;
+      forward = (of_conv ? roofline.norm_passes : roofline.layer_norm_passes) * output;
+      break;
+    }
     case LayerKind::batch_norm:
-      forward = (is_batch_norm(layer, before) ? roofline.norm_passes : roofline.layer_norm_passes) * output;
+      forward = batch_norm_passes * output;
       break;
     case LayerKind::attention:
       forward = roofline.attention_passes * output;
@@ -85,20 +80,20 @@ bool has_tensor_cores(const GpuCosts& costs) {
   return peak_of(costs.gpu, costs.precision).value > kFar * peak_of(costs.gpu, Precision::fp32).value;
 }
 
-// What channels_first takes beside, forward.
-Seconds transposed(const GpuCosts& costs, const Layer& layer, const Layer* before, double batch) {
-  constexpr double kTransposition = 2, kNormPasses = 3, kBytes = 4;
-  if (costs.roofline.memory_format == MemoryFormat::channels_last || !has_tensor_cores(costs)) {
-    return {};
-  }
-  const auto element = static_cast<double>(bytes_per_element(costs.precision));
-  double bytes = 0;
-  if (layer.kind == LayerKind::conv) {
-    bytes = kTransposition * activations(layer, before, batch) * element;
-  } else if (is_batch_norm(layer, before)) {
-    bytes = kNormPasses * batch * static_cast<double>(layer.output_elements) * (kBytes - element);
-  }
-  return memory_time(costs, Bytes(std::llround(bytes)));
+// Of a convolution's input and output, forward, each by a kernel of its own that reads and writes it.
+Seconds transposition_time(const GpuCosts& costs, const Layer& layer, const Layer* before, double batch) {
+  const auto transposed = [&](std::int64_t elements) {
+    return memory_time(
+        costs,
+        Bytes(std::llround(2 * batch * static_cast<double>(elements * bytes_per_element(costs.precision)))));
+  };
+  return transposed(before != nullptr ? before->output_elements : 0) + transposed(layer.output_elements);
+}
+
+// Its own passes, of those that norm_passes counts, as many bytes as in fp32.
+double passes_channels_first(const RooflineSpec& roofline, double element) {
+  constexpr double kOwn = 3, kBytes = 4;
+  return roofline.norm_passes + std::min(kOwn, roofline.norm_passes) * (kBytes / element - 1);
 }
 
 // What runs beside products in fp8 runs in 16 bits, where the GPU has them.
@@ -173,12 +168,16 @@ std::vector<LayerTime> layer_times(const GpuCosts& costs, const Model& model, st
   const GpuCosts beside = beside_products(costs);
   const auto element = static_cast<double>(bytes_per_element(beside.precision));
   const double of_convolutions = has_tensor_cores(costs) ? costs.roofline.conv_efficiency : 1;
+  const bool transposes =
+      costs.roofline.memory_format == MemoryFormat::channels_first && has_tensor_cores(costs);
+  const double batch_norm_passes =
+      transposes ? passes_channels_first(costs.roofline, element) : costs.roofline.norm_passes;
 
   std::vector<LayerTime> times;
   times.reserve(model.layers.size());
   const Layer* before = nullptr;
   for (const Layer& layer : model.layers) {
-    const Elements moved = traffic(layer, before, samples, costs.roofline);
+    const Elements moved = traffic(layer, before, samples, costs.roofline, batch_norm_passes);
     const double slower = padded ? 1 : misalignment(model, layer, costs.precision);
     const Flops work(slower * kFlopsPerMac * samples * static_cast<double>(layer.forward_macs));
     const bool two_gradients =
@@ -190,9 +189,11 @@ std::vector<LayerTime> layer_times(const GpuCosts& costs, const Model& model, st
                  : kernel_time(costs, flops, traffic, layer.kind == LayerKind::conv ? of_convolutions : 1);
     };
     LayerTime time;
-    const Seconds beside_it = transposed(beside, layer, before, samples);
-    time.forward = kernel(work, moved.forward) + beside_it;
-    time.backward = two_gradients ? 2 * time.forward : kernel(2 * work, moved.backward) + 2 * beside_it;
+    time.forward = kernel(work, moved.forward);
+    if (transposes && two_gradients && layer.kind == LayerKind::conv) {
+      time.forward = time.forward + transposition_time(beside, layer, before, samples);
+    }
+    time.backward = two_gradients ? 2 * time.forward : kernel(2 * work, moved.backward);
     time.forward_launches = layer.kind == LayerKind::attention ? 2 : 1;
     time.backward_launches = two_gradients ? 2 : 1;
     times.push_back(time);

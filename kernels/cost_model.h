@@ -101,8 +101,9 @@ struct LayerTime {
 // attention 2 (scores, values); backward as many as kernels.
 //
 // In channels_first, with tensor cores, each kernel of a convolution has its input and output transposed (read and
-// written once more), and a batch norm moves as many bytes as in fp32: with a thread block for each channel it takes as
-// long. Both as in scenarios/validation/h100/operators.csv; without tensor cores the format makes no difference.
+// written once more, not counted as launches), and three of a batch norm's passes take as long as in fp32: it has a
+// thread block for each channel. Without tensor cores the format makes no difference. What an H100 took so and how far
+// the parts are off: docs/gpu-checks.md.
 //
 // A product in fp16 or bf16 one of whose sizes is no multiple of 8 (GPT-2's 50,257 words) reaches less: docs/model.md.
 // docs/accuracy.md has the defaults beside measured rates of one GPU.

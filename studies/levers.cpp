@@ -8,6 +8,7 @@
 #include "scenarios/gpu_memory.h"
 #include "scenarios/quantities.h"
 #include "scenarios/readable.h"
+#include "scenarios/utilisation.h"
 #include "scenarios/writer.h"
 #include "sim/collective/nccl.h"
 #include "sim/engine/variability.h"
@@ -126,8 +127,9 @@ void add_gpu(Levers& all) {
 void add_memory_format(const Scenario& scenario, Levers& all) {
   const TrainingSpec& training = scenario.training;
   const GpuCosts costs{scenario.gpu, training.roofline, training.precision};
-  if (training.measured.empty() && training.layer_times.empty() && scenario.gpus.size() < 2 &&
-      channels_first_slowdown(costs, scenario.model, training.batch_per_gpu) > 1) {
+  constexpr double kWorthwhile = 1.05;
+  if (compute_source(scenario) == "roofline" && scenario.gpus.size() < 2 &&
+      channels_first_slowdown(costs, scenario.model, training.batch_per_gpu) >= kWorthwhile) {
     all.add(LeverKind::software, "images in channels_last", "with images in channels_last",
             [](Scenario& s) { s.training.roofline.memory_format = MemoryFormat::channels_last; });
   }

@@ -101,6 +101,9 @@ TEST_CASE("images in channels_last are tried where nobody measured channels_firs
   other["training"]["measured"] = "1200 samples/s";
   CHECK_FALSE(tried(other));
   other = scenario;
+  other["cluster"]["gpus"] = {{{"nodes", 1}, {"gpu", "A100-80GB"}, {"measured", "1200 samples/s"}}};
+  CHECK_FALSE(tried(other));
+  other = scenario;
   other["training"]["roofline"]["memory_format"] = "channels_last";
   CHECK_FALSE(tried(other));
   other = scenario;
