@@ -111,10 +111,11 @@ std::string place_row(const CollectiveMeasurement& row, const FitRequest& reques
   return {};
 }
 
-// "" or why the simulator can't run it.
-std::string why_impossible(const MeasuredPlace& place, Bytes bytes) {
+// "" or why the simulator can't run it; then with its channels.
+std::string why_impossible(MeasuredPlace& place, Bytes bytes) {
   try {
     const PlaceModel model(place, std::span(&bytes, 1), AlgorithmChoice::tuner);
+    keep_channels(place, model);
     return {};
   } catch (const InputError& error) {
     return error.message();
@@ -224,6 +225,34 @@ double least_seconds(const CollectiveGraph& graph, const CollectivePlan& plan) {
 
 }  // namespace
 
+bool finds_same_channels(const MeasuredPlace& a, const MeasuredPlace& b) {
+  const auto asked = [](const MeasuredPlace& p) {
+    const CollectiveSpec& s = p.spec;
+    return std::tuple(p.nodes(), p.gpus_per_node(), p.cluster.fabric.sharp, s.library, s.nccl, s.min_channels,
+                      s.max_channels, s.cross_nic, s.pxn, s.nvls, s.gpus_per_process);
+  };
+  return a.cluster.runs.empty() && b.cluster.runs.empty() && a.cluster.node == b.cluster.node &&
+         asked(a) == asked(b);
+}
+
+void keep_channels(MeasuredPlace& place, const PlaceModel& model) {
+  if (place.cluster.runs.empty() && !place.cluster.graphs) {
+    place.cluster.graphs = model.graphs();
+    place.searched = place.cluster.graphs.has_value();
+  }
+}
+
+bool take_channels(MeasuredPlace& place, const std::vector<MeasuredPlace>& known) {
+  const auto same = std::ranges::find_if(known, [&](const MeasuredPlace& each) {
+    return each.searched && finds_same_channels(each, place);
+  });
+  if (place.cluster.graphs || same == known.end()) {
+    return false;
+  }
+  place.cluster.graphs = same->cluster.graphs;
+  return place.searched = true;
+}
+
 std::vector<NcclVersion> likely_versions(int compute_capability) {
   const int oldest = compute_capability >= 100 ? 26 : compute_capability >= 90 ? 18 : 14;
   std::vector<NcclVersion> versions;
@@ -301,6 +330,7 @@ MeasuredPoints gather_points(const FitRequest& request, const MeasuredData& data
       if (request.progress) {
         request.progress("rows placed", r, data.collectives.size());
       }
+      take_channels(place, all.places);
       if (std::string why = why_impossible(place, data.collectives[r].bytes); !why.empty()) {
         known.erase(at);
         row.use = RowUse::elsewhere;

@@ -24,7 +24,9 @@ struct MeasuredPlace {
   int ranks() const { return nodes() * gpus_per_node(); }
   // Said by all rows or by the request; else full nodes and the newest version are assumed.
   bool nodes_stated = true, nccl_stated = true;
+  bool searched = false;  // cluster.graphs are what the search finds here, which takes longer than all else
 };
+
 
 // The rows of one size at one place.
 struct MeasuredPoint {
@@ -126,5 +128,13 @@ class PlaceModel {
   std::vector<Candidate> candidates_;
   std::vector<Part> parts_;
 };
+
+// Whether NCCL's search finds the same channels at both, of one kind of node each: it sees no slow links, and asks for
+// no collective, algorithm or protocol.
+bool finds_same_channels(const MeasuredPlace&, const MeasuredPlace&);
+// The channels that were searched for the place, unless its cluster has some or several kinds of node.
+void keep_channels(MeasuredPlace&, const PlaceModel&);
+// Those of one of `known` on which the search finds the same; false where there is none, or the cluster has some.
+bool take_channels(MeasuredPlace&, const std::vector<MeasuredPlace>& known);
 
 }  // namespace paceline

@@ -48,50 +48,41 @@ std::vector<Bytes> sizes_of(const std::vector<MeasuredPoint>& points, std::size_
   return sizes;
 }
 
-// What a healthy machine takes, by point, and which channels the search finds there, by place.
-struct Healthy {
-  std::vector<double> log_times;
-  std::vector<std::optional<ChannelGraphs>> graphs;
-};
-
-Healthy healthy_of(const ExpectedLog& log) {
-  Healthy healthy{{}, std::vector<std::optional<ChannelGraphs>>(log.places.size())};
+// ln(seconds) that a healthy machine takes, by point.
+std::vector<double> healthy_of(const ExpectedLog& log) {
+  std::vector<double> healthy;
   for (std::size_t first = 0; first < log.points.size();) {
     const std::size_t end = end_of_place(log.points, first), at = log.points[first].place;
     const std::vector<Bytes> sizes = sizes_of(log.points, first, end);
     PlaceModel model(log.places[at], sizes, log.places[at].spec.choose);
-    std::ranges::copy(model.log_times(model.costs()), std::back_inserter(healthy.log_times));
-    healthy.graphs[at] = model.graphs();
+    std::ranges::copy(model.log_times(model.costs()), std::back_inserter(healthy));
     first = end;
   }
   return healthy;
 }
 
-// NCCL's search sees no slow links, and asks for no algorithm; it takes most of the time.
-bool finds_same_channels(const MeasuredPlace& a, const MeasuredPlace& b) {
-  const auto asked = [](const CollectiveSpec& s) {
-    return std::tuple(s.nccl, s.min_channels, s.max_channels, s.cross_nic, s.pxn, s.nvls);
-  };
-  return a.cluster.node == b.cluster.node && asked(a.spec) == asked(b.spec);
-}
-
 // ln(time with the fault / time expected), by point; nothing where no place can have it.
-std::optional<std::vector<double>> more_with(const ExpectedLog& log, const Healthy& healthy,
+std::optional<std::vector<double>> more_with(const ExpectedLog& log, const std::vector<double>& healthy,
                                              const std::function<bool(MeasuredPlace&)>& change) {
   std::vector<double> more(log.points.size());
+  std::vector<MeasuredPlace> changed;
   bool anywhere = false;
   for (std::size_t first = 0; first < log.points.size();) {
     const std::size_t end = end_of_place(log.points, first), at = log.points[first].place;
     try {
       MeasuredPlace place = log.places[at];
       if (change(place)) {
-        if (finds_same_channels(place, log.places[at])) {
-          place.cluster.graphs = healthy.graphs[at];
+        if (place.searched && !finds_same_channels(place, log.places[at])) {
+          place.cluster.graphs.reset();
+          place.searched = false;
+          take_channels(place, changed);
         }
         PlaceModel model(place, sizes_of(log.points, first, end), place.spec.choose);
+        keep_channels(place, model);
+        changed.push_back(place);
         const std::vector<double> times = model.log_times(model.costs());
         for (std::size_t p = first; p < end; ++p) {
-          more[p] = times[p - first] - healthy.log_times[p];
+          more[p] = times[p - first] - healthy[p];
         }
         anywhere = true;
       }
@@ -111,7 +102,7 @@ double farthest(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 // Where no row says which NCCL ran, a healthy machine may have had any that is as new as its GPUs.
-void add_other_versions(const ExpectedLog& log, const Healthy& healthy, std::vector<Suspect>& suspects) {
+void add_other_versions(const ExpectedLog& log, const std::vector<double>& healthy, std::vector<Suspect>& suspects) {
   if (log.nccl_stated) {
     return;
   }
@@ -312,7 +303,7 @@ ExpectedLog thinned(const ExpectedLog& log) {
 
 std::vector<Suspect> suspects_of(const ExpectedLog& log, const FitProgress& progress,
                                  std::vector<std::string>& unseen) {
-  const Healthy healthy = healthy_of(log);
+  const std::vector<double> healthy = healthy_of(log);
   std::vector<Suspect> suspects;
   const std::vector<Fault> faults = faults_of(log.places.front().cluster, log.gpu);
   std::map<std::string, bool> shows;
