@@ -243,9 +243,8 @@ void keep_channels(MeasuredPlace& place, const PlaceModel& model) {
 }
 
 bool take_channels(MeasuredPlace& place, const std::vector<MeasuredPlace>& known) {
-  const auto same = std::ranges::find_if(known, [&](const MeasuredPlace& each) {
-    return each.searched && finds_same_channels(each, place);
-  });
+  const auto same = std::ranges::find_if(
+      known, [&](const MeasuredPlace& each) { return each.searched && finds_same_channels(each, place); });
   if (place.cluster.graphs || same == known.end()) {
     return false;
   }

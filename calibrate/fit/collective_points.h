@@ -27,7 +27,6 @@ struct MeasuredPlace {
   bool searched = false;  // cluster.graphs are what the search finds here, which takes longer than all else
 };
 
-
 // The rows of one size at one place.
 struct MeasuredPoint {
   std::size_t place = 0;

@@ -102,7 +102,8 @@ double farthest(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 // Where no row says which NCCL ran, a healthy machine may have had any that is as new as its GPUs.
-void add_other_versions(const ExpectedLog& log, const std::vector<double>& healthy, std::vector<Suspect>& suspects) {
+void add_other_versions(const ExpectedLog& log, const std::vector<double>& healthy,
+                        std::vector<Suspect>& suspects) {
   if (log.nccl_stated) {
     return;
   }

@@ -365,6 +365,49 @@ TEST_CASE("many places: at most so many points are fitted, of every place", "[re
   }
 }
 
+// The channels of each place, as a search of its own finds them.
+TEST_CASE("tables of one machine share a search, of other layouts, versions and settings none") {
+  const std::vector<Place> places{{1, 8},
+                                  {1, 8, CollectiveKind::all_gather},
+                                  {2, 8},
+                                  {2, 8, CollectiveKind::broadcast},
+                                  {2, 4, CollectiveKind::all_gather}};
+  const World hopper{.cluster = "dgx-h100", .nccl = "2.27", .costs = {}};
+  MeasuredData data = measured(hopper, places, {Bytes(kMiB)}, 0);
+  for (const int changed : {0, 1, 2}) {
+    CollectiveMeasurement row = data.collectives[0];
+    row.nvls = changed == 0 ? "off" : "";
+    row.channels = changed == 1 ? 4 : 0;
+    row.nccl = changed == 2 ? "2.18" : row.nccl;
+    data.collectives.push_back(row);
+  }
+  const MeasuredPoints points = gather_points(request_of(hopper), data);
+  REQUIRE(points.places.size() == 8);
+  for (const MeasuredPlace& place : points.places) {
+    CHECK(place.searched);
+    MeasuredPlace alone = place;
+    alone.cluster.graphs.reset();
+    const Bytes size(kMiB);
+    CHECK(PlaceModel(alone, std::span(&size, 1), AlgorithmChoice::tuner).graphs() == place.cluster.graphs);
+  }
+  const auto same = [&](std::size_t a, std::size_t b) {
+    return finds_same_channels(points.places[a], points.places[b]);
+  };
+  CHECK(same(0, 1));
+  CHECK(same(2, 3));
+  for (std::size_t other = 2; other < 8; ++other) {
+    CHECK_FALSE(same(0, other));
+  }
+  CHECK_FALSE(same(3, 4));
+
+  FitRequest given = request_of(hopper);
+  given.cluster.graphs = points.places[7].cluster.graphs;
+  for (const MeasuredPlace& place : gather_points(given, data).places) {
+    CHECK_FALSE(place.searched);
+    CHECK(place.cluster.graphs == given.cluster.graphs);
+  }
+}
+
 TEST_CASE("many sizes: at most so many of an octave are fitted, all are points") {
   std::vector<Bytes> at;
   for (std::int64_t size = kMiB; size <= 64 * kMiB; size += kMiB / 4) {
