@@ -286,7 +286,9 @@ void describe(V& v, ChannelGraphs& s) {
   v.key("collnet_chain", s.collnet_chain, any(), "What CollNet chains run on.", required());
   v.key("collnet_direct", s.collnet_direct, any(), "What CollNet direct runs on.", required());
   v.key("nvls", s.nvls, any(), "What NVLS and NVLSTree run on.", required());
-  v.key("channels", s.channels, between(1, 64), "How many channels rings and trees run on.", required());
+  v.key("channels", s.channels, between(0, 64),
+        "How many channels rings and trees run on; 0: as many as NCCL makes of these graphs, also for NVLS.",
+        required());
   v.key("nvls_channels", s.nvls_channels, between(0, 64), "How many channels NVLS runs on.", required());
 }
 

@@ -625,7 +625,11 @@ std::string topology_table(const Topology& topology) {
                                 " or device, as the file says");
   }
   if (topology.ranks() > 1) {
-    text += row("channels", channels_text(spec.graphs ? *spec.graphs : search_channels(topology, {})));
+    ChannelGraphs graphs = spec.graphs ? *spec.graphs : search_channels(topology, {});
+    if (graphs.channels == 0) {
+      count_channels(graphs, topology.node(), spec.node, topology.job_nodes(), {});
+    }
+    text += row("channels", channels_text(graphs));
   }
   if (topology.spec().nodes > 1 || topology.spec().node.gpus > 1) {
     text += row("bisection", readable_rate(bisection_bandwidth(topology)) +

@@ -60,7 +60,8 @@ struct ChannelGraph {
 inline constexpr int kMostChannels = 64;
 
 // The graphs of one job. `channels` is the number that rings and trees run on after doubling
-// (src/graph/connect.cc); channel c takes the order of c % ring.channels.size().
+// (src/graph/connect.cc), 0 where they are not counted yet (count_channels); channel c takes the order of
+// c % ring.channels.size().
 struct ChannelGraphs {
   ChannelGraph ring, tree, collnet_chain, collnet_direct, nvls;
   int channels = 0, nvls_channels = 0;

@@ -134,6 +134,11 @@ ChannelGraphs search_channels(const NodeLayout& layout, const NodeSpec& spec, in
   return graphs;
 }
 
+void count_channels(ChannelGraphs& graphs, const NodeLayout& layout, const NodeSpec& spec, int nodes,
+                    const SearchSpec& search) {
+  set_channels(graphs, least_of(count_node(layout, spec, nodes, search), nodes), nodes, search);
+}
+
 void agree(std::span<SearchedNode> kinds, int nodes, const SearchSpec& search) {
   constexpr ChannelGraph ChannelGraphs::* kGraphs[] = {&ChannelGraphs::ring, &ChannelGraphs::tree,
                                                        &ChannelGraphs::collnet_chain,

@@ -268,9 +268,12 @@ void check_graphs(const ChannelGraphs& graphs, const ClusterSpec& cluster) {
   check("collnet_chain", graphs.collnet_chain, 0);
   check("collnet_direct", graphs.collnet_direct, 0);
   check("nvls", graphs.nvls, 0);
-  check_count("/graphs/channels", "channels", graphs.channels, 1, kMostChannels);
-  check_count("/graphs/nvls_channels", "channels", graphs.nvls_channels, graphs.nvls.channels.empty() ? 0 : 1,
-              kMostChannels);
+  check_count("/graphs/channels", "channels", graphs.channels, 0, kMostChannels);
+  if (graphs.channels == 0 && graphs.nvls_channels != 0) {
+    fail("/graphs/nvls_channels", "0, as /graphs/channels is: both are counted", graphs.nvls_channels);
+  }
+  check_count("/graphs/nvls_channels", "channels", graphs.nvls_channels,
+              graphs.channels == 0 || graphs.nvls.channels.empty() ? 0 : 1, kMostChannels);
 }
 
 void check_degraded(const std::vector<DegradedLink>& degraded) {

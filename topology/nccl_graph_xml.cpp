@@ -46,7 +46,7 @@ class GraphReader {
       xml_.fail(xml_.root(), "expected a graph 0, the rings, with channels, found none");
     }
     complete_channels();
-    count_channels();
+    keep_common_channels();
     return std::move(graphs_);
   }
 
@@ -212,29 +212,12 @@ class GraphReader {
     }
   }
 
-  // src/graph/connect.cc and src/init.cc; channel_search has the same rule for each version.
-  void count_channels() {
-    std::size_t found = graphs_.ring.channels.size();
+  // Rings and trees run on as many (src/init.cc).
+  void keep_common_channels() {
     if (!graphs_.tree.channels.empty()) {
-      found = std::min(found, graphs_.tree.channels.size());
-      graphs_.tree.channels.resize(found);
-    }
-    graphs_.ring.channels.resize(found);
-    const int capability = node_ != nullptr ? node_->compute_capability : 0;
-    const bool several_nodes = graphs_.ring.channels.front().nic_in >= 0;
-    std::size_t channels = std::min<std::size_t>(kMostChannels, 2 * found);
-    const ChannelGraph& chain = graphs_.collnet_chain;
-    if (!chain.channels.empty() && chain.bw_intra > chain.bw_inter && gpus_in_use_ > 1) {
-      channels = std::min<std::size_t>(kMostChannels, channels + channels / 2);
-    }
-    constexpr double kFastRing = 45;
-    constexpr std::size_t kFewChannels = 16;
-    if (capability >= 90 && several_nodes && graphs_.ring.bw_intra > kFastRing && channels < kFewChannels) {
-      channels *= 2;
-    }
-    graphs_.channels = static_cast<int>(channels);
-    if (!graphs_.nvls.channels.empty()) {
-      graphs_.nvls_channels = capability < 100 ? 16 : several_nodes ? 32 : 24;
+      const std::size_t both = std::min(graphs_.ring.channels.size(), graphs_.tree.channels.size());
+      graphs_.ring.channels.resize(both);
+      graphs_.tree.channels.resize(both);
     }
   }
 

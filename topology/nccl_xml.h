@@ -31,8 +31,7 @@ inline constexpr std::size_t kMostOfAKind = 256;      // GPUs, NICs, ... of a ma
 // - Hosts of one NVLink domain (host_hash) are one node here; their CPUs are not joined.
 NodeSpec read_nccl_topology(const std::string& text, const std::string& file);
 
-// The graphs of a graph file, as the search leaves them. Channels after doubling follow as in
-// search_channels, for NCCL 2.30; without `node` they and NVLS' are those of a GPU before Hopper. Channels
+// The graphs of a graph file, as the search leaves them before it counts channels (count_channels). Channels
 // that the file gives by their head alone (NVLS, CollNet direct) go on with the other GPUs in order. The file
 // numbers GPUs and network devices as the machine does (NodeDevice::number); with `node` these become its
 // GPUs and NICs. Without, GPUs are counted in their order and NICs keep their numbers. Throws InputError

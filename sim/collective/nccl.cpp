@@ -118,10 +118,12 @@ void NcclCollectives::find_channels(const Topology& topology) {
     const NodeSpec& spec = topology.spec_of_kind(kind);
     const auto [at, added] = searched.try_emplace({node.gpus_in_use, kind});
     if (added) {
+      const SearchSpec how = search_spec(spec_, topology.spec().fabric, spec);
       const bool all = node.gpus_in_use == topology.node().gpus_in_use;
-      at->second = given && all ? *given
-                                : search_channels(node, spec, input_.nodes,
-                                                  search_spec(spec_, topology.spec().fabric, spec));
+      at->second = given && all ? *given : search_channels(node, spec, input_.nodes, how);
+      if (at->second.channels == 0) {
+        count_channels(at->second, node, spec, input_.nodes, how);
+      }
     }
     return at->second;
   };

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "sim/collective/nccl.h"
 #include "tests/dice.h"
 #include "tests/error_of.h"
 #include "tests/processor_budget.h"
@@ -34,6 +35,19 @@ Topology cluster_of(const NodeSpec& node, int nodes) {
   spec.node = node;
   spec.nodes = nodes;
   return build_topology(spec);
+}
+
+// On so many nodes, which are said to be such: what the job runs on.
+ChannelGraphs counted(const ChannelGraphs& graphs, const NodeSpec& node, int nodes,
+                      const char* nccl = "2.30") {
+  ClusterSpec spec;
+  spec.node = node;
+  spec.nodes = nodes;
+  spec.gpus_per_node = static_cast<int>(graphs.ring.channels.front().gpus.size());
+  spec.graphs = graphs;
+  CollectiveSpec how;
+  how.nccl = nccl;
+  return NcclCollectives(build_topology(spec), how, {}).graphs();
 }
 
 using Names = std::vector<std::string>;
@@ -329,9 +343,19 @@ TEST_CASE("the graphs of two nodes of eight H100") {
   CHECK(graphs.collnet_chain.channels.empty());
   REQUIRE(graphs.nvls.channels.size() == 8);
   CHECK(graphs.nvls.channels[5].gpus == std::vector{5, 0, 1, 2, 3, 4, 6, 7});  // the head first
-  CHECK(graphs.channels == 16);
-  CHECK(graphs.nvls_channels == 16);
-  CHECK(read_nccl_graphs(text, "").channels == 16);
+  CHECK(graphs.channels == 0);
+  CHECK(graphs.nvls_channels == 0);
+  // The node from its topology file, or by a preset's name, whose GPUs have no numbers.
+  for (const ChannelGraphs& on :
+       {counted(graphs, node, 2), counted(read_nccl_graphs(text, ""), node_preset("dgx-h100"), 2)}) {
+    CHECK(on.channels == 16);
+    CHECK(on.nvls_channels == 16);
+    CHECK(on.nvls_chunk.value == 0);
+  }
+  const ChannelGraphs on_blackwell = counted(read_nccl_graphs(text, ""), node_preset("dgx-b200"), 2);
+  CHECK(on_blackwell.nvls_channels == 32);
+  CHECK(on_blackwell.nvls_chunk == Bytes(128 << 10));
+  CHECK(counted(read_nccl_graphs(text, ""), node_preset("dgx-b200"), 2, "2.26").nvls_chunk.value == 0);
 }
 
 TEST_CASE("a graph file of a part of a node, or with few channels") {
@@ -344,12 +368,17 @@ TEST_CASE("a graph file of a part of a node, or with few channels") {
   CHECK(graphs.ring.channels[0].gpus == std::vector{0, 1});
   CHECK(graphs.ring.channels[0].nic_in == 2);
   CHECK(graphs.ring.type_inter == PathType::p2c);
-  CHECK(graphs.channels == 2);
 
   NodeSpec node = node_preset("dgx-h100");
   node.devices = {{NodePart::gpu, "", {}, 10}, {NodePart::gpu, "", {}, 11}, {NodePart::nic, "", {}, 2}};
   CHECK(read_nccl_graphs(two, "", &node).ring.channels[0].nic_out == 0);
-  CHECK(read_nccl_graphs(two, "", &node).channels == 4);  // Hopper on several nodes doubles again
+  ChannelGraphs first_nic = read_nccl_graphs(two, "", &node);
+  CHECK(counted(first_nic, node_preset("dgx-a100"), 2).channels == 2);
+  CHECK(counted(first_nic, node_preset("dgx-h100"), 2).channels ==
+        4);  // Hopper on several nodes doubles again
+  CHECK(counted(first_nic, node_preset("dgx-h100"), 2, "2.17").channels == 2);
+  first_nic.channels = 3;  // said: not counted
+  CHECK(counted(first_nic, node_preset("dgx-h100"), 2).channels == 3);
   node.devices.pop_back();
   CHECK_THROWS_WITH(read_nccl_graphs(two, "g.xml", &node),
                     "g.xml: line 3: expected the dev of a NIC of the node, found \"0x2\"");

@@ -467,6 +467,28 @@ TEST_CASE("the user's numbers of channels", "[channels]") {
   CHECK(graphs(dgx_h100(), 8, 1, search).nvls_channels == 0);
 }
 
+TEST_CASE("graphs that are given run on as many channels as those that are found", "[channels]") {
+  for (const std::string& preset : node_preset_names()) {
+    const NodeSpec spec = node_preset(preset);
+    const NodeLayout layout = make_node_layout(spec, static_cast<std::uint32_t>(spec.gpus));
+    for (const int minor : {14, 18, 22, 27, 30}) {
+      for (const auto& [least, most] : {std::pair(0, 64), std::pair(12, 64), std::pair(0, 6)}) {
+        SearchSpec search = version(minor);
+        search.min_channels = least;
+        search.max_channels = most;
+        const int nodes = spec.nics > 0 ? 2 : 1;
+        CAPTURE(preset, minor, least, most);
+        const ChannelGraphs found = search_channels(layout, spec, nodes, search);
+        ChannelGraphs given = found;
+        given.channels = given.nvls_channels = 0;
+        given.nvls_chunk = given.nvls_tree_chunk = Bytes(0);
+        count_channels(given, layout, spec, nodes, search);
+        CHECK(given == found);
+      }
+    }
+  }
+}
+
 TEST_CASE("NVLinks are counted whatever payload rate prices them", "[channels]") {
   for (const double rate : {18.0, 20.0, 22.0, 25.0}) {
     NodeSpec v100 = dgx1_v100(), a100 = dgx_a100();

@@ -615,7 +615,8 @@ TEST_CASE("graphs of a job without meaning are an error that names its place") {
       {"/ring/bw_inter", [](ChannelGraphs& g) { g.ring.bw_inter = 0; }},
       {"/ring/latency_inter", [=](ChannelGraphs& g) { g.ring.latency_inter = nan; }},
       {"/ring/cross_nic", [](ChannelGraphs& g) { g.ring.cross_nic = 3; }},
-      {"/channels", [](ChannelGraphs& g) { g.channels = 0; }},
+      {"/channels", [](ChannelGraphs& g) { g.channels = -1; }},
+      {"/nvls_channels", [](ChannelGraphs& g) { g.channels = 0; }},
       {"/channels", [](ChannelGraphs& g) { g.channels = 65; }},
       {"/nvls_channels", [](ChannelGraphs& g) { g.nvls_channels = 0; }},
       {"/nvls_channels", [](ChannelGraphs& g) { g.nvls_channels = 65; }},
@@ -624,6 +625,9 @@ TEST_CASE("graphs of a job without meaning are an error that names its place") {
   good.gpus_per_node = 3;
   good.graphs = three_gpus();
   CHECK(place_of_error(good) == "no error");
+  ClusterSpec uncounted = good;
+  uncounted.graphs->channels = uncounted.graphs->nvls_channels = 0;
+  CHECK(place_of_error(uncounted) == "no error");
   for (std::size_t i = 0; i < bad.size(); ++i) {
     CAPTURE(i);
     ClusterSpec spec = good;
