@@ -114,5 +114,6 @@ std::vector<LayerTime> layer_times(const GpuCosts&, const Model&, std::int64_t b
 Seconds misaligned_time(const GpuCosts&, const Model&, std::int64_t batch);
 // How many times as long as all layers in channels_last those in channels_first take; 1 without convolutions.
 double channels_first_slowdown(const GpuCosts&, const Model&, std::int64_t batch);
+inline constexpr double kFormatMatters = 1.05;  // of that, what is worth a word
 
 }  // namespace paceline

@@ -289,7 +289,8 @@ void describe(V& v, ChannelGraphs& s) {
   v.key("channels", s.channels, between(0, 64),
         "How many channels rings and trees run on; 0: as many as NCCL makes of these graphs, also for NVLS.",
         required());
-  v.key("nvls_channels", s.nvls_channels, between(0, 64), "How many channels NVLS runs on.", required());
+  v.key("nvls_channels", s.nvls_channels, between(0, 64),
+        "How many channels NVLS runs on; 0 where `channels` is.", required());
 }
 
 template <class V>

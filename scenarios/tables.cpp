@@ -272,8 +272,7 @@ std::string memory_format_row(const Prediction& p) {
   }
   const double slower = channels_first_slowdown({s.gpu, s.training.roofline, s.training.precision}, s.model,
                                                 s.training.batch_per_gpu);
-  constexpr double kWorthwhile = 1.05;
-  if (!(slower >= kWorthwhile)) {
+  if (!(slower >= kFormatMatters)) {
     return "";
   }
   const bool last = s.training.roofline.memory_format == MemoryFormat::channels_last;

@@ -127,9 +127,8 @@ void add_gpu(Levers& all) {
 void add_memory_format(const Scenario& scenario, Levers& all) {
   const TrainingSpec& training = scenario.training;
   const GpuCosts costs{scenario.gpu, training.roofline, training.precision};
-  constexpr double kWorthwhile = 1.05;
   if (compute_source(scenario) == "roofline" && scenario.gpus.size() < 2 &&
-      channels_first_slowdown(costs, scenario.model, training.batch_per_gpu) >= kWorthwhile) {
+      channels_first_slowdown(costs, scenario.model, training.batch_per_gpu) >= kFormatMatters) {
     all.add(LeverKind::software, "images in channels_last", "with images in channels_last",
             [](Scenario& s) { s.training.roofline.memory_format = MemoryFormat::channels_last; });
   }

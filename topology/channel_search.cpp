@@ -103,6 +103,14 @@ void set_channels(ChannelGraphs& graphs, const Least& node, int nodes, const Sea
   }
 }
 
+bool runs_nvls(const CountedNode& node, const SearchSpec& search) {
+  const int fewest = search.version() >= 228 ? 2 : 3;
+  return search.nvls && search.version() >= 217 && node.gpus >= fewest && node.has_nvswitch &&
+         node.compute_capability >= 90;
+}
+
+bool runs_collnet(int nodes, const SearchSpec& search) { return search.sharp && nodes > 1; }
+
 }  // namespace
 
 ChannelGraphs search_channels(const NodeLayout& layout, const NodeSpec& spec, int nodes,
@@ -117,14 +125,12 @@ ChannelGraphs search_channels(const NodeLayout& layout, const NodeSpec& spec, in
   ChannelGraphs graphs;
   graphs.ring = graph_of(ring, node, several);
   graphs.tree = graph_of(tree, node, several);
-  if (search.sharp && several) {
+  if (runs_collnet(nodes, search)) {
     graphs.collnet_chain =
         graph_of(searcher.find(GraphPattern::tree, ring.found, ring.found, true), node, several);
     graphs.collnet_direct = graph_of(searcher.find(GraphPattern::collnet_direct, 1, 64, true), node, several);
   }
-  const int nvls_gpus = search.version() >= 228 ? 2 : 3;
-  if (search.nvls && search.version() >= 217 && node.gpus >= nvls_gpus && node.has_nvswitch &&
-      node.compute_capability >= 90) {
+  if (runs_nvls(node, search)) {
     graphs.nvls = graph_of(searcher.find(GraphPattern::nvls, 1, 64), node, several);
   }
   const auto both = static_cast<std::size_t>(std::min(ring.found, tree.found));
@@ -136,7 +142,14 @@ ChannelGraphs search_channels(const NodeLayout& layout, const NodeSpec& spec, in
 
 void count_channels(ChannelGraphs& graphs, const NodeLayout& layout, const NodeSpec& spec, int nodes,
                     const SearchSpec& search) {
-  set_channels(graphs, least_of(count_node(layout, spec, nodes, search), nodes), nodes, search);
+  const CountedNode node = count_node(layout, spec, nodes, search);
+  if (!runs_nvls(node, search)) {
+    graphs.nvls = {};
+  }
+  if (!runs_collnet(nodes, search)) {
+    graphs.collnet_chain = graphs.collnet_direct = {};
+  }
+  set_channels(graphs, least_of(node, nodes), nodes, search);
 }
 
 void agree(std::span<SearchedNode> kinds, int nodes, const SearchSpec& search) {

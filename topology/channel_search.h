@@ -33,7 +33,8 @@ ChannelGraphs search_channels(const Topology&, const SearchSpec&);
 // Of `nodes` such nodes. Requires: a NIC where there are several.
 ChannelGraphs search_channels(const NodeLayout&, const NodeSpec&, int nodes, const SearchSpec&);
 
-// How many channels graphs that were found, or read from NCCL's file, run on, and NVLS's chunks, on `nodes` such nodes.
+// How many channels graphs that were read from NCCL's file run on, and NVLS's chunks, on `nodes` such nodes; without
+// the graphs for which nothing would be searched.
 void count_channels(ChannelGraphs&, const NodeLayout&, const NodeSpec&, int nodes, const SearchSpec&);
 
 // One kind of node in a group, and what was found on it.

@@ -242,6 +242,13 @@ void keep_channels(MeasuredPlace& place, const PlaceModel& model) {
   }
 }
 
+void forget_channels(MeasuredPlace& changed, const MeasuredPlace& searched) {
+  if (changed.searched && !finds_same_channels(changed, searched)) {
+    changed.cluster.graphs.reset();
+    changed.searched = false;
+  }
+}
+
 bool take_channels(MeasuredPlace& place, const std::vector<MeasuredPlace>& known) {
   const auto same = std::ranges::find_if(
       known, [&](const MeasuredPlace& each) { return each.searched && finds_same_channels(each, place); });

@@ -133,6 +133,8 @@ class PlaceModel {
 bool finds_same_channels(const MeasuredPlace&, const MeasuredPlace&);
 // The channels that were searched for the place, unless its cluster has some or several kinds of node.
 void keep_channels(MeasuredPlace&, const PlaceModel&);
+// Not any more, where the search would find others than it did: `changed` is what was made of `searched`.
+void forget_channels(MeasuredPlace& changed, const MeasuredPlace& searched);
 // Those of one of `known` on which the search finds the same; false where there is none, or the cluster has some.
 bool take_channels(MeasuredPlace&, const std::vector<MeasuredPlace>& known);
 

@@ -453,6 +453,7 @@ std::vector<double> predicted_log_times(const MeasuredPlace& given, std::span<co
                                         const Profile& profile) {
   MeasuredPlace place = given;
   place.spec = with_costs(given.spec, profile);
+  forget_channels(place, given);
   PlaceModel model(place, sizes, profile.choose);
   std::vector<double> log_times = model.log_times(model.costs());
   if (!profile.points.empty()) {

@@ -215,14 +215,17 @@ def main() -> None:
         )
         steps.writerow(STEPS)
         operators.writerow(OPERATORS)
+        failed = False
         for what in asked.step:
             try:
                 measure(what, steps, operators)
             except (RuntimeError, ValueError, AttributeError) as error:  # the others go on
                 print(f"{what}: {error}", file=sys.stderr, flush=True)
+                failed = True
             torch.cuda.empty_cache()
             of_steps.flush()
             of_operators.flush()
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

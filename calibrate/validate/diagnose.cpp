@@ -72,11 +72,8 @@ std::optional<std::vector<double>> more_with(const ExpectedLog& log, const std::
     try {
       MeasuredPlace place = log.places[at];
       if (change(place)) {
-        if (place.searched && !finds_same_channels(place, log.places[at])) {
-          place.cluster.graphs.reset();
-          place.searched = false;
-          take_channels(place, changed);
-        }
+        forget_channels(place, log.places[at]);
+        take_channels(place, changed);
         PlaceModel model(place, sizes_of(log.points, first, end), place.spec.choose);
         keep_channels(place, model);
         changed.push_back(place);
@@ -265,10 +262,13 @@ ExpectedLog expected_log(const FitRequest& request, const MeasuredPoints& measur
   for (std::size_t first = 0; first < log.points.size();) {
     const std::size_t end = end_of_place(log.points, first);
     const MeasuredPlace& place = log.places[log.points[first].place];
+    MeasuredPlace asked = place;
+    asked.spec = with_costs(place.spec, profile);
+    forget_channels(asked, place);
     CollectiveTest test;
     test.kind = place.kind;
     test.cluster_name = request.cluster_name;
-    test.cluster = place.cluster;
+    test.cluster = asked.cluster;
     test.collective = place.spec;
     test.sizes = sizes_of(log.points, first, end);
     const std::vector<double> bounds = link_bound_seconds(place, test.sizes);

@@ -408,6 +408,24 @@ TEST_CASE("tables of one machine share a search, of other layouts, versions and 
   }
 }
 
+TEST_CASE("a profile of another version searches a place's channels anew") {
+  const World measured_on{.cluster = "dgx-b200", .nccl = "2.26", .costs = {}};
+  const std::vector<Bytes> at = sizes(kMiB, 64 * kMiB);
+  const Profile profile =
+      fit_collectives(request_of(measured_on), measured(measured_on, {{1, 8}, {2, 8}}, at, 0)).profile;
+  MeasuredData unstated = measured({.cluster = "dgx-b200", .nccl = "2.30", .costs = {}}, {{2, 8}}, at, 0);
+  for (CollectiveMeasurement& row : unstated.collectives) {
+    row.nccl.clear();
+  }
+  const MeasuredPlace place = gather_points(request_of(measured_on), unstated).places.at(0);
+  REQUIRE(place.searched);
+  REQUIRE(with_costs(place.spec, profile).nccl == "2.26");
+  MeasuredPlace alone = place;
+  alone.cluster.graphs.reset();
+  alone.searched = false;
+  CHECK(predicted_log_times(place, at, profile) == predicted_log_times(alone, at, profile));
+}
+
 TEST_CASE("many sizes: at most so many of an octave are fitted, all are points") {
   std::vector<Bytes> at;
   for (std::int64_t size = kMiB; size <= 64 * kMiB; size += kMiB / 4) {

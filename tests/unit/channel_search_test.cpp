@@ -484,6 +484,10 @@ TEST_CASE("graphs that are given run on as many channels as those that are found
         given.nvls_chunk = given.nvls_tree_chunk = Bytes(0);
         count_channels(given, layout, spec, nodes, search);
         CHECK(given == found);
+        given.channels = 0;
+        search.nvls = false;
+        count_channels(given, layout, spec, nodes, search);
+        CHECK(given == search_channels(layout, spec, nodes, search));
       }
     }
   }
