@@ -62,9 +62,9 @@ std::string fit_table(const CollectiveFit&, const MeasuredData&);
 // of launches, which belong to a site. Throws InputError with both machines.
 Profile for_machine(const Profile&, const ClusterSpec&);
 
-// The profile's parameters and, where it has points, its library, choice and NCCL, as below. Throws InputError where
-// another library is asked for than the profile's (any but NCCL, the default).
-CollectiveSpec with_costs(CollectiveSpec, const Profile&);
+// The profile's parameters and, where it has points, its library, choice and NCCL, as below; with nccl_stated the spec's
+// NCCL. Throws InputError where another library is asked for than the profile's (any but NCCL, the default).
+CollectiveSpec with_costs(CollectiveSpec, const Profile&, bool nccl_stated = false);
 // The profile's parameters and, where it has points, its library, choice, NCCL (unless the spec asks for
 // another than the default) and corrections: of `kinds`, up to `most` bytes.
 CollectiveSpec with_profile(const CollectiveSpec&, const Profile&, const ClusterSpec&,

@@ -32,7 +32,7 @@ void set_range_of_choice(const Profile& profile, CollectiveSpec& spec) {
 
 }  // namespace
 
-CollectiveSpec with_costs(CollectiveSpec spec, const Profile& profile) {
+CollectiveSpec with_costs(CollectiveSpec spec, const Profile& profile, bool nccl_stated) {
   for (const ProfileParameter& parameter : profile.parameters) {
     if (parameter.fitted) {
       std::erase_if(spec.costs, [&](const CostParameter& cost) { return cost.name == parameter.name; });
@@ -48,7 +48,7 @@ CollectiveSpec with_costs(CollectiveSpec spec, const Profile& profile) {
     spec.choose = profile.choose;
     set_range_of_choice(profile, spec);
     spec.corrections.clear();
-    if (spec.nccl == CollectiveSpec{}.nccl) {  // not asked for
+    if (!nccl_stated && spec.nccl == CollectiveSpec{}.nccl) {  // not asked for
       spec.nccl = profile.nccl;
     }
   }
@@ -414,7 +414,7 @@ std::vector<CollectiveInterval> of_profile(const Profile& profile, const Measure
 
 CollectivePrediction predict_collectives(const CollectiveTest& given, const Profile& profile) {
   CollectiveTest test = given;
-  test.collective = with_costs(given.collective, profile);
+  test.collective = with_costs(given.collective, profile, given.nccl_stated);
   CollectivePrediction prediction{run_collective_test(test), {}};
   std::vector<CollectiveCost>& rows = prediction.result.rows;
   const MeasuredPlace place = place_of(test.kind, test.cluster, test.collective);
@@ -452,7 +452,7 @@ CollectivePrediction predict_collectives(const CollectiveTest& given, const Prof
 std::vector<double> predicted_log_times(const MeasuredPlace& given, std::span<const Bytes> sizes,
                                         const Profile& profile) {
   MeasuredPlace place = given;
-  place.spec = with_costs(given.spec, profile);
+  place.spec = with_costs(given.spec, profile, given.nccl_stated);
   forget_channels(place, given);
   PlaceModel model(place, sizes, profile.choose);
   std::vector<double> log_times = model.log_times(model.costs());

@@ -263,13 +263,15 @@ ExpectedLog expected_log(const FitRequest& request, const MeasuredPoints& measur
     const std::size_t end = end_of_place(log.points, first);
     const MeasuredPlace& place = log.places[log.points[first].place];
     MeasuredPlace asked = place;
-    asked.spec = with_costs(place.spec, profile);
+    const bool stated = place.nccl_stated && !profile.points.empty();
+    asked.spec = with_costs(place.spec, profile, stated);
     forget_channels(asked, place);
     CollectiveTest test;
     test.kind = place.kind;
     test.cluster_name = request.cluster_name;
     test.cluster = asked.cluster;
     test.collective = place.spec;
+    test.nccl_stated = stated;
     test.sizes = sizes_of(log.points, first, end);
     const std::vector<double> bounds = link_bound_seconds(place, test.sizes);
     const CollectivePrediction prediction = predict_collectives(test, profile);

@@ -200,7 +200,7 @@ JudgedLog judge(const LogFiles& given) {
   judged.data = import_files(given.files.files);
   judged.remarks = log_remarks(request, judged.data);
   const Profile profile = profile_for(given, request, judged.data);
-  request.collective = with_costs(request.collective, profile);
+  request.collective = with_costs(request.collective, profile, request.nccl_stated);
   const MeasuredPoints measured = gather_points(request, judged.data);
   if (measured.points.empty()) {
     throw InputError("expected measured collectives on " + request.cluster_name + ", found none (" +

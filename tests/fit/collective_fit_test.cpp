@@ -408,6 +408,26 @@ TEST_CASE("tables of one machine share a search, of other layouts, versions and 
   }
 }
 
+TEST_CASE("a version that is stated holds beside a profile of another, the newest too") {
+  const World measured_on{.cluster = "dgx-b200", .nccl = "2.26", .costs = {}};
+  const std::vector<Bytes> at = sizes(kMiB, 64 * kMiB);
+  const Profile profile =
+      fit_collectives(request_of(measured_on), measured(measured_on, {{2, 8}}, at, 0)).profile;
+  CollectiveOptions options;
+  options.kind = "all_reduce";
+  options.cluster = "dgx-b200";
+  options.nodes = "2";
+  options.first = options.last = "1M";
+  const auto version = [&](const std::optional<std::string>& nccl) {
+    options.nccl = nccl;
+    return predict_collectives(options, profile).result.test.collective.nccl;
+  };
+  CHECK(version(std::nullopt) == "2.26");
+  for (const char* stated : {"2.30", "2.26", "2.22"}) {
+    CHECK(version(stated) == stated);
+  }
+}
+
 TEST_CASE("a profile of another version searches a place's channels anew") {
   const World measured_on{.cluster = "dgx-b200", .nccl = "2.26", .costs = {}};
   const std::vector<Bytes> at = sizes(kMiB, 64 * kMiB);
