@@ -184,7 +184,8 @@ struct CommandLine {
     collective->add_option("-e", o.last, "Largest size")->capture_default_str();
     collective->add_option("-f", o.factor, "Factor between sizes")->capture_default_str();
     collective->add_option("-i", o.increment, "Step between sizes, instead of a factor");
-    collective->add_option("--nccl", o.nccl, "NCCL version, 2.12 to 2.30; the newest if left out");
+    collective->add_option("--nccl", o.nccl,
+                           "NCCL version, 2.12 to 2.30; the profile's, or the newest, if left out");
     collective->add_option("--algo", o.algorithm, "As NCCL_ALGO; or hierarchical");
     collective->add_option("--proto", o.protocol, "As NCCL_PROTO");
     collective->add_option("--gpus-per-process", o.gpus_per_process,

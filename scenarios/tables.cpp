@@ -624,9 +624,12 @@ std::string topology_table(const Topology& topology) {
                                 " or device, as the file says");
   }
   if (topology.ranks() > 1) {
-    ChannelGraphs graphs = spec.graphs ? *spec.graphs : search_channels(topology, {});
+    SearchSpec search;
+    search.gdr = spec.node.gpu_direct;
+    search.sharp = spec.fabric.sharp;
+    ChannelGraphs graphs = spec.graphs ? *spec.graphs : search_channels(topology, search);
     if (graphs.channels == 0) {
-      count_channels(graphs, topology.node(), spec.node, topology.job_nodes(), {});
+      count_channels(graphs, topology.node(), spec.node, topology.job_nodes(), search);
     }
     text += row("channels", channels_text(graphs));
   }

@@ -262,16 +262,13 @@ ExpectedLog expected_log(const FitRequest& request, const MeasuredPoints& measur
   for (std::size_t first = 0; first < log.points.size();) {
     const std::size_t end = end_of_place(log.points, first);
     const MeasuredPlace& place = log.places[log.points[first].place];
-    MeasuredPlace asked = place;
-    const bool stated = place.nccl_stated && !profile.points.empty();
-    asked.spec = with_costs(place.spec, profile, stated);
-    forget_channels(asked, place);
     CollectiveTest test;
     test.kind = place.kind;
     test.cluster_name = request.cluster_name;
-    test.cluster = asked.cluster;
+    test.cluster = place.cluster;
     test.collective = place.spec;
-    test.nccl_stated = stated;
+    // Without a profile's points the interval has what other versions would choose, stated or not.
+    test.nccl_stated = place.nccl_stated && !profile.points.empty();
     test.sizes = sizes_of(log.points, first, end);
     const std::vector<double> bounds = link_bound_seconds(place, test.sizes);
     const CollectivePrediction prediction = predict_collectives(test, profile);

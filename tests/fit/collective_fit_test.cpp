@@ -440,6 +440,10 @@ TEST_CASE("a profile of another version searches a place's channels anew") {
   const MeasuredPlace place = gather_points(request_of(measured_on), unstated).places.at(0);
   REQUIRE(place.searched);
   REQUIRE(with_costs(place.spec, profile).nccl == "2.26");
+  MeasuredPlace older = place;
+  older.spec.nccl = "2.26";
+  older.cluster.graphs.reset();
+  REQUIRE(PlaceModel(older, at, AlgorithmChoice::tuner).graphs() != place.cluster.graphs);
   MeasuredPlace alone = place;
   alone.cluster.graphs.reset();
   alone.searched = false;

@@ -484,8 +484,10 @@ TEST_CASE("graphs that are given run on as many channels as those that are found
         given.nvls_chunk = given.nvls_tree_chunk = Bytes(0);
         count_channels(given, layout, spec, nodes, search);
         CHECK(given == found);
+        search.sharp = true;
+        given = search_channels(layout, spec, nodes, search);
         given.channels = 0;
-        search.nvls = false;
+        search.nvls = search.sharp = false;
         count_channels(given, layout, spec, nodes, search);
         CHECK(given == search_channels(layout, spec, nodes, search));
       }
