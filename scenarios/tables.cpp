@@ -625,10 +625,10 @@ std::string topology_table(const Topology& topology) {
   }
   if (topology.ranks() > 1) {
     SearchSpec search;
-    search.gdr = spec.node.gpu_direct;
     search.sharp = spec.fabric.sharp;
     ChannelGraphs graphs = spec.graphs ? *spec.graphs : search_channels(topology, search);
     if (graphs.channels == 0) {
+      search.gdr = spec.node.gpu_direct;
       count_channels(graphs, topology.node(), spec.node, topology.job_nodes(), search);
     }
     text += row("channels", channels_text(graphs));

@@ -249,14 +249,13 @@ void forget_channels(MeasuredPlace& changed, const MeasuredPlace& searched) {
   }
 }
 
-bool take_channels(MeasuredPlace& place, const std::vector<MeasuredPlace>& known) {
+void take_channels(MeasuredPlace& place, const std::vector<MeasuredPlace>& known) {
   const auto same = std::ranges::find_if(
       known, [&](const MeasuredPlace& each) { return each.searched && finds_same_channels(each, place); });
-  if (place.cluster.graphs || same == known.end()) {
-    return false;
+  if (!place.cluster.graphs && same != known.end()) {
+    place.cluster.graphs = same->cluster.graphs;
+    place.searched = true;
   }
-  place.cluster.graphs = same->cluster.graphs;
-  return place.searched = true;
 }
 
 std::vector<NcclVersion> likely_versions(int compute_capability) {

@@ -135,7 +135,7 @@ bool finds_same_channels(const MeasuredPlace&, const MeasuredPlace&);
 void keep_channels(MeasuredPlace&, const PlaceModel&);
 // Not any more, where the search would find others than it did: `changed` is what was made of `searched`.
 void forget_channels(MeasuredPlace& changed, const MeasuredPlace& searched);
-// Those of one of `known` on which the search finds the same; false where there is none, or the cluster has some.
-bool take_channels(MeasuredPlace&, const std::vector<MeasuredPlace>& known);
+// Those of one of `known` on which the search finds the same, if there is one and the cluster has none.
+void take_channels(MeasuredPlace&, const std::vector<MeasuredPlace>& known);
 
 }  // namespace paceline

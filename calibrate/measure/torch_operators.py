@@ -29,6 +29,8 @@ LEAST_SHARE = 0.01  # of a step's kernels, below which an operator is one of the
 KEY = ["model", "tokens", "memory_format", "precision", "batch", "ddp"]
 STEPS = [*KEY, "step_ms", "kernels_ms", "kernels", "peak_gib", "gpu", "torch"]
 OPERATORS = [*KEY, "operator", "shapes", "calls", "us"]
+MEMORY_FORMATS = ["", "channels_last", "channels_first"]
+PRECISIONS = ["fp32", "tf32", "fp16", "bf16"]
 PROFILED = 3  # steps
 OF_PROFILER = {
     "Activity Buffer Request",
@@ -162,6 +164,13 @@ def measure(what: str, steps: Any, operators: Any) -> None:
     """Time one step and write its lines."""
     key = (what + ":" * (len(KEY) - 1 - what.count(":"))).split(":")
     name, tokens, memory_format, precision, batch, ddp = key
+    for said, known in (
+        (memory_format, MEMORY_FORMATS),
+        (precision, PRECISIONS),
+        (ddp, ["", "ddp"]),
+    ):
+        if said not in known:
+            raise ValueError(f"expected one of {known}, found {said!r}")
     begin = time.monotonic()
     torch.cuda.reset_peak_memory_stats()
     step = step_of(name, int(tokens or 0), memory_format, precision, int(batch), ddp)
