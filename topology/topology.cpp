@@ -307,7 +307,7 @@ Route Topology::from_nvswitch(Rank rank) const {
   return route;
 }
 
-HopKind Topology::hop_kind(const Route& route) const {
+HopKind Topology::hop_kind(std::span<const LinkId> route) const {
   HopKind kind = HopKind::nvlink;
   for (const LinkId id : route) {
     switch (link(id).kind) {
@@ -325,12 +325,12 @@ HopKind Topology::hop_kind(const Route& route) const {
   return kind;
 }
 
-std::optional<LinkId> Topology::relayed_over(const Route& route) const {
-  for (std::size_t i = 1; i < route.size; ++i) {
-    const Link& before = link(route.links[i - 1]);
-    if (before.kind == LinkKind::nvlink && link(route.links[i]).kind == LinkKind::nvlink &&
+std::optional<LinkId> Topology::relayed_over(std::span<const LinkId> route) const {
+  for (std::size_t i = 1; i < route.size(); ++i) {
+    const Link& before = link(route[i - 1]);
+    if (before.kind == LinkKind::nvlink && link(route[i]).kind == LinkKind::nvlink &&
         device_kind(before.to) == DeviceKind::gpu) {
-      return route.links[i];
+      return route[i];
     }
   }
   return std::nullopt;

@@ -44,6 +44,24 @@ struct Route {
   }
 };
 
+// Many routes, each no longer than it is: a million of Route would take 130 MB.
+class RouteList {
+ public:
+  void reserve(std::size_t routes) { end_.reserve(routes); }
+  void push_back(const Route& route) {
+    links_.insert(links_.end(), route.begin(), route.end());
+    end_.push_back(links_.size());
+  }
+  std::span<const LinkId> operator[](std::size_t i) const {
+    const std::size_t first = i == 0 ? 0 : end_[i - 1];
+    return std::span(links_).subspan(first, end_[i] - first);
+  }
+
+ private:
+  std::vector<LinkId> links_;
+  std::vector<std::size_t> end_;  // in links_, by route
+};
+
 // What a hop is made of, by its slowest class of link: it decides the protocol's cost per hop.
 enum class HopKind : std::uint8_t { nvlink, pcie, network, inside };  // inside: no links
 template <>
@@ -120,10 +138,10 @@ class Topology {
   Route from_fabric(Rank rank, int nic) const { return from_fabric(rank, nic, kinds_); }
   Route to_fabric(Rank, int nic, NodeLayouts inside) const;
   Route from_fabric(Rank, int nic, NodeLayouts inside) const;
-  HopKind hop_kind(const Route&) const;
+  HopKind hop_kind(std::span<const LinkId> route) const;
   // Where the route leads over NVLinks through a GPU, because its ends have none to each other (NVB): the link
   // from that GPU. The data lies in its memory, and the route's end reads it there.
-  std::optional<LinkId> relayed_over(const Route&) const;
+  std::optional<LinkId> relayed_over(std::span<const LinkId> route) const;
 
  private:
   friend Topology build_topology(const ClusterSpec&);

@@ -13,7 +13,7 @@ namespace paceline {
 class AlikeChannels {
  public:
   // routes: by FIFO. Cost: O(FIFOs * route length).
-  AlikeChannels(const CollectiveGraph&, const std::vector<Route>& routes);
+  AlikeChannels(const CollectiveGraph&, const RouteList& routes);
 
   // f(channel, how many it stands for)
   template <class F>

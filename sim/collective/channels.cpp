@@ -1,8 +1,10 @@
 #include "sim/collective/channels.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
+#include <unordered_map>
+
+#include "core/fingerprint.h"
 
 namespace paceline {
 
@@ -111,19 +113,24 @@ class Shares {
   std::vector<std::uint32_t> number_;  // in graph.shared, by FIFO; empty: none is
 };
 
-std::vector<std::uint32_t> ranks_of(const CollectiveGraph& graph, const Channel& channel) {
-  std::vector<std::uint32_t> ranks;
+// Equal for channels that are the same.
+std::uint64_t hash_of(const CollectiveGraph& graph, const Channel& channel, Ranks ranks) {
+  std::uint64_t hash = 0;
   for (std::uint32_t w = channel.first; w < channel.last; ++w) {
-    ranks.push_back(graph.thread_blocks[w].rank);
+    const std::uint64_t rank = ranks == Ranks::same ? graph.thread_blocks[w].rank : 0;
+    hash = mix64(hash ^ graph.thread_blocks[w].script ^ (rank << 32));
   }
-  return ranks;
+  for (std::uint32_t p = channel.in; p < channel.in_end; ++p) {
+    hash = mix64(hash ^ graph.fifos[graph.in[p]].hop ^ (std::uint64_t{graph.in[p] - channel.fifo} << 32));
+  }
+  return hash;
 }
 
 }  // namespace
 
-EqualThreadBlocks merge_channels(const CollectiveGraph& whole) {
+EqualThreadBlocks merge_channels(const CollectiveGraph& whole, Ranks ranks) {
   const std::vector<Channel> channels = channels_of(whole);
-  if (channels.empty() && whole.shared.empty()) {
+  if (channels.empty() && whole.shared.empty() && ranks == Ranks::same) {
     return find_equal_thread_blocks(whole, Begin::by_rank);
   }
   EqualThreadBlocks found;
@@ -144,12 +151,11 @@ EqualThreadBlocks merge_channels(const CollectiveGraph& whole) {
     std::uint32_t alike = 0;
   };
   std::vector<Kept> kept;
-  std::map<std::vector<std::uint32_t>, std::vector<std::size_t>> of_ranks;  // in kept
+  std::unordered_map<std::uint64_t, std::vector<std::size_t>> of_hash;  // in kept
   for (const Channel& channel : channels) {
-    std::vector<std::size_t>& candidates = of_ranks[ranks_of(whole, channel)];
+    std::vector<std::size_t>& candidates = of_hash[hash_of(whole, channel, ranks)];
     const auto same = std::ranges::find_if(candidates, [&](std::size_t k) {
-      return same_channel(whole, *kept[k].channel, channel, Ranks::same) &&
-             shares.same(*kept[k].channel, channel);
+      return same_channel(whole, *kept[k].channel, channel, ranks) && shares.same(*kept[k].channel, channel);
     });
     const std::size_t stands = same == candidates.end() ? kept.size() : *same;
     if (stands == kept.size()) {

@@ -34,9 +34,9 @@ std::vector<Channel> channels_of(const CollectiveGraph&);
 enum class Ranks : std::uint8_t { same, any };
 bool same_channel(const CollectiveGraph&, const Channel&, const Channel&, Ranks);
 
-// What find_equal_thread_blocks finds with Begin::by_rank where channels were built alike: of channels that
-// are the same with the same ranks, and share the same links, one stands for the rest. Requires: a priced graph.
-// Cost: O(FIFOs), and O(channels) for each that has the ranks of others.
-EqualThreadBlocks merge_channels(const CollectiveGraph&);
+// Of channels that are the same, and share the same links, the first stands for the rest: with Ranks::same what
+// find_equal_thread_blocks finds with Begin::by_rank where channels were built alike. Requires: a priced graph.
+// Cost: O(FIFOs).
+EqualThreadBlocks merge_channels(const CollectiveGraph&, Ranks = Ranks::same);
 
 }  // namespace paceline

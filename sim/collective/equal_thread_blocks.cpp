@@ -350,11 +350,23 @@ EqualThreadBlocks quotient(const CollectiveGraph& whole, ThreadBlockClasses part
 }  // namespace
 
 EqualThreadBlocks find_equal_thread_blocks(const CollectiveGraph& whole, Begin begin) {
-  ThreadBlockClasses partition(whole, begin);
-  if (!partition.refine(whole.thread_blocks.size()) && begin == Begin::together) {
+  if (begin == Begin::by_rank) {
+    ThreadBlockClasses partition(whole, begin);
+    partition.refine(whole.thread_blocks.size());
+    return quotient(whole, std::move(partition));
+  }
+  // Channels that are the same have equal classes: those of one stand for all.
+  EqualThreadBlocks merged = merge_channels(whole, Ranks::any);
+  ThreadBlockClasses partition(merged.graph, begin);
+  if (!partition.refine(merged.graph.thread_blocks.size())) {
     return find_equal_thread_blocks(whole, Begin::by_rank);  // finer, and enough
   }
-  return quotient(whole, std::move(partition));
+  EqualThreadBlocks found = quotient(merged.graph, std::move(partition));
+  for (std::uint32_t& c : merged.class_of) {
+    c = found.class_of[c];
+  }
+  found.class_of = std::move(merged.class_of);
+  return found;
 }
 
 EqualBegins::EqualBegins(const CollectiveGraph& whole) : graph_(whole) {}

@@ -125,11 +125,12 @@ CollectiveGraph PlacedFamily::join(std::vector<CollectiveGraph> of_kind, const S
       append(of_kind[kind_of_[g]], scripts[kind_of_[g]], family_.groups[g], g, all);
     }
   }
-  std::vector<Route> routes;
+  RouteList routes;
   routes.reserve(all.fifos.size());
   for (const Fifo& fifo : all.fifos) {
-    routes.push_back(route(all, fifo));
-    if (routes.back().size == 0 && crosses_links(fifo.wire)) {
+    const Route way = route(all, fifo);
+    routes.push_back(way);
+    if (way.size == 0 && crosses_links(fifo.wire)) {
       const auto name = [&](std::uint32_t block) {
         return topology_.device_name(topology_.gpu_of(Rank(all.thread_blocks[block].rank)));
       };

@@ -62,15 +62,18 @@ constexpr double kReadRequests = 1.0 / 8;
 // Blocks per loop that cross each link: of all thread blocks, and of the one at hand.
 class Crossings {
  public:
-  Crossings(const CollectiveGraph& graph, std::vector<Route> routes, const AlikeChannels& alike,
+  Crossings(const CollectiveGraph& graph, const RouteList& routes, const AlikeChannels& alike,
             const Topology& topology)
       : graph_(graph),
         load_(loads(graph)),
         at_once_(widest_steps(graph, load_)),
-        routes_(std::move(routes)),
+        routes_(routes),
         all_(topology.links()),
         own_(topology.links()),
         own_fifos_(topology.links()) {
+    for (std::uint32_t f = 0; f < graph.fifos.size(); ++f) {
+      over_network_.push_back(topology.hop_kind(routes[f]) == HopKind::network);
+    }
     alike.for_each_fifo([&](std::uint32_t f, int times) {  // whole numbers and eighths: sums are exact
       for (const LinkId link : routes_[f]) {
         all_[link.index()] += times * load_[f];
@@ -82,7 +85,8 @@ class Crossings {
     });
   }
 
-  const Route& route(std::uint32_t fifo) const { return routes_[fifo]; }
+  std::span<const LinkId> route(std::uint32_t fifo) const { return routes_[fifo]; }
+  bool over_network(std::uint32_t fifo) const { return over_network_[fifo]; }
 
   double load(std::uint32_t fifo) const { return load_[fifo]; }
   // The part of a link that a FIFO may use whose thread block sends `own` over it.
@@ -127,17 +131,15 @@ class Crossings {
 
   const CollectiveGraph& graph_;
   std::vector<double> load_, at_once_;
-  std::vector<Route> routes_;
+  const RouteList& routes_;
+  std::vector<bool> over_network_;  // by FIFO
   std::vector<double> all_, own_, own_fifos_;
 };
 
 // By rank: the FIFOs over the network that it sends on at once, all thread blocks together.
 std::vector<double> fifos_of_proxies(const CollectiveGraph& graph, const Crossings& crossings,
-                                     const AlikeChannels& alike, const Topology& topology) {
-  const auto over_network = [&](std::uint32_t f) {
-    const Route& route = crossings.route(f);
-    return route.size > 0 && topology.hop_kind(route) == HopKind::network;
-  };
+                                     const AlikeChannels& alike) {
+  const auto over_network = [&](std::uint32_t f) { return crossings.over_network(f); };
   std::vector<double> of_rank(graph.ranks);
   alike.for_each([&](const Channel& channel, int times) {
     for (std::uint32_t w = channel.first; w < channel.last; ++w) {
@@ -156,13 +158,11 @@ std::vector<double> fifos_of_proxies(const CollectiveGraph& graph, const Crossin
 }
 
 // By thread block: whether it sends, and to GPUs of its node only. A proxy sends whole chunks.
-std::vector<bool> passing_on(const CollectiveGraph& graph, const Crossings& crossings,
-                             const Topology& topology) {
+std::vector<bool> passing_on(const CollectiveGraph& graph, const Crossings& crossings) {
   std::vector<bool> sends(graph.thread_blocks.size()), leaves(graph.thread_blocks.size());
   for (std::uint32_t f = 0; f < graph.fifos.size(); ++f) {
-    const Route& route = crossings.route(f);
     sends[graph.fifos[f].from] = true;
-    if (route.size > 0 && topology.hop_kind(route) == HopKind::network) {
+    if (crossings.over_network(f)) {
       leaves[graph.fifos[f].from] = true;
     }
   }
@@ -442,7 +442,7 @@ LinkId SharedLinks::number(LinkId link) {
   return at->second;
 }
 
-std::vector<LinkId> SharedLinks::among(const Route& route) const {
+std::vector<LinkId> SharedLinks::among(std::span<const LinkId> route) const {
   std::vector<LinkId> numbered;
   for (const LinkId id : route) {
     if (const auto at = number_.find(id); at != number_.end()) {
@@ -452,14 +452,14 @@ std::vector<LinkId> SharedLinks::among(const Route& route) const {
   return numbered;
 }
 
-void price_graph(CollectiveGraph& graph, std::vector<Route> routes, const Topology& topology,
+void price_graph(CollectiveGraph& graph, const RouteList& routes, const Topology& topology,
                  const SharedLinks& shared) {
   const AlikeChannels alike(graph, routes);
-  Crossings crossings(graph, std::move(routes), alike, topology);
+  Crossings crossings(graph, routes, alike, topology);
   const std::vector<std::uint16_t> costs_as = first_of_equal_costs(topology);
   Hops hops;
-  const std::vector<double> proxied = fifos_of_proxies(graph, crossings, alike, topology);
-  const std::vector<bool> passed_on = passing_on(graph, crossings, topology);
+  const std::vector<double> proxied = fifos_of_proxies(graph, crossings, alike);
+  const std::vector<bool> passed_on = passing_on(graph, crossings);
   const std::optional<std::vector<double>> stage = stages(graph);
   const std::optional<LinkLoads> loads =
       stage ? std::optional<LinkLoads>(std::in_place, graph, crossings, alike, *stage, topology.links())
@@ -467,7 +467,7 @@ void price_graph(CollectiveGraph& graph, std::vector<Route> routes, const Topolo
   std::vector<Hops::Crossing> crossed;
   const auto price_fifos_of = [&](std::uint32_t w, int times) {
     crossings.for_each_fifo_of(w, [&](std::uint32_t f, double own) {
-      const Route& route = crossings.route(f);
+      const std::span<const LinkId> route = crossings.route(f);
       constexpr BytesPerSecond kEndless(std::numeric_limits<double>::infinity());
       Hop hop{kEndless, {}, HopKind::inside, kEndless};
       hop.nodes = kinds_at(graph, graph.fifos[f], topology, costs_as);
@@ -484,7 +484,7 @@ void price_graph(CollectiveGraph& graph, std::vector<Route> routes, const Topolo
       if (const std::optional<LinkId> read = topology.relayed_over(route)) {
         hop.latency = hop.latency + topology.link(*read).latency;  // of the requests
       }
-      if (route.size > 0) {
+      if (!route.empty()) {
         hop.kind = topology.hop_kind(route);
       }
       if (hop.kind == HopKind::network && graph.thread_blocks[w].rank != ThreadBlock::kSwitch) {

@@ -16,8 +16,8 @@ class SharedLinks {
   SharedLinks(const Topology&, std::span<const BackgroundFlow>);
   SharedLinks(const Communicator&, const Topology&);
 
-  LinkId number(LinkId);                          // of a link that is or becomes one of them
-  std::vector<LinkId> among(const Route&) const;  // those of a route, numbered
+  LinkId number(LinkId);                                           // of a link that is or becomes one of them
+  std::vector<LinkId> among(std::span<const LinkId> route) const;  // those of a route, numbered
 
   std::vector<LinkId> links;
   std::vector<BytesPerSecond> capacity;
@@ -46,6 +46,6 @@ std::vector<Loops> cut_where_rates_change(const std::vector<Loops>&, const Colle
 // Fills hops, Fifo::hop and shared; routes: by FIFO. A link that several thread blocks' FIFOs cross in one direction is shared
 // in proportion to what each thread block sends over it; what a thread block sends in turns counts together,
 // as only one is live. Cost: O(FIFOs * route length); of channels alike in ranks and routes one is priced.
-void price_graph(CollectiveGraph&, std::vector<Route> routes, const Topology&, const SharedLinks&);
+void price_graph(CollectiveGraph&, const RouteList& routes, const Topology&, const SharedLinks&);
 
 }  // namespace paceline
