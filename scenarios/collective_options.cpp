@@ -1,6 +1,7 @@
 #include "scenarios/collective_options.h"
 
 #include "core/error.h"
+#include "scenarios/json.h"
 #include "scenarios/run_overrides.h"
 #include "scenarios/scenario.h"
 #include "sim/collective/host_collectives.h"

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "right_data.h"
 #include "symbolic.h"
 #include "ways.h"
 

@@ -1,6 +1,7 @@
 // Is a set read as the README says, and a wrong one refused with place and cure?
 #include <catch2/catch.hpp>
 
+#include "calibrate/fit/collective_fit.h"
 #include "calibrate/validate/compare.h"
 #include "calibrate/validate/validation_set.h"
 #include "scenarios/scenario.h"
