@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "sim/report/traffic.h"
 
@@ -76,6 +77,32 @@ BreakdownSeconds mean_breakdown(const Result& result) {
           mean(&Breakdown::input_wait),     mean(&Breakdown::other)};
 }
 
+// In how many steady iterations a collective was, and its bytes, in the mean of these: what is decided while the run goes
+// differs from one to the next.
+struct Issued {
+  double steps = 0;
+  Bytes bytes;
+};
+Issued issued(const TrainingJob& job, const Result& result, const Op& op) {
+  Issued found;
+  if (op.after != After::decision) {
+    for (std::uint32_t i = 1; i < result.iteration_end.size(); ++i) {
+      found.steps += op.runs_in(i) ? 1 : 0;
+    }
+    found.bytes = job.plans[job.main().steady.collectives[op.index]].bytes;
+    return found;
+  }
+  std::int64_t bytes = 0;
+  for (const std::vector<DecidedCollective>& decided : std::span(result.decisions.iterations).subspan(1)) {
+    if (op.index < decided.size()) {
+      found.steps += 1;
+      bytes += decided[op.index].bytes.value;
+    }
+  }
+  found.bytes = Bytes(found.steps > 0 ? std::llround(static_cast<double>(bytes) / found.steps) : 0);
+  return found;
+}
+
 // Times are means over the iterations that have the bucket; of several collectives of a bucket, those of the first and
 // the end of the last.
 std::vector<BucketReport> bucket_reports(const TrainingJob& job, const Result& result) {
@@ -84,17 +111,14 @@ std::vector<BucketReport> bucket_reports(const TrainingJob& job, const Result& r
     if (op.kind != OpKind::collective || op.purpose.bucket == kNoIndex || op.never_runs()) {
       continue;
     }
-    double steps = 0;
-    for (std::uint32_t i = 1; i < result.iteration_end.size(); ++i) {
-      steps += op.runs_in(i) ? 1 : 0;
-    }
+    const auto [steps, bytes] = issued(job, result, op);
     const CollectiveTiming& timing = result.timing[op.index];
     BucketReport& bucket = buckets[op.purpose.bucket];
     if (bucket.bytes.value == 0) {
       bucket.ready = to_seconds(timing.ready) / steps;
       bucket.start = to_seconds(timing.launch) / steps;
     }
-    bucket.bytes = bucket.bytes + job.plans[job.main().steady.collectives[op.index]].bytes;
+    bucket.bytes = bucket.bytes + bytes;
     bucket.end = to_seconds(timing.end) / steps;
   }
   return buckets;
@@ -107,7 +131,7 @@ std::vector<CollectiveReport> collective_reports(const TrainingJob& job, const R
     if (op.kind == OpKind::collective && !op.never_runs()) {
       const CollectivePlan& plan = job.plans[job.main().steady.collectives[op.index]];
       const CollectiveWaits& waits = result.waits[op.index];
-      collectives.push_back({op.label, plan.bytes, op.every, plan.algorithm, plan.protocol,
+      collectives.push_back({op.label, issued(job, result, op).bytes, op.every, plan.algorithm, plan.protocol,
                              Seconds(static_cast<double>(waits.straggler) / each),
                              Seconds(static_cast<double>(waits.exposed) / each)});
     }

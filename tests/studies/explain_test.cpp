@@ -32,6 +32,32 @@ json result_of(const Prediction& p) {
   return json::parse(result_json(p, explanation_json(p, explained(p, 2))));
 }
 
+TEST_CASE("Horovod: buckets are means of the steps that have so many fusions") {
+  const Prediction p = predict(parse_scenario(R"({
+    "cluster": {"node": {"preset": "dgx-a100"}, "nodes": 16}, "model": "bert_large",
+    "training": {"batch_per_gpu": 8, "precision": "fp16", "strategy": "horovod"}, "run": {"iterations": 4}})",
+                                              "horovod.json"));
+  std::vector<std::vector<DecidedCollective>> steady = p.result.decisions.iterations;
+  steady.erase(steady.begin());
+  const auto [fewest, most] = std::ranges::minmax(steady, {}, &std::vector<DecidedCollective>::size);
+  REQUIRE(fewest.size() < most.size());  // steps differ
+  REQUIRE(p.report.buckets.size() == most.size());
+  for (std::size_t k = 0; k < most.size(); ++k) {
+    double bytes = 0, starts = 0, steps = 0;
+    for (std::size_t i = 0; i < steady.size(); ++i) {
+      if (k < steady[i].size()) {
+        bytes += static_cast<double>(steady[i][k].bytes.value);
+        starts += to_seconds(steady[i][k].start - p.result.iteration_end[i]).value;
+        steps += 1;
+      }
+    }
+    CHECK(static_cast<double>(p.report.buckets[k].bytes.value) == Approx(bytes / steps));
+    CHECK(p.report.buckets[k].start.value == Approx(starts / steps));
+    CHECK(p.report.buckets[k].ready <= p.report.buckets[k].start);
+    CHECK(p.report.buckets[k].start < p.report.buckets[k].end);
+  }
+}
+
 // Its first collective comes after a decision, not after an operation: the path once went round it for ever.
 TEST_CASE("Horovod's critical path has an end") {
   for (const char* name : {"slow_gpu_64", "first_node"}) {
