@@ -77,6 +77,12 @@ std::string microseconds(Seconds time) { return formatted("%g us", time.value * 
 std::string layer_times(const MeasuredData& data) {
   Json::Array layers;
   for (const LayerMeasurement& layer : data.layers) {
+    if (layer.origin.file != data.layers.front().origin.file) {
+      throw InputError("expected the trace of one rank, found layers in " +
+                           in_short(data.layers.front().origin.file) + " and in " +
+                           in_short(layer.origin.file) + ": name one of them",
+                       "--layers");
+    }
     if (layer.forward.value > 0) {  // not the optimizer
       layers.push_back(
           Json::Object{{"forward", microseconds(layer.forward)}, {"backward", microseconds(layer.backward)}});
@@ -153,12 +159,16 @@ void fit(const FitFiles& request, const std::string& out) {
   };
   const Profile profile = fit_files(with_progress, page);
   page.flush();
+  write_given(out, to_json(profile));  // whatever becomes of the diagnosis, which reads the files again
   if (!piped && !implausible(profile).empty() && profile.library == CollectiveLibrary::nccl) {
-    for (const std::string& line : judged(request, std::nullopt).verdict) {
-      print("calibrate diagnose: " + line + '\n');
+    try {
+      for (const std::string& line : judged(request, std::nullopt).verdict) {
+        print("calibrate diagnose: " + line + '\n');
+      }
+    } catch (const InputError& error) {
+      print(std::string("calibrate diagnose: ") + error.what() + '\n');
     }
   }
-  write_given(out, to_json(profile));
   print(piped ? "" : "Wrote " + out + ".\n");
 }
 

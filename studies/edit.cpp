@@ -95,9 +95,19 @@ Json model_of(const Json& json, const Spot& spot) {
   return model;
 }
 
-// The GPU of a cluster that doesn't name it is its node's.
+// The node of a cluster that doesn't say it is that of its first run of nodes.
+void name_node(Json& cluster) {
+  const Json* runs = cluster.find("gpus");
+  const auto* list = runs == nullptr ? nullptr : runs->as<Json::Array>();
+  const Json* node = list == nullptr || list->empty() ? nullptr : list->front().find("node");
+  if (node != nullptr && cluster.find("node") == nullptr) {
+    std::get<Json::Object>(cluster.value).push_back({"node", *node});
+  }
+}
+
+// The GPU of a cluster, or of a run of its nodes, that doesn't name it is its node's.
 void name_gpu(Json& cluster) {
-  Json* node = member(cluster, "node");
+  const Json* node = cluster.find("node");
   if (node == nullptr || cluster.find("gpu") != nullptr) {
     return;
   }
@@ -125,9 +135,18 @@ void write_out(Json& json, std::string_view place, const std::string& next, cons
     }
     return;
   }
+  constexpr std::string_view kRuns = "/cluster/gpus/";
+  const std::string_view in_run = place.starts_with(kRuns) ? place.substr(kRuns.size()) : "";
+  if (in_run.find('/') == std::string_view::npos && !in_run.empty() && next == "gpu") {
+    name_gpu(json);
+    return;
+  }
   if (place == "/cluster") {
     if (name != nullptr) {
       json = cluster_of(*name, from);
+    }
+    if (next == "gpu" || next == "node") {
+      name_node(json);
     }
     if (next == "gpu") {
       name_gpu(json);
@@ -137,7 +156,8 @@ void write_out(Json& json, std::string_view place, const std::string& next, cons
   if (name == nullptr) {
     return;
   }
-  if (place == "/cluster/node" || place == "/cluster/gpu") {
+  const bool of_run = in_run.ends_with("/node") || in_run.ends_with("/gpu");
+  if (place == "/cluster/node" || place == "/cluster/gpu" || of_run) {
     json = Json::Object{{"preset", *name}};
   }
 }

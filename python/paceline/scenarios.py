@@ -27,11 +27,23 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises
     ------
     InputError
-        The file can't be read.
+        The file can't be read, or says a key twice.
     json.JSONDecodeError
         It is no JSON.
     """
-    return json.loads(_core.read_file(os.fspath(path)))
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise InputError(
+                f"{os.fspath(path)}: expected each key once, found {to_json(twice)} twice"
+            )
+        return found
+
+    text = _core.read_file(os.fspath(path)).removeprefix("\ufeff")
+    return json.loads(text, object_pairs_hook=members)
 
 
 def examples() -> Path:

@@ -37,6 +37,17 @@ def test_a_number_that_json_cant_say_is_told_with_its_key(value: Any, found: str
     assert str(told.value) == f"/training/a~1b~0c{inner}: expected a finite number, found {found}"
 
 
+def test_what_is_loaded_has_each_key_once(tmp_path: Path) -> None:
+    file = tmp_path / "s.json"
+    file.write_text('\ufeff{"cluster": "dgx-a100", "run": {"seed": 1}}', encoding="utf-8")
+    assert scenarios.load(file) == {"cluster": "dgx-a100", "run": {"seed": 1}}
+    file.write_text('{"cluster": "dgx-a100", "run": {"seed": 1, "seed": 2}}', encoding="utf-8")
+    with pytest.raises(
+        paceline.InputError, match=r's\.json: expected each key once, found "seed" twice'
+    ):
+        scenarios.load(file)
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_result_has_the_programs_bytes(name: str, program: Program, tmp_path: Path) -> None:
     path = ROOT / "scenarios" / f"{name}.json"

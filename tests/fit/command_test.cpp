@@ -95,6 +95,11 @@ TEST_CASE("a log of another machine is fitted, and called implausible with the l
   CHECK(fit.status == 0);
   CHECK_THAT(fit.out, Contains("implausible: nvlink.efficiency 1.05 is the most that a fit may take") &&
                           Contains("another machine: dgx-h100"));
+  const Outcome piped = shell(folder, "cat " + kTable + " | '" PACELINE_PROGRAM
+                                      "' calibrate fit /dev/stdin --cluster dgx-a100 -o piped.json");
+  CHECK(piped.status == 0);  // the diagnosis can't read it again
+  CHECK_THAT(piped.out, Contains("calibrate diagnose: /dev/stdin") && Contains("Wrote piped.json"));
+  CHECK(nlohmann::json::parse(text_of(folder.file("piped.json"))).at("points").size() == 32);
 }
 
 TEST_CASE("a log is compared and diagnosed without fitting") {
@@ -300,6 +305,11 @@ TEST_CASE("the layers of a profiler's trace become a scenario's layer times") {
   REQUIRE(layers.size() == 1);
   CHECK(layers[0]["forward"] == "40 us");
   CHECK(layers[0]["backward"] == "80 us");
+  folder.write("rank1.json", trace_of_one_layer());
+  const Outcome ranks = run(folder, "calibrate import trace.json rank1.json --layers layers.json");
+  CHECK(ranks.status == 2);
+  CHECK_THAT(ranks.error, Contains("expected the trace of one rank, found layers in trace.json and in "
+                                   "rank1.json: name one of them"));
   const Outcome none =
       run(folder, "calibrate import " + quoted(kSource / "tests/import/logs/h100_dgx_1node_dgxc.txt") +
                       " --layers layers.json");

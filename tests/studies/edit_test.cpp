@@ -57,6 +57,16 @@ TEST_CASE("names on the way are written out") {
       R"({"cluster": {"node": "dgx-h100", "nodes": 2, "fabric": {"kind": "rail_optimized", "nodes_per_leaf": 32}}})");
   CHECK(after(R"({"cluster": {"gpu": "H100"}})", "/cluster/gpu/name", "x").find("preset") !=
         std::string::npos);
+  const std::string runs =
+      R"({"cluster": {"gpus": [{"nodes": 2, "node": "dgx-a100"}, {"nodes": 1, "node": "dgx-h100"}]}})";
+  CHECK(after(runs, "/cluster/gpus/1/node/nics", 4)
+            .find(R"({"nodes": 1, "node": {"preset": "dgx-h100", "nics": 4}})") != std::string::npos);
+  CHECK(after(runs, "/cluster/gpus/1/gpu/name", "x").find(R"("gpu": {"preset": "H100", "name": "x"})") !=
+        std::string::npos);
+  CHECK(after(runs, "/cluster/node/nics", 4).find(R"(], "node": {"preset": "dgx-a100", "nics": 4}})") !=
+        std::string::npos);
+  CHECK(after(runs, "/cluster/gpu/name", "x").find(R"("gpu": {"preset": "A100-80GB", "name": "x"})") !=
+        std::string::npos);
   CHECK(after(R"({"model": "resnet18"})", "/training/batch_per_gpu", 4) ==
         R"({"model": "resnet18", "training": {"batch_per_gpu": 4}})");
   const Json model = parse_json(after(R"({"model": "resnet18"})", "/model/layers/0/forward_macs", 7));
