@@ -27,15 +27,9 @@ void add_cell(void* text, std::size_t size, void* cells) {
   }
 }
 
-std::string_view without_mark(std::string_view line) {
-  constexpr std::string_view kMark = "\xef\xbb\xbf";
-  return line.starts_with(kMark) ? line.substr(kMark.size()) : line;
-}
-
 }  // namespace
 
 CsvCells csv_cells(std::string_view line) {
-  line = without_mark(line);
   csv_parser parser;
   csv_init(&parser, 0);
   csv_set_delim(&parser, static_cast<unsigned char>(separator_of(line)));
@@ -53,7 +47,6 @@ CsvRows::CsvRows(InputFile& file, Findings& findings) : lines_(file), findings_(
   csv_init(&parser_, 0);
   std::string_view line;
   while (lines_.next(line)) {
-    line = without_mark(line);
     if (!lines_.too_long() && !trimmed(line).empty() && !line.starts_with('#')) {
       header_ = csv_cells(line);
       header_line_ = lines_.number();

@@ -407,9 +407,6 @@ class TableReader {
 }  // namespace
 
 bool is_csv(std::string_view beginning) {
-  if (constexpr std::string_view kMark = "\xef\xbb\xbf"; beginning.starts_with(kMark)) {
-    beginning.remove_prefix(kMark.size());
-  }
   while (!beginning.empty()) {
     const std::string_view line = beginning.substr(0, beginning.find('\n'));
     beginning.remove_prefix(std::min(line.size() + 1, beginning.size()));

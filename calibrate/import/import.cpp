@@ -25,8 +25,7 @@ constexpr auto kFormats = names<Format>({{"nccl-tests", Format::nccl_text},
                                          {"Kineto trace", Format::trace}});
 
 bool begins_as_json(std::string_view text) {
-  constexpr std::string_view kMark = "\xef\xbb\xbf";
-  text = trimmed(text.starts_with(kMark) ? text.substr(kMark.size()) : text);
+  text = trimmed(text);
   if (!text.starts_with('{') && !text.starts_with('[')) {
     return false;
   }

@@ -60,6 +60,9 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   try {
     start_.resize(kBeginning);
     start_.resize(read_file(start_.data(), start_.size()));
+    if (constexpr std::string_view kMark = "\xef\xbb\xbf"; beginning().starts_with(kMark)) {
+      mark_ = start_given_ = kMark.size();
+    }
     if (is_utf16(beginning())) {
       throw InputError("is written in UTF-16; convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW", {}, path_);
     }

@@ -1,5 +1,5 @@
-// The bytes of a file that is imported, plain or gzip, block by block and line by line: memory doesn't grow
-// with the file.
+// The bytes of a file that is imported, plain or gzip, without UTF-8's byte order mark, block by block and
+// line by line: memory doesn't grow with the file.
 #pragma once
 
 #include <zlib.h>
@@ -23,7 +23,7 @@ class InputFile {
 
   const std::string& path() const { return path_; }
   std::string name() const;  // without the folders
-  std::string_view beginning() const { return {start_.data(), start_.size()}; }
+  std::string_view beginning() const { return {start_.data() + mark_, start_.size() - mark_}; }
 
   // The next bytes, at most `most`; 0: the end.
   std::size_t read(char* to, std::size_t most);
@@ -40,7 +40,7 @@ class InputFile {
   std::string path_, trouble_;
   gzFile file_ = nullptr;
   std::vector<char> start_;
-  std::size_t start_given_ = 0;
+  std::size_t mark_ = 0, start_given_ = 0;
   std::uint64_t hash_ = 0, pending_ = 0;  // pending: bytes that make no word yet, the first one lowest
   unsigned pending_bytes_ = 0;
   std::uint64_t total_ = 0, most_ = UINT64_MAX;  // bytes unpacked

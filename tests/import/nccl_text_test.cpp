@@ -451,3 +451,15 @@ TEST_CASE("the GPU's name, unequal hosts and settings that no prediction knows a
           .collectives.at(0)
           .unmodelled == "NCCL_IB_DISABLE=1, NCCL_SHM_DISABLE=1");
 }
+
+TEST_CASE("UTF-8's byte order mark is no part of a file") {
+  const std::string mark = "\xef\xbb\xbf";
+  const MeasuredData data = import_text(mark + kRun);
+  check_run(data);
+  CHECK(data.remarks.empty());
+  CHECK(import_text(mark + "size_bytes,time_us,gpus\n8,5.0,8\n", "all_reduce.csv").collectives.size() == 1);
+  CHECK(import_text(mark + "# a comment\nsize_bytes,time_us,gpus\n8,5.0,8\n", "all_reduce.log")
+            .collectives.size() == 1);
+  CHECK_THAT(import_error(mark + "{}", "a.json"), Contains("no events"));
+  CHECK_THAT(import_error(mark), Contains("is empty"));
+}
