@@ -78,8 +78,14 @@ class JsonReader {
 
   void read_environment(const Json& value) {
     const auto* object = value.as<Json::Object>();
-    if (object == nullptr) {
-      table_.environment.read(text_of(&value));
+    if (object == nullptr) {  // "NAME=VALUE", without a shell's quotes
+      const std::string text = text_of(&value);
+      const std::size_t equals = text.find('=');
+      if (equals != std::string::npos && text.find_first_of(" \t\r\n") == std::string::npos) {
+        table_.environment.set(text.substr(0, equals), text.substr(equals + 1));
+      } else {
+        table_.environment.read(text);
+      }
       return;
     }
     for (const JsonMember& each : *object) {

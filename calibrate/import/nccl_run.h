@@ -21,9 +21,11 @@ struct NcclEnvironment {
 
   // Reads every `NCCL_NAME=VALUE` and `NCCL_NAME set by environment to VALUE` of a line; true: there was one.
   bool read(std::string_view line);
+  // `unset NAME` in a line; true: there was one.
+  bool take_back(std::string_view line);
   // What `this` leaves open, from `other`.
   void complete(const NcclEnvironment& other);
-  bool set(std::string_view name, std::string_view value);
+  bool set(std::string_view name, std::string_view value);  // empty: unset
   bool operator==(const NcclEnvironment&) const = default;
 };
 

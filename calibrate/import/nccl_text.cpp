@@ -287,12 +287,15 @@ class TextReader {
     }
     if (const std::string program = nccl_program_in(line); !program.empty()) {
       program_ = program;
+      exported_.take_back(line);
       on_command_ = {};
       on_command_.read(line);
       recognised();
       return;
     }
-    if (exported_.read(line) || line.find("NCCL INFO") != std::string_view::npos) {
+    const bool unset = exported_.take_back(line);
+    if (exported_.read(line) || unset || line.find("NCCL INFO") != std::string_view::npos ||
+        line.find("NCCL WARN") != std::string_view::npos) {
       recognised();
     }
   }

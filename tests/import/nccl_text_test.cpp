@@ -463,3 +463,85 @@ TEST_CASE("UTF-8's byte order mark is no part of a file") {
   CHECK_THAT(import_error(mark + "{}", "a.json"), Contains("no events"));
   CHECK_THAT(import_error(mark), Contains("is empty"));
 }
+
+TEST_CASE("a setting's value ends where NCCL, a quote or the shell ends it") {
+  const auto algorithm = [](const std::string& line) {
+    INFO(line);
+    return import_text("started\n" + line + "\n" + kRun).collectives.at(0).algorithm;
+  };
+  const std::string both = "ALLGATHER:RING;ALLREDUCE:TREE";
+  for (const char* const line :
+       {"n1:1:1 [0] NCCL INFO NCCL_ALGO set by environment to allgather:ring;allreduce:tree.",
+        "{\"log\":\"NCCL INFO NCCL_ALGO set by environment to allgather:ring;allreduce:tree.\\n\"}",
+        "export NCCL_ALGO='allgather:ring;allreduce:tree'",
+        "export NCCL_ALGO=\"allgather:ring;allreduce:tree\"; mpirun ./run.sh",
+        "+ export 'NCCL_ALGO=allgather:ring;allreduce:tree'",
+        "mpirun -x NCCL_ALGO='allgather:ring;allreduce:tree' ./all_reduce_perf -b 8",
+        "mpirun -x \"NCCL_ALGO=allgather:ring;allreduce:tree\" ./all_reduce_perf -b 8",
+        "[1,0]<stdout>:NCCL_ALGO=allgather:ring;allreduce:tree"}) {
+    CHECK(algorithm(line) == both);
+  }
+  for (const char* const line :
+       {"export NCCL_ALGO=Ring; mpirun ./run.sh", "export NCCL_ALGO=Ring;mpirun ./run.sh",
+        "bash -c \"export NCCL_ALGO=Ring; ./run.sh\"", "bash -c \"NCCL_ALGO=Ring ./run.sh\"",
+        "{\"log\":\"export NCCL_ALGO=\\\"Ring\\\"\\n\"}",
+        "srun --export=ALL,NCCL_ALGO=Ring,NCCL_PROTO=LL ./run.sh", "(NCCL_ALGO=Ring ./run.sh)"}) {
+    CHECK(algorithm(line) == "RING");
+  }
+}
+
+TEST_CASE("what sets a variable: NCCL's line, a shell's, an option, env's") {
+  for (const char* const line :
+       {"export NCCL_ALGO=Ring", "  export NCCL_DEBUG=INFO NCCL_ALGO=Ring  # as agreed", "NCCL_ALGO=Ring",
+        "0: NCCL_ALGO=Ring", "2026-01-02T03:04:05.678901Z stdout F NCCL_ALGO=Ring",
+        "declare -x NCCL_ALGO=\"Ring\"", "NCCL_ALGO=Ring mpirun -np 16 ./run.sh",
+        "NCCL_DEBUG=INFO NCCL_ALGO=Ring ./build/all_reduce_perf -b 8", "  -x NCCL_ALGO=Ring \\",
+        "mpirun -np 8 -x NCCL_ALGO=Ring run", "docker run -e NCCL_ALGO=Ring image",
+        "mpirun -np 8 env NCCL_ALGO=Ring ./all_reduce_perf", "root@n1:/workspace# export NCCL_ALGO=Ring",
+        "[root@n1 ~]# NCCL_ALGO=Ring ./all_reduce_perf", "Environment: NCCL_ALGO=Ring",
+        "if true; then export NCCL_ALGO=Ring; fi", "=== NCCL_ALGO=Ring ==="}) {
+    INFO(line);
+    CHECK(import_text(std::string(line) + "\n" + kRun).collectives.at(0).algorithm == "RING");
+  }
+}
+
+TEST_CASE("comments, warnings and advice set nothing") {
+  for (const char* const line :
+       {"#export NCCL_ALGO=Ring", "# export NCCL_PROTO=LL  # only for debugging",
+        "# NCCL_ALGO=Tree gave hangs", "[1,0]<stdout>:# export NCCL_ALGO=Ring",
+        "export NCCL_DEBUG=INFO # not NCCL_ALGO=Ring",
+        "n1:1:1 [0] NCCL WARN Please set NCCL_PROTO=Simple to work around",
+        "n1:1:1 [0] NCCL WARN Bad values: NCCL_PROTO=Simple", "unset NCCL_ALGO; # was NCCL_ALGO=Ring",
+        "NCCL_IB_DISABLE=1 was not set", "NCCL_IB_DISABLE=1, NCCL_P2P_DISABLE=1 were tried.",
+        "Please export NCCL_ALGO=Ring", "we ran without NCCL_ALGO=Ring and NCCL_PROTO=LL",
+        "OLD_NCCL_ALGO=Ring", "all_reduce_perf hangs with NCCL_ALGO=Tree"}) {
+    const CollectiveMeasurement one = import_text(std::string(line) + "\n" + kRun).collectives.at(0);
+    INFO(line);
+    CHECK(one.algorithm.empty());
+    CHECK(one.protocol.empty());
+    CHECK(one.unmodelled.empty());
+  }
+}
+
+TEST_CASE("unset takes a setting back") {
+  const std::string set =
+      "export NCCL_ALGO=Ring NCCL_IB_DISABLE=1 NCCL_MAX_NCHANNELS=4\nexport NCCL_PROTO=LL\n";
+  const auto after = [&](const std::string& line) {
+    return import_text(set + line + "\n" + kRun).collectives.at(0);
+  };
+  for (const char* const line :
+       {"unset NCCL_ALGO NCCL_IB_DISABLE NCCL_MAX_NCHANNELS",
+        "+ unset NCCL_ALGO NCCL_IB_DISABLE NCCL_MAX_NCHANNELS; ./all_reduce_perf -b 8"}) {
+    const CollectiveMeasurement one = after(line);
+    INFO(line);
+    CHECK(one.algorithm.empty());
+    CHECK(one.unmodelled.empty());
+    CHECK(one.channels == 0);
+    CHECK(one.protocol == "LL");
+  }
+  CHECK(after("export NCCL_IB_DISABLE=0").unmodelled.empty());
+  CHECK(after("unset NCCL_ALGO; export NCCL_ALGO=Tree").algorithm == "TREE");
+  for (const char* const line : {"# unset NCCL_ALGO", "please unset NCCL_ALGO"}) {
+    CHECK(after(line).algorithm == "RING");
+  }
+}
