@@ -33,7 +33,7 @@ struct CollectiveMeasurement {
   Origin origin;
   std::string gpu;  // "NVIDIA H100 80GB HBM3"; empty: not stated, or of several kinds
   int fullest = 0;  // GPUs of the fullest node, where nodes have unequal numbers of them; 0: they don't
-  // Settings stated that no prediction knows: "NCCL_IB_DISABLE=1, NCCL_P2P_DISABLE=1".
+  // Settings and conditions stated that no prediction knows: "NCCL_IB_DISABLE=1, graph: 5".
   std::string unmodelled;
 };
 

@@ -54,8 +54,10 @@ class JsonReader {
       read_environment(value);
     } else if (member == "collective" || member == "test") {
       table_.program = text_of(&value);
-    } else if (member == "config" && table_.program.empty()) {
-      table_.program = text_of(value.find("collective"));
+    } else if (member == "config") {
+      table_.program = table_.program.empty() ? text_of(value.find("collective")) : table_.program;
+      table_.grouped = whole_of(value.find("aggregated_iterations"), 1);
+      table_.graphs = whole_of(value.find("graph"), 0);
     }
   }
 
@@ -100,7 +102,8 @@ class JsonReader {
     if (rank < 0 || rank >= kMost) {
       return;
     }
-    run_.ranks.insert(static_cast<int>(rank));
+    const std::int64_t group = whole_of(value.find("group"), 0);
+    run_.ranks[static_cast<int>(rank)] = group > 0 && group <= INT32_MAX ? static_cast<int>(group) : 0;
     for (const char* const key : {"hostname", "host", "node"}) {
       if (const std::string host = text_of(value.find(key)); !host.empty()) {
         run_.hosts[host].insert(static_cast<int>(rank));

@@ -58,6 +58,7 @@ struct NcclTable {
   NcclEnvironment environment;
   NcclHosts hosts;
   int gpus_per_process = 0;
+  std::int64_t grouped = 1, graphs = 0;  // as NcclRun has them
   NcclLayout layout;
   std::vector<NcclRow> rows;
 };

@@ -78,9 +78,16 @@ bool read_device(std::string_view text, NcclRun& run) {
       run.ranks.size() >= kMostDevices) {
     return false;
   }
-  run.ranks.insert(static_cast<int>(rank));
+  int& group = run.ranks[static_cast<int>(rank)];
+  group = 0;
   while (!rest.empty()) {
-    if (next_word(rest) == "on") {
+    const std::string_view word = next_word(rest);
+    if (word == "Group") {
+      std::int64_t number = 0;
+      group = read_whole(next_word(rest), number) && number >= 0 && number <= INT32_MAX
+                  ? static_cast<int>(number)
+                  : 0;
+    } else if (word == "on") {
       std::string host(next_word(rest));
       if (!host.empty() && next_word(rest) == "device") {
         run.hosts[std::move(host)].insert(static_cast<int>(rank));
@@ -362,11 +369,35 @@ void NcclEnvironment::complete(const NcclEnvironment& other) {
 }
 
 NcclHosts hosts_of(const NcclRun& run) {
-  NcclHosts found{.ranks = run.ranks.size(), .hosts = run.hosts.size(), .fullest = 0, .gpu = {}};
-  const auto size = [](const auto& host) { return host.second.size(); };
-  const auto [least, most] = std::ranges::minmax_element(run.hosts, {}, size);
-  if (least != run.hosts.end() && size(*least) != size(*most)) {
-    found.fullest = static_cast<int>(size(*most));
+  struct Group {
+    std::size_t ranks = 0, hosts = 0, least = SIZE_MAX, most = 0;
+    bool operator==(const Group&) const = default;
+  };
+  std::map<int, Group> groups;
+  for (const auto& [rank, group] : run.ranks) {
+    ++groups[group].ranks;
+  }
+  for (const auto& [host, ranks] : run.hosts) {
+    std::map<int, std::size_t> of_group;
+    for (const int rank : ranks) {
+      ++of_group[run.ranks.at(rank)];
+    }
+    for (const auto& [number, size] : of_group) {
+      Group& group = groups[number];
+      ++group.hosts;
+      group.least = std::min(group.least, size);
+      group.most = std::max(group.most, size);
+    }
+  }
+  NcclHosts found;
+  found.groups = groups.size();
+  found.groups_alike =
+      std::ranges::all_of(groups, [&](const auto& each) { return each.second == groups.begin()->second; });
+  if (!groups.empty() && found.groups_alike) {
+    const Group& group = groups.begin()->second;
+    found.ranks = group.ranks;
+    found.hosts = group.hosts;
+    found.fullest = group.hosts > 0 && group.least != group.most ? static_cast<int>(group.most) : 0;
   }
   if (run.gpus.size() == 1) {
     found.gpu = *run.gpus.begin();
@@ -400,6 +431,8 @@ NcclLine read_nccl_header(std::string_view text, NcclRun& run, NcclLayout& layou
     // Each thread launches for its own GPUs, so that -t slows no launch.
     constexpr std::int64_t kMostGpus = 1024;
     run.gpus_per_process = *gpus <= kMostGpus ? static_cast<int>(*gpus) : 0;
+    run.grouped = number_after(text, "agg iters:").value_or(1);
+    run.graphs = number_after(text, " graph:").value_or(0);
     return NcclLine::run_starts;
   }
   const bool known = text.find("Using devices") != std::string_view::npos ||

@@ -19,7 +19,9 @@ struct NcclEnvironment {
   // "NCCL_P2P_DISABLE=1": that change a time, but no prediction.
   std::set<std::string, std::less<>> unmodelled;
 
-  // Reads every `NCCL_NAME=VALUE` and `NCCL_NAME set by environment to VALUE` of a line; true: there was one.
+  // Reads what a line sets: NCCL's `NAME set by environment to VALUE`, and `NAME=VALUE` in a shell's line
+  // (exported, before a command, as an option's value) or env's; true: there was one. Comments, NCCL's
+  // warnings and sentences set nothing.
   bool read(std::string_view line);
   // `unset NAME` in a line; true: there was one.
   bool take_back(std::string_view line);
@@ -42,10 +44,12 @@ struct NcclLayout {
 struct NcclRun {
   std::string program;  // "all_reduce", as the program is called; empty: not stated
   std::string nccl;
-  std::set<int> ranks;
+  std::map<int, int> ranks;                                 // and which group each is in: NCCL_TESTS_SPLIT
   std::map<std::string, std::set<int>, std::less<>> hosts;  // their ranks
   std::set<std::string, std::less<>> gpus;                  // by name
   int gpus_per_process = 0;                                 // 0: not stated
+  std::int64_t grouped = 1;                                 // operations of one launch (-m)
+  std::int64_t graphs = 0;                                  // launches of a CUDA graph (-G)
 };
 
 enum class NcclLine : std::uint8_t { other, run_starts, run, table_starts };
@@ -61,11 +65,14 @@ std::string nccl_program_in(std::string_view line);
 // empty where no word, or more than one, is such a name. "reduce" alone may be any word.
 std::string nccl_collective_in(std::string_view comment);
 
-// What a run says of its hosts and GPUs, as a measurement has it.
+// What a run says of its hosts and GPUs, as a measurement has it. Each group of ranks runs the collective on
+// its own: ranks and hosts are those of one group, or not stated where groups differ.
 struct NcclHosts {
   std::size_t ranks = 0, hosts = 0;
   int fullest = 0;
   std::string gpu;
+  std::size_t groups = 0;
+  bool groups_alike = true;
 };
 NcclHosts hosts_of(const NcclRun&);
 

@@ -93,6 +93,36 @@ int ranks_of(const NcclTable& table, CollectiveKind kind, const Range& factor, F
   return implied;
 }
 
+// What makes the times those of something else than one collective that the host launches.
+struct Condition {
+  std::string stated, tables, remark;
+};
+
+std::vector<Condition> conditions_of(const NcclTable& table) {
+  std::vector<Condition> all;
+  if (table.grouped > 1) {
+    const std::string number = std::to_string(table.grouped);
+    all.push_back(
+        {"agg iters: " + number, "tables of grouped operations",
+         " (-m): a time of this table is its share of " + number +
+             " operations that are launched at once; a prediction is of one that is launched alone"});
+  }
+  if (table.graphs > 0) {
+    all.push_back({"graph: " + std::to_string(table.graphs), "tables of CUDA graphs",
+                   " (-G): the times of this table are those in a CUDA graph, without the host's launches; a "
+                   "prediction is of one collective that the host launches"});
+  }
+  if (table.hosts.groups > 1) {
+    all.push_back({std::to_string(table.hosts.groups) + " groups of ranks at once",
+                   "tables of several groups",
+                   " (NCCL_TESTS_SPLIT), " +
+                       (table.hosts.groups_alike ? "ranks of each: " + std::to_string(table.hosts.ranks)
+                                                 : "not all alike: taken as not stated") +
+                       "; a prediction has one group alone"});
+  }
+  return all;
+}
+
 }  // namespace
 
 int ranks_from(const Range& range, CollectiveKind kind) {
@@ -153,6 +183,10 @@ void finish_table(const NcclTable& table, const std::string& name, Findings& fin
   one.nvls = table.environment.nvls;
   for (const std::string& setting : table.environment.unmodelled) {
     one.unmodelled += (one.unmodelled.empty() ? "" : ", ") + setting;
+  }
+  for (const Condition& each : conditions_of(table)) {
+    findings.remark(each.tables, line, each.stated + each.remark);
+    one.unmodelled += (one.unmodelled.empty() ? "" : ", ") + each.stated;
   }
   one.gpus_per_process = table.gpus_per_process;
   one.table = name;

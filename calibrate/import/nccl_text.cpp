@@ -204,6 +204,8 @@ class TextReader {
       table.environment.complete(exported_);
       table.hosts = hosts_of(stream.run);
       table.gpus_per_process = stream.run.gpus_per_process;
+      table.grouped = stream.run.grouped;
+      table.graphs = stream.run.graphs;
     }
     return *stream.table;
   }

@@ -108,7 +108,8 @@ def read_measurements(paths: Paths, what: str = "collectives") -> pd.DataFrame:
         A row per measurement, with ``file`` and ``line`` that it comes from. Times are in seconds,
         of the slowest rank. What the file doesn't say is 0 or empty: GPUs, nodes, channels, a
         batch; or NaN: samples or tokens a second. ``fullest_node`` are the GPUs of the fullest node
-        where nodes have unequal numbers, ``not_modelled`` the settings that no prediction knows.
+        where nodes have unequal numbers, ``not_modelled`` the settings and conditions that no
+        prediction knows.
 
     Raises
     ------

@@ -50,6 +50,29 @@ TEST_CASE("nccl-tests' JSON") {
   CHECK_THAT(remarks_of(data), Contains("15: a result whose size, time and bandwidths"));
 }
 
+TEST_CASE("nccl-tests' JSON: groups of ranks, grouped operations, CUDA graphs, values as they are") {
+  std::string text = kReport;
+  const auto put = [&](const std::string& from, const std::string& to) {
+    text.replace(text.find(from), from.size(), to);
+  };
+  for (const char* const rank : {"2", "3"}) {
+    put("{\"rank\": " + std::string(rank), "{\"rank\": " + std::string(rank) + ", \"group\": 1");
+  }
+  put("\"iters\": 20", "\"aggregated_iterations\": 8, \"graph\": 3");
+  put("NCCL_ALGO=Ring", "NCCL_ALGO=allgather:ring;tree");
+  for (const auto& [from, to] : {std::pair{"35.385", "23.59"}, {"35.9512", "23.9675"}, {"41.94", "27.96"}}) {
+    put(from, to);
+  }
+  const MeasuredData data = import_text(text, "out.json");
+  INFO(remarks_of(data));
+  REQUIRE(data.collectives.size() == 2);
+  CHECK(data.collectives[0].ranks == 2);
+  CHECK(data.collectives[0].nodes == 1);
+  CHECK(data.collectives[0].algorithm == "ALLGATHER:RING;TREE");
+  CHECK_THAT(remarks_of(data),
+             Contains("2 groups of ranks") && Contains("agg iters: 8") && Contains("graph: 3"));
+}
+
 TEST_CASE("nccl-tests' JSON that breaks off is read up to there") {
   const std::string half = kReport.substr(0, kReport.find("33554432"));
   const MeasuredData data = import_text(half, "out.json");

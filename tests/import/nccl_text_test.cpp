@@ -545,3 +545,69 @@ TEST_CASE("unset takes a setting back") {
     CHECK(after(line).algorithm == "RING");
   }
 }
+
+TEST_CASE("times of grouped operations and of CUDA graphs are told") {
+  std::string unmodelled;
+  const auto remarks = [&](const std::string& more) {
+    std::string text = kRun;
+    const std::string usual = "warmup iters: 1 iters: 20";
+    text.replace(text.find(usual), usual.size(), usual + more);
+    const MeasuredData data = import_text(text);
+    check_run(data);
+    unmodelled = data.collectives[0].unmodelled;
+    return remarks_of(data);
+  };
+  CHECK(remarks(" agg iters: 1 validate: 1 graph: 0").empty());
+  CHECK(unmodelled.empty());
+  CHECK_THAT(remarks(" agg iters: 16 validate: 1 graph: 0"),
+             Contains("18: agg iters: 16 (-m): a time of this table is its share of 16 operations") &&
+                 Contains("a prediction is of one that is launched alone") && !Contains("graph"));
+  CHECK(unmodelled == "agg iters: 16");
+  CHECK_THAT(remarks(" agg iters: 1 validation: 1 graph: 5 unalign: 0"),
+             Contains("18: graph: 5 (-G): the times of this table are those in a CUDA graph") &&
+                 Contains("one collective that the host launches") && !Contains("agg iters"));
+  CHECK(unmodelled == "graph: 5");
+}
+
+TEST_CASE("of several groups of ranks a table has one") {
+  const auto split = [](const auto& group_of, const std::string& collective) {
+    std::string text = kRun;
+    for (int rank = 0; rank < 8; ++rank) {
+      const std::string all = "Rank " + std::to_string(rank) + " Group  0";
+      text.replace(text.find(all), all.size(),
+                   all.substr(0, all.size() - 1) + std::to_string(group_of(rank)));
+    }
+    for (std::size_t at = 0; (at = text.find("all_reduce", at)) != std::string::npos;
+         at += collective.size()) {
+      text.replace(at, 10, collective);
+    }
+    // A collective whose bandwidths say nothing of its ranks.
+    for (const auto& [from, to] :
+         {std::pair{"82.56", "47.18"}, {"82.47", "47.13"}, {"97.87", "55.92"}, {"104.86", "59.92"}}) {
+      text.replace(text.find(from), std::string(from).size(), to);
+    }
+    return import_text(text);
+  };
+  for (const char* const collective : {"broadcast", "sendrecv"}) {
+    const MeasuredData by_node = split([](int rank) { return rank / 4; }, collective);
+    REQUIRE(by_node.collectives.size() == 2);
+    CHECK(by_node.collectives[0].ranks == 4);
+    CHECK(by_node.collectives[0].nodes == 1);
+    CHECK_THAT(remarks_of(by_node), Contains("18: 2 groups of ranks at once (NCCL_TESTS_SPLIT), "
+                                             "ranks of each: 4; a prediction has one group alone"));
+    CHECK(by_node.collectives[0].unmodelled == "2 groups of ranks at once");
+    const MeasuredData by_rail = split([](int rank) { return rank % 4; }, collective);
+    CHECK(by_rail.collectives.at(0).ranks == 2);
+    CHECK(by_rail.collectives.at(0).nodes == 2);
+    CHECK_THAT(remarks_of(by_rail), Contains("4 groups of ranks"));
+    const MeasuredData uneven = split([](int rank) { return rank < 3 ? 0 : 1; }, collective);
+    CHECK(uneven.collectives.at(0).ranks == 0);
+    CHECK(uneven.collectives.at(0).nodes == 0);
+    CHECK_THAT(remarks_of(uneven), Contains("not all alike: taken as not stated"));
+  }
+  // Of an all-reduce the bandwidths tell the ranks: of one group.
+  const MeasuredData of_two = split([](int rank) { return rank % 4; }, "all_reduce");
+  CHECK(of_two.collectives.at(0).ranks == 2);
+  CHECK(of_two.collectives.at(0).nodes == 2);
+  CHECK_THAT(remarks_of(of_two), !Contains("busbw / algbw"));
+}
