@@ -15,6 +15,10 @@ namespace paceline {
 namespace {
 
 constexpr std::size_t kMostStreams = 1024;
+constexpr std::string_view kNothingKnown =
+    "no line of nccl-tests, no CSV and no JSON; write what another program measured as CSV: a line "
+    "\"collective,size_bytes,time_us,ranks,nodes\", then one for each size, "
+    "\"all_reduce,1048576,812.4,16,2\"";
 constexpr std::uint64_t kMostSinceALine = std::uint64_t{8} << 30;
 
 // Without the escape sequences that colour a terminal.
@@ -90,9 +94,9 @@ class TextReader {
  private:
   void give_up() {
     if (!known_) {
-      throw InputError("the first " + std::to_string(kMostWithoutARow >> 20) +
-                           " MiB hold no line of nccl-tests, no CSV and no JSON",
-                       {}, file_.path());
+      throw InputError(
+          "the first " + std::to_string(kMostWithoutARow >> 20) + " MiB hold " + std::string(kNothingKnown),
+          {}, file_.path());
     }
     findings_.remark("ends", lines_.number(), "nothing known for gigabytes: what follows was not read");
   }
@@ -325,7 +329,7 @@ class TextReader {
       }
     }
     if (!known_) {
-      throw InputError("holds no line of nccl-tests, no CSV and no JSON", {}, file_.path());
+      throw InputError("holds " + std::string(kNothingKnown), {}, file_.path());
     }
   }
 

@@ -150,6 +150,19 @@ TEST_CASE("what is no file of measurements says so") {
   CHECK_THAT(error(folder.write("empty.txt", "")), Contains("is empty"));
   CHECK_THAT(error(folder.write("letter.txt", "Dear all,\nit was nice.\n")),
              Contains("holds no line of nccl-tests, no CSV and no JSON"));
+  const std::string osu = folder.write(
+      "osu.txt",
+      "# OSU MPI-CUDA Allreduce Latency Test v7.3\n# Size       Avg Latency(us)\n4        12.34\n");
+  CHECK_THAT(error(osu), Contains("write what another program measured as CSV"));
+  // The lines that it shows are such a CSV.
+  const std::string shown = error(osu), lines = shown.substr(shown.find("\"collective"));
+  const std::size_t header_end = lines.find('"', 1), row = lines.find("\"all_reduce") + 1;
+  const MeasuredData csv = import_text(lines.substr(1, header_end - 1) + '\n' +
+                                       lines.substr(row, lines.find('"', row) - row) + '\n');
+  REQUIRE(csv.collectives.size() == 1);
+  CHECK(csv.collectives[0].ranks == 16);
+  CHECK(csv.collectives[0].time.value == 812.4e-6);
+  CHECK(csv.remarks.empty());
   CHECK_THAT(error("/dev/zero"), Contains("the first 16 MiB hold no line of nccl-tests"));
   std::string wide = "\xff\xfe";
   for (const char c : std::string("# nThread 1 nGpus 8\n")) {
