@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -38,10 +39,11 @@ constexpr Row kRows[] = {
 struct Chip {
   const char* name;
   std::array<const char*, 2> memories;
+  const char* preset = name;
 };
 constexpr Chip kChips[] = {
     {"K80", {}},  {"P100", {}}, {"V100", {"16GB", "32GB"}}, {"A100", {"40GB", "80GB"}}, {"H100", {}},
-    {"H200", {}}, {"B200", {}}};
+    {"H200", {}}, {"B200", {}}, {"GB200", {}, "B200"}};
 
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
@@ -82,7 +84,9 @@ GpuSpec gpu_preset(const std::string& name) {
 }
 
 std::string gpu_called(std::string_view driver_name) {
-  const std::vector<std::string_view> words = words_of(driver_name);
+  std::string upper(driver_name);  // a person may write "h100"
+  std::ranges::transform(upper, upper.begin(), to_upper);
+  const std::vector<std::string_view> words = words_of(upper);
   const auto says = [&](std::string_view word) { return std::ranges::count(words, word) > 0; };
   const auto* chip = std::ranges::find_if(kChips, [&](const Chip& each) { return says(each.name); });
   if (chip == std::end(kChips)) {
@@ -93,7 +97,7 @@ std::string gpu_called(std::string_view driver_name) {
       return std::string(chip->name) + '-' + memory;
     }
   }
-  return chip->name;
+  return chip->preset;
 }
 
 bool may_be_gpu(std::string_view called, std::string_view preset) {

@@ -290,10 +290,12 @@ std::string version_remarks(const MeasuredData& data) {
 
 std::vector<std::string> log_remarks(const FitRequest& request, const MeasuredData& data) {
   const NodeSpec& node = request.cluster.node;
-  std::map<std::string, std::string> others, settings;  // the first file that says so
+  std::map<std::string, std::string> others, unknown, settings;  // the first file that says so
   for (const CollectiveMeasurement& row : data.collectives) {
     if (const std::string gpu = gpu_called(row.gpu); !may_be_gpu(gpu, node.gpu)) {
       others.try_emplace(gpu, row.origin.file);
+    } else if (gpu.empty() && !row.gpu.empty() && row.gpu.find(node.gpu) == std::string::npos) {
+      unknown.try_emplace(row.gpu, row.origin.file);
     }
     if (!row.unmodelled.empty()) {
       settings.try_emplace(row.unmodelled, row.origin.file);
@@ -303,9 +305,15 @@ std::vector<std::string> log_remarks(const FitRequest& request, const MeasuredDa
   for (const auto& [gpu, file] : others) {
     lines.push_back(file + ": the log's GPUs are " + gpu + ", " + request.cluster_name + " has " + node.gpu);
   }
+  for (const auto& [gpu, file] : unknown) {
+    lines.push_back(file + ": the log's GPUs are " + gpu +
+                    ", which is no GPU that Paceline knows by that name; " + request.cluster_name + " has " +
+                    node.gpu);
+  }
   for (const auto& [setting, file] : settings) {
     lines.push_back(file + ": the log states " + setting +
-                    ", which the prediction does not model: it takes the ways of the machine as described");
+                    ", which the prediction does not model: it is of one collective alone, launched by the "
+                    "host, on the machine as described");
   }
   return lines;
 }

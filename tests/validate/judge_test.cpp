@@ -170,7 +170,15 @@ TEST_CASE("a log of other GPUs than the cluster's is told so first, and suspects
   REQUIRE(page("NVIDIA A100-SXM4-80GB").size() == 1);
   CHECK_THAT(page("NVIDIA A100-SXM4-80GB")[0], Contains("the log's GPUs are A100-80GB, dgx-h100 has H100"));
   CHECK(page("NVIDIA H100 80GB HBM3").empty());
-  CHECK(page("a GPU that nobody knows").empty());
+  for (const char* const other : {"Tesla T4", "NVIDIA L40S", "AMD Instinct MI300X", "NVIDIA GH200 480GB"}) {
+    REQUIRE(page(other).size() == 1);
+    CHECK_THAT(page(other)[0],
+               Contains("the log's GPUs are " + std::string(other) +
+                        ", which is no GPU that Paceline knows by that name; dgx-h100 has H100"));
+  }
+  CHECK_THAT(page("NVIDIA GB200").at(0), Contains("the log's GPUs are B200, dgx-h100 has H100"));
+  CHECK(page("NVIDIA H100 NVL").empty());
+  CHECK(page("h100-sxm5").empty());
   CHECK(page("").empty());
 
   const auto machines = [](const std::string& gpu) {
@@ -197,6 +205,8 @@ TEST_CASE("the driver's names of GPUs are those of presets") {
   CHECK(gpu_called("Tesla P100-SXM2-16GB") == "P100");
   CHECK(gpu_called("NVIDIA H100 80GB HBM3") == "H100");
   CHECK(gpu_called("NVIDIA H200") == "H200");
+  CHECK(gpu_called("NVIDIA GB200") == "B200");
+  CHECK(gpu_called("a100-sxm4-80gb") == "A100-80GB");
   CHECK(gpu_called("NVIDIA GH200 480GB").empty());
   CHECK(gpu_called("NVIDIA H20").empty());
   CHECK(may_be_gpu("A100", "A100-40GB"));
