@@ -148,89 +148,16 @@ bool read_columns(std::string_view text, NcclLayout& layout) {
 constexpr std::array<std::string_view, 3> kUnmodelled{"NCCL_IB_DISABLE", "NCCL_P2P_DISABLE",
                                                       "NCCL_SHM_DISABLE"};
 
-constexpr std::string_view kBlanks = " \t\r", kOpening = "\"'`(";
 constexpr std::size_t kLongestValue = 200;
-constexpr std::size_t kLookedAt = 200;  // of the line before and behind an assignment
-
-bool is_one_of(std::string_view letters, char c) { return letters.find(c) != std::string_view::npos; }
-
-// What may stand in a shell's line before or behind an assignment.
-bool is_of_shell(std::string_view word) {
-  constexpr std::array<std::string_view, 20> kWords{
-      "bash",    "declare", "do",    "docker",  "else",   "env", "exec", "export", "mpiexec", "mpirun",
-      "numactl", "orterun", "nohup", "prterun", "python", "sh",  "srun", "sudo",   "then",    "time"};
-  return std::ranges::count(kWords, word) > 0;
-}
-
-// "was", "please": what stands beside an assignment that is only spoken of.
-bool is_prose(std::string_view word) {
-  word = word.substr(0, word.find_last_not_of(".,!?") + 1);
-  return word.size() > 1 && std::ranges::all_of(word, is_letter) && !is_of_shell(word);
-}
-
-// Cuts the last word off.
-std::string_view last_word(std::string_view& text) {
-  text = text.substr(0, text.find_last_not_of(kBlanks) + 1);
-  const std::string_view word = text.substr(text.find_last_of(kBlanks) + 1);
-  text.remove_suffix(word.size());
-  return word.substr(std::min(word.find_first_not_of(kOpening), word.size()));
-}
 
 // Where a '#' begins a word: a comment of a shell.
 std::size_t comment_in(std::string_view line) {
   std::size_t at = line.find('#');
-  while (at != std::string_view::npos && at > 0 && !is_one_of(" \t:>;&|\"'`(", line[at - 1])) {
+  while (at != std::string_view::npos && at > 0 &&
+         std::string_view(" \t:>;&|\"'`(").find(line[at - 1]) == std::string_view::npos) {
     at = line.find('#', at + 1);
   }
   return std::min(at, line.size());
-}
-
-std::string_view end_of(std::string_view text) {
-  if (text.size() > kLookedAt) {
-    text.remove_prefix(text.size() - kLookedAt);
-    text.remove_prefix(std::min(text.find_first_of(kBlanks), text.size()));
-  }
-  return text;
-}
-
-// "mpirun -x ", "srun --export=ALL,"
-bool is_option(std::string_view before) {
-  const std::string_view glued = before.substr(before.find_last_of(kBlanks) + 1);
-  before.remove_suffix(glued.find_first_not_of(kOpening) == std::string_view::npos ? glued.size() : 0);
-  const std::string_view word = last_word(before);
-  return word.size() > 1 && word.starts_with('-');
-}
-
-// Whether what follows `before` may be a command or an assignment in a shell's line or env's, whatever a
-// launcher puts before it: it is no part of a sentence or of a longer name.
-bool is_command(std::string_view before) {
-  const std::string_view glued = before.substr(before.find_last_of(kBlanks) + 1);
-  if (glued.find_first_not_of(kOpening) != std::string_view::npos) {  // "[1,0]<stdout>:"
-    return is_one_of(":>];&|,\"'`(", glued.back());
-  }
-  std::string_view word;
-  before.remove_suffix(glued.size());
-  do {
-    word = last_word(before);
-  } while (is_of_shell(word) || is_one_of(word, '='));
-  return !is_prose(word);
-}
-
-// Whether an assignment is followed by others, a command, options or an end, and not by a sentence.
-bool goes_on_as_command(std::string_view after) {
-  if (after.size() > kLookedAt) {
-    after = after.substr(0, kLookedAt);
-    after = after.substr(0, after.find_last_of(kBlanks) + 1);
-  }
-  std::string_view word;
-  do {
-    after.remove_prefix(std::min(after.find_first_not_of("\"'`),.\\"), after.size()));
-    if (after.empty() || is_one_of(";&|", after.front())) {
-      return true;
-    }
-    word = next_word(after);
-  } while (is_one_of(word, '='));
-  return !is_prose(word);
 }
 
 // "allreduce:"
@@ -239,21 +166,18 @@ bool names_function(std::string_view text) {
   return !name.empty() && name.size() < text.size() && std::ranges::all_of(name, is_letter);
 }
 
-// Cuts off what a shell takes for the value behind '='. `quoted`: what stands before the name, maybe a quote.
-std::string_view cut_value(std::string_view& rest, char quoted) {
+// What a shell takes for the value behind '='; `before`: the character before the name, maybe the quote of both.
+std::string_view value_of(std::string_view text, char before) {
   constexpr std::string_view kQuotes = "\"'`", kEnds = " \t\r\"'`\\;)&|";
-  rest.remove_prefix(rest.starts_with("\\\"") ? 1 : 0);  // itself quoted
-  std::string_view text = rest.substr(0, kLongestValue + 1);
-  std::size_t stop = std::string_view::npos;
-  if (!text.empty() && is_one_of(kQuotes, text.front())) {
-    const std::string ends{text.front(), '\\'};
-    rest.remove_prefix(1);
-    text.remove_prefix(1);
-    stop = text.find_first_of(ends);
-  }
-  if (stop == std::string_view::npos && is_one_of(kQuotes, quoted)) {
-    stop = text.find_first_of(std::string(" \t\r\\") + quoted);
-  } else if (stop == std::string_view::npos) {
+  text.remove_prefix(text.starts_with("\\\"") ? 1 : 0);  // itself quoted
+  text = text.substr(0, kLongestValue + 1);
+  const bool own = !text.empty() && kQuotes.find(text.front()) != std::string_view::npos;
+  const char quote = own ? text.front() : before;
+  text.remove_prefix(own ? 1 : 0);
+  std::size_t stop = 0;
+  if (kQuotes.find(quote) != std::string_view::npos) {
+    stop = text.find_first_of(std::string{quote, '\\'} + (own ? "" : " \t\r"));
+  } else {
     stop = text.find_first_of(kEnds);
     // env has no quotes: "allgather:ring;allreduce:tree".
     while (stop != std::string_view::npos && text[stop] == ';' && names_function(text.substr(stop + 1))) {
@@ -261,11 +185,8 @@ std::string_view cut_value(std::string_view& rest, char quoted) {
     }
   }
   text = text.substr(0, stop);
-  if (const std::size_t other = text.find('='); other != std::string_view::npos) {  // srun's "ALL,A=1,B=2"
-    text = text.substr(0, text.rfind(',', other));
-  }
-  rest.remove_prefix(text.size());
-  return text;
+  const std::size_t other = text.find('=');  // srun's "ALL,A=1,B=2"
+  return other == std::string_view::npos ? text : text.substr(0, text.rfind(',', other));
 }
 
 NcclRun begun(std::string program, std::string nccl) {
@@ -315,18 +236,15 @@ bool NcclEnvironment::read(std::string_view line) {
   bool found = false;
   for (std::size_t at = line.find("NCCL_"); at != std::string_view::npos; at = line.find("NCCL_", at)) {
     const std::size_t stop = std::min(line.find_first_not_of(kLetters, at), line.size());
-    const std::string_view before = end_of(line.substr(0, at)), name = line.substr(at, stop - at);
-    std::string_view rest = line.substr(stop), value;
+    const char before = at == 0 ? ' ' : line[at - 1];
+    const std::string_view name = line.substr(at, stop - at), rest = line.substr(stop);
+    std::string_view value;
     at = stop;
     if (rest.starts_with(kSet)) {
-      rest.remove_prefix(kSet.size());
-      value = rest.substr(0, rest.find_first_of(" \t\r\"'`\\"));
-    } else if (rest.starts_with('=') && stop < comment) {
-      rest.remove_prefix(1);
-      value = cut_value(rest, before.empty() ? ' ' : before.back());
-      if (!is_option(before) && !(is_command(before) && goes_on_as_command(rest))) {
-        continue;
-      }
+      value = rest.substr(kSet.size());
+      value = value.substr(0, value.find_first_of(" \t\r\"'`\\"));
+    } else if (rest.starts_with('=') && stop < comment && kLetters.find(before) == std::string_view::npos) {
+      value = value_of(rest.substr(1), before);
     } else {
       continue;
     }
@@ -341,15 +259,14 @@ bool NcclEnvironment::read(std::string_view line) {
 bool NcclEnvironment::take_back(std::string_view line) {
   constexpr std::string_view kUnset = "unset ";
   line = line.substr(0, comment_in(line));
+  const std::size_t at = line.find(kUnset);
   bool found = false;
-  for (std::size_t at = line.find(kUnset); at != std::string_view::npos; at = line.find(kUnset, at + 1)) {
-    if (is_command(end_of(line.substr(0, at)))) {
-      std::string_view names = line.substr(at + kUnset.size(), kLookedAt);
-      names = names.substr(0, names.find_first_of(";&|\"'`)\\"));
-      while (!names.empty()) {
-        const std::string_view name = next_word(names);
-        found = (name.starts_with("NCCL_") && set(name, {})) || found;
-      }
+  if (at != std::string_view::npos && (at == 0 || !is_letter(line[at - 1]))) {
+    std::string_view names = line.substr(at + kUnset.size());
+    names = names.substr(0, names.find_first_of(";&|\"'`)\\"));
+    while (!names.empty()) {
+      const std::string_view name = next_word(names);
+      found = (name.starts_with("NCCL_") && set(name, {})) || found;
     }
   }
   return found;

@@ -19,9 +19,8 @@ struct NcclEnvironment {
   // "NCCL_P2P_DISABLE=1": that change a time, but no prediction.
   std::set<std::string, std::less<>> unmodelled;
 
-  // Reads what a line sets: NCCL's `NAME set by environment to VALUE`, and `NAME=VALUE` in a shell's line
-  // (exported, before a command, as an option's value) or env's; true: there was one. Comments, NCCL's
-  // warnings and sentences set nothing.
+  // Reads what a line sets: NCCL's `NAME set by environment to VALUE`, and `NAME=VALUE` as a shell or env has it; true:
+  // there was one. Comments and NCCL's warnings set nothing.
   bool read(std::string_view line);
   // `unset NAME` in a line; true: there was one.
   bool take_back(std::string_view line);
