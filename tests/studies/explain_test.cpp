@@ -34,7 +34,7 @@ json result_of(const Prediction& p) {
 
 TEST_CASE("Horovod: buckets are means of the steps that have so many fusions") {
   const Prediction p = predict(parse_scenario(R"({
-    "cluster": {"node": {"preset": "dgx-a100"}, "nodes": 16}, "model": "bert_large",
+    "cluster": {"node": {"preset": "dgx-a100"}, "nodes": 2}, "model": "bert_large",
     "training": {"batch_per_gpu": 8, "precision": "fp16", "strategy": "horovod"}, "run": {"iterations": 4}})",
                                               "horovod.json"));
   std::vector<std::vector<DecidedCollective>> steady = p.result.decisions.iterations;
