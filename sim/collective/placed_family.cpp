@@ -139,7 +139,7 @@ CollectiveGraph PlacedFamily::join(std::vector<CollectiveGraph> of_kind, const S
                        "/cluster/node/cables");
     }
   }
-  price_graph(all, std::move(routes), topology_, shared);
+  price_graph(all, routes, topology_, shared);
   return all;
 }
 

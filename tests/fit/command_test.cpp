@@ -95,8 +95,9 @@ TEST_CASE("a log of another machine is fitted, and called implausible with the l
   CHECK(fit.status == 0);
   CHECK_THAT(fit.out, Contains("implausible: nvlink.efficiency 1.05 is the most that a fit may take") &&
                           Contains("another machine: dgx-h100"));
-  const Outcome piped = shell(folder, "cat " + kTable + " | '" PACELINE_PROGRAM
-                                      "' calibrate fit /dev/stdin --cluster dgx-a100 -o piped.json");
+  const Outcome piped = shell(folder, "cat " + kTable +
+                                          " | '" PACELINE_PROGRAM
+                                          "' calibrate fit /dev/stdin --cluster dgx-a100 -o piped.json");
   CHECK(piped.status == 0);  // the diagnosis can't read it again
   CHECK_THAT(piped.out, Contains("calibrate diagnose: /dev/stdin") && Contains("Wrote piped.json"));
   CHECK(nlohmann::json::parse(text_of(folder.file("piped.json"))).at("points").size() == 32);
