@@ -12,6 +12,7 @@
 #include "calibrate/validate/validate.h"
 #include "python/module.h"
 #include "python/options.h"
+#include "python/watched.h"
 #include "scenarios/description.h"
 #include "scenarios/json.h"
 #include "scenarios/profile.h"
@@ -131,7 +132,14 @@ std::string import_json(const std::vector<std::string>& paths) {
 
 std::pair<std::string, std::string> fit(const std::string& asked) {
   std::ostringstream page;
-  const Profile profile = fit_files(read_request<FitFiles>(asked), page);
+  auto request = read_request<FitFiles>(asked);
+  Profile profile;
+  watched(
+      [&](const auto& go_on) {
+        request.progress = [&](const auto&...) { go_on(); };
+        profile = fit_files(request, page);
+      },
+      hear_signals);
   return {to_json(profile), page.str()};
 }
 

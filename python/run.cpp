@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "python/module.h"
 #include "python/options.h"
+#include "python/watched.h"
 #include "scenarios/campaign.h"
 #include "scenarios/gpu_memory.h"
 #include "scenarios/json.h"
@@ -88,7 +89,11 @@ std::optional<View> view_of(const Scenario& scenario, const CampaignPrediction& 
   return wanted.view ? std::optional<View>(campaign_view(scenario, campaign)) : std::nullopt;
 }
 
-Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, const RunRequest& wanted) {
+// go_on: called now and then; may throw.
+template <class GoOn>
+Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, const RunRequest& wanted,
+                     const GoOn& go_on) {
+  const CampaignProgress progress = [&](const auto&...) { go_on(); };
   if (profile) {
     scenario = with_profile(scenario, *profile);
   }
@@ -103,7 +108,7 @@ Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, c
           "/faults/step");
     }
     const CampaignPrediction campaign = predict_campaign(
-        scenario, machines, {.log = wanted.view.has_value(), .levers = true, .progress = {}});
+        scenario, machines, {.log = wanted.view.has_value(), .levers = true, .progress = progress});
     return {campaign_result_json(scenario, campaign), std::nullopt, Text(), std::nullopt,
             view_of(scenario, campaign, wanted)};
   }
@@ -114,7 +119,8 @@ Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, c
   }
   Json::Object more;
   if (wanted.explain) {
-    more = explanation_json(prediction, explain(prediction, wanted.jobs, machines));
+    const ExplanationSoFar so_far{.tried = [&](const auto&...) { go_on(); }};
+    more = explanation_json(prediction, explain(prediction, wanted.jobs, machines, so_far));
   }
   if (wanted.trace) {
     more.push_back({"communication_overlap", overlap_json(prediction)});
@@ -122,7 +128,7 @@ Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, c
   std::optional<View> of_campaign;
   if (scenario.faults) {
     const CampaignPrediction campaign = predict_campaign(
-        scenario, machines, {.log = wanted.view.has_value(), .levers = true, .progress = {}});
+        scenario, machines, {.log = wanted.view.has_value(), .levers = true, .progress = progress});
     more.push_back({"campaign", campaign_json(scenario, campaign)});
     of_campaign = view_of(scenario, campaign, wanted);
   }
@@ -146,7 +152,10 @@ Outcome run(const std::string& text, const std::string& file_name, const std::st
     profile->any_machine = request.allow_other_machine;
   }
   try {
-    return run_scenario(std::move(scenario), profile, request);
+    std::optional<Outcome> outcome;
+    watched([&](const auto& go_on) { outcome = run_scenario(std::move(scenario), profile, request, go_on); },
+            hear_signals);
+    return std::move(*outcome);
   } catch (const InputError& error) {
     throw error.in_file(file_name);
   }
@@ -166,9 +175,16 @@ std::string compare_strategies(const std::string& text, const std::string& file_
     apply(request.overrides, changed.run);
     return profile ? with_profile(changed, *profile) : changed;
   };
-  return gives_step(scenario)
-             ? comparison_json(compare_campaigns(scenario, file_name, choices, request.jobs, adjust))
-             : comparison_json(compare(scenario, file_name, choices, request.jobs, adjust));
+  std::string made;
+  watched(
+      [&](const auto& go_on) {
+        made = gives_step(scenario)
+                   ? comparison_json(compare_campaigns(scenario, file_name, choices, request.jobs, adjust))
+                   : comparison_json(compare(scenario, file_name, choices, request.jobs, adjust,
+                                             [&](const auto&...) { go_on(); }));
+      },
+      hear_signals);
+  return made;
 }
 
 Json::Array names_json(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }

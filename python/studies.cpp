@@ -5,13 +5,12 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <chrono>
-#include <condition_variable>
-#include <exception>
 #include <mutex>
-#include <thread>
+#include <optional>
+#include <utility>
 
 #include "python/module.h"
+#include "python/watched.h"
 #include "scenarios/files.h"
 #include "scenarios/json.h"
 #include "studies/edit.h"
@@ -58,74 +57,6 @@ std::string outcome_json(const SweepOutcome& outcome) {
                                    {"summary", sweep_summary(outcome)}}));
 }
 
-// Thrown through a sweep to end it: the interpreter has an exception to raise.
-struct Stopped {};
-
-// A sweep on a thread of its own. The calling thread hears of its progress, and of signals, which Python
-// handles on that thread alone; simulations never wait for the interpreter.
-class WatchedSweep {
- public:
-  WatchedSweep(const Study& study, const std::string& out, int jobs, const std::optional<SweepShard>& shard)
-      : thread_(
-            [this, &study, options = SweepOptions{out, jobs, [this](const auto& p) { heard(p); }, shard}] {
-              try {
-                outcome_ = sweep(study, options);
-              } catch (...) {
-                failure_ = std::current_exception();
-              }
-              const std::lock_guard lock(mutex_);
-              ended_ = true;
-              changed_.notify_one();
-            }) {}
-
-  // Calls `tell` with news, and at least ten times in a second without any; what it throws stops the sweep.
-  template <class Tell>
-  SweepOutcome watch(const Tell& tell) {
-    constexpr std::chrono::milliseconds kPatience{100};
-    std::exception_ptr told;
-    std::unique_lock lock(mutex_);
-    for (bool ended = false; !ended;) {
-      changed_.wait_for(lock, kPatience, [&] { return news_ || ended_; });
-      ended = ended_;
-      const std::optional<SweepProgress> news = std::exchange(news_, std::nullopt);
-      lock.unlock();
-      try {
-        if (!told) {
-          tell(news);
-        }
-      } catch (...) {
-        told = std::current_exception();
-      }
-      lock.lock();
-      stop_ = told != nullptr;
-    }
-    lock.unlock();
-    thread_.join();
-    if (told || failure_) {
-      std::rethrow_exception(told ? told : failure_);
-    }
-    return outcome_;
-  }
-
- private:
-  void heard(const SweepProgress& progress) {
-    const std::lock_guard lock(mutex_);
-    news_ = progress;
-    changed_.notify_one();
-    if (stop_) {
-      throw Stopped();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::optional<SweepProgress> news_;
-  bool ended_ = false, stop_ = false;
-  SweepOutcome outcome_;
-  std::exception_ptr failure_;
-  std::jthread thread_;  // the last member: it begins when all others are there
-};
-
 using Progress = nb::typed<nb::callable, nb::object(int, int, int)>;  // done, points, failed
 
 std::string run_sweep(const std::string& text, const std::string& file_name, const std::string& out, int jobs,
@@ -133,16 +64,29 @@ std::string run_sweep(const std::string& text, const std::string& file_name, con
   const nb::gil_scoped_release unlocked;
   const std::optional<SweepShard> shard = part ? std::optional(shard_named(*part)) : std::nullopt;
   const Study study = parse_study(text, file_name);
-  return outcome_json(
-      WatchedSweep(study, out, jobs, shard).watch([&](const std::optional<SweepProgress>& news) {
-        const nb::gil_scoped_acquire locked;
-        if (PyErr_CheckSignals() != 0) {
-          throw nb::python_error();
+  SweepOutcome outcome;
+  std::mutex mutex;
+  std::optional<SweepProgress> news;
+  watched(
+      [&](const auto& go_on) {
+        const auto heard = [&](const SweepProgress& now) {
+          go_on();
+          const std::lock_guard lock(mutex);
+          news = now;
+        };
+        outcome = sweep(study, {out, jobs, heard, shard});
+      },
+      [&] {
+        hear_signals();
+        std::unique_lock lock(mutex);
+        const std::optional<SweepProgress> now = std::exchange(news, std::nullopt);
+        lock.unlock();
+        if (progress && now) {
+          const nb::gil_scoped_acquire locked;
+          (*progress)(now->done, now->points, now->failed);
         }
-        if (progress && news) {
-          (*progress)(news->done, news->points, news->failed);
-        }
-      }));
+      });
+  return outcome_json(outcome);
 }
 
 // A study and what its points have in common; it travels to other processes with all files that it named so far.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import builtins
 import json
 import math
+import os
 import pickle
 import pkgutil
+import signal
 import threading
 import time
 import types
@@ -337,6 +339,23 @@ def test_a_cluster_may_be_a_dictionary(tmp_path: Path) -> None:
     with pytest.raises(paceline.InputError) as caught:
         scenarios.topology({"node": "dgx-a100", "nodes": 0})
     assert caught.value.place == "/nodes"
+
+
+def test_interrupt_ends_an_explanation() -> None:
+    scenario = ROOT / "scenarios/slow_gpu_64.json"  # more than ten changes are simulated
+    began = time.monotonic()
+    paceline.run(scenario, iterations=200)
+    one = time.monotonic() - began
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    sends = threading.Timer(one / 2, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        sends.start()
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            paceline.run(scenario, iterations=200, explain=True, jobs=1)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert time.monotonic() - began < 8 * one
 
 
 def test_another_thread_goes_on() -> None:
