@@ -133,14 +133,16 @@ void import_whole(MeasuredData& data, const std::string& path) {
 }
 
 std::vector<std::string> files_of(const std::string& folder) {
-  constexpr std::array<std::string_view, 6> kEndings{".txt", ".log", ".out", ".csv", ".json", ".json.gz"};
+  constexpr std::array<std::string_view, 6> kEndings{".txt", ".log", ".out", ".err", ".csv", ".json"};
   std::vector<std::string> files;
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string path = at->path().string();
+    const std::string_view unpacked =
+        std::string_view(path).substr(0, path.size() - (path.ends_with(".gz") ? 3 : 0));
     std::error_code ignored;
     if (at->is_regular_file(ignored) &&
-        std::ranges::any_of(kEndings, [&](auto ending) { return path.ends_with(ending); })) {
+        std::ranges::any_of(kEndings, [&](auto ending) { return unpacked.ends_with(ending); })) {
       files.push_back(path);
     }
   }
@@ -164,7 +166,7 @@ void import_folder(MeasuredData& data, const std::string& folder) {
   }
   if (data.files.size() == before) {
     throw InputError("no measurement in this folder's " + std::to_string(files.size()) +
-                         " files (*.txt, *.log, *.out, *.csv, *.json, *.json.gz)",
+                         " files (*.txt, *.log, *.out, *.err, *.csv, *.json, all also as *.gz)",
                      {}, folder);
   }
 }

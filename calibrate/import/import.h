@@ -16,8 +16,8 @@ namespace paceline {
 // pass; memory: that of the measurements, not of the file.
 MeasuredData import_file(const std::string& path);
 
-// All of them in one, in order. A folder stands for its files (*.txt, *.log, *.out, *.csv, *.json,
-// *.json.gz), by name. What is no measurement in a folder is a remark. Throws InputError where a named file
+// All of them in one, in order. A folder stands for its files (*.txt, *.log, *.out, *.err, *.csv, *.json, all
+// also as *.gz), by name. What is no measurement in a folder is a remark. Throws InputError where a named file
 // or a whole folder holds none.
 MeasuredData import_files(std::span<const std::string> paths);
 

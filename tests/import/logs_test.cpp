@@ -78,6 +78,13 @@ TEST_CASE("a folder is its files, what is no measurement in it is a remark") {
   CHECK(data.files.size() == 45);
   CHECK_THAT(remarks_of(data), Catch::Contains("left out: line 1: missing column \"size_bytes\""));
   CHECK(std::ranges::is_sorted(data.files, {}, &DataFile::path));
+  const TemporaryFolder folder;
+  const std::string csv = "collective,size_bytes,time_us,gpus\nall_reduce,8,5.0,8\n";
+  write_gz(folder, "a.csv.gz", csv);
+  folder.write("slurm.err", csv);
+  folder.write("notes.md", csv);
+  const std::vector<std::string> packed{folder.path().string()};
+  CHECK(import_files(packed).files.size() == 2);
 }
 
 TEST_CASE("measurements written as CSV read back as the same, to the last bit") {
