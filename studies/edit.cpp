@@ -95,16 +95,6 @@ Json model_of(const Json& json, const Spot& spot) {
   return model;
 }
 
-// The node of a cluster that doesn't say it is that of its first run of nodes.
-void name_node(Json& cluster) {
-  const Json* runs = cluster.find("gpus");
-  const auto* list = runs == nullptr ? nullptr : runs->as<Json::Array>();
-  const Json* node = list == nullptr || list->empty() ? nullptr : list->front().find("node");
-  if (node != nullptr && cluster.find("node") == nullptr) {
-    std::get<Json::Object>(cluster.value).push_back({"node", *node});
-  }
-}
-
 // The GPU of a cluster, or of a run of its nodes, that doesn't name it is its node's.
 void name_gpu(Json& cluster) {
   const Json* node = cluster.find("node");
@@ -145,8 +135,8 @@ void write_out(Json& json, std::string_view place, const std::string& next, cons
     if (name != nullptr) {
       json = cluster_of(*name, from);
     }
-    if (next == "gpu" || next == "node") {
-      name_node(json);
+    if ((next == "node" || next == "gpu") && each_run_says(json, next)) {
+      throw InputError("expected /cluster/gpus/0/" + next + ", ...: each run of nodes says its own");
     }
     if (next == "gpu") {
       name_gpu(json);
@@ -246,6 +236,14 @@ std::vector<Edit> difference(const Json& before, const Json& after) {
   std::vector<Edit> edits;
   add_difference(before, after, "", edits);
   return edits;
+}
+
+bool each_run_says(const Json& cluster, std::string_view key) {
+  const Json* runs = cluster.find("gpus");
+  const auto* list = runs == nullptr ? nullptr : runs->as<Json::Array>();
+  return list != nullptr && !list->empty() && std::ranges::all_of(*list, [&](const Json& run) {
+           return run.find(key) != nullptr || (key == "gpu" && run.find("node") != nullptr);
+         });
 }
 
 Json scenario_of_result(Json json) {

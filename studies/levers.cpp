@@ -31,6 +31,11 @@ class Levers {
     Scenario changed = scenario_;
     edit(changed);
     std::vector<Edit> edits = difference(json_, scenario_json(changed));
+    for (const std::string key : {"node", "gpu"}) {
+      if (each_run_says(*json_.find("cluster"), key)) {
+        std::erase_if(edits, [&](const Edit& each) { return each.key.starts_with("/cluster/" + key + '/'); });
+      }
+    }
     if (!edits.empty() && !has(edits)) {
       all_.push_back({std::move(change), std::move(advice), kind, std::move(changed), std::move(edits)});
     }

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/text.h"
 #include "kernels/gpu.h"
 #include "sim/collective/step_times.h"
 #include "sim/report/collective_cost.h"
@@ -290,11 +291,17 @@ std::string version_remarks(const MeasuredData& data) {
 
 std::vector<std::string> log_remarks(const FitRequest& request, const MeasuredData& data) {
   const NodeSpec& node = request.cluster.node;
+  const auto in_capitals = [](std::string text) {
+    std::ranges::transform(text, text.begin(), to_upper);
+    return text;
+  };
   std::map<std::string, std::string> others, unknown, settings;  // the first file that says so
   for (const CollectiveMeasurement& row : data.collectives) {
-    if (const std::string gpu = gpu_called(row.gpu); !may_be_gpu(gpu, node.gpu)) {
+    const std::string gpu = gpu_called(row.gpu);
+    const bool same = in_capitals(row.gpu).find(in_capitals(node.gpu)) != std::string::npos;
+    if (!same && !may_be_gpu(gpu, node.gpu)) {
       others.try_emplace(gpu, row.origin.file);
-    } else if (gpu.empty() && !row.gpu.empty() && row.gpu.find(node.gpu) == std::string::npos) {
+    } else if (!same && gpu.empty() && !row.gpu.empty()) {
       unknown.try_emplace(row.gpu, row.origin.file);
     }
     if (!row.unmodelled.empty()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "calibrate/import/findings.h"
 #include "core/text.h"
@@ -150,14 +151,35 @@ constexpr std::array<std::string_view, 3> kUnmodelled{"NCCL_IB_DISABLE", "NCCL_P
 
 constexpr std::size_t kLongestValue = 200;
 
-// Where a '#' begins a word: a comment of a shell.
+// Where a '#' begins a word, as a comment of a shell does, but for a batch system's lines, what is quoted, and prompts:
+// "/ # export", "linux:~ # export".
 std::size_t comment_in(std::string_view line) {
-  std::size_t at = line.find('#');
-  while (at != std::string_view::npos && at > 0 &&
-         std::string_view(" \t:>;&|\"'`(").find(line[at - 1]) == std::string_view::npos) {
-    at = line.find('#', at + 1);
+  constexpr std::array<std::string_view, 4> kDirectives{"SBATCH", "PBS", "BSUB", "$"};
+  bool quoted = false;
+  char last = ' ';  // that is no blank
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    const bool begins =
+        at == 0 || std::string_view(" \t:>;&|\"'`(").find(line[at - 1]) != std::string_view::npos;
+    if (line[at] == '#' && begins && !quoted && last != '/' && last != '~' &&
+        std::ranges::none_of(kDirectives, [&](auto word) { return line.substr(at + 1).starts_with(word); })) {
+      return at;
+    }
+    quoted = quoted != (line[at] == '"');
+    last = line[at] == ' ' ? last : line[at];
   }
-  return std::min(at, line.size());
+  return line.size();
+}
+
+// Whether a name that ends `text` is one of those behind a command "unset ".
+bool is_unset(std::string_view text) {
+  constexpr std::string_view kUnset = "unset ";
+  text = text.substr(text.find_last_of(";&|\"'`(") + 1);
+  const std::size_t at = text.find(kUnset);
+  if (at == std::string_view::npos) {
+    return false;
+  }
+  const std::string_view before = text.substr(0, text.substr(0, at).find_last_not_of(' ') + 1);
+  return before.empty() || std::string_view(":>]$#+").find(before.back()) != std::string_view::npos;
 }
 
 // "allreduce:"
@@ -168,12 +190,12 @@ bool names_function(std::string_view text) {
 
 // What a shell takes for the value behind '='; `before`: the character before the name, maybe the quote of both.
 std::string_view value_of(std::string_view text, char before) {
-  constexpr std::string_view kQuotes = "\"'`", kEnds = " \t\r\"'`\\;)&|";
-  text.remove_prefix(text.starts_with("\\\"") ? 1 : 0);  // itself quoted
-  text = text.substr(0, kLongestValue + 1);
+  constexpr std::string_view kQuotes = "\"'`", kEnds = " \t\r\"'`\\;)]}<&|";
+  const bool escaped = text.starts_with("\\\"") || text.starts_with("\\'") || text.starts_with("$'");
+  text.remove_prefix(escaped ? 1 : 0);
   const bool own = !text.empty() && kQuotes.find(text.front()) != std::string_view::npos;
   const char quote = own ? text.front() : before;
-  text.remove_prefix(own ? 1 : 0);
+  text = text.substr(own ? 1 : 0, kLongestValue + 1);
   std::size_t stop = 0;
   if (kQuotes.find(quote) != std::string_view::npos) {
     stop = text.find_first_of(std::string{quote, '\\'} + (own ? "" : " \t\r"));
@@ -187,6 +209,46 @@ std::string_view value_of(std::string_view text, char before) {
   text = text.substr(0, stop);
   const std::size_t other = text.find('=');  // srun's "ALL,A=1,B=2"
   return other == std::string_view::npos ? text : text.substr(0, text.rfind(',', other));
+}
+
+struct Setting {
+  std::string_view name, value;
+  bool unset = false;
+};
+
+// What a line sets and unsets, in order.
+std::vector<Setting> settings_in(std::string_view line) {
+  constexpr std::string_view kSet = " set by environment to ",
+                             kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+  std::vector<Setting> found;
+  if (line.find("NCCL WARN") != std::string_view::npos) {
+    return found;
+  }
+  const std::size_t comment = comment_in(line);
+  for (std::size_t at = line.find("NCCL_"); at != std::string_view::npos; at = line.find("NCCL_", at)) {
+    const std::size_t stop = std::min(line.find_first_not_of(kLetters, at), line.size());
+    const std::string_view before = line.substr(0, at), rest = line.substr(stop);
+    const char last = before.empty() ? ' ' : before.back();
+    const bool begins = kLetters.find(last) == std::string_view::npos;
+    Setting one{line.substr(at, stop - at), {}};
+    at = stop;
+    if (rest.starts_with(kSet)) {
+      one.value = rest.substr(kSet.size());
+      one.value = one.value.substr(0, one.value.find_first_of(" \t\r\"'`\\"));
+    } else if (rest.starts_with('=') && stop < comment && begins) {
+      one.value = value_of(rest.substr(1), last);
+    } else if (begins && stop <= comment &&
+               is_unset(before.substr(before.size() - std::min(before.size(), kLongestValue)))) {
+      one.unset = true;
+    } else {
+      continue;
+    }
+    while (one.value.ends_with('.') || one.value.ends_with(',') || one.value.ends_with(';')) {
+      one.value.remove_suffix(1);
+    }
+    found.push_back(one);
+  }
+  return found;
 }
 
 NcclRun begun(std::string program, std::string nccl) {
@@ -204,6 +266,9 @@ bool NcclEnvironment::set(std::string_view name, std::string_view value) {
     std::ranges::transform(text, text.begin(), to_upper);
     return text;
   };
+  if (value.size() > kLongestValue) {
+    return false;
+  }
   std::int64_t number = 0;
   if (name == "NCCL_ALGO") {
     algorithm = upper();
@@ -215,10 +280,9 @@ bool NcclEnvironment::set(std::string_view name, std::string_view value) {
   } else if (name == "NCCL_NVLS_ENABLE") {
     nvls = value == "0" ? "off" : "";
   } else if (std::ranges::count(kUnmodelled, name) > 0) {
-    const std::string assigned = std::string(name) + '=';
-    std::erase_if(unmodelled, [&](const std::string& each) { return each.starts_with(assigned); });
-    if (!value.empty() && value != "0") {
-      unmodelled.insert(assigned + std::string(value));
+    unmodelled.erase(std::string(name));
+    if (!value.empty()) {
+      unmodelled.emplace(name, value);
     }
   } else {
     return false;
@@ -227,49 +291,19 @@ bool NcclEnvironment::set(std::string_view name, std::string_view value) {
 }
 
 bool NcclEnvironment::read(std::string_view line) {
-  constexpr std::string_view kSet = " set by environment to ",
-                             kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
-  if (line.find("NCCL WARN") != std::string_view::npos) {
-    return false;
-  }
-  const std::size_t comment = comment_in(line);
   bool found = false;
-  for (std::size_t at = line.find("NCCL_"); at != std::string_view::npos; at = line.find("NCCL_", at)) {
-    const std::size_t stop = std::min(line.find_first_not_of(kLetters, at), line.size());
-    const char before = at == 0 ? ' ' : line[at - 1];
-    const std::string_view name = line.substr(at, stop - at), rest = line.substr(stop);
-    std::string_view value;
-    at = stop;
-    if (rest.starts_with(kSet)) {
-      value = rest.substr(kSet.size());
-      value = value.substr(0, value.find_first_of(" \t\r\"'`\\"));
-    } else if (rest.starts_with('=') && stop < comment && kLetters.find(before) == std::string_view::npos) {
-      value = value_of(rest.substr(1), before);
-    } else {
-      continue;
-    }
-    while (value.ends_with('.') || value.ends_with(',') || value.ends_with(';')) {
-      value.remove_suffix(1);
-    }
-    found = (value.size() <= kLongestValue && set(name, value)) || found;
+  for (const Setting& each : settings_in(line)) {
+    found = set(each.name, each.value) || found;
   }
   return found;
 }
 
-bool NcclEnvironment::take_back(std::string_view line) {
-  constexpr std::string_view kUnset = "unset ";
-  line = line.substr(0, comment_in(line));
-  const std::size_t at = line.find(kUnset);
-  bool found = false;
-  if (at != std::string_view::npos && (at == 0 || !is_letter(line[at - 1]))) {
-    std::string_view names = line.substr(at + kUnset.size());
-    names = names.substr(0, names.find_first_of(";&|\"'`)\\"));
-    while (!names.empty()) {
-      const std::string_view name = next_word(names);
-      found = (name.starts_with("NCCL_") && set(name, {})) || found;
+void NcclEnvironment::take_back(std::string_view line) {
+  for (const Setting& each : settings_in(line)) {
+    if (each.unset) {
+      set(each.name, {});
     }
   }
-  return found;
 }
 
 void NcclEnvironment::complete(const NcclEnvironment& other) {

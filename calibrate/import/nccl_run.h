@@ -17,13 +17,13 @@ struct NcclEnvironment {
   std::string algorithm, protocol, nvls;
   int channels = 0;
   // "NCCL_P2P_DISABLE=1": that change a time, but no prediction.
-  std::set<std::string, std::less<>> unmodelled;
+  std::map<std::string, std::string> unmodelled;
 
   // Reads what a line sets: NCCL's `NAME set by environment to VALUE`, and `NAME=VALUE` as a shell or env has it; true:
   // there was one. Comments and NCCL's warnings set nothing.
   bool read(std::string_view line);
-  // `unset NAME` in a line; true: there was one.
-  bool take_back(std::string_view line);
+  // Of a line that sets for its own command what it unsets, before that, for all.
+  void take_back(std::string_view line);
   // What `this` leaves open, from `other`.
   void complete(const NcclEnvironment& other);
   bool set(std::string_view name, std::string_view value);  // empty: unset

@@ -181,8 +181,10 @@ void finish_table(const NcclTable& table, const std::string& name, Findings& fin
   one.protocol = table.environment.protocol;
   one.channels = table.environment.channels;
   one.nvls = table.environment.nvls;
-  for (const std::string& setting : table.environment.unmodelled) {
-    one.unmodelled += (one.unmodelled.empty() ? "" : ", ") + setting;
+  for (const auto& [setting, value] : table.environment.unmodelled) {
+    if (value != "0") {
+      one.unmodelled += (one.unmodelled.empty() ? "" : ", ") + setting + (value.empty() ? "" : '=' + value);
+    }
   }
   for (const Condition& each : conditions_of(table)) {
     findings.remark(each.tables, line, each.stated + each.remark);

@@ -277,7 +277,7 @@ class TextReader {
       return;
     }
     if (line.find("Using network Socket") != std::string_view::npos) {
-      if (set_in_run_.unmodelled.insert("\"Using network Socket\"").second) {
+      if (set_in_run_.unmodelled.try_emplace("\"Using network Socket\"").second) {
         complete_open_tables();
       }
       recognised();
@@ -299,8 +299,7 @@ class TextReader {
       recognised();
       return;
     }
-    const bool unset = exported_.take_back(line);
-    if (exported_.read(line) || unset || line.find("NCCL INFO") != std::string_view::npos ||
+    if (exported_.read(line) || line.find("NCCL INFO") != std::string_view::npos ||
         line.find("NCCL WARN") != std::string_view::npos) {
       recognised();
     }

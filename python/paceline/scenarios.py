@@ -6,6 +6,7 @@ import json
 import math
 import os
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -35,8 +36,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
+            twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
             raise InputError(
                 f"{os.fspath(path)}: expected each key once, found {to_json(twice)} twice"
             )

@@ -36,7 +36,7 @@ bool same_channel(const CollectiveGraph&, const Channel&, const Channel&, Ranks)
 
 // Of channels that are the same, and share the same links, the first stands for the rest: with Ranks::same what
 // find_equal_thread_blocks finds with Begin::by_rank where channels were built alike. Requires: a priced graph.
-// Cost: O(FIFOs).
+// Cost: O(FIFOs), and O(channels) for each that looks like others and shares other links or a socket.
 EqualThreadBlocks merge_channels(const CollectiveGraph&, Ranks = Ranks::same);
 
 }  // namespace paceline

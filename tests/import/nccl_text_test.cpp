@@ -491,15 +491,31 @@ TEST_CASE("a setting's value ends where NCCL, a quote or the shell ends it") {
 }
 
 TEST_CASE("what sets a variable: NCCL's line, a shell's, an option, env's") {
-  for (const char* const line :
-       {"export NCCL_ALGO=Ring", "  export NCCL_DEBUG=INFO NCCL_ALGO=Ring  # as agreed", "NCCL_ALGO=Ring",
-        "0: NCCL_ALGO=Ring", "2026-01-02T03:04:05.678901Z stdout F NCCL_ALGO=Ring",
-        "declare -x NCCL_ALGO=\"Ring\"", "NCCL_ALGO=Ring mpirun -np 16 ./run.sh",
-        "NCCL_DEBUG=INFO NCCL_ALGO=Ring ./build/all_reduce_perf -b 8", "  -x NCCL_ALGO=Ring \\",
-        "mpirun -np 8 -x NCCL_ALGO=Ring run", "docker run -e NCCL_ALGO=Ring image",
-        "mpirun -np 8 env NCCL_ALGO=Ring ./all_reduce_perf", "root@n1:/workspace# export NCCL_ALGO=Ring",
-        "[root@n1 ~]# NCCL_ALGO=Ring ./all_reduce_perf", "Environment: NCCL_ALGO=Ring",
-        "if true; then export NCCL_ALGO=Ring; fi", "=== NCCL_ALGO=Ring ==="}) {
+  for (const char* const line : {"export NCCL_ALGO=Ring",
+                                 "  export NCCL_DEBUG=INFO NCCL_ALGO=Ring  # as agreed",
+                                 "NCCL_ALGO=Ring",
+                                 "0: NCCL_ALGO=Ring",
+                                 "2026-01-02T03:04:05.678901Z stdout F NCCL_ALGO=Ring",
+                                 "declare -x NCCL_ALGO=\"Ring\"",
+                                 "NCCL_ALGO=Ring mpirun -np 16 ./run.sh",
+                                 "NCCL_DEBUG=INFO NCCL_ALGO=Ring ./build/all_reduce_perf -b 8",
+                                 "  -x NCCL_ALGO=Ring \\",
+                                 "mpirun -np 8 -x NCCL_ALGO=Ring run",
+                                 "docker run -e NCCL_ALGO=Ring image",
+                                 "mpirun -np 8 env NCCL_ALGO=Ring ./all_reduce_perf",
+                                 "root@n1:/workspace# export NCCL_ALGO=Ring",
+                                 "[root@n1 ~]# NCCL_ALGO=Ring ./all_reduce_perf",
+                                 "Environment: NCCL_ALGO=Ring",
+                                 "if true; then export NCCL_ALGO=Ring; fi",
+                                 "=== NCCL_ALGO=Ring ===",
+                                 "#SBATCH --export=ALL,NCCL_ALGO=Ring",
+                                 "/ # export NCCL_ALGO=Ring",
+                                 "linux:~ # export NCCL_ALGO=Ring",
+                                 "srun --comment=\"run #1\" -x NCCL_ALGO=Ring ./run.sh",
+                                 "export NCCL_ALGO=$'Ring'",
+                                 "n1: export NCCL_ALGO=\\'Ring\\'",
+                                 "Settings: {NCCL_ALGO=Ring}",
+                                 "[NCCL_ALGO=Ring]"}) {
     INFO(line);
     CHECK(import_text(std::string(line) + "\n" + kRun).collectives.at(0).algorithm == "RING");
   }
@@ -538,7 +554,17 @@ TEST_CASE("unset takes a setting back") {
   }
   CHECK(after("export NCCL_IB_DISABLE=0").unmodelled.empty());
   CHECK(after("unset NCCL_ALGO; export NCCL_ALGO=Tree").algorithm == "TREE");
-  CHECK(after("# unset NCCL_ALGO").algorithm == "RING");
+  CHECK(after("unset FOO; unset NCCL_ALGO").algorithm.empty());
+  CHECK(after("export NCCL_ALGO=Tree; unset NCCL_DEBUG NCCL_ALGO").algorithm.empty());
+  for (const char* const line :
+       {"# unset NCCL_ALGO", "the option was unset NCCL_ALGO", "echo unset NCCL_ALGO"}) {
+    INFO(line);
+    CHECK(after(line).algorithm == "RING");
+  }
+  CHECK(after("mpirun -x NCCL_IB_DISABLE=0 ./build/all_reduce_perf -b 8").unmodelled.empty());
+  CHECK(import_text("export NCCL_IB_DISABLE=" + std::string(1000, '1') + "\n" + kRun)
+            .collectives.at(0)
+            .unmodelled.empty());
 }
 
 TEST_CASE("times of grouped operations and of CUDA graphs are told") {
