@@ -26,6 +26,22 @@ void check_options(const CollectiveSpec& spec) {
                 [&] { static_cast<void>(tuner_overrides("", spec.protocol, CollectiveKind::all_reduce)); });
 }
 
+void set_sizes(const CollectiveOptions& options, CollectiveTest& test) {
+  constexpr std::uint64_t kMostFactor = 1 << 20;
+  test.first = test_size(options.first, "-b");
+  test.last = test_size(options.last, "-e");
+  test.factor = static_cast<std::int64_t>(whole_number(options.factor, 2, kMostFactor, "-f"));
+  if (options.increment) {
+    test.factor = 0;
+    test.increment = test_size(*options.increment, "-i");
+  }
+  for (const std::string& size : options.sizes) {
+    test.sizes.push_back(test_size(size, "sizes"));
+  }
+}
+
+}  // namespace
+
 ClusterSpec cluster_of(const CollectiveOptions& options) {
   constexpr std::uint64_t kMostNodes = 4'000'000, kMostGpus = 256;
   ClusterSpec cluster;
@@ -43,27 +59,12 @@ ClusterSpec cluster_of(const CollectiveOptions& options) {
   return cluster;
 }
 
-void set_sizes(const CollectiveOptions& options, CollectiveTest& test) {
-  constexpr std::uint64_t kMostFactor = 1 << 20;
-  test.first = test_size(options.first, "-b");
-  test.last = test_size(options.last, "-e");
-  test.factor = static_cast<std::int64_t>(whole_number(options.factor, 2, kMostFactor, "-f"));
-  if (options.increment) {
-    test.factor = 0;
-    test.increment = test_size(*options.increment, "-i");
-  }
-  for (const std::string& size : options.sizes) {
-    test.sizes.push_back(test_size(size, "sizes"));
-  }
-}
-
-}  // namespace
-
-CollectiveTest collective_test(const CollectiveOptions& options, const Profile& profile) {
+CollectiveTest collective_test(const CollectiveOptions& options, const ClusterSpec& cluster,
+                               const Profile& profile) {
   CollectiveTest test;
   naming_option("COLLECTIVE", [&] { test.kind = collective_named(options.kind); });
   test.cluster_name = options.cluster;
-  test.cluster = cluster_of(options);
+  test.cluster = cluster;
   set_sizes(options, test);
   test.collective.nccl = options.nccl.value_or(test.collective.nccl);
   test.collective.algorithm = options.algorithm;

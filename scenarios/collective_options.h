@@ -22,8 +22,9 @@ struct CollectiveOptions {
   bool explain = false, all = false;
 };
 
-// Where no NCCL version is asked for it is the profile's, or the newest. Throws InputError that names the option, and
-// where the profile is of another library than is asked for.
-CollectiveTest collective_test(const CollectiveOptions&, const Profile&);
+// Throw InputError that names the option, the second also where the profile is of another library than is asked for.
+ClusterSpec cluster_of(const CollectiveOptions&);
+// On that cluster. Where no NCCL version is asked for it is the profile's, or the newest.
+CollectiveTest collective_test(const CollectiveOptions&, const ClusterSpec&, const Profile&);
 
 }  // namespace paceline

@@ -466,8 +466,9 @@ std::vector<double> predicted_log_times(const MeasuredPlace& given, std::span<co
 }
 
 CollectivePrediction predict_collectives(const CollectiveOptions& options, const Profile& given) {
-  const Profile profile = for_machine(given, collective_test(options, {}).cluster);
-  const CollectiveTest test = collective_test(options, profile);
+  const ClusterSpec cluster = cluster_of(options);
+  const Profile profile = for_machine(given, cluster);
+  const CollectiveTest test = collective_test(options, cluster, profile);
   try {
     return predict_collectives(test, profile);
   } catch (const InputError& error) {

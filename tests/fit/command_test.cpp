@@ -70,6 +70,9 @@ TEST_CASE("fit, then predict with the profile") {
     CHECK(row.at("interval_us").at("high").get<double>() > time);
     CHECK(row.at("extrapolated") == false);
   }
+  CHECK(shell(folder, "echo '{\"node\": \"dgx-h100\"}' | '" PACELINE_PROGRAM
+                      "' collective all_reduce --cluster /dev/stdin -b 1M -e 1M --profile profile.json")
+            .status == 0);  // read once
   const std::string other = "collective all_reduce --cluster dgx-a100 -b 1M -e 64M --profile profile.json";
   const Outcome machine = run(folder, other);
   CHECK(machine.status == 2);

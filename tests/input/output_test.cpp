@@ -310,7 +310,8 @@ TEST_CASE("every preset prints through every command that takes a cluster") {
     options.cluster = name;
     options.sizes = {"64K"};
     options.explain = true;
-    const CollectiveTestResult result = run_collective_test(collective_test(options, {}));
+    const CollectiveTestResult result =
+        run_collective_test(collective_test(options, cluster_of(options), {}));
     CHECK(is_text(nccl_tests_table(result)));
     const json rows = json::parse(nccl_tests_json(result)).at("results");
     CHECK(rows.at(0).at("algorithm").get<std::string>().size() >= 3);

@@ -76,7 +76,8 @@ Outputs outputs() {
   options.algorithm = "RING";
   options.protocol = "SIMPLE";
   options.explain = true;
-  const CollectiveTestResult collective = run_collective_test(collective_test(options, {}));
+  const CollectiveTestResult collective =
+      run_collective_test(collective_test(options, cluster_of(options), {}));
   all.push_back({"collective", nccl_tests_table(collective, {})});
   std::string rows = "collective,size_bytes,time_us,ranks,nodes,nccl,algo\n";
   for (const int kib : {1, 64, 4096, 65536}) {
