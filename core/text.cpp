@@ -45,6 +45,12 @@ PlainLocale::PlainLocale() {
 
 PlainLocale::~PlainLocale() { ::uselocale(before_); }
 
+std::string in_capitals(std::string_view text) {
+  std::string capitals(text);
+  std::ranges::transform(capitals, capitals.begin(), to_upper);
+  return capitals;
+}
+
 std::string formatted(const char* format, ...) {
   const PlainLocale plain;
   std::array<char, 512> buffer{};

@@ -84,9 +84,8 @@ GpuSpec gpu_preset(const std::string& name) {
 }
 
 std::string gpu_called(std::string_view driver_name) {
-  std::string upper(driver_name);  // a person may write "h100"
-  std::ranges::transform(upper, upper.begin(), to_upper);
-  const std::vector<std::string_view> words = words_of(upper);
+  const std::string capitals = in_capitals(driver_name);  // a person may write "h100"
+  const std::vector<std::string_view> words = words_of(capitals);
   const auto says = [&](std::string_view word) { return std::ranges::count(words, word) > 0; };
   const auto* chip = std::ranges::find_if(kChips, [&](const Chip& each) { return says(each.name); });
   if (chip == std::end(kChips)) {

@@ -291,10 +291,6 @@ std::string version_remarks(const MeasuredData& data) {
 
 std::vector<std::string> log_remarks(const FitRequest& request, const MeasuredData& data) {
   const NodeSpec& node = request.cluster.node;
-  const auto in_capitals = [](std::string text) {
-    std::ranges::transform(text, text.begin(), to_upper);
-    return text;
-  };
   std::map<std::string, std::string> others, unknown, settings;  // the first file that says so
   for (const CollectiveMeasurement& row : data.collectives) {
     const std::string gpu = gpu_called(row.gpu);

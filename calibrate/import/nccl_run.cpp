@@ -261,19 +261,14 @@ NcclRun begun(std::string program, std::string nccl) {
 }  // namespace
 
 bool NcclEnvironment::set(std::string_view name, std::string_view value) {
-  const auto upper = [&] {
-    std::string text(value);
-    std::ranges::transform(text, text.begin(), to_upper);
-    return text;
-  };
   if (value.size() > kLongestValue) {
     return false;
   }
   std::int64_t number = 0;
   if (name == "NCCL_ALGO") {
-    algorithm = upper();
+    algorithm = in_capitals(value);
   } else if (name == "NCCL_PROTO") {
-    protocol = upper();
+    protocol = in_capitals(value);
   } else if (name == "NCCL_MAX_NCHANNELS" &&
              (value.empty() || (read_whole(value, number) && number > 0 && number < 1024))) {
     channels = static_cast<int>(number);

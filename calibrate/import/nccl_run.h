@@ -16,13 +16,13 @@ namespace paceline {
 struct NcclEnvironment {
   std::string algorithm, protocol, nvls;
   int channels = 0;
-  // "NCCL_P2P_DISABLE=1": that change a time, but no prediction.
+  // By name, such as NCCL_P2P_DISABLE, what changes a time, but no prediction; "0": not so.
   std::map<std::string, std::string> unmodelled;
 
   // Reads what a line sets: NCCL's `NAME set by environment to VALUE`, and `NAME=VALUE` as a shell or env has it; true:
   // there was one. Comments and NCCL's warnings set nothing.
   bool read(std::string_view line);
-  // Of a line that sets for its own command what it unsets, before that, for all.
+  // What a line unsets, and nothing that it sets: that is for its own command.
   void take_back(std::string_view line);
   // What `this` leaves open, from `other`.
   void complete(const NcclEnvironment& other);

@@ -343,19 +343,19 @@ def test_a_cluster_may_be_a_dictionary(tmp_path: Path) -> None:
 
 def test_interrupt_ends_an_explanation() -> None:
     scenario = ROOT / "scenarios/slow_gpu_64.json"  # more than ten changes are simulated
-    began = time.monotonic()
+    began = time.process_time()  # whatever else the machine does
     paceline.run(scenario, iterations=200)
-    one = time.monotonic() - began
+    one = time.process_time() - began
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     sends = threading.Timer(one / 2, os.kill, (os.getpid(), signal.SIGINT))
     try:
         sends.start()
-        began = time.monotonic()
+        began = time.process_time()
         with pytest.raises(KeyboardInterrupt):
             paceline.run(scenario, iterations=200, explain=True, jobs=1)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert time.monotonic() - began < 8 * one
+    assert time.process_time() - began < 8 * one
 
 
 def test_another_thread_goes_on() -> None:
