@@ -267,8 +267,7 @@ ExpectedLog expected_log(const FitRequest& request, const MeasuredPoints& measur
     test.cluster_name = request.cluster_name;
     test.cluster = place.cluster;
     test.collective = place.spec;
-    // Without a profile's points the interval has what other versions would choose, stated or not.
-    test.nccl_stated = place.nccl_stated && !profile.points.empty();
+    test.nccl_stated = place.nccl_stated;
     test.sizes = sizes_of(log.points, first, end);
     const std::vector<double> bounds = link_bound_seconds(place, test.sizes);
     const CollectivePrediction prediction = predict_collectives(test, profile);

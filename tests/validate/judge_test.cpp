@@ -263,6 +263,29 @@ TEST_CASE("what a log doesn't state is marked as assumed, and what it does isn't
              Contains("(not stated: the newest is assumed), NCCL_ALGO=RING\n") && !Contains("full nodes"));
 }
 
+TEST_CASE("a version that a log states leaves out of the intervals what other versions would choose") {
+  const Machine machine{"aws-p5", 2};
+  MeasuredData data = log_of(place_of(machine), 0.01, 5);
+  FitRequest request = request_of(machine);
+  const auto expected = [&] {
+    return expected_log(request, gather_points(request, data), data, {}).expected;
+  };
+  const std::vector<ExpectedPoint> stated = expected();
+  request.nccl_stated = false;
+  for (CollectiveMeasurement& row : data.collectives) {
+    row.nccl = "";
+  }
+  const std::vector<ExpectedPoint> assumed = expected();
+  REQUIRE(stated.size() == assumed.size());
+  int narrower = 0;
+  for (std::size_t p = 0; p < stated.size(); ++p) {
+    CHECK(stated[p].time.value == assumed[p].time.value);
+    CHECK(stated[p].deviation <= assumed[p].deviation);
+    narrower += stated[p].deviation < 0.8 * assumed[p].deviation ? 1 : 0;
+  }
+  CHECK(narrower > 3);
+}
+
 TEST_CASE("hosts with unequal numbers of GPUs are no nodes of so many") {
   MeasuredData data = log_of(place_of({"dgx-h100", 2}), 0.01, 5);
   for (CollectiveMeasurement& row : data.collectives) {
