@@ -242,17 +242,19 @@ void compare_and_print(const RunOptions& options) {
     apply(options.overrides, scenario.run);
     return profile ? with_profile(scenario, *profile) : scenario;
   };
-  if (gives_step(written)) {
-    const CampaignComparison campaigns = compare_campaigns(written, file.name, choices, jobs, adjust);
-    write_comparison(options, comparison_json(campaigns), [&] { return comparison_text(campaigns); });
-    return;
-  }
+  const bool campaigns = gives_step(written);
   ProgressLines lines;
   const auto tell = [&](const std::string& strategy, std::size_t done, std::size_t all) {
-    lines.show("steps of " + strategy, done, all);
+    lines.show((campaigns ? "seeds of " : "steps of ") + strategy, done, all);
   };
-  const Comparison comparison =
-      compare(written, file.name, choices, jobs, adjust, options.quiet ? ComparisonProgress{} : tell);
+  const ComparisonProgress progress = options.quiet ? ComparisonProgress{} : tell;
+  if (campaigns) {
+    const CampaignComparison comparison =
+        compare_campaigns(written, file.name, choices, jobs, adjust, progress);
+    write_comparison(options, comparison_json(comparison), [&] { return comparison_text(comparison); });
+    return;
+  }
+  const Comparison comparison = compare(written, file.name, choices, jobs, adjust, progress);
   for (const std::string& each : comparison.remarks) {
     remark(file.name + ": " + each);
   }

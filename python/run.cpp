@@ -93,7 +93,7 @@ std::optional<View> view_of(const Scenario& scenario, const CampaignPrediction& 
 template <class GoOn>
 Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, const RunRequest& wanted,
                      const GoOn& go_on) {
-  const CampaignProgress progress = [&](const auto&...) { go_on(); };
+  const auto progress = [&](const auto&...) { go_on(); };
   if (profile) {
     scenario = with_profile(scenario, *profile);
   }
@@ -113,7 +113,7 @@ Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, c
             view_of(scenario, campaign, wanted)};
   }
   Prediction prediction =
-      predict(scenario, wanted.view ? request_for_view(scenario) : TraceRequest{}, machines);
+      predict(scenario, wanted.view ? request_for_view(scenario) : TraceRequest{}, machines, progress);
   if (wanted.trace) {
     record_trace(prediction, trace_request(*wanted.trace, prediction));
   }
@@ -178,10 +178,11 @@ std::string compare_strategies(const std::string& text, const std::string& file_
   std::string made;
   watched(
       [&](const auto& go_on) {
+        const auto progress = [&](const auto&...) { go_on(); };
         made = gives_step(scenario)
-                   ? comparison_json(compare_campaigns(scenario, file_name, choices, request.jobs, adjust))
-                   : comparison_json(compare(scenario, file_name, choices, request.jobs, adjust,
-                                             [&](const auto&...) { go_on(); }));
+                   ? comparison_json(
+                         compare_campaigns(scenario, file_name, choices, request.jobs, adjust, progress))
+                   : comparison_json(compare(scenario, file_name, choices, request.jobs, adjust, progress));
       },
       hear_signals);
   return made;

@@ -1,6 +1,7 @@
 #include "studies/compare_campaigns.h"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -39,17 +40,25 @@ bool gives_step(const Json& scenario) { return value_at(scenario, "/faults/step"
 
 CampaignComparison compare_campaigns(const Json& scenario, const std::string& file,
                                      const std::vector<StrategyChoice>& choices, int jobs,
-                                     const std::function<Scenario(Scenario)>& adjust) {
+                                     const std::function<Scenario(Scenario)>& adjust,
+                                     const ComparisonProgress& progress) {
   std::vector<Scenario> scenarios;
   for (const StrategyChoice& choice : choices) {
     scenarios.push_back(adjust(scenario_with(choice, scenario, file)));
   }
   std::vector<std::optional<CampaignPrediction>> campaigns(choices.size());
   Machines machines;
+  std::mutex telling;
   for_each_on_threads(choices.size(), jobs, [&](std::size_t i) {
+    const auto tell = [&](std::size_t done, std::size_t all) {
+      const std::lock_guard lock(telling);
+      progress(choices[i].name, done, all);
+    };
     try {
-      campaigns[i] =
-          predict_campaign(scenarios[i], machines, {.log = false, .levers = false, .progress = {}});
+      campaigns[i] = predict_campaign(scenarios[i], machines,
+                                      {.log = false,
+                                       .levers = false,
+                                       .progress = progress ? CampaignProgress(tell) : CampaignProgress{}});
     } catch (const InputError& error) {
       throw InputError(choices[i].name + ": " + error.message(), error.place(), file);
     }

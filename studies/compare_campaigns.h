@@ -28,7 +28,8 @@ bool gives_step(const Json& scenario);
 // As compare(). Throws InputError for a scenario without faults, and as predict_campaign does.
 CampaignComparison compare_campaigns(const Json& scenario, const std::string& file,
                                      const std::vector<StrategyChoice>&, int jobs,
-                                     const std::function<Scenario(Scenario)>& adjust);
+                                     const std::function<Scenario(Scenario)>& adjust,
+                                     const ComparisonProgress& progress = {});
 
 std::string comparison_text(const CampaignComparison&);
 std::string comparison_json(const CampaignComparison&);

@@ -341,21 +341,35 @@ def test_a_cluster_may_be_a_dictionary(tmp_path: Path) -> None:
     assert caught.value.place == "/nodes"
 
 
-def test_interrupt_ends_an_explanation() -> None:
-    scenario = ROOT / "scenarios/slow_gpu_64.json"  # more than ten changes are simulated
-    began = time.process_time()  # whatever else the machine does
-    paceline.run(scenario, iterations=200)
-    one = time.process_time() - began
+def interrupted(after: float, work: Callable[[], object]) -> float:
+    """The process's own seconds until Ctrl-C, sent after so many seconds, has ended the work."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    sends = threading.Timer(one / 2, os.kill, (os.getpid(), signal.SIGINT))
+    began = time.process_time()  # whatever else the machine does
     try:
-        sends.start()
-        began = time.process_time()
+        threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
-            paceline.run(scenario, iterations=200, explain=True, jobs=1)
+            work()
     finally:
         signal.signal(signal.SIGINT, before)
-    assert time.process_time() - began < 8 * one
+    return time.process_time() - began
+
+
+def test_interrupt_ends_a_run_and_an_explanation() -> None:
+    scenario = ROOT / "scenarios/slow_gpu_64.json"  # more than ten changes are simulated
+    began = time.process_time()
+    paceline.run(scenario, iterations=200)
+    one = time.process_time() - began
+    assert interrupted(one / 2, lambda: paceline.run(scenario, iterations=200, explain=True, jobs=1)) < 8 * one
+    assert interrupted(one / 2, lambda: paceline.run(scenario, iterations=4000)) < 8 * one
+
+
+def test_interrupt_ends_a_comparison_of_campaigns() -> None:
+    scenario = scenarios.load(ROOT / "scenarios/faults_opt_175b.json")
+    one, many = (scenarios.edit(scenario, "/faults/seeds", seeds) for seeds in (400, 10000))
+    began = time.process_time()
+    paceline.compare(one, "ddp,fsdp", jobs=1)
+    few = time.process_time() - began
+    assert interrupted(few / 2, lambda: paceline.compare(many, "ddp,fsdp", jobs=1)) < 8 * few
 
 
 def test_another_thread_goes_on() -> None:
