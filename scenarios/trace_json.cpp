@@ -27,7 +27,7 @@ using Track = TraceTrack;
 using Span = TraceSlice;
 using Events = TraceEvents;
 
-constexpr int kHostThread = 1, kComputeStream = 7, kCommunicationStream = 20, kStreamsBeside = 40;
+constexpr int kHostThread = 1, kComputeStream = 7, kCommunicationStream = 20;
 // CUPTI's numbers of runtime calls, which tools read beside the names.
 constexpr int kLaunchKernel = 211, kLaunchKernelExC = 430, kStreamSynchronize = 131, kEventSynchronize = 137,
               kDeviceSynchronize = 165;
@@ -97,6 +97,14 @@ Phase annotation_after(Phase before, const Op& op) {
                                                                 : phase;
 }
 
+std::uint32_t queues_of(const Prediction& p, Rank rank) {
+  std::uint32_t most = 1;
+  for (const Op& op : p.job.program(rank, 1).ops) {
+    most = std::max(most, op.queue + 1);
+  }
+  return most;
+}
+
 struct Tracks {
   std::int64_t host = 0, device = 0;  // processes
   std::int64_t gpu = 0;               // number of the device in its node
@@ -105,7 +113,12 @@ struct Tracks {
 class RankWriter {
  public:
   RankWriter(const Prediction& p, Rank rank, Events& events, Tracks tracks, std::int64_t& last_id)
-      : p_(p), rank_(rank), events_(events), tracks_(tracks), last_id_(last_id) {}
+      : p_(p),
+        rank_(rank),
+        events_(events),
+        tracks_(tracks),
+        queues_(queues_of(p, rank)),
+        last_id_(last_id) {}
 
   void metadata() {
     const std::string name =
@@ -116,7 +129,7 @@ class RankWriter {
     describe_process(tracks_.device, name, "GPU " + std::to_string(tracks_.gpu));
     describe_thread(host(), "host thread");
     describe_thread(compute(), "stream 7: compute");
-    for (std::uint32_t q = 0; q < queues(); ++q) {
+    for (std::uint32_t q = 0; q < queues_; ++q) {
       describe_thread(communication(q), q == 0 ? "stream 20: communication"
                                                : "stream " + std::to_string(kCommunicationStream + q) +
                                                      ": communication " + std::to_string(q + 1));
@@ -128,8 +141,8 @@ class RankWriter {
       }
     }
     for (const std::uint32_t stream : beside) {
-      const int number = kStreamsBeside + static_cast<int>(stream);
-      describe_thread({tracks_.device, number}, "stream " + std::to_string(number) + ": hooks");
+      const Track track = hooks(stream);
+      describe_thread(track, "stream " + std::to_string(track.thread) + ": hooks");
     }
   }
 
@@ -160,17 +173,9 @@ class RankWriter {
   Track communication(std::uint32_t queue) const {
     return {tracks_.device, kCommunicationStream + static_cast<int>(queue)};
   }
-  Track stream_of(const Op& op) const {
-    return op.stream == 0 ? compute() : Track{tracks_.device, kStreamsBeside + static_cast<int>(op.stream)};
-  }
-  std::uint32_t queues() const {
-    std::uint32_t most = 1;
-    for (const Op& op : p_.job.program(rank_, 1).ops) {
-      most = std::max(most, op.queue + 1);
-    }
-    return most;
-  }
-
+  // Behind the queues; gloo has one for every collective.
+  Track hooks(std::uint32_t stream) const { return communication(queues_ + stream); }
+  Track stream_of(const Op& op) const { return op.stream == 0 ? compute() : hooks(op.stream); }
   void describe_process(std::int64_t process, const std::string& name, const std::string& label) {
     events_.metadata("process_name", {process, 0}, {{"name", name}});
     events_.metadata("process_labels", {process, 0}, {{"labels", label}});
@@ -359,6 +364,7 @@ class RankWriter {
   Rank rank_;
   Events& events_;
   Tracks tracks_;
+  std::uint32_t queues_;
   std::int64_t& last_id_;  // of correlations and operators, in the file
   std::int64_t last_sequence_ = 0;
   std::map<std::string, std::vector<std::int64_t>>

@@ -46,13 +46,13 @@ SliceKind kind_of_kernel(Phase phase) {
 
 struct Slice {
   SliceKind kind = SliceKind::other;
-  std::uint8_t stream = 0;
+  std::uint16_t stream = 0;
   std::size_t op = 0;
   OpSpan span;
 };
 
 // Where kernels beside the compute stream are drawn; one runs at a time. Queues stand between.
-constexpr std::uint32_t kBesideCompute = 200;
+constexpr std::uint32_t kBesideCompute = 65'535;
 
 template <class F>  // f(slice): what a trace has of an iteration, on the streams and where the host waits
 void for_each_slice(const Program& program, const TracedIteration& traced, const F& f) {
@@ -64,7 +64,7 @@ void for_each_slice(const Program& program, const TracedIteration& traced, const
     }
     const auto add = [&](SliceKind kind, std::uint32_t stream, OpSpan span) {
       if (shows(span)) {
-        f(Slice{kind, static_cast<std::uint8_t>(stream), i, span});
+        f(Slice{kind, static_cast<std::uint16_t>(stream), i, span});
       }
     };
     switch (op.kind) {
@@ -234,8 +234,8 @@ OpSpan extent(const Result& result, std::uint32_t step, const std::vector<Rank>&
 
 struct SliceColumns {
   std::vector<std::uint32_t> rank;
-  std::vector<std::uint8_t> stream, kind;
-  std::vector<std::uint16_t> label;
+  std::vector<std::uint8_t> kind;
+  std::vector<std::uint16_t> stream, label;
   std::vector<float> start, duration, waiting;
 };
 

@@ -112,7 +112,7 @@ def _slices(
         if rank == slow:
             rows.append((rank, 0, kind["input"], 0, 0, 0.05 * step_ms, 0))
     columns = list(zip(*rows, strict=True))
-    types = (np.uint32, np.uint8, np.uint8, np.uint16, np.float32, np.float32, np.float32)
+    types = (np.uint32, np.uint16, np.uint8, np.uint16, np.float32, np.float32, np.float32)
     arrays: list[Any] = [np.array(c, t) for c, t in zip(columns, types, strict=True)]
     return Slices(*arrays)
 

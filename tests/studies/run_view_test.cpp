@@ -48,7 +48,7 @@ using Sums = std::map<std::pair<std::uint32_t, int>, Sum>;  // by rank and strea
 
 Sums sums_of_slices(const RunView& view) {
   const auto rank = values<std::uint32_t>(view, "slice_rank");
-  const auto stream = values<std::uint8_t>(view, "slice_stream");
+  const auto stream = values<std::uint16_t>(view, "slice_stream");
   const auto duration = values<float>(view, "slice_duration_ms"),
              waiting = values<float>(view, "slice_waiting_ms");
   Sums sums;
@@ -67,7 +67,12 @@ Sums sums_of_slices(const RunView& view) {
 Sums sums_of_trace(const Prediction& p) {
   Sums sums;
   const json file = json::parse(trace_json(p));
+  std::map<std::pair<std::uint32_t, int>, std::string> names;  // of tracks, by process and thread
   for (const json& event : file.at("traceEvents")) {
+    if (event["ph"] == "M" && event["name"] == "thread_name") {
+      const std::string name = event["args"]["name"];
+      CHECK(names.try_emplace({event["pid"], event["tid"]}, name).second);
+    }
     if (event["ph"] != "X") {
       continue;
     }
@@ -80,7 +85,8 @@ Sums sums_of_trace(const Prediction& p) {
     if (thread == 1 ? !on_host : category == "gpu_user_annotation" && name.starts_with("iteration ")) {
       continue;
     }
-    Sum& sum = sums[{event["pid"], thread == 1 ? 0 : thread == 7 ? 1 : thread - 20 + 2}];
+    const bool hooks = names.at({event["pid"], thread}).ends_with(": hooks");
+    Sum& sum = sums[{event["pid"], hooks ? 65'535 : thread == 1 ? 0 : thread == 7 ? 1 : thread - 20 + 2}];
     ++sum.count;
     sum.milliseconds += event["dur"].get<double>() * 1e-3;
   }
@@ -119,6 +125,19 @@ TEST_CASE("the slices of a page are the operations of a trace") {
     const Prediction p = predicted_example(name, 3);
     check_slices(p, i % 2 == 0 ? 1 : 3);
   }
+}
+
+TEST_CASE("of gloo, whose collectives have a queue each, none is taken for the host, compute or hooks") {
+  Scenario scenario = load_scenario(std::string(PACELINE_SOURCE_DIR) + "/scenarios/first_node.json");
+  scenario.cluster.gpus_per_node = 2;
+  scenario.model = builtin_model("resnet152");
+  scenario.training.collective.library = CollectiveLibrary::gloo;
+  scenario.training.ddp.first_bucket = scenario.training.ddp.bucket_cap = Bytes(1 << 12);
+  scenario.training.compression.kind = CompressionKind::fp16;
+  scenario.run.iterations = 1;
+  const Prediction p = predict(scenario);
+  CHECK(p.job.program(Rank(0), 1).collectives.size() > 200);
+  check_slices(p, 1);
 }
 
 TEST_CASE("the critical path of any step adds up to it, and its ranks are shown first") {

@@ -50,7 +50,7 @@ LOOKS: dict[str, tuple[str, str]] = {  # by kind: name, colour
     "compress": ("compression", _YELLOW),
 }
 WAITING = ("waiting for the last rank of a collective", _VERMILION)
-_BESIDE_COMPUTE = 200  # studies/run_view.cpp
+_BESIDE_COMPUTE = 65_535  # studies/run_view.cpp
 _PATH_STREAMS = {"compute": (1,), "communication": (2, 3, 1)}  # of a piece; else the host's
 Columns = dict[str, Any]  # arrays of equal length
 
@@ -112,7 +112,7 @@ def lanes_of(view: RunView) -> Lanes:
     """Give each stream that did anything a row: the host above, compute, communication."""
     streams: dict[int, list[int]] = {rank: [] for rank in view.shown}
     for key in np.unique(_key(view)).tolist():
-        streams[key >> 8].append(key & 255)
+        streams[key >> 16].append(key & 65_535)
     tops: dict[tuple[int, int], int] = {}
     middles = []
     top = 0
@@ -126,12 +126,12 @@ def lanes_of(view: RunView) -> Lanes:
 
 
 def _key(view: RunView) -> np.ndarray[Any, Any]:
-    return view.slices.rank.astype(np.int64) << 8 | view.slices.stream
+    return view.slices.rank.astype(np.int64) << 16 | view.slices.stream
 
 
 def bars(view: RunView, lanes: Lanes) -> Columns:
     """Return the lanes' slices, in columns of few bytes."""
-    keys = np.array([rank << 8 | stream for rank, stream in lanes.tops])
+    keys = np.array([rank << 16 | stream for rank, stream in lanes.tops])
     tops = np.array(list(lanes.tops.values()), np.min_scalar_type(lanes.end))
     order = np.argsort(keys)
     slices = view.slices

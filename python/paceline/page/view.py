@@ -33,7 +33,7 @@ class Slices:
     """Operations of one step of the ranks that are shown: arrays of equal length."""
 
     rank: NDArray[np.uint32]
-    stream: NDArray[np.uint8]  # 0 the host, 1 compute, from 2 on communication queues
+    stream: NDArray[np.uint16]  # 0 the host, 1 compute, from 2 on communication queues
     kind: NDArray[np.uint8]  # in KINDS
     label: NDArray[np.uint16]  # in the view's labels
     start_ms: NDArray[np.float32]  # from the step's begin
