@@ -86,7 +86,7 @@ BalancedRun run_balanced(Scenario scenario, Machines& machines) {
                          std::to_string(iterations / balance.window),
                      "/training/balance/window");
   }
-  scenario.training.measured = pinned_rates(scenario.training);
+  pin_rates(scenario);
   scenario.training.batches.assign(most.size(), scenario.training.batch_per_gpu);
   for (std::size_t r = 0; r < most.size(); ++r) {
     if (most[r] < scenario.training.batch_per_gpu) {  // some can't begin as all do

@@ -753,6 +753,9 @@ void describe(V& v, MeasuredRate& s) {
         "The batch_per_gpu that it was measured with; left out: the training's.");
   v.key("accumulation", s.accumulation, between(1, 10'000).absent_at_zero(),
         "The accumulation that it was measured with; left out: the training's.");
+  v.key("activation_checkpointing", s.activation_checkpointing, any(),
+        "full: it was measured with activation checkpointing, none: without; left out: as the training has "
+        "it.");
 }
 
 template <class V>

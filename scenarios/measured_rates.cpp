@@ -40,7 +40,8 @@ MeasuredRate one_rate(Json json, const Spot& spot) {
 }
 
 Json written(const MeasuredRate& rate) {
-  const bool bare = rate.batch_per_gpu == 0 && rate.accumulation == 0;
+  const bool bare =
+      rate.batch_per_gpu == 0 && rate.accumulation == 0 && !rate.activation_checkpointing.has_value();
   return bare ? write(rate.rate) : write<MeasuredRate>(rate);
 }
 

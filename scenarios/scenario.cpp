@@ -596,4 +596,13 @@ Json scenario_json(const Scenario& scenario) {
 
 std::string to_json(const Scenario& scenario) { return to_text(scenario_json(scenario)); }
 
+void pin_rates(Scenario& scenario) {
+  TrainingSpec of_kind = scenario.training;
+  scenario.training.measured = pinned_rates(of_kind);
+  for (GpuKind& kind : scenario.gpus) {
+    of_kind.measured = kind.measured;
+    kind.measured = pinned_rates(of_kind);
+  }
+}
+
 }  // namespace paceline

@@ -53,6 +53,9 @@ std::vector<std::string> model_names();
 std::vector<std::string> cluster_names();
 Model builtin_model(const std::string& name);
 
+// Measured rates say what they were measured with: they hold whatever the training is changed to.
+void pin_rates(Scenario&);
+
 // The JSON Schema (draft 2020-12) of a scenario file, from the same description that the reader uses.
 std::string scenario_schema();
 

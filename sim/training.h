@@ -280,6 +280,7 @@ struct MeasuredRate {
   std::int64_t batch_per_gpu = 0;  // with which it was measured; 0: the training's
   int accumulation = 0;            // likewise
   bool of_tokens = false;          // `rate` counts tokens: until the scenario's model is known
+  std::optional<ActivationCheckpointing> activation_checkpointing{};  // with which it was measured, likewise
   friend bool operator==(const MeasuredRate&, const MeasuredRate&) = default;
 };
 
@@ -437,16 +438,6 @@ template <>
 inline constexpr auto kNames<EngineChoice> = names<EngineChoice>(
     {{"auto", EngineChoice::automatic}, {"event", EngineChoice::event}, {"vector", EngineChoice::vector}});
 
-// The same rates, for a training with another batch or accumulation.
-inline std::vector<MeasuredRate> pinned_rates(const TrainingSpec& training) {
-  std::vector<MeasuredRate> rates = training.measured;
-  for (MeasuredRate& rate : rates) {
-    rate.batch_per_gpu = rate.batch_per_gpu > 0 ? rate.batch_per_gpu : training.batch_per_gpu;
-    rate.accumulation = rate.accumulation > 0 ? rate.accumulation : training.accumulation;
-  }
-  return rates;
-}
-
 inline Strategy strategy_of(const TrainingSpec& training) {
   switch (training.strategy) {
     case StrategyKind::fsdp:
@@ -473,6 +464,23 @@ inline Strategy strategy_of(const TrainingSpec& training) {
 inline bool fully_shards(const TrainingSpec& training) {
   return training.strategy == StrategyKind::fsdp ||
          (training.strategy == StrategyKind::zero && training.zero.stage > 1);
+}
+
+// Whether forward runs again, unit by unit, before backward.
+inline bool recomputes(const TrainingSpec& training) {
+  return fully_shards(training) && training.fsdp.activation_checkpointing == ActivationCheckpointing::full;
+}
+
+// The same rates, for a training with another batch, accumulation or checkpointing.
+inline std::vector<MeasuredRate> pinned_rates(const TrainingSpec& training) {
+  std::vector<MeasuredRate> rates = training.measured;
+  for (MeasuredRate& rate : rates) {
+    rate.batch_per_gpu = rate.batch_per_gpu > 0 ? rate.batch_per_gpu : training.batch_per_gpu;
+    rate.accumulation = rate.accumulation > 0 ? rate.accumulation : training.accumulation;
+    rate.activation_checkpointing = rate.activation_checkpointing.value_or(
+        recomputes(training) ? ActivationCheckpointing::full : ActivationCheckpointing::none);
+  }
+  return rates;
 }
 
 // Of gradients in collectives.

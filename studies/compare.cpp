@@ -370,9 +370,16 @@ Comparison compare(const Json& scenario, const std::string& file, const std::vec
                    int jobs, const std::function<Scenario(Scenario)>& adjust,
                    const ComparisonProgress& progress) {
   const std::vector<StrategyChoice> choices = with_hooks_where_they_are(asked, scenario);
+  Scenario written = parse_scenario(to_line(scenario), file);
+  pin_rates(written);
   std::vector<Scenario> scenarios;
   for (const StrategyChoice& choice : choices) {
-    scenarios.push_back(adjust(scenario_with(choice, scenario, file)));
+    Scenario chosen = scenario_with(choice, scenario, file);
+    chosen.training.measured = written.training.measured;
+    for (std::size_t k = 0; k < chosen.gpus.size(); ++k) {
+      chosen.gpus[k].measured = written.gpus[k].measured;
+    }
+    scenarios.push_back(adjust(std::move(chosen)));
   }
   Machines machines;
   std::vector<std::optional<Prediction>> predictions(choices.size());

@@ -258,8 +258,10 @@ void add_fsdp(const Prediction& p, Levers& all) {
     });
   }
   if (fsdp.activation_checkpointing == ActivationCheckpointing::full) {
-    add("no activation checkpointing", "without activation checkpointing",
-        [](Scenario& s) { s.training.fsdp.activation_checkpointing = ActivationCheckpointing::none; });
+    add("no activation checkpointing", "without activation checkpointing", [](Scenario& s) {
+      pin_rates(s);
+      s.training.fsdp.activation_checkpointing = ActivationCheckpointing::none;
+    });
   }
 }
 
@@ -403,7 +405,7 @@ void add_strategy(const Prediction& p, Levers& all) {
     add_balance(p.scenario, all);
   }
   const auto accumulate = [](Scenario& s) {
-    s.training.measured = pinned_rates(s.training);
+    pin_rates(s);
     s.training.accumulation *= 2;
   };
   if (fits_as_well(p.scenario, accumulate)) {

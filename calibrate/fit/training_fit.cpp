@@ -332,9 +332,9 @@ LoneRate lone_rate(const Scenario& base, const FitRow& like, double log_factor, 
   }
   RowStep step(without_servers, alone, machines, simulated);
   const double log_step = step.at(log_factor);
-  return {{SamplesPerSecond(step.samples() / std::exp(log_step)), step.scenario().training.batch_per_gpu,
-           step.scenario().training.accumulation, false},
-          -step.slope()};
+  TrainingSpec measured = step.scenario().training;
+  measured.measured = {{SamplesPerSecond(step.samples() / std::exp(log_step))}};
+  return {pinned_rates(measured).front(), -step.slope()};
 }
 
 // A rate that no GPU reaches is an error of the row that it comes from.

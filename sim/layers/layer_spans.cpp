@@ -50,10 +50,12 @@ SimTime lone_step(const Workload& work) {
   return result.iteration_end[last] - result.iteration_end[last - 1];
 }
 
-SimTime& longest(std::vector<LayerSpan>& spans) {
-  SimTime* found = &spans.front().forward;
+// Of those that run once in a pass.
+SimTime& longest(std::vector<LayerSpan>& spans, bool forward_too) {
+  SimTime* found = &spans.front().backward;
   for (LayerSpan& s : spans) {
-    found = &*std::max({found, &s.forward, &s.backward}, [](auto* a, auto* b) { return *a < *b; });
+    found = &*std::max({found, forward_too ? &s.forward : found, &s.backward},
+                       [](auto* a, auto* b) { return *a < *b; });
   }
   return *found;
 }
@@ -126,6 +128,9 @@ Anchor anchor(const Model& model, const GpuCosts& costs, const TrainingSpec& tra
   work.training.input.reset();
   work.training.batch_per_gpu = rate.batch_per_gpu;
   work.training.accumulation = rate.accumulation;
+  const bool again = rate.activation_checkpointing == ActivationCheckpointing::full;
+  work.training.strategy = again ? StrategyKind::fsdp : StrategyKind::ddp;
+  work.training.fsdp.activation_checkpointing = *rate.activation_checkpointing;
   const std::vector<LayerTime> times = undisturbed_times(model, costs, work.training);
   const Seconds layers = sum(times);
   const std::int64_t passes = rate.accumulation;
@@ -139,9 +144,10 @@ Anchor anchor(const Model& model, const GpuCosts& costs, const TrainingSpec& tra
     const SimTime missing = wanted - lone_step(work);
     if (std::abs(missing.ps) <= kRoundingRest * passes) {
       const std::int64_t each = missing.ps >= 0 ? missing.ps / passes : -((passes - 1 - missing.ps) / passes);
-      longest(work.layers).ps += each;
+      SimTime& kernel = longest(work.layers, !again);
+      kernel.ps += each;
       work.rest_of_step = SimTime{missing.ps - each * passes};
-      if (longest(work.layers).ps >= 0 && lone_step(work) == wanted) {
+      if (kernel.ps >= 0 && lone_step(work) == wanted) {
         return {rate.batch_per_gpu, rate.accumulation, target, work.layers, work.rest_of_step};
       }
       work.rest_of_step = {};

@@ -212,9 +212,7 @@ class FsdpIteration {
       gathered = unit > 0 ? std::optional(gather_again(shards_[unit - 1])) : std::nullopt;
     }
     if (fsdp_.activation_checkpointing == ActivationCheckpointing::full) {
-      for (std::uint32_t l = units_[unit].first; l < units_[unit].end(); ++l) {
-        b_.recompute(work_.model, l, work_.layers[l]);
-      }
+      b_.recompute(work_.model, units_[unit], work_.layers);
     }
   }
 

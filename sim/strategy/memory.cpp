@@ -139,7 +139,7 @@ struct MemoryOf {
 
   GpuMemory alone() const {
     GpuMemory memory = model_states({});
-    memory.activations = activations(count({}, model, outputs).all());
+    memory.activations = activations(outputs_kept(training.fsdp.units, recomputes(training)));
     return memory;
   }
 
@@ -207,8 +207,7 @@ struct MemoryOf {
   }
 
   // Whole gradients are the root's, whose layers are not behind each other, and a unit's; with accumulation
-  // those of all. Beside them stands what a reduce-scatter reads. Of recomputed units each keeps its last
-  // output; of one there are all.
+  // those of all. Beside them stands what a reduce-scatter reads.
   void add_units(const FsdpSpec& fsdp, GpuMemory& memory) const {
     const std::vector<FsdpUnit> units = units_of(fsdp.units, model);
     const UnitCounts elements = count(units, model, parameters);
@@ -217,16 +216,22 @@ struct MemoryOf {
         training.accumulation > 1 ? elements.all() : elements.root + elements.largest_unit();
     memory.buckets =
         bytes(whole, training.gradients) + bytes(std::max(elements.root, elements.largest_unit()), wire);
+    memory.activations =
+        activations(outputs_kept(fsdp.units, fsdp.activation_checkpointing == ActivationCheckpointing::full));
+  }
 
-    const UnitCounts written = count(units, model, outputs);
-    std::int64_t kept = written.all();
-    if (fsdp.activation_checkpointing == ActivationCheckpointing::full) {
-      kept = written.root + written.largest_unit();
-      for (const FsdpUnit& unit : units) {
-        kept += model.layers[unit.end() - 1].output_elements;
-      }
+  // Of a sample. Of recomputed units each keeps its last output; of one there are all.
+  std::int64_t outputs_kept(const FsdpUnits& asked, bool recomputed) const {
+    if (!recomputed) {
+      return count({}, model, outputs).all();
     }
-    memory.activations = activations(kept);
+    const std::vector<FsdpUnit> units = units_of(asked, model);
+    const UnitCounts written = count(units, model, outputs);
+    std::int64_t kept = written.root + written.largest_unit();
+    for (const FsdpUnit& unit : units) {
+      kept += model.layers[unit.end() - 1].output_elements;
+    }
+    return kept;
   }
 };
 

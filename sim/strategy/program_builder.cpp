@@ -49,9 +49,12 @@ void ProgramBuilder::forward(const Model& model, std::uint32_t layer, const Laye
          "forward " + model.layers[layer].name);
 }
 
-void ProgramBuilder::recompute(const Model& model, std::uint32_t layer, const LayerSpan& span) {
-  kernel(span.forward, static_cast<std::size_t>(span.forward_launches), {Phase::backward, layer},
-         "recompute " + model.layers[layer].name);
+void ProgramBuilder::recompute(const Model& model, const FsdpUnit& unit,
+                               const std::vector<LayerSpan>& layers) {
+  for (std::uint32_t l = unit.first; l < unit.end(); ++l) {
+    kernel(layers[l].forward, static_cast<std::size_t>(layers[l].forward_launches), {Phase::backward, l},
+           "recompute " + model.layers[l].name);
+  }
 }
 
 void ProgramBuilder::backward(const Model& model, std::uint32_t layer, const LayerSpan& span) {
@@ -192,12 +195,17 @@ Program plain_program(const Workload& work) {
   CollectivePlanner nobody = lone_planner();
   PlanTable no_plans(nobody);
   ProgramBuilder b(work, no_plans);
+  const std::vector<FsdpUnit> units =
+      recomputes(training) ? units_of(training.fsdp.units, model) : std::vector<FsdpUnit>();
   for (int micro = 0; micro < training.accumulation; ++micro) {
     b.take_batch();
     for (std::uint32_t l = 0; l < model.layers.size(); ++l) {
       b.forward(model, l, layers[l]);
     }
     for (auto l = static_cast<std::uint32_t>(model.layers.size()); l-- > 0;) {
+      if (const auto unit = std::ranges::find(units, l + 1, &FsdpUnit::end); unit != units.end()) {
+        b.recompute(model, *unit, layers);
+      }
       b.backward(model, l, layers[l]);
       if (micro > 0) {
         b.accumulate(model, l);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/job.h"
+#include "sim/strategy/sharding.h"
 #include "sim/strategy/workload.h"
 
 namespace paceline {
@@ -50,7 +51,8 @@ class ProgramBuilder {
 
   void take_batch();  // nothing when the input is never the bottleneck
   void forward(const Model&, std::uint32_t layer, const LayerSpan&);
-  void recompute(const Model&, std::uint32_t layer, const LayerSpan&);  // forward once more, for backward
+  // A unit's forward once more, for its backward.
+  void recompute(const Model&, const FsdpUnit&, const std::vector<LayerSpan>&);
   void backward(const Model&, std::uint32_t layer, const LayerSpan&);
   // AccumulateGrad into existing gradients: reads both, writes one. Nothing for a layer without parameters.
   void accumulate(const Model&, std::uint32_t layer);
@@ -104,7 +106,8 @@ class ProgramBuilder {
   Program program_;
 };
 
-// One GPU without DDP: input, forward and backward for each micro-batch, optimizer.
+// One GPU without DDP: input, forward and backward for each micro-batch, optimizer; units are recomputed where
+// `recomputes` says so.
 Program plain_program(const Workload&);
 
 }  // namespace paceline

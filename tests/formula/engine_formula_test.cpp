@@ -286,7 +286,15 @@ TEST_CASE("an anchored GPU takes batch / rate to the picosecond") {
     const auto samples = static_cast<double>(training.batch_per_gpu * training.accumulation);
     const SamplesPerSecond rate(samples / (dice.real(0.02, 2) * training.accumulation));
     training.measured = {{rate, 0, 0, false}};
+    if (i % 3 == 0) {  // forward runs twice
+      training.strategy = StrategyKind::fsdp;
+      training.fsdp.units.layers.assign(1, static_cast<std::int64_t>(model.layers.size()));
+      training.fsdp.activation_checkpointing = ActivationCheckpointing::full;
+    }
     const TrainingJob job = reference_job(model, gpu_preset("H100"), training, {});
+    const auto again = std::ranges::count_if(job.main().steady.ops,
+                                             [](const Op& op) { return op.label.starts_with("recompute"); });
+    CHECK(again == (i % 3 == 0 ? std::ssize(model.layers) * training.accumulation : 0));
     RunSpec run;
     run.iterations = 5;
     const Result result = simulate(job, run);

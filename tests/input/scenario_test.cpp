@@ -237,7 +237,8 @@ TEST_CASE("a scenario that says everything is read to the last key") {
   CHECK(s.gpu.peak.at(4) == FlopsPerSecond(7e14));
   CHECK(s.gpu.memory == Bytes(std::int64_t{80} << 30));
   CHECK(s.model.layers.at(1).kind == LayerKind::batch_norm);
-  CHECK(s.training.measured == std::vector<MeasuredRate>{{SamplesPerSecond(400.5), 16, 4, false}});
+  CHECK(s.training.measured ==
+        std::vector<MeasuredRate>{{SamplesPerSecond(400.5), 16, 4, false, ActivationCheckpointing::none}});
   CHECK(s.training.parameters == Precision::bf16);
   CHECK(s.training.optimizer == Optimizer::adam_8bit);
   CHECK(s.training.optimizer_kernels == OptimizerKernels::foreach);
@@ -480,7 +481,8 @@ TEST_CASE("the schema says every key that the reader takes, and what it means") 
   const json others = json::parse(
       R"({"cluster": {"node": {"preset": "dgx-a100", "nccl_topology": "n.xml"}, "gpu": {"preset": "H100"},
       "gpus": [{"nodes": 1, "node": {"preset": "dgx-a100", "nccl_topology": "n.xml"}, "gpu": {"preset": "H100", "name": "own", "peak": {"fp32": 1, "tf32": 1, "fp16": 1, "bf16": 1, "fp8": 1}, "memory_bandwidth": "1 TB/s",
-        "memory": "80 GiB"}, "measured": [{"rate": "1 samples/s", "batch_per_gpu": 1, "accumulation": 1}]}]},
+        "memory": "80 GiB"}, "measured": [{"rate": "1 samples/s", "batch_per_gpu": 1, "accumulation": 1,
+         "activation_checkpointing": "none"}]}]},
     "model": {"preset": "gpt2_small", "file": "m.json", "sequence": 512, "transformer": {"layers": 2, "hidden": 64, "heads": 4, "key_value_heads": 2,
       "feed_forward": 128, "gated_feed_forward": true, "fused_qkv": false, "bias": false, "vocabulary": 100, "sequence": 32,
       "learned_positions": false, "tied_embeddings": false}},

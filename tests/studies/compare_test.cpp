@@ -175,6 +175,30 @@ TEST_CASE("compression is priced against the same without it, wherever that stan
   CHECK_THAT(price_of, !Contains("against"));
 }
 
+TEST_CASE("a measured rate holds for what the file has: with checkpointing, others save the second forward") {
+  Json scenario = llama(1);
+  const auto steps = [&](const std::string& strategies) {
+    std::vector<double> seconds;
+    for (const ComparedStrategy& each : compared(scenario, strategies).strategies) {
+      seconds.push_back(mean_step(each.prediction.result).value);
+    }
+    return seconds;
+  };
+  const std::string all = "fsdp:activation_checkpointing=full,fsdp:activation_checkpointing=none,ddp";
+  set_at(scenario, "/training/fsdp/activation_checkpointing", "full", "");
+  set_at(scenario, "/training/measured", "1 samples/s", "");
+  const double batch = 1;
+  const std::vector<double> saved = steps(all);
+  CHECK(saved[0] == Approx(batch).epsilon(0.1));
+  CHECK(saved[1] == Approx(0.75 * batch).epsilon(0.1));
+  CHECK(saved[2] == Approx(0.75 * batch).epsilon(0.1));
+  set_at(scenario, "/training/measured",
+         Json::Object{{"rate", "1 samples/s"}, {"activation_checkpointing", "none"}}, "");
+  const std::vector<double> paid = steps(all);
+  CHECK(paid[0] == Approx(batch * 4 / 3).epsilon(0.1));
+  CHECK(paid[1] == Approx(batch).epsilon(0.1));
+}
+
 TEST_CASE("a comparison tells how far each strategy has come") {
   Json scenario = parse_json(read_file(PACELINE_SOURCE_DIR "/scenarios/first_node.json"));
   set_at(scenario, "/run/iterations", std::int64_t{5}, "");
