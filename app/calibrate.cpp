@@ -239,9 +239,11 @@ void replay(const ReplayOptions& options) {
     const ClusterSpec& cluster = prediction.scenario.cluster;
     const std::string torchrun = "torchrun --nnodes " + std::to_string(nodes_of_job(cluster)) +
                                  " --nproc-per-node " + std::to_string(gpus_of_node(cluster));
+    const std::string profile = options.profile ? " --profile " + quoted(*options.profile) : "";
     print("Wrote " + steps + ". Run it on " + ranks + " ranks with your launcher, then compare:\n  " +
           (torch ? torch_command(torchrun) : "mpirun -np " + ranks + " paceline-measure-mpi") + arguments +
-          "\n  paceline calibrate replay " + options.scenario + " --measured " + measured + '\n');
+          "\n  paceline calibrate replay " + quoted(options.scenario) + profile + " --measured " +
+          quoted(measured) + '\n');
     return;
   }
   const std::string line =

@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "core/error.h"
+#include "core/option_text.h"
 #include "core/parallel.h"
 #include "core/text.h"
 #include "scenarios/files.h"
-#include "scenarios/run_overrides.h"
 
 namespace paceline {
 

@@ -43,6 +43,12 @@ void check_places(const RunOptions& options) {
   if (options.out) {
     require_place(*options.out);
   }
+  if (options.events == kStandard) {
+    throw InputError("expected a file's name, found \"-\"", "--events");
+  }
+  if (options.events) {
+    require_place(*options.events);
+  }
   check_trace(options.trace);
 }
 
@@ -240,6 +246,9 @@ void compare_and_print(const RunOptions& options) {
   const std::vector<StrategyChoice> choices = strategy_choices(options.strategies);
   const auto adjust = [&](Scenario scenario) {
     apply(options.overrides, scenario.run);
+    if (options.require_fit) {
+      require_fit(scenario);
+    }
     return profile ? with_profile(scenario, *profile) : scenario;
   };
   const bool campaigns = gives_step(written);
@@ -257,15 +266,6 @@ void compare_and_print(const RunOptions& options) {
   const Comparison comparison = compare(written, file.name, choices, jobs, adjust, progress);
   for (const std::string& each : comparison.remarks) {
     remark(file.name + ": " + each);
-  }
-  for (const ComparedStrategy& each : comparison.strategies) {
-    try {
-      if (options.require_fit) {
-        require_fit(each.prediction.scenario);
-      }
-    } catch (const InputError& error) {
-      throw InputError(each.choice.name + ": " + error.message(), error.place(), file.name);
-    }
   }
   write_comparison(options, comparison_json(comparison), [&] { return comparison_text(comparison); });
 }

@@ -17,12 +17,6 @@ std::string line_of(const std::string& file, const std::string& place, const std
   return line.empty() ? message : line + ": " + message;
 }
 
-std::string in_lower_case(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), to_lower);
-  return lower;
-}
-
 bool is_sign(char c) { return static_cast<unsigned char>(c) < 0x80 && !is_letter(c) && !is_digit(c); }
 
 std::string without_signs(std::string text) {

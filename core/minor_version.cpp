@@ -1,5 +1,6 @@
 #include "core/minor_version.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace paceline {
@@ -24,6 +25,11 @@ std::optional<int> minor_version(std::string_view text, int major) {
     return std::nullopt;
   }
   return number(text.substr(dot + 1, second - dot - 1));
+}
+
+int leading_minor(std::string_view text) {
+  const std::string_view behind = text.substr(std::min(text.find('.'), text.size() - 1) + 1);
+  return number(behind.substr(0, behind.find_first_not_of("0123456789"))).value_or(0);
 }
 
 }  // namespace paceline

@@ -51,6 +51,12 @@ std::string in_capitals(std::string_view text) {
   return capitals;
 }
 
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), to_lower);
+  return lower;
+}
+
 std::string formatted(const char* format, ...) {
   const PlainLocale plain;
   std::array<char, 512> buffer{};

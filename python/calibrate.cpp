@@ -150,7 +150,14 @@ JudgedLog judged(const std::string& asked) {
     logs.profile = parse_profile(request.profile->text, request.profile->file);
     logs.profile->any_machine = request.allow_other_machine;
   }
-  return judge(logs);
+  JudgedLog log;
+  watched(
+      [&](const auto& go_on) {
+        logs.files.progress = [&](const auto&...) { go_on(); };
+        log = judge(logs);
+      },
+      hear_signals);
+  return log;
 }
 
 std::pair<bool, std::string> validate(const std::vector<std::string>& paths) {

@@ -70,7 +70,7 @@ void describe(V& v, FitFiles& s) {
   v.key("nccl", s.nccl, kArgument, "NCCL version of rows that don't say.");
   v.key("nodes", s.nodes, kArgument, "Nodes of rows that don't say.");
   v.key("gpus_per_node", s.gpus_per_node, kArgument, "GPUs of each node, of rows that don't say.");
-  v.key("library", s.library, kArgument, "nccl or mpi.");
+  v.key("library", s.library, kArgument, "nccl, mpi, gloo or tensorflow.");
   v.key("scenario", s.scenario, kArgument, "A file: whose throughput rows these are.");
   v.key("overlap", s.overlap, kArgument, "stated or unknown.");
 }
@@ -118,7 +118,7 @@ void describe(V& v, CollectiveRequest& s) {
   v.key("nccl", o.nccl, kArgument, "The version whose tuner chooses.");
   v.key("algorithm", o.algorithm, kArgument, "As NCCL_ALGO.");
   v.key("protocol", o.protocol, kArgument, "As NCCL_PROTO.");
-  v.key("library", o.library, kArgument, "nccl or mpi.");
+  v.key("library", o.library, kArgument, "nccl, mpi, gloo or tensorflow.");
   v.key("gpus_per_process", o.gpus_per_process, kArgument, "GPUs that one process drives.");
   v.key("explain", o.explain, any(), "Add what the time is made of.");
   v.key("all", o.all, any(), "What every algorithm and protocol would take.");

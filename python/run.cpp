@@ -173,6 +173,9 @@ std::string compare_strategies(const std::string& text, const std::string& file_
   const std::vector<StrategyChoice> choices = strategy_choices(strategies);
   const auto adjust = [&](Scenario changed) {
     apply(request.overrides, changed.run);
+    if (request.require_fit) {
+      require_fit(changed);
+    }
     return profile ? with_profile(changed, *profile) : changed;
   };
   std::string made;

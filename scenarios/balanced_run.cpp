@@ -70,7 +70,7 @@ void append(Result& run, const Result& more) {
 
 }  // namespace
 
-BalancedRun run_balanced(Scenario scenario, Machines& machines) {
+BalancedRun run_balanced(Scenario scenario, Machines& machines, const StepProgress& progress) {
   const BalanceSpec balance = *scenario.training.balance;
   const std::int64_t total = gpus_of_job(scenario.cluster) * scenario.training.batch_per_gpu;
   const std::vector<std::int64_t> most = most_samples(scenario, total);
@@ -99,7 +99,10 @@ BalancedRun run_balanced(Scenario scenario, Machines& machines) {
     scenario.run.iterations = std::min(balance.window, iterations - done);
     scenario.variability.first_iteration = static_cast<std::uint32_t>(done);
     auto [topology, job] = machines.build(scenario);
-    Result result = simulate(job, scenario.run);
+    const auto tell = [&](std::size_t steps, std::size_t) {  // a window's first step doesn't count
+      progress(static_cast<std::size_t>(done) + steps - 1, static_cast<std::size_t>(iterations));
+    };
+    Result result = simulate(job, scenario.run, {}, progress ? StepProgress(tell) : StepProgress{});
     std::vector<double> speeds;
     for (std::size_t r = 0; r < most.size(); ++r) {
       speeds.push_back(static_cast<double>(scenario.training.batches[r]) /

@@ -1,30 +1,14 @@
 #include "scenarios/collective_options.h"
 
 #include "core/error.h"
+#include "core/option_text.h"
 #include "scenarios/json.h"
-#include "scenarios/run_overrides.h"
 #include "scenarios/scenario.h"
 #include "sim/collective/host_collectives.h"
 #include "sim/collective/tuner.h"
 
 namespace paceline {
 namespace {
-
-void check_options(const CollectiveSpec& spec) {
-  for (const auto& [option, value] : {std::pair{"--algo", spec.algorithm}, {"--proto", spec.protocol}}) {
-    if (spec.library != CollectiveLibrary::nccl && !value.empty()) {
-      throw InputError("expected none with --library " + std::string(name_of(spec.library)) +
-                           ", which has one, found " + in_quotes(value),
-                       option);
-    }
-  }
-  naming_option("--nccl", [&] { static_cast<void>(nccl_version(spec.nccl)); });
-  const std::string algorithm = spec.algorithm == "hierarchical" ? "" : spec.algorithm;
-  naming_option("--algo",
-                [&] { static_cast<void>(tuner_overrides(algorithm, "", CollectiveKind::all_reduce)); });
-  naming_option("--proto",
-                [&] { static_cast<void>(tuner_overrides("", spec.protocol, CollectiveKind::all_reduce)); });
-}
 
 void set_sizes(const CollectiveOptions& options, CollectiveTest& test) {
   constexpr std::uint64_t kMostFactor = 1 << 20;
@@ -78,7 +62,7 @@ CollectiveTest collective_test(const CollectiveOptions& options, const ClusterSp
     });
     require_library(test.collective.library, profile);
   }
-  check_options(test.collective);
+  require_choice(test.collective, kChoiceOptions);
   if (!options.nccl && !profile.nccl.empty()) {
     test.collective.nccl = profile.nccl;
   }

@@ -7,8 +7,11 @@
 
 #include "scenarios/collective_table.h"
 #include "scenarios/profile.h"
+#include "sim/collective/tuner.h"
 
 namespace paceline {
+
+inline const ChoicePlaces kChoiceOptions{"--nccl", "--algo", "--proto"};
 
 struct CollectiveOptions {
   std::string kind, cluster;

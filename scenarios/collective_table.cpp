@@ -28,10 +28,6 @@ bool reduces(CollectiveKind kind) {
   return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter ||
          kind == CollectiveKind::reduce || kind == CollectiveKind::send_recv;  // as nccl-tests prints it
 }
-bool has_root(CollectiveKind kind) {
-  return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
-}
-
 // Rounded down to what every rank has an equal share of, in elements.
 Bytes usable(Bytes size, CollectiveKind kind, std::size_t ranks) {
   const std::int64_t share = counts_per_rank(kind) ? kElement * static_cast<std::int64_t>(ranks) : kElement;

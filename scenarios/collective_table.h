@@ -61,7 +61,7 @@ std::string nccl_tests_json(const CollectiveTestResult&, std::span<const Collect
 
 // "all_reduce", "alltoall" ...: as nccl-tests' programs are called; throws InputError with the known names.
 CollectiveKind collective_named(const std::string&);
-// "nccl" or "mpi"; throws InputError.
+// "nccl", "mpi", "gloo" or "tensorflow"; throws InputError.
 CollectiveLibrary collective_library_named(const std::string&);
 // "8", "64K", "16G": powers of 1024, as nccl-tests reads them.
 Bytes test_size(const std::string& text, const char* option);

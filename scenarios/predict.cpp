@@ -17,7 +17,7 @@ namespace {
 BalancedRun run(const Scenario& scenario, const TraceRequest& trace, Machines& machines,
                 const StepProgress& progress = {}) {
   if (scenario.training.balance) {
-    return run_balanced(scenario, machines);
+    return run_balanced(scenario, machines, progress);
   }
   auto [topology, job] = machines.build(scenario);
   Result result = simulate(job, scenario.run, trace, progress);

@@ -31,7 +31,7 @@ struct Prediction {
 };
 
 // Builds topology and job, runs it and its one-GPU reference, and, for at most kMostLinksExamined degraded
-// links, the same run without that degradation. `progress`: of its own run alone, unless `balance` repeats it.
+// links, the same run without that degradation. `progress`: of its own run alone.
 inline constexpr std::size_t kMostLinksExamined = 16;
 Prediction predict(const Scenario&, const TraceRequest& = {});
 Prediction predict(const Scenario&, const TraceRequest&, Machines&, const StepProgress& = {});

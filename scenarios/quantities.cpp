@@ -103,12 +103,6 @@ struct Proposal {
   std::string text, meaning;
 };
 
-std::string in_lower_case(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), to_lower);
-  return lower;
-}
-
 // Without spaces, and with a u for either of Unicode's micro signs.
 std::string plain_unit(std::string_view unit) {
   std::string text;

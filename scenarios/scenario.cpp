@@ -200,10 +200,13 @@ GpuSpec gpu_of_node(const NodeSpec& node, const Spot& spot) {
   }
 }
 
-// What the node doesn't say of its GPUs follows from which they are.
+// What the node doesn't say of its GPUs follows from which they are; what a preset says of its own is of those.
 void place_gpu(const GpuSpec& gpu, NodeSpec& node) {
+  const std::vector<std::string> presets = gpu_preset_names();
+  const bool of_its_own = gpu.compute_capability > 0 && std::ranges::count(presets, node.gpu) > 0 &&
+                          node.compute_capability == gpu_preset(node.gpu).compute_capability;
   node.gpu = gpu.name;
-  if (node.compute_capability == 0) {
+  if (node.compute_capability == 0 || of_its_own) {
     node.compute_capability = gpu.compute_capability;
   }
 }
@@ -382,24 +385,9 @@ void check_ranks(const Scenario& scenario, const ClusterSpec& cluster, const Spo
 namespace {
 
 void check_collective(const CollectiveSpec& spec, const Spot& spot) {
-  const auto at = [&](const char* key, auto&& check) {
-    try {
-      check();
-    } catch (const InputError& error) {
-      throw error.at(below(spot, key).place);
-    }
-  };
-  for (const auto& [key, value] : {std::pair{"algorithm", spec.algorithm}, {"protocol", spec.protocol}}) {
-    if (spec.library != CollectiveLibrary::nccl && !value.empty()) {
-      fail_at(below(spot, key),
-              "none with the library " + std::string(name_of(spec.library)) + ", which has one",
-              in_quotes(value));
-    }
-  }
-  at("nccl", [&] { static_cast<void>(nccl_version(spec.nccl)); });
-  const std::string algorithm = spec.algorithm == "hierarchical" ? "" : spec.algorithm;
-  at("algorithm", [&] { static_cast<void>(tuner_overrides(algorithm, "", CollectiveKind::all_reduce)); });
-  at("protocol", [&] { static_cast<void>(tuner_overrides("", spec.protocol, CollectiveKind::all_reduce)); });
+  require_choice(spec, {.nccl = below(spot, "nccl").place,
+                        .algorithm = below(spot, "algorithm").place,
+                        .protocol = below(spot, "protocol").place});
   if (spec.max_channels > 0 && spec.min_channels > spec.max_channels) {
     fail_at(below(spot, "min_channels"), "at most max_channels, " + std::to_string(spec.max_channels),
             std::to_string(spec.min_channels));

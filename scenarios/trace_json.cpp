@@ -97,11 +97,17 @@ Phase annotation_after(Phase before, const Op& op) {
                                                                 : phase;
 }
 
+// Of the warm-up and the steady iterations.
+template <class F>
+void for_each_op(const Prediction& p, Rank rank, const F& f) {
+  for (const std::uint32_t iteration : {0U, 1U}) {
+    std::ranges::for_each(p.job.program(rank, iteration).ops, f);
+  }
+}
+
 std::uint32_t queues_of(const Prediction& p, Rank rank) {
   std::uint32_t most = 1;
-  for (const Op& op : p.job.program(rank, 1).ops) {
-    most = std::max(most, op.queue + 1);
-  }
+  for_each_op(p, rank, [&](const Op& op) { most = std::max(most, op.queue + 1); });
   return most;
 }
 
@@ -135,11 +141,11 @@ class RankWriter {
                                                      ": communication " + std::to_string(q + 1));
     }
     std::set<std::uint32_t> beside;
-    for (const Op& op : p_.job.program(rank_, 1).ops) {
+    for_each_op(p_, rank_, [&](const Op& op) {
       if (runs_beside_compute_stream(op)) {
         beside.insert(op.stream);
       }
-    }
+    });
     for (const std::uint32_t stream : beside) {
       const Track track = hooks(stream);
       describe_thread(track, "stream " + std::to_string(track.thread) + ": hooks");

@@ -1,8 +1,9 @@
 #include "scenarios/trace_names.h"
 
-#include <charconv>
 #include <string_view>
 #include <utility>
+
+#include "core/minor_version.h"
 
 namespace paceline {
 namespace {
@@ -57,12 +58,6 @@ bool sends_and_receives(CollectiveKind kind) {
   return kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_recv;
 }
 
-int minor_version(const std::string& version) {
-  int minor = 0;
-  std::from_chars(version.data() + version.find('.') + 1, version.data() + version.size(), minor);
-  return minor;
-}
-
 std::string name_before_2_19(CollectiveKind kind, const char* algorithm, const ElementType& type, int minor) {
   const std::string arguments =
       minor < 13 ? "(ncclDevComm*, ncclWorkElem)" : "(ncclDevComm*, unsigned long, ncclWork*)";
@@ -100,7 +95,7 @@ ElementType element_type(const Purpose& purpose, const TrainingSpec& training) {
 std::string nccl_kernel_name(const CollectivePlan& plan, const ElementType& type,
                              const std::string& version) {
   const CollectiveKind kind = plan.kind;
-  const int minor = minor_version(version);
+  const int minor = leading_minor(version);
   const char* const algorithm = plan.algorithm == Algorithm::tree ? "TREE" : "RING";
   if (minor < 19) {
     return name_before_2_19(kind, algorithm, type, minor);

@@ -10,9 +10,11 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/version.h"
+#include "scenarios/description.h"
 #include "scenarios/files.h"
 #include "scenarios/gpu_memory.h"
 #include "scenarios/readable.h"
+#include "scenarios/reader.h"
 #include "scenarios/result_json.h"
 #include "scenarios/schema_writer.h"
 #include "scenarios/writer.h"
@@ -353,6 +355,41 @@ Scenario scenario_with(const StrategyChoice& choice, Json scenario, const std::s
   return parse_scenario(to_line(scenario), file);
 }
 
+namespace {
+
+// The file's own strategy says with what its rates were measured, whatever a choice makes of it.
+void pin_checkpointing(const TrainingSpec& written, std::vector<MeasuredRate>& rates) {
+  for (MeasuredRate& rate : rates) {
+    rate.activation_checkpointing = rate.activation_checkpointing.value_or(
+        recomputes(written) ? ActivationCheckpointing::full : ActivationCheckpointing::none);
+  }
+}
+
+}  // namespace
+
+std::vector<Scenario> scenarios_of(const std::vector<StrategyChoice>& choices, const Json& scenario,
+                                   const std::string& file, const std::function<Scenario(Scenario)>& adjust) {
+  std::vector<Scenario> scenarios;
+  for (const StrategyChoice& choice : choices) {
+    Scenario chosen = scenario_with(choice, scenario, file);
+    TrainingSpec written;
+    read_object(*value_at(scenario, "/training"), written,
+                {"/training", std::filesystem::path(file).parent_path().string(), 0});
+    pin_checkpointing(written, chosen.training.measured);
+    for (GpuKind& kind : chosen.gpus) {
+      pin_checkpointing(written, kind.measured);
+    }
+    try {
+      scenarios.push_back(adjust(std::move(chosen)));
+    } catch (const InputError& error) {  // of the scenario, not of an option
+      throw error.place().starts_with('/')
+          ? InputError(choice.name + ": " + error.message(), error.place(), file)
+          : error;
+    }
+  }
+  return scenarios;
+}
+
 std::vector<StrategyChoice> strategy_choices(const std::string& list) {
   std::vector<StrategyChoice> choices;
   for (const std::string& each : split(list, ',')) {
@@ -370,17 +407,7 @@ Comparison compare(const Json& scenario, const std::string& file, const std::vec
                    int jobs, const std::function<Scenario(Scenario)>& adjust,
                    const ComparisonProgress& progress) {
   const std::vector<StrategyChoice> choices = with_hooks_where_they_are(asked, scenario);
-  Scenario written = parse_scenario(to_line(scenario), file);
-  pin_rates(written);
-  std::vector<Scenario> scenarios;
-  for (const StrategyChoice& choice : choices) {
-    Scenario chosen = scenario_with(choice, scenario, file);
-    chosen.training.measured = written.training.measured;
-    for (std::size_t k = 0; k < chosen.gpus.size(); ++k) {
-      chosen.gpus[k].measured = written.gpus[k].measured;
-    }
-    scenarios.push_back(adjust(std::move(chosen)));
-  }
+  const std::vector<Scenario> scenarios = scenarios_of(choices, scenario, file, adjust);
   Machines machines;
   std::vector<std::optional<Prediction>> predictions(choices.size());
   std::mutex telling;

@@ -23,6 +23,9 @@ std::vector<StrategyChoice> strategy_choices(const std::string& list);
 
 // The scenario, as it is written in a file, with what a choice changes.
 Scenario scenario_with(const StrategyChoice&, Json scenario, const std::string& file);
+// Of each, adjusted; measured rates hold for what the file has. What `adjust` throws of a scenario begins with the choice.
+std::vector<Scenario> scenarios_of(const std::vector<StrategyChoice>&, const Json& scenario,
+                                   const std::string& file, const std::function<Scenario(Scenario)>& adjust);
 
 struct ComparedStrategy {
   StrategyChoice choice;

@@ -42,10 +42,7 @@ CampaignComparison compare_campaigns(const Json& scenario, const std::string& fi
                                      const std::vector<StrategyChoice>& choices, int jobs,
                                      const std::function<Scenario(Scenario)>& adjust,
                                      const ComparisonProgress& progress) {
-  std::vector<Scenario> scenarios;
-  for (const StrategyChoice& choice : choices) {
-    scenarios.push_back(adjust(scenario_with(choice, scenario, file)));
-  }
+  std::vector<Scenario> scenarios = scenarios_of(choices, scenario, file, adjust);
   std::vector<std::optional<CampaignPrediction>> campaigns(choices.size());
   Machines machines;
   std::mutex telling;

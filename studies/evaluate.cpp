@@ -222,6 +222,9 @@ double ReferenceSteps::seconds(const std::string& key, const std::function<doubl
     try {
       promise.set_value(compute());
     } catch (...) {
+      lock.lock();
+      steps_.erase(key);  // who comes later tries again: memory may have run out
+      lock.unlock();
       promise.set_exception(std::current_exception());
     }
   }

@@ -103,24 +103,21 @@ void add_nvlink(const ClusterSpec& cluster, Levers& all) {
 
 void add_gpu(Levers& all) {
   all.add(LeverKind::unobtainable, "GPUs twice as fast", "with GPUs twice as fast", [](Scenario& s) {
-    for (MeasuredRate& measured : s.training.measured) {
-      measured.rate = measured.rate * kTwice;
-    }
+    const auto twice = [](GpuSpec& gpu, std::vector<MeasuredRate>& rates) {
+      for (MeasuredRate& measured : rates) {
+        measured.rate = measured.rate * kTwice;
+      }
+      for (FlopsPerSecond& peak : gpu.peak) {
+        peak = peak * kTwice;
+      }
+      gpu.memory_bandwidth = gpu.memory_bandwidth * kTwice;
+    };
+    twice(s.gpu, s.training.measured);
     for (ExplicitLayerTime& t : s.training.layer_times) {
       t = {t.forward / kTwice, t.backward / kTwice};
     }
-    for (FlopsPerSecond& peak : s.gpu.peak) {
-      peak = peak * kTwice;
-    }
-    s.gpu.memory_bandwidth = s.gpu.memory_bandwidth * kTwice;
     for (GpuKind& kind : s.gpus) {
-      for (MeasuredRate& measured : kind.measured) {
-        measured.rate = measured.rate * kTwice;
-      }
-      for (FlopsPerSecond& peak : kind.gpu.peak) {
-        peak = peak * kTwice;
-      }
-      kind.gpu.memory_bandwidth = kind.gpu.memory_bandwidth * kTwice;
+      twice(kind.gpu, kind.measured);
     }
     if (!s.gpus.empty()) {
       s.gpu = s.gpus.front().gpu;

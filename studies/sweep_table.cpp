@@ -287,9 +287,9 @@ std::string sweep_table(const Study& study, const std::string& out) {
 
 std::string sweep_summary(const SweepOutcome& outcome) {
   std::string text = outcome.file + ": " + plural(static_cast<std::int64_t>(outcome.points), "point") + ", " +
-                     std::to_string(outcome.found) + " found, " + std::to_string(outcome.computed) +
-                     " computed";
-  text += outcome.joined > 0 ? ", " + std::to_string(outcome.joined) + " of them joined from shards" : "";
+                     std::to_string(outcome.found) + " found" +
+                     (outcome.joined > 0 ? " (" + std::to_string(outcome.joined) + " in shards)" : "") +
+                     ", " + std::to_string(outcome.computed) + " computed";
   text += outcome.failed > 0 ? ", " + std::to_string(outcome.failed) + " failed" : "";
   text += outcome.faults.empty() ? "" : ", " + std::to_string(outcome.faults.size()) + " not computed";
   return text + '\n';

@@ -10,9 +10,9 @@
 #include "calibrate/fit/training_fit.h"
 #include "calibrate/import/import.h"
 #include "core/error.h"
+#include "core/option_text.h"
 #include "core/parallel.h"
 #include "scenarios/collective_table.h"
-#include "scenarios/run_overrides.h"
 #include "scenarios/scenario.h"
 #include "sim/collective/tuner.h"
 
@@ -43,11 +43,6 @@ Scenario base_of(const Scenario& scenario, Overlap overlap, const Profile& profi
   return base;
 }
 
-// The GPU that kernels ran on: the scenario's, or the cluster's node's.
-GpuSpec gpu_of(const FitFiles& fit, const ClusterSpec& cluster) {
-  return fit.scenario ? load_scenario(*fit.scenario).gpu : gpu_preset(cluster.node.gpu);
-}
-
 }  // namespace
 
 FitRequest request_of(const FitFiles& fit) {
@@ -60,16 +55,16 @@ FitRequest request_of(const FitFiles& fit) {
   require_like_nodes(request.cluster);
   naming_option("--library", [&] { request.collective.library = collective_library_named(fit.library); });
   if (fit.nccl) {
-    naming_option("--nccl", [&] { static_cast<void>(nccl_version(*fit.nccl)); });
     request.collective.nccl = *fit.nccl;
     request.nccl_stated = true;
   }
-  naming_option("--algo",
-                [&] { static_cast<void>(tuner_overrides(fit.algorithm, "", CollectiveKind::all_reduce)); });
-  naming_option("--proto",
-                [&] { static_cast<void>(tuner_overrides("", fit.protocol, CollectiveKind::all_reduce)); });
   request.collective.algorithm = fit.algorithm;
   request.collective.protocol = fit.protocol;
+  require_choice(request.collective, kChoiceOptions);
+  if (fit.algorithm == kHierarchical) {
+    throw InputError("expected what NCCL_ALGO was, found \"hierarchical\", which NCCL doesn't have",
+                     "--algo");
+  }
   if (fit.nodes) {
     request.nodes = static_cast<int>(whole_number(*fit.nodes, 1, kMostNodes, "--nodes"));
   }
@@ -83,16 +78,16 @@ FitRequest request_of(const FitFiles& fit) {
 Profile fit_files(const FitFiles& fit, std::ostream& page) {
   const auto overlap = value_named<Overlap>("overlap", fit.overlap, "--overlap");
   const FitRequest request = request_of(fit);
+  const std::optional<Scenario> scenario =
+      fit.scenario ? std::optional(load_scenario(*fit.scenario)) : std::nullopt;
   const MeasuredData data = import_files(fit.files);
   page << import_summary(data) << std::flush;
   const bool crosses = std::ranges::any_of(data.training, [](const auto& row) { return row.nodes > 1; });
-  std::optional<Scenario> trained;
   if (!data.training.empty()) {
-    if (!fit.scenario) {
+    if (!scenario) {
       throw InputError("expected the scenario that the throughput rows are of", "--scenario");
     }
-    trained = load_scenario(*fit.scenario);
-    require_same_machine(*trained, request.cluster.node, crosses);
+    require_same_machine(*scenario, request.cluster.node, crosses);
   }
   Profile profile = empty_profile(fit.cluster, data);
   if (!data.collectives.empty() || (data.kernels.empty() && data.training.empty())) {
@@ -105,13 +100,14 @@ Profile fit_files(const FitFiles& fit, std::ostream& page) {
     profile = collectives.profile;
   }
   if (!data.kernels.empty()) {
-    const KernelFit kernels = fit_kernels(gpu_of(fit, request.cluster), data);
+    const KernelFit kernels =
+        fit_kernels(scenario ? scenario->gpu : gpu_preset(request.cluster.node.gpu), data);
     page << kernel_table(kernels, data) << std::flush;
     profile.kernels.push_back(kernels.kernels);
   }
-  if (trained) {
-    const TrainingFit training = fit_training(base_of(*trained, overlap, profile),
-                                              in_samples(data.training, trained->model), fit.progress);
+  if (!data.training.empty()) {
+    const TrainingFit training = fit_training(base_of(*scenario, overlap, profile),
+                                              in_samples(data.training, scenario->model), fit.progress);
     page << fit_text(training);
     profile.machine = machine_of(request.cluster.node);
     profile.network = crosses ? network_of(request.cluster.node) : profile.network;

@@ -275,13 +275,29 @@ std::int64_t batch_of(const Scenario& base, const TrainingMeasurement& row) {
   return row.batch_per_gpu > 0 ? row.batch_per_gpu : base.training.batch_per_gpu;
 }
 
+// What one GPU does with the batch of a measured rate, which may have been measured with other checkpointing.
+double rate_of_one(const Scenario& base, const MeasuredRate& rate) {
+  const bool full = rate.activation_checkpointing == ActivationCheckpointing::full;
+  if (full == recomputes(base.training)) {
+    return rate.rate.value;
+  }
+  Scenario one = base;
+  one.cluster.nodes = one.cluster.gpus_per_node = 1;
+  one.cluster.job_nodes = 0;
+  one.variability = {};
+  one.training.measured = {rate};
+  one.training.batch_per_gpu = rate.batch_per_gpu;
+  one.training.accumulation = rate.accumulation;
+  return predict(with_few_steps(one)).report.throughput;
+}
+
 // The rows, and the scenario's own rates where no row has one GPU; by ascending GPUs.
 std::vector<TrainingMeasurement> all_rows(const Scenario& base, std::span<const TrainingMeasurement> rows) {
   std::vector<TrainingMeasurement> all(rows.begin(), rows.end());
   if (std::ranges::none_of(rows, [](const TrainingMeasurement& row) { return row.ranks == 1; })) {
     for (const MeasuredRate& rate : pinned_rates(base.training)) {
       TrainingMeasurement one;
-      one.samples_per_second = rate.rate.value;
+      one.samples_per_second = rate_of_one(base, rate);
       one.batch_per_gpu = rate.batch_per_gpu;
       one.accumulation = rate.accumulation;
       all.push_back(one);

@@ -16,11 +16,6 @@ namespace {
 
 double log_step(const Scenario& scenario) { return std::log(predict(scenario).report.step.mean.value); }
 
-bool sharded(const TrainingSpec& training) {
-  return training.strategy == StrategyKind::fsdp ||
-         (training.strategy == StrategyKind::zero && training.zero.stage > 1);
-}
-
 // What most of the communication is: a full bucket's all-reduce, or the largest unit's all-gather.
 std::pair<CollectiveKind, Bytes> chief_collective(const Scenario& fitted) {
   const TrainingSpec& training = fitted.training;
@@ -28,7 +23,7 @@ std::pair<CollectiveKind, Bytes> chief_collective(const Scenario& fitted) {
   if (training.strategy == StrategyKind::mirrored || training.strategy == StrategyKind::local_sgd) {
     return {CollectiveKind::all_reduce, all};
   }
-  if (!sharded(training)) {
+  if (!fully_shards(training)) {
     return {CollectiveKind::all_reduce,
             std::min(bucket_limits(training.ddp, training.gradients, training.pytorch).cap, all)};
   }

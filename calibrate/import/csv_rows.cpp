@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -38,7 +39,7 @@ CsvCells csv_cells(std::string_view line) {
   csv_fini(&parser, add_cell, nullptr, &cells);
   csv_free(&parser);
   for (std::string& each : cells) {
-    each = lower_case(trimmed(each));
+    each = in_lower_case(trimmed(each));
   }
   return cells;
 }
@@ -148,7 +149,7 @@ std::string_view CsvRows::cell(std::span<const std::string_view> columns) const 
     const auto found = std::ranges::find(header_, name);
     if (found != header_.end()) {
       const std::string_view text = trimmed(cells_[static_cast<std::size_t>(found - header_.begin())]);
-      if (std::ranges::count(kNothing, lower_case(text)) == 0) {
+      if (std::ranges::count(kNothing, in_lower_case(text)) == 0) {
         return text;
       }
     }

@@ -10,6 +10,7 @@
 #include "calibrate/import/nccl_row.h"
 #include "calibrate/import/readers.h"
 #include "core/error.h"
+#include "core/text.h"
 #include "scenarios/collective_table.h"
 #include "scenarios/json.h"
 
@@ -303,7 +304,7 @@ class TableReader {
     TrainingMeasurement one;
     one.ranks = count(kRanks);
     one.nodes = std::max(1, count(kNodes));
-    const std::string unit = lower_case(rows_.cell(kUnit));
+    const std::string unit = in_lower_case(rows_.cell(kUnit));
     if (unit.find('%') != std::string::npos) {
       throw BadCell{"unit: expected samples (images, sequences) or tokens a second, found " +
                     in_quotes(unit)};
@@ -364,7 +365,7 @@ class TableReader {
     }
     one.kind = kind_in(rows_.cell(kName));
     one.time = own_time();
-    if (lower_case(rows_.cell(kBackend)).find("nccl") == std::string::npos) {
+    if (in_lower_case(rows_.cell(kBackend)).find("nccl") == std::string::npos) {
       one.nccl.clear();  // the library is another one
     }
     one.table = table_of(one);

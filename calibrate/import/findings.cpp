@@ -111,12 +111,6 @@ std::string microseconds_text(Seconds time) {
   return digits.insert(static_cast<std::size_t>(before_point), ".");
 }
 
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), to_lower);
-  return lower;
-}
-
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n\v\f";
   const std::size_t first = text.find_first_not_of(kBlank);

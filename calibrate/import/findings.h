@@ -51,7 +51,6 @@ bool read_microseconds(std::string_view text, Seconds& value);
 // Its inverse: the shortest text that reads back as the same.
 std::string microseconds_text(Seconds);
 
-std::string lower_case(std::string_view);
 std::string_view trimmed(std::string_view);
 // "2.18.5+cuda12.2" and "v2.18" are 2.18; empty where there is no version, or more than one.
 std::string nccl_version_in(std::string_view text);

@@ -23,7 +23,7 @@ constexpr std::array kSpellings{Named<CollectiveKind>{"allreduce", CollectiveKin
                                 Named<CollectiveKind>{"reduce", CollectiveKind::reduce}};
 
 std::string bare(std::string_view name) {
-  std::string text = lower_case(name);
+  std::string text = in_lower_case(name);
   std::erase_if(text, [](char c) { return c == '_' || c == '-' || c == ' ' || c == '/'; });
   return text;
 }

@@ -6,6 +6,7 @@
 #include "calibrate/import/readers.h"
 #include "calibrate/import/trace_records.h"
 #include "core/error.h"
+#include "core/text.h"
 #include "scenarios/json_stream.h"
 
 namespace paceline {
@@ -110,7 +111,7 @@ class TraceReader {
     }
     const Json* const given = value.find("args");
     const Json& args = given != nullptr && given->as<Json::Object>() != nullptr ? *given : empty_;
-    const std::string kind = lower_case(*cat);
+    const std::string kind = in_lower_case(*cat);
     if (kind == "kernel" || kind == "gpu_memcpy" || kind == "gpu_memset") {
       read_kernel(value, args, *text, start, start + duration);
     } else if (kind == "cuda_runtime" || kind == "cuda_driver" || kind == "hip_runtime" ||
@@ -134,7 +135,7 @@ class TraceReader {
       stream = thread_of(value);
     }
     constexpr std::int64_t kDevices = 1 << 20;
-    const bool nccl = lower_case(name).find("nccl") != std::string::npos;
+    const bool nccl = in_lower_case(name).find("nccl") != std::string::npos;
     records_.kernels.push_back({whole_of(args.find("correlation")), external_of(args), start, end,
                                 (stream % kDevices) * kDevices + device % kDevices, nccl});
   }

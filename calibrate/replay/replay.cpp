@@ -72,7 +72,7 @@ std::string steps_csv(const TrainingJob& job) {
         break;
       case OpKind::collective: {
         const CollectivePlan& plan = job.plans[job.main().steady.collectives[op.index]];
-        if (op.purpose.payload == Payload::parameters || op.queue > 0) {
+        if (op.purpose.payload == Payload::parameters) {
           throw InputError("expected DDP, whose steps the trainer runs, found another strategy",
                            "/training/strategy");
         }

@@ -84,7 +84,7 @@ Scenario base_of(const TrainingCase& from) {
 ComparedCase compare(const TrainingCase& from) {
   const Scenario base = base_of(from);
   const TrainingRows rows = read_rows(from);
-  ComparedCase result{from.name, {}, rows.source, {}, from.excluded};
+  ComparedCase result{from.name, {}, rows.source.empty() ? from.source : rows.source, {}, from.excluded};
   for (const TrainingMeasurement& row : rows.fit) {
     result.fitted.push_back(std::to_string(row.ranks) + (row.ranks == 1 ? " GPU" : " GPUs"));
   }

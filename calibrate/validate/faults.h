@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "calibrate/fit/collective_points.h"
+#include "calibrate/fit/place_model.h"
 
 namespace paceline {
 

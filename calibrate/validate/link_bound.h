@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "calibrate/fit/collective_points.h"
+#include "calibrate/fit/place_model.h"
 
 namespace paceline {
 

@@ -1,7 +1,6 @@
 #include "calibrate/validate/validation_set.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -36,15 +35,6 @@ void set_cluster(CollectiveTable& table, const std::string& name, const fs::path
   table.cluster.gpus_per_node = gpus_per_node > 0 ? gpus_per_node : table.cluster.node.gpus;
 }
 
-// Versions older than the tuner's tables reach: the oldest.
-std::string simulated_version(const std::string& version) {
-  const std::size_t dot = version.find('.');
-  int minor = 0;
-  std::from_chars(version.data() + (dot == std::string::npos ? 0 : dot + 1), version.data() + version.size(),
-                  minor);
-  return "2." + std::to_string(std::max(minor, kOldestNccl));
-}
-
 CollectiveTable table_of(const CsvTable& index, const CsvTable::Row& row) {
   const fs::path folder = fs::path(index.path()).parent_path();
   CollectiveTable table;
@@ -65,7 +55,7 @@ CollectiveTable table_of(const CsvTable& index, const CsvTable::Row& row) {
     throw error.file().empty() ? error.at("line " + std::to_string(row.line)).in_file(index.path()) : error;
   }
   if (const std::string version = row.text("nccl"); !version.empty()) {
-    table.spec.nccl = simulated_version(version);
+    table.spec.nccl = nearest_nccl(version);
     table.nccl_stated = row.text("nccl_known") == "yes";
   }
   table.spec.algorithm = row.text("algo");
@@ -240,7 +230,7 @@ class SetBuilder {
     table.kind = entry.collective;
     table.spec.library = entry.library;
     if (!entry.nccl.empty()) {
-      table.spec.nccl = simulated_version(entry.nccl);
+      table.spec.nccl = nearest_nccl(entry.nccl);
       table.nccl_stated = true;
     }
     table.spec.algorithm = entry.algorithm;
@@ -265,7 +255,8 @@ class SetBuilder {
                beside(folder_, file_.scenario),
                beside(folder_, file_.data),
                file_.overlap_known,
-               {}}};
+               {},
+               file_.source}};
     }
     const CsvTable csv(beside(folder_, file_.index), {"set", "overlap", "excluded"});
     std::map<std::string, TrainingCase> by_name;
@@ -276,8 +267,12 @@ class SetBuilder {
       if (!overlap.empty() && overlap != "stated") {  // "unknown" reads as an empty cell
         csv.fail(row, "overlap", "\"stated\" or \"unknown\"");
       }
-      TrainingCase one{name, beside(folder, name + ".json"), beside(folder, name + ".csv"), !overlap.empty(),
-                       row.text("excluded") == "yes" ? row.text("why") : ""};
+      TrainingCase one{name,
+                       beside(folder, name + ".json"),
+                       beside(folder, name + ".csv"),
+                       !overlap.empty(),
+                       row.text("excluded") == "yes" ? row.text("why") : "",
+                       file_.source};
       if (row.text("excluded") == "yes" && one.excluded.empty()) {
         csv.fail(row, "why", "a reason");
       }

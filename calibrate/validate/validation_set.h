@@ -97,7 +97,7 @@ struct CollectiveCase {
 struct TrainingCase {
   std::string name, scenario, data;
   bool reduction_known = false;  // else the scenario's, if it names one
-  std::string excluded;
+  std::string excluded, source;  // source: where no row of the data says it
 };
 
 // Steps that a framework ran (`paceline calibrate replay`): a scenario, and the measured step. What is fitted, all cases

@@ -345,11 +345,13 @@ def interrupted(after: float, work: Callable[[], object]) -> float:
     """The process's own seconds until Ctrl-C, sent after so many seconds, has ended the work."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     began = time.process_time()  # whatever else the machine does
+    sends = threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT))
     try:
-        threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT)).start()
+        sends.start()
         with pytest.raises(KeyboardInterrupt):
             work()
     finally:
+        sends.cancel()
         signal.signal(signal.SIGINT, before)
     return time.process_time() - began
 
@@ -359,7 +361,10 @@ def test_interrupt_ends_a_run_and_an_explanation() -> None:
     began = time.process_time()
     paceline.run(scenario, iterations=200)
     one = time.process_time() - began
-    assert interrupted(one / 2, lambda: paceline.run(scenario, iterations=200, explain=True, jobs=1)) < 8 * one
+    assert (
+        interrupted(one / 2, lambda: paceline.run(scenario, iterations=200, explain=True, jobs=1))
+        < 8 * one
+    )
     assert interrupted(one / 2, lambda: paceline.run(scenario, iterations=4000)) < 8 * one
 
 

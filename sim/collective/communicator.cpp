@@ -44,10 +44,6 @@ CollectivePlan plan_of_nothing(const CollectiveRequest& request, std::uint32_t g
   return plan;
 }
 
-bool has_root(CollectiveKind kind) {
-  return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
-}
-
 // In numbers, and with a root only where it counts.
 CollectiveRequest checked(CollectiveRequest request, const RankLayout& layout) {
   request.groups = in_numbers(request.groups, layout);

@@ -13,8 +13,6 @@
 namespace paceline {
 namespace {
 
-constexpr const char* kHierarchical = "hierarchical";
-
 SearchSpec search_spec(const CollectiveSpec& spec, const FabricSpec& fabric, const NodeSpec& node) {
   SearchSpec search;
   search.nccl_minor = nccl_version(spec.nccl).minor;

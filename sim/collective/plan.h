@@ -50,6 +50,9 @@ inline constexpr auto kNames<CollectiveKind> =
                            {"reduce", CollectiveKind::reduce},
                            {"alltoall", CollectiveKind::all_to_all},
                            {"sendrecv", CollectiveKind::send_recv}});
+constexpr bool has_root(CollectiveKind kind) {
+  return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
+}
 
 // NCCL's numbers (src/include/nccl_common.h), then what NCCL has no number for.
 enum class Algorithm : std::uint8_t {

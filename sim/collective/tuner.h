@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/collective/plan.h"
@@ -20,8 +21,9 @@ struct NcclVersion {
   friend auto operator<=>(const NcclVersion&, const NcclVersion&) = default;
 };
 inline constexpr int kOldestNccl = 12, kNewestNccl = 30;
-NcclVersion nccl_version(const std::string& text);  // "2.22", "2.22.3"; throws InputError with what is known
-std::string to_string(NcclVersion);                 // "2.22"
+NcclVersion nccl_version(const std::string& text);   // "2.22", "2.22.3"; throws InputError with what is known
+std::string to_string(NcclVersion);                  // "2.22"
+std::string nearest_nccl(std::string_view version);  // of a log's, that which is known
 
 // What NCCL_ALGO and NCCL_PROTO allow.
 struct TunerOverrides {
@@ -31,6 +33,16 @@ struct TunerOverrides {
 };
 // "ring", "ring,tree", "^nvls", "tree;allgather:ring": NCCL's syntax (2.24 and later). Throws InputError.
 TunerOverrides tuner_overrides(const std::string& algo, const std::string& proto, CollectiveKind);
+
+// A word beside NCCL's, for what Horovod puts together: within the node, then between nodes.
+inline constexpr const char* kHierarchical = "hierarchical";
+
+// Where a user says these: JSON pointers, or options.
+struct ChoicePlaces {
+  std::string nccl, algorithm, protocol;
+};
+// Throws InputError where one is no word of NCCL's, or is said of a library that has but one way.
+void require_choice(const CollectiveSpec&, const ChoicePlaces&);
 
 struct TunerInput {
   NcclVersion version;

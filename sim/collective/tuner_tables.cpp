@@ -396,6 +396,31 @@ TunerOverrides tuner_overrides(const std::string& algo, const std::string& proto
   return made;
 }
 
+void require_choice(const CollectiveSpec& spec, const ChoicePlaces& places) {
+  const auto at = [](const std::string& place, auto&& check) {
+    try {
+      check();
+    } catch (const InputError& error) {
+      throw error.at(place);
+    }
+  };
+  for (const auto& [place, value] :
+       {std::pair{places.algorithm, spec.algorithm}, {places.protocol, spec.protocol}}) {
+    if (spec.library != CollectiveLibrary::nccl && !value.empty()) {
+      constexpr std::size_t kShown = 60;
+      throw InputError("expected none with the library " + std::string(name_of(spec.library)) +
+                           ", which has one, found \"" + value.substr(0, kShown) + "\"",
+                       place);
+    }
+  }
+  at(places.nccl, [&] { static_cast<void>(nccl_version(spec.nccl)); });
+  const std::string algorithm = spec.algorithm == kHierarchical ? "" : spec.algorithm;
+  at(places.algorithm,
+     [&] { static_cast<void>(tuner_overrides(algorithm, "", CollectiveKind::all_reduce)); });
+  at(places.protocol,
+     [&] { static_cast<void>(tuner_overrides("", spec.protocol, CollectiveKind::all_reduce)); });
+}
+
 NcclVersion nccl_version(const std::string& text) {
   const std::optional<int> minor = minor_version(text, 2);
   if (!minor || *minor < kOldestNccl || *minor > kNewestNccl) {
@@ -403,6 +428,10 @@ NcclVersion nccl_version(const std::string& text) {
                      " to " + to_string(NcclVersion{kNewestNccl}) + ", as in \"2.22\" or \"2.22.3\"");
   }
   return {*minor};
+}
+
+std::string nearest_nccl(std::string_view version) {
+  return to_string(NcclVersion{std::clamp(leading_minor(version), kOldestNccl, kNewestNccl)});
 }
 
 std::string to_string(NcclVersion version) { return "2." + std::to_string(version.minor); }

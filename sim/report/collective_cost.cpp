@@ -10,10 +10,6 @@
 namespace paceline {
 namespace {
 
-bool one_way(CollectiveKind kind) {
-  return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
-}
-
 // The time between two of many that follow each other: ranks that have done their part go on.
 SimTime period_of(CollectiveTimes& times, const Communicator& communicator, std::uint32_t plan,
                   SimTime& now) {
@@ -68,7 +64,7 @@ void explain(const Communicator& communicator, CollectiveCost& cost) {
 
 SimTime time_alone(CollectiveTimes& times, const Communicator& communicator, const CollectivePlan& plan,
                    std::uint32_t number, SimTime& now) {
-  if (one_way(plan.kind)) {
+  if (has_root(plan.kind)) {
     return std::max(plan.launch_period, period_of(times, communicator, number, now));
   }
   const std::vector<SimTime> launch(communicator.ranks, now);

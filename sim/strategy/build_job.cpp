@@ -33,65 +33,65 @@ TrainingJob without_programs(const Workload& work, std::size_t ranks) {
 
 // Adds programs and plans.
 struct AddPrograms {
-  const Workload& work;
+  const MixedWork& mixed;
   const CollectivePlanner& planner;
   PlanTable& plans;
   TrainingJob& job;
 
-  void operator()(const DdpSpec& ddp) const { add_ddp_programs(ddp, false, work, plans, job); }
-  void operator()(const FsdpSpec& fsdp) const { add_fsdp_programs(fsdp, work, plans, job); }
-  void operator()(const ZeroSpec& zero) const {
-    if (zero.stage == 1) {
-      require_no_join(work.training);
-      add_ddp_programs(work.training.ddp, true, work, plans, job);
+  void operator()(const DdpSpec& ddp) const {
+    if (ddp.join) {
+      add_join_programs(ddp, mixed, plans, job);
     } else {
-      add_fsdp_programs(fsdp_of(zero, work.training.fsdp), work, plans, job);
+      for_each_work([&](const Workload& work) { add_ddp_programs(ddp, false, work, plans, job); });
     }
   }
-  void operator()(const ParameterServerSpec&) const {}  // all works at once: add_programs
-  void operator()(const DataParallelSpec&) const {}     // roles of several GPUs: likewise
-  void operator()(const MirroredSpec&) const {}
-  void operator()(const HorovodSpec& horovod) const {
-    add_horovod_programs(horovod, work, planner, plans, job);
+  void operator()(const FsdpSpec& fsdp) const {
+    for_each_work([&](const Workload& work) { add_fsdp_programs(fsdp, work, plans, job); });
   }
-  void operator()(const LocalSgdSpec& local) const { add_local_sgd_programs(local, work, plans, job); }
+  void operator()(const ZeroSpec& zero) const {
+    for_each_work([&](const Workload& work) {
+      if (zero.stage == 1) {
+        require_no_join(work.training);
+        add_ddp_programs(work.training.ddp, true, work, plans, job);
+      } else {
+        add_fsdp_programs(fsdp_of(zero, work.training.fsdp), work, plans, job);
+      }
+    });
+  }
+  void operator()(const ParameterServerSpec& servers) const {
+    add_parameter_server_programs(servers, mixed, plans.layout(), job);
+  }
+  void operator()(const DataParallelSpec&) const {
+    add_data_parallel_programs(mixed.works.front(), plans, job);
+  }
+  void operator()(const MirroredSpec& mirrored) const { add_mirrored_programs(mirrored, mixed, plans, job); }
+  void operator()(const HorovodSpec& horovod) const {
+    for_each_work([&](const Workload& work) { add_horovod_programs(horovod, work, planner, plans, job); });
+  }
+  void operator()(const LocalSgdSpec& local) const {
+    for_each_work([&](const Workload& work) { add_local_sgd_programs(local, work, plans, job); });
+  }
+
+  // A role for each of the works.
+  template <class AddMain>
+  void for_each_work(const AddMain& add_main) const {
+    std::vector<Role> roles;
+    for (const Workload& work : mixed.works) {
+      add_main(work);
+      roles.push_back(job.roles.front());
+    }
+    job.roles = std::move(roles);
+    for (std::size_t r = 0; r < mixed.of_rank.size(); ++r) {
+      job.members.push_back({mixed.of_rank[r], {}});
+    }
+    job.families = plans.families();
+  }
 };
 
 TrainingJob lone_job(const Workload& work) {
   TrainingJob job = without_programs(work, 1);
   job.main().steady = job.main().warm_up = plain_program(work);
   return job;
-}
-
-// A role for each of the works.
-void add_programs(const Strategy& strategy, const MixedWork& mixed, const CollectivePlanner& planner,
-                  PlanTable& plans, TrainingJob& job) {
-  if (const auto* servers = std::get_if<ParameterServerSpec>(&strategy)) {
-    add_parameter_server_programs(*servers, mixed, plans.layout(), job);
-    return;
-  }
-  if (std::holds_alternative<DataParallelSpec>(strategy)) {
-    add_data_parallel_programs(mixed.works.front(), plans, job);
-    return;
-  }
-  if (const auto* mirrored = std::get_if<MirroredSpec>(&strategy)) {
-    add_mirrored_programs(*mirrored, mixed, plans, job);
-    return;
-  }
-  if (const auto* ddp = std::get_if<DdpSpec>(&strategy); ddp != nullptr && ddp->join) {
-    add_join_programs(*ddp, mixed, plans, job);
-    return;
-  }
-  std::vector<Role> roles;
-  for (const Workload& work : mixed.works) {
-    std::visit(AddPrograms{work, planner, plans, job}, strategy);
-    roles.push_back(job.roles.front());
-  }
-  job.roles = std::move(roles);
-  for (std::size_t r = 0; r < mixed.of_rank.size(); ++r) {
-    job.members.push_back({mixed.of_rank[r], {}});
-  }
-  job.families = plans.families();
 }
 
 std::int64_t samples_of(const MixedWork& mixed, std::size_t ranks) {
@@ -144,7 +144,7 @@ TrainingJob build_job(const Strategy& strategy, const MixedWork& mixed, Collecti
   TrainingJob job = without_programs(work, ranks);
   job.samples_per_iteration = samples_of(mixed, ranks);
   PlanTable plans(planner);
-  add_programs(strategy, mixed, planner, plans, job);
+  std::visit(AddPrograms{mixed, planner, plans, job}, strategy);
   job.plans = plans.plans();
   job.communicator = for_plans(planner.communicator(), job.plans);
   if (gloo && !std::holds_alternative<FsdpSpec>(strategy)) {  // whose collectives block the host

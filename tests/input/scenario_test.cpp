@@ -471,6 +471,20 @@ TEST_CASE("a model of tokens is read at the length that is asked for") {
   CHECK(to_json(parse_scenario(to_json(scenario), "s.json")) == to_json(scenario));
 }
 
+TEST_CASE("another GPU in a node's preset brings its own compute capability, unless the node says another") {
+  const auto capability = [](const std::string& cluster) {
+    return load_cluster(cluster).node.compute_capability;
+  };
+  CHECK(capability(R"({"node": "pcie-a100", "nodes": 1})") == 80);
+  CHECK(capability(R"({"node": "pcie-a100", "gpu": "P100", "nodes": 1})") == 60);
+  CHECK(capability(R"({"node": {"preset": "pcie-a100", "nics": 1}, "gpu": "H100", "nodes": 1})") == 90);
+  CHECK(capability(
+            R"({"node": {"preset": "pcie-a100", "compute_capability": 70}, "gpu": "P100", "nodes": 1})") ==
+        70);
+  CHECK(capability(R"({"node": "pcie-a100", "nodes": 1, "gpu": {"name": "own", "peak": {"fp32": "9 TFLOP/s"},
+      "memory_bandwidth": "1 TB/s", "memory": "8 GiB"}})") == 80);
+}
+
 TEST_CASE("the schema says every key that the reader takes, and what it means") {
   const json schema = json::parse(scenario_schema());
   check_documented(schema, "");

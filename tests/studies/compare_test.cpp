@@ -199,6 +199,25 @@ TEST_CASE("a measured rate holds for what the file has: with checkpointing, othe
   CHECK(paid[1] == Approx(batch).epsilon(0.1));
 }
 
+TEST_CASE(
+    "a file that only its own strategy makes wrong is compared, and an option is blamed for what it says") {
+  Json scenario = parse_json(read_file(PACELINE_SOURCE_DIR "/scenarios/first_node.json"));
+  set_at(scenario, "/run/iterations", std::int64_t{2}, "");
+  set_at(scenario, "/training/strategy", "parameter_server", "");
+  set_at(scenario, "/training/balance", Json::Object{{"window", std::int64_t{10}}}, "");
+  CHECK(compared(scenario, "ddp,fsdp").strategies.size() == 2);
+  const auto said = [&](const InputError& error) {
+    try {
+      compare(scenario, kLlamaFile, strategy_choices("ddp"), 1, [&](Scenario) -> Scenario { throw error; });
+    } catch (const InputError& thrown) {
+      return std::string(thrown.what());
+    }
+    return std::string();
+  };
+  CHECK(said(InputError("no", "--iterations")) == "--iterations: no");
+  CHECK(said(InputError("too large", "/training")) == kLlamaFile + ": /training: ddp: too large");
+}
+
 TEST_CASE("a comparison tells how far each strategy has come") {
   Json scenario = parse_json(read_file(PACELINE_SOURCE_DIR "/scenarios/first_node.json"));
   set_at(scenario, "/run/iterations", std::int64_t{5}, "");

@@ -5,10 +5,12 @@
 
 #include "core/error.h"
 #include "core/fingerprint.h"
+#include "core/minor_version.h"
 #include "core/portable_math.h"
 #include "core/random.h"
 #include "core/time.h"
 #include "core/units.h"
+#include "sim/collective/tuner.h"
 
 namespace paceline {
 namespace {
@@ -32,6 +34,17 @@ TEST_CASE("bytes over a rate are seconds, Gb are bits and GB are not GiB") {
   CHECK((400.0_Gbps).value == 50e9);
   CHECK((Flops(3.12e14) / 312.0_TFLOPs).value == Approx(1.0));
   CHECK(1_MiB == 1024_KiB);
+}
+
+TEST_CASE("the minor version of a log's text is what stands behind its first dot") {
+  CHECK(leading_minor("2.22.3+cuda12.4") == 22);
+  CHECK(leading_minor("v2.18") == 18);
+  for (const char* none : {"", "22", "2.", "2.x", "."}) {
+    CHECK(leading_minor(none) == 0);
+  }
+  CHECK(nearest_nccl("2.4.8") == "2.12");
+  CHECK(nearest_nccl("2.22.3") == "2.22");
+  CHECK(nearest_nccl("2.31") == "2.30");
 }
 
 TEST_CASE("seconds are rounded to the nearest picosecond, ties to even") {

@@ -143,6 +143,10 @@ TEST_CASE("one GPU trains plainly, whatever the strategy") {
     CHECK(m.model_states() == each(16));
     CHECK(m.total() == each(16) + Bytes(3 * 2 * 830));
   }
+  TrainingSpec recomputes = mixed(StrategyKind::fsdp);
+  recomputes.fsdp.activation_checkpointing = ActivationCheckpointing::full;
+  CHECK(memory(recomputes, kOne).activations == memory(recomputes).activations);
+  CHECK(memory(recomputes, kOne).model_states() == each(16));
 }
 
 TEST_CASE("what every layer may write at most is beyond all GPUs, not beyond all numbers") {
