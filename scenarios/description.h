@@ -488,7 +488,8 @@ void describe(V& v, DdpSpec& s) {
   v.key("reduction", s.reduction, any(),
         "Whose rule says when gradients are reduced, and in which pieces: overlapped with backward "
         "(pytorch_ddp, apex_ddp) or when it has ended (apex_ddp_delayed, horovod_0.19, horovod_0.21, "
-        "mxnet_horovod_group, after_backward). unknown: as pytorch_ddp, and the interval of a profile holds "
+        "mxnet_horovod_group, after_backward). Horovod's background thread, which reduces while backward "
+        "runs, is the strategy horovod. unknown: as pytorch_ddp, and the interval of a profile holds "
         "after_backward too.");
   v.key("bucket_cap", s.bucket_cap, kSize,
         "DDP's bucket_cap_mb, Apex's message_size, Horovod's fusion threshold: a gradient bucket is closed "

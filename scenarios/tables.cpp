@@ -156,7 +156,10 @@ std::string strategy(const Prediction& p) {
   if (p.report.compression) {
     return compression_rows(p);
   }
-  if (training.strategy == StrategyKind::ddp || p.job.ranks() == 1) {
+  if (p.job.ranks() == 1) {
+    return recomputes(training) ? row("strategy", "one GPU: plain, but activations are recomputed") : "";
+  }
+  if (training.strategy == StrategyKind::ddp) {
     return "";
   }
   if (p.job.negotiation) {
@@ -171,7 +174,7 @@ std::string strategy(const Prediction& p) {
     text += ", sharded " + (group.node ? std::string("in each node")
                                        : "in groups of " + std::to_string(group.ranks) + " GPUs");
   }
-  return row("strategy", text);
+  return row("strategy", text + (recomputes(training) ? ", activations recomputed" : ""));
 }
 
 // Where ranks join.

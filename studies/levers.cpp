@@ -228,6 +228,17 @@ bool fits_as_well(const Scenario& scenario, const Change& edit) {
   return gpu.value == 0 || memory_of(changed).total() <= std::max(gpu, memory_of(scenario).total());
 }
 
+// What fits no worse than now.
+void add_checkpointing(const Scenario& scenario, Levers& all) {
+  const auto none = [](Scenario& s) {
+    pin_rates(s);
+    s.training.fsdp.activation_checkpointing = ActivationCheckpointing::none;
+  };
+  if (recomputes(scenario.training) && fits_as_well(scenario, none)) {
+    all.add(LeverKind::software, "no activation checkpointing", "without activation checkpointing", none);
+  }
+}
+
 // Of FSDP, and of ZeRO's other stages where its options hold: what fits no worse than now.
 void add_fsdp(const Prediction& p, Levers& all) {
   const Scenario& scenario = p.scenario;
@@ -252,12 +263,6 @@ void add_fsdp(const Prediction& p, Levers& all) {
     add("hybrid sharding by node", "with hybrid sharding in each node", [](Scenario& s) {
       s.training.fsdp.shard_group.node = true;
       s.training.fsdp.reshard_after_forward.within = 0;  // which needn't divide a node
-    });
-  }
-  if (fsdp.activation_checkpointing == ActivationCheckpointing::full) {
-    add("no activation checkpointing", "without activation checkpointing", [](Scenario& s) {
-      pin_rates(s);
-      s.training.fsdp.activation_checkpointing = ActivationCheckpointing::none;
     });
   }
 }
@@ -571,6 +576,7 @@ std::vector<Lever> levers(const Prediction& p, Machines& machines) {
     }
     add_strategy(p, all);
   }
+  add_checkpointing(p.scenario, all);
   add_slow_gpus(p, all);
   add_links(p, all);
   add_surroundings(all);

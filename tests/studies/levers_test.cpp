@@ -204,6 +204,12 @@ TEST_CASE("a strategy is tried with its own options") {
   scenario["training"]["gradients"] = "fp32";
   scenario["training"]["fsdp"] = {{"activation_checkpointing", "full"}, {"reshard_after_forward", 16}};
   CHECK(software_of(scenario) == Names{keeps, bf16, hybrid, stores, twice});
+  json one = scenario;
+  one["cluster"] = {{"node", "dgx-h100"}, {"nodes", 1}, {"gpus_per_node", 1}};
+  one["training"]["fsdp"].erase("reshard_after_forward");
+  CHECK(software_of(one).contains(stores));
+  CHECK_THAT(terminal_table(predict(parse_scenario(one.dump(), "s.json"))),
+             Catch::Contains("strategy        one GPU: plain, but activations are recomputed"));
   scenario["training"]["fsdp"] = {
       {"reduce_precision", "bf16"}, {"reshard_after_forward", false}, {"shard_group", "node"}};
   CHECK(software_of(scenario) == Names{twice});
