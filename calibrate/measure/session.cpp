@@ -33,7 +33,7 @@ std::string machine_identity() {
 
 // Signals that end a process are waited for by a thread: rank 0 then says why it ends and what is kept. A
 // launcher that ends the job because one rank died sends them too, so they leave the control channel time to
-// name it.
+// name it: Open MPI kills after a second (odls_base_sigkill_timeout).
 class SignalWatch {
  public:
   SignalWatch() {
@@ -60,7 +60,7 @@ class SignalWatch {
       if (sigtimedwait(&signals_, nullptr, &patience) <= 0) {
         continue;
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(400));
+      std::this_thread::sleep_for(std::chrono::milliseconds(800));
       if (Control* control = control_) {
         control->stopped("stopped by a signal");
       }
