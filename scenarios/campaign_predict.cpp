@@ -22,11 +22,10 @@ std::int64_t samples_of_step(const Scenario& s, int nodes) {
 
 // The same job on the cluster as it is then: the last nodes are slow, or their links flap.
 Scenario in_state(const Scenario& whole, const ClusterState& state) {
-  Scenario s = whole;
   const FaultsSpec& faults = *whole.faults;
-  const int all = nodes_of_job(s.cluster), gpus = gpus_of_node(s.cluster);
+  const int all = nodes_of_job(whole.cluster), gpus = gpus_of_node(whole.cluster);
+  Scenario s = on_first_nodes(whole, state.nodes);
   s.faults.reset();
-  (s.cluster.job_nodes > 0 ? s.cluster.job_nodes : s.cluster.nodes) = state.nodes;
   if (state.nodes < all && faults.elastic && faults.elastic->keep_batch) {  // the fullest GPU decides
     s.training.batch_per_gpu = (s.training.batch_per_gpu * all + state.nodes - 1) / state.nodes;
   }

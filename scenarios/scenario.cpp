@@ -18,6 +18,7 @@
 #include "sim/strategy/horovod.h"
 #include "sim/strategy/pytorch.h"
 #include "topology/nccl_xml.h"
+#include "topology/topology.h"
 
 namespace paceline {
 namespace {
@@ -591,6 +592,35 @@ void pin_rates(Scenario& scenario) {
     of_kind.measured = kind.measured;
     kind.measured = pinned_rates(of_kind);
   }
+}
+
+Scenario on_first_nodes(Scenario scenario, int nodes) {
+  ClusterSpec& cluster = scenario.cluster;
+  (cluster.job_nodes > 0 ? cluster.job_nodes : cluster.nodes) = nodes;
+  const std::int64_t ranks = gpus_of_job(cluster);
+  const auto absent = [&](std::int64_t rank) { return rank >= ranks; };
+  for (SlowGpus& slow : scenario.variability.slow_gpus) {  // draws are addressed by their order: none goes
+    std::erase_if(slow.ranks, absent);
+  }
+  std::erase_if(scenario.variability.spared_gpus, absent);
+  if (scenario.training.ddp.join) {
+    std::vector<std::int64_t>& batches = scenario.training.ddp.join->batches;
+    batches.resize(std::min(batches.size(), static_cast<std::size_t>(ranks)));
+  }
+  if (cluster.job_nodes == 0) {
+    std::erase_if(scenario.background,
+                  [&](const BackgroundFlow& flow) { return absent(flow.from) || absent(flow.to); });
+  }
+  if (std::vector<DegradedLink> degraded = std::exchange(cluster.degraded, {}); !degraded.empty()) {
+    const Topology topology = build_topology(cluster);
+    std::erase_if(degraded, [&](const DegradedLink& link) {
+      const std::optional<DeviceId> from = topology.find_device(link.from);
+      const std::optional<DeviceId> to = link.to ? topology.find_device(*link.to) : from;
+      return !from || !to || (link.to && !topology.link_between(*from, *to));
+    });
+    cluster.degraded = std::move(degraded);
+  }
+  return scenario;
 }
 
 }  // namespace paceline

@@ -56,6 +56,9 @@ Model builtin_model(const std::string& name);
 // Measured rates say what they were measured with: they hold whatever the training is changed to.
 void pin_rates(Scenario&);
 
+// The same on the first nodes of the job alone: what it says of GPUs and links that are not there any more is gone.
+Scenario on_first_nodes(Scenario, int nodes);
+
 // The JSON Schema (draft 2020-12) of a scenario file, from the same description that the reader uses.
 std::string scenario_schema();
 

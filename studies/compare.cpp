@@ -492,7 +492,7 @@ std::string comparison_text(const Comparison& comparison) {
   }
   const Prediction& any = comparison.strategies.front().prediction;
   const char* const plain =
-      any.job.ranks() > 1 ? "" : "on one GPU every strategy is plain training: nothing is sharded\n";
+      any.job.ranks() > 1 || serve ? "" : "on one GPU every strategy is plain training: nothing is sharded\n";
   return too_large + headline(any) + plain + '\n' + aligned(rows, 1) +
          "\nexposed: communication that no kernel hides, mean of all GPUs; NVLink, NIC: what a GPU sends a "
          "step\nby the algorithms that are taken, of which NVLS sends less than rings\n" +

@@ -69,6 +69,13 @@ std::string sentence(const Prediction& p, const Sensitivity& s) {
          " less time per sample.";
 }
 
+// What a lever is about: the first key that it changes, but for the rates that say what they were measured with.
+const std::string& key_of(const Lever& lever) {
+  const auto of_rate = [](const Edit& edit) { return edit.key.ends_with("/measured"); };
+  const auto found = std::ranges::find_if_not(lever.edits, of_rate);
+  return (found == lever.edits.end() ? lever.edits.front() : *found).key;
+}
+
 // Of several changes of one key the best is enough, and of several that come to the same.
 std::vector<std::string> best(const Prediction& p, const std::vector<Sensitivity>& sensitivities,
                               double spread) {
@@ -80,7 +87,7 @@ std::vector<std::string> best(const Prediction& p, const std::vector<Sensitivity
     std::set<double> steps;
     for (const Sensitivity& s : sensitivities) {
       if (s.lever.kind == kind && s.change <= kWorthASentence && -s.change > spread && steps.size() < kBest &&
-          keys.insert(s.lever.edits.front().key).second && steps.insert(s.step.value).second) {
+          keys.insert(key_of(s.lever)).second && steps.insert(s.step.value).second) {
         sentences.push_back(sentence(p, s));
       }
     }

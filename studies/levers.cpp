@@ -14,6 +14,7 @@
 #include "sim/engine/variability.h"
 #include "sim/strategy/ddp.h"
 #include "sim/strategy/horovod.h"
+#include "sim/strategy/parameter_server.h"
 
 namespace paceline {
 namespace {
@@ -57,9 +58,10 @@ class Levers {
 // found for the old one.
 bool searches(const ClusterSpec& cluster) { return !cluster.graphs; }
 
-void add_network(const ClusterSpec& cluster, Levers& all) {
+void add_network(const Scenario& scenario, Levers& all) {
+  const ClusterSpec& cluster = scenario.cluster;
   const NodeSpec& node = cluster.node;
-  if (cluster.nodes < 2 || node.nics == 0) {
+  if (cluster.nodes + server_nodes(scenario.training) < 2 || node.nics == 0) {
     return;
   }
   if (searches(cluster)) {
@@ -569,7 +571,7 @@ void add_surroundings(Levers& all) {
 std::vector<Lever> levers(const Prediction& p, Machines& machines) {
   Levers all(p.scenario);
   add_memory_format(p.scenario, all);
-  const bool distributed = p.job.ranks() > 1;
+  const bool distributed = p.job.ranks() > 1 || p.report.servers;
   if (distributed) {
     if (!p.report.servers) {
       add_algorithms(p, machines, all);
@@ -581,7 +583,7 @@ std::vector<Lever> levers(const Prediction& p, Machines& machines) {
   add_links(p, all);
   add_surroundings(all);
   if (distributed) {
-    add_network(p.scenario.cluster, all);
+    add_network(p.scenario, all);
     add_nvlink(p.scenario.cluster, all);
   }
   add_steadiness(p.scenario, all);

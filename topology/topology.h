@@ -98,6 +98,7 @@ class Topology {
   DeviceKind device_kind(DeviceId) const;
   // "node3/gpu5" "node3/nvswitch" "node3/pcie1" "node3/cpu0" "node3/nic2" "leaf4" "spine0" "core1"
   std::string device_name(DeviceId) const;
+  std::optional<DeviceId> find_device(const std::string& name) const;
   DeviceId device_named(const std::string& name) const;  // throws InputError
   std::string link_name(LinkId) const;                   // "node3/nic0 - leaf1"
   DeviceId gpu_of(Rank) const;
@@ -165,7 +166,6 @@ class Topology {
   DeviceId device_of(DeviceKind kind, std::size_t i) const;  // a switch of the fabric
   std::uint32_t count(DeviceKind kind) const;                // of the node that has most, or in the fabric
   LinkId first_link(DeviceId device) const;
-  std::optional<DeviceId> find_device(const std::string& name) const;
   std::uint32_t gpus_in_use() const { return static_cast<std::uint32_t>(node().gpus_in_use.size()); }
   int nic_of(DeviceId gpu_or_cpu) const;
   std::uint32_t gpu_in_node(Rank rank) const { return rank.value % gpus_in_use(); }

@@ -65,7 +65,9 @@ PlaceModel::PlaceModel(const MeasuredPlace& place, std::span<const Bytes> sizes,
 void PlaceModel::add_choices(const MeasuredPlace& place, std::span<const Bytes> sizes,
                              const OtherCandidates& others) {
   ClusterSpec cluster = place.cluster;
-  cluster.graphs = nccl_->graphs();  // the search takes longer than all else
+  if (cluster.runs.empty()) {
+    cluster.graphs = nccl_->graphs();  // the search takes longer than all else
+  }
   std::optional<Topology> searched;
   std::vector<std::pair<NcclVersion, NcclCollectives>> older;
   for (const NcclVersion version : others.versions) {

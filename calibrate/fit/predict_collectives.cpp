@@ -305,6 +305,13 @@ Scenario with_profile(const Scenario& given, const Profile& whole) {
   const Profile profile = for_machine(whole, given.cluster);
   for (const ProfileTraining& training : profile.training) {
     require_same_training(training, given);
+    if (!given.gpus.empty() && given.gpus.front().measured.empty()) {
+      throw InputError(
+          "expected each kind's rate in /cluster/gpus (\"measured\") beside a profile with throughputs, "
+          "which is "
+          "of one kind of GPU; one that is fitted to collectives alone serves any",
+          "--profile");
+    }
   }
   constexpr CollectiveKind kOfTraining[] = {CollectiveKind::all_reduce, CollectiveKind::broadcast,
                                             CollectiveKind::all_gather, CollectiveKind::reduce_scatter};
@@ -315,7 +322,7 @@ Scenario with_profile(const Scenario& given, const Profile& whole) {
     set_kernels(kernels, scenario.training);
   }
   for (const ProfileTraining& training : profile.training) {
-    if (scenario.training.measured.empty()) {
+    if (scenario.gpus.empty() && scenario.training.measured.empty()) {
       scenario.training.measured = training.rates;
     }
     if (scenario.variability.delays == DelaySpec{}) {

@@ -383,19 +383,15 @@ Scenario on_row(Scenario base, const TrainingMeasurement& row) {
   refuse(base.training.balance.has_value(), "/training/balance");
   refuse(!base.background.empty(), "/background");
   refuse(!base.other_jobs.empty(), "/other_jobs");
-  base.cluster.nodes = row.nodes;
+  refuse(!base.gpus.empty(), "/cluster/gpus");
   base.cluster.job_nodes = 0;
   base.cluster.gpus_per_node = row.ranks / row.nodes;
+  base = on_first_nodes(std::move(base), row.nodes);
   base.training.measured = pinned_rates(base.training);
   base.training.batch_per_gpu = batch_of(base, row);
   base.training.accumulation = row.accumulation > 0 ? row.accumulation : base.training.accumulation;
   std::int64_t& servers = base.training.parameter_server.servers.count;
   servers = row.servers > 0 ? row.servers : servers;
-  const auto not_in_job = [&](std::int64_t rank) { return rank >= row.ranks; };
-  for (SlowGpus& slow : base.variability.slow_gpus) {
-    std::erase_if(slow.ranks, not_in_job);
-  }
-  std::erase_if(base.variability.spared_gpus, not_in_job);
   return base;
 }
 

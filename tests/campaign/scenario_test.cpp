@@ -63,6 +63,39 @@ TEST_CASE("steps reused by state are within 0.1 % of all steps simulated", "[rel
   CHECK(reused == Approx(simulated).epsilon(0.001));
 }
 
+TEST_CASE("an elastic job on fewer nodes has nothing to do with the GPUs and links of the others") {
+  const Scenario scenario = parse_scenario(R"({
+    "cluster": {"node": {"preset": "dgx-a100", "nics": 2}, "nodes": 4, "gpus_per_node": 2,
+      "degraded_links": [{"from": "node3/nic0", "bandwidth_factor": 0.5}, {"from": "node1/nic0", "bandwidth_factor": 0.5},
+        {"from": "node3/gpu0", "to": "node3/nvswitch", "bandwidth_factor": 0.5}]},
+    "model": "resnet18", "run": {"iterations": 4}, "training": {"batch_per_gpu": 32},
+    "variability": {"slow_gpus": [{"ranks": [5, 7], "factor": 1.5}], "spared_gpus": [4, 6]},
+    "background": [{"from": 0, "to": 7, "rate": "1 GB/s"}, {"from": 5, "to": 0, "rate": "1 GB/s"}],
+    "faults": {"steps": 3000, "failures": [{"of": "node", "repair": "1500 s"}],
+      "events": [{"time": "10 s", "what": "node", "which": 1}], "restart": {"load": "3 s"},
+      "checkpoint": {"stall": "2 s", "interval": {"steps": 1000}}, "elastic": {"min_nodes": 1}}})",
+                                           "s.json");
+  const Scenario fewer = on_first_nodes(scenario, 3);
+  CHECK(gpus_of_job(fewer.cluster) == 6);
+  CHECK(fewer.variability.slow_gpus.front().ranks == std::vector<std::int64_t>{5});
+  CHECK(fewer.variability.spared_gpus == std::vector<std::int64_t>{4});
+  REQUIRE(fewer.background.size() == 1);
+  CHECK(fewer.background.front().from == 5);
+  REQUIRE(fewer.cluster.degraded.size() == 1);
+  CHECK(fewer.cluster.degraded.front().from == "node1/nic0");
+  Machines machines;
+  const CampaignPrediction p =
+      predict_campaign(scenario, machines, {.log = true, .levers = false, .progress = {}});
+  CHECK(p.states == 2);
+  CHECK(p.reports.front().steps == 3000);
+  // A job on a part of the cluster leaves nodes behind, not links: they are others' now.
+  Scenario part = scenario;
+  part.cluster.job_nodes = 4;
+  part.cluster.nodes = 5;
+  CHECK(on_first_nodes(part, 3).cluster.degraded.size() == 3);
+  CHECK(on_first_nodes(part, 3).background.size() == 2);
+}
+
 TEST_CASE("bytes over their routes: what is whole is saved by one GPU, shards by all") {
   const auto times = [](const std::string& training, const std::string& kind) {
     return campaign_spec(scenario_of(training, R"({"length": "1 d", "step": "1 s", "failures": [],

@@ -8,6 +8,7 @@
 #include "calibrate/import/import.h"
 #include "kernels/cost_model.h"
 #include "scenarios/scenario.h"
+#include "tests/error_of.h"
 
 namespace paceline {
 namespace {
@@ -174,6 +175,24 @@ TEST_CASE("a scenario takes the kernels of a profile") {
   CHECK(training.host.kernel_launch.value == Approx(3e-6));
   CHECK(training.slowdown_while_communicating.numerator * 100 ==
         training.slowdown_while_communicating.denominator * 125);
+}
+
+TEST_CASE("nodes of several kinds take a profile of kernels, and no throughput of one kind") {
+  const Scenario unlike = load_scenario(std::string(PACELINE_SOURCE_DIR) + "/scenarios/unlike_nodes_48.json");
+  const GpuSpec gpu = gpu_preset("A100-80GB");
+  Profile profile;
+  profile.kernels.push_back(fit_kernels(gpu, measured(gpu)).kernels);
+  profile.kernels.front().slowdown = 1.25;
+  CHECK(with_profile(unlike, profile).training.slowdown_while_communicating.numerator * 4 ==
+        with_profile(unlike, profile).training.slowdown_while_communicating.denominator * 5);
+  profile.training.emplace_back().rates = {{SamplesPerSecond(1300)}};
+  CHECK_THAT(error_of([&] { static_cast<void>(with_profile(unlike, profile)); }),
+             Catch::StartsWith("--profile: expected each kind's rate in /cluster/gpus"));
+  Scenario stated = unlike;
+  for (GpuKind& kind : stated.gpus) {
+    kind.measured = {{SamplesPerSecond(1000)}};
+  }
+  CHECK(with_profile(stated, profile).training.measured.empty());
 }
 
 TEST_CASE("products of a precision that the GPU lacks are left out") {

@@ -79,6 +79,8 @@ TEST_CASE("a rank that is named as slow and isn't among a row's GPUs slows none 
   const TrainingMeasurement eight = row(8, 1, 1000);
   CHECK(on_row(with, eight).variability.slow_gpus.front().ranks.empty());
   CHECK(on_row(with, eight).variability.spared_gpus.empty());
+  with.cluster.nodes = 2;
+  with.cluster.degraded = {{.from = "node1/nic0", .to = {}, .bandwidth_factor = 0.5, .extra_latency = {}}};
   const double expected = fit_training(without, std::span(&eight, 1)).rows.front().samples_per_second;
   CHECK(fit_training(with, std::span(&eight, 1)).rows.front().samples_per_second ==
         Approx(expected).epsilon(1e-14));
@@ -99,6 +101,8 @@ TEST_CASE("batches by rank, a balance and others' traffic belong to no row of me
              Catch::Contains("/background: expected none beside measured rows"));
   CHECK_THAT(refused([](Scenario& s) { s.other_jobs = {{4, 2, BytesPerSecond(1e9)}}; }),
              Catch::Contains("/other_jobs: expected none beside measured rows"));
+  CHECK_THAT(refused([](Scenario& s) { s.gpus = {{1, s.gpu, {}, {}}, {1, s.gpu, {}, {}}}; }),
+             Catch::Contains("/cluster/gpus: expected none beside measured rows"));
 }
 
 TEST_CASE("delays that were simulated are found again, and so are the rows they weren't fitted to") {

@@ -116,6 +116,8 @@ TEST_CASE("what a stage decides, and what one GPU makes of strategies, is said")
   set_at(scenario, "/cluster/gpus_per_node", std::int64_t{1}, "");
   CHECK_THAT(comparison_text(compared(scenario, "ddp,fsdp")),
              Contains("on one GPU every strategy is plain training: nothing is sharded\n"));
+  const Comparison servers = compared(scenario, "ddp,parameter_server");
+  CHECK_THAT(comparison_text(servers), !Contains("plain training"));
   CHECK_THROWS_WITH(compared(scenario, "fsdp:units=[5]"), Contains("/training/fsdp/units: expected counts"));
 }
 

@@ -189,6 +189,22 @@ TEST_CASE("what costs nothing is advised before faster NICs, each key once", "[r
   CHECK(result["not_possible"].empty());
 }
 
+TEST_CASE("levers that pin what a rate was measured with are about another key each") {
+  const Prediction p = predict(parse_scenario(R"({"cluster": {"gpus_per_node": 4, "gpus": [
+      {"nodes": 1, "node": "dgx-a100", "measured": "2 samples/s"},
+      {"nodes": 1, "node": "dgx-h100", "measured": "4 samples/s"}]}, "model": "llama3_2_1b",
+    "training": {"strategy": "fsdp", "batch_per_gpu": 1, "precision": "bf16", "gradients": "bf16", "optimizer": "sgd",
+      "fsdp": {"activation_checkpointing": "full"}}, "run": {"iterations": 2}})",
+                                              "kinds.json"));
+  const std::vector<std::string> best = explained(p, 2).best_levers;
+  const auto says = [&](const std::string& part) {
+    return std::ranges::any_of(best,
+                               [&](const std::string& each) { return each.find(part) != std::string::npos; });
+  };
+  CHECK(says("without activation checkpointing"));
+  CHECK(says("with twice the accumulated batches"));
+}
+
 TEST_CASE("the explanation tells what it knows as it knows it") {
   const Prediction p = predict(example("first_node", 1));
   std::size_t paths = 0, told = 0, of = 0;

@@ -226,6 +226,22 @@ TEST_CASE("a strategy is tried with its own options") {
   CHECK(software_of(scenario) == Names{keeps, bf16, twice});
 }
 
+TEST_CASE("one GPU beside servers has their levers, and the network's where they have nodes of their own") {
+  json scenario = hoppers(1);
+  scenario["cluster"]["gpus_per_node"] = 1;
+  CHECK_FALSE(any_contains(names(levers_of(predicted(scenario))), "NIC"));
+  scenario["training"]["strategy"] = "parameter_server";
+  scenario["training"]["parameter_server"]["servers"] = {{"count", 2}, {"placement", "own_nodes"}};
+  const std::set<std::string> remote = names(levers_of(predicted(scenario)));
+  CHECK(remote.contains("servers' memory bandwidth x2"));
+  CHECK(any_contains(remote, "NIC bandwidth x2"));
+  CHECK(remote.contains("network latency halved"));
+  scenario["training"]["parameter_server"]["servers"] = {{"count", 1}, {"placement", "with_workers"}};
+  const std::set<std::string> beside = names(levers_of(predicted(scenario)));
+  CHECK(beside.contains("servers' memory bandwidth x2"));
+  CHECK_FALSE(any_contains(beside, "NIC bandwidth x2"));
+}
+
 TEST_CASE("Horovod's levers are its own, as far as the version has them") {
   json scenario = hoppers(2);
   scenario["training"]["strategy"] = "horovod";

@@ -52,6 +52,21 @@ TEST_CASE("every example fits into its GPUs") {
   }
 }
 
+TEST_CASE("that nothing would fit is said of what was tried alone") {
+  const auto told = [](const char* model, const char* options) {
+    return what_would_fit(parse_scenario(std::string(R"({"cluster": {"node": "dgx1-v100"}, "model": ")") +
+                                             model +
+                                             R"(", "training": {"batch_per_gpu": 1, "precision": "fp16")" +
+                                             options + R"(}, "run": {"iterations": 2}})",
+                                         "s.json"));
+  };
+  CHECK_THAT(told("gpt2_xl", ""), Catch::StartsWith("it would fit with "));
+  CHECK_THAT(told("gpt2_xl", R"(, "ddp": {"join": {"batches": [3, 3, 3, 3, 3, 3, 3, 2]}})"),
+             Catch::StartsWith("nor would one sample, and with what else is said nothing can be sharded"));
+  CHECK_THAT(told("llama3_8b", ""),
+             Catch::StartsWith("nor would one sample with all sharded and recomputed"));
+}
+
 TEST_CASE("what somebody has trained fits") {
   const std::vector<fs::path> files = files_in(kRoot / "scenarios/validation/training");
   REQUIRE(files.size() >= 20);
