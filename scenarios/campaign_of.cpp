@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "scenarios/campaign.h"
 #include "sim/strategy/memory.h"
+#include "sim/strategy/sharding.h"
 
 namespace paceline {
 namespace {
@@ -41,15 +42,18 @@ CheckpointBytes bytes_of(const Scenario& s) {
   }
   const GpuMemory whole = memory_of(strategy_of(training), s.model, training, RankLayout{1, 1});
   const GpuMemory kept = memory_of(strategy_of(training), s.model, training, layout);
-  const double all = static_cast<double>((whole.parameters + whole.optimizer).value);
+  const bool sharded_parameters =
+      fully_shards(training) && !(training.strategy == StrategyKind::zero && training.zero.stage < 3);
+  // One GPU alone keeps a copy in the arithmetic's format beside its parameters, which shards don't.
+  const double shards = sharded_parameters ? shard_ranks(training.fsdp.shard_group, layout) : 1;
+  const GpuMemory& of_all = sharded_parameters ? kept : whole;
+  const double all = static_cast<double>((of_all.parameters + of_all.optimizer).value) * shards;
   const double told = static_cast<double>(s.faults->checkpoint.bytes.value);
   const double scale = told > 0 ? told / all : 1;
   const double gpu = static_cast<double>((kept.parameters + kept.optimizer).value) * scale;
   const double gpus = layout.gpus_per_node, nodes = layout.nodes;
   // A copy of what is whole on each GPU serves the node; shards add up.
   const double shared = static_cast<double>(kept.parameters.value) * scale;
-  const bool sharded_parameters =
-      fully_shards(training) && !(training.strategy == StrategyKind::zero && training.zero.stage < 3);
   const bool sharded_optimizer = training.strategy != StrategyKind::ddp;
   const double optimizer = gpu - shared;
   const double node = std::min(

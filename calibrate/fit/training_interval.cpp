@@ -79,7 +79,10 @@ TrainingInterval training_interval(const Scenario& fitted, const Profile& whole)
   double shorter = collectives, longer = collectives;
   if (!profile.training.empty()) {
     const ThroughputPrediction rate = predict_throughput(profile.training.front(), fitted);
-    middle = std::log(samples_of_step(fitted) / rate.samples_per_second);
+    if (fitted.training.measured ==
+        profile.training.front().rates) {  // else the scenario's own rate is the middle
+      middle = std::log(samples_of_step(fitted) / rate.samples_per_second);
+    }
     shorter = std::hypot(collectives, std::log(rate.high / rate.samples_per_second));
     longer = std::hypot(collectives, std::log(rate.samples_per_second / rate.low));
   }

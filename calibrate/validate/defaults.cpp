@@ -262,14 +262,13 @@ void hold_out(const Chosen& tables, const std::string& site, const std::vector<C
 
 DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) {
   const std::vector<CollectiveTable> listed = load_tables(index);
-  const std::vector<CostParameter> start = starting_costs();
-  const std::vector<std::string> names = names_of(start);
   std::vector<TablePoints> tables, ran;
   for (const CollectiveTable& table : listed) {
     if (!table.doubtful) {
       tables.push_back(points_of(table));
       const bool known = table.nccl_stated || !table.spec.algorithm.empty();
-      ran.push_back(known ? tables.back() : as_it_ran(tables.back(), start));
+      ran.push_back(known ? tables.back()
+                          : as_it_ran(tables.back(), starting_costs(tables.back().generation())));
     }
   }
   const auto choose = [](const std::vector<TablePoints>& from, const auto& which) {
@@ -294,7 +293,8 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
     };
     of[g] = choose(ran, mine);
     const Chosen held_out = choose(tables, mine);
-    SiteFits site_fits(of[g], start, names);
+    const std::vector<CostParameter> start = starting_costs(static_cast<int>(g));
+    SiteFits site_fits(of[g], start, names_of(start));
     fits[g].values = site_fits.values("");
     std::size_t done = 0;
     const std::set<std::string> sites = sites_of(of[g]);
@@ -307,10 +307,15 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
     }
     fit.of_generation[g] = summary(fits[g], start);
   }
-  const std::vector<std::string> of_network{"network.latency", "network.efficiency"};
+  const std::vector<std::string> of_network{"network.latency", "network.efficiency",
+                                            "network.slice_overhead"};
+  std::vector<std::pair<NetworkKind, bool>> networks;
   for (const Named<NetworkKind>& kind : kNames<NetworkKind>) {
+    networks.insert(networks.end(), {{kind.value, true}, {kind.value, false}});
+  }
+  for (const std::pair<NetworkKind, bool>& each : networks) {
     const auto with_it = [&](const TablePoints& table) {
-      return !plain(table) && table.network() == kind.value;
+      return !plain(table) && std::pair(table.network(), before_hopper(table.generation())) == each;
     };
     const Chosen mine = choose(ran, with_it), held_out = choose(tables, with_it);
     if (mine.empty()) {
@@ -322,7 +327,7 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
       network.without[site] = site_fits.values(site);
       hold_out(held_out, site, replaced({}, network.without[site]), fit.held_out);
     }
-    fit.of_network.emplace_back(kind.value, summary(network, replaced({}, network.values)));
+    fit.of_network.push_back({each.first, each.second, summary(network, replaced({}, network.values))});
   }
   return fit;
 }
@@ -459,9 +464,9 @@ std::string defaults_page(const DefaultsFit& fit) {
       page += value_line(std::string(name_of(static_cast<Generation>(g))), each);
     }
   }
-  for (const auto& [kind, values] : fit.of_network) {
-    for (const FittedDefault& each : values) {
-      page += value_line(std::string(name_of(kind)), each);
+  for (const DefaultsFit::OfNetwork& network : fit.of_network) {
+    for (const FittedDefault& each : network.values) {
+      page += value_line(std::string(name_of(network.kind)) + (network.before_hopper ? " old" : ""), each);
     }
   }
   for (const DefaultSpread& each : spread_of(fit.held_out)) {
@@ -494,10 +499,11 @@ std::string spread_source(const DefaultsFit& fit) {
 
 std::string network_source(const DefaultsFit& fit) {
   std::string source;
-  for (const auto& [kind, values] : fit.of_network) {
-    for (const FittedDefault& each : values) {
+  for (const DefaultsFit::OfNetwork& network : fit.of_network) {
+    for (const FittedDefault& each : network.values) {
       source +=
-          formatted("    {NetworkKind::%s, \"%s\", %.4g, %.2f, %d},\n", std::string(name_of(kind)).c_str(),
+          formatted("    {NetworkKind::%s, %s, \"%s\", %.4g, %.2f, %d},\n",
+                    std::string(name_of(network.kind)).c_str(), network.before_hopper ? "true" : "false",
                     each.name.c_str(), each.value, each.deviation, each.sites);
     }
   }

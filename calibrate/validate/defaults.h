@@ -33,7 +33,12 @@ struct HeldOutRow {
 
 struct DefaultsFit {
   std::array<std::vector<FittedDefault>, kGenerations> of_generation;
-  std::vector<std::pair<NetworkKind, std::vector<FittedDefault>>> of_network;  // beside InfiniBand
+  struct OfNetwork {
+    NetworkKind kind;
+    bool before_hopper;
+    std::vector<FittedDefault> values;
+  };
+  std::vector<OfNetwork> of_network;  // beside InfiniBand
   std::vector<HeldOutRow> held_out;
 };
 

@@ -63,6 +63,7 @@ CollectiveTable table_of(const CsvTable& index, const CsvTable::Row& row) {
   table.site = row.text("site").empty() ? table.name : row.text("site");
   table.spec.gpus_per_process = index.whole(row, "gpus_per_process", 1, 1);
   table.spec.max_channels = index.whole(row, "channels", 0, 0);
+  table.spec.sizes.buffer = Bytes(index.whole(row, "buffer_bytes", 0, 0));
   table.spec.nvls = row.text("nvls") != "off";
   return table;
 }

@@ -59,6 +59,7 @@ std::vector<NamedCost> named(CollectiveCosts& costs) {
   all.push_back({"network.socket_rate", &costs.socket_rate.value});
   all.push_back({"ll.proxy_rate", &costs.ll_proxy_rate.value});
   all.push_back({"block.copy_rate", &costs.copy_rate.value});
+  all.push_back({"process.efficiency", &costs.process_efficiency});
   all.push_back({"launch.latency", &costs.launch_latency.value});
   all.push_back({"launch.period", &costs.launch_period.value});
   const auto of_hosts = [&all](const std::string& library, const char* agreement,
@@ -91,8 +92,8 @@ const NamedCost& find_cost(const std::vector<NamedCost>& all, const std::string&
 }
 
 // The most that one channel of an algorithm moves: what a thread block can, in lines of the protocol, and
-// NCCL's caps; `share`: search channels per channel.
-double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, double share) {
+// NCCL's caps; `share`: search channels per channel; `full`: else a tree in Simple fills or drains.
+double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, double share, bool full) {
   constexpr double kGiga = 1e9;
   const auto& of = costs.of[static_cast<std::size_t>(plan.protocol)];
   const double block = costs.copy_rate.value * kLineEfficiency[static_cast<std::size_t>(plan.protocol)];
@@ -103,7 +104,7 @@ double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, dou
   }
   if (plan.algorithm == Algorithm::tree) {  // its bus bandwidth is twice what a thread block moves
     const double of_protocol = ll128 ? caps.tree_ll128 * kGiga * share : block;
-    return std::min(of_protocol, caps.tree * kGiga * share) / 2 * of.tree_efficiency;
+    return (full ? std::min(of_protocol, caps.tree * kGiga * share) : of_protocol) / 2 * of.tree_efficiency;
   }
   const double of_protocol = ll ? block : ll128 ? caps.ring_ll128 * kGiga * share : costs.copy_rate.value;
   return std::min(of_protocol * of.ring_efficiency, costs.copy_rate.value);
@@ -200,6 +201,8 @@ class HopPricing {
         of_protocol_(costs.of[static_cast<std::size_t>(plan.protocol)]),
         cap_(cap),
         sockets_(request.sockets),
+        of_process_(
+            request.gpus_per_process > 1 && plan.protocol != Protocol::simple ? costs.process_efficiency : 1),
         by_switch_(reduced_by_nvswitch(plan.algorithm)),
         of_switch_(costs.nvls.efficiency *
                    (plan.algorithm == Algorithm::nvls_tree ? costs.nvls.tree_efficiency : 1)) {}
@@ -217,7 +220,7 @@ class HopPricing {
     if (network && costs_.socket_rate.value > 0) {
       most = std::min(most, costs_.socket_rate * sockets_);
     }
-    return std::min(rate * efficiency, most);
+    return std::min(rate * efficiency, most) * (network ? 1 : of_process_);
   }
 
   HopCost cost(const Hop& hop) const {
@@ -225,7 +228,8 @@ class HopPricing {
     const auto kind = static_cast<std::size_t>(hop.kind);
     const bool network = hop.kind == HopKind::network;
     const Seconds beyond(std::max(0.0, hop.latency.value - kUsualLatency[kind].value));
-    const Seconds latency = nvls(hop) ? costs_.nvls.latency : of_protocol_.latency[kind];
+    const Seconds latency =
+        nvls(hop) ? costs_.nvls.latency : of_protocol_.latency[kind] / (network ? 1 : of_process_);
     cost.latency = to_sim_time(latency + beyond + (network ? costs_.network_latency : Seconds{}));
     if (network) {
       const Seconds overhead = costs_.network_slice_overhead * messages_at_once(hop);
@@ -253,6 +257,7 @@ class HopPricing {
   const CollectiveCosts::OfProtocol& of_protocol_;
   BytesPerSecond cap_;
   int sockets_;
+  double of_process_;
   bool by_switch_;
   double of_switch_;
 };
@@ -269,13 +274,15 @@ void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, std::span<co
                 const PriceRequest& request) {
   const double searched =
       static_cast<double>(request.search_channels) / static_cast<double>(request.all_channels);
+  const bool fills = fills_faster(plan, graph);
   std::vector<BytesPerSecond> caps;
-  std::vector<HopPricing> of_kind;
+  std::vector<HopPricing> of_kind, filling;
   Seconds startup, period;
   plan.copy_rate = BytesPerSecond(std::numeric_limits<double>::infinity());
   for (const CollectiveCosts& each : costs) {
-    caps.emplace_back(channel_cap(plan, each, searched));
+    caps.emplace_back(channel_cap(plan, each, searched, true));
     of_kind.emplace_back(plan, each, caps.back(), request);
+    filling.emplace_back(plan, each, BytesPerSecond(channel_cap(plan, each, searched, false)), request);
     const Seconds first = reduced_by_nvswitch(plan.algorithm)
                               ? each.nvls.startup
                               : each.of[static_cast<std::size_t>(plan.protocol)].startup;
@@ -294,14 +301,18 @@ void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, std::span<co
       plan.hops.push_back({hop.rate, {}, {}});
       continue;
     }
-    const HopPricing &from = of_kind[kind_of(hop.nodes.from, costs)],
-                     &to = of_kind[kind_of(hop.nodes.to, costs)];
-    plan.hops.push_back(&from == &to ? from.cost(hop) : slower(from.cost(hop), to.cost(hop)));
-    if (!hop.links.empty()) {
+    const std::size_t sends = kind_of(hop.nodes.from, costs), receives = kind_of(hop.nodes.to, costs);
+    plan.hops.push_back(sends == receives ? of_kind[sends].cost(hop)
+                                          : slower(of_kind[sends].cost(hop), of_kind[receives].cost(hop)));
+    if (!hop.links.empty() || fills) {
       plan.paced.resize(live.size() * hops);
       for (std::size_t i = 0; i < live.size(); ++i) {
+        const bool full = !fills || hop.kind == HopKind::network ||
+                          (graph.turn <= live[i].last && live[i].first <= -graph.turn);
+        const std::vector<HopPricing>& with = full ? of_kind : filling;
         const BytesPerSecond rate = rate_in(hop, live[i]);
-        plan.paced[i * hops + plan.hops.size() - 1] = std::min(from.rate(hop, rate), to.rate(hop, rate));
+        plan.paced[i * hops + plan.hops.size() - 1] =
+            std::min(with[sends].rate(hop, rate), with[receives].rate(hop, rate));
       }
     }
   }

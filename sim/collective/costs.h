@@ -19,6 +19,8 @@
 //   network.socket_rate               B/s of one socket of a channel, where the network has sockets (tcp)
 //   ll.proxy_rate                     B/s that a GPU's proxy sends in LL, whose lines it looks at one by one
 //   block.copy_rate                   B/s that a thread block moves, in its GPU or out of it
+//   process.efficiency                    of LL and LL128 between GPUs that one process drives: their rates over, their
+//                                         latencies under what they are otherwise
 //   launch.latency                    s   from the call to the startup, whatever the protocol
 //   launch.period                     s   from one launch to the next: what small collectives in a row take
 //
@@ -87,6 +89,7 @@ struct CollectiveCosts {
   Seconds network_latency, network_slice_overhead, simple_slice_overhead;
   BytesPerSecond socket_rate;  // 0: no sockets
   BytesPerSecond ll_proxy_rate, copy_rate;
+  double process_efficiency = 1;
   Seconds launch_latency, launch_period;
   bool nvlink_reads = false;  // NCCL reads over NVLink instead of writing
   ChannelCaps caps;
@@ -119,5 +122,11 @@ struct PriceRequest {
 // the two takes; what counts for all thread blocks (startup, copies) is the slowest kind's.
 void price_plan(CollectivePlan&, const CollectiveGraph&, std::span<const CollectiveCosts> costs,
                 const PriceRequest&);
+
+// Whether hops inside nodes are faster while a pipeline fills or drains: NCCL's cap for trees in Simple is what a full
+// one carries.
+inline bool fills_faster(const CollectivePlan& plan, const CollectiveGraph& graph) {
+  return plan.algorithm == Algorithm::tree && plan.protocol == Protocol::simple && graph.turn > 0;
+}
 
 }  // namespace paceline

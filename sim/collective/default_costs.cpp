@@ -63,11 +63,16 @@ constexpr DefaultSpread kSpread[] = {
 // What a thread block moves, by generation (NCCL's LL128 figure per channel).
 constexpr std::array<double, kGenerations> kCopyRate{20e9, 20e9, 36.7e9, 40e9};
 
+// "process.efficiency", likewise: why Volta and Ampere lose it nobody has published (docs/accuracy.md).
+constexpr std::array<double, kGenerations> kProcessEfficiency{0.8, 0.8, 1, 1};
+
 }  // namespace
 
 int generation(int compute_capability) {
   return compute_capability >= 100 ? 3 : compute_capability >= 90 ? 2 : compute_capability >= 80 ? 1 : 0;
 }
+
+bool before_hopper(int generation) { return generation < static_cast<int>(Generation::hopper); }
 
 double default_spread(int nodes, Bytes bytes) {
   double spread = 0;
@@ -82,8 +87,9 @@ double default_spread(int nodes, Bytes bytes) {
 std::span<const DefaultCost> fitted_costs() { return kFitted; }
 std::span<const DefaultNetworkCost> fitted_network_costs() { return kFittedNetworks; }
 
-std::vector<CostParameter> starting_costs() {
-  std::vector<CostParameter> costs;
+std::vector<CostParameter> starting_costs(int generation) {
+  std::vector<CostParameter> costs{
+      {"process.efficiency", kProcessEfficiency[static_cast<std::size_t>(generation)]}};
   for (const Start& start : kStart) {
     costs.push_back({start.name, start.value});
   }
@@ -101,14 +107,17 @@ CollectiveCosts default_costs(int compute_capability, NetworkKind kind) {
   costs.launch_latency = 0.5_us;  // an ordinary launch is part of the startup; frameworks add to it
   costs.launch_period = 5.0_us;   // of a host thread (superbenchmark, CUDA kernel launch, event time)
   costs.nvlink_reads = compute_capability == 80;
-  std::vector<CostParameter> values = starting_costs();
+  std::vector<CostParameter> values = starting_costs(mine);
   for (const DefaultCost& fitted : kFitted) {
     if (fitted.generation == mine) {
       values.push_back({fitted.name, fitted.value});
     }
   }
+  if (const Seconds overhead = network(kind, compute_capability).slice_overhead; overhead.value > 0) {
+    values.push_back({"network.slice_overhead", overhead.value});
+  }
   for (const DefaultNetworkCost& fitted : kFittedNetworks) {
-    if (fitted.kind == kind) {
+    if (fitted.kind == kind && fitted.before_hopper == before_hopper(mine)) {
       values.push_back({fitted.name, fitted.value});
     }
   }

@@ -20,6 +20,7 @@ inline constexpr auto kNames<Generation> = names<Generation>({{"Volta", Generati
                                                               {"Blackwell", Generation::blackwell}});
 inline constexpr int kGenerations = kNames<Generation>.size();
 int generation(int compute_capability);  // as a number
+bool before_hopper(int generation);      // whose machines have another EFA
 
 // deviation: standard, of ln(value), between sites; sites: that determine it, 0: the starting point.
 struct DefaultCost {
@@ -30,6 +31,7 @@ struct DefaultCost {
 };
 struct DefaultNetworkCost {
   NetworkKind kind;
+  bool before_hopper;
   const char* name;
   double value, deviation;
   int sites;
@@ -47,7 +49,7 @@ double default_spread(int nodes, Bytes);
 std::span<const DefaultCost> fitted_costs();
 std::span<const DefaultNetworkCost> fitted_network_costs();
 
-// Where the fit begins, and what its priors are around: alike for all generations.
-std::vector<CostParameter> starting_costs();
+// Where the fit begins, and what its priors are around.
+std::vector<CostParameter> starting_costs(int generation);
 
 }  // namespace paceline

@@ -234,7 +234,8 @@ CollectivePlan NcclCollectives::plan(Communicator& communicator, CollectiveKind 
   plan.root = root;
   plan.graph =
       graph(communicator, {choice.algorithm, kind, static_cast<std::uint32_t>(sizing.channels), root});
-  plan.loops = cut_where_rates_change(sizing.loops, communicator.graphs[plan.graph]);
+  const CollectiveGraph& on = communicator.graphs[plan.graph];
+  plan.loops = cut_where_rates_change(sizing.loops, on, fills_faster(plan, on));
   price(plan, communicator, costs_);
   if (!communicator.graphs[plan.graph].shared.empty()) {
     communicator.shared_links = links_.links;

@@ -208,6 +208,7 @@ struct CollectiveGraph {
   // Filled by price_graph (sim/collective/pricing.h):
   std::vector<Hop> hops;
   std::vector<SharedFifo> shared;
+  std::int64_t turn = 0;  // of a pipeline: loops until half of its blocks move; 0: a circle
 };
 
 // `count` loops over the script with chunks of `chunk` bytes of data, which move in slices of `slice` bytes,

@@ -514,6 +514,7 @@ void price_graph(CollectiveGraph& graph, const RouteList& routes, const Topology
     }
   }
   graph.hops = std::move(hops.hops);
+  graph.turn = stage ? in_loops(std::ranges::max(*stage) / 2) : 0;
 }
 
 BytesPerSecond rate_in(const Hop& hop, const LiveLoops& live) {
@@ -541,7 +542,8 @@ std::vector<LiveLoops> live_loops(const std::vector<Loops>& loops) {
   return live;
 }
 
-std::vector<Loops> cut_where_rates_change(const std::vector<Loops>& loops, const CollectiveGraph& graph) {
+std::vector<Loops> cut_where_rates_change(const std::vector<Loops>& loops, const CollectiveGraph& graph,
+                                          bool fills) {
   std::set<std::int64_t> delays;
   for (const Hop& hop : graph.hops) {
     for (const SharedLink& link : hop.links) {
@@ -549,6 +551,9 @@ std::vector<Loops> cut_where_rates_change(const std::vector<Loops>& loops, const
         delays.insert(delay);
       }
     }
+  }
+  if (fills) {
+    delays.insert({graph.turn, -graph.turn});
   }
   std::int64_t all = 0, at = 0;
   for (const Loops& each : loops) {

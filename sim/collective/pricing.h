@@ -41,7 +41,8 @@ std::vector<LiveLoops> live_loops(const std::vector<Loops>&);
 // What a FIFO gets of its links while no others than these are live, if all thread blocks keep step.
 BytesPerSecond rate_in(const Hop&, const LiveLoops&);
 // The same loops, in pieces within which no FIFO's rate_in changes: a pipeline that fills, is full, and drains.
-std::vector<Loops> cut_where_rates_change(const std::vector<Loops>&, const CollectiveGraph&);
+// `fills`: nor whether it is full (CollectiveGraph::turn).
+std::vector<Loops> cut_where_rates_change(const std::vector<Loops>&, const CollectiveGraph&, bool fills);
 
 // Fills hops, Fifo::hop and shared; routes: by FIFO. A link that several thread blocks' FIFOs cross in one direction is shared
 // in proportion to what each thread block sends over it; what a thread block sends in turns counts together,

@@ -28,7 +28,7 @@ TEST_CASE("the models of the FSDP sets have the parameters that were published")
             Approx(std::stod(row.at("tokens_per_s"))).epsilon(1e-4));
     }
   }
-  CHECK(sets == 12);
+  CHECK(sets == 16);
 }
 
 }  // namespace

@@ -68,6 +68,9 @@ inline CollectiveTest test_of(const CsvRow& table, const std::string& folder) {
   }
   test.collective.algorithm = table.at("algo");
   test.collective.protocol = table.at("proto");
+  if (!table.at("buffer_bytes").empty()) {
+    test.collective.sizes.buffer = Bytes(std::stoll(table.at("buffer_bytes")));
+  }
   if (!table.at("channels").empty()) {
     test.collective.max_channels = std::stoi(table.at("channels"));
   }
