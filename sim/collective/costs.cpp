@@ -274,7 +274,7 @@ void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, std::span<co
                 const PriceRequest& request) {
   const double searched =
       static_cast<double>(request.search_channels) / static_cast<double>(request.all_channels);
-  const bool fills = fills_faster(plan, graph);
+  const bool fills = request.fills_faster;
   std::vector<BytesPerSecond> caps;
   std::vector<HopPricing> of_kind, filling;
   Seconds startup, period;

@@ -117,16 +117,12 @@ struct PriceRequest {
   std::size_t search_channels = 1, all_channels = 1;  // of the algorithm's graph
   int sockets = 1;                                    // of a channel, where the network has them
   int gpus_per_process = 1;                           // which one host thread launches one after the other
+  bool fills_faster =
+      false;  // inside nodes, while the pipeline is not full: NCCL's cap for trees is a full one's
 };
 // `costs`: by the topology's kind of node, or one for all. A hop between nodes of two kinds costs what the slower of
 // the two takes; what counts for all thread blocks (startup, copies) is the slowest kind's.
 void price_plan(CollectivePlan&, const CollectiveGraph&, std::span<const CollectiveCosts> costs,
                 const PriceRequest&);
-
-// Whether hops inside nodes are faster while a pipeline fills or drains: NCCL's cap for trees in Simple is what a full
-// one carries.
-inline bool fills_faster(const CollectivePlan& plan, const CollectiveGraph& graph) {
-  return plan.algorithm == Algorithm::tree && plan.protocol == Protocol::simple && graph.turn > 0;
-}
 
 }  // namespace paceline

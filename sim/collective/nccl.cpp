@@ -234,8 +234,8 @@ CollectivePlan NcclCollectives::plan(Communicator& communicator, CollectiveKind 
   plan.root = root;
   plan.graph =
       graph(communicator, {choice.algorithm, kind, static_cast<std::uint32_t>(sizing.channels), root});
-  const CollectiveGraph& on = communicator.graphs[plan.graph];
-  plan.loops = cut_where_rates_change(sizing.loops, on, fills_faster(plan, on));
+  plan.loops = cut_where_rates_change(sizing.loops, communicator.graphs[plan.graph],
+                                      fills_faster(plan.algorithm, plan.protocol));
   price(plan, communicator, costs_);
   if (!communicator.graphs[plan.graph].shared.empty()) {
     communicator.shared_links = links_.links;
@@ -251,7 +251,13 @@ void NcclCollectives::price(CollectivePlan& plan, const Communicator& communicat
              {.search_channels = graph_of(plan.algorithm, input_.graphs).channels.size(),
               .all_channels = channels_of(plan.algorithm),
               .sockets = spec_.socket_threads * spec_.sockets_per_thread,
-              .gpus_per_process = spec_.gpus_per_process});
+              .gpus_per_process = spec_.gpus_per_process,
+              .fills_faster = fills_faster(plan.algorithm, plan.protocol)});
+}
+
+// Seen since trees in Simple move the largest chunks that there are; before, they had many small ones (sizing.cpp).
+bool NcclCollectives::fills_faster(Algorithm algorithm, Protocol protocol) const {
+  return algorithm == Algorithm::tree && protocol == Protocol::simple && input_.version.minor >= 20;
 }
 
 std::size_t NcclCollectives::channels_of(Algorithm algorithm) const {

@@ -69,6 +69,7 @@ class NcclCollectives {
   void price(CollectivePlan&, const Communicator&, std::span<const CollectiveCosts>) const;
   const TunerTable& table(CollectiveKind);
   std::size_t channels_of(Algorithm) const;
+  bool fills_faster(Algorithm, Protocol) const;
   void find_channels(const Topology&);
   void describe_nodes(const Topology&);
   struct GraphKey {

@@ -120,6 +120,27 @@ TEST_CASE("bytes over their routes: what is whole is saved by one GPU, shards by
   CHECK(in_seconds(memory.restart.fetch_from_peer) == Approx(8).epsilon(0.01));
 }
 
+// 12 bytes a parameter are kept by shards of FSDP: a master copy and two moments; one GPU alone has 2 more.
+TEST_CASE("what FSDP saves is what its GPUs load") {
+  const auto times = [](const std::string& strategy) {
+    const Scenario scenario = parse_scenario(
+        R"({"cluster": {"node": "dgx-h100", "nodes": 8}, "model": "llama3_8b", "training": {"batch_per_gpu": 1,
+        "precision": "bf16", "optimizer": "adamw", "strategy": )" +
+            strategy +
+            R"(}, "faults": {"length": "1 d", "step": "2 s", "failures": [{"of": "gpu", "mtbf": "5 y",
+        "repair": "1 d"}], "checkpoint": {"interval": "1 h", "storage_bandwidth": "1 GB/s"}}})",
+        "s.json");
+    const CampaignSpec spec = campaign_spec(scenario);
+    return std::pair(in_seconds(spec.checkpoint.stall), in_seconds(spec.restart.load));
+  };
+  const auto [saved, loaded] = times(R"("fsdp")");
+  CHECK(saved == Approx(loaded));
+  CHECK(saved == Approx(12 * 8.030261248).epsilon(0.002));
+  const auto [zero, back] = times(R"("zero", "zero": {"stage": 3})");
+  CHECK(zero == Approx(back));
+  CHECK(zero == Approx(14 * 8.030261248).epsilon(0.002));
+}
+
 TEST_CASE("a goal's intervals are where its inequality holds") {
   const double m = 3.09 * 3600, d = 40;
   const Goal goal = intervals_for(0.9, Seconds(d), Seconds(m), {});

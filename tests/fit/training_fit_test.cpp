@@ -295,6 +295,21 @@ TEST_CASE("sharded training takes what a profile says of all-gathers and reduce-
   CHECK(interval.step < interval.high);
 }
 
+TEST_CASE("a scenario's own rate is the middle of its interval, whatever the profile's is") {
+  Profile profile;
+  profile.training.push_back(
+      fit_training(on(machine(), 1, 8), std::vector{row(1, 1, kRate), row(8, 1, 7500)}).result);
+  const Scenario plain = on(machine(), 2, 8);
+  Scenario own = plain;
+  own.training.measured = {{SamplesPerSecond(kRate / 2)}};
+  for (const Scenario& each : {with_profile(plain, profile), with_profile(own, profile)}) {
+    const TrainingInterval interval = training_interval(each, profile);
+    CHECK(interval.step.value == Approx(predict(each).report.step.mean.value).epsilon(0.01));
+    CHECK(interval.low < interval.step);
+    CHECK(interval.step < interval.high);
+  }
+}
+
 TEST_CASE("a step shorter than its communication is no anchor, and the message has both times") {
   const auto message = [](double rate) {
     try {

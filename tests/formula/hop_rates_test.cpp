@@ -1,0 +1,91 @@
+// What hops are given: of GPUs of one process, and of a tree that fills.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/collective/nccl.h"
+
+namespace paceline {
+namespace {
+
+struct Planned {
+  CollectivePlan plan;
+  std::vector<Hop> hops;
+  CollectiveCosts costs;
+  std::int64_t turn = 0;
+};
+
+Planned planned(const char* node, int nodes, Bytes bytes, const CollectiveSpec& spec) {
+  ClusterSpec cluster;
+  cluster.node = node_preset(node);
+  cluster.nodes = nodes;
+  cluster.gpus_per_node = cluster.node.gpus;
+  const Topology topology = build_topology(cluster);
+  NcclCollectives nccl(topology, spec, {});
+  Communicator communicator;
+  communicator.ranks = static_cast<std::uint32_t>(topology.ranks());
+  CollectivePlan plan = nccl.plan(communicator, CollectiveKind::all_reduce, bytes,
+                                  nccl.tuned(CollectiveKind::all_reduce, bytes));
+  const CollectiveGraph& graph = communicator.graphs[plan.graph];
+  return {std::move(plan), graph.hops, nccl.costs(), graph.turn};
+}
+
+TEST_CASE("LL and LL128 between GPUs of one process reach their efficiency, and Simple all of it") {
+  for (const std::string protocol : {"ll", "ll128", "simple"}) {
+    for (const char* node : {"dgx-a100", "dgx-h100"}) {
+      CollectiveSpec spec{.algorithm = "ring", .protocol = protocol};
+      const Planned each = planned(node, 1, Bytes(8 << 20), spec);
+      spec.gpus_per_process = 8;
+      const Planned one = planned(node, 1, Bytes(8 << 20), spec);
+      const double reached = protocol == "simple" ? 1 : one.costs.process_efficiency;
+      CHECK((one.costs.process_efficiency < 0.9) == (std::string(node) == "dgx-a100"));
+      REQUIRE(one.plan.hops.size() == each.plan.hops.size());
+      for (std::size_t h = 0; h < one.hops.size(); ++h) {
+        if (one.hops[h].kind == HopKind::nvlink) {
+          CHECK(one.plan.hops[h].rate.value == Approx(reached * each.plan.hops[h].rate.value));
+          CHECK(to_seconds(one.plan.hops[h].latency).value ==
+                Approx(to_seconds(each.plan.hops[h].latency).value / reached));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a tree in Simple fills at what its thread blocks move, and is full at NCCL's cap, since 2.20") {
+  const auto rates = [](const char* version, Bytes bytes) {
+    const Planned tree =
+        planned("aws-p4d", 2, bytes, {.nccl = version, .algorithm = "tree", .protocol = "simple"});
+    std::vector<double> of_loops;  // the slowest hop inside a node, by loops of the plan
+    for (std::size_t i = 0; i < tree.plan.loops.size(); ++i) {
+      double slowest = tree.costs.copy_rate.value;
+      for (std::size_t h = 0; h < tree.hops.size(); ++h) {
+        if (tree.hops[h].kind == HopKind::nvlink) {
+          const std::size_t at = i * tree.hops.size() + h;
+          slowest = std::min(slowest, tree.plan.paced.empty() || tree.plan.paced[at].value == 0
+                                          ? tree.plan.hops[h].rate.value
+                                          : tree.plan.paced[at].value);
+        }
+      }
+      of_loops.push_back(slowest);
+    }
+    return of_loops;
+  };
+  const CollectiveCosts costs = planned("aws-p4d", 2, Bytes(1 << 20), {.nccl = "2.23"}).costs;
+  const double block = costs.copy_rate.value / 2,
+               cap = costs.caps.tree * 1e9 * 4 / 8 / 2;  // 4 channels are searched
+  CHECK(cap < 0.7 * block);
+  const std::vector<double> short_one = rates("2.23", Bytes(4 << 20));  // one chunk: never full
+  REQUIRE(short_one.size() == 1);
+  CHECK(short_one.front() == Approx(block));
+  const std::vector<double> long_one = rates("2.23", Bytes(std::int64_t{1} << 30));
+  REQUIRE(long_one.size() >= 3);
+  CHECK(long_one.front() == Approx(block));
+  CHECK(*std::ranges::min_element(long_one) == Approx(cap));
+  CHECK(long_one.back() == Approx(block));
+  const std::vector<double> before = rates("2.18", Bytes(4 << 20));
+  CHECK(std::ranges::max(before) == Approx(cap));
+}
+
+}  // namespace
+}  // namespace paceline
