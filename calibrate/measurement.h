@@ -29,6 +29,7 @@ struct CollectiveMeasurement {
   int channels = 0;                 // NCCL_MAX_NCHANNELS, where stated
   std::string nvls;                 // "off" where NCCL_NVLS_ENABLE=0 is stated
   int gpus_per_process = 0;         // that one host thread launches for (nccl-tests' -g); 0: not stated
+  Bytes buffer{0};                  // NCCL_BUFFSIZE, where known
   std::string table;                // which run it belongs to: the file's name, and "#2" for its second table
   Origin origin;
   std::string gpu;  // "NVIDIA H100 80GB HBM3"; empty: not stated, or of several kinds

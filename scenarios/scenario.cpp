@@ -16,6 +16,7 @@
 #include "scenarios/writer.h"
 #include "sim/collective/tuner.h"
 #include "sim/strategy/horovod.h"
+#include "sim/strategy/parameter_server.h"
 #include "sim/strategy/pytorch.h"
 #include "topology/nccl_xml.h"
 #include "topology/topology.h"
@@ -612,7 +613,9 @@ Scenario on_first_nodes(Scenario scenario, int nodes) {
                   [&](const BackgroundFlow& flow) { return absent(flow.from) || absent(flow.to); });
   }
   if (std::vector<DegradedLink> degraded = std::exchange(cluster.degraded, {}); !degraded.empty()) {
-    const Topology topology = build_topology(cluster);
+    ClusterSpec with_servers = cluster;  // which stand behind all others
+    with_servers.nodes += static_cast<int>(server_nodes(scenario.training));
+    const Topology topology = build_topology(with_servers);
     std::erase_if(degraded, [&](const DegradedLink& link) {
       const std::optional<DeviceId> from = topology.find_device(link.from);
       const std::optional<DeviceId> to = link.to ? topology.find_device(*link.to) : from;

@@ -127,6 +127,10 @@ constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
     {"network.slice_overhead",
      "What a GPU's proxy takes for a message: a slice occupies a network hop at least so long, times the "
      "FIFOs that the GPU sends on at once."},
+    {"process.efficiency",
+     "Of LL and LL128 inside nodes where one process drives several GPUs: their rates over, their latencies "
+     "under what "
+     "they are otherwise."},
     {"block.copy_rate", "What a thread block moves, in its GPU or out of it."},
     {"nvls.efficiency", "Share of the NVLinks' bandwidth while the switch reduces or multicasts."},
     {".startup", "From the launch to the first step."},

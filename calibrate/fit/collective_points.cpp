@@ -92,6 +92,7 @@ std::string place_row(const CollectiveMeasurement& row, const FitRequest& reques
   place.spec.protocol = row.protocol.empty() ? place.spec.protocol : row.protocol;
   place.spec.max_channels = row.channels > 0 ? row.channels : place.spec.max_channels;
   place.spec.nvls = place.spec.nvls && row.nvls != "off";
+  place.spec.sizes.buffer = row.buffer.value > 0 ? row.buffer : place.spec.sizes.buffer;
   if (row.gpus_per_process > 0) {
     place.spec.gpus_per_process = std::min(row.gpus_per_process, ranks / nodes);
   }
@@ -109,11 +110,13 @@ std::string why_impossible(MeasuredPlace& place, Bytes bytes) {
   }
 }
 
-using PlaceKey = std::tuple<CollectiveKind, int, int, std::string, std::string, std::string, int, bool, int>;
+using PlaceKey =
+    std::tuple<CollectiveKind, int, int, std::string, std::string, std::string, int, bool, int, std::int64_t>;
 PlaceKey key_of(const MeasuredPlace& place) {
   const CollectiveSpec& s = place.spec;
-  return {place.kind,     place.nodes(), place.gpus_per_node(), s.nccl, s.algorithm, s.protocol,
-          s.max_channels, s.nvls,        s.gpus_per_process};
+  return {place.kind,         place.nodes(),       place.gpus_per_node(), s.nccl,
+          s.algorithm,        s.protocol,          s.max_channels,        s.nvls,
+          s.gpus_per_process, s.sizes.buffer.value};
 }
 
 // The rows of one table at one place, by size.

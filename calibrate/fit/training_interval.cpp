@@ -79,8 +79,8 @@ TrainingInterval training_interval(const Scenario& fitted, const Profile& whole)
   double shorter = collectives, longer = collectives;
   if (!profile.training.empty()) {
     const ThroughputPrediction rate = predict_throughput(profile.training.front(), fitted);
-    if (fitted.training.measured ==
-        profile.training.front().rates) {  // else the scenario's own rate is the middle
+    const ProfileTraining& of_profile = profile.training.front();
+    if (fitted.training.measured == of_profile.rates && fitted.variability.delays == of_profile.delays) {
       middle = std::log(samples_of_step(fitted) / rate.samples_per_second);
     }
     shorter = std::hypot(collectives, std::log(rate.high / rate.samples_per_second));

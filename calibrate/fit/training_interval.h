@@ -17,7 +17,7 @@ struct TrainingInterval {
 
 // `fitted`: with_profile(scenario, profile). The step's interval: all collectives at the ends of a full
 // bucket's interval (FSDP: of the largest unit's all-gather), and, where the profile was fitted to training,
-// predict_throughput's (training_prediction.h), whose middle it then has unless the scenario says its own rate.
+// predict_throughput's (training_prediction.h), whose middle it then has unless the scenario says its own rate or delays.
 // Cost: two simulations, and those of predict_throughput.
 TrainingInterval training_interval(const Scenario& fitted, const Profile&);
 

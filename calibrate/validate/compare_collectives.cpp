@@ -191,6 +191,7 @@ MeasuredData read_table(const CollectiveTable& table) {
     row.channels = table.spec.max_channels;
     row.nvls = table.spec.nvls ? "" : "off";
     row.gpus_per_process = table.spec.gpus_per_process;
+    row.buffer = table.spec.sizes.buffer;
     row.table = table.name;
   }
   return data;

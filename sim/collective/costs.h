@@ -19,8 +19,8 @@
 //   network.socket_rate               B/s of one socket of a channel, where the network has sockets (tcp)
 //   ll.proxy_rate                     B/s that a GPU's proxy sends in LL, whose lines it looks at one by one
 //   block.copy_rate                   B/s that a thread block moves, in its GPU or out of it
-//   process.efficiency                    of LL and LL128 between GPUs that one process drives: their rates over, their
-//                                         latencies under what they are otherwise
+//   process.efficiency                    of LL and LL128 inside nodes where one process drives several GPUs: their
+//                                         rates over, their latencies under what they are otherwise
 //   launch.latency                    s   from the call to the startup, whatever the protocol
 //   launch.period                     s   from one launch to the next: what small collectives in a row take
 //

@@ -86,6 +86,17 @@ TEST_CASE("a rank that is named as slow and isn't among a row's GPUs slows none 
         Approx(expected).epsilon(1e-14));
 }
 
+TEST_CASE("a degraded link of a server's own node is there for the rows, too") {
+  Scenario base = on(machine(), 2, 8);
+  base.training.strategy = StrategyKind::parameter_server;
+  base.training.parameter_server.servers.count = 1;
+  base.cluster.degraded = {{.from = "node2/nic0", .to = {}, .bandwidth_factor = 0.5, .extra_latency = {}},
+                           {.from = "node3/nic0", .to = {}, .bandwidth_factor = 0.5, .extra_latency = {}}};
+  const std::vector<DegradedLink> left = on_row(base, row(16, 2, 1000)).cluster.degraded;
+  REQUIRE(left.size() == 1);
+  CHECK(left.front().from == "node2/nic0");
+}
+
 TEST_CASE("batches by rank, a balance and others' traffic belong to no row of measurements") {
   const TrainingMeasurement sixteen = row(16, 2, 2000);
   const auto refused = [&](const auto& change) {
@@ -295,14 +306,17 @@ TEST_CASE("sharded training takes what a profile says of all-gathers and reduce-
   CHECK(interval.step < interval.high);
 }
 
-TEST_CASE("a scenario's own rate is the middle of its interval, whatever the profile's is") {
+TEST_CASE("a scenario's own rate and delays are the middle of its interval, whatever the profile's are") {
   Profile profile;
   profile.training.push_back(
       fit_training(on(machine(), 1, 8), std::vector{row(1, 1, kRate), row(8, 1, 7500)}).result);
   const Scenario plain = on(machine(), 2, 8);
   Scenario own = plain;
   own.training.measured = {{SamplesPerSecond(kRate / 2)}};
-  for (const Scenario& each : {with_profile(plain, profile), with_profile(own, profile)}) {
+  Scenario late = plain;
+  late.variability.delays = {Seconds(0.02), 0};
+  for (const Scenario& each :
+       {with_profile(plain, profile), with_profile(own, profile), with_profile(late, profile)}) {
     const TrainingInterval interval = training_interval(each, profile);
     CHECK(interval.step.value == Approx(predict(each).report.step.mean.value).epsilon(0.01));
     CHECK(interval.low < interval.step);

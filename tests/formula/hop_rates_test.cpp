@@ -31,7 +31,7 @@ Planned planned(const char* node, int nodes, Bytes bytes, const CollectiveSpec& 
   return {std::move(plan), graph.hops, nccl.costs(), graph.turn};
 }
 
-TEST_CASE("LL and LL128 between GPUs of one process reach their efficiency, and Simple all of it") {
+TEST_CASE("LL and LL128 inside nodes reach what one process with several GPUs leaves, and Simple all") {
   for (const std::string protocol : {"ll", "ll128", "simple"}) {
     for (const char* node : {"dgx-a100", "dgx-h100"}) {
       CollectiveSpec spec{.algorithm = "ring", .protocol = protocol};
