@@ -30,7 +30,7 @@ struct Lever {
 
 // Those that apply to this scenario and change something, each once: the collectives that NCCL could run
 // instead; DDP's buckets and precision of gradients, or what FSDP keeps, reduces and shards; accumulation; what is
-// slow, degraded or shared; network, NVLink, GPUs. What costs nothing first.
+// slow, degraded or shared; network, NVLink, GPUs.
 std::vector<Lever> levers(const Prediction&, Machines&);
 
 }  // namespace paceline
