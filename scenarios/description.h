@@ -525,8 +525,6 @@ void describe(V& v, FsdpSpec& s) {
   v.key("shard_group", s.shard_group, any(),
         "Hybrid sharding: which ranks share one copy of the parameters, while gradients are all-reduced "
         "across such groups; left out: all ranks.");
-  v.key("activation_checkpointing", s.activation_checkpointing, any(),
-        "full: a unit keeps its inputs alone, and runs forward again before its backward pass.");
 }
 
 template <class V>
@@ -772,6 +770,9 @@ void describe(V& v, TrainingSpec& s) {
   v.key("accumulation", s.accumulation, between(1, 10'000),
         "Forward and backward passes per optimizer step; all but the last exchange nothing (no_sync), but "
         "with data_parallel, which has nothing of the kind.");
+  v.key("activation_checkpointing", s.activation_checkpointing, any(),
+        "full: a block keeps its inputs alone, and runs forward again before its backward pass. Blocks are "
+        "FSDP's units where it shards, else consecutive layers whose names agree up to their first number.");
   v.key("precision", s.precision, any(),
         "Number format of the kernels: it decides their peak rate and their bytes.");
   v.key("gradients", s.gradients, any(), "Number format of gradients in memory and on the wire.");

@@ -60,6 +60,11 @@ bool may_shard(const TrainingSpec& training) {
 // What is nearest to the scenario first.
 std::vector<Alternative> alternatives(const Scenario& scenario) {
   std::vector<Alternative> all{smaller_batch("", scenario)};
+  const std::string checkpointing = "/training/activation_checkpointing=full";
+  if (!recomputes(scenario.training)) {
+    all.push_back({checkpointing, scenario});
+    all.back().changed.training.activation_checkpointing = ActivationCheckpointing::full;
+  }
   if (!may_shard(scenario.training)) {
     return all;
   }
@@ -84,17 +89,17 @@ std::vector<Alternative> alternatives(const Scenario& scenario) {
   const FsdpSpec& now = scenario.training.fsdp;
   const bool in_parts = now.shard_group != ShardGroup{} || now.reshard_after_forward != ReshardAfterForward{};
   for (const bool of_all : in_parts ? std::vector{false, true} : std::vector{false}) {
-    for (const bool recomputes : {false, true}) {
+    for (const bool recomputed : {false, true}) {
       add("/training/strategy=fsdp" + (of_all ? within : "") +
-              (recomputes ? " and /training/fsdp/activation_checkpointing=full" : ""),
+              (recomputed ? " and " + checkpointing : ""),
           [&](TrainingSpec& t) {
             t.strategy = StrategyKind::fsdp;
             if (of_all) {
               t.fsdp.shard_group = {.ranks = ranks};
               t.fsdp.reshard_after_forward = {};
             }
-            if (recomputes) {
-              t.fsdp.activation_checkpointing = ActivationCheckpointing::full;
+            if (recomputed) {
+              t.activation_checkpointing = ActivationCheckpointing::full;
             }
           });
     }

@@ -156,10 +156,7 @@ std::string strategy(const Prediction& p) {
   if (p.report.compression) {
     return compression_rows(p);
   }
-  if (p.job.ranks() == 1) {
-    return recomputes(training) ? row("strategy", "one GPU: plain, but activations are recomputed") : "";
-  }
-  if (training.strategy == StrategyKind::ddp) {
+  if (p.job.ranks() == 1 || training.strategy == StrategyKind::ddp) {
     return "";
   }
   if (p.job.negotiation) {
@@ -174,7 +171,7 @@ std::string strategy(const Prediction& p) {
     text += ", sharded " + (group.node ? std::string("in each node")
                                        : "in groups of " + std::to_string(group.ranks) + " GPUs");
   }
-  return row("strategy", text + (recomputes(training) ? ", activations recomputed" : ""));
+  return row("strategy", text);
 }
 
 // Where ranks join.
@@ -393,7 +390,9 @@ std::string summary(const Prediction& p) {
                   row("", "on batches prefetched before them: more --iterations show the lasting step time");
     throughput.pop_back();
   }
-  return strategy(p) + row("step time", step) + drift_rows(p) + row("throughput", throughput) +
+  const std::string again =
+      recomputes(p.scenario.training) ? row("activations", "recomputed, block by block") : "";
+  return strategy(p) + again + row("step time", step) + drift_rows(p) + row("throughput", throughput) +
          row("scaling",
              fixed(100 * r.scaling_efficiency, 1) + " % of " +
                  (p.scenario.gpus.empty()

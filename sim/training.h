@@ -98,18 +98,12 @@ struct ShardGroup {
   friend bool operator==(const ShardGroup&, const ShardGroup&) = default;
 };
 
-enum class ActivationCheckpointing : std::uint8_t { none, full };
-template <>
-inline constexpr auto kNames<ActivationCheckpointing> = names<ActivationCheckpointing>(
-    {{"none", ActivationCheckpointing::none}, {"full", ActivationCheckpointing::full}});
-
 // PyTorch fully_shard (torch/distributed/fsdp/_fully_shard).
 struct FsdpSpec {
   FsdpUnits units;
   std::optional<Precision> reduce_precision;  // of gradients on the wire; left out: that of `gradients`
   ReshardAfterForward reshard_after_forward;
   ShardGroup shard_group;
-  ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::none;  // full: of each unit
 };
 
 // Zero Redundancy Optimizer (Rajbhandari et al. 2020). Stage 1: DDP, whose options hold, with a sharded
@@ -274,6 +268,11 @@ struct ExplicitLayerTime {
   Seconds forward, backward;
 };
 
+enum class ActivationCheckpointing : std::uint8_t { none, full };
+template <>
+inline constexpr auto kNames<ActivationCheckpointing> = names<ActivationCheckpointing>(
+    {{"none", ActivationCheckpointing::none}, {"full", ActivationCheckpointing::full}});
+
 // One GPU's rate as it was measured, whole steps of an undisturbed GPU without waiting for input.
 struct MeasuredRate {
   SamplesPerSecond rate;
@@ -369,7 +368,8 @@ struct TrainingSpec {
   std::vector<std::int64_t> batches;  // by rank, which together are as many; empty: all alike
   std::optional<BalanceSpec> balance;
   int accumulation = 1;  // forward and backward passes per optimizer step (all but the last under no_sync)
-  Precision precision = Precision::fp32;   // of the kernels
+  ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::none;  // full: of each unit
+  Precision precision = Precision::fp32;                                             // of the kernels
   Precision gradients = Precision::fp32;   // of gradients in memory and on the wire
   Precision parameters = Precision::fp32;  // of parameters and of the optimizer's state in memory
   Optimizer optimizer = Optimizer::sgd;
@@ -468,7 +468,7 @@ inline bool fully_shards(const TrainingSpec& training) {
 
 // Whether forward runs again, unit by unit, before backward.
 inline bool recomputes(const TrainingSpec& training) {
-  return fully_shards(training) && training.fsdp.activation_checkpointing == ActivationCheckpointing::full;
+  return training.activation_checkpointing == ActivationCheckpointing::full;
 }
 
 // The same rates, for a training with another batch, accumulation or checkpointing.
@@ -477,8 +477,7 @@ inline std::vector<MeasuredRate> pinned_rates(const TrainingSpec& training) {
   for (MeasuredRate& rate : rates) {
     rate.batch_per_gpu = rate.batch_per_gpu > 0 ? rate.batch_per_gpu : training.batch_per_gpu;
     rate.accumulation = rate.accumulation > 0 ? rate.accumulation : training.accumulation;
-    rate.activation_checkpointing = rate.activation_checkpointing.value_or(
-        recomputes(training) ? ActivationCheckpointing::full : ActivationCheckpointing::none);
+    rate.activation_checkpointing = rate.activation_checkpointing.value_or(training.activation_checkpointing);
   }
   return rates;
 }

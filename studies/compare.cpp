@@ -24,7 +24,8 @@ namespace paceline {
 namespace {
 
 constexpr const char *kPlace = "--strategies", *kReshard = "reshard_after_forward",
-                     *kCompression = "/training/compression";
+                     *kCompression = "/training/compression",
+                     *kCheckpointing = "activation_checkpointing";
 
 // `options`: whose keys it takes.
 struct NamedStrategy {
@@ -124,6 +125,8 @@ StrategyChoice choice_in(const std::string& text) {
     const std::string options = "/training/" + std::string(name_of(strategy.options)) + '/';
     if (strategy.kind == StrategyKind::parameter_server && key == "stale") {
       choice.edits.push_back({options + "consistency", Json::Object{{key, std::move(value)}}});
+    } else if (key == kCheckpointing) {
+      choice.edits.push_back({"/training/" + key, std::move(value)});
     } else if (strategy.options == StrategyKind::ddp && key == "compression") {
       choice.edits.push_back({kCompression, std::move(value)});
     } else if (strategy.options == StrategyKind::ddp && is_option_of_compression(key)) {
@@ -360,8 +363,7 @@ namespace {
 // The file's own strategy says with what its rates were measured, whatever a choice makes of it.
 void pin_checkpointing(const TrainingSpec& written, std::vector<MeasuredRate>& rates) {
   for (MeasuredRate& rate : rates) {
-    rate.activation_checkpointing = rate.activation_checkpointing.value_or(
-        recomputes(written) ? ActivationCheckpointing::full : ActivationCheckpointing::none);
+    rate.activation_checkpointing = rate.activation_checkpointing.value_or(written.activation_checkpointing);
   }
 }
 

@@ -234,7 +234,7 @@ bool fits_as_well(const Scenario& scenario, const Change& edit) {
 void add_checkpointing(const Scenario& scenario, Levers& all) {
   const auto none = [](Scenario& s) {
     pin_rates(s);
-    s.training.fsdp.activation_checkpointing = ActivationCheckpointing::none;
+    s.training.activation_checkpointing = ActivationCheckpointing::none;
   };
   if (recomputes(scenario.training) && fits_as_well(scenario, none)) {
     all.add(LeverKind::software, "no activation checkpointing", "without activation checkpointing", none);

@@ -128,9 +128,7 @@ Anchor anchor(const Model& model, const GpuCosts& costs, const TrainingSpec& tra
   work.training.input.reset();
   work.training.batch_per_gpu = rate.batch_per_gpu;
   work.training.accumulation = rate.accumulation;
-  const bool again = rate.activation_checkpointing == ActivationCheckpointing::full;
-  work.training.strategy = again ? StrategyKind::fsdp : StrategyKind::ddp;
-  work.training.fsdp.activation_checkpointing = *rate.activation_checkpointing;
+  work.training.activation_checkpointing = *rate.activation_checkpointing;
   const std::vector<LayerTime> times = undisturbed_times(model, costs, work.training);
   const Seconds layers = sum(times);
   const std::int64_t passes = rate.accumulation;
@@ -144,7 +142,7 @@ Anchor anchor(const Model& model, const GpuCosts& costs, const TrainingSpec& tra
     const SimTime missing = wanted - lone_step(work);
     if (std::abs(missing.ps) <= kRoundingRest * passes) {
       const std::int64_t each = missing.ps >= 0 ? missing.ps / passes : -((passes - 1 - missing.ps) / passes);
-      SimTime& kernel = longest(work.layers, !again);
+      SimTime& kernel = longest(work.layers, !recomputes(work.training));
       kernel.ps += each;
       work.rest_of_step = SimTime{missing.ps - each * passes};
       if (kernel.ps >= 0 && lone_step(work) == wanted) {

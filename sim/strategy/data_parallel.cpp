@@ -67,7 +67,7 @@ class DataParallelIteration {
       backward();
       reduce_gradients(micro);
     }
-    root().builder.optimizer(work_.model, parameter_count(work_.model), training_.gradients);
+    root().builder.optimizer(parameter_count(work_.model), training_.gradients);
     issue_kernels(root());
     together();
     std::vector<Program> programs;
@@ -199,7 +199,7 @@ class DataParallelIteration {
     for (std::uint32_t l = 0; l < work_.model.layers.size(); ++l) {
       launches += work_.layers[l].forward_launches;
       for (std::uint32_t r = 0; r < gpus_; ++r) {
-        of_[r].builder.forward(work_.model, l, work_.layers[l]);
+        of_[r].builder.forward(l);
         const std::int64_t turns = launches == 0 ? 0 : (launches - 1) * gpus_ + r + 1;
         of_[r].issue(began + turns * launch_);
       }
@@ -222,15 +222,13 @@ class DataParallelIteration {
   // A thread of autograd's for each GPU, which nothing holds up.
   void backward() {
     const SimTime began = now_;
-    std::int64_t launches = 0;
-    for (auto l = static_cast<std::uint32_t>(work_.model.layers.size()); l-- > 0;) {
-      launches += work_.layers[l].backward_launches;
-      for (GpuProgram& gpu : of_) {
-        gpu.builder.backward(work_.model, l, work_.layers[l]);
-        gpu.issue(began + launches * launch_);
+    for (GpuProgram& gpu : of_) {
+      now_ = began;
+      for (auto l = static_cast<std::uint32_t>(work_.model.layers.size()); l-- > 0;) {
+        gpu.builder.backward(l);
       }
+      issue_kernels(gpu);
     }
-    now_ += launches * launch_;
   }
 
   // When autograd has all of them, to the first GPU; there they add to those of the passes before.
@@ -258,7 +256,7 @@ class DataParallelIteration {
       ++bucket;
     }
     for (std::uint32_t l = 0; micro > 0 && l < work_.model.layers.size(); ++l) {
-      root().builder.accumulate(work_.model, l);
+      root().builder.accumulate(l);
     }
     issue_kernels(root());
   }

@@ -132,7 +132,7 @@ class DdpPrograms {
 
   void forward(ProgramBuilder& b, bool synchronised) {
     for (std::uint32_t l = 0; l < work_.model.layers.size(); ++l) {
-      b.forward(work_.model, l, work_.layers[l]);
+      b.forward(l);
     }
     const Seconds each = work_.training.host.unused_search;
     if (ddp_.searches() && synchronised && each.value > 0) {
@@ -159,9 +159,9 @@ class DdpPrograms {
     std::vector<Bytes> waiting;  // buckets that are reduced when backward has ended
     for (auto l = static_cast<std::uint32_t>(work_.model.layers.size()); l-- > 0;) {
       join_.active(b, [&] {
-        b.backward(work_.model, l, work_.layers[l]);
+        b.backward(l);
         if (micro > 0) {
-          b.accumulate(work_.model, l);
+          b.accumulate(l);
         }
       });
       const std::size_t tensors = work_.model.layers[l].parameters.size();
@@ -328,14 +328,14 @@ class DdpPrograms {
   void update(ProgramBuilder& b) {
     const TrainingSpec& training = work_.training;
     if (!use_.sharded_optimizer) {
-      b.optimizer(work_.model, parameter_count(work_.model), training.gradients);
+      b.optimizer(parameter_count(work_.model), training.gradients);
       return;
     }
     const std::uint32_t ranks = plans_.layout().ranks();
     const std::int64_t shard =
         shard_elements(work_.model, 0, static_cast<std::uint32_t>(work_.model.layers.size()), ranks);
     b.reduce_norm();
-    b.optimizer(work_.model, shard, training.gradients);
+    b.optimizer(shard, training.gradients);
     b.wait(b.collective(
         {CollectiveKind::all_gather, Bytes(ranks * shard * bytes_per_element(training.precision))},
         {.phase = Phase::update, .payload = Payload::parameters}, "all_gather parameters",

@@ -66,7 +66,7 @@ class FsdpIteration {
       elements += shard.elements;
     }
     b_.reduce_norm();
-    b_.optimizer(work_.model, elements, training.parameters);
+    b_.optimizer(elements, training.parameters);
     return b_.finish();
   }
 
@@ -174,7 +174,7 @@ class FsdpIteration {
       if (unit < units_.size() && units_[unit].first == l) {
         gather_forward(shards_[unit++], copies);
       }
-      b_.forward(work_.model, l, work_.layers[l]);
+      b_.forward(l);
     }
   }
 
@@ -188,9 +188,9 @@ class FsdpIteration {
       if (left > 0 && l + 1 == units_[left - 1].end()) {
         enter_backward(left - 1, gathered);
       }
-      b_.backward(work_.model, l, work_.layers[l]);
+      b_.backward(l);
       if (accumulates) {
-        b_.accumulate(work_.model, l);
+        b_.accumulate(l);
       }
       if (left > 0 && l == units_[left - 1].first) {
         --left;
@@ -210,9 +210,6 @@ class FsdpIteration {
       wait(*gathered);
       copy_out(shards_[unit]);
       gathered = unit > 0 ? std::optional(gather_again(shards_[unit - 1])) : std::nullopt;
-    }
-    if (fsdp_.activation_checkpointing == ActivationCheckpointing::full) {
-      b_.recompute(work_.model, units_[unit], work_.layers);
     }
   }
 

@@ -85,13 +85,7 @@ class HorovodProgram {
                           {.phase = Phase::exchange, .bucket = i, .format = wire()},
                           "all_reduce fusion " + std::to_string(i), {.after = After::decision});
     }
-    for (int micro = 0; micro < work_.training.accumulation; ++micro) {
-      builder_.take_batch();
-      for (std::uint32_t l = 0; l < work_.model.layers.size(); ++l) {
-        builder_.forward(work_.model, l, work_.layers[l]);
-      }
-      backward(micro, gradients);
-    }
+    builder_.passes([&](std::uint32_t layer) { queue(work_.model.layers[layer].parameters, gradients); });
     for (std::uint32_t i = 0; i < gradients.size(); ++i) {
       builder_.wait(i);
     }
@@ -101,7 +95,7 @@ class HorovodProgram {
     if (horovod_.fp16) {
       cast(parameter_tensors(work_.model), parameter_count(work_.model), "decompress");
     }
-    builder_.optimizer(work_.model, parameter_count(work_.model), work_.training.gradients);
+    builder_.optimizer(parameter_count(work_.model), work_.training.gradients);
     Program made = builder_.finish();
     for (Op& op : made.ops) {
       if (op.kind == OpKind::collective) {
@@ -127,28 +121,13 @@ class HorovodProgram {
     builder_.copy(Bytes(elements * both), tensors, kNoIndex, label);
   }
 
-  // In the last pass a layer's gradients are queued when its last kernel is issued.
-  void backward(int micro, const std::vector<Gradient>& gradients) {
-    std::size_t next = 0;
-    for (auto l = static_cast<std::uint32_t>(work_.model.layers.size()); l-- > 0;) {
-      const std::vector<std::int64_t>& tensors = work_.model.layers[l].parameters;
-      builder_.backward(work_.model, l, work_.layers[l]);
-      if (micro > 0) {
-        builder_.accumulate(work_.model, l);
-      }
-      if (micro + 1 < work_.training.accumulation || tensors.empty()) {
-        continue;
-      }
-      if (horovod_.fp16) {
-        std::int64_t elements = 0;
-        for (const std::int64_t each : tensors) {
-          elements += each;
-        }
-        cast(tensors.size(), elements, "compress");
-      }
-      for (std::size_t i = 0; i < tensors.size(); ++i, ++next) {
-        queued_.push_back({builder_.last_op(), on_wire(gradients[next].bytes), wire()});
-      }
+  // A layer's gradients, when its last kernel is issued.
+  void queue(const std::vector<std::int64_t>& tensors, const std::vector<Gradient>& gradients) {
+    if (horovod_.fp16 && !tensors.empty()) {
+      cast(tensors.size(), std::accumulate(tensors.begin(), tensors.end(), std::int64_t{0}), "compress");
+    }
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      queued_.push_back({builder_.last_op(), on_wire(gradients[queued_.size()].bytes), wire()});
     }
   }
 

@@ -139,7 +139,7 @@ struct MemoryOf {
 
   GpuMemory alone() const {
     GpuMemory memory = model_states({});
-    memory.activations = activations(outputs_kept(training.fsdp.units, recomputes(training)));
+    memory.activations = activations(outputs_kept());
     return memory;
   }
 
@@ -216,16 +216,15 @@ struct MemoryOf {
         training.accumulation > 1 ? elements.all() : elements.root + elements.largest_unit();
     memory.buckets =
         bytes(whole, training.gradients) + bytes(std::max(elements.root, elements.largest_unit()), wire);
-    memory.activations =
-        activations(outputs_kept(fsdp.units, fsdp.activation_checkpointing == ActivationCheckpointing::full));
+    memory.activations = activations(outputs_kept());
   }
 
   // Of a sample. Of recomputed units each keeps its last output; of one there are all.
-  std::int64_t outputs_kept(const FsdpUnits& asked, bool recomputed) const {
-    if (!recomputed) {
+  std::int64_t outputs_kept() const {
+    const std::vector<FsdpUnit> units = recomputed_units(training, model);
+    if (units.empty()) {
       return count({}, model, outputs).all();
     }
-    const std::vector<FsdpUnit> units = units_of(asked, model);
     const UnitCounts written = count(units, model, outputs);
     std::int64_t kept = written.root + written.largest_unit();
     for (const FsdpUnit& unit : units) {

@@ -103,7 +103,7 @@ class MirroredIteration {
       const bool spread = spec_.cross_device_ops == CrossDeviceOps::copy_to_devices;
       return spread ? (count - 1 - g) % gpus_ : kSummingGpu;
     };
-    passes([&](std::uint32_t layer) {
+    b_.passes([&](std::uint32_t layer) {
       for (std::uint32_t g = 0; g < count; ++g) {
         if (gradients_[g].layer == layer && summed_by(g) != rank) {
           b_.send(g, summed_by(g), bytes(gradients_[g].elements), purpose(g),
@@ -210,7 +210,7 @@ class MirroredIteration {
   template <class F>
   bool apart_or_joined(std::uint32_t count, const F& there) {
     if (spec_.num_packs.value_or(1) > 0) {
-      passes([](std::uint32_t) {});
+      b_.passes([](std::uint32_t) {});
       copy_all(gradients_.size() > 1, count > 1, "concatenate", "cut");
       for (std::uint32_t i = 0; i < count; ++i) {
         there(i);
@@ -218,7 +218,7 @@ class MirroredIteration {
       return true;
     }
     std::uint32_t next = 0;
-    passes([&](std::uint32_t layer) {
+    b_.passes([&](std::uint32_t layer) {
       for (; next < count && gradients_[next].layer == layer; ++next) {
         there(count - 1 - next);
       }
@@ -242,29 +242,8 @@ class MirroredIteration {
     return Bytes(elements * bytes_per_element(work_.training.gradients));
   }
 
-  // All passes of a step; after each layer of the last one's backward pass: there(layer).
-  template <class F>
-  void passes(const F& there) {
-    for (int micro = 0; micro < work_.training.accumulation; ++micro) {
-      b_.take_batch();
-      const auto layers = static_cast<std::uint32_t>(work_.model.layers.size());
-      for (std::uint32_t l = 0; l < layers; ++l) {
-        b_.forward(work_.model, l, work_.layers[l]);
-      }
-      for (std::uint32_t l = layers; l-- > 0;) {
-        b_.backward(work_.model, l, work_.layers[l]);
-        if (micro > 0) {
-          b_.accumulate(work_.model, l);
-        }
-        if (micro + 1 == work_.training.accumulation) {
-          there(l);
-        }
-      }
-    }
-  }
-
   Program update() {
-    b_.optimizer(work_.model, parameter_count(work_.model), work_.training.gradients);
+    b_.optimizer(parameter_count(work_.model), work_.training.gradients);
     return b_.finish();
   }
 
@@ -286,7 +265,7 @@ class MirroredIteration {
     std::vector<Reduced> reduced;
     std::size_t next = 0, in_pack = 0;
     Bytes held;
-    passes([&](std::uint32_t layer) {
+    b_.passes([&](std::uint32_t layer) {
       for (; next < gradients_.size() && gradients_[next].layer == layer; ++next) {
         const auto pack = static_cast<std::uint32_t>(reduced.size());
         held = held + bytes(gradients_[next].elements);
@@ -311,7 +290,7 @@ class MirroredIteration {
 
   // All gradients joined, once the last one exists; cut, where there are several packs, and joined again.
   Program in_equal_packs(std::int64_t count) {
-    passes([](std::uint32_t) {});
+    b_.passes([](std::uint32_t) {});
     const std::vector<std::int64_t> packs = equal_packs(parameter_count(work_.model), count);
     const bool joined = gradients_.size() > 1, cut = packs.size() > 1;
     copy_all(joined, cut, "concatenate", "cut");

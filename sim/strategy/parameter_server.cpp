@@ -184,12 +184,12 @@ class ParameterServerPrograms {
                       {.phase = Phase::exchange, .layer = l, .bucket = i}, "pull " + std::to_string(i));
           });
         }
-        b.forward(work.model, l, work.layers[l]);
+        b.forward(l);
       }
       for (std::uint32_t l = layers; l-- > 0;) {
-        b.backward(work.model, l, work.layers[l]);
+        b.backward(l);
         if (micro > 0) {
-          b.accumulate(work.model, l);
+          b.accumulate(l);
         }
         if (micro + 1 == work.training.accumulation) {
           for_each_of(l, [&](std::uint32_t i, const Piece& piece) {

@@ -32,49 +32,54 @@ std::uint32_t PlanTable::family(const GroupShape& shape) {
   return number;
 }
 
+ProgramBuilder::ProgramBuilder(const Workload& work, PlanTable& plans)
+    : work_(work), plans_(plans), recomputed_(recomputed_units(work.training, work.model)) {}
+
 void ProgramBuilder::kernel(SimTime duration, std::size_t launches, const Purpose& purpose,
                             std::string label) {
-  const SimTime cost = to_sim_time(training_.host.kernel_launch * static_cast<double>(launches));
+  const SimTime cost = to_sim_time(work_.training.host.kernel_launch * static_cast<double>(launches));
   program_.ops.push_back({OpKind::kernel, 0, duration, cost, std::move(label), purpose});
 }
 
 void ProgramBuilder::take_batch() {
-  if (training_.input) {
+  if (work_.training.input) {
     program_.ops.push_back({OpKind::take_batch, 0, {}, {}, "wait for batch"});
   }
 }
 
-void ProgramBuilder::forward(const Model& model, std::uint32_t layer, const LayerSpan& span) {
-  kernel(span.forward, static_cast<std::size_t>(span.forward_launches), {Phase::forward, layer},
-         "forward " + model.layers[layer].name);
+void ProgramBuilder::forward_kernels(std::uint32_t layer, Phase phase, const char* word) {
+  const LayerSpan& span = work_.layers[layer];
+  kernel(span.forward, static_cast<std::size_t>(span.forward_launches), {phase, layer},
+         word + work_.model.layers[layer].name);
 }
 
-void ProgramBuilder::recompute(const Model& model, const FsdpUnit& unit,
-                               const std::vector<LayerSpan>& layers) {
-  for (std::uint32_t l = unit.first; l < unit.end(); ++l) {
-    kernel(layers[l].forward, static_cast<std::size_t>(layers[l].forward_launches), {Phase::backward, l},
-           "recompute " + model.layers[l].name);
+void ProgramBuilder::forward(std::uint32_t layer) { forward_kernels(layer, Phase::forward, "forward "); }
+
+void ProgramBuilder::backward(std::uint32_t layer) {
+  if (const auto unit = std::ranges::find(recomputed_, layer + 1, &FsdpUnit::end);
+      unit != recomputed_.end()) {
+    for (std::uint32_t l = unit->first; l < unit->end(); ++l) {
+      forward_kernels(l, Phase::backward, "recompute ");
+    }
   }
-}
-
-void ProgramBuilder::backward(const Model& model, std::uint32_t layer, const LayerSpan& span) {
+  const LayerSpan& span = work_.layers[layer];
   kernel(span.backward, static_cast<std::size_t>(span.backward_launches), {Phase::backward, layer},
-         "backward " + model.layers[layer].name);
+         "backward " + work_.model.layers[layer].name);
 }
 
-void ProgramBuilder::accumulate(const Model& model, std::uint32_t layer) {
-  const std::vector<std::int64_t>& tensors = model.layers[layer].parameters;
+void ProgramBuilder::accumulate(std::uint32_t layer) {
+  const std::vector<std::int64_t>& tensors = work_.model.layers[layer].parameters;
   if (!tensors.empty()) {
     const std::int64_t elements = std::accumulate(tensors.begin(), tensors.end(), std::int64_t{0});
-    const Bytes gradients(elements * bytes_per_element(training_.gradients));
-    kernel(to_sim_time(memory_time(costs_, 3 * gradients)), tensors.size(), {Phase::accumulate, layer},
+    const Bytes gradients(elements * bytes_per_element(work_.training.gradients));
+    kernel(to_sim_time(memory_time(work_.costs, 3 * gradients)), tensors.size(), {Phase::accumulate, layer},
            "accumulate");
   }
 }
 
 std::uint32_t ProgramBuilder::copy(Bytes traffic, std::size_t launches, std::uint32_t bucket,
                                    const std::string& label) {
-  kernel(to_sim_time(memory_time(costs_, traffic)), launches, {Phase::exchange, kNoIndex, bucket}, label);
+  kernel(to_sim_time(memory_time(work_.costs, traffic)), launches, {Phase::exchange, kNoIndex, bucket}, label);
   return last_op();
 }
 
@@ -106,7 +111,7 @@ void ProgramBuilder::join(std::uint32_t op, std::uint32_t bucket) {
 }
 
 void ProgramBuilder::move(Bytes traffic, const Purpose& purpose, const std::string& label) {
-  kernel(to_sim_time(memory_time(costs_, traffic)), 1, purpose, label);
+  kernel(to_sim_time(memory_time(work_.costs, traffic)), 1, purpose, label);
 }
 
 void ProgramBuilder::mark(const std::string& label) { kernel({}, 0, {}, label); }
@@ -116,21 +121,21 @@ void ProgramBuilder::host_work(SimTime time, const Purpose& purpose, const std::
 }
 
 void ProgramBuilder::reduce_norm() {
-  if (training_.clip_norm) {
+  if (work_.training.clip_norm) {
     wait(collective({CollectiveKind::all_reduce, Bytes(4)},
                     {.phase = Phase::update, .payload = Payload::indices}, "all_reduce norm", {}));
   }
 }
 
-void ProgramBuilder::optimizer(const Model& model, std::int64_t parameters, Precision gradients) {
-  if (const OptimizerStep clip = clipping_step(training_, parameters, gradients); clip.launches > 0) {
-    kernel(to_sim_time(memory_time(costs_, clip.traffic)), clip.launches, {Phase::update}, "clip");
+void ProgramBuilder::optimizer(std::int64_t parameters, Precision gradients) {
+  if (const OptimizerStep clip = clipping_step(work_.training, parameters, gradients); clip.launches > 0) {
+    kernel(to_sim_time(memory_time(work_.costs, clip.traffic)), clip.launches, {Phase::update}, "clip");
   }
-  const OptimizerStep step = optimizer_step(training_, parameters, gradients, parameter_tensors(model));
-  const SimTime span = to_sim_time(memory_time(costs_, step.traffic)) + rest_of_step_;
+  const OptimizerStep step = optimizer_step(work_.training, parameters, gradients, parameter_tensors(work_.model));
+  const SimTime span = to_sim_time(memory_time(work_.costs, step.traffic)) + work_.rest_of_step;
   kernel(std::max(span, SimTime{}), step.launches, {Phase::update}, "optimizer");
-  if (delay_.ps > 0) {
-    kernel(delay_, 0, {Phase::update}, "delays");
+  if (work_.delay.ps > 0) {
+    kernel(work_.delay, 0, {Phase::update}, "delays");
   }
 }
 
@@ -139,7 +144,7 @@ void ProgramBuilder::synchronize(std::uint32_t stream) {
 }
 
 void ProgramBuilder::rest_of_step() {
-  if (const SimTime rest = rest_of_step_ + delay_; rest > SimTime{}) {
+  if (const SimTime rest = work_.rest_of_step + work_.delay; rest > SimTime{}) {
     kernel(rest, 0, {Phase::update}, "rest of the step");
   }
 }
@@ -148,7 +153,7 @@ void ProgramBuilder::send(std::uint32_t channel, std::uint32_t family, Bytes byt
                           const std::string& label, std::uint32_t source) {
   program_.ops.push_back({.kind = OpKind::send,
                           .index = channel,
-                          .host_cost = to_sim_time(training_.host.kernel_launch),
+                          .host_cost = to_sim_time(work_.training.host.kernel_launch),
                           .label = label,
                           .purpose = purpose,
                           .to = family,
@@ -172,7 +177,7 @@ std::uint32_t ProgramBuilder::collective(const CollectiveRequest& request, const
   program_.collectives.push_back(plans_.number(request));
   program_.ops.push_back({.kind = OpKind::collective,
                           .index = index,
-                          .host_cost = to_sim_time(training_.host.collective_launch),
+                          .host_cost = to_sim_time(work_.training.host.collective_launch),
                           .label = label,
                           .purpose = purpose,
                           .queue = issue.queue,
@@ -189,30 +194,11 @@ void ProgramBuilder::wait(std::uint32_t collective) {
 }
 
 Program plain_program(const Workload& work) {
-  const Model& model = work.model;
-  const TrainingSpec& training = work.training;
-  const std::vector<LayerSpan>& layers = work.layers;
   CollectivePlanner nobody = lone_planner();
   PlanTable no_plans(nobody);
   ProgramBuilder b(work, no_plans);
-  const std::vector<FsdpUnit> units =
-      recomputes(training) ? units_of(training.fsdp.units, model) : std::vector<FsdpUnit>();
-  for (int micro = 0; micro < training.accumulation; ++micro) {
-    b.take_batch();
-    for (std::uint32_t l = 0; l < model.layers.size(); ++l) {
-      b.forward(model, l, layers[l]);
-    }
-    for (auto l = static_cast<std::uint32_t>(model.layers.size()); l-- > 0;) {
-      if (const auto unit = std::ranges::find(units, l + 1, &FsdpUnit::end); unit != units.end()) {
-        b.recompute(model, *unit, layers);
-      }
-      b.backward(model, l, layers[l]);
-      if (micro > 0) {
-        b.accumulate(model, l);
-      }
-    }
-  }
-  b.optimizer(model, parameter_count(model), training.gradients);
+  b.passes([](std::uint32_t) {});
+  b.optimizer(parameter_count(work.model), work.training.gradients);
   return b.finish();
 }
 

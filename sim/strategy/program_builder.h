@@ -41,21 +41,18 @@ struct Issue {
 
 class ProgramBuilder {
  public:
-  // The arguments outlive the builder.
-  ProgramBuilder(const Workload& work, PlanTable& plans)
-      : training_(work.training),
-        costs_(work.costs),
-        rest_of_step_(work.rest_of_step),
-        delay_(work.delay),
-        plans_(plans) {}
+  // The arguments outlive the builder. Throws InputError as recomputed_units does.
+  ProgramBuilder(const Workload&, PlanTable&);
 
   void take_batch();  // nothing when the input is never the bottleneck
-  void forward(const Model&, std::uint32_t layer, const LayerSpan&);
-  // A unit's forward once more, for its backward.
-  void recompute(const Model&, const FsdpUnit&, const std::vector<LayerSpan>&);
-  void backward(const Model&, std::uint32_t layer, const LayerSpan&);
+  void forward(std::uint32_t layer);
+  // Before it, at a recomputed unit's last layer, the unit's forward once more.
+  void backward(std::uint32_t layer);
   // AccumulateGrad into existing gradients: reads both, writes one. Nothing for a layer without parameters.
-  void accumulate(const Model&, std::uint32_t layer);
+  void accumulate(std::uint32_t layer);
+  // Forward and backward of all micro-batches; in the last one's backward pass, after each layer: there(layer).
+  template <class F>
+  void passes(const F& there);
   // Kernels of a bucket that read and write `traffic` together: one for each tensor where they are copied one
   // by one. Returns the operation.
   std::uint32_t copy(Bytes traffic, std::size_t launches, std::uint32_t bucket, const std::string& label);
@@ -74,7 +71,7 @@ class ProgramBuilder {
   // Where gradients are clipped: the norm of what each rank has a part of.
   void reduce_norm();
   // On so many of the model's parameters, whose gradients have this precision.
-  void optimizer(const Model&, std::int64_t parameters, Precision gradients);
+  void optimizer(std::int64_t parameters, Precision gradients);
   void synchronize(std::uint32_t stream = 0);
   // What equal passes leave of a measured step, and what steps lose, where no optimizer's kernel takes it.
   void rest_of_step();
@@ -98,16 +95,35 @@ class ProgramBuilder {
 
  private:
   void kernel(SimTime duration, std::size_t launches, const Purpose&, std::string label);
+  void forward_kernels(std::uint32_t layer, Phase, const char* word);
 
-  const TrainingSpec& training_;
-  const GpuCosts& costs_;
-  SimTime rest_of_step_, delay_;
+  const Workload& work_;
   PlanTable& plans_;
+  std::vector<FsdpUnit> recomputed_;
   Program program_;
 };
 
-// One GPU without DDP: input, forward and backward for each micro-batch, optimizer; units are recomputed where
-// `recomputes` says so.
+template <class F>
+void ProgramBuilder::passes(const F& there) {
+  const auto layers = static_cast<std::uint32_t>(work_.model.layers.size());
+  for (int micro = 0; micro < work_.training.accumulation; ++micro) {
+    take_batch();
+    for (std::uint32_t l = 0; l < layers; ++l) {
+      forward(l);
+    }
+    for (std::uint32_t l = layers; l-- > 0;) {
+      backward(l);
+      if (micro > 0) {
+        accumulate(l);
+      }
+      if (micro + 1 == work_.training.accumulation) {
+        there(l);
+      }
+    }
+  }
+}
+
+// One GPU without DDP: passes, then the optimizer.
 Program plain_program(const Workload&);
 
 }  // namespace paceline

@@ -38,7 +38,7 @@ class RingOfNodes {
   Program main(bool first) {
     ProgramBuilder b(work_, plans_);
     gradients_.clear();
-    passes(b);
+    b.passes([&](std::uint32_t layer) { add_gradients(b, work_.model.layers[layer]); });
     const auto count = static_cast<std::uint32_t>(gradients_.size());
     for (std::uint32_t g = 0; g < count; ++g) {
       b.wait(gradients_[g].summed);  // what the ring does since then is communication, nobody's own time
@@ -56,7 +56,7 @@ class RingOfNodes {
     for (const std::uint32_t each : broadcasts) {
       b.wait(each);
     }
-    b.optimizer(work_.model, parameter_count(work_.model), work_.training.gradients);
+    b.optimizer(parameter_count(work_.model), work_.training.gradients);
     return b.finish();
   }
 
@@ -83,27 +83,12 @@ class RingOfNodes {
   }
 
   // Gradients exist in the reverse order of the variables, those of a layer together.
-  void passes(ProgramBuilder& b) {
+  void add_gradients(ProgramBuilder& b, const Layer& layer) {
     const std::int64_t element = bytes_per_element(work_.training.gradients), nodes = layout_.nodes;
-    for (int micro = 0; micro < work_.training.accumulation; ++micro) {
-      b.take_batch();
-      const auto layers = static_cast<std::uint32_t>(work_.model.layers.size());
-      for (std::uint32_t l = 0; l < layers; ++l) {
-        b.forward(work_.model, l, work_.layers[l]);
-      }
-      for (std::uint32_t l = layers; l-- > 0;) {
-        b.backward(work_.model, l, work_.layers[l]);
-        if (micro > 0) {
-          b.accumulate(work_.model, l);
-        }
-        const std::vector<std::int64_t>& tensors = work_.model.layers[l].parameters;
-        for (auto t = tensors.rbegin(); micro + 1 == work_.training.accumulation && t != tensors.rend();
-             ++t) {
-          gradients_.push_back({Bytes(*t * element), Bytes((*t + nodes - 1) / nodes * element)});
-          const auto g = static_cast<std::uint32_t>(gradients_.size() - 1);
-          gradients_[g].summed = in_node(b, CollectiveKind::all_reduce, g);
-        }
-      }
+    for (auto t = layer.parameters.rbegin(); t != layer.parameters.rend(); ++t) {
+      gradients_.push_back({Bytes(*t * element), Bytes((*t + nodes - 1) / nodes * element)});
+      const auto g = static_cast<std::uint32_t>(gradients_.size() - 1);
+      gradients_[g].summed = in_node(b, CollectiveKind::all_reduce, g);
     }
   }
 

@@ -94,6 +94,11 @@ std::vector<FsdpUnit> units_of(const FsdpUnits& spec, const Model& model) {
                                : blocks(model);
 }
 
+std::vector<FsdpUnit> recomputed_units(const TrainingSpec& training, const Model& model) {
+  return !recomputes(training) ? std::vector<FsdpUnit>()
+                               : units_of(fully_shards(training) ? training.fsdp.units : FsdpUnits{}, model);
+}
+
 void require_alike_on_nodes(std::int64_t ranks, const RankLayout& job, const std::string& place) {
   const std::int64_t gpus = job.gpus_per_node;
   if (gpus % ranks != 0 && ranks % gpus != 0) {

@@ -46,7 +46,7 @@ TrainingSpec random_training(Dice& dice, const Model& model) {
   }
   fsdp.reshard_after_forward = {dice.maybe(0.7), dice.maybe(0.2) ? 2 : 0};
   fsdp.shard_group = {dice.maybe(0.2) ? 2 : 0, dice.maybe(0.3)};
-  fsdp.activation_checkpointing =
+  training.activation_checkpointing =
       dice.maybe(0.3) ? ActivationCheckpointing::full : ActivationCheckpointing::none;
   training.accumulation = static_cast<int>(dice.maybe(0.6) ? 1 : dice.between(2, 3));
   for (Precision* each : {&training.precision, &training.gradients, &training.parameters}) {

@@ -103,7 +103,7 @@ const char* const kAnywhere[] = {
     R"("compression": {"kind": "powersgd", "synchronize": false})",
     R"("ddp": {"join": {"batches": [3, 3, 3, 3, 3, 3, 3, 3]}})",
     R"("strategy": "fsdp", "clip_norm": true)",
-    R"("strategy": "fsdp", "fsdp": {"reshard_after_forward": false, "activation_checkpointing": "full"})",
+    R"("strategy": "fsdp", "fsdp": {"reshard_after_forward": false}, "activation_checkpointing": "full")",
     R"("strategy": "zero", "zero": {"stage": 1})",
     R"("strategy": "zero", "zero": {"stage": 2})",
     R"("strategy": "zero", "zero": {"stage": 3})",

@@ -188,7 +188,7 @@ TEST_CASE("one GPU's row leaves the delays at what published runs lose, and the 
 
 TEST_CASE("a rate that was measured without checkpointing stands for a slower one with it") {
   Scenario scenario = parse_scenario(R"({"cluster": "dgx-h100", "model": "gpt2_small", "training":
-      {"batch_per_gpu": 8, "precision": "bf16", "strategy": "fsdp", "fsdp": {"activation_checkpointing": "full"},
+      {"batch_per_gpu": 8, "precision": "bf16", "strategy": "fsdp", "activation_checkpointing": "full",
        "measured": {"rate": "80 samples/s", "activation_checkpointing": "none"}}})",
                                      "machine");
   scenario.variability.delays = kTypicalDelays;

@@ -289,7 +289,7 @@ TEST_CASE("an anchored GPU takes batch / rate to the picosecond") {
     if (i % 3 == 0) {  // forward runs twice
       training.strategy = StrategyKind::fsdp;
       training.fsdp.units.layers.assign(1, static_cast<std::int64_t>(model.layers.size()));
-      training.fsdp.activation_checkpointing = ActivationCheckpointing::full;
+      training.activation_checkpointing = ActivationCheckpointing::full;
     }
     const TrainingJob job = reference_job(model, gpu_preset("H100"), training, {});
     const auto again = std::ranges::count_if(job.main().steady.ops,

@@ -23,10 +23,13 @@ struct UnitTimes {
 };
 
 // Units of two layers with a parameter each, on two nodes of two GPUs.
-TrainingJob job_of_units(const UnitTimes& t, const Strategy& strategy, int accumulation) {
+TrainingJob job_of_units(const UnitTimes& t, const Strategy& strategy, int accumulation,
+                         bool recomputes = false) {
   Model model{.name = "units", .input = "", .layers = {}};
   TrainingSpec training;
   training.accumulation = accumulation;
+  training.activation_checkpointing =
+      recomputes ? ActivationCheckpointing::full : ActivationCheckpointing::none;
   training.host = {.kernel_launch = Seconds(0), .collective_launch = t.launch, .runs_ahead = 1};
   training.collective.library = t.library;
   for (std::int64_t u = 0; u < t.units; ++u) {
@@ -58,8 +61,8 @@ TrainingJob job_of_units(const UnitTimes& t, const Strategy& strategy, int accum
   return job;
 }
 
-TrainingJob fsdp_job(const UnitTimes& t, const FsdpSpec& fsdp, int accumulation) {
-  return job_of_units(t, fsdp, accumulation);
+TrainingJob fsdp_job(const UnitTimes& t, const FsdpSpec& fsdp, int accumulation, bool recomputes = false) {
+  return job_of_units(t, fsdp, accumulation, recomputes);
 }
 
 SimTime steady_step(const TrainingJob& job) {
@@ -133,11 +136,9 @@ TEST_CASE("FSDP with hybrid sharding and accumulation and checkpointing is what 
     fsdp.reshard_after_forward.reshards = dice.maybe(0.7);
     fsdp.shard_group.node = dice.maybe(0.4);
     const bool recomputes = dice.maybe(0.3);
-    fsdp.activation_checkpointing =
-        recomputes ? ActivationCheckpointing::full : ActivationCheckpointing::none;
     const auto accumulation = static_cast<int>(dice.maybe(0.7) ? 1 : dice.between(2, 3));
     INFO("round " << round);
-    REQUIRE(steady_step(fsdp_job(t, fsdp, accumulation)).ps ==
+    REQUIRE(steady_step(fsdp_job(t, fsdp, accumulation, recomputes)).ps ==
             by_the_rules(t, fsdp.reshard_after_forward.reshards, recomputes, fsdp.shard_group.node,
                          accumulation));
   }
@@ -162,12 +163,10 @@ TEST_CASE("FSDP over gloo: collectives and layers are in series, whatever is lon
     fsdp.reshard_after_forward.reshards = dice.maybe(0.6);
     fsdp.shard_group.node = dice.maybe(0.5);
     const bool recomputes = dice.maybe(0.3);
-    fsdp.activation_checkpointing =
-        recomputes ? ActivationCheckpointing::full : ActivationCheckpointing::none;
     const auto accumulation = static_cast<int>(dice.between(1, 3));
     INFO("round " << round);
     REQUIRE(
-        steady_step(fsdp_job(t, fsdp, accumulation)).ps ==
+        steady_step(fsdp_job(t, fsdp, accumulation, recomputes)).ps ==
         in_series(t, fsdp.reshard_after_forward.reshards, recomputes, fsdp.shard_group.node, accumulation));
   }
 }

@@ -186,14 +186,16 @@ TEST_CASE("a measured rate holds for what the file has: with checkpointing, othe
     }
     return seconds;
   };
-  const std::string all = "fsdp:activation_checkpointing=full,fsdp:activation_checkpointing=none,ddp";
-  set_at(scenario, "/training/fsdp/activation_checkpointing", "full", "");
+  const std::string all = "fsdp:activation_checkpointing=full,fsdp:activation_checkpointing=none,ddp,"
+                          "ddp:activation_checkpointing=none";
+  set_at(scenario, "/training/activation_checkpointing", "full", "");
   set_at(scenario, "/training/measured", "1 samples/s", "");
   const double batch = 1;
   const std::vector<double> saved = steps(all);
   CHECK(saved[0] == Approx(batch).epsilon(0.1));
   CHECK(saved[1] == Approx(0.75 * batch).epsilon(0.1));
-  CHECK(saved[2] == Approx(0.75 * batch).epsilon(0.1));
+  CHECK(saved[2] == Approx(batch).epsilon(0.1));
+  CHECK(saved[3] == Approx(0.75 * batch).epsilon(0.1));
   set_at(scenario, "/training/measured",
          Json::Object{{"rate", "1 samples/s"}, {"activation_checkpointing", "none"}}, "");
   const std::vector<double> paid = steps(all);

@@ -194,7 +194,7 @@ TEST_CASE("levers that pin what a rate was measured with are about another key e
       {"nodes": 1, "node": "dgx-a100", "measured": "2 samples/s"},
       {"nodes": 1, "node": "dgx-h100", "measured": "4 samples/s"}]}, "model": "llama3_2_1b",
     "training": {"strategy": "fsdp", "batch_per_gpu": 1, "precision": "bf16", "gradients": "bf16", "optimizer": "sgd",
-      "fsdp": {"activation_checkpointing": "full"}}, "run": {"iterations": 2}})",
+      "activation_checkpointing": "full"}, "run": {"iterations": 2}})",
                                               "kinds.json"));
   const std::vector<std::string> best = explained(p, 2).best_levers;
   const auto says = [&](const std::string& part) {

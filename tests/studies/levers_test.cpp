@@ -202,14 +202,16 @@ TEST_CASE("a strategy is tried with its own options") {
   scenario["training"]["strategy"] = "fsdp";
   CHECK(software_of(scenario) == Names{keeps, hybrid, twice});
   scenario["training"]["gradients"] = "fp32";
-  scenario["training"]["fsdp"] = {{"activation_checkpointing", "full"}, {"reshard_after_forward", 16}};
+  scenario["training"]["activation_checkpointing"] = "full";
+  scenario["training"]["fsdp"] = {{"reshard_after_forward", 16}};
   CHECK(software_of(scenario) == Names{keeps, bf16, hybrid, stores, twice});
   json one = scenario;
   one["cluster"] = {{"node", "dgx-h100"}, {"nodes", 1}, {"gpus_per_node", 1}};
   one["training"]["fsdp"].erase("reshard_after_forward");
   CHECK(software_of(one).contains(stores));
   CHECK_THAT(terminal_table(predict(parse_scenario(one.dump(), "s.json"))),
-             Catch::Contains("strategy        one GPU: plain, but activations are recomputed"));
+             Catch::Contains("activations     recomputed, block by block\n"));
+  scenario["training"].erase("activation_checkpointing");
   scenario["training"]["fsdp"] = {
       {"reduce_precision", "bf16"}, {"reshard_after_forward", false}, {"shard_group", "node"}};
   CHECK(software_of(scenario) == Names{twice});
