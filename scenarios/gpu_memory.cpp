@@ -64,6 +64,9 @@ std::vector<Alternative> alternatives(const Scenario& scenario) {
   if (!recomputes(scenario.training)) {
     all.push_back({checkpointing, scenario});
     all.back().changed.training.activation_checkpointing = ActivationCheckpointing::full;
+    if (!fits(all.back().changed)) {
+      all.push_back(smaller_batch(checkpointing, all.back().changed));
+    }
   }
   if (!may_shard(scenario.training)) {
     return all;
@@ -90,8 +93,7 @@ std::vector<Alternative> alternatives(const Scenario& scenario) {
   const bool in_parts = now.shard_group != ShardGroup{} || now.reshard_after_forward != ReshardAfterForward{};
   for (const bool of_all : in_parts ? std::vector{false, true} : std::vector{false}) {
     for (const bool recomputed : {false, true}) {
-      add("/training/strategy=fsdp" + (of_all ? within : "") +
-              (recomputed ? " and " + checkpointing : ""),
+      add("/training/strategy=fsdp" + (of_all ? within : "") + (recomputed ? " and " + checkpointing : ""),
           [&](TrainingSpec& t) {
             t.strategy = StrategyKind::fsdp;
             if (of_all) {

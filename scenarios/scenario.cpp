@@ -18,6 +18,7 @@
 #include "sim/strategy/horovod.h"
 #include "sim/strategy/parameter_server.h"
 #include "sim/strategy/pytorch.h"
+#include "sim/strategy/sharding.h"
 #include "topology/nccl_xml.h"
 #include "topology/topology.h"
 
@@ -531,6 +532,11 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
     static_cast<void>(horovod_rules(training.horovod.version));
   } catch (const InputError& error) {
     throw error.at(below(below(place, "horovod"), "version").place);
+  }
+  if (recomputes(training) && recomputed_units(training, scenario.model).empty()) {
+    fail_at(below(place, "activation_checkpointing"),
+            "none for " + scenario.model.name + ", whose layers' names tell no blocks (layers.7.mlp)",
+            "full");
   }
   check_collective(training.collective, below(place, "collective"));
   try {

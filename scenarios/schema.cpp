@@ -126,7 +126,10 @@ constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
     {"launch.period", "From one launch to the next: what small collectives in a row take."},
     {"network.slice_overhead",
      "What a GPU's proxy takes for a message: a slice occupies a network hop at least so long, times the "
-     "FIFOs that the GPU sends on at once."},
+     "FIFOs that the GPU sends on at once; on Slingshot not up to 16 KiB, which go at once."},
+    {"host.efficiency",
+     "Share of its bandwidth, in all protocols, at which a GPU reads a host's memory over PCIe, where GPUs "
+     "are no peers (past a CPU); pcie.efficiency doesn't count there."},
     {"process.efficiency",
      "Of LL and LL128 inside nodes where one process drives several GPUs: their rates over, their latencies "
      "under what "

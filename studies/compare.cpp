@@ -24,8 +24,7 @@ namespace paceline {
 namespace {
 
 constexpr const char *kPlace = "--strategies", *kReshard = "reshard_after_forward",
-                     *kCompression = "/training/compression",
-                     *kCheckpointing = "activation_checkpointing";
+                     *kCompression = "/training/compression", *kCheckpointing = "activation_checkpointing";
 
 // `options`: whose keys it takes.
 struct NamedStrategy {

@@ -74,7 +74,7 @@ PathType type_of(LinkKind kind) {
 // Over InfiniBand and RoCE NCCL takes the ports of a card for one device from 2.20 on (NCCL_IB_MERGE_NICS), over
 // sockets never; a plugin's device is whatever it joins.
 int nets_of_nic(const NodeSpec& spec, int version) {
-  const bool verbs = spec.network == NetworkKind::infiniband || spec.network == NetworkKind::roce;
+  const bool verbs = is_verbs(spec.network);
   const bool apart = spec.network == NetworkKind::tcp || (verbs && version < 220);
   return apart ? spec.nic_ports : 1;
 }

@@ -122,8 +122,8 @@ std::uint32_t nearest_cpu(const CountedNode& node, int gpu) {
 
 // GPUs that are no peers (past a CPU) talk through the memory of the receiver's CPU.
 void divert_far_gpus(CountedNode& node) {
-  const bool amd_pair = node.cpu == CpuVendor::amd && node.gpus <= 2;
-  const PathType peer = amd_pair ? PathType::sys : PathType::pxb;
+  const bool far = peers_past_cpu(node.cpu, static_cast<std::size_t>(node.gpus));
+  const PathType peer = far ? PathType::sys : PathType::pxb;
   for (int to = 0; to < node.gpus; ++to) {
     for (int from = 0; from < node.gpus; ++from) {
       if (node.path(node.gpu(from), node.gpu(to)).type > peer) {

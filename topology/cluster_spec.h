@@ -67,14 +67,25 @@ struct NodeCable {
 
 // What carries messages between nodes, and with it NCCL's plugin: what a hop costs, which protocols may run,
 // and what the tuner is told (sim/collective/networks.h).
-enum class NetworkKind : std::uint8_t { infiniband, roce, efa, tcpx, tcpxo, tcp };
+enum class NetworkKind : std::uint8_t { infiniband, roce, efa, slingshot, tcpx, tcpxo, tcp };
 template <>
 inline constexpr auto kNames<NetworkKind> = names<NetworkKind>({{"infiniband", NetworkKind::infiniband},
                                                                 {"roce", NetworkKind::roce},
                                                                 {"efa", NetworkKind::efa},
+                                                                {"slingshot", NetworkKind::slingshot},
                                                                 {"tcpx", NetworkKind::tcpx},
                                                                 {"tcpxo", NetworkKind::tcpxo},
                                                                 {"tcp", NetworkKind::tcp}});
+
+constexpr bool is_verbs(NetworkKind kind) {
+  return kind == NetworkKind::infiniband || kind == NetworkKind::roce;
+}
+
+// Whether GPUs past a CPU are peers: by NCCL those of a pair in use, between CPUs of AMD (src/graph/paths.cc,
+// ncclTopoCheckP2p). Others talk through the host's memory.
+constexpr bool peers_past_cpu(CpuVendor cpu, std::size_t gpus_in_use) {
+  return cpu == CpuVendor::amd && gpus_in_use <= 2;
+}
 
 // One server. GPU i hangs on PCIe switch i * pcie_switches / gpus, NIC i on PCIe switch i * pcie_switches /
 // nics, and PCIe switch s on CPU socket s * sockets / pcie_switches.

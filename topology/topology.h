@@ -140,6 +140,9 @@ class Topology {
   Route to_fabric(Rank, int nic, NodeLayouts inside) const;
   Route from_fabric(Rank, int nic, NodeLayouts inside) const;
   HopKind hop_kind(std::span<const LinkId> route) const;
+  // Where the route leads through a CPU to a GPU that is no peer: the link from there, over which the GPU reads the
+  // host's memory.
+  std::optional<LinkId> read_from_host(std::span<const LinkId> route) const;
   // Where the route leads over NVLinks through a GPU, because its ends have none to each other (NVB): the link
   // from that GPU. The data lies in its memory, and the route's end reads it there.
   std::optional<LinkId> relayed_over(std::span<const LinkId> route) const;

@@ -227,7 +227,7 @@ double prior_deviation(const std::string& name) {
     return 0.1;  // of a GPU, wherever it stands
   }
   if (name == "nvlink.efficiency" || name == "pcie.efficiency" || name == "network.efficiency" ||
-      name == "nvls.efficiency") {
+      name == "host.efficiency" || name == "nvls.efficiency") {
     return 0.15;
   }
   if (name == "launch.latency") {

@@ -378,8 +378,9 @@ std::vector<CollectiveInterval> of_defaults(const std::vector<CollectiveCost>& r
                                             const MeasuredPlace& place, const Others& others) {
   std::vector<CollectiveInterval> intervals;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    intervals.push_back(
-        around(seconds(rows[i]), default_spread(place.nodes(), rows[i].plan.bytes), others[i]));
+    intervals.push_back(around(
+        seconds(rows[i]),
+        default_spread(reach_of(place.nodes(), place.cluster.node.network), rows[i].plan.bytes), others[i]));
   }
   return intervals;
 }

@@ -44,7 +44,8 @@ void require_faithful(const Scenario& s) {
          "a static graph; only the first iteration differs: leave it out");
   refuse(sharded && pytorch_version(training.pytorch) < kFullyShard, "/training/pytorch",
          to_string(pytorch_version(training.pytorch)) + ", which has no fully_shard");
-  refuse(recomputes(training), "/training/activation_checkpointing", "full; its layers' times can't be told apart");
+  refuse(recomputes(training), "/training/activation_checkpointing",
+         "full; its layers' times can't be told apart");
   refuse(sharded && training.fsdp.reduce_precision &&
              !same_format(*training.fsdp.reduce_precision, training.gradients),
          "/training/fsdp/reduce_precision", "gradients in another format on the wire");

@@ -201,8 +201,9 @@ std::vector<FittedDefault> summary(const Jackknife& fits, const std::vector<Cost
   constexpr double kMoved = 0.002;  // of ln(value), at least, by a site that bears on it
   std::vector<FittedDefault> all;
   for (const auto& [name, value] : fits.values) {
-    // No NIC carries more than its rate, and the flow network would not let it.
-    FittedDefault fitted{name, name == "network.efficiency" ? std::min(value, 1.0) : value, 0, 0};
+    // No NIC carries more than its rate, and the flow network would not let it; no process helps its GPUs.
+    const bool most_one = name == "network.efficiency" || name == "process.efficiency";
+    FittedDefault fitted{name, most_one ? std::min(value, 1.0) : value, 0, 0};
     const auto begun = std::ranges::find(start, name, &CostParameter::name);
     double squares = 0;
     for (const auto& [site, values] : fits.without) {
@@ -246,11 +247,12 @@ void hold_out(const Chosen& tables, const std::string& site, const std::vector<C
       test.collective.costs = costs;
       const CollectivePrediction without = predict_collectives(test, {});
       for (std::size_t i = 0; i < log_times.size(); ++i) {
-        const double spread = default_spread(place.nodes(), without.result.rows[i].plan.bytes);
+        const Reach reach = reach_of(place.nodes(), table->network());
+        const double spread = default_spread(reach, without.result.rows[i].plan.bytes);
         const CollectiveInterval& interval = without.intervals[i];
         const double below = std::log(interval.low.value) + spread - log_times[i],
                      above = log_times[i] + spread - std::log(interval.high.value);
-        rows.push_back({table->table->name, site, place.kind, place.nodes(), place.ranks(),
+        rows.push_back({table->table->name, site, place.kind, place.nodes(), place.ranks(), reach,
                         test.sizes[i].value, log_time(without.result.rows[i]) - log_times[i],
                         log_time(built.result.rows[i]) - log_times[i], std::max({below, above, 0.0})});
       }
@@ -284,8 +286,7 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
   std::array<Jackknife, kGenerations> fits;
   std::array<Chosen, kGenerations> of;
   const auto plain = [](const TablePoints& table) {
-    return table.on_one_node() || table.network() == NetworkKind::infiniband ||
-           table.network() == NetworkKind::roce;
+    return table.on_one_node() || is_verbs(table.network());
   };
   for (std::size_t g = 0; g < kGenerations; ++g) {
     const auto mine = [&](const TablePoints& table) {
@@ -307,8 +308,6 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
     }
     fit.of_generation[g] = summary(fits[g], start);
   }
-  const std::vector<std::string> of_network{"network.latency", "network.efficiency",
-                                            "network.slice_overhead"};
   std::vector<std::pair<NetworkKind, bool>> networks;
   for (const Named<NetworkKind>& kind : kNames<NetworkKind>) {
     networks.insert(networks.end(), {{kind.value, true}, {kind.value, false}});
@@ -321,13 +320,14 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
     if (mine.empty()) {
       continue;
     }
-    SiteFits site_fits(mine, {}, of_network);  // all else as fitted
+    const std::vector<CostParameter> start = starting_network_costs(each.first, each.second);
+    SiteFits site_fits(mine, start, names_of(start));  // all else as fitted
     Jackknife network{site_fits.values(""), {}};
     for (const std::string& site : sites_of(mine)) {
       network.without[site] = site_fits.values(site);
-      hold_out(held_out, site, replaced({}, network.without[site]), fit.held_out);
+      hold_out(held_out, site, replaced(start, network.without[site]), fit.held_out);
     }
-    fit.of_network.push_back({each.first, each.second, summary(network, replaced({}, network.values))});
+    fit.of_network.push_back({each.first, each.second, summary(network, start)});
   }
   return fit;
 }
@@ -423,11 +423,11 @@ std::vector<DefaultSpread> spread_of(const std::vector<HeldOutRow>& rows) {
   constexpr std::int64_t kFrom[] = {0, 32 << 10, 1 << 20, 16 << 20, 256 << 20};
   constexpr double kShare = 0.9;
   std::vector<DefaultSpread> all;
-  for (const bool several : {false, true}) {
+  for (const Named<Reach>& reach : kNames<Reach>) {
     for (std::size_t c = 0; c < std::size(kFrom); ++c) {
       std::map<std::string, std::vector<double>> of_site;
       for (const HeldOutRow& row : rows) {
-        if ((row.nodes > 1) == several && row.bytes >= kFrom[c] &&
+        if (row.reach == reach.value && row.bytes >= kFrom[c] &&
             (c + 1 == std::size(kFrom) || row.bytes < kFrom[c + 1])) {
           of_site[row.site].push_back(row.beyond);
         }
@@ -444,7 +444,7 @@ std::vector<DefaultSpread> spread_of(const std::vector<HeldOutRow>& rows) {
         spread = sum < kShare ? beyond : spread;
         sum += weight;
       }
-      all.push_back({several, kFrom[c], spread, static_cast<int>(of_site.size())});
+      all.push_back({reach.value, kFrom[c], spread, static_cast<int>(of_site.size())});
     }
   }
   return all;
@@ -470,9 +470,9 @@ std::string defaults_page(const DefaultsFit& fit) {
     }
   }
   for (const DefaultSpread& each : spread_of(fit.held_out)) {
-    page += formatted("%-13s from %9lld B: 90 %% within x/ %.2f, %d sites\n",
-                      each.several_nodes ? "several nodes" : "one node",
-                      static_cast<long long>(each.from_bytes), std::exp(each.of_ninety), each.sites);
+    page += formatted("%-14s from %9lld B: 90 %% within x/ %.2f, %d sites\n",
+                      std::string(name_of(each.reach)).c_str(), static_cast<long long>(each.from_bytes),
+                      std::exp(each.of_ninety), each.sites);
   }
   return page + '\n' + held_out_page(fit.held_out);
 }
@@ -491,7 +491,7 @@ std::string generation_source(const DefaultsFit& fit) {
 std::string spread_source(const DefaultsFit& fit) {
   std::string source;
   for (const DefaultSpread& each : spread_of(fit.held_out)) {
-    source += formatted("    {%s, %lld, %.2f, %d},\n", each.several_nodes ? "true" : "false",
+    source += formatted("    {Reach::%s, %lld, %.2f, %d},\n", std::string(name_of(each.reach)).c_str(),
                         static_cast<long long>(each.from_bytes), each.of_ninety, each.sites);
   }
   return source;

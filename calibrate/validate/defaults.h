@@ -25,6 +25,7 @@ struct HeldOutRow {
   std::string table, site;
   CollectiveKind kind = CollectiveKind::all_reduce;
   int nodes = 1, ranks = 1;
+  Reach reach = Reach::one_node;
   std::int64_t bytes = 0;
   double log_ratio = 0;
   double as_built = 0;  // with the costs that the program has, its site's share included

@@ -54,6 +54,7 @@ std::vector<NamedCost> named(CollectiveCosts& costs) {
   for (std::size_t k = 0; k < kHopKinds; ++k) {
     all.push_back({hop_kind(k) + ".efficiency", &costs.efficiency[k]});
   }
+  all.push_back({"host.efficiency", &costs.host_efficiency});
   all.push_back({"network.latency", &costs.network_latency.value});
   all.push_back({"network.slice_overhead", &costs.network_slice_overhead.value});
   all.push_back({"network.socket_rate", &costs.socket_rate.value});
@@ -207,24 +208,24 @@ class HopPricing {
         of_switch_(costs.nvls.efficiency *
                    (plan.algorithm == Algorithm::nvls_tree ? costs.nvls.tree_efficiency : 1)) {}
 
-  // Of a hop that shows `rate`.
-  BytesPerSecond rate(const Hop& hop, BytesPerSecond rate) const {
-    const bool network = hop.kind == HopKind::network;
-    const double efficiency = kLineEfficiency[static_cast<std::size_t>(plan_.protocol)] *
-                              costs_.efficiency[static_cast<std::size_t>(hop.kind)] *
-                              (nvls(hop) ? of_switch_ : 1);
-    BytesPerSecond most = cap_;
+  // Of a hop whose links have these.
+  BytesPerSecond rate(const Hop& hop, const HopRates& links) const {
+    const bool network = hop.kind == HopKind::network, of_host = links.from_host.value > 0;
+    const double line = kLineEfficiency[static_cast<std::size_t>(plan_.protocol)];
+    const double efficiency =
+        of_host ? 1 : costs_.efficiency[static_cast<std::size_t>(hop.kind)] * (nvls(hop) ? of_switch_ : 1);
+    BytesPerSecond most = of_host ? std::min(cap_, links.from_host * (line * costs_.host_efficiency)) : cap_;
     if (network && plan_.protocol == Protocol::ll) {
       most = std::min(most, costs_.ll_proxy_rate / hop.of_one_proxy);
     }
     if (network && costs_.socket_rate.value > 0) {
       most = std::min(most, costs_.socket_rate * sockets_);
     }
-    return std::min(rate * efficiency, most) * (network ? 1 : of_process_);
+    return std::min(links.narrowest * (line * efficiency), most) * (network ? 1 : of_process_);
   }
 
   HopCost cost(const Hop& hop) const {
-    HopCost cost{rate(hop, hop.rate), {}, {}};
+    HopCost cost{rate(hop, {hop.rate, hop.from_host}), {}, {}};
     const auto kind = static_cast<std::size_t>(hop.kind);
     const bool network = hop.kind == HopKind::network;
     const Seconds beyond(std::max(0.0, hop.latency.value - kUsualLatency[kind].value));
@@ -232,7 +233,8 @@ class HopPricing {
         nvls(hop) ? costs_.nvls.latency : of_protocol_.latency[kind] / (network ? 1 : of_process_);
     cost.latency = to_sim_time(latency + beyond + (network ? costs_.network_latency : Seconds{}));
     if (network) {
-      const Seconds overhead = costs_.network_slice_overhead * messages_at_once(hop);
+      const bool at_once = message_bytes() <= static_cast<double>(costs_.eager.value);
+      const Seconds overhead = at_once ? Seconds{} : costs_.network_slice_overhead * messages_at_once(hop);
       const std::uint32_t slices = slices_of(plan_.loops.front());
       cost.least = to_sim_time(plan_.protocol == Protocol::simple ? overhead : overhead / slices);
     }
@@ -249,6 +251,13 @@ class HopPricing {
   // NCCL sends a peer's part of an all-to-all on few channels, where here each channel has some of it.
   double messages_at_once(const Hop& hop) const {
     return plan_.algorithm == Algorithm::point_to_point ? 1 : hop.of_one_proxy;
+  }
+  // On the wire. In lines a chunk is one message.
+  double message_bytes() const {
+    const Loops& loops = plan_.loops.front();
+    const bool whole = plan_.protocol != Protocol::simple || loops.slice.value == 0;
+    return static_cast<double>((whole ? loops.chunk : loops.slice).value) /
+           kLineEfficiency[static_cast<std::size_t>(plan_.protocol)];
   }
   bool nvls(const Hop& hop) const { return by_switch_ && hop.kind == HopKind::nvlink; }
 
@@ -310,9 +319,9 @@ void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, std::span<co
         const bool full = !fills || hop.kind == HopKind::network ||
                           (graph.turn <= live[i].last && live[i].first <= -graph.turn);
         const std::vector<HopPricing>& with = full ? of_kind : filling;
-        const BytesPerSecond rate = rate_in(hop, live[i]);
+        const HopRates rates = rates_in(hop, live[i]);
         plan.paced[i * hops + plan.hops.size() - 1] =
-            std::min(with[sends].rate(hop, rate), with[receives].rate(hop, rate));
+            std::min(with[sends].rate(hop, rates), with[receives].rate(hop, rates));
       }
     }
   }

@@ -11,10 +11,12 @@
 //   ring.PROTOCOL.efficiency              of what a channel carries (caps_of): LL, LL128
 //   tree.PROTOCOL.efficiency              likewise, all three
 //   LINK.efficiency                       payload over the links' bandwidth, in Simple
+//   host.efficiency                       in place of pcie.efficiency, in all protocols, of the link over which a GPU
+//                                         reads a host's memory: in a hop between GPUs that are no peers (past a CPU)
 //   nvls.efficiency                       likewise of NVLinks, while the switch reduces or multicasts
 //   nvls.tree_efficiency                  of that, while heads also run the tree between nodes
 //   network.latency                   s   of a hop over the network beyond InfiniBand's
-//   network.slice_overhead            s   of a GPU's proxy for a message: so long, times the FIFOs that it serves at
+//   network.slice_overhead            s   (on Slingshot none up to 16 KiB) of a GPU's proxy for a message: so long, times the FIFOs that it serves at
 //                                         once, a slice occupies a network hop at least
 //   network.socket_rate               B/s of one socket of a channel, where the network has sockets (tcp)
 //   ll.proxy_rate                     B/s that a GPU's proxy sends in LL, whose lines it looks at one by one
@@ -86,7 +88,9 @@ struct CollectiveCosts {
     double efficiency = 1, tree_efficiency = 1;
   } nvls;
   std::array<double, kHopKinds> efficiency{};
+  double host_efficiency = 1;
   Seconds network_latency, network_slice_overhead, simple_slice_overhead;
+  Bytes eager;                 // no message of so many bytes has network_slice_overhead
   BytesPerSecond socket_rate;  // 0: no sockets
   BytesPerSecond ll_proxy_rate, copy_rate;
   double process_efficiency = 1;

@@ -45,6 +45,7 @@ constexpr Start kStart[] = {
     {"nvls.tree_efficiency", 0.9},
     {"network.efficiency", 0.9686},  // ib_write_bw: 193.72 of 200 Gb/s (stas00/ml-engineering, network)
     {"network.slice_overhead", 0.3e-6},
+    {"host.efficiency", 0.65},  // four L40S on PCIe 4: 15.5 of 24 GB/s
     {"ll.proxy_rate", 4.5e9},
 };
 
@@ -74,14 +75,22 @@ int generation(int compute_capability) {
 
 bool before_hopper(int generation) { return generation < static_cast<int>(Generation::hopper); }
 
-double default_spread(int nodes, Bytes bytes) {
+Reach reach_of(int nodes, NetworkKind kind) {
+  return nodes == 1                       ? Reach::one_node
+         : is_verbs(kind)                 ? Reach::verbs
+         : kind == NetworkKind::slingshot ? Reach::slingshot
+                                          : Reach::plugins;
+}
+
+double default_spread(Reach reach, Bytes bytes) {
   double spread = 0;
   for (const DefaultSpread& each : kSpread) {  // sizes ascend
-    if (each.several_nodes == (nodes > 1) && bytes.value >= each.from_bytes) {
+    if (each.reach == reach && bytes.value >= each.from_bytes) {
       spread = each.of_ninety;
     }
   }
-  return spread;
+  // Of few sites, and of some kinds none: no surer than of networks that are known well.
+  return reach == Reach::plugins ? std::max(spread, default_spread(Reach::verbs, bytes)) : spread;
 }
 
 std::span<const DefaultCost> fitted_costs() { return kFitted; }
@@ -96,6 +105,19 @@ std::vector<CostParameter> starting_costs(int generation) {
   return costs;
 }
 
+std::vector<CostParameter> starting_network_costs(NetworkKind kind, bool before_hopper) {
+  const Network& of = network(kind, before_hopper ? 80 : 90);
+  std::vector<CostParameter> costs{{"network.latency", of.hop_latency.value}};
+  for (const Start& start : kStart) {
+    const std::string name = start.name;
+    if (name == "network.efficiency" || name == "network.slice_overhead") {
+      const bool own = name == "network.slice_overhead" && of.slice_overhead.value > 0;
+      costs.push_back({name, own ? of.slice_overhead.value : start.value});
+    }
+  }
+  return costs;
+}
+
 CollectiveCosts default_costs(int compute_capability, NetworkKind kind) {
   CollectiveCosts costs;
   const int mine = generation(compute_capability);
@@ -103,6 +125,7 @@ CollectiveCosts default_costs(int compute_capability, NetworkKind kind) {
   costs.caps = kCapsOf[mine];
   costs.copy_rate = BytesPerSecond(kCopyRate[static_cast<std::size_t>(mine)]);
   costs.network_latency = network(kind, compute_capability).hop_latency;
+  costs.eager = network(kind, compute_capability).eager;
   costs.socket_rate = BytesPerSecond(network(kind, compute_capability).socket_rate);
   costs.launch_latency = 0.5_us;  // an ordinary launch is part of the startup; frameworks add to it
   costs.launch_period = 5.0_us;   // of a host thread (superbenchmark, CUDA kernel launch, event time)

@@ -36,20 +36,31 @@ struct DefaultNetworkCost {
   double value, deviation;
   int sites;
 };
+// What a collective's GPUs reach each other over, as far as it says how well predictions do. plugins: all networks but
+// InfiniBand, RoCE and Slingshot, whose machines are erratic.
+enum class Reach : std::uint8_t { one_node, verbs, plugins, slingshot };
+template <>
+inline constexpr auto kNames<Reach> = names<Reach>({{"one_node", Reach::one_node},
+                                                    {"verbs", Reach::verbs},
+                                                    {"plugins", Reach::plugins},
+                                                    {"slingshot", Reach::slingshot}});
+Reach reach_of(int nodes, NetworkKind);
+
 // How far predictions with the defaults are off at sites that had no part in them: 90 % of |ln(time)|, of rows from
 // so many bytes on.
 struct DefaultSpread {
-  bool several_nodes;
+  Reach reach;
   std::int64_t from_bytes;
   double of_ninety;
   int sites;
 };
-double default_spread(int nodes, Bytes);
+double default_spread(Reach, Bytes);
 
 std::span<const DefaultCost> fitted_costs();
 std::span<const DefaultNetworkCost> fitted_network_costs();
 
 // Where the fit begins, and what its priors are around.
 std::vector<CostParameter> starting_costs(int generation);
+std::vector<CostParameter> starting_network_costs(NetworkKind, bool before_hopper);
 
 }  // namespace paceline

@@ -12,6 +12,7 @@ constexpr int kA100 = 80, kHopper = 90;
 // stated_latency, sizes: aws-ofi-nccl, platform table of EC2 (src/platform-aws.cpp): NVLS's chunks since 2024, the
 // others since 1.16 of May 2025; not on p5.4xlarge. protocols: the same plugin
 // (Simple where writes don't keep their order), and the settings that Google publishes for GPUDirect-TCPX and -TCPXO.
+// eager: libfabric's provider for Slingshot sends longer messages by rendezvous (FI_CXI_RDZV_THRESHOLD).
 constexpr Network kNetworks[] = {
     {.kind = NetworkKind::infiniband},
     {.kind = NetworkKind::roce, .hop_latency = 1.0_us},
@@ -19,6 +20,7 @@ constexpr Network kNetworks[] = {
      .hop_latency = 17.0_us,
      .stated_latency = 75,
      .sizes = {.buffer = 8_MiB, .nvls_chunk = 512_KiB, .nvls_tree_chunk = 512_KiB, .peer_chunk = 512_KiB}},
+    {.kind = NetworkKind::slingshot, .slice_overhead = 6.0_us, .eager = 16_KiB},
     {.kind = NetworkKind::tcpx, .hop_latency = 100.0_us, .protocols = "Simple"},
     {.kind = NetworkKind::tcpxo, .hop_latency = 30.0_us, .protocols = "Simple,LL128"},
     {.kind = NetworkKind::tcp, .hop_latency = 30.0_us, .socket_rate = 1e9},

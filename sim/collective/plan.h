@@ -163,6 +163,7 @@ struct Fifo {
 struct SharedLink {
   BytesPerSecond bandwidth;
   double own = 0;
+  bool from_host = false;                              // the GPU reads a host's memory over it
   std::vector<std::pair<std::int32_t, double>> loads;  // ascending
   friend bool operator==(const SharedLink&, const SharedLink&) = default;
 };
@@ -184,6 +185,8 @@ struct Hop {
   std::vector<SharedLink> links{};  // where not all that cross them are live in every loop
   KindsOfNode nodes{};
   bool passed_on = false;  // by its receiver, to GPUs of its node
+  BytesPerSecond
+      from_host{};  // of a hop inside a node through a host's memory: the share of the link from there
   friend bool operator==(const Hop&, const Hop&) = default;
 };
 

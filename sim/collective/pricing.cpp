@@ -298,6 +298,7 @@ class Hops {
   struct Crossing {
     double bandwidth = 0, own = 0;
     std::uint32_t loads = 0;
+    bool from_host = false;
   };
   struct Sender {
     std::uint32_t script = 0;
@@ -308,11 +309,10 @@ class Hops {
   // `crossed`: empty, or all links of the route. fifos: how many have this hop.
   std::uint32_t number(const Hop& hop, const Sender& sender, const std::vector<Crossing>& crossed,
                        int fifos) {
-    key_ = {hop.rate.value, hop.alone.value,  hop.latency.value,
-            hop.kind,       hop.of_one_proxy, hop.nodes,
-            hop.passed_on,  sender,           {}};
+    key_ = {hop.rate.value, hop.alone.value, hop.latency.value,   hop.kind, hop.of_one_proxy,
+            hop.nodes,      hop.passed_on,   hop.from_host.value, sender,   {}};
     for (const Crossing& each : crossed) {
-      key_.links.emplace_back(each.bandwidth, each.own);
+      key_.links.push_back({each.bandwidth, each.own, each.from_host});
     }
     const auto [at, added] = number_.try_emplace(key_, static_cast<std::uint32_t>(hops.size()));
     if (added) {
@@ -343,8 +343,8 @@ class Hops {
           }
           fifos += count;
         }
-        const auto& [bandwidth, own] = key.links[i];
-        SharedLink link{BytesPerSecond(bandwidth), own, {}};
+        const KeyLink& of = key.links[i];
+        SharedLink link{BytesPerSecond(of.bandwidth), of.own, of.from_host, {}};
         for (const auto& [delay, load] : sum) {
           link.loads.emplace_back(delay, load / fifos);
         }
@@ -358,14 +358,20 @@ class Hops {
   std::vector<Hop> hops;
 
  private:
+  struct KeyLink {
+    double bandwidth = 0, own = 0;
+    bool from_host = false;
+    friend bool operator==(const KeyLink&, const KeyLink&) = default;
+  };
   struct Key {
     double rate = 0, alone = 0, latency = 0;
     HopKind kind = HopKind::inside;
     double of_one_proxy = 0;
     KindsOfNode nodes;
     bool passed_on = false;
+    double from_host = 0;
     Sender sender;
-    std::vector<std::pair<double, double>> links;  // bandwidth and own
+    std::vector<KeyLink> links;
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct Hash {
@@ -376,9 +382,9 @@ class Hops {
       for (const double each : {key.rate, key.latency, key.of_one_proxy, key.sender.stage}) {
         add(each);
       }
-      for (const auto& [bandwidth, own] : key.links) {
-        add(bandwidth);
-        add(own);
+      for (const KeyLink& link : key.links) {
+        add(link.bandwidth);
+        add(link.own);
       }
       return hash;
     }
@@ -486,6 +492,14 @@ void price_graph(CollectiveGraph& graph, const RouteList& routes, const Topology
       }
       if (!route.empty()) {
         hop.kind = topology.hop_kind(route);
+        const std::optional<LinkId> read =
+            hop.kind == HopKind::pcie ? topology.read_from_host(route) : std::nullopt;
+        if (read) {
+          hop.from_host = topology.link(*read).bandwidth * crossings.share(own, *read);
+          for (std::size_t i = 0; i < crossed.size(); ++i) {
+            crossed[i].from_host = route[i] == *read;
+          }
+        }
       }
       if (hop.kind == HopKind::network && graph.thread_blocks[w].rank != ThreadBlock::kSwitch) {
         hop.of_one_proxy = proxied[graph.thread_blocks[w].rank];
@@ -517,16 +531,21 @@ void price_graph(CollectiveGraph& graph, const RouteList& routes, const Topology
   graph.turn = stage ? in_loops(std::ranges::max(*stage) / 2) : 0;
 }
 
-BytesPerSecond rate_in(const Hop& hop, const LiveLoops& live) {
-  double rate = std::numeric_limits<double>::infinity();
+HopRates rates_in(const Hop& hop, const LiveLoops& live) {
+  if (hop.links.empty()) {
+    return {hop.rate, hop.from_host};
+  }
+  HopRates rates{BytesPerSecond(std::numeric_limits<double>::infinity()), {}};
   for (const SharedLink& link : hop.links) {
     double all = 0;
     for (const auto& [delay, load] : link.loads) {
       all += live.first <= delay && delay <= live.last ? load : 0;
     }
-    rate = std::min(rate, link.bandwidth.value * std::min(1.0, link.own / all));
+    const BytesPerSecond share = link.bandwidth * std::min(1.0, link.own / all);
+    rates.narrowest = std::min(rates.narrowest, share);
+    rates.from_host = link.from_host ? share : rates.from_host;
   }
-  return hop.links.empty() ? hop.rate : BytesPerSecond(rate);
+  return rates;
 }
 
 std::vector<LiveLoops> live_loops(const std::vector<Loops>& loops) {

@@ -39,8 +39,11 @@ struct LiveLoops {
 // At the beginning of each of these, which follow each other.
 std::vector<LiveLoops> live_loops(const std::vector<Loops>&);
 // What a FIFO gets of its links while no others than these are live, if all thread blocks keep step.
-BytesPerSecond rate_in(const Hop&, const LiveLoops&);
-// The same loops, in pieces within which no FIFO's rate_in changes: a pipeline that fills, is full, and drains.
+struct HopRates {
+  BytesPerSecond narrowest, from_host;  // from_host: as Hop's
+};
+HopRates rates_in(const Hop&, const LiveLoops&);
+// The same loops, in pieces within which no FIFO's rates change: a pipeline that fills, is full, and drains.
 // `fills`: nor whether it is full (CollectiveGraph::turn).
 std::vector<Loops> cut_where_rates_change(const std::vector<Loops>&, const CollectiveGraph&, bool fills);
 

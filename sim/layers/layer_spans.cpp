@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "sim/engine/simulate.h"
 #include "sim/strategy/build_job.h"
+#include "sim/strategy/sharding.h"
 
 namespace paceline {
 namespace {
@@ -68,19 +69,24 @@ Seconds sum(const std::vector<LayerTime>& times) {
   return all;
 }
 
-// The least that forward and backward compute for one sample: no data gradient of the first layer, half of an
+// The least that forward, recomputation and backward compute for one sample: no data gradient of the first layer, half of an
 // attention, which a causal one needs, and in fp32 convolutions as cuDNN has them for 3 x 3 kernels (Winograd's
 // F(2 x 2, 3 x 3): Lavin and Gray 2016), by which published rates of AlexNet pass the peak of a P100.
-double least_flops(const Model& model, Precision precision) {
+double least_flops(const Model& model, const TrainingSpec& training, Precision precision) {
   constexpr double kPasses = 3, kCausal = 0.5, kWinograd = 1 / 2.25;
   double flops = 0;
   bool first = true;
-  for (const Layer& layer : model.layers) {
+  const std::vector<FsdpUnit> recomputed = recomputed_units(training, model);
+  for (std::uint32_t l = 0; l < model.layers.size(); ++l) {
+    const Layer& layer = model.layers[l];
+    const bool again = std::ranges::any_of(
+        recomputed, [&](const FsdpUnit& unit) { return unit.first <= l && l < unit.end(); });
     const double macs = static_cast<double>(layer.forward_macs);
     const double part = layer.kind == LayerKind::attention                              ? kCausal
                         : layer.kind == LayerKind::conv && precision == Precision::fp32 ? kWinograd
                                                                                         : 1;
-    flops += kFlopsPerMac * macs * part * (first && macs > 0 ? kPasses - 1 : kPasses);
+    const double passes = kPasses - (first && macs > 0 ? 1 : 0) + (again ? 1 : 0);
+    flops += kFlopsPerMac * macs * part * passes;
     first = first && macs == 0;
   }
   return flops;
@@ -97,9 +103,11 @@ FlopsPerSecond dense_peak(const GpuCosts& costs) {
   return peak;
 }
 
-void require_below_peak(const Model& model, const GpuCosts& costs, SamplesPerSecond rate) {
+void require_below_peak(const Model& model, const GpuCosts& costs, const TrainingSpec& training,
+                        SamplesPerSecond rate) {
   constexpr double kTera = 1e12;
-  const double flops = rate.value * least_flops(model, costs.precision), peak = dense_peak(costs).value;
+  const double flops = rate.value * least_flops(model, training, costs.precision),
+               peak = dense_peak(costs).value;
   if (flops > peak) {
     throw InputError(
         formatted("expected a rate that one GPU can reach: %g samples/s of %s are at least %.4g TFLOP/s, "
@@ -123,12 +131,12 @@ struct Anchor {
 // layers; of the last picoseconds what equal passes can't share to the longest kernel, and to the optimizer.
 Anchor anchor(const Model& model, const GpuCosts& costs, const TrainingSpec& training,
               const MeasuredRate& rate) {
-  require_below_peak(model, costs, rate.rate);
   Workload work{model, training, {}, costs, {}, {}, {}};
   work.training.input.reset();
   work.training.batch_per_gpu = rate.batch_per_gpu;
   work.training.accumulation = rate.accumulation;
   work.training.activation_checkpointing = *rate.activation_checkpointing;
+  require_below_peak(model, costs, work.training, rate.rate);
   const std::vector<LayerTime> times = undisturbed_times(model, costs, work.training);
   const Seconds layers = sum(times);
   const std::int64_t passes = rate.accumulation;

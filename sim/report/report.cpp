@@ -112,6 +112,9 @@ std::vector<BucketReport> bucket_reports(const TrainingJob& job, const Result& r
       continue;
     }
     const auto [steps, bytes] = issued(job, result, op);
+    if (steps == 0) {
+      continue;
+    }
     const CollectiveTiming& timing = result.timing[op.index];
     BucketReport& bucket = buckets[op.purpose.bucket];
     if (bucket.bytes.value == 0) {
@@ -121,6 +124,7 @@ std::vector<BucketReport> bucket_reports(const TrainingJob& job, const Result& r
     bucket.bytes = bucket.bytes + bytes;
     bucket.end = to_seconds(timing.end) / steps;
   }
+  std::erase_if(buckets, [](const BucketReport& bucket) { return bucket.bytes.value == 0; });  // of no step
   return buckets;
 }
 

@@ -80,11 +80,11 @@ class DataParallelIteration {
  private:
   GpuProgram& root() { return of_[kRoot]; }
 
-  // The main thread issues what was added to a GPU, at what it costs by itself.
-  void issue_kernels(GpuProgram& gpu) {
+  // The main thread issues what was added to a GPU, at what it costs by itself, or so many times.
+  void issue_kernels(GpuProgram& gpu, std::int64_t times = 1) {
     const std::vector<Op>& ops = gpu.builder.program().ops;
     for (std::size_t i = gpu.issued.size(); i < ops.size(); ++i) {
-      now_ += ops[i].host_cost;
+      now_ += times * ops[i].host_cost;
       gpu.issued.push_back(now_);
     }
   }
@@ -219,15 +219,18 @@ class DataParallelIteration {
     copies_out(each, back, "scatter gradients of outputs");
   }
 
-  // A thread of autograd's for each GPU, which nothing holds up.
+  // A thread of autograd's for each GPU, which nothing holds up but the interpreter's lock where forward runs again:
+  // that is Python's, as in forward().
   void backward() {
     const SimTime began = now_;
     for (GpuProgram& gpu : of_) {
       now_ = began;
       for (auto l = static_cast<std::uint32_t>(work_.model.layers.size()); l-- > 0;) {
-        gpu.builder.backward(l);
+        gpu.builder.recompute(l);
+        issue_kernels(gpu, gpus_);
+        gpu.builder.backward_kernels(l);
+        issue_kernels(gpu);
       }
-      issue_kernels(gpu);
     }
   }
 

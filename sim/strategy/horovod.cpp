@@ -4,6 +4,7 @@
 #include <charconv>
 #include <iterator>
 #include <map>
+#include <numeric>
 
 #include "core/error.h"
 #include "sim/collective/fusion.h"

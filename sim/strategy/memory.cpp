@@ -219,7 +219,7 @@ struct MemoryOf {
     memory.activations = activations(outputs_kept());
   }
 
-  // Of a sample. Of recomputed units each keeps its last output; of one there are all.
+  // Of a sample. Of recomputed units each keeps its last output; of one there are all. Never more than without.
   std::int64_t outputs_kept() const {
     const std::vector<FsdpUnit> units = recomputed_units(training, model);
     if (units.empty()) {
@@ -230,7 +230,7 @@ struct MemoryOf {
     for (const FsdpUnit& unit : units) {
       kept += model.layers[unit.end() - 1].output_elements;
     }
-    return kept;
+    return std::min(kept, written.all());
   }
 };
 

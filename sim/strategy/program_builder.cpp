@@ -55,16 +55,24 @@ void ProgramBuilder::forward_kernels(std::uint32_t layer, Phase phase, const cha
 
 void ProgramBuilder::forward(std::uint32_t layer) { forward_kernels(layer, Phase::forward, "forward "); }
 
-void ProgramBuilder::backward(std::uint32_t layer) {
+void ProgramBuilder::recompute(std::uint32_t layer) {
   if (const auto unit = std::ranges::find(recomputed_, layer + 1, &FsdpUnit::end);
       unit != recomputed_.end()) {
     for (std::uint32_t l = unit->first; l < unit->end(); ++l) {
       forward_kernels(l, Phase::backward, "recompute ");
     }
   }
+}
+
+void ProgramBuilder::backward_kernels(std::uint32_t layer) {
   const LayerSpan& span = work_.layers[layer];
   kernel(span.backward, static_cast<std::size_t>(span.backward_launches), {Phase::backward, layer},
          "backward " + work_.model.layers[layer].name);
+}
+
+void ProgramBuilder::backward(std::uint32_t layer) {
+  recompute(layer);
+  backward_kernels(layer);
 }
 
 void ProgramBuilder::accumulate(std::uint32_t layer) {
@@ -79,7 +87,8 @@ void ProgramBuilder::accumulate(std::uint32_t layer) {
 
 std::uint32_t ProgramBuilder::copy(Bytes traffic, std::size_t launches, std::uint32_t bucket,
                                    const std::string& label) {
-  kernel(to_sim_time(memory_time(work_.costs, traffic)), launches, {Phase::exchange, kNoIndex, bucket}, label);
+  kernel(to_sim_time(memory_time(work_.costs, traffic)), launches, {Phase::exchange, kNoIndex, bucket},
+         label);
   return last_op();
 }
 
@@ -131,7 +140,8 @@ void ProgramBuilder::optimizer(std::int64_t parameters, Precision gradients) {
   if (const OptimizerStep clip = clipping_step(work_.training, parameters, gradients); clip.launches > 0) {
     kernel(to_sim_time(memory_time(work_.costs, clip.traffic)), clip.launches, {Phase::update}, "clip");
   }
-  const OptimizerStep step = optimizer_step(work_.training, parameters, gradients, parameter_tensors(work_.model));
+  const OptimizerStep step =
+      optimizer_step(work_.training, parameters, gradients, parameter_tensors(work_.model));
   const SimTime span = to_sim_time(memory_time(work_.costs, step.traffic)) + work_.rest_of_step;
   kernel(std::max(span, SimTime{}), step.launches, {Phase::update}, "optimizer");
   if (work_.delay.ps > 0) {

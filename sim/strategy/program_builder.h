@@ -48,6 +48,8 @@ class ProgramBuilder {
   void forward(std::uint32_t layer);
   // Before it, at a recomputed unit's last layer, the unit's forward once more.
   void backward(std::uint32_t layer);
+  void recompute(std::uint32_t layer);  // that forward alone, and
+  void backward_kernels(std::uint32_t layer);
   // AccumulateGrad into existing gradients: reads both, writes one. Nothing for a layer without parameters.
   void accumulate(std::uint32_t layer);
   // Forward and backward of all micro-batches; in the last one's backward pass, after each layer: there(layer).

@@ -67,7 +67,7 @@ TEST_CASE("the interval of a default holds what may well run, and what defaults 
         most = std::max(most, other.time.value);
         ++uncertain;
       }
-      const double spread = std::exp(default_spread(2, test.sizes[i]));
+      const double spread = std::exp(default_spread(reach_of(2, test.cluster.node.network), test.sizes[i]));
       CHECK(interval.low.value == Approx(least / spread));
       CHECK(interval.high.value == Approx(most * spread));
       CHECK_FALSE(interval.extrapolated);
@@ -86,13 +86,20 @@ TEST_CASE("the interval of a default holds what may well run, and what defaults 
 
 TEST_CASE("defaults are less sure on several nodes and between protocols, and always known to some degree") {
   for (const Bytes bytes : sizes(8, std::int64_t{1} << 34, 4)) {
-    for (const int nodes : {1, 2, 100}) {
-      CHECK(default_spread(nodes, bytes) > 0.02);
-      CHECK(default_spread(nodes, bytes) < 1);
+    for (const Named<Reach>& reach : kNames<Reach>) {
+      CHECK(default_spread(reach.value, bytes) > 0.02);
+      CHECK(default_spread(reach.value, bytes) < (reach.value == Reach::slingshot ? 2 : 1));
     }
   }
-  CHECK(default_spread(2, Bytes(1 << 30)) > default_spread(1, Bytes(1 << 30)));
-  CHECK(default_spread(1, Bytes(1 << 20)) > default_spread(1, Bytes(1 << 30)));
+  const Bytes mid(1 << 20), most(1 << 30);
+  CHECK(default_spread(Reach::verbs, most) > default_spread(Reach::one_node, most));
+  CHECK(default_spread(Reach::one_node, mid) > default_spread(Reach::one_node, most));
+  CHECK(default_spread(Reach::slingshot, mid) > default_spread(Reach::verbs, mid));
+  CHECK(default_spread(Reach::plugins, most) >= default_spread(Reach::verbs, most));
+  CHECK(reach_of(2, NetworkKind::tcp) == Reach::plugins);
+  CHECK(reach_of(1, NetworkKind::efa) == Reach::one_node);
+  CHECK(reach_of(2, NetworkKind::roce) == Reach::verbs);
+  CHECK(reach_of(2, NetworkKind::slingshot) == Reach::slingshot);
 }
 
 CollectiveFit fit_of(const World& world, const Place& place, const std::vector<Bytes>& at) {

@@ -1,4 +1,4 @@
-// What hops are given: of GPUs of one process, and of a tree that fills.
+// What hops are given: of GPUs of one process, of a tree that fills, past a CPU, and for messages of Slingshot.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
@@ -14,11 +14,12 @@ struct Planned {
   std::vector<Hop> hops;
   CollectiveCosts costs;
   std::int64_t turn = 0;
+  std::uint32_t channels = 0;
 };
 
-Planned planned(const char* node, int nodes, Bytes bytes, const CollectiveSpec& spec) {
+Planned planned(const NodeSpec& node, int nodes, Bytes bytes, const CollectiveSpec& spec) {
   ClusterSpec cluster;
-  cluster.node = node_preset(node);
+  cluster.node = node;
   cluster.nodes = nodes;
   cluster.gpus_per_node = cluster.node.gpus;
   const Topology topology = build_topology(cluster);
@@ -28,7 +29,11 @@ Planned planned(const char* node, int nodes, Bytes bytes, const CollectiveSpec& 
   CollectivePlan plan = nccl.plan(communicator, CollectiveKind::all_reduce, bytes,
                                   nccl.tuned(CollectiveKind::all_reduce, bytes));
   const CollectiveGraph& graph = communicator.graphs[plan.graph];
-  return {std::move(plan), graph.hops, nccl.costs(), graph.turn};
+  return {std::move(plan), graph.hops, nccl.costs(), graph.turn, graph.channels};
+}
+
+Planned planned(const char* node, int nodes, Bytes bytes, const CollectiveSpec& spec) {
+  return planned(node_preset(node), nodes, bytes, spec);
 }
 
 TEST_CASE("LL and LL128 inside nodes reach what one process with several GPUs leaves, and Simple all") {
@@ -85,6 +90,74 @@ TEST_CASE("a tree in Simple fills at what its thread blocks move, and is full at
   CHECK(long_one.back() == Approx(block));
   const std::vector<double> before = rates("2.18", Bytes(4 << 20));
   CHECK(std::ranges::max(before) == Approx(cap));
+}
+
+// One GPU for each of four PCIe switches, two sockets: the ring passes CPUs with every hop, two of them over the
+// sockets' link.
+NodeSpec past_cpus(CpuVendor cpu, int gpus, double sockets) {
+  NodeSpec node = node_preset("pcie-a100");
+  node.gpus = node.pcie_switches = gpus;
+  node.nics = 0;
+  node.cpu = cpu;
+  node.pcie_bandwidth = BytesPerSecond(24e9);
+  node.socket_bandwidth = BytesPerSecond(sockets);
+  return node;
+}
+
+// Of the ring's channels together, by the slowest hop of each.
+double ring_rate(const NodeSpec& node, const char* protocol) {
+  const Planned ring = planned(node, 1, Bytes(1 << 30),
+                               {.algorithm = "ring",
+                                .protocol = protocol,
+                                .costs = {{"host.efficiency", 0.6}, {"block.copy_rate", 1e12}}});
+  double slowest = 1e12;
+  for (std::size_t h = 0; h < ring.hops.size(); ++h) {
+    if (ring.hops[h].kind == HopKind::pcie) {
+      slowest = std::min(slowest, ring.plan.hops[h].rate.value);
+    }
+  }
+  return slowest * ring.channels;
+}
+
+TEST_CASE(
+    "GPUs past a CPU read the host's memory at a part of PCIe's rate, in lines at that of data in them") {
+  CHECK(ring_rate(past_cpus(CpuVendor::intel, 4, 64e9), "simple") == Approx(0.6 * 24e9));
+  CHECK(ring_rate(past_cpus(CpuVendor::intel, 4, 10e9), "simple") == Approx(10e9));  // the sockets' link
+  CHECK(ring_rate(past_cpus(CpuVendor::intel, 4, 64e9), "ll") == Approx(0.5 * 0.6 * 24e9));
+}
+
+TEST_CASE("two GPUs past a CPU are peers between CPUs of AMD, and read nothing from the host") {
+  CHECK(ring_rate(past_cpus(CpuVendor::amd, 2, 64e9), "simple") == Approx(24e9));
+  CHECK(ring_rate(past_cpus(CpuVendor::intel, 2, 64e9), "simple") == Approx(0.6 * 24e9));
+  CHECK(ring_rate(past_cpus(CpuVendor::amd, 4, 64e9), "simple") == Approx(0.6 * 24e9));
+}
+
+TEST_CASE(
+    "a message on Slingshot occupies its proxy longer than on InfiniBand, but for those that go at once") {
+  NodeSpec node = node_preset("dgx-a100");
+  const auto occupied = [&](NetworkKind network, const char* protocol, Bytes bytes) {
+    node.network = network;
+    const Planned ring = planned(node, 2, bytes, {.algorithm = "ring", .protocol = protocol});
+    SimTime least;
+    for (std::size_t h = 0; h < ring.hops.size(); ++h) {
+      if (ring.hops[h].kind == HopKind::network) {
+        least = std::max(least, ring.plan.hops[h].least);
+      }
+    }
+    return std::pair(least, ring.plan.loops.front());
+  };
+  const auto [long_one, long_loops] = occupied(NetworkKind::slingshot, "simple", Bytes(256 << 20));
+  CHECK(long_loops.slice > Bytes(16 << 10));
+  CHECK(long_one > 5 * occupied(NetworkKind::infiniband, "simple", Bytes(256 << 20)).first);
+  int at_once = 0, by_rendezvous = 0;
+  for (std::int64_t bytes = 1 << 12; bytes <= 1 << 23; bytes *= 2) {
+    const auto [least, loops] = occupied(NetworkKind::slingshot, "ll", Bytes(bytes));
+    const bool fits = 2 * loops.chunk.value <= 16 << 10;  // a line is half flags
+    CHECK((least == SimTime{}) == fits);
+    ++(fits ? at_once : by_rendezvous);
+  }
+  CHECK(at_once > 0);
+  CHECK(by_rendezvous > 0);
 }
 
 }  // namespace

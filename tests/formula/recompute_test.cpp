@@ -52,8 +52,8 @@ TEST_CASE("activation checkpointing runs a block's forward before its backward, 
   recomputed["training"]["activation_checkpointing"] = "full";
   add_times(recomputed, backward);
   add_times(plain, longer);
-  for (const char* strategy : {"ddp", "fsdp", "zero", "parameter_server", "data_parallel", "mirrored", "horovod",
-                               "local_sgd"}) {
+  for (const char* strategy :
+       {"ddp", "fsdp", "zero", "parameter_server", "data_parallel", "mirrored", "horovod", "local_sgd"}) {
     for (const int nodes : {1, 2}) {
       if (nodes == 2 && strategy == std::string("data_parallel")) {
         continue;  // of one process

@@ -127,14 +127,19 @@ TEST_CASE("FSDP gathers all where it doesn't reshard, and keeps a part where it 
   CHECK(memory(training).gathered == Bytes(2 * 8 * (2'000 + 4'000 + 2'500)));
 }
 
-TEST_CASE("what is recomputed needs the outputs of units and one whole unit") {
+TEST_CASE("what is recomputed needs the outputs of units and one whole unit, but no more than all outputs") {
   TrainingSpec training = mixed(StrategyKind::fsdp);
   CHECK(memory(training).activations == Bytes(3 * 2 * 830));
   training.activation_checkpointing = ActivationCheckpointing::full;
+  CHECK(memory(training).activations == Bytes(3 * 2 * 830));
+  Model deep = blocks();
+  deep.layers[1].output_elements = 300;  // layers.0.up
   const std::int64_t root = 10 + 70, last_outputs = 20 + 200 + 30 + 60, largest = 400 + 200;
-  CHECK(memory(training).activations == Bytes(3 * 2 * (root + last_outputs + largest)));
-  training.strategy = StrategyKind::ddp;
-  CHECK(memory(training).activations == Bytes(3 * 2 * (root + last_outputs + largest)));
+  for (const StrategyKind strategy : {StrategyKind::fsdp, StrategyKind::ddp}) {
+    training.strategy = strategy;
+    CHECK(memory_of(strategy_of(training), deep, training, kTwoNodes).activations ==
+          Bytes(3 * 2 * (root + last_outputs + largest)));
+  }
 }
 
 TEST_CASE("one GPU trains plainly, whatever the strategy") {

@@ -81,10 +81,12 @@ inline CollectiveTest test_of(const CsvRow& table, const std::string& folder) {
   return test;
 }
 
-// Rows of 1 MiB and above, predicted.
+// Rows of 1 MiB and above, predicted; `costs`: in place of defaults.
 inline std::vector<MeasuredRow> predict_table(const CsvRow& table, const std::string& folder,
-                                              std::int64_t least = 1 << 20) {
-  const CollectiveTest test = test_of(table, folder);
+                                              std::int64_t least = 1 << 20,
+                                              const std::vector<CostParameter>& costs = {}) {
+  CollectiveTest test = test_of(table, folder);
+  test.collective.costs = costs;
   const Topology topology = build_topology(test.cluster);
   CollectivePlanner planner = nccl_planner(topology, test.collective, {});
   std::vector<MeasuredRow> rows;
@@ -96,10 +98,10 @@ inline std::vector<MeasuredRow> predict_table(const CsvRow& table, const std::st
       sizes.emplace_back(size);
     }
   }
-  const std::vector<CollectiveCost> costs = cost_collectives(planner, test.kind, sizes, false);
+  const std::vector<CollectiveCost> predicted = cost_collectives(planner, test.kind, sizes, false);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    rows[i].cost = costs[i];
-    rows[i].predicted = static_cast<double>(costs[i].time.ps) * 1e-6;
+    rows[i].cost = predicted[i];
+    rows[i].predicted = static_cast<double>(predicted[i].time.ps) * 1e-6;
   }
   return rows;
 }
