@@ -65,6 +65,7 @@ std::string stream_of(std::string_view prefix) {
 // The lines of one process.
 struct Stream {
   NcclRun run;
+  std::optional<NcclHosts> hosts;  // of the run, as long as it says no more
   NcclLayout layout;
   bool has_layout = false;
   NcclTable* table = nullptr;  // the one that rows are added to
@@ -206,7 +207,10 @@ class TextReader {
       table.environment = set_in_run_;
       table.environment.complete(on_command_);
       table.environment.complete(exported_);
-      table.hosts = hosts_of(stream.run);
+      if (!stream.hosts) {
+        stream.hosts = hosts_of(stream.run);
+      }
+      table.hosts = *stream.hosts;
       table.gpus_per_process = stream.run.gpus_per_process;
       table.grouped = stream.run.grouped;
       table.graphs = stream.run.graphs;
@@ -241,7 +245,11 @@ class TextReader {
     }
     recognised();
     Stream& stream = stream_at(prefix);
-    switch (read_nccl_header(text, stream.run, stream.layout)) {
+    const NcclLine kind = read_nccl_header(text, stream.run, stream.layout);
+    if (kind != NcclLine::table_starts) {
+      stream.hosts.reset();
+    }
+    switch (kind) {
       case NcclLine::run_starts:
         stream.table = nullptr;
         stream.has_layout = false;

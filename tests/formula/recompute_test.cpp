@@ -69,5 +69,31 @@ TEST_CASE("activation checkpointing runs a block's forward before its backward, 
   }
 }
 
+// Hosts take 100 us a launch, GPUs next to nothing: a step is what launches take. Those of a forward pass are Python's,
+// whose lock goes round the GPUs of one process.
+TEST_CASE("what DataParallel recomputes is launched at the interpreter's lock, n times as long") {
+  const auto build = [](const char* strategy, const char* checkpointing) {
+    json scenario = json::parse(R"({"cluster": {"node": "dgx1-v100", "nodes": 1, "gpus_per_node": 4},
+        "model": "resnet18", "run": {"iterations": 2},
+        "training": {"batch_per_gpu": 8, "host": {"kernel_launch": "100 us", "collective_launch": "0 us"}}})");
+    const Model& model = parse_scenario(scenario.dump(), "host.json").model;
+    for (std::size_t l = 0; l < model.layers.size(); ++l) {
+      scenario["training"]["layer_times"].push_back({{"forward", "1 ns"}, {"backward", "1 ns"}});
+    }
+    scenario["training"]["strategy"] = strategy;
+    scenario["training"]["activation_checkpointing"] = checkpointing;
+    return scenario;
+  };
+  Machines machines;
+  const TrainingJob alone = machines.build(parse_scenario(build("ddp", "full").dump(), "ddp.json")).job;
+  SimTime once;  // what launching all that is recomputed takes one GPU
+  for (const Op& op : alone.main().steady.ops) {
+    once = once + (op.label.starts_with("recompute") ? op.host_cost : SimTime{});
+  }
+  REQUIRE(once > SimTime{});
+  const SimTime longer = step_of(build("data_parallel", "full")) - step_of(build("data_parallel", "none"));
+  CHECK(longer.ps == 4 * once.ps);
+}
+
 }  // namespace
 }  // namespace paceline

@@ -253,6 +253,19 @@ TEST_CASE("what must fit is refused where it doesn't, with the settings that wou
         "/cluster/gpu/memory: expected the memory of mine, or nobody knows whether it fits");
 }
 
+TEST_CASE("what can't be sharded is tried with checkpointing and a smaller batch together") {
+  json scenario = json::parse(R"({"cluster": {"node": "dgx-h100", "nodes": 1, "gpus_per_node": 2},
+      "model": {"transformer": {"layers": 24, "hidden": 3712, "heads": 32, "vocabulary": 32000, "sequence": 16384}},
+      "training": {"batch_per_gpu": 4, "precision": "bf16", "gradients": "bf16", "optimizer": "adam",
+                   "collective": {"library": "gloo"}}})");
+  CHECK_THAT(refusal(scenario),
+             Catch::EndsWith("it would fit with /training/activation_checkpointing=full and "
+                             "/training/batch_per_gpu=1 (80.5 GB)"));
+  scenario["training"]["activation_checkpointing"] = "full";
+  scenario["training"]["batch_per_gpu"] = 1;
+  CHECK(refusal(scenario).empty());
+}
+
 TEST_CASE("the page and the result of what doesn't fit have the settings that would") {
   json scenario = json::parse(kLlama);
   scenario["cluster"] = {{"node", "dgx-h100"}, {"nodes", 8}};
