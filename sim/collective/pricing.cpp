@@ -68,6 +68,7 @@ class Crossings {
         load_(loads(graph)),
         at_once_(widest_steps(graph, load_)),
         routes_(routes),
+        topology_(topology),
         all_(topology.links()),
         own_(topology.links()),
         own_fifos_(topology.links()) {
@@ -108,8 +109,16 @@ class Crossings {
     }
     const double at_once = at_once_[graph_.thread_blocks[w].script];
     const bool of_switch = graph_.thread_blocks[w].rank == ThreadBlock::kSwitch;
-    for (std::uint32_t p = first; p < last; ++p) {
-      f(graph_.out[p], of_switch ? sent / at_once : most_on_a_link(graph_.out[p], at_once));
+    const std::span<const std::uint32_t> fifos(graph_.out.data() + first, last - first);
+    owns_.clear();
+    for (const std::uint32_t fifo : fifos) {
+      owns_.push_back(of_switch ? sent / at_once : most_on_a_link(fifo, at_once));
+    }
+    if (at_once == 1 && fifos.size() > 1 && receives_nothing(w)) {  // else a pipeline decides when it sends
+      take_turns_at_the_slowest_link(fifos);
+    }
+    for (std::size_t i = 0; i < fifos.size(); ++i) {
+      f(fifos[i], owns_[i]);
     }
     for (std::uint32_t p = first; p < last; ++p) {
       for (const LinkId link : routes_[graph_.out[p]]) {
@@ -129,11 +138,51 @@ class Crossings {
     return most;
   }
 
+  bool receives_nothing(std::uint32_t w) const {
+    const std::vector<ThreadBlock>& blocks = graph_.thread_blocks;
+    return blocks[w].first_in == (w + 1 < blocks.size() ? blocks[w + 1].first_in : graph_.in.size());
+  }
+  // A thread block that sends in turns is at the link that takes longest for what all send over it only while it
+  // is nowhere else, and meanwhile leaves it to others: its turns last as long as that link, or longer.
+  void take_turns_at_the_slowest_link(std::span<const std::uint32_t> fifos) {
+    std::optional<LinkId> slowest;
+    for (const std::uint32_t fifo : fifos) {
+      for (const LinkId link : routes_[fifo]) {
+        slowest = slowest && duration(*slowest) >= duration(link) ? *slowest : link;
+      }
+    }
+    const auto over_slowest = [&](std::uint32_t fifo) {
+      return std::ranges::find(routes_[fifo], *slowest) != routes_[fifo].end();
+    };
+    double elsewhere = 0;
+    for (std::size_t i = 0; slowest && i < fifos.size(); ++i) {
+      elsewhere += over_slowest(fifos[i]) ? 0 : load_[fifos[i]] / rate(fifos[i], owns_[i]);
+    }
+    if (!slowest || elsewhere >= duration(*slowest)) {
+      return;
+    }
+    const double most = own_[slowest->index()] / (1 - elsewhere / duration(*slowest));
+    for (std::size_t i = 0; i < fifos.size(); ++i) {
+      owns_[i] = over_slowest(fifos[i]) ? std::min(owns_[i], most) : owns_[i];
+    }
+  }
+  // Of all that crosses a link, and of a FIFO whose thread block sends `own`; blocks of a loop per second.
+  double duration(LinkId link) const { return all_[link.index()] / topology_.link(link).bandwidth.value; }
+  double rate(std::uint32_t fifo, double own) const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const LinkId link : routes_[fifo]) {
+      least = std::min(least, topology_.link(link).bandwidth.value * share(own, link));
+    }
+    return least;
+  }
+
   const CollectiveGraph& graph_;
   std::vector<double> load_, at_once_;
   const RouteList& routes_;
+  const Topology& topology_;
   std::vector<bool> over_network_;  // by FIFO
   std::vector<double> all_, own_, own_fifos_;
+  std::vector<double> owns_;  // by FIFO of the thread block at hand: what it sends where it sends that
 };
 
 // By rank: the FIFOs over the network that it sends on at once, all thread blocks together.

@@ -9,6 +9,7 @@
 #include "scenarios/machines.h"
 #include "scenarios/scenario.h"
 #include "sim/engine/simulate.h"
+#include "sim/strategy/run_length.h"
 #include "sim/strategy/sharding.h"
 
 namespace paceline {
