@@ -87,20 +87,43 @@ void add_network(const Scenario& scenario, Levers& all) {
   });
 }
 
-void add_nvlink(const ClusterSpec& cluster, Levers& all) {
+// Cables of a kind; a node in short has the bandwidth of `in_short`.
+void twice_as_fast(Scenario& scenario, CableKind kind, BytesPerSecond NodeSpec::* in_short) {
+  for_each_node_spec(scenario.cluster, [&](NodeSpec& node) {
+    if (node.devices.empty()) {
+      node.*in_short = node.*in_short * kTwice;
+    }
+    for (NodeCable& cable : node.cables) {
+      cable.bandwidth = cable.bandwidth * (cable.kind == kind ? kTwice : 1);
+    }
+  });
+}
+
+// PCIe and the sockets' link where they alone join a node's GPUs.
+void add_inside_nodes(const ClusterSpec& cluster, Levers& all) {
   if (!searches(cluster) || cluster.gpus_per_node < 2) {
     return;
   }
-  all.add(LeverKind::hardware, "NVLink bandwidth x2", "with twice the NVLink bandwidth", [](Scenario& s) {
-    for_each_node_spec(s.cluster, [](NodeSpec& node) {
-      if (node.devices.empty() && node.wiring != NvlinkWiring::none) {
-        node.nvlink_bandwidth = node.nvlink_bandwidth * kTwice;
-      }
-      for (NodeCable& cable : node.cables) {
-        cable.bandwidth = cable.bandwidth * (cable.kind == CableKind::nvlink ? kTwice : 1);
-      }
-    });
+  bool nvlink = false, sockets = false;
+  for_each_node_spec(cluster, [&](const NodeSpec& node) {
+    const auto has = [&](CableKind kind) {
+      return std::ranges::count(node.cables, kind, &NodeCable::kind) > 0;
+    };
+    const bool in_short = node.devices.empty();
+    nvlink = nvlink || (in_short ? node.wiring != NvlinkWiring::none : has(CableKind::nvlink));
+    sockets = sockets || (in_short ? node.sockets > 1 : has(CableKind::socket));
   });
+  if (nvlink) {
+    all.add(LeverKind::hardware, "NVLink bandwidth x2", "with twice the NVLink bandwidth",
+            [](Scenario& s) { twice_as_fast(s, CableKind::nvlink, &NodeSpec::nvlink_bandwidth); });
+    return;
+  }
+  all.add(LeverKind::hardware, "PCIe bandwidth x2", "with twice the PCIe bandwidth",
+          [](Scenario& s) { twice_as_fast(s, CableKind::pcie, &NodeSpec::pcie_bandwidth); });
+  if (sockets) {
+    all.add(LeverKind::hardware, "bandwidth between sockets x2", "with twice the bandwidth between sockets",
+            [](Scenario& s) { twice_as_fast(s, CableKind::socket, &NodeSpec::socket_bandwidth); });
+  }
 }
 
 void add_gpu(Levers& all) {
@@ -584,7 +607,7 @@ std::vector<Lever> levers(const Prediction& p, Machines& machines) {
   add_surroundings(all);
   if (distributed) {
     add_network(p.scenario, all);
-    add_nvlink(p.scenario.cluster, all);
+    add_inside_nodes(p.scenario.cluster, all);
   }
   add_steadiness(p.scenario, all);
   add_gpu(all);

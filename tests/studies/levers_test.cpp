@@ -61,6 +61,26 @@ TEST_CASE("buckets up to one, and the algorithms and protocols that NCCL could r
   CHECK(std::ranges::is_sorted(all, {}, [](const Lever& lever) { return lever.kind; }));
 }
 
+TEST_CASE("what joins a node's GPUs is tried twice as fast: NVLink, or PCIe and the sockets' link") {
+  json scenario = hoppers(1);
+  CHECK(any_contains(names(levers_of(predicted(scenario))), "NVLink bandwidth x2"));
+  CHECK_FALSE(any_contains(names(levers_of(predicted(scenario))), "PCIe"));
+  scenario["cluster"]["node"] = {{"preset", "pcie-a100"}};
+  scenario["training"]["batch_per_gpu"] = 4;  // the links decide
+  const Prediction p = predicted(scenario);
+  const std::vector<Lever> all = levers_of(p);
+  CHECK_FALSE(any_contains(names(all), "NVLink"));
+  Machines machines;
+  int tried = 0;
+  for (const Lever& lever : all) {
+    if (lever.change == "PCIe bandwidth x2" || lever.change == "bandwidth between sockets x2") {
+      CHECK(predict(lever.changed, {}, machines).report.step.mean < 0.99 * p.report.step.mean);
+      ++tried;
+    }
+  }
+  CHECK(tried == 2);
+}
+
 TEST_CASE("DataParallel loses to DDP, and where one process launches too slowly the host is named") {
   const std::string folder = std::string(PACELINE_SOURCE_DIR) + "/scenarios/";
   json scenario = json::parse(read_file(folder + "data_parallel_8_v100.json"));
