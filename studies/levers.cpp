@@ -87,6 +87,21 @@ void add_network(const Scenario& scenario, Levers& all) {
   });
 }
 
+// NCCL has one socket a channel, and what one carries may be less than the adapter does.
+void add_sockets(const Scenario& scenario, Levers& all) {
+  constexpr int kTimes = 4, kMostThreads = 16, kMostSockets = 64;  // src/transport/net_socket.cc
+  const CollectiveSpec& spec = scenario.training.collective;
+  const int threads = kTimes * spec.socket_threads;
+  if (scenario.cluster.nodes < 2 || scenario.cluster.node.network != NetworkKind::tcp ||
+      spec.library != CollectiveLibrary::nccl || threads > kMostThreads ||
+      threads * spec.sockets_per_thread > kMostSockets) {
+    return;
+  }
+  const std::string setting = "NCCL_SOCKET_NTHREADS=" + std::to_string(threads);
+  all.add(LeverKind::software, setting, "with " + setting,
+          [&](Scenario& s) { s.training.collective.socket_threads = threads; });
+}
+
 // Cables of a kind; a node in short has the bandwidth of `in_short`.
 void twice_as_fast(Scenario& scenario, CableKind kind, BytesPerSecond NodeSpec::* in_short) {
   for_each_node_spec(scenario.cluster, [&](NodeSpec& node) {
@@ -606,6 +621,7 @@ std::vector<Lever> levers(const Prediction& p, Machines& machines) {
   add_links(p, all);
   add_surroundings(all);
   if (distributed) {
+    add_sockets(p.scenario, all);
     add_network(p.scenario, all);
     add_inside_nodes(p.scenario.cluster, all);
   }

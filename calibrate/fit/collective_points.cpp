@@ -57,7 +57,7 @@ std::string place_row(const CollectiveMeasurement& row, const FitRequest& reques
   }
   const auto [nodes, ranks] = layout_of(row, request);
   if (ranks < 2) {
-    return ranks == 0 ? "its number of GPUs is not stated" : "one GPU alone";
+    return ranks == 0 ? "its number of GPUs is not stated; --nodes says it" : "one GPU alone";
   }
   constexpr int kMostRanks = 4'000'000;  // as many as a cluster may have
   if (ranks > kMostRanks) {

@@ -143,15 +143,22 @@ bool as_expected(const ExpectedPoint& expected, Seconds measured, Seconds launch
 std::vector<Stretch> stretches_of(const ExpectedLog& log, const Diagnosis& diagnosis) {
   const std::size_t n = log.points.size();
   std::vector<bool> expected(n);
+  const Cause& best = diagnosis.best();
+  // How much longer it took than expected, in ln.
+  const auto longer = [&](std::size_t p) {
+    return log.points[p].log_time - std::log(log.expected[p].time.value + best.launch.value);
+  };
   constexpr double kActs = 0.2;  // of what it changes most: where a fault shows
   double most = 0;
-  for (const double more : diagnosis.best().log_more) {
+  for (const double more : best.log_more) {
     most = std::max(most, std::abs(more));
   }
   for (std::size_t p = 0; p < n; ++p) {
-    const bool acts = !diagnosis.healthy() && std::abs(diagnosis.best().log_more[p]) >= kActs * most;
-    expected[p] = !acts && as_expected(log.expected[p], Seconds(std::exp(log.points[p].log_time)),
-                                       diagnosis.best().launch);
+    const double more = diagnosis.healthy() ? 0 : best.log_more[p];
+    const bool acts =
+        more != 0 && std::abs(more) >= kActs * most && longer(p) / more > 0.5;  // nearer to the fault's
+    expected[p] =
+        !acts && as_expected(log.expected[p], Seconds(std::exp(log.points[p].log_time)), best.launch);
   }
   const auto same_place = [&](std::size_t a, std::size_t b) {
     return log.points[a].place == log.points[b].place;
@@ -169,8 +176,7 @@ std::vector<Stretch> stretches_of(const ExpectedLog& log, const Diagnosis& diagn
     Stretch& stretch = all.back();
     stretch.last = log.points[p].bytes;
     ++stretch.rows;
-    stretch.speed +=
-        std::log(log.expected[p].time.value + diagnosis.best().launch.value) - log.points[p].log_time;
+    stretch.speed -= longer(p);
   }
   for (Stretch& stretch : all) {
     stretch.speed = std::exp(stretch.speed / static_cast<double>(stretch.rows));

@@ -111,9 +111,13 @@ void require_below_peak(const Model& model, const GpuCosts& costs, const Trainin
   if (flops > peak) {
     throw InputError(
         formatted("expected a rate that one GPU can reach: %g samples/s of %s are at least %.4g TFLOP/s, "
-                  "%.3g times the dense peak of %s (%.4g TFLOP/s in %s); is it the rate of a node?",
+                  "%.3g times the dense peak of %s (%.4g TFLOP/s in %s); is it the rate of a node%s?",
                   rate.value, model.name.c_str(), flops / kTera, flops / peak, costs.gpu.name.c_str(),
-                  peak / kTera, std::string(name_of(costs.precision)).c_str()),
+                  peak / kTera, std::string(name_of(costs.precision)).c_str(),
+                  training.activation_checkpointing == ActivationCheckpointing::none
+                      ? ""
+                      : ", or was it measured without recomputation, which is counted here (\"measured\": "
+                        "{..., \"activation_checkpointing\": \"none\"})"),
         "/training/measured");
   }
 }

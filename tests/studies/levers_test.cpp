@@ -81,6 +81,24 @@ TEST_CASE("what joins a node's GPUs is tried twice as fast: NVLink, or PCIe and 
   CHECK(tried == 2);
 }
 
+TEST_CASE("more sockets are tried where NCCL goes through TCP, and nowhere else") {
+  json scenario = hoppers(2);
+  CHECK_FALSE(any_contains(names(levers_of(predicted(scenario))), "NCCL_SOCKET_NTHREADS"));
+  scenario["cluster"]["node"]["network"] = "tcp";
+  const Prediction p = predicted(scenario);
+  Machines machines;
+  bool tried = false;
+  for (const Lever& lever : levers_of(p)) {
+    if (lever.change == "NCCL_SOCKET_NTHREADS=4") {
+      CHECK(predict(lever.changed, {}, machines).report.step.mean < 0.8 * p.report.step.mean);
+      tried = true;
+    }
+  }
+  CHECK(tried);
+  scenario["training"]["collective"] = {{"socket_threads", 8}};  // NCCL takes 16 at most
+  CHECK_FALSE(any_contains(names(levers_of(predicted(scenario))), "NCCL_SOCKET_NTHREADS"));
+}
+
 TEST_CASE("DataParallel loses to DDP, and where one process launches too slowly the host is named") {
   const std::string folder = std::string(PACELINE_SOURCE_DIR) + "/scenarios/";
   json scenario = json::parse(read_file(folder + "data_parallel_8_v100.json"));

@@ -74,6 +74,23 @@ TEST_CASE("a healthy log is as expected, row by row") {
   }
 }
 
+TEST_CASE("sizes that are as predicted stay so, whatever fault would explain the others") {
+  const TemporaryFolder folder;
+  const Machine machine{"dgx-h100", 2};
+  MeasuredData data = log_of(place_of(machine), 0.01, 7);
+  constexpr Bytes kFrom(64 << 20);
+  for (CollectiveMeasurement& row : data.collectives) {
+    row.time = row.bytes >= kFrom ? 2 * row.time : row.time;
+  }
+  const JudgedLog judged = judge(logs_at(folder.write("late.csv", csv_of(data)), machine));
+  REQUIRE_FALSE(judged.diagnosis.healthy());
+  REQUIRE(judged.stretches.size() == 2);
+  CHECK(judged.stretches[0].expected);
+  CHECK(judged.stretches[0].last < kFrom);
+  CHECK(judged.stretches[1].first == kFrom);
+  CHECK(judged.stretches[1].speed == Approx(0.5).epsilon(0.03));
+}
+
 TEST_CASE("a sick log is told in words where, how much, and why") {
   const TemporaryFolder folder;
   MeasuredPlace place = place_of(kVolta);
