@@ -260,7 +260,10 @@ bool bears_on(const std::string& name, const PlaceModel::Candidate& candidate) {
   }
   const bool of_protocol = std::ranges::any_of(
       kNames<Protocol>, [&](const auto& each) { return name.starts_with(std::string(each.name) + '.'); });
-  return !of_protocol || (name.starts_with(protocol + '.') && !(nvls && name.ends_with(".startup")));
+  if (of_protocol && name.ends_with(".startup")) {
+    return !nvls && name == std::string(name_of(begins_as(algorithm, candidate.protocol))) + ".startup";
+  }
+  return !of_protocol || name.starts_with(protocol + '.');
 }
 
 struct CostFitter::State {

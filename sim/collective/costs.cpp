@@ -170,6 +170,10 @@ double part_shown(const CollectivePlan& plan, const CollectiveGraph& graph,
 
 }  // namespace
 
+Protocol begins_as(Algorithm algorithm, Protocol protocol) {
+  return algorithm == Algorithm::point_to_point ? Protocol::ll : protocol;
+}
+
 std::vector<std::string> cost_parameter_names() {
   CollectiveCosts costs;
   std::vector<std::string> names;
@@ -218,6 +222,9 @@ class HopPricing {
     if (network && plan_.protocol == Protocol::ll) {
       most = std::min(most, costs_.ll_proxy_rate / hop.of_one_proxy);
     }
+    if (network && plan_.algorithm == Algorithm::point_to_point) {
+      most = std::min(most, kPeerNetworkRate);
+    }
     if (network && costs_.socket_rate.value > 0) {
       most = std::min(most, costs_.socket_rate * sockets_);
     }
@@ -233,6 +240,7 @@ class HopPricing {
         nvls(hop) ? costs_.nvls.latency : of_protocol_.latency[kind] / (network ? 1 : of_process_);
     cost.latency = to_sim_time(latency + beyond + (network ? costs_.network_latency : Seconds{}));
     if (network) {
+      cost.credit = plan_.protocol == Protocol::simple ? to_sim_time(costs_.credit) : SimTime{};
       const bool at_once = message_bytes() <= static_cast<double>(costs_.eager.value);
       const Seconds overhead = at_once ? Seconds{} : costs_.network_slice_overhead * messages_at_once(hop);
       const std::uint32_t slices = slices_of(plan_.loops.front());
@@ -241,13 +249,15 @@ class HopPricing {
     if (!network && plan_.protocol == Protocol::simple) {
       cost.overhead = to_sim_time(nvls(hop) ? costs_.nvls.slice_overhead : costs_.simple_slice_overhead);
     }
-    if (hop.passed_on && plan_.protocol == Protocol::ll128 && plan_.algorithm == Algorithm::tree) {
+    if (hop.passed_on && plan_.protocol == Protocol::ll128 && passed_on_by_all()) {
       cost.cut_through = cap_;  // no hop is faster, so that nobody has passed on what has not come
     }
     return cost;
   }
 
  private:
+  // In trees, and from or to a root, all but the ends send on what they receive; in a ring of all, what they have.
+  bool passed_on_by_all() const { return plan_.algorithm == Algorithm::tree || has_root(plan_.kind); }
   // NCCL sends a peer's part of an all-to-all on few channels, where here each channel has some of it.
   double messages_at_once(const Hop& hop) const {
     return plan_.algorithm == Algorithm::point_to_point ? 1 : hop.of_one_proxy;
@@ -274,7 +284,8 @@ class HopPricing {
 HopCost slower(const HopCost& a, const HopCost& b) {
   return {std::min(a.rate, b.rate),         std::max(a.latency, b.latency),
           std::max(a.least, b.least),       std::max(a.hidden, b.hidden),
-          std::max(a.overhead, b.overhead), std::max(a.cut_through, b.cut_through)};
+          std::max(a.overhead, b.overhead), std::max(a.cut_through, b.cut_through),
+          std::max(a.credit, b.credit)};
 }
 
 }  // namespace
@@ -292,9 +303,8 @@ void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, std::span<co
     caps.emplace_back(channel_cap(plan, each, searched, true));
     of_kind.emplace_back(plan, each, caps.back(), request);
     filling.emplace_back(plan, each, BytesPerSecond(channel_cap(plan, each, searched, false)), request);
-    const Seconds first = reduced_by_nvswitch(plan.algorithm)
-                              ? each.nvls.startup
-                              : each.of[static_cast<std::size_t>(plan.protocol)].startup;
+    const auto begins = static_cast<std::size_t>(begins_as(plan.algorithm, plan.protocol));
+    const Seconds first = reduced_by_nvswitch(plan.algorithm) ? each.nvls.startup : each.of[begins].startup;
     startup = std::max(startup, first + each.launch_latency);
     period = std::max(period, each.launch_period);
     plan.copy_rate = std::min(plan.copy_rate, each.copy_rate);

@@ -2,7 +2,8 @@
 // NCCL's version; the defaults are fitted to published measurements (default_costs.cpp). A profile replaces
 // them by name.
 //
-//   PROTOCOL.startup                  s   ll, ll128, simple: from the launch to the first step
+//   PROTOCOL.startup                  s   ll, ll128, simple: from the launch to the first step; all_to_all and
+//                                         send_recv have LL's in Simple too
 //   PROTOCOL.LINK.latency             s   of a step over LINK: nvlink, pcie, network
 //   simple.slice_overhead             s   that a slice in Simple occupies a hop in a node beside its bytes
 //   nvls.startup, nvls.latency        s   of the switch that reduces or multicasts: to the first step; of a
@@ -91,6 +92,7 @@ struct CollectiveCosts {
   double host_efficiency = 1;
   Seconds network_latency, network_slice_overhead, simple_slice_overhead;
   Bytes eager;                 // no message of so many bytes has network_slice_overhead
+  Seconds credit;              // Network's
   BytesPerSecond socket_rate;  // 0: no sockets
   BytesPerSecond ll_proxy_rate, copy_rate;
   double process_efficiency = 1;
@@ -111,6 +113,8 @@ CollectiveCosts default_costs(int compute_capability, NetworkKind);
 // Of the libraries that run on hosts. TCP over Ethernet, with round figures that a measurement should replace
 // (tests/cluster and tests/frameworks do so).
 CollectiveCosts default_host_costs();
+// Whose startup a plan has that no switch reduces.
+Protocol begins_as(Algorithm, Protocol);
 // Throws InputError with the nearest known name.
 void set_costs(std::span<const CostParameter>, CollectiveCosts&);
 double cost_value(const std::string& name, CollectiveCosts);  // throws likewise

@@ -320,8 +320,8 @@ void scale(CollectivePlan& plan, double factor) {
     rate = rate / factor;
   }
   for (HopCost& hop : plan.hops) {
-    hop = {hop.rate / factor,  scaled(hop.latency),  scaled(hop.least),
-           scaled(hop.hidden), scaled(hop.overhead), hop.cut_through / factor};
+    hop = {hop.rate / factor,    scaled(hop.latency),      scaled(hop.least), scaled(hop.hidden),
+           scaled(hop.overhead), hop.cut_through / factor, scaled(hop.credit)};
   }
 }
 

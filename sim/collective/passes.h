@@ -26,6 +26,7 @@ namespace paceline {
 struct SlotsSent {
   SimTime* arrival = nullptr;
   const SimTime* emptied = nullptr;
+  SimTime credit{};
   SimTime way;
 };
 

@@ -229,6 +229,9 @@ inline std::uint32_t slices_of(const Loops& loops) {
 // What a warp in LL128 passes on at once: 16 lines of 120 bytes and a flag (src/device/prims_ll128.h).
 inline constexpr Bytes kLl128Lines{1920};
 
+// What a channel moves of a message to a peer across the network (src/graph/paths.cc, since 2.29).
+inline constexpr BytesPerSecond kPeerNetworkRate{14e9};
+
 // What a FIFO costs under the plan's protocol. rate: of data; infinite inside a device. A slice occupies the
 // hop at least for `least`; overhead: beside its bytes.
 struct HopCost {
@@ -238,6 +241,7 @@ struct HopCost {
   SimTime hidden{};  // part of the latency before a loop's last copy that the links' sharing hides (costs.h)
   SimTime overhead{};
   BytesPerSecond cut_through{};  // at which the receiver passes lines on as they come; 0: it waits for all
+  SimTime credit{};              // from when the receiver empties a slot until the sender may fill it again
   friend bool operator==(const HopCost&, const HopCost&) = default;
 };
 

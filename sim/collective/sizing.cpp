@@ -56,13 +56,12 @@ double nic_rate(const ChannelGraph& ring) {
 // Of a peer across the network. Since 2.29 it follows from the NIC, here as wide as the rings make it; before, two of
 // one NIC, and from 2.20 on fewer where a channel would serve too many peers.
 int network_channels(const TunerInput& in, int all) {
-  constexpr int kAtOnce = 8;           // peers per channel
-  constexpr double kNetworkRate = 14;  // GB/s of one channel
+  constexpr int kAtOnce = 8;  // peers per channel
   const int v = in.version.minor;
   int channels =
-      v >= 29
-          ? power_of_two_up(std::max(1, static_cast<int>(std::ceil(nic_rate(in.graphs.ring) / kNetworkRate))))
-          : 2;
+      v >= 29 ? power_of_two_up(std::max(
+                    1, static_cast<int>(std::ceil(nic_rate(in.graphs.ring) * 1e9 / kPeerNetworkRate.value))))
+              : 2;
   const auto too_many = [&] {
     return v >= 29 ? channels * ceil_div(in.ranks, kAtOnce) > all : v >= 20 && channels * in.ranks > 4 * all;
   };

@@ -131,9 +131,10 @@ bool EventEngine::make_moves(ThreadBlockId id, SimTime now) {
     const FifoState& fifo = graphs_[out[p]];
     if (slots > 0) {
       const SliceTimes::Ring emptied = slices_.ring(out[p]);
+      const SimTime credit = state.planned->hops[fifo.hop].credit;
       const std::uint64_t free = slots - std::min(slots, fifo.sent - fifo.sent_before);  // never filled yet
       for (std::uint64_t i = free; i < moves; ++i) {
-        begin[i] = std::max(begin[i], emptied[fifo.sent + i - slots]);
+        begin[i] = std::max(begin[i], emptied[fifo.sent + i - slots] + credit);
       }
     }
     occupied = std::max(occupied, fifo.shared == FifoState::kNotShared ? times.stay(state.at, step, fifo.hop)

@@ -1,7 +1,8 @@
-// When is what a GPU passes on there? Trees in LL128 and NVLS against recursions from NCCL's rules, and what a proxy
-// takes for its messages.
+// When is what a GPU passes on there? Trees and chains in LL128 and NVLS against recursions from NCCL's rules, what a
+// proxy takes for its messages, and when a slot across the network is free again.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <string>
 
 #include "sim/collective/nccl.h"
 #include "sim/collective/step_times.h"
@@ -37,7 +38,7 @@ ClusterSpec machine(int nodes, int gpus) {
   return cluster;
 }
 
-// An all-reduce alone.
+// A collective alone.
 struct Alone {
   TrainingJob job;
   const CollectivePlan& plan() const { return job.plans[0]; }
@@ -50,17 +51,21 @@ struct Alone {
   }
 };
 
-Alone all_reduce(const ClusterSpec& cluster, const CollectiveSpec& spec, Bytes bytes) {
+Alone alone(const ClusterSpec& cluster, const CollectiveSpec& spec, CollectiveKind kind, Bytes bytes) {
   const Topology topology = build_topology(cluster);
   CollectivePlanner planner = nccl_planner(topology, spec, {});
   Alone alone;
-  alone.job.plans = {planner.plan(CollectiveKind::all_reduce, bytes)};
+  alone.job.plans = {planner.plan(kind, bytes)};
   alone.job.communicator = planner.communicator();
   alone.job.main().steady.collectives = {0};
-  alone.job.main().steady.ops = {{OpKind::collective, 0, {}, {}, "all_reduce"},
+  alone.job.main().steady.ops = {{OpKind::collective, 0, {}, {}, "collective"},
                                  {OpKind::wait, 0, {}, {}, "wait"}};
   alone.job.main().warm_up = alone.job.main().steady;
   return alone;
+}
+
+Alone all_reduce(const ClusterSpec& cluster, const CollectiveSpec& spec, Bytes bytes) {
+  return alone(cluster, spec, CollectiveKind::all_reduce, bytes);
 }
 
 TEST_CASE("a tree in LL128: every GPU of a node passes on lines, the last one waits for the chunk") {
@@ -89,6 +94,78 @@ TEST_CASE("a tree in LL128 between nodes: a proxy sends whole chunks") {
   const double way = chunk / alone.rate(hop) + to_seconds(alone.plan().hops[hop].latency).value;
   CHECK(alone.seconds() ==
         Approx(kStartTakes + 2 * way + chunk / alone.plan().copy_rate.value).epsilon(1e-6));
+}
+
+TEST_CASE("a broadcast in LL128 passes lines on inside nodes, and chunks between them") {
+  constexpr double kLines = 1920;
+  constexpr int kNodes = 3, kGpus = 4;
+  const Alone chain =
+      alone(machine(kNodes, kGpus), spec_of("ring", "ll128", 1), CollectiveKind::broadcast, Bytes(96'000));
+  REQUIRE(chain.plan().loops.size() == 1);
+  REQUIRE(chain.plan().loops[0].count == 1);
+  const double chunk = static_cast<double>(chain.plan().loops[0].chunk.value);
+  double expected = kStartTakes;
+  int whole = 0;
+  for (std::uint32_t at = 0; at + 1 < kNodes * kGpus; ++at) {  // along the chain, from the root
+    const auto fifo = std::ranges::find(chain.graph().fifos, at, &Fifo::from);
+    REQUIRE(fifo != chain.graph().fifos.end());
+    // What the receiver sends on over the network, or to nobody, it has whole.
+    const std::uint32_t from = chain.graph().thread_blocks[fifo->from].rank,
+                        to = chain.graph().thread_blocks[fifo->to].rank;
+    const auto next = std::ranges::find(chain.graph().fifos, fifo->to, &Fifo::from);
+    const bool passed_on =
+        next != chain.graph().fifos.end() && chain.graph().thread_blocks[next->to].rank / kGpus == to / kGpus;
+    const HopCost& hop = chain.plan().hops[fifo->hop];
+    const double stay = std::max(chunk / hop.rate.value, to_seconds(hop.least).value);
+    const double earlier = passed_on ? std::min((chunk - kLines) / hop.cut_through.value, stay) : 0;
+    whole += passed_on ? 0 : 1;
+    expected += stay - earlier + to_seconds(hop.latency).value;
+    CHECK((from / kGpus == to / kGpus) == (chain.graph().hops[fifo->hop].kind == HopKind::nvlink));
+  }
+  CHECK(whole == kNodes);  // before each way out, and at the end
+  expected += chunk / chain.plan().copy_rate.value;
+  CHECK(chain.seconds() == Approx(expected).epsilon(1e-6));
+}
+
+TEST_CASE("a slot across verbs is free for its sender when the receiver's credit has come, in Simple") {
+  for (const NetworkKind network : {NetworkKind::infiniband, NetworkKind::roce, NetworkKind::efa}) {
+    ClusterSpec cluster = machine(8, 1);
+    cluster.node.network = network;
+    const double credit = is_verbs(network) ? 15e-6 : 0;
+    for (const char* protocol : {"simple", "ll128"}) {
+      const Alone ring =
+          alone(cluster, spec_of("ring", protocol, 1), CollectiveKind::all_gather, Bytes(8 << 10));
+      const std::string simple = "simple";
+      for (const Fifo& fifo : ring.graph().fifos) {
+        CHECK(to_seconds(ring.plan().hops[fifo.hop].credit).value ==
+              Approx(protocol == simple ? credit : 0).margin(1e-12));
+      }
+    }
+    // A FIFO between nodes carries 15 blocks of two slices through four slots, so each two blocks wait for the two before
+    // to arrive and for their credit: 14 and 15 us.
+    cluster = machine(2, 8);
+    cluster.node.network = network;
+    const Alone ring =
+        alone(cluster, spec_of("ring", "simple", 1), CollectiveKind::all_gather, Bytes(1 << 20));
+    Alone free = ring;
+    for (HopCost& hop : free.job.plans[0].hops) {
+      hop.credit = {};
+    }
+    CHECK(ring.seconds() >= free.seconds());
+    CHECK((ring.seconds() > free.seconds() + 4 * credit) == (credit > 0));
+  }
+}
+
+TEST_CASE("a message across the network is sent by channels of 14 GB/s, and begins as LL does") {
+  CollectiveSpec spec = spec_of("", "", 2);
+  spec.costs.push_back({"ll.startup", kStartTakes});
+  const Alone one = alone(machine(2, 1), spec, CollectiveKind::send_recv, Bytes(256 << 20));
+  REQUIRE(one.plan().protocol == Protocol::simple);
+  CHECK(one.plan().startup == to_sim_time(Seconds(kStartTakes)));
+  for (const Fifo& fifo : one.graph().fifos) {
+    CHECK(one.rate(fifo.hop) == Approx(14e9));
+  }
+  CHECK(one.seconds() > (256 << 20) / (2 * 14e9));
 }
 
 TEST_CASE("NVLS: heads begin when all their blocks are scattered, a GPU gathers when all heads are through") {

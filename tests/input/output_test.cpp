@@ -227,7 +227,7 @@ TEST_CASE("the page says what the memory format of images that nobody measured c
 
 TEST_CASE("the page says which rate of images nobody asked a loader for") {
   Scenario images = example("resnet50_v100_4x8");
-  CHECK_THAT(terminal_table(predict(images)), Catch::Contains("taken as ready: 2,917 samples/s a node"));
+  CHECK_THAT(terminal_table(predict(images)), Catch::Contains("taken as ready: 2,919 samples/s a node"));
   images.training.input.emplace().rate = SamplesPerSecond(400);
   CHECK_THAT(terminal_table(predict(images)), !Catch::Contains("taken as ready"));
   images.training.input.reset();

@@ -80,10 +80,11 @@ const std::vector<InjuredMachine>& injured() {
        {{nic_down, "one NIC down"},
         {nic_half, "one NIC at half its rate"},
         {no_nvls, "no NVLS"},
-        {no_ll128, "no LL128"},
         {no_gpu_direct, "no GPUDirect RDMA"},
         {is_a100, "another machine: dgx-a100"},
         {is_b200, "another machine: dgx-b200"}}},
+      // To 2.22 here NVLS trees are as fast where LL128 would run: nothing shows.
+      {{"dgx-h100", 2, 8, "2.30"}, {{no_ll128, "no LL128"}}},
       {{"dgx-a100", 1},
        {{lane_of_12, kLane12},
         {lane_of_12, kLane12},
