@@ -91,10 +91,10 @@ void add_network(const Scenario& scenario, Levers& all) {
 void add_sockets(const Scenario& scenario, Levers& all) {
   constexpr int kTimes = 4, kMostThreads = 16, kMostSockets = 64;  // src/transport/net_socket.cc
   const CollectiveSpec& spec = scenario.training.collective;
-  const int threads = kTimes * spec.socket_threads;
+  const int threads =
+      std::min({kTimes * spec.socket_threads, kMostThreads, kMostSockets / spec.sockets_per_thread});
   if (scenario.cluster.nodes < 2 || scenario.cluster.node.network != NetworkKind::tcp ||
-      spec.library != CollectiveLibrary::nccl || threads > kMostThreads ||
-      threads * spec.sockets_per_thread > kMostSockets) {
+      spec.library != CollectiveLibrary::nccl || threads <= spec.socket_threads) {
     return;
   }
   const std::string setting = "NCCL_SOCKET_NTHREADS=" + std::to_string(threads);

@@ -229,7 +229,8 @@ inline std::uint32_t slices_of(const Loops& loops) {
 // What a warp in LL128 passes on at once: 16 lines of 120 bytes and a flag (src/device/prims_ll128.h).
 inline constexpr Bytes kLl128Lines{1920};
 
-// What a channel moves of a message to a peer across the network (src/graph/paths.cc, since 2.29).
+// What a channel moves of a message to a peer across the network, whatever the version: by it NCCL counts a peer's
+// channels since 2.29 (src/graph/paths.cc).
 inline constexpr BytesPerSecond kPeerNetworkRate{14e9};
 
 // What a FIFO costs under the plan's protocol. rate: of data; infinite inside a device. A slice occupies the

@@ -141,9 +141,7 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
     for (const CollectivePlan& plan : plans_) {
       step_times_.emplace_back(graph_list_[plan.graph], plan);
     }
-    if (ahead_) {
-      prepare_ahead();
-    }
+    prepare_slices();
   }
   if (!job_.communicator.shared_capacity.empty()) {
     const auto shared = static_cast<std::size_t>(std::ranges::count_if(
@@ -342,6 +340,9 @@ void EventEngine::handle(const Event& event, SimTime now) {
   switch (event.kind) {
     case EventKind::move_end:
       end_move(ThreadBlockId(subject), now);
+      break;
+    case EventKind::credit:
+      advance_thread_block(graphs_[FifoId(subject)].from, now);
       break;
     case EventKind::arrival:
       arrive(FifoId(subject), now);

@@ -220,7 +220,7 @@ class EventEngine {
   void enter_meeting(QueueId queue, const Running&, SimTime now);
   void start_thread_blocks(QueueId queue, SimTime now);
   void start_thread_block(ThreadBlockId thread_block, std::uint32_t plan);
-  bool may_move(const ThreadBlockState&, const FlatStep&) const;
+  bool may_move(const ThreadBlockState&, const FlatStep&, SimTime now);
   void advance_thread_block(ThreadBlockId thread_block, SimTime now);
   void start_flow(FifoId fifo, SimTime now);
   void end_flow(FifoId fifo, SimTime now);
@@ -230,7 +230,7 @@ class EventEngine {
   void begin_transfer(FifoId fifo, SimTime now);
 
   // Moves ahead of the clock (event_engine_ahead.cpp).
-  void prepare_ahead();
+  void prepare_slices();
   void make_ready(ThreadBlockId thread_block);
   void start_ahead(QueueId queue, const Running&, SimTime begin, SimTime now);
   void move_ahead(SimTime now);

@@ -9,7 +9,7 @@
 namespace paceline {
 
 // The slices of the last collective may all be there yet when those of the next come.
-void EventEngine::prepare_ahead() {
+void EventEngine::prepare_slices() {
   constexpr std::uint32_t kOfEndless = 16;  // at first
   std::vector<std::uint32_t> room(graphs_.graphs.size(), kOfEndless);
   for (const CollectivePlan& plan : plans_) {
@@ -17,7 +17,7 @@ void EventEngine::prepare_ahead() {
   }
   for (const FifoState& fifo : graphs_.fifos) {
     const std::uint32_t graph = graphs_[fifo.from].graph;
-    slices_.add_fifo(meetings_[graph] ? 1 : room[graph]);
+    slices_.add_fifo(ahead_ && meetings_[graph] ? 1 : room[graph]);
   }
   ready_.resize(graphs_.thread_blocks.size());
 }

@@ -148,7 +148,7 @@ void EventEngine::start_thread_block(ThreadBlockId id, std::uint32_t plan) {
   }
 }
 
-bool EventEngine::may_move(const ThreadBlockState& state, const FlatStep& step) const {
+bool EventEngine::may_move(const ThreadBlockState& state, const FlatStep& step, SimTime now) {
   for (std::uint32_t p = 0; p < step.receive.count; ++p) {
     const FifoState& fifo = graphs_[graphs_.in[state.first_in + step.receive.first + p]];
     if (fifo.arrived == fifo.received) {
@@ -157,9 +157,11 @@ bool EventEngine::may_move(const ThreadBlockState& state, const FlatStep& step) 
   }
   const std::uint32_t slots = plans_[state.plan].slots;
   for (std::uint32_t p = 0; slots > 0 && p < step.send.count; ++p) {
-    const FifoState& fifo = graphs_[graphs_.out[state.first_out + step.send.first + p]];
+    const FifoId id = graphs_.out[state.first_out + step.send.first + p];
+    const FifoState& fifo = graphs_[id];
     // The receiver may still be in a collective before this one: what that left doesn't count.
-    if (fifo.sent - std::max(fifo.received, fifo.sent_before) >= slots) {
+    if (fifo.sent - std::max(fifo.received, fifo.sent_before) >= slots ||
+        (fifo.sent - fifo.sent_before >= slots && slices_.ring(id)[fifo.sent - slots] > now)) {
       return false;
     }
   }
@@ -178,7 +180,7 @@ void EventEngine::advance_thread_block(ThreadBlockId id, SimTime now) {
     return;
   }
   const FlatStep& step = times.step(state.script, state.at);
-  if (!may_move(state, step)) {
+  if (!may_move(state, step, now)) {
     return;
   }
   const CollectivePlan& plan = plans_[state.plan];
@@ -268,8 +270,14 @@ void EventEngine::end_move(ThreadBlockId id, SimTime now) {
   const FlatStep& step = times.step(state.script, state.at);
   const std::uint32_t first = state.first_in + step.receive.first, last = first + step.receive.count;
   times.advance(state.script, state.at);
+  const std::vector<HopCost>& hops = plans_[state.plan].hops;
   for (std::uint32_t p = first; p < last; ++p) {
-    ++graphs_[graphs_.in[p]].received;
+    FifoState& fifo = graphs_[graphs_.in[p]];
+    const SimTime credit = hops[fifo.hop].credit;
+    slices_.ring(graphs_.in[p])[fifo.received++] = now + credit;
+    if (credit > SimTime{}) {
+      timeline_.push(now + credit, EventKind::credit, graphs_.in[p].value);
+    }
   }
   advance_thread_block(id, now);
   for (std::uint32_t p = first; p < last; ++p) {

@@ -161,7 +161,7 @@ double longest_collective(const Communicator& communicator, const CollectivePlan
   for (const HopCost& hop : plan.hops) {
     slowest = std::min(slowest, hop.rate.value);
     least = std::max(least, seconds(hop.least + hop.overhead));
-    latency = std::max(latency, seconds(hop.latency));
+    latency = std::max(latency, seconds(hop.latency + hop.credit));
   }
   const LoopBound bound = bound_of_loop(graph);
   double total = seconds(plan.startup), longest_move = 0;

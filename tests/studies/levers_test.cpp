@@ -95,7 +95,9 @@ TEST_CASE("more sockets are tried where NCCL goes through TCP, and nowhere else"
     }
   }
   CHECK(tried);
-  scenario["training"]["collective"] = {{"socket_threads", 8}};  // NCCL takes 16 at most
+  scenario["training"]["collective"] = {{"socket_threads", 8}};
+  CHECK(any_contains(names(levers_of(predicted(scenario))), "NCCL_SOCKET_NTHREADS=16"));
+  scenario["training"]["collective"] = {{"socket_threads", 16}};  // NCCL's most
   CHECK_FALSE(any_contains(names(levers_of(predicted(scenario))), "NCCL_SOCKET_NTHREADS"));
 }
 
