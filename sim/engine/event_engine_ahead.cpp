@@ -15,8 +15,8 @@ void EventEngine::prepare_slices() {
   for (const CollectivePlan& plan : plans_) {
     room[plan.graph] = std::max(room[plan.graph], 2 * plan.slots);
   }
-  for (const FifoState& fifo : graphs_.fifos) {
-    const std::uint32_t graph = graphs_[fifo.from].graph;
+  while (slices_.fifos() < graphs_.fifos.size()) {  // those of graphs that are new
+    const std::uint32_t graph = graphs_[graphs_.fifos[slices_.fifos()].from].graph;
     slices_.add_fifo(ahead_ && meetings_[graph] ? 1 : room[graph]);
   }
   ready_.resize(graphs_.thread_blocks.size());

@@ -270,13 +270,15 @@ void EventEngine::end_move(ThreadBlockId id, SimTime now) {
   const FlatStep& step = times.step(state.script, state.at);
   const std::uint32_t first = state.first_in + step.receive.first, last = first + step.receive.count;
   times.advance(state.script, state.at);
-  const std::vector<HopCost>& hops = plans_[state.plan].hops;
+  const CollectivePlan& plan = plans_[state.plan];
   for (std::uint32_t p = first; p < last; ++p) {
-    FifoState& fifo = graphs_[graphs_.in[p]];
-    const SimTime credit = hops[fifo.hop].credit;
-    slices_.ring(graphs_.in[p])[fifo.received++] = now + credit;
+    const FifoId in = graphs_.in[p];
+    FifoState& fifo = graphs_[in];
+    const SimTime credit = plan.hops[fifo.hop].credit;
+    slices_.make_room(in, fifo.received - std::min<std::uint64_t>(fifo.received, plan.slots), fifo.received);
+    slices_.ring(in)[fifo.received++] = now + credit;
     if (credit > SimTime{}) {
-      timeline_.push(now + credit, EventKind::credit, graphs_.in[p].value);
+      timeline_.push(now + credit, EventKind::credit, in.value);
     }
   }
   advance_thread_block(id, now);

@@ -243,6 +243,7 @@ std::uint32_t EventEngine::plan_of(const CollectiveRequest& request, Stage::Wher
     if (is_new) {
       graph_list_.share(planner.communicator().graphs, plan.graph);
       add(graphs_, graph_list_[graph->second], ranks_);
+      prepare_slices();
     }
     plan.graph = graph->second;
     add_plan(std::move(plan));
@@ -273,6 +274,7 @@ std::uint32_t EventEngine::plan_in_stages(Bytes bytes, const NodeParts& parts) {
     graph_of_nothing_ = static_cast<std::uint32_t>(graphs_.graphs.size());
     graph_list_.push_back(std::move(nothing));
     add(graphs_, graph_list_[*graph_of_nothing_], ranks_);
+    prepare_slices();
   }
   plan.graph = *graph_of_nothing_;
   return planned_in_stages_.emplace(parts, add_plan(std::move(plan))).first->second;

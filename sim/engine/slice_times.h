@@ -18,6 +18,7 @@ class SliceTimes {
     rings_.push_back({static_cast<std::uint32_t>(times_.size()), std::bit_ceil(slices) - 1});
     times_.resize(times_.size() + rings_.back().mask + 1);
   }
+  std::size_t fifos() const { return rings_.size(); }
   // By slice, until the next that is made larger.
   struct Ring {
     SimTime* times = nullptr;
