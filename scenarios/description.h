@@ -710,7 +710,7 @@ void describe(V& v, CollectiveSpec& s) {
   v.key("protocol", s.protocol, text(200, 0),
         "NCCL_PROTO: \"simple\", \"^ll128\" ...; left out: the tuner chooses.");
   v.key("min_channels", s.min_channels, between(1, 64).absent_at_zero(),
-        "NCCL_MIN_NCHANNELS; left out: NCCL's.");
+        "NCCL_MIN_NCHANNELS, of rings and trees; left out: NCCL's.");
   v.key("max_channels", s.max_channels, between(1, 64).absent_at_zero(),
         "NCCL_MAX_NCHANNELS; left out: NCCL's.");
   v.key("cross_nic", s.cross_nic, between(0, 2),

@@ -91,7 +91,7 @@ void set_nvls(ChannelGraphs& graphs, const Least& node, int nodes, const SearchS
       graphs.nvls_tree_chunk = near ? 64_KiB : 128_KiB;
     }
   }
-  graphs.nvls_channels = std::max(search.min_channels, std::min(search.max_channels, channels));
+  graphs.nvls_channels = std::min(search.max_channels, channels);  // NCCL_MIN_NCHANNELS is of rings and trees
 }
 
 void set_channels(ChannelGraphs& graphs, const Least& node, int nodes, const SearchSpec& search) {

@@ -269,8 +269,10 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
     if (!table.doubtful) {
       tables.push_back(points_of(table));
       const bool known = table.nccl_stated || !table.spec.algorithm.empty();
-      ran.push_back(known ? tables.back()
-                          : as_it_ran(tables.back(), starting_costs(tables.back().generation())));
+      if (table.fitted) {
+        ran.push_back(known ? tables.back()
+                            : as_it_ran(tables.back(), starting_costs(tables.back().generation())));
+      }
     }
   }
   const auto choose = [](const std::vector<TablePoints>& from, const auto& which) {
@@ -298,7 +300,7 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
     SiteFits site_fits(of[g], start, names_of(start));
     fits[g].values = site_fits.values("");
     std::size_t done = 0;
-    const std::set<std::string> sites = sites_of(of[g]);
+    const std::set<std::string> sites = sites_of(held_out);
     for (const std::string& site : sites) {
       if (progress) {
         progress("sites left out of generation " + std::to_string(g + 1), done++, sites.size());
@@ -323,7 +325,7 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
     const std::vector<CostParameter> start = starting_network_costs(each.first, each.second);
     SiteFits site_fits(mine, start, names_of(start));  // all else as fitted
     Jackknife network{site_fits.values(""), {}};
-    for (const std::string& site : sites_of(mine)) {
+    for (const std::string& site : sites_of(held_out)) {
       network.without[site] = site_fits.values(site);
       hold_out(held_out, site, replaced(start, network.without[site]), fit.held_out);
     }

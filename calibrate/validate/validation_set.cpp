@@ -42,6 +42,7 @@ CollectiveTable table_of(const CsvTable& index, const CsvTable::Row& row) {
   table.file = beside(folder, row.text("file"));
   table.source = row.text("source");
   table.doubtful = row.text("doubtful") == "yes";
+  table.fitted = row.text("doubtful") != "not fitted";
   for (const char* const column : {"name", "file", "source", "cluster"}) {
     if (row.text(column).empty()) {
       index.fail(row, column, "a text");
@@ -62,7 +63,7 @@ CollectiveTable table_of(const CsvTable& index, const CsvTable::Row& row) {
   table.spec.protocol = row.text("proto");
   table.site = row.text("site").empty() ? table.name : row.text("site");
   table.spec.gpus_per_process = index.whole(row, "gpus_per_process", 1, 1);
-  table.spec.max_channels = index.whole(row, "channels", 0, 0);
+  table.spec.min_channels = table.spec.max_channels = index.whole(row, "channels", 0, 0);
   table.spec.sizes.buffer = Bytes(index.whole(row, "buffer_bytes", 0, 0));
   table.spec.nvls = row.text("nvls") != "off";
   return table;

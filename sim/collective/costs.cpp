@@ -12,6 +12,8 @@ namespace {
 
 using namespace units;
 
+constexpr double kGiga = 1e9;
+
 // What a link's latency is already part of the cost per hop: the presets' links. A route's latency beyond it
 // is added.
 constexpr std::array<Seconds, kHopKinds> kUsualLatency{0.93625_us, 0.9_us, 1.46_us};
@@ -95,7 +97,6 @@ const NamedCost& find_cost(const std::vector<NamedCost>& all, const std::string&
 // The most that one channel of an algorithm moves: what a thread block can, in lines of the protocol, and
 // NCCL's caps; `share`: search channels per channel; `full`: else a tree in Simple fills or drains.
 double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, double share, bool full) {
-  constexpr double kGiga = 1e9;
   const auto& of = costs.of[static_cast<std::size_t>(plan.protocol)];
   const double block = costs.copy_rate.value * kLineEfficiency[static_cast<std::size_t>(plan.protocol)];
   const ChannelCaps& caps = costs.caps;
@@ -224,6 +225,9 @@ class HopPricing {
     }
     if (network && plan_.algorithm == Algorithm::point_to_point) {
       most = std::min(most, kPeerNetworkRate);
+    }
+    if (network && plan_.algorithm == Algorithm::ring && plan_.protocol == Protocol::simple) {
+      most = std::min(most, BytesPerSecond(costs_.caps.ring_network * kGiga));
     }
     if (network && costs_.socket_rate.value > 0) {
       most = std::min(most, costs_.socket_rate * sockets_);

@@ -72,9 +72,9 @@ inline constexpr std::size_t kHopKinds = kNames<HopKind>.size() - 1;  // that co
 
 // What one search channel carries at most, bus bandwidth in GB/s: NCCL's figures (src/graph/tuning.cc, 2.30:
 // perChMaxRingLL128Bws, perChMaxTreeLL128Bws, perChMaxTreeBws on two nodes), of which trees in Simple and LL have none
-// from Hopper on.
+// from Hopper on; and as measured, a ring's in Simple across the network.
 struct ChannelCaps {
-  double ring_ll128 = 0, tree_ll128 = 0, tree = 0;
+  double ring_ll128 = 0, tree_ll128 = 0, tree = 0, ring_network = 0;
 };
 
 struct CollectiveCosts {
