@@ -34,6 +34,7 @@
 #include "scenarios/scenario.h"
 #include "scenarios/schema_markdown.h"
 #include "scenarios/tables.h"
+#include "studies/edit.h"
 #include "studies/study.h"
 #include "topology/topology.h"
 
@@ -71,6 +72,7 @@ void show_topology(const std::string& cluster, const std::optional<std::string>&
 
 struct CollectiveCommand {
   CollectiveOptions options;
+  std::vector<std::string> settings;  // KEY=VALUE of training.collective
   std::optional<std::string> profile;
   bool json = false, allow_other_machine = false;
 };
@@ -80,9 +82,22 @@ struct ValidateOptions {
   bool json = false, markdown = false;
 };
 
-void test_collective(const CollectiveCommand& command) {
+std::string collective_settings(const std::vector<std::string>& settings) {
+  Json json(Json::Object{});
+  for (const std::string& setting : settings) {
+    const std::size_t end = setting.find('=');
+    if (end == std::string::npos) {
+      throw InputError("expected KEY=VALUE such as max_channels=8, found " + in_quotes(setting), "--set");
+    }
+    set_at(json, '/' + setting.substr(0, end), value_of_text(setting.substr(end + 1)), ".");
+  }
+  return settings.empty() ? "" : to_line(json);
+}
+
+void test_collective(CollectiveCommand command) {
   const Profile profile =
       command.profile ? profile_in(*command.profile, command.allow_other_machine) : Profile{};
+  command.options.settings = collective_settings(command.settings);
   const auto [result, intervals] = predict_collectives(command.options, profile);
   print(command.json ? nccl_tests_json(result, intervals) : nccl_tests_table(result, intervals));
 }
@@ -192,6 +207,11 @@ struct CommandLine {
                            "GPUs that one process drives, as -g of nccl-tests; 1 if left out");
     collective->add_option("--library", o.library,
                            "nccl, mpi, gloo or tensorflow; the profile's, or nccl, if left out");
+    collective
+        ->add_option("--set", collective_command.settings,
+                     "KEY=VALUE of training.collective, such as nvls=false, max_channels=8, buffer=\"8 MiB\" "
+                     "(repeatable; docs/scenario.md)")
+        ->allow_extra_args(false);
     collective->add_option("--profile", collective_command.profile,
                            "What calibration knows of the machine (see `paceline calibrate fit`), or cost "
                            "parameters in a JSON file");

@@ -120,6 +120,7 @@ void describe(V& v, CollectiveRequest& s) {
   v.key("protocol", o.protocol, kArgument, "As NCCL_PROTO.");
   v.key("library", o.library, kArgument, "nccl, mpi, gloo or tensorflow.");
   v.key("gpus_per_process", o.gpus_per_process, kArgument, "GPUs that one process drives.");
+  v.key("settings", o.settings, kArgument, "JSON: keys of training.collective.");
   v.key("explain", o.explain, any(), "Add what the time is made of.");
   v.key("all", o.all, any(), "What every algorithm and protocol would take.");
   v.key("profile", s.profile, any(), "What calibration knows of the machine.");

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/option_text.h"
 #include "scenarios/json.h"
+#include "scenarios/reader.h"
 #include "scenarios/scenario.h"
 #include "sim/collective/host_collectives.h"
 #include "sim/collective/tuner.h"
@@ -22,6 +23,19 @@ void set_sizes(const CollectiveOptions& options, CollectiveTest& test) {
   for (const std::string& size : options.sizes) {
     test.sizes.push_back(test_size(size, "sizes"));
   }
+}
+
+// NCCL's other variables: NVLS, channels, buffers, costs.
+void set_collective(const std::string& settings, CollectiveSpec& collective) {
+  const Json json = parse_json(settings);
+  constexpr std::pair<const char*, const char*> kOptions[] = {
+      {"library", "library"}, {"nccl", "nccl"}, {"algorithm", "algo"}, {"protocol", "proto"}};
+  for (const auto& [key, option] : kOptions) {
+    if (json.find(key) != nullptr) {
+      throw InputError("expected the option for it, --" + std::string(option), "/" + std::string(key));
+    }
+  }
+  read_object(json, collective, {});
 }
 
 }  // namespace
@@ -50,6 +64,9 @@ CollectiveTest collective_test(const CollectiveOptions& options, const ClusterSp
   test.cluster_name = options.cluster;
   test.cluster = cluster;
   set_sizes(options, test);
+  if (!options.settings.empty()) {
+    naming_option("--set", [&] { set_collective(options.settings, test.collective); });
+  }
   test.collective.nccl = options.nccl.value_or(test.collective.nccl);
   test.collective.algorithm = options.algorithm;
   test.collective.protocol = options.protocol;

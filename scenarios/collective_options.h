@@ -22,6 +22,7 @@ struct CollectiveOptions {
   std::string algorithm, protocol;
   std::optional<std::string> library;  // left out: the profile's, or NCCL
   std::optional<std::string> gpus_per_process;
+  std::string settings;  // JSON: keys of training.collective; empty: none
   bool explain = false, all = false;
 };
 

@@ -351,6 +351,36 @@ std::string input_row(const Prediction& p) {
                      " (training.input)");
 }
 
+// Options of strategies that don't run: who forgot to name theirs sees it here.
+std::string unused_row(const TrainingSpec& training) {
+  struct Options {
+    StrategyKind of;
+    bool given, used;
+  };
+  const TrainingSpec usual;
+  const bool shards = fully_shards(training), zero = training.strategy == StrategyKind::zero;
+  const bool local_sgd = training.strategy == StrategyKind::local_sgd;
+  const Options all[] = {
+      {StrategyKind::ddp, training.ddp != usual.ddp, local_sgd || (zero && !shards)},
+      {StrategyKind::fsdp, training.fsdp != usual.fsdp, shards},
+      {StrategyKind::zero, training.zero != usual.zero, false},
+      {StrategyKind::parameter_server, training.parameter_server != usual.parameter_server, false},
+      {StrategyKind::data_parallel, training.data_parallel != usual.data_parallel, false},
+      {StrategyKind::mirrored, training.mirrored != usual.mirrored, false},
+      {StrategyKind::horovod, training.horovod != usual.horovod, false},
+      {StrategyKind::local_sgd, training.local_sgd != usual.local_sgd, false}};
+  std::string unused;
+  for (const Options& options : all) {
+    if (options.given && !options.used && options.of != training.strategy) {
+      unused += (unused.empty() ? "" : ", ") + std::string(name_of(options.of));
+    }
+  }
+  return unused.empty()
+             ? ""
+             : row("not used", "options of " + unused + ": the strategy is " +
+                                   std::string(name_of(training.strategy)) + " (training.strategy)");
+}
+
 // Steps that have not settled, and what tells.
 std::string drift_rows(const Prediction& p) {
   if (!p.report.drift) {
@@ -392,7 +422,8 @@ std::string summary(const Prediction& p) {
   }
   const std::string again =
       recomputes(p.scenario.training) ? row("activations", "recomputed, block by block") : "";
-  return strategy(p) + again + row("step time", step) + drift_rows(p) + row("throughput", throughput) +
+  return strategy(p) + unused_row(p.scenario.training) + again + row("step time", step) + drift_rows(p) +
+         row("throughput", throughput) +
          row("scaling",
              fixed(100 * r.scaling_efficiency, 1) + " % of " +
                  (p.scenario.gpus.empty()

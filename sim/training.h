@@ -59,6 +59,7 @@ inline constexpr auto kNames<Reduction> =
 // Inputs that end at different steps (DistributedDataParallel.join, torch/distributed/algorithms/join.py).
 struct JoinSpec {
   std::vector<std::int64_t> batches;  // by rank
+  friend bool operator==(const JoinSpec&, const JoinSpec&) = default;
 };
 
 // PyTorch DistributedDataParallel (torch/csrc/distributed/c10d/reducer.cpp).
@@ -74,6 +75,7 @@ struct DdpSpec {
 
   // Whether each step looks for unused parameters.
   bool searches() const { return find_unused_parameters && !static_graph; }
+  friend bool operator==(const DdpSpec&, const DdpSpec&) = default;
 };
 
 // What FSDP gathers at once: consecutive layers; what is in no unit is the root's.
@@ -104,12 +106,14 @@ struct FsdpSpec {
   std::optional<Precision> reduce_precision;  // of gradients on the wire; left out: that of `gradients`
   ReshardAfterForward reshard_after_forward;
   ShardGroup shard_group;
+  friend bool operator==(const FsdpSpec&, const FsdpSpec&) = default;
 };
 
 // Zero Redundancy Optimizer (Rajbhandari et al. 2020). Stage 1: DDP, whose options hold, with a sharded
 // optimizer; 2 and 3: FSDP, whose options hold, without and with reshard_after_forward.
 struct ZeroSpec {
   int stage = 1;
+  friend bool operator==(const ZeroSpec&, const ZeroSpec&) = default;
 };
 
 // When servers answer (sim/job.h, Serving).
@@ -132,6 +136,7 @@ struct ServersSpec {
   ServerPlacement placement = ServerPlacement::own_nodes;
   BytesPerSecond memory_bandwidth{
       76.8e9};  // four channels of DDR4-2400: one socket of a Xeon E5 v4 (ark.intel.com)
+  friend bool operator==(const ServersSpec&, const ServersSpec&) = default;
 };
 
 // When gradients are pushed and parameters pulled.
@@ -166,6 +171,7 @@ struct ParameterServerSpec {
                   // bytes); left out: whole tensors, each to the server that has least
   ServerOverlap overlap = ServerOverlap::by_tensor;
   NodeGradients node = NodeGradients::each;
+  friend bool operator==(const ParameterServerSpec&, const ParameterServerSpec&) = default;
 };
 
 // Who carries parameters and gradients between the GPUs of a process.
@@ -180,6 +186,7 @@ inline constexpr auto kNames<DataParallelTransfers> = names<DataParallelTransfer
 // torch.nn.DataParallel: one process for all GPUs of a node (torch/nn/parallel).
 struct DataParallelSpec {
   DataParallelTransfers transfers = DataParallelTransfers::nccl;
+  friend bool operator==(const DataParallelSpec&, const DataParallelSpec&) = default;
 };
 
 // Who reduces gradients: tf.distribute's cross_device_ops, and the collective path.
@@ -206,6 +213,7 @@ struct MirroredSpec {
   std::optional<std::int64_t>
       num_packs;  // nccl, hierarchical_copy: all gradients in as many; 0: each by itself; left out: 1
   std::optional<Bytes> bytes_per_pack;  // multi_worker; left out, or 0: one pack
+  friend bool operator==(const MirroredSpec&, const MirroredSpec&) = default;
 };
 
 // By messages from GPU to GPU alone.
@@ -226,6 +234,7 @@ struct HorovodSpec {
   bool hierarchical = false;      // HOROVOD_HIERARCHICAL_ALLREDUCE: NCCL in nodes, MPI across
   bool torus = false;             // HOROVOD_TORUS_ALLREDUCE: NCCL in nodes, NCCL across
   BytesPerSecond memory_bandwidth{76.8e9};  // of a CPU, for hierarchical's copies: as ServersSpec's
+  friend bool operator==(const HorovodSpec&, const HorovodSpec&) = default;
 };
 
 // Who reduces gradients in every step of local SGD.
@@ -244,6 +253,7 @@ struct LocalSgdSpec {
   std::int64_t warm_up = 0;             // steps of DDP before
   LocalGroup group = LocalGroup::none;  // ddp's options hold for it
   bool copy_back = true;                // false: parameters become views of what was averaged
+  friend bool operator==(const LocalSgdSpec&, const LocalSgdSpec&) = default;
 };
 
 // The host thread that launches work on its GPU.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -27,6 +27,7 @@ def collective(
     protocol: str = "",
     library: str | None = None,
     gpus_per_process: int | None = None,
+    settings: Mapping[str, object] | None = None,
     explain: bool = False,
     all_choices: bool = False,
     profile: Source | None = None,
@@ -56,6 +57,8 @@ def collective(
         "nccl", "mpi", "gloo" or "tensorflow"; left out: the profile's or "nccl".
     gpus_per_process
         That one process launches for, as -g of nccl-tests; 1 if left out.
+    settings
+        Other keys of a scenario's training.collective: ``{"nvls": False, "max_channels": 8}``.
     explain
         Add what the time is made of: ``launch_us``, ``latency_us``, ``fill_us``,
         ``bandwidth_us``.
@@ -97,6 +100,7 @@ def collective(
         protocol=protocol,
         library=library,
         gpus_per_process=as_word(gpus_per_process),
+        settings=json.dumps(settings) if settings else "",
         explain=explain,
         all=all_choices,
         profile=profile_document(profile),
