@@ -237,6 +237,26 @@ TEST_CASE("the page says which rate of images nobody asked a loader for") {
   CHECK_THAT(terminal_table(predict(example("fsdp_llama3_8b"))), !Catch::Contains("taken as ready"));
 }
 
+TEST_CASE("the page names options of strategies that don't run") {
+  Scenario scenario = example("first_node");
+  CHECK_THAT(terminal_table(predict(scenario)), !Catch::Contains("not used"));
+  scenario.training.fsdp.shard_group.node = true;
+  scenario.training.horovod.fp16 = true;
+  scenario.training.ddp.static_graph = true;
+  const auto page = [&](StrategyKind strategy) {
+    scenario.training.strategy = strategy;
+    return terminal_table(predict(scenario));
+  };
+  CHECK_THAT(page(StrategyKind::ddp),
+             Catch::Contains("not used        options of fsdp, horovod: the strategy is ddp"));
+  CHECK_THAT(page(StrategyKind::fsdp), Catch::Contains("options of ddp, horovod: the strategy is fsdp"));
+  CHECK_THAT(page(StrategyKind::local_sgd), Catch::Contains("options of fsdp, horovod: the strategy"));
+  scenario.training.zero.stage = 3;  // whose options FSDP's are
+  CHECK_THAT(page(StrategyKind::zero), Catch::Contains("options of ddp, horovod: the strategy is zero"));
+  scenario.training.zero.stage = 1;
+  CHECK_THAT(page(StrategyKind::zero), Catch::Contains("options of fsdp, horovod: the strategy is zero"));
+}
+
 TEST_CASE("numbers for people keep four digits") {
   CHECK(readable_time(Seconds(0.3712)) == "371.2 ms");
   CHECK(readable_time(Seconds(0.99996)) == "1000 ms");

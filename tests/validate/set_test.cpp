@@ -98,11 +98,15 @@ TEST_CASE("the defaults are tried where nothing is fitted") {
   const TemporaryFolder folder;
   folder.write("index.csv",
                "name,file,collective,cluster,nodes,gpus_per_node,source,doubtful\n"
-               "a,a.csv,all_reduce,dgx-a100,2,8,s,\nb,b.csv,all_gather,dgx-h100,1,8,s,yes\n");
+               "a,a.csv,all_reduce,dgx-a100,2,8,s,\nb,b.csv,all_gather,dgx-h100,1,8,s,yes\n"
+               "c,c.csv,all_reduce,dgx-h100,2,8,s,not fitted\n");
   const std::string all = folder.write(
       "all.json", R"({"description": "d", "kind": "collective", "index": "index.csv", "defaults": true})");
   const ValidationSet set = load_validation_set(all);
-  REQUIRE(set.collective.size() == 2);
+  REQUIRE(set.collective.size() == 3);
+  CHECK(set.collective[2].excluded.empty());  // it counts, and no default is fitted to it
+  CHECK_FALSE(set.collective[2].folds.at(0).test.at(0).table.fitted);
+  CHECK(set.collective[0].folds.at(0).test.at(0).table.fitted);
   CHECK(set.collective[0].folds.at(0).fit.empty());
   CHECK(set.collective[0].folds.at(0).test.at(0).table.name == "a");
   CHECK(set.collective[0].excluded.empty());

@@ -41,8 +41,9 @@ std::string line_of(const CsvRow& table, const std::vector<MeasuredRow>& rows) {
 
 // Bus bandwidth at a size, predicted, GB/s.
 double predicted_bus(const std::string& cluster, int nodes, int gpus, Bytes size,
-                     const std::string& algorithm, const std::string& nccl = {}) {
+                     const std::string& algorithm, const std::string& nccl = {}, int channels = 0) {
   CollectiveTest test;
+  test.collective.min_channels = test.collective.max_channels = channels;
   test.cluster = load_cluster(cluster);
   test.cluster.nodes = nodes;
   test.cluster.gpus_per_node = gpus;
@@ -95,6 +96,16 @@ TEST_CASE("NVLS exceeds the ring on eight H100, and 2.27 chooses it from five GP
     INFO(gpus << " GPUs");
     CHECK(rows[0].cost.plan.algorithm == (gpus == 4 ? Algorithm::ring : Algorithm::nvls));
   }
+}
+
+TEST_CASE("a ring between nodes of H100 is as fast as its 16 channels, and on 24 as its NICs") {
+  // NVIDIA/nccl-tests issue 309, gj-aion: 321 GB/s on eight nodes as NCCL has it, 391 with NCCL_MIN_CTAS=24.
+  constexpr Bytes kLarge{std::int64_t{8} << 30};
+  CHECK(predicted_bus("dgx-h100", 8, 8, kLarge, "ring") == Approx(321).epsilon(0.05));
+  CHECK(predicted_bus("dgx-h100", 8, 8, kLarge, "ring", {}, 24) == Approx(391).epsilon(0.12));
+  // NVLS has its own 16.
+  CHECK(predicted_bus("dgx-h100", 1, 8, kLarge, "nvls", {}, 24) ==
+        predicted_bus("dgx-h100", 1, 8, kLarge, "nvls"));
 }
 
 TEST_CASE("trees between two nodes exceed the bus bandwidth of the NICs") {

@@ -72,7 +72,7 @@ inline CollectiveTest test_of(const CsvRow& table, const std::string& folder) {
     test.collective.sizes.buffer = Bytes(std::stoll(table.at("buffer_bytes")));
   }
   if (!table.at("channels").empty()) {
-    test.collective.max_channels = std::stoi(table.at("channels"));
+    test.collective.min_channels = test.collective.max_channels = std::stoi(table.at("channels"));
   }
   test.collective.nvls = table.at("nvls") != "off";
   if (const std::string& gpus = table.at("gpus_per_process"); !gpus.empty()) {
