@@ -26,7 +26,7 @@ void set_sizes(const CollectiveOptions& options, CollectiveTest& test) {
 }
 
 // NCCL's other variables: NVLS, channels, buffers, costs.
-void set_collective(const std::string& settings, CollectiveSpec& collective) {
+void set_collective(const std::string& settings, const Profile& profile, CollectiveSpec& collective) {
   const Json json = parse_json(settings);
   constexpr std::pair<const char*, const char*> kOptions[] = {
       {"library", "library"}, {"nccl", "nccl"}, {"algorithm", "algo"}, {"protocol", "proto"}};
@@ -35,7 +35,25 @@ void set_collective(const std::string& settings, CollectiveSpec& collective) {
       throw InputError("expected the option for it, --" + std::string(option), "/" + std::string(key));
     }
   }
+  if (json.find("corrections") != nullptr) {
+    throw InputError("expected them in a profile", "/corrections");
+  }
+  if (json.find("costs") != nullptr && !profile.parameters.empty()) {
+    throw InputError("expected either costs or a profile, which has its own, found both", "/costs");
+  }
   read_object(json, collective, {});
+  require_channels(collective, {});
+}
+
+// Of another library only `costs` counts.
+void require_costs_alone(const std::string& settings, CollectiveLibrary library) {
+  const Json json = parse_json(settings);
+  for (const JsonMember& member : *json.as<Json::Object>()) {
+    if (member.key != "costs") {
+      throw InputError("expected no such key with the library " + std::string(name_of(library)),
+                       pointer("", member.key));
+    }
+  }
 }
 
 }  // namespace
@@ -65,7 +83,7 @@ CollectiveTest collective_test(const CollectiveOptions& options, const ClusterSp
   test.cluster = cluster;
   set_sizes(options, test);
   if (!options.settings.empty()) {
-    naming_option("--set", [&] { set_collective(options.settings, test.collective); });
+    naming_option("--set", [&] { set_collective(options.settings, profile, test.collective); });
   }
   test.collective.nccl = options.nccl.value_or(test.collective.nccl);
   test.collective.algorithm = options.algorithm;
@@ -78,6 +96,9 @@ CollectiveTest collective_test(const CollectiveOptions& options, const ClusterSp
       }
     });
     require_library(test.collective.library, profile);
+  }
+  if (!options.settings.empty() && test.collective.library != CollectiveLibrary::nccl) {
+    naming_option("--set", [&] { require_costs_alone(options.settings, test.collective.library); });
   }
   require_choice(test.collective, kChoiceOptions);
   if (!options.nccl && !profile.nccl.empty()) {

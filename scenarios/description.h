@@ -84,6 +84,7 @@ const Dimension* dimension_of_cost(std::string_view name);
 void settle_cluster(Cluster&, const Spot&);
 void settle_scenario(ScenarioFile&, const Spot&);
 void require_ascending(const std::vector<Correction>&, const Spot&);
+void require_channels(const CollectiveSpec&, const Spot&);
 // A rate for each batch; layer_times hold for one (measured_rates.cpp).
 void require_distinct_batches(const TrainingSpec&, const Spot&);
 
@@ -712,7 +713,7 @@ void describe(V& v, CollectiveSpec& s) {
   v.key("min_channels", s.min_channels, between(1, 64).absent_at_zero(),
         "NCCL_MIN_NCHANNELS, of rings and trees; left out: NCCL's.");
   v.key("max_channels", s.max_channels, between(1, 64).absent_at_zero(),
-        "NCCL_MAX_NCHANNELS; left out: NCCL's.");
+        "NCCL_MAX_NCHANNELS, of NVLS too, as NCCL_MAX_CTAS; left out: NCCL's.");
   v.key("cross_nic", s.cross_nic, between(0, 2),
         "NCCL_CROSS_NIC: 0: rings keep to their rail; 1: they may leave it; 2: NCCL decides.");
   v.key("pxn", s.pxn, any(), "Reach a NIC through a GPU that is nearer to it (NCCL_PXN_DISABLE=0).");

@@ -385,16 +385,20 @@ void check_ranks(const Scenario& scenario, const ClusterSpec& cluster, const Spo
 
 }  // namespace
 
+void require_channels(const CollectiveSpec& spec, const Spot& spot) {
+  if (spec.max_channels > 0 && spec.min_channels > spec.max_channels) {
+    fail_at(below(spot, "min_channels"), "at most max_channels, " + std::to_string(spec.max_channels),
+            std::to_string(spec.min_channels));
+  }
+}
+
 namespace {
 
 void check_collective(const CollectiveSpec& spec, const Spot& spot) {
   require_choice(spec, {.nccl = below(spot, "nccl").place,
                         .algorithm = below(spot, "algorithm").place,
                         .protocol = below(spot, "protocol").place});
-  if (spec.max_channels > 0 && spec.min_channels > spec.max_channels) {
-    fail_at(below(spot, "min_channels"), "at most max_channels, " + std::to_string(spec.max_channels),
-            std::to_string(spec.min_channels));
-  }
+  require_channels(spec, spot);
 }
 
 }  // namespace

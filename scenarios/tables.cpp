@@ -359,7 +359,9 @@ std::string unused_row(const TrainingSpec& training) {
   };
   const TrainingSpec usual;
   const bool shards = fully_shards(training), zero = training.strategy == StrategyKind::zero;
-  const bool local_sgd = training.strategy == StrategyKind::local_sgd;
+  const bool local_sgd =
+      training.strategy == StrategyKind::local_sgd &&
+      (training.local_sgd.warm_up > 0 || training.local_sgd.group != LocalGroup::none);  // steps of DDP
   const Options all[] = {
       {StrategyKind::ddp, training.ddp != usual.ddp, local_sgd || (zero && !shards)},
       {StrategyKind::fsdp, training.fsdp != usual.fsdp, shards},

@@ -145,9 +145,9 @@ bool read_columns(std::string_view text, NcclLayout& layout) {
   return true;
 }
 
-// Ways between GPUs or nodes that a job may be told to do without.
-constexpr std::array<std::string_view, 3> kUnmodelled{"NCCL_IB_DISABLE", "NCCL_P2P_DISABLE",
-                                                      "NCCL_SHM_DISABLE"};
+// Ways between GPUs or nodes that a job may be told to do without, and channels that it has at least.
+constexpr std::array<std::string_view, 5> kUnmodelled{
+    "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_MIN_NCHANNELS", "NCCL_MIN_CTAS"};
 
 constexpr std::size_t kLongestValue = 200;
 

@@ -23,6 +23,7 @@ FitRequest request_for(const CollectiveTable& table) {
   request.collective.library = table.spec.library;
   request.collective.nccl = table.spec.nccl;
   request.collective.gpus_per_process = table.spec.gpus_per_process;
+  request.collective.min_channels = table.spec.min_channels;
   request.nccl_stated = table.nccl_stated;
   return request;
 }

@@ -300,13 +300,16 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
     SiteFits site_fits(of[g], start, names_of(start));
     fits[g].values = site_fits.values("");
     std::size_t done = 0;
-    const std::set<std::string> sites = sites_of(held_out);
+    const std::set<std::string> sites = sites_of(held_out), fitted = sites_of(of[g]);
     for (const std::string& site : sites) {
       if (progress) {
         progress("sites left out of generation " + std::to_string(g + 1), done++, sites.size());
       }
-      fits[g].without[site] = site_fits.values(site);
-      hold_out(held_out, site, replaced(start, fits[g].without[site]), fit.held_out);
+      const std::map<std::string, double> without = site_fits.values(site);
+      hold_out(held_out, site, replaced(start, without), fit.held_out);
+      if (fitted.contains(site)) {
+        fits[g].without[site] = without;
+      }
     }
     fit.of_generation[g] = summary(fits[g], start);
   }
@@ -325,7 +328,7 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
     const std::vector<CostParameter> start = starting_network_costs(each.first, each.second);
     SiteFits site_fits(mine, start, names_of(start));  // all else as fitted
     Jackknife network{site_fits.values(""), {}};
-    for (const std::string& site : sites_of(held_out)) {
+    for (const std::string& site : sites_of(mine)) {
       network.without[site] = site_fits.values(site);
       hold_out(held_out, site, replaced(start, network.without[site]), fit.held_out);
     }

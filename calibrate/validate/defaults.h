@@ -1,5 +1,5 @@
-// The default costs of collectives, fitted to all published tables of a GPU generation that are not doubtful, and
-// judged by leaving each site out: its tables are predicted from the others' alone.
+// The default costs of collectives, fitted to all published tables of a GPU generation that are not doubtful (but for
+// those that are `not fitted`), and judged by leaving each site out: its tables are predicted from the others' alone.
 #pragma once
 
 #include <array>

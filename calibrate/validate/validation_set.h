@@ -75,7 +75,7 @@ struct CollectiveTable {
   std::string source;
   std::string site;  // whose machine: tables of one site are not independent
   bool doubtful = false;
-  bool fitted = true;  // false: counts, but no default is fitted to it, as by its times another algorithm ran
+  bool fitted = true;  // false: counts, but no cost is fitted to it, as by its times another algorithm ran
 };
 
 struct ChosenRows {

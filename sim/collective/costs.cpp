@@ -226,7 +226,8 @@ class HopPricing {
     if (network && plan_.algorithm == Algorithm::point_to_point) {
       most = std::min(most, kPeerNetworkRate);
     }
-    if (network && plan_.algorithm == Algorithm::ring && plan_.protocol == Protocol::simple) {
+    if (network && plan_.protocol == Protocol::simple &&
+        (plan_.algorithm == Algorithm::ring || plan_.algorithm == Algorithm::hierarchical)) {
       most = std::min(most, BytesPerSecond(costs_.caps.ring_network * kGiga));
     }
     if (network && costs_.socket_rate.value > 0) {

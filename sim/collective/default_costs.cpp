@@ -10,8 +10,8 @@ namespace {
 using namespace units;
 
 // From Hopper on a tree in Simple is as fast as its thread blocks (docs/accuracy.md). A ring in Simple between nodes of
-// H100 and H200: all_reduce, all_gather and reduce_scatter on 16 channels, two a NIC of 50 GB/s, move 20.0 to 21.0 GB/s
-// a channel on four sites, on 24 channels what the NICs do; inside a node eight channels move 33 each. Where NICs are
+// H100 and H200: whatever it does, on 16 channels, two a NIC of 50 GB/s, move 20.0 to 21.0 GB/s
+// a channel on five sites, on 24 channels what the NICs do; inside a node eight channels move 33 each. Where NICs are
 // slower they end first; Blackwell's tables say 19 and more than 23.
 constexpr double kNoCap = std::numeric_limits<double>::infinity();
 constexpr ChannelCaps kCapsOf[kGenerations] = {

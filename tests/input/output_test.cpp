@@ -250,7 +250,10 @@ TEST_CASE("the page names options of strategies that don't run") {
   CHECK_THAT(page(StrategyKind::ddp),
              Catch::Contains("not used        options of fsdp, horovod: the strategy is ddp"));
   CHECK_THAT(page(StrategyKind::fsdp), Catch::Contains("options of ddp, horovod: the strategy is fsdp"));
+  CHECK_THAT(page(StrategyKind::local_sgd), Catch::Contains("options of ddp, fsdp, horovod: the strategy"));
+  scenario.training.local_sgd.warm_up = 1;  // steps of DDP
   CHECK_THAT(page(StrategyKind::local_sgd), Catch::Contains("options of fsdp, horovod: the strategy"));
+  scenario.training.local_sgd = {};
   scenario.training.zero.stage = 3;  // whose options FSDP's are
   CHECK_THAT(page(StrategyKind::zero), Catch::Contains("options of ddp, horovod: the strategy is zero"));
   scenario.training.zero.stage = 1;

@@ -103,7 +103,7 @@ TEST_CASE("a ring between nodes of H100 is as fast as its 16 channels, and on 24
   constexpr Bytes kLarge{std::int64_t{8} << 30};
   CHECK(predicted_bus("dgx-h100", 8, 8, kLarge, "ring") == Approx(321).epsilon(0.05));
   CHECK(predicted_bus("dgx-h100", 8, 8, kLarge, "ring", {}, 24) == Approx(391).epsilon(0.12));
-  // NVLS has its own 16.
+  // NCCL_MIN_NCHANNELS leaves NVLS its own 16.
   CHECK(predicted_bus("dgx-h100", 1, 8, kLarge, "nvls", {}, 24) ==
         predicted_bus("dgx-h100", 1, 8, kLarge, "nvls"));
 }
