@@ -152,6 +152,20 @@ def test_collective_is_the_programs_table(program: Program, profile: paceline.Pr
     assert (chosen[parts].sum(axis=1) > 0).all()
 
 
+def test_collective_settings() -> None:
+    def chosen(**settings: object) -> tuple[str, int]:
+        rows = paceline.collective(
+            "all_reduce", cluster="dgx-h100", sizes="64M", settings=settings or None
+        )
+        return rows["algorithm"][0], int(rows["channels"][0])
+
+    assert chosen() == ("nvls", 16)
+    assert chosen(nvls=False) == ("ring", 24)
+    assert chosen(nvls=False, max_channels=8) == ("ring", 8)
+    with pytest.raises(paceline.InputError, match='unknown key "nvsl"; did you mean "nvls"'):
+        chosen(nvsl=False)
+
+
 def test_choices_and_other_machines(profile: paceline.Profile) -> None:
     every = paceline.collective(
         "all_reduce", cluster="dgx-h100", nodes=2, sizes=["1M", "64M"], all_choices=True
