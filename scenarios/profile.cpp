@@ -90,6 +90,8 @@ ProfileParameter read_parameter(const JsonMember& entry, const Spot& spot) {
   return parameter;
 }
 
+constexpr std::string_view kGone = "process.efficiency";  // older profiles have it, most of them not fitted
+
 void read_parameters(const Json& json, Profile& profile, const Spot& spot) {
   const auto* object = json.as<Json::Object>();
   if (object == nullptr) {
@@ -97,6 +99,15 @@ void read_parameters(const Json& json, Profile& profile, const Spot& spot) {
   }
   const std::vector<std::string> known = cost_parameter_names();
   for (const JsonMember& entry : *object) {
+    if (entry.key == kGone) {
+      if (read_parameter(entry, below(spot, entry.key)).fitted) {
+        throw InputError(
+            std::string(kGone) +
+                " is no cost since model version 26: `paceline calibrate fit` the measurements again",
+            spot.place);
+      }
+      continue;
+    }
     if (std::ranges::find(known, entry.key) == known.end()) {
       throw InputError(unknown_name("cost parameter", in_short(entry.key), known), spot.place);
     }

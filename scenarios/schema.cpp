@@ -124,16 +124,23 @@ constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
     {"mpi.reduce_rate", "At which a block that was received is reduced into the rank's own."},
     {"launch.latency", "From the call to the startup, whatever the algorithm."},
     {"launch.period", "From one launch to the next: what small collectives in a row take."},
+    {"launch.exposed",
+     "Of each launch where a process drives several GPUs: what the collective before doesn't hide."},
+    {"network.channel_overhead",
+     "What a channel in Simple takes for a message between nodes, beside its bytes at network.channel_rate, "
+     "however idle the NIC is; not of all_to_all and send_recv."},
+    {"network.channel_rate",
+     "At which a channel in Simple moves a message's bytes, however idle the NIC is; not of all_to_all and "
+     "send_recv. Left out: 23.7 GB/s on Hopper, elsewhere no limit."},
+    {"network.fifo_startup",
+     "Of a GPU's proxy before the first step, times the FIFOs over the network that it begins."},
+    {"nvls.tree_efficiency", "Of nvls.efficiency, while heads also run the tree between nodes."},
     {"network.slice_overhead",
      "What a GPU's proxy takes for a message: a slice occupies a network hop at least so long, times the "
      "FIFOs that the GPU sends on at once; on Slingshot not up to 16 KiB, which go at once."},
     {"host.efficiency",
      "Share of its bandwidth, in all protocols, at which a GPU reads a host's memory over PCIe, where GPUs "
      "are no peers (past a CPU); pcie.efficiency doesn't count there."},
-    {"process.efficiency",
-     "Of LL and LL128 inside nodes where one process drives several GPUs: their rates over, their latencies "
-     "under what "
-     "they are otherwise."},
     {"block.copy_rate", "What a thread block moves, in its GPU or out of it."},
     {"nvls.efficiency", "Share of the NVLinks' bandwidth while the switch reduces or multicasts."},
     {".startup", "From the launch to the first step."},

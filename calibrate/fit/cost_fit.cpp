@@ -255,6 +255,9 @@ bool bears_on(const std::string& name, const PlaceModel::Candidate& candidate) {
   if (name.starts_with("nvls.")) {
     return nvls;
   }
+  if (name.starts_with("network.channel_")) {
+    return candidate.protocol == Protocol::simple && algorithm != Algorithm::point_to_point;
+  }
   if (name.starts_with("ring.") || name.starts_with("tree.")) {
     return !nvls && name.starts_with((tree ? "tree." : "ring.") + protocol + '.');
   }

@@ -201,8 +201,8 @@ std::vector<FittedDefault> summary(const Jackknife& fits, const std::vector<Cost
   constexpr double kMoved = 0.002;  // of ln(value), at least, by a site that bears on it
   std::vector<FittedDefault> all;
   for (const auto& [name, value] : fits.values) {
-    // No NIC carries more than its rate, and the flow network would not let it; no process helps its GPUs.
-    const bool most_one = name == "network.efficiency" || name == "process.efficiency";
+    // No NIC carries more than its rate, and the flow network would not let it.
+    const bool most_one = name == "network.efficiency";
     FittedDefault fitted{name, most_one ? std::min(value, 1.0) : value, 0, 0};
     const auto begun = std::ranges::find(start, name, &CostParameter::name);
     double squares = 0;
@@ -264,14 +264,14 @@ void hold_out(const Chosen& tables, const std::string& site, const std::vector<C
 
 DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) {
   const std::vector<CollectiveTable> listed = load_tables(index);
+  const std::vector<CostParameter> start = starting_costs();
   std::vector<TablePoints> tables, ran;
   for (const CollectiveTable& table : listed) {
     if (!table.doubtful) {
       tables.push_back(points_of(table));
       const bool known = table.nccl_stated || !table.spec.algorithm.empty();
       if (table.fitted) {
-        ran.push_back(known ? tables.back()
-                            : as_it_ran(tables.back(), starting_costs(tables.back().generation())));
+        ran.push_back(known ? tables.back() : as_it_ran(tables.back(), start));
       }
     }
   }
@@ -296,7 +296,6 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
     };
     of[g] = choose(ran, mine);
     const Chosen held_out = choose(tables, mine);
-    const std::vector<CostParameter> start = starting_costs(static_cast<int>(g));
     SiteFits site_fits(of[g], start, names_of(start));
     fits[g].values = site_fits.values("");
     std::size_t done = 0;
@@ -325,14 +324,14 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
     if (mine.empty()) {
       continue;
     }
-    const std::vector<CostParameter> start = starting_network_costs(each.first, each.second);
-    SiteFits site_fits(mine, start, names_of(start));  // all else as fitted
+    const std::vector<CostParameter> start_of_network = starting_network_costs(each.first, each.second);
+    SiteFits site_fits(mine, start_of_network, names_of(start_of_network));  // all else as fitted
     Jackknife network{site_fits.values(""), {}};
     for (const std::string& site : sites_of(mine)) {
       network.without[site] = site_fits.values(site);
-      hold_out(held_out, site, replaced(start, network.without[site]), fit.held_out);
+      hold_out(held_out, site, replaced(start_of_network, network.without[site]), fit.held_out);
     }
-    fit.of_network.push_back({each.first, each.second, summary(network, start)});
+    fit.of_network.push_back({each.first, each.second, summary(network, start_of_network)});
   }
   return fit;
 }

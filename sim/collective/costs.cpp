@@ -1,11 +1,14 @@
 #include "sim/collective/costs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include "core/error.h"
 #include "sim/collective/pricing.h"
+#include "sim/collective/step_times.h"
 
 namespace paceline {
 namespace {
@@ -59,12 +62,15 @@ std::vector<NamedCost> named(CollectiveCosts& costs) {
   all.push_back({"host.efficiency", &costs.host_efficiency});
   all.push_back({"network.latency", &costs.network_latency.value});
   all.push_back({"network.slice_overhead", &costs.network_slice_overhead.value});
+  all.push_back({"network.fifo_startup", &costs.fifo_startup.value});
+  all.push_back({"network.channel_overhead", &costs.channel_overhead.value});
+  all.push_back({"network.channel_rate", &costs.channel_rate.value});
   all.push_back({"network.socket_rate", &costs.socket_rate.value});
   all.push_back({"ll.proxy_rate", &costs.ll_proxy_rate.value});
   all.push_back({"block.copy_rate", &costs.copy_rate.value});
-  all.push_back({"process.efficiency", &costs.process_efficiency});
   all.push_back({"launch.latency", &costs.launch_latency.value});
   all.push_back({"launch.period", &costs.launch_period.value});
+  all.push_back({"launch.exposed", &costs.launch_exposed.value});
   const auto of_hosts = [&all](const std::string& library, const char* agreement,
                                CollectiveCosts::OfHosts& of) {
     all.push_back({library + ".startup", &of.startup.value});
@@ -116,6 +122,7 @@ double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, dou
 // bytes. Such graphs have one script, which all thread blocks run.
 struct Pausing {
   double sent = 0, copied = 0;
+  double messages = 0;  // slices sent
   double last_wait =
       0;  // of the loop's last copy: how much less than its latency a thread block waits for it
 };
@@ -128,6 +135,7 @@ std::optional<Pausing> pausing(const CollectiveGraph& graph, const Loops& loops)
   for (const Step& step : graph.scripts.front().steps) {
     const double bytes = static_cast<double>(loops.chunk.value) * step.width;
     (step.send.count == 0 ? all.copied : all.sent) += bytes * step.times;
+    all.messages += step.send.count == 0 ? 0 : step.times * slices_of(loops);
     all.last_wait = bytes - bytes / slices_of(loops);
   }
   return all.sent > 0 && all.copied > 0 ? std::optional(all) : std::nullopt;
@@ -139,8 +147,8 @@ std::size_t kind_of(std::uint16_t node, std::span<const CollectiveCosts> costs) 
 
 // How much of its pauses a plan shows. A thread block that waits for its loop's last chunk and copies it
 // leaves its share of the link to the others, and gets theirs when they do: as long as there is a next loop
-// to catch up in, the links are always busy, and what counts is the longer of what they take for a loop and
-// what a thread block itself does. Blocks that read over NVLink instead of writing (compute capability 8.0,
+// to catch up in, the links are always busy, and what counts is the longer of what they take for a loop (or the
+// channel and the proxy for its messages, whose slots are full meanwhile) and what a thread block itself does. Blocks that read over NVLink instead of writing (compute capability 8.0,
 // src/graph/paths.cc) don't catch up: their rate is what they have in flight.
 double part_shown(const CollectivePlan& plan, const CollectiveGraph& graph,
                   std::span<const CollectiveCosts> costs, const Pausing& loop,
@@ -160,7 +168,9 @@ double part_shown(const CollectivePlan& plan, const CollectiveGraph& graph,
     const double pauses =
         loop.copied / plan.copy_rate.value +
         std::max(0.0, to_seconds(hop.latency).value - loop.last_wait / plan.copy_rate.value);
-    links = std::max(links, loop.sent / hop.rate.value);
+    const Bytes message(std::llround(loop.sent / loop.messages));
+    links = std::max(
+        {links, loop.sent / hop.rate.value, loop.messages * to_seconds(least_of(message, hop)).value});
     if (loop.sent / fastest + pauses > blocks) {
       blocks = loop.sent / fastest + pauses;
       pause = pauses;
@@ -207,8 +217,6 @@ class HopPricing {
         of_protocol_(costs.of[static_cast<std::size_t>(plan.protocol)]),
         cap_(cap),
         sockets_(request.sockets),
-        of_process_(
-            request.gpus_per_process > 1 && plan.protocol != Protocol::simple ? costs.process_efficiency : 1),
         by_switch_(reduced_by_nvswitch(plan.algorithm)),
         of_switch_(costs.nvls.efficiency *
                    (plan.algorithm == Algorithm::nvls_tree ? costs.nvls.tree_efficiency : 1)) {}
@@ -226,14 +234,10 @@ class HopPricing {
     if (network && plan_.algorithm == Algorithm::point_to_point) {
       most = std::min(most, kPeerNetworkRate);
     }
-    if (network && plan_.protocol == Protocol::simple &&
-        (plan_.algorithm == Algorithm::ring || plan_.algorithm == Algorithm::hierarchical)) {
-      most = std::min(most, BytesPerSecond(costs_.caps.ring_network * kGiga));
-    }
     if (network && costs_.socket_rate.value > 0) {
       most = std::min(most, costs_.socket_rate * sockets_);
     }
-    return std::min(links.narrowest * (line * efficiency), most) * (network ? 1 : of_process_);
+    return std::min(links.narrowest * (line * efficiency), most);
   }
 
   HopCost cost(const Hop& hop) const {
@@ -241,15 +245,17 @@ class HopPricing {
     const auto kind = static_cast<std::size_t>(hop.kind);
     const bool network = hop.kind == HopKind::network;
     const Seconds beyond(std::max(0.0, hop.latency.value - kUsualLatency[kind].value));
-    const Seconds latency =
-        nvls(hop) ? costs_.nvls.latency : of_protocol_.latency[kind] / (network ? 1 : of_process_);
+    const Seconds latency = nvls(hop) ? costs_.nvls.latency : of_protocol_.latency[kind];
     cost.latency = to_sim_time(latency + beyond + (network ? costs_.network_latency : Seconds{}));
     if (network) {
-      cost.credit = plan_.protocol == Protocol::simple ? to_sim_time(costs_.credit) : SimTime{};
       const bool at_once = message_bytes() <= static_cast<double>(costs_.eager.value);
       const Seconds overhead = at_once ? Seconds{} : costs_.network_slice_overhead * messages_at_once(hop);
       const std::uint32_t slices = slices_of(plan_.loops.front());
       cost.least = to_sim_time(plan_.protocol == Protocol::simple ? overhead : overhead / slices);
+      if (plan_.protocol == Protocol::simple && plan_.algorithm != Algorithm::point_to_point) {
+        cost.channel = to_sim_time(costs_.channel_overhead);
+        cost.channel_rate = costs_.channel_rate;
+      }
     }
     if (!network && plan_.protocol == Protocol::simple) {
       cost.overhead = to_sim_time(nvls(hop) ? costs_.nvls.slice_overhead : costs_.simple_slice_overhead);
@@ -281,16 +287,43 @@ class HopPricing {
   const CollectiveCosts::OfProtocol& of_protocol_;
   BytesPerSecond cap_;
   int sockets_;
-  double of_process_;
   bool by_switch_;
   double of_switch_;
 };
+
+// 0: no limit.
+BytesPerSecond slower_of(BytesPerSecond a, BytesPerSecond b) {
+  return a.value > 0 && b.value > 0 ? std::min(a, b) : std::max(a, b);
+}
 
 HopCost slower(const HopCost& a, const HopCost& b) {
   return {std::min(a.rate, b.rate),         std::max(a.latency, b.latency),
           std::max(a.least, b.least),       std::max(a.hidden, b.hidden),
           std::max(a.overhead, b.overhead), std::max(a.cut_through, b.cut_through),
-          std::max(a.credit, b.credit)};
+          std::max(a.channel, b.channel),   slower_of(a.channel_rate, b.channel_rate)};
+}
+
+}  // namespace
+
+namespace {
+
+// Over the network, by the GPU that begins most. Each channel of an all-to-all sends a part of what goes to a peer,
+// where NCCL sends a small part on one.
+double begun_fifos(const CollectivePlan& plan, const CollectiveGraph& graph) {
+  double most = 0;
+  if (plan.algorithm != Algorithm::point_to_point) {
+    for (const Hop& hop : graph.hops) {
+      most = std::max(most, hop.kind == HopKind::network ? hop.of_one_proxy : 0);
+    }
+    return most;
+  }
+  std::map<std::uint32_t, double> of_rank;
+  for (const Fifo& fifo : graph.fifos) {
+    if (graph.hops[fifo.hop].kind == HopKind::network) {
+      most = std::max(most, of_rank[graph.thread_blocks[fifo.from].rank] += 1);
+    }
+  }
+  return most / graph.channels;
 }
 
 }  // namespace
@@ -302,7 +335,8 @@ void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, std::span<co
   const bool fills = request.fills_faster;
   std::vector<BytesPerSecond> caps;
   std::vector<HopPricing> of_kind, filling;
-  Seconds startup, period;
+  Seconds startup, period, exposed;
+  const double proxied = begun_fifos(plan, graph);
   plan.copy_rate = BytesPerSecond(std::numeric_limits<double>::infinity());
   for (const CollectiveCosts& each : costs) {
     caps.emplace_back(channel_cap(plan, each, searched, true));
@@ -310,12 +344,15 @@ void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, std::span<co
     filling.emplace_back(plan, each, BytesPerSecond(channel_cap(plan, each, searched, false)), request);
     const auto begins = static_cast<std::size_t>(begins_as(plan.algorithm, plan.protocol));
     const Seconds first = reduced_by_nvswitch(plan.algorithm) ? each.nvls.startup : each.of[begins].startup;
-    startup = std::max(startup, first + each.launch_latency);
+    startup = std::max(startup, first + each.launch_latency + each.fifo_startup * proxied);
     period = std::max(period, each.launch_period);
+    exposed = std::max(exposed, each.launch_exposed);
     plan.copy_rate = std::min(plan.copy_rate, each.copy_rate);
   }
   plan.startup = to_sim_time(startup);
-  plan.launch_period = to_sim_time(period * request.gpus_per_process);
+  const int launches = request.gpus_per_process;
+  plan.launch_period = to_sim_time(period * launches);
+  plan.launch_exposed = launches > 1 ? to_sim_time(exposed * launches) : SimTime{};
   const std::vector<LiveLoops> live = live_loops(plan.loops);
   const std::size_t hops = graph.hops.size();
   plan.hops.clear();

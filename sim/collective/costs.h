@@ -19,13 +19,18 @@
 //   network.latency                   s   of a hop over the network beyond InfiniBand's
 //   network.slice_overhead            s   (on Slingshot none up to 16 KiB) of a GPU's proxy for a message: so long, times the FIFOs that it serves at
 //                                         once, a slice occupies a network hop at least
+//   network.fifo_startup              s   of a GPU's proxy, before the first step: times the FIFOs over the network
+//                                         that it begins
+//   network.channel_overhead          s   of a channel in Simple for a message (but of all_to_all and send_recv), beside
+//                                         its bytes at
+//   network.channel_rate              B/s which it moves them, however idle the NIC
 //   network.socket_rate               B/s of one socket of a channel, where the network has sockets (tcp)
 //   ll.proxy_rate                     B/s that a GPU's proxy sends in LL, whose lines it looks at one by one
 //   block.copy_rate                   B/s that a thread block moves, in its GPU or out of it
-//   process.efficiency                    of LL and LL128 inside nodes where one process drives several GPUs: their
-//                                         rates over, their latencies under what they are otherwise
 //   launch.latency                    s   from the call to the startup, whatever the protocol
 //   launch.period                     s   from one launch to the next: what small collectives in a row take
+//   launch.exposed                    s   of each launch where a process drives several GPUs: what the collective before
+//                                         doesn't hide
 //
 // OpenMPI's ring has these and LINK.efficiency:
 //   mpi.startup                       s   from the call to the first message
@@ -72,9 +77,9 @@ inline constexpr std::size_t kHopKinds = kNames<HopKind>.size() - 1;  // that co
 
 // What one search channel carries at most, bus bandwidth in GB/s: NCCL's figures (src/graph/tuning.cc, 2.30:
 // perChMaxRingLL128Bws, perChMaxTreeLL128Bws, perChMaxTreeBws on two nodes), of which trees in Simple and LL have none
-// from Hopper on; and as measured, a ring's in Simple across the network.
+// from Hopper on.
 struct ChannelCaps {
-  double ring_ll128 = 0, tree_ll128 = 0, tree = 0, ring_network = 0;
+  double ring_ll128 = 0, tree_ll128 = 0, tree = 0;
 };
 
 struct CollectiveCosts {
@@ -90,13 +95,13 @@ struct CollectiveCosts {
   } nvls;
   std::array<double, kHopKinds> efficiency{};
   double host_efficiency = 1;
-  Seconds network_latency, network_slice_overhead, simple_slice_overhead;
-  Bytes eager;                 // no message of so many bytes has network_slice_overhead
-  Seconds credit;              // Network's
+  Seconds fifo_startup, network_latency, network_slice_overhead, simple_slice_overhead;
+  Bytes eager;  // no message of so many bytes has network_slice_overhead
+  Seconds channel_overhead;
+  BytesPerSecond channel_rate;
   BytesPerSecond socket_rate;  // 0: no sockets
   BytesPerSecond ll_proxy_rate, copy_rate;
-  double process_efficiency = 1;
-  Seconds launch_latency, launch_period;
+  Seconds launch_latency, launch_period, launch_exposed;
   bool nvlink_reads = false;  // NCCL reads over NVLink instead of writing
   ChannelCaps caps;
   struct OfHosts {
@@ -120,7 +125,7 @@ void set_costs(std::span<const CostParameter>, CollectiveCosts&);
 double cost_value(const std::string& name, CollectiveCosts);  // throws likewise
 std::vector<std::string> cost_parameter_names();
 
-// Fills startup, launch_period, hops, copy_rate and copy_shown of a plan with loops and slots on a priced graph.
+// Fills startup, launch_period, launch_exposed, hops, copy_rate and copy_shown of a plan with loops and slots on a priced graph.
 struct PriceRequest {
   std::size_t search_channels = 1, all_channels = 1;  // of the algorithm's graph
   int sockets = 1;                                    // of a channel, where the network has them

@@ -9,16 +9,13 @@ namespace {
 
 using namespace units;
 
-// From Hopper on a tree in Simple is as fast as its thread blocks (docs/accuracy.md). A ring in Simple between nodes of
-// H100 and H200: whatever it does, on 16 channels, two a NIC of 50 GB/s, move 20.0 to 21.0 GB/s
-// a channel on five sites, on 24 channels what the NICs do; inside a node eight channels move 33 each. Where NICs are
-// slower they end first; Blackwell's tables say 19 and more than 23.
+// From Hopper on a tree in Simple is as fast as its thread blocks (docs/accuracy.md).
 constexpr double kNoCap = std::numeric_limits<double>::infinity();
 constexpr ChannelCaps kCapsOf[kGenerations] = {
-    {.ring_ll128 = 20, .tree_ll128 = 20, .tree = 18.5, .ring_network = kNoCap},
-    {.ring_ll128 = 20, .tree_ll128 = 20, .tree = 23.6, .ring_network = kNoCap},
-    {.ring_ll128 = 36.7, .tree_ll128 = 36.7, .tree = kNoCap, .ring_network = 20.5},
-    {.ring_ll128 = 40, .tree_ll128 = 31.67, .tree = kNoCap, .ring_network = kNoCap},
+    {.ring_ll128 = 20, .tree_ll128 = 20, .tree = 18.5},
+    {.ring_ll128 = 20, .tree_ll128 = 20, .tree = 23.6},
+    {.ring_ll128 = 36.7, .tree_ll128 = 36.7, .tree = kNoCap},
+    {.ring_ll128 = 40, .tree_ll128 = 31.67, .tree = kNoCap},
 };
 
 // Launches, hops and switches as NCCL's own tables have them where nothing better is known (PCIe), else round
@@ -48,6 +45,8 @@ constexpr Start kStart[] = {
     {"nvls.tree_efficiency", 0.9},
     {"network.efficiency", 0.9686},  // ib_write_bw: 193.72 of 200 Gb/s (stas00/ml-engineering, network)
     {"network.slice_overhead", 0.3e-6},
+    {"network.fifo_startup", 0.9e-6},
+    {"network.channel_overhead", 10e-6},
     {"host.efficiency", 0.65},  // four L40S on PCIe 4: 15.5 of 24 GB/s
     {"ll.proxy_rate", 4.5e9},
 };
@@ -67,8 +66,14 @@ constexpr DefaultSpread kSpread[] = {
 // What a thread block moves, by generation (NCCL's LL128 figure per channel).
 constexpr std::array<double, kGenerations> kCopyRate{20e9, 20e9, 36.7e9, 40e9};
 
-// "process.efficiency", likewise: why Volta and Ampere lose it nobody has published (docs/accuracy.md).
-constexpr std::array<double, kGenerations> kProcessEfficiency{0.8, 0.8, 1, 1};
+// "network.channel_rate": three channels fill a NIC of 50 GB/s (ConnectX-7), two don't (docs/model.md). 0: one does, as
+// on the cards of A100 and GB300; B200's one table says as Hopper.
+constexpr std::array<double, kGenerations> kChannelRate{0, 0, 23.7e9, 0};
+
+// "launch.exposed" up to A100, in all protocols and collectives; on Ada and from Hopper on none. Why, nobody has
+// published (docs/accuracy.md).
+constexpr Seconds kExposedLaunch = 2.5_us;
+constexpr int kA100 = 80;
 
 }  // namespace
 
@@ -99,9 +104,8 @@ double default_spread(Reach reach, Bytes bytes) {
 std::span<const DefaultCost> fitted_costs() { return kFitted; }
 std::span<const DefaultNetworkCost> fitted_network_costs() { return kFittedNetworks; }
 
-std::vector<CostParameter> starting_costs(int generation) {
-  std::vector<CostParameter> costs{
-      {"process.efficiency", kProcessEfficiency[static_cast<std::size_t>(generation)]}};
+std::vector<CostParameter> starting_costs() {
+  std::vector<CostParameter> costs;
   for (const Start& start : kStart) {
     costs.push_back({start.name, start.value});
   }
@@ -129,12 +133,13 @@ CollectiveCosts default_costs(int compute_capability, NetworkKind kind) {
   costs.copy_rate = BytesPerSecond(kCopyRate[static_cast<std::size_t>(mine)]);
   costs.network_latency = network(kind, compute_capability).hop_latency;
   costs.eager = network(kind, compute_capability).eager;
-  costs.credit = network(kind, compute_capability).credit;
+  costs.channel_rate = BytesPerSecond(kChannelRate[static_cast<std::size_t>(mine)]);
   costs.socket_rate = BytesPerSecond(network(kind, compute_capability).socket_rate);
   costs.launch_latency = 0.5_us;  // an ordinary launch is part of the startup; frameworks add to it
-  costs.launch_period = 5.0_us;   // of a host thread (superbenchmark, CUDA kernel launch, event time)
+  costs.launch_exposed = compute_capability <= kA100 ? kExposedLaunch : Seconds{};
+  costs.launch_period = 5.0_us;  // of a host thread (superbenchmark, CUDA kernel launch, event time)
   costs.nvlink_reads = compute_capability == 80;
-  std::vector<CostParameter> values = starting_costs(mine);
+  std::vector<CostParameter> values = starting_costs();
   for (const DefaultCost& fitted : kFitted) {
     if (fitted.generation == mine) {
       values.push_back({fitted.name, fitted.value});

@@ -60,7 +60,7 @@ std::span<const DefaultCost> fitted_costs();
 std::span<const DefaultNetworkCost> fitted_network_costs();
 
 // Where the fit begins, and what its priors are around.
-std::vector<CostParameter> starting_costs(int generation);
+std::vector<CostParameter> starting_costs();
 std::vector<CostParameter> starting_network_costs(NetworkKind, bool before_hopper);
 
 }  // namespace paceline

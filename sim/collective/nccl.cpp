@@ -315,13 +315,14 @@ void scale(CollectivePlan& plan, double factor) {
   };
   plan.startup = scaled(plan.startup);
   plan.launch_period = scaled(plan.launch_period);
+  plan.launch_exposed = scaled(plan.launch_exposed);
   plan.copy_rate = plan.copy_rate / factor;
   for (BytesPerSecond& rate : plan.paced) {
     rate = rate / factor;
   }
   for (HopCost& hop : plan.hops) {
-    hop = {hop.rate / factor,    scaled(hop.latency),      scaled(hop.least), scaled(hop.hidden),
-           scaled(hop.overhead), hop.cut_through / factor, scaled(hop.credit)};
+    hop = {hop.rate / factor,    scaled(hop.latency),      scaled(hop.least),   scaled(hop.hidden),
+           scaled(hop.overhead), hop.cut_through / factor, scaled(hop.channel), hop.channel_rate / factor};
   }
 }
 

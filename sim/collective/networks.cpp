@@ -13,13 +13,9 @@ constexpr int kA100 = 80, kHopper = 90;
 // others since 1.16 of May 2025; not on p5.4xlarge. protocols: the same plugin
 // (Simple where writes don't keep their order), and the settings that Google publishes for GPUDirect-TCPX and -TCPXO.
 // eager: libfabric's provider for Slingshot sends longer messages by rendezvous (FI_CXI_RDZV_THRESHOLD).
-// credit: over verbs the receiver's proxy writes to the sender's memory what it can take (src/transport/net_ib.cc).
-// 15 us is what all-gathers of five sites show, each between 10 and 20.
-constexpr Seconds kCredit = 15.0_us;
-
 constexpr Network kNetworks[] = {
-    {.kind = NetworkKind::infiniband, .credit = kCredit},
-    {.kind = NetworkKind::roce, .hop_latency = 1.0_us, .credit = kCredit},
+    {.kind = NetworkKind::infiniband},
+    {.kind = NetworkKind::roce, .hop_latency = 1.0_us},
     {.kind = NetworkKind::efa,
      .hop_latency = 17.0_us,
      .stated_latency = 75,

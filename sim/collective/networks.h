@@ -15,7 +15,6 @@ struct Network {
   double stated_latency = 0;  // us: what the tuner is told of the device
   Seconds slice_overhead{};   // as the cost network.slice_overhead; 0: as everywhere
   Bytes eager{};              // messages of so many bytes at most have none of it
-  Seconds credit{};  // in Simple, from when the receiver empties a slot until the sender may fill it again
   // B/s of one socket of a channel; 0: no sockets. One stream of TCP through host memory, kernel and NIC: 8 Gb/s
   // explain Horovod on Azure's P100 nodes of 2018 (docs/accuracy.md); 5 to 15 Gb/s are usual.
   double socket_rate = 0;

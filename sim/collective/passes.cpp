@@ -70,9 +70,8 @@ PACELINE_INLINE void make(const Run& run, const Moves moves) {
   }
   for (std::uint32_t p = 0; run.limited && p < run.outs; ++p) {
     const SimTime* const emptied = run.out[p].emptied;
-    const std::int64_t credit = run.out[p].credit.ps;
     for (std::uint32_t i = 0; i < all; ++i) {
-      const std::int64_t free = emptied[i].ps + credit;
+      const std::int64_t free = emptied[i].ps;
       start[i] = start[i] > free ? start[i] : free;
     }
   }
@@ -300,7 +299,7 @@ void Passes::move(const StepTimes& times, const Visit& visit, const FlatStep& st
     run.stay = std::max(run.stay, stay);
     sent_[p] = {slot(out[p].fifo, count.sent),
                 count.sent < limit_ ? never_filled_.data() : slot(out[p].fifo, count.sent - limit_),
-                plan_->hops[out[p].hop].credit, stay + times.latency(at, step, out[p].hop)};
+                stay + times.latency(at, step, out[p].hop)};
     count.sent += moves;
   }
   make_moves(run, lanes_);

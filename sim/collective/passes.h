@@ -26,7 +26,6 @@ namespace paceline {
 struct SlotsSent {
   SimTime* arrival = nullptr;
   const SimTime* emptied = nullptr;
-  SimTime credit{};
   SimTime way;
 };
 

@@ -12,7 +12,8 @@
 //               end of the receiver's step that emptied the slot, for each FIFO sent on)
 //   end   = start + max over FIFOs sent on of stay; a step that sends nothing: start + slice / copy rate, of
 //           which a thread block that sends in other steps shows `copy_shown` before the last loop
-//   arrival of what it sends on a FIFO = start + stay + latency, stay = max(slice / rate + overhead, least); what a
+//   arrival of what it sends on a FIFO = start + stay + latency, stay = max(slice / rate + overhead, least,
+//           channel + slice / channel_rate); what a
 //           thread block's loop but the last ends with, where it only copies: `hidden` earlier; where the receiver
 //           passes lines on as they come: by what all but the first take at `cut_through` earlier
 // A thread block starts `startup` after its rank enters; a rank leaves when its last thread block has ended, but for
@@ -241,8 +242,9 @@ struct HopCost {
   SimTime least;
   SimTime hidden{};  // part of the latency before a loop's last copy that the links' sharing hides (costs.h)
   SimTime overhead{};
-  BytesPerSecond cut_through{};  // at which the receiver passes lines on as they come; 0: it waits for all
-  SimTime credit{};              // from when the receiver empties a slot until the sender may fill it again
+  BytesPerSecond cut_through{};   // at which the receiver passes lines on as they come; 0: it waits for all
+  SimTime channel{};              // between nodes a channel's own time for a slice, beside its bytes
+  BytesPerSecond channel_rate{};  // at this rate; 0: beside nothing
   friend bool operator==(const HopCost&, const HopCost&) = default;
 };
 
@@ -270,7 +272,8 @@ struct CollectivePlan {
   std::vector<Loops> loops;
   std::uint32_t slots = 0;  // slices that a FIFO holds; 0: any number
   SimTime startup;
-  SimTime launch_period;      // collectives in a row begin at least so far apart (collective_cost.h)
+  SimTime launch_period;      // collectives in a row begin at least so far apart (collective_cost.h),
+  SimTime launch_exposed{};   // and each begins so long after the one before has ended
   std::vector<HopCost> hops;  // by CollectiveGraph::hops
   std::vector<BytesPerSecond>
       paced{};                  // by loops, then hop: in place of its rate; empty where it doesn't change

@@ -3,8 +3,14 @@
 #include <algorithm>
 
 namespace paceline {
+
+SimTime least_of(Bytes slice, const HopCost& hop) {
+  const SimTime moved = hop.channel_rate.value > 0 ? to_sim_time(slice / hop.channel_rate) : SimTime{};
+  return std::max(hop.least, hop.channel + moved);
+}
+
 SimTime stay_of(Bytes slice, const HopCost& hop) {
-  return std::max(to_sim_time(slice / hop.rate) + hop.overhead, hop.least);
+  return std::max(to_sim_time(slice / hop.rate) + hop.overhead, least_of(slice, hop));
 }
 
 // By how much a slice's first lines are there before it has left.

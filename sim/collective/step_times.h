@@ -12,6 +12,7 @@ namespace paceline {
 
 // How long a slice occupies a hop, and a thread block that sends nothing; `hides`: where links hide what they
 // can.
+SimTime least_of(Bytes slice, const HopCost&);  // even where nobody else uses the hop's links
 SimTime stay_of(Bytes slice, const HopCost&);
 HopCost hop_in(const CollectivePlan&, std::size_t phase, std::size_t hop);  // phase: of its loops
 SimTime copy_of(Bytes slice, const CollectivePlan&, bool hides);

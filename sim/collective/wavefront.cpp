@@ -86,8 +86,7 @@ void Wavefront::move(const ThreadBlock& thread_block, const FlatStep& step, cons
   for (std::uint32_t p = 0; plan_->slots > 0 && p < step.send.count; ++p) {
     const std::uint32_t sent = queue_[out[p]].sent;
     if (sent >= plan_->slots) {
-      start = std::max(start, freed_[out[p] * size + ((sent - plan_->slots) & mask_)] +
-                                  plan_->hops[graph_.fifos[out[p]].hop].credit);
+      start = std::max(start, freed_[out[p] * size + ((sent - plan_->slots) & mask_)]);
     }
   }
   SimTime end = step.send.count == 0 ? start + times_->copy(at, step) : start;

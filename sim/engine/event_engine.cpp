@@ -341,9 +341,6 @@ void EventEngine::handle(const Event& event, SimTime now) {
     case EventKind::move_end:
       end_move(ThreadBlockId(subject), now);
       break;
-    case EventKind::credit:
-      advance_thread_block(graphs_[FifoId(subject)].from, now);
-      break;
     case EventKind::arrival:
       arrive(FifoId(subject), now);
       break;

@@ -131,14 +131,14 @@ bool EventEngine::make_moves(ThreadBlockId id, SimTime now) {
     const FifoState& fifo = graphs_[out[p]];
     if (slots > 0) {
       const SliceTimes::Ring emptied = slices_.ring(out[p]);
-      const SimTime credit = state.planned->hops[fifo.hop].credit;
       const std::uint64_t free = slots - std::min(slots, fifo.sent - fifo.sent_before);  // never filled yet
       for (std::uint64_t i = free; i < moves; ++i) {
-        begin[i] = std::max(begin[i], emptied[fifo.sent + i - slots] + credit);
+        begin[i] = std::max(begin[i], emptied[fifo.sent + i - slots]);
       }
     }
-    occupied = std::max(occupied, fifo.shared == FifoState::kNotShared ? times.stay(state.at, step, fifo.hop)
-                                                                       : state.planned->hops[fifo.hop].least);
+    occupied = std::max(occupied, fifo.shared == FifoState::kNotShared
+                                      ? times.stay(state.at, step, fifo.hop)
+                                      : least_of(times.bytes(state.at, step), state.planned->hops[fifo.hop]));
   }
   for (SimTime& each : begin) {
     each = std::max(each, state.free);

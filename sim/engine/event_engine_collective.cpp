@@ -193,7 +193,7 @@ void EventEngine::advance_thread_block(ThreadBlockId id, SimTime now) {
     if (fifo.shared != FifoState::kNotShared) {
       ++state.unfinished;
       fifo.sent_at = now;
-      end = std::max(end, now + plan.hops[fifo.hop].least);
+      end = std::max(end, now + least_of(times.bytes(state.at, step), plan.hops[fifo.hop]));
       begin_transfer(f, now);
     } else {
       const SimTime left = now + times.stay(state.at, step, fifo.hop);
@@ -245,8 +245,9 @@ void EventEngine::end_flow(FifoId id, SimTime now) {
   const ThreadBlockState& sender = graphs_[fifo.from];
   const StepTimes& times = step_times_[sender.plan];
   const HopCost& hop = plans_[sender.plan].hops[fifo.hop];
-  const SimTime left = std::max(now + hop.overhead, fifo.sent_at + hop.least);
   const FlatStep& step = times.step(sender.script, sender.at);
+  const SimTime left =
+      std::max(now + hop.overhead, fifo.sent_at + least_of(times.bytes(sender.at, step), hop));
   const SimTime arrival = std::max(now, left + times.latency(sender.at, step, fifo.hop));
   if (ahead_) {
     end_transfer_ahead(id, arrival, now + hop.overhead, now);
@@ -274,12 +275,8 @@ void EventEngine::end_move(ThreadBlockId id, SimTime now) {
   for (std::uint32_t p = first; p < last; ++p) {
     const FifoId in = graphs_.in[p];
     FifoState& fifo = graphs_[in];
-    const SimTime credit = plan.hops[fifo.hop].credit;
     slices_.make_room(in, fifo.received - std::min<std::uint64_t>(fifo.received, plan.slots), fifo.received);
-    slices_.ring(in)[fifo.received++] = now + credit;
-    if (credit > SimTime{}) {
-      timeline_.push(now + credit, EventKind::credit, in.value);
-    }
+    slices_.ring(in)[fifo.received++] = now;
   }
   advance_thread_block(id, now);
   for (std::uint32_t p = first; p < last; ++p) {

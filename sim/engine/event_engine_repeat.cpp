@@ -148,10 +148,8 @@ void EventEngine::describe_slices(StateDigest& digest, FifoId id, SimTime now) {
   const ThreadBlockState& sender = graphs_[fifo.from];
   const std::uint64_t slots = sender.active ? plans_[sender.plan].slots : 0;
   std::uint64_t slice = std::max(fifo.sent_before, fifo.sent - std::min(fifo.sent, slots));
-  const SimTime credit = sender.active ? plans_[sender.plan].hops[fifo.hop].credit : SimTime{};
   for (slice = std::min(slice, fifo.received); slice < fifo.arrived; ++slice) {
-    const SimTime since = slice < fifo.received ? now - credit : now;  // an emptied slot waits for its credit
-    digest.add(std::max(slices_.ring(id)[slice], since) - now);
+    digest.add(std::max(slices_.ring(id)[slice], now) - now);
   }
 }
 

@@ -22,7 +22,6 @@ enum class EventKind : std::uint32_t {
   collective_start,
   collective_end,
   move_end,
-  credit,
   arrival,
   transfer,
   sent,
@@ -36,7 +35,7 @@ struct Event {
   SimTime time;
   std::uint64_t sequence = 0;
   EventKind kind = EventKind::host_done;
-  // Thread; collective_start, collective_end: queue; move_end: thread block; arrival, credit, transfer: FIFO; sent, message: its id;
+  // Thread; collective_start, collective_end: queue; move_end: thread block; arrival, transfer: FIFO; sent, message: its id;
   // served: member; background: rank; agreed: none.
   std::uint32_t subject = 0;
 };

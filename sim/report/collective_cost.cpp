@@ -25,6 +25,11 @@ SimTime period_of(CollectiveTimes& times, const Communicator& communicator, std:
   return {(now - warm).ps / kCounted};
 }
 
+// What one of many takes whose launches and whose work take so long.
+SimTime in_a_row(const CollectivePlan& plan, SimTime alone) {
+  return std::max(plan.launch_period, alone + plan.launch_exposed);
+}
+
 CollectivePlan without_latency(CollectivePlan plan) {
   for (HopCost& hop : plan.hops) {
     hop.latency = hop.hidden = {};
@@ -50,7 +55,7 @@ SimTime measured(const Communicator& communicator, const CollectivePlan& plan) {
 
 void explain(const Communicator& communicator, CollectiveCost& cost) {
   CollectivePlan plan = cost.plan;
-  plan.startup = plan.launch_period = {};
+  plan.startup = plan.launch_period = plan.launch_exposed = {};
   const SimTime launched = measured(communicator, plan);
   plan = without_latency(std::move(plan));
   const SimTime moved = measured(communicator, plan);
@@ -65,13 +70,13 @@ void explain(const Communicator& communicator, CollectiveCost& cost) {
 SimTime time_alone(CollectiveTimes& times, const Communicator& communicator, const CollectivePlan& plan,
                    std::uint32_t number, SimTime& now) {
   if (has_root(plan.kind)) {
-    return std::max(plan.launch_period, period_of(times, communicator, number, now));
+    return in_a_row(plan, period_of(times, communicator, number, now));
   }
   const std::vector<SimTime> launch(communicator.ranks, now);
   std::vector<SimTime> end(communicator.ranks);
   times.end(number, launch, now, end);
   const SimTime begun = std::exchange(now, *std::ranges::max_element(end));
-  return std::max(plan.launch_period, now - begun);
+  return in_a_row(plan, now - begun);
 }
 
 std::vector<CollectiveCost> cost_collectives(CollectivePlanner& planner, CollectiveKind kind,

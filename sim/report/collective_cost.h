@@ -1,7 +1,7 @@
 // One collective alone: how long it takes when all ranks enter together, and what makes up the time. A
 // broadcast or a reduction: the time from one to the next of many, as nccl-tests measures, where the root (or
-// the leaves) go on before the others have ended. Never less than the plan's launch period: nccl-tests times
-// many in a row.
+// the leaves) go on before the others have ended. With what launches add where nccl-tests times many in a row: never
+// less than the plan's launch period, and its exposed launches more.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@
 namespace paceline {
 
 // time = launch + latency + fill + bandwidth, each by re-simulation:
-//   launch     what the startup adds
+//   launch     what the startup and exposed launches add
 //   latency    what the hops' latencies add then
 //   bandwidth  how long the busiest thread block moves data
 //   fill       the rest: waiting for the first chunk and behind the last, and for slots

@@ -100,21 +100,15 @@ TrainingJob bytes_alone(const Topology& topology, const char* algorithm, Bytes b
   spec.algorithm = algorithm;
   spec.protocol = "simple";
   spec.min_channels = spec.max_channels = channels;
-  spec.costs = {{"simple.startup", 0},
-                {"simple.nvlink.latency", 0},
-                {"simple.network.latency", 0},
-                {"simple.pcie.latency", 0},
-                {"simple.slice_overhead", 0},
-                {"nvls.startup", 0},
-                {"nvls.latency", 0},
-                {"nvls.slice_overhead", 0},
-                {"nvls.efficiency", 1},
-                {"nvls.tree_efficiency", 1},
-                {"network.efficiency", 1},
-                {"network.slice_overhead", 0},
-                {"tree.simple.efficiency", 1e6},
-                {"launch.latency", 0},
-                {"block.copy_rate", 1e15}};
+  spec.costs = {{"simple.startup", 0},         {"simple.nvlink.latency", 0},
+                {"simple.network.latency", 0}, {"simple.pcie.latency", 0},
+                {"simple.slice_overhead", 0},  {"nvls.startup", 0},
+                {"nvls.latency", 0},           {"nvls.slice_overhead", 0},
+                {"nvls.efficiency", 1},        {"nvls.tree_efficiency", 1},
+                {"network.efficiency", 1},     {"network.slice_overhead", 0},
+                {"network.fifo_startup", 0},   {"network.channel_overhead", 0},
+                {"network.channel_rate", 0},   {"tree.simple.efficiency", 1e6},
+                {"launch.latency", 0},         {"block.copy_rate", 1e15}};
   CollectivePlanner planner = nccl_planner(topology, spec, {});
   TrainingJob job;
   job.plans = {planner.plan(CollectiveKind::all_reduce, bytes)};

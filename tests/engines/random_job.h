@@ -59,7 +59,8 @@ class RandomCollectives {
                            SimTime{dice_.between(0, 1) * dice_.between(0, 1'000'000)}});
       HopCost& hop = plan.hops.back();
       hop.hidden = SimTime{static_cast<std::int64_t>(hidden * static_cast<double>(hop.latency.ps))};
-      hop.credit = SimTime{dice_.between(0, 1) * dice_.between(0, 10'000'000)};
+      hop.channel = SimTime{dice_.between(0, 1) * dice_.between(0, 10'000'000)};
+      hop.channel_rate = dice_.maybe(0.5) ? hop.rate * dice_.real(0.5, 2) : BytesPerSecond();
       if (plan.algorithm == Algorithm::tree && dice_.maybe(0.5)) {
         hop.cut_through = hop.rate * dice_.real(1, 2);
       }

@@ -186,6 +186,19 @@ TEST_CASE("a list of values is a profile") {
   CHECK(times(with.result) == times(run_collective_test(stated)));
 }
 
+TEST_CASE("a profile of before model version 26 may have its cost of one process, but not fitted") {
+  const ProfileFile file;
+  const auto with = [](const char* fitted) {
+    return std::string(R"({"parameters": {"nvlink.efficiency": 0.9, "process.efficiency":
+                       {"value": 0.76, "initial": 0.76, "fitted": )") +
+           fitted + "}}}";
+  };
+  const Profile p = file.load(with("false"));
+  REQUIRE(p.parameters.size() == 1);
+  CHECK(p.parameters[0].name == "nvlink.efficiency");
+  CHECK_THAT(file.error(with("true")), Contains("no cost since model version 26") && Contains("again"));
+}
+
 TEST_CASE("every bad profile gives its message") {
   const ProfileFile file;
   const auto with = [](const std::string& rest) {

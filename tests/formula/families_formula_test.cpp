@@ -110,6 +110,7 @@ TEST_CASE("NCCL's rings of a family take their closed form: NVSwitch, a NIC each
                     {"ll128.network.latency", kLatency},
                     {"network.efficiency", 1},
                     {"network.slice_overhead", 0},
+                    {"network.fifo_startup", 0},
                     {"block.copy_rate", kCopy}};
       const Topology topology = build_topology(cluster);
       CollectivePlanner planner = nccl_planner(topology, spec, {});

@@ -1,8 +1,8 @@
 // When is what a GPU passes on there? Trees and chains in LL128 and NVLS against recursions from NCCL's rules, what a
-// proxy takes for its messages, and when a slot across the network is free again.
+// proxy takes to begin and for its messages, and what a channel does.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <string>
+#include <map>
 
 #include "sim/collective/nccl.h"
 #include "sim/collective/step_times.h"
@@ -26,7 +26,10 @@ CollectiveSpec spec_of(const char* algorithm, const char* protocol, int channels
                 {"nvls.latency", 0},
                 {"nvls.slice_overhead", 0},
                 {"network.latency", 0},
-                {"network.slice_overhead", 0}};
+                {"network.slice_overhead", 0},
+                {"network.fifo_startup", 0},
+                {"network.channel_overhead", 0},
+                {"network.channel_rate", 0}};
   return spec;
 }
 
@@ -127,33 +130,33 @@ TEST_CASE("a broadcast in LL128 passes lines on inside nodes, and chunks between
   CHECK(chain.seconds() == Approx(expected).epsilon(1e-6));
 }
 
-TEST_CASE("a slot across verbs is free for its sender when the receiver's credit has come, in Simple") {
-  for (const NetworkKind network : {NetworkKind::infiniband, NetworkKind::roce, NetworkKind::efa}) {
-    ClusterSpec cluster = machine(8, 1);
-    cluster.node.network = network;
-    const double credit = is_verbs(network) ? 15e-6 : 0;
-    for (const char* protocol : {"simple", "ll128"}) {
-      const Alone ring =
-          alone(cluster, spec_of("ring", protocol, 1), CollectiveKind::all_gather, Bytes(8 << 10));
-      const std::string simple = "simple";
-      for (const Fifo& fifo : ring.graph().fifos) {
-        CHECK(to_seconds(ring.plan().hops[fifo.hop].credit).value ==
-              Approx(protocol == simple ? credit : 0).margin(1e-12));
-      }
+TEST_CASE("a channel takes its time for a message in Simple beside its bytes, however idle the NIC is") {
+  constexpr double kOfMessage = 7e-6, kOfBytes = 20e9;
+  for (const int channels : {1, 8}) {
+    CollectiveSpec spec = spec_of("ring", "simple", channels);
+    for (const CostParameter& cost :
+         {CostParameter{"simple.startup", kStartTakes}, CostParameter{"simple.network.latency", kHopTakes},
+          CostParameter{"network.channel_overhead", kOfMessage},
+          CostParameter{"network.channel_rate", kOfBytes}}) {
+      spec.costs.push_back(cost);
     }
-    // A FIFO between nodes carries 15 blocks of two slices through four slots, so each two blocks wait for the two before
-    // to arrive and for their credit: 14 and 15 us.
-    cluster = machine(2, 8);
-    cluster.node.network = network;
-    const Alone ring =
-        alone(cluster, spec_of("ring", "simple", 1), CollectiveKind::all_gather, Bytes(1 << 20));
-    Alone free = ring;
-    for (HopCost& hop : free.job.plans[0].hops) {
-      hop.credit = {};
+    const Alone chain = alone(machine(2, 1), spec, CollectiveKind::broadcast, Bytes(64 << 20));
+    const HopCost& hop = chain.plan().hops[chain.graph().fifos[0].hop];
+    double expected = kStartTakes + to_seconds(hop.latency).value, last = 0;
+    for (const auto& loops : chain.plan().loops) {
+      REQUIRE(slices_of(loops) == 1);
+      last = static_cast<double>(loops.chunk.value);
+      const double of_channel = kOfMessage + last / kOfBytes, of_nic = last / hop.rate.value;
+      CHECK((of_channel > of_nic) == (channels == 1));  // eight keep the NIC busy
+      expected += static_cast<double>(loops.count) * std::max(of_channel, of_nic);
     }
-    CHECK(ring.seconds() >= free.seconds());
-    CHECK((ring.seconds() > free.seconds() + 4 * credit) == (credit > 0));
+    expected += last / chain.plan().copy_rate.value;
+    CAPTURE(channels);
+    CHECK(chain.seconds() == Approx(expected).epsilon(1e-6));
   }
+  const Alone lines =
+      alone(machine(2, 1), spec_of("ring", "ll128", 1), CollectiveKind::broadcast, Bytes(64 << 20));
+  CHECK(lines.plan().hops[lines.graph().fifos[0].hop].channel_rate.value == 0);
 }
 
 TEST_CASE("a message across the network is sent by channels of 14 GB/s, and begins as LL does") {
@@ -214,6 +217,54 @@ TEST_CASE("a proxy takes its time for a message of each FIFO that its GPU sends 
       CHECK(alone.plan().hops[fifo.hop].least == to_sim_time(Seconds(channels * kOfMessage)));
     }
   }
+}
+
+TEST_CASE("a message takes what its proxy or what its channel takes, not both") {
+  constexpr double kOfProxy = 30e-6, kOfChannel = 4e-6, kOfBytes = 10e9;
+  CollectiveSpec spec = spec_of("ring", "simple", 1);
+  spec.costs.push_back({"network.slice_overhead", kOfProxy});
+  spec.costs.push_back({"network.channel_overhead", kOfChannel});
+  spec.costs.push_back({"network.channel_rate", kOfBytes});
+  const Alone alone = all_reduce(machine(2, 1), spec, Bytes(1 << 20));
+  const HopCost& hop = alone.plan().hops[alone.graph().fifos[0].hop];
+  for (const std::int64_t bytes : {1'000LL, 200'000LL, 300'000LL, 4'000'000LL}) {
+    const double of_channel = kOfChannel + static_cast<double>(bytes) / kOfBytes;
+    CHECK(to_seconds(stay_of(Bytes(bytes), hop)).value == Approx(std::max(kOfProxy, of_channel)));
+  }
+}
+
+TEST_CASE("a proxy takes its time to begin each FIFO that its GPU sends on") {
+  constexpr double kOfFifo = 3e-6;
+  for (const int nodes : {2, 4}) {
+    CollectiveSpec spec = spec_of("nvls_tree", "simple", 4);
+    spec.costs.push_back({"network.fifo_startup", kOfFifo});
+    const Alone tree = all_reduce(machine(nodes, 8), spec, Bytes(8 << 20));
+    std::map<std::uint32_t, int> sends;  // over the network, by rank
+    for (const Fifo& fifo : tree.graph().fifos) {
+      if (tree.graph().hops[fifo.hop].kind == HopKind::network) {
+        ++sends[tree.graph().thread_blocks[fifo.from].rank];
+      }
+    }
+    const int most =
+        std::ranges::max_element(sends, {}, [](const auto& each) { return each.second; })->second;
+    CAPTURE(nodes);
+    // Four channels; parents of two, in one tree of two, and a leaf in the other.
+    CHECK(most == (nodes == 2 ? 4 : 8));
+    CHECK(to_seconds(tree.plan().startup).value == Approx(kStartTakes + most * kOfFifo));
+  }
+  // Without: what the protocol's own startup takes.
+  const auto begins = [](const char* algorithm, CollectiveKind kind, int nodes, int gpus, double of_fifo) {
+    CollectiveSpec spec = spec_of(algorithm, *algorithm == '\0' ? "" : "ll128", 2);
+    spec.costs.push_back({"network.fifo_startup", of_fifo});
+    return to_seconds(alone(machine(nodes, gpus), spec, kind, Bytes(1 << 20)).plan().startup).value;
+  };
+  const auto added = [&](const char* algorithm, CollectiveKind kind, int nodes, int gpus) {
+    return (begins(algorithm, kind, nodes, gpus, kOfFifo) - begins(algorithm, kind, nodes, gpus, 0)) / kOfFifo;
+  };
+  CHECK(added("ring", CollectiveKind::all_gather, 4, 1) == Approx(2));  // a node's only GPU has both channels
+  CHECK(added("ring", CollectiveKind::all_gather, 1, 8) == Approx(0).margin(1e-6));
+  CHECK(added("", CollectiveKind::all_to_all, 4, 2) == Approx(6));  // the GPUs of other nodes
+  CHECK(added("", CollectiveKind::all_to_all, 3, 8) == Approx(16));
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ TEST_CASE("NVLS exceeds the ring on eight H100, and 2.27 chooses it from five GP
 TEST_CASE("a ring between nodes of H100 is as fast as its 16 channels, and on 24 as its NICs") {
   // NVIDIA/nccl-tests issue 309, gj-aion: 321 GB/s on eight nodes as NCCL has it, 391 with NCCL_MIN_CTAS=24.
   constexpr Bytes kLarge{std::int64_t{8} << 30};
-  CHECK(predicted_bus("dgx-h100", 8, 8, kLarge, "ring") == Approx(321).epsilon(0.05));
+  CHECK(predicted_bus("dgx-h100", 8, 8, kLarge, "ring") == Approx(321).epsilon(0.07));
   CHECK(predicted_bus("dgx-h100", 8, 8, kLarge, "ring", {}, 24) == Approx(391).epsilon(0.12));
   // NCCL_MIN_NCHANNELS leaves NVLS its own 16.
   CHECK(predicted_bus("dgx-h100", 1, 8, kLarge, "nvls", {}, 24) ==
