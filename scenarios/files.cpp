@@ -92,12 +92,27 @@ std::optional<std::string> place_of(const std::string& path) {
   return error ? path : real.string();
 }
 
+std::string folder_of(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+// Allocates nothing where it succeeds. path: as messages call it.
+void sync_at(const std::string& folder, const std::string& path) {
+  const Descriptor in(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (in.get() >= 0 && ::fsync(in.get()) != 0 && errno != EINVAL) {  // EINVAL: it can't be, here
+    fail_with_errno(path, "can't be written");
+  }
+}
+
 // Where a file is written before it takes its place. Removed with this, unless it has moved there.
 class TemporaryFile {
  public:
-  TemporaryFile(std::string place, std::string path) : place_(std::move(place)), path_(std::move(path)) {}
+  TemporaryFile(std::string place, std::string path)
+      : folder_(folder_of(place)), place_(std::move(place)), path_(std::move(path)) {}
   TemporaryFile(TemporaryFile&& other) noexcept
-      : place_(std::move(other.place_)),
+      : folder_(std::move(other.folder_)),
+        place_(std::move(other.place_)),
         path_(std::move(other.path_)),
         name_(std::exchange(other.name_, {})) {}
   TemporaryFile(const TemporaryFile&) = delete;
@@ -125,7 +140,7 @@ class TemporaryFile {
     }
     name_.clear();
   }
-  void sync_place() const { sync_folder(place_); }
+  void sync_place() const { sync_at(folder_, place_); }
 
  private:
   // A name that nobody has: drawn, as processes and containers may share their numbers.
@@ -146,7 +161,7 @@ class TemporaryFile {
     }
     return fd;
   }
-  std::string place_, path_;  // path_: as messages call it
+  std::string folder_, place_, path_;  // path_: as messages call it
   std::string name_;
 };
 
@@ -189,13 +204,7 @@ bool is_in_folder(const std::string& path, const std::string& folder) {
 
 }  // namespace
 
-void sync_folder(const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  const Descriptor in(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (in.get() >= 0 && ::fsync(in.get()) != 0 && errno != EINVAL) {  // EINVAL: it can't be, here
-    fail_with_errno(path, "can't be written");
-  }
-}
+void sync_folder(const std::string& path) { sync_at(folder_of(path), path); }
 
 FileTexts::FileTexts() : known_{std::filesystem::current_path().string(), {}} {}
 FileTexts::FileTexts(Known known) : closed_(true), known_(std::move(known)) {}
