@@ -159,7 +159,8 @@ double longest_collective(const Communicator& communicator, const CollectivePlan
   const double sharing = most_on_a_link(communicator);
   double slowest = plan.copy_rate.value, least = 0, latency = 0;
   for (const HopCost& hop : plan.hops) {
-    slowest = std::min({slowest, hop.rate.value, hop.channel_rate.value > 0 ? hop.channel_rate.value : slowest});
+    slowest =
+        std::min({slowest, hop.rate.value, hop.channel_rate.value > 0 ? hop.channel_rate.value : slowest});
     least = std::max(least, seconds(hop.least + hop.channel + hop.overhead));
     latency = std::max(latency, seconds(hop.latency));
   }

@@ -259,7 +259,8 @@ TEST_CASE("a proxy takes its time to begin each FIFO that its GPU sends on") {
     return to_seconds(alone(machine(nodes, gpus), spec, kind, Bytes(1 << 20)).plan().startup).value;
   };
   const auto added = [&](const char* algorithm, CollectiveKind kind, int nodes, int gpus) {
-    return (begins(algorithm, kind, nodes, gpus, kOfFifo) - begins(algorithm, kind, nodes, gpus, 0)) / kOfFifo;
+    return (begins(algorithm, kind, nodes, gpus, kOfFifo) - begins(algorithm, kind, nodes, gpus, 0)) /
+           kOfFifo;
   };
   CHECK(added("ring", CollectiveKind::all_gather, 4, 1) == Approx(2));  // a node's only GPU has both channels
   CHECK(added("ring", CollectiveKind::all_gather, 1, 8) == Approx(0).margin(1e-6));
