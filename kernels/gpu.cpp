@@ -10,7 +10,8 @@
 namespace paceline {
 namespace {
 
-// Peaks are dense TFLOP/s, SXM boards; K80: one of a board's two GPUs, at its highest clock. 0: no such mode.
+// Peaks are dense TFLOP/s, SXM boards unless the name says otherwise, by ascending fp16 (accumulated in fp32); K80: one
+// of a board's two GPUs, at its highest clock. 0: no such mode.
 struct Row {
   const char* name;
   int compute_capability;
@@ -20,30 +21,57 @@ struct Row {
 };
 
 // "read": github.com/stas00/ml-engineering at 744d01e18b, compute/accelerator/README.md, the line numbers of
-// the peak and of the memory rate. "recalled": from memory of NVIDIA's data sheet, not looked up. K80: half
-// of what NVIDIA states of the board, as anandtech.com/show/8729 has it: 8.74 TFLOP/s at 875 MHz, the boost
-// that its GPUs take by themselves where power allows (5.6 at 562 MHz); 2 x 384 bits of GDDR5 at 5 GHz.
+// the peak and of the memory rate; "table": its table of memories at 007447327a. "recalled": from memory of NVIDIA's
+// data sheet, not looked up; GeForce boards: of the architecture's white paper. K80: half of what NVIDIA states of the
+// board, as anandtech.com/show/8729 has it: 8.74 TFLOP/s at 875 MHz, the boost that its GPUs take by themselves where
+// power allows (5.6 at 562 MHz); 2 x 384 bits of GDDR5 at 5 GHz.
 constexpr Row kRows[] = {
     {"K80", 37, 4.37, 0, 0, 0, 0, 0.24, 12},
-    {"P100", 60, 10.6, 0, 21.2, 0, 0, 0.732, 16},          // recalled: Tesla P100 SXM2
-    {"V100-16GB", 70, 15.7, 0, 125, 0, 0, 0.9, 16},        // recalled: Tesla V100 SXM2
-    {"V100-32GB", 70, 15.7, 0, 125, 0, 0, 0.9, 32},        // recalled: Tesla V100 SXM2
-    {"A100-40GB", 80, 19.5, 156, 312, 312, 0, 1.555, 40},  // read L275; memory rate recalled
-    {"A100-80GB", 80, 19.5, 156, 312, 312, 0, 2.0, 80},    // read L275, L485
-    {"H100", 90, 67, 494.5, 989, 989, 1979, 3.35, 80},     // read L265, L484
-    {"H200", 90, 67, 494.5, 989, 989, 1979, 4.8, 141},     // read L264, L476
-    {"B200", 100, 80, 1125, 2250, 2250, 4500, 8.0, 180},   // read L260, L474
+    {"P100", 60, 10.6, 0, 21.2, 0, 0, 0.732, 16},                   // recalled: Tesla P100 SXM2
+    {"T4", 75, 8.1, 0, 65, 0, 0, 0.32, 16},                         // recalled
+    {"A10G", 86, 35, 35, 70, 70, 0, 0.6, 24},                       // recalled: as AWS has it in G5
+    {"RTX-3090", 86, 35.6, 35.6, 71, 71, 0, 0.936, 24},             // recalled
+    {"L4", 89, 30.3, 60, 121, 121, 242, 0.3, 24},                   // recalled
+    {"V100-16GB", 70, 15.7, 0, 125, 0, 0, 0.9, 16},                 // recalled: Tesla V100 SXM2
+    {"V100-32GB", 70, 15.7, 0, 125, 0, 0, 0.9, 32},                 // recalled: Tesla V100 SXM2
+    {"A10", 86, 31.2, 62.5, 125, 125, 0, 0.6, 24},                  // recalled
+    {"H20", 90, 44, 74, 148, 148, 296, 4.0, 96},                    // recalled
+    {"RTX-4090", 89, 82.6, 82.6, 165.2, 165.2, 330.3, 1.008, 24},   // recalled
+    {"RTX-5090", 120, 104.8, 104.8, 209.5, 209.5, 419, 1.792, 32},  // recalled
+    {"A100-40GB", 80, 19.5, 156, 312, 312, 0, 1.555, 40},           // read L275; memory rate recalled
+    {"A100-80GB", 80, 19.5, 156, 312, 312, 0, 2.0, 80},             // read L275, L485
+    {"L40S", 89, 91.6, 183, 362, 362, 733, 0.864, 48},              // recalled; memory: table
+    {"H100-PCIe", 90, 51, 378, 756, 756, 1513, 2.0, 80},            // recalled; memory: table
+    {"GH200", 90, 67, 494.5, 989, 989, 1979, 4.0, 96},              // as H100; memory: table
+    {"H100", 90, 67, 494.5, 989, 989, 1979, 3.35, 80},              // read L265, L484
+    {"H200", 90, 67, 494.5, 989, 989, 1979, 4.8, 141},              // read L264, L476
+    {"B200", 100, 80, 1125, 2250, 2250, 4500, 8.0, 180},            // read L260, L474
 };
 
-// Chips as the driver calls them, and the memories with which there are presets.
+// Chips as the driver calls them, and the variants of which there are presets.
 struct Chip {
   const char* name;
-  std::array<const char*, 2> memories;
+  std::array<const char*, 2> variants{};
   const char* preset = name;
 };
-constexpr Chip kChips[] = {
-    {"K80", {}},  {"P100", {}}, {"V100", {"16GB", "32GB"}}, {"A100", {"40GB", "80GB"}}, {"H100", {}},
-    {"H200", {}}, {"B200", {}}, {"GB200", {}, "B200"}};
+constexpr Chip kChips[] = {{"K80"},
+                           {"P100"},
+                           {"V100", {"16GB", "32GB"}},
+                           {"A100", {"40GB", "80GB"}},
+                           {"H100", {"PCIe"}},
+                           {"H200"},
+                           {"B200"},
+                           {"GB200", {}, "B200"},
+                           {"GH200"},
+                           {"H20"},
+                           {"T4"},
+                           {"L4"},
+                           {"A10"},
+                           {"A10G"},
+                           {"L40S"},
+                           {"3090", {}, "RTX-3090"},
+                           {"4090", {}, "RTX-4090"},
+                           {"5090", {}, "RTX-5090"}};
 
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
@@ -91,9 +119,9 @@ std::string gpu_called(std::string_view driver_name) {
   if (chip == std::end(kChips)) {
     return {};
   }
-  for (const char* const memory : chip->memories) {
-    if (memory != nullptr && says(memory)) {
-      return std::string(chip->name) + '-' + memory;
+  for (const char* const variant : chip->variants) {
+    if (variant != nullptr && says(in_capitals(variant))) {
+      return std::string(chip->name) + '-' + variant;
     }
   }
   return chip->preset;

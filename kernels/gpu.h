@@ -33,7 +33,7 @@ std::vector<std::string> gpu_preset_names();
 GpuSpec gpu_preset(const std::string& name);  // throws InputError with the known names
 
 // The preset that the driver's name of a GPU means: "A100-80GB" of "NVIDIA A100-SXM4-80GB"; "A100" where it doesn't
-// tell the memory; "B200" of "NVIDIA GB200"; empty where no preset has that chip, such as "NVIDIA L4".
+// tell the memory; "B200" of "NVIDIA GB200"; empty where no preset has that chip, such as "NVIDIA A30".
 std::string gpu_called(std::string_view driver_name);
 // Whether a GPU that gpu_called names so may be that preset: one of the two unknown may be any.
 bool may_be_gpu(std::string_view called, std::string_view preset);

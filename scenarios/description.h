@@ -20,6 +20,7 @@
 #include "kernels/gpu.h"
 #include "kernels/model.h"
 #include "scenarios/faults_description.h"
+#include "scenarios/json.h"
 #include "scenarios/limits.h"
 #include "scenarios/quantities.h"
 #include "scenarios/scenario.h"
@@ -76,8 +77,14 @@ struct Peaks {
   std::array<FlopsPerSecond, kNames<Precision>.size()> rates{};
 };
 
-// The unit of a cost parameter, by its name; nullptr: a ratio, within kEfficiency.
-const Dimension* dimension_of_cost(std::string_view name);
+// What a cost parameter may be, by its name.
+struct CostForm {
+  const Dimension* dimension;  // nullptr: a ratio
+  const Limits& limits;
+};
+CostForm form_of_cost(std::string_view name);
+double read_cost(const Json&, std::string_view name, const Spot&);
+Json cost_json(std::string_view name, double value);
 
 // What the parts of a cluster or scenario mean together: fills in what follows, throws InputError where they
 // clash.

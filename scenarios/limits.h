@@ -51,6 +51,7 @@ inline constexpr Limits kBandwidth = between(1, 1e18);
 inline constexpr Limits kComputeRate = between(1e6, 1e24);
 inline constexpr Limits kSampleRate = between(1e-6, 1e12);
 inline constexpr Limits kEfficiency = above(0, 10);
+inline constexpr Limits kShare = between(0, 1);
 inline constexpr Limits kFactor = between(1, 1000);  // of slowness
 
 inline constexpr int kMostFilesAbove = 16;  // that name each other in a row

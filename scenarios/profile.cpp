@@ -39,23 +39,11 @@ void read_member(const Json& object, const char* key, T& value, const Limits& li
   }
 }
 
-Json value_json(const std::string& name, double value) {
-  const Dimension* dimension = dimension_of_cost(name);
-  return dimension != nullptr ? Json(quantity_text(value, *dimension)) : Json(value);
-}
-
-double read_value(const Json& json, const std::string& name, const Spot& spot) {
-  const Dimension* dimension = dimension_of_cost(name);
-  const Limits& limits = name.ends_with("rate") ? kBandwidth : kDuration;
-  return dimension != nullptr ? read_quantity(json, *dimension, limits, spot)
-                              : read_number(json, kEfficiency, spot);
-}
-
 ProfileParameter read_parameter(const JsonMember& entry, const Spot& spot) {
   ProfileParameter parameter;
   parameter.name = entry.key;
   if (entry.value.as<Json::Object>() == nullptr) {  // the value alone
-    parameter.value = parameter.initial = read_value(entry.value, entry.key, spot);
+    parameter.value = parameter.initial = read_cost(entry.value, entry.key, spot);
     parameter.fitted = true;
     return parameter;
   }
@@ -63,10 +51,10 @@ ProfileParameter read_parameter(const JsonMember& entry, const Spot& spot) {
       entry.value,
       {"value", "initial", "fitted", "deviation", "least_bytes", "most_bytes", "fewest_ranks", "most_ranks"},
       spot);
-  parameter.value = read_value(member(entry.value, "value", spot), entry.key, below(spot, "value"));
+  parameter.value = read_cost(member(entry.value, "value", spot), entry.key, below(spot, "value"));
   parameter.initial = parameter.value;
   if (const Json* json = entry.value.find("initial")) {
-    parameter.initial = read_value(*json, entry.key, below(spot, "initial"));
+    parameter.initial = read_cost(*json, entry.key, below(spot, "initial"));
   }
   read_member(entry.value, "fitted", parameter.fitted, any(), spot);
   read_member(entry.value, "deviation", parameter.deviation, between(0, 100), spot);
@@ -77,7 +65,7 @@ ProfileParameter read_parameter(const JsonMember& entry, const Spot& spot) {
   if (entry.value.find("fitted") == nullptr) {
     throw InputError(
         "expected the value alone, as " + in_quotes(entry.key) + ": " +
-            to_line(value_json(entry.key, parameter.value)) +
+            to_line(cost_json(entry.key, parameter.value)) +
             ", or with \"fitted\": true what a fit found; without it the value would not be used",
         spot.place);
   }
@@ -270,8 +258,8 @@ Profile read_profile(const Json& json) {
 }
 
 Json parameter_json(const ProfileParameter& parameter) {
-  Json::Object object{{"value", value_json(parameter.name, parameter.value)},
-                      {"initial", value_json(parameter.name, parameter.initial)},
+  Json::Object object{{"value", cost_json(parameter.name, parameter.value)},
+                      {"initial", cost_json(parameter.name, parameter.initial)},
                       {"fitted", parameter.fitted},
                       {"deviation", parameter.deviation}};
   if (parameter.most_ranks > 0) {
@@ -345,7 +333,7 @@ Profile parse_profile(const std::string& text, const std::string& file_name) {
 }
 
 std::string cost_text(const std::string& name, double value) {
-  const Dimension* dimension = dimension_of_cost(name);
+  const Dimension* dimension = form_of_cost(name).dimension;
   return dimension != nullptr ? quantity_text(value, *dimension) : number_text(value);
 }
 

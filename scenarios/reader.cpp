@@ -266,11 +266,22 @@ void read(const Json& json, Slowdown& value, const Limits& limits, const Spot& s
   value = *ratio;
 }
 
-const Dimension* dimension_of_cost(std::string_view name) {
-  if (name.ends_with("efficiency")) {
-    return nullptr;
-  }
-  return name.ends_with("rate") ? &dimension_of(BytesPerSecond{}) : &dimension_of(Seconds{});
+CostForm form_of_cost(std::string_view name) {
+  return name.ends_with("efficiency")         ? CostForm{nullptr, kEfficiency}
+         : name.ends_with("acknowledgements") ? CostForm{nullptr, kShare}
+         : name.ends_with("rate")             ? CostForm{&dimension_of(BytesPerSecond{}), kBandwidth}
+                                              : CostForm{&dimension_of(Seconds{}), kDuration};
+}
+
+double read_cost(const Json& json, std::string_view name, const Spot& spot) {
+  const auto [dimension, limits] = form_of_cost(name);
+  return dimension != nullptr ? read_quantity(json, *dimension, limits, spot)
+                              : read_number(json, limits, spot);
+}
+
+Json cost_json(std::string_view name, double value) {
+  const Dimension* dimension = form_of_cost(name).dimension;
+  return dimension != nullptr ? Json(quantity_text(value, *dimension)) : Json(value);
 }
 
 void read(const Json& json, std::vector<CostParameter>& costs, const Limits&, const Spot& spot) {
@@ -284,11 +295,7 @@ void read(const Json& json, std::vector<CostParameter>& costs, const Limits&, co
     if (std::ranges::find(known, member.key) == known.end()) {
       throw InputError(unknown_name("cost parameter", in_short(member.key), known), spot.place);
     }
-    const Spot place = below(spot, member.key);
-    const Dimension* dimension = dimension_of_cost(member.key);
-    const Limits& limits = member.key.ends_with("rate") ? kBandwidth : kDuration;
-    costs.push_back({member.key, dimension != nullptr ? read_quantity(member.value, *dimension, limits, place)
-                                                      : read_number(member.value, kEfficiency, place)});
+    costs.push_back({member.key, read_cost(member.value, member.key, below(spot, member.key))});
   }
   std::ranges::sort(costs, {}, &CostParameter::name);  // the order of keys says nothing
 }
@@ -296,9 +303,7 @@ void read(const Json& json, std::vector<CostParameter>& costs, const Limits&, co
 Json write(const std::vector<CostParameter>& costs) {
   Json::Object object;
   for (const CostParameter& cost : costs) {
-    const Dimension* dimension = dimension_of_cost(cost.name);
-    object.push_back(
-        {cost.name, dimension != nullptr ? Json(quantity_text(cost.value, *dimension)) : Json(cost.value)});
+    object.push_back({cost.name, cost_json(cost.name, cost.value)});
   }
   return object;
 }

@@ -113,8 +113,7 @@ constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
      "there."},
     {"tcp.acknowledgements",
      "Of mpi, gloo and tensorflow: what a rank sends back of what it receives in a ring of more than two, "
-     "beside what it "
-     "sends on; "
+     "as a share of its bytes, beside what it sends on; "
      "0 where the network card joins packets."},
     {"mpi.rendezvous",
      "How much longer a block above 65,472 B (64 KiB less what leads a message) occupies a network hop, "
@@ -163,10 +162,9 @@ const char* cost_documentation(std::string_view name) {
 Json::Object schema_of(Type<std::vector<CostParameter>>, const Limits&) {
   Json::Object properties;
   for (const std::string& name : cost_parameter_names()) {
-    const Dimension* dimension = dimension_of_cost(name);
-    const Limits& limits = name.ends_with("rate") ? kBandwidth : kDuration;
+    const auto [dimension, limits] = form_of_cost(name);
     Json::Object schema =
-        dimension != nullptr ? schema_of_quantity(*dimension, limits) : schema_of_number(kEfficiency, false);
+        dimension != nullptr ? schema_of_quantity(*dimension, limits) : schema_of_number(limits, false);
     schema.push_back({"description", cost_documentation(name)});
     properties.push_back({name, std::move(schema)});
   }

@@ -55,6 +55,14 @@ NodeSpec four_k80(BytesPerSecond ethernet) {
 // GPU. Not measured.
 NodeSpec aws_p2_8xlarge() { return four_k80(10.0_Gbps); }
 
+// Amazon's page on the instance (from memory): 8 V100 of 16 GB with NVLink, Broadwell, 25 Gb/s without EFA.
+NodeSpec aws_p3_16xlarge() {
+  NodeSpec node = node_preset("dgx1-v100");
+  node.gpu_direct = false;
+  set_nics(node, NetworkKind::tcp, 1, 1, 25.0_Gbps);
+  return node;
+}
+
 // One adapter, below no switch; it is drawn below the first one, as a node in short has it. Skylake (from
 // memory).
 NodeSpec aws_p3dn() {
@@ -195,7 +203,8 @@ NodeSpec oci_bm_gpu_h100_8() {
   return node;
 }
 
-constexpr std::array<NodePreset, 18> kCloudPresets{{{"aws-p2.8xlarge", aws_p2_8xlarge},
+constexpr std::array<NodePreset, 19> kCloudPresets{{{"aws-p2.8xlarge", aws_p2_8xlarge},
+                                                    {"aws-p3.16xlarge", aws_p3_16xlarge},
                                                     {"aws-p3dn", aws_p3dn},
                                                     {"aws-p4d", aws_p4d},
                                                     {"aws-p4de", aws_p4de},

@@ -289,6 +289,9 @@ TEST_CASE("a profile is a file of cost parameters") {
                       "\"simple.startup\"?"));
   CHECK(error_with(R"({"parameters": {"network.efficiency": 11}})") ==
         "/parameters/network.efficiency: expected a number above 0 and at most 10, found 11");
+  CHECK(error_with(R"({"parameters": {"tcp.acknowledgements": 0}})").empty());
+  CHECK(error_with(R"({"parameters": {"tcp.acknowledgements": "3 us"}})") ==
+        "/parameters/tcp.acknowledgements: expected a number from 0 to 1, found \"3 us\"");
   CHECK(error_of([&] { load_profile(folder.file("none.json")); }) ==
         folder.file("none.json") + ": can't be read: No such file or directory");
   CHECK(error_of([&] { load_profile(folder.path().string()); }) ==

@@ -784,11 +784,11 @@ TEST_CASE("presets are sorted by name, known by name, and build") {
   CHECK(std::ranges::is_sorted(names));
   CHECK(machine_preset_names() == Names{"dgx-a100", "dgx-a100-40gb", "dgx-b200", "dgx-h100", "dgx-h200",
                                         "dgx1-p100", "dgx1-v100", "dgx2-v100", "gb200-nvl72", "pcie-a100"});
-  CHECK(cloud_preset_names() == Names{"aws-p2.8xlarge", "aws-p3dn", "aws-p4d", "aws-p4de", "aws-p5",
-                                      "aws-p5en", "aws-p6-b200", "azure-nd-a100-v4", "azure-nd-h100-v5",
-                                      "azure-nd-h200-v5", "azure-ndm-a100-v4", "gcp-a3-highgpu-8g",
-                                      "gcp-a3-megagpu-8g", "gcp-a3-ultragpu-8g", "gcp-a4-highgpu-8g",
-                                      "gcp-n1-standard-32-k80x8", "oci-bm.gpu.b4.8", "oci-bm.gpu.h100.8"});
+  CHECK(cloud_preset_names() ==
+        Names{"aws-p2.8xlarge", "aws-p3.16xlarge", "aws-p3dn", "aws-p4d", "aws-p4de", "aws-p5", "aws-p5en",
+              "aws-p6-b200", "azure-nd-a100-v4", "azure-nd-h100-v5", "azure-nd-h200-v5", "azure-ndm-a100-v4",
+              "gcp-a3-highgpu-8g", "gcp-a3-megagpu-8g", "gcp-a3-ultragpu-8g", "gcp-a4-highgpu-8g",
+              "gcp-n1-standard-32-k80x8", "oci-bm.gpu.b4.8", "oci-bm.gpu.h100.8"});
   CHECK(names.size() == machine_preset_names().size() + cloud_preset_names().size());
   for (const std::string& name : names) {
     const NodeSpec node = node_preset(name);
@@ -875,6 +875,12 @@ TEST_CASE("clouds' nodes are laid out as their providers say") {
   CHECK(p3dn.gpu == "V100-32GB");
   CHECK(p3dn.nics == 1);
   CHECK(p3dn.nic_bandwidth.value == 12.5e9);
+  const NodeSpec p3 = node_preset("aws-p3.16xlarge");
+  CHECK(p3.mesh == p3dn.mesh);
+  CHECK(p3.gpu == "V100-16GB");
+  CHECK(p3.network == NetworkKind::tcp);
+  CHECK_FALSE(p3.gpu_direct);
+  CHECK(p3.nic_bandwidth.value == 3.125e9);
 }
 
 TEST_CASE("a node with listed devices has the routes of the numbers that it follows from") {

@@ -187,12 +187,13 @@ TEST_CASE("a log of other GPUs than the cluster's is told so first, and suspects
   REQUIRE(page("NVIDIA A100-SXM4-80GB").size() == 1);
   CHECK_THAT(page("NVIDIA A100-SXM4-80GB")[0], Contains("the log's GPUs are A100-80GB, dgx-h100 has H100"));
   CHECK(page("NVIDIA H100 80GB HBM3").empty());
-  for (const char* const other : {"Tesla T4", "NVIDIA L40S", "AMD Instinct MI300X", "NVIDIA GH200 480GB"}) {
+  for (const char* const other : {"Tesla M60", "NVIDIA A30", "AMD Instinct MI300X"}) {
     REQUIRE(page(other).size() == 1);
     CHECK_THAT(page(other)[0],
                Contains("the log's GPUs are " + std::string(other) +
                         ", which is no GPU that Paceline knows by that name; dgx-h100 has H100"));
   }
+  CHECK_THAT(page("Tesla T4").at(0), Contains("the log's GPUs are T4, dgx-h100 has H100"));
   CHECK_THAT(page("NVIDIA GB200").at(0), Contains("the log's GPUs are B200, dgx-h100 has H100"));
   CHECK(page("NVIDIA H100 NVL").empty());
   CHECK(page("h100-sxm5").empty());
@@ -224,8 +225,11 @@ TEST_CASE("the driver's names of GPUs are those of presets") {
   CHECK(gpu_called("NVIDIA H200") == "H200");
   CHECK(gpu_called("NVIDIA GB200") == "B200");
   CHECK(gpu_called("a100-sxm4-80gb") == "A100-80GB");
-  CHECK(gpu_called("NVIDIA GH200 480GB").empty());
-  CHECK(gpu_called("NVIDIA H20").empty());
+  CHECK(gpu_called("NVIDIA GH200 480GB") == "GH200");
+  CHECK(gpu_called("NVIDIA H100 PCIe") == "H100-PCIe");
+  CHECK(gpu_called("NVIDIA GeForce RTX 4090") == "RTX-4090");
+  CHECK(gpu_called("NVIDIA A10G") == "A10G");
+  CHECK(gpu_called("NVIDIA A30").empty());
   CHECK(may_be_gpu("A100", "A100-40GB"));
   CHECK_FALSE(may_be_gpu("A100-80GB", "A100-40GB"));
   CHECK_FALSE(may_be_gpu("H100", "H200"));
