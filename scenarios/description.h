@@ -90,6 +90,7 @@ Json cost_json(std::string_view name, double value);
 // clash.
 void settle_cluster(Cluster&, const Spot&);
 void settle_scenario(ScenarioFile&, const Spot&);
+void settle_pytorch(TrainingSpec&, const Spot&);  // before what the file says of collectives
 void require_ascending(const std::vector<Correction>&, const Spot&);
 void require_channels(const CollectiveSpec&, const Spot&);
 // A rate for each batch; layer_times hold for one (measured_rates.cpp).
@@ -711,7 +712,9 @@ void describe(V& v, CollectiveSpec& s) {
         "nccl; mpi: OpenMPI's ring over TCP; gloo: as PyTorch's process groups run it over TCP; tensorflow: "
         "MultiWorkerMirroredStrategy's CommunicationImplementation.RING. For the last three only `costs` "
         "counts of these keys.");
-  v.key("nccl", s.nccl, text(20), "The NCCL whose tuner and graph search decide: \"2.12\" to \"2.30\".");
+  v.key(
+      "nccl", s.nccl, text(20),
+      "The NCCL whose tuner and graph search decide: \"2.12\" to \"2.30\"; left out in training: PyTorch's.");
   v.key("algorithm", s.algorithm, text(200, 0),
         "NCCL_ALGO: \"ring\", \"^nvls,nvlstree\", \"allreduce:tree\" ...; or \"hierarchical\"; left out: the "
         "tuner chooses.");
@@ -810,7 +813,8 @@ void describe(V& v, TrainingSpec& s) {
         "Kernels take this many times as long while a collective runs on their GPU: 1.21, or \"121/100\".");
   v.key("pytorch", s.pytorch, text(20),
         "The PyTorch whose rules hold: \"1.13\", \"2.0\" to \"2.15\"; from 2.4 on a bucket_cap that is given "
-        "is the first bucket's too.");
+        "is the first bucket's too. Its packages' NCCL runs where \"collective\" has no \"nccl\".");
+  v.settle([&](const Spot& spot) { settle_pytorch(s, spot); });
   v.key(
       "strategy", s.strategy, any(),
       "How GPUs share the work: PyTorch's DistributedDataParallel, its fully_shard, ZeRO, parameter servers, "

@@ -500,6 +500,14 @@ void settle_mixed(ScenarioFile& file, const Spot& spot) {
 
 }  // namespace
 
+void settle_pytorch(TrainingSpec& training, const Spot& spot) {
+  try {
+    training.collective.nccl = nccl_of(pytorch_version(training.pytorch));
+  } catch (const InputError& error) {
+    throw error.at(below(spot, "pytorch").place);
+  }
+}
+
 void settle_scenario(ScenarioFile& file, const Spot& spot) {
   constexpr std::int64_t kMostPasses = 1'000'000, kMostActivations = 1'000'000'000'000'000;
   const Scenario& scenario = file.scenario;
@@ -526,11 +534,6 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
                   std::to_string(kMostActivations) + " elements",
               std::to_string(training.batch_per_gpu));
     }
-  }
-  try {
-    static_cast<void>(pytorch_version(training.pytorch));
-  } catch (const InputError& error) {
-    throw error.at(below(place, "pytorch").place);
   }
   try {
     static_cast<void>(horovod_rules(training.horovod.version));

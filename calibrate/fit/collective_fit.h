@@ -62,17 +62,14 @@ std::string fit_table(const CollectiveFit&, const MeasuredData&);
 // of launches, which belong to a site. Throws InputError with both machines.
 Profile for_machine(const Profile&, const ClusterSpec&);
 
-// The profile's parameters and, where it has points, its library, choice and NCCL, as below; with nccl_stated the spec's
-// NCCL. Throws InputError where another library is asked for than the profile's (any but NCCL, the default).
+// The profile's parameters and, where it has points, its library, choice and NCCL; with nccl_stated, or where the spec
+// has another than the default, the spec's NCCL. Throws InputError where another library is asked for than the
+// profile's (any but NCCL, the default).
 CollectiveSpec with_costs(CollectiveSpec, const Profile&, bool nccl_stated = false);
-// The profile's parameters and, where it has points, its library, choice, NCCL (unless the spec asks for
-// another than the default) and corrections: of `kinds`, up to `most` bytes.
-CollectiveSpec with_profile(const CollectiveSpec&, const Profile&, const ClusterSpec&,
-                            std::span<const CollectiveKind> kinds, Bytes most);
 // All gradients at once.
 Bytes largest_collective(const Scenario&);
 
-// The profile's costs and corrections for all that DDP runs. Throws InputError as for_machine and with_costs do, and
+// The profile's costs and corrections for all that DDP runs, and its NCCL unless another than PyTorch's is asked for. Throws InputError as for_machine and with_costs do, and
 // where its throughputs are of another model or precision.
 Scenario with_profile(const Scenario&, const Profile&);
 

@@ -12,6 +12,7 @@
 #include "scenarios/json.h"
 #include "sim/collective/costs.h"
 #include "sim/collective/default_costs.h"
+#include "sim/strategy/pytorch.h"
 
 namespace paceline {
 namespace {
@@ -198,9 +199,12 @@ Bytes largest_collective(const Scenario& scenario) {
   return Bytes(std::max<std::int64_t>(8, parameter_count(scenario.model) * each));
 }
 
+namespace {
+
+// With corrections of `kinds`, up to `most` bytes.
 CollectiveSpec with_profile(const CollectiveSpec& given, const Profile& profile, const ClusterSpec& cluster,
                             std::span<const CollectiveKind> kinds, Bytes most) {
-  CollectiveSpec spec = with_costs(given, profile);
+  CollectiveSpec spec = with_costs(given, profile, true);
   std::vector<Correction> corrections;
   for (const CollectiveKind kind : kinds) {
     const MeasuredPlace place = place_of(kind, cluster, spec);
@@ -221,8 +225,6 @@ CollectiveSpec with_profile(const CollectiveSpec& given, const Profile& profile,
   spec.corrections = std::move(corrections);
   return spec;
 }
-
-namespace {
 
 void set_kernels(const ProfileKernels& kernels, TrainingSpec& training) {
   for (const ProfileRoofline& products : kernels.products) {
@@ -316,8 +318,12 @@ Scenario with_profile(const Scenario& given, const Profile& whole) {
   constexpr CollectiveKind kOfTraining[] = {CollectiveKind::all_reduce, CollectiveKind::broadcast,
                                             CollectiveKind::all_gather, CollectiveKind::reduce_scatter};
   Scenario scenario = given;
+  CollectiveSpec collective = given.training.collective;
+  if (!profile.points.empty() && collective.nccl == nccl_of(pytorch_version(given.training.pytorch))) {
+    collective.nccl = profile.nccl;  // no other was asked for
+  }
   scenario.training.collective =
-      with_profile(given.training.collective, profile, given.cluster, kOfTraining, largest_collective(given));
+      with_profile(collective, profile, given.cluster, kOfTraining, largest_collective(given));
   for (const ProfileKernels& kernels : profile.kernels) {
     set_kernels(kernels, scenario.training);
   }

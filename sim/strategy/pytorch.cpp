@@ -1,5 +1,6 @@
 #include "sim/strategy/pytorch.h"
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 
@@ -20,6 +21,17 @@ PyTorchVersion pytorch_version(const std::string& text) {
   }
   throw InputError("unknown PyTorch version \"" + text + "\"; known: " + to_string(kOldestPyTorch) +
                    ", and 2.0 to " + to_string(kNewestPyTorch) + ", as in \"2.4\" or \"2.4.1\"");
+}
+
+std::string nccl_of(PyTorchVersion version) {
+  struct Row {
+    PyTorchVersion until;
+    const char* nccl;
+  };
+  constexpr Row kRows[] = {{{2, 0}, "2.14"},  {{2, 1}, "2.18"},        {{2, 2}, "2.19"}, {{2, 4}, "2.20"},
+                           {{2, 6}, "2.21"},  {{2, 7}, "2.26"},        {{2, 9}, "2.27"}, {{2, 11}, "2.28"},
+                           {{2, 13}, "2.29"}, {kNewestPyTorch, "2.30"}};
+  return std::ranges::find_if(kRows, [&](const Row& row) { return version <= row.until; })->nccl;
 }
 
 std::string to_string(PyTorchVersion version) {

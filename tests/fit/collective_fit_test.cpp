@@ -10,6 +10,7 @@
 #include "calibrate/fit/collective_points.h"
 #include "calibrate/fit/cost_fit.h"
 #include "core/error.h"
+#include "scenarios/scenario.h"
 #include "tests/fit/synthetic.h"
 #include "tests/sizes.h"
 
@@ -426,6 +427,22 @@ TEST_CASE("a version that is stated holds beside a profile of another, the newes
   for (const char* stated : {"2.30", "2.26", "2.22"}) {
     CHECK(version(stated) == stated);
   }
+}
+
+TEST_CASE("a profile's NCCL runs in training unless another than PyTorch's is asked for") {
+  const World measured_on{.cluster = "dgx-h100", .nccl = "2.26", .costs = {}};
+  const Profile profile =
+      fit_collectives(request_of(measured_on), measured(measured_on, {{1, 8}}, sizes(kMiB, 4 * kMiB), 0))
+          .profile;
+  const auto version = [&](const std::string& training) {
+    const Scenario scenario = parse_scenario(
+        R"({"cluster": "dgx-h100", "model": "resnet50", "training": {"batch_per_gpu": 64)" + training + "}}",
+        "s.json");
+    return with_profile(scenario, profile).training.collective.nccl;
+  };
+  CHECK(version("") == "2.26");
+  CHECK(version(R"(, "pytorch": "2.1")") == "2.26");
+  CHECK(version(R"(, "pytorch": "2.1", "collective": {"nccl": "2.30"})") == "2.30");
 }
 
 TEST_CASE("a profile of another version searches a place's channels anew") {

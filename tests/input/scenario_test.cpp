@@ -277,6 +277,20 @@ TEST_CASE("a scenario that says everything is read to the last key") {
   CHECK(s.run.engine == EngineChoice::event);
 }
 
+TEST_CASE("PyTorch brings its NCCL, unless the scenario names one") {
+  const auto nccl = [](const std::string& training) {
+    return parse_scenario(R"({"cluster": "dgx-a100", "model": "resnet18", "training": {"batch_per_gpu": 1)" +
+                              training + "}}",
+                          "x.json")
+        .training.collective.nccl;
+  };
+  CHECK(nccl("") == CollectiveSpec{}.nccl);  // of the newest
+  CHECK(nccl(R"(, "pytorch": "1.13")") == "2.14");
+  CHECK(nccl(R"(, "pytorch": "2.3.1+cu121")") == "2.20");
+  CHECK(nccl(R"(, "pytorch": "2.6", "collective": {"pxn": false})") == "2.21");
+  CHECK(nccl(R"(, "collective": {"nccl": "2.30"}, "pytorch": "2.6")") == "2.30");
+}
+
 TEST_CASE("buckets are written as they were said") {
   const auto scenario = [](const std::string& ddp) {
     return R"({"cluster": "dgx-a100", "model": "resnet18", "training": {"batch_per_gpu": 1, "ddp": )" + ddp +
