@@ -116,7 +116,9 @@ std::string gpu_called(std::string_view driver_name) {
   const std::vector<std::string_view> words = words_of(capitals);
   const auto says = [&](std::string_view word) { return std::ranges::count(words, word) > 0; };
   const auto* chip = std::ranges::find_if(kChips, [&](const Chip& each) { return says(each.name); });
-  if (chip == std::end(kChips)) {
+  // Boards of a chip that have other numbers than the preset.
+  constexpr std::array kOthers{"LAPTOP", "TI", "SUPER", "D", "144G", "144GB", "3E"};
+  if (chip == std::end(kChips) || std::ranges::any_of(kOthers, says)) {
     return {};
   }
   for (const char* const variant : chip->variants) {

@@ -69,8 +69,9 @@ CollectiveSpec with_costs(CollectiveSpec, const Profile&, bool nccl_stated = fal
 // All gradients at once.
 Bytes largest_collective(const Scenario&);
 
-// The profile's costs and corrections for all that DDP runs, and its NCCL unless another than PyTorch's is asked for. Throws InputError as for_machine and with_costs do, and
-// where its throughputs are of another model or precision.
+// The profile's costs and corrections for all that DDP runs, and its NCCL unless the scenario's is another than
+// PyTorch's. Throws InputError as for_machine and with_costs do, and where its throughputs are of another model or
+// precision.
 Scenario with_profile(const Scenario&, const Profile&);
 
 struct CollectivePrediction {

@@ -231,11 +231,13 @@ std::string version_remarks(const MeasuredData& data) {
 
 std::vector<std::string> log_remarks(const FitRequest& request, const MeasuredData& data) {
   const NodeSpec& node = request.cluster.node;
+  const std::vector<std::string> presets = gpu_preset_names();
+  const bool of_preset = std::ranges::count(presets, node.gpu) > 0;
   std::map<std::string, std::string> others, unknown, settings;  // the first file that says so
   for (const CollectiveMeasurement& row : data.collectives) {
     const std::string gpu = gpu_called(row.gpu);
     const bool same = in_capitals(row.gpu).find(in_capitals(node.gpu)) != std::string::npos;
-    if (!same && !may_be_gpu(gpu, node.gpu)) {
+    if (!may_be_gpu(gpu, node.gpu) && (of_preset || !same)) {
       others.try_emplace(gpu, row.origin.file);
     } else if (!same && gpu.empty() && !row.gpu.empty()) {
       unknown.try_emplace(row.gpu, row.origin.file);

@@ -149,8 +149,9 @@ Eigen::MatrixXd information_of(const Planes& planes, const std::vector<MeasuredP
   return information + information_of_priors(planes);
 }
 
-// Likewise where the model is off at a place, near sizes alike (discrepancy.h), by what fits leave in published tables:
-// twenty sizes of one place then tell much less than twenty places.
+// Likewise where the model is off at each place, near sizes alike (discrepancy.h), by what fits leave in published
+// tables: twenty sizes of one place then tell much less than twenty places. Points count alike, places independently.
+// Only what is held is judged so: intervals add the discrepancy themselves.
 Eigen::MatrixXd correlated_information_of(const Planes& planes, const std::vector<MeasuredPlace>& places,
                                           const std::vector<MeasuredPoint>& points,
                                           const std::vector<double>& u) {
@@ -165,6 +166,9 @@ Eigen::MatrixXd correlated_information_of(const Planes& planes, const std::vecto
       if (points[end].fitted) {
         here.push_back(end);
       }
+    }
+    if (here.empty()) {
+      continue;
     }
     const MeasuredPlace& place = places[points[first].place];
     const auto at = [&](std::size_t p) {

@@ -49,8 +49,8 @@ class CostFitter {
              const FitProgress& = {}, std::span<const std::string> only = {}, int threads = 1);
   ~CostFitter();
 
-  // `weights`: by point, so that those of one place count for what they tell together; empty: the points' own, and a
-  // place's tell what the discrepancy leaves. Cost: at most kRounds * 8 simulations of each plan.
+  // `weights`: by point, so that those of one site count for what they tell together; empty: the points' own, and what
+  // is held is judged with the discrepancy of a place. Cost: at most kRounds * 8 simulations of each plan.
   CostFit fit(std::span<const double> weights = {});
 
  private:

@@ -28,8 +28,8 @@ std::string nccl_of(PyTorchVersion version) {
     PyTorchVersion until;
     const char* nccl;
   };
-  constexpr Row kRows[] = {{{2, 0}, "2.14"},  {{2, 1}, "2.18"},        {{2, 2}, "2.19"}, {{2, 4}, "2.20"},
-                           {{2, 6}, "2.21"},  {{2, 7}, "2.26"},        {{2, 9}, "2.27"}, {{2, 11}, "2.28"},
+  constexpr Row kRows[] = {{{2, 0}, "2.14"},  {{2, 1}, "2.18"},        {{2, 2}, "2.19"},  {{2, 4}, "2.20"},
+                           {{2, 6}, "2.21"},  {{2, 7}, "2.26"},        {{2, 10}, "2.27"}, {{2, 11}, "2.28"},
                            {{2, 13}, "2.29"}, {kNewestPyTorch, "2.30"}};
   return std::ranges::find_if(kRows, [&](const Row& row) { return version <= row.until; })->nccl;
 }

@@ -23,8 +23,8 @@ inline constexpr PyTorchVersion kFullyShard{2, 6};
 PyTorchVersion pytorch_version(const std::string& text);
 std::string to_string(PyTorchVersion);  // "2.4"
 
-// The NCCL that its packages bring ("2.21"): requirements of the wheels; from 2.10 on the matrix in PyTorch's RELEASE.md,
-// for CUDA's newest; 2.14 and 2.15: the main branch since pull request 187526 (June 2026).
+// The NCCL that its packages on PyPI bring ("2.21"), or that is linked into them (1.13): their requirements, and the
+// matrix in PyTorch's RELEASE.md; 2.15: the main branch since pull request 187526 (June 2026).
 std::string nccl_of(PyTorchVersion);
 
 }  // namespace paceline

@@ -285,7 +285,14 @@ TEST_CASE("PyTorch brings its NCCL, unless the scenario names one") {
         .training.collective.nccl;
   };
   CHECK(nccl("") == CollectiveSpec{}.nccl);  // of the newest
-  CHECK(nccl(R"(, "pytorch": "1.13")") == "2.14");
+  const std::map<std::string, std::string> known{
+      {"1.13", "2.14"}, {"2.0", "2.14"},  {"2.1", "2.18"},  {"2.2", "2.19"},  {"2.3", "2.20"},
+      {"2.4", "2.20"},  {"2.5", "2.21"},  {"2.6", "2.21"},  {"2.7", "2.26"},  {"2.8", "2.27"},
+      {"2.9", "2.27"},  {"2.10", "2.27"}, {"2.11", "2.28"}, {"2.12", "2.29"}, {"2.13", "2.29"},
+      {"2.14", "2.30"}, {"2.15", "2.30"}};
+  for (const auto& [pytorch, brought] : known) {
+    CHECK(nccl(R"(, "pytorch": ")" + pytorch + '"') == brought);
+  }
   CHECK(nccl(R"(, "pytorch": "2.3.1+cu121")") == "2.20");
   CHECK(nccl(R"(, "pytorch": "2.6", "collective": {"pxn": false})") == "2.21");
   CHECK(nccl(R"(, "collective": {"nccl": "2.30"}, "pytorch": "2.6")") == "2.30");

@@ -195,6 +195,7 @@ TEST_CASE("a log of other GPUs than the cluster's is told so first, and suspects
   }
   CHECK_THAT(page("Tesla T4").at(0), Contains("the log's GPUs are T4, dgx-h100 has H100"));
   CHECK_THAT(page("NVIDIA GB200").at(0), Contains("the log's GPUs are B200, dgx-h100 has H100"));
+  CHECK_THAT(page("NVIDIA H100 PCIe").at(0), Contains("the log's GPUs are H100-PCIe, dgx-h100 has H100"));
   CHECK(page("NVIDIA H100 NVL").empty());
   CHECK(page("h100-sxm5").empty());
   CHECK(page("").empty());
@@ -230,6 +231,8 @@ TEST_CASE("the driver's names of GPUs are those of presets") {
   CHECK(gpu_called("NVIDIA GeForce RTX 4090") == "RTX-4090");
   CHECK(gpu_called("NVIDIA A10G") == "A10G");
   CHECK(gpu_called("NVIDIA A30").empty());
+  CHECK(gpu_called("NVIDIA GeForce RTX 4090 Laptop GPU").empty());
+  CHECK(gpu_called("NVIDIA H20-3e").empty());
   CHECK(may_be_gpu("A100", "A100-40GB"));
   CHECK_FALSE(may_be_gpu("A100-80GB", "A100-40GB"));
   CHECK_FALSE(may_be_gpu("H100", "H200"));
