@@ -206,21 +206,21 @@ Eigen::MatrixXd covariance_of(Eigen::MatrixXd information, const std::vector<int
 }
 
 // What the data can't tell keeps its value: one after the other, the least determined first, since of two
-// that only act together one can be told once the other is held.
+// that only act together one can be told once the other is held. What ends at its bound is asked for beyond it, unless
+// the data say next to nothing of it.
 void hold_undetermined(const Planes& planes, const Eigen::MatrixXd& information, std::vector<double>& u,
                        std::vector<int>& held) {
-  constexpr double kDetermined = 0.5;  // of the prior deviation
-  constexpr double kRounding = 1e-6;   // of ln(value)
+  constexpr double kDetermined = 0.5, kBounded = 0.8;  // of the prior deviation
+  constexpr double kRounding = 1e-6;                   // of ln(value)
   while (held.size() < u.size()) {
     const Eigen::MatrixXd covariance = covariance_of(information, held);
     int worst = -1;
-    double largest = kDetermined;
+    double largest = 0;
     for (int j = 0; j < static_cast<int>(u.size()); ++j) {
       const FreeParameter& parameter = planes.parameters[static_cast<std::size_t>(j)];
       const double ratio = std::sqrt(covariance(j, j)) / parameter.prior;
-      const bool at_bound =
-          u[static_cast<std::size_t>(j)] >= parameter.most - kRounding;  // the data ask for more
-      if (ratio > largest && !at_bound && std::ranges::count(held, j) == 0) {
+      const bool at_bound = u[static_cast<std::size_t>(j)] >= parameter.most - kRounding;
+      if (ratio > std::max(largest, at_bound ? kBounded : kDetermined) && std::ranges::count(held, j) == 0) {
         largest = ratio;
         worst = j;
       }
