@@ -88,8 +88,8 @@ Json others_json(const std::vector<OtherChoice>& others) {
                        {"time", other.time.value * 1e6},
                        {"beside_choice", other.beside_choice},
                        {"likely", other.likely}};
-    if (other.chosen_by) {
-      entry.push_back({"chosen_by", "NCCL " + to_string(*other.chosen_by)});
+    if (!other.chosen_by.empty()) {
+      entry.push_back({"chosen_by", other.chosen_by});
     }
     all.push_back(std::move(entry));
   }
@@ -123,8 +123,8 @@ std::string table_row(const CollectiveTestResult& result, const CollectiveCost& 
 
 // "tree Simple" under the tuner's or another's eyes.
 std::string why_likely(const OtherChoice& other) {
-  return other.chosen_by ? "NCCL " + to_string(*other.chosen_by) + "'s choice"
-                         : formatted("NCCL decides by %.0f %%", 100 * (other.beside_choice - 1));
+  return other.chosen_by.empty() ? formatted("NCCL decides by %.0f %%", 100 * (other.beside_choice - 1))
+                                 : "chosen by " + other.chosen_by;
 }
 
 // What may run in place of the choice and makes a difference.

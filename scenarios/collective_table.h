@@ -37,9 +37,9 @@ struct OtherChoice {
   Algorithm algorithm = Algorithm::ring;
   Protocol protocol = Protocol::simple;
   Seconds time;
-  double beside_choice = 1;              // its time over that of the choice, as NCCL's tuner has them
-  std::optional<NcclVersion> chosen_by;  // whose tuner takes it, if not that of the version that is predicted
-  bool likely = false;                   // may well be what runs: the interval holds it
+  double beside_choice = 1;  // its time over that of the choice, as NCCL's tuner has them
+  std::string chosen_by;     // whose tuner takes it, if not that of the NCCL that is predicted: "NCCL 2.18"
+  bool likely = false;       // may well be what runs: the interval holds it
 };
 
 // How far a row's time may be off (calibrate/fit).

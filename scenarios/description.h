@@ -161,7 +161,11 @@ void describe_even_node(V& v, NodeSpec& s, const Need& need, bool listed) {
   v.key("mesh", s.mesh, list(1, 10'000), "mesh alone: the pairs of GPUs that NVLinks join.",
         mesh ? need : absent("the wiring is no mesh"));
   v.key("pcie_bandwidth", s.pcie_bandwidth, kBandwidth,
-        "Bandwidth per direction of the links GPU - PCIe switch, NIC - PCIe switch and PCIe switch - CPU.",
+        "Bandwidth per direction of the links GPU - PCIe switch, NIC - PCIe switch and PCIe switch - CPU. "
+        "NCCL counts "
+        "12, 24, 48 and 96 GB/s for 16 lanes of PCIe 3 to 6, by powers of two for fewer; up to a third more, "
+        "the raw "
+        "rate, is that to its search, too.",
         need);
   v.key("pcie_switches", s.pcie_switches, between(1, 256),
         "PCIe switches; GPUs and NICs are spread over them evenly.", need);

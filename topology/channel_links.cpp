@@ -42,9 +42,19 @@ float socket_rate(CpuVendor cpu, float rate, int version) {
   return cpu == CpuVendor::intel && version < 226 ? std::min(rate, version >= 218 ? 10.0F : 9.0F) : rate;
 }
 
+// NCCL knows a PCIe link by its generation and lanes, and counts 12 GB/s for 16 lanes of the third. What carries up to
+// a third more, which is the raw rate, is counted as that.
+float pcie_rate(double rate) {
+  const double counted = 12 * std::exp2(std::floor(std::log2(rate / 12)));
+  return static_cast<float>(3 * rate <= 4 * counted ? counted : rate);
+}
+
 float counted_rate(const NodeSpec& spec, const NodeLayout& layout, const Link& link, int version) {
   if (link.kind == LinkKind::socket) {
     return socket_rate(spec.cpu, static_cast<float>(gigabytes(link.bandwidth)), version);
+  }
+  if (link.kind == LinkKind::pcie) {
+    return pcie_rate(gigabytes(link.bandwidth));
   }
   if (link.kind != LinkKind::nvlink || spec.compute_capability == 0) {
     return static_cast<float>(gigabytes(link.bandwidth));

@@ -13,7 +13,7 @@ constexpr std::int64_t kMostNumber = 1 << 20;  // of a device, rank, PCI vendor,
 constexpr int kMostParts = 20'000;
 
 // GB/s of a PCIe link, as NCCL counts: lanes * rate / 80, the rate in 100 Mb/s with the encoding's loss; 16
-// lanes and 60 where the file can't tell.
+// lanes and 60 where the file can't tell. From the fifth generation on what it carries.
 BytesPerSecond pcie_rate(const XmlFile& xml, pugi::xml_node pci) {
   constexpr std::int64_t kMostLanes = 32, kUsualLanes = 16;
   std::int64_t lanes = xml.whole(pci, "link_width", INT32_MIN, INT32_MAX).value_or(0);
@@ -29,7 +29,9 @@ BytesPerSecond pcie_rate(const XmlFile& xml, pugi::xml_node pci) {
     rate = known && transfers == speed ? value : rate;
   }
   constexpr double kBytesPerUnit = 1e9 / 80;
-  return BytesPerSecond(static_cast<double>(lanes * rate) * kBytesPerUnit);
+  constexpr int kFifth = 240;
+  return BytesPerSecond(static_cast<double>(lanes * rate) * kBytesPerUnit *
+                        (rate >= kFifth ? kPcieCarries : 1));
 }
 
 BytesPerSecond intel_rate(std::int64_t family, std::int64_t model) {

@@ -69,35 +69,43 @@ void PlaceModel::add_choices(const MeasuredPlace& place, std::span<const Bytes> 
     cluster.graphs = nccl_->graphs();  // the search takes longer than all else
   }
   std::optional<Topology> searched;
-  std::vector<std::pair<NcclVersion, NcclCollectives>> older;
-  for (const NcclVersion version : others.versions) {
-    CollectiveSpec spec = place.spec;
-    spec.nccl = to_string(version);
+  std::vector<std::pair<std::string, NcclCollectives>> choosers;
+  const auto add_chooser = [&](const std::string& name, const CollectiveSpec& spec) {
     if (!searched) {
       searched.emplace(build_topology(cluster));
     }
-    older.emplace_back(version, NcclCollectives(*searched, spec, std::span<const BackgroundFlow>{}));
+    choosers.emplace_back(name, NcclCollectives(*searched, spec, std::span<const BackgroundFlow>{}));
+  };
+  for (const NcclVersion version : others.versions) {
+    CollectiveSpec spec = place.spec;
+    spec.nccl = to_string(version);
+    add_chooser("NCCL " + spec.nccl, spec);
+  }
+  if (others.without_nvls) {
+    CollectiveSpec spec = place.spec;
+    spec.nvls = false;
+    add_chooser("NCCL without NVLS", spec);
   }
   for (std::size_t s = 0; s < sizes.size(); ++s) {
-    std::vector<std::pair<TunerChoice, std::optional<NcclVersion>>> choices;
+    std::vector<std::pair<TunerChoice, std::string>> choices;
     const bool any = choose_ == AlgorithmChoice::fastest && place.spec.fastest_from <= sizes[s] &&
                      sizes[s] <= place.spec.fastest_to;
     for (const TunerChoice& choice : nccl_->possible(place.kind, sizes[s], any ? kHopeless : others.near)) {
-      choices.emplace_back(choice, std::nullopt);
+      choices.emplace_back(choice, "");
     }
-    for (auto& [version, nccl] : older) {
+    for (auto& [name, nccl] : choosers) {
       TunerChoice choice = nccl.tuned(place.kind, sizes[s]);
       choice.time = nccl_->time_of(place.kind, sizes[s], choice);
       if (choice.time > 0 && std::ranges::none_of(choices, [&](const auto& each) {
             return each.first.algorithm == choice.algorithm && each.first.protocol == choice.protocol;
           })) {
-        choices.emplace_back(choice, version);
+        choices.emplace_back(choice, name);
       }
     }
     const double chosen = choices.front().first.time;
     for (std::size_t c = others.alone ? 1 : 0; c < choices.size(); ++c) {
-      const auto& [choice, version] = choices[c];
-      add({s, choice.algorithm, choice.protocol, c == 0, chosen > 0 ? choice.time / chosen : 1, version},
+      const auto& [choice, chosen_by] = choices[c];
+      add({s, choice.algorithm, choice.protocol, c == 0, chosen > 0 ? choice.time / chosen : 1, chosen_by},
           nccl_->plan(*communicator_, place.kind, sizes[s], choice));
     }
   }

@@ -27,10 +27,11 @@ struct MeasuredPlace {
 };
 
 // What besides the tuner's choice: what it holds for at most `near` times as slow, and what the tuners of other
-// versions would take on the same channels.
+// versions, and of an NCCL without NVLS, would take on the same channels.
 struct OtherCandidates {
   double near = 1;
   std::vector<NcclVersion> versions{};
+  bool without_nvls = false;
   bool alone = false;  // without the choice
 };
 
@@ -47,7 +48,7 @@ class PlaceModel {
     Protocol protocol = Protocol::simple;
     bool choice = true;        // the tuner's
     double beside_choice = 1;  // its time over that of the tuner's choice, as the tuner has them
-    std::optional<NcclVersion> chosen_by{};  // not near: another version's tuner takes it
+    std::string chosen_by{};   // if not near: whose tuner takes it, "NCCL 2.18"
   };
   const std::vector<Candidate>& candidates() const { return candidates_; }  // by size
   const CollectiveCosts& costs() const { return hosts_ ? hosts_->costs() : nccl_->costs(); }

@@ -343,6 +343,13 @@ namespace {
 // What the tuner holds for so many times as slow as its choice may be what runs: its bandwidths are round figures.
 constexpr double kUncertain = 1.1;
 
+// Of three published tables of several racks, two ran without NVLS where NCCL's code takes it, and none says why
+// (docs/accuracy.md).
+bool nvls_uncertain(const MeasuredPlace& place) {
+  constexpr int kMostOfOneMachine = 16;
+  return place.nodes() > 1 && place.cluster.node.gpus > kMostOfOneMachine && place.spec.nvls;
+}
+
 // What could run in place of the tuner's choices, by size; with `all`, whatever NCCL has.
 using Others = std::vector<std::vector<OtherChoice>>;
 Others others_of(PlaceModel& model, const std::vector<CollectiveCost>& rows) {
@@ -359,7 +366,8 @@ Others others_of(PlaceModel& model, const std::vector<CollectiveCost>& rows) {
     if (other[c]) {
       const PlaceModel::Candidate& each = candidates[c];
       others[each.size].push_back({each.algorithm, each.protocol, Seconds(seconds[c]), each.beside_choice,
-                                   each.chosen_by, each.chosen_by || each.beside_choice <= kUncertain});
+                                   each.chosen_by,
+                                   !each.chosen_by.empty() || each.beside_choice <= kUncertain});
     }
   }
   return others;
@@ -449,6 +457,7 @@ CollectivePrediction predict_collectives(const CollectiveTest& given, const Prof
   PlaceModel model(place, sizes, profile.choose,
                    {.near = test.all ? std::numeric_limits<double>::infinity() : kUncertain,
                     .versions = versions,
+                    .without_nvls = !measured && nvls_uncertain(place),
                     .alone = defaults});
   Others others =
       profile.choose == AlgorithmChoice::tuner || test.all ? others_of(model, rows) : Others(rows.size());

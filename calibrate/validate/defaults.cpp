@@ -39,6 +39,13 @@ TablePoints points_of(const CollectiveTable& table) {
   return {&table, std::move(gathered.places), std::move(gathered.points)};
 }
 
+// What all_to_all and send_recv reach between nodes differs from site to site by a factor of two, where all else of the
+// same sites agrees: 23, 33 and 49 GB/s of 50 (docs/accuracy.md). No default is fitted to them.
+bool of_peers_between_nodes(const CollectiveTable& table) {
+  const bool of_peers = table.kind == CollectiveKind::all_to_all || table.kind == CollectiveKind::send_recv;
+  return of_peers && table.cluster.nodes > 1;
+}
+
 // NCCL's words for a setting that leaves one choice.
 MeasuredPlace forced(MeasuredPlace place, const PlaceModel::Candidate& candidate) {
   if (candidate.algorithm <= Algorithm::pat) {
@@ -270,7 +277,7 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
     if (!table.doubtful) {
       tables.push_back(points_of(table));
       const bool known = table.nccl_stated || !table.spec.algorithm.empty();
-      if (table.fitted) {
+      if (table.fitted && !of_peers_between_nodes(table)) {
         ran.push_back(known ? tables.back() : as_it_ran(tables.back(), start));
       }
     }

@@ -101,8 +101,9 @@ const NamedCost& find_cost(const std::vector<NamedCost>& all, const std::string&
 }
 
 // The most that one channel of an algorithm moves: what a thread block can, in lines of the protocol, and
-// NCCL's caps; `share`: search channels per channel; `full`: else a tree in Simple fills or drains.
-double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, double share, bool full) {
+// NCCL's caps, which are a search channel's: it runs as two. `full`: else a tree in Simple fills or drains.
+double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, bool full) {
+  constexpr double kOfTwo = kGiga / 2;
   const auto& of = costs.of[static_cast<std::size_t>(plan.protocol)];
   const double block = costs.copy_rate.value * kLineEfficiency[static_cast<std::size_t>(plan.protocol)];
   const ChannelCaps& caps = costs.caps;
@@ -111,10 +112,10 @@ double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, dou
     return std::numeric_limits<double>::infinity();  // the switch moves the data
   }
   if (plan.algorithm == Algorithm::tree) {  // its bus bandwidth is twice what a thread block moves
-    const double of_protocol = ll128 ? caps.tree_ll128 * kGiga * share : block;
-    return (full ? std::min(of_protocol, caps.tree * kGiga * share) : of_protocol) / 2 * of.tree_efficiency;
+    const double of_protocol = ll128 ? caps.tree_ll128 * kOfTwo : block;
+    return (full ? std::min(of_protocol, caps.tree * kOfTwo) : of_protocol) / 2 * of.tree_efficiency;
   }
-  const double of_protocol = ll ? block : ll128 ? caps.ring_ll128 * kGiga * share : costs.copy_rate.value;
+  const double of_protocol = ll ? block : ll128 ? caps.ring_ll128 * kOfTwo : costs.copy_rate.value;
   return std::min(of_protocol * of.ring_efficiency, costs.copy_rate.value);
 }
 
@@ -330,8 +331,6 @@ double begun_fifos(const CollectivePlan& plan, const CollectiveGraph& graph) {
 
 void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, std::span<const CollectiveCosts> costs,
                 const PriceRequest& request) {
-  const double searched =
-      static_cast<double>(request.search_channels) / static_cast<double>(request.all_channels);
   const bool fills = request.fills_faster;
   std::vector<BytesPerSecond> caps;
   std::vector<HopPricing> of_kind, filling;
@@ -339,9 +338,9 @@ void price_plan(CollectivePlan& plan, const CollectiveGraph& graph, std::span<co
   const double proxied = begun_fifos(plan, graph);
   plan.copy_rate = BytesPerSecond(std::numeric_limits<double>::infinity());
   for (const CollectiveCosts& each : costs) {
-    caps.emplace_back(channel_cap(plan, each, searched, true));
+    caps.emplace_back(channel_cap(plan, each, true));
     of_kind.emplace_back(plan, each, caps.back(), request);
-    filling.emplace_back(plan, each, BytesPerSecond(channel_cap(plan, each, searched, false)), request);
+    filling.emplace_back(plan, each, BytesPerSecond(channel_cap(plan, each, false)), request);
     const auto begins = static_cast<std::size_t>(begins_as(plan.algorithm, plan.protocol));
     const Seconds first = reduced_by_nvswitch(plan.algorithm) ? each.nvls.startup : each.of[begins].startup;
     startup = std::max(startup, first + each.launch_latency + each.fifo_startup * proxied);

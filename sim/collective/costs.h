@@ -127,9 +127,8 @@ std::vector<std::string> cost_parameter_names();
 
 // Fills startup, launch_period, launch_exposed, hops, copy_rate and copy_shown of a plan with loops and slots on a priced graph.
 struct PriceRequest {
-  std::size_t search_channels = 1, all_channels = 1;  // of the algorithm's graph
-  int sockets = 1;                                    // of a channel, where the network has them
-  int gpus_per_process = 1;                           // which one host thread launches one after the other
+  int sockets = 1;           // of a channel, where the network has them
+  int gpus_per_process = 1;  // which one host thread launches one after the other
   bool fills_faster =
       false;  // inside nodes, while the pipeline is not full: NCCL's cap for trees is a full one's
 };

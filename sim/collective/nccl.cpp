@@ -30,22 +30,6 @@ constexpr std::array<ChannelGraph ChannelGraphs::*, 5> kAllGraphs{
     &ChannelGraphs::ring, &ChannelGraphs::tree, &ChannelGraphs::collnet_chain, &ChannelGraphs::collnet_direct,
     &ChannelGraphs::nvls};
 
-const ChannelGraph& graph_of(Algorithm algorithm, const ChannelGraphs& graphs) {
-  switch (algorithm) {
-    case Algorithm::tree:
-      return graphs.tree;
-    case Algorithm::nvls:
-    case Algorithm::nvls_tree:
-      return graphs.nvls;
-    case Algorithm::collnet_chain:
-      return graphs.collnet_chain;
-    case Algorithm::collnet_direct:
-      return graphs.collnet_direct;
-    default:
-      return graphs.ring;
-  }
-}
-
 NcclSizes sizes_of(NcclSizes asked, const NcclSizes& of_plugin) {
   for (Bytes NcclSizes::* each :
        {&NcclSizes::buffer, &NcclSizes::nvls_chunk, &NcclSizes::nvls_tree_chunk, &NcclSizes::peer_chunk}) {
@@ -248,9 +232,7 @@ CollectivePlan NcclCollectives::plan(Communicator& communicator, CollectiveKind 
 void NcclCollectives::price(CollectivePlan& plan, const Communicator& communicator,
                             std::span<const CollectiveCosts> costs) const {
   price_plan(plan, communicator.graphs[plan.graph], costs,
-             {.search_channels = graph_of(plan.algorithm, input_.graphs).channels.size(),
-              .all_channels = channels_of(plan.algorithm),
-              .sockets = spec_.socket_threads * spec_.sockets_per_thread,
+             {.sockets = spec_.socket_threads * spec_.sockets_per_thread,
               .gpus_per_process = spec_.gpus_per_process,
               .fills_faster = fills_faster(plan.algorithm, plan.protocol)});
 }

@@ -80,8 +80,33 @@ TEST_CASE("the interval of a default holds what may well run, and what defaults 
   CHECK(stated > 0);
   CHECK(check(any) > stated);  // what other versions would take
   CHECK(std::ranges::any_of(any.intervals, [](const CollectiveInterval& interval) {
-    return std::ranges::any_of(interval.others, [](const OtherChoice& other) { return !!other.chosen_by; });
+    return std::ranges::any_of(interval.others,
+                               [](const OtherChoice& other) { return !other.chosen_by.empty(); });
   }));
+}
+
+TEST_CASE("between racks the interval holds what NCCL would take without NVLS, unless that is said") {
+  CollectiveTest test = on("gb200-nvl72", 2, sizes(1 << 20, 1 << 30));
+  const auto off = [](const OtherChoice& other) { return other.chosen_by == "NCCL without NVLS"; };
+  const CollectivePrediction racks = predict_collectives(test, {});
+  test.collective.nvls = false;
+  const CollectivePrediction without = predict_collectives(test, {});
+  for (std::size_t i = 0; i < test.sizes.size(); ++i) {
+    const std::vector<OtherChoice>& others = racks.intervals[i].others;
+    const auto at = std::ranges::find_if(others, off);
+    REQUIRE(at != others.end());
+    CHECK(at->likely);
+    CHECK(at->algorithm == without.result.rows[i].plan.algorithm);
+    CHECK(at->time.value == Approx(times(without.result)[i]));
+    CHECK(racks.intervals[i].high.value > times(without.result)[i]);
+    CHECK(std::ranges::none_of(without.intervals[i].others, off));
+  }
+  for (const auto& [node, nodes] : {std::pair("gb200-nvl72", 1), {"dgx-b200", 2}}) {
+    for (const CollectiveInterval& one :
+         predict_collectives(on(node, nodes, sizes(1 << 20, 1 << 26)), {}).intervals) {
+      CHECK(std::ranges::none_of(one.others, off));
+    }
+  }
 }
 
 TEST_CASE("defaults are less sure on several nodes and between protocols, and always known to some degree") {

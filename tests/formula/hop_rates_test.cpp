@@ -102,6 +102,25 @@ TEST_CASE("a tree in Simple fills at what its thread blocks move, and is full at
   CHECK(std::ranges::max(before) == Approx(cap));
 }
 
+TEST_CASE("a channel in LL128 is a thread block: more of them than NCCL takes carry more, fewer less") {
+  const auto all = [](int channels) {  // what the slowest hop inside a node lets all channels carry
+    CollectiveSpec spec{.algorithm = "ring", .protocol = "ll128"};
+    spec.min_channels = spec.max_channels = channels;
+    const Planned ring = planned("dgx-h100", 2, Bytes(1 << 30), spec);
+    CHECK(ring.channels == static_cast<std::uint32_t>(channels));
+    double slowest = ring.costs.copy_rate.value;
+    for (std::size_t h = 0; h < ring.hops.size(); ++h) {
+      slowest =
+          ring.hops[h].kind == HopKind::nvlink ? std::min(slowest, ring.plan.hops[h].rate.value) : slowest;
+    }
+    return slowest * channels;
+  };
+  constexpr double kBlock = 36.7e9 / 2;  // NCCL's figure for a channel of its search, which runs as two
+  CHECK(all(8) == Approx(8 * kBlock));
+  CHECK(all(16) == Approx(16 * kBlock));
+  CHECK(all(32) == Approx(18 * 20.6e9 * 120 / 128 * 8 / 7));  // the NVLinks: seven of eight hops
+}
+
 // One GPU for each of four PCIe switches, two sockets: the ring passes CPUs with every hop, two of them over the
 // sockets' link.
 NodeSpec past_cpus(CpuVendor cpu, int gpus, double sockets) {

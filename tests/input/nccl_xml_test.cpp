@@ -220,12 +220,12 @@ TEST_CASE("a GB200 tray: coherent links, invisible NVSwitches, a line break in a
   CHECK(node.compute_capability == 100);
   CHECK(node.cpu == CpuVendor::arm);
   CHECK(node.nvlink_bandwidth.value == Approx(40.1e9 * 18));
-  CHECK(node.pcie_bandwidth.value == Approx(48e9));
+  CHECK(node.pcie_bandwidth.value == Approx(53e9));
   const Topology t = cluster_of(node, 2);
   CHECK(names_on(t, t.route(Rank(0), Rank(3), 0)) == Names{"node0/gpu0", "node0/nvswitch", "node0/gpu3"});
   // Its own NIC, and another's, over the CPU that the NIC hangs on; PCIe is no cable beside c2c.
   CHECK(names_on(t, t.to_fabric(Rank(0), 0)) == Names{"node0/gpu0", "node0/cpu0", "node0/nic0", "leaf0"});
-  CHECK(gigabytes_on(t, t.to_fabric(Rank(0), 0)) == std::vector<double>{44.712 * 5, 48, 50});
+  CHECK(gigabytes_on(t, t.to_fabric(Rank(0), 0)) == std::vector<double>{44.712 * 5, 53, 50});
   CHECK(names_on(t, t.to_fabric(Rank(0), 3)) ==
         Names{"node0/gpu0", "node0/nvswitch", "node0/gpu3", "node0/cpu1", "node0/nic3", "leaf0"});
 }
@@ -301,9 +301,9 @@ TEST_CASE("ports of one adapter share its PCIe link, slow NICs and other nets do
   const NodeSpec node = read_nccl_topology(system_of(gpu_with("1:0", "dev=\"0\" rank=\"0\"") + ports), "");
   REQUIRE(node.nics == 2);
   const Topology t = cluster_of(node, 2);
-  CHECK(gigabytes_on(t, t.to_fabric(Rank(0), 0)) == std::vector<double>{48, 6, 25});
-  CHECK(gigabytes_on(t, t.to_fabric(Rank(0), 1)) == std::vector<double>{48, 6, 12.5});
-  CHECK(gigabytes_on(t, t.from_fabric(Rank(1), 1)) == std::vector<double>{12.5, 6, 48});
+  CHECK(gigabytes_on(t, t.to_fabric(Rank(0), 0)) == std::vector<double>{53, 6, 25});
+  CHECK(gigabytes_on(t, t.to_fabric(Rank(0), 1)) == std::vector<double>{53, 6, 12.5});
+  CHECK(gigabytes_on(t, t.from_fabric(Rank(1), 1)) == std::vector<double>{12.5, 6, 53});
 }
 
 TEST_CASE("PCIe speeds and widths as the kernel writes them") {
@@ -318,8 +318,8 @@ TEST_CASE("PCIe speeds and widths as the kernel writes them") {
   CHECK(rate("5 GT/s", "16") == 6);
   CHECK(rate("8.0 GT/s PCIe", "8") == 6);
   CHECK(rate("16 GT/s", "16") == 24);
-  CHECK(rate("32.0 GT/s PCIe", "16") == 48);
-  CHECK(rate("64.0 GT/s PCIe", "16") == 96);
+  CHECK(rate("32.0 GT/s PCIe", "16") == 53);  // NCCL counts 48
+  CHECK(rate("64.0 GT/s PCIe", "16") == 106);
   CHECK(rate("Unknown", "63") == 12);
   CHECK(rate("", "0") == 12);
 }

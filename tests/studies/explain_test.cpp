@@ -35,7 +35,7 @@ json result_of(const Prediction& p) {
 TEST_CASE("Horovod: buckets are means of the steps that have so many fusions") {
   const Prediction p = predict(parse_scenario(R"({
     "cluster": {"node": {"preset": "dgx-a100"}, "nodes": 2}, "model": "bert_large",
-    "training": {"batch_per_gpu": 8, "precision": "fp16", "strategy": "horovod"}, "run": {"iterations": 4}})",
+    "training": {"batch_per_gpu": 8, "precision": "fp16", "strategy": "horovod"}, "run": {"iterations": 8}})",
                                               "horovod.json"));
   std::vector<std::vector<DecidedCollective>> steady = p.result.decisions.iterations;
   steady.erase(steady.begin());

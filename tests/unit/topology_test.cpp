@@ -729,7 +729,7 @@ TEST_CASE("the closed form holds for random nodes and fabrics") {
 
 TEST_CASE("bisection bandwidths that can be worked out by hand") {
   const auto of = [](const ClusterSpec& spec) { return bisection_bandwidth(build_topology(spec)).value; };
-  CHECK(of(cluster("dgx-h100", 2)) == Approx(8 * 48e9));      // PCIe 5 is narrower than the NIC
+  CHECK(of(cluster("dgx-h100", 2)) == Approx(8 * 50e9));
   CHECK(of(cluster("dgx-a100", 5)) == Approx(2 * 8 * 24e9));  // of five nodes two
   CHECK(of(cluster("pcie-a100", 4)) == Approx(2 * 24e9));
   // Between GPUs 0-3 and 4-7 of a cube mesh: 0-4, 1-5 (two links each), 2-6, 3-7; and over the sockets.
@@ -739,10 +739,10 @@ TEST_CASE("bisection bandwidths that can be worked out by hand") {
   spec.fabric.oversubscription = 4;
   CHECK(of(spec) == Approx(24 * 50e9 / 4));
   spec.fabric.placement = Placement::striped;  // halves 0 1 2 and 3 4 5: two and one on a leaf, one and two
-  CHECK(of(spec) == Approx(2 * 8 * 48e9 + std::min(8 * 48e9, 24 * 50e9 / 4)));
+  CHECK(of(spec) == Approx(2 * 8 * 50e9 + std::min(8 * 50e9, 24 * 50e9 / 4)));
   spec = cluster("dgx-h100", 6, FabricKind::leaf_spine);
   spec.degraded = {{"node0/nic0", std::nullopt, 0.5, {}}};
-  CHECK(of(spec) == Approx(3 * 8 * 48e9 - 24e9));
+  CHECK(of(spec) == Approx(3 * 8 * 50e9 - 25e9));
 }
 
 TEST_CASE("a graph too large for the maximum flow gets the closed form") {
@@ -816,19 +816,19 @@ TEST_CASE("clouds' nodes are laid out as their providers say") {
   for (const Published& is :
        std::initializer_list<Published>{{"aws-p4d", "A100-40GB", 4, 1, 100, 2, 2, 1, 12, intel},
                                         {"aws-p4de", "A100-80GB", 4, 1, 100, 2, 2, 1, 12, intel},
-                                        {"aws-p5", "H100", 8, 4, 100, 2, 1, 1, 48, amd},
-                                        {"aws-p5en", "H200", 8, 2, 200, 2, 2, 2, 48, intel},
-                                        {"aws-p6-b200", "B200", 8, 1, 400, 2, 2, 2, 48, intel},
+                                        {"aws-p5", "H100", 8, 4, 100, 2, 1, 1, 53, amd},
+                                        {"aws-p5en", "H200", 8, 2, 200, 2, 2, 2, 53, intel},
+                                        {"aws-p6-b200", "B200", 8, 1, 400, 2, 2, 2, 53, intel},
                                         {"azure-nd-a100-v4", "A100-40GB", 8, 1, 200, 4, 2, 2, 24, amd},
                                         {"azure-ndm-a100-v4", "A100-80GB", 8, 1, 200, 4, 2, 2, 24, amd},
-                                        {"azure-nd-h100-v5", "H100", 8, 1, 400, 2, 1, 1, 48, intel},
-                                        {"azure-nd-h200-v5", "H200", 8, 1, 400, 2, 1, 1, 48, intel},
-                                        {"gcp-a3-highgpu-8g", "H100", 4, 1, 200, 2, 2, 1, 48, intel},
-                                        {"gcp-a3-megagpu-8g", "H100", 8, 1, 200, 2, 2, 2, 48, intel},
-                                        {"gcp-a3-ultragpu-8g", "H200", 8, 1, 400, 2, 1, 1, 48, intel},
-                                        {"gcp-a4-highgpu-8g", "B200", 8, 1, 400, 2, 1, 1, 48, intel},
+                                        {"azure-nd-h100-v5", "H100", 8, 1, 400, 2, 1, 1, 53, intel},
+                                        {"azure-nd-h200-v5", "H200", 8, 1, 400, 2, 1, 1, 53, intel},
+                                        {"gcp-a3-highgpu-8g", "H100", 4, 1, 200, 2, 2, 1, 53, intel},
+                                        {"gcp-a3-megagpu-8g", "H100", 8, 1, 200, 2, 2, 2, 53, intel},
+                                        {"gcp-a3-ultragpu-8g", "H200", 8, 1, 400, 2, 1, 1, 53, intel},
+                                        {"gcp-a4-highgpu-8g", "B200", 8, 1, 400, 2, 1, 1, 53, intel},
                                         {"oci-bm.gpu.b4.8", "A100-40GB", 8, 2, 100, 4, 2, 2, 24, amd},
-                                        {"oci-bm.gpu.h100.8", "H100", 8, 2, 200, 2, 1, 1, 48, intel}}) {
+                                        {"oci-bm.gpu.h100.8", "H100", 8, 2, 200, 2, 1, 1, 53, intel}}) {
     CAPTURE(is.name);
     const NodeSpec node = node_preset(is.name);
     CHECK(node.gpu == is.gpu);
