@@ -165,7 +165,7 @@ void describe_even_node(V& v, NodeSpec& s, const Need& need, bool listed) {
         "NCCL counts "
         "12, 24, 48 and 96 GB/s for 16 lanes of PCIe 3 to 6, by powers of two for fewer; up to a third more, "
         "the raw "
-        "rate, is that to its search, too.",
+        "rate, is that to its search, too. Presets have 53 GB/s for PCIe 5.",
         need);
   v.key("pcie_switches", s.pcie_switches, between(1, 256),
         "PCIe switches; GPUs and NICs are spread over them evenly.", need);

@@ -42,11 +42,12 @@ float socket_rate(CpuVendor cpu, float rate, int version) {
   return cpu == CpuVendor::intel && version < 226 ? std::min(rate, version >= 218 ? 10.0F : 9.0F) : rate;
 }
 
-// NCCL knows a PCIe link by its generation and lanes, and counts 12 GB/s for 16 lanes of the third. What carries up to
-// a third more, which is the raw rate, is counted as that.
+// NCCL knows a PCIe link by its generation and lanes, and counts 12 GB/s for 16 lanes of the third, 96 of the sixth.
+// What carries up to a third more, which is the raw rate, is counted as that.
 float pcie_rate(double rate) {
+  constexpr double kMost = 96;
   const double counted = 12 * std::exp2(std::floor(std::log2(rate / 12)));
-  return static_cast<float>(3 * rate <= 4 * counted ? counted : rate);
+  return static_cast<float>(counted <= kMost && 3 * rate <= 4 * counted ? counted : rate);
 }
 
 float counted_rate(const NodeSpec& spec, const NodeLayout& layout, const Link& link, int version) {

@@ -93,16 +93,19 @@ void PlaceModel::add_choices(const MeasuredPlace& place, std::span<const Bytes> 
     for (const TunerChoice& choice : nccl_->possible(place.kind, sizes[s], any ? kHopeless : others.near)) {
       choices.emplace_back(choice, "");
     }
+    const double chosen = choices.front().first.time;
     for (auto& [name, nccl] : choosers) {
       TunerChoice choice = nccl.tuned(place.kind, sizes[s]);
       choice.time = nccl_->time_of(place.kind, sizes[s], choice);
-      if (choice.time > 0 && std::ranges::none_of(choices, [&](const auto& each) {
-            return each.first.algorithm == choice.algorithm && each.first.protocol == choice.protocol;
-          })) {
+      const auto same = std::ranges::find_if(choices, [&](const auto& each) {
+        return each.first.algorithm == choice.algorithm && each.first.protocol == choice.protocol;
+      });
+      if (same == choices.end() && choice.time > 0) {
         choices.emplace_back(choice, name);
+      } else if (same != choices.end() && same->second.empty() && same->first.time > kUncertain * chosen) {
+        same->second = name;  // listed, as all are that NCCL has, but not for being near
       }
     }
-    const double chosen = choices.front().first.time;
     for (std::size_t c = others.alone ? 1 : 0; c < choices.size(); ++c) {
       const auto& [choice, chosen_by] = choices[c];
       add({s, choice.algorithm, choice.protocol, c == 0, chosen > 0 ? choice.time / chosen : 1, chosen_by},

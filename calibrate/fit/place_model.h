@@ -26,6 +26,9 @@ struct MeasuredPlace {
   bool searched = false;  // cluster.graphs are what the search finds here, which takes longer than all else
 };
 
+// What the tuner holds for so many times as slow as its choice may be what runs: its bandwidths are round figures.
+inline constexpr double kUncertain = 1.1;
+
 // What besides the tuner's choice: what it holds for at most `near` times as slow, and what the tuners of other
 // versions, and of an NCCL without NVLS, would take on the same channels.
 struct OtherCandidates {

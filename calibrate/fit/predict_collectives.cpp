@@ -340,14 +340,12 @@ Scenario with_profile(const Scenario& given, const Profile& whole) {
 
 namespace {
 
-// What the tuner holds for so many times as slow as its choice may be what runs: its bandwidths are round figures.
-constexpr double kUncertain = 1.1;
-
-// Of three published tables of several racks, two ran without NVLS where NCCL's code takes it, and none says why
+// Of three published tables of several racks that don't state it, two ran without NVLS where NCCL's code takes it
 // (docs/accuracy.md).
 bool nvls_uncertain(const MeasuredPlace& place) {
   constexpr int kMostOfOneMachine = 16;
-  return place.nodes() > 1 && place.cluster.node.gpus > kMostOfOneMachine && place.spec.nvls;
+  return place.nodes() > 1 && place.cluster.node.gpus > kMostOfOneMachine && place.spec.nvls &&
+         place.spec.algorithm.empty();
 }
 
 // What could run in place of the tuner's choices, by size; with `all`, whatever NCCL has.
@@ -457,7 +455,7 @@ CollectivePrediction predict_collectives(const CollectiveTest& given, const Prof
   PlaceModel model(place, sizes, profile.choose,
                    {.near = test.all ? std::numeric_limits<double>::infinity() : kUncertain,
                     .versions = versions,
-                    .without_nvls = !measured && nvls_uncertain(place),
+                    .without_nvls = nvls_uncertain(place),
                     .alone = defaults});
   Others others =
       profile.choose == AlgorithmChoice::tuner || test.all ? others_of(model, rows) : Others(rows.size());

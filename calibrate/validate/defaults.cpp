@@ -39,8 +39,8 @@ TablePoints points_of(const CollectiveTable& table) {
   return {&table, std::move(gathered.places), std::move(gathered.points)};
 }
 
-// What all_to_all and send_recv reach between nodes differs from site to site by a factor of two, where all else of the
-// same sites agrees: 23, 33 and 49 GB/s of 50 (docs/accuracy.md). No default is fitted to them.
+// What an all-to-all reaches of NICs of 50 GB/s is 23, 33 and 49 on three sites, and nobody knows why
+// (docs/accuracy.md). So no default is fitted to all_to_all and send_recv between nodes.
 bool of_peers_between_nodes(const CollectiveTable& table) {
   const bool of_peers = table.kind == CollectiveKind::all_to_all || table.kind == CollectiveKind::send_recv;
   return of_peers && table.cluster.nodes > 1;

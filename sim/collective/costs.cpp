@@ -101,7 +101,8 @@ const NamedCost& find_cost(const std::vector<NamedCost>& all, const std::string&
 }
 
 // The most that one channel of an algorithm moves: what a thread block can, in lines of the protocol, and
-// NCCL's caps, which are a search channel's: it runs as two. `full`: else a tree in Simple fills or drains.
+// half of NCCL's caps, which are a search channel's: as a rule it runs as two. `full`: else a tree in Simple fills or
+// drains.
 double channel_cap(const CollectivePlan& plan, const CollectiveCosts& costs, bool full) {
   constexpr double kOfTwo = kGiga / 2;
   const auto& of = costs.of[static_cast<std::size_t>(plan.protocol)];

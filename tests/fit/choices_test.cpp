@@ -85,10 +85,16 @@ TEST_CASE("the interval of a default holds what may well run, and what defaults 
   }));
 }
 
-TEST_CASE("between racks the interval holds what NCCL would take without NVLS, unless that is said") {
+TEST_CASE("between racks the interval holds what NCCL would take without NVLS, unless NVLS is off") {
   CollectiveTest test = on("gb200-nvl72", 2, sizes(1 << 20, 1 << 30));
   const auto off = [](const OtherChoice& other) { return other.chosen_by == "NCCL without NVLS"; };
   const CollectivePrediction racks = predict_collectives(test, {});
+  test.all = true;
+  const CollectivePrediction all = predict_collectives(test, {});
+  test.all = false;
+  test.collective.algorithm = "nvls_tree";
+  CHECK(predict_collectives(test, {}).intervals.front().others.empty());
+  test.collective.algorithm = {};
   test.collective.nvls = false;
   const CollectivePrediction without = predict_collectives(test, {});
   for (std::size_t i = 0; i < test.sizes.size(); ++i) {
@@ -99,6 +105,9 @@ TEST_CASE("between racks the interval holds what NCCL would take without NVLS, u
     CHECK(at->algorithm == without.result.rows[i].plan.algorithm);
     CHECK(at->time.value == Approx(times(without.result)[i]));
     CHECK(racks.intervals[i].high.value > times(without.result)[i]);
+    CHECK(all.intervals[i].others.size() > others.size());
+    CHECK(all.intervals[i].low.value == racks.intervals[i].low.value);
+    CHECK(all.intervals[i].high.value == racks.intervals[i].high.value);
     CHECK(std::ranges::none_of(without.intervals[i].others, off));
   }
   for (const auto& [node, nodes] : {std::pair("gb200-nvl72", 1), {"dgx-b200", 2}}) {

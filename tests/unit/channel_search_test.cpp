@@ -385,14 +385,17 @@ TEST_CASE("Intel CPUs take a fifth more PCIe bandwidth between GPUs", "[channels
 
 TEST_CASE("PCIe counts as NCCL counts its generation, whatever payload or raw rate prices it", "[channels]") {
   NodeSpec spec = dgx_h100();
-  for (const double carried : {48.0, 53.0, 64.0}) {
+  const auto ring = [&](double carried) {
     spec.pcie_bandwidth = BytesPerSecond(carried * 1e9);
-    CHECK(ring_of(spec, 8, 2) == "8 x 48/48 NVL/PIX pattern 4 crossNic 2");
+    return ring_of(spec, 8, 2);
+  };
+  CHECK(ring(53) == ring_of(dgx_h100(), 8, 2));
+  for (const double carried : {24.0, 26.5, 31.5, 32.0}) {
+    CHECK(ring(carried) == "8 x 24/24 NVL/PXN pattern 4 crossNic 0");
   }
-  spec.pcie_bandwidth = 40.0_GBps;  // of no generation: as it is
-  CHECK(ring_of(spec, 8, 2) == "8 x 40/40 NVL/PXN pattern 4 crossNic 0");
-  spec.pcie_bandwidth = 24.0_GBps;
-  CHECK(ring_of(spec, 8, 2) == "8 x 24/24 NVL/PXN pattern 4 crossNic 0");
+  CHECK(ring(16) == "8 x 12/12 NVL/PXN pattern 4 crossNic 0");
+  CHECK(ring(16.1) == "8 x 15/15 NVL/PXN pattern 4 crossNic 0");  // of no generation: as it is
+  CHECK(ring(40) == "8 x 40/40 NVL/PXN pattern 4 crossNic 0");
 }
 
 TEST_CASE("an NVL72", "[channels]") {
