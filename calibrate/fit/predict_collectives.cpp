@@ -397,6 +397,13 @@ std::vector<CollectiveInterval> of_defaults(const std::vector<CollectiveCost>& r
   return intervals;
 }
 
+// How far off parameters that nothing was fitted to may be: of ln(time). Of other libraries nothing is known.
+double deviation_of_defaults(const MeasuredPlace& place, Bytes bytes) {
+  return place.spec.library == CollectiveLibrary::nccl
+             ? default_spread(reach_of(place.nodes(), place.cluster.node.network), bytes) / kNinety
+             : std::numeric_limits<double>::infinity();
+}
+
 // Corrects the rows, too.
 std::vector<CollectiveInterval> of_profile(const Profile& profile, const MeasuredPlace& place,
                                            PlaceModel& model, Others others,
@@ -411,8 +418,8 @@ std::vector<CollectiveInterval> of_profile(const Profile& profile, const Measure
     // nccl-tests' smallest sizes may have nothing for each rank.
     const Forecast here = forecast.at(std::max(bytes, Bytes(1)), log_times[i]);
     const double factor = std::exp(here.log_factor);
-    const double deviation =
-        here.interpolated ? here.deviation : std::hypot(here.deviation, of_parameters[i]);
+    const double of_machine = std::min(of_parameters[i], deviation_of_defaults(place, bytes));
+    const double deviation = here.interpolated ? here.deviation : std::hypot(here.deviation, of_machine);
     const Seconds time(std::exp(log_times[i]) * factor);
     rows[i].time = to_sim_time(time);
     for (SimTime* part : {&rows[i].launch, &rows[i].latency, &rows[i].fill, &rows[i].bandwidth}) {

@@ -168,6 +168,25 @@ TEST_CASE("below the measured sizes as far off as at the smallest, and above the
   }
 }
 
+TEST_CASE("what a profile doesn't say of a network is known as well as without one") {
+  const Profile one_node = fit_of({}, {1, 8}, sizes(1 << 20, 1 << 30)).profile;
+  World unknown;
+  const CollectivePrediction two =
+      predict_collectives(test_of(unknown, {2, 8}, sizes(1 << 28, std::int64_t{1} << 32)), one_node);
+  constexpr double kNothingNear =
+      0.122;  // 12 % of a place without neighbours, 2 % of its own (docs/model.md)
+  const double of_defaults = default_spread(Reach::verbs, Bytes(1 << 28));
+  for (std::size_t i = 0; i < two.intervals.size(); ++i) {
+    double most = times(two.result)[i];
+    for (const OtherChoice& other : two.intervals[i].others) {
+      most = std::max(most, other.likely ? other.time.value : 0);
+    }
+    const double spread = std::log(two.intervals[i].high.value / most);
+    CHECK(spread > of_defaults);
+    CHECK(spread <= 1.001 * std::hypot(of_defaults, kNinety * kNothingNear));
+  }
+}
+
 TEST_CASE("links carry no more than they can, and what is far from all machines is named") {
   World world;
   world.costs = {{"nvlink.efficiency", 1.6}};
