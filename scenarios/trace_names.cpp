@@ -54,14 +54,11 @@ bool sums(CollectiveKind kind) {
   return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter ||
          kind == CollectiveKind::reduce;
 }
-bool sends_and_receives(CollectiveKind kind) {
-  return kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_recv;
-}
 
 std::string name_before_2_19(CollectiveKind kind, const char* algorithm, const ElementType& type, int minor) {
   const std::string arguments =
       minor < 13 ? "(ncclDevComm*, ncclWorkElem)" : "(ncclDevComm*, unsigned long, ncclWork*)";
-  if (sends_and_receives(kind)) {
+  if (between_peers(kind)) {
     return "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t" + arguments;
   }
   return "ncclKernel_" + std::string(kNcclNames[kind]) + '_' + algorithm + "_LL_Sum_" +
@@ -104,7 +101,7 @@ std::string nccl_kernel_name(const CollectivePlan& plan, const ElementType& type
   if (sums(kind)) {
     name += std::string("_Sum_") + type.nccl;
   }
-  if (!sends_and_receives(kind)) {
+  if (!between_peers(kind)) {
     name += std::string("_") + (sums(kind) ? algorithm : "RING") + "_LL";
   }
   return name +

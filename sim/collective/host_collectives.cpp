@@ -71,8 +71,7 @@ BytesPerSecond copied_at(const Topology& topology) {
 }  // namespace
 
 void require_runs(CollectiveLibrary library, CollectiveKind kind) {
-  if (kind == CollectiveKind::reduce || kind == CollectiveKind::all_to_all ||
-      kind == CollectiveKind::send_recv) {
+  if (kind == CollectiveKind::reduce || between_peers(kind)) {
     throw InputError("expected all_reduce, all_gather, reduce_scatter or broadcast with the library " +
                      std::string(name_of(library)) + ", found " + std::string(name_of(kind)) +
                      ", which is simulated only as NCCL runs it");

@@ -51,6 +51,9 @@ inline constexpr auto kNames<CollectiveKind> =
                            {"reduce", CollectiveKind::reduce},
                            {"alltoall", CollectiveKind::all_to_all},
                            {"sendrecv", CollectiveKind::send_recv}});
+constexpr bool between_peers(CollectiveKind kind) {
+  return kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_recv;
+}
 constexpr bool has_root(CollectiveKind kind) {
   return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
 }

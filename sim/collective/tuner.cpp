@@ -357,7 +357,7 @@ double tuner_time(const TunerInput& in, const TunerTable& table, Algorithm algor
 }
 
 std::optional<TunerChoice> tune(const TunerInput& in, const TunerTable& table, Bytes bytes) {
-  if (in.kind == CollectiveKind::all_to_all || in.kind == CollectiveKind::send_recv) {
+  if (between_peers(in.kind)) {
     return TunerChoice{Algorithm::point_to_point, point_to_point_protocol(in, bytes), 0};
   }
   if (in.ranks < 2) {

@@ -10,13 +10,12 @@ namespace paceline {
 bool runs(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout) {
   const bool all_reduce = kind == CollectiveKind::all_reduce;
   const bool gather_or_scatter = kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter;
-  const bool point_to_point = kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_recv;
   const bool several_nodes = layout.nodes > 1, several_gpus = layout.gpus_per_node > 1;
   switch (algorithm) {
     case Algorithm::tree:
       return all_reduce;
     case Algorithm::ring:
-      return !point_to_point;
+      return !between_peers(kind);
     case Algorithm::collnet_direct:
       return (all_reduce || gather_or_scatter) && several_nodes;
     case Algorithm::collnet_chain:
@@ -30,7 +29,7 @@ bool runs(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout) {
     case Algorithm::hierarchical:
       return all_reduce && several_nodes;
     case Algorithm::point_to_point:
-      return point_to_point;
+      return between_peers(kind);
     case Algorithm::mpi_ring:
     case Algorithm::recursive_doubling:
     case Algorithm::gloo_ring:
