@@ -215,7 +215,7 @@ void describe(V& v, NodeSpec& s) {
         nics ? need : absent("there is no NIC"));
   v.key("network", s.network, any(),
         "What carries messages between nodes: what a hop costs, which protocols NCCL may run, what its tuner "
-        "is told.",
+        "is told. efa is that of AWS up to p5, efa_v3 that of p5en, p6 and g7e.",
         as_preset);
   v.key("gpu_direct", s.gpu_direct, any(),
         "NICs read and write the memory of GPUs (GPUDirect RDMA); false, and always with tcp: all of the "

@@ -101,7 +101,7 @@ NodeSpec aws_p5() {
 NodeSpec aws_p5en() {
   NodeSpec node = node_preset("dgx-h200");
   node.pcie_switches = 4;
-  set_nics(node, NetworkKind::efa, 8, 2, 200.0_Gbps);
+  set_nics(node, NetworkKind::efa_v3, 8, 2, 200.0_Gbps);
   return node;
 }
 
@@ -110,7 +110,7 @@ NodeSpec aws_p5en() {
 NodeSpec aws_p6_b200() {
   NodeSpec node = node_preset("dgx-b200");
   node.pcie_switches = 4;
-  set_nics(node, NetworkKind::efa, 8, 1, 400.0_Gbps);
+  set_nics(node, NetworkKind::efa_v3, 8, 1, 400.0_Gbps);
   return node;
 }
 

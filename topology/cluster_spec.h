@@ -67,11 +67,12 @@ struct NodeCable {
 
 // What carries messages between nodes, and with it NCCL's plugin: what a hop costs, which protocols may run,
 // and what the tuner is told (sim/collective/networks.h).
-enum class NetworkKind : std::uint8_t { infiniband, roce, efa, slingshot, tcpx, tcpxo, tcp };
+enum class NetworkKind : std::uint8_t { infiniband, roce, efa, efa_v3, slingshot, tcpx, tcpxo, tcp };
 template <>
 inline constexpr auto kNames<NetworkKind> = names<NetworkKind>({{"infiniband", NetworkKind::infiniband},
                                                                 {"roce", NetworkKind::roce},
                                                                 {"efa", NetworkKind::efa},
+                                                                {"efa_v3", NetworkKind::efa_v3},
                                                                 {"slingshot", NetworkKind::slingshot},
                                                                 {"tcpx", NetworkKind::tcpx},
                                                                 {"tcpxo", NetworkKind::tcpxo},

@@ -89,6 +89,64 @@ PlaceForecast forecast_of(const Profile& profile, const MeasuredPlace& place) {
   return forecast;
 }
 
+// NCCL sends between peers with code of its own: what send_recv and all_to_all measured says little of the others, and
+// theirs little of these (docs/accuracy.md).
+bool measured_alike(const Profile& profile, CollectiveKind kind) {
+  return std::ranges::any_of(profile.points, [&](const ProfilePoint& point) {
+    return between_peers(point.kind) == between_peers(kind);
+  });
+}
+
+// What of a profile is for a collective: its costs, unless they are fitted to unlike ones alone.
+Profile serving(const Profile& given, CollectiveKind kind) {
+  Profile profile = given;
+  if (!given.points.empty() && !measured_alike(given, kind)) {
+    profile.parameters.clear();
+    profile.covariance.clear();
+    profile.choose = AlgorithmChoice::tuner;
+  }
+  return profile;
+}
+
+// What the profile says of a size at a place, beside the times that are simulated with its parameters.
+struct ProfileForecast : Forecast {
+  double known = 1;  // of the distance from the defaults' prediction to the profile's
+};
+
+// `plain`: the place without the profile. Below half the smallest measured size every three octaves halve what is
+// known; the rest is the defaults' (docs/accuracy.md): a fit to large sizes takes for a startup what it misses there.
+// Of other libraries than NCCL the defaults know little.
+std::vector<ProfileForecast> forecasts_of(const Profile& profile, const MeasuredPlace& place,
+                                          const MeasuredPlace& plain, std::span<const Bytes> sizes,
+                                          std::span<const double> log_times) {
+  constexpr double kHalved = 3;  // octaves
+  const PlaceForecast forecast = forecast_of(profile, place);
+  const Bytes known_from(std::ranges::min(profile.points, {}, &ProfilePoint::bytes).bytes.value / 2);
+  std::vector<ProfileForecast> forecasts;
+  std::vector<Bytes> below;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const Bytes bytes = std::max(sizes[i], Bytes(1));  // nccl-tests' smallest may have nothing for each rank
+    forecasts.push_back({forecast.at(bytes, log_times[i])});
+    if (bytes < known_from && place.spec.library == CollectiveLibrary::nccl) {
+      forecasts.back().known =
+          std::pow(static_cast<double>(bytes.value) / static_cast<double>(known_from.value), 1 / kHalved);
+      below.push_back(sizes[i]);
+    }
+  }
+  if (below.empty()) {
+    return forecasts;
+  }
+  PlaceModel model(plain, below, profile.choose);
+  const std::vector<double> defaults = model.log_times(model.costs());
+  for (std::size_t i = 0, b = 0; b < below.size(); ++i) {
+    if (ProfileForecast& here = forecasts[i]; here.known < 1) {
+      const double fitted = log_times[i] + here.log_factor;
+      here.log_factor = std::lerp(defaults[b++], fitted, here.known) - log_times[i];
+    }
+  }
+  return forecasts;
+}
+
 struct Range {
   Bytes least, most;
   int fewest_ranks = 0, most_ranks = 0, fewest_nodes = 0, most_nodes = 0;
@@ -213,13 +271,12 @@ CollectiveSpec with_profile(const CollectiveSpec& given, const Profile& profile,
     if (place.ranks() < 2 || !measured) {
       continue;
     }
-    const PlaceForecast forecast = forecast_of(profile, place);
-    const std::vector<Bytes> sizes = knots(forecast.measured_sizes(), most);
+    const std::vector<Bytes> sizes = knots(PlaceForecast(profile, place).measured_sizes(), most);
     PlaceModel model(place, sizes, profile.choose);
-    const std::vector<double> log_times = model.log_times(model.costs());
+    const std::vector<ProfileForecast> forecasts =
+        forecasts_of(profile, place, place_of(kind, cluster, given), sizes, model.log_times(model.costs()));
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      const double factor = std::exp(forecast.at(sizes[i], log_times[i]).log_factor);
-      corrections.push_back({kind, sizes[i], factor});
+      corrections.push_back({kind, sizes[i], std::exp(forecasts[i].log_factor)});
     }
   }
   spec.corrections = std::move(corrections);
@@ -304,7 +361,7 @@ void require_same_training(const ProfileTraining& fit, const Scenario& scenario)
 }  // namespace
 
 Scenario with_profile(const Scenario& given, const Profile& whole) {
-  const Profile profile = for_machine(whole, given.cluster);
+  const Profile profile = serving(for_machine(whole, given.cluster), CollectiveKind::all_reduce);
   for (const ProfileTraining& training : profile.training) {
     require_same_training(training, given);
     if (!given.gpus.empty() && given.gpus.front().measured.empty()) {
@@ -404,22 +461,27 @@ double deviation_of_defaults(const MeasuredPlace& place, Bytes bytes) {
              : std::numeric_limits<double>::infinity();
 }
 
-// Corrects the rows, too.
+// `plain`: as forecasts_of has it. Corrects the rows, too.
 std::vector<CollectiveInterval> of_profile(const Profile& profile, const MeasuredPlace& place,
-                                           PlaceModel& model, Others others,
+                                           const MeasuredPlace& plain, PlaceModel& model, Others others,
                                            std::vector<CollectiveCost>& rows) {
   const std::vector<double> log_times = model.log_times(model.costs());
   const std::vector<double> of_parameters = parameter_deviation(profile, model, log_times);
-  const PlaceForecast forecast = forecast_of(profile, place);
+  std::vector<Bytes> sizes;
+  std::ranges::transform(rows, std::back_inserter(sizes),
+                         [](const CollectiveCost& row) { return row.plan.bytes; });
+  const std::vector<ProfileForecast> forecasts = forecasts_of(profile, place, plain, sizes, log_times);
   const Range range = range_of(profile, place.kind);
   std::vector<CollectiveInterval> intervals;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Bytes bytes = rows[i].plan.bytes;
-    // nccl-tests' smallest sizes may have nothing for each rank.
-    const Forecast here = forecast.at(std::max(bytes, Bytes(1)), log_times[i]);
-    const double factor = std::exp(here.log_factor);
-    const double of_machine = std::min(of_parameters[i], deviation_of_defaults(place, bytes));
-    const double deviation = here.interpolated ? here.deviation : std::hypot(here.deviation, of_machine);
+    const Bytes bytes = sizes[i];
+    const ProfileForecast& here = forecasts[i];
+    const double factor = std::exp(here.log_factor), of_defaults = deviation_of_defaults(place, bytes);
+    const double of_machine = here.known < 1
+                                  ? std::hypot(here.known * of_parameters[i], (1 - here.known) * of_defaults)
+                                  : of_parameters[i];
+    const double deviation =
+        here.interpolated ? here.deviation : std::hypot(here.deviation, std::min(of_machine, of_defaults));
     const Seconds time(std::exp(log_times[i]) * factor);
     rows[i].time = to_sim_time(time);
     for (SimTime* part : {&rows[i].launch, &rows[i].latency, &rows[i].fill, &rows[i].bandwidth}) {
@@ -439,7 +501,8 @@ std::vector<CollectiveInterval> of_profile(const Profile& profile, const Measure
 
 }  // namespace
 
-CollectivePrediction predict_collectives(const CollectiveTest& given, const Profile& profile) {
+CollectivePrediction predict_collectives(const CollectiveTest& given, const Profile& whole) {
+  const Profile profile = serving(whole, given.kind);
   CollectiveTest test = given;
   test.collective = with_costs(given.collective, profile, given.nccl_stated);
   CollectivePrediction prediction{run_collective_test(test), {}};
@@ -454,9 +517,9 @@ CollectivePrediction predict_collectives(const CollectiveTest& given, const Prof
   std::vector<Bytes> sizes;
   std::ranges::transform(rows, std::back_inserter(sizes),
                          [](const CollectiveCost& r) { return r.plan.bytes; });
-  const bool measured = !profile.points.empty();
+  const bool measured = measured_alike(profile, test.kind);
   const bool defaults = !measured && test.collective.library == CollectiveLibrary::nccl;
-  const std::vector<NcclVersion> versions = measured || test.nccl_stated
+  const std::vector<NcclVersion> versions = !profile.points.empty() || test.nccl_stated
                                                 ? std::vector<NcclVersion>{}
                                                 : likely_versions(test.cluster.node.compute_capability);
   PlaceModel model(place, sizes, profile.choose,
@@ -466,9 +529,11 @@ CollectivePrediction predict_collectives(const CollectiveTest& given, const Prof
                     .alone = defaults});
   Others others =
       profile.choose == AlgorithmChoice::tuner || test.all ? others_of(model, rows) : Others(rows.size());
+  MeasuredPlace plain = place;
+  plain.spec.costs = given.collective.costs;
   prediction.intervals = defaults ? of_defaults(rows, place, others)
-                                  : of_profile(profile, place, model, std::move(others), rows);
-  if (defaults && !profile.parameters.empty()) {
+                                  : of_profile(profile, place, plain, model, std::move(others), rows);
+  if (defaults && !(profile.parameters.empty() && profile.points.empty())) {
     for (CollectiveInterval& interval : prediction.intervals) {
       interval.extrapolated = true;
       interval.why = "this collective was not measured";
@@ -478,16 +543,19 @@ CollectivePrediction predict_collectives(const CollectiveTest& given, const Prof
 }
 
 std::vector<double> predicted_log_times(const MeasuredPlace& given, std::span<const Bytes> sizes,
-                                        const Profile& profile) {
+                                        const Profile& whole) {
+  const Profile profile = serving(whole, given.kind);
   MeasuredPlace place = given;
   place.spec = with_costs(given.spec, profile, given.nccl_stated);
   forget_channels(place, given);
   PlaceModel model(place, sizes, profile.choose);
   std::vector<double> log_times = model.log_times(model.costs());
-  if (!profile.points.empty()) {
-    const PlaceForecast forecast = forecast_of(profile, place);
+  if (measured_alike(profile, place.kind)) {
+    MeasuredPlace plain = place;
+    plain.spec.costs = given.spec.costs;
+    const std::vector<ProfileForecast> forecasts = forecasts_of(profile, place, plain, sizes, log_times);
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      log_times[i] += forecast.at(sizes[i], log_times[i]).log_factor;
+      log_times[i] += forecasts[i].log_factor;
     }
   }
   return log_times;

@@ -42,8 +42,7 @@ TablePoints points_of(const CollectiveTable& table) {
 // What an all-to-all reaches of NICs of 50 GB/s is 23, 33 and 49 on three sites, and nobody knows why
 // (docs/accuracy.md). So no default is fitted to all_to_all and send_recv between nodes.
 bool of_peers_between_nodes(const CollectiveTable& table) {
-  const bool of_peers = table.kind == CollectiveKind::all_to_all || table.kind == CollectiveKind::send_recv;
-  return of_peers && table.cluster.nodes > 1;
+  return between_peers(table.kind) && table.cluster.nodes > 1;
 }
 
 // NCCL's words for a setting that leaves one choice.
@@ -272,13 +271,20 @@ void hold_out(const Chosen& tables, const std::string& site, const std::vector<C
 DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) {
   const std::vector<CollectiveTable> listed = load_tables(index);
   const std::vector<CostParameter> start = starting_costs();
+  const auto plain = [](const TablePoints& table) {
+    return table.on_one_node() || is_verbs(table.network());
+  };
   std::vector<TablePoints> tables, ran;
   for (const CollectiveTable& table : listed) {
     if (!table.doubtful) {
-      tables.push_back(points_of(table));
+      const TablePoints& points = tables.emplace_back(points_of(table));
       const bool known = table.nccl_stated || !table.spec.algorithm.empty();
       if (table.fitted && !of_peers_between_nodes(table)) {
-        ran.push_back(known ? tables.back() : as_it_ran(tables.back(), start));
+        ran.push_back(known ? points
+                      : plain(points)
+                          ? as_it_ran(points, start)
+                          : as_it_ran(points, starting_network_costs(points.network(),
+                                                                     before_hopper(points.generation()))));
       }
     }
   }
@@ -294,9 +300,6 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
   DefaultsFit fit;
   std::array<Jackknife, kGenerations> fits;
   std::array<Chosen, kGenerations> of;
-  const auto plain = [](const TablePoints& table) {
-    return table.on_one_node() || is_verbs(table.network());
-  };
   for (std::size_t g = 0; g < kGenerations; ++g) {
     const auto mine = [&](const TablePoints& table) {
       return plain(table) && table.generation() == static_cast<int>(g);

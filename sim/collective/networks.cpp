@@ -10,16 +10,26 @@ using namespace units;
 constexpr int kA100 = 80, kHopper = 90;
 
 // stated_latency, sizes: aws-ofi-nccl, platform table of EC2 (src/platform-aws.cpp): NVLS's chunks since 2024, the
-// others since 1.16 of May 2025; not on p5.4xlarge. protocols: the same plugin
-// (Simple where writes don't keep their order), and the settings that Google publishes for GPUDirect-TCPX and -TCPXO.
-// eager: libfabric's provider for Slingshot sends longer messages by rendezvous (FI_CXI_RDZV_THRESHOLD).
+// others and 35 us for p5en, p6 and g7e, whose EFA is a newer one, since 1.16 of May 2025; not on p5.4xlarge.
+// protocols: the same plugin (Simple where writes don't keep their order), and the settings that Google publishes for
+// GPUDirect-TCPX and -TCPXO. eager: libfabric's provider for Slingshot sends longer messages by rendezvous
+// (FI_CXI_RDZV_THRESHOLD).
+constexpr NcclSizes kEfaSizes{
+    .buffer = 8_MiB, .nvls_chunk = 512_KiB, .nvls_tree_chunk = 512_KiB, .peer_chunk = 512_KiB};
+
 constexpr Network kNetworks[] = {
     {.kind = NetworkKind::infiniband},
     {.kind = NetworkKind::roce, .hop_latency = 1.0_us},
     {.kind = NetworkKind::efa,
      .hop_latency = 17.0_us,
      .stated_latency = 75,
-     .sizes = {.buffer = 8_MiB, .nvls_chunk = 512_KiB, .nvls_tree_chunk = 512_KiB, .peer_chunk = 512_KiB}},
+     .slice_overhead = 4.0_us,
+     .sizes = kEfaSizes},
+    {.kind = NetworkKind::efa_v3,
+     .hop_latency = 10.0_us,
+     .stated_latency = 35,
+     .slice_overhead = 3.0_us,
+     .sizes = kEfaSizes},
     {.kind = NetworkKind::slingshot, .slice_overhead = 6.0_us, .eager = 16_KiB},
     {.kind = NetworkKind::tcpx, .hop_latency = 100.0_us, .protocols = "Simple"},
     {.kind = NetworkKind::tcpxo, .hop_latency = 30.0_us, .protocols = "Simple,LL128"},

@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include "core/error.h"
 #include "sim/collective/default_costs.h"
@@ -132,6 +134,7 @@ TEST_CASE("defaults are less sure on several nodes and between protocols, and al
   CHECK(default_spread(Reach::plugins, most) >= default_spread(Reach::verbs, most));
   CHECK(reach_of(2, NetworkKind::tcp) == Reach::plugins);
   CHECK(reach_of(1, NetworkKind::efa) == Reach::one_node);
+  CHECK(reach_of(2, NetworkKind::efa_v3) == Reach::plugins);
   CHECK(reach_of(2, NetworkKind::roce) == Reach::verbs);
   CHECK(reach_of(2, NetworkKind::slingshot) == Reach::slingshot);
 }
@@ -148,23 +151,51 @@ CollectiveFit fit_of(const World& world, const Place& place, const std::vector<B
   return fit_collectives(request, data);
 }
 
-TEST_CASE("below the measured sizes as far off as at the smallest, and above them no byte takes longer") {
+TEST_CASE("below half the measured sizes a profile knows ever less, above them no byte takes longer") {
   World world;
   world.costs = {{"nvlink.efficiency", 0.7}, {"simple.startup", 9e-5}, {"ll128.startup", 6e-5}};
-  const std::vector<Bytes> at = sizes(1 << 22, 1 << 26);
-  const Profile profile = fit_of(world, {1, 8}, at).profile;
+  const Profile profile = fit_of(world, {1, 8}, sizes(1 << 22, 1 << 26)).profile;
   World unknown;
   const CollectivePrediction more =
-      predict_collectives(test_of(unknown, {1, 8}, sizes(1 << 19, std::int64_t{1} << 33)), profile);
+      predict_collectives(test_of(unknown, {1, 8}, sizes(1 << 18, std::int64_t{1} << 33)), profile);
   const std::vector<double> seconds = times(more.result);
-  for (std::size_t i = 7; i + 1 < seconds.size(); ++i) {  // from the largest that was measured on
+  for (std::size_t i = 8; i + 1 < seconds.size(); ++i) {  // from the largest that was measured on
     CHECK(seconds[i + 1] < 2.0001 * seconds[i]);
   }
-  CollectiveTest model = test_of(unknown, {1, 8}, sizes(1 << 19, 1 << 22));
+  const CollectiveTest below = test_of(unknown, {1, 8}, sizes(1 << 18, 1 << 22));
+  const std::vector<double> defaults = times(run_collective_test(below));
+  CollectiveTest model = below;
   model.collective = with_costs(model.collective, profile);
   const std::vector<double> simulated = times(run_collective_test(model));
-  for (std::size_t i = 0; i < 3; ++i) {
-    CHECK(seconds[i] / simulated[i] == Approx(seconds[3] / simulated[3]).epsilon(1e-6));
+  const double off = seconds[4] / simulated[4];  // at the smallest that was measured
+  for (std::size_t i = 0; i < 4; ++i) {
+    const double known = std::exp2((static_cast<double>(i) - 3) / 3);  // three octaves halve it
+    CHECK(seconds[i] ==
+          Approx(std::pow(defaults[i], 1 - known) * std::pow(off * simulated[i], known)).epsilon(1e-6));
+  }
+  const auto width = [&](std::size_t i) {
+    return more.intervals[i].high.value / more.intervals[i].low.value;
+  };
+  CHECK(width(0) > width(4));
+  CHECK(width(3) > width(4));
+}
+
+TEST_CASE("what peers' messages were measured to cost is not carried to collectives, nor theirs to peers") {
+  World world;
+  world.costs = {{"nvlink.efficiency", 0.6}, {"block.copy_rate", 12e9}};
+  const std::vector<Bytes> at = sizes(1 << 20, 1 << 28, 4);
+  World unknown;
+  for (const auto& [fitted, other, alike] :
+       {std::tuple(CollectiveKind::send_recv, CollectiveKind::all_reduce, CollectiveKind::all_to_all),
+        {CollectiveKind::all_reduce, CollectiveKind::send_recv, CollectiveKind::all_gather}}) {
+    const Profile profile = fit_of(world, {1, 8, fitted}, at).profile;
+    const CollectiveTest unlike = test_of(unknown, {1, 8, other}, at);
+    const CollectivePrediction with = predict_collectives(unlike, profile);
+    CHECK(times(with.result) == times(predict_collectives(unlike, {}).result));
+    CHECK(with.intervals.front().why == "this collective was not measured");
+    const CollectiveTest like = test_of(unknown, {1, 8, alike}, at);
+    CHECK(times(predict_collectives(like, profile).result).back() >
+          1.2 * times(run_collective_test(like)).back());
   }
 }
 

@@ -191,5 +191,25 @@ TEST_CASE(
   CHECK(by_rendezvous > 0);
 }
 
+TEST_CASE("a message takes the EFA of p5 longer, proxy and hop, than the newer one of p5en and p6") {
+  const auto network_hop = [](const char* preset) {
+    const Planned ring =
+        planned(node_preset(preset), 2, Bytes(256 << 20),
+                {.algorithm = "ring", .protocol = "simple", .costs = {{"network.channel_overhead", 0}}});
+    for (std::size_t h = 0; h < ring.hops.size(); ++h) {
+      if (ring.hops[h].kind == HopKind::network) {
+        return ring.plan.hops[h];
+      }
+    }
+    return HopCost{};
+  };
+  const HopCost p5 = network_hop("aws-p5");
+  for (const char* newer : {"aws-p5en", "aws-p6-b200"}) {
+    CHECK(node_preset(newer).network == NetworkKind::efa_v3);
+    CHECK(p5.least > network_hop(newer).least);
+    CHECK(p5.latency > network_hop(newer).latency);
+  }
+}
+
 }  // namespace
 }  // namespace paceline
