@@ -195,7 +195,7 @@ struct CommandLine {
         ->required();
     collective->add_option("--nodes", o.nodes, "Nodes, instead of the cluster's");
     collective->add_option("--gpus-per-node", o.gpus_per_node, "GPUs of each node in use; all if left out");
-    collective->add_option("-b", o.first, "Smallest size: 8, 64K, 1G")->capture_default_str();
+    collective->add_option("-b", o.first, "Smallest size: 8, 64K, 1 GiB")->capture_default_str();
     collective->add_option("-e", o.last, "Largest size")->capture_default_str();
     collective->add_option("-f", o.factor, "Factor between sizes")->capture_default_str();
     collective->add_option("-i", o.increment, "Step between sizes, instead of a factor");

@@ -208,7 +208,12 @@ Bytes test_size(const std::string& text, const char* option) {
   std::int64_t value = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
-  const std::string_view suffix(rest, static_cast<std::size_t>(end - rest));
+  std::string_view suffix(rest, static_cast<std::size_t>(end - rest));
+  if (suffix.ends_with("iB")) {  // as everything else here has them
+    suffix.remove_suffix(2);
+    suffix.remove_prefix(suffix.starts_with(' ') ? 1 : 0);
+    suffix = suffix.empty() ? "iB" : suffix;
+  }
   const int shift = suffix.empty()                   ? 0
                     : suffix == "K" || suffix == "k" ? 10
                     : suffix == "M" || suffix == "m" ? 20
@@ -216,7 +221,8 @@ Bytes test_size(const std::string& text, const char* option) {
                                                      : -1;
   constexpr std::int64_t kMost = std::int64_t{1} << 42;
   if (error != std::errc() || shift < 0 || value < 1 || value > (kMost >> shift)) {
-    throw InputError("expected a size such as 8, 64K or 16G, up to 4096G, found " + in_quotes(text), option);
+    throw InputError("expected a size such as 8, 64K or 16 GiB, up to 4096G, found " + in_quotes(text),
+                     option);
   }
   return Bytes(value << shift);
 }

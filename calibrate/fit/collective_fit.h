@@ -62,22 +62,24 @@ std::string fit_table(const CollectiveFit&, const MeasuredData&);
 // of launches, which belong to a site. Throws InputError with both machines.
 Profile for_machine(const Profile&, const ClusterSpec&);
 
-// The profile's parameters and, where it has points, its library, choice and NCCL; with nccl_stated, or where the spec
-// has another than the default, the spec's NCCL. Throws InputError where another library is asked for than the
-// profile's (any but NCCL, the default).
+// All of the profile's parameters, whatever they are fitted to, and, where it has points, its library, choice and
+// NCCL; with nccl_stated, or where the spec has another than the default, the spec's NCCL. Throws InputError where
+// another library is asked for than the profile's (any but NCCL, the default).
 CollectiveSpec with_costs(CollectiveSpec, const Profile&, bool nccl_stated = false);
 // All gradients at once.
 Bytes largest_collective(const Scenario&);
 
-// The profile's costs and corrections for all that DDP runs, and its NCCL unless the scenario's is another than
-// PyTorch's. Throws InputError as for_machine and with_costs do, and where its throughputs are of another model or
-// precision.
+// The profile's costs and corrections for the collectives of training, as predict_collectives has them, and its NCCL
+// unless the scenario's is another than PyTorch's. Throws InputError as for_machine and with_costs do, and where its
+// throughputs are of another model or precision.
 Scenario with_profile(const Scenario&, const Profile&);
 
 struct CollectivePrediction {
   CollectiveTestResult result;
   std::vector<CollectiveInterval> intervals;  // one for each row
 };
+// With the costs that the profile has of such collectives: what runs between peers and all else are known apart. Small
+// sizes that were not measured are the defaults' in part (docs/model.md).
 CollectivePrediction predict_collectives(const CollectiveTest&, const Profile&);
 // `paceline collective`. Throws InputError as collective_test and for_machine do.
 CollectivePrediction predict_collectives(const CollectiveOptions&, const Profile&);

@@ -62,16 +62,18 @@ MeasuredPlace place_of(CollectiveKind kind, const ClusterSpec& cluster, const Co
   return {kind, cluster, spec};
 }
 
-// Half octaves from 8 bytes, and what was measured (at most kMostMeasured of it), up to `most`.
+constexpr Bytes kFirstKnot(8);
+
+// Half octaves from kFirstKnot, and what was measured (at most kMostMeasured of it), up to `most`.
 std::vector<Bytes> knots(const std::vector<Bytes>& measured, Bytes most) {
-  constexpr int kFirst = 6;  // half octaves
+  const int first = std::llround(2 * std::log2(kFirstKnot.value));  // half octaves
   constexpr std::size_t kMostMeasured = 2000;
   std::vector<Bytes> sizes;
   for (std::size_t i = 0; i < measured.size(); i += measured.size() / kMostMeasured + 1) {
     sizes.push_back(measured[i]);
   }
   Bytes last;
-  for (int half = kFirst; last < most; ++half) {
+  for (int half = first; last < most; ++half) {
     last = Bytes(std::llround(std::exp2(half / 2.0)) / 4 * 4);
     sizes.push_back(last);
   }
@@ -97,6 +99,17 @@ bool measured_alike(const Profile& profile, CollectiveKind kind) {
   });
 }
 
+// Smaller sizes are known ever less: half the smallest that was measured of such collectives, 0 if none was.
+Bytes known_from(const Profile& profile, CollectiveKind kind) {
+  Bytes least;
+  for (const ProfilePoint& point : profile.points) {
+    if (between_peers(point.kind) == between_peers(kind)) {
+      least = least.value == 0 ? point.bytes : std::min(least, point.bytes);
+    }
+  }
+  return Bytes(least.value / 2);
+}
+
 // What of a profile is for a collective: its costs, unless they are fitted to unlike ones alone.
 Profile serving(const Profile& given, CollectiveKind kind) {
   Profile profile = given;
@@ -108,35 +121,46 @@ Profile serving(const Profile& given, CollectiveKind kind) {
   return profile;
 }
 
+// The costs that are not the profile's: a scenario or a log that it was applied to has those already.
+std::vector<CostParameter> without(std::vector<CostParameter> costs, const Profile& profile) {
+  std::erase_if(costs, [&](const CostParameter& cost) {
+    return std::ranges::any_of(profile.parameters, [&](const ProfileParameter& parameter) {
+      return parameter.fitted && parameter.name == cost.name && parameter.value == cost.value;
+    });
+  });
+  return costs;
+}
+
 // What the profile says of a size at a place, beside the times that are simulated with its parameters.
 struct ProfileForecast : Forecast {
   double known = 1;  // of the distance from the defaults' prediction to the profile's
 };
 
-// `plain`: the place without the profile. Below half the smallest measured size every three octaves halve what is
-// known; the rest is the defaults' (docs/accuracy.md): a fit to large sizes takes for a startup what it misses there.
-// Of other libraries than NCCL the defaults know little.
+// `plain`: the place without the profile. Below known_from every three octaves halve what is known; the rest is the
+// defaults' (docs/accuracy.md): a fit to large sizes takes for a startup what it misses there. Of other libraries than
+// NCCL the defaults know little.
 std::vector<ProfileForecast> forecasts_of(const Profile& profile, const MeasuredPlace& place,
                                           const MeasuredPlace& plain, std::span<const Bytes> sizes,
                                           std::span<const double> log_times) {
   constexpr double kHalved = 3;  // octaves
   const PlaceForecast forecast = forecast_of(profile, place);
-  const Bytes known_from(std::ranges::min(profile.points, {}, &ProfilePoint::bytes).bytes.value / 2);
+  const bool fades = place.spec.library == CollectiveLibrary::nccl;
+  const Bytes from = fades ? known_from(profile, place.kind) : Bytes{};
   std::vector<ProfileForecast> forecasts;
   std::vector<Bytes> below;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const Bytes bytes = std::max(sizes[i], Bytes(1));  // nccl-tests' smallest may have nothing for each rank
     forecasts.push_back({forecast.at(bytes, log_times[i])});
-    if (bytes < known_from && place.spec.library == CollectiveLibrary::nccl) {
+    if (bytes < from) {
       forecasts.back().known =
-          std::pow(static_cast<double>(bytes.value) / static_cast<double>(known_from.value), 1 / kHalved);
+          std::pow(static_cast<double>(bytes.value) / static_cast<double>(from.value), 1 / kHalved);
       below.push_back(sizes[i]);
     }
   }
   if (below.empty()) {
     return forecasts;
   }
-  PlaceModel model(plain, below, profile.choose);
+  PlaceModel model(plain, below, AlgorithmChoice::tuner);
   const std::vector<double> defaults = model.log_times(model.costs());
   for (std::size_t i = 0, b = 0; b < below.size(); ++i) {
     if (ProfileForecast& here = forecasts[i]; here.known < 1) {
@@ -268,7 +292,7 @@ CollectiveSpec with_profile(const CollectiveSpec& given, const Profile& profile,
     const MeasuredPlace place = place_of(kind, cluster, spec);
     const bool measured =
         std::ranges::any_of(profile.points, [&](const ProfilePoint& point) { return point.kind == kind; });
-    if (place.ranks() < 2 || !measured) {
+    if (place.ranks() < 2 || !(measured || known_from(profile, kind) > kFirstKnot)) {
       continue;
     }
     const std::vector<Bytes> sizes = knots(PlaceForecast(profile, place).measured_sizes(), most);
@@ -477,9 +501,8 @@ std::vector<CollectiveInterval> of_profile(const Profile& profile, const Measure
     const Bytes bytes = sizes[i];
     const ProfileForecast& here = forecasts[i];
     const double factor = std::exp(here.log_factor), of_defaults = deviation_of_defaults(place, bytes);
-    const double of_machine = here.known < 1
-                                  ? std::hypot(here.known * of_parameters[i], (1 - here.known) * of_defaults)
-                                  : of_parameters[i];
+    const double of_machine =
+        here.known < 1 ? std::lerp(of_defaults, of_parameters[i], here.known) : of_parameters[i];
     const double deviation =
         here.interpolated ? here.deviation : std::hypot(here.deviation, std::min(of_machine, of_defaults));
     const Seconds time(std::exp(log_times[i]) * factor);
@@ -504,7 +527,9 @@ std::vector<CollectiveInterval> of_profile(const Profile& profile, const Measure
 CollectivePrediction predict_collectives(const CollectiveTest& given, const Profile& whole) {
   const Profile profile = serving(whole, given.kind);
   CollectiveTest test = given;
-  test.collective = with_costs(given.collective, profile, given.nccl_stated);
+  CollectiveSpec& spec = test.collective;
+  const std::vector<CostParameter> own = spec.costs = without(spec.costs, whole);
+  spec = with_costs(spec, profile, given.nccl_stated);
   CollectivePrediction prediction{run_collective_test(test), {}};
   std::vector<CollectiveCost>& rows = prediction.result.rows;
   const MeasuredPlace place = place_of(test.kind, test.cluster, test.collective);
@@ -530,7 +555,7 @@ CollectivePrediction predict_collectives(const CollectiveTest& given, const Prof
   Others others =
       profile.choose == AlgorithmChoice::tuner || test.all ? others_of(model, rows) : Others(rows.size());
   MeasuredPlace plain = place;
-  plain.spec.costs = given.collective.costs;
+  plain.spec.costs = own;
   prediction.intervals = defaults ? of_defaults(rows, place, others)
                                   : of_profile(profile, place, plain, model, std::move(others), rows);
   if (defaults && !(profile.parameters.empty() && profile.points.empty())) {
@@ -546,13 +571,14 @@ std::vector<double> predicted_log_times(const MeasuredPlace& given, std::span<co
                                         const Profile& whole) {
   const Profile profile = serving(whole, given.kind);
   MeasuredPlace place = given;
-  place.spec = with_costs(given.spec, profile, given.nccl_stated);
+  const std::vector<CostParameter> own = place.spec.costs = without(given.spec.costs, whole);
+  place.spec = with_costs(place.spec, profile, given.nccl_stated);
   forget_channels(place, given);
   PlaceModel model(place, sizes, profile.choose);
   std::vector<double> log_times = model.log_times(model.costs());
   if (measured_alike(profile, place.kind)) {
     MeasuredPlace plain = place;
-    plain.spec.costs = given.spec.costs;
+    plain.spec.costs = own;
     const std::vector<ProfileForecast> forecasts = forecasts_of(profile, place, plain, sizes, log_times);
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       log_times[i] += forecasts[i].log_factor;

@@ -280,11 +280,9 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
       const TablePoints& points = tables.emplace_back(points_of(table));
       const bool known = table.nccl_stated || !table.spec.algorithm.empty();
       if (table.fitted && !of_peers_between_nodes(table)) {
-        ran.push_back(known ? points
-                      : plain(points)
-                          ? as_it_ran(points, start)
-                          : as_it_ran(points, starting_network_costs(points.network(),
-                                                                     before_hopper(points.generation()))));
+        const auto [network, old] = std::pair(points.network(), before_hopper(points.generation()));
+        ran.push_back(
+            known ? points : as_it_ran(points, plain(points) ? start : starting_network_costs(network, old)));
       }
     }
   }

@@ -45,8 +45,8 @@ def collective(
     nodes, gpus_per_node
         Of the cluster; all if left out.
     sizes
-        In bytes, or as nccl-tests writes them ("64K", "1G"), one or several; instead of first,
-        last, factor.
+        In bytes, as nccl-tests writes them ("64K", "1G"), or "1 GiB"; one or several, instead
+        of first, last, factor.
     first, last, factor
         As -b, -e and -f of nccl-tests.
     nccl

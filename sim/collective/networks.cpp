@@ -10,7 +10,7 @@ using namespace units;
 constexpr int kA100 = 80, kHopper = 90;
 
 // stated_latency, sizes: aws-ofi-nccl, platform table of EC2 (src/platform-aws.cpp): NVLS's chunks since 2024, the
-// others and 35 us for p5en, p6 and g7e, whose EFA is a newer one, since 1.16 of May 2025; not on p5.4xlarge.
+// others since 1.16 of May 2025, as 35 us for the newer EFA of p5en and p6 (of g7e since 1.18); not on p5.4xlarge.
 // protocols: the same plugin (Simple where writes don't keep their order), and the settings that Google publishes for
 // GPUDirect-TCPX and -TCPXO. eager: libfabric's provider for Slingshot sends longer messages by rendezvous
 // (FI_CXI_RDZV_THRESHOLD).
@@ -44,7 +44,7 @@ constexpr Network kEfaOfA100{.kind = NetworkKind::efa,
                              .sizes = {.buffer = 8_MiB, .peer_chunk = 512_KiB},
                              .protocols = "Simple"};
 constexpr Network kOldEfa{
-    .kind = NetworkKind::efa, .hop_latency = 17.0_us, .stated_latency = 75, .protocols = "Simple"};
+    .kind = NetworkKind::efa, .hop_latency = 17.0_us, .stated_latency = 150, .protocols = "Simple"};
 
 }  // namespace
 

@@ -139,16 +139,25 @@ TEST_CASE("defaults are less sure on several nodes and between protocols, and al
   CHECK(reach_of(2, NetworkKind::slingshot) == Reach::slingshot);
 }
 
-CollectiveFit fit_of(const World& world, const Place& place, const std::vector<Bytes>& at) {
+CollectiveFit fit_of(const World& world, const std::vector<std::pair<Place, std::vector<Bytes>>>& measured) {
   Noise noise(0.01, 7);
   MeasuredData data;
-  measure(world, place, at, noise, data);
+  for (const auto& [place, at] : measured) {
+    measure(world, place, at, noise, data);
+  }
   FitRequest request;
   request.cluster_name = "dgx-a100";
   request.cluster = load_cluster("dgx-a100");
   request.collective.nccl = world.nccl;
   request.nccl_stated = true;
   return fit_collectives(request, data);
+}
+CollectiveFit fit_of(const World& world, const Place& place, const std::vector<Bytes>& at) {
+  return fit_of(world, {{place, at}});
+}
+
+double spread(const CollectiveInterval& interval) {
+  return std::log(interval.high.value / interval.low.value);
 }
 
 TEST_CASE("below half the measured sizes a profile knows ever less, above them no byte takes longer") {
@@ -173,11 +182,9 @@ TEST_CASE("below half the measured sizes a profile knows ever less, above them n
     CHECK(seconds[i] ==
           Approx(std::pow(defaults[i], 1 - known) * std::pow(off * simulated[i], known)).epsilon(1e-6));
   }
-  const auto width = [&](std::size_t i) {
-    return more.intervals[i].high.value / more.intervals[i].low.value;
-  };
-  CHECK(width(0) > width(4));
-  CHECK(width(3) > width(4));
+  // The parameters' part goes over to the defaults' as the prediction does.
+  const std::vector<CollectiveInterval> unfitted = predict_collectives(below, {}).intervals;
+  CHECK(spread(more.intervals[0]) > 0.5 * spread(unfitted[0]));
 }
 
 TEST_CASE("what peers' messages were measured to cost is not carried to collectives, nor theirs to peers") {
@@ -196,6 +203,69 @@ TEST_CASE("what peers' messages were measured to cost is not carried to collecti
     const CollectiveTest like = test_of(unknown, {1, 8, alike}, at);
     CHECK(times(predict_collectives(like, profile).result).back() >
           1.2 * times(run_collective_test(like)).back());
+  }
+}
+
+TEST_CASE("what peers' messages cost is known from where they were measured, whatever else was") {
+  World world;
+  world.costs = {{"nvlink.efficiency", 0.6}, {"ll.startup", 4e-5}};
+  const Place peers{1, 8, CollectiveKind::send_recv};
+  const Profile profile =
+      fit_of(world, {{{1, 8}, sizes(8, 1 << 26, 4)}, {peers, sizes(1 << 25, 1 << 28)}}).profile;
+  const CollectiveTest small = test_of({}, peers, {Bytes(8)});
+  CollectiveTest fitted = small;
+  fitted.collective = with_costs(small.collective, profile);
+  const double by_defaults = times(run_collective_test(small)).front(),
+               by_profile = times(run_collective_test(fitted)).front();
+  REQUIRE(by_profile > 1.5 * by_defaults);
+  CHECK(times(predict_collectives(small, profile).result).front() < 1.1 * by_defaults);
+}
+
+TEST_CASE("a profile that was applied already counts once") {
+  World world;
+  world.costs = {{"nvlink.efficiency", 0.7}, {"simple.startup", 9e-5}, {"ll128.startup", 6e-5}};
+  const Profile profile = fit_of(world, {1, 8}, sizes(1 << 22, 1 << 26)).profile;
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::send_recv}) {
+    const CollectiveTest test = test_of({}, {1, 8, kind}, sizes(1 << 10, 1 << 26, 4));
+    CollectiveTest applied = test;
+    applied.collective = with_costs(test.collective, profile);
+    CHECK(times(predict_collectives(applied, profile).result) ==
+          times(predict_collectives(test, profile).result));
+  }
+}
+
+TEST_CASE("training has all collectives as collective predicts them with the profile, measured or not") {
+  World world;
+  world.costs = {{"nvlink.efficiency", 0.7}, {"simple.startup", 9e-5}, {"ll128.startup", 6e-5}};
+  const Profile profile = fit_of(world, {1, 8}, sizes(1 << 22, 1 << 26)).profile;
+  Scenario scenario;
+  scenario.cluster = load_cluster("dgx-a100");
+  scenario.model.layers = {{.name = "one", .parameters = {std::int64_t{1} << 26}}};
+  const CollectiveSpec spec = with_profile(scenario, profile).training.collective;
+  for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::all_gather}) {
+    const CollectiveTest test = test_of({}, {1, 8, kind}, {Bytes(1 << 14)});
+    CollectiveTest trained = test;
+    trained.collective = spec;
+    trained.collective.nccl = test.collective.nccl;
+    CHECK(times(run_collective_test(trained)).front() ==
+          Approx(times(predict_collectives(test, profile).result).front()).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("libraries that run on hosts are predicted with any profile, or none") {
+  for (const CollectiveLibrary library :
+       {CollectiveLibrary::mpi, CollectiveLibrary::gloo, CollectiveLibrary::tensorflow}) {
+    CollectiveTest test = on("dgx-a100", 2, {Bytes(8), Bytes(1 << 20)});
+    test.collective.library = library;
+    Profile costs;
+    ProfileParameter& half = costs.parameters.emplace_back();
+    half.name = "network.efficiency";
+    half.value = 0.5;
+    half.fitted = true;
+    const std::vector<double> plain = times(predict_collectives(test, {}).result);
+    CHECK(plain == times(run_collective_test(test)));
+    CHECK(times(predict_collectives(test, costs).result).back() > plain.back());
   }
 }
 

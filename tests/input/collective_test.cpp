@@ -180,12 +180,14 @@ TEST_CASE("sizes are read as nccl-tests reads them") {
   CHECK(test_size("1m", "-b") == Bytes(1 << 20));
   CHECK(test_size("16G", "-e") == Bytes(std::int64_t{16} << 30));
   CHECK(test_size("4096G", "-e") == Bytes(std::int64_t{1} << 42));
+  CHECK(test_size("64KiB", "-b") == Bytes(65536));
+  CHECK(test_size("25 MiB", "-e") == Bytes(25 << 20));
   for (const char* bad : {"0", "-1", "16X", "9999999G", "4097G", "", " 8", "8 ", "1e3", "0x10", "8KK", "K",
-                          "+8", "1.5G", "99999999999999999999", "-9223372036854775808", "0G"}) {
+                          "+8", "1.5G", "99999999999999999999", "-9223372036854775808", "0G", "iB", "8 iB"}) {
     CAPTURE(bad);
     const std::string message = error_of([&] { test_size(bad, "-b"); });
     CHECK(message ==
-          "-b: expected a size such as 8, 64K or 16G, up to 4096G, found \"" + std::string(bad) + '"');
+          "-b: expected a size such as 8, 64K or 16 GiB, up to 4096G, found \"" + std::string(bad) + '"');
   }
   check_line(error_of([] { test_size(std::string(100'000, '9') + "\n\x1b", "-e"); }));
 }
