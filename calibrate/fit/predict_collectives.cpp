@@ -66,14 +66,14 @@ constexpr Bytes kFirstKnot(8);
 
 // Half octaves from kFirstKnot, and what was measured (at most kMostMeasured of it), up to `most`.
 std::vector<Bytes> knots(const std::vector<Bytes>& measured, Bytes most) {
-  const int first = std::llround(2 * std::log2(kFirstKnot.value));  // half octaves
+  constexpr int kFirst = 6;  // half octaves: kFirstKnot
   constexpr std::size_t kMostMeasured = 2000;
   std::vector<Bytes> sizes;
   for (std::size_t i = 0; i < measured.size(); i += measured.size() / kMostMeasured + 1) {
     sizes.push_back(measured[i]);
   }
   Bytes last;
-  for (int half = first; last < most; ++half) {
+  for (int half = kFirst; last < most; ++half) {
     last = Bytes(std::llround(std::exp2(half / 2.0)) / 4 * 4);
     sizes.push_back(last);
   }
