@@ -319,7 +319,7 @@ MeasuredPoints gather_points(const FitRequest& request, const MeasuredData& data
     std::ranges::sort(logs);
     const std::size_t middle = logs.size() / 2;
     const double median = logs.size() % 2 == 1 ? logs[middle] : (logs[middle - 1] + logs[middle]) / 2;
-    all.points.push_back({key.first, key.second, median, rows, true});
+    all.points.push_back({key.first, key.second, median, rows, true, 1, noise_of(key.second)});
   }
   std::size_t fitted = thin(all.points, 4);
   for (int each = 2; fitted > kMostFitted && each > 0; each /= 2) {

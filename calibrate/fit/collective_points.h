@@ -18,6 +18,7 @@ struct MeasuredPoint {
   std::vector<std::size_t> rows;  // in MeasuredData::collectives
   bool fitted = true;             // takes part in the fit of the costs
   double weight = 1;              // in units of one such point
+  double deviation = 0;           // standard, of log_time from a model that is right
 };
 
 struct MeasuredPoints {

@@ -16,7 +16,7 @@ namespace {
 class PointCost final : public ceres::CostFunction {
  public:
   PointCost(const Planes& planes, std::size_t point, const MeasuredPoint& measured)
-      : planes_(planes), point_(point), log_time_(measured.log_time), noise_(noise_of(measured.bytes)) {
+      : planes_(planes), point_(point), log_time_(measured.log_time), noise_(measured.deviation) {
     set_num_residuals(1);
     mutable_parameter_block_sizes()->push_back(static_cast<int>(planes.parameters.size()));
   }
@@ -137,7 +137,7 @@ Eigen::MatrixXd information_of(const Planes& planes, const std::vector<MeasuredP
       continue;
     }
     const Slopes slopes = slopes_at(planes, p, u);
-    const double noise = noise_of(points[p].bytes);
+    const double noise = points[p].deviation;
     const Eigen::VectorXd row = slopes.by_parameter / noise;
     const double residual = std::abs(slopes.log_time - points[p].log_time) / noise;
     const double weight = points[p].weight * (residual > 1.5 ? 1.5 / residual : 1);  // Huber's
@@ -185,7 +185,7 @@ Eigen::MatrixXd correlated_information_of(const Planes& planes, const std::vecto
       for (Eigen::Index j = 0; j < n; ++j) {
         covariances(i, j) = covariance(at(p), at(here[static_cast<std::size_t>(j)]), kLeft);
       }
-      covariances(i, i) += std::pow(noise_of(points[p].bytes), 2);
+      covariances(i, i) += std::pow(points[p].deviation, 2);
     }
     const Eigen::LLT<Eigen::MatrixXd> factor(covariances);
     information += rows.transpose() * factor.solve(rows);

@@ -100,20 +100,29 @@ TablePoints as_it_ran(const TablePoints& table, const std::vector<CostParameter>
 
 using Chosen = std::vector<const TablePoints*>;
 
+// From 256 MiB on rates are measured: half of the tables are within 3 % of what other sites say (docs/accuracy.md).
+constexpr Bytes kOfRates{256 << 20};
+constexpr double kRatesDiffer = 0.03;
+
 // Places and points of all, with costs in place of the defaults. Sites weigh alike, whatever their number of
-// tables and rows: what a site's rows miss by, they miss by together, so a site says little more than one row of
-// an interval of 10 % would. One process that drives several GPUs weighs a third, because training has a process for
-// each.
+// tables and rows: what a site's rows miss by, they miss by together, so all say little more than one row of an
+// interval of 10 % would, and those of rates as much by themselves. One process that drives several GPUs weighs a
+// third, because training has a process for each.
 struct Joined {
   std::vector<MeasuredPlace> places;
   std::vector<MeasuredPoint> points;
 };
 Joined join(const Chosen& tables, const std::vector<CostParameter>& costs) {
   constexpr double kOfManyGpus = 1.0 / 3, kOfSite = 1.0 / 3;
-  std::map<std::string, double> of_site;
+  struct Rows {
+    double all = 0, of_rates = 0;
+  };
+  std::map<std::string, Rows> of_site;
   for (const TablePoints* table : tables) {
     for (const MeasuredPoint& point : table->points) {
-      of_site[table->table->site] += point.fitted ? 1 : 0;
+      Rows& rows = of_site[table->table->site];
+      rows.all += point.fitted ? 1 : 0;
+      rows.of_rates += point.fitted && point.bytes >= kOfRates ? 1 : 0;
     }
   }
   Joined joined;
@@ -123,8 +132,11 @@ Joined join(const Chosen& tables, const std::vector<CostParameter>& costs) {
       place.spec.costs = costs;
       joined.places.push_back(std::move(place));
     }
-    const double share = kOfSite / of_site.at(table->table->site);
+    const Rows& rows = of_site.at(table->table->site);
     for (MeasuredPoint point : table->points) {
+      const bool of_rate = point.bytes >= kOfRates;
+      const double share = kOfSite / (of_rate ? rows.of_rates : rows.all);
+      point.deviation = of_rate ? kRatesDiffer : point.deviation;
       point.place += first;
       point.weight = share * (table->table->spec.gpus_per_process > 1 ? kOfManyGpus : 1);
       joined.points.push_back(std::move(point));

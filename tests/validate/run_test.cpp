@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "calibrate/validate/compare.h"
+#include "calibrate/validate/defaults.h"
 #include "calibrate/validate/pairs.h"
 #include "calibrate/validate/validate.h"
 #include "scenarios/json.h"
@@ -222,6 +223,39 @@ TEST_CASE("pairs: each table of a cluster by a profile of each other, beside the
   const std::string page = pairs_page(pairs);
   CHECK_THAT(page, Contains("all pairs") && Contains("one node from one") && !Contains("several nodes from"));
   CHECK(page.find("slow") < page.find("fast", page.find("the worst")));
+}
+
+TEST_CASE("what one site's rates say of a network is known at another, whatever smaller sizes do") {
+  constexpr double kCarried = 0.75, kDefault = 0.9686;  // of the NICs' rate
+  const TemporaryFolder folder;
+  folder.write("cluster.json", text_of(kSource / "scenarios/validation/collectives/perlmutter.json"));
+  folder.write("index.csv",
+               "name,file,collective,cluster,nodes,gpus_per_node,nccl,nccl_known,source,doubtful,site\n"
+               "a,t.csv,all_reduce,cluster.json,2,4,2.21,yes,s,no,a\n"
+               "b,t.csv,all_reduce,cluster.json,2,4,2.21,yes,s,no,b\n");
+  CollectiveTest test;
+  test.cluster = load_cluster(folder.file("cluster.json"));
+  test.collective.nccl = "2.21";
+  for (std::int64_t size = 1 << 16; size <= std::int64_t{1} << 31; size *= 2) {
+    test.sizes.emplace_back(size);
+  }
+  test.collective.costs = {{"network.efficiency", kCarried}};
+  std::string rows = "size_bytes,time_us\n";
+  bool late = false;
+  for (const CollectiveCost& row :
+       run_collective_test(test).rows) {  // below 16 MiB every other size is disturbed
+    late = row.plan.bytes < Bytes(16 << 20) && !late;
+    rows += std::to_string(row.plan.bytes.value) + ',' +
+            std::to_string(static_cast<double>(row.time.ps) * 1e-6 * (late ? 2 : 1)) + '\n';
+  }
+  folder.write("t.csv", rows);
+  const DefaultsFit fit = fit_defaults(folder.file("index.csv"), {});
+  int of_rates = 0;
+  for (const HeldOutRow& row : fit.held_out) {
+    of_rates += row.bytes >= 256 << 20 ? 1 : 0;
+    CHECK((row.bytes < 256 << 20 || std::abs(row.log_ratio) < 0.1 * std::log(kDefault / kCarried)));
+  }
+  CHECK(of_rates == 8);  // 256 MiB to 2 GiB at two sites
 }
 
 TEST_CASE("nothing named, nothing run") {
