@@ -4,6 +4,7 @@
 
 #include <Eigen/Dense>
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <iterator>
 
@@ -341,6 +342,7 @@ struct CostFitter::State {
         points(all_points),
         progress(told),
         planes(places, points, choose, progress, only, threads) {
+    assert(std::ranges::all_of(points, [](const MeasuredPoint& point) { return point.deviation > 0; }));
     u.assign(planes.parameters.size(), 0);
     planes.add_round(u);
     planes.drop_what_bears_nothing();

@@ -106,8 +106,9 @@ constexpr double kRatesDiffer = 0.03;
 
 // Places and points of all, with costs in place of the defaults. Sites weigh alike, whatever their number of
 // tables and rows: what a site's rows miss by, they miss by together, so all say little more than one row of an
-// interval of 10 % would, and those of rates as much by themselves. One process that drives several GPUs weighs a
-// third, because training has a process for each.
+// interval of 10 % would. Those of rates have that weight once more: they are few, and among all rows of a site what
+// they say of a network would be an outlier. One process that drives several GPUs weighs a third, because training has
+// a process for each.
 struct Joined {
   std::vector<MeasuredPlace> places;
   std::vector<MeasuredPoint> points;
@@ -135,7 +136,7 @@ Joined join(const Chosen& tables, const std::vector<CostParameter>& costs) {
     const Rows& rows = of_site.at(table->table->site);
     for (MeasuredPoint point : table->points) {
       const bool of_rate = point.bytes >= kOfRates;
-      const double share = kOfSite / (of_rate ? rows.of_rates : rows.all);
+      const double share = point.fitted ? kOfSite / (of_rate ? rows.of_rates : rows.all) : 0;
       point.deviation = of_rate ? kRatesDiffer : point.deviation;
       point.place += first;
       point.weight = share * (table->table->spec.gpus_per_process > 1 ? kOfManyGpus : 1);
