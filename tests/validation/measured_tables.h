@@ -74,6 +74,9 @@ inline CollectiveTest test_of(const CsvRow& table, const std::string& folder) {
   if (!table.at("channels").empty()) {
     test.collective.min_channels = test.collective.max_channels = std::stoi(table.at("channels"));
   }
+  if (!table.at("socket_threads").empty()) {
+    test.collective.socket_threads = std::stoi(table.at("socket_threads"));
+  }
   test.collective.nvls = table.at("nvls") != "off";
   if (const std::string& gpus = table.at("gpus_per_process"); !gpus.empty()) {
     test.collective.gpus_per_process = std::stoi(gpus);
