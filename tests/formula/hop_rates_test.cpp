@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/collective/default_costs.h"
 #include "sim/collective/nccl.h"
 #include "sim/report/collective_cost.h"
 
@@ -189,6 +190,23 @@ TEST_CASE(
   }
   CHECK(at_once > 0);
   CHECK(by_rendezvous > 0);
+}
+
+TEST_CASE("a hop of Slingshot in LL has a default of its own, fitted to tables between its nodes") {
+  const auto in_lines = [](int compute_capability, NetworkKind network) {
+    const CollectiveCosts costs = default_costs(compute_capability, network);
+    return costs.of[static_cast<std::size_t>(Protocol::ll)]
+        .latency[static_cast<std::size_t>(HopKind::network)];
+  };
+  CHECK(in_lines(90, NetworkKind::slingshot) > in_lines(90, NetworkKind::infiniband));
+  CHECK(in_lines(80, NetworkKind::slingshot) < in_lines(80, NetworkKind::infiniband));
+  CHECK(in_lines(90, NetworkKind::roce) == in_lines(90, NetworkKind::infiniband));
+  for (const NetworkKind kind : {NetworkKind::slingshot, NetworkKind::efa}) {
+    const std::vector<CostParameter> fitted = starting_network_costs(kind, false);
+    CHECK(std::ranges::any_of(fitted, [](const CostParameter& cost) {
+            return cost.name == "ll.network.latency";
+          }) == (kind == NetworkKind::slingshot));
+  }
 }
 
 TEST_CASE("a message takes the EFA of p5 longer, proxy and hop, than the newer one of p5en and p6") {

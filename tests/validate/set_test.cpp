@@ -131,6 +131,24 @@ TEST_CASE("the defaults are tried where nothing is fitted") {
   CHECK_THAT(refused(kStart + R"("defaults": true})"), Contains("/defaults: missing key \"index\""));
 }
 
+TEST_CASE("an index says what NCCL was set to") {
+  const TemporaryFolder folder;
+  const std::string index =
+      folder.write("index.csv",
+                   "name,file,collective,cluster,nodes,gpus_per_node,source,buffer_bytes,"
+                   "gpus_per_process,socket_threads\n"
+                   "plain,a.csv,all_reduce,dgx-a100,2,8,s,,,\n"
+                   "set,b.csv,all_reduce,dgx-a100,2,8,s,8388608,2,4\n");
+  const std::vector<CollectiveTable> tables = load_tables(index);
+  REQUIRE(tables.size() == 2);
+  CHECK(tables[0].spec.sizes.buffer == Bytes(0));
+  CHECK(tables[0].spec.gpus_per_process == 1);
+  CHECK(tables[0].spec.socket_threads == 1);
+  CHECK(tables[1].spec.sizes.buffer == Bytes(8 << 20));
+  CHECK(tables[1].spec.gpus_per_process == 2);
+  CHECK(tables[1].spec.socket_threads == 4);
+}
+
 TEST_CASE("wrong indexes are refused with line and column") {
   const auto with_index = [](const std::string& rows) {
     const TemporaryFolder folder;
