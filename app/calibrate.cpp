@@ -259,6 +259,11 @@ void replay(const ReplayOptions& options) {
 }
 
 void defaults(const std::string& index, const std::optional<std::string>& folder) {
+  if (folder) {  // nobody should wait for tables that can't be kept
+    std::error_code error;
+    std::filesystem::create_directories(*folder, error);
+    require_place(*folder + "/fitted_costs.inc");
+  }
   ProgressLines lines;
   const DefaultsFit fit = fit_defaults(index, [&](const std::string& part, std::size_t done,
                                                   std::size_t all) { lines.show(part, done, all); });

@@ -152,7 +152,7 @@ std::string quoted_list(std::span<const std::string> names, std::string_view las
 
 std::string unknown_name(std::string_view what, std::string_view name, std::span<const std::string> known,
                          std::string_view elsewhere) {
-  constexpr std::size_t kShownLength = 60;
+  constexpr std::size_t kShownLength = 60, kMostListed = 100;
   std::string text = "unknown " + std::string(what) + " \"" + std::string(name.substr(0, kShownLength)) +
                      (name.size() > kShownLength ? "...\"" : "\"");
   if (const std::vector<std::string> nearest = nearest_names(name, known); !nearest.empty()) {
@@ -160,7 +160,11 @@ std::string unknown_name(std::string_view what, std::string_view name, std::span
   } else {
     text += '.';
   }
-  text += (elsewhere.empty() ? "" : " ") + std::string(elsewhere) + " Known: ";
+  text += elsewhere.empty() ? "" : " " + std::string(elsewhere);
+  if (known.size() > kMostListed) {
+    return text;
+  }
+  text += " Known: ";
   for (std::size_t i = 0; i < known.size(); ++i) {
     text += (i == 0 ? "" : ", ") + known[i];
   }

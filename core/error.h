@@ -37,7 +37,7 @@ std::vector<std::string> nearest_names(std::string_view name, std::span<const st
 std::string quoted_list(std::span<const std::string> names, std::string_view last_word);
 
 // `unknown preset "H10O"; did you mean "H100"? Known: A100-40GB, ...` for messages about closed sets.
-// `elsewhere`: a sentence on where else the name belongs.
+// Of more than a hundred nobody looks for one in the message. `elsewhere`: a sentence on where else the name belongs.
 std::string unknown_name(std::string_view what, std::string_view name, std::span<const std::string> known,
                          std::string_view elsewhere = {});
 

@@ -748,7 +748,7 @@ void describe(V& v, CollectiveSpec& s) {
         "fill.");
   v.key("costs", s.costs, any(),
         "Values of cost parameters by name; the others keep their defaults, which follow GPU, CPU and "
-        "network.");
+        "network. No other than that of a profile that is fitted to it.");
   v.key("choose", s.choose, any(),
         "Who chooses algorithm and protocol: NCCL's tuner, or a choice that is always the fastest.");
   v.key("fastest_from", s.fastest_from, between(0, kMostChosen),
@@ -891,7 +891,7 @@ void describe(V& v, VariabilitySpec& s) {
         "healthy?");
   v.key("delays", s.delays, any(),
         "What steps of several GPUs lose beside communication, the same for all; as `calibrate fit` finds "
-        "it.");
+        "it. Left out: none, or the profile's.");
 }
 
 template <class V>

@@ -325,9 +325,8 @@ std::string delays_row(const Prediction& p) {
   if (ranks == 1) {
     return "";
   }
-  const DelaySpec& delays = p.scenario.variability.delays;
-  if (delays != DelaySpec{}) {
-    return row("delays", percent_and_time(delays));
+  if (p.scenario.variability.delays) {
+    return row("delays", percent_and_time(*p.scenario.variability.delays));
   }
   const double passes = std::sqrt(static_cast<double>(p.scenario.training.accumulation));
   const Seconds longer = kTypicalDelays.per_step + p.report.breakdown.compute * (kTypicalDelays.per_doubling *

@@ -440,7 +440,7 @@ struct VariabilitySpec {
   std::vector<TransientSlowdown> transient;
   std::vector<std::int64_t> spared_gpus;  // ranks that neither slow_gpus nor transient touch
   std::uint32_t first_iteration = 0;      // whose draws the first iteration has: of a run that goes on
-  DelaySpec delays;
+  std::optional<DelaySpec> delays;        // left out: none, and a profile may say them
 };
 
 enum class EngineChoice : std::uint8_t { automatic, event, vector };

@@ -303,7 +303,7 @@ CollectiveSpec with_profile(const CollectiveSpec& given, const Profile& profile,
       corrections.push_back({kind, sizes[i], std::exp(forecasts[i].log_factor)});
     }
   }
-  spec.corrections = std::move(corrections);
+  spec.corrections = corrections.empty() ? given.corrections : std::move(corrections);
   return spec;
 }
 
@@ -382,6 +382,24 @@ void require_same_training(const ProfileTraining& fit, const Scenario& scenario)
   check("in ", name_of(scenario.training.precision), fit.precision);
 }
 
+// What both say, and not the same.
+void require_one_of(const CollectiveSpec& given, const CollectiveSpec& with_profile) {
+  constexpr const char* kPlace = "/training/collective/";
+  for (const CostParameter& cost : given.costs) {
+    const auto used = std::ranges::find(with_profile.costs, cost.name, &CostParameter::name);
+    if (used->value != cost.value) {
+      throw InputError(
+          formatted("expected either this cost or a profile that is fitted to it, found both, %g and %g",
+                    cost.value, used->value),
+          kPlace + ("costs/" + cost.name));
+    }
+  }
+  if (!given.corrections.empty() && given.corrections != with_profile.corrections) {
+    throw InputError("expected either corrections or a profile, which has its own, found both",
+                     std::string(kPlace) + "corrections");
+  }
+}
+
 }  // namespace
 
 Scenario with_profile(const Scenario& given, const Profile& whole) {
@@ -405,6 +423,7 @@ Scenario with_profile(const Scenario& given, const Profile& whole) {
   }
   scenario.training.collective =
       with_profile(collective, profile, given.cluster, kOfTraining, largest_collective(given));
+  require_one_of(given.training.collective, scenario.training.collective);
   for (const ProfileKernels& kernels : profile.kernels) {
     set_kernels(kernels, scenario.training);
   }
@@ -412,7 +431,7 @@ Scenario with_profile(const Scenario& given, const Profile& whole) {
     if (scenario.gpus.empty() && scenario.training.measured.empty()) {
       scenario.training.measured = training.rates;
     }
-    if (scenario.variability.delays == DelaySpec{}) {
+    if (!scenario.variability.delays) {
       scenario.variability.delays = training.delays;
     }
   }

@@ -220,10 +220,10 @@ double delay_factor(const DelaySpec& delays, std::int64_t ranks, int accumulatio
 }
 
 Workload delayed(Workload work, std::int64_t ranks) {
-  const DelaySpec& delays = work.variability.delays;
-  if (ranks == 1) {
+  if (ranks == 1 || !work.variability.delays) {
     return work;
   }
+  const DelaySpec delays = *work.variability.delays;
   work.delay = to_sim_time(delays.per_step);
   const double factor = delay_factor(delays, ranks, work.training.accumulation);
   for (LayerSpan& span : work.layers) {

@@ -11,6 +11,7 @@
 #include "calibrate/fit/cost_fit.h"
 #include "core/error.h"
 #include "scenarios/scenario.h"
+#include "tests/error_of.h"
 #include "tests/fit/synthetic.h"
 #include "tests/sizes.h"
 
@@ -443,6 +444,30 @@ TEST_CASE("a profile's NCCL runs in training unless another than PyTorch's is as
   CHECK(version("") == "2.26");
   CHECK(version(R"(, "pytorch": "2.1")") == "2.26");
   CHECK(version(R"(, "pytorch": "2.1", "collective": {"nccl": "2.30"})") == "2.30");
+}
+
+TEST_CASE("what a scenario and a profile both say is an error, unless they say the same") {
+  const World measured_on{.cluster = "dgx-h100", .nccl = "2.26", .costs = {}};
+  const Profile profile =
+      fit_collectives(request_of(measured_on), measured(measured_on, {{1, 8}}, sizes(kMiB, 256 * kMiB), 0))
+          .profile;
+  Scenario scenario = parse_scenario(
+      R"({"cluster": "dgx-h100", "model": "resnet50", "training": {"batch_per_gpu": 64}})", "s.json");
+  const auto error = [&] { return error_of([&] { static_cast<void>(with_profile(scenario, profile)); }); };
+  const Scenario fitted = with_profile(scenario, profile);
+  REQUIRE(!fitted.training.collective.corrections.empty());
+  const std::vector<CostParameter>& costs = fitted.training.collective.costs;
+  REQUIRE(!costs.empty());
+  // A result runs again with its profile.
+  CHECK(with_profile(fitted, profile).training.collective.costs == costs);
+
+  scenario.training.collective.costs = {{costs.front().name, 2 * costs.front().value}};
+  CHECK_THAT(error(), Contains("expected either this cost or a profile that is fitted to it, found both"));
+  CHECK_THAT(error(), Contains("/training/collective/costs/" + costs.front().name));
+  scenario.training.collective.costs = {};
+  scenario.training.collective.corrections = {{CollectiveKind::all_reduce, Bytes(kMiB), 2}};
+  CHECK_THAT(error(), Contains("/training/collective/corrections: expected either corrections or a profile"));
+  CHECK(with_profile(scenario, Profile{}).training.collective.corrections.size() == 1);
 }
 
 TEST_CASE("a profile of another version searches a place's channels anew") {

@@ -315,8 +315,12 @@ TEST_CASE("a scenario's own rate and delays are the middle of its interval, what
   own.training.measured = {{SamplesPerSecond(kRate / 2)}};
   Scenario late = plain;
   late.variability.delays = {Seconds(0.02), 0};
-  for (const Scenario& each :
-       {with_profile(plain, profile), with_profile(own, profile), with_profile(late, profile)}) {
+  Scenario none = plain;
+  none.variability.delays = DelaySpec{};
+  CHECK(with_profile(plain, profile).variability.delays == profile.training.front().delays);
+  CHECK(with_profile(none, profile).variability.delays == DelaySpec{});
+  for (const Scenario& each : {with_profile(plain, profile), with_profile(own, profile),
+                               with_profile(late, profile), with_profile(none, profile)}) {
     const TrainingInterval interval = training_interval(each, profile);
     CHECK(interval.step.value == Approx(predict(each).report.step.mean.value).epsilon(0.01));
     CHECK(interval.low < interval.step);

@@ -187,6 +187,11 @@ TEST_CASE("an input error is one line with file, place and message, and the near
   CHECK(quoted_list(known, "or") == R"("A100-80GB", "H100" or "H200")");
   CHECK(unknown_name("GPU", "h100", known) ==
         "unknown GPU \"h100\"; did you mean \"H100\"? Known: A100-80GB, H100, H200");
+  Names tables;
+  for (int i = 0; i <= 100; ++i) {
+    tables.push_back("table " + std::to_string(i));
+  }
+  CHECK(unknown_name("table", "tible 7", tables) == "unknown table \"tible 7\"; did you mean \"table 7\"?");
 }
 
 }  // namespace
