@@ -246,6 +246,11 @@ std::vector<std::string> log_remarks(const FitRequest& request, const MeasuredDa
       settings.try_emplace(row.unmodelled, row.origin.file);
     }
   }
+  for (const KernelMeasurement& row : data.kernels) {
+    if (const std::string gpu = gpu_called(row.device); !gpu.empty() && !may_be_gpu(gpu, node.gpu)) {
+      others.try_emplace(gpu, row.origin.file);
+    }
+  }
   std::vector<std::string> lines;
   for (const auto& [gpu, file] : others) {
     lines.push_back(file + ": the log's GPUs are " + gpu + ", " + request.cluster_name + " has " + node.gpu);

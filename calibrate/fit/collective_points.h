@@ -37,8 +37,8 @@ std::vector<double> predicted_log_times(const MeasuredPlace&, std::span<const By
 
 // A line for each NCCL that is older or newer than all whose tuners are known: how far off the nearest is.
 std::string version_remarks(const MeasuredData&);
-// A line for each GPU that the rows name and the cluster hasn't got; then one for each set of settings that rows state
-// and no prediction knows.
+// A line for each GPU that the rows of collectives and kernels name and the cluster hasn't got; then one for each set
+// of settings that rows state and no prediction knows.
 std::vector<std::string> log_remarks(const FitRequest&, const MeasuredData&);
 
 // Some that a machine with such GPUs may run where nothing says which, from the oldest that knows them on.

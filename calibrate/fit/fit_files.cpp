@@ -90,10 +90,10 @@ Profile fit_files(const FitFiles& fit, std::ostream& page) {
     require_same_machine(*scenario, request.cluster.node, crosses);
   }
   Profile profile = empty_profile(fit.cluster, data);
+  for (const std::string& line : log_remarks(request, data)) {
+    page << line << '\n';
+  }
   if (!data.collectives.empty() || (data.kernels.empty() && data.training.empty())) {
-    for (const std::string& line : log_remarks(request, data)) {
-      page << line << '\n';
-    }
     page << version_remarks(data) << std::flush;
     const CollectiveFit collectives = fit_collectives(request, data);
     page << fit_table(collectives, data) << std::flush;

@@ -53,6 +53,18 @@ constexpr std::array<std::string_view, 1> kWork{"work_flop"};
 constexpr std::array<std::string_view, 1> kTraffic{"traffic_bytes"};
 constexpr std::array<std::string_view, 1> kM{"m"}, kN{"n"}, kK{"k"};
 
+// "img/s", "tokens per second"; not of one GPU, and no other time.
+bool is_rate_of_job(std::string_view unit) {
+  constexpr std::array<std::string_view, 18> kThings{
+      "sample", "samples", "image",    "images",   "img",       "imgs",  "sequence", "sequences", "seq",
+      "seqs",   "example", "examples", "sentence", "sentences", "token", "tokens",   "tok",       "toks"};
+  constexpr std::array<std::string_view, 5> kTimes{"/s", "/sec", "/second", " per second", " / s"};
+  return std::ranges::any_of(kThings, [&](std::string_view thing) {
+    return unit.starts_with(thing) &&
+           (unit.size() == thing.size() || std::ranges::count(kTimes, unit.substr(thing.size())) > 0);
+  });
+}
+
 // A row that can't be used, and why.
 struct BadCell {
   std::string text;
@@ -305,11 +317,11 @@ class TableReader {
     one.ranks = count(kRanks);
     one.nodes = std::max(1, count(kNodes));
     const std::string unit = in_lower_case(rows_.cell(kUnit));
-    if (unit.find('%') != std::string::npos) {
-      throw BadCell{"unit: expected samples (images, sequences) or tokens a second, found " +
+    if (!unit.empty() && !is_rate_of_job(unit)) {
+      throw BadCell{"unit: expected samples (images, sequences) or tokens a second of all GPUs, found " +
                     in_quotes(unit)};
     }
-    const bool tokens = unit.find("token") != std::string::npos;
+    const bool tokens = unit.find("tok") != std::string::npos;
     double& stated = tokens ? one.tokens_per_second : one.samples_per_second;
     if (!number(kThroughput, stated)) {
       number(kTokens, one.tokens_per_second);

@@ -1,6 +1,9 @@
-// nccl-tests -J.
+// nccl-tests -J (src/util.cu, writeDeviceReport and what follows it).
+#include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "calibrate/import/nccl_row.h"
 #include "calibrate/import/readers.h"
@@ -41,6 +44,11 @@ class JsonReader {
   }
 
  private:
+  struct Device {
+    int rank = 0, group = 0;
+    std::string host;
+  };
+
   void member_ends(const std::string& member, const Json& value, std::int64_t line) {
     if (member == "results") {
       read_result(value, line);
@@ -55,9 +63,46 @@ class JsonReader {
     } else if (member == "collective" || member == "test") {
       table_.program = text_of(&value);
     } else if (member == "config") {
-      table_.program = table_.program.empty() ? text_of(value.find("collective")) : table_.program;
-      table_.grouped = whole_of(value.find("aggregated_iterations"), 1);
-      table_.graphs = whole_of(value.find("graph"), 0);
+      read_config(value);
+    }
+  }
+
+  void read_config(const Json& value) {
+    table_.program = table_.program.empty() ? text_of(value.find("collective")) : table_.program;
+    table_.grouped = whole_of(value.find("aggregated_iterations"), 1);
+    table_.graphs = whole_of(value.find("graph"), 0);
+    table_.blocking = text_of(value.find("blocking_collectives")) == "true";
+    constexpr std::int64_t kMostGpus = 1024, kMostRanks = 1 << 16;
+    const std::int64_t gpus = whole_of(value.find("ngpus"), 0), threads = whole_of(value.find("nthreads"), 1);
+    table_.gpus_per_process = gpus > 0 && gpus <= kMostGpus ? static_cast<int>(gpus) : 0;
+    const Json* const listed = value.find("devices");
+    const auto* const devices = listed != nullptr ? listed->as<Json::Array>() : nullptr;
+    if (devices == nullptr) {
+      return;
+    }
+    std::vector<Device> first;
+    for (const Json& device : *devices) {
+      if (const std::optional<Device> each = read_device(device)) {
+        first.push_back(*each);
+      }
+    }
+    if (gpus > 0 && threads > 0 && gpus <= kMostGpus && threads <= kMostGpus &&
+        gpus * threads * static_cast<std::int64_t>(first.size()) <= kMostRanks) {
+      add_others(first, static_cast<int>(gpus * threads));
+    }
+  }
+
+  // Of each process the first rank alone is listed, as a rule.
+  void add_others(const std::vector<Device>& first, int in_process) {
+    const bool of_all = std::ranges::any_of(first, [&](const Device& each) {
+      const auto next = run_.ranks.upper_bound(each.rank);
+      return next != run_.ranks.end() && next->first < each.rank + in_process;
+    });
+    for (Device each : of_all ? std::vector<Device>() : first) {
+      for (int more = 1; more < in_process; ++more) {
+        ++each.rank;
+        add(each);
+      }
     }
   }
 
@@ -96,19 +141,26 @@ class JsonReader {
     }
   }
 
-  void read_device(const Json& value) {
+  std::optional<Device> read_device(const Json& value) {
     const std::int64_t rank = whole_of(value.find("rank"), static_cast<std::int64_t>(run_.ranks.size()));
     constexpr std::int64_t kMost = 1 << 20;
     if (rank < 0 || rank >= kMost) {
-      return;
+      return std::nullopt;
     }
+    add_gpu(text_of(value.find("device_info")), run_);
     const std::int64_t group = whole_of(value.find("group"), 0);
-    run_.ranks[static_cast<int>(rank)] = group > 0 && group <= INT32_MAX ? static_cast<int>(group) : 0;
+    Device device{static_cast<int>(rank), group > 0 && group <= INT32_MAX ? static_cast<int>(group) : 0, {}};
     for (const char* const key : {"hostname", "host", "node"}) {
-      if (const std::string host = text_of(value.find(key)); !host.empty()) {
-        run_.hosts[host].insert(static_cast<int>(rank));
-        return;
-      }
+      device.host = device.host.empty() ? text_of(value.find(key)) : device.host;
+    }
+    add(device);
+    return device;
+  }
+
+  void add(const Device& device) {
+    run_.ranks[device.rank] = device.group;
+    if (!device.host.empty()) {
+      run_.hosts[device.host].insert(device.rank);
     }
   }
 

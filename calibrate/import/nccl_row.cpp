@@ -230,9 +230,9 @@ RowIs find_nccl_row(std::string_view line, const NcclLayout* layout, NcclRow& ro
     if (!read_half(half_cells, layout != nullptr && layout->milliseconds, half) || !add_half(half, row)) {
       return RowIs::garbled;
     }
-    std::int64_t wrong = 0;
+    double wrong = 0;  // a million is 1e+06
     row.wrong_values = row.wrong_values || (width > 3 && layout != nullptr && layout->counts_wrong &&
-                                            read_whole(half_cells[3], wrong) && wrong > 0);
+                                            read_number(half_cells[3], wrong) && wrong > 0);
   }
   row.text = mix64(static_cast<std::uint64_t>(row.size));
   for (const char c : line.substr(start, stop - start)) {

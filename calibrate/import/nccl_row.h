@@ -58,7 +58,8 @@ struct NcclTable {
   NcclEnvironment environment;
   NcclHosts hosts;
   int gpus_per_process = 0;
-  std::int64_t grouped = 1, graphs = 0;  // as NcclRun has them
+  std::int64_t grouped = 1, graphs = 0;  // as NcclRun has them, and the next one
+  bool blocking = false;
   NcclLayout layout;
   std::vector<NcclRow> rows;
 };

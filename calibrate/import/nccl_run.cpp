@@ -57,14 +57,8 @@ constexpr std::size_t kMostDevices = 1u << 20;
 
 // " [0000:0f:00] NVIDIA H100 80GB HBM3"
 void read_gpu(std::string_view text, NcclRun& run) {
-  const std::size_t bus_end = text.find(']');
-  if (bus_end == std::string_view::npos) {
-    return;
-  }
-  const std::string_view name = trimmed(text.substr(bus_end + 1));
-  constexpr std::size_t kLongestName = 64, kMostKinds = 8;
-  if (!name.empty() && name.size() <= kLongestName && run.gpus.size() < kMostKinds) {
-    run.gpus.emplace(name);
+  if (const std::size_t bus_end = text.find(']'); bus_end != std::string_view::npos) {
+    add_gpu(text.substr(bus_end + 1), run);
   }
 }
 
@@ -146,8 +140,9 @@ bool read_columns(std::string_view text, NcclLayout& layout) {
 }
 
 // Ways between GPUs or nodes that a job may be told to do without, and channels that it has at least.
-constexpr std::array<std::string_view, 5> kUnmodelled{
-    "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_MIN_NCHANNELS", "NCCL_MIN_CTAS"};
+constexpr std::array<std::string_view, 6> kUnmodelled{"NCCL_IB_DISABLE",  "NCCL_P2P_DISABLE",
+                                                      "NCCL_SHM_DISABLE", "NCCL_MIN_NCHANNELS",
+                                                      "NCCL_MIN_CTAS",    "NCCL_PXN_DISABLE"};
 
 constexpr std::size_t kLongestValue = 200;
 
@@ -269,7 +264,7 @@ bool NcclEnvironment::set(std::string_view name, std::string_view value) {
     algorithm = in_capitals(value);
   } else if (name == "NCCL_PROTO") {
     protocol = in_capitals(value);
-  } else if (name == "NCCL_MAX_NCHANNELS" &&
+  } else if ((name == "NCCL_MAX_NCHANNELS" || name == "NCCL_MAX_CTAS") &&
              (value.empty() || (read_whole(value, number) && number > 0 && number < 1024))) {
     channels = static_cast<int>(number);
   } else if (name == "NCCL_NVLS_ENABLE") {
@@ -351,6 +346,14 @@ NcclHosts hosts_of(const NcclRun& run) {
   return found;
 }
 
+void add_gpu(std::string_view name, NcclRun& run) {
+  constexpr std::size_t kLongestName = 64, kMostKinds = 8;
+  name = trimmed(name);
+  if (!name.empty() && name.size() <= kLongestName && run.gpus.size() < kMostKinds) {
+    run.gpus.emplace(name);
+  }
+}
+
 NcclLine read_nccl_header(std::string_view text, NcclRun& run, NcclLayout& layout) {
   if (read_device(text, run)) {
     return NcclLine::run;
@@ -380,6 +383,10 @@ NcclLine read_nccl_header(std::string_view text, NcclRun& run, NcclLayout& layou
     run.grouped = number_after(text, "agg iters:").value_or(1);
     run.graphs = number_after(text, " graph:").value_or(0);
     return NcclLine::run_starts;
+  }
+  if (text.find("Blocking Enabled") != std::string_view::npos) {
+    run.blocking = true;
+    return NcclLine::run;
   }
   const bool known = text.find("Using devices") != std::string_view::npos ||
                      text.find("Out of bounds values") != std::string_view::npos ||

@@ -47,9 +47,13 @@ struct NcclRun {
   std::map<std::string, std::set<int>, std::less<>> hosts;  // their ranks
   std::set<std::string, std::less<>> gpus;                  // by name
   int gpus_per_process = 0;                                 // 0: not stated
+  bool blocking = false;                                    // the host waits for each operation (-z)
   std::int64_t grouped = 1;                                 // operations of one launch (-m)
   std::int64_t graphs = 0;                                  // launches of a CUDA graph (-G)
 };
+
+// A GPU's name as NCCL's tests print it.
+void add_gpu(std::string_view name, NcclRun&);
 
 enum class NcclLine : std::uint8_t { other, run_starts, run, table_starts };
 

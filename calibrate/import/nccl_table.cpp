@@ -112,6 +112,12 @@ std::vector<Condition> conditions_of(const NcclTable& table) {
                    " (-G): the times of this table are those in a CUDA graph, without the host's launches; a "
                    "prediction is of one collective that the host launches"});
   }
+  if (table.blocking) {
+    all.push_back(
+        {"blocking", "tables of blocking operations",
+         " (-z): the times of this table are those of a host that waits for each operation; a prediction is "
+         "of operations in a row"});
+  }
   if (table.hosts.groups > 1) {
     all.push_back({std::to_string(table.hosts.groups) + " groups of ranks at once",
                    "tables of several groups",

@@ -214,6 +214,7 @@ class TextReader {
       table.gpus_per_process = stream.run.gpus_per_process;
       table.grouped = stream.run.grouped;
       table.graphs = stream.run.graphs;
+      table.blocking = stream.run.blocking;
     }
     return *stream.table;
   }
@@ -274,11 +275,14 @@ class TextReader {
   void read_surroundings(std::string_view line) {
     if (const std::size_t at = line.find("CCL version "); at != std::string_view::npos) {
       constexpr std::size_t kSkipped = 12;
-      const std::string_view rest = line.substr(at + kSkipped);
+      std::string_view rest = line.substr(at + kSkipped);
+      rest.remove_prefix(std::min(rest.find_first_not_of(" :"), rest.size()));  // "RCCL version : 2.22.3"
       const std::string version = nccl_version_in(rest.substr(0, std::min(rest.find(' '), rest.size())));
       if (!version.empty()) {
         recognised();
-        if (std::exchange(version_, version) != version) {
+        const bool other_library =
+            at > 0 && line[at - 1] == 'R' && set_in_run_.unmodelled.try_emplace("RCCL").second;
+        if (std::exchange(version_, version) != version || other_library) {
           complete_open_tables();
         }
       }

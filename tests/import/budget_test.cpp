@@ -123,6 +123,20 @@ TEST_CASE("a log of very many ranks and very many tables") {
   CHECK_THAT(outcome.text(), Contains("2999 measurements"));
 }
 
+TEST_CASE("a report of very many processes that say very many GPUs each") {
+  const TemporaryFolder folder;
+  std::string devices;
+  for (int i = 0; i < 30'000; ++i) {
+    devices += (i == 0 ? "" : ",") + std::string(R"({"rank":)") + std::to_string(i * 1023 % 1'040'000) +
+               R"(,"host":"i"})";
+  }
+  folder.write("a.json",
+               R"({"nccl_version":22707,"config":{"nthreads":1,"ngpus":1024,"devices":[)" + devices +
+                   R"(]},"results":[{"size":8,"out_of_place":{"time":1,"alg_bw":0.01,"bus_bw":0.01}}]})");
+  const Outcome outcome = run(folder, "calibrate import a.json");
+  CHECK((outcome.status == 0 || outcome.status == 2));
+}
+
 TEST_CASE("a file that unpacks to very much") {
   const TemporaryFolder folder;
   write_gz(folder, "a.log.gz", repeated("# Rank 1 on h1 device\n", 4'000'000));

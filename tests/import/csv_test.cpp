@@ -111,6 +111,12 @@ TEST_CASE("throughput of training") {
   CHECK(data.training[1].tokens_per_second == 5000);
   CHECK(data.training[1].samples_per_second == 0);
   CHECK_THAT(remarks_of(data), Contains("4: unit: expected samples (images, sequences) or tokens"));
+  for (const std::string other :
+       {"steps/s", "ms/image", "images/min", "ktokens/s", "images/s per device", "samples/s/GPU"}) {
+    const MeasuredData none = import_text("gpus,throughput,unit\n8,360,samples/s\n8,360," + other + "\n");
+    CHECK(none.training.size() == 1);
+    CHECK_THAT(remarks_of(none), Contains("of all GPUs, found"));
+  }
   const MeasuredData tokens = import_text("gpus,tokens_per_s\n8,30000\n16,\n");
   REQUIRE(tokens.training.size() == 1);
   CHECK(tokens.training[0].tokens_per_second == 30000);

@@ -73,6 +73,48 @@ TEST_CASE("nccl-tests' JSON: groups of ranks, grouped operations, CUDA graphs, v
              Contains("2 groups of ranks") && Contains("agg iters: 8") && Contains("graph: 3"));
 }
 
+// As src/util.cu writes it: devices in "config", one for each process, numbers as "%lf", flags and roots as texts.
+const std::string kWritten = R"({"version":2,"start_time":"2026-11-29 08:00:00",
+"args":["\/opt\/all_reduce_perf","-b","8M","-g","2","-J","out.json"],"env":["HOME=\/root"],"nccl_version":22707,
+"config":{"nthreads":1,"ngpus":2,"minimum_bytes":8388608,"maximum_bytes":8388608,"step_factor":2,"warmup_iters":1,
+"iterations":20,"aggregated_iterations":1,"validation":1,"graph":0,"blocking_collectives":"true","per_iter_timing":"false",
+"parallel_init":"false","devices":[
+{"rank":0,"group":0,"pid":7,"hostname":"a","device":0,"device_hex":"0000:0f:00","device_info":"NVIDIA H100 80GB HBM3"},
+{"rank":2,"group":0,"pid":8,"hostname":"b","device":0,"device_hex":"0000:0f:00","device_info":"NVIDIA H100 80GB HBM3"}]},
+"results":[{"size":8388608,"count":2097152,"type":"float","redop":"sum","root":"    -1",
+"out_of_place":{"time":177.800000,"alg_bw":47.180000,"bus_bw":70.770000,"nwrong":0.000000},
+"in_place":{"time":175.000000,"alg_bw":47.934900,"bus_bw":71.902350,"nwrong":1000000.000000},
+"actual_iterations":20,"experiment_name":"x"}],
+"out_of_bounds":{"count":0,"okay":"true"},"average_bus_bandwidth":{"bandwidth":71.3,"okay":"unchecked"},"errors":[],
+"end_time":"2026-11-29 08:00:01"})";
+
+TEST_CASE("nccl-tests' JSON as it is written: devices of processes that drive several GPUs") {
+  const MeasuredData data = import_text(kWritten, "out.json");
+  INFO(remarks_of(data));
+  REQUIRE(data.collectives.size() == 1);
+  const CollectiveMeasurement& one = data.collectives[0];
+  CHECK(one.kind == CollectiveKind::all_reduce);
+  CHECK(one.ranks == 4);
+  CHECK(one.nodes == 2);
+  CHECK(one.gpus_per_process == 2);
+  CHECK(one.gpu == "NVIDIA H100 80GB HBM3");
+  CHECK(one.time.value == 175e-6);
+  CHECK_THAT(remarks_of(data), Contains("blocking") && Contains("wrong values"));
+}
+
+TEST_CASE("nccl-tests' JSON whose processes list all their devices") {
+  std::string text = kWritten;
+  for (const char* const rank : {"1", "3"}) {
+    const std::string first = rank == std::string("1") ? R"({"rank":0)" : R"({"rank":2)";
+    const std::string host = rank == std::string("1") ? "a" : "b";
+    text.insert(text.find(first), R"({"rank":)" + std::string(rank) + R"(,"hostname":")" + host + "\"},");
+  }
+  const MeasuredData data = import_text(text, "out.json");
+  REQUIRE(data.collectives.size() == 1);
+  CHECK(data.collectives[0].ranks == 4);
+  CHECK(data.collectives[0].nodes == 2);
+}
+
 TEST_CASE("nccl-tests' JSON that breaks off is read up to there") {
   const std::string half = kReport.substr(0, kReport.find("33554432"));
   const MeasuredData data = import_text(half, "out.json");

@@ -344,6 +344,27 @@ TEST_CASE("rows that break off, are garbled, glued or of size 0") {
     CHECK(data.collectives.size() == 2);
     CHECK_THAT(remarks_of(data), Contains("1 rows of this table moved wrong values"));
   }
+  SECTION("very many wrong values, as %6g says them") {
+    std::string row = kRowB;
+    row.replace(row.rfind(" 0\n"), 3, " 1e+06\n");
+    CHECK_THAT(remarks_of(rows(row)), Contains("1 rows of this table moved wrong values"));
+  }
+}
+
+TEST_CASE("what a prediction doesn't have: a host that waits, another library, no PXN") {
+  const MeasuredData data = import_text(
+      "# Blocking Enabled: wait for completion and barrier after each collective\n"
+      "node1:12:34 [0] NCCL INFO RCCL version : 2.22.3-develop:1234\nexport NCCL_PXN_DISABLE=1 "
+      "NCCL_MAX_CTAS=4\n" +
+      kColumns + kRowA);
+  INFO(remarks_of(data));
+  REQUIRE(data.collectives.size() == 1);
+  CHECK(data.collectives[0].nccl == "2.22");
+  CHECK(data.collectives[0].channels == 4);
+  for (const char* const each : {"RCCL", "NCCL_PXN_DISABLE=1", "blocking"}) {
+    CHECK_THAT(data.collectives[0].unmodelled, Contains(each));
+  }
+  CHECK_THAT(remarks_of(data), Contains("a host that waits for each operation"));
 }
 
 TEST_CASE("NCCL's version and settings from what is printed around the run") {
