@@ -500,8 +500,9 @@ template <class V>
 void describe(V& v, DdpSpec& s) {
   v.key("reduction", s.reduction, any(),
         "Whose rule says when gradients are reduced, and in which pieces: overlapped with backward "
-        "(pytorch_ddp, apex_ddp) or when it has ended (apex_ddp_delayed, horovod_0.19, horovod_0.21, "
-        "mxnet_horovod_group, after_backward). Horovod's background thread, which reduces while backward "
+        "(pytorch_ddp, apex_ddp, megatron) or when it has ended (apex_ddp_delayed, horovod_0.19, "
+        "horovod_0.21, mxnet_horovod_group, after_backward). Horovod's background thread, which reduces "
+        "while backward "
         "runs, is the strategy horovod. unknown: as pytorch_ddp, and the interval of a profile holds "
         "after_backward too.");
   v.key("bucket_cap", s.bucket_cap, kSize,
@@ -546,6 +547,13 @@ void describe(V& v, ZeroSpec& s) {
       "stage", s.stage, between(1, 3),
       "What is sharded: 1: the optimizer's state, with ddp's options; 2: gradients too, with fsdp's options, "
       "reshard_after_forward false; 3: parameters too, reshard_after_forward true.");
+  v.key("reduce_scatter", s.reduce_scatter, any(),
+        "Stage 1: buckets are reduce-scattered instead of all-reduced: a GPU gets the sums of what its "
+        "optimizer updates, for half the bytes (Megatron-Core's use_distributed_optimizer, with ddp's "
+        "reduction megatron).");
+  v.key("overlap_gather", s.overlap_gather, any(),
+        "Stage 1: updated parameters are gathered bucket by bucket beside the next forward pass, instead of "
+        "all before it (Megatron-Core's overlap_param_gather).");
 }
 
 template <class V>

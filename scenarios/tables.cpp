@@ -167,6 +167,10 @@ std::string strategy(const Prediction& p) {
   }
   std::string text(name_of(training.strategy));
   text += training.strategy == StrategyKind::zero ? ", stage " + std::to_string(training.zero.stage) : "";
+  if (training.strategy == StrategyKind::zero && training.zero.stage == 1) {
+    text += training.zero.reduce_scatter ? ", gradients reduce-scattered" : "";
+    text += training.zero.overlap_gather ? ", parameters gathered beside the forward pass" : "";
+  }
   if (const ShardGroup& group = training.fsdp.shard_group; fully_shards(training) && group != ShardGroup{}) {
     text += ", sharded " + (group.node ? std::string("in each node")
                                        : "in groups of " + std::to_string(group.ranks) + " GPUs");
@@ -329,8 +333,10 @@ std::string delays_row(const Prediction& p) {
     return row("delays", percent_and_time(*p.scenario.variability.delays));
   }
   const double passes = std::sqrt(static_cast<double>(p.scenario.training.accumulation));
-  const Seconds longer = kTypicalDelays.per_step + p.report.breakdown.compute * (kTypicalDelays.per_doubling *
-                                                                                 std::log2(ranks) / passes);
+  const Seconds delayed =
+      kTypicalDelays.per_step +
+      p.report.breakdown.compute * (kTypicalDelays.per_doubling * std::log2(ranks) / passes);
+  const Seconds longer(std::max(0.0, (delayed - p.report.breakdown.input_wait).value));  // who waits has time
   return row("delays", "none; " + percent_and_time(kTypicalDelays) + ",") +
          row("",
              "as published runs lose, would make it about " +
@@ -350,8 +356,8 @@ std::string input_row(const Prediction& p) {
                      " (training.input)");
 }
 
-// Options of strategies that don't run: who forgot to name theirs sees it here.
-std::string unused_row(const TrainingSpec& training) {
+// Options of strategies that don't run, and of fabrics that aren't there: who forgot to name theirs sees it here.
+std::string unused_row(const TrainingSpec& training, const FabricSpec& fabric) {
   struct Options {
     StrategyKind of;
     bool given, used;
@@ -376,10 +382,19 @@ std::string unused_row(const TrainingSpec& training) {
       unused += (unused.empty() ? "" : ", ") + std::string(name_of(options.of));
     }
   }
-  return unused.empty()
-             ? ""
-             : row("not used", "options of " + unused + ": the strategy is " +
-                                   std::string(name_of(training.strategy)) + " (training.strategy)");
+  const bool of_stage_1 = zero && shards && (training.zero.reduce_scatter || training.zero.overlap_gather);
+  FabricSpec plain;
+  plain.sharp = fabric.sharp;
+  return (unused.empty()
+              ? ""
+              : row("not used", "options of " + unused + ": the strategy is " +
+                                    std::string(name_of(training.strategy)) + " (training.strategy)")) +
+         (of_stage_1 ? row("not used", "reduce_scatter and overlap_gather of zero: the stage is " +
+                                           std::to_string(training.zero.stage) + " (training.zero.stage)")
+                     : "") +
+         (fabric.kind != FabricKind::single_switch || fabric == plain
+              ? ""
+              : row("not used", "options of the fabric: it is a single switch (cluster.fabric.kind)"));
 }
 
 // Steps that have not settled, and what tells.
@@ -423,8 +438,8 @@ std::string summary(const Prediction& p) {
   }
   const std::string again =
       recomputes(p.scenario.training) ? row("activations", "recomputed, block by block") : "";
-  return strategy(p) + unused_row(p.scenario.training) + again + row("step time", step) + drift_rows(p) +
-         row("throughput", throughput) +
+  return strategy(p) + unused_row(p.scenario.training, p.scenario.cluster.fabric) + again +
+         row("step time", step) + drift_rows(p) + row("throughput", throughput) +
          row("scaling",
              fixed(100 * r.scaling_efficiency, 1) + " % of " +
                  (p.scenario.gpus.empty()

@@ -39,6 +39,7 @@ enum class Reduction : std::uint8_t {
   pytorch_ddp,
   apex_ddp,
   apex_ddp_delayed,
+  megatron,
   horovod_0_19,
   horovod_0_21,
   mxnet_horovod_group,
@@ -50,6 +51,7 @@ inline constexpr auto kNames<Reduction> =
     names<Reduction>({{"pytorch_ddp", Reduction::pytorch_ddp},
                       {"apex_ddp", Reduction::apex_ddp},
                       {"apex_ddp_delayed", Reduction::apex_ddp_delayed},
+                      {"megatron", Reduction::megatron},
                       {"horovod_0.19", Reduction::horovod_0_19},
                       {"horovod_0.21", Reduction::horovod_0_21},
                       {"mxnet_horovod_group", Reduction::mxnet_horovod_group},
@@ -110,9 +112,12 @@ struct FsdpSpec {
 };
 
 // Zero Redundancy Optimizer (Rajbhandari et al. 2020). Stage 1: DDP, whose options hold, with a sharded
-// optimizer; 2 and 3: FSDP, whose options hold, without and with reshard_after_forward.
+// optimizer; 2 and 3: FSDP, whose options hold, without and with reshard_after_forward. The other two, of stage 1, are
+// Megatron-Core's (megatron/core/distributed/param_and_grad_buffer.py).
 struct ZeroSpec {
   int stage = 1;
+  bool reduce_scatter = false;  // of each bucket, in place of an all-reduce
+  bool overlap_gather = false;  // parameters are gathered bucket by bucket beside the next forward pass
   friend bool operator==(const ZeroSpec&, const ZeroSpec&) = default;
 };
 

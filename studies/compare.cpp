@@ -45,6 +45,8 @@ constexpr NamedStrategy kStrategies[] = {
     {"horovod", StrategyKind::horovod, 0, StrategyKind::horovod},
     {"local_sgd", StrategyKind::local_sgd, 0, StrategyKind::local_sgd}};
 
+constexpr const char* kOfStage1[] = {"reduce_scatter", "overlap_gather"};  // of ZeRO, beside ddp's options
+
 const NamedStrategy& strategy_named(const std::string& name) {
   const auto* const found = std::ranges::find(kStrategies, name, &NamedStrategy::name);
   if (found == std::end(kStrategies)) {
@@ -124,6 +126,8 @@ StrategyChoice choice_in(const std::string& text) {
     const std::string options = "/training/" + std::string(name_of(strategy.options)) + '/';
     if (strategy.kind == StrategyKind::parameter_server && key == "stale") {
       choice.edits.push_back({options + "consistency", Json::Object{{key, std::move(value)}}});
+    } else if (strategy.stage == 1 && std::ranges::count(kOfStage1, key) > 0) {
+      choice.edits.push_back({"/training/zero/" + key, std::move(value)});
     } else if (key == kCheckpointing) {
       choice.edits.push_back({"/training/" + key, std::move(value)});
     } else if (strategy.options == StrategyKind::ddp && key == "compression") {
@@ -319,6 +323,21 @@ std::vector<std::string> remarks_on(const Json& scenario, const std::vector<Stra
       remarks.push_back("options of " + name + " in the file (" + quoted_list(keys, "and") +
                         ") don't count for " + quoted_list(without, "and"));
     }
+  }
+  std::vector<std::string> of_stage_1, without_stage_1;
+  for (const char* const key : kOfStage1) {
+    if (value_at(scenario, std::string("/training/zero/") + key) != nullptr) {
+      of_stage_1.emplace_back(key);
+    }
+  }
+  for (const StrategyChoice& choice : choices) {
+    if (strategy_named(split(choice.name, ':').front()).stage != 1) {
+      without_stage_1.push_back(choice.name);
+    }
+  }
+  if (!of_stage_1.empty() && !without_stage_1.empty()) {
+    remarks.push_back("options of zero in the file (" + quoted_list(of_stage_1, "and") +
+                      ") don't count for " + quoted_list(without_stage_1, "and"));
   }
   std::vector<std::string> without_hook;
   for (const StrategyChoice& choice : choices) {

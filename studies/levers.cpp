@@ -190,7 +190,7 @@ void add_buckets(const Prediction& p, Levers& all) {
     gradients = gradients + bucket.bytes;
   }
   const TrainingSpec& training = p.scenario.training;
-  const Bytes cap = bucket_limits(training.ddp, training.gradients, training.pytorch).cap;
+  const Bytes cap = bucket_limits(training.ddp, training.gradients, training.pytorch, p.job.ranks()).cap;
   const auto capped = [&](Bytes to, const std::string& how) {
     all.add(LeverKind::software, "bucket cap " + how + " (" + readable_size(to) + ")",
             "with buckets of " + readable_size(to), [&](Scenario& s) { s.training.ddp.bucket_cap = to; });
@@ -235,6 +235,7 @@ void add_halved_gradients(const Scenario& scenario, Levers& all) {
   }
   const bool hook = training.strategy != StrategyKind::local_sgd && !training.ddp.join &&
                     training.ddp.reduction == Reduction::pytorch_ddp &&
+                    !(training.strategy == StrategyKind::zero && training.zero.reduce_scatter) &&
                     training.collective.library == CollectiveLibrary::nccl;
   if (hook) {
     all.add(LeverKind::software, "gradients compressed to fp16",
@@ -249,8 +250,10 @@ void add_halved_gradients(const Scenario& scenario, Levers& all) {
 void add_ddp(const Prediction& p, Levers& all) {
   const Scenario& scenario = p.scenario;
   add_buckets(p, all);
-  all.add(LeverKind::software, "gradients as views of the buckets", "with gradient_as_bucket_view",
-          [](Scenario& s) { s.training.ddp.gradient_as_bucket_view = true; });
+  if (!reduction_rule(scenario.training.ddp.reduction).in_place) {
+    all.add(LeverKind::software, "gradients as views of the buckets", "with gradient_as_bucket_view",
+            [](Scenario& s) { s.training.ddp.gradient_as_bucket_view = true; });
+  }
   if (std::ranges::any_of(scenario.model.layers,
                           [](const Layer& layer) { return layer.kind == LayerKind::batch_norm; })) {
     all.add(LeverKind::software, "no broadcast of buffers", "without broadcast_buffers",
@@ -540,9 +543,9 @@ void add_algorithms(const Prediction& p, Machines& machines, Levers& all) {
 }
 
 void add_steadiness(const Scenario& scenario, Levers& all) {
-  if (scenario.variability.delays != DelaySpec{}) {
+  if (scenario.variability.delays && *scenario.variability.delays != DelaySpec{}) {
     all.add(LeverKind::unobtainable, "no delays", "without delays",
-            [](Scenario& s) { s.variability.delays = {}; });
+            [](Scenario& s) { s.variability.delays = DelaySpec{}; });
   }
   if (scenario.variability.per_operation.kind == DistributionKind::none &&
       scenario.variability.per_iteration.kind == DistributionKind::none &&

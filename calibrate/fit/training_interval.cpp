@@ -24,8 +24,11 @@ std::pair<CollectiveKind, Bytes> chief_collective(const Scenario& fitted) {
     return {CollectiveKind::all_reduce, all};
   }
   if (!fully_shards(training)) {
-    return {CollectiveKind::all_reduce,
-            std::min(bucket_limits(training.ddp, training.gradients, training.pytorch).cap, all)};
+    const bool scatters = training.strategy == StrategyKind::zero && training.zero.reduce_scatter;
+    const BucketLimits limits =
+        bucket_limits(training.ddp, training.gradients, training.pytorch, gpus_of_job(fitted.cluster));
+    return {scatters ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
+            std::min(limits.cap, all)};
   }
   std::int64_t elements = 1;
   for (const FsdpUnit& unit : units_of(training.fsdp.units, fitted.model)) {
@@ -83,6 +86,8 @@ TrainingInterval training_interval(const Scenario& fitted, const Profile& whole)
     if (fitted.training.measured == of_profile.rates && fitted.variability.delays == of_profile.delays) {
       middle = std::log(samples_of_step(fitted) / rate.samples_per_second);
     }
+    interval.own_rate = fitted.training.measured != of_profile.rates;
+    interval.own_delays = fitted.variability.delays != of_profile.delays;
     shorter = std::hypot(collectives, std::log(rate.high / rate.samples_per_second));
     longer = std::hypot(collectives, std::log(rate.samples_per_second / rate.low));
   }
@@ -96,7 +101,11 @@ std::string interval_text(const TrainingInterval& interval) {
   return formatted("  with the profile: step time %.3f ms, in 90 %% of cases %.3f to %.3f ms",
                    interval.step.value * 1e3, interval.low.value * 1e3, interval.high.value * 1e3) +
          (interval.extrapolated ? " (extrapolated: " + interval.why + ")" : "") +
-         (interval.kernels_measured ? "" : " (of communication alone: nobody measured the kernels)") + "\n";
+         (interval.kernels_measured ? "" : " (of communication alone: nobody measured the kernels)") + "\n" +
+         (interval.own_rate ? "  the profile's rate is not used: the scenario says its own\n" : "") +
+         (interval.own_delays
+              ? "  the profile's delays are not used: the scenario says its own (variability.delays)\n"
+              : "");
 }
 
 }  // namespace paceline

@@ -88,8 +88,10 @@ Json::Array layers(const Workload& work) {
   return all;
 }
 
-Json ddp_options(const TrainingSpec& training) {
-  const BucketLimits limits = bucket_limits(training.ddp, training.gradients, training.pytorch);
+Json ddp_options(const Scenario& s) {
+  const TrainingSpec& training = s.training;
+  const BucketLimits limits =
+      bucket_limits(training.ddp, training.gradients, training.pytorch, gpus_of_job(s.cluster));
   return Json::Object{{"bucket_cap_bytes", limits.cap.value},
                       {"first_bucket_bytes", limits.first.value},
                       {"gradient_as_bucket_view", training.ddp.gradient_as_bucket_view},
@@ -104,8 +106,8 @@ Json::Array buckets(const Scenario& s) {
     tensors.insert(tensors.end(), layer.parameters.begin(), layer.parameters.end());
   }
   Json::Array all;
-  for (const std::vector<std::size_t>& bucket :
-       ddp_buckets(s.training.ddp, s.model, s.training.gradients, s.training.pytorch)) {
+  for (const std::vector<std::size_t>& bucket : ddp_buckets(s.training.ddp, s.model, s.training.gradients,
+                                                            s.training.pytorch, gpus_of_job(s.cluster))) {
     std::int64_t bytes = 0;
     Json::Array numbers;
     for (const std::size_t tensor : bucket) {
@@ -234,7 +236,7 @@ std::string torch_plan(const Scenario& s) {
        same_format(s.training.gradients, Precision::fp32) ? "fp32" : name_of(s.training.gradients)},
       {"layers", layers(work)},
       {"optimizer_us", microseconds(waits.update_time)},
-      {"ddp", sharded ? Json() : ddp_options(s.training)},
+      {"ddp", sharded ? Json() : ddp_options(s)},
       {"buckets", sharded || ranks == 1 ? Json::Array{} : buckets(s)},
       {"fsdp", sharded ? fsdp_options(s, ranks) : Json()},
       {"slowness", slowness(variability, ranks, s.run.iterations)},

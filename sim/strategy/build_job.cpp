@@ -42,7 +42,7 @@ struct AddPrograms {
     if (ddp.join) {
       add_join_programs(ddp, mixed, plans, job);
     } else {
-      for_each_work([&](const Workload& work) { add_ddp_programs(ddp, false, work, plans, job); });
+      for_each_work([&](const Workload& work) { add_ddp_programs(ddp, {}, work, plans, job); });
     }
   }
   void operator()(const FsdpSpec& fsdp) const {
@@ -52,7 +52,7 @@ struct AddPrograms {
     for_each_work([&](const Workload& work) {
       if (zero.stage == 1) {
         require_no_join(work.training);
-        add_ddp_programs(work.training.ddp, true, work, plans, job);
+        add_ddp_programs(work.training.ddp, {.zero = zero}, work, plans, job);
       } else {
         add_fsdp_programs(fsdp_of(zero, work.training.fsdp), work, plans, job);
       }

@@ -353,6 +353,10 @@ void check_compression(const TrainingSpec& training, const Model& model) {
             std::string(name_of(training.strategy)),
         kPlace);
   }
+  if (zero1 && training.zero.reduce_scatter) {
+    throw InputError("expected buckets that are all-reduced, which communication hooks compress, found true",
+                     "/training/zero/reduce_scatter");
+  }
   if (training.ddp.reduction != Reduction::pytorch_ddp) {
     throw InputError("expected the reduction pytorch_ddp, which has communication hooks, found " +
                          std::string(name_of(training.ddp.reduction)),

@@ -60,6 +60,11 @@ Buckets steady_buckets(const DdpSpec& ddp, const std::vector<Gradient>& gradient
                         : assign_buckets(sizes(gradients), limits.first, limits.cap);
 }
 
+// Each rank has the same number of elements.
+std::int64_t padded(std::int64_t elements, std::int64_t ranks) {
+  return (elements + ranks - 1) / ranks * ranks;
+}
+
 // Builds the programs of all ranks; the order of its calls is the order of DDP's task graph.
 class DdpPrograms {
  public:
@@ -74,14 +79,16 @@ class DdpPrograms {
 
   Program steady(bool warm_up = false) {
     return iteration(steady_buckets(ddp_, gradients_,
-                                    bucket_limits(ddp_, work_.training.gradients, work_.training.pytorch)),
+                                    bucket_limits(ddp_, work_.training.gradients, work_.training.pytorch,
+                                                  plans_.layout().ranks())),
                      warm_up, false);
   }
 
   // Iteration 0: all gradients in one bucket; then the order in which they became ready is broadcast, and the
   // host waits for it. static_graph: they are reduced when backward has ended, after a map of those that were used.
+  // Megatron's buckets are there before.
   Program warm_up() {
-    if (ddp_.searches()) {
+    if (ddp_.searches() || rule_.in_place) {
       return steady(true);
     }
     Buckets all(1);
@@ -109,7 +116,8 @@ class DdpPrograms {
       }
       join_.notify(b);
       join_.fill_zeros(b, bytes_of(buckets));
-      join_.active(b, [&] { forward(b, synchronised); });
+      const bool gathers = micro == 0 && !warm_up && use_.zero && use_.zero->overlap_gather;
+      join_.active(b, [&] { forward(b, synchronised, gathers ? &buckets : nullptr); });
       backward(b, micro, synchronised ? &buckets : nullptr);
     }
     finalize(b, buckets);
@@ -130,8 +138,22 @@ class DdpPrograms {
     return bytes;
   }
 
-  void forward(ProgramBuilder& b, bool synchronised) {
+  // buckets: their parameters come meanwhile, the last bucket's first: each is waited for before the first layer that
+  // has some of it, and the next is asked for then (_ParamAndGradBucketGroup.finish_param_sync).
+  void forward(ProgramBuilder& b, bool synchronised, const Buckets* buckets) {
+    std::size_t left = buckets != nullptr ? buckets->size() : 0;
+    std::uint32_t asked_for = 0;
+    const auto ask = [&] {
+      if (left > 0) {
+        asked_for = gather_bucket(b, (*buckets)[left - 1], left - 1);
+      }
+    };
+    ask();
     for (std::uint32_t l = 0; l < work_.model.layers.size(); ++l) {
+      for (; left > 0 && first_layer((*buckets)[left - 1]) <= l; ask()) {
+        b.wait(asked_for);
+        --left;
+      }
       b.forward(l);
     }
     const Seconds each = work_.training.host.unused_search;
@@ -139,6 +161,25 @@ class DdpPrograms {
       b.host_work(to_sim_time(each * static_cast<double>(gradients_.size())), {Phase::forward},
                   "search unused parameters");
     }
+  }
+
+  std::size_t first_layer(const std::vector<std::size_t>& bucket) const {
+    const auto layer = [&](std::size_t i) { return gradients_[i].layer; };
+    return layer(*std::ranges::min_element(bucket, {}, layer));
+  }
+
+  std::int64_t elements_of(const std::vector<std::size_t>& bucket) const {
+    return sum(gradients_, bucket).value / bytes_per_element(work_.training.gradients);
+  }
+
+  std::uint32_t gather_bucket(ProgramBuilder& b, const std::vector<std::size_t>& bucket, std::size_t number) {
+    const TrainingSpec& training = work_.training;
+    const std::int64_t ranks = plans_.layout().ranks(), all = padded(elements_of(bucket), ranks);
+    return b.collective(
+        {CollectiveKind::all_gather, Bytes(all * bytes_per_element(training.precision))},
+        {.phase = Phase::forward, .payload = Payload::parameters},
+        "all_gather bucket " + std::to_string(number),
+        {.prepare = cast_time(work_.costs, all / ranks, training.parameters, training.precision)});
   }
 
   void broadcast_buffers(ProgramBuilder& b) {
@@ -175,7 +216,7 @@ class DdpPrograms {
         if (in_bucket == (*buckets)[bucket].size()) {
           const Bytes bytes = on_wire(sum(gradients_, (*buckets)[bucket]));
           if (rule_.overlapped && !delayed_) {
-            all_reduce_bucket(b, bytes, bucket);
+            reduce_bucket(b, bytes, bucket);
           } else {
             waiting.push_back(bytes);
           }
@@ -192,7 +233,7 @@ class DdpPrograms {
       }
     }
     for (std::uint32_t i = 0; i < waiting.size(); ++i) {
-      all_reduce_bucket(b, waiting[i], i);
+      reduce_bucket(b, waiting[i], i);
     }
   }
 
@@ -294,7 +335,7 @@ class DdpPrograms {
     b.copy(gradients + on_wire(gradients), tensors, bucket, label + std::to_string(bucket));
   }
 
-  void all_reduce_bucket(ProgramBuilder& b, Bytes bytes, std::uint32_t bucket) {
+  void reduce_bucket(ProgramBuilder& b, Bytes bytes, std::uint32_t bucket) {
     if (!hooks_.empty()) {
       run_hook(b, bucket);
       return;
@@ -302,20 +343,27 @@ class DdpPrograms {
     if (use_.hook_divides) {  // reads and writes it
       b.copy(2 * bytes, 1, bucket, "divide bucket " + std::to_string(bucket));
     }
-    b.collective({CollectiveKind::all_reduce, bytes, use_.reduced_in},
-                 {.phase = Phase::exchange, .bucket = bucket, .format = wire_},
-                 "all_reduce bucket " + std::to_string(bucket));
+    const bool scatters = use_.zero && use_.zero->reduce_scatter;
+    const std::int64_t each = bytes_per_element(wire_);
+    const CollectiveRequest request =
+        scatters ? CollectiveRequest{CollectiveKind::reduce_scatter,
+                                     Bytes(padded(bytes.value / each, plans_.layout().ranks()) * each)}
+                 : CollectiveRequest{CollectiveKind::all_reduce, bytes, use_.reduced_in};
+    b.collective(request, {.phase = Phase::exchange, .bucket = bucket, .format = wire_},
+                 std::string(name_of(request.kind)) + " bucket " + std::to_string(bucket));
   }
 
   // The compute stream waits for each bucket in order and copies it back, unless gradients are views of the
-  // buckets.
+  // buckets, or the optimizer's part was reduced in place.
   void finalize(ProgramBuilder& b, const Buckets& buckets) {
     if (ddp_.searches()) {  // launched last, waited for last
       used_ = reduce_used(b);
     }
     for (std::uint32_t i = 0; i < buckets.size(); ++i) {
       wait_for_bucket(b, i);
-      if (!ddp_.gradient_as_bucket_view || !same_format(wire_, work_.training.gradients)) {
+      const bool stays =
+          ddp_.gradient_as_bucket_view || rule_.in_place || (use_.zero && use_.zero->reduce_scatter);
+      if (!stays || !same_format(wire_, work_.training.gradients)) {
         join_.active(b, [&] { copy(b, sum(gradients_, buckets[i]), buckets[i].size(), i, "from bucket "); });
       }
     }
@@ -324,10 +372,11 @@ class DdpPrograms {
     }
   }
 
-  // Nobody computes between the update and the next forward pass, which waits for the gathered parameters.
+  // Nobody computes between the update and the next forward pass, which waits for the gathered parameters unless they
+  // come beside it.
   void update(ProgramBuilder& b) {
     const TrainingSpec& training = work_.training;
-    if (!use_.sharded_optimizer) {
+    if (!use_.zero) {
       b.optimizer(parameter_count(work_.model), training.gradients);
       return;
     }
@@ -336,6 +385,9 @@ class DdpPrograms {
         shard_elements(work_.model, 0, static_cast<std::uint32_t>(work_.model.layers.size()), ranks);
     b.reduce_norm();
     b.optimizer(shard, training.gradients);
+    if (use_.zero->overlap_gather) {
+      return;
+    }
     b.wait(b.collective(
         {CollectiveKind::all_gather, Bytes(ranks * shard * bytes_per_element(training.precision))},
         {.phase = Phase::update, .payload = Payload::parameters}, "all_gather parameters",
@@ -401,6 +453,7 @@ ReductionRule reduction_rule(Reduction reduction) {
   static const ReductionRule kRules[] = {{Reduction::pytorch_ddp, true, 0, {}, true},
                                          {Reduction::apex_ddp, true, 10'000'000, {}, false},
                                          {Reduction::apex_ddp_delayed, false, 0, kAll, false},
+                                         {Reduction::megatron, true, 40'000'000, {}, false, 1'000'000, true},
                                          {Reduction::horovod_0_19, false, 0, Bytes(64 * kMiB), false},
                                          {Reduction::horovod_0_21, false, 0, Bytes(128 * kMiB), false},
                                          {Reduction::mxnet_horovod_group, false, 0, Bytes(64 * kMiB), false},
@@ -409,9 +462,11 @@ ReductionRule reduction_rule(Reduction reduction) {
   return *std::ranges::find(kRules, reduction, &ReductionRule::reduction);
 }
 
-BucketLimits bucket_limits(const DdpSpec& ddp, Precision gradients, const std::string& pytorch) {
+BucketLimits bucket_limits(const DdpSpec& ddp, Precision gradients, const std::string& pytorch,
+                           std::int64_t ranks) {
   const ReductionRule rule = reduction_rule(ddp.reduction);
-  const Bytes of_rule = rule.elements > 0 ? Bytes(rule.elements * bytes_per_element(gradients)) : rule.bytes;
+  const std::int64_t elements = std::max(rule.elements, rule.elements_a_rank * ranks);
+  const Bytes of_rule = elements > 0 ? Bytes(elements * bytes_per_element(gradients)) : rule.bytes;
   if (of_rule.value > 0) {
     const Bytes cap = ddp.bucket_cap.value_or(of_rule);
     return {ddp.first_bucket.value_or(cap), cap};
@@ -422,9 +477,9 @@ BucketLimits bucket_limits(const DdpSpec& ddp, Precision gradients, const std::s
 }
 
 std::vector<std::vector<std::size_t>> ddp_buckets(const DdpSpec& ddp, const Model& model, Precision gradients,
-                                                  const std::string& pytorch) {
+                                                  const std::string& pytorch, std::int64_t ranks) {
   const std::vector<Gradient> all = gradients_of(ddp, model, bytes_per_element(gradients));
-  Buckets buckets = steady_buckets(ddp, all, bucket_limits(ddp, gradients, pytorch));
+  Buckets buckets = steady_buckets(ddp, all, bucket_limits(ddp, gradients, pytorch, ranks));
   for (std::vector<std::size_t>& bucket : buckets) {
     for (std::size_t& gradient : bucket) {
       gradient = all[gradient].tensor;
@@ -440,9 +495,8 @@ Program ddp_steady(const DdpSpec& ddp, const DdpUse& use, const Workload& work, 
   return DdpPrograms(ddp, use, work, plans).steady();
 }
 
-void add_ddp_programs(const DdpSpec& ddp, bool sharded_optimizer, const Workload& work, PlanTable& plans,
+void add_ddp_programs(const DdpSpec& ddp, const DdpUse& use, const Workload& work, PlanTable& plans,
                       TrainingJob& job) {
-  const DdpUse use{.sharded_optimizer = sharded_optimizer};
   job.main().warm_up = ddp_warm_up(ddp, use, work, plans);
   job.main().steady = ddp_steady(ddp, use, work, plans);
 }

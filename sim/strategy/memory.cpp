@@ -6,6 +6,7 @@
 
 #include "sim/strategy/compression.h"
 #include "sim/strategy/data_parallel.h"
+#include "sim/strategy/ddp.h"
 #include "sim/strategy/horovod.h"
 #include "sim/strategy/optimizer.h"
 #include "sim/strategy/sharding.h"
@@ -194,8 +195,9 @@ struct MemoryOf {
   GpuMemory ddp_memory(const DdpSpec& ddp, const SharedBy& ranks) const {
     GpuMemory memory = alone();
     memory.optimizer = model_states(ranks).optimizer;
-    memory.buckets = (ddp.gradient_as_bucket_view ? Bytes(0) : memory.gradients) +
-                     kept_by_hook(training.compression, memory.gradients);
+    const bool views = ddp.gradient_as_bucket_view || reduction_rule(ddp.reduction).in_place;
+    memory.buckets =
+        (views ? Bytes(0) : memory.gradients) + kept_by_hook(training.compression, memory.gradients);
     memory.gathered = gathered_by_hook(training.compression, parameter_count(model), job.ranks());
     return memory;
   }

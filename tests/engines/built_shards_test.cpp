@@ -38,6 +38,8 @@ TrainingSpec random_training(Dice& dice, const Model& model) {
   TrainingSpec training;
   training.strategy = dice.maybe(0.6) ? StrategyKind::fsdp : StrategyKind::zero;
   training.zero.stage = static_cast<int>(dice.between(1, 3));
+  training.zero.reduce_scatter = dice.maybe(0.5);
+  training.zero.overlap_gather = dice.maybe(0.5);
   FsdpSpec& fsdp = training.fsdp;
   if (dice.maybe(0.3)) {
     fsdp.units.parameters = dice.between(1, 5'000'000);

@@ -105,6 +105,7 @@ const char* const kAnywhere[] = {
     R"("strategy": "fsdp", "clip_norm": true)",
     R"("strategy": "fsdp", "fsdp": {"reshard_after_forward": false}, "activation_checkpointing": "full")",
     R"("strategy": "zero", "zero": {"stage": 1})",
+    R"("strategy": "zero", "zero": {"reduce_scatter": true, "overlap_gather": true}, "ddp": {"reduction": "megatron"})",
     R"("strategy": "zero", "zero": {"stage": 2})",
     R"("strategy": "zero", "zero": {"stage": 3})",
     R"("strategy": "mirrored", "mirrored": {"cross_device_ops": "multi_worker", "bytes_per_pack": "4 MB"})",

@@ -252,7 +252,7 @@ TEST_CASE("the collectives of each scheme carry its bytes: ResNet-50 and Llama 3
       training.batch_per_gpu = 1;
       training.ddp.broadcast_buffers = false;
       const std::vector<std::vector<std::size_t>> buckets =
-          ddp_buckets(training.ddp, model, Precision::fp32, training.pytorch);
+          ddp_buckets(training.ddp, model, Precision::fp32, training.pytorch, n);
       std::vector<CompressionSpec> specs;
       for (const HookBytes& scheme : schemes(1, n)) {
         specs.push_back(scheme.spec);

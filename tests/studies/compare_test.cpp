@@ -113,6 +113,13 @@ TEST_CASE("what a stage decides, and what one GPU makes of strategies, is said")
   const std::vector<std::string> remarks = compared(scenario, "zero2,fsdp").remarks;
   REQUIRE(remarks.size() == 1);
   CHECK_THAT(remarks.front(), Contains("\"reshard_after_forward\"") && Contains("\"zero2\""));
+  Json megatron = llama(1);
+  set_at(megatron, "/training/zero/reduce_scatter", true, "");
+  const std::vector<std::string> of_stage_1 = compared(megatron, "zero1,zero2").remarks;
+  const auto told = std::ranges::find_if(
+      of_stage_1, [](const std::string& each) { return each.starts_with("options of zero in the file"); });
+  REQUIRE(told != of_stage_1.end());
+  CHECK_THAT(*told, Contains("(\"reduce_scatter\")") && Contains("\"zero2\"") && !Contains("\"zero1\""));
   set_at(scenario, "/cluster/gpus_per_node", std::int64_t{1}, "");
   CHECK_THAT(comparison_text(compared(scenario, "ddp,fsdp")),
              Contains("on one GPU every strategy is plain training: nothing is sharded\n"));
@@ -367,6 +374,9 @@ TEST_CASE("what can't be compared is said") {
       strategy_choices(R"(fsdp:units=[1,2]:shard_group=8,fsdp:units={"parameters": 5, "x": ":,"})");
   REQUIRE(lists.size() == 2);
   CHECK(lists[0].edits.size() == 3);
+  const StrategyChoice megatron = strategy_choices("zero1:reduction=megatron:reduce_scatter=true").front();
+  CHECK(megatron.edits[2].key == "/training/ddp/reduction");
+  CHECK(megatron.edits[3].key == "/training/zero/reduce_scatter");
   const std::vector<StrategyChoice> written = strategy_choices(
       R"(ddp:compression=powersgd:rank=4:start=20:bucket_cap=50 MiB,zero1:compression=top_k:share=0.1,)"
       R"(ddp:compression={"kind": "powersgd", "rank": 2}:rank=4:start=20:bucket_cap=50 MiB)");

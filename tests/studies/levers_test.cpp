@@ -402,6 +402,8 @@ TEST_CASE("delays that are stated, and a reduction that waits for backward, are 
   scenario["training"]["ddp"]["reduction"] = "horovod_0.21";
   CHECK(tried().contains("no delays"));
   CHECK(tried().contains("reduction during backward"));
+  scenario["variability"]["delays"] = {{"per_step", "0 ms"}};
+  CHECK_FALSE(tried().contains("no delays"));
 }
 
 TEST_CASE("a lever that the scenario's limits refuse says why") {

@@ -177,6 +177,16 @@ TEST_CASE("7.5 G parameters on 64 GPUs need 120, 31.4, 16.6 and 1.9 GB of model 
   }
 }
 
+TEST_CASE("Megatron's gradients are the buckets") {
+  json scenario = json::parse(kLlama);
+  scenario["training"]["strategy"] = "zero";
+  const auto buckets = [&] { return memory_of(scenario)["buckets_bytes"].get<double>(); };
+  CHECK(buckets() > 0);
+  scenario["training"]["ddp"]["reduction"] = "megatron";
+  scenario["training"]["zero"]["reduce_scatter"] = true;
+  CHECK(buckets() == 0);
+}
+
 TEST_CASE("what is sharded fits, and the page says what it needs") {
   json scenario = json::parse(kLlama);
   scenario["cluster"] = {{"node", "dgx-h100"}, {"nodes", 8}};
