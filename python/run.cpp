@@ -40,7 +40,9 @@ std::string interval_json(const TrainingInterval& interval) {
                                    {"low_s", interval.low.value},
                                    {"high_s", interval.high.value},
                                    {"extrapolated", interval.extrapolated},
-                                   {"why", interval.why}}));
+                                   {"why", interval.why},
+                                   {"own_rate", interval.own_rate},
+                                   {"own_delays", interval.own_delays}}));
 }
 
 // A run that was traced, until its timeline is wanted.

@@ -373,6 +373,10 @@ void check_ranks(const Scenario& scenario, const ClusterSpec& cluster, const Spo
   for (std::size_t i = 0; i < scenario.other_jobs.size(); ++i) {
     const OtherJob& job = scenario.other_jobs[i];
     const Spot place = below(below(spot, "other_jobs"), i);
+    if (own >= cluster.nodes) {
+      fail_at(below(below(spot, "cluster"), "job_nodes"), "fewer nodes than the cluster's, beside other_jobs",
+              "all " + std::to_string(cluster.nodes));
+    }
     if (job.first_node < own || job.first_node + job.nodes > cluster.nodes) {
       fail_at(place,
               "nodes " + std::to_string(own) + " to " + std::to_string(cluster.nodes - 1) +

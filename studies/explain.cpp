@@ -184,12 +184,25 @@ std::string collectives_text(const Prediction& p) {
   std::vector<CollectiveReport> most = p.report.collectives;
   std::ranges::stable_sort(most, std::ranges::greater{}, &CollectiveReport::exposed_communication);
   std::string text;
-  for (const CollectiveReport& c : std::span(most).first(std::min(kShown, most.size()))) {
-    const double share = c.exposed_communication / p.report.step.mean;
-    if (share > kWorthALine) {
-      text += "    " + padded_right(c.label, 30) + padded_right(readable_size(c.bytes), 26) +
-              padded(readable_time(c.exposed_communication), 10) + padded(percent(share), 10) + '\n';
+  const auto line = [&](const std::string& what, const std::string& size, Seconds exposed) {
+    text += "    " + padded_right(what, 30) + padded_right(size, 26) + padded(readable_time(exposed), 10) +
+            padded(percent(exposed / p.report.step.mean), 10) + '\n';
+  };
+  std::size_t shown = 0;
+  for (; shown < std::min(kShown, most.size()); ++shown) {
+    const CollectiveReport& c = most[shown];
+    if (c.exposed_communication / p.report.step.mean <= kWorthALine) {
+      break;
     }
+    line(c.label, readable_size(c.bytes), c.exposed_communication);
+  }
+  Seconds rest;
+  for (std::size_t i = shown; i < most.size(); ++i) {
+    rest = rest + most[i].exposed_communication;
+  }
+  if (rest / p.report.step.mean > kWorthALine) {
+    const std::size_t left = most.size() - shown;
+    line(std::to_string(left) + (shown == 0 ? " collectives" : left == 1 ? " other" : " others"), "", rest);
   }
   return text.empty() ? text : "\n  which collectives are waited for (mean of all GPUs)\n" + text;
 }

@@ -171,6 +171,10 @@ void check_node(const NodeSpec& node) {
   check_bandwidth("/node/pcie_bandwidth", node.pcie_bandwidth);
   check_latency("/node/pcie_latency", node.pcie_latency);
   if (node.wiring != NvlinkWiring::none) {
+    if (node.nvlink_bandwidth.value == 0) {
+      throw InputError("missing key \"nvlink_bandwidth\", as the wiring isn't none",
+                       "/cluster/node/nvlink_bandwidth");
+    }
     check_bandwidth("/node/nvlink_bandwidth", node.nvlink_bandwidth);
     check_latency("/node/nvlink_latency", node.nvlink_latency);
   }

@@ -71,8 +71,8 @@ Bytes largest_collective(const Scenario&);
 
 // The profile's costs and corrections for the collectives of training, as predict_collectives has them, and its NCCL
 // unless the scenario's is another than PyTorch's; its rates and delays where the scenario says none. Throws InputError
-// as for_machine and with_costs do, where its throughputs are of another model or precision, and where the scenario says
-// other costs or corrections than it.
+// as for_machine and with_costs do, where its throughputs are of another model or precision or its kernels of another
+// GPU, and where the scenario says other costs or corrections than it.
 Scenario with_profile(const Scenario&, const Profile&);
 
 struct CollectivePrediction {

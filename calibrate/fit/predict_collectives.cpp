@@ -395,8 +395,11 @@ void require_one_of(const CollectiveSpec& given, const CollectiveSpec& with_prof
     }
   }
   if (!given.corrections.empty() && given.corrections != with_profile.corrections) {
-    throw InputError("expected either corrections or a profile, which has its own, found both",
-                     std::string(kPlace) + "corrections");
+    throw InputError(
+        "expected either corrections or a profile, which has its own, found both; a result has those of its "
+        "profile: leave "
+        "them out",
+        std::string(kPlace) + "corrections");
   }
 }
 
@@ -425,6 +428,11 @@ Scenario with_profile(const Scenario& given, const Profile& whole) {
       with_profile(collective, profile, given.cluster, kOfTraining, largest_collective(given));
   require_one_of(given.training.collective, scenario.training.collective);
   for (const ProfileKernels& kernels : profile.kernels) {
+    if (!whole.any_machine && given.gpus.empty() && !kernels.gpu.empty() && kernels.gpu != given.gpu.name) {
+      throw InputError("expected a profile with kernels of this GPU (" + given.gpu.name + "), found one of " +
+                           kernels.gpu + "; --allow-other-machine takes them all the same",
+                       "--profile");
+    }
     set_kernels(kernels, scenario.training);
   }
   for (const ProfileTraining& training : profile.training) {

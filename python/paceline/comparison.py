@@ -138,8 +138,12 @@ def compare(
         engine=engine,
         jobs=jobs,
     )
-    names = strategies if isinstance(strategies, str) else ",".join(strategies)
-    comparison = Comparison(_core.compare(text, file_name, names, options))
+    names = [strategies] if isinstance(strategies, str) else list(strategies)
+    for name in names:
+        if not isinstance(name, str):
+            expected = "expected strategies by name, with options as in 'fsdp:shard_group=node'"
+            raise TypeError(f"{expected}, found {name!r}")
+    comparison = Comparison(_core.compare(text, file_name, ",".join(names), options))
     for remark in comparison.remarks:
         warnings.warn(remark, stacklevel=2)
     return comparison

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -87,6 +88,10 @@ class Result:
         if self._interval_text is None:
             return None
         data = json.loads(self._interval_text)
+        for key, not_used in (("own_rate", "rate is"), ("own_delays", "delays are")):
+            if data[key]:
+                said = f"the profile's {not_used} not used: the scenario says its own"
+                warnings.warn(said, stacklevel=2)
         return Interval(data["low_s"], data["high_s"], data["extrapolated"], data["why"])
 
     @property

@@ -199,6 +199,8 @@ def _plain(value: Any) -> Any:
         return os.fspath(value)
     if hasattr(value, "tolist"):  # numpy's
         return value.tolist()
+    if isinstance(value, range):
+        return list(value)
     raise TypeError(f"{type(value).__name__} is nothing that JSON can say: {value!r}")
 
 

@@ -642,6 +642,8 @@ def test_strategies_side_by_side(program: Program) -> None:
     assert alone.step_time_s == frame["step_time_s"].iloc[1]
     with pytest.raises(paceline.InputError, match='unknown strategy "fdsp"; did you mean "fsdp"'):
         paceline.compare(path, "ddp,fdsp")
+    with pytest.raises(TypeError, match="expected strategies by name"):
+        paceline.compare(path, ["ddp", {"strategy": "fsdp"}])  # type: ignore[list-item]
     with pytest.raises(paceline.InputError, match="divides the 64 ranks"):
         paceline.compare(path, "fsdp:shard_group=3")
 

@@ -64,7 +64,7 @@ class Walk {
         if (op.kind == OpKind::wait && op.lag == 0) {
           add_collective(op.index);
         } else {  // a message, or a collective of an iteration before
-          add(PathKind::communication, op.purpose, op.label, spans_[before].start);
+          add(PathKind::communication, op.purpose, op.label, spans_[before].start, &op);
         }
       }
     }
@@ -119,20 +119,22 @@ class Walk {
     }
   }
 
-  // [from, now_) belongs to the path.
-  void add(PathKind kind, const Purpose& purpose, std::string what, SimTime from) {
+  // [from, now_) belongs to the path. `collective`: what communicates; each is a piece of its own.
+  void add(PathKind kind, const Purpose& purpose, std::string what, SimTime from,
+           const Op* collective = nullptr) {
     from = std::max(from, began_);
     if (from == now_) {
       return;
     }
     if (!segments_.empty() && segments_.back().kind == kind && segments_.back().rank == rank_ &&
-        segments_.back().purpose.phase == purpose.phase &&
+        segments_.back().purpose.phase == purpose.phase && collective == collective_ &&
         (kind == PathKind::compute || segments_.back().purpose.bucket == purpose.bucket) &&
         (kind != PathKind::launch || segments_.back().what == what)) {
       segments_.back().start = from;
     } else {
       segments_.push_back({kind, rank_, purpose, std::move(what), from, now_});
     }
+    collective_ = collective;
     now_ = from;
   }
 
@@ -161,7 +163,7 @@ class Walk {
       at_ = collectives_[index].op;
       const SimTime launch = spans_[at_].start;
       const Op& collective = program_->ops[at_];
-      add(PathKind::communication, collective.purpose, collective.label, launch);
+      add(PathKind::communication, collective.purpose, collective.label, launch, &collective);
       const std::optional<std::uint32_t> queued = queued_before(index);
       const std::size_t before = previous_on_stream();
       if (now_ == began_ ||
@@ -269,6 +271,7 @@ class Walk {
   std::size_t at_ = 0;  // operations from here on are behind us
   SimTime now_;
   std::vector<PathSegment> segments_;
+  const Op* collective_ = nullptr;  // of the last one
 };
 
 }  // namespace

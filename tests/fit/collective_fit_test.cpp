@@ -459,7 +459,9 @@ TEST_CASE("what a scenario and a profile both say is an error, unless they say t
   const std::vector<CostParameter>& costs = fitted.training.collective.costs;
   REQUIRE(!costs.empty());
   // A result runs again with its profile.
-  CHECK(with_profile(fitted, profile).training.collective.costs == costs);
+  const Scenario again = with_profile(parse_scenario(to_json(fitted), "result.json"), profile);
+  CHECK(again.training.collective.costs == costs);
+  CHECK(again.training.collective.corrections == fitted.training.collective.corrections);
 
   scenario.training.collective.costs = {{costs.front().name, 2 * costs.front().value}};
   CHECK_THAT(error(), Contains("expected either this cost or a profile that is fitted to it, found both"));

@@ -177,6 +177,17 @@ TEST_CASE("a scenario takes the kernels of a profile") {
         training.slowdown_while_communicating.denominator * 125);
 }
 
+TEST_CASE("kernels of another GPU are taken where that is asked for alone") {
+  Profile profile;
+  profile.kernels.push_back(fit_kernels(gpu_preset("H200"), measured(gpu_preset("H200"))).kernels);
+  const Scenario scenario = load_scenario(std::string(PACELINE_SOURCE_DIR) + "/scenarios/slow_gpu_64.json");
+  CHECK_THAT(error_of([&] { static_cast<void>(with_profile(scenario, profile)); }),
+             Catch::StartsWith(
+                 "--profile: expected a profile with kernels of this GPU (A100-80GB), found one of H200"));
+  profile.any_machine = true;
+  CHECK(with_profile(scenario, profile).training.roofline.memory_efficiency == Approx(kMemoryEfficiency));
+}
+
 TEST_CASE("nodes of several kinds take a profile of kernels, and no throughput of one kind") {
   const Scenario unlike = load_scenario(std::string(PACELINE_SOURCE_DIR) + "/scenarios/unlike_nodes_48.json");
   const GpuSpec gpu = gpu_preset("A100-80GB");

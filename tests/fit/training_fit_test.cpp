@@ -326,6 +326,12 @@ TEST_CASE("a scenario's own rate and delays are the middle of its interval, what
     CHECK(interval.low < interval.step);
     CHECK(interval.step < interval.high);
   }
+  const auto told = [&](const Scenario& scenario) {
+    return interval_text(training_interval(with_profile(scenario, profile), profile));
+  };
+  CHECK(told(plain).find("not used") == std::string::npos);
+  CHECK(told(own).find("the profile's rate is not used") != std::string::npos);
+  CHECK(told(none).find("the profile's delays are not used") != std::string::npos);
 }
 
 TEST_CASE("a step shorter than its communication is no anchor, and the message has both times") {

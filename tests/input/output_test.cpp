@@ -237,6 +237,42 @@ TEST_CASE("the page says which rate of images nobody asked a loader for") {
   CHECK_THAT(terminal_table(predict(example("fsdp_llama3_8b"))), !Catch::Contains("taken as ready"));
 }
 
+TEST_CASE("the page names options of a fabric that isn't there") {
+  Scenario scenario = example("first_node");
+  scenario.cluster.fabric.sharp = true;  // a single switch may reduce
+  CHECK_THAT(terminal_table(predict(scenario)), !Catch::Contains("not used"));
+  scenario.cluster.fabric.oversubscription = 8;
+  CHECK_THAT(terminal_table(predict(scenario)),
+             Catch::Contains("not used        options of the fabric: it is a single"));
+}
+
+TEST_CASE("the page says what Megatron's distributed optimizer does, of stage 1 alone") {
+  Scenario scenario = example("first_node");
+  scenario.run.iterations = 2;
+  scenario.training.zero.reduce_scatter = scenario.training.zero.overlap_gather = true;
+  const auto page = [&](StrategyKind strategy, int stage) {
+    scenario.training.strategy = strategy;
+    scenario.training.zero.stage = stage;
+    return terminal_table(predict(scenario));
+  };
+  const std::string said = ", gradients reduce-scattered, parameters gathered beside the forward pass";
+  CHECK_THAT(page(StrategyKind::zero, 1), Catch::Contains("zero, stage 1" + said));
+  CHECK_THAT(
+      page(StrategyKind::zero, 2),
+      !Catch::Contains(said) && Catch::Contains("not used        reduce_scatter and overlap_gather of zero"));
+  CHECK_THAT(page(StrategyKind::fsdp, 1), !Catch::Contains(said) && Catch::Contains("options of zero"));
+}
+
+TEST_CASE("who waits for input has time for what would delay it") {
+  Scenario scenario = example("input_bottleneck");
+  scenario.run.iterations = 3;
+  scenario.training.input->rate = SamplesPerSecond(400);
+  const Prediction plain = predict(scenario);
+  REQUIRE(plain.report.breakdown.input_wait.value > 0.02);
+  CHECK_THAT(terminal_table(plain), Catch::Contains("would make it about " +
+                                                    readable_count(plain.report.throughput) + " samples/s"));
+}
+
 TEST_CASE("the page names options of strategies that don't run") {
   Scenario scenario = example("first_node");
   CHECK_THAT(terminal_table(predict(scenario)), !Catch::Contains("not used"));

@@ -28,6 +28,48 @@ Explanation explained(const Prediction& p, int jobs) {
   return explain(p, jobs, machines);
 }
 
+TEST_CASE("a path names each gather of FSDP") {
+  const Prediction p = predict(parse_scenario(R"({
+    "cluster": {"node": "dgx-h100", "nodes": 4}, "model": "llama3_2_1b",
+    "training": {"batch_per_gpu": 1, "precision": "bf16", "strategy": "fsdp"}, "run": {"iterations": 2}})",
+                                              "fsdp.json"));
+  const Explanation e = explained(p, 2);
+  std::vector<std::string> gathers;
+  for (const PathSegment& s : e.path.segments) {
+    if (s.kind == PathKind::communication) {
+      gathers.push_back(s.what);
+    }
+  }
+  CHECK(std::ranges::count(gathers, "all_gather root") >= 1);
+  CHECK(std::ranges::count(gathers, "all_gather layers.0") >= 1);
+}
+
+TEST_CASE("the list of collectives adds up to the exposed communication") {
+  for (const char* const cap : {"\"200 kB\"", "\"2 MiB\"", "\"100 MiB\""}) {
+    const Prediction p = predict(parse_scenario(
+        R"({"cluster": {"node": "pcie-a100", "nodes": 8, "gpus_per_node": 1}, "model": "vgg16",
+        "training": {"batch_per_gpu": 4, "ddp": {"bucket_cap": )" +
+            std::string(cap) + R"(}}, "run": {"iterations": 2}})",
+        "many.json"));
+    double all = 0, listed = 0;
+    for (const CollectiveReport& each : p.report.collectives) {
+      all += 100 * (each.exposed_communication / p.report.step.mean);
+    }
+    const std::string text = collectives_text(p);
+    INFO(text);
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.ends_with(" %")) {
+        const std::size_t end = line.size() - 2, start = line.rfind(' ', end - 1);
+        listed += std::stod(line.substr(start, end - start));
+      }
+    }
+    REQUIRE(all > 1);
+    CHECK(listed == Approx(all).margin(0.4));  // six lines to a tenth, and what is less than that in all
+    CHECK((p.report.collectives.size() <= 5 || text.find(" others ") != std::string::npos));
+  }
+}
+
 json result_of(const Prediction& p) {
   return json::parse(result_json(p, explanation_json(p, explained(p, 2))));
 }
