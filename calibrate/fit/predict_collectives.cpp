@@ -303,7 +303,10 @@ CollectiveSpec with_profile(const CollectiveSpec& given, const Profile& profile,
       corrections.push_back({kind, sizes[i], std::exp(forecasts[i].log_factor)});
     }
   }
-  spec.corrections = corrections.empty() ? given.corrections : std::move(corrections);
+  if (corrections.empty()) {
+    corrections = given.corrections;
+  }
+  spec.corrections = std::move(corrections);
   return spec;
 }
 
