@@ -400,8 +400,7 @@ void require_one_of(const CollectiveSpec& given, const CollectiveSpec& with_prof
   if (!given.corrections.empty() && given.corrections != with_profile.corrections) {
     throw InputError(
         "expected either corrections or a profile, which has its own, found both; a result has those of its "
-        "profile: leave "
-        "them out",
+        "profile: leave them out",
         std::string(kPlace) + "corrections");
   }
 }
