@@ -135,8 +135,9 @@ constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
      "Of a GPU's proxy before the first step, times the FIFOs over the network that it begins."},
     {"nvls.tree_efficiency", "Of nvls.efficiency, while heads also run the tree between nodes."},
     {"network.slice_overhead",
-     "What a GPU's proxy takes for a message: a slice occupies a network hop at least so long, times the "
-     "FIFOs that the GPU sends on at once; on Slingshot not up to 16 KiB, which go at once."},
+     "What a GPU's proxy takes for a message, times the FIFOs that the GPU sends on at once: on EFA, TCPX "
+     "and TCPXO a slice occupies a network hop so much longer than its bytes, elsewhere at least so long (on "
+     "Slingshot not up to 16 KiB, which go at once)."},
     {"host.efficiency",
      "Share of its bandwidth, in all protocols, at which a GPU reads a host's memory over PCIe, where GPUs "
      "are no peers (past a CPU); pcie.efficiency doesn't count there."},

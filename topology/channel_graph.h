@@ -66,6 +66,9 @@ struct ChannelGraphs {
   ChannelGraph ring, tree, collnet_chain, collnet_direct, nvls;
   int channels = 0, nvls_channels = 0;
   Bytes nvls_chunk{0}, nvls_tree_chunk{0};  // at most; 0: as on other machines (sim/collective/sizing.cpp)
+  // Of a GPU, in turn channel by channel: those that its own messages cross (src/graph/topo.cc, ncclTopoGetLocalNet).
+  // Empty: unknown.
+  std::vector<std::vector<int>> own_nics{};
   friend bool operator==(const ChannelGraphs&, const ChannelGraphs&) = default;
 };
 

@@ -103,6 +103,17 @@ void set_channels(ChannelGraphs& graphs, const Least& node, int nodes, const Sea
   }
 }
 
+// A GPU's own NICs: cards, where the search counts their ports.
+std::vector<std::vector<int>> own_cards(const CountedNode& node) {
+  std::vector<std::vector<int>> own = node.own_nics;
+  for (std::vector<int>& of_gpu : own) {
+    for (int& nic : of_gpu) {
+      nic /= node.nets_of_nic;
+    }
+  }
+  return own;
+}
+
 bool runs_nvls(const CountedNode& node, const SearchSpec& search) {
   const int fewest = search.version() >= 228 ? 2 : 3;
   return search.nvls && search.version() >= 217 && node.gpus >= fewest && node.has_nvswitch &&
@@ -136,6 +147,7 @@ ChannelGraphs search_channels(const NodeLayout& layout, const NodeSpec& spec, in
   const auto both = static_cast<std::size_t>(std::min(ring.found, tree.found));
   graphs.ring.channels.resize(both);
   graphs.tree.channels.resize(both);
+  graphs.own_nics = own_cards(node);
   set_channels(graphs, least_of(node, nodes), nodes, search);
   return graphs;
 }
@@ -149,6 +161,7 @@ void count_channels(ChannelGraphs& graphs, const NodeLayout& layout, const NodeS
   if (!runs_collnet(nodes, search)) {
     graphs.collnet_chain = graphs.collnet_direct = {};
   }
+  graphs.own_nics = own_cards(node);
   set_channels(graphs, least_of(node, nodes), nodes, search);
 }
 

@@ -138,9 +138,24 @@ std::optional<Pausing> pausing(const CollectiveGraph& graph, const Loops& loops)
     const double bytes = static_cast<double>(loops.chunk.value) * step.width;
     (step.send.count == 0 ? all.copied : all.sent) += bytes * step.times;
     all.messages += step.send.count == 0 ? 0 : step.times * slices_of(loops);
-    all.last_wait = bytes - bytes / slices_of(loops);
+    all.last_wait = static_cast<double>(loops.slice.value) * step.width * (slices_of(loops) - 1);
   }
   return all.sent > 0 && all.copied > 0 ? std::optional(all) : std::nullopt;
+}
+
+// The least that a loop's messages occupy a hop, s.
+double least_of_loop(const CollectiveGraph& graph, const Loops& loops, const HopCost& hop) {
+  const std::uint32_t slices = slices_of(loops);
+  const Bytes slice = slices == 1 ? loops.chunk : loops.slice;
+  double least = 0;
+  for (const Step& step : graph.scripts.front().steps) {
+    if (step.send.count > 0) {
+      const Bytes first(slice.value * step.width), all(loops.chunk.value * step.width);
+      const Bytes last(all.value - (slices - 1) * first.value);
+      least += step.times * to_seconds(least_of(first, hop) * (slices - 1) + least_of(last, hop)).value;
+    }
+  }
+  return least;
 }
 
 std::size_t kind_of(std::uint16_t node, std::span<const CollectiveCosts> costs) {
@@ -150,8 +165,9 @@ std::size_t kind_of(std::uint16_t node, std::span<const CollectiveCosts> costs) 
 // How much of its pauses a plan shows. A thread block that waits for its loop's last chunk and copies it
 // leaves its share of the link to the others, and gets theirs when they do: as long as there is a next loop
 // to catch up in, the links are always busy, and what counts is the longer of what they take for a loop (or the
-// channel and the proxy for its messages, whose slots are full meanwhile) and what a thread block itself does. Blocks that read over NVLink instead of writing (compute capability 8.0,
-// src/graph/paths.cc) don't catch up: their rate is what they have in flight.
+// channel and the proxy for its messages, whose slots are full meanwhile) and what a thread block itself does, alone at
+// its proxy. Blocks that read over NVLink instead of writing (compute capability 8.0, src/graph/paths.cc) don't catch
+// up: their rate is what they have in flight.
 double part_shown(const CollectivePlan& plan, const CollectiveGraph& graph,
                   std::span<const CollectiveCosts> costs, const Pausing& loop,
                   std::span<const BytesPerSecond> caps) {
@@ -170,11 +186,13 @@ double part_shown(const CollectivePlan& plan, const CollectiveGraph& graph,
     const double pauses =
         loop.copied / plan.copy_rate.value +
         std::max(0.0, to_seconds(hop.latency).value - loop.last_wait / plan.copy_rate.value);
-    const Bytes message(std::llround(loop.sent / loop.messages));
+    const double messages =
+        loop.messages * to_seconds(hop.overhead).value;  // its proxy's other FIFOs' among them
+    const double block = loop.sent / fastest + messages / link.of_one_proxy + pauses;
     links = std::max(
-        {links, loop.sent / hop.rate.value, loop.messages * to_seconds(least_of(message, hop)).value});
-    if (loop.sent / fastest + pauses > blocks) {
-      blocks = loop.sent / fastest + pauses;
+        {links, loop.sent / hop.rate.value + messages, least_of_loop(graph, plan.loops.front(), hop)});
+    if (block > blocks) {
+      blocks = block;
       pause = pauses;
     }
   }
@@ -250,10 +268,14 @@ class HopPricing {
     const Seconds latency = nvls(hop) ? costs_.nvls.latency : of_protocol_.latency[kind];
     cost.latency = to_sim_time(latency + beyond + (network ? costs_.network_latency : Seconds{}));
     if (network) {
-      const bool at_once = message_bytes() <= static_cast<double>(costs_.eager.value);
-      const Seconds overhead = at_once ? Seconds{} : costs_.network_slice_overhead * messages_at_once(hop);
-      const std::uint32_t slices = slices_of(plan_.loops.front());
-      cost.least = to_sim_time(plan_.protocol == Protocol::simple ? overhead : overhead / slices);
+      const Seconds overhead = costs_.network_slice_overhead * messages_at_once(hop);
+      SimTime& part = costs_.serial_messages ? cost.overhead : cost.least;
+      if (plan_.protocol == Protocol::simple) {
+        part = to_sim_time(overhead);
+        cost.eager = costs_.eager;
+      } else if (message_bytes() > static_cast<double>(costs_.eager.value)) {
+        part = to_sim_time(overhead / slices_of(plan_.loops.front()));
+      }
       if (plan_.protocol == Protocol::simple && plan_.algorithm != Algorithm::point_to_point) {
         cost.channel = to_sim_time(costs_.channel_overhead);
         cost.channel_rate = costs_.channel_rate;
@@ -277,9 +299,7 @@ class HopPricing {
   }
   // On the wire. In lines a chunk is one message.
   double message_bytes() const {
-    const Loops& loops = plan_.loops.front();
-    const bool whole = plan_.protocol != Protocol::simple || loops.slice.value == 0;
-    return static_cast<double>((whole ? loops.chunk : loops.slice).value) /
+    return static_cast<double>(plan_.loops.front().chunk.value) /
            kLineEfficiency[static_cast<std::size_t>(plan_.protocol)];
   }
   bool nvls(const Hop& hop) const { return by_switch_ && hop.kind == HopKind::nvlink; }
@@ -302,7 +322,8 @@ HopCost slower(const HopCost& a, const HopCost& b) {
   return {std::min(a.rate, b.rate),         std::max(a.latency, b.latency),
           std::max(a.least, b.least),       std::max(a.hidden, b.hidden),
           std::max(a.overhead, b.overhead), std::max(a.cut_through, b.cut_through),
-          std::max(a.channel, b.channel),   slower_of(a.channel_rate, b.channel_rate)};
+          std::max(a.channel, b.channel),   slower_of(a.channel_rate, b.channel_rate),
+          std::min(a.eager, b.eager)};
 }
 
 }  // namespace

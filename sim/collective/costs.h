@@ -17,8 +17,9 @@
 //   nvls.efficiency                       likewise of NVLinks, while the switch reduces or multicasts
 //   nvls.tree_efficiency                  of that, while heads also run the tree between nodes
 //   network.latency                   s   of a hop over the network beyond InfiniBand's
-//   network.slice_overhead            s   (on Slingshot none up to 16 KiB) of a GPU's proxy for a message: so long, times the FIFOs that it serves at
-//                                         once, a slice occupies a network hop at least
+//   network.slice_overhead            s   (on Slingshot none up to 16 KiB) of a GPU's proxy for a message, times the
+//                                         FIFOs that it serves at once: beside the slice's bytes where software moves
+//                                         them (EFA, TCPX, TCPXO), else the least that a slice occupies a hop
 //   network.fifo_startup              s   of a GPU's proxy, before the first step: times the FIFOs over the network
 //                                         that it begins
 //   network.channel_overhead          s   of a channel in Simple for a message (but of all_to_all and send_recv), beside
@@ -96,7 +97,8 @@ struct CollectiveCosts {
   std::array<double, kHopKinds> efficiency{};
   double host_efficiency = 1;
   Seconds fifo_startup, network_latency, network_slice_overhead, simple_slice_overhead;
-  Bytes eager;  // no message of so many bytes has network_slice_overhead
+  Bytes eager;                   // no message of so many bytes has network_slice_overhead
+  bool serial_messages = false;  // which comes beside a message's bytes; else it is the least that they take
   Seconds channel_overhead;
   BytesPerSecond channel_rate;
   BytesPerSecond socket_rate;  // 0: no sockets

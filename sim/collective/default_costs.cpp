@@ -137,6 +137,7 @@ CollectiveCosts default_costs(int compute_capability, NetworkKind kind) {
   costs.copy_rate = BytesPerSecond(kCopyRate[static_cast<std::size_t>(mine)]);
   costs.network_latency = network(kind, compute_capability).hop_latency;
   costs.eager = network(kind, compute_capability).eager;
+  costs.serial_messages = network(kind, compute_capability).serial_messages;
   costs.channel_rate = BytesPerSecond(kChannelRate[static_cast<std::size_t>(mine)]);
   costs.socket_rate = BytesPerSecond(network(kind, compute_capability).socket_rate);
   costs.launch_latency = 0.5_us;  // an ordinary launch is part of the startup; frameworks add to it

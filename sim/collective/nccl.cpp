@@ -61,7 +61,7 @@ NcclCollectives::NcclCollectives(const Topology& topology, const CollectiveSpec&
     plugin_protocols_ = of.protocols;
     for (const auto graph : kAllGraphs) {
       double& stated = (input_.graphs.*graph).latency_inter;
-      stated = stated > 0 ? stated : of.stated_latency;
+      stated = stated > 0 ? stated : stated_latency(of, input_.version);
     }
   }
 }
@@ -303,8 +303,9 @@ void scale(CollectivePlan& plan, double factor) {
     rate = rate / factor;
   }
   for (HopCost& hop : plan.hops) {
-    hop = {hop.rate / factor,    scaled(hop.latency),      scaled(hop.least),   scaled(hop.hidden),
-           scaled(hop.overhead), hop.cut_through / factor, scaled(hop.channel), hop.channel_rate / factor};
+    hop = {hop.rate / factor,   scaled(hop.latency),       scaled(hop.least),
+           scaled(hop.hidden),  scaled(hop.overhead),      hop.cut_through / factor,
+           scaled(hop.channel), hop.channel_rate / factor, hop.eager};
   }
 }
 

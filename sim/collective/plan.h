@@ -219,7 +219,7 @@ struct CollectiveGraph {
 };
 
 // `count` loops over the script with chunks of `chunk` bytes of data, which move in slices of `slice` bytes,
-// the last one shorter where need be. slice 0: a chunk moves whole.
+// the last one shorter where need be; where slice = chunk, it is empty. slice 0: a chunk moves whole.
 struct Loops {
   std::int64_t count = 0;
   Bytes chunk, slice{};
@@ -227,7 +227,7 @@ struct Loops {
 };
 inline std::uint32_t slices_of(const Loops& loops) {
   const std::int64_t slice = loops.slice.value, chunk = loops.chunk.value;
-  return slice == 0 || slice >= chunk ? 1 : static_cast<std::uint32_t>((chunk + slice - 1) / slice);
+  return slice == 0 ? 1 : slice == chunk ? 2 : static_cast<std::uint32_t>((chunk + slice - 1) / slice);
 }
 
 // What a warp in LL128 passes on at once: 16 lines of 120 bytes and a flag (src/device/prims_ll128.h).
@@ -248,6 +248,7 @@ struct HopCost {
   BytesPerSecond cut_through{};   // at which the receiver passes lines on as they come; 0: it waits for all
   SimTime channel{};              // between nodes a channel's own time for a slice, beside its bytes
   BytesPerSecond channel_rate{};  // at this rate; 0: beside nothing
+  Bytes eager{};                  // slices of so many bytes at most have no `least`; 0: all have
   friend bool operator==(const HopCost&, const HopCost&) = default;
 };
 

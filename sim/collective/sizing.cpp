@@ -361,16 +361,16 @@ std::vector<Loops> cut(std::int64_t bytes, std::int64_t chunk, std::int64_t bloc
   return loops;
 }
 
-// What of a chunk moves on its own. Simple: half of it, but at least a 16th of a step (src/device/prims_simple.h). LL has
+// What of a chunk moves on its own; 0: it moves whole. Simple: half of it, but at least a 16th of a step, which may be
+// all (src/device/prims_simple.h). LL has
 // a flag in every line: what all threads move at once is passed on before the rest has come
 // (src/device/prims_ll.h). LL128 does so too: HopCost::cut_through.
 Bytes slice_of(const TunerInput& in, const TunerChoice& choice, bool big, Bytes chunk) {
-  constexpr std::int64_t kLlRound = 4 * kKiB;
-  const Protocol protocol = choice.protocol;
-  if (protocol == Protocol::simple && big) {
-    return std::min(chunk, Bytes(std::max(step_of(in) / 16, ceil_div(chunk.value, 2))));
+  constexpr Bytes kLlRound(4 * kKiB), kWhole;
+  if (choice.protocol == Protocol::simple) {
+    return big ? std::min(chunk, Bytes(std::max(step_of(in) / 16, ceil_div(chunk.value, 2)))) : kWhole;
   }
-  return protocol == Protocol::ll ? std::min(chunk, Bytes(kLlRound)) : chunk;
+  return choice.protocol == Protocol::ll && chunk > kLlRound ? kLlRound : kWhole;
 }
 
 }  // namespace
@@ -397,8 +397,7 @@ Sizing size_collective(const TunerInput& in, const TunerChoice& choice, Bytes by
                                  : chunk_of(in, choice, mine);
   made.loops = cut(mine, chunk / grain * grain, blocks_of(in, choice));
   for (Loops& loops : made.loops) {
-    const Bytes slice = slice_of(in, choice, big, loops.chunk);
-    loops.slice = slice < loops.chunk ? slice : Bytes(0);
+    loops.slice = slice_of(in, choice, big, loops.chunk);
   }
   made.slots *= choice.protocol == Protocol::simple ? 1 : slices_of(made.loops.front());
   if (choice.algorithm == Algorithm::nvls || choice.algorithm == Algorithm::nvls_tree) {

@@ -1,12 +1,14 @@
 #include "sim/collective/step_times.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace paceline {
 
 SimTime least_of(Bytes slice, const HopCost& hop) {
   const SimTime moved = hop.channel_rate.value > 0 ? to_sim_time(slice / hop.channel_rate) : SimTime{};
-  return std::max(hop.least, hop.channel + moved);
+  const bool at_once = hop.eager.value > 0 && slice <= hop.eager;
+  return std::max(at_once ? SimTime{} : hop.least, hop.channel + moved);
 }
 
 SimTime stay_of(Bytes slice, const HopCost& hop) {
@@ -84,6 +86,7 @@ StepTimes::StepTimes(const CollectiveGraph& graph, const CollectivePlan& plan)
   for (std::size_t phase = 0; phase < plan.loops.size(); ++phase) {
     const Loops& loops = plan.loops[phase];
     last_phase_ = loops.count > 0 ? static_cast<std::uint32_t>(phases_.size()) : last_phase_;
+    assert(loops.slice <= loops.chunk);
     const std::uint32_t slices = slices_of(loops);
     const Bytes slice = slices == 1 ? loops.chunk : loops.slice;
     const Bytes last(loops.chunk.value - (slices - 1) * slice.value);

@@ -31,11 +31,11 @@ class RandomCollectives {
     hops_ = dice_.maybe(0.3) ? 20 : dice_.between(1, 3);
   }
 
-  // Of whole chunks, or of two slices, equal or not.
+  // Of whole chunks, or of two slices, equal or not, or the second empty.
   Loops loops(std::int64_t count, Bytes chunk) {
     const std::int64_t half = (chunk.value + 1) / 2;
     const std::int64_t slice = dice_.maybe(0.5) ? half : dice_.between(half, chunk.value);
-    return {count, chunk, Bytes(dice_.maybe(0.5) ? 0 : slice)};
+    return {count, chunk, Bytes(dice_.maybe(0.4) ? 0 : dice_.maybe(0.3) ? chunk.value : slice)};
   }
 
   CollectivePlan plan(Communicator& communicator, CollectiveKind kind, Bytes bytes) {
@@ -58,6 +58,8 @@ class RandomCollectives {
                            SimTime{dice_.between(0, 1) * dice_.between(0, 20'000'000)},
                            SimTime{dice_.between(0, 1) * dice_.between(0, 1'000'000)}});
       HopCost& hop = plan.hops.back();
+      hop.overhead = SimTime{dice_.between(0, 1) * dice_.between(0, 1'000'000)};
+      hop.eager = Bytes(dice_.between(0, 1) * dice_.between(0, bytes.value / 16));
       hop.hidden = SimTime{static_cast<std::int64_t>(hidden * static_cast<double>(hop.latency.ps))};
       hop.channel = SimTime{dice_.between(0, 1) * dice_.between(0, 10'000'000)};
       hop.channel_rate = dice_.maybe(0.5) ? hop.rate * dice_.real(0.5, 2) : BytesPerSecond();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -72,6 +74,85 @@ TEST_CASE("where nodes have a NIC of 10 Gb/s, an all-to-all takes what that NIC 
   CHECK(is.busiest == Approx(8.0 * 8 * (1 << 30) / 16 / 1.25e9));
   CHECK(is.seconds / is.busiest > 1);
   CHECK(is.seconds / is.busiest < 1.1);  // TCP's part of the rate
+}
+
+// The NICs that a job's FIFOs leave a GPU of a node by, and those that they reach one by.
+struct NicsOfGpus {
+  std::map<int, std::set<int>> out, in;
+};
+
+NicsOfGpus nics_of(const ClusterSpec& cluster, CollectiveKind kind, const CollectiveSpec& spec) {
+  const Topology topology = build_topology(cluster);
+  CollectivePlanner planner = nccl_planner(topology, spec, {});
+  const CollectiveCost cost = cost_collectives(planner, kind, std::array{Bytes(1 << 24)}, false).front();
+  const CollectiveGraph& graph = planner.communicator().graphs[cost.plan.graph];
+  const auto gpu = [&](std::uint32_t thread_block) {
+    return static_cast<int>(graph.thread_blocks[thread_block].rank) % cluster.gpus_per_node;
+  };
+  NicsOfGpus nics;
+  for (const Fifo& fifo : graph.fifos) {
+    if (fifo.nic_out >= 0) {
+      nics.out[gpu(fifo.from)].insert(fifo.nic_out);
+      nics.in[gpu(fifo.to)].insert(fifo.nic_in);
+    }
+  }
+  return nics;
+}
+
+TEST_CASE("a GPU's own messages cross the cards beside it, channel after channel") {
+  struct Case {
+    const char* preset;
+    int cards, of_gpu;  // of a node, of a GPU
+    const char* nccl;
+  };
+  // The cards of oci-bm.gpu.h100.8 have two ports, which NCCL takes for NICs of their own before 2.20.
+  for (const auto& [preset, cards, of_gpu, nccl] :
+       {Case{"gb200-nvl72", 72, 1, "2.30"}, Case{"dgx-h100", 8, 1, "2.30"}, Case{"dgx-h100", 16, 2, "2.30"},
+        Case{"oci-bm.gpu.h100.8", 8, 1, "2.18"}, Case{"oci-bm.gpu.h100.8", 8, 1, "2.30"}}) {
+    ClusterSpec cluster;
+    cluster.node = node_preset(preset);
+    cluster.node.nics = cards;
+    cluster.nodes = 2;
+    cluster.gpus_per_node = cluster.node.gpus;
+    CollectiveSpec spec{.nccl = nccl, .min_channels = 4, .max_channels = 4};
+    for (const CollectiveKind kind : {CollectiveKind::all_to_all, CollectiveKind::send_recv}) {
+      const NicsOfGpus used = nics_of(cluster, kind, spec);
+      const bool all = kind == CollectiveKind::all_to_all;
+      CAPTURE(preset, cards, nccl, all);
+      CHECK(std::ssize(used.out) == (all ? cluster.gpus_per_node : 1));
+      CHECK(std::ssize(used.in) == (all ? cluster.gpus_per_node : 1));
+      for (const auto& gpus : {used.out, used.in}) {
+        for (const auto& [gpu, nics] : gpus) {
+          CHECK(std::ssize(nics) == of_gpu);
+          CHECK(*nics.begin() / of_gpu == gpu);
+          CHECK(*nics.rbegin() / of_gpu == gpu);
+        }
+      }
+    }
+    if (cards == 8) {
+      spec.algorithm = "hierarchical";
+      for (const auto& [gpu, nics] : nics_of(cluster, CollectiveKind::all_reduce, spec).out) {
+        CHECK(nics == std::set{gpu});
+      }
+    }
+  }
+}
+
+TEST_CASE("GPUs that share cards have each its own of them, and ports of TCP are their cards") {
+  ClusterSpec cluster;
+  cluster.node = node_preset("gcp-a3-highgpu-8g");
+  cluster.nodes = 2;
+  cluster.gpus_per_node = 8;
+  const NicsOfGpus shared = nics_of(cluster, CollectiveKind::all_to_all, {});
+  for (int gpu = 0; gpu < 8; ++gpu) {
+    CHECK(shared.out.at(gpu) == std::set{gpu / 2});
+  }
+  cluster.node = node_preset("dgx-h100");
+  cluster.node.network = NetworkKind::tcp;
+  cluster.node.nic_ports = 2;
+  for (const auto& [gpu, nics] : nics_of(cluster, CollectiveKind::all_to_all, {}).out) {
+    CHECK(*nics.rbegin() < cluster.node.nics);
+  }
 }
 
 }  // namespace

@@ -607,7 +607,7 @@ TEST_CASE("channels, chunks and loops by hand", "[sizing]") {
   // 64 B for each of 512 threads: 1 MiB feeds 32 channels; 64 cells of 16 KiB, 4 for each of 16 channels.
   const Sizing medium = sized(Algorithm::ring, Protocol::simple, kMiB);
   CHECK(medium.channels == 16);
-  CHECK(medium.loops == std::vector<Loops>{{1, Bytes(8 * kKiB)}});
+  CHECK(medium.loops == std::vector<Loops>{{1, Bytes(8 * kKiB), Bytes(8 * kKiB)}});  // and an empty slice
   CHECK(medium.slots == 4);
   // 68 cells: 5 for each of 14 channels, the last of which gets 3.
   CHECK(sized(Algorithm::ring, Protocol::simple, 68 * 16 * kKiB).channels == 14);
@@ -679,6 +679,25 @@ TEST_CASE("EFA's plugin sets NCCL's sizes by GPU and between nodes, where nobody
   CHECK(chunk("dgx-h100", 2, {}) == 2_MiB);
 }
 
+TEST_CASE("EFA's plugin of a version's time tells the latency that its choice rests on", "[tuner]") {
+  // aws-ofi-nccl 1.5.0 tells 150 us, with which two p4de take a tree in Simple for 8 bytes (2.17's: 2 (7 * 28 + L)
+  // against 8.4 + 26 * 3.4 + 4 L); 75 us since 1.7, with which 2.17 would take a ring.
+  const auto check = [](const char* node, const char* version, double tree, Algorithm chosen) {
+    ClusterSpec cluster;
+    cluster.node = node_preset(node);
+    cluster.nodes = 2;
+    const Topology topology = build_topology(cluster);
+    NcclCollectives nccl(topology, {.nccl = version, .protocol = "simple"}, {});
+    CAPTURE(node, version);
+    CHECK(nccl.time_of(CollectiveKind::all_reduce, Bytes(8), {Algorithm::tree, Protocol::simple, 0}) ==
+          Approx(tree).margin(0.1));
+    CHECK(nccl.tuned(CollectiveKind::all_reduce, Bytes(8)).algorithm == chosen);
+  };
+  check("aws-p4de", "2.17", 2 * (7 * 28 + 150), Algorithm::tree);
+  check("aws-p4de", "2.18", 2 * (7 * 4 + 14 + 2 * 75), Algorithm::tree);
+  check("dgx-a100", "2.17", 2 * (7 * 28 + 28), Algorithm::ring);
+}
+
 TEST_CASE("messages between peers are as large as asked, and no larger than a step", "[sizing]") {
   TunerInput in = full_house(2);
   in.kind = CollectiveKind::send_recv;
@@ -708,15 +727,15 @@ TEST_CASE("a ring's last loop moves in slices of its own, and its chunk goes to 
     CHECK(sizing.loops.front().chunk == Bytes(full));
     return sizing.loops.back();
   };
-  // Simple (src/device/prims_simple.h): halves, but no slice below 32 KiB, 1 MiB / 32.
+  // Simple (src/device/prims_simple.h): halves, but none below 32 KiB, 1 MiB / 32: the second may be empty.
   const auto simple = [&](std::int64_t chunk) { return last(Protocol::simple, 2 * kMiB, chunk); };
-  CHECK(simple(8) == Loops{1, Bytes(16), Bytes(0)});
-  CHECK(simple(20 * kKiB) == Loops{1, Bytes(20 * kKiB), Bytes(0)});
-  CHECK(simple(32 * kKiB) == Loops{1, Bytes(32 * kKiB), Bytes(0)});
+  CHECK(simple(8) == Loops{1, Bytes(16), Bytes(16)});
+  CHECK(simple(20 * kKiB) == Loops{1, Bytes(20 * kKiB), Bytes(20 * kKiB)});
+  CHECK(simple(32 * kKiB) == Loops{1, Bytes(32 * kKiB), Bytes(32 * kKiB)});
   CHECK(simple(40 * kKiB) == Loops{1, Bytes(40 * kKiB), Bytes(32 * kKiB)});
   CHECK(simple(200 * kKiB) == Loops{1, Bytes(200 * kKiB), Bytes(100 * kKiB)});
   CHECK(simple(100'000 + 1) == Loops{1, Bytes(100'016), Bytes(50'008)});
-  CHECK(slices_of(simple(20 * kKiB)) == 1);
+  CHECK(slices_of(simple(20 * kKiB)) == 2);
   CHECK(slices_of(simple(40 * kKiB)) == 2);
   // LL: what 512 threads move at once.
   CHECK(last(Protocol::ll, 32 * kKiB, 10'000) == Loops{1, Bytes(10'000), Bytes(4 * kKiB)});

@@ -41,12 +41,16 @@ CollectivePlan draw_plan(Dice& dice, const CollectiveGraph& graph, std::int64_t 
   const std::size_t phases = 1 + dice.below(3);
   for (std::size_t i = 0; i < phases; ++i) {  // a phase may have no loop
     const auto chunk = static_cast<std::int64_t>(1 + random() % 100'000);
-    const std::int64_t slice = chunk / (1 + dice.below(3)) + dice.below(2) * (chunk / 7);  // 0: whole
+    const std::int64_t part = chunk / (1 + dice.below(3)) + dice.below(2) * (chunk / 7);
+    const std::int64_t slice =
+        dice.below(4) == 0 ? 0 : std::min(part, chunk);  // 0: whole; chunk: and an empty one
     plan.loops.push_back({static_cast<std::int64_t>(random() % most), Bytes(chunk), Bytes(slice)});
   }
   for (std::size_t h = 0; h < graph.hops.size(); ++h) {
     plan.hops.push_back({BytesPerSecond(1e9 * static_cast<double>(1 + dice.below(100))),
                          draw_time(dice, 3'000'000), draw_time(dice, 500'000)});
+    plan.hops.back().overhead = draw_time(dice, 300'000) * dice.below(2);
+    plan.hops.back().eager = Bytes(static_cast<std::int64_t>(random() % 100'000));
     plan.hops.back().hidden = plan.slots > 0 ? plan.hops.back().latency * dice.below(2) : SimTime{};
   }
   plan.copy_rate = BytesPerSecond(1e11);
@@ -130,6 +134,38 @@ TEST_CASE("the last slice of a chunk may be shorter than the others") {
   for (const ThreadBlock& thread_block : graph.thread_blocks) {
     CHECK(times.occupancy(graph, thread_block) == SimTime{thread_block.rank == 0 ? 40'000'000 : 20'000'000});
   }
+}
+
+TEST_CASE("an empty second slice takes a message's time, and a slot") {
+  // 10 us of data in one slice and an empty one, each of which takes the proxy 15 us beside its bytes and arrives 5 us
+  // later: sent until 25 and 40 us. The receiver copies the first from 30 to 40 us, and the second is there at 45.
+  Dice dice(5);
+  CollectiveGraph graph =
+      make_graph(Algorithm::ring, CollectiveKind::broadcast, {1, 2}, random_graphs(dice, 2), 1);
+  graph.hops.resize(1);
+  CollectivePlan plan;
+  plan.loops = {{1, Bytes(10'000), Bytes(10'000)}};
+  plan.hops = {{.rate = BytesPerSecond(1e9), .latency = SimTime{5'000'000}, .least = {}}};
+  plan.copy_rate = BytesPerSecond(1e9);
+  Passes passes(graph);
+  Wavefront wavefront(graph);
+  const auto ends = [&](std::int64_t slice, std::uint32_t slots, HopCost cost) {
+    plan.loops.front().slice = Bytes(slice);
+    plan.slots = slots;
+    plan.hops.front().overhead = cost.overhead;
+    plan.hops.front().least = cost.least;
+    const Times begin(2), end = end_of(passes, graph, plan, begin);
+    CHECK(end_of(wavefront, graph, plan, begin) == end);
+    const std::size_t root = graph.thread_blocks[0].rank == 0 ? 0 : 1;
+    return std::pair(end[root].ps / 1'000'000, end[1 - root].ps / 1'000'000);
+  };
+  const HopCost serial{.rate = {}, .latency = {}, .least = {}, .overhead = SimTime{15'000'000}};
+  CHECK(ends(10'000, 4, serial) == std::pair<std::int64_t, std::int64_t>(40, 45));
+  CHECK(ends(0, 4, serial) == std::pair<std::int64_t, std::int64_t>(25, 40));
+  // One slot: the empty slice begins when the first is copied, at 40 us.
+  CHECK(ends(10'000, 1, serial) == std::pair<std::int64_t, std::int64_t>(55, 60));
+  const HopCost least{.rate = {}, .latency = {}, .least = SimTime{15'000'000}};
+  CHECK(ends(10'000, 4, least) == std::pair<std::int64_t, std::int64_t>(30, 35));
 }
 
 TEST_CASE("passes equal the wavefront for every algorithm, collective, size and beginning") {

@@ -93,18 +93,19 @@ int nic_of(const NodeChannel& channel, int gpu) {
   return gpu == channel.gpus.front() ? channel.nic_in : channel.nic_out;
 }
 
-int own_nic(const ChannelGraph& graph, int gpu) {
-  for (const NodeChannel& channel : graph.channels) {
-    if (channel.gpus.front() == gpu) {
-      return channel.nic_in;
-    }
+int own_nic(const ChannelGraphs& found, int gpu, std::uint32_t channel) {
+  if (!found.own_nics.empty()) {
+    const std::vector<int>& own = found.own_nics[static_cast<std::size_t>(gpu)];
+    return own[channel % own.size()];
   }
-  for (const NodeChannel& channel : graph.channels) {
-    if (channel.gpus.back() == gpu) {
-      return channel.nic_out;
-    }
+  const std::vector<NodeChannel>& channels = found.ring.channels;
+  const auto begins = std::ranges::find_if(channels, [&](const auto& c) { return c.gpus.front() == gpu; });
+  if (begins != channels.end()) {
+    return begins->nic_in;
   }
-  return node_channel(graph, static_cast<std::uint32_t>(gpu)).nic_in;
+  const auto ends = std::ranges::find_if(channels, [&](const auto& c) { return c.gpus.back() == gpu; });
+  return ends != channels.end() ? ends->nic_out
+                                : node_channel(found.ring, static_cast<std::uint32_t>(gpu)).nic_in;
 }
 
 Heads::Heads(const ChannelGraph& graph, std::uint32_t gpus_per_node, bool all)

@@ -81,9 +81,7 @@ CollectiveGraph hierarchical_graph(const GraphRequest& request) {
     const auto gpu_at = [&](std::uint32_t at) {
       return node_channel(request.found.on(at / gpus).ring, c).gpus[at % gpus];
     };
-    const auto nic_at = [&](std::uint32_t at) {
-      return own_nic(request.found.on(at / gpus).ring, gpu_at(at));
-    };
+    const auto nic_at = [&](std::uint32_t at) { return own_nic(request.found.on(at / gpus), gpu_at(at), c); };
     for (std::uint32_t at = 0; at < n; ++at) {
       const std::uint32_t rank = at / gpus * gpus + static_cast<std::uint32_t>(gpu_at(at));
       builder.add_thread_block(rank, c, script, rings, rings, at);

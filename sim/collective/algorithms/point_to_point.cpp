@@ -62,8 +62,8 @@ CollectiveGraph point_to_point_graph(const GraphRequest& request) {
         const std::uint32_t to = order[i + 1];
         Nics nics;
         if (to / gpus != rank / gpus) {
-          nics = {own_nic(request.found.on(rank / gpus).ring, static_cast<int>(rank % gpus)),
-                  own_nic(request.found.on(to / gpus).ring, static_cast<int>(to % gpus))};
+          nics = {own_nic(request.found.on(rank / gpus), static_cast<int>(rank % gpus), c),
+                  own_nic(request.found.on(to / gpus), static_cast<int>(to % gpus), c)};
         }
         builder.connect({2 * (c * n + rank), i}, {2 * (c * n + to) + 1, i}, Wire::gpu_to_gpu, nics);
       }
