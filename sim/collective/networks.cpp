@@ -13,7 +13,8 @@ constexpr int kA100 = 80, kHopper = 90;
 // others since 1.16 of May 2025, as 35 us for the newer EFA of p5en and p6 (of g7e since 1.18); not on p5.4xlarge.
 // protocols: the same plugin (Simple where writes don't keep their order), and the settings that Google publishes for
 // GPUDirect-TCPX and -TCPXO. eager: libfabric's provider for Slingshot sends longer messages by rendezvous
-// (FI_CXI_RDZV_THRESHOLD).
+// (FI_CXI_RDZV_THRESHOLD). serial_messages: as the tables of each network ask for (docs/model.md, "Latency of a FIFO").
+// slice_overhead of tcp: a guess, what a system call and a thread that wakes take at either end.
 constexpr NcclSizes kEfaSizes{
     .buffer = 8_MiB, .nvls_chunk = 512_KiB, .nvls_tree_chunk = 512_KiB, .peer_chunk = 512_KiB};
 
