@@ -191,7 +191,7 @@ struct CommandLine {
         ->add_option("COLLECTIVE", o.kind,
                      "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall or sendrecv")
         ->required();
-    collective->add_option("--cluster", o.cluster, "A node preset, a built-in cluster, or a JSON file")
+    collective->add_option("--cluster", o.cluster, "A node preset, a built-in cluster, or a JSON file; a scenario's brings its training.collective")
         ->required();
     collective->add_option("--nodes", o.nodes, "Nodes, instead of the cluster's");
     collective->add_option("--gpus-per-node", o.gpus_per_node, "GPUs of each node in use; all if left out");

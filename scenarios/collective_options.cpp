@@ -58,11 +58,12 @@ void require_costs_alone(const std::string& settings, CollectiveLibrary library)
 
 }  // namespace
 
-ClusterSpec cluster_of(const CollectiveOptions& options) {
+ClusterInUse cluster_of(const CollectiveOptions& options) {
   constexpr std::uint64_t kMostNodes = 4'000'000, kMostGpus = 256;
-  ClusterSpec cluster;
+  ClusterInUse in_use;
+  ClusterSpec& cluster = in_use.cluster;
   naming_option("--cluster", [&] {
-    cluster = load_cluster(options.cluster);
+    in_use = load_cluster_in_use(options.cluster);
     require_like_nodes(cluster);
   });
   if (options.nodes) {
@@ -72,39 +73,43 @@ ClusterSpec cluster_of(const CollectiveOptions& options) {
     cluster.gpus_per_node =
         static_cast<int>(whole_number(*options.gpus_per_node, 1, kMostGpus, "--gpus-per-node"));
   }
-  return cluster;
+  return in_use;
 }
 
-CollectiveTest collective_test(const CollectiveOptions& options, const ClusterSpec& cluster,
+CollectiveTest collective_test(const CollectiveOptions& options, const ClusterInUse& in_use,
                                const Profile& profile) {
   CollectiveTest test;
   naming_option("COLLECTIVE", [&] { test.kind = collective_named(options.kind); });
   test.cluster_name = options.cluster;
-  test.cluster = cluster;
+  test.cluster = in_use.cluster;
+  test.collective = in_use.collective;
   set_sizes(options, test);
   if (!options.settings.empty()) {
     naming_option("--set", [&] { set_collective(options.settings, profile, test.collective); });
   }
   test.collective.nccl = options.nccl.value_or(test.collective.nccl);
-  test.collective.algorithm = options.algorithm;
-  test.collective.protocol = options.protocol;
+  if (!options.algorithm.empty()) {
+    test.collective.algorithm = options.algorithm;
+  }
+  if (!options.protocol.empty()) {
+    test.collective.protocol = options.protocol;
+  }
   if (options.library) {
-    naming_option("--library", [&] {
-      test.collective.library = collective_library_named(*options.library);
-      if (test.collective.library != CollectiveLibrary::nccl) {
-        require_runs(test.collective.library, test.kind);
-      }
-    });
+    naming_option("--library", [&] { test.collective.library = collective_library_named(*options.library); });
     require_library(test.collective.library, profile);
+  }
+  if (test.collective.library != CollectiveLibrary::nccl) {
+    naming_option("--library", [&] { require_runs(test.collective.library, test.kind); });
   }
   if (!options.settings.empty() && test.collective.library != CollectiveLibrary::nccl) {
     naming_option("--set", [&] { require_costs_alone(options.settings, test.collective.library); });
   }
   require_choice(test.collective, kChoiceOptions);
-  if (!options.nccl && !profile.nccl.empty()) {
+  test.nccl_stated = options.nccl || in_use.nccl_stated;
+  if (!test.nccl_stated && !profile.nccl.empty()) {
     test.collective.nccl = profile.nccl;
+    test.nccl_stated = true;
   }
-  test.nccl_stated = options.nccl || !profile.nccl.empty();
   if (options.gpus_per_process) {
     const int gpus = test.cluster.gpus_per_node > 0 ? test.cluster.gpus_per_node : test.cluster.node.gpus;
     int& of_process = test.collective.gpus_per_process;

@@ -7,6 +7,7 @@
 
 #include "scenarios/collective_table.h"
 #include "scenarios/profile.h"
+#include "scenarios/scenario.h"
 #include "sim/collective/tuner.h"
 
 namespace paceline {
@@ -27,8 +28,9 @@ struct CollectiveOptions {
 };
 
 // Throw InputError that names the option, the second also where the profile is of another library than is asked for.
-ClusterSpec cluster_of(const CollectiveOptions&);
-// On that cluster. Where no NCCL version is asked for it is the profile's, or the newest.
-CollectiveTest collective_test(const CollectiveOptions&, const ClusterSpec&, const Profile&);
+ClusterInUse cluster_of(const CollectiveOptions&);
+// On that cluster, as a scenario that names it runs its collectives, but for what the options say. Where nothing states
+// NCCL's version it is the profile's, or the newest.
+CollectiveTest collective_test(const CollectiveOptions&, const ClusterInUse&, const Profile&);
 
 }  // namespace paceline

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "scenarios/other_words.h"
 #include "scenarios/schema_writer.h"
 
 namespace paceline {
@@ -114,6 +115,13 @@ std::string elsewhere_text(const std::string& key, const std::string& here, bool
 
 }  // namespace
 
+void refuse_other_word(std::string_view what, std::string_view word, const Spot& spot) {
+  if (const std::string_view here = other_word(word); !here.empty()) {
+    throw InputError("unknown " + std::string(what) + ' ' + in_quotes(word) + ". " + std::string(here),
+                     spot.place);
+  }
+}
+
 void check_keys(const Json& json, const std::vector<std::string>& known, const Spot& spot) {
   const auto* object = json.as<Json::Object>();
   if (object == nullptr) {
@@ -124,6 +132,7 @@ void check_keys(const Json& json, const std::vector<std::string>& known, const S
       std::string ignored;
       read(member.value, ignored, kSchemaName, below(spot, member.key));
     } else if (std::ranges::find(known, member.key) == known.end()) {
+      refuse_other_word("key", member.key, spot);
       const bool near = !nearest_names(member.key, known).empty();
       throw InputError(
           unknown_name("key", in_short(member.key), known, elsewhere_text(member.key, spot.place, near)),

@@ -574,10 +574,38 @@ Scenario parse_scenario(const std::string& json, const std::string& file_name, F
 
 Scenario load_scenario(const std::string& path) { return parse_scenario(read_file(path), path); }
 
-ClusterSpec load_cluster(const std::string& text) {
+namespace {
+
+ClusterSpec cluster_of_text(const std::string& text, FileTexts* files) {
   Cluster cluster;
-  read(text.starts_with('{') ? parse_json(text) : Json(text), cluster, any(), {});
+  read(text.starts_with('{') ? parse_json(text) : Json(text), cluster, any(), Spot{"", "", 0, files});
   return cluster.spec;
+}
+
+bool states_nccl(const Json& scenario) {
+  const Json* training = scenario.find("training");
+  const Json* collective = training == nullptr ? nullptr : training->find("collective");
+  return training != nullptr && (training->find("pytorch") != nullptr ||
+                                 (collective != nullptr && collective->find("nccl") != nullptr));
+}
+
+}  // namespace
+
+ClusterSpec load_cluster(const std::string& text) { return cluster_of_text(text, nullptr); }
+
+ClusterInUse load_cluster_in_use(const std::string& text) {
+  FileTexts files;  // a pipe can be read once
+  ClusterInUse found{cluster_of_text(text, &files), {}};
+  if (text.starts_with('{') || files.known().entries.empty() || text.ends_with(".xml")) {
+    return found;
+  }
+  const Json json = parse_json(files.text(text));
+  if (const FileKind kind = kind_of(json); kind == FileKind::scenario || kind == FileKind::result) {
+    found.collective = parse_scenario(files.text(text), text, &files).training.collective;
+    const Json* inner = scenario_in_result(json);
+    found.nccl_stated = states_nccl(inner == nullptr ? json : *inner);
+  }
+  return found;
 }
 
 void require_like_nodes(const ClusterSpec& cluster) {

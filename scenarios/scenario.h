@@ -45,6 +45,13 @@ Scenario parse_scenario(const std::string& json, const std::string& file_name, F
 // `text` is a node preset, a file of scenarios/clusters, the path of a JSON file that is a cluster or a
 // scenario, or the JSON of a cluster itself, "{...}".
 ClusterSpec load_cluster(const std::string& text);
+// The same, and what a scenario or a result of that name says of the collectives on it; of anything else the defaults.
+struct ClusterInUse {
+  ClusterSpec cluster;
+  CollectiveSpec collective;
+  bool nccl_stated = false;  // collective.nccl, or the PyTorch that brings it
+};
+ClusterInUse load_cluster_in_use(const std::string& text);
 // Throws InputError where they differ.
 void require_like_nodes(const ClusterSpec&);
 

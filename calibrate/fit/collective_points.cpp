@@ -229,11 +229,34 @@ std::string version_remarks(const MeasuredData& data) {
   return text;
 }
 
+namespace {
+
+// Options that a row contradicts: it is believed.
+std::vector<std::string> unused_options(const CollectiveMeasurement& row, const FitRequest& request) {
+  std::vector<std::string> unused;
+  const auto compare = [&](const char* option, const std::string& given, const std::string& stated) {
+    if (!stated.empty() && !given.empty() && in_capitals(stated) != in_capitals(given)) {
+      unused.push_back(std::string(option) + ' ' + given + " is not used: the log states " + stated);
+    }
+  };
+  const auto number = [](int n) { return n > 0 ? std::to_string(n) : std::string(); };
+  compare("--nodes", number(request.nodes), number(row.nodes));
+  compare("--gpus-per-node", number(request.gpus_per_node),
+          row.nodes > 0 && row.fullest == 0 ? number(row.ranks / row.nodes) : "");
+  compare("--nccl", request.nccl_stated ? nearest_nccl(request.collective.nccl) : "",
+          row.nccl.starts_with("2.") ? nearest_nccl(row.nccl) : "");
+  compare("--algo", request.collective.algorithm, row.algorithm);
+  compare("--proto", request.collective.protocol, row.protocol);
+  return unused;
+}
+
+}  // namespace
+
 std::vector<std::string> log_remarks(const FitRequest& request, const MeasuredData& data) {
   const NodeSpec& node = request.cluster.node;
   const std::vector<std::string> presets = gpu_preset_names();
   const bool of_preset = std::ranges::count(presets, node.gpu) > 0;
-  std::map<std::string, std::string> others, unknown, settings;  // the first file that says so
+  std::map<std::string, std::string> others, unknown, settings, unused;  // the first file that says so
   for (const CollectiveMeasurement& row : data.collectives) {
     const std::string gpu = gpu_called(row.gpu);
     const bool same = in_capitals(row.gpu).find(in_capitals(node.gpu)) != std::string::npos;
@@ -244,6 +267,9 @@ std::vector<std::string> log_remarks(const FitRequest& request, const MeasuredDa
     }
     if (!row.unmodelled.empty()) {
       settings.try_emplace(row.unmodelled, row.origin.file);
+    }
+    for (const std::string& option : unused_options(row, request)) {
+      unused.try_emplace(option, row.origin.file);
     }
   }
   for (const KernelMeasurement& row : data.kernels) {
@@ -259,6 +285,9 @@ std::vector<std::string> log_remarks(const FitRequest& request, const MeasuredDa
     lines.push_back(file + ": the log's GPUs are " + gpu +
                     ", which is no GPU that Paceline knows by that name; " + request.cluster_name + " has " +
                     node.gpu);
+  }
+  for (const auto& [option, file] : unused) {
+    lines.push_back(file + ": " + option);
   }
   for (const auto& [setting, file] : settings) {
     lines.push_back(file + ": the log states " + setting +

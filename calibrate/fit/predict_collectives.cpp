@@ -617,9 +617,10 @@ std::vector<double> predicted_log_times(const MeasuredPlace& given, std::span<co
 }
 
 CollectivePrediction predict_collectives(const CollectiveOptions& options, const Profile& given) {
-  const ClusterSpec cluster = cluster_of(options);
-  const Profile profile = for_machine(given, cluster);
-  const CollectiveTest test = collective_test(options, cluster, profile);
+  const ClusterInUse in_use = cluster_of(options);
+  const Profile profile = for_machine(given, in_use.cluster);
+  const CollectiveTest test = collective_test(options, in_use, profile);
+  require_one_of(test.collective, with_costs(test.collective, serving(profile, test.kind), test.nccl_stated));
   try {
     return predict_collectives(test, profile);
   } catch (const InputError& error) {

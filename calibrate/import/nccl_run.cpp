@@ -340,8 +340,9 @@ NcclHosts hosts_of(const NcclRun& run) {
     found.hosts = group.hosts;
     found.fullest = group.hosts > 0 && group.least != group.most ? static_cast<int>(group.most) : 0;
   }
-  if (run.gpus.size() == 1) {
-    found.gpu = *run.gpus.begin();
+  for (const std::string& gpu : run.gpus) {
+    std::string& names = run.gpus.size() == 1 ? found.gpu : found.gpu_kinds;
+    names += (names.empty() ? "" : ", ") + gpu;
   }
   return found;
 }

@@ -73,7 +73,8 @@ std::string nccl_collective_in(std::string_view comment);
 struct NcclHosts {
   std::size_t ranks = 0, hosts = 0;
   int fullest = 0;
-  std::string gpu;
+  std::string gpu;        // empty: not stated, or several
+  std::string gpu_kinds;  // several, with commas
   std::size_t groups = 0;
   bool groups_alike = true;
 };

@@ -93,7 +93,7 @@ int ranks_of(const NcclTable& table, CollectiveKind kind, const Range& factor, F
   return implied;
 }
 
-// What makes the times those of something else than one collective that the host launches.
+// What makes the times those of something else than one collective that the host launches, on GPUs that are alike.
 struct Condition {
   std::string stated, tables, remark;
 };
@@ -117,6 +117,10 @@ std::vector<Condition> conditions_of(const NcclTable& table) {
         {"blocking", "tables of blocking operations",
          " (-z): the times of this table are those of a host that waits for each operation; a prediction is "
          "of operations in a row"});
+  }
+  if (!table.hosts.gpu_kinds.empty()) {
+    all.push_back({"GPUs of several kinds (" + table.hosts.gpu_kinds + ")", "tables of unlike GPUs",
+                   ": a prediction is of GPUs that are all alike"});
   }
   if (table.hosts.groups > 1) {
     all.push_back({std::to_string(table.hosts.groups) + " groups of ranks at once",

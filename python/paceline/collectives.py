@@ -41,7 +41,8 @@ def collective(
         "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall" or
         "sendrecv".
     cluster
-        A node preset, a built-in cluster, a file, or a dictionary.
+        A node preset, a built-in cluster, a file, or a dictionary; a scenario's file brings its
+        ``training.collective``.
     nodes, gpus_per_node
         Of the cluster; all if left out.
     sizes

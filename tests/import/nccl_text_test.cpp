@@ -367,6 +367,24 @@ TEST_CASE("what a prediction doesn't have: a host that waits, another library, n
   CHECK_THAT(remarks_of(data), Contains("a host that waits for each operation"));
 }
 
+TEST_CASE("GPUs of several kinds are named") {
+  const auto listed = [](const std::string& second) {
+    return import_text(
+        "#  Rank  0 Group  0 Pid   10 on    node1 device  0 [0000:07:00] NVIDIA A100-SXM4-80GB\n"
+        "#  Rank  1 Group  0 Pid   11 on    node2 device  0 [0000:07:00] " +
+        second + "\n" + kColumns + kRowA);
+  };
+  const MeasuredData unlike = listed("NVIDIA H100 80GB HBM3");
+  REQUIRE(unlike.collectives.size() == 1);
+  CHECK(unlike.collectives[0].gpu.empty());
+  CHECK(unlike.collectives[0].unmodelled ==
+        "GPUs of several kinds (NVIDIA A100-SXM4-80GB, NVIDIA H100 80GB HBM3)");
+  CHECK_THAT(remarks_of(unlike), Contains("a prediction is of GPUs that are all alike"));
+  const MeasuredData alike = listed("NVIDIA A100-SXM4-80GB");
+  CHECK(alike.collectives.at(0).gpu == "NVIDIA A100-SXM4-80GB");
+  CHECK(alike.collectives.at(0).unmodelled.empty());
+}
+
 TEST_CASE("NCCL's version and settings from what is printed around the run") {
   const std::string command =
       "+ mpirun -np 8 -x NCCL_ALGO=Ring -x NCCL_PROTO=Simple ./build/all_reduce_perf -b 8M -e 16M\n";

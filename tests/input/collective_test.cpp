@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "scenarios/collective_options.h"
 #include "scenarios/collective_table.h"
 #include "scenarios/profile.h"
 #include "scenarios/scenario.h"
@@ -254,6 +255,51 @@ TEST_CASE("options that NCCL can't follow are input errors") {
   check_line(error_of([] { load_cluster("dgx-h10"); }));
   check_line(error_of([] { load_cluster("no_such.json"); }));
   check_line(error_of([] { load_cluster("/dev/zero"); }));
+}
+
+TEST_CASE("a scenario's cluster brings what the scenario says of collectives, and options come before it") {
+  const TemporaryFolder folder;
+  const std::string scenario =
+      R"({"cluster": {"node": "dgx-a100", "nodes": 2}, "model": "resnet18", "training":
+      {"batch_per_gpu": 32, "pytorch": "2.4", "collective": {"algorithm": "tree", "max_channels": 4, "nvls": false}}})";
+  CollectiveOptions options;
+  options.kind = "all_reduce";
+  const auto test_with = [&](const std::string& text, const Profile& profile = {}) {
+    options.cluster = folder.write("cluster.json", text);
+    return collective_test(options, cluster_of(options), profile);
+  };
+  Profile profile;
+  profile.nccl = "2.28";
+  const CollectiveSpec training = parse_scenario(scenario, "x.json").training.collective;
+  const CollectiveTest as_told = test_with(scenario, profile);
+  CHECK(as_told.collective == training);
+  CHECK(as_told.collective.algorithm == "tree");
+  CHECK(as_told.nccl_stated);
+  CHECK(as_told.cluster.nodes == 2);
+  CHECK(test_with(R"({"fingerprint": "0", "scenario": )" + scenario + "}").collective == training);
+
+  const CollectiveTest plain = test_with(R"({"node": "dgx-a100", "nodes": 2})");
+  CHECK(plain.collective == CollectiveSpec{});
+  CHECK_FALSE(plain.nccl_stated);
+  CHECK(test_with(R"({"node": "dgx-a100"})", profile).collective.nccl == "2.28");
+  const CollectiveTest unstated = test_with(
+      R"({"cluster": "dgx-a100", "model": "resnet18", "training": {"batch_per_gpu": 32}})", profile);
+  CHECK(unstated.collective.nccl == "2.28");
+
+  options.nccl = "2.26";
+  options.algorithm = "ring";
+  options.settings = R"({"max_channels": 2})";
+  CollectiveSpec expected = training;
+  expected.nccl = "2.26";
+  expected.algorithm = "ring";
+  expected.max_channels = 2;
+  CHECK(test_with(scenario).collective == expected);
+
+  options = {};
+  options.kind = "alltoall";
+  const std::string gloo =
+      R"({"cluster": "dgx-a100", "model": "resnet18", "training": {"batch_per_gpu": 32, "collective": {"library": "gloo"}}})";
+  CHECK_THAT(error_of([&] { test_with(gloo); }), Contains("--library: ") && Contains("gloo"));
 }
 
 TEST_CASE("a profile is a file of cost parameters") {

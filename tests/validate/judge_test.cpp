@@ -242,6 +242,43 @@ TEST_CASE("the driver's names of GPUs are those of presets") {
   }
 }
 
+TEST_CASE("options that a log contradicts are said to be unused") {
+  MeasuredData data = log_of(place_of(kVolta), 0.01, 5);
+  for (CollectiveMeasurement& row : data.collectives) {
+    row.nodes = 2;
+    row.ranks = 16;
+    row.nccl = "2.18.3";
+    row.algorithm = "RING";
+    row.protocol = "Simple";
+  }
+  FitRequest request = request_of(kVolta);
+  request.nodes = 2;
+  request.gpus_per_node = 8;
+  request.collective.nccl = "2.18";
+  request.collective.algorithm = "ring";
+  request.collective.protocol = "simple";
+  CHECK(log_remarks(request, data).empty());
+  request.nodes = 4;
+  request.gpus_per_node = 4;
+  request.collective.nccl = "2.26";
+  request.collective.algorithm = "tree";
+  request.collective.protocol = "ll";
+  const std::vector<std::string> lines = log_remarks(request, data);
+  const std::string file = data.collectives[0].origin.file + ": ";
+  CHECK(lines == std::vector<std::string>{file + "--algo tree is not used: the log states RING",
+                                          file + "--gpus-per-node 4 is not used: the log states 8",
+                                          file + "--nccl 2.26 is not used: the log states 2.18",
+                                          file + "--nodes 4 is not used: the log states 2",
+                                          file + "--proto ll is not used: the log states Simple"});
+  for (CollectiveMeasurement& row : data.collectives) {
+    row.nodes = 0;
+    row.nccl.clear();
+    row.algorithm.clear();
+    row.protocol.clear();
+  }
+  CHECK(log_remarks(request, data).empty());
+}
+
 TEST_CASE("settings that no prediction knows are said") {
   MeasuredData data = log_of(place_of(kVolta), 0.01, 5);
   CHECK(log_remarks(request_of(kVolta), data).empty());
