@@ -29,7 +29,13 @@ namespace {
 
 // Before the simulation: nobody should wait for a result that can't be kept.
 void check_places(const RunOptions& options) {
-  std::vector<NamedFile> inputs{{"the scenario", options.scenario}}, outputs;
+  std::vector<NamedFile> inputs, outputs;
+  if (options.scenarios.empty()) {
+    inputs.push_back({"the scenario", options.scenario});
+  }
+  for (const std::string& scenario : options.scenarios) {
+    inputs.push_back({"the scenario", scenario});
+  }
   if (options.profile) {
     inputs.push_back({"the profile", *options.profile});
   }
@@ -234,16 +240,32 @@ void write_comparison(const RunOptions& options, const std::string& json,
   print(options.json || options.out == kStandard ? json : text());
 }
 
+// One in several ways, or several as they are.
+void check_compared(const RunOptions& options) {
+  const std::size_t scenarios = options.scenarios.size();
+  if (scenarios == 1 && options.strategies.empty()) {
+    throw InputError("missing --strategies, or another scenario to compare this one with", "compare");
+  }
+  if (scenarios > 1 && !options.strategies.empty()) {
+    throw InputError(
+        "expected one scenario beside strategies (in one word, with commas), or several without, found " +
+            in_quotes(options.scenarios[1]) + " too",
+        "--strategies");
+  }
+}
+
 void compare_and_print(const RunOptions& options) {
-  const GivenFile file = read_given(options.scenario);
+  check_compared(options);
+  std::vector<GivenFile> files;
+  for (const std::string& scenario : options.scenarios) {
+    files.push_back(read_given(scenario));
+  }
   check_places(options);
   const int jobs = thread_count(options.jobs, "--jobs");
   std::optional<Profile> profile;
   if (options.profile) {
     profile = profile_in(*options.profile, options.allow_other_machine);
   }
-  const Json written = written_with(file, options.settings);
-  const std::vector<StrategyChoice> choices = strategy_choices(options.strategies);
   const auto adjust = [&](Scenario scenario) {
     apply(options.overrides, scenario.run);
     if (options.require_fit) {
@@ -251,12 +273,37 @@ void compare_and_print(const RunOptions& options) {
     }
     return profile ? with_profile(scenario, *profile) : scenario;
   };
-  const bool campaigns = gives_step(written);
   ProgressLines lines;
-  const auto tell = [&](const std::string& strategy, std::size_t done, std::size_t all) {
-    lines.show((campaigns ? "seeds of " : "steps of ") + strategy, done, all);
+  const auto tell = [&](const char* what) -> ComparisonProgress {
+    if (options.quiet) {
+      return {};
+    }
+    return [&lines, what](const std::string& of, std::size_t done, std::size_t all) {
+      lines.show(std::string(what) + of, done, all);
+    };
   };
-  const ComparisonProgress progress = options.quiet ? ComparisonProgress{} : tell;
+  if (files.size() > 1) {
+    std::vector<NamedScenario> scenarios;
+    const std::vector<std::string> names = short_names(options.scenarios);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      try {
+        scenarios.push_back({names[i], files[i].name, adjust(load_with(files[i], options.settings))});
+      } catch (const InputError& error) {
+        throw error.place().starts_with('/') ? error.in_file(files[i].name) : error;
+      }
+    }
+    const Comparison comparison = compare_scenarios(scenarios, jobs, tell("steps of "));
+    for (const std::string& each : comparison.remarks) {
+      remark(each);
+    }
+    write_comparison(options, comparison_json(comparison), [&] { return comparison_text(comparison); });
+    return;
+  }
+  const GivenFile& file = files.front();
+  const Json written = written_with(file, options.settings);
+  const std::vector<StrategyChoice> choices = strategy_choices(options.strategies);
+  const bool campaigns = gives_step(written);
+  const ComparisonProgress progress = tell(campaigns ? "seeds of " : "steps of ");
   if (campaigns) {
     const CampaignComparison comparison =
         compare_campaigns(written, file.name, choices, jobs, adjust, progress);
@@ -274,6 +321,7 @@ void compare_and_print(const RunOptions& options) {
 
 void RunCommands::add_to(CLI::App& app) {
   run_ = app.add_subcommand("run", "Predict step time, throughput and scaling of a scenario.");
+  add_scenario(run_);
   add_common(run_);
   options_.trace.add_to(run_);
   run_->add_flag("--quiet", options_.quiet, "Print nothing on the terminal");
@@ -285,30 +333,39 @@ void RunCommands::add_to(CLI::App& app) {
   run_->footer("Example: paceline run scenarios/slow_gpu_64.json --out result.json --trace trace.json");
   explain_ = app.add_subcommand(
       "explain", "Why a step takes as long as it does, and what would change it: all by simulating again.");
+  add_scenario(explain_);
   add_common(explain_);
   explain_->footer("Example: paceline explain scenarios/slow_gpu_64.json");
   compare_ = app.add_subcommand(
-      "compare", "Strategies side by side: time, communication, memory, and who wins by what.");
-  add_common(compare_);
+      "compare", "Strategies or scenarios side by side: time, communication, memory, and who wins by what.");
   compare_
-      ->add_option("--strategies", options_.strategies,
-                   "ddp, fsdp, zero1, zero2, zero3, horovod, local_sgd, mirrored, data_parallel, "
-                   "parameter_server, with "
-                   "commas; NAME:KEY=VALUE changes one of its options")
+      ->add_option(
+          "SCENARIO", options_.scenarios,
+          "A scenario or a result.json, to be trained by several strategies; or several of them, as they "
+          "are; - reads one from the standard input")
       ->required();
+  add_common(compare_);
+  compare_->add_option("--strategies", options_.strategies,
+                       "ddp, fsdp, zero1, zero2, zero3, horovod, local_sgd, mirrored, data_parallel, "
+                       "parameter_server, with "
+                       "commas; NAME:KEY=VALUE changes one of its options");
   compare_->add_flag("--json", options_.json, "JSON instead of a table");
   compare_->footer(
       "Example: paceline compare scenarios/fsdp_llama3_8b.json --strategies "
-      "ddp,zero1,fsdp,fsdp:shard_group=node");
+      "ddp,zero1,fsdp,fsdp:shard_group=node\n"
+      "paceline compare scenarios/network_200g.json scenarios/network_400g.json");
 }
 
-void RunCommands::add_common(CLI::App* command) {
+void RunCommands::add_scenario(CLI::App* command) {
   command
       ->add_option(
           "SCENARIO", options_.scenario,
           "A scenario (JSON), or a result.json, whose scenario is run again; - reads it from the standard "
           "input")
       ->required();
+}
+
+void RunCommands::add_common(CLI::App* command) {
   command->add_option("--engine", options_.overrides.engine,
                       "auto, event or vector, instead of the scenario's");
   command->add_option("--seed", options_.overrides.seed,

@@ -13,6 +13,7 @@ namespace paceline {
 
 struct RunOptions {
   std::string scenario;
+  std::vector<std::string> scenarios;  // of compare
   RunOverrides overrides;
   std::optional<std::string> out, profile, events;
   TraceOptions trace;
@@ -30,6 +31,7 @@ class RunCommands {
   void run();
 
  private:
+  void add_scenario(CLI::App*);
   void add_common(CLI::App*);
 
   CLI::App* run_ = nullptr;

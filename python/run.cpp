@@ -2,6 +2,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <tuple>
 #include <utility>
@@ -43,6 +44,24 @@ std::string interval_json(const TrainingInterval& interval) {
                                    {"why", interval.why},
                                    {"own_rate", interval.own_rate},
                                    {"own_delays", interval.own_delays}}));
+}
+
+std::optional<Profile> profile_of(const RunRequest& request) {
+  if (!request.profile) {
+    return std::nullopt;
+  }
+  Profile profile = parse_profile(request.profile->text, request.profile->file);
+  profile.any_machine = request.allow_other_machine;
+  return profile;
+}
+
+// As it is compared.
+Scenario adjusted(Scenario scenario, const RunRequest& request, const std::optional<Profile>& profile) {
+  apply(request.overrides, scenario.run);
+  if (request.require_fit) {
+    require_fit(scenario);
+  }
+  return profile ? with_profile(scenario, *profile) : scenario;
 }
 
 // A run that was traced, until its timeline is wanted.
@@ -148,11 +167,7 @@ Outcome run(const std::string& text, const std::string& file_name, const std::st
   const auto request = read_request<RunRequest>(asked);
   Scenario scenario = parse_scenario(text, file_name);
   apply(request.overrides, scenario.run);
-  std::optional<Profile> profile;
-  if (request.profile) {
-    profile = parse_profile(request.profile->text, request.profile->file);
-    profile->any_machine = request.allow_other_machine;
-  }
+  const std::optional<Profile> profile = profile_of(request);
   try {
     std::optional<Outcome> outcome;
     watched([&](const auto& go_on) { outcome = run_scenario(std::move(scenario), profile, request, go_on); },
@@ -166,20 +181,10 @@ Outcome run(const std::string& text, const std::string& file_name, const std::st
 std::string compare_strategies(const std::string& text, const std::string& file_name,
                                const std::string& strategies, const std::string& asked) {
   const auto request = read_request<RunRequest>(asked);
-  std::optional<Profile> profile;
-  if (request.profile) {
-    profile = parse_profile(request.profile->text, request.profile->file);
-    profile->any_machine = request.allow_other_machine;
-  }
+  const std::optional<Profile> profile = profile_of(request);
   const Json scenario = scenario_of_result(parse_json(text));
   const std::vector<StrategyChoice> choices = strategy_choices(strategies);
-  const auto adjust = [&](Scenario changed) {
-    apply(request.overrides, changed.run);
-    if (request.require_fit) {
-      require_fit(changed);
-    }
-    return profile ? with_profile(changed, *profile) : changed;
-  };
+  const auto adjust = [&](Scenario each) { return adjusted(std::move(each), request, profile); };
   std::string made;
   watched(
       [&](const auto& go_on) {
@@ -188,6 +193,30 @@ std::string compare_strategies(const std::string& text, const std::string& file_
                    ? comparison_json(
                          compare_campaigns(scenario, file_name, choices, request.jobs, adjust, progress))
                    : comparison_json(compare(scenario, file_name, choices, request.jobs, adjust, progress));
+      },
+      hear_signals);
+  return made;
+}
+
+std::string compare_given(const std::vector<std::string>& texts, const std::vector<std::string>& file_names,
+                          const std::string& asked) {
+  const auto request = read_request<RunRequest>(asked);
+  const std::optional<Profile> profile = profile_of(request);
+  const std::vector<std::string> names = short_names(file_names);
+  std::vector<NamedScenario> scenarios;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    Scenario scenario = parse_scenario(texts[i], file_names[i]);
+    try {
+      scenarios.push_back({names[i], file_names[i], adjusted(std::move(scenario), request, profile)});
+    } catch (const InputError& error) {
+      throw error.in_file(file_names[i]);
+    }
+  }
+  std::string made;
+  watched(
+      [&](const auto& go_on) {
+        const auto progress = [&](const auto&...) { go_on(); };
+        made = comparison_json(compare_scenarios(scenarios, request.jobs, progress));
       },
       hear_signals);
   return made;
@@ -227,6 +256,9 @@ void add_run(nb::module_& module) {
   module.def("compare", &compare_strategies, nb::arg("scenario"), nb::arg("file_name"), nb::arg("strategies"),
              nb::arg("options"), unlocked,
              "The JSON of `paceline compare --json`; strategies as its --strategies, options as of `run`.");
+  module.def("compare_scenarios", &compare_given, nb::arg("scenarios"), nb::arg("file_names"),
+             nb::arg("options"), unlocked,
+             "The JSON of `paceline compare --json` of several scenarios; options as of `run`.");
   module.def("schema", &scenario_schema, unlocked, "The JSON Schema of a scenario.");
   module.def("presets", &presets, unlocked, "Names of gpus, nodes, models and clusters.");
   module.def("topology", &topology, nb::arg("cluster"), unlocked,

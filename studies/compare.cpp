@@ -354,12 +354,14 @@ std::vector<std::string> remarks_on(const Json& scenario, const std::vector<Stra
 
 std::string gigabytes(double bytes) { return fixed(bytes * 1e-9, 2) + " GB"; }
 
-Json::Object strategy_json(const ComparedStrategy& each) {
+Json::Object row_json(const ComparedStrategy& each, bool of_scenarios) {
   Json::Object edits;
   for (const Edit& edit : each.choice.edits) {
     edits.push_back({edit.key, edit.value});
   }
-  Json::Object object{{"strategy", each.choice.name}, {"edits", std::move(edits)}};
+  Json::Object object = of_scenarios
+                            ? Json::Object{{"scenario", each.choice.name}}
+                            : Json::Object{{"strategy", each.choice.name}, {"edits", std::move(edits)}};
   for (JsonMember& member : result_summary(each.prediction)) {
     object.push_back(std::move(member));
   }
@@ -423,11 +425,11 @@ std::vector<StrategyChoice> strategy_choices(const std::string& list) {
   return choices;
 }
 
-Comparison compare(const Json& scenario, const std::string& file, const std::vector<StrategyChoice>& asked,
-                   int jobs, const std::function<Scenario(Scenario)>& adjust,
-                   const ComparisonProgress& progress) {
-  const std::vector<StrategyChoice> choices = with_hooks_where_they_are(asked, scenario);
-  const std::vector<Scenario> scenarios = scenarios_of(choices, scenario, file, adjust);
+namespace {
+
+// Each on a thread; remarks are on what they are.
+Comparison predicted(const std::vector<StrategyChoice>& choices, const std::vector<NamedScenario>& scenarios,
+                     int jobs, const ComparisonProgress& progress) {
   Machines machines;
   std::vector<std::optional<Prediction>> predictions(choices.size());
   std::mutex telling;
@@ -437,30 +439,123 @@ Comparison compare(const Json& scenario, const std::string& file, const std::vec
       progress(choices[i].name, done, all);
     };
     try {
-      predictions[i] = predict(scenarios[i], {}, machines, progress ? StepProgress(tell) : StepProgress{});
+      predictions[i] =
+          predict(scenarios[i].scenario, {}, machines, progress ? StepProgress(tell) : StepProgress{});
     } catch (const InputError& error) {
-      throw error.in_file(file);
+      throw error.in_file(scenarios[i].file);
     }
   });
   Comparison comparison;
+  bool faults = false;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const SentBytes sent = sent_bytes(predictions[i]->job);
-    comparison.strategies.push_back({choices[i], std::move(*predictions[i]), sent});
-  }
-  comparison.verdict = verdict_on(comparison.strategies);
-  comparison.remarks = remarks_on(scenario, choices);
-  for (const ComparedStrategy& each : comparison.strategies) {
+    const ComparedStrategy& each =
+        comparison.strategies.emplace_back(choices[i], std::move(*predictions[i]), sent);
     if (each.prediction.report.compression && orthogonalises_by_qr(each.prediction.scenario.training)) {
       comparison.remarks.push_back(
           "the time of " + in_quotes(each.choice.name) +
           " is a guess: above rank 2 PyTorch orthogonalises fp32 by a QR, whose kernels aren't known here; "
           "Gram-Schmidt stands in its place");
     }
+    faults = faults || each.prediction.scenario.faults;
   }
-  if (scenarios.front().faults) {
+  if (faults) {
     comparison.remarks.emplace_back(
         "steps are compared: faults don't count here, `paceline run` tells what they leave");
   }
+  return comparison;
+}
+
+// Samples of one model, of one length.
+bool train_alike(const ComparedStrategy& a, const ComparedStrategy& b) {
+  const Model &one = a.prediction.scenario.model, &other = b.prediction.scenario.model;
+  return one.name == other.name && one.tokens == other.tokens;
+}
+
+// GPUs or samples of a step differ: samples a second, of all GPUs and of one.
+std::string verdict_by_rate(const std::vector<ComparedStrategy>& all) {
+  const auto rate = [](const ComparedStrategy& each) { return each.prediction.report.throughput; };
+  const auto of_gpu = [&](const ComparedStrategy& each) {
+    return rate(each) / static_cast<double>(each.prediction.job.ranks());
+  };
+  const bool any_fits = std::ranges::any_of(all, [](const auto& each) { return fits(each.prediction); });
+  const auto counts = [&](const ComparedStrategy& each) { return !any_fits || fits(each.prediction); };
+  const ComparedStrategy *best = nullptr, *best_of_gpu = nullptr;
+  for (const ComparedStrategy& each : all) {
+    if (counts(each)) {
+      best = best == nullptr || rate(each) > rate(*best) ? &each : best;
+      best_of_gpu = best_of_gpu == nullptr || of_gpu(each) > of_gpu(*best_of_gpu) ? &each : best_of_gpu;
+    }
+  }
+  std::string text = any_fits ? "" : "None of them fits; if it did, ";
+  text += best->choice.name + (any_fits ? " is the fastest, with " : " would be the fastest, with ") +
+          readable_count(rate(*best)) + " samples/s";
+  for (const ComparedStrategy& each : all) {
+    if (&each != best) {
+      text += "; " + each.choice.name + (counts(each) ? " has " : " does not fit, and has ") +
+              fixed(100 * rate(each) / rate(*best), 1) + " % of that";
+    }
+  }
+  text += best == best_of_gpu ? ", and a GPU of it does most, "
+                              : ". A GPU does most in " + best_of_gpu->choice.name + ", ";
+  return text + readable_count(of_gpu(*best_of_gpu)) + " samples/s.";
+}
+
+std::string verdict_on_scenarios(const std::vector<ComparedStrategy>& all) {
+  const ComparedStrategy& first = all.front();
+  const auto same_step = [&](const ComparedStrategy& each) {
+    const TrainingJob &a = first.prediction.job, &b = each.prediction.job;
+    return a.ranks() == b.ranks() && a.samples_per_iteration == b.samples_per_iteration;
+  };
+  const auto alike = [&](const ComparedStrategy& each) { return train_alike(first, each); };
+  return !std::ranges::all_of(all, alike)      ? "They train different models: none is called the fastest."
+         : std::ranges::all_of(all, same_step) ? verdict_on(all)
+                                               : verdict_by_rate(all);
+}
+
+}  // namespace
+
+Comparison compare(const Json& scenario, const std::string& file, const std::vector<StrategyChoice>& asked,
+                   int jobs, const std::function<Scenario(Scenario)>& adjust,
+                   const ComparisonProgress& progress) {
+  const std::vector<StrategyChoice> choices = with_hooks_where_they_are(asked, scenario);
+  std::vector<NamedScenario> scenarios;
+  for (Scenario& each : scenarios_of(choices, scenario, file, adjust)) {
+    scenarios.push_back({"", file, std::move(each)});
+  }
+  Comparison comparison = predicted(choices, scenarios, jobs, progress);
+  comparison.verdict = verdict_on(comparison.strategies);
+  std::vector<std::string> remarks = remarks_on(scenario, choices);
+  comparison.remarks.insert(comparison.remarks.begin(), remarks.begin(), remarks.end());
+  return comparison;
+}
+
+std::vector<std::string> short_names(const std::vector<std::string>& paths) {
+  std::vector<std::string> names;
+  for (const std::string& path : paths) {
+    names.push_back(std::filesystem::path(path).stem().string());
+  }
+  std::vector<std::string> sorted = names;
+  std::ranges::sort(sorted);
+  return std::ranges::adjacent_find(sorted) == sorted.end() ? names : paths;
+}
+
+Comparison compare_scenarios(const std::vector<NamedScenario>& scenarios, int jobs,
+                             const ComparisonProgress& progress) {
+  std::vector<StrategyChoice> choices;
+  for (const NamedScenario& each : scenarios) {
+    if (!simulates_steps(each.scenario)) {
+      throw InputError("expected scenarios whose steps are simulated, found one that gives its step",
+                       "/faults/step", each.file);
+    }
+    if (std::ranges::count(choices, each.name, &StrategyChoice::name) > 0) {
+      throw InputError("expected each scenario once, found " + in_quotes(each.name) + " twice", "SCENARIO");
+    }
+    choices.push_back({each.name, {}});
+  }
+  Comparison comparison = predicted(choices, scenarios, jobs, progress);
+  comparison.of_scenarios = true;
+  comparison.verdict = verdict_on_scenarios(comparison.strategies);
   return comparison;
 }
 
@@ -471,7 +566,12 @@ std::string comparison_text(const Comparison& comparison) {
   const bool averages = std::ranges::any_of(comparison.strategies, [](const ComparedStrategy& each) {
     return each.prediction.scenario.training.strategy == StrategyKind::local_sgd;
   });
-  std::vector<Cells> rows{{"strategy", "step", "samples/s", "exposed", "NVLink", "NIC", "memory"}};
+  const bool of_scenarios = comparison.of_scenarios;
+  std::vector<Cells> rows{
+      {of_scenarios ? "scenario" : "strategy", "step", "samples/s", "exposed", "NVLink", "NIC", "memory"}};
+  if (of_scenarios) {
+    rows.front().insert(rows.front().begin() + 3, "of a GPU");
+  }
   if (serve) {
     rows.front().insert(rows.front().end(), {"stale", "95 %", "dropped", "into server"});
   }
@@ -489,6 +589,10 @@ std::string comparison_text(const Comparison& comparison) {
                     readable_time(p.report.breakdown.exposed_communication),
                     gigabytes(sent.nvlink + sent.pcie), gigabytes(sent.network),
                     gigabytes(static_cast<double>(memory.total().value))});
+    if (of_scenarios) {
+      rows.back().insert(rows.back().begin() + 3,
+                         readable_count(p.report.throughput / static_cast<double>(p.job.ranks())));
+    }
     if (serve) {
       const std::optional<ServersReport>& servers = p.report.servers;
       rows.back().push_back(servers ? fixed(servers->mean_staleness, 1) : "-");
@@ -511,9 +615,16 @@ std::string comparison_text(const Comparison& comparison) {
     }
   }
   const Prediction& any = comparison.strategies.front().prediction;
-  const char* const plain =
-      any.job.ranks() > 1 || serve ? "" : "on one GPU every strategy is plain training: nothing is sharded\n";
-  return too_large + headline(any) + plain + '\n' + aligned(rows, 1) +
+  const char* const plain = any.job.ranks() > 1 || serve || of_scenarios
+                                ? ""
+                                : "on one GPU every strategy is plain training: nothing is sharded\n";
+  std::string headlines;
+  for (const ComparedStrategy& each : comparison.strategies) {
+    if (of_scenarios || &each == &comparison.strategies.front()) {
+      headlines += (of_scenarios ? each.choice.name + ": " : "") + headline(each.prediction);
+    }
+  }
+  return too_large + headlines + plain + '\n' + aligned(rows, 1) +
          "\nexposed: communication that no kernel hides, mean of all GPUs; NVLink, NIC: what a GPU sends a "
          "step\nby the algorithms that are taken, of which NVLS sends less than rings\n" +
          (serve ? "stale: updates between the parameters that a gradient was computed from and its own, mean "
@@ -531,16 +642,16 @@ std::string comparison_text(const Comparison& comparison) {
 }
 
 std::string comparison_json(const Comparison& comparison) {
-  Json::Array strategies, remarks;
+  Json::Array rows, remarks;
   for (const ComparedStrategy& each : comparison.strategies) {
-    strategies.emplace_back(strategy_json(each));
+    rows.emplace_back(row_json(each, comparison.of_scenarios));
   }
   for (const std::string& remark : comparison.remarks) {
     remarks.emplace_back(remark);
   }
   return to_text(Json(Json::Object{{"paceline", kVersion},
                                    {"model_version", kModelVersion},
-                                   {"strategies", std::move(strategies)},
+                                   {comparison.of_scenarios ? "scenarios" : "strategies", std::move(rows)},
                                    {"verdict", comparison.verdict},
                                    {"remarks", std::move(remarks)}}));
 }

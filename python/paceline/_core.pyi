@@ -46,6 +46,11 @@ def compare(scenario: str, file_name: str, strategies: str, options: str) -> str
     The JSON of `paceline compare --json`; strategies as its --strategies, options as of `run`.
     """
 
+def compare_scenarios(scenarios: Sequence[str], file_names: Sequence[str], options: str) -> str:
+    """
+    The JSON of `paceline compare --json` of several scenarios; options as of `run`.
+    """
+
 def schema() -> str:
     """The JSON Schema of a scenario."""
 

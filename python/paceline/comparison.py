@@ -1,4 +1,4 @@
-"""Strategies side by side: one scenario, trained in several ways."""
+"""Side by side: one scenario, trained in several ways, or several scenarios."""
 
 from __future__ import annotations
 
@@ -25,9 +25,14 @@ class Comparison:
         """As a dictionary."""
 
     @property
+    def rows(self) -> list[dict[str, Any]]:
+        """What is compared, as asked for."""
+        return self.data["strategies"] if "strategies" in self.data else self.data["scenarios"]
+
+    @property
     def has_steps(self) -> bool:
         """Whether steps are compared: else what is left of days whose step is given."""
-        return "step_time_s" in self.data["strategies"][0]
+        return "step_time_s" in self.rows[0]
 
     @property
     def verdict(self) -> str:
@@ -41,9 +46,9 @@ class Comparison:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A row per strategy, as asked for.
+        """A row per strategy or scenario, as asked for.
 
-        Columns: ``strategy``, ``step_time_s``, ``throughput_samples_per_s``,
+        Columns: ``strategy`` or ``scenario``, ``step_time_s``, ``throughput_samples_per_s``,
         ``exposed_communication_s``, what a GPU sends in a step (``nvlink_bytes``, ``pcie_bytes``,
         ``nic_bytes``), ``memory_bytes`` that it needs, and whether that ``fits``. Of parameter
         servers, and NaN for others: ``server_wait_s`` (of a step), ``mean_staleness`` and
@@ -63,11 +68,12 @@ class Comparison:
                     "interval_s": row["campaign"]["interval_s"],
                     **{key: row[key] for key in ("goodput", "goodput_p5", "goodput_p95")},
                 }
-                for row in self.data["strategies"]
+                for row in self.rows
             )
+        name = "strategy" if "strategies" in self.data else "scenario"
         return pd.DataFrame(
             {
-                "strategy": row["strategy"],
+                name: row[name],
                 "step_time_s": row["step_time_s"]["mean"],
                 "throughput_samples_per_s": row["throughput_samples_per_s"],
                 "exposed_communication_s": row["breakdown_s"]["exposed_communication"],
@@ -77,11 +83,11 @@ class Comparison:
                 **_of_hooks(row),
                 **_of_servers(row),
             }
-            for row in self.data["strategies"]
+            for row in self.rows
         )
 
     def __repr__(self) -> str:
-        return f"<Comparison of {len(self.data['strategies'])} strategies: {self.verdict}>"
+        return f"<Comparison of {len(self.rows)}: {self.verdict}>"
 
 
 def _of_hooks(row: dict[str, Any]) -> dict[str, float]:
@@ -99,8 +105,8 @@ def _of_servers(row: dict[str, Any]) -> dict[str, float]:
 
 
 def compare(
-    scenario: Source | Result,
-    strategies: str | Sequence[str],
+    scenario: Source | Result | Sequence[Source | Result],
+    strategies: str | Sequence[str] | None = None,
     *,
     profile: Source | None = None,
     allow_other_machine: bool = False,
@@ -109,15 +115,18 @@ def compare(
     engine: str | None = None,
     jobs: int | None = None,
 ) -> Comparison:
-    """Predict a scenario with several strategies.
+    """Predict a scenario with several strategies, or several scenarios as they are.
 
     >>> paceline.compare(scenario, ["ddp", "zero1", "fsdp", "fsdp:shard_group=node"]).frame
+    >>> paceline.compare(["a.json", "b.json"]).frame
 
     Parameters
     ----------
     scenario
-        As for :func:`run`.
+        As for :func:`run`; or a list or tuple of such, each called as its file. Dictionaries and
+        results are called "1", "2" and so on, by their place.
     strategies
+        Of one scenario; of several, none:
         "ddp", "fsdp", "zero1", "zero2", "zero3", "parameter_server", "data_parallel", "mirrored",
         "horovod" and "local_sgd", each with options changed by ":key=value"
         ("parameter_server:stale=3", "ddp:compression=fp16").
@@ -129,7 +138,6 @@ def compare(
     InputError
         With the file, the place in it, and what would be right.
     """
-    text, file_name = as_text(scenario)
     options = run_options(
         profile=profile,
         allow_other_machine=allow_other_machine,
@@ -138,12 +146,35 @@ def compare(
         engine=engine,
         jobs=jobs,
     )
+    if isinstance(scenario, list | tuple):
+        comparison = _side_by_side(scenario, strategies, options)
+    else:
+        text, file_name = as_text(scenario)
+        names = ",".join(_names(strategies))
+        comparison = Comparison(_core.compare(text, file_name, names, options))
+    for remark in comparison.remarks:
+        warnings.warn(remark, stacklevel=2)
+    return comparison
+
+
+def _names(strategies: str | Sequence[str] | None) -> list[str]:
+    if strategies is None:
+        raise TypeError("expected strategies, or a list of several scenarios to compare, found one")
     names = [strategies] if isinstance(strategies, str) else list(strategies)
     for name in names:
         if not isinstance(name, str):
             expected = "expected strategies by name, with options as in 'fsdp:shard_group=node'"
             raise TypeError(f"{expected}, found {name!r}")
-    comparison = Comparison(_core.compare(text, file_name, ",".join(names), options))
-    for remark in comparison.remarks:
-        warnings.warn(remark, stacklevel=2)
-    return comparison
+    return names
+
+
+def _side_by_side(
+    scenarios: Sequence[Source | Result], strategies: str | Sequence[str] | None, options: str
+) -> Comparison:
+    if strategies is not None:
+        raise TypeError("expected one scenario beside strategies, found a list of them")
+    if len(scenarios) < 2:
+        raise TypeError(f"expected at least two scenarios, found {len(scenarios)}")
+    texts, files = zip(*map(as_text, scenarios), strict=True)
+    named = [file or str(place) for place, file in enumerate(files, 1)]
+    return Comparison(_core.compare_scenarios(list(texts), named, options))

@@ -382,6 +382,29 @@ def test_interrupt_ends_a_run_and_an_explanation() -> None:
     assert interrupted(one / 2, lambda: paceline.run(scenario, iterations=4000)) < 8 * one
 
 
+def test_scenarios_side_by_side_are_the_programs(program: Program) -> None:
+    files = [str(ROOT / f"scenarios/network_{rate}.json") for rate in ("200g", "400g")]
+    compared = paceline.compare(files, iterations=3)
+    done = program("compare", *files, "--iterations", "3", "--json")
+    assert compared.data == json.loads(done.stdout)
+    frame = compared.frame
+    assert list(frame["scenario"]) == ["network_200g", "network_400g"]
+    alone = paceline.run(files[0], iterations=3)
+    assert frame["throughput_samples_per_s"][0] == alone.throughput_samples_per_s
+    assert "network_400g is the fastest" in compared.verdict
+    same = paceline.compare([scenarios.load(files[0]), alone], iterations=3)
+    assert list(same.frame["scenario"]) == ["1", "2"]
+    assert same.frame["step_time_s"].nunique() == 1
+    with pytest.raises(TypeError, match="at least two scenarios, found 1"):
+        paceline.compare(files[:1])
+    with pytest.raises(TypeError, match="one scenario beside strategies"):
+        paceline.compare(files, "ddp")
+    with pytest.raises(TypeError, match="expected strategies, or a list"):
+        paceline.compare(files[0])
+    with pytest.raises(paceline.InputError, match="expected each scenario once"):
+        paceline.compare([files[0], files[0]])
+
+
 def test_interrupt_ends_a_comparison_of_campaigns() -> None:
     scenario = scenarios.load(ROOT / "scenarios/faults_opt_175b.json")
     one, many = (scenarios.edit(scenario, "/faults/seeds", seeds) for seeds in (400, 10000))

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "scenarios/files.h"
+#include "tests/error_of.h"
 
 namespace paceline {
 namespace {
@@ -384,6 +385,56 @@ TEST_CASE("what can't be compared is said") {
   CHECK(written[0].edits[2].key == "/training/ddp/bucket_cap");
   CHECK(to_line(written[1].edits.back().value) == R"({"kind": "top_k", "share": 0.1})");
   CHECK(written[2].edits == written[0].edits);
+}
+
+NamedScenario named(const std::string& name, const Json& scenario) {
+  return {name, name + ".json", parse_scenario(to_line(scenario), kLlamaFile)};
+}
+
+TEST_CASE("scenarios side by side have what each has alone") {
+  Json slow = llama(2);
+  set_at(slow, "/cluster/degraded_links", parse_json(R"([{"from": "node0/nic0", "bandwidth_factor": 0.25}])"),
+         "");
+  const Comparison c = compare_scenarios({named("whole", llama(2)), named("degraded", slow)}, 2);
+  REQUIRE(c.strategies.size() == 2);
+  CHECK(c.strategies[1].prediction.report.step.mean > c.strategies[0].prediction.report.step.mean);
+  for (const auto& [name, json] : {std::pair<std::string, Json>{"whole", llama(2)}, {"degraded", slow}}) {
+    const Prediction alone = predict(named(name, json).scenario);
+    const ComparedStrategy& row = c.strategies[name == "whole" ? 0 : 1];
+    CHECK(row.choice.name == name);
+    CHECK(row.prediction.result.fingerprint == alone.result.fingerprint);
+  }
+  CHECK_THAT(c.verdict, Contains("whole is the fastest, with ") && Contains("; degraded loses "));
+  const std::string text = comparison_text(c);
+  for (const char* const each :
+       {"whole: llama3_8b on 16 GPUs", "degraded: llama3_8b on 16 GPUs", "scenario ", "of a GPU"}) {
+    CHECK_THAT(text, Contains(each));
+  }
+  const Json json = parse_json(comparison_json(c));
+  REQUIRE(json.find("scenarios") != nullptr);
+  CHECK(json.find("strategies") == nullptr);
+  CHECK(to_line(*value_at(json, "/scenarios/1/scenario")) == "\"degraded\"");
+}
+
+TEST_CASE("who is fastest is told by the step only where steps are alike, and of one model") {
+  const Comparison sizes = compare_scenarios({named("two", llama(2)), named("four", llama(4))}, 2);
+  CHECK_THAT(sizes.verdict, Contains("four is the fastest, with ") && Contains(" samples/s; two has ") &&
+                                Contains(" % of that"));
+  Json longer = llama(2);
+  set_at(longer, "/model", parse_json(R"({"preset": "llama3_8b", "sequence": 2048})"), "");
+  const Comparison models = compare_scenarios({named("8k", llama(2)), named("2k", longer)}, 2);
+  CHECK(models.verdict == "They train different models: none is called the fastest.");
+}
+
+TEST_CASE("scenarios that can't be told apart, or have no steps, are refused") {
+  CHECK_THAT(error_of([] { compare_scenarios({named("a", llama(1)), named("a", llama(1))}, 1); }),
+             Contains("SCENARIO: expected each scenario once, found \"a\" twice"));
+  const std::string days = std::string(PACELINE_SOURCE_DIR) + "/scenarios/faults_16384.json";
+  CHECK(error_of([&] { compare_scenarios({{"days", days, load_scenario(days)}}, 1); }) ==
+        days + ": /faults/step: expected scenarios whose steps are simulated, found one that gives its step");
+  const std::vector<std::string> twins{"x/a.json", "y/a.json"};
+  CHECK(short_names(twins) == twins);
+  CHECK(short_names({"x/a.json", "b.json"}) == std::vector<std::string>{"a", "b"});
 }
 
 }  // namespace
