@@ -321,7 +321,8 @@ void CalibrateCommands::add_fit() {
   fit_->add_option("DATA", fit_files_, "Files or folders, as `paceline calibrate import` reads them")
       ->required();
   fit_->add_option("--cluster", cluster_,
-                   "What was measured: a node preset, a built-in cluster, or a JSON file")
+                   "What was measured: a node preset, a built-in cluster, or a JSON file (a scenario's "
+                   "machines alone)")
       ->required();
   fit_->add_option("-o,--out", profile_out_, "The profile to write")->required();
   fit_->add_option("--nccl", nccl_, "NCCL version of the measurements, where the files don't say");
@@ -354,8 +355,10 @@ void CalibrateCommands::add_judging() {
     command->add_option("LOGS", fit_files_, "Files or folders, as `paceline calibrate import` reads them")
         ->required();
     command
-        ->add_option("--cluster", cluster_,
-                     "What the machine should be: a node preset, a built-in cluster, or a JSON file")
+        ->add_option(
+            "--cluster", cluster_,
+            "What the machine should be: a node preset, a built-in cluster, or a JSON file (a scenario's "
+            "machines alone)")
         ->required();
     command->add_option("--nodes", nodes_, "Nodes that took part, where the logs don't say");
     command->add_option("--gpus-per-node", gpus_per_node_, "GPUs of each of them, where the logs don't say");

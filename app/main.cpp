@@ -139,6 +139,7 @@ struct CommandLine {
   CLI::App* validate = nullptr;
   CLI::App* topology = nullptr;
   CLI::App* presets = nullptr;
+  std::optional<std::string> preset;
   bool presets_of_compression = false;
   CLI::App* schema = nullptr;
   bool schema_as_markdown = false, schema_of_study = false;
@@ -166,9 +167,10 @@ struct CommandLine {
     add_topology();
     presets =
         app.add_subcommand("presets", "List the GPUs, nodes, models and clusters that a scenario may name.");
+    presets->add_option("NAME", preset, "Print this one in full instead: JSON, to be changed");
     presets->add_flag("--compression", presets_of_compression,
                       "What DDP's communication hooks compute and send, instead");
-    presets->footer("Example: paceline presets");
+    presets->footer("Example: paceline presets\npaceline presets dgx-h100 > node.json");
     schema = app.add_subcommand("schema", "Print the JSON Schema of a scenario, for an editor's completion.");
     schema->add_flag("--markdown", schema_as_markdown,
                      "Lists of all keys for people instead (docs/scenario.md)");
@@ -191,7 +193,10 @@ struct CommandLine {
         ->add_option("COLLECTIVE", o.kind,
                      "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall or sendrecv")
         ->required();
-    collective->add_option("--cluster", o.cluster, "A node preset, a built-in cluster, or a JSON file; a scenario's brings its training.collective")
+    collective
+        ->add_option(
+            "--cluster", o.cluster,
+            "A node preset, a built-in cluster, or a JSON file; a scenario's brings its training.collective")
         ->required();
     collective->add_option("--nodes", o.nodes, "Nodes, instead of the cluster's");
     collective->add_option("--gpus-per-node", o.gpus_per_node, "GPUs of each node in use; all if left out");
@@ -199,14 +204,17 @@ struct CommandLine {
     collective->add_option("-e", o.last, "Largest size")->capture_default_str();
     collective->add_option("-f", o.factor, "Factor between sizes")->capture_default_str();
     collective->add_option("-i", o.increment, "Step between sizes, instead of a factor");
-    collective->add_option("--nccl", o.nccl,
-                           "NCCL version, 2.12 to 2.30; the profile's, or the newest, if left out");
-    collective->add_option("--algo", o.algorithm, "As NCCL_ALGO; or hierarchical");
-    collective->add_option("--proto", o.protocol, "As NCCL_PROTO");
+    collective->add_option(
+        "--nccl", o.nccl,
+        "NCCL version, 2.12 to 2.30; the scenario's, the profile's, or the newest, if left out");
+    collective->add_option("--algo", o.algorithm,
+                           "As NCCL_ALGO; or hierarchical; the scenario's if left out");
+    collective->add_option("--proto", o.protocol, "As NCCL_PROTO; the scenario's if left out");
     collective->add_option("--gpus-per-process", o.gpus_per_process,
                            "GPUs that one process drives, as -g of nccl-tests; 1 if left out");
-    collective->add_option("--library", o.library,
-                           "nccl, mpi, gloo or tensorflow; the profile's, or nccl, if left out");
+    collective->add_option(
+        "--library", o.library,
+        "nccl, mpi, gloo or tensorflow; the scenario's, the profile's, or nccl, if left out");
     collective
         ->add_option("--set", collective_command.settings,
                      "KEY=VALUE of training.collective, such as nvls=false, max_channels=8, buffer=\"8 MiB\" "
@@ -287,7 +295,12 @@ int main_of(int argc, char** argv) {
   } else if (line.topology->parsed()) {
     show_topology(line.cluster, line.graphviz);
   } else if (line.presets->parsed()) {
-    print(line.presets_of_compression ? compression_table() : presets_table());
+    if (line.preset && line.presets_of_compression) {
+      throw InputError("expected no name beside it, found " + in_quotes(*line.preset), "--compression");
+    }
+    print(line.preset                   ? preset_json(*line.preset)
+          : line.presets_of_compression ? compression_table()
+                                        : presets_table());
   } else {
     const std::string schema = line.schema_of_study ? study_schema() : scenario_schema();
     print(line.schema_as_markdown ? schema_markdown(parse_json(schema)) : schema);

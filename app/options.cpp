@@ -13,6 +13,8 @@
 #include "core/parallel.h"
 #include "core/text.h"
 #include "scenarios/files.h"
+#include "scenarios/scenario.h"
+#include "topology/topology.h"
 
 namespace paceline {
 
@@ -67,6 +69,14 @@ GivenFile read_given(const std::string& path) {
     const std::string example = examples_folder() + path.substr(path.find('/'));
     if (std::filesystem::exists(example, error)) {
       throw InputError("there is none here; did you mean " + example + "?", {}, path);
+    }
+  }
+  for (const std::vector<std::string>& names : {node_preset_names(), cluster_names(), model_names()}) {
+    if (std::ranges::find(names, path) != names.end() && !std::filesystem::exists(path, error)) {
+      throw InputError(
+          "expected the file of a scenario, found a name that stands in one: `paceline presets " + path +
+              "` prints what it is",
+          {}, path);
     }
   }
   return path == kStandard ? GivenFile{"standard input", read_file(path_to_read(path))}

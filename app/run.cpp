@@ -1,7 +1,9 @@
 #include "app/run.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -284,7 +286,9 @@ void compare_and_print(const RunOptions& options) {
   };
   if (files.size() > 1) {
     std::vector<NamedScenario> scenarios;
-    const std::vector<std::string> names = short_names(options.scenarios);
+    std::vector<std::string> paths;
+    std::ranges::transform(files, std::back_inserter(paths), &GivenFile::name);
+    const std::vector<std::string> names = short_names(paths);
     for (std::size_t i = 0; i < files.size(); ++i) {
       try {
         scenarios.push_back({names[i], files[i].name, adjust(load_with(files[i], options.settings))});

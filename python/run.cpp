@@ -209,7 +209,7 @@ std::string compare_given(const std::vector<std::string>& texts, const std::vect
     try {
       scenarios.push_back({names[i], file_names[i], adjusted(std::move(scenario), request, profile)});
     } catch (const InputError& error) {
-      throw error.in_file(file_names[i]);
+      throw error.place().starts_with('/') ? error.in_file(file_names[i]) : error;
     }
   }
   std::string made;
@@ -261,6 +261,7 @@ void add_run(nb::module_& module) {
              "The JSON of `paceline compare --json` of several scenarios; options as of `run`.");
   module.def("schema", &scenario_schema, unlocked, "The JSON Schema of a scenario.");
   module.def("presets", &presets, unlocked, "Names of gpus, nodes, models and clusters.");
+  module.def("preset", &preset_json, nb::arg("name"), unlocked, "The JSON of `paceline presets NAME`.");
   module.def("topology", &topology, nb::arg("cluster"), unlocked,
              "Devices and links of a cluster, as `paceline topology` prints them.");
 }

@@ -56,6 +56,16 @@ void require_costs_alone(const std::string& settings, CollectiveLibrary library)
   }
 }
 
+// Whose word it is: an option's, or the scenario's.
+ChoicePlaces places_of(const CollectiveOptions& options, const ClusterInUse& in_use) {
+  const auto place = [&](bool option, const std::string& name, const char* key) {
+    return option || in_use.scenario.empty() ? name : in_use.scenario + ": /training/collective/" + key;
+  };
+  return {place(options.nccl.has_value(), kChoiceOptions.nccl, "nccl"),
+          place(!options.algorithm.empty(), kChoiceOptions.algorithm, "algorithm"),
+          place(!options.protocol.empty(), kChoiceOptions.protocol, "protocol")};
+}
+
 }  // namespace
 
 ClusterInUse cluster_of(const CollectiveOptions& options) {
@@ -95,16 +105,24 @@ CollectiveTest collective_test(const CollectiveOptions& options, const ClusterIn
     test.collective.protocol = options.protocol;
   }
   if (options.library) {
-    naming_option("--library", [&] { test.collective.library = collective_library_named(*options.library); });
+    CollectiveLibrary asked{};
+    naming_option("--library", [&] { asked = collective_library_named(*options.library); });
+    if (asked != in_use.collective.library) {  // whose choices they are
+      test.collective.algorithm = options.algorithm;
+      test.collective.protocol = options.protocol;
+    }
+    test.collective.library = asked;
     require_library(test.collective.library, profile);
   }
   if (test.collective.library != CollectiveLibrary::nccl) {
-    naming_option("--library", [&] { require_runs(test.collective.library, test.kind); });
+    naming_option(
+        options.library ? "--library" : (in_use.scenario + ": /training/collective/library").c_str(),
+        [&] { require_runs(test.collective.library, test.kind); });
   }
   if (!options.settings.empty() && test.collective.library != CollectiveLibrary::nccl) {
     naming_option("--set", [&] { require_costs_alone(options.settings, test.collective.library); });
   }
-  require_choice(test.collective, kChoiceOptions);
+  require_choice(test.collective, places_of(options, in_use));
   test.nccl_stated = options.nccl || in_use.nccl_stated;
   if (!test.nccl_stated && !profile.nccl.empty()) {
     test.collective.nccl = profile.nccl;

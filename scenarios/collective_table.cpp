@@ -12,6 +12,7 @@
 #include "scenarios/predict.h"
 #include "scenarios/readable.h"
 #include "scenarios/reader.h"
+#include "scenarios/writer.h"
 #include "sim/collective/costs.h"
 
 namespace paceline {
@@ -246,6 +247,27 @@ CollectiveTestResult run_collective_test(const CollectiveTest& test) {
   return {test, topology.ranks(), cost_collectives(planner, test.kind, sizes, test.explain)};
 }
 
+namespace {
+
+// What NCCL is told beside its version, whoever says it.
+Json::Object settings_of(const CollectiveSpec& spec) {
+  if (spec.library != CollectiveLibrary::nccl) {
+    return {};
+  }
+  const Json said = write(spec), defaults = write(CollectiveSpec{});
+  Json::Object settings;
+  for (const JsonMember& member : *said.as<Json::Object>()) {
+    const Json* other = defaults.find(member.key);
+    const bool told = member.key == "library" || member.key == "nccl" || member.key == "corrections";
+    if (!told && (other == nullptr || to_line(*other) != to_line(member.value))) {
+      settings.push_back(member);
+    }
+  }
+  return settings;
+}
+
+}  // namespace
+
 std::string nccl_tests_table(const CollectiveTestResult& result,
                              std::span<const CollectiveInterval> intervals) {
   const CollectiveTest& test = result.test;
@@ -253,7 +275,9 @@ std::string nccl_tests_table(const CollectiveTestResult& result,
   const bool nccl = test.collective.library == CollectiveLibrary::nccl;
   text += "# predicted by paceline: " + plural(static_cast<std::int64_t>(result.ranks), "GPU") + ", " +
           plural(test.cluster.nodes, "node") + " of " + in_short(test.cluster_name) + ", " +
-          in_words(test.collective) + (nccl && !test.nccl_stated ? " (not stated)" : "") + "\n#\n";
+          in_words(test.collective) + (nccl && !test.nccl_stated ? " (not stated)" : "") + '\n';
+  const Json::Object settings = settings_of(test.collective);
+  text += (settings.empty() ? "" : "# with " + to_line(settings) + '\n') + "#\n";
   text +=
       "#                                                              out-of-place                       "
       "in-place\n";
@@ -325,6 +349,7 @@ std::string nccl_tests_json(const CollectiveTestResult& result,
                                    {"ranks", static_cast<std::int64_t>(result.ranks)},
                                    {"library", name_of(result.test.collective.library)},
                                    {"nccl_version", result.test.collective.nccl},
+                                   {"settings", settings_of(result.test.collective)},
                                    {"results", std::move(rows)},
                                    {"average_bus_bandwidth", average_bus(result)}}));
 }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "scenarios/other_words.h"
 #include "scenarios/schema_writer.h"
 
 namespace paceline {
@@ -93,6 +92,12 @@ std::string places_text(const std::vector<std::string>& places) {
   return text;
 }
 
+std::string places_of_key(std::string_view key) {
+  static const std::vector<KeyPlaces> keys = scenario_keys();
+  const auto found = std::ranges::find(keys, key, &KeyPlaces::key);
+  return found == keys.end() ? "" : places_text(found->places);
+}
+
 // A sentence on the key elsewhere in a scenario, or on the one that it was meant to be; nothing where another
 // form of this very object has it.
 std::string elsewhere_text(const std::string& key, const std::string& here, bool near_here) {
@@ -115,11 +120,12 @@ std::string elsewhere_text(const std::string& key, const std::string& here, bool
 
 }  // namespace
 
-void refuse_other_word(std::string_view what, std::string_view word, const Spot& spot) {
-  if (const std::string_view here = other_word(word); !here.empty()) {
-    throw InputError("unknown " + std::string(what) + ' ' + in_quotes(word) + ". " + std::string(here),
-                     spot.place);
-  }
+void refuse_other_word(std::string_view what, std::string_view word, const OtherWord& other,
+                       const std::string& places, const Spot& spot) {
+  std::string text = "unknown " + std::string(what) + ' ' + in_quotes(word) + '.';
+  text += other.name.empty() ? "" : " It is " + in_quotes(other.name) + places + '.';
+  text += other.more.empty() ? "" : ' ' + std::string(other.more);
+  throw InputError(text, spot.place);
 }
 
 void check_keys(const Json& json, const std::vector<std::string>& known, const Spot& spot) {
@@ -132,7 +138,9 @@ void check_keys(const Json& json, const std::vector<std::string>& known, const S
       std::string ignored;
       read(member.value, ignored, kSchemaName, below(spot, member.key));
     } else if (std::ranges::find(known, member.key) == known.end()) {
-      refuse_other_word("key", member.key, spot);
+      if (const OtherWord* other = find_other(other_keys(), member.key)) {
+        refuse_other_word("key", member.key, *other, " in " + places_of_key(other->name), spot);
+      }
       const bool near = !nearest_names(member.key, known).empty();
       throw InputError(
           unknown_name("key", in_short(member.key), known, elsewhere_text(member.key, spot.place, near)),

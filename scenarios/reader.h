@@ -12,6 +12,7 @@
 
 #include "scenarios/description.h"
 #include "scenarios/json.h"
+#include "scenarios/other_words.h"
 
 namespace paceline {
 
@@ -29,8 +30,9 @@ inline Spot below(const Spot& spot, std::size_t index) {
 // Throws for what is no object, and for a key that isn't known, with the nearest one here or in a scenario.
 // "$schema", for editors, is ignored at the top of a file.
 void check_keys(const Json&, const std::vector<std::string>& known, const Spot&);
-// Of a word that isn't one of ours: throws InputError where it is what frameworks call something that a scenario has.
-void refuse_other_word(std::string_view what, std::string_view word, const Spot&);
+// Throws InputError: what a scenario has for a word of other programs, and where.
+[[noreturn]] void refuse_other_word(std::string_view what, std::string_view word, const OtherWord&,
+                                    const std::string& places, const Spot&);
 
 // Numbers and quantities (reader.cpp).
 std::string range_text(const Limits&, bool whole);
@@ -81,8 +83,9 @@ template <class E>
   requires(std::is_enum_v<E>)
 void read(const Json& json, E& value, const Limits&, const Spot& spot) {
   if (const auto* text = json.as<std::string>()) {
-    if (!find_named<E>(*text)) {
-      refuse_other_word("value", *text, spot);
+    const OtherWord* const other = find_other(other_values(), *text);
+    if (other != nullptr && !find_named<E>(*text) && find_named<E>(other->name)) {
+      refuse_other_word("value", *text, *other, " here", spot);
     }
     value = value_named<E>("value", in_short(*text), spot.place);
     return;

@@ -582,28 +582,23 @@ ClusterSpec cluster_of_text(const std::string& text, FileTexts* files) {
   return cluster.spec;
 }
 
-bool states_nccl(const Json& scenario) {
-  const Json* training = scenario.find("training");
-  const Json* collective = training == nullptr ? nullptr : training->find("collective");
-  return training != nullptr && (training->find("pytorch") != nullptr ||
-                                 (collective != nullptr && collective->find("nccl") != nullptr));
-}
-
 }  // namespace
 
 ClusterSpec load_cluster(const std::string& text) { return cluster_of_text(text, nullptr); }
 
 ClusterInUse load_cluster_in_use(const std::string& text) {
   FileTexts files;  // a pipe can be read once
-  ClusterInUse found{cluster_of_text(text, &files), {}};
+  ClusterInUse found{
+      .cluster = cluster_of_text(text, &files), .collective = {}, .nccl_stated = false, .scenario = {}};
   if (text.starts_with('{') || files.known().entries.empty() || text.ends_with(".xml")) {
     return found;
   }
   const Json json = parse_json(files.text(text));
   if (const FileKind kind = kind_of(json); kind == FileKind::scenario || kind == FileKind::result) {
-    found.collective = parse_scenario(files.text(text), text, &files).training.collective;
-    const Json* inner = scenario_in_result(json);
-    found.nccl_stated = states_nccl(inner == nullptr ? json : *inner);
+    const TrainingSpec training = parse_scenario(files.text(text), text, &files).training;
+    found.collective = training.collective;
+    found.nccl_stated = training.collective.nccl != nccl_of(pytorch_version(training.pytorch));
+    found.scenario = text;
   }
   return found;
 }
@@ -620,6 +615,34 @@ std::vector<std::string> model_names() { return builtin_names("models"); }
 std::vector<std::string> cluster_names() { return builtin_names("clusters"); }
 
 Model builtin_model(const std::string& name) { return model_in_file(model_json(name, {}), {}); }
+
+std::string preset_json(const std::string& name) {
+  const std::vector<std::string> gpus = gpu_preset_names(), nodes = node_preset_names(),
+                                 clusters = cluster_names(), models = model_names();
+  const auto among = [&](const std::vector<std::string>& names) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  if (among(gpus)) {
+    Json gpu = write(gpu_preset(name));
+    auto& members = std::get<Json::Object>(gpu.value);
+    members.insert(members.begin(), {"preset", name});  // its compute capability is no key
+    return to_text(gpu);
+  }
+  if (among(nodes)) {
+    return to_text(write(node_preset(name)));
+  }
+  if (among(clusters)) {
+    return to_text(cluster_json(name, {}).json);
+  }
+  if (among(models)) {
+    return to_text(model_json(name, {}));
+  }
+  std::vector<std::string> known;
+  for (const auto* const names : {&gpus, &nodes, &clusters, &models}) {
+    known.insert(known.end(), names->begin(), names->end());
+  }
+  throw InputError(unknown_name("preset", in_short(name), known));
+}
 
 Json scenario_json(const Scenario& scenario) {
   Cluster cluster{scenario.cluster, scenario.gpu, scenario.gpus, {}, scenario.cluster.nodes};

@@ -49,7 +49,8 @@ ClusterSpec load_cluster(const std::string& text);
 struct ClusterInUse {
   ClusterSpec cluster;
   CollectiveSpec collective;
-  bool nccl_stated = false;  // collective.nccl, or the PyTorch that brings it
+  bool nccl_stated = false;  // other than what its PyTorch brings
+  std::string scenario;      // the file; empty: it is none
 };
 ClusterInUse load_cluster_in_use(const std::string& text);
 // Throws InputError where they differ.
@@ -59,6 +60,9 @@ void require_like_nodes(const ClusterSpec&);
 std::vector<std::string> model_names();
 std::vector<std::string> cluster_names();
 Model builtin_model(const std::string& name);
+// A GPU, node, cluster or model of that name, in full: as a scenario says it ("gpu", "node", "cluster"), or as a file
+// that it names ("model": {"file": ...}). Throws InputError, with the nearest name.
+std::string preset_json(const std::string& name);
 
 // Measured rates say what they were measured with: they hold whatever the training is changed to.
 void pin_rates(Scenario&);

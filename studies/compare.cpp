@@ -466,39 +466,44 @@ Comparison predicted(const std::vector<StrategyChoice>& choices, const std::vect
   return comparison;
 }
 
-// Samples of one model, of one length.
+// The same work for a sample.
 bool train_alike(const ComparedStrategy& a, const ComparedStrategy& b) {
   const Model &one = a.prediction.scenario.model, &other = b.prediction.scenario.model;
-  return one.name == other.name && one.tokens == other.tokens;
+  return parameter_count(one) == parameter_count(other) && forward_macs(one) == forward_macs(other);
 }
 
-// GPUs or samples of a step differ: samples a second, of all GPUs and of one.
+// Where GPUs or samples of a step differ: samples a second, of all GPUs and of one.
 std::string verdict_by_rate(const std::vector<ComparedStrategy>& all) {
+  constexpr double kAlike = 1.001;
   const auto rate = [](const ComparedStrategy& each) { return each.prediction.report.throughput; };
   const auto of_gpu = [&](const ComparedStrategy& each) {
     return rate(each) / static_cast<double>(each.prediction.job.ranks());
   };
-  const bool any_fits = std::ranges::any_of(all, [](const auto& each) { return fits(each.prediction); });
-  const auto counts = [&](const ComparedStrategy& each) { return !any_fits || fits(each.prediction); };
+  const auto of_all = [&](const auto& property) { return std::ranges::all_of(all, property); };
+  const auto each_fits = [](const ComparedStrategy& each) { return fits(each.prediction); };
+  const bool any_fits = std::ranges::any_of(all, each_fits), all_fit = of_all(each_fits);
   const ComparedStrategy *best = nullptr, *best_of_gpu = nullptr;
   for (const ComparedStrategy& each : all) {
-    if (counts(each)) {
+    if (!any_fits || each_fits(each)) {
       best = best == nullptr || rate(each) > rate(*best) ? &each : best;
-      best_of_gpu = best_of_gpu == nullptr || of_gpu(each) > of_gpu(*best_of_gpu) ? &each : best_of_gpu;
+      best_of_gpu =
+          best_of_gpu == nullptr || of_gpu(each) > kAlike * of_gpu(*best_of_gpu) ? &each : best_of_gpu;
     }
   }
   std::string text = any_fits ? "" : "None of them fits; if it did, ";
-  text += best->choice.name + (any_fits ? " is the fastest, with " : " would be the fastest, with ") +
-          readable_count(rate(*best)) + " samples/s";
+  text += best->choice.name +
+          (all_fit    ? " is the fastest, with "
+           : any_fits ? " is the fastest that fits, with "
+                      : " would be the fastest, with ") +
+          readable_count(rate(*best)) + " samples/s" + at_the_price_of(best->prediction);
   for (const ComparedStrategy& each : all) {
     if (&each != best) {
-      text += "; " + each.choice.name + (counts(each) ? " has " : " does not fit, and has ") +
-              fixed(100 * rate(each) / rate(*best), 1) + " % of that";
+      text += "; " + each.choice.name + (any_fits && !each_fits(each) ? " does not fit, and has " : " has ") +
+              fixed(100 * rate(each) / rate(*best), 1) + " % of that" + at_the_price_of(each.prediction);
     }
   }
-  text += best == best_of_gpu ? ", and a GPU of it does most, "
-                              : ". A GPU does most in " + best_of_gpu->choice.name + ", ";
-  return text + readable_count(of_gpu(*best_of_gpu)) + " samples/s.";
+  return text + ". A GPU does most in " + best_of_gpu->choice.name + ": " +
+         readable_count(of_gpu(*best_of_gpu)) + " samples/s.";
 }
 
 std::string verdict_on_scenarios(const std::vector<ComparedStrategy>& all) {
@@ -508,7 +513,8 @@ std::string verdict_on_scenarios(const std::vector<ComparedStrategy>& all) {
     return a.ranks() == b.ranks() && a.samples_per_iteration == b.samples_per_iteration;
   };
   const auto alike = [&](const ComparedStrategy& each) { return train_alike(first, each); };
-  return !std::ranges::all_of(all, alike)      ? "They train different models: none is called the fastest."
+  return !std::ranges::all_of(all, alike)
+             ? "They train different models, or samples of different lengths: none is called the fastest."
          : std::ranges::all_of(all, same_step) ? verdict_on(all)
                                                : verdict_by_rate(all);
 }

@@ -57,8 +57,8 @@ struct NamedScenario {
 // What files of these paths are called beside each other: "network_400g", or the path where others end alike.
 std::vector<std::string> short_names(const std::vector<std::string>& paths);
 
-// Scenarios as they are. They may differ in everything: who is fastest is told of one model at one length, by the step
-// where GPUs and samples of a step are as many, else by samples a second. Throws InputError as `predict` does, and for
+// Scenarios as they are. They may differ in everything: who is fastest is told where a sample is the same work, by the
+// step where GPUs and samples of a step are as many, else by samples a second. Throws InputError as `predict` does, and for
 // one whose step is given, or a name that stands twice.
 Comparison compare_scenarios(const std::vector<NamedScenario>&, int jobs,
                              const ComparisonProgress& progress = {});

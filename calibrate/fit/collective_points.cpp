@@ -231,24 +231,54 @@ std::string version_remarks(const MeasuredData& data) {
 
 namespace {
 
-// Options that a row contradicts: it is believed.
-std::vector<std::string> unused_options(const CollectiveMeasurement& row, const FitRequest& request) {
-  std::vector<std::string> unused;
-  const auto compare = [&](const char* option, const std::string& given, const std::string& stated) {
-    if (!stated.empty() && !given.empty() && in_capitals(stated) != in_capitals(given)) {
-      unused.push_back(std::string(option) + ' ' + given + " is not used: the log states " + stated);
+// Options that no row of a file takes: what its rows state instead, by file and option with its value.
+class UnusedOptions {
+ public:
+  explicit UnusedOptions(const FitRequest& request) : request_(request) {}
+
+  void add(const CollectiveMeasurement& row) {
+    const auto number = [](int n) { return n > 0 ? std::to_string(n) : std::string(); };
+    compare(row, "--nodes", number(request_.nodes), number(row.nodes));
+    compare(row, "--gpus-per-node", number(request_.gpus_per_node),
+            row.nodes > 0 && row.fullest == 0 ? number(row.ranks / row.nodes) : "");
+    compare(row, "--nccl", request_.nccl_stated ? nearest_nccl(request_.collective.nccl) : "",
+            row.nccl.starts_with("2.") ? nearest_nccl(row.nccl) : "");
+    compare(row, "--algo", request_.collective.algorithm, row.algorithm);
+    compare(row, "--proto", request_.collective.protocol, row.protocol);
+  }
+
+  std::vector<std::string> lines() const {
+    std::vector<std::string> lines;
+    for (const auto& [of, stated] : stated_) {
+      std::string values;
+      for (const std::string& value : stated) {
+        values += (values.empty() ? "" : ", ") + value;
+      }
+      if (!used_.contains(of)) {
+        lines.push_back(of.first + ": " + of.second + " is not used: the log states " + values);
+      }
     }
-  };
-  const auto number = [](int n) { return n > 0 ? std::to_string(n) : std::string(); };
-  compare("--nodes", number(request.nodes), number(row.nodes));
-  compare("--gpus-per-node", number(request.gpus_per_node),
-          row.nodes > 0 && row.fullest == 0 ? number(row.ranks / row.nodes) : "");
-  compare("--nccl", request.nccl_stated ? nearest_nccl(request.collective.nccl) : "",
-          row.nccl.starts_with("2.") ? nearest_nccl(row.nccl) : "");
-  compare("--algo", request.collective.algorithm, row.algorithm);
-  compare("--proto", request.collective.protocol, row.protocol);
-  return unused;
-}
+    return lines;
+  }
+
+ private:
+  void compare(const CollectiveMeasurement& row, const char* option, const std::string& given,
+               const std::string& stated) {
+    if (given.empty()) {
+      return;
+    }
+    const std::pair of{row.origin.file, std::string(option) + ' ' + given};
+    if (stated.empty() || in_capitals(stated) == in_capitals(given)) {
+      used_.insert(of);
+    } else {
+      stated_[of].insert(stated);
+    }
+  }
+
+  const FitRequest& request_;
+  std::set<std::pair<std::string, std::string>> used_;
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> stated_;
+};
 
 }  // namespace
 
@@ -256,7 +286,8 @@ std::vector<std::string> log_remarks(const FitRequest& request, const MeasuredDa
   const NodeSpec& node = request.cluster.node;
   const std::vector<std::string> presets = gpu_preset_names();
   const bool of_preset = std::ranges::count(presets, node.gpu) > 0;
-  std::map<std::string, std::string> others, unknown, settings, unused;  // the first file that says so
+  std::map<std::string, std::string> others, unknown, settings;  // the first file that says so
+  UnusedOptions unused(request);
   for (const CollectiveMeasurement& row : data.collectives) {
     const std::string gpu = gpu_called(row.gpu);
     const bool same = in_capitals(row.gpu).find(in_capitals(node.gpu)) != std::string::npos;
@@ -268,9 +299,7 @@ std::vector<std::string> log_remarks(const FitRequest& request, const MeasuredDa
     if (!row.unmodelled.empty()) {
       settings.try_emplace(row.unmodelled, row.origin.file);
     }
-    for (const std::string& option : unused_options(row, request)) {
-      unused.try_emplace(option, row.origin.file);
-    }
+    unused.add(row);
   }
   for (const KernelMeasurement& row : data.kernels) {
     if (const std::string gpu = gpu_called(row.device); !gpu.empty() && !may_be_gpu(gpu, node.gpu)) {
@@ -286,8 +315,8 @@ std::vector<std::string> log_remarks(const FitRequest& request, const MeasuredDa
                     ", which is no GPU that Paceline knows by that name; " + request.cluster_name + " has " +
                     node.gpu);
   }
-  for (const auto& [option, file] : unused) {
-    lines.push_back(file + ": " + option);
+  for (std::string& line : unused.lines()) {
+    lines.push_back(std::move(line));
   }
   for (const auto& [setting, file] : settings) {
     lines.push_back(file + ": the log states " + setting +

@@ -57,6 +57,9 @@ def schema() -> str:
 def presets() -> str:
     """Names of gpus, nodes, models and clusters."""
 
+def preset(name: str) -> str:
+    """The JSON of `paceline presets NAME`."""
+
 def topology(cluster: str) -> str:
     """Devices and links of a cluster, as `paceline topology` prints them."""
 

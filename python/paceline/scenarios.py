@@ -106,6 +106,19 @@ def cluster_names() -> list[str]:
     return presets()["nodes"] + presets()["clusters"]
 
 
+def preset(name: str) -> dict[str, Any]:
+    """Return a GPU, node, cluster or model in full, as a scenario may say it: to be changed.
+
+    >>> node = paceline.scenarios.preset("dgx-h100") | {"nics": 4}
+
+    Raises
+    ------
+    InputError
+        There is none of that name; with the nearest.
+    """
+    return json.loads(_core.preset(name))
+
+
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a scenario."""
     return json.loads(_core.schema())

@@ -271,12 +271,18 @@ TEST_CASE("a scenario's cluster brings what the scenario says of collectives, an
   Profile profile;
   profile.nccl = "2.28";
   const CollectiveSpec training = parse_scenario(scenario, "x.json").training.collective;
-  const CollectiveTest as_told = test_with(scenario, profile);
+  const CollectiveTest as_told = test_with(scenario);
   CHECK(as_told.collective == training);
   CHECK(as_told.collective.algorithm == "tree");
-  CHECK(as_told.nccl_stated);
+  CHECK_FALSE(as_told.nccl_stated);  // PyTorch's own may have been replaced, as a profile says
   CHECK(as_told.cluster.nodes == 2);
-  CHECK(test_with(R"({"fingerprint": "0", "scenario": )" + scenario + "}").collective == training);
+  CHECK(test_with(scenario, profile).collective.nccl == "2.28");
+  const std::string result =
+      R"({"fingerprint": "0", "scenario": )" + to_json(parse_scenario(scenario, "x.json")) + "}";
+  CHECK(test_with(result).collective == training);
+  CHECK(test_with(result, profile).collective.nccl == "2.28");
+  const std::string page = nccl_tests_table(run_collective_test(as_told));
+  CHECK_THAT(page, Contains("# with {\"algorithm\": \"tree\", \"max_channels\": 4, \"nvls\": false}\n"));
 
   const CollectiveTest plain = test_with(R"({"node": "dgx-a100", "nodes": 2})");
   CHECK(plain.collective == CollectiveSpec{});
@@ -299,7 +305,15 @@ TEST_CASE("a scenario's cluster brings what the scenario says of collectives, an
   options.kind = "alltoall";
   const std::string gloo =
       R"({"cluster": "dgx-a100", "model": "resnet18", "training": {"batch_per_gpu": 32, "collective": {"library": "gloo"}}})";
-  CHECK_THAT(error_of([&] { test_with(gloo); }), Contains("--library: ") && Contains("gloo"));
+  CHECK_THAT(error_of([&] { test_with(gloo); }),
+             Contains("cluster.json: /training/collective/library: ") && Contains("gloo"));
+  options.kind = "all_reduce";
+  options.library = "gloo";
+  CHECK(test_with(scenario).collective.algorithm.empty());  // NCCL's choices are not gloo's
+  options.library.reset();
+  const std::string wrong = R"({"cluster": "dgx-a100", "model": "resnet18", "training": {"batch_per_gpu": 32,
+      "collective": {"protocol": "ll", "algorithm": "nvls"}}})";
+  CHECK(test_with(wrong).collective.protocol == "ll");
 }
 
 TEST_CASE("a profile is a file of cost parameters") {

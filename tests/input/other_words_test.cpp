@@ -14,6 +14,8 @@
 namespace paceline {
 namespace {
 
+using Catch::Contains;
+
 std::string error_with(const std::string& training) {
   return error_of([&] {
     parse_scenario(R"({"cluster": "dgx-a100", "model": "bert_base", "training": {"batch_per_gpu": 32, )" +
@@ -22,47 +24,60 @@ std::string error_with(const std::string& training) {
   });
 }
 
-TEST_CASE("a framework's word for a key or a value is told what it is here") {
+TEST_CASE("a framework's word for a key or a value is told what it is here, and where") {
   CHECK(error_with(R"("seq_len": 512)") ==
-        "x.json: /training: unknown key \"seq_len\". The model has it: \"model\": {\"preset\": NAME, "
-        "\"sequence\": "
+        "x.json: /training: unknown key \"seq_len\". A model has it: {\"preset\": NAME, \"sequence\": "
         "TOKENS}.");
   CHECK(error_with(R"("micro-batch-size": 4)") ==
-        "x.json: /training: unknown key \"micro-batch-size\". It is \"batch_per_gpu\" here: samples of one "
-        "GPU in one "
-        "pass.");
-  CHECK(error_with(R"("collective": {"NCCL_ALGO": "Ring"})") ==
-        "x.json: /training/collective: unknown key \"NCCL_ALGO\". It is \"algorithm\" here.");
+        "x.json: /training: unknown key \"micro-batch-size\". It is \"batch_per_gpu\" in /training or "
+        "/training/measured. It counts samples of one GPU in one pass.");
+  CHECK(error_with(R"("NCCL_ALGO": "Ring")") ==
+        "x.json: /training: unknown key \"NCCL_ALGO\". It is \"algorithm\" in /training/collective.");
   CHECK(error_with(R"("precision": "bfloat16")") ==
         "x.json: /training/precision: unknown value \"bfloat16\". It is \"bf16\" here.");
   CHECK(error_with(R"("strategy": "HSDP")") ==
-        "x.json: /training/strategy: unknown value \"HSDP\". It is \"fsdp\" with \"fsdp\": {\"shard_group\": "
-        "\"node\"}.");
+        "x.json: /training/strategy: unknown value \"HSDP\". It is \"fsdp\" here. Its \"shard_group\" in "
+        "\"fsdp\" is "
+        "\"node\".");
+}
+
+TEST_CASE("a word for a value is told only where that value may stand") {
+  CHECK_THAT(error_with(R"("optimizer": "bfloat16")"), Contains("Known: sgd"));
+  CHECK_THAT(error_with(R"("collective": {"library": "deepspeed"})"), Contains("Known: nccl"));
+  CHECK_THAT(error_with(R"("precision": "seq_len")"), Contains("Known: fp32"));
 }
 
 TEST_CASE("no scenario has such a word as a key, and what it leads to are keys and values") {
   const std::vector<KeyPlaces> keys = scenario_keys();
-  const auto is_key = [&](const std::string& word) {
+  const std::string schema = scenario_schema();
+  const auto is_key = [&](std::string_view word) {
     return std::ranges::find(keys, word, &KeyPlaces::key) != keys.end();
   };
-  const auto is_value = [](const std::string& word) {
-    const std::string schema = scenario_schema();
-    return schema.find('"' + word + '"') != std::string::npos;
+  const auto is_value = [&](std::string_view word) {
+    return schema.find('"' + std::string(word) + '"') != std::string::npos;
   };
-  for (const std::string_view word : other_words()) {
-    INFO(word);
-    CHECK_FALSE(is_key(std::string(word)));
-    const std::string sentence(other_word(word));
-    CHECK(sentence.ends_with('.'));
+  const auto check = [&](const OtherWord& other, bool known) {
+    INFO(other.word);
+    CHECK_FALSE(is_key(other.word));
+    CHECK(known);
+    CHECK((!other.name.empty() || !other.more.empty()));
+    const std::string sentence(other.more);
+    CHECK((sentence.empty() || sentence.ends_with('.')));
     const std::regex quoted("\"([^\"]*)\"");
     for (std::sregex_iterator at(sentence.begin(), sentence.end(), quoted), end; at != end; ++at) {
       const std::string name = (*at)[1];
       INFO(name);
       CHECK((is_key(name) || is_value(name)));
     }
+  };
+  for (const OtherWord& other : other_keys()) {
+    check(other, other.name.empty() || is_key(other.name));
   }
-  CHECK(other_word("batch_per_gpu").empty());
-  CHECK(other_word("").empty());
+  for (const OtherWord& other : other_values()) {
+    check(other, is_value(other.name));
+  }
+  CHECK(find_other(other_keys(), "batch_per_gpu") == nullptr);
+  CHECK(find_other(other_keys(), "") == nullptr);
 }
 
 }  // namespace

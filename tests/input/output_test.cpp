@@ -324,6 +324,35 @@ TEST_CASE("presets and topology pages name what there is") {
   }
 }
 
+TEST_CASE("a preset in full is read as the preset") {
+  const auto scenario_with = [](const std::string& gpu, const std::string& model) {
+    return parse_scenario(R"({"cluster": {"node": "dgx-a100", "gpu": )" + gpu + R"(}, "model": )" + model +
+                              R"(, "training": {"batch_per_gpu": 1, "precision": "fp32"}})",
+                          "x.json");
+  };
+  for (const std::string& name : gpu_preset_names()) {
+    CHECK(to_json(scenario_with(preset_json(name), "\"resnet18\"")) ==
+          to_json(scenario_with('"' + name + '"', "\"resnet18\"")));
+  }
+  for (const std::string& name : node_preset_names()) {
+    const auto on_node = [](const std::string& node) {
+      return to_json(parse_scenario(
+          R"({"cluster": {"node": )" + node +
+              R"(}, "model": "resnet18", "training": {"batch_per_gpu": 1, "precision": "fp32"}})",
+          "x.json"));
+    };
+    CHECK(on_node(preset_json(name)) == on_node('"' + name + '"'));
+  }
+  for (const std::string& name : cluster_names()) {
+    CHECK(load_cluster(preset_json(name)) == load_cluster(name));
+  }
+  for (const std::string& name : model_names()) {
+    const Scenario in_full = scenario_with("\"A100-80GB\"", preset_json(name));
+    const Scenario by_name = scenario_with("\"A100-80GB\"", '"' + name + '"');
+    CHECK(to_json(in_full) == to_json(by_name));
+  }
+}
+
 // The word of each line between a heading and the next empty line.
 std::set<std::string> words_below(const std::string& page, const std::string& heading) {
   std::istringstream lines(page.substr(page.find(heading)));

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "scenarios/files.h"
+#include "scenarios/readable.h"
 #include "tests/error_of.h"
 
 namespace paceline {
@@ -417,13 +418,25 @@ TEST_CASE("scenarios side by side have what each has alone") {
 }
 
 TEST_CASE("who is fastest is told by the step only where steps are alike, and of one model") {
-  const Comparison sizes = compare_scenarios({named("two", llama(2)), named("four", llama(4))}, 2);
-  CHECK_THAT(sizes.verdict, Contains("four is the fastest, with ") && Contains(" samples/s; two has ") &&
-                                Contains(" % of that"));
+  Json ill = llama(4);
+  set_at(ill, "/variability/slow_gpus", parse_json(R"([{"ranks": [0], "factor": 1.2}])"), "");
+  const Comparison sizes = compare_scenarios({named("two", llama(2)), named("four", ill)}, 2);
+  const auto rate = [](const ComparedStrategy& each) { return each.prediction.report.throughput; };
+  const double two = rate(sizes.strategies[0]), four = rate(sizes.strategies[1]);
+  REQUIRE(two / 16 > 1.001 * four / 32);
+  CHECK(sizes.verdict == "four is the fastest, with " + readable_count(four) + " samples/s; two has " +
+                             fixed(100 * two / four, 1) + " % of that. A GPU does most in two: " +
+                             readable_count(two / 16) + " samples/s.");
+  Json averaged = llama(4);
+  set_at(averaged, "/training/strategy", "local_sgd", "");
+  set_at(averaged, "/training/fsdp", Json::Object{}, "");
+  CHECK_THAT(compare_scenarios({named("two", llama(2)), named("averaged", averaged)}, 2).verdict,
+             Contains(", with parameters averaged every "));
   Json longer = llama(2);
   set_at(longer, "/model", parse_json(R"({"preset": "llama3_8b", "sequence": 2048})"), "");
   const Comparison models = compare_scenarios({named("8k", llama(2)), named("2k", longer)}, 2);
-  CHECK(models.verdict == "They train different models: none is called the fastest.");
+  CHECK(models.verdict ==
+        "They train different models, or samples of different lengths: none is called the fastest.");
 }
 
 TEST_CASE("scenarios that can't be told apart, or have no steps, are refused") {

@@ -270,6 +270,11 @@ TEST_CASE("options that a log contradicts are said to be unused") {
                                           file + "--nccl 2.26 is not used: the log states 2.18",
                                           file + "--nodes 4 is not used: the log states 2",
                                           file + "--proto ll is not used: the log states Simple"});
+  data.collectives[1].nodes = 1;
+  CHECK_THAT(log_remarks(request, data).at(1),
+             Contains("--gpus-per-node 4 is not used: the log states 16, 8"));
+  data.collectives[1].nodes = 0;  // takes --nodes and --gpus-per-node
+  CHECK(log_remarks(request, data).size() == 3);
   for (CollectiveMeasurement& row : data.collectives) {
     row.nodes = 0;
     row.nccl.clear();
