@@ -256,12 +256,60 @@ void check_compared(const RunOptions& options) {
   }
 }
 
+using Adjust = std::function<Scenario(Scenario)>;
+
+// "steps of ddp".
+ComparisonProgress progress_of(const std::string& what, const RunOptions& options, ProgressLines& lines) {
+  if (options.quiet) {
+    return {};
+  }
+  return [what, &lines](const std::string& of, std::size_t done, std::size_t all) {
+    lines.show(what + " of " + of, done, all);
+  };
+}
+
+void print_comparison(const RunOptions& options, const Comparison& comparison, const std::string& of) {
+  for (const std::string& each : comparison.remarks) {
+    remark(of + each);
+  }
+  write_comparison(options, comparison_json(comparison), [&] { return comparison_text(comparison); });
+}
+
+void compare_files(const RunOptions& options, const std::vector<GivenFile>& files, int jobs,
+                   const Adjust& adjust) {
+  std::vector<std::string> paths;
+  std::ranges::transform(files, std::back_inserter(paths), &GivenFile::name);
+  const std::vector<std::string> names = short_names(paths);
+  std::vector<NamedScenario> scenarios;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    try {
+      scenarios.push_back({names[i], paths[i], adjust(load_with(files[i], options.settings))});
+    } catch (const InputError& error) {
+      throw error.place().starts_with('/') ? error.in_file(paths[i]) : error;
+    }
+  }
+  ProgressLines lines;
+  print_comparison(options, compare_scenarios(scenarios, jobs, progress_of("steps", options, lines)), "");
+}
+
+void compare_strategies(const RunOptions& options, const GivenFile& file, int jobs, const Adjust& adjust) {
+  const Json written = written_with(file, options.settings);
+  const std::vector<StrategyChoice> choices = strategy_choices(options.strategies);
+  ProgressLines lines;
+  if (gives_step(written)) {
+    const CampaignComparison comparison =
+        compare_campaigns(written, file.name, choices, jobs, adjust, progress_of("seeds", options, lines));
+    write_comparison(options, comparison_json(comparison), [&] { return comparison_text(comparison); });
+    return;
+  }
+  const ComparisonProgress progress = progress_of("steps", options, lines);
+  print_comparison(options, compare(written, file.name, choices, jobs, adjust, progress), file.name + ": ");
+}
+
 void compare_and_print(const RunOptions& options) {
   check_compared(options);
   std::vector<GivenFile> files;
-  for (const std::string& scenario : options.scenarios) {
-    files.push_back(read_given(scenario));
-  }
+  std::ranges::transform(options.scenarios, std::back_inserter(files), read_given);
   check_places(options);
   const int jobs = thread_count(options.jobs, "--jobs");
   std::optional<Profile> profile;
@@ -275,50 +323,11 @@ void compare_and_print(const RunOptions& options) {
     }
     return profile ? with_profile(scenario, *profile) : scenario;
   };
-  ProgressLines lines;
-  const auto tell = [&](const char* what) -> ComparisonProgress {
-    if (options.quiet) {
-      return {};
-    }
-    return [&lines, what](const std::string& of, std::size_t done, std::size_t all) {
-      lines.show(std::string(what) + of, done, all);
-    };
-  };
   if (files.size() > 1) {
-    std::vector<NamedScenario> scenarios;
-    std::vector<std::string> paths;
-    std::ranges::transform(files, std::back_inserter(paths), &GivenFile::name);
-    const std::vector<std::string> names = short_names(paths);
-    for (std::size_t i = 0; i < files.size(); ++i) {
-      try {
-        scenarios.push_back({names[i], files[i].name, adjust(load_with(files[i], options.settings))});
-      } catch (const InputError& error) {
-        throw error.place().starts_with('/') ? error.in_file(files[i].name) : error;
-      }
-    }
-    const Comparison comparison = compare_scenarios(scenarios, jobs, tell("steps of "));
-    for (const std::string& each : comparison.remarks) {
-      remark(each);
-    }
-    write_comparison(options, comparison_json(comparison), [&] { return comparison_text(comparison); });
-    return;
+    compare_files(options, files, jobs, adjust);
+  } else {
+    compare_strategies(options, files.front(), jobs, adjust);
   }
-  const GivenFile& file = files.front();
-  const Json written = written_with(file, options.settings);
-  const std::vector<StrategyChoice> choices = strategy_choices(options.strategies);
-  const bool campaigns = gives_step(written);
-  const ComparisonProgress progress = tell(campaigns ? "seeds of " : "steps of ");
-  if (campaigns) {
-    const CampaignComparison comparison =
-        compare_campaigns(written, file.name, choices, jobs, adjust, progress);
-    write_comparison(options, comparison_json(comparison), [&] { return comparison_text(comparison); });
-    return;
-  }
-  const Comparison comparison = compare(written, file.name, choices, jobs, adjust, progress);
-  for (const std::string& each : comparison.remarks) {
-    remark(file.name + ": " + each);
-  }
-  write_comparison(options, comparison_json(comparison), [&] { return comparison_text(comparison); });
 }
 
 }  // namespace
