@@ -10,7 +10,7 @@ constexpr std::string_view kOfOneGpu = "It counts samples of one GPU in one pass
                            kGlobalBatch =
                                R"(It follows from "batch_per_gpu", "accumulation" and the number of GPUs.)",
                            kSequence = R"(A model has it: {"preset": NAME, "sequence": TOKENS}.)",
-                           kRanks = R"(It follows from "nodes" and "gpus_per_node".)",
+                           kGpuCount = R"(It follows from "nodes" and "gpus_per_node".)",
                            kDataParallel = "Only data parallelism is simulated.",
                            kNoMatter = "No step's time depends on it.";
 
@@ -42,7 +42,7 @@ constexpr OtherWord kKeys[] = {
     {"mixed_precision", "precision", ""},
     {"gradient_checkpointing", "activation_checkpointing", ""},
     {"recompute", "activation_checkpointing", ""},
-    {"world_size", "", kRanks},
+    {"world_size", "", kGpuCount},
     {"nproc_per_node", "gpus_per_node", ""},
     {"tensor_parallel", "", kDataParallel},
     {"tensor_parallel_size", "", kDataParallel},
