@@ -170,7 +170,7 @@ struct CommandLine {
     presets->add_option("NAME", preset, "Print this one in full instead: JSON, to be changed");
     presets->add_flag("--compression", presets_of_compression,
                       "What DDP's communication hooks compute and send, instead");
-    presets->footer("Example: paceline presets\npaceline presets dgx-h100 > node.json");
+    presets->footer("Example: paceline presets\npaceline presets dgx-h100 > cluster.json");
     schema = app.add_subcommand("schema", "Print the JSON Schema of a scenario, for an editor's completion.");
     schema->add_flag("--markdown", schema_as_markdown,
                      "Lists of all keys for people instead (docs/scenario.md)");

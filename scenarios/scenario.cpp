@@ -629,7 +629,7 @@ std::string preset_json(const std::string& name) {
     return to_text(gpu);
   }
   if (among(nodes)) {
-    return to_text(write(node_preset(name)));
+    return to_text(Json(Json::Object{{"node", write(node_preset(name))}}));
   }
   if (among(clusters)) {
     return to_text(cluster_json(name, {}).json);

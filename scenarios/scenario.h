@@ -60,8 +60,8 @@ void require_like_nodes(const ClusterSpec&);
 std::vector<std::string> model_names();
 std::vector<std::string> cluster_names();
 Model builtin_model(const std::string& name);
-// A GPU, node, cluster or model of that name, in full: as a scenario says it ("gpu", "node", "cluster"), or as a file
-// that it names ("model": {"file": ...}). Throws InputError, with the nearest name.
+// A GPU, node, cluster or model of that name, in full: a GPU as a scenario says it, a node as a cluster's file, all
+// else as its own file. Throws InputError, with the nearest name.
 std::string preset_json(const std::string& name);
 
 // Measured rates say what they were measured with: they hold whatever the training is changed to.

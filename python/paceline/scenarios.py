@@ -107,9 +107,10 @@ def cluster_names() -> list[str]:
 
 
 def preset(name: str) -> dict[str, Any]:
-    """Return a GPU, node, cluster or model in full, as a scenario may say it: to be changed.
+    """Return a GPU, node, cluster or model in full, to be changed; a node as a cluster of one.
 
-    >>> node = paceline.scenarios.preset("dgx-h100") | {"nics": 4}
+    >>> cluster = paceline.scenarios.preset("dgx-h100")
+    >>> cluster["node"]["nics"] = 4
 
     Raises
     ------

@@ -335,10 +335,10 @@ TEST_CASE("a preset in full is read as the preset") {
           to_json(scenario_with('"' + name + '"', "\"resnet18\"")));
   }
   for (const std::string& name : node_preset_names()) {
-    const auto on_node = [](const std::string& node) {
+    const auto on_node = [](const std::string& cluster) {
       return to_json(parse_scenario(
-          R"({"cluster": {"node": )" + node +
-              R"(}, "model": "resnet18", "training": {"batch_per_gpu": 1, "precision": "fp32"}})",
+          R"({"model": "resnet18", "training": {"batch_per_gpu": 1, "precision": "fp32"}, "cluster": )" +
+              cluster + "}",
           "x.json"));
     };
     CHECK(on_node(preset_json(name)) == on_node('"' + name + '"'));
