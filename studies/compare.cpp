@@ -449,8 +449,8 @@ Comparison predicted(const std::vector<StrategyChoice>& choices, const std::vect
   bool faults = false;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const SentBytes sent = sent_bytes(predictions[i]->job);
-    const ComparedStrategy& each =
-        comparison.strategies.emplace_back(choices[i], std::move(*predictions[i]), sent);
+    comparison.strategies.push_back({choices[i], std::move(*predictions[i]), sent});
+    const ComparedStrategy& each = comparison.strategies.back();
     if (each.prediction.report.compression && orthogonalises_by_qr(each.prediction.scenario.training)) {
       comparison.remarks.push_back(
           "the time of " + in_quotes(each.choice.name) +
