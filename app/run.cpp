@@ -396,7 +396,7 @@ void RunCommands::add_common(CLI::App* command) {
                     "Take the costs of a profile of another machine");
   command->add_option(
       "--out", options_.out,
-      "Write the result, and the scenario it came from, to this JSON file; - prints it instead of the page");
+      "Write the result (of a run, with its scenario) to this JSON file; - prints it instead of the page");
   command->add_flag("--require-fit", options_.require_fit,
                     "Fail, and name what would fit, where training needs more memory than a GPU has");
   command->add_option("--jobs", options_.jobs, "Threads for what is simulated again; all cores if left out");

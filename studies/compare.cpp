@@ -267,30 +267,50 @@ std::string price_of_compression(const std::vector<ComparedStrategy>& all) {
   return text;
 }
 
-std::string verdict_on(const std::vector<ComparedStrategy>& all) {
-  const bool any_fits = std::ranges::any_of(all, [](const auto& each) { return fits(each.prediction); });
+bool any_fits(const std::vector<ComparedStrategy>& all) {
+  return std::ranges::any_of(all, [](const auto& each) { return fits(each.prediction); });
+}
+
+// Of those that fit; of all where none does.
+template <class Better>
+const ComparedStrategy& best_of(const std::vector<ComparedStrategy>& all, const Better& better) {
+  const bool any = any_fits(all);
   const ComparedStrategy* best = nullptr;
   for (const ComparedStrategy& each : all) {
-    if ((fits(each.prediction) || !any_fits) &&
-        (best == nullptr || step_of(each.prediction) < step_of(best->prediction))) {
+    if ((fits(each.prediction) || !any) && (best == nullptr || better(each.prediction, best->prediction))) {
       best = &each;
     }
   }
+  return *best;
+}
+
+// Who is the fastest, at which amount, and how the others stand against it.
+template <class Better, class Amount, class Against>
+std::string verdict_by(const std::vector<ComparedStrategy>& all, const Better& better, const Amount& amount,
+                       const Against& stands) {
+  const bool any = any_fits(all);
   const bool all_fit = std::ranges::all_of(all, [](const auto& each) { return fits(each.prediction); });
-  std::string text = any_fits ? "" : "None of them fits; if it did, ";
-  text += best->choice.name +
+  const ComparedStrategy& best = best_of(all, better);
+  std::string text = any ? "" : "None of them fits; if it did, ";
+  text += best.choice.name +
           (all.size() == 1 ? " takes "
            : all_fit       ? " is the fastest, with "
-           : any_fits      ? " is the fastest that fits, with "
+           : any           ? " is the fastest that fits, with "
                            : " would be the fastest, with ") +
-          readable_time(step_of(best->prediction)) + " a step" + at_the_price_of(best->prediction);
+          amount(best.prediction) + at_the_price_of(best.prediction);
   for (const ComparedStrategy& each : all) {
-    if (&each != best) {
-      text += "; " + each.choice.name + (any_fits && !fits(each.prediction) ? " does not fit, and " : " ") +
-              against(best->prediction, each.prediction) + at_the_price_of(each.prediction);
+    if (&each != &best) {
+      text += "; " + each.choice.name + (any && !fits(each.prediction) ? " does not fit, and " : " ") +
+              stands(best.prediction, each.prediction) + at_the_price_of(each.prediction);
     }
   }
   return text + '.';
+}
+
+std::string verdict_on(const std::vector<ComparedStrategy>& all) {
+  return verdict_by(
+      all, [](const Prediction& a, const Prediction& b) { return step_of(a) < step_of(b); },
+      [](const Prediction& p) { return readable_time(step_of(p)) + " a step"; }, against);
 }
 
 // Options of the file for a strategy that isn't the one at hand.
@@ -475,35 +495,18 @@ bool train_alike(const ComparedStrategy& a, const ComparedStrategy& b) {
 // Where GPUs or samples of a step differ: samples a second, of all GPUs and of one.
 std::string verdict_by_rate(const std::vector<ComparedStrategy>& all) {
   constexpr double kAlike = 1.001;
-  const auto rate = [](const ComparedStrategy& each) { return each.prediction.report.throughput; };
-  const auto of_gpu = [&](const ComparedStrategy& each) {
-    return rate(each) / static_cast<double>(each.prediction.job.ranks());
-  };
-  const auto of_all = [&](const auto& property) { return std::ranges::all_of(all, property); };
-  const auto each_fits = [](const ComparedStrategy& each) { return fits(each.prediction); };
-  const bool any_fits = std::ranges::any_of(all, each_fits), all_fit = of_all(each_fits);
-  const ComparedStrategy *best = nullptr, *best_of_gpu = nullptr;
-  for (const ComparedStrategy& each : all) {
-    if (!any_fits || each_fits(each)) {
-      best = best == nullptr || rate(each) > rate(*best) ? &each : best;
-      best_of_gpu =
-          best_of_gpu == nullptr || of_gpu(each) > kAlike * of_gpu(*best_of_gpu) ? &each : best_of_gpu;
-    }
-  }
-  std::string text = any_fits ? "" : "None of them fits; if it did, ";
-  text += best->choice.name +
-          (all_fit    ? " is the fastest, with "
-           : any_fits ? " is the fastest that fits, with "
-                      : " would be the fastest, with ") +
-          readable_count(rate(*best)) + " samples/s" + at_the_price_of(best->prediction);
-  for (const ComparedStrategy& each : all) {
-    if (&each != best) {
-      text += "; " + each.choice.name + (any_fits && !each_fits(each) ? " does not fit, and has " : " has ") +
-              fixed(100 * rate(each) / rate(*best), 1) + " % of that" + at_the_price_of(each.prediction);
-    }
-  }
-  return text + ". A GPU does most in " + best_of_gpu->choice.name + ": " +
-         readable_count(of_gpu(*best_of_gpu)) + " samples/s.";
+  const auto rate = [](const Prediction& p) { return p.report.throughput; };
+  const auto of_gpu = [&](const Prediction& p) { return rate(p) / static_cast<double>(p.job.ranks()); };
+  const auto amount = [](double samples) { return readable_count(samples) + " samples/s"; };
+  const ComparedStrategy& most =
+      best_of(all, [&](const Prediction& a, const Prediction& b) { return of_gpu(a) > kAlike * of_gpu(b); });
+  return verdict_by(
+             all, [&](const Prediction& a, const Prediction& b) { return rate(a) > rate(b); },
+             [&](const Prediction& p) { return amount(rate(p)); },
+             [&](const Prediction& best, const Prediction& p) {
+               return "has " + fixed(100 * rate(p) / rate(best), 1) + " % of that";
+             }) +
+         " A GPU does most in " + most.choice.name + ": " + amount(of_gpu(most.prediction)) + '.';
 }
 
 std::string verdict_on_scenarios(const std::vector<ComparedStrategy>& all) {

@@ -619,11 +619,11 @@ def test_scenarios() -> None:
     assert {"dgx-a100", "h100-512"} <= set(scenarios.cluster_names())
     assert scenarios.schema()["$schema"].startswith("https://json-schema.org/")
     assert "dgx-a100" in scenarios.presets()["nodes"]
-    in_words = scenarios.preset("dgx-a100")
+    whole = scenarios.preset("dgx-a100")
     training = {"batch_per_gpu": 32}
     by_name, in_full = (
         paceline.run({"cluster": each, "model": "resnet18", "training": training})
-        for each in ("dgx-a100", in_words)
+        for each in ("dgx-a100", whole)
     )
     assert in_full.step_time_s == by_name.step_time_s
     with pytest.raises(paceline.InputError, match='did you mean "dgx-h100"'):
