@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/version.h"
+#include "scenarios/campaign.h"
 #include "scenarios/description.h"
 #include "scenarios/files.h"
 #include "scenarios/gpu_memory.h"

@@ -9,6 +9,7 @@
 #include "calibrate/fit/cost_fit.h"
 #include "calibrate/fit/place_forecast.h"
 #include "core/error.h"
+#include "core/text.h"
 #include "scenarios/json.h"
 #include "sim/collective/costs.h"
 #include "sim/collective/default_costs.h"
