@@ -64,10 +64,13 @@ struct TransformerSpec {
   std::int64_t hidden = 768;
   std::int64_t heads = 12;
   std::int64_t key_value_heads = 0;  // 0: as many as heads (grouped-query attention: fewer)
+  std::int64_t head_dim = 0;         // width of a head; 0: hidden / heads
   std::int64_t feed_forward = 0;     // 0: 4 * hidden
   bool gated_feed_forward = false;   // three matrices (SwiGLU) instead of two
   bool fused_qkv = true;             // one matrix for q, k and v (GPT-2) instead of three (Llama)
   bool bias = true;                  // linear layers and norms carry a bias (a norm without: RMSNorm)
+  bool qkv_bias = false;             // q, k and v do where the others don't (Qwen2)
+  bool qk_norm = false;              // norms of each head's queries and keys (Qwen3)
   std::int64_t vocabulary = 50257;
   std::int64_t sequence = 1024;
   bool learned_positions = true;

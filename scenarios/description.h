@@ -70,6 +70,7 @@ struct ModelFile {
   std::int64_t sequence = 0;
 };
 struct ModelOfTransformer {
+  std::string name;
   TransformerSpec transformer;
 };
 // The peak rates of a GpuSpec: keys of their own.
@@ -370,11 +371,15 @@ void describe_input_bytes(V& v, T& s) {
         "fp32; left out: none. Only data_parallel asks for them.");
 }
 template <class V>
+void describe_source(V& v) {
+  std::string source;
+  v.key("source", source, text(10'000, 0), "Where the numbers come from; not used.");
+}
+template <class V>
 void describe(V& v, Model& s) {
   v.key("name", s.name, text(200), "What to call the model.", required());
   v.key("input", s.input, text(200, 0), "What one sample is: \"224x224 image\"; for pages alone.");
-  std::string source;
-  v.key("source", source, text(10'000, 0), "Where the numbers come from; not used.");
+  describe_source(v);
   v.key("layers", s.layers, list(1, 10'000),
         "In the order in which the framework registers their parameters.", required());
   v.key("tokens", s.tokens, kTokens.absent_at_zero(),
@@ -393,11 +398,14 @@ void describe(V& v, TransformerSpec& s) {
   v.key("heads", s.heads, size(100'000), "Attention heads.");
   v.key("key_value_heads", s.key_value_heads, size(100'000).absent_at_zero(),
         "Heads of keys and values (grouped-query attention); left out: as many as heads.");
+  v.key("head_dim", s.head_dim, size(100'000).absent_at_zero(), "Width of a head; left out: hidden / heads.");
   v.key("feed_forward", s.feed_forward, size(1e6).absent_at_zero(),
         "Inner width of the feed-forward; left out: 4 * hidden.");
   v.key("gated_feed_forward", s.gated_feed_forward, any(), "Three matrices (SwiGLU) instead of two.");
   v.key("fused_qkv", s.fused_qkv, any(), "One matrix for queries, keys and values instead of three.");
   v.key("bias", s.bias, any(), "Linear layers and norms carry a bias.");
+  v.key("qkv_bias", s.qkv_bias, any(), "Queries, keys and values carry one where `bias` is false (Qwen2).");
+  v.key("qk_norm", s.qk_norm, any(), "A norm of each head's queries, and one of its keys (Qwen3).");
   v.key("vocabulary", s.vocabulary, size(1e7), "Tokens of the vocabulary.");
   v.key("sequence", s.sequence, kTokens, "Tokens of a sample.");
   v.key("learned_positions", s.learned_positions, any(), "A table of position embeddings.");
@@ -417,12 +425,16 @@ void describe(V& v, ModelPreset& s) {
 }
 template <class V>
 void describe(V& v, ModelFile& s) {
-  v.key("file", s.file, text(4000), "A JSON file with name, input and layers; relative to this file.",
+  v.key("file", s.file, text(4000),
+        "A JSON file, relative to this one: a model as it may stand here, with layers or a transformer; or a "
+        "config.json of Hugging Face (gemma, gpt2, llama, mistral, qwen2, qwen3), with `sequence` beside it.",
         required());
   describe_sequence(v, s);
 }
 template <class V>
 void describe(V& v, ModelOfTransformer& s) {
+  v.key("name", s.name, text(200), "What to call the model; left out: transformer.");
+  describe_source(v);
   v.key("transformer", s.transformer, any(), "A decoder stack by its dimensions.", required());
 }
 

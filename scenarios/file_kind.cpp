@@ -50,7 +50,7 @@ FileKind kind_of(const Json& json) {
   if (has({"parameters"})) {
     return FileKind::profile;
   }
-  if (has({"layers"})) {
+  if (has({"layers", "transformer", "model_type"})) {
     return FileKind::model;
   }
   if (has({"node", "fabric"})) {

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "scenarios/file_kind.h"
 #include "scenarios/files.h"
+#include "scenarios/hugging_face.h"
 #include "scenarios/json.h"
 #include "scenarios/named_json.h"
 #include "scenarios/reader.h"
@@ -97,10 +98,28 @@ NodeSpec node_of_topology_file(const Json& json, const Spot& spot) {
   return node;
 }
 
+Model model_of_transformer(const Json& json, const Spot& spot) {
+  ModelOfTransformer form;
+  read_object(json, form, spot);
+  try {
+    Model model = transformer(form.transformer);
+    model.name = form.name.empty() ? model.name : form.name;
+    return model;
+  } catch (const InputError& error) {
+    throw error.at(below(spot, "transformer").place);
+  }
+}
+
 Model model_in_file(const Json& json, const Spot& spot) {
   require_kind(json, {FileKind::model});
   Model model;
-  read_object(json, model, spot);
+  if (is_hugging_face_config(json)) {
+    model = model_of_config(json, spot);
+  } else if (json.find("transformer") != nullptr) {
+    model = model_of_transformer(json, spot);
+  } else {
+    read_object(json, model, spot);
+  }
   check_model(model, spot);
   return model;
 }
@@ -128,18 +147,14 @@ Model model_of_preset(const Json& json, const Spot& spot) {
 Model model_of_file(const Json& json, const Spot& spot) {
   ModelFile form;
   read_object(json, form, spot);
-  Model model = read_named_json(json_in_file(form.file, below(spot, "file")), model_in_file);
-  return with_sequence(std::move(model), form.sequence, spot);
-}
-
-Model model_of_transformer(const Json& json, const Spot& spot) {
-  ModelOfTransformer form;
-  read_object(json, form, spot);
-  try {
-    return transformer(form.transformer);
-  } catch (const InputError& error) {
-    throw error.at(below(spot, "transformer").place);
+  const NamedJson file = json_in_file(form.file, below(spot, "file"));
+  Model model = read_named_json(file, model_in_file);
+  if (is_hugging_face_config(file.json) && form.sequence == 0) {
+    throw InputError(
+        R"(missing key "sequence": a model's configuration doesn't say how many tokens its samples have)",
+        spot.place);
   }
+  return with_sequence(std::move(model), form.sequence, spot);
 }
 
 }  // namespace

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
 
 import paceline
 from paceline import InputError
@@ -20,8 +19,15 @@ nn = torch.nn
 Model = dict[str, Any]
 
 
+def in_full(model: Any) -> Model:
+    """Its layers, also where it is said by its dimensions."""
+    training = {"strategy": "fsdp", "batch_per_gpu": 1, "precision": "bf16"}
+    run = paceline.run({"cluster": "dgx-h100", "model": model, "training": training}, iterations=1)
+    return run.data["scenario"]["model"]
+
+
 def shipped(name: str) -> Model:
-    return json.loads((ROOT / f"scenarios/models/{name}.json").read_text())
+    return in_full(name)
 
 
 def tensors(model: Model) -> list[int]:
@@ -85,38 +91,105 @@ BERT_LARGE = {
     "num_attention_heads": 16,
     "intermediate_size": 4096,
 }
-LLAMA_3 = {"vocab_size": 128256, "num_key_value_heads": 8}
-LLAMA_3_8B = {**LLAMA_3, "intermediate_size": 14336}
-LLAMA_3_1B = {
-    **LLAMA_3,
-    "hidden_size": 2048,
-    "num_hidden_layers": 16,
-    "intermediate_size": 8192,
-    "tie_word_embeddings": True,
-}
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "sizes"),
-    [
-        ("bert_base", "BertForPreTraining", {}),
-        ("bert_large", "BertForPreTraining", BERT_LARGE),
-        ("gpt2_small", "GPT2LMHeadModel", {}),
-        ("gpt2_xl", "GPT2LMHeadModel", {"n_embd": 1600, "n_layer": 48, "n_head": 25}),
-        ("llama2_7b", "LlamaForCausalLM", {}),
-        ("llama3_8b", "LlamaForCausalLM", LLAMA_3_8B),
-        ("llama3_1_8b", "LlamaForCausalLM", LLAMA_3_8B),
-        ("llama3_2_1b", "LlamaForCausalLM", LLAMA_3_1B),
-    ],
-)
-def test_models_of_tokens_are_those_of_transformers(
-    name: str, kind: str, sizes: dict[str, Any]
-) -> None:
+def sizes(
+    layers: int,
+    hidden: int,
+    heads: int,
+    key_value_heads: int,
+    inner: int,
+    vocabulary: int,
+    **more: Any,
+) -> dict[str, Any]:
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": hidden,
+        "num_attention_heads": heads,
+        "num_key_value_heads": key_value_heads,
+        "intermediate_size": inner,
+        "vocab_size": vocabulary,
+        **more,
+    }
+
+
+LLAMA_3_8B = sizes(32, 4096, 32, 8, 14336, 128256)
+STACKS = [
+    ("gpt2_small", "GPT2LMHeadModel", {}),
+    ("gpt2_medium", "GPT2LMHeadModel", {"n_embd": 1024, "n_layer": 24, "n_head": 16}),
+    ("gpt2_large", "GPT2LMHeadModel", {"n_embd": 1280, "n_layer": 36, "n_head": 20}),
+    ("gpt2_xl", "GPT2LMHeadModel", {"n_embd": 1600, "n_layer": 48, "n_head": 25}),
+    ("llama2_7b", "LlamaForCausalLM", {}),
+    ("llama2_13b", "LlamaForCausalLM", sizes(40, 5120, 40, 40, 13824, 32000)),
+    ("llama2_70b", "LlamaForCausalLM", sizes(80, 8192, 64, 8, 28672, 32000)),
+    ("llama3_8b", "LlamaForCausalLM", LLAMA_3_8B),
+    ("llama3_1_8b", "LlamaForCausalLM", LLAMA_3_8B),
+    ("llama3_70b", "LlamaForCausalLM", sizes(80, 8192, 64, 8, 28672, 128256)),
+    ("llama3_1_405b", "LlamaForCausalLM", sizes(126, 16384, 128, 8, 53248, 128256)),
+    (
+        "llama3_2_1b",
+        "LlamaForCausalLM",
+        sizes(16, 2048, 32, 8, 8192, 128256, tie_word_embeddings=True),
+    ),
+    (
+        "llama3_2_3b",
+        "LlamaForCausalLM",
+        sizes(28, 3072, 24, 8, 8192, 128256, tie_word_embeddings=True),
+    ),
+    ("mistral_7b", "MistralForCausalLM", {}),
+    ("qwen2_5_7b", "Qwen2ForCausalLM", sizes(28, 3584, 28, 4, 18944, 152064)),
+    ("qwen2_5_72b", "Qwen2ForCausalLM", sizes(80, 8192, 64, 8, 29568, 152064)),
+    ("qwen3_8b", "Qwen3ForCausalLM", sizes(36, 4096, 32, 8, 12288, 151936)),
+    ("qwen3_32b", "Qwen3ForCausalLM", sizes(64, 5120, 64, 8, 25600, 151936)),
+]
+
+
+def of_transformers(kind: str, dimensions: dict[str, Any]) -> Any:
     transformers = pytest.importorskip("transformers")
     model = getattr(transformers, kind)
     with torch.device("meta"):
-        module = model(model.config_class(**sizes))
+        return model(model.config_class(**dimensions))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "dimensions"),
+    [
+        ("bert_base", "BertForPreTraining", {}),
+        ("bert_large", "BertForPreTraining", BERT_LARGE),
+        *STACKS,
+    ],
+)
+def test_models_of_tokens_are_those_of_transformers(
+    name: str, kind: str, dimensions: dict[str, Any]
+) -> None:
+    module = of_transformers(kind, dimensions)
     check_equal(name, module, tokens=shipped(name)["tokens"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "dimensions"),
+    [
+        *[
+            (kind, dimensions)
+            for name, kind, dimensions in STACKS
+            if name.endswith(("m", "7b", "8b"))
+        ],
+        ("GemmaForCausalLM", {}),
+        ("GemmaForCausalLM", sizes(18, 2048, 8, 1, 16384, 256000)),
+        ("Qwen2ForCausalLM", sizes(24, 896, 14, 2, 4864, 151936, tie_word_embeddings=True)),
+    ],
+)
+def test_a_configuration_of_transformers_is_the_model_that_they_build(
+    tmp_path: Path, kind: str, dimensions: dict[str, Any]
+) -> None:
+    module = of_transformers(kind, dimensions)
+    module.config.save_pretrained(tmp_path)
+    known = in_full({"file": str(tmp_path / "config.json"), "sequence": 512})
+    made = from_torch(module, tokens=512)
+    for field in ("kind", "parameters", "forward_macs", "output_elements"):
+        assert [layer[field] for layer in made["layers"]] == [
+            layer[field] for layer in known["layers"]
+        ]
 
 
 class Twice(nn.Module):  # type: ignore[misc, name-defined]

@@ -19,10 +19,39 @@ const std::map<std::string, LayerKind> kKinds{
     {"norm", LayerKind::norm},           {"batch_norm", LayerKind::batch_norm},
     {"attention", LayerKind::attention}, {"embedding", LayerKind::embedding}};
 
+Model of_dimensions(const nlohmann::json& json) {
+  TransformerSpec spec;
+  const std::map<std::string, std::int64_t*> numbers{
+      {"layers", &spec.layers},         {"hidden", &spec.hidden},
+      {"heads", &spec.heads},           {"key_value_heads", &spec.key_value_heads},
+      {"head_dim", &spec.head_dim},     {"feed_forward", &spec.feed_forward},
+      {"vocabulary", &spec.vocabulary}, {"sequence", &spec.sequence}};
+  const std::map<std::string, bool*> facts{{"gated_feed_forward", &spec.gated_feed_forward},
+                                           {"fused_qkv", &spec.fused_qkv},
+                                           {"bias", &spec.bias},
+                                           {"qkv_bias", &spec.qkv_bias},
+                                           {"qk_norm", &spec.qk_norm},
+                                           {"learned_positions", &spec.learned_positions},
+                                           {"tied_embeddings", &spec.tied_embeddings}};
+  for (const auto& [key, value] : json.at("transformer").items()) {
+    if (value.is_boolean()) {
+      *facts.at(key) = value;
+    } else {
+      *numbers.at(key) = value;
+    }
+  }
+  Model model = transformer(spec);
+  model.name = json.at("name");
+  return model;
+}
+
 Model read(const std::string& name) {
   std::ifstream file(kModels / (name + ".json"));
   REQUIRE(file);
   const auto json = nlohmann::json::parse(file);
+  if (json.contains("transformer")) {
+    return of_dimensions(json);
+  }
   Model model{.name = json.at("name"),
               .input = json.at("input"),
               .layers = {},
@@ -46,8 +75,8 @@ struct Totals {
 
 // torchvision: its weights' metadata (num_params, _ops in three decimals), tensors from named_parameters(). Detectors:
 // torchvision's mask_rcnn, MLPerf's references of SSD and RetinaNet, counted by building them with torch. BERT, GPT-2:
-// Hugging Face BertForPreTraining, gpt2 and gpt2-xl. Llama: Meta's releases. Transformer-XL: NVIDIA's
-// DeepLearningExamples. Inception's MACs exclude AuxLogits.
+// Hugging Face BertForPreTraining, gpt2 and gpt2-xl. Llama, Mistral, Qwen: their makers' releases. GPT-3: Brown et al.
+// 2020, 174,600 M in table D.1. Transformer-XL: NVIDIA's DeepLearningExamples. Inception's MACs exclude AuxLogits.
 constexpr Totals kTotals[] = {
     {"resnet18", 11'689'512, 1'814'073'344, 1.814, 62},
     {"resnet50", 25'557'032, 4'089'184'256, 4.089, 161},
@@ -72,6 +101,23 @@ constexpr Totals kTotals[] = {
     {"llama2_7b", 6'738'415'616, 31'460'635'443'200, 0, 291},
     {"llama3_2_1b", 1'235'814'400, 14'521'284'427'776, 0, 146},
     {"llama3_8b", 8'030'261'248, 79'070'347'919'360, 0, 291},
+    {"gpt2_medium", 354'823'168, 413'475'536'896, 0, 292},
+    {"gpt2_large", 774'030'080, 887'285'350'400, 0, 436},
+    {"gpt3_175b", 174'604'259'328, 367'402'130'866'176, 0, 1156},
+    {"codellama_34b", 33'743'970'304, 759'659'455'578'112, 0, 435},
+    {"llama2_13b", 13'015'864'320, 59'512'140'595'200, 0, 363},
+    {"llama2_70b", 68'976'648'192, 303'439'439'462'400, 0, 723},
+    {"llama3_70b", 70'553'706'496, 657'318'974'849'024, 0, 723},
+    {"llama3_1_70b", 70'553'706'496, 657'318'974'849'024, 0, 723},
+    {"llama3_1_405b", 405'853'388'800, 3'584'579'705'241'600, 0, 1137},
+    {"llama3_2_3b", 3'212'749'824, 37'862'284'197'888, 0, 254},
+    {"mistral_7b", 7'241'732'096, 33'522'219'745'280, 0, 291},
+    {"qwen2_5_7b", 7'615'616'512, 32'327'145'095'168, 0, 339},
+    {"qwen2_5_14b", 14'770'033'664, 65'551'938'355'200, 0, 579},
+    {"qwen2_5_32b", 32'763'876'352, 142'002'356'224'000, 0, 771},
+    {"qwen2_5_72b", 72'706'203'648, 314'683'663'843'328, 0, 963},
+    {"qwen3_8b", 8'190'735'360, 35'946'728'783'872, 0, 399},
+    {"qwen3_32b", 32'762'123'264, 148'596'741'636'096, 0, 707},
 };
 
 // PyTorch DDP's buckets in elements: tensors in reverse, each bucket closed once it has reached its limit.
@@ -139,7 +185,8 @@ TEST_CASE("every file under scenarios/models is one whose totals are checked") {
   CHECK(found == known);
 }
 
-const std::set<std::string> kTied{"gpt2_small", "gpt2_xl", "llama3_2_1b"};
+const std::set<std::string> kTied{"gpt2_small", "gpt2_medium", "gpt2_large", "gpt2_xl",
+                                  "gpt3_175b",  "llama3_2_1b", "llama3_2_3b"};
 
 TEST_CASE("layers of a model file are named once, write something and hold whole tensors") {
   // BERT's MLM decoder is its word embedding; its bias is added as it multiplies.
@@ -151,7 +198,8 @@ TEST_CASE("layers of a model file are named once, write something and hold whole
       CHECK((layer.output_elements > 0) == (layer.name != "mlm.bias"));
       CHECK(layer.forward_macs >= 0);
       const std::string model = totals.model;
-      const bool tied = (layer.name == "lm_head" && kTied.contains(model)) || layer.name == "mlm.decoder";
+      const bool tied = ((layer.name == "lm_head" || layer.name == "output") && kTied.contains(model)) ||
+                        layer.name == "mlm.decoder";
       const bool frozen =
           layer.name.ends_with(".bn") && layer.kind == LayerKind::norm;  // a detector's batch norm
       const bool attention = layer.kind == LayerKind::attention && model != "transformer_xl_base";
