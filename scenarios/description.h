@@ -790,6 +790,8 @@ void describe(V& v, MeasuredRate& s) {
   v.key("activation_checkpointing", s.activation_checkpointing, any(),
         "full: it was measured with activation checkpointing, none: without; left out: as the training has "
         "it.");
+  v.key("recompute_every", s.recompute_every, between(1, 1000).absent_at_zero(),
+        "The recompute_every that it was measured with; left out: the training's.");
 }
 
 template <class V>
@@ -808,6 +810,10 @@ void describe(V& v, TrainingSpec& s) {
   v.key("activation_checkpointing", s.activation_checkpointing, any(),
         "full: a block keeps its inputs alone, and runs forward again before its backward pass. Blocks are "
         "FSDP's units where it shards, else consecutive layers whose names agree up to their first number.");
+  v.key("recompute_every", s.recompute_every, between(1, 1000),
+        "With full activation checkpointing: of so many blocks only the last runs forward again, the others "
+        "keep "
+        "what they wrote (torchtitan's selective checkpointing, its option \"2\" for every other block).");
   v.key("precision", s.precision, any(),
         "Number format of the kernels: it decides their peak rate and their bytes.");
   v.key("gradients", s.gradients, any(), "Number format of gradients in memory and on the wire.");

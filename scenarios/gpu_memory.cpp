@@ -60,10 +60,16 @@ bool may_shard(const TrainingSpec& training) {
 // What is nearest to the scenario first.
 std::vector<Alternative> alternatives(const Scenario& scenario) {
   std::vector<Alternative> all{smaller_batch("", scenario)};
-  const std::string checkpointing = "/training/activation_checkpointing=full";
-  if (!recomputes(scenario.training)) {
+  const bool in_part = scenario.training.recompute_every > 1;
+  const std::string checkpointing =
+      in_part ? "/training/recompute_every=1" : "/training/activation_checkpointing=full";
+  const auto recompute_all = [](TrainingSpec& training) {
+    training.activation_checkpointing = ActivationCheckpointing::full;
+    training.recompute_every = 1;
+  };
+  if (in_part || !recomputes(scenario.training)) {
     all.push_back({checkpointing, scenario});
-    all.back().changed.training.activation_checkpointing = ActivationCheckpointing::full;
+    recompute_all(all.back().changed.training);
     if (!fits(all.back().changed)) {
       all.push_back(smaller_batch(checkpointing, all.back().changed));
     }
@@ -101,7 +107,7 @@ std::vector<Alternative> alternatives(const Scenario& scenario) {
               t.fsdp.reshard_after_forward = {};
             }
             if (recomputed) {
-              t.activation_checkpointing = ActivationCheckpointing::full;
+              recompute_all(t);
             }
           });
     }

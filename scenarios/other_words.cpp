@@ -94,6 +94,7 @@ constexpr OtherWord kValues[] = {
     {"float32", "fp32", ""},
     {"float", "fp32", ""},
     {"float8", "fp8", ""},
+    {"selective", "full", R"(Its "recompute_every" is 2 where every other block is recomputed.)"},
     {"hsdp", "fsdp", R"(Its "shard_group" in "fsdp" is "node".)"},
     {"hybrid_shard", "fsdp", R"(Its "shard_group" in "fsdp" is "node".)"},
     {"fsdp2", "fsdp", ""},

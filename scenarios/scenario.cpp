@@ -559,7 +559,14 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
   } catch (const InputError& error) {
     throw error.at(below(below(place, "horovod"), "version").place);
   }
+  if (training.recompute_every > 1 && !recomputes(training)) {
+    fail_at(below(place, "recompute_every"), "activation_checkpointing full beside it", "none");
+  }
   if (recomputes(training) && recomputed_units(training, scenario.model).empty()) {
+    if (training.recompute_every > 1) {
+      fail_at(below(place, "recompute_every"), "at most as many as " + scenario.model.name + " has blocks",
+              std::to_string(training.recompute_every));
+    }
     fail_at(below(place, "activation_checkpointing"),
             "none for " + scenario.model.name + ", whose layers' names tell no blocks (layers.7.mlp)",
             "full");

@@ -436,8 +436,12 @@ std::string summary(const Prediction& p) {
                   row("", "on batches prefetched before them: more --iterations show the lasting step time");
     throughput.pop_back();
   }
+  const int every = p.scenario.training.recompute_every;
   const std::string again =
-      recomputes(p.scenario.training) ? row("activations", "recomputed, block by block") : "";
+      recomputes(p.scenario.training)
+          ? row("activations", every == 1 ? "recomputed, block by block"
+                                          : "recomputed in one block of " + std::to_string(every))
+          : "";
   return strategy(p) + unused_row(p.scenario.training, p.scenario.cluster.fabric) + again +
          row("step time", step) + drift_rows(p) + row("throughput", throughput) +
          row("scaling",

@@ -295,12 +295,16 @@ struct MeasuredRate {
   int accumulation = 0;            // likewise
   bool of_tokens = false;          // `rate` counts tokens: until the scenario's model is known
   std::optional<ActivationCheckpointing> activation_checkpointing{};  // with which it was measured, likewise
+  int recompute_every = 0;                                            // likewise
   friend bool operator==(const MeasuredRate&, const MeasuredRate&) = default;
 };
 
 // While a collective runs on a rank's GPU, its kernels take numerator/denominator times as long.
 struct Slowdown {
   std::int64_t numerator = 1, denominator = 1;
+  friend bool operator==(const Slowdown& a, const Slowdown& b) {
+    return a.numerator * b.denominator == b.numerator * a.denominator;
+  }
 };
 
 // How ranks share the work.
@@ -384,7 +388,8 @@ struct TrainingSpec {
   std::optional<BalanceSpec> balance;
   int accumulation = 1;  // forward and backward passes per optimizer step (all but the last under no_sync)
   ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::none;  // full: of each unit
-  Precision precision = Precision::fp32;                                             // of the kernels
+  int recompute_every = 1;  // with it: of so many units the last; the others keep their activations
+  Precision precision = Precision::fp32;   // of the kernels
   Precision gradients = Precision::fp32;   // of gradients in memory and on the wire
   Precision parameters = Precision::fp32;  // of parameters and of the optimizer's state in memory
   Optimizer optimizer = Optimizer::sgd;
@@ -493,6 +498,7 @@ inline std::vector<MeasuredRate> pinned_rates(const TrainingSpec& training) {
     rate.batch_per_gpu = rate.batch_per_gpu > 0 ? rate.batch_per_gpu : training.batch_per_gpu;
     rate.accumulation = rate.accumulation > 0 ? rate.accumulation : training.accumulation;
     rate.activation_checkpointing = rate.activation_checkpointing.value_or(training.activation_checkpointing);
+    rate.recompute_every = rate.recompute_every > 0 ? rate.recompute_every : training.recompute_every;
   }
   return rates;
 }

@@ -25,7 +25,8 @@ namespace paceline {
 namespace {
 
 constexpr const char *kPlace = "--strategies", *kReshard = "reshard_after_forward",
-                     *kCompression = "/training/compression", *kCheckpointing = "activation_checkpointing";
+                     *kCompression = "/training/compression", *kCheckpointing = "activation_checkpointing",
+                     *kRecomputeEvery = "recompute_every";
 
 // `options`: whose keys it takes.
 struct NamedStrategy {
@@ -129,7 +130,10 @@ StrategyChoice choice_in(const std::string& text) {
       choice.edits.push_back({options + "consistency", Json::Object{{key, std::move(value)}}});
     } else if (strategy.stage == 1 && std::ranges::count(kOfStage1, key) > 0) {
       choice.edits.push_back({"/training/zero/" + key, std::move(value)});
-    } else if (key == kCheckpointing) {
+    } else if (key == kCheckpointing || key == kRecomputeEvery) {
+      if (const auto* word = value.as<std::string>(); word != nullptr && *word == "none") {
+        choice.edits.push_back({std::string("/training/") + kRecomputeEvery, 1});
+      }
       choice.edits.push_back({"/training/" + key, std::move(value)});
     } else if (strategy.options == StrategyKind::ddp && key == "compression") {
       choice.edits.push_back({kCompression, std::move(value)});
@@ -405,6 +409,7 @@ namespace {
 void pin_checkpointing(const TrainingSpec& written, std::vector<MeasuredRate>& rates) {
   for (MeasuredRate& rate : rates) {
     rate.activation_checkpointing = rate.activation_checkpointing.value_or(written.activation_checkpointing);
+    rate.recompute_every = rate.recompute_every > 0 ? rate.recompute_every : written.recompute_every;
   }
 }
 

@@ -15,6 +15,7 @@
 #include "sim/strategy/ddp.h"
 #include "sim/strategy/horovod.h"
 #include "sim/strategy/parameter_server.h"
+#include "sim/strategy/sharding.h"
 
 namespace paceline {
 namespace {
@@ -273,12 +274,27 @@ bool fits_as_well(const Scenario& scenario, const Change& edit) {
 
 // What fits no worse than now.
 void add_checkpointing(const Scenario& scenario, Levers& all) {
+  if (!recomputes(scenario.training)) {
+    return;
+  }
   const auto none = [](Scenario& s) {
     pin_rates(s);
     s.training.activation_checkpointing = ActivationCheckpointing::none;
+    s.training.recompute_every = 1;
   };
-  if (recomputes(scenario.training) && fits_as_well(scenario, none)) {
+  const int every = 2 * scenario.training.recompute_every;
+  const auto fewer = [every](Scenario& s) {
+    pin_rates(s);
+    s.training.recompute_every = every;
+  };
+  Scenario with_fewer = scenario;
+  fewer(with_fewer);
+  if (fits_as_well(scenario, none)) {
     all.add(LeverKind::software, "no activation checkpointing", "without activation checkpointing", none);
+  } else if (!recomputed_units(with_fewer.training, scenario.model).empty() &&
+             fits_as_well(scenario, fewer)) {
+    all.add(LeverKind::software, "one block of " + std::to_string(every) + " recomputed",
+            "with recompute_every " + std::to_string(every), fewer);
   }
 }
 

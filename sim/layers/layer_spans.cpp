@@ -140,6 +140,7 @@ Anchor anchor(const Model& model, const GpuCosts& costs, const TrainingSpec& tra
   work.training.batch_per_gpu = rate.batch_per_gpu;
   work.training.accumulation = rate.accumulation;
   work.training.activation_checkpointing = *rate.activation_checkpointing;
+  work.training.recompute_every = rate.recompute_every;
   require_below_peak(model, costs, work.training, rate.rate);
   const std::vector<LayerTime> times = undisturbed_times(model, costs, work.training);
   const Seconds layers = sum(times);

@@ -221,7 +221,8 @@ struct MemoryOf {
     memory.activations = activations(outputs_kept());
   }
 
-  // Of a sample. Of recomputed units each keeps its last output; of one there are all. Never more than without.
+  // Of a sample. Of recomputed units each keeps its last output; of one there are all, as of all other layers. Never
+  // more than without.
   std::int64_t outputs_kept() const {
     const std::vector<FsdpUnit> units = recomputed_units(training, model);
     if (units.empty()) {

@@ -95,8 +95,17 @@ std::vector<FsdpUnit> units_of(const FsdpUnits& spec, const Model& model) {
 }
 
 std::vector<FsdpUnit> recomputed_units(const TrainingSpec& training, const Model& model) {
-  return !recomputes(training) ? std::vector<FsdpUnit>()
-                               : units_of(fully_shards(training) ? training.fsdp.units : FsdpUnits{}, model);
+  if (!recomputes(training)) {
+    return {};
+  }
+  const std::vector<FsdpUnit> units =
+      units_of(fully_shards(training) ? training.fsdp.units : FsdpUnits{}, model);
+  const auto every = static_cast<std::size_t>(training.recompute_every);
+  std::vector<FsdpUnit> recomputed;
+  for (std::size_t i = every; i <= units.size(); i += every) {
+    recomputed.push_back(units[i - 1]);
+  }
+  return recomputed;
 }
 
 void require_alike_on_nodes(std::int64_t ranks, const RankLayout& job, const std::string& place) {

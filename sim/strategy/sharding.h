@@ -26,8 +26,8 @@ struct FsdpUnit {
 // model's layers, or a unit that was asked for has no parameters.
 std::vector<FsdpUnit> units_of(const FsdpUnits&, const Model&);
 
-// Units whose forward runs again before their backward: FSDP's where it shards, else the model's blocks; none
-// without activation checkpointing. Throws InputError as units_of does.
+// Units whose forward runs again before their backward: FSDP's where it shards, else the model's blocks, all or each
+// so manyth; none without activation checkpointing. Throws InputError as units_of does.
 std::vector<FsdpUnit> recomputed_units(const TrainingSpec&, const Model&);
 
 // Throws InputError unless groups of so many consecutive ranks use their nodes alike.

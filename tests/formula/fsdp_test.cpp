@@ -22,14 +22,14 @@ struct UnitTimes {
   Seconds launch{};  // of a collective
 };
 
-// Units of two layers with a parameter each, on two nodes of two GPUs.
-TrainingJob job_of_units(const UnitTimes& t, const Strategy& strategy, int accumulation,
-                         bool recomputes = false) {
+// Units of two layers with a parameter each, on two nodes of two GPUs. recomputed: of so many units one; 0: none.
+TrainingJob job_of_units(const UnitTimes& t, const Strategy& strategy, int accumulation, int recomputed = 0) {
   Model model{.name = "units", .input = "", .layers = {}};
   TrainingSpec training;
   training.accumulation = accumulation;
   training.activation_checkpointing =
-      recomputes ? ActivationCheckpointing::full : ActivationCheckpointing::none;
+      recomputed > 0 ? ActivationCheckpointing::full : ActivationCheckpointing::none;
+  training.recompute_every = std::max(1, recomputed);
   training.host = {.kernel_launch = Seconds(0), .collective_launch = t.launch, .runs_ahead = 1};
   training.collective.library = t.library;
   for (std::int64_t u = 0; u < t.units; ++u) {
@@ -61,8 +61,8 @@ TrainingJob job_of_units(const UnitTimes& t, const Strategy& strategy, int accum
   return job;
 }
 
-TrainingJob fsdp_job(const UnitTimes& t, const FsdpSpec& fsdp, int accumulation, bool recomputes = false) {
-  return job_of_units(t, fsdp, accumulation, recomputes);
+TrainingJob fsdp_job(const UnitTimes& t, const FsdpSpec& fsdp, int accumulation, int recomputed = 0) {
+  return job_of_units(t, fsdp, accumulation, recomputed);
 }
 
 SimTime steady_step(const TrainingJob& job) {
@@ -74,7 +74,7 @@ SimTime steady_step(const TrainingJob& job) {
 
 // From the rules, not from the program: `stream` and `queue` are when the compute stream and the queue of
 // all-gathers and reduce-scatters are free, `across` that of the all-reduces.
-std::int64_t by_the_rules(const UnitTimes& t, bool reshards, bool recomputes, bool replicated,
+std::int64_t by_the_rules(const UnitTimes& t, bool reshards, std::size_t recomputed, bool replicated,
                           int accumulation) {
   const auto units = static_cast<std::size_t>(t.units);
   std::int64_t stream = 0, queue = 0, across = 0, reduced = 0;
@@ -91,7 +91,7 @@ std::int64_t by_the_rules(const UnitTimes& t, bool reshards, bool recomputes, bo
       if (reshards && i > 0) {
         gathered[i - 1] = queue = std::max(queue, stream) + t.a;
       }
-      stream += t.b + (recomputes ? t.f : 0);
+      stream += t.b + (recomputed > 0 && (i + 1) % recomputed == 0 ? t.f : 0);
       if (pass == accumulation) {
         stream = std::max(stream, reduced) + t.copy_in;
         reduced = queue = std::max(queue, stream) + t.s;
@@ -135,21 +135,22 @@ TEST_CASE("FSDP with hybrid sharding and accumulation and checkpointing is what 
     FsdpSpec fsdp;
     fsdp.reshard_after_forward.reshards = dice.maybe(0.7);
     fsdp.shard_group.node = dice.maybe(0.4);
-    const bool recomputes = dice.maybe(0.3);
+    const auto recomputed =
+        static_cast<int>(dice.maybe(0.6) ? 0 : dice.between(1, std::min<std::int64_t>(3, t.units)));
     const auto accumulation = static_cast<int>(dice.maybe(0.7) ? 1 : dice.between(2, 3));
     INFO("round " << round);
-    REQUIRE(steady_step(fsdp_job(t, fsdp, accumulation, recomputes)).ps ==
-            by_the_rules(t, fsdp.reshard_after_forward.reshards, recomputes, fsdp.shard_group.node,
-                         accumulation));
+    REQUIRE(steady_step(fsdp_job(t, fsdp, accumulation, recomputed)).ps ==
+            by_the_rules(t, fsdp.reshard_after_forward.reshards, static_cast<std::size_t>(recomputed),
+                         fsdp.shard_group.node, accumulation));
   }
 }
 
 // All of it, one after the other.
-std::int64_t in_series(const UnitTimes& t, bool reshards, bool recomputes, bool replicated,
-                       int accumulation) {
+std::int64_t in_series(const UnitTimes& t, bool reshards, int recomputed, bool replicated, int accumulation) {
   const std::int64_t gather = t.a + t.copy_out, reduce = t.copy_in + t.s + (replicated ? t.r : 0),
-                     pass = (reshards ? 2 : 1) * gather + t.f + (recomputes ? t.f : 0) + t.b;
-  return accumulation * t.units * pass + t.units * reduce + t.optimizer;
+                     pass = (reshards ? 2 : 1) * gather + t.f + t.b,
+                     again = recomputed > 0 ? t.units / recomputed * t.f : 0;
+  return accumulation * (t.units * pass + again) + t.units * reduce + t.optimizer;
 }
 
 TEST_CASE("FSDP over gloo: collectives and layers are in series, whatever is longer") {
@@ -162,12 +163,13 @@ TEST_CASE("FSDP over gloo: collectives and layers are in series, whatever is lon
     FsdpSpec fsdp;
     fsdp.reshard_after_forward.reshards = dice.maybe(0.6);
     fsdp.shard_group.node = dice.maybe(0.5);
-    const bool recomputes = dice.maybe(0.3);
+    const auto recomputed =
+        static_cast<int>(dice.maybe(0.6) ? 0 : dice.between(1, std::min<std::int64_t>(3, t.units)));
     const auto accumulation = static_cast<int>(dice.between(1, 3));
     INFO("round " << round);
     REQUIRE(
-        steady_step(fsdp_job(t, fsdp, accumulation, recomputes)).ps ==
-        in_series(t, fsdp.reshard_after_forward.reshards, recomputes, fsdp.shard_group.node, accumulation));
+        steady_step(fsdp_job(t, fsdp, accumulation, recomputed)).ps ==
+        in_series(t, fsdp.reshard_after_forward.reshards, recomputed, fsdp.shard_group.node, accumulation));
   }
 }
 

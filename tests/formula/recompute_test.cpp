@@ -36,10 +36,12 @@ TEST_CASE("activation checkpointing runs a block's forward before its backward, 
     forward.push_back(static_cast<std::int64_t>(20'000 + 7'001 * (l % 5)));
     backward.push_back(static_cast<std::int64_t>(50'000 + 9'001 * (l % 7)));
   }
+  const std::size_t every = GENERATE(1, 3);
   std::vector<std::int64_t> longer = backward;
-  for (const FsdpUnit& unit : units_of({}, model)) {
-    for (std::uint32_t l = unit.first; l < unit.end(); ++l) {
-      longer[unit.end() - 1] += forward[l];
+  const std::vector<FsdpUnit> units = units_of({}, model);
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    for (std::uint32_t l = units[u].first; (u + 1) % every == 0 && l < units[u].end(); ++l) {
+      longer[units[u].end() - 1] += forward[l];
     }
   }
   REQUIRE(longer != backward);
@@ -51,6 +53,7 @@ TEST_CASE("activation checkpointing runs a block's forward before its backward, 
   };
   json recomputed = plain;
   recomputed["training"]["activation_checkpointing"] = "full";
+  recomputed["training"]["recompute_every"] = every;
   add_times(recomputed, backward);
   add_times(plain, longer);
   for (const char* strategy :

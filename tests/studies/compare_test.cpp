@@ -213,6 +213,13 @@ TEST_CASE("a measured rate holds for what the file has: who doesn't recompute sa
   CHECK(paid[1] == Approx(batch).epsilon(0.1));
   CHECK(paid[2] == Approx(batch * 4 / 3).epsilon(0.1));
   CHECK(paid[3] == Approx(batch).epsilon(0.1));
+  // Measured with every other block recomputed: a seventh of a step is that.
+  set_at(scenario, "/training/measured", "1 samples/s", "");
+  set_at(scenario, "/training/recompute_every", std::int64_t{2}, "");
+  const std::vector<double> half = steps("fsdp,fsdp:recompute_every=1,fsdp:activation_checkpointing=none");
+  CHECK(half[0] == Approx(batch).epsilon(0.1));
+  CHECK(half[1] == Approx(half[0] + batch / 7).epsilon(0.05));
+  CHECK(half[2] == Approx(half[0] - batch / 7).epsilon(0.05));
 }
 
 TEST_CASE(

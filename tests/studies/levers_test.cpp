@@ -251,6 +251,14 @@ TEST_CASE("a strategy is tried with its own options") {
   CHECK(software_of(one).contains(stores));
   CHECK_THAT(terminal_table(predict(parse_scenario(one.dump(), "s.json"))),
              Catch::Contains("activations     recomputed, block by block\n"));
+  // Where not all activations fit, those of every other block may.
+  one["training"]["batch_per_gpu"] = 1200;
+  CHECK_FALSE(software_of(one).contains(stores));
+  CHECK(software_of(one).contains("one block of 2 recomputed"));
+  one["training"]["recompute_every"] = 2;
+  CHECK_FALSE(software_of(one).contains("one block of 4 recomputed"));
+  CHECK_THAT(terminal_table(predict(parse_scenario(one.dump(), "s.json"))),
+             Catch::Contains("activations     recomputed in one block of 2\n"));
   scenario["training"].erase("activation_checkpointing");
   scenario["training"]["fsdp"] = {
       {"reduce_precision", "bf16"}, {"reshard_after_forward", false}, {"shard_group", "node"}};

@@ -274,6 +274,8 @@ TEST_CASE("what can't be sharded is tried with checkpointing and a smaller batch
   scenario["training"]["activation_checkpointing"] = "full";
   scenario["training"]["batch_per_gpu"] = 1;
   CHECK(refusal(scenario).empty());
+  scenario["training"]["recompute_every"] = 12;
+  CHECK_THAT(refusal(scenario), Catch::EndsWith("it would fit with /training/recompute_every=1 (80.5 GB)"));
 }
 
 TEST_CASE("the page and the result of what doesn't fit have the settings that would") {

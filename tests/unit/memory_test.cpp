@@ -140,6 +140,13 @@ TEST_CASE("what is recomputed needs the outputs of units and one whole unit, but
     CHECK(memory_of(strategy_of(training), deep, training, kTwoNodes).activations ==
           Bytes(3 * 2 * (root + last_outputs + largest)));
   }
+  // Of every two the last: layers.1, and layers.3, which writes more now. All else is kept.
+  training.recompute_every = 2;
+  deep.layers.insert(deep.layers.begin() + 6,
+                     {.name = "layers.3.up", .parameters = {8}, .output_elements = 550});
+  const std::int64_t kept = root + 300 + 20 + 30, last_of_two = 200 + 60, largest_of_two = 550 + 60;
+  CHECK(memory_of(strategy_of(training), deep, training, kTwoNodes).activations ==
+        Bytes(3 * 2 * (kept + last_of_two + largest_of_two)));
 }
 
 TEST_CASE("one GPU trains plainly, whatever the strategy") {

@@ -121,5 +121,40 @@ TEST_CASE("docs/accuracy.md states how far the roofline is from PyTorch's kernel
   CHECK(on_h100.size() >= 40);
 }
 
+TEST_CASE(
+    "docs/accuracy.md states how far steps of FSDP are from published rates where nothing was measured") {
+  constexpr int kTokens = 4096, kGpus = 8;
+  const std::string document = text_of(kSource / "docs/accuracy.md");
+  const std::vector<CsvRow> rows = read_csv(kMeasured + "fms_fsdp/steps.csv");
+  for (const CsvRow& row : rows) {
+    const std::string& every = row.at("recompute_every");
+    const std::string recomputed =
+        every == "0" ? "" : R"(, "activation_checkpointing": "full", "recompute_every": )" + every;
+    const std::string node = row.at("gpu") == "H100" ? "dgx-h100" : "dgx-a100";
+    const Scenario scenario = parse_scenario(
+        R"({"cluster": {"node": {"preset": ")" + node + R"(", "network": "roce", "nic_bandwidth": ")" +
+            row.at("nic_bandwidth") + R"("}, "nodes": )" + row.at("nodes") + R"(}, "model": {"preset": ")" +
+            row.at("model") + R"(", "sequence": )" + std::to_string(kTokens) +
+            R"(}, "run": {"iterations": 2}, "training": {"strategy": "fsdp", "fsdp": {"shard_group": )" +
+            (row.at("shard_group") == "node" ? R"("node")"
+                                             : std::to_string(kGpus * std::stoi(row.at("nodes")))) +
+            R"(}, "batch_per_gpu": 2, "precision": "bf16", "gradients": "bf16", "optimizer": "adam")" +
+            recomputed + "}}",
+        "fms.json");
+    const double tokens =
+        predict(scenario).report.throughput * kTokens / (kGpus * std::stod(row.at("nodes")));
+    const std::string line =
+        "| " + row.at("model") + " | " + row.at("gpu") + " | " + row.at("nodes") + " | " +
+        (every == "0"   ? "no"
+         : every == "1" ? "all"
+                        : "one of " + every) +
+        " | " + row.at("tokens_per_gpu_per_s") + " | " +
+        formatted("%.0f | %.2f |", tokens, tokens / std::stod(row.at("tokens_per_gpu_per_s")));
+    INFO(line);
+    CHECK(document.find(line) != std::string::npos);
+  }
+  CHECK(rows.size() == 8);
+}
+
 }  // namespace
 }  // namespace paceline
