@@ -95,10 +95,11 @@ struct TrainingMeasurement {
   double samples_per_second = 0;
   std::string table;
   Origin origin;
-  int accumulation = 0;            // passes of a step; 0: not stated
-  std::int64_t batch_per_gpu = 0;  // samples of a pass; 0: not stated
-  std::int64_t servers = 0;        // parameter servers; 0: not stated
-  double tokens_per_second = 0;    // where the row states them in place of samples_per_second
+  int accumulation = 0;              // passes of a step; 0: not stated
+  std::int64_t batch_per_gpu = 0;    // samples of a pass; 0: not stated
+  std::int64_t servers = 0;          // parameter servers; 0: not stated
+  double tokens_per_second = 0;      // where the row states them in place of samples_per_second
+  std::string model{}, precision{};  // as the row names them; empty: not stated
 };
 
 // A row or table that could not be used as it stands, and what was done with it.

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <optional>
 #include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "calibrate/fit/collective_fit.h"
 #include "calibrate/fit/collective_points.h"
@@ -10,6 +14,7 @@
 #include "calibrate/fit/training_fit.h"
 #include "calibrate/import/import.h"
 #include "core/error.h"
+#include "core/names.h"
 #include "core/option_text.h"
 #include "core/parallel.h"
 #include "scenarios/collective_table.h"
@@ -32,6 +37,27 @@ void require_same_machine(const Scenario& scenario, const NodeSpec& node, bool c
   check(machine_of(node), machine_of(other));
   if (crosses) {
     check(network_of(node), network_of(other));
+  }
+}
+
+// Rows that name a model or a precision as scenarios do name the scenario's.
+void require_same_training(const Scenario& scenario, std::span<const TrainingMeasurement> rows) {
+  const std::vector<std::string> models = model_names();
+  std::vector<std::string> precisions;
+  for (const Named<Precision>& each : kNames<Precision>) {
+    precisions.emplace_back(each.name);
+  }
+  for (const TrainingMeasurement& row : rows) {
+    const auto check = [&](const char* what, std::string_view expected, const std::string& found,
+                           const std::vector<std::string>& known) {
+      if (found != expected && std::ranges::find(known, found) != known.end()) {
+        throw InputError("expected " + std::string(what) + std::string(expected) +
+                             ", as --scenario has it, found " + found,
+                         "line " + std::to_string(row.origin.line), row.origin.file);
+      }
+    };
+    check("throughput of ", scenario.model.name, row.model, models);
+    check("throughput in ", name_of(scenario.training.precision), row.precision, precisions);
   }
 }
 
@@ -88,6 +114,7 @@ Profile fit_files(const FitFiles& fit, std::ostream& page) {
       throw InputError("expected the scenario that the throughput rows are of", "--scenario");
     }
     require_same_machine(*scenario, request.cluster.node, crosses);
+    require_same_training(*scenario, data.training);
   }
   Profile profile = empty_profile(fit.cluster, data);
   for (const std::string& line : log_remarks(request, data)) {

@@ -311,33 +311,51 @@ CollectiveSpec with_profile(const CollectiveSpec& given, const Profile& profile,
   return spec;
 }
 
+// Throws where a scenario says another value than its default and than the profile's.
+template <class T>
+void take(T& value, const T& by_default, const T& measured, const char* key) {
+  if (value != by_default && value != measured) {
+    throw InputError("expected either this or a profile with kernels, which measured it, found both",
+                     std::string("/training/") + key);
+  }
+  value = measured;
+}
+
 void set_kernels(const ProfileKernels& kernels, TrainingSpec& training) {
+  const TrainingSpec by_default;
+  RooflineSpec& roofline = training.roofline;
+  const RooflineSpec& before = by_default.roofline;
   for (const ProfileRoofline& products : kernels.products) {
     if (products.precision == name_of(training.precision)) {
-      training.roofline.compute_efficiency = std::min(1.0, products.efficiency);
-      training.roofline.half_work = products.half_work;
+      take(roofline.compute_efficiency, before.compute_efficiency, std::min(1.0, products.efficiency),
+           "roofline/compute_efficiency");
+      take(roofline.half_work, before.half_work, products.half_work, "roofline/half_work");
     }
   }
   if (kernels.memory_efficiency > 0) {
-    training.roofline.memory_efficiency = std::min(1.0, kernels.memory_efficiency);
-    training.roofline.memory_start = kernels.memory_start;
+    take(roofline.memory_efficiency, before.memory_efficiency, std::min(1.0, kernels.memory_efficiency),
+         "roofline/memory_efficiency");
+    take(roofline.memory_start, before.memory_start, kernels.memory_start, "roofline/memory_start");
   }
   for (const ProfileKernel& kernel : kernels.of_kernel) {
     const double measured = std::min(1.0, kernel.efficiency);
     if (kernel.name == "quantise") {
-      training.roofline.quantise_efficiency = measured;
+      take(roofline.quantise_efficiency, before.quantise_efficiency, {measured},
+           "roofline/quantise_efficiency");
     } else if (kernel.name == "dequantise") {
-      training.roofline.dequantise_efficiency = measured;
+      take(roofline.dequantise_efficiency, before.dequantise_efficiency, {measured},
+           "roofline/dequantise_efficiency");
     } else if (kernel.name == "top_k") {
-      training.roofline.top_k_efficiency = measured;
+      take(roofline.top_k_efficiency, before.top_k_efficiency, measured, "roofline/top_k_efficiency");
     }
   }
   if (kernels.launch.value > 0) {
-    training.host.kernel_launch = kernels.launch;
+    take(training.host.kernel_launch, by_default.host.kernel_launch, kernels.launch, "host/kernel_launch");
   }
   if (kernels.slowdown > 1) {
     constexpr std::int64_t kParts = 100;
-    training.slowdown_while_communicating = {std::llround(kernels.slowdown * kParts), kParts};
+    take(training.slowdown_while_communicating, by_default.slowdown_while_communicating,
+         {std::llround(kernels.slowdown * kParts), kParts}, "slowdown_while_communicating");
   }
 }
 

@@ -47,6 +47,7 @@ constexpr std::array<std::string_view, 1> kKind{"kind"};
 constexpr std::array<std::string_view, 1> kName{"name"};
 constexpr std::array<std::string_view, 1> kCondition{"condition"};
 constexpr std::array<std::string_view, 1> kPrecision{"precision"};
+constexpr std::array<std::string_view, 1> kModel{"model"};
 constexpr std::array<std::string_view, 1> kDevice{"device"};
 constexpr std::array<std::string_view, 1> kBackend{"backend"};
 constexpr std::array<std::string_view, 1> kWork{"work_flop"};
@@ -331,6 +332,8 @@ class TableReader {
     }
     one.accumulation = count(kAccumulation);
     one.batch_per_gpu = count(kBatch);
+    one.model = rows_.cell(kModel);
+    one.precision = rows_.cell(kPrecision);
     // What tells runs of one file apart.
     one.table = file_.name();
     for (const std::string_view column : {"model", "framework", "precision", "table"}) {

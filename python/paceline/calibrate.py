@@ -131,6 +131,8 @@ def fit(
     nccl: str | None = None,
     nodes: int | None = None,
     gpus_per_node: int | None = None,
+    algorithm: str | None = None,
+    protocol: str | None = None,
     library: str = "nccl",
     scenario: str | os.PathLike[str] | None = None,
     overlap: str = "stated",
@@ -147,6 +149,8 @@ def fit(
         NCCL version of the measurements, where the files don't say.
     nodes, gpus_per_node
         That took part, where the files don't say.
+    algorithm, protocol
+        ``NCCL_ALGO`` and ``NCCL_PROTO`` as they were set, where the files don't say.
     library
         "nccl", "mpi", "gloo" or "tensorflow".
     scenario
@@ -166,6 +170,8 @@ def fit(
         nccl=nccl,
         nodes=as_word(nodes),
         gpus_per_node=as_word(gpus_per_node),
+        algorithm=algorithm,
+        protocol=protocol,
         library=library,
         scenario=None if scenario is None else os.fspath(scenario),
         overlap=overlap,
@@ -188,6 +194,8 @@ def compare_measurements(
     cluster: Source,
     nodes: int | None = None,
     gpus_per_node: int | None = None,
+    algorithm: str | None = None,
+    protocol: str | None = None,
     nccl: str | None = None,
     profile: Source | None = None,
     allow_other_machine: bool = False,
@@ -202,6 +210,8 @@ def compare_measurements(
         What the machine should be: a node preset, a built-in cluster, a file, or a dictionary.
     nodes, gpus_per_node, nccl
         Where the logs don't say.
+    algorithm, protocol
+        ``NCCL_ALGO`` and ``NCCL_PROTO`` as they were set, where the logs don't say.
     profile
         What calibration knows of such a machine.
     allow_other_machine
@@ -218,7 +228,17 @@ def compare_measurements(
     InputError
         Names the file, or the argument, that is wrong.
     """
-    options = _log_options(paths, cluster, nodes, gpus_per_node, nccl, profile, allow_other_machine)
+    options = _log_options(
+        paths,
+        cluster,
+        nodes=as_word(nodes),
+        gpus_per_node=as_word(gpus_per_node),
+        algorithm=algorithm,
+        protocol=protocol,
+        nccl=nccl,
+        profile=profile_document(profile),
+        allow_other_machine=allow_other_machine,
+    )
     return json.loads(_core.compare_measurements(options))
 
 
@@ -228,6 +248,8 @@ def diagnose(
     cluster: Source,
     nodes: int | None = None,
     gpus_per_node: int | None = None,
+    algorithm: str | None = None,
+    protocol: str | None = None,
     nccl: str | None = None,
     profile: Source | None = None,
     allow_other_machine: bool = False,
@@ -237,28 +259,22 @@ def diagnose(
     The arguments are those of :func:`compare_measurements`. ``ranked`` has the likeliest first,
     that nothing is wrong (no ``faults``) among them, each with ``log_odds`` against that.
     """
-    options = _log_options(paths, cluster, nodes, gpus_per_node, nccl, profile, allow_other_machine)
-    return json.loads(_core.diagnose(options))
-
-
-def _log_options(
-    paths: Paths,
-    cluster: Source,
-    nodes: int | None,
-    gpus_per_node: int | None,
-    nccl: str | None,
-    profile: Source | None,
-    allow_other_machine: bool,
-) -> str:
-    return options_text(
-        paths=_list(paths),
-        cluster=cluster_text(cluster),
+    options = _log_options(
+        paths,
+        cluster,
         nodes=as_word(nodes),
         gpus_per_node=as_word(gpus_per_node),
+        algorithm=algorithm,
+        protocol=protocol,
         nccl=nccl,
         profile=profile_document(profile),
         allow_other_machine=allow_other_machine,
     )
+    return json.loads(_core.diagnose(options))
+
+
+def _log_options(paths: Paths, cluster: Source, **options: Any) -> str:
+    return options_text(paths=_list(paths), cluster=cluster_text(cluster), **options)
 
 
 def validate(paths: Paths = "scenarios/validation") -> tuple[bool, dict[str, Any]]:

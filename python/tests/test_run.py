@@ -206,10 +206,14 @@ def test_fit_is_the_programs(program: Program, tmp_path: Path) -> None:
 
 def test_judging_a_log_is_the_programs(program: Program) -> None:
     stated = ("--cluster", "dgx-a100", "--nodes", 2)
-    done = program("calibrate", "compare", TABLE, *stated, "--json")
-    assert done.returncode == 0, done.stderr
-    compared = paceline.compare_measurements(TABLE, cluster="dgx-a100", nodes=2)
-    assert compared == json.loads(done.stdout)
+    for options, arguments in [
+        ((), {}),
+        (("--algo", "tree", "--proto", "simple"), {"algorithm": "tree", "protocol": "simple"}),
+    ]:
+        done = program("calibrate", "compare", TABLE, *stated, *options, "--json")
+        assert done.returncode == 0, done.stderr
+        compared = paceline.compare_measurements(TABLE, cluster="dgx-a100", nodes=2, **arguments)
+        assert compared == json.loads(done.stdout)
     assert compared["verdict"]
     assert all(row["low_us"] < row["predicted_us"] < row["high_us"] for row in compared["rows"])
     done = program("calibrate", "diagnose", TABLE, *stated, "--json")

@@ -346,6 +346,18 @@ TEST_CASE("throughputs are of a machine, a model and a precision, and refused fo
   const Outcome fit = run(folder, "calibrate fit t.csv --cluster dgx-a100 --scenario s.json -o p.json");
   INFO(fit.error);
   REQUIRE(fit.status == 0);
+  // A table's own columns, where they speak as scenarios do.
+  const auto of_table = [&](const char* first) {
+    folder.write("own.csv", std::string("nodes,gpus,model,precision,throughput\n1,8,") + first +
+                                ",2900\n2,16,bert_large,bf16,5600\n");
+    return run(folder, "calibrate fit own.csv --cluster dgx-a100 --scenario s.json -o own.json");
+  };
+  CHECK(of_table("BERT-Large,mixed").status == 0);
+  CHECK_THAT(
+      of_table("bert_base,bf16").error,
+      Contains("own.csv: line 2: expected throughput of bert_large, as --scenario has it, found bert_base"));
+  CHECK_THAT(of_table("bert_large,fp32").error,
+             Contains("own.csv: line 2: expected throughput in bf16, as --scenario has it, found fp32"));
   nlohmann::json profile = nlohmann::json::parse(text_of(folder.file("p.json")));
   CHECK(profile["machine"] == "A100-80GB, nvswitch");
   CHECK(profile["network"] == "infiniband");

@@ -175,6 +175,18 @@ TEST_CASE("a scenario takes the kernels of a profile") {
   CHECK(training.host.kernel_launch.value == Approx(3e-6));
   CHECK(training.slowdown_while_communicating.numerator * 100 ==
         training.slowdown_while_communicating.denominator * 125);
+
+  // A result runs again with its profile; what says another value is told.
+  const Scenario fitted = with_profile(scenario, profile);
+  const Scenario again = with_profile(parse_scenario(to_json(fitted), "result.json"), profile);
+  CHECK(to_json(again) == to_json(fitted));
+  scenario.training.roofline.memory_efficiency = 0.5;
+  CHECK_THAT(error_of([&] { static_cast<void>(with_profile(scenario, profile)); }),
+             Catch::StartsWith("/training/roofline/memory_efficiency: expected either this or a profile"));
+  scenario.training.roofline.memory_efficiency = RooflineSpec{}.memory_efficiency;
+  scenario.training.slowdown_while_communicating = {3, 2};
+  CHECK_THAT(error_of([&] { static_cast<void>(with_profile(scenario, profile)); }),
+             Catch::StartsWith("/training/slowdown_while_communicating: expected either this or a profile"));
 }
 
 TEST_CASE("kernels of another GPU are taken where that is asked for alone") {
