@@ -805,12 +805,17 @@ void describe(V& v, TrainingSpec& s) {
         "Every so many steps the batches are set in proportion to the speeds that the GPUs have shown, "
         "together as many samples as before.");
   v.key("accumulation", s.accumulation, between(1, 10'000),
-        "Forward and backward passes per optimizer step; all but the last exchange nothing (no_sync), but "
+        "Forward and backward passes per optimizer step; all but the last exchange nothing (`no_sync`), but "
         "with data_parallel, which has nothing of the kind.");
   v.key("activation_checkpointing", s.activation_checkpointing, any(),
         "full: a block keeps its inputs alone, and runs forward again before its backward pass. Blocks are "
         "FSDP's units where it shards, else consecutive layers whose names agree up to their first number.");
   v.key("recompute_every", s.recompute_every, between(1, 1000),
+  v.key("no_sync", s.no_sync, any(),
+        "With accumulation, of ddp, fsdp and zero. true: passes but the last run under no_sync. false: each "
+        "reduces its gradients, as these do unless they are told otherwise; FSDP and ZeRO's stages 2 and 3 "
+        "then "
+        "keep no whole gradients.");
         "With full activation checkpointing: of so many blocks only the last runs forward again, the others "
         "keep "
         "what they wrote (torchtitan's selective checkpointing, its option \"2\" for every other block).");

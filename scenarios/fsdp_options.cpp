@@ -10,7 +10,7 @@
 namespace paceline {
 namespace {
 
-constexpr const char *kBlocks = "blocks", *kNode = "node";
+constexpr const char *kBlocks = "blocks", *kNode = "node", *kAll = "all";
 constexpr Limits kParametersOfUnit = between(1, 1e15), kGroup = between(2, static_cast<double>(kMostRanks));
 const Limits kLayersOfUnit = between(1, 10'000).length(1, 10'000);
 
@@ -63,11 +63,9 @@ void read(const Json& json, ShardGroup& group, const Limits&, const Spot& spot) 
     group.ranks = *ranks;
   } else if (is_text(json, kNode)) {
     group.node = true;
-  } else {
-    fail_at(
-        spot,
-        R"("node", or how many consecutive ranks share a copy of the parameters, 2 or more (left out: all))",
-        shown(json));
+  } else if (!is_text(json, kAll)) {
+    fail_at(spot, R"("all", "node", or how many consecutive ranks share a copy of the parameters, 2 or more)",
+            shown(json));
   }
 }
 
@@ -79,7 +77,9 @@ Json write(const FsdpUnits& units) {
 Json write(const ReshardAfterForward& reshard) {
   return reshard.within > 0 ? Json(reshard.within) : Json(reshard.reshards);
 }
-Json write(const ShardGroup& group) { return group.node ? Json(kNode) : Json(group.ranks); }
+Json write(const ShardGroup& group) {
+  return group.node ? Json(kNode) : group.ranks == 0 ? Json(kAll) : Json(group.ranks);
+}
 
 Json::Object schema_of(Type<FsdpUnits>, const Limits&) {
   return one_of(
@@ -92,7 +92,7 @@ Json::Object schema_of(Type<ReshardAfterForward>, const Limits&) {
                  titled("from how many ranks", schema_of_number(kGroup, true))});
 }
 Json::Object schema_of(Type<ShardGroup>, const Limits&) {
-  return one_of({titled("the GPUs of a node", schema_of_names({kNode})),
+  return one_of({titled("all ranks, or the GPUs of a node", schema_of_names({kAll, kNode})),
                  titled("as many consecutive ranks", schema_of_number(kGroup, true))});
 }
 

@@ -67,6 +67,10 @@ std::vector<Alternative> alternatives(const Scenario& scenario) {
     training.activation_checkpointing = ActivationCheckpointing::full;
     training.recompute_every = 1;
   };
+  if (fully_shards(scenario.training) && scenario.training.accumulation > 1 && scenario.training.no_sync) {
+    all.push_back({"/training/no_sync=false", scenario});
+    all.back().changed.training.no_sync = false;
+  }
   if (in_part || !recomputes(scenario.training)) {
     all.push_back({checkpointing, scenario});
     recompute_all(all.back().changed.training);

@@ -46,6 +46,7 @@ constexpr OtherWord kKeys[] = {
     {"ffn_hidden_size", "feed_forward", ""},
     {"vocab_size", "vocabulary", ""},
     {"tie_word_embeddings", "tied_embeddings", ""},
+    {"require_backward_grad_sync", "no_sync", "It is false where every pass reduces."},
     {"gradient_accumulation", "accumulation", ""},
     {"gradient_accumulation_steps", "accumulation", ""},
     {"grad_accum", "accumulation", ""},

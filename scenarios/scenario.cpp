@@ -585,6 +585,13 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
 
 Scenario parse_scenario(const std::string& json, const std::string& file_name, FileTexts* files) {
   try {
+  if (constexpr StrategyKind kWithNoSync[] = {StrategyKind::ddp, StrategyKind::fsdp, StrategyKind::zero};
+      !training.no_sync && std::ranges::count(kWithNoSync, training.strategy) == 0) {
+    fail_at(below(place, "no_sync"),
+            "the strategy ddp, fsdp or zero beside false, or true, as " +
+                std::string(name_of(training.strategy)) + " has it",
+            "false");
+  }
     const Spot spot{"", std::filesystem::path(file_name).parent_path().string(), 0, files};
     const Json given = parse_json(json);
     require_kind(given, {FileKind::scenario, FileKind::result});

@@ -387,6 +387,7 @@ struct TrainingSpec {
   std::vector<std::int64_t> batches;  // by rank, which together are as many; empty: all alike
   std::optional<BalanceSpec> balance;
   int accumulation = 1;  // forward and backward passes per optimizer step (all but the last under no_sync)
+  bool no_sync = true;   // else each of them exchanges its gradients
   ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::none;  // full: of each unit
   int recompute_every = 1;  // with it: of so many units the last; the others keep their activations
   Precision precision = Precision::fp32;   // of the kernels

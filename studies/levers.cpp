@@ -473,6 +473,11 @@ void add_strategy(const Prediction& p, Levers& all) {
     all.add(LeverKind::software, "accumulation x2", "with twice the accumulated batches per step",
             accumulate);
   }
+  const auto no_sync = [](Scenario& s) { s.training.no_sync = true; };
+  if (p.scenario.training.accumulation > 1 && !p.scenario.training.no_sync &&
+      fits_as_well(p.scenario, no_sync)) {
+    all.add(LeverKind::software, "no_sync", "with passes but the last under no_sync", no_sync);
+  }
 }
 
 // What NCCL takes for each collective of a step.

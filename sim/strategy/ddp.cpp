@@ -108,10 +108,12 @@ class DdpPrograms {
     delayed_ = rebuild && ddp_.static_graph;
     used_.reset();
     for (int micro = 0; micro < work_.training.accumulation; ++micro) {
-      const bool synchronised = micro + 1 == work_.training.accumulation;
+      const bool no_sync = work_.training.no_sync, last = micro + 1 == work_.training.accumulation;
+      const bool synchronised = last || !no_sync;
+      first_bucket_ = no_sync ? 0 : static_cast<std::uint32_t>(micro * buckets.size());
       join_.active(b, [&] { b.take_batch(); });
       join_.notify(b);
-      if (micro == 0 && rule_.buffers && ddp_.broadcast_buffers) {
+      if ((micro == 0 || !no_sync) && rule_.buffers && ddp_.broadcast_buffers) {
         broadcast_buffers(b);
       }
       join_.notify(b);
@@ -119,8 +121,10 @@ class DdpPrograms {
       const bool gathers = micro == 0 && !warm_up && use_.zero && use_.zero->overlap_gather;
       join_.active(b, [&] { forward(b, synchronised, gathers ? &buckets : nullptr); });
       backward(b, micro, synchronised ? &buckets : nullptr);
+      if (synchronised) {
+        finalize(b, buckets);
+      }
     }
-    finalize(b, buckets);
     join_.active(b, [&] { update(b); });
     if (rebuild) {
       broadcast_rebuilt_buckets(b);
@@ -193,7 +197,7 @@ class DdpPrograms {
     }
   }
 
-  // buckets: of the last micro-batch; the others run under no_sync, where gradients only add up.
+  // buckets: none under no_sync, where gradients only add up.
   void backward(ProgramBuilder& b, int micro, const Buckets* buckets) {
     std::size_t next = 0, in_bucket = 0;  // gradient, and its place in its bucket
     std::uint32_t bucket = 0;
@@ -270,12 +274,13 @@ class DdpPrograms {
   // pool (ATen/core/ivalue_inl.h, Future::invokeCallback).
   void run_hook(ProgramBuilder& b, std::uint32_t bucket) {
     constexpr std::uint32_t kStreamsInPool = 32;  // c10/cuda/CUDAStream.cpp
-    const std::string label = "hook of bucket " + std::to_string(bucket) + ": ";
+    const std::uint32_t number = first_bucket_ + bucket;
+    const std::string label = "hook of bucket " + std::to_string(number) + ": ";
     std::uint32_t stream = 0, last = 0;
     std::optional<std::uint32_t> after;
     const auto run = [&](const HookKernels& kernels) {
       const SimTime time = to_sim_time(hook_time(work_.costs, kernels, work_.training.gradients));
-      last = b.kernels(time, static_cast<std::size_t>(kernels.launches), bucket, label + kernels.what, stream,
+      last = b.kernels(time, static_cast<std::size_t>(kernels.launches), number, label + kernels.what, stream,
                        std::exchange(after, {}));
     };
     for (const HookPart& part : hooks_[bucket]) {
@@ -288,8 +293,8 @@ class DdpPrograms {
       for (const auto& [kind, bytes, what, payload, format] : part.exchanges) {
         const bool gathers = kind == CollectiveKind::all_gather;
         b.collective({kind, gathers ? plans_.layout().ranks() * bytes : bytes},
-                     {.phase = Phase::exchange, .bucket = bucket, .payload = payload, .format = format},
-                     std::string(name_of(kind)) + " bucket " + std::to_string(bucket) +
+                     {.phase = Phase::exchange, .bucket = number, .payload = payload, .format = format},
+                     std::string(name_of(kind)) + " bucket " + std::to_string(number) +
                          (what.empty() ? "" : ", ") + what,
                      issue);
         after = last = b.last_op();
@@ -302,12 +307,13 @@ class DdpPrograms {
 
   // The compute stream waits for a bucket's last operation.
   void wait_for_bucket(ProgramBuilder& b, std::uint32_t bucket) const {
+    const std::uint32_t number = first_bucket_ + bucket;
     if (hooks_.empty()) {
-      b.wait(bucket_collectives(b.program())[bucket]);
+      b.wait(bucket_collectives(b.program())[number]);
       return;
     }
-    const Op last = b.program().ops[ends_[bucket]];
-    last.kind == OpKind::collective ? b.wait(last.index) : b.join(ends_[bucket], bucket);
+    const Op last = b.program().ops[ends_[number]];
+    last.kind == OpKind::collective ? b.wait(last.index) : b.join(ends_[number], number);
   }
 
   void copy_in(ProgramBuilder& b, Bytes gradients, std::size_t tensors, std::uint32_t bucket) {
@@ -332,7 +338,8 @@ class DdpPrograms {
   // the wire has another format.
   void copy(ProgramBuilder& b, Bytes gradients, std::size_t tensors, std::uint32_t bucket,
             const char* label) {
-    b.copy(gradients + on_wire(gradients), tensors, bucket, label + std::to_string(bucket));
+    const std::uint32_t number = first_bucket_ + bucket;
+    b.copy(gradients + on_wire(gradients), tensors, number, label + std::to_string(number));
   }
 
   void reduce_bucket(ProgramBuilder& b, Bytes bytes, std::uint32_t bucket) {
@@ -340,8 +347,9 @@ class DdpPrograms {
       run_hook(b, bucket);
       return;
     }
+    const std::uint32_t number = first_bucket_ + bucket;
     if (use_.hook_divides) {  // reads and writes it
-      b.copy(2 * bytes, 1, bucket, "divide bucket " + std::to_string(bucket));
+      b.copy(2 * bytes, 1, number, "divide bucket " + std::to_string(number));
     }
     const bool scatters = use_.zero && use_.zero->reduce_scatter;
     const std::int64_t each = bytes_per_element(wire_);
@@ -349,8 +357,8 @@ class DdpPrograms {
         scatters ? CollectiveRequest{CollectiveKind::reduce_scatter,
                                      Bytes(padded(bytes.value / each, plans_.layout().ranks()) * each)}
                  : CollectiveRequest{CollectiveKind::all_reduce, bytes, use_.reduced_in};
-    b.collective(request, {.phase = Phase::exchange, .bucket = bucket, .format = wire_},
-                 std::string(name_of(request.kind)) + " bucket " + std::to_string(bucket));
+    b.collective(request, {.phase = Phase::exchange, .bucket = number, .format = wire_},
+                 std::string(name_of(request.kind)) + " bucket " + std::to_string(number));
   }
 
   // The compute stream waits for each bucket in order and copies it back, unless gradients are views of the
@@ -418,6 +426,7 @@ class DdpPrograms {
   ReductionRule rule_;
   Precision wire_;
   std::vector<Gradient> gradients_;
+  std::uint32_t first_bucket_ = 0;  // of the pass: they are numbered through the step
   // Of the iteration that is being built: each bucket's hook, its last operation, and streams that were taken.
   std::vector<std::vector<HookPart>> hooks_;
   std::vector<std::uint32_t> ends_;

@@ -56,11 +56,15 @@ class FsdpIteration {
   Program build() {
     const TrainingSpec& training = work_.training;
     for (int micro = 0; micro < training.accumulation; ++micro) {
+      const bool synchronised = !training.no_sync || micro + 1 == training.accumulation;
       b_.take_batch();
       forward();
-      backward(micro > 0, micro + 1 == training.accumulation);
+      adds_ = micro > 0;
+      backward(synchronised);
+      if (synchronised) {
+        wait_for_gradients();
+      }
     }
-    wait_for_gradients();
     std::int64_t elements = root_.elements;
     for (const Shard& shard : shards_) {
       elements += shard.elements;
@@ -178,7 +182,9 @@ class FsdpIteration {
     }
   }
 
-  void backward(bool accumulates, bool synchronised) {
+  // Under no_sync whole gradients add up, else the shards do, once they are reduced.
+  void backward(bool synchronised) {
+    const bool whole = adds_ && work_.training.no_sync;
     std::size_t left = units_.size();  // units whose first layer is still to come
     std::optional<std::uint32_t> gathered;
     if (fsdp_.reshard_after_forward.reshards && left > 0) {
@@ -189,7 +195,7 @@ class FsdpIteration {
         enter_backward(left - 1, gathered);
       }
       b_.backward(l);
-      if (accumulates) {
+      if (whole) {
         b_.accumulate(l);
       }
       if (left > 0 && l == units_[left - 1].first) {
@@ -215,6 +221,10 @@ class FsdpIteration {
 
   void reduce(const Shard& shard) {
     const Precision wire = reduce_precision(), parameters = work_.training.parameters;
+    const bool adds = adds_ && !work_.training.no_sync;
+    const SimTime conclude =
+        cast(shard, wire, parameters) +
+        (adds ? to_sim_time(memory_time(work_.costs, 3 * bytes(shard.elements, parameters))) : SimTime{});
     if (reduced_) {
       wait(*reduced_);
     }
@@ -223,7 +233,7 @@ class FsdpIteration {
             "copy in " + shard.name);
     reduced_ = collective({CollectiveKind::reduce_scatter, of_all(shard, wire), groups_.shards()},
                           {.phase = Phase::exchange, .bucket = number}, "reduce_scatter " + shard.name,
-                          {.conclude = groups_.replicated() ? SimTime{} : cast(shard, wire, parameters)});
+                          {.conclude = groups_.replicated() ? SimTime{} : conclude});
     if (groups_.replicated()) {
       all_reduced_.push_back(
           collective({CollectiveKind::all_reduce, bytes(shard.elements, wire), groups_.replicas()},
@@ -231,15 +241,17 @@ class FsdpIteration {
                      {.queue = groups_.regather_apart() ? 2U : 1U,
                       .after = After::op,
                       .after_op = b_.last_op(),
-                      .conclude = cast(shard, wire, parameters)}));
+                      .conclude = conclude}));
     }
   }
 
   void wait_for_gradients() {
     wait(*reduced_);
+    reduced_.reset();
     for (const std::uint32_t each : all_reduced_) {
       wait(each);
     }
+    all_reduced_.clear();
   }
 
   const FsdpSpec& fsdp_;
@@ -251,6 +263,7 @@ class FsdpIteration {
   bool blocks_;
   ProgramBuilder b_;
   std::uint32_t reduces_ = 0;
+  bool adds_ = false;                     // to gradients of earlier passes
   std::optional<std::uint32_t> reduced_;  // the last reduce-scatter
   std::vector<std::uint32_t> all_reduced_;
 };

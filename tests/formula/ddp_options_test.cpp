@@ -1,4 +1,4 @@
-// DDP's join(), static_graph and search for unused parameters against recursions. Memory moves a byte in a picosecond,
+// DDP's join(), no_sync, static_graph and search for unused parameters against recursions. Memory moves a byte in a picosecond,
 // hosts take no time; a collective of S bytes takes kAlways + kPerByte S from the last rank's launch to everybody's end.
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -26,6 +26,8 @@ struct Options {
   bool batch_norm = false;                                     // the second layer
   std::vector<SlowGpus> slow{};
   HostSpec host{Seconds(0), Seconds(0), 1, Seconds(0)};
+  int accumulation = 1;
+  bool no_sync = true;
 };
 
 Workload work_with(const Options& of) {
@@ -33,6 +35,8 @@ Workload work_with(const Options& of) {
   work.training.ddp = of.ddp;
   work.training.host = of.host;
   work.training.batch_per_gpu = 16;
+  work.training.accumulation = of.accumulation;
+  work.training.no_sync = of.no_sync;
   work.training.roofline.memory_efficiency = 1;
   work.variability.slow_gpus = of.slow;
   work.costs.roofline = work.training.roofline;
@@ -278,6 +282,50 @@ TEST_CASE("with gloo ranks of several roles meet as ranks of one, and may join")
   const Result joined = run_with(build_job(of.ddp, work, three), 4);
   CHECK(joined.iteration_end.size() == 5);
   CHECK(joined.breakdown[3].compute < joined.breakdown[0].compute);
+}
+
+// A bucket for each tensor.
+SimTime step_by_the_rules(const Options& of) {
+  SimTime stream, queue;
+  std::int64_t parameters = 0;
+  for (const std::int64_t tensor : of.tensors) {
+    parameters += tensor;
+  }
+  for (int pass = 1; pass <= of.accumulation; ++pass) {
+    std::vector<SimTime> reduced;
+    stream = stream + std::ssize(of.tensors) * kAhead;
+    for (std::size_t l = of.tensors.size(); l-- > 0;) {
+      const std::int64_t bytes = 4 * of.tensors[l];
+      stream = stream + kBack + SimTime{pass > 1 ? 3 * bytes : 0};
+      if (pass == of.accumulation || !of.no_sync) {
+        stream = stream + SimTime{2 * bytes};
+        queue = std::max(queue, stream) + meets_in(bytes);
+        reduced.push_back(queue);
+      }
+    }
+    for (std::size_t i = 0; i < reduced.size(); ++i) {
+      stream = std::max(stream, reduced[i]) + SimTime{2 * 4 * of.tensors[of.tensors.size() - 1 - i]};
+    }
+  }
+  return stream + SimTime{5 * 4 * parameters};
+}
+
+TEST_CASE("passes of accumulation under no_sync exchange nothing, others wait for what they reduce") {
+  Options of;
+  of.ddp.bucket_cap = of.ddp.first_bucket = Bytes(1);
+  for (const int accumulation : {1, 2, 5}) {
+    for (const bool no_sync : {true, false}) {
+      of.accumulation = accumulation;
+      of.no_sync = no_sync;
+      INFO(accumulation << (no_sync ? " under" : " without") << " no_sync");
+      const TrainingJob job = job_with(of);
+      CHECK(bucket_collectives(job.main().steady).size() == 3U * (no_sync ? 1 : accumulation));
+      for (const EngineChoice engine : {EngineChoice::event, EngineChoice::vector}) {
+        const Result result = run_with(job, 2, engine);
+        CHECK(result.iteration_end[2] - result.iteration_end[1] == step_by_the_rules(of));
+      }
+    }
+  }
 }
 
 TEST_CASE("static_graph: the first iteration reduces when backward has ended, the others are as without") {

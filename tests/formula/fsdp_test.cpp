@@ -23,13 +23,15 @@ struct UnitTimes {
 };
 
 // Units of two layers with a parameter each, on two nodes of two GPUs. recomputed: of so many units one; 0: none.
-TrainingJob job_of_units(const UnitTimes& t, const Strategy& strategy, int accumulation, int recomputed = 0) {
+TrainingJob job_of_units(const UnitTimes& t, const Strategy& strategy, int accumulation, int recomputed = 0,
+                         bool no_sync = true) {
   Model model{.name = "units", .input = "", .layers = {}};
   TrainingSpec training;
   training.accumulation = accumulation;
   training.activation_checkpointing =
       recomputed > 0 ? ActivationCheckpointing::full : ActivationCheckpointing::none;
   training.recompute_every = std::max(1, recomputed);
+  training.no_sync = no_sync;
   training.host = {.kernel_launch = Seconds(0), .collective_launch = t.launch, .runs_ahead = 1};
   training.collective.library = t.library;
   for (std::int64_t u = 0; u < t.units; ++u) {
@@ -61,8 +63,9 @@ TrainingJob job_of_units(const UnitTimes& t, const Strategy& strategy, int accum
   return job;
 }
 
-TrainingJob fsdp_job(const UnitTimes& t, const FsdpSpec& fsdp, int accumulation, int recomputed = 0) {
-  return job_of_units(t, fsdp, accumulation, recomputed);
+TrainingJob fsdp_job(const UnitTimes& t, const FsdpSpec& fsdp, int accumulation, int recomputed = 0,
+                     bool no_sync = true) {
+  return job_of_units(t, fsdp, accumulation, recomputed, no_sync);
 }
 
 SimTime steady_step(const TrainingJob& job) {
@@ -74,8 +77,9 @@ SimTime steady_step(const TrainingJob& job) {
 
 // From the rules, not from the program: `stream` and `queue` are when the compute stream and the queue of
 // all-gathers and reduce-scatters are free, `across` that of the all-reduces.
+// `add`: to a shard, once it is reduced.
 std::int64_t by_the_rules(const UnitTimes& t, bool reshards, std::size_t recomputed, bool replicated,
-                          int accumulation) {
+                          int accumulation, bool no_sync, std::int64_t add) {
   const auto units = static_cast<std::size_t>(t.units);
   std::int64_t stream = 0, queue = 0, across = 0, reduced = 0;
   for (int pass = 1; pass <= accumulation; ++pass) {
@@ -92,11 +96,15 @@ std::int64_t by_the_rules(const UnitTimes& t, bool reshards, std::size_t recompu
         gathered[i - 1] = queue = std::max(queue, stream) + t.a;
       }
       stream += t.b + (recomputed > 0 && (i + 1) % recomputed == 0 ? t.f : 0);
-      if (pass == accumulation) {
+      if (pass == accumulation || !no_sync) {
+        const std::int64_t adds = pass > 1 && !no_sync ? add : 0;
         stream = std::max(stream, reduced) + t.copy_in;
-        reduced = queue = std::max(queue, stream) + t.s;
-        across = std::max(across, reduced) + (replicated ? t.r : 0);
+        reduced = queue = std::max(queue, stream) + t.s + (replicated ? 0 : adds);
+        across = std::max(across, reduced) + (replicated ? t.r + adds : 0);
       }
+    }
+    if (!no_sync) {
+      stream = std::max({stream, reduced, replicated ? across : 0});
     }
   }
   return std::max({stream, reduced, replicated ? across : 0}) + t.optimizer;
@@ -138,10 +146,15 @@ TEST_CASE("FSDP with hybrid sharding and accumulation and checkpointing is what 
     const auto recomputed =
         static_cast<int>(dice.maybe(0.6) ? 0 : dice.between(1, std::min<std::int64_t>(3, t.units)));
     const auto accumulation = static_cast<int>(dice.maybe(0.7) ? 1 : dice.between(2, 3));
+    const bool no_sync = dice.maybe(0.7);
+    // Of 2 x 400 parameters in fp32 on 4 ranks, or on 2.
+    const std::int64_t shard = 2 * 400 * 4 / (fsdp.shard_group.node ? 2 : 4);
+    const std::int64_t add =
+        to_sim_time(memory_time({gpu_preset("H100"), {}, Precision::fp32}, Bytes(3 * shard))).ps;
     INFO("round " << round);
-    REQUIRE(steady_step(fsdp_job(t, fsdp, accumulation, recomputed)).ps ==
+    REQUIRE(steady_step(fsdp_job(t, fsdp, accumulation, recomputed, no_sync)).ps ==
             by_the_rules(t, fsdp.reshard_after_forward.reshards, static_cast<std::size_t>(recomputed),
-                         fsdp.shard_group.node, accumulation));
+                         fsdp.shard_group.node, accumulation, no_sync, add));
   }
 }
 

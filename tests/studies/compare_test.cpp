@@ -107,6 +107,8 @@ TEST_CASE("a comparison says who wins, and its JSON the same") {
   set_at(scenario, "/training/fsdp/shard_group", "node", "");
   CHECK(predict(parse_scenario(to_line(scenario), kLlamaFile)).result.fingerprint ==
         c.strategies[5].prediction.result.fingerprint);
+  CHECK(compared(scenario, "fsdp:shard_group=all").strategies[0].prediction.result.fingerprint ==
+        c.strategies[4].prediction.result.fingerprint);
 }
 
 TEST_CASE("what a stage decides, and what one GPU makes of strategies, is said") {

@@ -259,6 +259,11 @@ TEST_CASE("a strategy is tried with its own options") {
   CHECK_FALSE(software_of(one).contains("one block of 4 recomputed"));
   CHECK_THAT(terminal_table(predict(parse_scenario(one.dump(), "s.json"))),
              Catch::Contains("activations     recomputed in one block of 2\n"));
+  json syncs = scenario;
+  syncs["training"].update({{"accumulation", 4}, {"no_sync", false}});
+  CHECK(software_of(syncs).contains("no_sync"));
+  syncs["training"]["no_sync"] = true;
+  CHECK_FALSE(software_of(syncs).contains("no_sync"));
   scenario["training"].erase("activation_checkpointing");
   scenario["training"]["fsdp"] = {
       {"reduce_precision", "bf16"}, {"reshard_after_forward", false}, {"shard_group", "node"}};

@@ -108,6 +108,8 @@ TEST_CASE("FSDP divides all that is kept, and the shard is the master") {
   CHECK(memory(training).buckets == Bytes(8 * (2 * (2'000 + 4'000) + 4 * 4'000)));
   training.accumulation = 2;  // under no_sync all gradients are whole
   CHECK(memory(training).buckets == each(2) + Bytes(8 * 4 * 4'000));
+  training.no_sync = false;
+  CHECK(memory(training).buckets == Bytes(8 * (2 * (2'000 + 4'000) + 4 * 4'000)));
   training.fsdp.shard_group.node = true;
   m = memory(training);
   CHECK(4 * m.model_states() == each(4 + 4 + 8));

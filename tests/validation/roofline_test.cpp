@@ -135,10 +135,9 @@ TEST_CASE(
         R"({"cluster": {"node": {"preset": ")" + node + R"(", "network": "roce", "nic_bandwidth": ")" +
             row.at("nic_bandwidth") + R"("}, "nodes": )" + row.at("nodes") + R"(}, "model": {"preset": ")" +
             row.at("model") + R"(", "sequence": )" + std::to_string(kTokens) +
-            R"(}, "run": {"iterations": 2}, "training": {"strategy": "fsdp", "fsdp": {"shard_group": )" +
-            (row.at("shard_group") == "node" ? R"("node")"
-                                             : std::to_string(kGpus * std::stoi(row.at("nodes")))) +
-            R"(}, "batch_per_gpu": 2, "precision": "bf16", "gradients": "bf16", "optimizer": "adam")" +
+            R"(}, "run": {"iterations": 2}, "training": {"strategy": "fsdp", "fsdp": {"shard_group": ")" +
+            row.at("shard_group") +
+            R"("}, "batch_per_gpu": 2, "precision": "bf16", "gradients": "bf16", "optimizer": "adam")" +
             recomputed + "}}",
         "fms.json");
     const double tokens =
