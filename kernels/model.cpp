@@ -29,11 +29,11 @@ Model at_sequence(Model model, std::int64_t tokens) {
   }
   if (model.most_tokens > 0 && tokens > model.most_tokens) {
     throw InputError("expected at most " + std::to_string(model.most_tokens) + ", as " + model.name +
-                     " has positions for no more, found " + std::to_string(tokens));
+                     " reads no more at once, found " + std::to_string(tokens));
   }
   const std::int64_t before = std::exchange(model.tokens, tokens);
   for (Layer& layer : model.layers) {
-    if (sees_one_token(layer)) {
+    if (before > 1 && sees_one_token(layer)) {
       continue;
     }
     layer.forward_macs = in_proportion(layer.forward_macs, before, tokens);

@@ -38,13 +38,13 @@ struct Model {
   std::string input;  // "224x224 image", "4096 tokens": what one sample is
   std::vector<Layer> layers;
   std::int64_t tokens = 0;       // of one sample, whose work stands in the layers; 0: it has none
-  std::int64_t most_tokens = 0;  // that it has positions for; 0: no bound
+  std::int64_t most_tokens = 0;  // that it has positions for, and attends to; 0: no bound
   Bytes input_bytes{};           // of one sample as it is copied to a GPU; 0: not told
 };
 
 // The model on samples of another length: attention's work grows with its square, all other work in proportion; layers
 // that see one token of a sample (BERT's pooler: as many multiply-accumulates as elements of their matrix) stay, as do
-// all parameters. Throws InputError for a model without tokens, and for more than it has positions for.
+// all parameters. Throws InputError for a model without tokens, and for more than its most_tokens.
 Model at_sequence(Model, std::int64_t tokens);
 
 // The first dimension of a parameter tensor as PyTorch has it (a convolution's and a product's outputs, an embedding's

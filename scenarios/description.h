@@ -66,12 +66,13 @@ struct ModelPreset {
   Bytes input_bytes{};
 };
 struct ModelFile {
-  std::string file;
+  std::string file, name;
   std::int64_t sequence = 0;
 };
 struct ModelOfTransformer {
   std::string name;
   TransformerSpec transformer;
+  std::int64_t most_tokens = 0;
 };
 // The peak rates of a GpuSpec: keys of their own.
 struct Peaks {
@@ -386,7 +387,7 @@ void describe(V& v, Model& s) {
         "Tokens of a sample, for which the layers' work holds: where it is said, a scenario may ask for "
         "another `sequence`.");
   v.key("most_tokens", s.most_tokens, kTokens.absent_at_zero(),
-        "The longest sequence that it has positions for.");
+        "The longest sequence that it has positions for, or that its attention sees all of.");
   describe_input_bytes(v, s);
 }
 
@@ -429,6 +430,7 @@ void describe(V& v, ModelFile& s) {
         "A JSON file, relative to this one: a model as it may stand here, with layers or a transformer; or a "
         "config.json of Hugging Face (gemma, gpt2, llama, mistral, qwen2, qwen3), with `sequence` beside it.",
         required());
+  v.key("name", s.name, text(200), "What to call the model; left out: as the file has it.");
   describe_sequence(v, s);
 }
 template <class V>
@@ -436,6 +438,8 @@ void describe(V& v, ModelOfTransformer& s) {
   v.key("name", s.name, text(200), "What to call the model; left out: transformer.");
   describe_source(v);
   v.key("transformer", s.transformer, any(), "A decoder stack by its dimensions.", required());
+  v.key("most_tokens", s.most_tokens, kTokens.absent_at_zero(),
+        "The longest sequence that it has positions for, or that its attention sees all of.");
 }
 
 // ---- training ----
@@ -550,7 +554,7 @@ void describe(V& v, FsdpSpec& s) {
         "number: from that many ranks, which divides the shard group.");
   v.key("shard_group", s.shard_group, any(),
         "Hybrid sharding: which ranks share one copy of the parameters, while gradients are all-reduced "
-        "across such groups; left out: all ranks.");
+        "across such groups; left out: all.");
 }
 
 template <class V>
@@ -807,15 +811,15 @@ void describe(V& v, TrainingSpec& s) {
   v.key("accumulation", s.accumulation, between(1, 10'000),
         "Forward and backward passes per optimizer step; all but the last exchange nothing (`no_sync`), but "
         "with data_parallel, which has nothing of the kind.");
-  v.key("activation_checkpointing", s.activation_checkpointing, any(),
-        "full: a block keeps its inputs alone, and runs forward again before its backward pass. Blocks are "
-        "FSDP's units where it shards, else consecutive layers whose names agree up to their first number.");
-  v.key("recompute_every", s.recompute_every, between(1, 1000),
   v.key("no_sync", s.no_sync, any(),
         "With accumulation, of ddp, fsdp and zero. true: passes but the last run under no_sync. false: each "
         "reduces its gradients, as these do unless they are told otherwise; FSDP and ZeRO's stages 2 and 3 "
         "then "
         "keep no whole gradients.");
+  v.key("activation_checkpointing", s.activation_checkpointing, any(),
+        "full: a block keeps its inputs alone, and runs forward again before its backward pass. Blocks are "
+        "FSDP's units where it shards, else consecutive layers whose names agree up to their first number.");
+  v.key("recompute_every", s.recompute_every, between(1, 1000),
         "With full activation checkpointing: of so many blocks only the last runs forward again, the others "
         "keep "
         "what they wrote (torchtitan's selective checkpointing, its option \"2\" for every other block).");

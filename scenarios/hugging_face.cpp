@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -13,6 +14,8 @@ namespace {
 struct Architecture {
   std::string_view model_type;
   TransformerSpec stack;  // what its dimensions fill in
+  bool windows = false;   // its sliding_window holds unless use_sliding_window is false, else if that is true
+  bool full_heads = false;  // keys and values have as many heads as queries where nothing is said
 };
 
 constexpr TransformerSpec kOfLlama{.gated_feed_forward = true,
@@ -34,8 +37,8 @@ constexpr TransformerSpec with(TransformerSpec stack, bool TransformerSpec::* me
 constexpr Architecture kArchitectures[] = {
     {"gemma", with(with(kOfLlama, &TransformerSpec::head_dim, 256), &TransformerSpec::tied_embeddings)},
     {"gpt2", {}},
-    {"llama", kOfLlama},
-    {"mistral", kOfLlama},
+    {.model_type = "llama", .stack = kOfLlama, .full_heads = true},
+    {.model_type = "mistral", .stack = kOfLlama, .windows = true},
     {"qwen2", with(kOfLlama, &TransformerSpec::qkv_bias)},
     {"qwen3", with(with(kOfLlama, &TransformerSpec::head_dim, 128), &TransformerSpec::qk_norm)},
 };
@@ -61,13 +64,31 @@ void take_number(const Json& config, std::string_view key, double most, std::int
   }
 }
 
-void require_false(const Json& config, std::string_view key, const Spot& spot) {
-  bool value = false;
+constexpr const char* kCure = " (paceline.models.from_torch describes any other)";
+
+bool fact_at(const Json& config, std::string_view key, bool otherwise, const Spot& spot) {
   if (const Json* said = given(config, key)) {
-    read(*said, value, any(), below(spot, key));
+    read(*said, otherwise, any(), below(spot, key));
   }
-  if (value) {
-    fail_at(below(spot, key), "false (paceline.models.from_torch describes what has such biases)", "true");
+  return otherwise;
+}
+
+// What would make another model of it.
+void require_plain(const Json& config, const Spot& spot) {
+  for (const char* key : {"attention_bias", "mlp_bias", "add_cross_attention"}) {
+    if (fact_at(config, key, false, spot)) {
+      fail_at(below(spot, key), std::string("false") + kCure, "true");
+    }
+  }
+  if (given(config, "quantization_config") != nullptr) {
+    fail_at(below(spot, "quantization_config"), std::string("none") + kCure, "one");
+  }
+  const Json* const heads = given(config, "architectures");
+  const auto* list = heads == nullptr ? nullptr : heads->as<Json::Array>();
+  const auto* head = list == nullptr || list->empty() ? nullptr : list->front().as<std::string>();
+  if (head != nullptr && !head->ends_with("ForCausalLM") && !head->ends_with("LMHeadModel")) {
+    fail_at(below(spot, "architectures"), std::string("a model ForCausalLM, or LMHeadModel") + kCure,
+            in_quotes(in_short(*head)));
   }
 }
 
@@ -80,18 +101,20 @@ const Architecture& architecture_of(const Json& config, const Spot& spot) {
     for (const Architecture& each : kArchitectures) {
       known.emplace_back(each.model_type);
     }
-    fail_at(below(spot, "model_type"),
-            quoted_list(known, "or") + " (paceline.models.from_torch describes any other)",
-            in_quotes(in_short(type)));
+    fail_at(below(spot, "model_type"), quoted_list(known, "or") + kCure, in_quotes(in_short(type)));
   }
   return *found;
 }
 
-std::string name_of(const Json& config, std::string_view otherwise) {
+// Of models of one type their size tells which it is.
+std::string name_of(const Json& config, std::string_view type, const Model& model) {
   const Json* path = given(config, "_name_or_path");
   const auto* text = path == nullptr ? nullptr : path->as<std::string>();
   const std::string last = text == nullptr ? "" : text->substr(text->find_last_of('/') + 1);
-  return last.empty() ? std::string(otherwise) : in_short(last);
+  constexpr double kBillion = 1e9;
+  return last.empty() ? formatted("%s %.3gB", std::string(type).c_str(),
+                                  static_cast<double>(parameter_count(model)) / kBillion)
+                      : in_short(last);
 }
 
 }  // namespace
@@ -100,11 +123,13 @@ bool is_hugging_face_config(const Json& json) { return json.find("model_type") !
 
 Model model_of_config(const Json& config, const Spot& spot) {
   const Architecture& architecture = architecture_of(config, spot);
+  require_plain(config, spot);
   TransformerSpec stack = architecture.stack;
   const bool gpt2 = stack.learned_positions;
-  const char* const heads = gpt2 ? "n_head" : "num_attention_heads";
+  const char *const heads = gpt2 ? "n_head" : "num_attention_heads", *const hidden =
+                                                                         gpt2 ? "n_embd" : "hidden_size";
   stack.layers = number_at(config, gpt2 ? "n_layer" : "num_hidden_layers", 500, spot);
-  stack.hidden = number_at(config, gpt2 ? "n_embd" : "hidden_size", 1e5, spot);
+  stack.hidden = number_at(config, hidden, 1e5, spot);
   stack.heads = number_at(config, heads, 1e5, spot);
   stack.vocabulary = number_at(config, "vocab_size", 1e7, spot);
   if (gpt2) {
@@ -112,24 +137,30 @@ Model model_of_config(const Json& config, const Spot& spot) {
     take_number(config, "n_inner", 1e6, stack.feed_forward, spot);
   } else {
     stack.feed_forward = number_at(config, "intermediate_size", 1e6, spot);
-    take_number(config, "num_key_value_heads", 1e5, stack.key_value_heads, spot);
+    if (!architecture.full_heads || given(config, "num_key_value_heads") != nullptr) {
+      stack.key_value_heads = number_at(config, "num_key_value_heads", 1e5, spot);
+    }
     take_number(config, "head_dim", 1e5, stack.head_dim, spot);
-    require_false(config, "attention_bias", spot);
-    require_false(config, "mlp_bias", spot);
   }
-  if (const Json* tied = given(config, "tie_word_embeddings")) {
-    read(*tied, stack.tied_embeddings, any(), below(spot, "tie_word_embeddings"));
+  stack.tied_embeddings = fact_at(config, "tie_word_embeddings", stack.tied_embeddings, spot);
+  if (stack.head_dim == 0 && stack.hidden % stack.heads != 0) {  // in the configuration's words
+    fail_at(below(spot, heads),
+            "a divisor of " + std::string(hidden) + " (" + std::to_string(stack.hidden) + ")" +
+                (gpt2 ? "" : ", or head_dim beside it"),
+            std::to_string(stack.heads));
   }
+  Model model;
   try {
-    Model model = transformer(stack);
-    model.name = name_of(config, architecture.model_type);
-    return model;
-  } catch (const InputError& error) {  // heads that don't divide, or are too wide
-    const std::string key = error.place() == "/key_value_heads" ? "num_key_value_heads"
-                            : error.place() == "/heads"         ? heads
-                                                                : "head_dim";
-    throw InputError(error.message(), below(spot, key).place);
+    model = transformer(stack);
+  } catch (const InputError& error) {
+    throw InputError(error.message(),
+                     below(spot, error.place() == "/head_dim" ? "head_dim" : "num_key_value_heads").place);
   }
+  model.name = name_of(config, architecture.model_type, model);
+  if (fact_at(config, "use_sliding_window", architecture.windows, spot)) {
+    take_number(config, "sliding_window", 1e6, model.most_tokens, spot);
+  }
+  return model;
 }
 
 }  // namespace paceline

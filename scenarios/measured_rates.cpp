@@ -86,11 +86,6 @@ Json::Object schema_of(Type<std::vector<MeasuredRate>>, const Limits&) {
 void require_distinct_batches(const TrainingSpec& training, const Spot& spot) {
   const std::vector<MeasuredRate> rates = pinned_rates(training);
   for (std::size_t i = 0; i < rates.size(); ++i) {
-    if (training.measured[i].recompute_every > 1 &&
-        rates[i].activation_checkpointing == ActivationCheckpointing::none) {
-      throw InputError("expected activation_checkpointing full beside a rate's recompute_every, found none",
-                       below(spot, "measured").place);
-    }
     if (!training.layer_times.empty() && rates[i].batch_per_gpu != training.batch_per_gpu) {
       throw InputError("expected no layer_times, which hold for one batch, with a rate measured with " +
                            std::to_string(rates[i].batch_per_gpu) + " and not " +

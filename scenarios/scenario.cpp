@@ -104,6 +104,7 @@ Model model_of_transformer(const Json& json, const Spot& spot) {
   try {
     Model model = transformer(form.transformer);
     model.name = form.name.empty() ? model.name : form.name;
+    model.most_tokens = form.most_tokens > 0 ? form.most_tokens : model.most_tokens;
     return model;
   } catch (const InputError& error) {
     throw error.at(below(spot, "transformer").place);
@@ -154,6 +155,7 @@ Model model_of_file(const Json& json, const Spot& spot) {
         R"(missing key "sequence": a model's configuration doesn't say how many tokens its samples have)",
         spot.place);
   }
+  model.name = form.name.empty() ? model.name : form.name;
   return with_sequence(std::move(model), form.sequence, spot);
 }
 
@@ -193,6 +195,11 @@ void read(const Json& json, Model& model, const Limits&, const Spot& spot) {
     model = model_in_file(model_json(*name, spot), {});
   } else if (json.as<Json::Object>() == nullptr) {
     fail_at(spot, "the name of a model or an object", shown(json));
+  } else if (is_hugging_face_config(json)) {
+    fail_at(
+        spot,
+        R"(Hugging Face's configuration in a file of its own ({"file": "config.json", "sequence": TOKENS}))",
+        "it here");
   } else if (json.find("file") != nullptr) {
     model = model_of_file(json, spot);
   } else if (json.find("transformer") != nullptr) {
@@ -435,6 +442,24 @@ void require_ascending(const std::vector<Correction>& corrections, const Spot& s
   }
 }
 
+// Where a rate was measured with recomputation, and in how many blocks.
+void require_blocks(const Scenario& scenario, const MeasuredRate& rate, const Spot& measured) {
+  if (rate.recompute_every > 1 && rate.activation_checkpointing == ActivationCheckpointing::none) {
+    throw InputError("expected activation_checkpointing full beside a rate's recompute_every, found none",
+                     measured.place);
+  }
+  MeasuredRate pinned = rate;
+  pin_checkpointing(pinned, scenario.training);
+  TrainingSpec training = scenario.training;
+  training.activation_checkpointing = *pinned.activation_checkpointing;
+  training.recompute_every = pinned.recompute_every;
+  if (rate.recompute_every > 1 && recomputed_units(training, scenario.model).empty()) {
+    throw InputError("expected a recompute_every of at most as many as " + scenario.model.name +
+                         " has blocks, found " + std::to_string(rate.recompute_every),
+                     measured.place);
+  }
+}
+
 // From tokens to samples.
 void settle_rates(const Scenario& scenario, std::vector<MeasuredRate>& rates, const Spot& measured) {
   const std::int64_t tokens = scenario.model.tokens;
@@ -448,6 +473,7 @@ void settle_rates(const Scenario& scenario, std::vector<MeasuredRate>& rates, co
     }
     rate.rate = rate.of_tokens ? rate.rate * (1.0 / static_cast<double>(tokens)) : rate.rate;
     rate.of_tokens = false;
+    require_blocks(scenario, rate, measured);
   }
 }
 
@@ -559,8 +585,16 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
   } catch (const InputError& error) {
     throw error.at(below(below(place, "horovod"), "version").place);
   }
+  if (constexpr StrategyKind kWithNoSync[] = {StrategyKind::ddp, StrategyKind::fsdp, StrategyKind::zero};
+      !training.no_sync && std::ranges::count(kWithNoSync, training.strategy) == 0) {
+    fail_at(below(place, "no_sync"),
+            "the strategy ddp, fsdp or zero beside false, or true, as " +
+                std::string(name_of(training.strategy)) + " has it",
+            "false");
+  }
   if (training.recompute_every > 1 && !recomputes(training)) {
-    fail_at(below(place, "recompute_every"), "activation_checkpointing full beside it", "none");
+    fail_at(below(place, "recompute_every"), "activation_checkpointing full beside it, or 1",
+            std::to_string(training.recompute_every));
   }
   if (recomputes(training) && recomputed_units(training, scenario.model).empty()) {
     if (training.recompute_every > 1) {
@@ -585,13 +619,6 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
 
 Scenario parse_scenario(const std::string& json, const std::string& file_name, FileTexts* files) {
   try {
-  if (constexpr StrategyKind kWithNoSync[] = {StrategyKind::ddp, StrategyKind::fsdp, StrategyKind::zero};
-      !training.no_sync && std::ranges::count(kWithNoSync, training.strategy) == 0) {
-    fail_at(below(place, "no_sync"),
-            "the strategy ddp, fsdp or zero beside false, or true, as " +
-                std::string(name_of(training.strategy)) + " has it",
-            "false");
-  }
     const Spot spot{"", std::filesystem::path(file_name).parent_path().string(), 0, files};
     const Json given = parse_json(json);
     require_kind(given, {FileKind::scenario, FileKind::result});

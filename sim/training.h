@@ -492,14 +492,24 @@ inline bool recomputes(const TrainingSpec& training) {
   return training.activation_checkpointing == ActivationCheckpointing::full;
 }
 
+// The same rate, for a training with other checkpointing. One that says of how many blocks one was recomputed was
+// measured with some.
+inline void pin_checkpointing(MeasuredRate& rate, const TrainingSpec& training) {
+  using enum ActivationCheckpointing;
+  rate.activation_checkpointing = rate.activation_checkpointing.value_or(
+      rate.recompute_every > 1 ? full : training.activation_checkpointing);
+  rate.recompute_every = rate.activation_checkpointing == none ? 1
+                         : rate.recompute_every > 0            ? rate.recompute_every
+                                                               : training.recompute_every;
+}
+
 // The same rates, for a training with another batch, accumulation or checkpointing.
 inline std::vector<MeasuredRate> pinned_rates(const TrainingSpec& training) {
   std::vector<MeasuredRate> rates = training.measured;
   for (MeasuredRate& rate : rates) {
     rate.batch_per_gpu = rate.batch_per_gpu > 0 ? rate.batch_per_gpu : training.batch_per_gpu;
     rate.accumulation = rate.accumulation > 0 ? rate.accumulation : training.accumulation;
-    rate.activation_checkpointing = rate.activation_checkpointing.value_or(training.activation_checkpointing);
-    rate.recompute_every = rate.recompute_every > 0 ? rate.recompute_every : training.recompute_every;
+    pin_checkpointing(rate, training);
   }
   return rates;
 }

@@ -131,9 +131,6 @@ StrategyChoice choice_in(const std::string& text) {
     } else if (strategy.stage == 1 && std::ranges::count(kOfStage1, key) > 0) {
       choice.edits.push_back({"/training/zero/" + key, std::move(value)});
     } else if (key == kCheckpointing || key == kRecomputeEvery) {
-      if (const auto* word = value.as<std::string>(); word != nullptr && *word == "none") {
-        choice.edits.push_back({std::string("/training/") + kRecomputeEvery, 1});
-      }
       choice.edits.push_back({"/training/" + key, std::move(value)});
     } else if (strategy.options == StrategyKind::ddp && key == "compression") {
       choice.edits.push_back({kCompression, std::move(value)});
@@ -142,6 +139,14 @@ StrategyChoice choice_in(const std::string& text) {
     } else {
       choice.edits.push_back({options + key, std::move(value)});
     }
+  }
+  const auto said = [&](const char* key) {
+    return std::ranges::find(choice.edits, std::string("/training/") + key, &Edit::key);
+  };
+  const auto checkpointing = said(kCheckpointing), end = choice.edits.end();
+  const auto* word = checkpointing == end ? nullptr : checkpointing->value.as<std::string>();
+  if (word != nullptr && *word == name_of(ActivationCheckpointing::none) && said(kRecomputeEvery) == end) {
+    choice.edits.push_back({std::string("/training/") + kRecomputeEvery, 1});
   }
   return choice;
 }
@@ -408,8 +413,7 @@ namespace {
 // The file's own strategy says with what its rates were measured, whatever a choice makes of it.
 void pin_checkpointing(const TrainingSpec& written, std::vector<MeasuredRate>& rates) {
   for (MeasuredRate& rate : rates) {
-    rate.activation_checkpointing = rate.activation_checkpointing.value_or(written.activation_checkpointing);
-    rate.recompute_every = rate.recompute_every > 0 ? rate.recompute_every : written.recompute_every;
+    paceline::pin_checkpointing(rate, written);
   }
 }
 

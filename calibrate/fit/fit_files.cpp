@@ -52,7 +52,7 @@ void require_same_training(const Scenario& scenario, std::span<const TrainingMea
                            const std::vector<std::string>& known) {
       if (found != expected && std::ranges::find(known, found) != known.end()) {
         throw InputError("expected " + std::string(what) + std::string(expected) +
-                             ", as --scenario has it, found " + found,
+                             ", as --scenario has it, or no such column, found " + found,
                          "line " + std::to_string(row.origin.line), row.origin.file);
       }
     };

@@ -315,8 +315,11 @@ CollectiveSpec with_profile(const CollectiveSpec& given, const Profile& profile,
 template <class T>
 void take(T& value, const T& by_default, const T& measured, const char* key) {
   if (value != by_default && value != measured) {
-    throw InputError("expected either this or a profile with kernels, which measured it, found both",
-                     std::string("/training/") + key);
+    throw InputError(
+        "expected either this or a profile with kernels, which measured another, found both; a result has "
+        "those of "
+        "its profile: leave them out",
+        std::string("/training/") + key);
   }
   value = measured;
 }

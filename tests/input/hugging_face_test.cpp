@@ -1,6 +1,7 @@
 // Is a config.json of Hugging Face the model that transformers builds of it? (Beside transformers itself:
 // python/tests/test_models.py.)
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,9 +13,17 @@
 namespace paceline {
 namespace {
 
-const std::string kLlama =
-    R"("model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-       "num_attention_heads": 4, "vocab_size": 100)";
+using nlohmann::json;
+
+json config(const std::string& type) {
+  return {{"model_type", type},     {"hidden_size", 64},        {"intermediate_size", 96},
+          {"num_hidden_layers", 2}, {"num_attention_heads", 4}, {"num_key_value_heads", 4},
+          {"vocab_size", 100}};
+}
+json with(json config, const std::string& key, const json& value) {
+  config[key] = value;
+  return config;
+}
 
 // The scenario's model, or what is said of it.
 Model model_of(const std::string& model, const TemporaryFolder& folder) {
@@ -24,8 +33,8 @@ Model model_of(const std::string& model, const TemporaryFolder& folder) {
       .model;
 }
 
-std::string said_of(const std::string& config, const TemporaryFolder& folder) {
-  folder.write("config.json", config);
+std::string said_of(const json& config, const TemporaryFolder& folder) {
+  folder.write("config.json", config.dump());
   try {
     model_of(R"({"file": "config.json", "sequence": 32})", folder);
   } catch (const InputError& error) {
@@ -53,68 +62,114 @@ void check_same(const Model& a, const Model& b) {
 
 TEST_CASE("a configuration of Hugging Face is the transformer of its dimensions") {
   const TemporaryFolder folder;
-  const std::string of_llama =
-      R"("hidden": 64, "feed_forward": 96, "layers": 2, "heads": 4, "vocabulary": 100, "gated_feed_forward": true,
-         "fused_qkv": false, "bias": false, "learned_positions": false, "sequence": 32)";
-  const std::vector<std::pair<std::string, std::string>> equal{
-      {kLlama, R"("name": "llama", "transformer": {"tied_embeddings": false, )" + of_llama + "}"},
-      {kLlama + R"(, "_name_or_path": "org/Own-1B", "num_key_value_heads": 2, "head_dim": null,
-                    "tie_word_embeddings": true, "rope_theta": 1e6, "mlp_bias": false)",
-       R"("name": "Own-1B", "transformer": {"key_value_heads": 2, )" + of_llama + "}"},
-      {R"("model_type": "qwen2", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-          "num_attention_heads": 4, "vocab_size": 100)",
-       R"("name": "qwen2", "transformer": {"qkv_bias": true, "tied_embeddings": false, )" + of_llama + "}"},
-      {R"("model_type": "qwen3", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-          "num_attention_heads": 4, "vocab_size": 100)",
-       R"("name": "qwen3", "transformer": {"qk_norm": true, "head_dim": 128, "tied_embeddings": false, )" +
-           of_llama + "}"},
-      {R"("model_type": "gemma", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-          "num_attention_heads": 4, "vocab_size": 100, "head_dim": 48)",
-       R"("name": "gemma", "transformer": {"head_dim": 48, )" + of_llama + "}"}};
-  for (const auto& [config, transformer] : equal) {
-    folder.write("config.json", '{' + config + '}');
-    check_same(model_of(R"({"file": "config.json", "sequence": 32})", folder),
-               model_of('{' + transformer + '}', folder));
+  const auto stack = [](const json& more) {
+    json transformer = {{"hidden", 64},       {"feed_forward", 96},      {"layers", 2},
+                        {"heads", 4},         {"vocabulary", 100},       {"gated_feed_forward", true},
+                        {"fused_qkv", false}, {"bias", false},           {"learned_positions", false},
+                        {"sequence", 32},     {"tied_embeddings", false}};
+    transformer.update(more);
+    return json{{"name", "mine"}, {"transformer", transformer}};
+  };
+  json own = config("llama");
+  own.update({{"_name_or_path", "org/Own-1B"},
+              {"num_key_value_heads", 2},
+              {"head_dim", nullptr},
+              {"tie_word_embeddings", true},
+              {"rope_theta", 1e6},
+              {"mlp_bias", false},
+              {"architectures", {"LlamaForCausalLM"}},
+              {"quantization_config", nullptr}});
+  json alone = config("llama");
+  alone.erase("num_key_value_heads");
+  const std::vector<std::pair<json, json>> equal{
+      {config("llama"), stack(json::object())},
+      {alone, stack(json::object())},
+      {config("mistral"), stack(json::object())},
+      {own, stack({{"key_value_heads", 2}, {"tied_embeddings", true}})},
+      {config("qwen2"), stack({{"qkv_bias", true}})},
+      {config("qwen3"), stack({{"qk_norm", true}, {"head_dim", 128}})},
+      {with(config("gemma"), "head_dim", 48), stack({{"head_dim", 48}, {"tied_embeddings", true}})}};
+  for (const auto& [configuration, transformer] : equal) {
+    folder.write("config.json", configuration.dump());
+    check_same(model_of(R"({"file": "config.json", "name": "mine", "sequence": 32})", folder),
+               model_of(transformer.dump(), folder));
   }
-  // GPT-2 has as many positions as it says, whatever a sample's tokens.
+  const auto name = [&](const json& configuration) {
+    folder.write("config.json", configuration.dump());
+    return model_of(R"({"file": "config.json", "sequence": 32})", folder).name;
+  };
+  CHECK(name(own) == "Own-1B");
+  CHECK(name(with(config("llama"), "vocab_size", 10'000'000)) == "llama 1.28B");  // 2 x 64 of them
+}
+
+TEST_CASE("a configuration reads no more than it has positions for, or sees at once") {
+  const TemporaryFolder folder;
+  const auto tokens = [&](const std::string& sequence) {
+    return model_of(R"({"file": "config.json", "name": "mine", "sequence": )" + sequence + "}", folder);
+  };
   folder.write("config.json",
                R"({"model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024,
-                 "n_inner": null, "vocab_size": 50257})");
+                   "n_inner": null, "vocab_size": 50257})");
   Model gpt2 = model_of(R"({"preset": "gpt2_small", "sequence": 512})", folder);
-  gpt2.name = "gpt2";
-  check_same(model_of(R"({"file": "config.json", "sequence": 512})", folder), gpt2);
-  CHECK_THROWS_WITH(model_of(R"({"file": "config.json", "sequence": 2048})", folder),
-                    Catch::Contains("/model/sequence: expected at most 1024, as gpt2 has positions"));
+  gpt2.name = "mine";
+  check_same(tokens("512"), gpt2);
+  CHECK_THROWS_WITH(tokens("2048"),
+                    Catch::Contains("/model/sequence: expected at most 1024, as mine reads no more at once"));
+  json window = with(config("mistral"), "sliding_window", 64);
+  folder.write("config.json", window.dump());
+  CHECK(tokens("64").tokens == 64);
+  CHECK_THROWS_WITH(tokens("65"), Catch::Contains("expected at most 64"));
+  for (const json& without :
+       {with(window, "sliding_window", nullptr), with(window, "use_sliding_window", false),
+        with(config("qwen2"), "sliding_window", 64)}) {
+    folder.write("config.json", without.dump());
+    CHECK(tokens("65").tokens == 65);
+  }
   CHECK_THROWS_WITH(model_of(R"({"file": "config.json"})", folder),
                     Catch::Contains("/model: missing key \"sequence\": a model's configuration doesn't say"));
+  CHECK_THROWS_WITH(model_of(window.dump(), folder),
+                    Catch::Contains("/model: expected Hugging Face's configuration in a file of its own"));
+  CHECK_THROWS_WITH(model_of(R"({"preset": "mistral_7b", "sequence": 8192})", folder),
+                    Catch::Contains("/model/sequence: expected at most 4096, as mistral_7b reads no more"));
 }
 
 TEST_CASE("what a configuration cannot be read for is said, with its place and a cure") {
   const TemporaryFolder folder;
-  CHECK(said_of(R"({"model_type": "mixtral"})", folder) ==
-        R"(/model_type: expected "gemma", "gpt2", "llama", "mistral", "qwen2" or "qwen3" )"
-        R"((paceline.models.from_torch describes any other), found "mixtral")");
-  CHECK(said_of(R"({"model_type": 3})", folder) ==
-        "/model_type: expected a text of 1 to 1000 bytes, found 3: put it in quotes (\"...\"; in a shell "
-        "'\"...\"')");
-  CHECK(said_of(R"({"model_type": "llama"})", folder) == R"(missing key "num_hidden_layers")");
-  CHECK(said_of('{' + kLlama + R"(, "attention_bias": true})", folder) ==
-        "/attention_bias: expected false (paceline.models.from_torch describes what has such biases), found "
-        "true");
-  CHECK(said_of('{' + kLlama + R"(, "num_key_value_heads": 3})", folder) ==
+  const std::string cure = " (paceline.models.from_torch describes any other), found ";
+  const json llama = config("llama");
+  CHECK(said_of({{"model_type", "mixtral"}}, folder) ==
+        R"(/model_type: expected "gemma", "gpt2", "llama", "mistral", "qwen2" or "qwen3")" + cure +
+            R"("mixtral")");
+  CHECK_THAT(said_of({{"model_type", 3}}, folder), Catch::StartsWith("/model_type: expected a text of"));
+  CHECK(said_of({{"model_type", "llama"}}, folder) == R"(missing key "num_hidden_layers")");
+  json heads = config("mistral");
+  heads.erase("num_key_value_heads");
+  CHECK(said_of(heads, folder) == R"(missing key "num_key_value_heads")");
+  CHECK(said_of(with(llama, "attention_bias", true), folder) ==
+        "/attention_bias: expected false" + cure + "true");
+  CHECK(said_of(with(llama, "quantization_config", {{"bits", 4}}), folder) ==
+        "/quantization_config: expected none" + cure + "one");
+  CHECK(said_of(with(llama, "architectures", {"LlamaForSequenceClassification"}), folder) ==
+        "/architectures: expected a model ForCausalLM, or LMHeadModel" + cure +
+            R"("LlamaForSequenceClassification")");
+  CHECK(said_of(with(llama, "num_key_value_heads", 3), folder) ==
         "/num_key_value_heads: expected a divisor of heads (4), found 3");
-  CHECK(said_of('{' + kLlama + R"(, "head_dim": 100000, "num_key_value_heads": 0})", folder) ==
+  CHECK(said_of(with(llama, "num_key_value_heads", 0), folder) ==
         "/num_key_value_heads: expected a whole number from 1 to 100000, found 0");
-  CHECK(said_of(R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-                    "num_attention_heads": 7, "vocab_size": 100})",
-                folder) ==
-        "/num_attention_heads: expected a divisor of hidden (64), or head_dim beside it, found 7");
-  CHECK(said_of('{' + kLlama + R"(, "head_dim": 1.5})", folder) ==
+  CHECK(said_of(with(llama, "num_attention_heads", 7), folder) ==
+        "/num_attention_heads: expected a divisor of hidden_size (64), or head_dim beside it, found 7");
+  CHECK(said_of({{"model_type", "gpt2"},
+                 {"n_embd", 768},
+                 {"n_head", 7},
+                 {"n_layer", 2},
+                 {"n_positions", 64},
+                 {"vocab_size", 100}},
+                folder) == "/n_head: expected a divisor of n_embd (768), found 7");
+  CHECK(said_of(with(llama, "head_dim", 1.5), folder) ==
         "/head_dim: expected a whole number from 1 to 100000, found 1.5");
-  CHECK(said_of(R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-                    "num_attention_heads": 50000, "head_dim": 100, "vocab_size": 100})",
-                folder) == "/head_dim: expected at most 1000000 of all heads together, found 50000 of 100");
-  CHECK(said_of('{' + kLlama + R"(, "tie_word_embeddings": "yes"})", folder) ==
+  CHECK(said_of(with(with(llama, "num_attention_heads", 50'000), "head_dim", 100), folder) ==
+        "/head_dim: expected at most 1000000 of all heads together, found 50000 of 100");
+  CHECK(said_of(with(llama, "tie_word_embeddings", "yes"), folder) ==
         R"(/tie_word_embeddings: expected true or false, found "yes")");
 }
 
