@@ -28,8 +28,8 @@ Model at_sequence(Model model, std::int64_t tokens) {
     throw InputError(model.name + " has no sequence: one of its samples is " + model.input);
   }
   if (model.most_tokens > 0 && tokens > model.most_tokens) {
-    throw InputError("expected at most " + std::to_string(model.most_tokens) + ", as " + model.name +
-                     " reads no more at once, found " + std::to_string(tokens));
+    throw InputError("expected at most " + std::to_string(model.most_tokens) + ", up to which " + model.name +
+                     " has positions, or sees all tokens, found " + std::to_string(tokens));
   }
   const std::int64_t before = std::exchange(model.tokens, tokens);
   for (Layer& layer : model.layers) {

@@ -811,11 +811,12 @@ void describe(V& v, TrainingSpec& s) {
   v.key("accumulation", s.accumulation, between(1, 10'000),
         "Forward and backward passes per optimizer step; all but the last exchange nothing (`no_sync`), but "
         "with data_parallel, which has nothing of the kind.");
-  v.key("no_sync", s.no_sync, any(),
-        "With accumulation, of ddp, fsdp and zero. true: passes but the last run under no_sync. false: each "
-        "reduces its gradients, as these do unless they are told otherwise; FSDP and ZeRO's stages 2 and 3 "
-        "then "
-        "keep no whole gradients.");
+  v.key(
+      "no_sync", s.no_sync, any(),
+      "With accumulation. true: passes but the last run under no_sync. false: each reduces its gradients, as "
+      "PyTorch's DDP, FSDP and ZeRO's stages 2 and 3 do unless they are told otherwise; the latter then keep "
+      "no "
+      "whole gradients. Other strategies, and DDP with another `reduction`, don't use it.");
   v.key("activation_checkpointing", s.activation_checkpointing, any(),
         "full: a block keeps its inputs alone, and runs forward again before its backward pass. Blocks are "
         "FSDP's units where it shards, else consecutive layers whose names agree up to their first number.");

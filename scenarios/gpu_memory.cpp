@@ -67,28 +67,38 @@ std::vector<Alternative> alternatives(const Scenario& scenario) {
     training.activation_checkpointing = ActivationCheckpointing::full;
     training.recompute_every = 1;
   };
+  // Whole gradients are dropped, too, where all doesn't fit without.
+  const auto push = [&](const std::string& settings, const Scenario& changed) {
+    all.push_back({settings, changed});
+    TrainingSpec& training = all.back().changed.training;
+    if (fully_shards(training) && training.accumulation > 1 && training.no_sync &&
+        !fits(all.back().changed)) {
+      training.no_sync = false;
+      all.back().settings += (settings.empty() ? "" : " and ") + std::string("/training/no_sync=false");
+    }
+  };
   if (fully_shards(scenario.training) && scenario.training.accumulation > 1 && scenario.training.no_sync) {
-    all.push_back({"/training/no_sync=false", scenario});
-    all.back().changed.training.no_sync = false;
+    push("", scenario);
   }
   if (in_part || !recomputes(scenario.training)) {
-    all.push_back({checkpointing, scenario});
-    recompute_all(all.back().changed.training);
+    Scenario changed = scenario;
+    recompute_all(changed.training);
+    push(checkpointing, changed);
     if (!fits(all.back().changed)) {
-      all.push_back(smaller_batch(checkpointing, all.back().changed));
+      all.push_back(smaller_batch(all.back().settings, all.back().changed));
     }
   }
   if (!may_shard(scenario.training)) {
     return all;
   }
   const auto add = [&](std::string settings, const auto& change) {
-    all.push_back({std::move(settings), scenario});
-    TrainingSpec& training = all.back().changed.training;
-    change(training);
-    if (fully_shards(training) && training.compression.kind != CompressionKind::none) {
-      training.compression = {};
-      all.back().settings += " and /training/compression=none";
+    Scenario changed = scenario;
+    change(changed.training);
+    if (fully_shards(changed.training) && changed.training.compression.kind != CompressionKind::none) {
+      changed.training.compression = {};
+      settings += " and /training/compression=none";
     }
+    push(settings, changed);
   };
   for (const int stage : {1, 2}) {
     add("/training/strategy=zero and /training/zero/stage=" + std::to_string(stage), [&](TrainingSpec& t) {

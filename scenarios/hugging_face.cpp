@@ -157,7 +157,11 @@ Model model_of_config(const Json& config, const Spot& spot) {
                      below(spot, error.place() == "/head_dim" ? "head_dim" : "num_key_value_heads").place);
   }
   model.name = name_of(config, architecture.model_type, model);
-  if (fact_at(config, "use_sliding_window", architecture.windows, spot)) {
+  // Of Qwen's layers those from max_window_layers on.
+  const Json* const from = given(config, "max_window_layers");
+  const bool none =
+      from != nullptr && read_whole(*from, between(0, 1e5), below(spot, "max_window_layers")) >= stack.layers;
+  if (!none && fact_at(config, "use_sliding_window", architecture.windows, spot)) {
     take_number(config, "sliding_window", 1e6, model.most_tokens, spot);
   }
   return model;

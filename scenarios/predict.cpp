@@ -24,6 +24,12 @@ BalancedRun run(const Scenario& scenario, const TraceRequest& trace, Machines& m
   return {topology, as_decided(std::move(job), result.decisions), std::move(result), {}};
 }
 
+// That are reduced.
+Bytes gradients_of_step(const Scenario& scenario) {
+  const std::int64_t passes = reduces_each_pass(scenario.training) ? scenario.training.accumulation : 1;
+  return Bytes(passes * parameter_count(scenario.model) * bytes_per_element(scenario.training.gradients));
+}
+
 Scenario with_length(Scenario scenario) {
   scenario.run = with_length(scenario.run, scenario.training);
   return scenario;
@@ -82,9 +88,7 @@ Prediction predict(const Scenario& given, const TraceRequest& trace, Machines& m
                    const StepProgress& progress) {
   const Scenario scenario = with_length(given);
   auto [topology, job, result, batches] = run(scenario, trace, machines, progress);
-  Report report =
-      summarize(job, result, *topology, alone_throughput(scenario),
-                Bytes(parameter_count(scenario.model) * bytes_per_element(scenario.training.gradients)));
+  Report report = summarize(job, result, *topology, alone_throughput(scenario), gradients_of_step(scenario));
   std::vector<LinkReport> links = blame_links(scenario, result, machines);
   return {scenario,          std::move(topology), std::move(job),    std::move(result),
           std::move(report), std::move(links),    std::move(batches)};

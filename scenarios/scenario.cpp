@@ -104,7 +104,11 @@ Model model_of_transformer(const Json& json, const Spot& spot) {
   try {
     Model model = transformer(form.transformer);
     model.name = form.name.empty() ? model.name : form.name;
-    model.most_tokens = form.most_tokens > 0 ? form.most_tokens : model.most_tokens;
+    if (form.most_tokens > 0) {
+      model.most_tokens =
+          std::min(form.most_tokens, model.most_tokens > 0 ? model.most_tokens : form.most_tokens);
+      model = at_sequence(std::move(model), form.transformer.sequence);
+    }
     return model;
   } catch (const InputError& error) {
     throw error.at(below(spot, "transformer").place);
@@ -442,6 +446,16 @@ void require_ascending(const std::vector<Correction>& corrections, const Spot& s
   }
 }
 
+// Of a training that recomputes, or a rate.
+std::string no_blocks(TrainingSpec training, const Model& model) {
+  const int every = std::exchange(training.recompute_every, 1);
+  return recomputed_units(training, model).empty()
+             ? "expected activation_checkpointing none for " + model.name +
+                   ", whose layers' names tell no blocks (layers.7.mlp), found full"
+             : "expected a recompute_every of at most as many as " + model.name + " has blocks, found " +
+                   std::to_string(every);
+}
+
 // Where a rate was measured with recomputation, and in how many blocks.
 void require_blocks(const Scenario& scenario, const MeasuredRate& rate, const Spot& measured) {
   if (rate.recompute_every > 1 && rate.activation_checkpointing == ActivationCheckpointing::none) {
@@ -453,10 +467,9 @@ void require_blocks(const Scenario& scenario, const MeasuredRate& rate, const Sp
   TrainingSpec training = scenario.training;
   training.activation_checkpointing = *pinned.activation_checkpointing;
   training.recompute_every = pinned.recompute_every;
-  if (rate.recompute_every > 1 && recomputed_units(training, scenario.model).empty()) {
-    throw InputError("expected a recompute_every of at most as many as " + scenario.model.name +
-                         " has blocks, found " + std::to_string(rate.recompute_every),
-                     measured.place);
+  const bool said = rate.recompute_every > 1 || rate.activation_checkpointing.has_value();
+  if (said && recomputes(training) && recomputed_units(training, scenario.model).empty()) {
+    throw InputError(no_blocks(training, scenario.model), measured.place);
   }
 }
 
@@ -585,25 +598,14 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
   } catch (const InputError& error) {
     throw error.at(below(below(place, "horovod"), "version").place);
   }
-  if (constexpr StrategyKind kWithNoSync[] = {StrategyKind::ddp, StrategyKind::fsdp, StrategyKind::zero};
-      !training.no_sync && std::ranges::count(kWithNoSync, training.strategy) == 0) {
-    fail_at(below(place, "no_sync"),
-            "the strategy ddp, fsdp or zero beside false, or true, as " +
-                std::string(name_of(training.strategy)) + " has it",
-            "false");
-  }
   if (training.recompute_every > 1 && !recomputes(training)) {
     fail_at(below(place, "recompute_every"), "activation_checkpointing full beside it, or 1",
             std::to_string(training.recompute_every));
   }
   if (recomputes(training) && recomputed_units(training, scenario.model).empty()) {
-    if (training.recompute_every > 1) {
-      fail_at(below(place, "recompute_every"), "at most as many as " + scenario.model.name + " has blocks",
-              std::to_string(training.recompute_every));
-    }
-    fail_at(below(place, "activation_checkpointing"),
-            "none for " + scenario.model.name + ", whose layers' names tell no blocks (layers.7.mlp)",
-            "full");
+    throw InputError(
+        no_blocks(training, scenario.model),
+        below(place, training.recompute_every > 1 ? "recompute_every" : "activation_checkpointing").place);
   }
   check_collective(training.collective, below(place, "collective"));
   try {

@@ -383,6 +383,7 @@ std::string unused_row(const TrainingSpec& training, const FabricSpec& fabric) {
     }
   }
   const bool of_stage_1 = zero && shards && (training.zero.reduce_scatter || training.zero.overlap_gather);
+  const bool reduces_last = !training.no_sync && training.accumulation > 1 && !reduces_each_pass(training);
   FabricSpec plain;
   plain.sharp = fabric.sharp;
   return (unused.empty()
@@ -392,6 +393,10 @@ std::string unused_row(const TrainingSpec& training, const FabricSpec& fabric) {
          (of_stage_1 ? row("not used", "reduce_scatter and overlap_gather of zero: the stage is " +
                                            std::to_string(training.zero.stage) + " (training.zero.stage)")
                      : "") +
+         (reduces_last ? row("not used",
+                             "no_sync false: this strategy, or its rule of reduction, has nothing of the "
+                             "kind (training.no_sync)")
+                       : "") +
          (fabric.kind != FabricKind::single_switch || fabric == plain
               ? ""
               : row("not used", "options of the fabric: it is a single switch (cluster.fabric.kind)"));

@@ -387,7 +387,7 @@ struct TrainingSpec {
   std::vector<std::int64_t> batches;  // by rank, which together are as many; empty: all alike
   std::optional<BalanceSpec> balance;
   int accumulation = 1;  // forward and backward passes per optimizer step (all but the last under no_sync)
-  bool no_sync = true;   // else each of them exchanges its gradients
+  bool no_sync = true;  // else each of them reduces its gradients, where the strategy can (reduces_each_pass)
   ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::none;  // full: of each unit
   int recompute_every = 1;  // with it: of so many units the last; the others keep their activations
   Precision precision = Precision::fp32;   // of the kernels
@@ -490,6 +490,13 @@ inline bool fully_shards(const TrainingSpec& training) {
 // Whether forward runs again, unit by unit, before backward.
 inline bool recomputes(const TrainingSpec& training) {
   return training.activation_checkpointing == ActivationCheckpointing::full;
+}
+
+// Whether passes of accumulation reduce their gradients, each of them: of DDP as PyTorch has it, and of units.
+inline bool reduces_each_pass(const TrainingSpec& training) {
+  const bool can = fully_shards(training) || (training.strategy == StrategyKind::ddp &&
+                                              training.ddp.reduction == Reduction::pytorch_ddp);
+  return can && !training.no_sync && training.accumulation > 1;
 }
 
 // The same rate, for a training with other checkpointing. One that says of how many blocks one was recomputed was

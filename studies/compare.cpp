@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char *kPlace = "--strategies", *kReshard = "reshard_after_forward",
                      *kCompression = "/training/compression", *kCheckpointing = "activation_checkpointing",
-                     *kRecomputeEvery = "recompute_every";
+                     *kRecomputeEvery = "recompute_every", *kNoSync = "no_sync";
 
 // `options`: whose keys it takes.
 struct NamedStrategy {
@@ -130,7 +130,7 @@ StrategyChoice choice_in(const std::string& text) {
       choice.edits.push_back({options + "consistency", Json::Object{{key, std::move(value)}}});
     } else if (strategy.stage == 1 && std::ranges::count(kOfStage1, key) > 0) {
       choice.edits.push_back({"/training/zero/" + key, std::move(value)});
-    } else if (key == kCheckpointing || key == kRecomputeEvery) {
+    } else if (key == kCheckpointing || key == kRecomputeEvery || key == kNoSync) {
       choice.edits.push_back({"/training/" + key, std::move(value)});
     } else if (strategy.options == StrategyKind::ddp && key == "compression") {
       choice.edits.push_back({kCompression, std::move(value)});

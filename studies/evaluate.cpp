@@ -12,10 +12,13 @@
 #include "core/fingerprint.h"
 #include "core/version.h"
 #include "scenarios/campaign.h"
+#include "scenarios/json.h"
 #include "scenarios/predict.h"
 #include "scenarios/reader.h"
 #include "scenarios/result_json.h"
+#include "scenarios/scenario.h"
 #include "scenarios/writer.h"
+#include "studies/edit.h"
 #include "studies/result_lines.h"
 #include "studies/sweep.h"
 
@@ -139,10 +142,37 @@ Json::Object campaign_members(const Scenario& scenario, const ReadPoint& point, 
   return members;
 }
 
+// A key that kernels decide, which a profile with kernels sets whatever the scenario has by default.
+bool of_kernels(const std::string& key) {
+  return key.starts_with("/training/roofline/") || key == "/training/host/kernel_launch" ||
+         key == "/training/slowdown_while_communicating";
+}
+
+// Where a point's own value is the default, which a profile's replaces: with_profile refuses others.
+void require_own_values(const Study& study, const Scenario& scenario, const Scenario& with_profile) {
+  const auto value_in = [](const Scenario& of, const std::string& key) {
+    const Json json = scenario_json(of);
+    const Json* value = value_at(json, key);
+    return value == nullptr ? std::string() : to_line(*value);
+  };
+  for (const StudyAxis& axis : study.axes) {
+    if (of_kernels(axis.key) && value_in(scenario, axis.key) != value_in(with_profile, axis.key)) {
+      throw InputError(
+          "expected either this axis or a profile with kernels, which measured another value, found both",
+          axis.place, study.study_file);
+    }
+  }
+}
+
 // What is wrong with the profile is told of the study, which names it, in the study's words.
 Scenario with_profile_of(const Study& study, const Scenario& scenario) {
   try {
-    return study.profile ? with_profile(scenario, *study.profile) : scenario;
+    if (!study.profile) {
+      return scenario;
+    }
+    Scenario fitted = with_profile(scenario, *study.profile);
+    require_own_values(study, scenario, fitted);
+    return fitted;
   } catch (const InputError& error) {
     constexpr std::string_view kOption = "--allow-other-machine", kKey = "\"allow_other_machine\": true";
     if (error.place() != "--profile") {

@@ -474,8 +474,7 @@ void add_strategy(const Prediction& p, Levers& all) {
             accumulate);
   }
   const auto no_sync = [](Scenario& s) { s.training.no_sync = true; };
-  if (p.scenario.training.accumulation > 1 && !p.scenario.training.no_sync &&
-      fits_as_well(p.scenario, no_sync)) {
+  if (reduces_each_pass(p.scenario.training) && fits_as_well(p.scenario, no_sync)) {
     all.add(LeverKind::software, "no_sync", "with passes but the last under no_sync", no_sync);
   }
 }

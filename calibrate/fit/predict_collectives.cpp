@@ -316,9 +316,8 @@ template <class T>
 void take(T& value, const T& by_default, const T& measured, const char* key) {
   if (value != by_default && value != measured) {
     throw InputError(
-        "expected either this or a profile with kernels, which measured another, found both; a result has "
-        "those of "
-        "its profile: leave them out",
+        "expected either this or a profile with kernels, which measured another value, found both; a result "
+        "has those of its profile: leave them out",
         std::string("/training/") + key);
   }
   value = measured;

@@ -206,10 +206,11 @@ def test_fit_is_the_programs(program: Program, tmp_path: Path) -> None:
 
 def test_judging_a_log_is_the_programs(program: Program) -> None:
     stated = ("--cluster", "dgx-a100", "--nodes", 2)
-    for options, arguments in [
+    choices: list[tuple[tuple[str, ...], dict[str, Any]]] = [
         ((), {}),
         (("--algo", "tree", "--proto", "simple"), {"algorithm": "tree", "protocol": "simple"}),
-    ]:
+    ]
+    for options, arguments in choices:
         done = program("calibrate", "compare", TABLE, *stated, *options, "--json")
         assert done.returncode == 0, done.stderr
         compared = paceline.compare_measurements(TABLE, cluster="dgx-a100", nodes=2, **arguments)

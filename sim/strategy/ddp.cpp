@@ -105,15 +105,16 @@ class DdpPrograms {
     ends_.clear();
     streams_ = 0;
     join_ = JoinContext(use_.input);
-    delayed_ = rebuild && ddp_.static_graph;
+    reduced_.clear();
     used_.reset();
     for (int micro = 0; micro < work_.training.accumulation; ++micro) {
-      const bool no_sync = work_.training.no_sync, last = micro + 1 == work_.training.accumulation;
-      const bool synchronised = last || !no_sync;
-      first_bucket_ = no_sync ? 0 : static_cast<std::uint32_t>(micro * buckets.size());
+      const bool each = reduces_each_pass(work_.training);
+      const bool synchronised = each || micro + 1 == work_.training.accumulation;
+      first_bucket_ = each ? static_cast<std::uint32_t>(micro * buckets.size()) : 0;
+      delayed_ = rebuild && ddp_.static_graph && (micro == 0 || !each);
       join_.active(b, [&] { b.take_batch(); });
       join_.notify(b);
-      if ((micro == 0 || !no_sync) && rule_.buffers && ddp_.broadcast_buffers) {
+      if ((micro == 0 || each) && rule_.buffers && ddp_.broadcast_buffers) {
         broadcast_buffers(b);
       }
       join_.notify(b);
@@ -309,7 +310,7 @@ class DdpPrograms {
   void wait_for_bucket(ProgramBuilder& b, std::uint32_t bucket) const {
     const std::uint32_t number = first_bucket_ + bucket;
     if (hooks_.empty()) {
-      b.wait(bucket_collectives(b.program())[number]);
+      b.wait(reduced_[number]);
       return;
     }
     const Op last = b.program().ops[ends_[number]];
@@ -357,8 +358,9 @@ class DdpPrograms {
         scatters ? CollectiveRequest{CollectiveKind::reduce_scatter,
                                      Bytes(padded(bytes.value / each, plans_.layout().ranks()) * each)}
                  : CollectiveRequest{CollectiveKind::all_reduce, bytes, use_.reduced_in};
-    b.collective(request, {.phase = Phase::exchange, .bucket = number, .format = wire_},
-                 std::string(name_of(request.kind)) + " bucket " + std::to_string(number));
+    reduced_.push_back(
+        b.collective(request, {.phase = Phase::exchange, .bucket = number, .format = wire_},
+                     std::string(name_of(request.kind)) + " bucket " + std::to_string(number)));
   }
 
   // The compute stream waits for each bucket in order and copies it back, unless gradients are views of the
@@ -377,6 +379,7 @@ class DdpPrograms {
     }
     if (used_) {
       join_.active(b, [&] { b.wait(*used_); });
+      used_.reset();
     }
   }
 
@@ -426,7 +429,8 @@ class DdpPrograms {
   ReductionRule rule_;
   Precision wire_;
   std::vector<Gradient> gradients_;
-  std::uint32_t first_bucket_ = 0;  // of the pass: they are numbered through the step
+  std::uint32_t first_bucket_ = 0;      // of the pass: they are numbered through the step
+  std::vector<std::uint32_t> reduced_;  // each bucket's collective
   // Of the iteration that is being built: each bucket's hook, its last operation, and streams that were taken.
   std::vector<std::vector<HookPart>> hooks_;
   std::vector<std::uint32_t> ends_;

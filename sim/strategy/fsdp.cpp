@@ -56,7 +56,7 @@ class FsdpIteration {
   Program build() {
     const TrainingSpec& training = work_.training;
     for (int micro = 0; micro < training.accumulation; ++micro) {
-      const bool synchronised = !training.no_sync || micro + 1 == training.accumulation;
+      const bool synchronised = reduces_each_pass(training) || micro + 1 == training.accumulation;
       b_.take_batch();
       forward();
       adds_ = micro > 0;
@@ -184,7 +184,7 @@ class FsdpIteration {
 
   // Under no_sync whole gradients add up, else the shards do, once they are reduced.
   void backward(bool synchronised) {
-    const bool whole = adds_ && work_.training.no_sync;
+    const bool whole = adds_ && !reduces_each_pass(work_.training);
     std::size_t left = units_.size();  // units whose first layer is still to come
     std::optional<std::uint32_t> gathered;
     if (fsdp_.reshard_after_forward.reshards && left > 0) {
@@ -221,7 +221,7 @@ class FsdpIteration {
 
   void reduce(const Shard& shard) {
     const Precision wire = reduce_precision(), parameters = work_.training.parameters;
-    const bool adds = adds_ && !work_.training.no_sync;
+    const bool adds = adds_ && reduces_each_pass(work_.training);
     const SimTime conclude =
         cast(shard, wire, parameters) +
         (adds ? to_sim_time(memory_time(work_.costs, 3 * bytes(shard.elements, parameters))) : SimTime{});

@@ -208,12 +208,13 @@ struct MemoryOf {
                  training.precision);
   }
 
-  // Whole gradients are the root's, whose layers are not behind each other, and a unit's; under no_sync those of all. Beside them stands what a reduce-scatter reads.
+  // Whole gradients are the root's, whose layers are not behind each other, and a unit's; under no_sync those of all.
+  // Beside them stands what a reduce-scatter reads.
   void add_units(const FsdpSpec& fsdp, GpuMemory& memory) const {
     const std::vector<FsdpUnit> units = units_of(fsdp.units, model);
     const UnitCounts elements = count(units, model, parameters);
     const Precision wire = fsdp.reduce_precision.value_or(training.gradients);
-    const std::int64_t whole = training.accumulation > 1 && training.no_sync
+    const std::int64_t whole = training.accumulation > 1 && !reduces_each_pass(training)
                                    ? elements.all()
                                    : elements.root + elements.largest_unit();
     memory.buckets =

@@ -113,15 +113,18 @@ TEST_CASE("a configuration reads no more than it has positions for, or sees at o
   Model gpt2 = model_of(R"({"preset": "gpt2_small", "sequence": 512})", folder);
   gpt2.name = "mine";
   check_same(tokens("512"), gpt2);
-  CHECK_THROWS_WITH(tokens("2048"),
-                    Catch::Contains("/model/sequence: expected at most 1024, as mine reads no more at once"));
+  CHECK_THROWS_WITH(
+      tokens("2048"),
+      Catch::Contains("/model/sequence: expected at most 1024, up to which mine has positions"));
   json window = with(config("mistral"), "sliding_window", 64);
   folder.write("config.json", window.dump());
   CHECK(tokens("64").tokens == 64);
   CHECK_THROWS_WITH(tokens("65"), Catch::Contains("expected at most 64"));
   for (const json& without :
        {with(window, "sliding_window", nullptr), with(window, "use_sliding_window", false),
-        with(config("qwen2"), "sliding_window", 64)}) {
+        with(config("qwen2"), "sliding_window", 64),
+        with(with(with(config("qwen3"), "sliding_window", 64), "use_sliding_window", true),
+             "max_window_layers", 2)}) {
     folder.write("config.json", without.dump());
     CHECK(tokens("65").tokens == 65);
   }
@@ -129,8 +132,19 @@ TEST_CASE("a configuration reads no more than it has positions for, or sees at o
                     Catch::Contains("/model: missing key \"sequence\": a model's configuration doesn't say"));
   CHECK_THROWS_WITH(model_of(window.dump(), folder),
                     Catch::Contains("/model: expected Hugging Face's configuration in a file of its own"));
-  CHECK_THROWS_WITH(model_of(R"({"preset": "mistral_7b", "sequence": 8192})", folder),
-                    Catch::Contains("/model/sequence: expected at most 4096, as mistral_7b reads no more"));
+}
+
+TEST_CASE("a transformer reads no more than it says, and than its positions") {
+  const TemporaryFolder folder;
+  const std::string small = R"("layers": 2, "hidden": 64, "heads": 4, "sequence": 64)";
+  CHECK_THROWS_WITH(model_of(R"({"most_tokens": 32, "transformer": {)" + small + "}}", folder),
+                    Catch::Contains("expected at most 32"));
+  folder.write("positions.json", R"({"most_tokens": 128, "transformer": {)" + small + "}}");
+  CHECK_THROWS_WITH(model_of(R"({"file": "positions.json", "sequence": 65})", folder),
+                    Catch::Contains("/model/sequence: expected at most 64"));
+  folder.write("free.json",
+               R"({"most_tokens": 128, "transformer": {"learned_positions": false, )" + small + "}}");
+  CHECK(model_of(R"({"file": "free.json", "sequence": 128})", folder).tokens == 128);
 }
 
 TEST_CASE("what a configuration cannot be read for is said, with its place and a cure") {

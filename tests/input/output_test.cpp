@@ -287,6 +287,12 @@ TEST_CASE("the page names options of strategies that don't run") {
              Catch::Contains("not used        options of fsdp, horovod: the strategy is ddp"));
   CHECK_THAT(page(StrategyKind::fsdp), Catch::Contains("options of ddp, horovod: the strategy is fsdp"));
   CHECK_THAT(page(StrategyKind::local_sgd), Catch::Contains("options of ddp, fsdp, horovod: the strategy"));
+  scenario.training.accumulation = 2;
+  scenario.training.no_sync = false;
+  CHECK_THAT(page(StrategyKind::horovod), Catch::Contains("not used        no_sync false"));
+  CHECK_THAT(page(StrategyKind::ddp), !Catch::Contains("no_sync"));
+  scenario.training.accumulation = 1;
+  scenario.training.no_sync = true;
   scenario.training.local_sgd.warm_up = 1;  // steps of DDP
   CHECK_THAT(page(StrategyKind::local_sgd), Catch::Contains("options of fsdp, horovod: the strategy"));
   scenario.training.local_sgd = {};

@@ -305,6 +305,12 @@ TEST_CASE("the file's compression counts for those that have hooks, and the othe
     CHECK_FALSE(written["strategies"][2].contains("compression"));
     CHECK(written["strategies"][0]["compression"]["ratio"] == 2);
     CHECK_THROWS_WITH(compared(scenario, "fsdp,horovod"), Contains("expected the strategy ddp"));
+    // Of passes that all reduce, as of one.
+    Json passes = scenario;
+    set_at(passes, "/training/accumulation", std::int64_t{3}, "");
+    for (const ComparedStrategy& each : compared(passes, "ddp,ddp:no_sync=false").strategies) {
+      CHECK(each.prediction.report.compression->ratio == 2);
+    }
   }
   set_at(scenario, "/training/compression", Json::Object{{"kind", "none"}}, "");
   CHECK(compared(scenario, "ddp,fsdp").remarks.empty());

@@ -263,6 +263,19 @@ TEST_CASE("what must fit is refused where it doesn't, with the settings that wou
         "/cluster/gpu/memory: expected the memory of mine, or nobody knows whether it fits");
 }
 
+TEST_CASE("whole gradients are given up where nothing else fits") {
+  json scenario = json::parse(R"({"cluster": {"node": "dgx-h100", "nodes": 16}, "model": "llama3_70b",
+      "training": {"batch_per_gpu": 1, "accumulation": 4, "precision": "bf16", "gradients": "bf16",
+                   "optimizer": "adam", "strategy": "fsdp"}})");
+  CHECK_THAT(refusal(scenario), Catch::Contains("it would fit with") &&
+                                    Catch::Contains("/training/activation_checkpointing=full and "
+                                                    "/training/no_sync=false ("));
+  scenario["training"]["activation_checkpointing"] = "full";
+  CHECK_THAT(refusal(scenario), Catch::Contains("it would fit with /training/no_sync=false ("));
+  scenario["training"]["no_sync"] = false;
+  CHECK(refusal(scenario).empty());
+}
+
 TEST_CASE("what can't be sharded is tried with checkpointing and a smaller batch together") {
   json scenario = json::parse(R"({"cluster": {"node": "dgx-h100", "nodes": 1, "gpus_per_node": 2},
       "model": {"transformer": {"layers": 24, "hidden": 3712, "heads": 32, "vocabulary": 32000, "sequence": 16384}},

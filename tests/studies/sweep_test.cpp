@@ -92,6 +92,24 @@ TEST_CASE("a profile of another machine is an error of the study that names it")
              Catch::Contains(R"("allow_other_machine": true takes its costs)") && !Catch::Contains("--"));
 }
 
+TEST_CASE("an axis over what the profile's kernels measured is refused, the default's point too") {
+  const std::string of_default = number_text(RooflineSpec{}.memory_efficiency);
+  const Study s =
+      parse_study("{\"scenario\": " + kSmall +
+                      R"(, "profile": {"parameters": {}, "kernels": [{"memory_efficiency": 0.77}]},
+          "axes": [{"key": "/training/roofline/memory_efficiency", "values": [0.5, 0.77, )" +
+                      of_default + "]}]}",
+                  "s.json");
+  const auto error = [&](std::size_t point) {
+    const Json line = parse_json(sweep_line(s, s.points[point]));
+    const Json* message = value_at(line, "/error/message");
+    return message == nullptr ? "" : *message->as<std::string>();
+  };
+  CHECK_THAT(error(0), Catch::StartsWith("expected either this or a profile with kernels"));
+  CHECK(error(1).empty());
+  CHECK_THAT(error(2), Catch::StartsWith("expected either this axis or a profile with kernels"));
+}
+
 TEST_CASE("with a profile a line has an interval") {
   const TemporaryFolder folder;
   folder.write("profile.json", R"({"parameters": {"nvlink.efficiency": 0.5}})");

@@ -316,8 +316,9 @@ TEST_CASE("BERT as MLPerf trains it reads 512 tokens, and its MLM head 76 of the
 }
 
 TEST_CASE("a length that a model has no positions for, or no tokens, is refused") {
-  CHECK_THROWS_WITH(at_sequence(read("bert_large"), 513),
-                    "expected at most 512, as bert_large reads no more at once, found 513");
+  CHECK_THROWS_WITH(
+      at_sequence(read("bert_large"), 513),
+      "expected at most 512, up to which bert_large has positions, or sees all tokens, found 513");
   CHECK_THROWS_WITH(at_sequence(read("vit_l_16"), 64),
                     "vit_l_16 has no sequence: one of its samples is 224x224 image, 197 tokens");
   CHECK(at_sequence(read("llama3_8b"), 131'072).tokens == 131'072);
