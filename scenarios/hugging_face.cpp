@@ -13,8 +13,8 @@ namespace {
 
 struct Architecture {
   std::string_view model_type;
-  TransformerSpec stack;  // what its dimensions fill in
-  bool windows = false;   // its sliding_window holds unless use_sliding_window is false, else if that is true
+  TransformerSpec stack;    // what its dimensions fill in
+  bool windows = false;     // sliding_window holds where use_sliding_window isn't said
   bool full_heads = false;  // keys and values have as many heads as queries where nothing is said
 };
 
@@ -126,8 +126,8 @@ Model model_of_config(const Json& config, const Spot& spot) {
   require_plain(config, spot);
   TransformerSpec stack = architecture.stack;
   const bool gpt2 = stack.learned_positions;
-  const char *const heads = gpt2 ? "n_head" : "num_attention_heads", *const hidden =
-                                                                         gpt2 ? "n_embd" : "hidden_size";
+  const char* const heads = gpt2 ? "n_head" : "num_attention_heads";
+  const char* const hidden = gpt2 ? "n_embd" : "hidden_size";
   stack.layers = number_at(config, gpt2 ? "n_layer" : "num_hidden_layers", 500, spot);
   stack.hidden = number_at(config, hidden, 1e5, spot);
   stack.heads = number_at(config, heads, 1e5, spot);
