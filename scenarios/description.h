@@ -792,8 +792,7 @@ void describe(V& v, MeasuredRate& s) {
   v.key("accumulation", s.accumulation, between(1, 10'000).absent_at_zero(),
         "The accumulation that it was measured with; left out: the training's.");
   v.key("activation_checkpointing", s.activation_checkpointing, any(),
-        "full: it was measured with activation checkpointing, none: without; left out: as the training has "
-        "it.");
+        "With which activation checkpointing it was measured; left out: the training's.");
   v.key("recompute_every", s.recompute_every, between(1, 1000).absent_at_zero(),
         "The recompute_every that it was measured with; left out: the training's.");
 }
@@ -809,21 +808,25 @@ void describe(V& v, TrainingSpec& s) {
         "Every so many steps the batches are set in proportion to the speeds that the GPUs have shown, "
         "together as many samples as before.");
   v.key("accumulation", s.accumulation, between(1, 10'000),
-        "Forward and backward passes per optimizer step; all but the last exchange nothing (`no_sync`), but "
-        "with data_parallel, which has nothing of the kind.");
+        "Forward and backward passes per optimizer step; all but the last exchange nothing unless `no_sync` "
+        "says otherwise, but with data_parallel, which has nothing of the kind.");
   v.key(
       "no_sync", s.no_sync, any(),
       "With accumulation. true: passes but the last run under no_sync. false: each reduces its gradients, as "
-      "PyTorch's DDP, FSDP and ZeRO's stages 2 and 3 do unless they are told otherwise; the latter then keep "
-      "no "
-      "whole gradients. Other strategies, and DDP with another `reduction`, don't use it.");
-  v.key("activation_checkpointing", s.activation_checkpointing, any(),
-        "full: a block keeps its inputs alone, and runs forward again before its backward pass. Blocks are "
-        "FSDP's units where it shards, else consecutive layers whose names agree up to their first number.");
+      "PyTorch's DDP and FSDP do unless they are told otherwise, and DeepSpeed's ZeRO 2 and 3 always; FSDP "
+      "and those then keep no whole gradients. Left out: false with zero, else true. Other strategies, ZeRO "
+      "1, and DDP with another `reduction` don't use it.");
+  v.key(
+      "activation_checkpointing", s.activation_checkpointing, any(),
+      "full: a block keeps its inputs alone, and runs forward again before its backward pass. selective_op: "
+      "it keeps what attention, products with a bias or in fp8, and every other of the rest wrote, too; "
+      "all else runs again (torchtitan's selective checkpointing by operators). Blocks are FSDP's units "
+      "where it shards, else consecutive layers whose names agree up to their first number.");
   v.key("recompute_every", s.recompute_every, between(1, 1000),
         "With full activation checkpointing: of so many blocks only the last runs forward again, the others "
         "keep "
-        "what they wrote (torchtitan's selective checkpointing, its option \"2\" for every other block).");
+        "what they wrote (torchtitan's selective checkpointing by layers, its option \"2\" for every other "
+        "block).");
   v.key("precision", s.precision, any(),
         "Number format of the kernels: it decides their peak rate and their bytes.");
   v.key("gradients", s.gradients, any(), "Number format of gradients in memory and on the wire.");

@@ -60,7 +60,9 @@ bool may_shard(const TrainingSpec& training) {
 // What is nearest to the scenario first.
 std::vector<Alternative> alternatives(const Scenario& scenario) {
   std::vector<Alternative> all{smaller_batch("", scenario)};
-  const bool in_part = scenario.training.recompute_every > 1;
+  const bool in_part = scenario.training.recompute_every > 1,
+             all_again =
+                 !in_part && scenario.training.activation_checkpointing == ActivationCheckpointing::full;
   const std::string checkpointing =
       in_part ? "/training/recompute_every=1" : "/training/activation_checkpointing=full";
   const auto recompute_all = [](TrainingSpec& training) {
@@ -71,16 +73,22 @@ std::vector<Alternative> alternatives(const Scenario& scenario) {
   const auto push = [&](const std::string& settings, const Scenario& changed) {
     all.push_back({settings, changed});
     TrainingSpec& training = all.back().changed.training;
-    if (fully_shards(training) && training.accumulation > 1 && training.no_sync &&
+    if (fully_shards(training) && training.accumulation > 1 && !reduces_each_pass(training) &&
         !fits(all.back().changed)) {
       training.no_sync = false;
       all.back().settings += (settings.empty() ? "" : " and ") + std::string("/training/no_sync=false");
     }
   };
-  if (fully_shards(scenario.training) && scenario.training.accumulation > 1 && scenario.training.no_sync) {
+  if (fully_shards(scenario.training) && scenario.training.accumulation > 1 &&
+      !reduces_each_pass(scenario.training)) {
     push("", scenario);
   }
-  if (in_part || !recomputes(scenario.training)) {
+  if (scenario.model.tokens > 0 && !recomputes(scenario.training)) {
+    Scenario changed = scenario;
+    changed.training.activation_checkpointing = ActivationCheckpointing::selective_op;
+    push("/training/activation_checkpointing=selective_op", changed);
+  }
+  if (!all_again) {
     Scenario changed = scenario;
     recompute_all(changed.training);
     push(checkpointing, changed);
@@ -181,6 +189,15 @@ std::string memory_parts_text(const GpuMemory& m) {
     text += size.value > 0 ? std::string(", ") + name + ' ' + gigabytes(size) : "";
   }
   return text + ", activations " + gigabytes(m.activations) + " (estimate)";
+}
+
+std::string loss_text(const Scenario& s) {
+  constexpr std::int64_t kLittle = 50;
+  const Bytes loss = unfused_loss(s.model, s.training), total = memory_of(s).total(), gpu = memory_of_gpu(s);
+  return loss.value <= total.value / kLittle
+             ? ""
+             : "and " + gigabytes(loss) + " for a loss in fp32 that no kernel fuses" +
+                   (gpu.value > 0 && total <= gpu && total + loss > gpu ? ", with which it doesn't fit" : "");
 }
 
 std::string does_not_fit(const Scenario& s) {

@@ -95,7 +95,9 @@ constexpr OtherWord kValues[] = {
     {"float32", "fp32", ""},
     {"float", "fp32", ""},
     {"float8", "fp8", ""},
-    {"selective", "full", R"(Its "recompute_every" is 2 where every other block is recomputed.)"},
+    {"selective", "selective_op",
+     R"(It is torchtitan's by operators; by layers it is "full" with "recompute_every"; Megatron's, of attention alone,)"
+     R"( is "none" here, as fused attention keeps no more.)"},
     {"hsdp", "fsdp", R"(Its "shard_group" in "fsdp" is "node".)"},
     {"hybrid_shard", "fsdp", R"(Its "shard_group" in "fsdp" is "node".)"},
     {"fsdp2", "fsdp", ""},

@@ -451,15 +451,19 @@ std::string no_blocks(TrainingSpec training, const Model& model) {
   const int every = std::exchange(training.recompute_every, 1);
   return recomputed_units(training, model).empty()
              ? "expected activation_checkpointing none for " + model.name +
-                   ", whose layers' names tell no blocks (layers.7.mlp), found full"
+                   ", whose layers' names tell no blocks (layers.7.mlp), found " +
+                   std::string(name_of(training.activation_checkpointing))
              : "expected a recompute_every of at most as many as " + model.name + " has blocks, found " +
                    std::to_string(every);
 }
 
 // Where a rate was measured with recomputation, and in how many blocks.
 void require_blocks(const Scenario& scenario, const MeasuredRate& rate, const Spot& measured) {
-  if (rate.recompute_every > 1 && rate.activation_checkpointing == ActivationCheckpointing::none) {
-    throw InputError("expected activation_checkpointing full beside a rate's recompute_every, found none",
+  const ActivationCheckpointing said_kind =
+      rate.activation_checkpointing.value_or(ActivationCheckpointing::full);
+  if (rate.recompute_every > 1 && said_kind != ActivationCheckpointing::full) {
+    throw InputError("expected activation_checkpointing full beside a rate's recompute_every, found " +
+                         std::string(name_of(said_kind)),
                      measured.place);
   }
   MeasuredRate pinned = rate;
@@ -598,7 +602,7 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
   } catch (const InputError& error) {
     throw error.at(below(below(place, "horovod"), "version").place);
   }
-  if (training.recompute_every > 1 && !recomputes(training)) {
+  if (training.recompute_every > 1 && training.activation_checkpointing != ActivationCheckpointing::full) {
     fail_at(below(place, "recompute_every"), "activation_checkpointing full beside it, or 1",
             std::to_string(training.recompute_every));
   }

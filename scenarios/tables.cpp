@@ -383,7 +383,8 @@ std::string unused_row(const TrainingSpec& training, const FabricSpec& fabric) {
     }
   }
   const bool of_stage_1 = zero && shards && (training.zero.reduce_scatter || training.zero.overlap_gather);
-  const bool reduces_last = !training.no_sync && training.accumulation > 1 && !reduces_each_pass(training);
+  const bool reduces_last =
+      training.no_sync == false && training.accumulation > 1 && !reduces_each_pass(training);
   FabricSpec plain;
   plain.sharp = fabric.sharp;
   return (unused.empty()
@@ -442,10 +443,12 @@ std::string summary(const Prediction& p) {
     throughput.pop_back();
   }
   const int every = p.scenario.training.recompute_every;
+  const bool in_part = p.scenario.training.activation_checkpointing == ActivationCheckpointing::selective_op;
   const std::string again =
       recomputes(p.scenario.training)
-          ? row("activations", every == 1 ? "recomputed, block by block"
-                                          : "recomputed in one block of " + std::to_string(every))
+          ? row("activations", in_part ? "attention's and every other product's kept, the rest recomputed"
+                               : every == 1 ? "recomputed, block by block"
+                                            : "recomputed in one block of " + std::to_string(every))
           : "";
   return strategy(p) + unused_row(p.scenario.training, p.scenario.cluster.fabric) + again +
          row("step time", step) + drift_rows(p) + row("throughput", throughput) +
@@ -550,9 +553,10 @@ std::string node_names(const ClusterSpec& cluster) {
 // Not where it has been said first.
 std::string memory(const Prediction& p) {
   const GpuMemory m = memory_of(p.scenario);
+  const std::string loss = loss_text(p.scenario);
   return does_not_fit(p.scenario).empty()
              ? row("memory", memory_text(m, memory_of_gpu(p.scenario)) + " a GPU") +
-                   row("", memory_parts_text(m))
+                   row("", memory_parts_text(m)) + (loss.empty() ? "" : row("", loss))
              : "";
 }
 

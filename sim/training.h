@@ -283,10 +283,12 @@ struct ExplicitLayerTime {
   Seconds forward, backward;
 };
 
-enum class ActivationCheckpointing : std::uint8_t { none, full };
+enum class ActivationCheckpointing : std::uint8_t { none, full, selective_op };
 template <>
-inline constexpr auto kNames<ActivationCheckpointing> = names<ActivationCheckpointing>(
-    {{"none", ActivationCheckpointing::none}, {"full", ActivationCheckpointing::full}});
+inline constexpr auto kNames<ActivationCheckpointing> =
+    names<ActivationCheckpointing>({{"none", ActivationCheckpointing::none},
+                                    {"full", ActivationCheckpointing::full},
+                                    {"selective_op", ActivationCheckpointing::selective_op}});
 
 // One GPU's rate as it was measured, whole steps of an undisturbed GPU without waiting for input.
 struct MeasuredRate {
@@ -386,10 +388,10 @@ struct TrainingSpec {
   std::int64_t batch_per_gpu = 32;    // samples of one forward pass
   std::vector<std::int64_t> batches;  // by rank, which together are as many; empty: all alike
   std::optional<BalanceSpec> balance;
-  int accumulation = 1;  // forward and backward passes per optimizer step (all but the last under no_sync)
-  bool no_sync = true;  // else each of them reduces its gradients, where the strategy can (reduces_each_pass)
-  ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::none;  // full: of each unit
-  int recompute_every = 1;  // with it: of so many units the last; the others keep their activations
+  int accumulation = 1;           // forward and backward passes per optimizer step
+  std::optional<bool> no_sync{};  // all of them but the last, where the strategy can (reduces_each_pass)
+  ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::none;  // of each unit
+  int recompute_every = 1;  // with full: of so many units the last; the others keep their activations
   Precision precision = Precision::fp32;   // of the kernels
   Precision gradients = Precision::fp32;   // of gradients in memory and on the wire
   Precision parameters = Precision::fp32;  // of parameters and of the optimizer's state in memory
@@ -487,16 +489,18 @@ inline bool fully_shards(const TrainingSpec& training) {
          (training.strategy == StrategyKind::zero && training.zero.stage > 1);
 }
 
-// Whether forward runs again, unit by unit, before backward.
+// Whether forward runs again, all of it or a part, unit by unit, before backward.
 inline bool recomputes(const TrainingSpec& training) {
-  return training.activation_checkpointing == ActivationCheckpointing::full;
+  return training.activation_checkpointing != ActivationCheckpointing::none;
 }
 
-// Whether passes of accumulation reduce their gradients, each of them: of DDP as PyTorch has it, and of units.
+// Whether passes of accumulation reduce their gradients, each of them: of DDP as PyTorch has it, and of units. Where
+// nothing is said ZeRO's do: DeepSpeed's stages 2 and 3 refuse no_sync (runtime/engine.py).
 inline bool reduces_each_pass(const TrainingSpec& training) {
   const bool can = fully_shards(training) || (training.strategy == StrategyKind::ddp &&
                                               training.ddp.reduction == Reduction::pytorch_ddp);
-  return can && !training.no_sync && training.accumulation > 1;
+  const bool no_sync = training.no_sync.value_or(training.strategy != StrategyKind::zero);
+  return can && !no_sync && training.accumulation > 1;
 }
 
 // The same rate, for a training with other checkpointing. One that says of how many blocks one was recomputed was
@@ -505,7 +509,7 @@ inline void pin_checkpointing(MeasuredRate& rate, const TrainingSpec& training) 
   using enum ActivationCheckpointing;
   rate.activation_checkpointing = rate.activation_checkpointing.value_or(
       rate.recompute_every > 1 ? full : training.activation_checkpointing);
-  rate.recompute_every = rate.activation_checkpointing == none ? 1
+  rate.recompute_every = rate.activation_checkpointing != full ? 1
                          : rate.recompute_every > 0            ? rate.recompute_every
                                                                : training.recompute_every;
 }

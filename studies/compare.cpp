@@ -145,7 +145,7 @@ StrategyChoice choice_in(const std::string& text) {
   };
   const auto checkpointing = said(kCheckpointing), end = choice.edits.end();
   const auto* word = checkpointing == end ? nullptr : checkpointing->value.as<std::string>();
-  if (word != nullptr && *word == name_of(ActivationCheckpointing::none) && said(kRecomputeEvery) == end) {
+  if (word != nullptr && *word != name_of(ActivationCheckpointing::full) && said(kRecomputeEvery) == end) {
     choice.edits.push_back({std::string("/training/") + kRecomputeEvery, 1});
   }
   return choice;

@@ -282,6 +282,11 @@ void add_checkpointing(const Scenario& scenario, Levers& all) {
     s.training.activation_checkpointing = ActivationCheckpointing::none;
     s.training.recompute_every = 1;
   };
+  const auto selective = [](Scenario& s) {
+    pin_rates(s);
+    s.training.activation_checkpointing = ActivationCheckpointing::selective_op;
+    s.training.recompute_every = 1;
+  };
   const int every = 2 * scenario.training.recompute_every;
   const auto fewer = [every](Scenario& s) {
     pin_rates(s);
@@ -291,8 +296,16 @@ void add_checkpointing(const Scenario& scenario, Levers& all) {
   fewer(with_fewer);
   if (fits_as_well(scenario, none)) {
     all.add(LeverKind::software, "no activation checkpointing", "without activation checkpointing", none);
-  } else if (!recomputed_units(with_fewer.training, scenario.model).empty() &&
-             fits_as_well(scenario, fewer)) {
+    return;
+  }
+  if (scenario.training.activation_checkpointing != ActivationCheckpointing::full) {
+    return;
+  }
+  if (scenario.model.tokens > 0 && fits_as_well(scenario, selective)) {
+    all.add(LeverKind::software, "every other product recomputed",
+            "with activation_checkpointing selective_op", selective);
+  }
+  if (!recomputed_units(with_fewer.training, scenario.model).empty() && fits_as_well(scenario, fewer)) {
     all.add(LeverKind::software, "one block of " + std::to_string(every) + " recomputed",
             "with recompute_every " + std::to_string(every), fewer);
   }
@@ -474,7 +487,8 @@ void add_strategy(const Prediction& p, Levers& all) {
             accumulate);
   }
   const auto no_sync = [](Scenario& s) { s.training.no_sync = true; };
-  if (reduces_each_pass(p.scenario.training) && fits_as_well(p.scenario, no_sync)) {
+  if (reduces_each_pass(p.scenario.training) && p.scenario.training.strategy != StrategyKind::zero &&
+      fits_as_well(p.scenario, no_sync)) {
     all.add(LeverKind::software, "no_sync", "with passes but the last under no_sync", no_sync);
   }
 }

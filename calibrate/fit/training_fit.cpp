@@ -277,8 +277,8 @@ std::int64_t batch_of(const Scenario& base, const TrainingMeasurement& row) {
 
 // What one GPU does with the batch of a measured rate, which may have been measured with other checkpointing.
 double rate_of_one(const Scenario& base, const MeasuredRate& rate) {
-  const bool full = rate.activation_checkpointing == ActivationCheckpointing::full;
-  if (full == recomputes(base.training) && (!full || rate.recompute_every == base.training.recompute_every)) {
+  if (rate.activation_checkpointing == base.training.activation_checkpointing &&
+      rate.recompute_every == base.training.recompute_every) {
     return rate.rate.value;
   }
   Scenario one = base;

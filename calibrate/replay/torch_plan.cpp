@@ -45,7 +45,7 @@ void require_faithful(const Scenario& s) {
   refuse(sharded && pytorch_version(training.pytorch) < kFullyShard, "/training/pytorch",
          to_string(pytorch_version(training.pytorch)) + ", which has no fully_shard");
   refuse(recomputes(training), "/training/activation_checkpointing",
-         "full; its layers' times can't be told apart");
+         std::string(name_of(training.activation_checkpointing)) + "; its layers' times can't be told apart");
   refuse(sharded && training.fsdp.reduce_precision &&
              !same_format(*training.fsdp.reduce_precision, training.gradients),
          "/training/fsdp/reduce_precision", "gradients in another format on the wire");

@@ -76,16 +76,19 @@ double least_flops(const Model& model, const TrainingSpec& training, Precision p
   constexpr double kPasses = 3, kCausal = 0.5, kWinograd = 1 / 2.25;
   double flops = 0;
   bool first = true;
-  const std::vector<FsdpUnit> recomputed = recomputed_units(training, model);
-  for (std::uint32_t l = 0; l < model.layers.size(); ++l) {
+  std::vector<bool> recomputed(model.layers.size());
+  for (const FsdpUnit& unit : recomputed_units(training, model)) {
+    for (const std::uint32_t l : recomputed_layers(training, model, unit)) {
+      recomputed[l] = true;
+    }
+  }
+  for (std::size_t l = 0; l < model.layers.size(); ++l) {
     const Layer& layer = model.layers[l];
-    const bool again = std::ranges::any_of(
-        recomputed, [&](const FsdpUnit& unit) { return unit.first <= l && l < unit.end(); });
     const double macs = static_cast<double>(layer.forward_macs);
     const double part = layer.kind == LayerKind::attention                              ? kCausal
                         : layer.kind == LayerKind::conv && precision == Precision::fp32 ? kWinograd
                                                                                         : 1;
-    const double passes = kPasses - (first && macs > 0 ? 1 : 0) + (again ? 1 : 0);
+    const double passes = kPasses - (first && macs > 0 ? 1 : 0) + (recomputed[l] ? 1 : 0);
     flops += kFlopsPerMac * macs * part * passes;
     first = first && macs == 0;
   }

@@ -61,6 +61,14 @@ std::int64_t gathered_elements(const UnitCounts& parameters, const ReshardAfterF
   return parameters.root + most;
 }
 
+// Of so many elements of a sample: an estimate, which may be beyond all bounds.
+Bytes of_batch(const TrainingSpec& training, std::int64_t elements, Precision precision) {
+  constexpr double kMost = 1LL << 60;
+  const double all = static_cast<double>(elements) * static_cast<double>(training.batch_per_gpu) *
+                     static_cast<double>(bytes_per_element(precision));
+  return Bytes(static_cast<std::int64_t>(std::min(all, kMost)));
+}
+
 struct MemoryOf {
   const Model& model;
   const TrainingSpec& training;
@@ -140,7 +148,7 @@ struct MemoryOf {
 
   GpuMemory alone() const {
     GpuMemory memory = model_states({});
-    memory.activations = activations(outputs_kept());
+    memory.activations = activations();
     return memory;
   }
 
@@ -165,13 +173,7 @@ struct MemoryOf {
   static Bytes bytes(std::int64_t elements, Precision precision) {
     return Bytes(elements * bytes_per_element(precision));
   }
-  // Of so many elements of a sample: an estimate, which may be beyond all bounds.
-  Bytes activations(std::int64_t elements) const {
-    constexpr double kMost = 1LL << 60;
-    const double all = static_cast<double>(elements) * static_cast<double>(training.batch_per_gpu) *
-                       static_cast<double>(bytes_per_element(training.precision));
-    return Bytes(static_cast<std::int64_t>(std::min(all, kMost)));
-  }
+  Bytes activations() const { return of_batch(training, outputs_kept(), training.precision); }
   std::int64_t elements_each(std::uint32_t ranks) const {
     return shard_elements(model, 0, static_cast<std::uint32_t>(model.layers.size()), ranks);
   }
@@ -219,11 +221,11 @@ struct MemoryOf {
                                    : elements.root + elements.largest_unit();
     memory.buckets =
         bytes(whole, training.gradients) + bytes(std::max(elements.root, elements.largest_unit()), wire);
-    memory.activations = activations(outputs_kept());
+    memory.activations = activations();
   }
 
-  // Of a sample. Of recomputed units each keeps its last output; of one there are all, as of all other layers. Never
-  // more than without.
+  // Of a sample. Of recomputed units each keeps its last output, and what doesn't run again; of one there are all, as of
+  // all other layers. Never more than without.
   std::int64_t outputs_kept() const {
     const std::vector<FsdpUnit> units = recomputed_units(training, model);
     if (units.empty()) {
@@ -231,14 +233,28 @@ struct MemoryOf {
     }
     const UnitCounts written = count(units, model, outputs);
     std::int64_t kept = written.root + written.largest_unit();
-    for (const FsdpUnit& unit : units) {
-      kept += model.layers[unit.end() - 1].output_elements;
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      kept += model.layers[units[u].end() - 1].output_elements + written.units[u];
+      for (const std::uint32_t l : recomputed_layers(training, model, units[u])) {
+        kept -= outputs(model.layers[l]);
+      }
     }
     return std::min(kept, written.all());
   }
 };
 
 }  // namespace
+
+Bytes unfused_loss(const Model& model, const TrainingSpec& training) {
+  constexpr std::int64_t kCopies = 3;
+  std::int64_t logits = 0;
+  const std::vector<FsdpUnit> blocks = units_of({}, model);
+  for (std::size_t l = blocks.empty() ? 0 : blocks.back().end(); l < model.layers.size(); ++l) {
+    const Layer& layer = model.layers[l];
+    logits = std::max(logits, model.tokens > 0 && layer.kind == LayerKind::linear ? outputs(layer) : 0);
+  }
+  return of_batch(training, kCopies * logits, Precision::fp32);
+}
 
 GpuMemory memory_of(const Strategy& strategy, const Model& model, const TrainingSpec& training,
                     const RankLayout& job) {

@@ -21,4 +21,8 @@ struct GpuMemory {
 // do.
 GpuMemory memory_of(const Strategy&, const Model&, const TrainingSpec&, const RankLayout&);
 
+// What the loss of a model of tokens holds beside that, where no kernel fuses it: the logits (the largest product behind
+// all blocks) three times in fp32, log_softmax's output, its gradient, and theirs. 0 for other models.
+Bytes unfused_loss(const Model&, const TrainingSpec&);
+
 }  // namespace paceline

@@ -58,7 +58,7 @@ void ProgramBuilder::forward(std::uint32_t layer) { forward_kernels(layer, Phase
 void ProgramBuilder::recompute(std::uint32_t layer) {
   if (const auto unit = std::ranges::find(recomputed_, layer + 1, &FsdpUnit::end);
       unit != recomputed_.end()) {
-    for (std::uint32_t l = unit->first; l < unit->end(); ++l) {
+    for (const std::uint32_t l : recomputed_layers(work_.training, work_.model, *unit)) {
       forward_kernels(l, Phase::backward, "recompute ");
     }
   }

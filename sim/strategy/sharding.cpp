@@ -108,6 +108,24 @@ std::vector<FsdpUnit> recomputed_units(const TrainingSpec& training, const Model
   return recomputed;
 }
 
+std::vector<std::uint32_t> recomputed_layers(const TrainingSpec& training, const Model& model,
+                                             const FsdpUnit& unit) {
+  const bool whole = training.activation_checkpointing == ActivationCheckpointing::full;
+  std::vector<std::uint32_t> again;
+  int products = 0;  // without a bias
+  for (std::uint32_t l = unit.first; l < unit.end(); ++l) {
+    const Layer& layer = model.layers[l];
+    const bool counted = layer.kind == LayerKind::linear && layer.parameters.size() < 2 &&
+                         training.precision != Precision::fp8;
+    products += counted ? 1 : 0;
+    const bool kept = counted ? products % 2 == 1 : layer.forward_macs > 0;
+    if (whole || !kept) {
+      again.push_back(l);
+    }
+  }
+  return again;
+}
+
 void require_alike_on_nodes(std::int64_t ranks, const RankLayout& job, const std::string& place) {
   const std::int64_t gpus = job.gpus_per_node;
   if (gpus % ranks != 0 && ranks % gpus != 0) {

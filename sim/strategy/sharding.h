@@ -30,6 +30,11 @@ std::vector<FsdpUnit> units_of(const FsdpUnits&, const Model&);
 // so manyth; none without activation checkpointing. Throws InputError as units_of does.
 std::vector<FsdpUnit> recomputed_units(const TrainingSpec&, const Model&);
 
+// Layers of such a unit that run again. With selective_op a unit keeps what attention, convolutions, products with a bias
+// or in fp8, and every other of the rest wrote, from the first on: pytorch/torchtitan, distributed/activation_checkpoint.py
+// (SelectiveAC), which counts aten.mm alone; the others are aten.addmm and aten._scaled_mm.
+std::vector<std::uint32_t> recomputed_layers(const TrainingSpec&, const Model&, const FsdpUnit&);
+
 // Throws InputError unless groups of so many consecutive ranks use their nodes alike.
 void require_alike_on_nodes(std::int64_t ranks, const RankLayout&, const std::string& place);
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/predict.h"
+#include "scenarios/scenario.h"
 #include "sim/engine/simulate.h"
 #include "sim/layers/layer_spans.h"
 #include "sim/strategy/build_job.h"
@@ -237,6 +239,29 @@ TEST_CASE("ZeRO's first stage adds the gather of the parameters to DDP's step") 
     kept.reshard_after_forward.reshards = false;
     CHECK(steady_step(job_of_units(t, ZeroSpec{2}, accumulation)) ==
           steady_step(fsdp_job(t, kept, accumulation)));
+  }
+}
+
+// DeepSpeed's stages reduce in every pass, FSDP where it is told so; each as the other where it says what the other does.
+TEST_CASE("ZeRO's passes of accumulation reduce, FSDP's but the last don't, and either does as it is told") {
+  const auto step = [](const std::string& strategy, const std::string& no_sync) {
+    const Prediction p = predict(parse_scenario(
+        R"({"cluster": {"node": "dgx-a100", "nodes": 2}, "model": "gpt2_small", "run": {"iterations": 2},
+            "training": {"batch_per_gpu": 2, "accumulation": 3, )" +
+            strategy + no_sync + "}}",
+        "s.json"));
+    return p.report.step.mean.value;
+  };
+  for (const bool keeps : {false, true}) {
+    const std::string zero = R"("strategy": "zero", "zero": {"stage": )" + std::string(keeps ? "2}" : "3}"),
+                      fsdp = R"("strategy": "fsdp", "fsdp": {"reshard_after_forward": )" +
+                             std::string(keeps ? "false}" : "true}"),
+                      yes = R"(, "no_sync": true)", no = R"(, "no_sync": false)";
+    CHECK(step(zero, "") == step(zero, no));
+    CHECK(step(fsdp, "") == step(fsdp, yes));
+    CHECK(step(zero, no) > step(zero, yes));
+    CHECK(step(zero, no) == step(fsdp, no));
+    CHECK(step(zero, yes) == step(fsdp, yes));
   }
 }
 

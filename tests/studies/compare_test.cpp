@@ -222,6 +222,11 @@ TEST_CASE("a measured rate holds for what the file has: who doesn't recompute sa
   CHECK(half[0] == Approx(batch).epsilon(0.1));
   CHECK(half[1] == Approx(half[0] + batch / 7).epsilon(0.05));
   CHECK(half[2] == Approx(half[0] - batch / 7).epsilon(0.05));
+  // Beside that rate: less than all, more than nothing.
+  const std::vector<double> part = steps(
+      "fsdp:recompute_every=1,fsdp:activation_checkpointing=selective_op,fsdp:activation_checkpointing=none");
+  CHECK(part[1] < part[0]);
+  CHECK(part[1] > part[2]);
 }
 
 TEST_CASE(

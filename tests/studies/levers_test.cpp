@@ -259,10 +259,22 @@ TEST_CASE("a strategy is tried with its own options") {
   CHECK_FALSE(software_of(one).contains("one block of 4 recomputed"));
   CHECK_THAT(terminal_table(predict(parse_scenario(one.dump(), "s.json"))),
              Catch::Contains("activations     recomputed in one block of 2\n"));
+  // Or every other product of each block.
+  json language = hoppers(8);
+  language["model"] = "llama3_8b";
+  language["training"].update(
+      {{"batch_per_gpu", 3}, {"strategy", "fsdp"}, {"activation_checkpointing", "full"}});
+  CHECK_FALSE(software_of(language).contains(stores));
+  CHECK(software_of(language).contains("every other product recomputed"));
+  language["training"]["activation_checkpointing"] = "selective_op";
+  CHECK_FALSE(software_of(language).contains("every other product recomputed"));
   json syncs = scenario;
   syncs["training"].update({{"accumulation", 4}, {"no_sync", false}});
   CHECK(software_of(syncs).contains("no_sync"));
   syncs["training"]["no_sync"] = true;
+  CHECK_FALSE(software_of(syncs).contains("no_sync"));
+  syncs["training"].erase("no_sync");
+  syncs["training"].update({{"strategy", "zero"}, {"zero", {{"stage", 2}}}});  // DeepSpeed refuses it
   CHECK_FALSE(software_of(syncs).contains("no_sync"));
   scenario["training"].erase("activation_checkpointing");
   scenario["training"]["fsdp"] = {

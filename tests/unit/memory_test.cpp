@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "scenarios/scenario.h"
+#include "sim/strategy/sharding.h"
 #include "tests/ddp_job.h"
 
 namespace paceline {
@@ -110,6 +111,13 @@ TEST_CASE("FSDP divides all that is kept, and the shard is the master") {
   CHECK(memory(training).buckets == each(2) + Bytes(8 * 4 * 4'000));
   training.no_sync = false;
   CHECK(memory(training).buckets == Bytes(8 * (2 * (2'000 + 4'000) + 4 * 4'000)));
+  training.strategy = StrategyKind::zero;  // whose passes reduce, if nothing is said
+  training.zero.stage = 3;
+  training.no_sync.reset();
+  CHECK(memory(training).buckets == Bytes(8 * (2 * (2'000 + 4'000) + 4 * 4'000)));
+  training.no_sync = true;
+  CHECK(memory(training).buckets == each(2) + Bytes(8 * 4 * 4'000));
+  training.strategy = StrategyKind::fsdp;
   training.fsdp.shard_group.node = true;
   m = memory(training);
   CHECK(4 * m.model_states() == each(4 + 4 + 8));
@@ -149,6 +157,55 @@ TEST_CASE("what is recomputed needs the outputs of units and one whole unit, but
   const std::int64_t kept = root + 300 + 20 + 30, last_of_two = 200 + 60, largest_of_two = 550 + 60;
   CHECK(memory_of(strategy_of(training), deep, training, kTwoNodes).activations ==
         Bytes(3 * 2 * (kept + last_of_two + largest_of_two)));
+}
+
+TEST_CASE(
+    "with selective_op a unit keeps attention and every other product without a bias, and runs the rest "
+    "again") {
+  const auto layer = [](const char* name, LayerKind kind, std::int64_t outputs, std::size_t tensors = 1) {
+    return Layer{.name = name,
+                 .kind = kind,
+                 .parameters = std::vector<std::int64_t>(tensors, 8),
+                 .forward_macs = kind == LayerKind::norm ? 0 : 1000,
+                 .output_elements = outputs};
+  };
+  using enum LayerKind;
+  // Products of one tensor: q, v and down are kept, k and up are not.
+  const Model model{.name = "two",
+                    .input = "",
+                    .layers = {layer("in", embedding, 1), layer("layers.0.q", linear, 2),
+                               layer("layers.0.k", linear, 4), layer("layers.0.attention", attention, 8, 0),
+                               layer("layers.0.v", linear, 16), layer("layers.0.biased", linear, 32, 2),
+                               layer("layers.0.up", linear, 64), layer("layers.0.down", linear, 128),
+                               layer("layers.0.norm", norm, 256), layer("layers.1.q", linear, 512)}};
+  TrainingSpec training = mixed(StrategyKind::fsdp);
+  training.activation_checkpointing = ActivationCheckpointing::selective_op;
+  const std::vector<FsdpUnit> units = recomputed_units(training, model);
+  REQUIRE(units.size() == 2);
+  CHECK(recomputed_layers(training, model, units[0]) == std::vector<std::uint32_t>{2, 6, 8});
+  CHECK(recomputed_layers(training, model, units[1]).empty());  // each unit counts for itself
+  const std::int64_t root = 1, kept = 2 + 8 + 16 + 32 + 128 + 512, last = 256 + 512,
+                     largest = 2 + 4 + 8 + 16 + 32 + 64 + 128 + 256;
+  const std::int64_t all = root + largest + 512;
+  CHECK(memory_of(training.fsdp, model, training, kTwoNodes).activations ==
+        Bytes(3 * 2 * std::min(root + kept + last + largest, all)));
+  training.precision = Precision::fp8;  // all products are kept
+  CHECK(recomputed_layers(training, model, units[0]) == std::vector<std::uint32_t>{8});
+  training.activation_checkpointing = ActivationCheckpointing::full;
+  CHECK(recomputed_layers(training, model, units[1]) == std::vector<std::uint32_t>{9});
+}
+
+TEST_CASE("a loss that no kernel fuses has the logits of a model of tokens three times in fp32") {
+  Model model = blocks();
+  TrainingSpec training = mixed(StrategyKind::ddp);
+  model.layers.back().kind = LayerKind::linear;
+  CHECK(unfused_loss(model, training) == Bytes(0));  // of images: a thousand classes
+  model.tokens = 10;
+  CHECK(unfused_loss(model, training) == Bytes(3 * 3 * 4 * 70));
+  model.layers.push_back(
+      {.name = "pooled", .kind = LayerKind::linear, .parameters = {8}, .output_elements = 2});
+  CHECK(unfused_loss(model, training) == Bytes(3 * 3 * 4 * 70));
+  CHECK(memory_of(training.ddp, model, training, kTwoNodes).activations == Bytes(3 * 2 * 832));  // without it
 }
 
 TEST_CASE("one GPU trains plainly, whatever the strategy") {
