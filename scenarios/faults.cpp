@@ -52,8 +52,9 @@ void read(const Json& json, CheckpointInterval& interval, const Limits&, const S
   } else if (text != nullptr && std::ranges::count(rule_names(), *text) == 1) {
     interval = {*find_named<IntervalRule>(*text), {}, 0};
   } else if (text != nullptr && !text->empty() && text->front() >= '0' && text->front() <= '9') {
-    if (text->ends_with(" steps")) {
-      fail_at(spot, R"({"steps": )" + text->substr(0, text->find(' ')) + '}', shown(json));
+    const std::size_t digits = std::min(text->find_first_not_of("0123456789"), text->size());
+    if (const std::string unit = text->substr(digits); unit == " steps" || unit == " step") {
+      fail_at(spot, R"({"steps": )" + text->substr(0, digits) + '}', shown(json));
     }
     interval = {IntervalRule::fixed, {}, 0};
     read(json, interval.time, kCampaign, spot);

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "scenarios/readable.h"
 #include "scenarios/writer.h"
+#include "sim/strategy/sharding.h"
 
 namespace paceline {
 namespace {
@@ -83,10 +84,13 @@ std::vector<Alternative> alternatives(const Scenario& scenario) {
       !reduces_each_pass(scenario.training)) {
     push("", scenario);
   }
-  if (scenario.model.tokens > 0 && !recomputes(scenario.training)) {
-    Scenario changed = scenario;
-    changed.training.activation_checkpointing = ActivationCheckpointing::selective_op;
-    push("/training/activation_checkpointing=selective_op", changed);
+  Scenario by_operators = scenario;
+  by_operators.training.activation_checkpointing = ActivationCheckpointing::selective_op;
+  by_operators.training.recompute_every = 1;
+  const bool selects = scenario.model.tokens > 0 && !recomputes(scenario.training) &&
+                       recomputes_products(by_operators.training, scenario.model);
+  if (selects) {
+    push("/training/activation_checkpointing=selective_op", by_operators);
   }
   if (!all_again) {
     Scenario changed = scenario;
@@ -120,18 +124,25 @@ std::vector<Alternative> alternatives(const Scenario& scenario) {
   const FsdpSpec& now = scenario.training.fsdp;
   const bool in_parts = now.shard_group != ShardGroup{} || now.reshard_after_forward != ReshardAfterForward{};
   for (const bool of_all : in_parts ? std::vector{false, true} : std::vector{false}) {
-    for (const bool recomputed : {false, true}) {
-      add("/training/strategy=fsdp" + (of_all ? within : "") + (recomputed ? " and " + checkpointing : ""),
-          [&](TrainingSpec& t) {
-            t.strategy = StrategyKind::fsdp;
-            if (of_all) {
-              t.fsdp.shard_group = {.ranks = ranks};
-              t.fsdp.reshard_after_forward = {};
-            }
-            if (recomputed) {
-              recompute_all(t);
-            }
-          });
+    for (const int recomputed : {0, 1, 2}) {  // nothing, by operators, all
+      if (recomputed == 1 && !selects) {
+        continue;
+      }
+      const std::string again = recomputed == 0   ? ""
+                                : recomputed == 1 ? " and /training/activation_checkpointing=selective_op"
+                                                  : " and " + checkpointing;
+      add("/training/strategy=fsdp" + (of_all ? within : "") + again, [&](TrainingSpec& t) {
+        t.strategy = StrategyKind::fsdp;
+        if (of_all) {
+          t.fsdp.shard_group = {.ranks = ranks};
+          t.fsdp.reshard_after_forward = {};
+        }
+        if (recomputed == 1) {
+          t.activation_checkpointing = ActivationCheckpointing::selective_op;
+        } else if (recomputed == 2) {
+          recompute_all(t);
+        }
+      });
     }
   }
   if (!fits(all.back().changed)) {
@@ -173,6 +184,7 @@ Json::Object memory_json(const GpuMemory& m, Bytes gpu) {
           {"gathered_bytes", m.gathered.value},
           {"buckets_bytes", m.buckets.value},
           {"activations_bytes", m.activations.value},
+          {"unfused_loss_bytes", m.unfused_loss.value},
           {"total_bytes", m.total().value},
           {"gpu_bytes", known ? Json(gpu.value) : Json()},
           {"fits", known ? Json(m.total() <= gpu) : Json()}};
@@ -191,13 +203,12 @@ std::string memory_parts_text(const GpuMemory& m) {
   return text + ", activations " + gigabytes(m.activations) + " (estimate)";
 }
 
-std::string loss_text(const Scenario& s) {
+std::string loss_text(const GpuMemory& m, Bytes gpu) {
   constexpr std::int64_t kLittle = 50;
-  const Bytes loss = unfused_loss(s.model, s.training), total = memory_of(s).total(), gpu = memory_of_gpu(s);
-  return loss.value <= total.value / kLittle
+  return m.unfused_loss.value <= m.total().value / kLittle
              ? ""
-             : "and " + gigabytes(loss) + " for a loss in fp32 that no kernel fuses" +
-                   (gpu.value > 0 && total <= gpu && total + loss > gpu ? ", with which it doesn't fit" : "");
+             : "a loss that no kernel fuses takes " + gigabytes(m.unfused_loss) + " more" +
+                   (gpu.value > 0 && m.total() + m.unfused_loss > gpu ? ", with which it doesn't fit" : "");
 }
 
 std::string does_not_fit(const Scenario& s) {
@@ -209,7 +220,7 @@ std::string does_not_fit(const Scenario& s) {
 }
 
 std::vector<std::string> settings_that_fit(const Scenario& scenario) {
-  constexpr std::size_t kMost = 4;
+  constexpr std::size_t kMost = 5;
   Bytes least = memory_of_gpu(scenario) + Bytes(1);
   std::vector<std::string> settings;
   for (const Alternative& alternative : alternatives(scenario)) {

@@ -21,8 +21,8 @@ Json::Object memory_json(const GpuMemory&, Bytes gpu);
 // "93.1 GB of 85.9 GB (80.00 GiB)", "model states 80.3 GB, gathered 1.2 GB, activations 11.6 GB (estimate)".
 std::string memory_text(const GpuMemory&, Bytes gpu);
 std::string memory_parts_text(const GpuMemory&);
-// "and 25.2 GB for a loss in fp32 that no kernel fuses, with which it doesn't fit"; nothing where that is little.
-std::string loss_text(const Scenario&);
+// "a loss that no kernel fuses takes 25.2 GB more, with which it doesn't fit"; nothing where that is little.
+std::string loss_text(const GpuMemory&, Bytes gpu);
 
 // "does not fit: 93.1 GB of 85.9 GB (80.00 GiB): model states ..."; nothing where it fits, or where nobody
 // knows.

@@ -96,8 +96,8 @@ constexpr OtherWord kValues[] = {
     {"float", "fp32", ""},
     {"float8", "fp8", ""},
     {"selective", "selective_op",
-     R"(It is torchtitan's by operators; by layers it is "full" with "recompute_every"; Megatron's, of attention alone,)"
-     R"( is "none" here, as fused attention keeps no more.)"},
+     R"(By layers (torchtitan) it is "full" with "recompute_every", of attention alone (Megatron) it is "none".)"},
+    {"op", "selective_op", ""},
     {"hsdp", "fsdp", R"(Its "shard_group" in "fsdp" is "node".)"},
     {"hybrid_shard", "fsdp", R"(Its "shard_group" in "fsdp" is "node".)"},
     {"fsdp2", "fsdp", ""},

@@ -446,11 +446,16 @@ std::string summary(const Prediction& p) {
   const bool in_part = p.scenario.training.activation_checkpointing == ActivationCheckpointing::selective_op;
   const std::string again =
       recomputes(p.scenario.training)
-          ? row("activations", in_part ? "attention's and every other product's kept, the rest recomputed"
+          ? row("activations", in_part      ? "recomputed in part, by operators (selective_op)"
                                : every == 1 ? "recomputed, block by block"
                                             : "recomputed in one block of " + std::to_string(every))
           : "";
-  return strategy(p) + unused_row(p.scenario.training, p.scenario.cluster.fabric) + again +
+  const std::string each_pass =
+      reduces_each_pass(p.scenario.training)
+          ? row("gradients",
+                "reduced in each of " + std::to_string(p.scenario.training.accumulation) + " passes")
+          : "";
+  return strategy(p) + unused_row(p.scenario.training, p.scenario.cluster.fabric) + again + each_pass +
          row("step time", step) + drift_rows(p) + row("throughput", throughput) +
          row("scaling",
              fixed(100 * r.scaling_efficiency, 1) + " % of " +
@@ -552,12 +557,14 @@ std::string node_names(const ClusterSpec& cluster) {
 
 // Not where it has been said first.
 std::string memory(const Prediction& p) {
+  if (!does_not_fit(p.scenario).empty()) {
+    return "";
+  }
   const GpuMemory m = memory_of(p.scenario);
-  const std::string loss = loss_text(p.scenario);
-  return does_not_fit(p.scenario).empty()
-             ? row("memory", memory_text(m, memory_of_gpu(p.scenario)) + " a GPU") +
-                   row("", memory_parts_text(m)) + (loss.empty() ? "" : row("", loss))
-             : "";
+  const Bytes gpu = memory_of_gpu(p.scenario);
+  const std::string loss = loss_text(m, gpu);
+  return row("memory", memory_text(m, gpu) + " a GPU") + row("", memory_parts_text(m)) +
+         (loss.empty() ? "" : row("", loss));
 }
 
 }  // namespace

@@ -489,6 +489,20 @@ Comparison predicted(const std::vector<StrategyChoice>& choices, const std::vect
     }
     faults = faults || each.prediction.scenario.faults;
   }
+  const auto in_each_pass = [](const ComparedStrategy& each) {
+    const TrainingSpec& training = each.prediction.scenario.training;
+    return training.strategy == StrategyKind::zero && !training.no_sync && reduces_each_pass(training);
+  };
+  if (const auto found = std::ranges::find_if(comparison.strategies, in_each_pass);
+      found != comparison.strategies.end() &&
+      !std::ranges::all_of(comparison.strategies, [](const ComparedStrategy& each) {
+        return reduces_each_pass(each.prediction.scenario.training);
+      })) {
+    comparison.remarks.push_back(
+        in_quotes(found->choice.name) +
+        " reduces gradients in each pass of accumulation, as DeepSpeed does, others in "
+        "the last; no_sync says it for all");
+  }
   if (faults) {
     comparison.remarks.emplace_back(
         "steps are compared: faults don't count here, `paceline run` tells what they leave");

@@ -301,9 +301,11 @@ void add_checkpointing(const Scenario& scenario, Levers& all) {
   if (scenario.training.activation_checkpointing != ActivationCheckpointing::full) {
     return;
   }
-  if (scenario.model.tokens > 0 && fits_as_well(scenario, selective)) {
-    all.add(LeverKind::software, "every other product recomputed",
-            "with activation_checkpointing selective_op", selective);
+  Scenario by_operators = scenario;
+  selective(by_operators);
+  if (recomputes_products(by_operators.training, scenario.model) && fits_as_well(scenario, selective)) {
+    all.add(LeverKind::software, "recomputation by operators", "with activation_checkpointing selective_op",
+            selective);
   }
   if (!recomputed_units(with_fewer.training, scenario.model).empty() && fits_as_well(scenario, fewer)) {
     all.add(LeverKind::software, "one block of " + std::to_string(every) + " recomputed",

@@ -155,7 +155,8 @@ class Result:
 
         It needs ``total_bytes``: ``model_states_bytes`` (parameters, gradients, optimizer), what is
         gathered, buckets, and an estimate of activations. It has ``gpu_bytes``. None where that
-        isn't known.
+        isn't known. ``unfused_loss_bytes`` are what a loss would need beside that which no kernel
+        fuses.
         """
         return self.data["memory"]
 

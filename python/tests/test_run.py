@@ -496,6 +496,7 @@ def test_links(result: paceline.Result) -> None:
 def test_memory(result: paceline.Result) -> None:
     parameters = 124_439_808  # of gpt2_small; mixed precision, Adam
     outputs = 167_068_672  # of a sample
+    logits = 1024 * 50_257
     assert result.memory == {
         "parameters_bytes": 2 * parameters,
         "gradients_bytes": 4 * parameters,
@@ -504,6 +505,7 @@ def test_memory(result: paceline.Result) -> None:
         "gathered_bytes": 0,
         "buckets_bytes": 4 * parameters,
         "activations_bytes": 16 * 2 * outputs,
+        "unfused_loss_bytes": 16 * 3 * 4 * logits,
         "total_bytes": 22 * parameters + 16 * 2 * outputs,
         "gpu_bytes": 80 << 30,
         "fits": True,

@@ -224,12 +224,16 @@ struct MemoryOf {
     memory.activations = activations();
   }
 
-  // Of a sample. Of recomputed units each keeps its last output, and what doesn't run again; of one there are all, as of
-  // all other layers. Never more than without.
+  // Of a sample. Of recomputed units each keeps its last output, and what doesn't run again; of one there are all, as
+  // of all other layers. Operators are chosen in blocks, whatever FSDP's units. Never more than without.
   std::int64_t outputs_kept() const {
-    const std::vector<FsdpUnit> units = recomputed_units(training, model);
+    std::vector<FsdpUnit> units = recomputed_units(training, model);
     if (units.empty()) {
       return count({}, model, outputs).all();
+    }
+    const bool by_operators = training.activation_checkpointing == ActivationCheckpointing::selective_op;
+    if (const std::vector<FsdpUnit> blocks = units_of({}, model); by_operators && !blocks.empty()) {
+      units = blocks;
     }
     const UnitCounts written = count(units, model, outputs);
     std::int64_t kept = written.root + written.largest_unit();
@@ -243,8 +247,7 @@ struct MemoryOf {
   }
 };
 
-}  // namespace
-
+// The logits are the largest product behind all blocks; log_softmax's output, its gradient, and theirs are in fp32.
 Bytes unfused_loss(const Model& model, const TrainingSpec& training) {
   constexpr std::int64_t kCopies = 3;
   std::int64_t logits = 0;
@@ -256,11 +259,15 @@ Bytes unfused_loss(const Model& model, const TrainingSpec& training) {
   return of_batch(training, kCopies * logits, Precision::fp32);
 }
 
+}  // namespace
+
 GpuMemory memory_of(const Strategy& strategy, const Model& model, const TrainingSpec& training,
                     const RankLayout& job) {
   const MemoryOf memory{model, training, job};
   const bool serves = std::holds_alternative<ParameterServerSpec>(strategy);
-  return job.ranks() == 1 && !serves ? memory.alone() : std::visit(memory, strategy);
+  GpuMemory all = job.ranks() == 1 && !serves ? memory.alone() : std::visit(memory, strategy);
+  all.unfused_loss = unfused_loss(model, training);
+  return all;
 }
 
 }  // namespace paceline

@@ -45,6 +45,11 @@ std::vector<FsdpUnit> blocks(const Model& model) {
   return units;
 }
 
+bool in_blocks(const Model& model, const FsdpUnit& unit) {
+  return std::any_of(model.layers.begin() + unit.first, model.layers.begin() + unit.end(),
+                     [](const Layer& layer) { return !block_of(layer.name).empty(); });
+}
+
 std::vector<FsdpUnit> of_layers(const std::vector<std::int64_t>& counts, const Model& model) {
   const std::int64_t all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   if (all != static_cast<std::int64_t>(model.layers.size())) {
@@ -98,8 +103,10 @@ std::vector<FsdpUnit> recomputed_units(const TrainingSpec& training, const Model
   if (!recomputes(training)) {
     return {};
   }
-  const std::vector<FsdpUnit> units =
-      units_of(fully_shards(training) ? training.fsdp.units : FsdpUnits{}, model);
+  std::vector<FsdpUnit> units = units_of(fully_shards(training) ? training.fsdp.units : FsdpUnits{}, model);
+  if (!blocks(model).empty()) {
+    std::erase_if(units, [&](const FsdpUnit& unit) { return !in_blocks(model, unit); });
+  }
   const auto every = static_cast<std::size_t>(training.recompute_every);
   std::vector<FsdpUnit> recomputed;
   for (std::size_t i = every; i <= units.size(); i += every) {
@@ -110,20 +117,38 @@ std::vector<FsdpUnit> recomputed_units(const TrainingSpec& training, const Model
 
 std::vector<std::uint32_t> recomputed_layers(const TrainingSpec& training, const Model& model,
                                              const FsdpUnit& unit) {
-  const bool whole = training.activation_checkpointing == ActivationCheckpointing::full;
+  const bool whole = training.activation_checkpointing == ActivationCheckpointing::full,
+             of_blocks = in_blocks(model, unit);
+  std::uint32_t first = unit.first;  // of its first block, which may begin before the unit
+  while (first > 0 && !block_of(model.layers[first].name).empty() &&
+         block_of(model.layers[first - 1].name) == block_of(model.layers[first].name)) {
+    --first;
+  }
   std::vector<std::uint32_t> again;
-  int products = 0;  // without a bias
-  for (std::uint32_t l = unit.first; l < unit.end(); ++l) {
+  std::string_view block;
+  int products = 0;  // of the block, without a bias
+  for (std::uint32_t l = first; l < unit.end(); ++l) {
     const Layer& layer = model.layers[l];
+    if (const std::string_view of_layer = block_of(layer.name); of_layer != block) {
+      block = of_layer;
+      products = 0;
+    }
     const bool counted = layer.kind == LayerKind::linear && layer.parameters.size() < 2 &&
                          training.precision != Precision::fp8;
     products += counted ? 1 : 0;
     const bool kept = counted ? products % 2 == 1 : layer.forward_macs > 0;
-    if (whole || !kept) {
+    if (l >= unit.first && !(of_blocks && block.empty()) && (whole || !kept)) {
       again.push_back(l);
     }
   }
   return again;
+}
+
+bool recomputes_products(const TrainingSpec& training, const Model& model) {
+  return std::ranges::any_of(recomputed_units(training, model), [&](const FsdpUnit& unit) {
+    return std::ranges::any_of(recomputed_layers(training, model, unit),
+                               [&](std::uint32_t l) { return model.layers[l].forward_macs > 0; });
+  });
 }
 
 void require_alike_on_nodes(std::int64_t ranks, const RankLayout& job, const std::string& place) {

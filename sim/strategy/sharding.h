@@ -27,13 +27,18 @@ struct FsdpUnit {
 std::vector<FsdpUnit> units_of(const FsdpUnits&, const Model&);
 
 // Units whose forward runs again before their backward: FSDP's where it shards, else the model's blocks, all or each
-// so manyth; none without activation checkpointing. Throws InputError as units_of does.
+// so manyth; what is in no block (embeddings, a head) is in none of them where the model has blocks. None without
+// activation checkpointing. Throws InputError as units_of does.
 std::vector<FsdpUnit> recomputed_units(const TrainingSpec&, const Model&);
 
-// Layers of such a unit that run again. With selective_op a unit keeps what attention, convolutions, products with a bias
-// or in fp8, and every other of the rest wrote, from the first on: pytorch/torchtitan, distributed/activation_checkpoint.py
-// (SelectiveAC), which counts aten.mm alone; the others are aten.addmm and aten._scaled_mm.
+// Layers of such a unit that run again. With selective_op a block keeps what attention, convolutions, products with a
+// bias (a second tensor) or in fp8, and every other of the rest wrote, from the first on: pytorch/torchtitan,
+// distributed/activation_checkpoint.py (SelectiveAC), which counts aten.mm alone; the others are aten.addmm and
+// aten._scaled_mm, which it keeps since March 2026.
 std::vector<std::uint32_t> recomputed_layers(const TrainingSpec&, const Model&, const FsdpUnit&);
+
+// Whether any of these has work, not memory alone.
+bool recomputes_products(const TrainingSpec&, const Model&);
 
 // Throws InputError unless groups of so many consecutive ranks use their nodes alike.
 void require_alike_on_nodes(std::int64_t ranks, const RankLayout&, const std::string& place);

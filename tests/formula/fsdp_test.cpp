@@ -242,7 +242,7 @@ TEST_CASE("ZeRO's first stage adds the gather of the parameters to DDP's step") 
   }
 }
 
-// DeepSpeed's stages reduce in every pass, FSDP where it is told so; each as the other where it says what the other does.
+// DeepSpeed's stages reduce in every pass, FSDP where it is told so.
 TEST_CASE("ZeRO's passes of accumulation reduce, FSDP's but the last don't, and either does as it is told") {
   const auto step = [](const std::string& strategy, const std::string& no_sync) {
     const Prediction p = predict(parse_scenario(

@@ -316,6 +316,12 @@ TEST_CASE("the file's compression counts for those that have hooks, and the othe
     for (const ComparedStrategy& each : compared(passes, "ddp,ddp:no_sync=false").strategies) {
       CHECK(each.prediction.report.compression->ratio == 2);
     }
+    set_at(passes, "/training/compression", "none", "");
+    const Comparison differ = compared(passes, "fsdp,zero3");
+    REQUIRE(differ.remarks.size() == 1);
+    CHECK_THAT(differ.remarks[0], Contains("\"zero3\" reduces gradients in each pass of accumulation"));
+    CHECK(compared(passes, "fsdp:no_sync=false,zero3").remarks.empty());
+    CHECK(compared(passes, "fsdp,zero3:no_sync=true").remarks.empty());
   }
   set_at(scenario, "/training/compression", Json::Object{{"kind", "none"}}, "");
   CHECK(compared(scenario, "ddp,fsdp").remarks.empty());

@@ -265,13 +265,16 @@ TEST_CASE("a strategy is tried with its own options") {
   language["training"].update(
       {{"batch_per_gpu", 3}, {"strategy", "fsdp"}, {"activation_checkpointing", "full"}});
   CHECK_FALSE(software_of(language).contains(stores));
-  CHECK(software_of(language).contains("every other product recomputed"));
+  CHECK(software_of(language).contains("recomputation by operators"));
   language["training"]["activation_checkpointing"] = "selective_op";
-  CHECK_FALSE(software_of(language).contains("every other product recomputed"));
+  CHECK_FALSE(software_of(language).contains("recomputation by operators"));
   json syncs = scenario;
   syncs["training"].update({{"accumulation", 4}, {"no_sync", false}});
   CHECK(software_of(syncs).contains("no_sync"));
+  const auto page = [](const json& s) { return terminal_table(predict(parse_scenario(s.dump(), "s.json"))); };
+  CHECK_THAT(page(syncs), Catch::Contains("gradients       reduced in each of 4 passes\n"));
   syncs["training"]["no_sync"] = true;
+  CHECK_THAT(page(syncs), !Catch::Contains("reduced in each"));
   CHECK_FALSE(software_of(syncs).contains("no_sync"));
   syncs["training"].erase("no_sync");
   syncs["training"].update({{"strategy", "zero"}, {"zero", {{"stage", 2}}}});  // DeepSpeed refuses it

@@ -76,17 +76,26 @@ TEST_CASE("what somebody has trained fits") {
   }
 }
 
-// pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md: peak of Llama 3.1 8B, not compiled; its loss is in fp32.
+// pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md: Llama 3.1 8B, not compiled; its loss is in fp32.
 TEST_CASE("a measured peak is met within a tenth, on 8 and on 128 GPUs") {
   Scenario s =
       load_scenario((kRoot / "scenarios/validation/training/torchtitan_llama3_8b_h100_96.json").string());
   for (const auto& [nodes, measured] : {std::pair{1, 82.4}, {16, 67.0}}) {
     s.cluster.nodes = nodes;
-    const Bytes total = memory_of(s).total() + unfused_loss(s.model, s.training);
+    const Bytes total = memory_of(s).total() + memory_of(s).unfused_loss;
     CHECK(static_cast<double>(total.value) == Approx(measured * (1 << 30)).epsilon(0.1));
     CHECK_THAT(terminal_table(predict(s)),
-               Catch::Contains("and 25.2 GB for a loss in fp32 that no kernel fuses\n"));
+               Catch::Contains("a loss that no kernel fuses takes 25.2 GB more\n"));
   }
+}
+
+TEST_CASE("what fits only with a fused loss, as it was trained, is told") {
+  const std::string set = "scenarios/validation/training/llmfoundry_mpt_125m_a100_40_pure.json";
+  CHECK_THAT(terminal_table(predict(load_scenario((kRoot / set).string()))),
+             Catch::Contains("a loss that no kernel fuses takes") &&
+                 Catch::Contains("more, with which it doesn't fit\n"));
+  CHECK_THAT(terminal_table(predict(load_scenario((kRoot / "scenarios/first_node.json").string()))),
+             !Catch::Contains("loss"));
 }
 
 TEST_CASE("every point of every study that comes with Paceline fits") {
@@ -147,7 +156,7 @@ TEST_CASE("what doesn't fit is said first") {
              Catch::StartsWith("does not fit: 175.8 GB of 85.9 GB (80.00 GiB): model states "
                                "128.5 GB, buckets 16.1 GB,\nactivations 31.2 GB (estimate); "));
   const json memory = json::parse(result_json(p))["memory"];
-  constexpr std::int64_t kParameters = 8'030'261'248, kOutputs = 15'613'296'640;
+  constexpr std::int64_t kParameters = 8'030'261'248, kOutputs = 15'613'296'640, kLogits = 8192 * 128'256;
   CHECK(memory == json{{"parameters_bytes", 2 * kParameters},
                        {"gradients_bytes", 2 * kParameters},
                        {"optimizer_bytes", 12 * kParameters},
@@ -155,6 +164,7 @@ TEST_CASE("what doesn't fit is said first") {
                        {"gathered_bytes", 0},
                        {"buckets_bytes", 2 * kParameters},
                        {"activations_bytes", 2 * kOutputs},
+                       {"unfused_loss_bytes", 3 * 4 * kLogits},
                        {"total_bytes", 18 * kParameters + 2 * kOutputs},
                        {"gpu_bytes", std::int64_t{80} << 30},
                        {"fits", false}});
@@ -238,6 +248,7 @@ TEST_CASE("what must fit is refused where it doesn't, with the settings that wou
           "31.2 GB (estimate); it would fit with /training/strategy=zero and /training/zero/stage=1 (80.9 "
           "GB); "
           "/training/strategy=zero and /training/zero/stage=2 (53.7 GB); /training/strategy=fsdp (40.8 GB); "
+          "/training/strategy=fsdp and /training/activation_checkpointing=selective_op (29.4 GB); "
           "/training/strategy=fsdp and /training/activation_checkpointing=full (14.9 GB)");
 
   scenario["training"]["batch_per_gpu"] = 40;
@@ -268,7 +279,7 @@ TEST_CASE("what must fit is refused where it doesn't, with the settings that wou
         "/cluster/gpu/memory: expected the memory of mine, or nobody knows whether it fits");
 }
 
-TEST_CASE("what some products of a block written again would fit is proposed before all of it") {
+TEST_CASE("recomputation by operators is proposed before that of all") {
   json scenario = json::parse(R"({"cluster": {"node": "dgx-h100", "nodes": 8}, "model": "llama3_8b",
       "training": {"batch_per_gpu": 3, "precision": "bf16", "gradients": "bf16", "strategy": "fsdp"}})");
   CHECK_THAT(refusal(scenario), Catch::Contains("/training/activation_checkpointing=selective_op (") &&
@@ -316,7 +327,7 @@ TEST_CASE("the page and the result of what doesn't fit have the settings that wo
                                     Catch::Contains("/training/strategy=fsdp (40.8 GB)") &&
                                     Catch::Contains("What follows is as if it"));
   const json result = json::parse(result_json(p));
-  REQUIRE(result["would_fit"].size() == 4);
+  REQUIRE(result["would_fit"].size() == 5);
   CHECK(result["would_fit"][2] == "/training/strategy=fsdp (40.8 GB)");
   scenario["training"]["strategy"] = "fsdp";
   CHECK(!json::parse(result_json(predict(parse_scenario(scenario.dump(), "llama")))).contains("would_fit"));

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <iterator>
 
 #include "scenarios/scenario.h"
 #include "sim/strategy/sharding.h"
@@ -189,23 +190,48 @@ TEST_CASE(
   const std::int64_t all = root + largest + 512;
   CHECK(memory_of(training.fsdp, model, training, kTwoNodes).activations ==
         Bytes(3 * 2 * std::min(root + kept + last + largest, all)));
+  // What is in no block never runs again, and FSDP's units change nothing of a block.
+  for (const std::vector<std::int64_t>& explicit_units :
+       {std::vector<std::int64_t>{1, 8, 1}, {5, 5}, {1, 1, 8}}) {
+    training.fsdp.units.layers = explicit_units;
+    std::vector<std::uint32_t> again;
+    for (const FsdpUnit& unit : recomputed_units(training, model)) {
+      std::ranges::copy(recomputed_layers(training, model, unit), std::back_inserter(again));
+    }
+    CHECK(again == std::vector<std::uint32_t>{2, 6, 8});
+    CHECK(memory_of(training.fsdp, model, training, kTwoNodes).activations ==
+          Bytes(3 * 2 * std::min(root + kept + last + largest, all)));
+    training.activation_checkpointing = ActivationCheckpointing::full;
+    std::size_t layers = 0;
+    for (const FsdpUnit& unit : recomputed_units(training, model)) {
+      layers += recomputed_layers(training, model, unit).size();
+    }
+    CHECK(layers == 9);
+    training.activation_checkpointing = ActivationCheckpointing::selective_op;
+  }
+  training.fsdp.units = {};
+  CHECK(recomputes_products(training, model));
   training.precision = Precision::fp8;  // all products are kept
+  CHECK_FALSE(recomputes_products(training, model));
   CHECK(recomputed_layers(training, model, units[0]) == std::vector<std::uint32_t>{8});
   training.activation_checkpointing = ActivationCheckpointing::full;
   CHECK(recomputed_layers(training, model, units[1]) == std::vector<std::uint32_t>{9});
 }
 
-TEST_CASE("a loss that no kernel fuses has the logits of a model of tokens three times in fp32") {
+TEST_CASE(
+    "a loss that no kernel fuses has the logits of a model of tokens three times in fp32, and isn't "
+    "counted") {
   Model model = blocks();
-  TrainingSpec training = mixed(StrategyKind::ddp);
+  const TrainingSpec training = mixed(StrategyKind::ddp);
+  const auto memory = [&] { return memory_of(training.ddp, model, training, kTwoNodes); };
   model.layers.back().kind = LayerKind::linear;
-  CHECK(unfused_loss(model, training) == Bytes(0));  // of images: a thousand classes
+  CHECK(memory().unfused_loss == Bytes(0));  // of images: a thousand classes
   model.tokens = 10;
-  CHECK(unfused_loss(model, training) == Bytes(3 * 3 * 4 * 70));
+  CHECK(memory().unfused_loss == Bytes(3 * 3 * 4 * 70));
   model.layers.push_back(
       {.name = "pooled", .kind = LayerKind::linear, .parameters = {8}, .output_elements = 2});
-  CHECK(unfused_loss(model, training) == Bytes(3 * 3 * 4 * 70));
-  CHECK(memory_of(training.ddp, model, training, kTwoNodes).activations == Bytes(3 * 2 * 832));  // without it
+  CHECK(memory().unfused_loss == Bytes(3 * 3 * 4 * 70));
+  CHECK(memory().activations == Bytes(3 * 2 * 832));
 }
 
 TEST_CASE("one GPU trains plainly, whatever the strategy") {
