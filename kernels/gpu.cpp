@@ -20,9 +20,10 @@ struct Row {
   std::int64_t memory_gib;  // the data sheet's GB, which is GiB: an "80 GB" H100 shows 81559 MiB
 };
 
-// "read": github.com/stas00/ml-engineering at 744d01e18b, compute/accelerator/README.md, the line numbers of
-// the peak and of the memory rate; "table": its table of memories at 007447327a. "recalled": from memory of NVIDIA's
-// data sheet, not looked up; GeForce boards: of the architecture's white paper. K80: half of what NVIDIA states of the
+// "read": github.com/stas00/ml-engineering at 744d01e18b, compute/accelerator/README.md, the line numbers of the peak
+// and of the memory rate; "table": its table of memories at 007447327a. "recalled": from memory of NVIDIA's data
+// sheet, not looked up; GeForce boards: of the architecture's white paper. "quoted": an eighth of what NVIDIA states
+// of HGX B300, as NVIDIA/cosmos-framework pull request 114 and others have it. K80: half of what NVIDIA states of the
 // board, as anandtech.com/show/8729 has it: 8.74 TFLOP/s at 875 MHz, the boost that its GPUs take by themselves where
 // power allows (5.6 at 562 MHz); 2 x 384 bits of GDDR5 at 5 GHz.
 constexpr Row kRows[] = {
@@ -46,6 +47,7 @@ constexpr Row kRows[] = {
     {"H100", 90, 67, 494.5, 989, 989, 1979, 3.35, 80},              // read L265, L484
     {"H200", 90, 67, 494.5, 989, 989, 1979, 4.8, 141},              // read L264, L476
     {"B200", 100, 80, 1125, 2250, 2250, 4500, 8.0, 180},            // read L260, L474
+    {"B300", 103, 75, 1125, 2250, 2250, 4500, 8.0, 268},  // quoted; memory: 275,040 MiB in nvidia-smi
 };
 
 // Chips as the driver calls them, and the variants of which there are presets.
@@ -62,6 +64,8 @@ constexpr Chip kChips[] = {{"K80"},
                            {"H200"},
                            {"B200"},
                            {"GB200", {}, "B200"},
+                           {"B300"},
+                           {"GB300", {}, "B300"},
                            {"GH200"},
                            {"H20"},
                            {"T4"},

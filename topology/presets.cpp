@@ -150,6 +150,16 @@ NodeSpec dgx_b200() {
   return node;
 }
 
+// Two Xeon 6776P, whose sockets are taken for those of DGX B200, eight ConnectX-8 of 800 Gb/s on PCIe 6.
+NodeSpec dgx_b300() {
+  NodeSpec node = dgx_b200();
+  node.gpu = "B300";
+  node.compute_capability = 103;
+  node.pcie_bandwidth = kPcie6;
+  node.nic_bandwidth = 800.0_Gbps;
+  return node;
+}
+
 // No product: a server of two AMD sockets, two PCIe 4 switches each, eight A100 PCIe cards without NVLink
 // bridges, one 200 Gb/s HDR NIC on the first switch.
 NodeSpec pcie_a100() {
@@ -166,21 +176,21 @@ NodeSpec pcie_a100() {
   return node;
 }
 
-// 18 trays of two boards, each a Grace CPU, two GPUs and two 400 Gb/s NICs; all 72 GPUs on NVSwitches. The
-// NICs hang on the CPU, the GPUs on its coherent link: 5 links of 44.712 GB/s, as NCCL's topology dump of a
-// GB300 has them (a public report of such a machine).
-NodeSpec gb200_nvl72() {
+// 18 trays of two boards, each a Grace CPU, two GPUs and two NICs; all 72 GPUs on NVSwitches. The NICs hang on
+// the CPU, the GPUs on its coherent link: 5 links of 44.712 GB/s, as NCCL's topology dump of a GB300 has them (a public
+// report of such a machine).
+NodeSpec rack_of_72(const char* gpu, int compute_capability, BytesPerSecond pcie, BytesPerSecond nic) {
   constexpr int kBoards = 36;
   NodeSpec node = eight_gpus();
-  node.gpu = "B200";
-  node.compute_capability = 100;
+  node.gpu = gpu;
+  node.compute_capability = compute_capability;
   node.cpu = CpuVendor::arm;
   node.gpus = node.nics = 2 * kBoards;
   node.pcie_switches = 0;
   node.sockets = kBoards;
-  node.pcie_bandwidth = kPcie5;
+  node.pcie_bandwidth = pcie;
   node.socket_bandwidth = kArm;
-  node.nic_bandwidth = 400.0_Gbps;
+  node.nic_bandwidth = nic;
   const auto append = [&](NodePart kind, int count, const char* word, BytesPerSecond bandwidth) {
     for (int i = 0; i < count; ++i) {
       node.devices.push_back({kind, word + std::to_string(i), bandwidth, i});
@@ -193,7 +203,7 @@ NodeSpec gb200_nvl72() {
     const int cpu = node.gpus + node.nics + board;
     for (const int i : {2 * board, 2 * board + 1}) {
       node.cables.push_back({i, cpu, CableKind::c2c, 44.712_GBps * 5});
-      node.cables.push_back({node.gpus + i, cpu, CableKind::pcie, kPcie5});
+      node.cables.push_back({node.gpus + i, cpu, CableKind::pcie, pcie});
     }
     if (board % 2 == 0) {
       node.cables.push_back({cpu, cpu + 1, CableKind::socket, kArm});
@@ -203,15 +213,20 @@ NodeSpec gb200_nvl72() {
   return node;
 }
 
-constexpr std::array<NodePreset, 10> kPresets{{{"dgx-a100", dgx_a100},
+NodeSpec gb200_nvl72() { return rack_of_72("B200", 100, kPcie5, 400.0_Gbps); }
+NodeSpec gb300_nvl72() { return rack_of_72("B300", 103, kPcie6, 800.0_Gbps); }
+
+constexpr std::array<NodePreset, 12> kPresets{{{"dgx-a100", dgx_a100},
                                                {"dgx-a100-40gb", dgx_a100_40gb},
                                                {"dgx-b200", dgx_b200},
+                                               {"dgx-b300", dgx_b300},
                                                {"dgx-h100", dgx_h100},
                                                {"dgx-h200", dgx_h200},
                                                {"dgx1-p100", dgx1_p100},
                                                {"dgx1-v100", dgx1_v100},
                                                {"dgx2-v100", dgx2_v100},
                                                {"gb200-nvl72", gb200_nvl72},
+                                               {"gb300-nvl72", gb300_nvl72},
                                                {"pcie-a100", pcie_a100}}};
 
 std::vector<NodePreset> all_presets() {

@@ -23,7 +23,7 @@ inline constexpr BytesPerSecond kEdrRate{12.5e9};  // up to this a NIC has EDR's
 // PCIe x16; PCI_BW is the third generation's. Of the fifth NCCL counts 48 GB/s, but adapters of 400 Gb/s are measured
 // with 49.2 (NVIDIA/nccl issue 1801): an estimate of what limits no NIC, and of the sixth likewise. What GPUs read of a
 // host's memory is counted on top of 48 (host.efficiency), as the files of such machines state it.
-inline constexpr BytesPerSecond kPcie3{12e9}, kPcie4{24e9}, kPcie5{53e9};
+inline constexpr BytesPerSecond kPcie3{12e9}, kPcie4{24e9}, kPcie5{53e9}, kPcie6{106e9};
 inline constexpr double kPcieCarries =
     kPcie5.value / 48e9;  // of what NCCL counts, from the fifth generation on
 // CPU to CPU.

@@ -150,7 +150,7 @@ int nvlinks_of_gpu(const NodeSpec& node) {
     const bool two = std::ranges::any_of(node.mesh, [](const NvlinkPair& pair) { return pair.count == 2; });
     return two ? 2 : 0;
   }
-  constexpr std::array<std::pair<int, int>, 4> kLinks{{{70, 6}, {80, 12}, {90, 18}, {100, 18}}};
+  constexpr std::array<std::pair<int, int>, 5> kLinks{{{70, 6}, {80, 12}, {90, 18}, {100, 18}, {103, 18}}};
   const auto of = std::ranges::find(kLinks, node.compute_capability, &std::pair<int, int>::first);
   return of == kLinks.end() ? 0 : of->second;
 }

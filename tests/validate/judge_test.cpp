@@ -225,6 +225,8 @@ TEST_CASE("the driver's names of GPUs are those of presets") {
   CHECK(gpu_called("NVIDIA H100 80GB HBM3") == "H100");
   CHECK(gpu_called("NVIDIA H200") == "H200");
   CHECK(gpu_called("NVIDIA GB200") == "B200");
+  CHECK(gpu_called("NVIDIA B300 SXM6 AC") == "B300");
+  CHECK(gpu_called("NVIDIA GB300") == "B300");
   CHECK(gpu_called("a100-sxm4-80gb") == "A100-80GB");
   CHECK(gpu_called("NVIDIA GH200 480GB") == "GH200");
   CHECK(gpu_called("NVIDIA H100 PCIe") == "H100-PCIe");
