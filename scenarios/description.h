@@ -820,8 +820,11 @@ void describe(V& v, TrainingSpec& s) {
       "activation_checkpointing", s.activation_checkpointing, any(),
       "full: a block keeps its inputs alone, and runs forward again before its backward pass. selective_op: "
       "it keeps what attention, products with a bias or in fp8, and every other of the rest wrote, too; "
-      "all else runs again (torchtitan's selective checkpointing by operators). Blocks are FSDP's units "
-      "where it shards, else consecutive layers whose names agree up to their first number.");
+      "all else runs again (torchtitan's selective checkpointing by operators). Blocks are consecutive "
+      "layers "
+      "whose names agree up to their first number, with full FSDP's units where it shards; what is in no "
+      "block "
+      "never runs again.");
   v.key("recompute_every", s.recompute_every, between(1, 1000),
         "With full activation checkpointing: of so many blocks only the last runs forward again, the others "
         "keep "

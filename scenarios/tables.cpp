@@ -451,7 +451,7 @@ std::string summary(const Prediction& p) {
                                             : "recomputed in one block of " + std::to_string(every))
           : "";
   const std::string each_pass =
-      reduces_each_pass(p.scenario.training)
+      p.job.ranks() > 1 && reduces_each_pass(p.scenario.training)
           ? row("gradients",
                 "reduced in each of " + std::to_string(p.scenario.training.accumulation) + " passes")
           : "";

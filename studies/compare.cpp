@@ -457,6 +457,29 @@ std::vector<StrategyChoice> strategy_choices(const std::string& list) {
 
 namespace {
 
+// Where nothing said makes ZeRO's passes of accumulation another thing than DDP's or FSDP's.
+std::string passes_that_differ(const std::vector<ComparedStrategy>& all) {
+  std::vector<std::string> in_each, in_the_last;
+  for (const ComparedStrategy& each : all) {
+    const TrainingSpec& training = each.prediction.scenario.training;
+    TrainingSpec otherwise = training;
+    otherwise.no_sync = reduces_each_pass(training);
+    if (each.prediction.job.ranks() == 1 || reduces_each_pass(training) == reduces_each_pass(otherwise)) {
+      continue;  // nothing to reduce, one pass, or nothing of the kind
+    }
+    if (!reduces_each_pass(training)) {
+      in_the_last.push_back(each.choice.name);
+    } else if (!training.no_sync) {
+      in_each.push_back(each.choice.name);
+    }
+  }
+  return in_each.empty() || in_the_last.empty()
+             ? ""
+             : "gradients are reduced in each pass of accumulation by " + quoted_list(in_each, "and") +
+                   ", as DeepSpeed does, and in the last alone by " + quoted_list(in_the_last, "and") +
+                   " (training.no_sync)";
+}
+
 // Each on a thread; remarks are on what they are.
 Comparison predicted(const std::vector<StrategyChoice>& choices, const std::vector<NamedScenario>& scenarios,
                      int jobs, const ComparisonProgress& progress) {
@@ -489,19 +512,8 @@ Comparison predicted(const std::vector<StrategyChoice>& choices, const std::vect
     }
     faults = faults || each.prediction.scenario.faults;
   }
-  const auto in_each_pass = [](const ComparedStrategy& each) {
-    const TrainingSpec& training = each.prediction.scenario.training;
-    return training.strategy == StrategyKind::zero && !training.no_sync && reduces_each_pass(training);
-  };
-  if (const auto found = std::ranges::find_if(comparison.strategies, in_each_pass);
-      found != comparison.strategies.end() &&
-      !std::ranges::all_of(comparison.strategies, [](const ComparedStrategy& each) {
-        return reduces_each_pass(each.prediction.scenario.training);
-      })) {
-    comparison.remarks.push_back(
-        in_quotes(found->choice.name) +
-        " reduces gradients in each pass of accumulation, as DeepSpeed does, others in "
-        "the last; no_sync says it for all");
+  if (std::string differ = passes_that_differ(comparison.strategies); !differ.empty()) {
+    comparison.remarks.push_back(std::move(differ));
   }
   if (faults) {
     comparison.remarks.emplace_back(

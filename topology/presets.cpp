@@ -5,8 +5,8 @@
 // Where the rest comes from:
 // - Number of GPUs, NICs and NVLinks: NVIDIA's DGX data sheets; stas00/ml-engineering network/README.md
 //   (NVLink generations, InfiniBand rates, NICs of DGX H100); NVIDIA/deepops docs (NICs of DGX-1 and DGX
-//   A100). The grouping under PCIe switches, and everything about DGX-2, DGX B200 and GB200 NVL72 but the
-//   coherent link of Grace, from memory of the data sheets.
+//   A100). The grouping under PCIe switches, and everything about DGX-2, DGX B200 and B300, GB200 and GB300 NVL72 but
+//   the coherent link of Grace, from memory of the data sheets, which also have 800 Gb/s on PCIe 6 for B300.
 // - NIC bandwidth is the nominal rate, as in NCCL (Mb/s / 8000).
 // - Latencies: rates.h.
 #include <algorithm>
@@ -214,6 +214,7 @@ NodeSpec rack_of_72(const char* gpu, int compute_capability, BytesPerSecond pcie
 }
 
 NodeSpec gb200_nvl72() { return rack_of_72("B200", 100, kPcie5, 400.0_Gbps); }
+// Its GPUs count as HGX B300's; a rack's may be a tenth faster in fp8.
 NodeSpec gb300_nvl72() { return rack_of_72("B300", 103, kPcie6, 800.0_Gbps); }
 
 constexpr std::array<NodePreset, 12> kPresets{{{"dgx-a100", dgx_a100},

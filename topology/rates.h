@@ -4,7 +4,7 @@
 //
 // Where the latencies come from:
 // - InfiniBand adapters: 0.5 us (EDR), 0.6 us (HDR), stas00/ml-engineering network/README.md; no figure for
-//   NDR, which takes HDR's. Switches, port to port: 0.09 us (Mellanox SB7800, EDR), 0.13 us (QM8700, HDR),
+//   NDR and XDR, which take HDR's. Switches, port to port: 0.09 us (Mellanox SB7800, EDR), 0.13 us (QM8700, HDR),
 //   data sheets from memory. A route crosses one switch more than it has links between switches, so each end
 //   carries half a switch.
 // - NVLink: 936.25 ns from GPU to GPU through an NVSwitch, astra-sim examples/network/analytical/

@@ -224,26 +224,26 @@ struct MemoryOf {
     memory.activations = activations();
   }
 
-  // Of a sample. Of recomputed units each keeps its last output, and what doesn't run again; of one there are all, as
-  // of all other layers. Operators are chosen in blocks, whatever FSDP's units. Never more than without.
+  // Of a sample. A recomputed unit keeps its last output, and what doesn't run again; of one there is all, as of all
+  // other layers. Operators are chosen in blocks, whatever FSDP's units. Never more than without.
   std::int64_t outputs_kept() const {
+    const std::int64_t all = count({}, model, outputs).all();
     std::vector<FsdpUnit> units = recomputed_units(training, model);
-    if (units.empty()) {
-      return count({}, model, outputs).all();
-    }
     const bool by_operators = training.activation_checkpointing == ActivationCheckpointing::selective_op;
     if (const std::vector<FsdpUnit> blocks = units_of({}, model); by_operators && !blocks.empty()) {
       units = blocks;
     }
-    const UnitCounts written = count(units, model, outputs);
-    std::int64_t kept = written.root + written.largest_unit();
-    for (std::size_t u = 0; u < units.size(); ++u) {
-      kept += model.layers[units[u].end() - 1].output_elements + written.units[u];
-      for (const std::uint32_t l : recomputed_layers(training, model, units[u])) {
-        kept -= outputs(model.layers[l]);
+    std::int64_t kept = all, largest = 0;
+    for (const FsdpUnit& unit : units) {
+      const std::vector<std::uint32_t> layers = recomputed_layers(training, model, unit);
+      std::int64_t again = 0;
+      for (const std::uint32_t l : layers) {
+        again += outputs(model.layers[l]);
       }
+      largest = std::max(largest, again);
+      kept += outputs(model.layers[by_operators ? unit.end() - 1 : layers.back()]) - again;
     }
-    return std::min(kept, written.all());
+    return std::min(kept + largest, all);
   }
 };
 

@@ -248,7 +248,7 @@ TEST_CASE("what must fit is refused where it doesn't, with the settings that wou
           "31.2 GB (estimate); it would fit with /training/strategy=zero and /training/zero/stage=1 (80.9 "
           "GB); "
           "/training/strategy=zero and /training/zero/stage=2 (53.7 GB); /training/strategy=fsdp (40.8 GB); "
-          "/training/strategy=fsdp and /training/activation_checkpointing=selective_op (29.4 GB); "
+          "/training/strategy=fsdp and /training/activation_checkpointing=selective_op (29.0 GB); "
           "/training/strategy=fsdp and /training/activation_checkpointing=full (14.9 GB)");
 
   scenario["training"]["batch_per_gpu"] = 40;

@@ -172,50 +172,46 @@ TEST_CASE(
   };
   using enum LayerKind;
   // Products of one tensor: q, v and down are kept, k and up are not.
-  const Model model{.name = "two",
-                    .input = "",
-                    .layers = {layer("in", embedding, 1), layer("layers.0.q", linear, 2),
-                               layer("layers.0.k", linear, 4), layer("layers.0.attention", attention, 8, 0),
-                               layer("layers.0.v", linear, 16), layer("layers.0.biased", linear, 32, 2),
-                               layer("layers.0.up", linear, 64), layer("layers.0.down", linear, 128),
-                               layer("layers.0.norm", norm, 256), layer("layers.1.q", linear, 512)}};
+  Model model{.name = "two",
+              .input = "",
+              .layers = {layer("in", embedding, 1), layer("layers.0.q", linear, 2),
+                         layer("layers.0.k", linear, 400), layer("layers.0.attention", attention, 8, 0),
+                         layer("layers.0.v", linear, 16), layer("layers.0.biased", linear, 32, 2),
+                         layer("layers.0.up", linear, 640), layer("layers.0.down", linear, 128),
+                         layer("layers.0.norm", norm, 5), layer("layers.1.q", linear, 7),
+                         layer("layers.1.k", linear, 300), layer("layers.1.v", linear, 9)}};
   TrainingSpec training = mixed(StrategyKind::fsdp);
-  training.activation_checkpointing = ActivationCheckpointing::selective_op;
-  const std::vector<FsdpUnit> units = recomputed_units(training, model);
-  REQUIRE(units.size() == 2);
-  CHECK(recomputed_layers(training, model, units[0]) == std::vector<std::uint32_t>{2, 6, 8});
-  CHECK(recomputed_layers(training, model, units[1]).empty());  // each unit counts for itself
-  const std::int64_t root = 1, kept = 2 + 8 + 16 + 32 + 128 + 512, last = 256 + 512,
-                     largest = 2 + 4 + 8 + 16 + 32 + 64 + 128 + 256;
-  const std::int64_t all = root + largest + 512;
-  CHECK(memory_of(training.fsdp, model, training, kTwoNodes).activations ==
-        Bytes(3 * 2 * std::min(root + kept + last + largest, all)));
+  const auto activations = [&] { return memory_of(training.fsdp, model, training, kTwoNodes).activations; };
+  const auto again = [&] {
+    std::vector<std::uint32_t> layers;
+    for (const FsdpUnit& unit : recomputed_units(training, model)) {
+      std::ranges::copy(recomputed_layers(training, model, unit), std::back_inserter(layers));
+    }
+    return layers;
+  };
+  using Layers = std::vector<std::uint32_t>;
+  const std::int64_t root = 1, kept = 2 + 8 + 16 + 32 + 128 + 7 + 9, last = 5 + 9, largest = 400 + 640 + 5;
   // What is in no block never runs again, and FSDP's units change nothing of a block.
-  for (const std::vector<std::int64_t>& explicit_units :
-       {std::vector<std::int64_t>{1, 8, 1}, {5, 5}, {1, 1, 8}}) {
-    training.fsdp.units.layers = explicit_units;
-    std::vector<std::uint32_t> again;
-    for (const FsdpUnit& unit : recomputed_units(training, model)) {
-      std::ranges::copy(recomputed_layers(training, model, unit), std::back_inserter(again));
-    }
-    CHECK(again == std::vector<std::uint32_t>{2, 6, 8});
-    CHECK(memory_of(training.fsdp, model, training, kTwoNodes).activations ==
-          Bytes(3 * 2 * std::min(root + kept + last + largest, all)));
-    training.activation_checkpointing = ActivationCheckpointing::full;
-    std::size_t layers = 0;
-    for (const FsdpUnit& unit : recomputed_units(training, model)) {
-      layers += recomputed_layers(training, model, unit).size();
-    }
-    CHECK(layers == 9);
+  for (const std::vector<std::int64_t>& units :
+       {std::vector<std::int64_t>{}, {1, 8, 3}, {5, 7}, {1, 1, 10}}) {
+    training.fsdp.units.layers = units;
     training.activation_checkpointing = ActivationCheckpointing::selective_op;
+    CHECK(again() == Layers{2, 6, 8, 10});
+    CHECK(activations() == Bytes(3 * 2 * (root + kept + last + largest)));
+    CHECK(recomputes_products(training, model));
+    training.precision = Precision::fp8;  // all products are kept
+    CHECK(again() == Layers{8});
+    CHECK_FALSE(recomputes_products(training, model));
+    training.precision = Precision::bf16;
+    training.activation_checkpointing = ActivationCheckpointing::full;
+    CHECK(again() == Layers{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
   }
-  training.fsdp.units = {};
-  CHECK(recomputes_products(training, model));
-  training.precision = Precision::fp8;  // all products are kept
-  CHECK_FALSE(recomputes_products(training, model));
-  CHECK(recomputed_layers(training, model, units[0]) == std::vector<std::uint32_t>{8});
-  training.activation_checkpointing = ActivationCheckpointing::full;
-  CHECK(recomputed_layers(training, model, units[1]) == std::vector<std::uint32_t>{9});
+  // Nor does a head, whatever unit it is in.
+  model.layers.push_back(layer("head", linear, 2'000));
+  for (const std::vector<std::int64_t>& units : {std::vector<std::int64_t>{1, 8, 3, 1}, {1, 8, 4}}) {
+    training.fsdp.units.layers = units;
+    CHECK(activations() == Bytes(3 * 2 * (root + last + 2 + 400 + 8 + 16 + 32 + 640 + 128 + 5 + 2'000)));
+  }
 }
 
 TEST_CASE(
