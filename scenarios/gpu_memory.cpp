@@ -66,10 +66,6 @@ std::vector<Alternative> alternatives(const Scenario& scenario) {
                  !in_part && scenario.training.activation_checkpointing == ActivationCheckpointing::full;
   const std::string checkpointing =
       in_part ? "/training/recompute_every=1" : "/training/activation_checkpointing=full";
-  const auto recompute_all = [](TrainingSpec& training) {
-    training.activation_checkpointing = ActivationCheckpointing::full;
-    training.recompute_every = 1;
-  };
   // Whole gradients are dropped, too, where all doesn't fit without.
   const auto push = [&](const std::string& settings, const Scenario& changed) {
     all.push_back({settings, changed});
@@ -84,17 +80,18 @@ std::vector<Alternative> alternatives(const Scenario& scenario) {
       !reduces_each_pass(scenario.training)) {
     push("", scenario);
   }
+  const std::string by_operators_setting = "/training/activation_checkpointing=selective_op";
   Scenario by_operators = scenario;
   by_operators.training.activation_checkpointing = ActivationCheckpointing::selective_op;
-  by_operators.training.recompute_every = 1;
   const bool selects = scenario.model.tokens > 0 && !recomputes(scenario.training) &&
                        recomputes_products(by_operators.training, scenario.model);
   if (selects) {
-    push("/training/activation_checkpointing=selective_op", by_operators);
+    push(by_operators_setting, by_operators);
   }
   if (!all_again) {
     Scenario changed = scenario;
-    recompute_all(changed.training);
+    changed.training.activation_checkpointing = ActivationCheckpointing::full;
+    changed.training.recompute_every = 1;
     push(checkpointing, changed);
     if (!fits(all.back().changed)) {
       all.push_back(smaller_batch(all.back().settings, all.back().changed));
@@ -123,25 +120,22 @@ std::vector<Alternative> alternatives(const Scenario& scenario) {
                              " and /training/fsdp/reshard_after_forward=true";
   const FsdpSpec& now = scenario.training.fsdp;
   const bool in_parts = now.shard_group != ShardGroup{} || now.reshard_after_forward != ReshardAfterForward{};
+  std::vector<std::pair<std::string, ActivationCheckpointing>> checkpointings{
+      {"", scenario.training.activation_checkpointing}};
+  if (selects) {
+    checkpointings.emplace_back(" and " + by_operators_setting, ActivationCheckpointing::selective_op);
+  }
+  checkpointings.emplace_back(" and " + checkpointing, ActivationCheckpointing::full);
   for (const bool of_all : in_parts ? std::vector{false, true} : std::vector{false}) {
-    for (const int recomputed : {0, 1, 2}) {  // nothing, by operators, all
-      if (recomputed == 1 && !selects) {
-        continue;
-      }
-      const std::string again = recomputed == 0   ? ""
-                                : recomputed == 1 ? " and /training/activation_checkpointing=selective_op"
-                                                  : " and " + checkpointing;
-      add("/training/strategy=fsdp" + (of_all ? within : "") + again, [&](TrainingSpec& t) {
+    for (const auto& also : checkpointings) {
+      add("/training/strategy=fsdp" + (of_all ? within : "") + also.first, [&](TrainingSpec& t) {
         t.strategy = StrategyKind::fsdp;
         if (of_all) {
           t.fsdp.shard_group = {.ranks = ranks};
           t.fsdp.reshard_after_forward = {};
         }
-        if (recomputed == 1) {
-          t.activation_checkpointing = ActivationCheckpointing::selective_op;
-        } else if (recomputed == 2) {
-          recompute_all(t);
-        }
+        t.activation_checkpointing = also.second;
+        t.recompute_every = also.first.empty() ? t.recompute_every : 1;
       });
     }
   }
