@@ -58,35 +58,46 @@ CollectiveTimes::Reduced::Reduced(const CollectiveGraph& graph,
   }
 }
 
-CollectiveTimes::CollectiveTimes(const Communicator& communicator, std::span<const CollectivePlan> plans,
-                                 bool together, std::size_t remembered)
-    : communicator_(communicator),
-      plans_(plans),
+CollectiveTimes::CollectiveTimes(std::uint32_t ranks, const GraphList& graphs, bool together,
+                                 std::size_t remembered)
+    : ranks_(ranks),
+      list_(graphs),
       together_(together),
       remembered_(remembered),
-      graphs_(communicator.graphs.size()),
-      of_plan_(plans.size()),
-      begin_(communicator.ranks),
-      end_(communicator.ranks) {
-  for (std::size_t g = 0; g < graphs_.size(); ++g) {
-    const std::vector<ThreadBlock>& thread_blocks = communicator.graphs[g].thread_blocks;
+      begin_(ranks),
+      end_(ranks) {}
+
+CollectiveTimes::CollectiveTimes(const Communicator& communicator, std::span<const CollectivePlan> plans,
+                                 bool together, std::size_t remembered)
+    : CollectiveTimes(communicator.ranks, communicator.graphs, together, remembered) {
+  for (const CollectivePlan& plan : plans) {
+    add(plan);
+  }
+}
+
+void CollectiveTimes::add(const CollectivePlan& plan) {
+  plans_.push_back(&plan);
+  of_plan_.emplace_back();
+  for (std::size_t g = graphs_.size(); g < list_.size(); ++g) {
+    OfGraph& of_graph = graphs_.emplace_back();
+    const std::vector<ThreadBlock>& thread_blocks = list_[g].thread_blocks;
     for (std::uint32_t w = 0; w < thread_blocks.size(); ++w) {
       if (thread_blocks[w].holds() == ThreadBlock::kSwitch) {
-        graphs_[g].switches.push_back(w);
+        of_graph.switches.push_back(w);
       }
     }
-    graphs_[g].switch_end.resize(graphs_[g].switches.size());
+    of_graph.switch_end.resize(of_graph.switches.size());
   }
 }
 
 void CollectiveTimes::end(std::uint32_t plan, std::span<const SimTime> launch, SimTime origin,
                           std::span<SimTime> end) {
-  if (communicator_.ranks == 1) {
+  if (ranks_ == 1) {
     end[0] = launch[0];
     return;
   }
   OfPlan& of_plan = of_plan_[plan];
-  OfGraph& of_graph = graphs_[plans_[plan].graph];
+  OfGraph& of_graph = graphs_[plan_of(plan).graph];
   if (!of_plan.prepared) {
     of_plan.prepared = true;
     prepare_rings(plan);
@@ -135,7 +146,7 @@ bool CollectiveTimes::recall(std::uint32_t plan, SimTime first, std::span<SimTim
     return false;
   }
   std::rotate(known.begin(), found, found + 1);
-  OfGraph& of_graph = graphs_[plans_[plan].graph];
+  OfGraph& of_graph = graphs_[plan_of(plan).graph];
   std::vector<SimTime>& switch_end = of_graph.switch_end;
   const std::vector<SimTime>& ends = known.front().end;
   if (known.front().unsettled) {
@@ -158,10 +169,10 @@ void CollectiveTimes::remember(std::uint32_t plan, SimTime first, std::span<cons
   std::rotate(known.begin(), known.end() - 1, known.end());
   known.front().begin = entry_;
   known.front().end.clear();
-  const std::optional<Unsettled>& unsettled = graphs_[plans_[plan].graph].unsettled;
+  const std::optional<Unsettled>& unsettled = graphs_[plan_of(plan).graph].unsettled;
   known.front().unsettled = unsettled ? std::optional(unsettled->until - first) : std::nullopt;
   for (const std::span<const SimTime> ends :
-       {end, std::span<const SimTime>(graphs_[plans_[plan].graph].switch_end)}) {
+       {end, std::span<const SimTime>(graphs_[plan_of(plan).graph].switch_end)}) {
     for (const SimTime t : ends) {
       known.front().end.push_back(t - first);
     }
@@ -169,22 +180,22 @@ void CollectiveTimes::remember(std::uint32_t plan, SimTime first, std::span<cons
 }
 
 void CollectiveTimes::end_together(std::uint32_t plan, SimTime launch, std::span<SimTime> end) {
-  OfGraph& of_graph = graphs_[plans_[plan].graph];
+  OfGraph& of_graph = graphs_[plan_of(plan).graph];
   OfPlan& of_plan = of_plan_[plan];
   if (!of_graph.together) {
-    const CollectiveGraph& graph = communicator_.graphs[plans_[plan].graph];
+    const CollectiveGraph& graph = list_[plan_of(plan).graph];
     of_graph.together = std::make_unique<Reduced>(
         graph, std::make_shared<const EqualThreadBlocks>(find_equal_thread_blocks(graph, Begin::together)));
   }
   Reduced& reduced = *of_graph.together;
   if (of_plan.end_of_thread_block.empty()) {
-    of_plan.end_of_thread_block.assign(reduced.time.size(), plans_[plan].startup);
-    const StepTimes times(reduced.thread_blocks->graph, plans_[plan]);
-    reduced.all_passes().run(plans_[plan], times, of_plan.end_of_thread_block);
+    of_plan.end_of_thread_block.assign(reduced.time.size(), plan_of(plan).startup);
+    const StepTimes times(reduced.thread_blocks->graph, plan_of(plan));
+    reduced.all_passes().run(plan_of(plan), times, of_plan.end_of_thread_block);
   }
   std::vector<SimTime> end_of_kind;
   for (std::size_t k = 0; k + 1 < reduced.first_thread_block.size(); ++k) {
-    SimTime latest = plans_[plan].startup;
+    SimTime latest = plan_of(plan).startup;
     for (std::uint32_t i = reduced.first_thread_block[k]; i < reduced.first_thread_block[k + 1]; ++i) {
       latest = std::max(latest, of_plan.end_of_thread_block[reduced.thread_block[i]]);
     }
@@ -201,23 +212,23 @@ void CollectiveTimes::end_together(std::uint32_t plan, SimTime launch, std::span
 
 void CollectiveTimes::end_by_steps(std::uint32_t plan, std::span<const SimTime> launch, SimTime first,
                                    std::span<SimTime> end) {
-  OfGraph& of_graph = graphs_[plans_[plan].graph];
+  OfGraph& of_graph = graphs_[plan_of(plan).graph];
   if (!of_graph.by_rank) {
-    const std::uint32_t graph = plans_[plan].graph;
-    const MergedGraph& merged = communicator_.graphs.merged(graph);
-    of_graph.by_rank = std::make_unique<Reduced>(communicator_.graphs[graph], merged.thread_blocks);
+    const std::uint32_t graph = plan_of(plan).graph;
+    const MergedGraph& merged = list_.merged(graph);
+    of_graph.by_rank = std::make_unique<Reduced>(list_[graph], merged.thread_blocks);
     of_graph.late = std::make_unique<LateEntries>(merged.equal);
   }
   Reduced& reduced = *of_graph.by_rank;
   begin_steps(plan, launch);
-  if (!of_graph.late->run(plans_[plan], reduced.time)) {
+  if (!of_graph.late->run(plan_of(plan), reduced.time)) {
     take_steps(plan);
   } else if (const std::optional<SimTime> until = of_graph.late->unknown_until()) {
     of_graph.unsettled = Unsettled{plan, first, *until, entry_};
   }
   for (std::size_t r = 0; r < end.size(); ++r) {
     const std::uint32_t kind = reduced.kind_of[r];
-    SimTime latest = launch[r] + plans_[plan].startup;
+    SimTime latest = launch[r] + plan_of(plan).startup;
     for (std::uint32_t i = reduced.first_thread_block[kind]; i < reduced.first_thread_block[kind + 1]; ++i) {
       latest = std::max(latest, reduced.time[reduced.thread_block[i]]);
     }
@@ -228,11 +239,11 @@ void CollectiveTimes::end_by_steps(std::uint32_t plan, std::span<const SimTime> 
 
 // When thread blocks of the graph by_rank begin.
 void CollectiveTimes::begin_steps(std::uint32_t plan, std::span<const SimTime> launch) {
-  OfGraph& of_graph = graphs_[plans_[plan].graph];
+  OfGraph& of_graph = graphs_[plan_of(plan).graph];
   Reduced& reduced = *of_graph.by_rank;
   for (std::size_t w = 0; w < reduced.time.size(); ++w) {
     if (reduced.rank_of[w] != ThreadBlock::kSwitch) {
-      reduced.time[w] = launch[reduced.rank_of[w]] + plans_[plan].startup;
+      reduced.time[w] = launch[reduced.rank_of[w]] + plan_of(plan).startup;
     }
   }
   for (std::size_t s = 0; s < of_graph.switches.size(); ++s) {
@@ -241,12 +252,12 @@ void CollectiveTimes::begin_steps(std::uint32_t plan, std::span<const SimTime> l
 }
 
 void CollectiveTimes::take_steps(std::uint32_t plan) {
-  Reduced& reduced = *graphs_[plans_[plan].graph].by_rank;
+  Reduced& reduced = *graphs_[plan_of(plan).graph].by_rank;
   std::optional<StepTimes>& steps = of_plan_[plan].by_rank;
   if (!steps) {
-    steps.emplace(reduced.thread_blocks->graph, plans_[plan]);
+    steps.emplace(reduced.thread_blocks->graph, plan_of(plan));
   }
-  reduced.all_passes().run(plans_[plan], *steps, reduced.time);
+  reduced.all_passes().run(plan_of(plan), *steps, reduced.time);
 }
 
 void CollectiveTimes::keep_switch_ends(OfGraph& of_graph) {
@@ -263,15 +274,15 @@ void CollectiveTimes::settle(OfGraph& of_graph) {
     t += last.first;
   }
   const std::span<const SimTime> begins(last.begin);
-  std::ranges::copy(begins.subspan(communicator_.ranks), of_graph.switch_end.begin());
-  begin_steps(last.plan, begins.first(communicator_.ranks));
+  std::ranges::copy(begins.subspan(ranks_), of_graph.switch_end.begin());
+  begin_steps(last.plan, begins.first(ranks_));
   take_steps(last.plan);
   keep_switch_ends(of_graph);
 }
 
 void CollectiveTimes::prepare_rings(std::uint32_t number) {
-  const CollectivePlan& plan = plans_[number];
-  const CollectiveGraph& graph = communicator_.graphs[plan.graph];
+  const CollectivePlan& plan = plan_of(number);
+  const CollectiveGraph& graph = list_[plan.graph];
   if (!is_free_ring(plan)) {
     return;
   }
@@ -308,7 +319,7 @@ void CollectiveTimes::prepare_rings(std::uint32_t number) {
 // The last step of a loop receives and copies; then the thread block begins the next.
 void CollectiveTimes::end_by_rings(std::uint32_t number, std::span<const SimTime> launch, SimTime origin,
                                    std::span<SimTime> end) {
-  const CollectivePlan& plan = plans_[number];
+  const CollectivePlan& plan = plan_of(number);
   std::ranges::transform(launch, end.begin(), [&](SimTime t) { return t + plan.startup; });
   for (const RingChannel& ring : of_plan_[number].rings) {
     const std::span<SimTime> ring_begin = std::span(begin_).first(ring.order.size()),

@@ -31,6 +31,12 @@ class CollectiveTimes {
   // remembered: entries of each plan whose ends are kept, the last ones.
   CollectiveTimes(const Communicator&, std::span<const CollectivePlan>, bool together = true,
                   std::size_t remembered = kRemembered);
+  // Without plans yet, whose graphs may come to the list later, too.
+  CollectiveTimes(std::uint32_t ranks, const GraphList&, bool together = true,
+                  std::size_t remembered = kRemembered);
+
+  // The next plan by number. Requires: it and its graph outlive this.
+  void add(const CollectivePlan&);
 
   // launch and end by rank. Requires: |launch[r] - origin| within 2^59 ps.
   void end(std::uint32_t plan, std::span<const SimTime> launch, SimTime origin, std::span<SimTime> end);
@@ -108,12 +114,15 @@ class CollectiveTimes {
   void end_by_rings(std::uint32_t plan, std::span<const SimTime> launch, SimTime origin,
                     std::span<SimTime> end);
 
-  const Communicator& communicator_;
-  std::span<const CollectivePlan> plans_;
+  const CollectivePlan& plan_of(std::uint32_t number) const { return *plans_[number]; }
+
+  std::uint32_t ranks_;
+  const GraphList& list_;
+  std::vector<const CollectivePlan*> plans_;
   bool together_;
   std::size_t remembered_;
   std::uint64_t computed_ = 0;
-  std::vector<OfGraph> graphs_;
+  std::vector<OfGraph> graphs_;  // of the list
   std::vector<OfPlan> of_plan_;
   RingSchedule::Scratch scratch_;
   std::vector<SimTime> begin_, end_;  // by position of the ring at hand

@@ -202,8 +202,10 @@ void EventEngine::place_threads() {
   }
 }
 
+// Of what is decided while the run goes, each graph when it comes.
 void EventEngine::prepare_meetings() {
-  if (ranks_ == 1 || !job_.communicator.shared_capacity.empty() || job_.negotiation || job_.workers > 0) {
+  const bool in_stages = job_.negotiation && job_.negotiation->reduced_by != ReducedBy::one_all_reduce;
+  if (ranks_ == 1 || !job_.communicator.shared_capacity.empty() || in_stages || job_.workers > 0) {
     return;
   }
   std::vector<bool> all_meet(meetings_.size(), true);
@@ -214,12 +216,18 @@ void EventEngine::prepare_meetings() {
   }
   for (std::size_t g = 0; g < meetings_.size(); ++g) {
     if (all_meet[g]) {
-      meetings_[g] = Meeting{0, std::vector<SimTime>(ranks_), std::vector<QueueId>(ranks_),
-                             std::vector<SimTime>(ranks_)};
+      meetings_[g] = empty_meeting();
     }
   }
-  times_.emplace(job_.communicator, job_.plans);
+  times_.emplace(ranks_, graph_list_);
+  for (const CollectivePlan& plan : plans_) {
+    times_->add(plan);
+  }
   meeting_end_.resize(ranks_);
+}
+
+EventEngine::Meeting EventEngine::empty_meeting() const {
+  return {0, std::vector<SimTime>(ranks_), std::vector<QueueId>(ranks_), std::vector<SimTime>(ranks_)};
 }
 
 void EventEngine::prepare_result() {

@@ -160,6 +160,7 @@ class EventEngine {
 
   void place_threads();
   void prepare_meetings();
+  Meeting empty_meeting() const;
   void prepare_result();
   void handle(const Event&, SimTime now);
 
@@ -263,6 +264,7 @@ class EventEngine {
   std::uint32_t plan_in_stages(Bytes, const NodeParts&);
   std::vector<Stage> stages_of(const NodeParts&);
   std::uint32_t add_plan(CollectivePlan);
+  void add_graph();
   std::uint64_t queued_by(ThreadId rank) const;
   bool all_decided(std::uint32_t iteration) const;
   bool exists(ThreadId rank, OpPlace collective) const;

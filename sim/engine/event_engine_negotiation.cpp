@@ -132,6 +132,9 @@ void EventEngine::decide(std::uint32_t iteration, std::uint32_t first, std::uint
 // What was decided is run on its graph.
 void EventEngine::use_graph(std::uint32_t plan, SimTime now) {
   const std::uint32_t graph = plans_[plan].graph;
+  if (meetings_[graph]) {
+    return;
+  }
   uses_of_graph_.resize(graphs_.graphs.size());
   uses_of_graph_[graph].push_back(plan);
   for (const ThreadBlockId each : graphs_.switches) {
@@ -242,8 +245,7 @@ std::uint32_t EventEngine::plan_of(const CollectiveRequest& request, Stage::Wher
         {on_hosts, plan.graph}, static_cast<std::uint32_t>(graphs_.graphs.size()));
     if (is_new) {
       graph_list_.share(planner.communicator().graphs, plan.graph);
-      add(graphs_, graph_list_[graph->second], ranks_);
-      prepare_slices();
+      add_graph();
     }
     plan.graph = graph->second;
     add_plan(std::move(plan));
@@ -255,7 +257,19 @@ std::uint32_t EventEngine::add_plan(CollectivePlan plan) {
   const auto number = static_cast<std::uint32_t>(plans_.size());
   plans_.push_back(std::move(plan));
   step_times_.emplace_back(graph_list_[plans_.back().graph], plans_.back());
+  if (times_) {
+    times_->add(plans_.back());
+  }
   return number;
+}
+
+// The list's last one. All ranks meet in what has thread blocks, where they reduce in one collective.
+void EventEngine::add_graph() {
+  const CollectiveGraph& graph = graph_list_[graph_list_.size() - 1];
+  add(graphs_, graph, ranks_);
+  prepare_slices();
+  meetings_.emplace_back(times_ && !graph.thread_blocks.empty() ? std::optional(empty_meeting())
+                                                               : std::nullopt);
 }
 
 // Stands on a graph of nothing.
@@ -273,8 +287,7 @@ std::uint32_t EventEngine::plan_in_stages(Bytes bytes, const NodeParts& parts) {
     nothing.ranks = ranks_;
     graph_of_nothing_ = static_cast<std::uint32_t>(graphs_.graphs.size());
     graph_list_.push_back(std::move(nothing));
-    add(graphs_, graph_list_[*graph_of_nothing_], ranks_);
-    prepare_slices();
+    add_graph();
   }
   plan.graph = *graph_of_nothing_;
   return planned_in_stages_.emplace(parts, add_plan(std::move(plan))).first->second;
