@@ -49,6 +49,12 @@ class CollectiveTimes {
     }
   }
 
+  // Whether these are all that matters of what was, to collectives that begin at t or later.
+  bool settled_by(SimTime t) const {
+    return std::ranges::none_of(
+        graphs_, [t](const OfGraph& graph) { return graph.unsettled && t < graph.unsettled->until; });
+  }
+
   // How many were neither begun by all ranks together nor remembered.
   std::uint64_t computed() const { return computed_; }
 

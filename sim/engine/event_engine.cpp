@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "sim/collective/channels.h"
+#include "sim/engine/alike_steps.h"
 
 namespace paceline {
 namespace {
@@ -49,23 +50,16 @@ std::size_t most_pending(const TrainingJob& job, const JobLayout& layouts) {
   return std::min(pending, kMostReserved);
 }
 
-// Whether no draw differs from one iteration to the next.
-bool draws_alike(const TrainingJob& job) {
-  return job.variability.per_operation.kind == DistributionKind::none &&
-         job.variability.per_iteration.kind == DistributionKind::none &&
-         job.variability.per_step.kind == DistributionKind::none && job.variability.transient.empty() &&
-         (!job.input || job.input->jitter.kind == DistributionKind::none);
-}
-
 // Whether every iteration has the same operations, which depend on nothing but this iteration, nor act on another.
 bool operations_alike(const TrainingJob& job) {
   const bool slowed = job.slowdown.numerator != job.slowdown.denominator;
   const auto alike = [slowed](const Op& op) {
     const bool runs_ahead = op.kind == OpKind::collective && (op.queue > 0 || op.after != After::compute);
-    return op.every == 1 && op.from == 0 && op.until == kNoIndex && op.lag == 0 && op.kind != OpKind::send &&
-           op.kind != OpKind::gate && !(slowed && (runs_ahead || op.stream > 0));
+    return op.kind != OpKind::send && op.kind != OpKind::gate && !(slowed && (runs_ahead || op.stream > 0));
   };
-  const auto all_alike = [&](const Program& program) { return std::ranges::all_of(program.ops, alike); };
+  const auto all_alike = [&](const Program& program) {
+    return in_every_iteration(program) && std::ranges::all_of(program.ops, alike);
+  };
   return job.roles.size() == 1 && job.roles.front().threads.size() == 1 && all_alike(job.main().warm_up) &&
          all_alike(job.main().steady);
 }

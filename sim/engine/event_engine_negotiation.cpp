@@ -269,7 +269,7 @@ void EventEngine::add_graph() {
   add(graphs_, graph, ranks_);
   prepare_slices();
   meetings_.emplace_back(times_ && !graph.thread_blocks.empty() ? std::optional(empty_meeting())
-                                                               : std::nullopt);
+                                                                : std::nullopt);
 }
 
 // Stands on a graph of nothing.

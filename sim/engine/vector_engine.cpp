@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "core/simd.h"
 #include "sim/engine/trajectory.h"
@@ -69,12 +70,14 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
       seed_(seed),
       times_(job.communicator, job.plans, job.roles.size() == 1 && !ranks_differ(job.variability)),
       slowed_(job.slowdown.numerator != job.slowdown.denominator),
+      may_repeat_(may_repeat(job)),
       own_input_(job.input && job.input->jitter.kind != DistributionKind::none) {
   constexpr double kSmall = 2251799813685248.0;
   short_kernels_ = static_cast<double>(longest_kernel(job).ps) * largest_factor(job.variability) < kSmall;
   const std::size_t n = job.ranks();
-  for (std::vector<SimTime>* times : {&host_, &stream_, &batch_begin_, &batch_ready_, &own_, &own_before_,
-                                      &prepared_, &compute_, &exposed_, &straggler_, &waited_for_input_}) {
+  for (std::vector<SimTime>* times :
+       {&host_, &stream_, &batch_begin_, &batch_ready_, &own_, &own_before_, &prepared_, &totals_.compute,
+        &totals_.exposed, &totals_.straggler, &totals_.waited_for_input}) {
     times->assign(n, SimTime{});
   }
   factor_.assign(n, 1.0);
@@ -101,10 +104,10 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
   waits_.resize(layouts_.records);
   jitter_.assign(4 * kBlock, 1.0);
   result_.engine = EngineKind::vector;
-  result_.blame.resize(n);
-  result_.timing.resize(job.main().steady.collectives.size());
-  result_.waits.resize(job.main().steady.collectives.size());
-  result_.waited_for.resize(n);
+  totals_.blame.resize(n);
+  totals_.timing.resize(job.main().steady.collectives.size());
+  totals_.waits.resize(job.main().steady.collectives.size());
+  totals_.waited_for.resize(n);
   for (std::size_t r = 0; r < n; ++r) {
     result_.as_late_as.emplace_back(r);
   }
@@ -120,6 +123,13 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
 }
 
 void VectorEngine::run_iteration() {
+  if (repeats()) {
+    repeat();
+    return;
+  }
+  if (may_repeat_) {
+    totals_before_ = totals_;
+  }
   begin_iteration();
   const std::vector<Op>& ops = program().ops;
   for (std::uint32_t index = 0; index < ops.size(); ++index) {
@@ -234,7 +244,7 @@ void VectorEngine::run_kernel_block(std::size_t first_op, std::size_t last_op, s
     } else {
       run_kernel({static_cast<double>(ops[op].duration.ps), issued, counted_from_}, count,
                  &factor_[first_rank], jitter, &host_[first_rank], &stream_[first_rank],
-                 &compute_[first_rank], &own_[first_rank]);
+                 &totals_.compute[first_rank], &own_[first_rank]);
     }
   }
 }
@@ -247,7 +257,7 @@ void VectorEngine::run_kernel_in_detail(std::uint32_t op, std::size_t rank, SimT
   const SimTime duration = disturbed(kernel.duration, factor_[rank], jitter);
   const SimTime end = slowed_ ? run_slowed(rank, start, duration) : start + duration;
   stream_[rank] = end;
-  compute_[rank] += overlap(start, end, counted_from_, kNever);
+  totals_.compute[rank] += overlap(start, end, counted_from_, kNever);
   own_[rank] += duration;
   record(op, rank, {start, end}, issued);
 }
@@ -336,8 +346,6 @@ void VectorEngine::run_collective(std::uint32_t number, SimTime issue_cost) {
   Busy& busy = this->busy(iteration_, number);
   std::vector<SimTime>& queue = communication_[op.queue];
   SimTime ready;
-  const std::uint64_t launch_fact = subject(Fact::launch, iteration_, number);
-  const std::uint64_t end_fact = subject(Fact::collective_end, iteration_, number);
   const std::vector<SimTime>* input = op.after == After::compute ? &stream_ : nullptr;
   const std::vector<SimTime>* own = op.after == After::compute ? &own_ : nullptr;
   if (op.after == After::op) {
@@ -354,7 +362,6 @@ void VectorEngine::run_collective(std::uint32_t number, SimTime issue_cost) {
     }
     ready = std::max(ready, input != nullptr ? (*input)[r] : busy.launch[r]);
     last_launch_[record_of(of, r)].add({busy.launch[r], busy.own[r], r});
-    fingerprint_.add(launch_fact, r, busy.launch[r]);
     prepared_[r] = busy.launch[r] + op.prepare;
   }
   times_.end(of.plan, prepared_, previous_end_, busy.end);
@@ -363,8 +370,8 @@ void VectorEngine::run_collective(std::uint32_t number, SimTime issue_cost) {
     busy.end[r] += op.conclude;
     queue[r] = busy.end[r];
     latest = std::max(latest, busy.end[r]);
-    fingerprint_.add(end_fact, r, busy.end[r]);
   }
+  add_facts(number);
   for (std::size_t i = 0; trace_.wants(iteration_) && i < trace_.ranks.size(); ++i) {
     const std::size_t r = trace_.ranks[i].index();
     record(of.op, r, {busy.launch[r], busy.end[r]}, host_[r] + issue_cost);
@@ -377,13 +384,24 @@ void VectorEngine::run_collective(std::uint32_t number, SimTime issue_cost) {
   }
 }
 
+// Of a collective of this iteration, to the fingerprint.
+void VectorEngine::add_facts(std::uint32_t number) {
+  const Busy& busy = this->busy(iteration_, number);
+  const std::uint64_t launch = subject(Fact::launch, iteration_, number),
+                      end = subject(Fact::collective_end, iteration_, number);
+  for (std::uint32_t r = 0; r < job_.ranks(); ++r) {
+    fingerprint_.add(launch, r, busy.launch[r]);
+    fingerprint_.add(end, r, busy.end[r]);
+  }
+}
+
 void VectorEngine::add_timing(const Op& op, SimTime ready, SimTime latest) {
   const CollectiveLayout& of = collective(op.index);
   SimTime launch;
   for (std::uint32_t g = 0; g < groups_.count(of.family); ++g) {
     launch = std::max(launch, last_launch_[of.first_record + g].last.at);
   }
-  CollectiveTiming& timing = result_.timing[op.index];
+  CollectiveTiming& timing = totals_.timing[op.index];
   timing.ready += ready - previous_end_;
   timing.launch += launch - previous_end_;
   timing.end += latest - previous_end_;
@@ -407,8 +425,8 @@ void VectorEngine::run_wait(const Op& op, std::uint32_t index) {
       waits_[record].straggler += straggler.ps;
       waits_[record].exposed += exposed.ps;
     }
-    straggler_[r] += straggler;
-    exposed_[r] += exposed;
+    totals_.straggler[r] += straggler;
+    totals_.exposed[r] += exposed;
     stream_[r] = end;
     own_[r] = {};
     record(index, r, {begin, end}, host_[r]);
@@ -424,13 +442,13 @@ void VectorEngine::charge_collectives() {
       const CollectiveWaits& waits = waits_[row.first_record + g];
       result_.last_to_launch.emplace_back(last.rank);
       if (last.at >= SimTime{} && groups_.size(row.family, g) > 1) {
-        result_.blame[last.rank].total += straggling(last.at - second.at, second.own, last.own);
+        totals_.blame[last.rank].total += straggling(last.at - second.at, second.own, last.own);
       }
-      result_.waits[row.of_main].straggler += waits.straggler;
-      result_.waits[row.of_main].exposed += waits.exposed;
-      result_.waited_for[last.rank] += waits.straggler;
+      totals_.waits[row.of_main].straggler += waits.straggler;
+      totals_.waits[row.of_main].exposed += waits.exposed;
+      totals_.waited_for[last.rank] += waits.straggler;
       if (waits.straggler > 0) {
-        ++result_.blame[last.rank].count;
+        ++totals_.blame[last.rank].count;
         groups_.for_each(row.family, g, [&](std::uint32_t r) {
           note_if_as_late(r, busy(iteration_, row.of_main).own, last.rank, result_.as_late_as);
         });
@@ -474,10 +492,10 @@ void VectorEngine::account_idle(SimTime next_host_cost) {
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
     const SimTime from = std::max(stream_[r], counted_from_);
     const SimTime to = std::max(from, host_[r] + next_host_cost);
-    waited_for_input_[r] += waits_for_input(r, from, to);
+    totals_.waited_for_input[r] += waits_for_input(r, from, to);
     if (at_start_) {
       const SimTime straggler = finished_before(r, from, std::min(to, previous_end_));
-      straggler_[r] += straggler;
+      totals_.straggler[r] += straggler;
       waited += straggler.ps;
     }
   }
@@ -498,7 +516,7 @@ SimTime VectorEngine::finished_before(std::size_t rank, SimTime from, SimTime un
 // Charges the waits after an iteration to the last rank to end it.
 void VectorEngine::charge_end(PicosecondSum waited) {
   const std::uint32_t last = result_.last_to_end.back().value;
-  result_.waited_for[last] += waited;
+  totals_.waited_for[last] += waited;
   if (waited > 0) {
     note_as_late(own_before_, last, result_.as_late_as);
   }
@@ -508,25 +526,35 @@ void VectorEngine::end_iteration() {
   if (iteration_ > 0) {
     charge_collectives();
   }
-  const std::uint64_t end_fact = subject(Fact::iteration_end, iteration_);
-  std::vector<SimTime>& ends = ends_[iteration_ % ends_.size()];
   SimTime latest;
   std::size_t last = 0;
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
-    ends[r] = stream_[r];
     if (stream_[r] > latest || (stream_[r] == latest && own_[r] > own_[last])) {
       latest = stream_[r];
       last = r;
     }
-    fingerprint_.add(end_fact, r, stream_[r]);
   }
-  previous_end_ = latest;
+  ends_[iteration_ % ends_.size()] = stream_;
   own_before_ = own_;
-  result_.iteration_end.push_back(latest);
-  result_.last_to_end.emplace_back(last);
+  const SimTime period = latest - previous_end_;
   if (iteration_ == 0) {
     counted_from_ = latest;
   }
+  close_iteration(latest, Rank(last));
+  if (may_repeat_) {
+    compare_with_before(period);
+  }
+}
+
+// All ranks have ended the iteration, `last` the last of them.
+void VectorEngine::close_iteration(SimTime latest, Rank last) {
+  const std::uint64_t end_fact = subject(Fact::iteration_end, iteration_);
+  for (std::size_t r = 0; r < job_.ranks(); ++r) {
+    fingerprint_.add(end_fact, r, stream_[r]);
+  }
+  previous_end_ = latest;
+  result_.iteration_end.push_back(latest);
+  result_.last_to_end.push_back(last);
   if (iteration_ > 0 && iteration_ <= trace_.rank_steps) {
     result_.rank_steps.resize(result_.rank_steps.size() + job_.ranks());
     keep_rank_steps();
@@ -538,7 +566,8 @@ void VectorEngine::end_iteration() {
 void VectorEngine::keep_rank_steps() {
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
     result_.rank_steps[result_.rank_steps.size() - job_.ranks() + r] = done_by(
-        {compute_[r], exposed_[r], straggler_[r], {}, waited_for_input_[r], {}}, result_.waited_for[r]);
+        {totals_.compute[r], totals_.exposed[r], totals_.straggler[r], {}, totals_.waited_for_input[r], {}},
+        totals_.waited_for[r]);
   }
 }
 
@@ -563,16 +592,22 @@ Result VectorEngine::finish() {
   for (std::size_t r = 0; r < job_.ranks(); ++r) {
     const SimTime straggler = straggling(overlap(stream_[r], previous_end_, counted_from_, kNever),
                                          own_before_[r], own_before_[last]);
-    straggler_[r] += straggler;
+    totals_.straggler[r] += straggler;
     waited += straggler.ps;
-    const SimTime known = compute_[r] + exposed_[r] + straggler_[r] + waited_for_input_[r];
-    result_.breakdown[r] = {compute_[r], exposed_[r], straggler_[r], {}, waited_for_input_[r], total - known};
+    const SimTime known =
+        totals_.compute[r] + totals_.exposed[r] + totals_.straggler[r] + totals_.waited_for_input[r];
+    result_.breakdown[r] = {totals_.compute[r],          totals_.exposed[r], totals_.straggler[r], {},
+                            totals_.waited_for_input[r], total - known};
   }
   charge_end(waited);
   if (iteration_ <= trace_.rank_steps + 1) {  // what is waited for after the last iteration
     keep_rank_steps();
   }
   take_differences(result_.rank_steps, job_.ranks());
+  result_.blame = std::move(totals_.blame);
+  result_.timing = std::move(totals_.timing);
+  result_.waits = std::move(totals_.waits);
+  result_.waited_for = std::move(totals_.waited_for);
   result_.fingerprint = fingerprint_.value();
   return std::move(result_);
 }

@@ -27,12 +27,21 @@ class VectorEngine {
   void run_iteration();  // the next one; the first is the warm-up
   Result finish();       // of the iterations run. Requires: at least two. Ends the engine's life
 
+  std::uint32_t repeated() const { return repeated_; }  // iterations that were not simulated
+
  private:
   struct Busy {                             // of a communication queue, by rank
     std::vector<SimTime> launch, end, own;  // own: time when what it comes after had ended
   };
   struct OpEnd {  // by rank
     std::vector<SimTime> at, own;
+  };
+  struct Totals {  // over the steady iterations, as in Result
+    std::vector<SimTime> compute, exposed, straggler, waited_for_input;  // by rank
+    std::vector<PicosecondSum> waited_for;
+    std::vector<Blame> blame;
+    std::vector<CollectiveTiming> timing;
+    std::vector<CollectiveWaits> waits;
   };
 
   static constexpr std::uint32_t kNotTraced = 0xffffffffU;
@@ -49,6 +58,7 @@ class VectorEngine {
   void synchronize(const Op&, std::uint32_t op);
   void leave_out(std::uint32_t op);
   void keep_end(std::uint32_t op);
+  void add_facts(std::uint32_t number);
   void add_timing(const Op&, SimTime ready, SimTime latest);
   void charge_collectives();
   void account_idle(SimTime next_host_cost);
@@ -56,10 +66,19 @@ class VectorEngine {
   SimTime finished_before(std::size_t rank, SimTime from, SimTime until) const;
   SimTime run_slowed(std::size_t rank, SimTime start, SimTime duration);
   void end_iteration();
+  void close_iteration(SimTime latest, Rank last);
   void charge_end(PicosecondSum waited);
   void keep_rank_steps();
   void record(std::uint32_t op, std::size_t rank, OpSpan span, SimTime issued);
   bool traces(std::size_t first_rank, std::size_t count) const;
+
+  // Steps that are alike (vector_engine_repeat.cpp).
+  static bool may_repeat(const TrainingJob&);
+  std::optional<std::vector<SimTime>> describe() const;
+  void compare_with_before(SimTime period);
+  bool repeats() const;
+  void repeat();
+
   const ProgramLayout& layout() const { return layouts_.main().of(iteration_); }
   const Program& program() const { return *layout().program; }
   const CollectiveLayout& collective(std::uint32_t number) const { return layout().collectives[number]; }
@@ -79,6 +98,7 @@ class VectorEngine {
   std::uint64_t seed_;
   CollectiveTimes times_;
   bool slowed_;         // collectives slow kernels down
+  bool may_repeat_;     // iterations that can only be as the one before
   bool short_kernels_;  // every kernel's duration fits round_small_picoseconds
   bool own_input_;      // waits for input are a rank's own time
 
@@ -106,7 +126,10 @@ class VectorEngine {
   std::vector<OpEnd> op_end_;            // of this iteration's operations that collectives come after
   std::vector<LastLaunch> last_launch_;  // of this iteration, by record (JobLayout)
   std::vector<CollectiveWaits> waits_;   // likewise
-  std::vector<SimTime> compute_, exposed_, straggler_, waited_for_input_;  // over the steady iterations
+  Totals totals_, totals_before_;        // before the last iteration that was simulated
+  std::optional<std::vector<SimTime>> state_before_;  // at the end of the last iteration
+  bool alike_ = false;                                // it is what it was at the end of the one before
+  std::uint32_t repeated_ = 0;
   std::vector<std::uint32_t> traced_;  // by rank: its place among the traced ones, or kNotTraced; empty: none
   std::vector<double> jitter_;         // of a block of ranks: four operations
   Result result_;

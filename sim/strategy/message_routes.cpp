@@ -23,22 +23,28 @@ HopKind hop_kind(const Link& link) {
 
 std::vector<MessagePair> message_pairs(const TrainingJob& job) {
   const auto ranks = static_cast<std::uint32_t>(job.ranks());
+  std::vector<std::vector<const Op*>> sends;  // by role
+  for (const Role& role : job.roles) {
+    sends.emplace_back();
+    for (const Thread& thread : role.threads) {
+      for (const Op& op : thread.steady.ops) {
+        if (op.kind == OpKind::send) {
+          sends.back().push_back(&op);
+        }
+      }
+    }
+  }
   std::set<MessagePair> pairs;
   for (std::uint32_t r = 0; r < ranks; ++r) {
-    for (const Thread& thread : job.roles[job.role_of(r)].threads) {
-      for (const Op& op : thread.steady.ops) {
-        if (op.kind != OpKind::send) {
-          continue;
+    for (const Op* const op : sends[job.role_of(r)]) {
+      const std::uint32_t from = op->source == kNoIndex ? r : op->source;
+      const Family& family = job.families[op->to];
+      for (const std::uint32_t to : family.groups[family.group_of[r]]) {
+        if (to != from) {
+          pairs.emplace(from, to);
         }
-        const std::uint32_t from = op.source == kNoIndex ? r : op.source;
-        const Family& family = job.families[op.to];
-        for (const std::uint32_t to : family.groups[family.group_of[r]]) {
-          if (to != from) {
-            pairs.emplace(from, to);
-          }
-          if (to >= ranks) {
-            pairs.emplace(to, from);
-          }
+        if (to >= ranks) {
+          pairs.emplace(to, from);
         }
       }
     }

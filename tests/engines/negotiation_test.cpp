@@ -39,8 +39,9 @@ RandomJob random_negotiation(std::uint64_t seed) {
   random.run.iterations = static_cast<int>(dice.between(1, 4));
   random.run.seed = dice.next();
   CollectivePlanner planner = random_planner(dice, ranks);
-  random.job = build_job(training.horovod,
-                         workload(random_model(dice), gpu_preset("A100-80GB"), training, variability), planner);
+  random.job =
+      build_job(training.horovod,
+                workload(random_model(dice), gpu_preset("A100-80GB"), training, variability), planner);
   return random;
 }
 

@@ -5,6 +5,7 @@
 #include "same_result.h"
 #include "sim/collective/channels.h"
 #include "sim/engine/event_engine.h"
+#include "sim/engine/vector_engine.h"
 #include "tests/dice.h"
 
 namespace paceline {
@@ -136,6 +137,60 @@ TEST_CASE("collectives end as they do step by step, links shared or not, whoever
   }
   CHECK(merged > rounds(600) / 50);
   CHECK(later <= runs / 400);
+}
+
+// A long warm-up, in which more batches come than the steps to come find in time.
+void run_out_of_batches(TrainingJob& job, const RunSpec& run, Dice& dice) {
+  job.input->batch_time = {};
+  const std::vector<SimTime> ends = run_event_engine(job, run).iteration_end;
+  const SimTime step = ends.back() - ends[ends.size() - 2];
+  job.input->batch_time = step + to_sim_time(dice.real(0, 0.7) * to_seconds(step));
+  job.input->prefetch = static_cast<int>(dice.between(2, 5));
+  for (Role& role : job.roles) {
+    for (Op& op : role.threads.front().warm_up.ops) {
+      op.duration = 8 * op.duration;
+    }
+  }
+}
+
+TEST_CASE("what the vector engine repeats is what the event engine simulates") {
+  std::uint32_t repeated = 0, before_traces = 0, with_roles = 0, slowed = 0, with_input = 0;
+  for (std::uint64_t seed = 1; seed <= rounds(1500); ++seed) {
+    RandomJob random = random_job(seed, seed % 10 == 0 ? 24 : 8);
+    Dice dice(seed + 3'000'000);
+    calm(random.job);
+    if (dice.maybe(0.2)) {
+      add_kinds(random.job, dice);
+    }
+    random.run.iterations = static_cast<int>(dice.between(2, 12));
+    if (random.job.input && dice.maybe(0.5)) {
+      run_out_of_batches(random.job, random.run, dice);
+    }
+    const auto first_traced = static_cast<std::uint32_t>(dice.between(0, 6));
+    const TraceRequest trace{{Rank(0), Rank(2)}, first_traced, 2, 1'000};
+    VectorEngine engine(random.job, random.run.seed, trace);
+    for (int i = 0; i <= random.run.iterations; ++i) {
+      engine.run_iteration();
+    }
+    const std::uint32_t again = engine.repeated();
+    const Result quick = engine.finish(), simulated = ran(random, AlikeSteps::simulated, trace).result;
+    INFO("seed " << seed << ", " << again << " of " << random.run.iterations << " repeated");
+    check_same_result(quick, simulated);
+    check_rank_steps(quick);
+    CHECK((quick.rank_steps == simulated.rank_steps));
+    check_same_trace(quick, simulated);
+    repeated += again > 0 ? 1 : 0;
+    before_traces += again > 0 && first_traced > 3 ? 1 : 0;
+    with_roles += again > 0 && random.job.roles.size() > 1 ? 1 : 0;
+    slowed += again > 0 && random.job.slowdown.numerator != random.job.slowdown.denominator ? 1 : 0;
+    with_input += again > 0 && random.job.input ? 1 : 0;
+  }
+  INFO(repeated << ", traced late " << before_traces << ", of several roles " << with_roles << ", slowed "
+                << slowed << ", with input " << with_input);
+  CHECK(repeated > rounds(1500) / 5);
+  for (const std::uint32_t each : {before_traces, with_roles, slowed, with_input}) {
+    CHECK(each > rounds(1500) / 100);
+  }
 }
 
 TEST_CASE("nothing is repeated where draws differ") {
