@@ -103,7 +103,7 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
       groups_(job),
       layouts_(job),
       timeline_(most_pending(job, layouts_)),
-      ahead_(ends == CollectiveEnds::by_times && !job.negotiation),
+      ahead_(ends == CollectiveEnds::by_times),
       mailboxes_(job),
       outboxes_(job.serving.window.value > 0 ? job.ranks() : 0),
       servers_(job),
@@ -120,7 +120,7 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
   if (ends == CollectiveEnds::by_times) {
     prepare_meetings();
   }
-  if (ahead_ && ranks_ > 1) {
+  if (ahead_ && ranks_ > 1 && !job_.negotiation) {  // of which the result has the graphs
     graph_list_ = {};
     for (std::size_t g = 0; g < job_.communicator.graphs.size(); ++g) {
       if (meetings_[g]) {

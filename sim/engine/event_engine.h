@@ -46,8 +46,7 @@ using ThreadId = Id<struct ThreadTag>;
 enum class AlikeSteps : std::uint8_t { repeated, simulated };
 
 // How collectives come to their ends. by_times: by CollectiveTimes where no rank leaves one before all are in it and no
-// link is shared, else move by move, ahead of the clock where nothing is decided while the run goes. by_steps: every
-// move an event. Results are equal.
+// link is shared, else move by move, ahead of the clock. by_steps: every move an event. Results are equal.
 enum class CollectiveEnds : std::uint8_t { by_times, by_steps };
 
 class EventEngine {

@@ -15,9 +15,15 @@ void EventEngine::prepare_slices() {
   for (const CollectivePlan& plan : plans_) {
     room[plan.graph] = std::max(room[plan.graph], 2 * plan.slots);
   }
-  while (slices_.fifos() < graphs_.fifos.size()) {  // those of graphs that are new
-    const std::uint32_t graph = graphs_[graphs_.fifos[slices_.fifos()].from].graph;
-    slices_.add_fifo(ahead_ && meetings_[graph] ? 1 : room[graph]);
+  for (std::uint32_t f = 0; f < graphs_.fifos.size(); ++f) {
+    const FifoState& fifo = graphs_.fifos[f];
+    const std::uint32_t graph = graphs_[fifo.from].graph;
+    const std::uint32_t slices = ahead_ && meetings_[graph] ? 1 : room[graph];
+    if (f == slices_.fifos()) {
+      slices_.add_fifo(slices);
+    } else if (ahead_) {  // a plan more on its graph; event by event they get room when they need it
+      slices_.widen(FifoId(f), slices, fifo.arrived);
+    }
   }
   ready_.resize(graphs_.thread_blocks.size());
 }
@@ -211,6 +217,13 @@ void EventEngine::end_transfer_ahead(FifoId id, SimTime arrival, SimTime end, Si
 void EventEngine::end_thread_block_ahead(ThreadBlockId id) {
   ThreadBlockState& state = graphs_[id];
   state.active = false;
+  if (state.rank == ThreadBlock::kSwitch && job_.negotiation) {
+    const std::vector<std::uint32_t>& uses = uses_of_graph_[state.graph];
+    if (state.use.op < uses.size()) {
+      start_thread_block(id, uses[state.use.op++]);
+    }
+    return;
+  }
   if (state.rank == ThreadBlock::kSwitch) {
     next_use(id, state.use);
     if (state.use.iteration <= last_iteration_) {

@@ -148,8 +148,14 @@ void EventEngine::use_graph(std::uint32_t plan, SimTime now) {
 void EventEngine::start_switch(ThreadBlockId id, SimTime now) {
   std::uint32_t& done = graphs_[id].use.op;
   const std::vector<std::uint32_t>& uses = uses_of_graph_[graphs_[id].graph];
-  if (done < uses.size()) {
-    start_thread_block(id, uses[done++]);
+  if (done == uses.size()) {
+    return;
+  }
+  start_thread_block(id, uses[done++]);
+  if (ahead_) {
+    make_ready(id);
+    move_ahead(now);
+  } else {
     advance_thread_block(id, now);
   }
 }
@@ -201,8 +207,10 @@ void EventEngine::begin_stage(QueueId queue, SimTime now) {
     const BytesPerSecond rate = stage.where == Stage::Where::to_host ? copy.to_host : copy.to_gpu;
     timeline_.push(now + to_sim_time(stage.bytes / rate) + copy.latency, EventKind::collective_end,
                    queue.value);
+  } else if (const SimTime begin = now + plans_[run.plan].startup; ahead_) {
+    start_ahead(queue, run, begin, now);
   } else {
-    timeline_.push(now + plans_[run.plan].startup, EventKind::collective_start, queue.value);
+    timeline_.push(begin, EventKind::collective_start, queue.value);
   }
 }
 
@@ -260,6 +268,7 @@ std::uint32_t EventEngine::add_plan(CollectivePlan plan) {
   if (times_) {
     times_->add(plans_.back());
   }
+  prepare_slices();
   return number;
 }
 
@@ -267,7 +276,6 @@ std::uint32_t EventEngine::add_plan(CollectivePlan plan) {
 void EventEngine::add_graph() {
   const CollectiveGraph& graph = graph_list_[graph_list_.size() - 1];
   add(graphs_, graph, ranks_);
-  prepare_slices();
   meetings_.emplace_back(times_ && !graph.thread_blocks.empty() ? std::optional(empty_meeting())
                                                                 : std::nullopt);
 }

@@ -1,6 +1,7 @@
 // Of the slices on each FIFO: since when each is there to be received, then since when its slot is empty again.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -33,6 +34,12 @@ class SliceTimes {
   void make_room(FifoId fifo, std::uint64_t first, std::uint64_t next) {
     if (next - first > rings_[fifo.index()].mask) {
       grow(rings_[fifo.index()], first, next);
+    }
+  }
+  // Room for so many slices, of which `next` comes next; those that are there stay.
+  void widen(FifoId fifo, std::uint32_t slices, std::uint64_t next) {
+    for (Place& ring = rings_[fifo.index()]; ring.mask + 1 < slices;) {
+      grow(ring, next - std::min<std::uint64_t>(next, ring.mask + 1), next);
     }
   }
 

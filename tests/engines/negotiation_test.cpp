@@ -1,10 +1,13 @@
 // What is decided while the run goes: does it end as it does step by step?
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 
 #include "random_job.h"
 #include "same_result.h"
+#include "scenarios/machines.h"
+#include "scenarios/scenario.h"
 #include "sim/engine/event_engine.h"
 #include "sim/layers/layer_spans.h"
 #include "sim/strategy/build_job.h"
@@ -45,37 +48,90 @@ RandomJob random_negotiation(std::uint64_t seed) {
   return random;
 }
 
-TEST_CASE("what is decided while the run goes ends as it does step by step") {
-  std::size_t fused = 0, unlike = 0;
-  for (std::uint64_t seed = 1; seed <= rounds(400); ++seed) {
-    const RandomJob random = random_negotiation(seed);
-    INFO("seed " << seed);
-    const auto ranks = static_cast<std::uint32_t>(random.job.ranks());
-    TraceRequest trace = trace_of_first(ranks, 3);
-    trace.rank_steps = 1000;
-    EventEngine by_times(random.job, random.run, trace),
-        by_steps(random.job, random.run, trace, AlikeSteps::repeated, CollectiveEnds::by_steps);
-    by_times.run();
-    by_steps.run();
-    const Result quick = by_times.finish(), expected = by_steps.finish();
-    check_same_result(quick, expected);
-    check_same_traces(quick, expected);
-    CHECK(quick.events <= expected.events);
-    unlike += quick.events < expected.events ? 1 : 0;
-    REQUIRE(quick.decisions.iterations.size() == expected.decisions.iterations.size());
-    for (std::size_t i = 0; i < expected.decisions.iterations.size(); ++i) {
-      const auto &ours = quick.decisions.iterations[i], &theirs = expected.decisions.iterations[i];
-      REQUIRE(ours.size() == theirs.size());
-      for (std::size_t c = 0; c < theirs.size(); ++c) {
-        CHECK(ours[c].tensors == theirs[c].tensors);
-        CHECK(ours[c].decided == theirs[c].decided);
-        CHECK(ours[c].plan == theirs[c].plan);
-        fused += theirs[c].tensors.size() > 1 ? 1 : 0;
+struct Both {
+  Result by_times, by_steps;
+};
+Both in_both_ways(const TrainingJob& job, const RunSpec& run) {
+  TraceRequest trace = trace_of_first(static_cast<std::uint32_t>(job.ranks()), 3);
+  trace.rank_steps = 1000;
+  EventEngine by_times(job, run, trace),
+      by_steps(job, run, trace, AlikeSteps::repeated, CollectiveEnds::by_steps);
+  by_times.run();
+  by_steps.run();
+  return {by_times.finish(), by_steps.finish()};
+}
+
+// Returns how many collectives reduced several tensors.
+std::size_t check_same(const Result& a, const Result& b) {
+  check_same_result(a, b);
+  for (std::size_t i = 0; i < a.trace.size(); ++i) {
+    for (std::size_t o = 0; o < a.trace[i].ops.size(); ++o) {
+      if (!(a.trace[i].ops[o] == b.trace[i].ops[o])) {
+        std::fprintf(stderr, "it %u rank %u op %zu: %ld %ld, %ld %ld\n", a.trace[i].iteration,
+                     a.trace[i].rank.value, o, a.trace[i].ops[o].start.ps, b.trace[i].ops[o].start.ps,
+                     a.trace[i].ops[o].end.ps, b.trace[i].ops[o].end.ps);
       }
     }
   }
+  check_same_traces(a, b);
+  REQUIRE(a.decisions.iterations.size() == b.decisions.iterations.size());
+  std::size_t fused = 0;
+  for (std::size_t i = 0; i < a.decisions.iterations.size(); ++i) {
+    const auto &ours = a.decisions.iterations[i], &theirs = b.decisions.iterations[i];
+    REQUIRE(ours.size() == theirs.size());
+    for (std::size_t c = 0; c < theirs.size(); ++c) {
+      CHECK(ours[c].tensors == theirs[c].tensors);
+      CHECK(ours[c].decided == theirs[c].decided);
+      CHECK(ours[c].plan == theirs[c].plan);
+      fused += theirs[c].tensors.size() > 1 ? 1 : 0;
+    }
+  }
+  return fused;
+}
+
+TEST_CASE("what is decided while the run goes ends as it does step by step") {
+  std::size_t fused = 0, fewer = 0;
+  for (std::uint64_t seed = 1; seed <= rounds(400); ++seed) {
+    const RandomJob random = random_negotiation(seed);
+    INFO("seed " << seed);
+    const auto [by_times, by_steps] = in_both_ways(random.job, random.run);
+    fused += check_same(by_times, by_steps);
+    fewer += by_times.events < by_steps.events ? 1 : 0;
+  }
   CHECK(fused > rounds(400));
-  CHECK(unlike > rounds(400) / 2);
+  CHECK(fewer > rounds(400) / 2);
+}
+
+// Horovod's stages, and its fusions beside another job's traffic, on nodes with and without NVLink's switches.
+TEST_CASE(
+    "what is decided runs ahead of the clock as it does step by step, in stages and beside other traffic") {
+  std::size_t fused = 0;
+  for (std::uint64_t seed = 1; seed <= rounds(60); ++seed) {
+    Dice dice(seed);
+    const char* const nodes[] = {"dgx1-v100", "dgx-a100", "dgx-h100", "pcie-a100"};
+    const char* const reduced[] = {R"("hierarchical": true, "version": "0.19")", R"("torus": true)",
+                                   R"("version": "0.28")"};
+    const std::size_t stages = dice.below(3);
+    const bool beside = stages == 2 || dice.maybe(0.3);
+    const std::string text =
+        R"({"cluster": {"node": ")" + std::string(nodes[dice.below(4)]) + R"(", "nodes": )" +
+        std::to_string(dice.between(2, 3)) + R"(, "gpus_per_node": )" + std::to_string(dice.between(2, 4)) +
+        R"(}, "model": "resnet18", "run": {"iterations": 2}, "variability": {"per_operation": {"distribution": "lognormal", "cv": 0.1}},)" +
+        (beside
+             ? R"("background": [{"from": 0, "to": 2, "rate": "4 GB/s"}, {"from": 3, "to": 1, "rate": "9 GB/s"}],)"
+             : "") +
+        R"("training": {"batch_per_gpu": 16, "strategy": "horovod", "horovod": {"cycle_time": "700 us", "fusion_threshold": ")" +
+        std::to_string(dice.between(0, 20)) + R"( MiB", )" + reduced[stages] + "}}}";
+    CAPTURE(text);
+    const Scenario scenario = parse_scenario(text, "decided.json");
+    Machines machines;
+    RunSpec run = scenario.run;
+    run.seed = seed;
+    const auto [by_times, by_steps] = in_both_ways(machines.build(scenario).job, run);
+    fused += check_same(by_times, by_steps);
+    CHECK(by_times.events < by_steps.events);
+  }
+  CHECK(fused > rounds(60));
 }
 
 }  // namespace
