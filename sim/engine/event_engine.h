@@ -90,8 +90,11 @@ class EventEngine {
   };
   struct StreamBeside {
     std::uint32_t iteration = 0, position = 0;  // of its next kernel, in ProgramLayout::beside
-    SimTime ready = kNever;                     // when that was ready
-    SimTime own;                                // of its kernels since what they come after had ended
+    OpPlace kernel, before;                     // that, and the operation or collective that it comes after
+    enum class Before : std::uint8_t { nothing, compute, beside, collective } kind = Before::nothing;
+    QueueId queue{};         // of the collective
+    SimTime ready = kNever;  // when that was ready
+    SimTime own;             // of its kernels since what they come after had ended
   };
   struct Meeting {  // of all ranks in a collective of a graph
     std::uint32_t entered = 0;
@@ -191,6 +194,8 @@ class EventEngine {
   }
   std::optional<OpPlace> next_kernel(ThreadId thread, std::uint32_t stream) const;
   void skip_to_kernel(ThreadId thread, std::uint32_t stream);
+  void note_next_kernel(ThreadId thread, StreamBeside&, std::uint32_t op);
+  bool is_before_over(ThreadId thread, const StreamBeside&) const;
   bool ended_beside(ThreadId thread, OpPlace kernel) const;
   bool device_idle(ThreadId thread) const;
   void offer_kernel(ThreadId thread);

@@ -59,7 +59,8 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
   }
   for (std::uint32_t t = 0; t < thread_.size(); ++t) {
     for (std::uint32_t s = 1; s <= streams_beside(ThreadId(t)); ++s) {
-      const auto& [iteration, position, ready, own] = beside(ThreadId(t), s);
+      const auto& [iteration, position, kernel, before, kind, queue, ready, own] =
+          beside(ThreadId(t), s);  // the first two decide the next four
       digest.add(std::int64_t{iteration} - closed);
       digest.add(position);
       add_recorded(digest, ready == kNever ? SimTime{} : ready, now);

@@ -6,10 +6,7 @@ namespace paceline {
 // The stream's next kernel, where the run has one.
 std::optional<OpPlace> EventEngine::next_kernel(ThreadId thread, std::uint32_t stream) const {
   const StreamBeside& state = beside(thread, stream);
-  if (state.iteration > last_iteration_) {
-    return std::nullopt;
-  }
-  return OpPlace{state.iteration, layout(thread, state.iteration).beside[stream - 1][state.position]};
+  return state.iteration > last_iteration_ ? std::nullopt : std::optional(state.kernel);
 }
 
 // From where the stream is: to the first kernel that is in its iteration.
@@ -23,9 +20,45 @@ void EventEngine::skip_to_kernel(ThreadId thread, std::uint32_t stream) {
       ++state.position;
     }
     if (state.position < kernels.size()) {
+      note_next_kernel(thread, state, kernels[state.position]);
       return;
     }
   }
+}
+
+// What is asked of it again and again.
+void EventEngine::note_next_kernel(ThreadId thread, StreamBeside& state, std::uint32_t op) {
+  using Before = StreamBeside::Before;
+  const ProgramLayout& of = layout(thread, state.iteration);
+  const Op& kernel = of.program->ops[op];
+  state.kernel = {state.iteration, op};
+  state.kind = Before::nothing;
+  if (kernel.after != After::op) {
+    return;
+  }
+  const Op& before = of.program->ops[kernel.after_op];
+  state.before = {state.iteration, kernel.after_op};
+  if (before.kind == OpKind::collective) {
+    state.kind = Before::collective;
+    state.before.op = before.index;
+    state.queue = queue_of(thread, of.collectives[before.index].queue);
+  } else {
+    state.kind = runs_beside_compute_stream(before) ? Before::beside : Before::compute;
+  }
+}
+
+bool EventEngine::is_before_over(ThreadId thread, const StreamBeside& of) const {
+  switch (of.kind) {
+    case StreamBeside::Before::nothing:
+      return true;
+    case StreamBeside::Before::compute:
+      return of.before < thread_[thread.index()].stream;
+    case StreamBeside::Before::beside:
+      return ended_beside(thread, of.before);
+    case StreamBeside::Before::collective:
+      return of.before < queues_[of.queue.index()].collective;
+  }
+  return false;
 }
 
 bool EventEngine::ended_beside(ThreadId thread, OpPlace kernel) const {
@@ -70,20 +103,12 @@ void EventEngine::choose_kernel(ThreadId thread, SimTime now) {
   SimTime first = state.kernel_ready;
   std::uint32_t chosen = 0;
   for (std::uint32_t stream = 1; stream <= streams_beside(thread); ++stream) {
-    const std::optional<OpPlace> next = next_kernel(thread, stream);
     StreamBeside& of = beside(thread, stream);
-    if (!next || !(*next < state.host)) {
+    if (of.iteration > last_iteration_ || !(of.kernel < state.host)) {
       continue;
     }
-    const Program& in = program(thread, next->iteration);
-    const Op& kernel = in.ops[next->op];
-    if (of.ready == kNever && kernel.after == After::op) {
-      const Op& before = in.ops[kernel.after_op];
-      const OpPlace ends{next->iteration, kernel.after_op};
-      const bool over = before.kind == OpKind::collective    ? ended(thread, {next->iteration, before.index})
-                        : runs_beside_compute_stream(before) ? ended_beside(thread, ends)
-                                                             : ends < state.stream;
-      if (!over) {
+    if (of.ready == kNever && of.kind != StreamBeside::Before::nothing) {
+      if (!is_before_over(thread, of)) {
         continue;
       }
       of.own = {};
