@@ -31,11 +31,11 @@ class CollectiveTimes {
   // remembered: entries of each plan whose ends are kept, the last ones.
   CollectiveTimes(const Communicator&, std::span<const CollectivePlan>, bool together = true,
                   std::size_t remembered = kRemembered);
-  // Without plans yet, whose graphs may come to the list later, too.
+  // Without plans yet. Requires: the list outlives this; it may only grow.
   CollectiveTimes(std::uint32_t ranks, const GraphList&, bool together = true,
                   std::size_t remembered = kRemembered);
 
-  // The next plan by number. Requires: it and its graph outlive this.
+  // The next plan by number, on a graph of the list. Requires: it outlives this.
   void add(const CollectivePlan&);
 
   // launch and end by rank. Requires: |launch[r] - origin| within 2^59 ps.

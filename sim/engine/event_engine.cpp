@@ -120,7 +120,7 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
   if (ends == CollectiveEnds::by_times) {
     prepare_meetings();
   }
-  if (ahead_ && ranks_ > 1 && !job_.negotiation) {  // of which the result has the graphs
+  if (ahead_ && ranks_ > 1 && !job_.negotiation) {
     graph_list_ = {};
     for (std::size_t g = 0; g < job_.communicator.graphs.size(); ++g) {
       if (meetings_[g]) {
@@ -134,6 +134,9 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
     graphs_ = lay_out(graph_list_, ranks_);
     for (const CollectivePlan& plan : plans_) {
       step_times_.emplace_back(graph_list_[plan.graph], plan);
+      if (times_) {
+        times_->add(plan);
+      }
     }
     prepare_slices();
   }
@@ -214,9 +217,6 @@ void EventEngine::prepare_meetings() {
     }
   }
   times_.emplace(ranks_, graph_list_);
-  for (const CollectivePlan& plan : plans_) {
-    times_->add(plan);
-  }
   meeting_end_.resize(ranks_);
 }
 
@@ -252,13 +252,7 @@ void EventEngine::start_switches(SimTime now) {
       continue;
     }
     graphs_[each].use = {0, ~std::uint32_t{0}};
-    if (ahead_) {
-      end_thread_block_ahead(each);
-      make_ready(each);
-      move_ahead(now);
-    } else {
-      finish_thread_block(each, now);
-    }
+    start_switch(each, now);
   }
 }
 

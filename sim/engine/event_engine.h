@@ -295,10 +295,12 @@ class EventEngine {
   void describe_slices(StateDigest&, FifoId fifo, SimTime now);
   void describe_records(StateDigest&, std::uint32_t iteration, SimTime now);
   bool iterations_apart(std::uint32_t closed) const;
+  bool switches_settled(SimTime now) const;
   void repeat_if_alike(std::uint32_t closed, SimTime now);
   void repeat(std::uint32_t iteration, SimTime period);
   void start_switches(SimTime now);
   void start_switch(ThreadBlockId thread_block, SimTime now);
+  bool begin_next_use(ThreadBlockId thread_block);
   void start_negotiating(SimTime now);
 
   bool is_rank(ThreadId thread) const { return thread.value < ranks_; }
@@ -358,7 +360,8 @@ class EventEngine {
   std::vector<std::optional<Meeting>> meetings_;  // by graph; nothing where it is simulated step by step
   std::optional<CollectiveTimes> times_;
   std::vector<SimTime> meeting_end_;  // by rank
-  // The job's, then those of what was decided; ahead of the clock one channel of the job's for all that are the same:
+  // The job's, then those of what was decided; ahead of the clock one channel of the job's for all that are the same,
+  // but where things are decided, of which the result has whole graphs:
   GraphList graph_list_;
   // Likewise:
   std::deque<CollectivePlan> plans_;

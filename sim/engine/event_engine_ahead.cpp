@@ -217,18 +217,8 @@ void EventEngine::end_transfer_ahead(FifoId id, SimTime arrival, SimTime end, Si
 void EventEngine::end_thread_block_ahead(ThreadBlockId id) {
   ThreadBlockState& state = graphs_[id];
   state.active = false;
-  if (state.rank == ThreadBlock::kSwitch && job_.negotiation) {
-    const std::vector<std::uint32_t>& uses = uses_of_graph_[state.graph];
-    if (state.use.op < uses.size()) {
-      start_thread_block(id, uses[state.use.op++]);
-    }
-    return;
-  }
   if (state.rank == ThreadBlock::kSwitch) {
-    next_use(id, state.use);
-    if (state.use.iteration <= last_iteration_) {
-      start_thread_block(id, program_on(state.graph, state.use.iteration).collectives[state.use.op].plan);
-    }
+    begin_next_use(id);
     return;
   }
   QueueState& queue = queues_[state.queue.index()];

@@ -292,17 +292,42 @@ void EventEngine::arrive(FifoId id, SimTime now) {
 void EventEngine::finish_thread_block(ThreadBlockId id, SimTime now) {
   ThreadBlockState& state = graphs_[id];
   state.active = false;
-  if (state.rank == ThreadBlock::kSwitch && job_.negotiation) {
+  if (state.rank == ThreadBlock::kSwitch) {
     start_switch(id, now);
-  } else if (state.rank == ThreadBlock::kSwitch) {
-    next_use(id, state.use);
-    if (state.use.iteration <= last_iteration_) {
-      start_thread_block(id, program_on(state.graph, state.use.iteration).collectives[state.use.op].plan);
-      advance_thread_block(id, now);
-    }
   } else if (--queues_[state.queue.index()].thread_blocks_left == 0) {
     conclude(state.queue, running(state.queue).conclude, now);
   }
+}
+
+// A switch takes part in its graph's next collective, where there is one.
+void EventEngine::start_switch(ThreadBlockId id, SimTime now) {
+  if (!begin_next_use(id)) {
+    return;
+  }
+  if (ahead_) {
+    make_ready(id);
+    move_ahead(now);
+  } else {
+    advance_thread_block(id, now);
+  }
+}
+
+bool EventEngine::begin_next_use(ThreadBlockId id) {
+  ThreadBlockState& state = graphs_[id];
+  if (job_.negotiation) {
+    const std::vector<std::uint32_t>& decided = uses_of_graph_[state.graph];
+    if (state.use.op == decided.size()) {
+      return false;
+    }
+    start_thread_block(id, decided[state.use.op++]);
+    return true;
+  }
+  next_use(id, state.use);
+  if (state.use.iteration > last_iteration_) {
+    return false;
+  }
+  start_thread_block(id, program_on(state.graph, state.use.iteration).collectives[state.use.op].plan);
+  return true;
 }
 
 // The next collective on a switch's graph, after `use`.

@@ -144,22 +144,6 @@ void EventEngine::use_graph(std::uint32_t plan, SimTime now) {
   }
 }
 
-// A switch takes part in what was decided on its graph, one after the other.
-void EventEngine::start_switch(ThreadBlockId id, SimTime now) {
-  std::uint32_t& done = graphs_[id].use.op;
-  const std::vector<std::uint32_t>& uses = uses_of_graph_[graphs_[id].graph];
-  if (done == uses.size()) {
-    return;
-  }
-  start_thread_block(id, uses[done++]);
-  if (ahead_) {
-    make_ready(id);
-    move_ahead(now);
-  } else {
-    advance_thread_block(id, now);
-  }
-}
-
 void EventEngine::advance_background(ThreadId rank, SimTime now) {
   const Negotiation& rules = *job_.negotiation;
   Background& thread = background_[rank.index()];
@@ -268,7 +252,9 @@ std::uint32_t EventEngine::add_plan(CollectivePlan plan) {
   if (times_) {
     times_->add(plans_.back());
   }
-  prepare_slices();
+  if (!meetings_[plans_.back().graph]) {
+    prepare_slices();
+  }
   return number;
 }
 

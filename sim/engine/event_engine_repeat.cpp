@@ -194,9 +194,20 @@ bool EventEngine::iterations_apart(std::uint32_t closed) const {
          });
 }
 
+// Whether the times of switches are all that matters of what they did.
+bool EventEngine::switches_settled(SimTime now) const {
+  SimTime next = now;  // no collective is launched before it
+  for (const std::optional<Meeting>& meeting : meetings_) {
+    for (std::uint32_t r = 0; meeting && meeting->entered > 0 && r < ranks_; ++r) {
+      next = recorded(meeting->launch[r]) ? std::min(next, meeting->launch[r]) : next;
+    }
+  }
+  return !times_ || times_->settled_by(next);
+}
+
 // After everything that happened at the instant at which an iteration closed.
 void EventEngine::repeat_if_alike(std::uint32_t closed, SimTime now) {
-  if (!may_repeat_ || closed == last_iteration_ || !iterations_apart(closed)) {
+  if (!may_repeat_ || closed == last_iteration_ || !iterations_apart(closed) || !switches_settled(now)) {
     seen_.reset();
     return;
   }

@@ -3,7 +3,8 @@
 // Where no link is shared by collectives that could be live together (why_not_vector), every rank meets the
 // collectives in the same order and nothing depends on run-time state, so the ranks can be carried together
 // from one operation to the next. A collective that runs ahead is run as soon as what it comes after is known, for
-// it may slow down kernels that were issued before it. Equal to the event engine to the picosecond.
+// it may slow down kernels that were issued before it. Equal to the event engine to the picosecond. Iterations that can
+// only be as the one before are repeated (vector_engine_repeat.cpp).
 #pragma once
 
 #include <cstdint>
@@ -126,7 +127,7 @@ class VectorEngine {
   std::vector<OpEnd> op_end_;            // of this iteration's operations that collectives come after
   std::vector<LastLaunch> last_launch_;  // of this iteration, by record (JobLayout)
   std::vector<CollectiveWaits> waits_;   // likewise
-  Totals totals_, totals_before_;        // before the last iteration that was simulated
+  Totals totals_, totals_before_;        // before the last iteration
   std::optional<std::vector<SimTime>> state_before_;  // at the end of the last iteration
   bool alike_ = false;                                // it is what it was at the end of the one before
   std::uint32_t repeated_ = 0;

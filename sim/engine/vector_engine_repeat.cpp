@@ -46,21 +46,30 @@ std::optional<std::vector<SimTime>> VectorEngine::describe() const {
   if (!times_.settled_by(next)) {
     return std::nullopt;
   }
-  std::vector<SimTime> state(own_);
+  std::vector<SimTime> state;
+  for (const SimTime own : own_) {
+    state.push_back(own - own_.front());
+  }
   const auto add = [&](SimTime t) { state.push_back(t - previous_end_); };
-  const auto add_all = [&](const std::vector<SimTime>& times) { std::ranges::for_each(times, add); };
-  const auto add_ring = [&](const std::vector<std::vector<SimTime>>& ring, std::uint32_t first) {
-    for (std::size_t i = 0; i < ring.size(); ++i) {
-      add_all(ring[(first + i) % ring.size()]);
+  std::ranges::for_each(host_, add);
+  std::ranges::for_each(stream_, add);
+  // What is over when the rank's host, or its loader, comes to it doesn't count.
+  const auto add_all = [&](const std::vector<SimTime>& times, const std::vector<SimTime>& since) {
+    for (std::size_t r = 0; r < times.size(); ++r) {
+      add(std::max(times[r], since[r]));
     }
   };
-  add_all(host_);
-  add_all(stream_);
-  add_ring(communication_, 0);
-  add_ring(ends_, iteration_);
+  for (const std::vector<SimTime>& queue : communication_) {
+    add_all(queue, host_);
+  }
+  for (std::size_t i = 0; i < ends_.size(); ++i) {
+    add_all(ends_[(iteration_ + i) % ends_.size()], host_);
+  }
   if (job_.input) {
-    add_all(batch_ready_);
-    add_ring(consumed_, batches_);
+    std::ranges::for_each(batch_ready_, add);
+  }
+  for (std::size_t i = 0; i < consumed_.size(); ++i) {
+    add_all(consumed_[(batches_ + i) % consumed_.size()], batch_ready_);
   }
   for (const std::vector<std::vector<OpSpan>>& queue : slowing_) {
     for (std::size_t r = 0; r < queue.size(); ++r) {

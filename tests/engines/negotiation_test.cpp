@@ -1,7 +1,7 @@
 // What is decided while the run goes: does it end as it does step by step?
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 
 #include "random_job.h"
@@ -64,15 +64,6 @@ Both in_both_ways(const TrainingJob& job, const RunSpec& run) {
 // Returns how many collectives reduced several tensors.
 std::size_t check_same(const Result& a, const Result& b) {
   check_same_result(a, b);
-  for (std::size_t i = 0; i < a.trace.size(); ++i) {
-    for (std::size_t o = 0; o < a.trace[i].ops.size(); ++o) {
-      if (!(a.trace[i].ops[o] == b.trace[i].ops[o])) {
-        std::fprintf(stderr, "it %u rank %u op %zu: %ld %ld, %ld %ld\n", a.trace[i].iteration,
-                     a.trace[i].rank.value, o, a.trace[i].ops[o].start.ps, b.trace[i].ops[o].start.ps,
-                     a.trace[i].ops[o].end.ps, b.trace[i].ops[o].end.ps);
-      }
-    }
-  }
   check_same_traces(a, b);
   REQUIRE(a.decisions.iterations.size() == b.decisions.iterations.size());
   std::size_t fused = 0;
@@ -102,26 +93,49 @@ TEST_CASE("what is decided while the run goes ends as it does step by step") {
   CHECK(fewer > rounds(400) / 2);
 }
 
-// Horovod's stages, and its fusions beside another job's traffic, on nodes with and without NVLink's switches.
+bool has_switches(const Decisions& decisions) {
+  for (std::size_t g = 0; g < decisions.graphs.size(); ++g) {
+    if (std::ranges::any_of(decisions.graphs[g].thread_blocks, [](const ThreadBlock& thread_block) {
+          return thread_block.holds() == ThreadBlock::kSwitch;
+        })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Horovod's stages, and its fusions beside another job's traffic.
+std::string random_stages(Dice& dice) {
+  const std::string reduced[] = {R"("hierarchical": true, "version": "0.19")", R"("torus": true)",
+                                 R"("version": "0.28")"};
+  const std::string nodes[] = {"dgx1-v100", "dgx-a100", "pcie-a100"};
+  const std::size_t how = dice.below(3);
+  const bool switches = dice.maybe(0.4), beside = how == 2 || dice.maybe(0.3), jitter = dice.maybe(0.5);
+  const std::string node = switches ? "dgx-h100" : dice.one_of(nodes),
+                    count = std::to_string(dice.between(2, 3)),
+                    gpus = std::to_string(switches ? 8 : dice.between(2, 4)),
+                    threshold = std::to_string(dice.between(0, 20));
+  std::string text = R"({"cluster": {"node": ")" + node + R"(", "nodes": )" + count +
+                     R"(, "gpus_per_node": )" + gpus +
+                     R"(}, "model": "resnet18", "run": {"iterations": 2}, )";
+  if (jitter) {
+    text += R"("variability": {"per_operation": {"distribution": "lognormal", "cv": 0.1}}, )";
+  }
+  if (beside) {
+    text +=
+        R"("background": [{"from": 0, "to": 2, "rate": "4 GB/s"}, {"from": 3, "to": 1, "rate": "9 GB/s"}], )";
+  }
+  return text + R"("training": {"batch_per_gpu": 16, "strategy": "horovod", )" +
+         R"("horovod": {"cycle_time": "700 us", "fusion_threshold": ")" + threshold + R"( MiB", )" +
+         reduced[how] + (switches ? R"(}, "collective": {"nvls": true}}})" : "}}}");
+}
+
 TEST_CASE(
     "what is decided runs ahead of the clock as it does step by step, in stages and beside other traffic") {
-  std::size_t fused = 0;
+  std::size_t fused = 0, with_switches = 0;
   for (std::uint64_t seed = 1; seed <= rounds(60); ++seed) {
     Dice dice(seed);
-    const char* const nodes[] = {"dgx1-v100", "dgx-a100", "dgx-h100", "pcie-a100"};
-    const char* const reduced[] = {R"("hierarchical": true, "version": "0.19")", R"("torus": true)",
-                                   R"("version": "0.28")"};
-    const std::size_t stages = dice.below(3);
-    const bool beside = stages == 2 || dice.maybe(0.3);
-    const std::string text =
-        R"({"cluster": {"node": ")" + std::string(nodes[dice.below(4)]) + R"(", "nodes": )" +
-        std::to_string(dice.between(2, 3)) + R"(, "gpus_per_node": )" + std::to_string(dice.between(2, 4)) +
-        R"(}, "model": "resnet18", "run": {"iterations": 2}, "variability": {"per_operation": {"distribution": "lognormal", "cv": 0.1}},)" +
-        (beside
-             ? R"("background": [{"from": 0, "to": 2, "rate": "4 GB/s"}, {"from": 3, "to": 1, "rate": "9 GB/s"}],)"
-             : "") +
-        R"("training": {"batch_per_gpu": 16, "strategy": "horovod", "horovod": {"cycle_time": "700 us", "fusion_threshold": ")" +
-        std::to_string(dice.between(0, 20)) + R"( MiB", )" + reduced[stages] + "}}}";
+    const std::string text = random_stages(dice);
     CAPTURE(text);
     const Scenario scenario = parse_scenario(text, "decided.json");
     Machines machines;
@@ -130,8 +144,10 @@ TEST_CASE(
     const auto [by_times, by_steps] = in_both_ways(machines.build(scenario).job, run);
     fused += check_same(by_times, by_steps);
     CHECK(by_times.events < by_steps.events);
+    with_switches += has_switches(by_times.decisions) ? 1 : 0;
   }
   CHECK(fused > rounds(60));
+  CHECK(with_switches > rounds(60) / 10);
 }
 
 }  // namespace

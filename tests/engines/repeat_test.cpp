@@ -1,4 +1,4 @@
-// Is what the event engine repeats what it would have simulated, to the picosecond?
+// Is what an engine repeats what it would have simulated, to the picosecond?
 #include <catch2/catch.hpp>
 
 #include "random_job.h"
