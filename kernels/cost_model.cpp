@@ -14,13 +14,26 @@ FlopsPerSecond peak_of(const GpuSpec& gpu, Precision precision) {
   return gpu.peak[static_cast<std::size_t>(precision)];
 }
 
+// Over an output, forward.
+struct Passes {
+  double batch_norm, frozen_norm, layer_norm, attention;
+};
+
+Passes passes_of(const RooflineSpec& roofline, Precision precision) {
+  const bool eager = roofline.kernels == KernelMode::eager;
+  const bool by_cudnn = precision != Precision::bf16;
+  return {.batch_norm = roofline.norm_passes.value_or(eager && !by_cudnn ? 9 : 5),
+          .frozen_norm = roofline.norm_passes.value_or(5),
+          .layer_norm = roofline.layer_norm_passes.value_or(eager ? 45 : 20),
+          .attention = roofline.attention_passes};
+}
+
 struct Elements {
   double forward = 0, backward = 0;
 };
 
-// Elements moved for a batch; `batch_norm_passes`: roofline.norm_passes, or what channels_first makes of it.
-Elements traffic(const Layer& layer, const Layer* before, double batch, const RooflineSpec& roofline,
-                 double batch_norm_passes) {
+// Elements moved for a batch.
+Elements traffic(const Layer& layer, const Layer* before, double batch, const Passes& passes) {
   double parameters = 0;
   for (const std::int64_t elements : layer.parameters) {
     parameters += static_cast<double>(elements);
@@ -35,14 +48,14 @@ Elements traffic(const Layer& layer, const Layer* before, double batch, const Ro
       break;
     case LayerKind::norm: {
       const bool of_conv = before != nullptr && before->kind == LayerKind::conv;
-      forward = (of_conv ? roofline.norm_passes : roofline.layer_norm_passes) * output;
+      forward = (of_conv ? passes.frozen_norm : passes.layer_norm) * output;
       break;
     }
     case LayerKind::batch_norm:
-      forward = batch_norm_passes * output;
+      forward = passes.batch_norm * output;
       break;
     case LayerKind::attention:
-      forward = roofline.attention_passes * output;
+      forward = passes.attention * output;
       break;
     case LayerKind::embedding:
       return {2 * output, 2 * output + parameters};
@@ -68,7 +81,8 @@ std::int64_t common_size(const Model& model, const Layer& layer) {
 }
 
 // How much longer cuBLAS computes where rows don't begin at multiples of 16 bytes. In
-// scenarios/validation/h200/operators.csv, beside padded ones, 5.9 and 7.6 times with 50,257 words, 2.6 with 30,522.
+// scenarios/validation/h200/operators.csv, beside padded ones, 5.9 and 7.6 times with 50,257 words, 2.6 with 30,522;
+// compiled, the two products of the backward pass are padded.
 double misalignment(const Model& model, const Layer& layer, Precision precision) {
   const std::int64_t size = bytes_per_element(precision) == 2 ? common_size(model, layer) : 0;
   return size % 2 != 0 ? 6 : size % 8 != 0 ? 3 : 1;
@@ -90,15 +104,15 @@ Seconds transposition_time(const GpuCosts& costs, const Layer& layer, const Laye
   return transposed(before != nullptr ? before->output_elements : 0) + transposed(layer.output_elements);
 }
 
-// Its own passes, of those that norm_passes counts, as many bytes as in fp32.
-double passes_channels_first(const RooflineSpec& roofline, double element) {
+// A batch norm's own passes, of those that are counted, as many bytes as in fp32.
+double passes_channels_first(double passes, double element) {
   constexpr double kOwn = 3, kBytes = 4;
-  return roofline.norm_passes + std::min(kOwn, roofline.norm_passes) * (kBytes / element - 1);
+  return passes + std::min(kOwn, passes) * (kBytes / element - 1);
 }
 
 // What runs beside products in fp8 runs in 16 bits, where the GPU has them.
 GpuCosts beside_products(GpuCosts costs) {
-  for (const Precision half : {Precision::fp16, Precision::bf16}) {
+  for (const Precision half : {Precision::bf16, Precision::fp16}) {
     if (costs.precision == Precision::fp8 && peak_of(costs.gpu, half).value > 0) {
       costs.precision = half;
     }
@@ -108,21 +122,36 @@ GpuCosts beside_products(GpuCosts costs) {
 
 }  // namespace
 
+double product_efficiency(const GpuSpec& gpu, Precision precision) {
+  const double known = gpu.product_efficiency[static_cast<std::size_t>(precision)];
+  return known > 0 ? known : precision == Precision::fp32 ? 0.9 : precision == Precision::fp8 ? 0.68 : 0.77;
+}
+
 Seconds memory_time(const GpuCosts& costs, Bytes traffic) {
   const Seconds bytes = traffic / (costs.gpu.memory_bandwidth * costs.roofline.memory_efficiency);
   return traffic.value > 0 ? costs.roofline.memory_start + bytes : bytes;
 }
 
-Seconds kernel_time(const GpuCosts& costs, Flops work, Bytes traffic, double share) {
+namespace {
+
+double compute_efficiency(const GpuCosts& costs) {
+  return costs.roofline.compute_efficiency.value_or(product_efficiency(costs.gpu, costs.precision));
+}
+
+Seconds kernel_time(const GpuCosts& costs, Flops work, Bytes traffic, double efficiency) {
   const Seconds memory = memory_time(costs, traffic);
   if (work.value <= 0) {
     return memory;
   }
   const FlopsPerSecond peak = peak_of(costs.gpu, costs.precision);
   assert(peak.value > 0);
-  const Seconds compute =
-      (work / peak + costs.roofline.half_work) / (share * costs.roofline.compute_efficiency);
-  return std::max(compute, memory);
+  return std::max((work / peak + costs.roofline.half_work) / efficiency, memory);
+}
+
+}  // namespace
+
+Seconds kernel_time(const GpuCosts& costs, Flops work, Bytes traffic) {
+  return kernel_time(costs, work, traffic, compute_efficiency(costs));
 }
 
 void require_precision(const GpuSpec& gpu, Precision precision) {
@@ -167,33 +196,42 @@ std::vector<LayerTime> layer_times(const GpuCosts& costs, const Model& model, st
   const auto samples = static_cast<double>(batch);
   const GpuCosts beside = beside_products(costs);
   const auto element = static_cast<double>(bytes_per_element(beside.precision));
-  const double of_convolutions = has_tensor_cores(costs) ? costs.roofline.conv_efficiency : 1;
+  const double of_products = compute_efficiency(costs);
+  constexpr double kMost =
+      0.9;  // where boards run above the clock of their peak, nobody measured convolutions
+  const double of_convolutions =
+      std::min(of_products, has_tensor_cores(costs) ? costs.roofline.conv_efficiency : kMost);
   const bool transposes =
       costs.roofline.memory_format == MemoryFormat::channels_first && has_tensor_cores(costs);
-  const double batch_norm_passes =
-      transposes ? passes_channels_first(costs.roofline, element) : costs.roofline.norm_passes;
+  Passes passes = passes_of(costs.roofline, beside.precision);
+  if (transposes) {
+    passes.batch_norm = passes_channels_first(passes.batch_norm, element);
+  }
 
   std::vector<LayerTime> times;
   times.reserve(model.layers.size());
   const Layer* before = nullptr;
   for (const Layer& layer : model.layers) {
-    const Elements moved = traffic(layer, before, samples, costs.roofline, batch_norm_passes);
+    const Elements moved = traffic(layer, before, samples, passes);
     const double slower = padded ? 1 : misalignment(model, layer, costs.precision);
-    const Flops work(slower * kFlopsPerMac * samples * static_cast<double>(layer.forward_macs));
+    const double slower_backward = costs.roofline.kernels == KernelMode::eager ? slower : 1;
+    const Flops work(kFlopsPerMac * samples * static_cast<double>(layer.forward_macs));
     const bool two_gradients =
         layer.forward_macs > 0 && (layer.kind == LayerKind::conv || layer.kind == LayerKind::linear);
     const auto kernel = [&](Flops flops, double elements) {
       const Bytes traffic(std::llround(elements * element));
       return layer.kind == LayerKind::attention
                  ? kernel_time(beside, flops, Bytes{}) + memory_time(beside, traffic)
-                 : kernel_time(costs, flops, traffic, layer.kind == LayerKind::conv ? of_convolutions : 1);
+                 : kernel_time(costs, flops, traffic,
+                               layer.kind == LayerKind::conv ? of_convolutions : of_products);
     };
+    const Seconds transposed = transposes && two_gradients && layer.kind == LayerKind::conv
+                                   ? transposition_time(beside, layer, before, samples)
+                                   : Seconds{};
     LayerTime time;
-    time.forward = kernel(work, moved.forward);
-    if (transposes && two_gradients && layer.kind == LayerKind::conv) {
-      time.forward = time.forward + transposition_time(beside, layer, before, samples);
-    }
-    time.backward = two_gradients ? 2 * time.forward : kernel(2 * work, moved.backward);
+    time.forward = kernel(slower * work, moved.forward) + transposed;
+    time.backward = two_gradients ? 2 * (kernel(slower_backward * work, moved.forward) + transposed)
+                                  : kernel(2 * work, moved.backward);
     time.forward_launches = layer.kind == LayerKind::attention ? 2 : 1;
     time.backward_launches = two_gradients ? 2 : 1;
     times.push_back(time);
@@ -231,6 +269,15 @@ double channels_first_slowdown(const GpuCosts& costs, const Model& model, std::i
     return sum(layer_times(other, model, batch));
   };
   return in(MemoryFormat::channels_first) / in(MemoryFormat::channels_last);
+}
+
+double eager_slowdown(const GpuCosts& costs, const Model& model, std::int64_t batch) {
+  const auto with = [&](KernelMode kernels) {
+    GpuCosts other = costs;
+    other.roofline.kernels = kernels;
+    return sum(layer_times(other, model, batch));
+  };
+  return with(KernelMode::eager) / with(KernelMode::compiled);
 }
 
 }  // namespace paceline

@@ -1,11 +1,11 @@
 // What a GPU operation costs, in seconds of an undisturbed GPU.
 //
-// Roofline: time = max(flops / (peak * efficiency(flops)), memory_start + bytes / (memory_bandwidth *
+// Roofline: time = max(flops / (peak * reached(flops)), memory_start + bytes / (memory_bandwidth *
 // memory_efficiency)),
-// with efficiency(w) = compute_efficiency * w / (w + peak * half_work): a kernel too small to fill the GPU
+// with reached(w) = efficiency * w / (w + peak * half_work): a kernel too small to fill the GPU
 // does not reach its peak. (Williams, Waterman, Patterson 2009, with a saturating efficiency.) Equally: each
-// kernel with work pays half_work / compute_efficiency on top of its time at peak. Convolutions with tensor cores reach
-// conv_efficiency of that.
+// kernel with work pays half_work / efficiency on top of its time at peak. The efficiency is compute_efficiency; of
+// convolutions with tensor cores conv_efficiency at most.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,20 @@ template <>
 inline constexpr auto kNames<MemoryFormat> = names<MemoryFormat>(
     {{"channels_last", MemoryFormat::channels_last}, {"channels_first", MemoryFormat::channels_first}});
 
+// Whether elementwise work is fused around products and norms (torch.compile, XLA, Megatron's and Apex's kernels), or
+// each operation is a kernel.
+enum class KernelMode : std::uint8_t { compiled, eager };
+template <>
+inline constexpr auto kNames<KernelMode> =
+    names<KernelMode>({{"compiled", KernelMode::compiled}, {"eager", KernelMode::eager}});
+
 // Defaults for every GPU and model; none is fitted to a model's throughput.
 struct RooflineSpec {
-  // These two reproduce the best published bf16 matmuls (stas00/ml-engineering,
-  // compute/accelerator/README.md, MAMF table) within 3%: A100 86.9% of peak at 107 GFLOP, H100 80.3% at 112,
-  // GH200 83.8% at 129, B200 77.6% at 178.
-  double compute_efficiency = 0.90;
-  // Work at which a kernel reaches half of that, as its time at peak: faster GPUs need more to be full.
+  // Left out: product_efficiency().
+  std::optional<double> compute_efficiency{};
+  // Work at which a kernel reaches half of that, as its time at peak: faster GPUs need more to be full. Products alone
+  // say 4 to 7 us in 16 bits, 8 to 12 in fp32 and fp8 (docs/gpu-checks.md); published steps of few samples say more
+  // (docs/accuracy.md).
   Seconds half_work{13e-6};
   // On an H100 ReLU and addition reach 92% of the data sheet's rate, batch norm as three passes 76% (operator trace of
   // ResNet-50, TF32, batch 128, in sarchlab/triosim).
@@ -39,19 +46,23 @@ struct RooflineSpec {
   // Of a kernel that memory bounds, beside its bytes: 3.8 us on an H100, 4.0 on an H200 (docs/gpu-checks.md). 0: small
   // batches are long enough without it (docs/accuracy.md).
   Seconds memory_start{};
-  // Of compute_efficiency, convolutions with tensor cores: in the same trace 0.65, in bf16 on an H200 0.78
-  // (scenarios/validation/h200/operators.csv). Without tensor cores 1: Winograd's algorithm makes up for what they lose
-  // on a V100, though not on an H200 or H100 (0.5 to 0.65 in ResNet-50).
-  double conv_efficiency = 0.65;
+  // Of the peak, convolutions with tensor cores: in the same trace 0.585, in bf16 on an H200 0.70
+  // (scenarios/validation/h200/operators.csv). Without (a peak below four times fp32's) as products: Winograd's
+  // algorithm makes up for what they lose on a V100, though not on an H200 or H100 (0.45 to 0.59 in ResNet-50).
+  double conv_efficiency = 0.585;
   // What fused attention takes beside its products, as passes over its output, forward: in the same file 8 to 21 with
   // heads of 64, 128 to 2,048 tokens, in bf16 and fp32 (those from 1,024 on are causal, half of what is counted).
   double attention_passes = 16;
+  KernelMode kernels = KernelMode::compiled;
   // How often a batch norm's output crosses memory, forward, with the elementwise work around it that a Model
-  // does not list: 3 (two reads, a write) + ReLU 2. Backward twice as often. In operators.csv 4 compiled, 9 eager.
-  double norm_passes = 5;
+  // does not list; backward twice as often. Left out: 5, three (two reads, a write) and ReLU's two; of eager kernels in
+  // bf16, where PyTorch's own batch norm runs in place of cuDNN's, 9 (in operators.csv 4 compiled, 9 eager).
+  std::optional<double> norm_passes{};
   // The same of a layer norm or RMSNorm, two of which a transformer's block has: beside the norm the residual addition,
-  // activation, dropout, casts, bias gradients. In operators.csv 16 to 28 compiled, 30 to 110 eager.
-  double layer_norm_passes = 20;
+  // activation, dropout, casts, bias gradients. Left out: 20, eager 45. In operators.csv, under autocast to bf16, 19 to
+  // 30 compiled; eager 38 (BERT) and 46 (ViT) with the kernels of torch.nn, 88 (Llama) and 102 to 112 (GPT-2) with
+  // those of Hugging Face.
+  std::optional<double> layer_norm_passes{};
   MemoryFormat memory_format = MemoryFormat::channels_last;
   // Kernels of compression, as kernels/runnable.h counts their bytes; left out: as what streams.
   std::optional<double> quantise_efficiency{}, dequantise_efficiency{};
@@ -67,9 +78,11 @@ struct GpuCosts {
   Precision precision = Precision::fp32;
 };
 
-// Any kernel, which reaches `share` of compute_efficiency; one without work is bound by memory alone. Requires: the
-// GPU has the precision (see require_precision).
-Seconds kernel_time(const GpuCosts&, Flops work, Bytes traffic, double share = 1);
+// What large matrix products reach of the peak: as known of the GPU, else 0.9 in fp32, 0.68 in fp8 and 0.77.
+double product_efficiency(const GpuSpec&, Precision);
+// Any kernel but convolutions with tensor cores; one without work is bound by memory alone. Requires: the GPU has the
+// precision (see require_precision).
+Seconds kernel_time(const GpuCosts&, Flops work, Bytes traffic);
 // A kernel bound by memory alone: copies, scaling, optimizer.
 Seconds memory_time(const GpuCosts&, Bytes traffic);
 // Throws InputError naming the precisions that the GPU has.
@@ -105,7 +118,8 @@ struct LayerTime {
 // thread block for each channel. Without tensor cores the format makes no difference. What an H100 took so and how far
 // the parts are off: docs/gpu-checks.md.
 //
-// A product in fp16 or bf16 one of whose sizes is no multiple of 8 (GPT-2's 50,257 words) reaches less: docs/model.md.
+// A product in fp16 or bf16 one of whose sizes is no multiple of 8 (GPT-2's 50,257 words) reaches less, compiled in the
+// forward pass alone: docs/model.md.
 // docs/accuracy.md has the defaults beside measured rates of one GPU.
 //
 // Requires: batch >= 0. Throws InputError where the GPU lacks the precision.
@@ -114,6 +128,8 @@ std::vector<LayerTime> layer_times(const GpuCosts&, const Model&, std::int64_t b
 Seconds misaligned_time(const GpuCosts&, const Model&, std::int64_t batch);
 // How many times as long as all layers in channels_last those in channels_first take; 1 without convolutions.
 double channels_first_slowdown(const GpuCosts&, const Model&, std::int64_t batch);
-inline constexpr double kFormatMatters = 1.05;  // of that, what is worth a word
+// How many times as long as all compiled layers eager ones take.
+double eager_slowdown(const GpuCosts&, const Model&, std::int64_t batch);
+inline constexpr double kSlowdownMatters = 1.05;  // of these, what is worth a word
 
 }  // namespace paceline

@@ -1,4 +1,4 @@
-// GPU presets: peak rates from data sheets. Source of each row in gpu.cpp.
+// GPU presets: peak rates from data sheets, what products reach of them as measured. Sources in gpu.cpp.
 #pragma once
 
 #include <array>
@@ -20,11 +20,16 @@ inline constexpr auto kNames<Precision> = names<Precision>({{"fp32", Precision::
                                                             {"bf16", Precision::bf16},
                                                             {"fp8", Precision::fp8}});
 
+template <class T>
+using ByPrecision = std::array<T, kNames<Precision>.size()>;
+
 struct GpuSpec {
   std::string name;
   int compute_capability = 0;  // ten times CUDA's; 0: not known
-  // Dense peak by Precision; 0 where the GPU has no such mode (asking for it is an InputError, not a guess).
-  std::array<FlopsPerSecond, kNames<Precision>.size()> peak{};
+  // Dense peak; 0 where the GPU has no such mode (asking for it is an InputError, not a guess).
+  ByPrecision<FlopsPerSecond> peak{};
+  // What large matrix products reach of it; 0: not known.
+  ByPrecision<double> product_efficiency{};
   BytesPerSecond memory_bandwidth;
   Bytes memory;
 };

@@ -252,20 +252,29 @@ std::string host_limit_row(const Scenario& s) {
              : "";
 }
 
-// Of a step of kernels that nobody measured, on GPUs of one kind.
-std::string misaligned_row(const Prediction& p) {
+// Of kernels that nobody measured, on GPUs of one kind: what torch.compile decides, and what it doesn't pad.
+std::string compiled_row(const Prediction& p) {
   const Scenario& s = p.scenario;
   if (s.gpus.size() > 1) {
     return "";
   }
-  const Seconds longer =
-      s.training.accumulation *
-      misaligned_time({s.gpu, s.training.roofline, s.training.precision}, s.model, s.training.batch_per_gpu);
+  const GpuCosts costs{s.gpu, s.training.roofline, s.training.precision};
+  const bool compiled = costs.roofline.kernels == KernelMode::compiled;
+  std::string text;
+  const double slower = eager_slowdown(costs, s.model, s.training.batch_per_gpu);
+  if (slower >= kSlowdownMatters) {
+    text = compiled ? "compiled; eager layers " + fixed(slower, 2) + " times as long"
+                    : "eager; compiled layers " + fixed(1 / slower, 2) + " of that time";
+  } else if (!compiled) {
+    text = "eager; compiled layers no shorter";
+  }
+  const Seconds longer = s.training.accumulation * misaligned_time(costs, s.model, s.training.batch_per_gpu);
   constexpr double kWorthwhile = 0.01;
-  return longer > kWorthwhile * p.report.step.p50
-             ? row("", "where sizes are no multiple of 8 (a vocabulary, mostly), products take " +
-                           readable_time(longer) + " longer")
-             : "";
+  if (longer > kWorthwhile * p.report.step.p50) {
+    text +=
+        std::string(text.empty() ? "" : "; ") + "unpadded sizes (a vocabulary) cost " + readable_time(longer);
+  }
+  return text.empty() ? "" : row("", text);
 }
 
 // Likewise: what the order of an image's numbers decides, where tensor cores care.
@@ -276,7 +285,7 @@ std::string memory_format_row(const Prediction& p) {
   }
   const double slower = channels_first_slowdown({s.gpu, s.training.roofline, s.training.precision}, s.model,
                                                 s.training.batch_per_gpu);
-  if (!(slower >= kFormatMatters)) {
+  if (!(slower >= kSlowdownMatters)) {
     return "";
   }
   const bool last = s.training.roofline.memory_format == MemoryFormat::channels_last;
@@ -298,11 +307,11 @@ std::string compute_row(const Prediction& p) {
     return row("kernels", text);
   }
   if (training.measured.empty()) {
-    return training.layer_times.empty() ? row("kernels",
-                                              "from the roofline; nobody measured them, and eager PyTorch "
-                                              "took 0.8 to 2.7 times as long") +
-                                              misaligned_row(p) + memory_format_row(p)
-                                        : row("kernels", "as layer_times says");
+    return training.layer_times.empty()
+               ? row("kernels",
+                     "from the roofline; nobody measured them, and PyTorch's took 0.8 to 2.7 times as long") +
+                     compiled_row(p) + memory_format_row(p)
+               : row("kernels", "as layer_times says");
   }
   std::string text;
   for (const MeasuredRate& rate : pinned_rates(training)) {

@@ -171,9 +171,21 @@ void add_memory_format(const Scenario& scenario, Levers& all) {
   const TrainingSpec& training = scenario.training;
   const GpuCosts costs{scenario.gpu, training.roofline, training.precision};
   if (compute_source(scenario) == "roofline" && scenario.gpus.size() < 2 &&
-      channels_first_slowdown(costs, scenario.model, training.batch_per_gpu) >= kFormatMatters) {
+      channels_first_slowdown(costs, scenario.model, training.batch_per_gpu) >= kSlowdownMatters) {
     all.add(LeverKind::software, "images in channels_last", "with images in channels_last",
             [](Scenario& s) { s.training.roofline.memory_format = MemoryFormat::channels_last; });
+  }
+}
+
+// Likewise.
+void add_compiled_kernels(const Scenario& scenario, Levers& all) {
+  const TrainingSpec& training = scenario.training;
+  const GpuCosts costs{scenario.gpu, training.roofline, training.precision};
+  if (compute_source(scenario) == "roofline" && scenario.gpus.size() < 2 &&
+      training.roofline.kernels == KernelMode::eager &&
+      eager_slowdown(costs, scenario.model, training.batch_per_gpu) >= kSlowdownMatters) {
+    all.add(LeverKind::software, "compiled kernels (torch.compile)", "with compiled kernels (torch.compile)",
+            [](Scenario& s) { s.training.roofline.kernels = KernelMode::compiled; });
   }
 }
 
@@ -648,6 +660,7 @@ void add_surroundings(Levers& all) {
 std::vector<Lever> levers(const Prediction& p, Machines& machines) {
   Levers all(p.scenario);
   add_memory_format(p.scenario, all);
+  add_compiled_kernels(p.scenario, all);
   const bool distributed = p.job.ranks() > 1 || p.report.servers;
   if (distributed) {
     if (!p.report.servers) {

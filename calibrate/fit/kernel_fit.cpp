@@ -79,8 +79,8 @@ Seconds memory_time(const GpuSpec& gpu, const ProfileKernels& kernels, const Ker
 }
 
 ProfileRoofline fit_products(const GpuSpec& gpu, const ProfileKernels& kernels, const Rows& rows) {
-  const RooflineSpec usual;
-  double x[2] = {-std::log(usual.compute_efficiency), std::log(usual.half_work.value)};
+  const Precision precision = find_named<Precision>(rows.front()->precision).value_or(Precision::fp32);
+  double x[2] = {-std::log(product_efficiency(gpu, precision)), std::log(RooflineSpec{}.half_work.value)};
   ceres::Problem problem;
   for (const KernelMeasurement* row : rows) {
     problem.AddResidualBlock(new ceres::AutoDiffCostFunction<ProductError, 1, 2>(new ProductError{

@@ -323,14 +323,29 @@ void take(T& value, const T& by_default, const T& measured, const char* key) {
   value = measured;
 }
 
-void set_kernels(const ProfileKernels& kernels, TrainingSpec& training) {
+// What a scenario says of its GPU's products beside its preset; 0: nothing.
+double stated_product_efficiency(const GpuSpec& gpu, Precision precision) {
+  const auto of_precision = static_cast<std::size_t>(precision);
+  const bool is_preset = std::ranges::count(gpu_preset_names(), gpu.name) > 0;
+  const double stated = gpu.product_efficiency[of_precision];
+  return is_preset && stated == gpu_preset(gpu.name).product_efficiency[of_precision] ? 0 : stated;
+}
+
+void set_kernels(const ProfileKernels& kernels, Scenario& scenario) {
+  TrainingSpec& training = scenario.training;
   const TrainingSpec by_default;
   RooflineSpec& roofline = training.roofline;
   const RooflineSpec& before = by_default.roofline;
   for (const ProfileRoofline& products : kernels.products) {
     if (products.precision == name_of(training.precision)) {
-      take(roofline.compute_efficiency, before.compute_efficiency, std::min(1.0, products.efficiency),
-           "roofline/compute_efficiency");
+      const double measured = std::min(1.0, products.efficiency);
+      const double stated = stated_product_efficiency(scenario.gpu, training.precision);
+      if (stated > 0 && stated != measured) {
+        throw InputError(
+            "expected either this or a profile with kernels, which measured another value, found both",
+            "/cluster/gpu/product_efficiency/" + products.precision);
+      }
+      take(roofline.compute_efficiency, before.compute_efficiency, {measured}, "roofline/compute_efficiency");
       take(roofline.half_work, before.half_work, products.half_work, "roofline/half_work");
     }
   }
@@ -456,7 +471,7 @@ Scenario with_profile(const Scenario& given, const Profile& whole) {
                            kernels.gpu + "; --allow-other-machine takes them all the same",
                        "--profile");
     }
-    set_kernels(kernels, scenario.training);
+    set_kernels(kernels, scenario);
   }
   for (const ProfileTraining& training : profile.training) {
     if (scenario.gpus.empty() && scenario.training.measured.empty()) {

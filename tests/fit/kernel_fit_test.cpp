@@ -187,6 +187,13 @@ TEST_CASE("a scenario takes the kernels of a profile") {
   scenario.training.slowdown_while_communicating = {3, 2};
   CHECK_THAT(error_of([&] { static_cast<void>(with_profile(scenario, profile)); }),
              Catch::StartsWith("/training/slowdown_while_communicating: expected either this or a profile"));
+  scenario.training.slowdown_while_communicating = TrainingSpec{}.slowdown_while_communicating;
+  double& products = scenario.gpu.product_efficiency[static_cast<std::size_t>(Precision::fp16)];
+  products = 0.5;
+  CHECK_THAT(error_of([&] { static_cast<void>(with_profile(scenario, profile)); }),
+             Catch::StartsWith("/cluster/gpu/product_efficiency/fp16: expected either this or a profile"));
+  products = 0;
+  CHECK(to_json(with_profile(scenario, profile)).find(R"("compute_efficiency")") != std::string::npos);
 }
 
 TEST_CASE("kernels of another GPU are taken where that is asked for alone") {

@@ -225,6 +225,22 @@ TEST_CASE("the page says what the memory format of images that nobody measured c
   }
 }
 
+TEST_CASE("the page says what eager kernels that nobody measured take, or would") {
+  const auto page = [](const std::string& training, const std::string& model = "bert_base") {
+    return terminal_table(predict(
+        parse_scenario(R"({"cluster": {"node": "dgx-h100", "gpus_per_node": 1}, "model": ")" + model +
+                           R"(", "training": {"batch_per_gpu": 64, "precision": "fp16")" + training + "}}",
+                       "kernels.json")));
+  };
+  const std::string eager = R"(, "roofline": {"kernels": "eager"})";
+  CHECK_THAT(page(""), Catch::Contains("compiled; eager layers 1.4"));
+  CHECK_THAT(page(eager), Catch::Contains("eager; compiled layers 0.6"));
+  for (const std::string& other : {page(R"(, "measured": "400 samples/s")"), page("", "resnet50")}) {
+    CHECK_THAT(other, !Catch::Contains("eager"));
+  }
+  CHECK_THAT(page(eager, "resnet50"), Catch::Contains("eager; compiled layers no shorter"));
+}
+
 TEST_CASE("the page says which rate of images nobody asked a loader for") {
   Scenario images = example("resnet50_v100_4x8");
   CHECK_THAT(terminal_table(predict(images)), Catch::Contains("taken as ready: 2,919 samples/s a node"));

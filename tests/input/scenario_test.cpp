@@ -515,7 +515,7 @@ TEST_CASE("the schema says every key that the reader takes, and what it means") 
   // The other ways to say a cluster, a GPU and a model.
   const json others = json::parse(
       R"({"cluster": {"node": {"preset": "dgx-a100", "nccl_topology": "n.xml"}, "gpu": {"preset": "H100"},
-      "gpus": [{"nodes": 1, "node": {"preset": "dgx-a100", "nccl_topology": "n.xml"}, "gpu": {"preset": "H100", "name": "own", "peak": {"fp32": 1, "tf32": 1, "fp16": 1, "bf16": 1, "fp8": 1}, "memory_bandwidth": "1 TB/s",
+      "gpus": [{"nodes": 1, "node": {"preset": "dgx-a100", "nccl_topology": "n.xml"}, "gpu": {"preset": "H100", "name": "own", "peak": {"fp32": 1, "tf32": 1, "fp16": 1, "bf16": 1, "fp8": 1}, "product_efficiency": {"fp32": 1, "tf32": 1, "fp16": 1, "bf16": 1, "fp8": 1}, "memory_bandwidth": "1 TB/s",
         "memory": "80 GiB"}, "measured": [{"rate": "1 samples/s", "batch_per_gpu": 1, "accumulation": 1,
          "activation_checkpointing": "none", "recompute_every": 1}]}]},
     "model": {"preset": "gpt2_small", "file": "m.json", "sequence": 512, "name": "mine", "source": "made", "most_tokens": 64, "transformer": {"layers": 2, "hidden": 64, "heads": 4,

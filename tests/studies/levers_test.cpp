@@ -154,6 +154,27 @@ TEST_CASE("images in channels_last are tried where nobody measured channels_firs
   CHECK_FALSE(tried(other));
 }
 
+TEST_CASE("compiled kernels are tried where nobody measured eager ones") {
+  json scenario = {{"cluster", {{"node", "dgx-h100"}}},
+                   {"model", "bert_base"},
+                   {"training", {{"batch_per_gpu", 64}, {"roofline", {{"kernels", "eager"}}}}},
+                   {"run", {{"iterations", 1}}}};
+  constexpr const char* kLever = "compiled kernels (torch.compile)";
+  const auto tried = [&](const json& changed) {
+    return names(levers_of(predicted(changed))).contains(kLever);
+  };
+  CHECK(tried(scenario));
+  json other = scenario;
+  other["training"]["measured"] = "400 samples/s";
+  CHECK_FALSE(tried(other));
+  other = scenario;
+  other["training"]["roofline"]["kernels"] = "compiled";
+  CHECK_FALSE(tried(other));
+  other = scenario;
+  other["model"] = "vgg16";
+  CHECK_FALSE(tried(other));
+}
+
 TEST_CASE("what NCCL can't run, or would run anyway, is not tried") {
   json ampere = hoppers(2);
   ampere["cluster"] = {{"node", "dgx-a100"}, {"nodes", 2}};

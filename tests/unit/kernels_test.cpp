@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "core/error.h"
 #include "kernels/cost_model.h"
@@ -86,16 +88,35 @@ TEST_CASE("a kernel without work costs its memory traffic only") {
   CHECK(kernel_time(costs, Flops(0), Bytes(0)).value == 0);
 }
 
-TEST_CASE("the roofline's defaults reproduce the best published bf16 matmuls within 3 percent") {
+TEST_CASE("products reach what is known of their GPU unless the roofline says otherwise") {
+  GpuCosts costs = toy_costs(Precision::fp16);
+  costs.roofline.half_work = Seconds();
+  const auto reached = [&](Flops work) {
+    return work.value / kernel_time(costs, work, Bytes{}).value / 2e12;
+  };
+  CHECK(reached(Flops(1e12)) == Approx(0.5));
+  costs.roofline.compute_efficiency.reset();
+  CHECK(reached(Flops(1e12)) == Approx(0.77));
+  costs.gpu.product_efficiency[static_cast<std::size_t>(Precision::fp16)] = 0.6;
+  CHECK(reached(Flops(1e12)) == Approx(0.6));
+  CHECK(product_efficiency(gpu_preset("H100"), Precision::bf16) == 0.77);
+  CHECK(product_efficiency(gpu_preset("H100"), Precision::fp8) == 0.68);
+  CHECK(product_efficiency(gpu_preset("K80"), Precision::fp32) == 0.9);   // not known
+  CHECK(product_efficiency(gpu_preset("L40S"), Precision::fp8) == 0.68);  // likewise
+}
+
+TEST_CASE("products reach by default a little less than the best published bf16 matmuls") {
   // stas00/ml-engineering, compute/accelerator/README.md: GPU, M x N x K, reached TFLOP/s.
-  const auto [name, m, n, k, reached] =
+  const auto [name, m, n, k, best] =
       GENERATE(table<const char*, double, double, double, double>({{"A100-80GB", 1024, 10240, 5120, 271.2},
                                                                    {"H100", 2048, 2048, 13312, 794.5},
                                                                    {"B200", 1792, 16128, 3072, 1745.0}}));
   const GpuCosts costs{gpu_preset(name), {}, Precision::bf16};
   const Flops work(2 * m * n * k);
   const Bytes traffic(static_cast<std::int64_t>(2 * (m * k + k * n + m * n)));
-  CHECK(work.value / kernel_time(costs, work, traffic).value == Approx(reached * 1e12).epsilon(0.03));
+  const double reached = work.value / kernel_time(costs, work, traffic).value / (best * 1e12);
+  CHECK(reached > 0.75);
+  CHECK(reached < 0.95);
 }
 
 TEST_CASE("a precision that the GPU lacks is an input error that names those it has") {
@@ -120,6 +141,7 @@ TEST_CASE("every GPU preset is complete and faster than its predecessor in the l
     CHECK(gpu.peak[static_cast<std::size_t>(Precision::fp32)].value > 1e12);
     CHECK(gpu.peak[static_cast<std::size_t>(Precision::fp16)] >= fp16);
     fp16 = gpu.peak[static_cast<std::size_t>(Precision::fp16)];
+    CHECK(std::ranges::all_of(gpu.product_efficiency, [](double share) { return share >= 0 && share <= 1; }));
     CHECK(gpu.memory_bandwidth.value > 0.2e12);
     CHECK(gpu.memory >= Bytes(std::int64_t{12} << 30));
   }
@@ -164,15 +186,18 @@ TEST_CASE("a norm behind a convolution is a batch norm, frozen or not") {
 }
 
 TEST_CASE(
-    "convolutions with tensor cores reach a share of what products do, attention takes more than they") {
-  const auto seconds = [](LayerKind kind, Precision precision) {
+    "convolutions with tensor cores have an efficiency of their own, attention takes more than products") {
+  const double products = GENERATE(0.4, 0.8, 1.0);
+  const auto seconds = [&](LayerKind kind, Precision precision) {
     GpuCosts costs = toy_costs(precision);
+    costs.roofline.compute_efficiency = products;
     costs.gpu.peak[static_cast<std::size_t>(Precision::fp16)] = FlopsPerSecond(8e12);
     return layer_times(costs, of({"layer", kind, {}, 1'000'000, 1}), 1000)[0].forward.value;
   };
   for (const Precision precision : {Precision::fp16, Precision::fp32}) {
     const double product = seconds(LayerKind::linear, precision);
-    CHECK(seconds(LayerKind::conv, precision) == Approx(product / (precision == Precision::fp16 ? 0.65 : 1)));
+    const double reached = std::min(products, precision == Precision::fp16 ? 0.585 : 0.9);
+    CHECK(seconds(LayerKind::conv, precision) == Approx(product * products / reached));
     const double passes = 16.0 * 1000 * static_cast<double>(bytes_per_element(precision)) / 0.8e9;
     CHECK(seconds(LayerKind::attention, precision) == Approx(product + passes));
   }
@@ -190,8 +215,12 @@ TEST_CASE("with fp8 norms and attention run in 16 bits, products don't") {
   CHECK(seconds(product, Precision::fp8) < 0.6 * seconds(product, Precision::bf16));
 }
 
-TEST_CASE("a product in 16 bits is slower where a size is no multiple of 8") {
-  const auto slower = [](std::int64_t out, std::int64_t in, bool tied, Precision precision) {
+// scenarios/validation/h200/operators.csv: torch.compile pads the two products of the backward pass.
+TEST_CASE("a product in 16 bits is slower where a size is no multiple of 8; compiled, forward alone") {
+  const bool backward = GENERATE(false, true);
+  const KernelMode kernels = GENERATE(KernelMode::compiled, KernelMode::eager);
+  const bool padded = backward && kernels == KernelMode::compiled;
+  const auto slower = [&](std::int64_t out, std::int64_t in, bool tied, Precision precision) {
     const std::int64_t tokens = 1024;
     const auto seconds = [&](std::int64_t rows, std::int64_t columns) {
       Model model = of({"output", LayerKind::linear, {}, tokens * rows * columns, tokens * rows});
@@ -199,8 +228,11 @@ TEST_CASE("a product in 16 bits is slower where a size is no multiple of 8") {
       if (!tied) {
         model.layers[0].parameters = {rows * columns};
       }
-      const GpuCosts costs{gpu_preset("H100"), {.half_work = Seconds(0)}, precision};
-      return layer_times(costs, model, 64)[0].forward.value;
+      GpuCosts costs{gpu_preset("H100"), {}, precision};
+      costs.roofline.half_work = Seconds();
+      costs.roofline.kernels = kernels;
+      const LayerTime time = layer_times(costs, model, 64)[0];
+      return (backward ? time.backward : time.forward).value;
     };
     const double aligned =
         static_cast<double>(out * in) / static_cast<double>((out + 7) / 8 * 8 * ((in + 7) / 8 * 8));
@@ -208,10 +240,10 @@ TEST_CASE("a product in 16 bits is slower where a size is no multiple of 8") {
   };
   for (const bool tied : {false, true}) {
     CAPTURE(tied);
-    CHECK(slower(50'257, 768, tied, Precision::fp16) == Approx(6).epsilon(0.01));
-    CHECK(slower(30'522, 768, tied, Precision::fp16) == Approx(3).epsilon(0.01));
-    CHECK(slower(768, 30'522, tied, Precision::fp16) == Approx(3).epsilon(0.01));
-    CHECK(slower(30'522, 768, tied, Precision::bf16) == Approx(3).epsilon(0.01));
+    CHECK(slower(50'257, 768, tied, Precision::fp16) == Approx(padded ? 1 : 6).epsilon(0.01));
+    CHECK(slower(30'522, 768, tied, Precision::fp16) == Approx(padded ? 1 : 3).epsilon(0.01));
+    CHECK(slower(768, 30'522, tied, Precision::fp16) == Approx(padded ? 1 : 3).epsilon(0.01));
+    CHECK(slower(30'522, 768, tied, Precision::bf16) == Approx(padded ? 1 : 3).epsilon(0.01));
     CHECK(slower(50'257, 768, tied, Precision::fp32) == Approx(1).epsilon(0.01));
   }
   // What a kernel pays beside its work is no longer.
@@ -254,6 +286,58 @@ TEST_CASE("channels_first transposes what tensor cores convolve, and norms as sl
     of_last += (last[i].forward + last[i].backward).value;
   }
   CHECK(channels_first_slowdown(costs, model, 8) == Approx(sum / of_last));
+}
+
+// docs/model.md: 45 passes around a layer norm rather than 20; around a batch norm 9 rather than 5 in bf16, where it
+// isn't cuDNN's.
+TEST_CASE("eager kernels move norms' outputs more often, unless the passes are stated") {
+  Model model = of({"conv", LayerKind::conv, {1000}, 1000, 4'000'000});
+  model.layers.push_back({"bn", LayerKind::batch_norm, {64, 64}, 0, 4'000'000});
+  model.layers.push_back({"fc", LayerKind::linear, {1000}, 1000, 1'000'000});
+  model.layers.push_back({"ln", LayerKind::norm, {64, 64}, 0, 1'000'000});
+  model.layers.push_back({"conv2", LayerKind::conv, {1000}, 1000, 4'000'000});
+  model.layers.push_back({"frozen", LayerKind::norm, {64, 64}, 0, 4'000'000});
+  const auto [precision, bytes, batch_norm] =
+      GENERATE(table<Precision, double, double>({{Precision::bf16, 2, 9},
+                                                 {Precision::fp8, 2, 9},
+                                                 {Precision::fp16, 2, 5},
+                                                 {Precision::tf32, 4, 5},
+                                                 {Precision::fp32, 4, 5}}));
+  GpuCosts costs{gpu_preset("H100"), {}, precision};
+  const auto norms = [&] {
+    const std::vector<LayerTime> times = layer_times(costs, model, 8);
+    const auto passes = [&](std::size_t layer) {
+      return times[layer].forward / memory_time(costs, Bytes(8 * model.layers[layer].output_elements)) /
+             bytes;
+    };
+    CHECK(passes(5) == Approx(costs.roofline.norm_passes.value_or(5)));  // frozen
+    return std::pair(passes(1), passes(3));
+  };
+  CHECK(norms().first == Approx(5));
+  CHECK(norms().second == Approx(20));
+  const double compiled = layer_times(costs, model, 8)[3].backward.value;
+  costs.roofline.kernels = KernelMode::eager;
+  CAPTURE(name_of(precision));
+  CHECK(norms().first == Approx(batch_norm));
+  CHECK(norms().second == Approx(45));
+  CHECK(layer_times(costs, model, 8)[3].backward.value == Approx(compiled * 45 / 20));
+  const auto sum = [&] {
+    double all = 0;
+    for (const LayerTime& time : layer_times(costs, model, 8)) {
+      all += (time.forward + time.backward).value;
+    }
+    return all;
+  };
+  const double eager = sum();
+  costs.roofline.kernels = KernelMode::compiled;
+  CHECK(eager_slowdown(costs, model, 8) == Approx(eager / sum()));
+  costs.roofline.norm_passes = 2;
+  costs.roofline.layer_norm_passes = 3;
+  for (const KernelMode kernels : {KernelMode::compiled, KernelMode::eager}) {
+    costs.roofline.kernels = kernels;
+    CHECK(norms().first == Approx(2));
+    CHECK(norms().second == Approx(3));
+  }
 }
 
 TEST_CASE("what misaligned products take longer is what padding them saves, bound by memory or not") {
