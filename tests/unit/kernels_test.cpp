@@ -216,7 +216,7 @@ TEST_CASE("with fp8 norms and attention run in 16 bits, products don't") {
 }
 
 // scenarios/validation/h200/operators.csv: torch.compile pads the two products of the backward pass.
-TEST_CASE("a product in 16 bits is slower where a size is no multiple of 8; compiled, forward alone") {
+TEST_CASE("a product in 16 bits is slower where a size is no multiple of 8 (compiled, forward alone)") {
   const bool backward = GENERATE(false, true);
   const KernelMode kernels = GENERATE(KernelMode::compiled, KernelMode::eager);
   const bool padded = backward && kernels == KernelMode::compiled;
