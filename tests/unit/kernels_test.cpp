@@ -304,11 +304,12 @@ TEST_CASE("eager kernels move norms' outputs more often, unless the passes are s
                                                  {Precision::tf32, 4, 5},
                                                  {Precision::fp32, 4, 5}}));
   GpuCosts costs{gpu_preset("H100"), {}, precision};
+  const double element = bytes;
   const auto norms = [&] {
     const std::vector<LayerTime> times = layer_times(costs, model, 8);
     const auto passes = [&](std::size_t layer) {
       return times[layer].forward / memory_time(costs, Bytes(8 * model.layers[layer].output_elements)) /
-             bytes;
+             element;
     };
     CHECK(passes(5) == Approx(costs.roofline.norm_passes.value_or(5)));  // frozen
     return std::pair(passes(1), passes(3));
