@@ -88,9 +88,17 @@ Json written_with(const GivenFile& file, const std::vector<std::string>& setting
   return json;
 }
 
+void tell_version(const GivenFile& file) {
+  if (const std::string text = remark_on_version(file.text); !text.empty()) {
+    remark(file.name + ": " + text);
+  }
+}
+
 Scenario load_with(const GivenFile& file, const std::vector<std::string>& settings) {
-  return settings.empty() ? parse_scenario(file.text, file.name)
-                          : parse_scenario(to_line(written_with(file, settings)), file.name);
+  Scenario scenario = settings.empty() ? parse_scenario(file.text, file.name)
+                                       : parse_scenario(to_line(written_with(file, settings)), file.name);
+  tell_version(file);
+  return scenario;
 }
 
 // What --out and --trace ask for: all files, or none; then the result on the standard output.
@@ -294,6 +302,7 @@ void compare_files(const RunOptions& options, const std::vector<GivenFile>& file
 
 void compare_strategies(const RunOptions& options, const GivenFile& file, int jobs, const Adjust& adjust) {
   const Json written = written_with(file, options.settings);
+  tell_version(file);
   const std::vector<StrategyChoice> choices = strategy_choices(options.strategies);
   ProgressLines lines;
   if (gives_step(written)) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/version.h"
 #include "scenarios/file_kind.h"
 #include "scenarios/files.h"
 #include "scenarios/hugging_face.h"
@@ -635,6 +636,17 @@ Scenario parse_scenario(const std::string& json, const std::string& file_name, F
 }
 
 Scenario load_scenario(const std::string& path) { return parse_scenario(read_file(path), path); }
+
+std::string remark_on_version(const std::string& text) {
+  const Json json = parse_json(text);
+  const Json* version = scenario_in_result(json) == nullptr ? nullptr : json.find("model_version");
+  const auto* number = version == nullptr ? nullptr : version->as<std::int64_t>();
+  if (number == nullptr || *number == kModelVersion) {
+    return {};
+  }
+  return "a result of model version " + std::to_string(*number) + ", this is model version " +
+         std::to_string(kModelVersion) + ": its scenario may give other figures now";
+}
 
 namespace {
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from . import _core
 from .results import Result, run_options
-from .scenarios import Source, as_text
+from .scenarios import Source, as_text, warn_of_version
 
 _SERVER_COLUMNS = ["mean_staleness", "p95_staleness", "dropped_share", "hottest_server_in_bytes"]
 
@@ -152,6 +152,7 @@ def compare(
         text, file_name = as_text(scenario)
         names = ",".join(_names(strategies))
         comparison = Comparison(_core.compare(text, file_name, names, options))
+        warn_of_version(text, file_name)
     for remark in comparison.remarks:
         warnings.warn(remark, stacklevel=2)
     return comparison

@@ -13,7 +13,15 @@ import pandas as pd
 
 from . import _core
 from .errors import InputError
-from .scenarios import Source, as_text, as_word, options_text, profile_document, write_text
+from .scenarios import (
+    Source,
+    as_text,
+    as_word,
+    options_text,
+    profile_document,
+    warn_of_version,
+    write_text,
+)
 
 _COLLECTIVE_COLUMNS = [
     *("collective", "bytes", "algorithm", "protocol"),
@@ -539,6 +547,7 @@ def run(
         trace=_trace_choice(trace, trace_steps),
     )
     result, recorded, interval, *_ = _core.run(text, file_name, options)
+    warn_of_version(text, file_name)
     return Result(result, trace=recorded, interval_text=interval)
 
 

@@ -151,6 +151,12 @@ def profile_document(source: Any) -> dict[str, str] | None:
     return {"text": text, "file": name}
 
 
+def warn_of_version(text: str, name: str) -> None:
+    """Warn where a result of another model version is to be run again."""
+    if remark := _core.remark_on_version(text):
+        warnings.warn(f"{name or 'scenario'}: {remark}", stacklevel=3)
+
+
 def as_word(value: Any) -> str | None:
     """Write an argument as the command line would have it."""
     return None if value is None else str(value)

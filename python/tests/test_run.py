@@ -166,6 +166,15 @@ def test_collective_settings() -> None:
         chosen(nvsl=False)
 
 
+def test_a_result_of_another_model_version_is_run_with_a_warning(result: paceline.Result) -> None:
+    old = result.data | {"model_version": 12}
+    with pytest.warns(UserWarning, match="scenario: a result of model version 12, this is"):
+        again = paceline.run(old, iterations=3)
+    assert again.step_time_s == result.step_time_s
+    with pytest.warns(UserWarning, match="a result of model version 12"):
+        paceline.compare(old, ["ddp", "zero1"], iterations=1)
+
+
 def test_choices_and_other_machines(profile: paceline.Profile) -> None:
     every = paceline.collective(
         "all_reduce", cluster="dgx-h100", nodes=2, sizes=["1M", "64M"], all_choices=True

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/version.h"
 #include "tests/files.h"
 
 namespace paceline {
@@ -329,6 +330,25 @@ TEST_CASE("a profile of another model version is told, and used") {
   CHECK_THAT(outcome.out, Catch::Contains("# Avg bus bandwidth"));
   CHECK_THAT(outcome.error,
              Catch::StartsWith("paceline: p.json: fitted with an earlier one, this is model version "));
+}
+
+TEST_CASE("a result of another model version is told, and run again; a scenario has none") {
+  const TemporaryFolder folder;
+  const std::string scenario = quoted(kSource / "scenarios/first_node.json");
+  CHECK(run(folder, "run --quiet --no-explain --out r.json " + scenario).error.empty());
+  CHECK(run(folder, "run --quiet --no-explain --out same.json r.json").error.empty());
+  std::string text = text_of(folder.file("r.json"));
+  const std::string key = "\"model_version\": ", own = key + std::to_string(kModelVersion);
+  text.replace(text.find(own), own.size(), key + "12");
+  folder.write("old.json", text);
+  for (const char* command : {"run --no-explain old.json", "run --no-explain --set /run/seed=2 old.json",
+                              "compare old.json --strategies ddp,zero1", "compare old.json r.json"}) {
+    INFO(command);
+    const Outcome outcome = run(folder, command);
+    CHECK(outcome.status == 0);
+    CHECK(outcome.error == "paceline: old.json: a result of model version 12, this is model version " +
+                               std::to_string(kModelVersion) + ": its scenario may give other figures now\n");
+  }
 }
 
 TEST_CASE("throughputs are of a machine, a model and a precision, and refused for others") {
