@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/option_text.h"
 #include "scenarios/json.h"
+#include "scenarios/limits.h"
 #include "scenarios/reader.h"
 #include "scenarios/scenario.h"
 #include "sim/collective/host_collectives.h"
@@ -69,7 +70,6 @@ ChoicePlaces places_of(const CollectiveOptions& options, const ClusterInUse& in_
 }  // namespace
 
 ClusterInUse cluster_of(const CollectiveOptions& options) {
-  constexpr std::uint64_t kMostNodes = 4'000'000, kMostGpus = 256;
   ClusterInUse in_use;
   ClusterSpec& cluster = in_use.cluster;
   naming_option("--cluster", [&] {
@@ -77,11 +77,11 @@ ClusterInUse cluster_of(const CollectiveOptions& options) {
     require_like_nodes(cluster);
   });
   if (options.nodes) {
-    cluster.nodes = static_cast<int>(whole_number(*options.nodes, 1, kMostNodes, "--nodes"));
+    cluster.nodes = static_cast<int>(whole_number(*options.nodes, 1, kMostRanks, "--nodes"));
   }
   if (options.gpus_per_node) {
     cluster.gpus_per_node =
-        static_cast<int>(whole_number(*options.gpus_per_node, 1, kMostGpus, "--gpus-per-node"));
+        static_cast<int>(whole_number(*options.gpus_per_node, 1, kMostGpusOfNode, "--gpus-per-node"));
   }
   return in_use;
 }

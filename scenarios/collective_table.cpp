@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "scenarios/files.h"
+#include "scenarios/limits.h"
 #include "scenarios/predict.h"
 #include "scenarios/readable.h"
 #include "scenarios/reader.h"

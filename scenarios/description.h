@@ -33,7 +33,6 @@ namespace paceline {
 
 class FileTexts;  // files.h
 
-inline constexpr std::int64_t kMostRanks = 4'000'000;
 inline constexpr std::int64_t kMostParameters = 1'000'000'000'000'000;
 inline constexpr std::size_t kMostTensors = 100'000;
 
@@ -206,7 +205,7 @@ void describe(V& v, NodeSpec& s) {
   v.key("name", s.name, text(100), "What to call the node.", need);
   v.key("gpu", s.gpu, text(100),
         "Its GPU, by the name of a preset; not needed where the cluster says the GPU.", as_preset);
-  v.key("gpus", s.gpus, between(1, 256), "GPUs in a node.", need);
+  v.key("gpus", s.gpus, between(1, kMostGpusOfNode), "GPUs in a node.", need);
   v.key("devices", s.devices, list(0, 1500),
         "The node's devices one by one, in place of the keys that spread them evenly.", as_preset);
   v.key("cables", s.cables, list(0, 20'000), "What joins the devices.", as_preset);
@@ -291,7 +290,7 @@ void describe(V& v, DegradedLink& s) {
 
 template <class V>
 void describe(V& v, NodeChannel& s) {
-  v.key("gpus", s.gpus, between(0, 255).length(1, 256), "The node's GPUs in the channel's order.",
+  v.key("gpus", s.gpus, between(0, 255).length(1, kMostGpusOfNode), "The node's GPUs in the channel's order.",
         required());
   v.key("nic_in", s.nic_in, between(-1, 255), "The NIC through which the channel enters a node; -1: none.");
   v.key("nic_out", s.nic_out, between(-1, 255), "The NIC through which it leaves; -1: none.");
@@ -327,8 +326,7 @@ void describe(V& v, ChannelGraphs& s) {
 
 template <class V>
 void describe(V& v, GpuKind& s) {
-  v.key("nodes", s.nodes, between(1, static_cast<double>(kMostRanks)), "How many nodes have them.",
-        required());
+  v.key("nodes", s.nodes, between(1, kMostRanks), "How many nodes have them.", required());
   v.key("node", s.node, any(),
         "What these nodes are, with their GPU, as the cluster's `node` says for all; left out: that.");
   v.key("gpu", s.gpu, any(),
@@ -345,11 +343,11 @@ void describe(V& v, Cluster& s) {
         "What a node is: the name of a preset, or its parts. Left out only where each of the `gpus` has a "
         "`node`: the first one's.",
         {Need::Kind::preset, {}});
-  v.key("nodes", s.nodes, between(1, static_cast<double>(kMostRanks)).absent_at_zero(),
+  v.key("nodes", s.nodes, between(1, kMostRanks).absent_at_zero(),
         "How many nodes the job has; left out: those of the `gpus`, else 1.");
-  v.key("job_nodes", s.spec.job_nodes, between(1, static_cast<double>(kMostRanks)).absent_at_zero(),
+  v.key("job_nodes", s.spec.job_nodes, between(1, kMostRanks).absent_at_zero(),
         "Nodes that this job has, the first ones; left out: all. The others run other jobs.");
-  v.key("gpus_per_node", s.spec.gpus_per_node, between(1, 256).absent_at_zero(),
+  v.key("gpus_per_node", s.spec.gpus_per_node, between(1, kMostGpusOfNode).absent_at_zero(),
         "GPUs of each node that the job uses, the first ones; left out: all.");
   v.key("gpu", s.gpu, any(), "The GPU, by the name of a preset or by its numbers; left out: the node's.",
         {Need::Kind::preset, {}});
@@ -606,7 +604,7 @@ void describe(V& v, BalanceSpec& s) {
 
 template <class V>
 void describe(V& v, ServersSpec& s) {
-  v.key("count", s.count, between(1, 10'000), "How many there are.");
+  v.key("count", s.count, between(1, kMostPasses), "How many there are.");
   v.key(
       "placement", s.placement, any(),
       "own_nodes: each on a node of its own, like the cluster's, behind all others; with_workers: on CPUs of "
@@ -623,7 +621,7 @@ void describe(V& v, ParameterServerSpec& s) {
       "consistency", s.consistency, any(),
       "When a worker is answered. sync: when the gradients of all workers are in the update; async: when its "
       "own are; {\"stale\": s}: when its own are, and no worker has pushed more than s times less often.");
-  v.key("backup", s.backup, between(0, static_cast<double>(kMostRanks)),
+  v.key("backup", s.backup, between(0, kMostRanks),
         "With sync: an update takes the first gradients, of so many workers less than all; later ones of the "
         "same step are dropped.");
   v.key("partition", s.partition, kSize,
@@ -728,7 +726,7 @@ void describe(V& v, InputSpec& s) {
         "Samples that the data loader of one process makes per second: of one GPU, with data_parallel of "
         "all.",
         required());
-  v.key("prefetch", s.prefetch, between(1, 10'000), "Batches that may wait for the GPU.");
+  v.key("prefetch", s.prefetch, between(1, kMostPasses), "Batches that may wait for the GPU.");
   v.key("jitter", s.jitter, any(), "Variation of the time that the loader takes for a batch.");
 }
 
@@ -814,7 +812,7 @@ void describe(V& v, MeasuredRate& s) {
   v.key("rate", s.rate, kSampleRate, "Samples of one GPU per second, or \"tokens/s\".", required());
   v.key("batch_per_gpu", s.batch_per_gpu, between(1, 1'000'000).absent_at_zero(),
         "The batch_per_gpu that it was measured with; left out: the training's.");
-  v.key("accumulation", s.accumulation, between(1, 10'000).absent_at_zero(),
+  v.key("accumulation", s.accumulation, between(1, kMostPasses).absent_at_zero(),
         "The accumulation that it was measured with; left out: the training's.");
   v.key("activation_checkpointing", s.activation_checkpointing, any(),
         "With which activation checkpointing it was measured; left out: the training's.");
@@ -832,7 +830,7 @@ void describe(V& v, TrainingSpec& s) {
   v.key("balance", s.balance, any(),
         "Every so many steps the batches are set in proportion to the speeds that the GPUs have shown, "
         "together as many samples as before.");
-  v.key("accumulation", s.accumulation, between(1, 10'000),
+  v.key("accumulation", s.accumulation, between(1, kMostPasses),
         "Forward and backward passes per optimizer step; all but the last exchange nothing unless `no_sync` "
         "says otherwise, but with data_parallel, which has nothing of the kind.");
   v.key(
@@ -913,7 +911,7 @@ void describe(V& v, TrainingSpec& s) {
 
 template <class V>
 void describe(V& v, SlowGpus& s) {
-  v.key("ranks", s.ranks, between(0, static_cast<double>(kMostRanks) - 1).length(0, 1'000'000),
+  v.key("ranks", s.ranks, between(0, kMostRanks - 1).length(0, 1'000'000),
         "The ranks of the slow GPUs. Give either `ranks` or `fraction`.");
   v.key("fraction", s.fraction, between(0, 1).absent_at_zero(),
         "The probability that a GPU is slow, drawn for each of them.");
@@ -953,7 +951,7 @@ void describe(V& v, VariabilitySpec& s) {
         "next one's.");
   v.key("slow_gpus", s.slow_gpus, list(0, 1000), "GPUs that are always slow.");
   v.key("transient", s.transient, list(0, 100), "GPUs that become slow for a while.");
-  v.key("spared_gpus", s.spared_gpus, between(0, static_cast<double>(kMostRanks) - 1).length(0, 100'000),
+  v.key("spared_gpus", s.spared_gpus, between(0, kMostRanks - 1).length(0, 100'000),
         "Ranks that stay as fast as the others, whatever slow_gpus and transient say: what if this GPU were "
         "healthy?");
   v.key("delays", s.delays, any(),
@@ -963,7 +961,7 @@ void describe(V& v, VariabilitySpec& s) {
 
 template <class V>
 void describe(V& v, BackgroundFlow& s) {
-  const Limits rank = between(0, static_cast<double>(kMostRanks) - 1);
+  const Limits rank = between(0, kMostRanks - 1);
   v.key("from", s.from, rank, "The rank whose GPU sends.", required());
   v.key("to", s.to, rank, "The rank whose GPU receives.", required());
   v.key("rate", s.rate, kBandwidth, "Its bandwidth; less where its fair share of a link is less.",
@@ -973,7 +971,7 @@ void describe(V& v, BackgroundFlow& s) {
 
 template <class V>
 void describe(V& v, OtherJob& s) {
-  v.key("first_node", s.first_node, between(0, static_cast<double>(kMostRanks)),
+  v.key("first_node", s.first_node, between(0, kMostRanks),
         "The first of its nodes, which are among those that job_nodes leaves.", required());
   v.key("nodes", s.nodes, between(2, 100'000), "How many nodes it has, from there on.", required());
   v.key("rate", s.rate, kBandwidth,

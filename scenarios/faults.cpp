@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/text.h"
 #include "scenarios/campaign.h"
 #include "scenarios/faults_trace.h"
 #include "scenarios/named_json.h"
@@ -51,7 +52,7 @@ void read(const Json& json, CheckpointInterval& interval, const Limits&, const S
     interval = {IntervalRule::fixed, {}, given.steps};
   } else if (text != nullptr && std::ranges::count(rule_names(), *text) == 1) {
     interval = {*find_named<IntervalRule>(*text), {}, 0};
-  } else if (text != nullptr && !text->empty() && text->front() >= '0' && text->front() <= '9') {
+  } else if (text != nullptr && !text->empty() && is_digit(text->front())) {
     const std::size_t digits = std::min(text->find_first_not_of("0123456789"), text->size());
     if (const std::string unit = text->substr(digits); unit == " steps" || unit == " step") {
       fail_at(spot, R"({"steps": )" + text->substr(0, digits) + '}', shown(json));

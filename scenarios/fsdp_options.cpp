@@ -11,7 +11,7 @@ namespace paceline {
 namespace {
 
 constexpr const char *kBlocks = "blocks", *kNode = "node", *kAll = "all";
-constexpr Limits kParametersOfUnit = between(1, 1e15), kGroup = between(2, static_cast<double>(kMostRanks));
+constexpr Limits kParametersOfUnit = between(1, 1e15), kGroup = between(2, kMostRanks);
 const Limits kLayersOfUnit = between(1, 10'000).length(1, 10'000);
 
 struct UnitsOfParameters {

@@ -54,6 +54,10 @@ inline constexpr Limits kEfficiency = above(0, 10);
 inline constexpr Limits kShare = between(0, 1);
 inline constexpr Limits kFactor = between(1, 1000);  // of slowness
 
+inline constexpr int kMostRanks = 4'000'000;  // of a job, and nodes of a cluster
+inline constexpr int kMostGpusOfNode = 256;
+inline constexpr int kMostPasses = 10'000;  // /training/accumulation
+
 inline constexpr int kMostFilesAbove = 16;  // that name each other in a row
 
 // Whether a key must be there.

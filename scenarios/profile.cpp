@@ -6,6 +6,7 @@
 #include "core/version.h"
 #include "scenarios/file_kind.h"
 #include "scenarios/files.h"
+#include "scenarios/limits.h"
 #include "scenarios/reader.h"
 #include "scenarios/writer.h"
 #include "sim/collective/costs.h"
@@ -125,7 +126,7 @@ ProfilePoint read_point(const Json& json, const Spot& spot) {
              spot);
   ProfilePoint point;
   read(member(json, "collective", spot), point.kind, any(), below(spot, "collective"));
-  read(member(json, "nodes", spot), point.nodes, between(1, 4e6), below(spot, "nodes"));
+  read(member(json, "nodes", spot), point.nodes, between(1, kMostRanks), below(spot, "nodes"));
   read(member(json, "gpus_per_node", spot), point.gpus_per_node, between(1, 256),
        below(spot, "gpus_per_node"));
   read(member(json, "bytes", spot), point.bytes, kSize, below(spot, "bytes"));

@@ -73,7 +73,7 @@ const Unit* find_unit(const Dimension& dimension, std::string_view name) {
 std::size_t number_length(std::string_view text) {
   const auto digits = [&](std::size_t from) {
     std::size_t end = from;
-    while (end < text.size() && text[end] >= '0' && text[end] <= '9') {
+    while (end < text.size() && is_digit(text[end])) {
       ++end;
     }
     return end - from;
@@ -310,7 +310,7 @@ Written split(std::string_view text, const Dimension& wanted) {
   const std::string_view number = text.substr(0, length);
   std::string_view unit = text.substr(length);
   const std::size_t next = unit.find_first_not_of(" ,_'");
-  if (next > 0 && next < unit.size() && unit[next] >= '0' && unit[next] <= '9') {
+  if (next > 0 && next < unit.size() && is_digit(unit[next])) {
     fail(wanted, text,
          ": write the number with a point for decimals and nothing between thousands, such as 1234.5");
   }

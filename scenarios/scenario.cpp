@@ -572,7 +572,7 @@ void settle_pytorch(TrainingSpec& training, const Spot& spot) {
 }
 
 void settle_scenario(ScenarioFile& file, const Spot& spot) {
-  constexpr std::int64_t kMostPasses = 1'000'000, kMostActivations = 1'000'000'000'000'000;
+  constexpr std::int64_t kMostLayers = 1'000'000, kMostActivations = 1'000'000'000'000'000;
   const Scenario& scenario = file.scenario;
   const TrainingSpec& training = scenario.training;
   const Spot place = below(spot, "training");
@@ -585,9 +585,9 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
             "one entry for each of the " + std::to_string(layers) + " layers of the model",
             std::to_string(training.layer_times.size()));
   }
-  if (static_cast<std::int64_t>(layers) * training.accumulation > kMostPasses) {
+  if (static_cast<std::int64_t>(layers) * training.accumulation > kMostLayers) {
     fail_at(below(place, "accumulation"),
-            "at most " + std::to_string(kMostPasses) + " layers in all passes of a step",
+            "at most " + std::to_string(kMostLayers) + " layers in all passes of a step",
             std::to_string(static_cast<std::int64_t>(layers) * training.accumulation));
   }
   for (const Layer& layer : scenario.model.layers) {

@@ -13,6 +13,7 @@
 #include "core/version.h"
 #include "scenarios/campaign.h"
 #include "scenarios/json.h"
+#include "scenarios/limits.h"
 #include "scenarios/predict.h"
 #include "scenarios/reader.h"
 #include "scenarios/result_json.h"
@@ -217,8 +218,7 @@ Json::Object simulated(const Study& study, const ReadPoint& point, ReferenceStep
 void check_gpus(const Study& study, const StudyPoint& point, const Scenario& scenario) {
   const std::int64_t ranks = gpus_of_job(scenario.cluster);
   for (std::size_t i = 0; i < study.axes.size(); ++i) {
-    if (study.axes[i].key == "gpus" &&
-        read_whole(point.axes[i].value, between(1, static_cast<double>(kMostRanks)), {}) != ranks) {
+    if (study.axes[i].key == "gpus" && read_whole(point.axes[i].value, between(1, kMostRanks), {}) != ranks) {
       throw InputError("expected a scenario of " + to_line(point.axes[i].value) + " GPUs, found one of " +
                            std::to_string(ranks) +
                            "; leave nodes, job_nodes and gpus_per_node to the axis gpus",

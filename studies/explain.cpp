@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <span>
 #include <variant>
@@ -156,9 +157,7 @@ std::string path_text(const Prediction& p, const CriticalPath& path) {
   constexpr std::size_t kShown = 12;
   const std::vector<Stretch> all = stretches(path);
   std::vector<std::size_t> order(all.size());
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    order[i] = i;
-  }
+  std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t i) { return all[i].time; });
   order.resize(std::min(order.size(), kShown));
   std::ranges::sort(order);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "scenarios/limits.h"
 #include "scenarios/reader.h"
 #include "scenarios/writer.h"
 #include "studies/edit.h"
@@ -110,8 +111,7 @@ PointScenario scenario_of(const Study& study, const StudyPoint& point) {
     for (std::size_t i = 0; i < study.axes.size(); ++i) {
       if (study.axes[i].key == "gpus") {
         gpus = &study.axes[i];
-        count = read_whole(point.axes[i].value, between(1, static_cast<double>(kMostRanks)),
-                           {gpus->place, {}, 0});
+        count = read_whole(point.axes[i].value, between(1, kMostRanks), {gpus->place, {}, 0});
       } else {
         set_at(made.scenario, study.axes[i].key, point.axes[i].value, folder, study.files.get());
       }

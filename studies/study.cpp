@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "scenarios/file_kind.h"
 #include "scenarios/files.h"
+#include "scenarios/limits.h"
 #include "studies/edit.h"
 #include "studies/study_file.h"
 
@@ -66,7 +67,7 @@ void add_axis(AxisGroup& group, const OneAxis& axis, const Spot& spot) {
     if (form.key == kGpus) {
       for (std::size_t i = 0; i < values.size(); ++i) {
         const Spot place = place_of_values.place == spot.place ? spot : below(place_of_values, i);
-        static_cast<void>(read_whole(values[i], between(1, static_cast<double>(kMostRanks)), place));
+        static_cast<void>(read_whole(values[i], between(1, kMostRanks), place));
       }
     }
     group.axes.push_back({form.name.empty() ? last_word(form.key) : form.name, form.key, spot.place});

@@ -45,7 +45,6 @@ inline constexpr auto kNames<Scaling> =
     names<Scaling>({{"none", Scaling::none}, {"strong", Scaling::strong}, {"weak", Scaling::weak}});
 
 inline constexpr std::size_t kMostPoints = 1'000'000;
-inline constexpr std::int64_t kMostPasses = 10'000;  // that a scenario's /training/accumulation may say
 
 struct StudyAxis {
   std::string name, key;  // key: a JSON pointer into the scenario, or "gpus"

@@ -10,6 +10,7 @@
 #include "core/minor_version.h"
 #include "core/text.h"
 #include "kernels/gpu.h"
+#include "scenarios/limits.h"
 #include "sim/collective/tuner.h"
 #include "sim/report/collective_cost.h"
 
@@ -59,7 +60,6 @@ std::string place_row(const CollectiveMeasurement& row, const FitRequest& reques
   if (ranks < 2) {
     return ranks == 0 ? "its number of GPUs is not stated; --nodes says it" : "one GPU alone";
   }
-  constexpr int kMostRanks = 4'000'000;  // as many as a cluster may have
   if (ranks > kMostRanks) {
     return std::to_string(ranks) + " GPUs, more than a cluster may have";
   }

@@ -18,6 +18,7 @@
 #include "core/option_text.h"
 #include "core/parallel.h"
 #include "scenarios/collective_table.h"
+#include "scenarios/limits.h"
 #include "scenarios/scenario.h"
 #include "sim/collective/tuner.h"
 
@@ -72,7 +73,6 @@ Scenario base_of(const Scenario& scenario, Overlap overlap, const Profile& profi
 }  // namespace
 
 FitRequest request_of(const FitFiles& fit) {
-  constexpr std::uint64_t kMostNodes = 4'000'000;
   FitRequest request;
   request.cluster_name = fit.cluster;
   request.progress = fit.progress;
@@ -92,7 +92,7 @@ FitRequest request_of(const FitFiles& fit) {
                      "--algo");
   }
   if (fit.nodes) {
-    request.nodes = static_cast<int>(whole_number(*fit.nodes, 1, kMostNodes, "--nodes"));
+    request.nodes = static_cast<int>(whole_number(*fit.nodes, 1, kMostRanks, "--nodes"));
   }
   if (fit.gpus_per_node) {
     const auto most = static_cast<std::uint64_t>(request.cluster.node.gpus);

@@ -12,6 +12,7 @@
 #include "calibrate/fit/training_prediction.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "scenarios/limits.h"
 #include "scenarios/machines.h"
 #include "scenarios/predict.h"
 #include "scenarios/readable.h"
@@ -39,7 +40,6 @@ void check_row(const TrainingMeasurement& row, const NodeSpec& node) {
     fail("expected GPUs that are the same number on each node and at most its " + std::to_string(node.gpus) +
          ", found " + std::to_string(row.ranks) + " GPUs on " + std::to_string(row.nodes) + " nodes");
   }
-  constexpr int kMostPasses = 10'000;  // as training.accumulation
   if (row.accumulation < 0 || row.accumulation > kMostPasses) {
     fail("expected an accumulation of at most " + std::to_string(kMostPasses) + " passes, found " +
          std::to_string(row.accumulation));

@@ -120,7 +120,6 @@ std::string_view trimmed(std::string_view text) {
 
 std::string nccl_version_in(std::string_view text) {
   std::string version;
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   for (std::size_t at = 0; at < text.size();) {
     if (!is_digit(text[at])) {
       ++at;

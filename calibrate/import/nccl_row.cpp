@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/fingerprint.h"
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -33,8 +34,7 @@ std::string_view word_from(std::string_view line, std::size_t& at) {
 }
 
 bool is_whole(std::string_view word) {
-  return !word.empty() && word.size() <= 18 &&
-         std::ranges::all_of(word, [](char c) { return c >= '0' && c <= '9'; });
+  return !word.empty() && word.size() <= 18 && std::ranges::all_of(word, is_digit);
 }
 
 bool is_printed_number(std::string_view word) {
@@ -68,7 +68,7 @@ const Type* find_type(std::string_view line, std::size_t& at, std::size_t& start
     if (is_whole(last) && word[0] >= 'a' && word[0] <= 'u') {
       // A size may follow its prefix without a blank: "[1,0]<stdout>:8388608".
       std::size_t digits = before_last.size();
-      while (digits > 0 && before_last[digits - 1] >= '0' && before_last[digits - 1] <= '9') {
+      while (digits > 0 && is_digit(before_last[digits - 1])) {
         --digits;
       }
       const bool glued = digits > 0;
@@ -123,7 +123,7 @@ bool is_number_gone_wrong(std::string_view word) {
   const std::string_view bare = word.starts_with('-') ? word.substr(1) : word;
   constexpr std::array<std::string_view, 4> kNone{"nan", "NaN", "inf", "Inf"};
   return std::ranges::count(kNone, bare) > 0 ||
-         (!bare.empty() && bare[0] >= '0' && bare[0] <= '9' && !is_printed_number(word) &&
+         (!bare.empty() && is_digit(bare[0]) && !is_printed_number(word) &&
           bare.find_first_not_of("0123456789.,") == std::string_view::npos);
 }
 

@@ -10,6 +10,7 @@
 #include "calibrate/import/nccl_row.h"
 #include "calibrate/import/readers.h"
 #include "core/error.h"
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -42,7 +43,7 @@ std::string without_colours(std::string_view line) {
 }
 
 bool is_time_stamp(std::string_view word) {
-  const auto digits = std::ranges::count_if(word, [](char c) { return c >= '0' && c <= '9'; });
+  const auto digits = std::ranges::count_if(word, is_digit);
   return digits >= 6 && word.find_first_not_of("0123456789:-.,TZ+[]/") == std::string_view::npos;
 }
 

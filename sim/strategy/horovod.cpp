@@ -1,12 +1,12 @@
 #include "sim/strategy/horovod.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <map>
 #include <numeric>
 
 #include "core/error.h"
+#include "core/minor_version.h"
 #include "sim/collective/fusion.h"
 #include "sim/strategy/gradients.h"
 
@@ -142,14 +142,7 @@ class HorovodProgram {
 }  // namespace
 
 HorovodRules horovod_rules(const std::string& version) {
-  int minor = -1;
-  if (version.starts_with("0.")) {
-    const char* const end = version.data() + version.size();
-    const auto [after, error] = std::from_chars(version.data() + 2, end, minor);
-    if (error != std::errc() || (after != end && *after != '.')) {
-      minor = -1;
-    }
-  }
+  const int minor = minor_version(version, 0).value_or(-1);
   if (minor < kRules[0].minor || minor > kNewest) {
     throw InputError("expected a version of Horovod from 0." + std::to_string(kRules[0].minor) + " to 0." +
                      std::to_string(kNewest) + ", found \"" + version + '"');

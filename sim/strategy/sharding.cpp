@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -19,11 +20,10 @@ bool has_parameters(const Model& model, const FsdpUnit& unit) {
 
 // "layers.7" of "layers.7.wq"; empty: no part is a number.
 std::string_view block_of(std::string_view name) {
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
   for (std::size_t begin = 0; begin < name.size();) {
     const std::size_t end = std::min(name.find('.', begin), name.size());
     const std::string_view part = name.substr(begin, end - begin);
-    if (!part.empty() && std::ranges::all_of(part, digit)) {
+    if (!part.empty() && std::ranges::all_of(part, is_digit)) {
       return name.substr(0, end);
     }
     begin = end + 1;
