@@ -1,7 +1,8 @@
 // SimTime: the simulator's clock, int64 picoseconds from the start of a run (range: about 106 days).
 //
 // max and + on it are exact and associative; that is what lets two engines agree to the last picosecond.
-// round_to_picoseconds is the only place where a real duration becomes a SimTime.
+// A real duration becomes whole picoseconds in round_to_picoseconds alone, or in its short form where it is known
+// to be short.
 #pragma once
 
 #include <algorithm>

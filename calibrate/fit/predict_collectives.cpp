@@ -573,7 +573,7 @@ std::vector<CollectiveInterval> of_profile(const Profile& profile, const Measure
     const Seconds time(std::exp(log_times[i]) * factor);
     rows[i].time = to_sim_time(time);
     for (SimTime* part : {&rows[i].launch, &rows[i].latency, &rows[i].fill, &rows[i].bandwidth}) {
-      part->ps = std::llround(static_cast<double>(part->ps) * factor);
+      part->ps = round_to_picoseconds(static_cast<double>(part->ps) * factor);
     }
     for (OtherChoice& other : others[i]) {
       other.time = other.time * factor;

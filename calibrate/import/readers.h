@@ -9,7 +9,7 @@ namespace paceline {
 // Throws InputError where kMostWithoutARow bytes hold nothing that nccl-tests or NCCL writes.
 void read_nccl_text(InputFile&, Findings&);
 void read_csv(InputFile&, Findings&);
-// nccl-tests -J; a trace of the PyTorch profiler. Which of the two it is says `is_trace`.
+// nccl-tests -J; a trace of the PyTorch profiler. Which of them it is says `format_of`.
 void read_nccl_json(InputFile&, Findings&);
 void read_trace(InputFile&, Findings&);
 

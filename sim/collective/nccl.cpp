@@ -293,7 +293,7 @@ void NcclCollectives::require_memory(CollectiveKind kind, std::uint32_t channels
 
 void scale(CollectivePlan& plan, double factor) {
   const auto scaled = [&](SimTime time) {
-    return SimTime{std::llround(static_cast<double>(time.ps) * factor)};
+    return SimTime{round_to_picoseconds(static_cast<double>(time.ps) * factor)};
   };
   plan.startup = scaled(plan.startup);
   plan.launch_period = scaled(plan.launch_period);
