@@ -1,4 +1,5 @@
-// When each thread block of a collective ends: what Wavefront finds, to the picosecond, several times faster.
+// When each thread block of a collective ends: what Wavefront (tests/wavefront.h) finds, to the picosecond,
+// several times faster.
 //
 // Which moves are possible depends on how many slices the FIFOs hold, never on times, and in whatever order
 // moves are made the times are the same. So the thread blocks are visited in turn, producers before consumers

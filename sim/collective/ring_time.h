@@ -9,8 +9,8 @@
 // Unrolled, a path of j moves and S-j stays does all its staying on the slowest link that it passes:
 //   end(r) = max over j in 0..S of
 //            begin(r-j) + sum(move(k), k = r-j .. r-1) + (S-j) * max(stay(k), k = r-j .. r)
-// RingSchedule computes that maximum in O(N) for two classes of links and O(N log N) for any; the steps are
-// the oracle.
+// RingSchedule computes that maximum in O(N) for two classes of links and O(N log N) for any; the steps
+// are the oracle (tests/ring_by_steps.h).
 //
 // Everywhere: begin, end and links have equal size N >= 1, stay >= 0 and move >= 0, and
 // |begin| + 2N * max(stay, move) < 2^60 ps (13 days), so that int64 holds every sum.
@@ -76,9 +76,5 @@ class RingSchedule {
   std::vector<std::int64_t> lag_;   // M - stay; empty unless a stretch is varied
   std::vector<Stretch> stretches_;  // one per slowest link; together they hold every position
 };
-
-// The recursion above as it stands: O(N * steps). The oracle.
-void ring_end_by_steps(const RingLinks& links, std::int64_t steps, std::span<const SimTime> begin,
-                       std::span<SimTime> end);
 
 }  // namespace paceline

@@ -523,8 +523,9 @@ void FlowNetwork::note_end(std::uint32_t crowd) {
   }
 }
 
-// Water-filling (see water_fill.cpp) of the visited flows over the visited links. Levels rise as flows stop,
-// so a link's level in the heap is a lower bound, brought up to date when it comes to the top.
+// Water-filling (plainly: tests/model/water_fill.cpp) of the visited flows over the visited links. Levels
+// rise as flows stop, so a link's level in the heap is a lower bound, brought up to date when it comes to the
+// top.
 void FlowNetwork::fill() {
   constexpr double kRising = -1;
   levels_.clear();

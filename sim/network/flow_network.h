@@ -240,12 +240,4 @@ class FlowNetwork {
   std::vector<Level> levels_;
 };
 
-// The slow, obvious form: rates of all flows from scratch. The oracle of FlowNetwork in the tests.
-struct FlowDemand {
-  std::vector<LinkId> links;
-  BytesPerSecond cap;
-};
-std::vector<BytesPerSecond> water_fill(std::span<const BytesPerSecond> link_capacity,
-                                       std::span<const FlowDemand> flows);
-
 }  // namespace paceline

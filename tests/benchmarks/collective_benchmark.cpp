@@ -9,8 +9,8 @@
 #include "sim/collective/channels.h"
 #include "sim/collective/collective_times.h"
 #include "sim/collective/passes.h"
-#include "sim/collective/wavefront.h"
 #include "sim/report/collective_cost.h"
+#include "tests/wavefront.h"
 
 namespace paceline {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "core/fingerprint.h"
 #include "sim/collective/ring_time.h"
+#include "tests/ring_by_steps.h"
 
 namespace paceline {
 namespace {

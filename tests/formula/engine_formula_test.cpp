@@ -9,6 +9,7 @@
 #include "sim/engine/simulate.h"
 #include "tests/ddp_job.h"
 #include "tests/meetings.h"
+#include "tests/ring_by_steps.h"
 #include "tests/trace_of_first.h"
 
 namespace paceline {

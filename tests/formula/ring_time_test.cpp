@@ -9,6 +9,7 @@
 
 #include "core/fingerprint.h"
 #include "tests/dice.h"
+#include "tests/ring_by_steps.h"
 
 namespace paceline {
 namespace {

@@ -14,6 +14,7 @@
 
 #include "sim/network/flow_network.h"
 #include "tests/dice.h"
+#include "water_fill.h"
 
 namespace paceline {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "core/fingerprint.h"
 #include "tests/dice.h"
+#include "water_fill.h"
 
 namespace paceline {
 namespace {

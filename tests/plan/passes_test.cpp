@@ -9,9 +9,9 @@
 
 #include "sim/collective/channels.h"
 #include "sim/collective/host_collectives.h"
-#include "sim/collective/wavefront.h"
 #include "tests/dice.h"
 #include "tests/random_graphs.h"
+#include "tests/wavefront.h"
 #include "ways.h"
 
 namespace paceline {

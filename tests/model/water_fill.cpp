@@ -5,10 +5,12 @@
 // The result is max-min fair: a flow below its cap stopped at a link that was full, on which no flow rises
 // any more, so none has more than it; to give it more would take from a flow that has no more. (Bertsekas and
 // Gallager 6.5.2.)
+#include "water_fill.h"
+
 #include <algorithm>
 #include <limits>
 
-#include "sim/network/flow_network.h"
+#include "sim/network/fixed.h"
 
 namespace paceline {
 namespace {

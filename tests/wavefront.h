@@ -1,19 +1,62 @@
-#include "sim/collective/wavefront.h"
+// When each thread block of a collective ends: the rules of sim/collective/plan.h, step by step. The oracle
+// that Passes (sim/collective/passes.h) is compared with.
+#pragma once
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
+#include <span>
 #include <stdexcept>
+#include <vector>
+
+#include "sim/collective/plan.h"
+#include "sim/collective/step_times.h"
 
 namespace paceline {
 
-Wavefront::Wavefront(const CollectiveGraph& graph)
+// Holds a graph's working memory, to be used for any number of plans on it. Requires: the graph outlives it.
+class Wavefront {
+ public:
+  explicit Wavefront(const CollectiveGraph&);
+
+  // time[w]: in: when thread block w may begin; out: when it has ended. Requires: plan.graph is this graph.
+  // Cost: O(moves of all thread blocks).
+  void run(const CollectivePlan&, const StepTimes&, std::span<SimTime> time);
+
+ private:
+  struct State {
+    Cursor at;
+    std::uint32_t script = 0;
+    bool queued = false;
+  };
+  struct Queue {  // of one FIFO
+    std::uint32_t sent = 0, received = 0;
+    bool sender_waits = false, receiver_waits = false;
+  };
+
+  bool may_move(const ThreadBlock&, const FlatStep&);
+  void move(const ThreadBlock&, const FlatStep&, const Cursor&, SimTime& time);
+  void wake(std::uint32_t thread_block);
+
+  const CollectiveGraph& graph_;
+  const CollectivePlan* plan_ = nullptr;
+  const StepTimes* times_ = nullptr;
+  std::uint32_t mask_ = 0;   // of a FIFO's place in arrival_ and freed_
+  std::uint32_t limit_ = 0;  // slices that a FIFO holds, or the window
+  std::vector<State> state_;
+  std::vector<Queue> queue_;
+  std::vector<SimTime> arrival_, freed_;  // [fifo * (mask_ + 1) + number & mask_]
+  std::vector<std::uint32_t> ready_;
+};
+
+inline Wavefront::Wavefront(const CollectiveGraph& graph)
     : graph_(graph), state_(graph.thread_blocks.size()), queue_(graph.fifos.size()) {
   for (std::size_t w = 0; w < state_.size(); ++w) {
     state_[w].script = graph.thread_blocks[w].script;
   }
 }
 
-void Wavefront::run(const CollectivePlan& plan, const StepTimes& times, std::span<SimTime> time) {
+inline void Wavefront::run(const CollectivePlan& plan, const StepTimes& times, std::span<SimTime> time) {
   plan_ = &plan;
   times_ = &times;
   limit_ = times.window();
@@ -49,7 +92,7 @@ void Wavefront::run(const CollectivePlan& plan, const StepTimes& times, std::spa
   }
 }
 
-void Wavefront::wake(std::uint32_t thread_block) {
+inline void Wavefront::wake(std::uint32_t thread_block) {
   if (!state_[thread_block].queued) {
     state_[thread_block].queued = true;
     ready_.push_back(thread_block);
@@ -57,7 +100,7 @@ void Wavefront::wake(std::uint32_t thread_block) {
 }
 
 // Whether the thread block's next move is known; else remembers what it waits for.
-bool Wavefront::may_move(const ThreadBlock& thread_block, const FlatStep& step) {
+inline bool Wavefront::may_move(const ThreadBlock& thread_block, const FlatStep& step) {
   for (std::uint32_t p = 0; p < step.receive.count; ++p) {
     Queue& queue = queue_[graph_.in[thread_block.first_in + step.receive.first + p]];
     if (queue.received == queue.sent) {
@@ -75,7 +118,8 @@ bool Wavefront::may_move(const ThreadBlock& thread_block, const FlatStep& step) 
   return true;
 }
 
-void Wavefront::move(const ThreadBlock& thread_block, const FlatStep& step, const Cursor& at, SimTime& time) {
+inline void Wavefront::move(const ThreadBlock& thread_block, const FlatStep& step, const Cursor& at,
+                            SimTime& time) {
   const std::size_t size = std::size_t{mask_} + 1;
   const std::uint32_t* in = graph_.in.data() + thread_block.first_in + step.receive.first;
   const std::uint32_t* out = graph_.out.data() + thread_block.first_out + step.send.first;

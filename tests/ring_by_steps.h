@@ -1,6 +1,10 @@
-// The recursions of ring_time.h as they stand.
+// The recursion of sim/collective/ring_time.h as it stands, O(N * steps): the oracle of RingSchedule.
+#pragma once
+
 #include <algorithm>
 #include <cassert>
+#include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -8,8 +12,8 @@
 
 namespace paceline {
 
-void ring_end_by_steps(const RingLinks& links, std::int64_t steps, std::span<const SimTime> begin,
-                       std::span<SimTime> end) {
+inline void ring_end_by_steps(const RingLinks& links, std::int64_t steps, std::span<const SimTime> begin,
+                              std::span<SimTime> end) {
   const std::size_t n = begin.size();
   assert(n >= 1 && end.size() == n && links.stay.size() == n && links.move.size() == n);
   std::vector<SimTime> start(begin.begin(), begin.end()), next(n);
