@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "calibrate/fit/discrepancy.h"
+#include "calibrate/fit/huber.h"
 #include "calibrate/fit/planes.h"
 
 namespace paceline {
@@ -19,16 +20,16 @@ class PointCost final : public ceres::CostFunction {
   PointCost(const Planes& planes, std::size_t point, const MeasuredPoint& measured)
       : planes_(planes), point_(point), log_time_(measured.log_time), noise_(measured.deviation) {
     set_num_residuals(1);
-    mutable_parameter_block_sizes()->push_back(static_cast<int>(planes.parameters.size()));
+    mutable_parameter_block_sizes()->push_back(static_cast<int>(planes.parameters().size()));
   }
   bool Evaluate(double const* const* u, double* residual, double** jacobian) const override {
     const auto [seconds, plane, candidate] = planes_.best(point_, u[0]);
     residual[0] = (std::log(seconds) - log_time_) / noise_;
     if (jacobian != nullptr && jacobian[0] != nullptr) {
-      std::fill_n(jacobian[0], planes_.parameters.size(), 0.0);
+      std::fill_n(jacobian[0], planes_.parameters().size(), 0.0);
       for (std::size_t s = 0; s < plane->shares.size(); ++s) {
         const std::size_t j = plane->shares[s].first;
-        jacobian[0][j] = planes_.parameters[j].sense * planes_.share_at(*plane, s, u[0]) / seconds / noise_;
+        jacobian[0][j] = planes_.parameters()[j].sense * planes_.share_at(*plane, s, u[0]) / seconds / noise_;
       }
     }
     return true;
@@ -73,13 +74,13 @@ double solve(const Planes& planes, const std::vector<MeasuredPoint>& points, con
     if (points[p].fitted) {
       problem.AddResidualBlock(
           new PointCost(planes, p, points[p]),
-          new ceres::ScaledLoss(new ceres::HuberLoss(1.5), points[p].weight, ceres::TAKE_OWNERSHIP),
+          new ceres::ScaledLoss(new ceres::HuberLoss(kHuber), points[p].weight, ceres::TAKE_OWNERSHIP),
           u.data());
     }
   }
-  problem.AddResidualBlock(new PriorCost(planes.parameters), nullptr, u.data());
+  problem.AddResidualBlock(new PriorCost(planes.parameters()), nullptr, u.data());
   for (std::size_t j = 0; j < u.size(); ++j) {
-    if (const double most = planes.parameters[j].most; std::isfinite(most)) {
+    if (const double most = planes.parameters()[j].most; std::isfinite(most)) {
       problem.SetParameterUpperBound(u.data(), static_cast<int>(j), most);
     }
   }
@@ -114,14 +115,14 @@ Slopes slopes_at(const Planes& planes, std::size_t point, const std::vector<doub
   for (std::size_t s = 0; s < plane->shares.size(); ++s) {
     const std::size_t j = plane->shares[s].first;
     slopes.by_parameter(static_cast<Eigen::Index>(j)) =
-        planes.parameters[j].sense * planes.share_at(*plane, s, u.data()) / seconds;
+        planes.parameters()[j].sense * planes.share_at(*plane, s, u.data()) / seconds;
   }
   return slopes;
 }
 
 Eigen::MatrixXd information_of_priors(const Planes& planes) {
-  Eigen::VectorXd each(static_cast<Eigen::Index>(planes.parameters.size()));
-  std::ranges::transform(planes.parameters, each.begin(),
+  Eigen::VectorXd each(static_cast<Eigen::Index>(planes.parameters().size()));
+  std::ranges::transform(planes.parameters(), each.begin(),
                          [](const FreeParameter& p) { return 1 / (p.prior * p.prior); });
   return each.asDiagonal();
 }
@@ -129,7 +130,7 @@ Eigen::MatrixXd information_of_priors(const Planes& planes) {
 // What points (by how far they are really off) and priors say of ln(value), all parameters.
 Eigen::MatrixXd information_of(const Planes& planes, const std::vector<MeasuredPoint>& points,
                                const std::vector<double>& u) {
-  const auto n = static_cast<Eigen::Index>(planes.parameters.size());
+  const auto n = static_cast<Eigen::Index>(planes.parameters().size());
   Eigen::MatrixXd information = Eigen::MatrixXd::Zero(n, n);
   double squares = 0;
   int counted = 0;
@@ -141,7 +142,7 @@ Eigen::MatrixXd information_of(const Planes& planes, const std::vector<MeasuredP
     const double noise = points[p].deviation;
     const Eigen::VectorXd row = slopes.by_parameter / noise;
     const double residual = std::abs(slopes.log_time - points[p].log_time) / noise;
-    const double weight = points[p].weight * (residual > 1.5 ? 1.5 / residual : 1);  // Huber's
+    const double weight = points[p].weight * (residual > kHuber ? kHuber / residual : 1);
     information += weight * row * row.transpose();
     squares += weight * residual * residual;
     ++counted;
@@ -157,7 +158,7 @@ Eigen::MatrixXd correlated_information_of(const Planes& planes, const std::vecto
                                           const std::vector<MeasuredPoint>& points,
                                           const std::vector<double>& u) {
   constexpr DiscrepancyScales kLeft{.deviation = 0.08};
-  const auto parameters = static_cast<Eigen::Index>(planes.parameters.size());
+  const auto parameters = static_cast<Eigen::Index>(planes.parameters().size());
   Eigen::MatrixXd information = Eigen::MatrixXd::Zero(parameters, parameters);
   double squares = 0;
   Eigen::Index counted = 0;
@@ -218,7 +219,7 @@ void hold_undetermined(const Planes& planes, const Eigen::MatrixXd& information,
     int worst = -1;
     double largest = 0;
     for (int j = 0; j < static_cast<int>(u.size()); ++j) {
-      const FreeParameter& parameter = planes.parameters[static_cast<std::size_t>(j)];
+      const FreeParameter& parameter = planes.parameters()[static_cast<std::size_t>(j)];
       const double ratio = std::sqrt(covariance(j, j)) / parameter.prior;
       const bool at_bound = u[static_cast<std::size_t>(j)] >= parameter.most - kRounding;
       if (ratio > std::max(largest, at_bound ? kBounded : kDetermined) && std::ranges::count(held, j) == 0) {
@@ -343,7 +344,7 @@ struct CostFitter::State {
         progress(told),
         planes(places, points, choose, progress, only, threads) {
     assert(std::ranges::all_of(points, [](const MeasuredPoint& point) { return point.deviation > 0; }));
-    u.assign(planes.parameters.size(), 0);
+    u.assign(planes.parameters().size(), 0);
     planes.add_round(u);
     planes.drop_what_bears_nothing();
   }
@@ -367,7 +368,7 @@ CostFit CostFitter::fit(std::span<const double> weights) {
   for (std::size_t p = 0; p < weights.size(); ++p) {
     points[p].weight = weights[p];
   }
-  const std::size_t n = planes.parameters.size();
+  const std::size_t n = planes.parameters().size();
   std::vector<int> held;
   for (int round = 1; round < kRounds; ++round) {
     const double moved = solve(planes, points, held, u);
@@ -387,7 +388,7 @@ CostFit CostFitter::fit(std::span<const double> weights) {
   const Eigen::MatrixXd information = information_of(planes, points, u);
   const Eigen::MatrixXd covariance = covariance_of(information, held);
   for (std::size_t j = 0; j < n; ++j) {
-    const FreeParameter& parameter = planes.parameters[j];
+    const FreeParameter& parameter = planes.parameters()[j];
     const auto k = static_cast<Eigen::Index>(j);
     fit.parameters.push_back({.name = parameter.name,
                               .value = parameter.initial * std::exp(u[j]),

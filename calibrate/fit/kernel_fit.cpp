@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "calibrate/fit/huber.h"
 #include "core/text.h"
 
 namespace paceline {
@@ -86,7 +87,7 @@ ProfileRoofline fit_products(const GpuSpec& gpu, const ProfileKernels& kernels, 
     problem.AddResidualBlock(new ceres::AutoDiffCostFunction<ProductError, 1, 2>(new ProductError{
                                  row->work.value / peak_of(gpu, *row), memory_time(gpu, kernels, *row).value,
                                  std::log(row->time.value)}),
-                             new ceres::HuberLoss(1.5), x);
+                             new ceres::HuberLoss(kHuber), x);
   }
   problem.AddResidualBlock(new ceres::AutoDiffCostFunction<PriorError, 2, 2>(new PriorError{x[0], x[1]}),
                            nullptr, x);
@@ -130,7 +131,7 @@ FittedStream fit_stream(const GpuSpec& gpu, const Rows& rows, std::optional<Seco
   for (const KernelMeasurement* row : rows) {
     problem.AddResidualBlock(new ceres::AutoDiffCostFunction<StreamError, 1, 1, 1>(new StreamError{
                                  (row->traffic / gpu.memory_bandwidth).value, std::log(row->time.value)}),
-                             new ceres::HuberLoss(1.5), &x, &start);
+                             new ceres::HuberLoss(kHuber), &x, &start);
   }
   if (given) {
     problem.SetParameterBlockConstant(&start);
