@@ -11,7 +11,6 @@
 #include "calibrate/fit/collective_points.h"
 #include "calibrate/fit/cost_fit.h"
 #include "calibrate/fit/place_forecast.h"
-#include "core/error.h"
 #include "core/fingerprint.h"
 #include "core/text.h"
 #include "core/version.h"
@@ -97,13 +96,7 @@ Profile empty_profile(const std::string& cluster_name, const MeasuredData& data)
 }
 
 CollectiveFit fit_collectives(const FitRequest& request, const MeasuredData& data) {
-  const MeasuredPoints measured = gather_points(request, data);
-  if (measured.points.empty()) {
-    const std::string why =
-        measured.rows.empty() ? "the files hold no collectives" : measured.rows.front().note;
-    throw InputError("expected measured collectives on " + request.cluster_name + ", found none (" + why +
-                     ")");
-  }
+  const MeasuredPoints measured = require_points(request, data);
   CollectiveFit result;
   const auto fitted = [&](AlgorithmChoice choose) {
     return fit_costs(measured.places, measured.points, choose, request.progress, request.threads);

@@ -5,8 +5,10 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "core/error.h"
+#include "core/median.h"
 #include "core/minor_version.h"
 #include "core/text.h"
 #include "kernels/gpu.h"
@@ -379,10 +381,8 @@ MeasuredPoints gather_points(const FitRequest& request, const MeasuredData& data
     for (const std::size_t r : rows) {
       logs.push_back(std::log(data.collectives[r].time.value));
     }
-    std::ranges::sort(logs);
-    const std::size_t middle = logs.size() / 2;
-    const double median = logs.size() % 2 == 1 ? logs[middle] : (logs[middle - 1] + logs[middle]) / 2;
-    all.points.push_back({key.first, key.second, median, rows, true, 1, noise_of(key.second)});
+    all.points.push_back(
+        {key.first, key.second, median(std::move(logs)), rows, true, 1, noise_of(key.second)});
   }
   std::size_t fitted = thin(all.points, 4);
   for (int each = 2; fitted > kMostFitted && each > 0; each /= 2) {
@@ -395,6 +395,32 @@ MeasuredPoints gather_points(const FitRequest& request, const MeasuredData& data
     }
   }
   return all;
+}
+
+MeasuredPoints require_points(const FitRequest& request, const MeasuredData& data) {
+  MeasuredPoints measured = gather_points(request, data);
+  if (measured.points.empty()) {
+    throw InputError("expected measured collectives on " + request.cluster_name + ", found none (" +
+                     (measured.rows.empty() ? "the files hold no collectives" : measured.rows.front().note) +
+                     ")");
+  }
+  return measured;
+}
+
+std::size_t end_of_place(const std::vector<MeasuredPoint>& points, std::size_t first) {
+  std::size_t end = first;
+  while (end < points.size() && points[end].place == points[first].place) {
+    ++end;
+  }
+  return end;
+}
+
+std::vector<Bytes> sizes_of(const std::vector<MeasuredPoint>& points, std::size_t first, std::size_t end) {
+  std::vector<Bytes> sizes;
+  for (std::size_t p = first; p < end; ++p) {
+    sizes.push_back(points[p].bytes);
+  }
+  return sizes;
 }
 
 }  // namespace paceline

@@ -31,6 +31,12 @@ struct MeasuredPoints {
 // in the fit that there are at most kMostFitted in all.
 inline constexpr std::size_t kMostFitted = 400;
 MeasuredPoints gather_points(const FitRequest&, const MeasuredData&);
+// The same; throws InputError where there are none.
+MeasuredPoints require_points(const FitRequest&, const MeasuredData&);
+
+// The points of one place: from `first` to the one before what comes back.
+std::size_t end_of_place(const std::vector<MeasuredPoint>& points, std::size_t first);
+std::vector<Bytes> sizes_of(const std::vector<MeasuredPoint>& points, std::size_t first, std::size_t end);
 
 // ln(seconds) that a profile predicts of each size at a place, as predict_collectives does.
 std::vector<double> predicted_log_times(const MeasuredPlace&, std::span<const Bytes> sizes, const Profile&);

@@ -163,10 +163,11 @@ Eigen::MatrixXd correlated_information_of(const Planes& planes, const std::vecto
   double squares = 0;
   Eigen::Index counted = 0;
   for (std::size_t first = 0, end = 0; first < points.size(); first = end) {
+    end = end_of_place(points, first);
     std::vector<std::size_t> here;
-    for (; end < points.size() && points[end].place == points[first].place; ++end) {
-      if (points[end].fitted) {
-        here.push_back(end);
+    for (std::size_t p = first; p < end; ++p) {
+      if (points[p].fitted) {
+        here.push_back(p);
       }
     }
     if (here.empty()) {
@@ -265,23 +266,18 @@ std::vector<double> log_ratios(const std::vector<MeasuredPlace>& places,
                                std::span<const CostParameter> values, const FitProgress& progress,
                                int threads) {
   std::vector<double> ratios(points.size());
-  std::size_t p = 0;
-  for (std::size_t place = 0; place < places.size(); ++place) {
+  for (std::size_t first = 0, end = 0; first < points.size(); first = end) {
+    end = end_of_place(points, first);
+    const std::size_t place = points[first].place;
     if (progress) {
       progress("places compared with the fit", place, places.size());
     }
-    std::vector<Bytes> sizes;
-    std::vector<std::size_t> point_of;
-    for (; p < points.size() && points[p].place == place; ++p) {
-      sizes.push_back(points[p].bytes);
-      point_of.push_back(p);
-    }
-    PlaceModel model(places[place], sizes, choose, {}, threads);
+    PlaceModel model(places[place], sizes_of(points, first, end), choose, {}, threads);
     CollectiveCosts costs = model.costs();
     set_costs(values, costs);
     const std::vector<double> logs = model.log_times(costs);
-    for (std::size_t s = 0; s < sizes.size(); ++s) {
-      ratios[point_of[s]] = points[point_of[s]].log_time - logs[s];
+    for (std::size_t p = first; p < end; ++p) {
+      ratios[p] = points[p].log_time - logs[p - first];
     }
   }
   return ratios;

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "calibrate/fit/huber.h"
+#include "core/median.h"
 #include "core/text.h"
 
 namespace paceline {
@@ -31,12 +32,6 @@ bool streams(const std::string& kernel) {
 double peak_of(const GpuSpec& gpu, const KernelMeasurement& row) {
   const std::optional<Precision> precision = find_named<Precision>(row.precision);
   return precision ? gpu.peak[static_cast<std::size_t>(*precision)].value : 0;
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 // ln(seconds): x[0] = -ln(efficiency), x[1] = ln(half_work). As long as its memory traffic takes, at least.

@@ -46,15 +46,11 @@ Planes::Planes(const std::vector<MeasuredPlace>& places, const std::vector<Measu
                int threads)
     : progress_(progress), threads_(threads) {
   of_point_.resize(points.size());
-  for (std::size_t first = 0; first < points.size();) {
-    const std::size_t place = points[first].place;
-    std::size_t end = first;
-    while (end < points.size() && points[end].place == place) {
-      ++end;
-    }
+  for (std::size_t first = 0, end = 0; first < points.size(); first = end) {
+    end = end_of_place(points, first);
     told("points simulated", first, points.size());
+    const std::size_t place = points[first].place;
     add_place(place, places[place], std::span(points).subspan(first, end - first), first, choose);
-    first = end;
   }
   find_parameters(only);
 }

@@ -10,6 +10,7 @@
 
 #include "calibrate/import/trace_records.h"
 #include "core/error.h"
+#include "core/median.h"
 
 namespace paceline {
 namespace {
@@ -47,15 +48,6 @@ struct Item {
   What what = What::launch;
   std::size_t index = 0;
 };
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  if (values.size() % 2 == 1) {
-    return *middle;
-  }
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
 
 struct Interval {
   double start = 0, end = 0;

@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <cassert>
 
+#include "core/median.h"
+
 namespace paceline::measure {
 
-Spread spread_of(std::vector<double> times) {
+Spread spread_of(const std::vector<double>& times) {
   assert(!times.empty());
-  std::sort(times.begin(), times.end());
-  const std::size_t middle = times.size() / 2;
-  const double median = times.size() % 2 == 1 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
-  return {
-      .median = median, .min = times.front(), .max = times.back(), .repeats = static_cast<int>(times.size())};
+  return {.median = median(times),
+          .min = *std::min_element(times.begin(), times.end()),
+          .max = *std::max_element(times.begin(), times.end()),
+          .repeats = static_cast<int>(times.size())};
 }
 
 std::vector<double> slowest(std::span<const std::vector<double>> by_rank) {

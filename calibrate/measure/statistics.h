@@ -11,7 +11,7 @@ struct Spread {
   int repeats = 0;
 };
 // The median of an even number is the mean of the two in the middle. Requires: not empty.
-Spread spread_of(std::vector<double>);
+Spread spread_of(const std::vector<double>&);
 
 // Per repeat, the slowest rank. Requires: at least one rank. Where ranks have different numbers of repeats
 // the least counts.

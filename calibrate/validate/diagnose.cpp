@@ -31,23 +31,6 @@ constexpr double kNearer = 0.9;
 
 constexpr std::size_t kMostJudged = 120;
 
-// The points of one place: from `first` to the one before what comes back.
-std::size_t end_of_place(const std::vector<MeasuredPoint>& points, std::size_t first) {
-  std::size_t end = first;
-  while (end < points.size() && points[end].place == points[first].place) {
-    ++end;
-  }
-  return end;
-}
-
-std::vector<Bytes> sizes_of(const std::vector<MeasuredPoint>& points, std::size_t first, std::size_t end) {
-  std::vector<Bytes> sizes;
-  for (std::size_t p = first; p < end; ++p) {
-    sizes.push_back(points[p].bytes);
-  }
-  return sizes;
-}
-
 // ln(seconds) that a healthy machine takes, by point.
 std::vector<double> healthy_of(const ExpectedLog& log) {
   std::vector<double> healthy;

@@ -6,7 +6,6 @@
 
 #include "calibrate/import/import.h"
 #include "calibrate/validate/reports.h"
-#include "core/error.h"
 #include "core/text.h"
 #include "scenarios/readable.h"
 
@@ -207,12 +206,7 @@ JudgedLog judge(const LogFiles& given) {
   judged.remarks = log_remarks(request, judged.data);
   const Profile profile = profile_for(given, request, judged.data);
   request.collective = with_costs(request.collective, profile, request.nccl_stated);
-  const MeasuredPoints measured = gather_points(request, judged.data);
-  if (measured.points.empty()) {
-    throw InputError("expected measured collectives on " + request.cluster_name + ", found none (" +
-                     (measured.rows.empty() ? "the files hold no collectives" : measured.rows.front().note) +
-                     ")");
-  }
+  const MeasuredPoints measured = require_points(request, judged.data);
   judged.log = expected_log(request, measured, judged.data, profile);
   for (const FittedRow& row : measured.rows) {
     judged.rows.push_back({row.row, 0, false, row.note});
