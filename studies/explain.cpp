@@ -348,8 +348,4 @@ Json::Object explanation_json(const Prediction& p, const Explanation& e) {
 
 std::string levers_text(const Explanation& e) { return change_text(e) + best_text(e); }
 
-std::string explanation_text(const Prediction& p, const Explanation& e) {
-  return collectives_text(p) + path_text(p, e.path) + levers_text(e);
-}
-
 }  // namespace paceline

@@ -56,6 +56,5 @@ Json path_json(const Prediction&, const CriticalPath&);
 std::string collectives_text(const Prediction&);
 std::string path_text(const Prediction&, const CriticalPath&);
 std::string levers_text(const Explanation&);
-std::string explanation_text(const Prediction&, const Explanation&);  // all of it
 
 }  // namespace paceline

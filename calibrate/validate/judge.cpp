@@ -139,6 +139,10 @@ bool as_expected(const ExpectedPoint& expected, Seconds measured, Seconds launch
          measured <= expected.interval.high + launch;
 }
 
+namespace {
+
+// Where rows are as expected, and where not: outside of their interval, or where the fault that explains the
+// log changes a time by a fifth of its most. A row alone among others doesn't count.
 std::vector<Stretch> stretches_of(const ExpectedLog& log, const Diagnosis& diagnosis) {
   const std::size_t n = log.points.size();
   std::vector<bool> expected(n);
@@ -182,8 +186,6 @@ std::vector<Stretch> stretches_of(const ExpectedLog& log, const Diagnosis& diagn
   }
   return all;
 }
-
-namespace {
 
 // What of the profile holds on the machine that the log is judged by.
 Profile profile_for(const LogFiles& given, const FitRequest& request, const MeasuredData& data) {

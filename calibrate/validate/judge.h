@@ -51,10 +51,6 @@ JudgedLog judge(const LogFiles&);
 // Within the interval, for a program that takes so much to launch.
 bool as_expected(const ExpectedPoint&, Seconds measured, Seconds launch);
 
-// Where rows are as expected, and where not: outside of their interval, or where the fault that explains the log
-// changes a time by a fifth of its most. A row alone among others doesn't count.
-std::vector<Stretch> stretches_of(const ExpectedLog&, const Diagnosis&);
-
 // `paceline calibrate compare` and `diagnose`.
 std::string compare_text(const JudgedLog&);
 std::string diagnose_text(const JudgedLog&);

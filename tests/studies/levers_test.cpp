@@ -467,7 +467,7 @@ TEST_CASE("a lever that the scenario's limits refuse says why") {
   REQUIRE(e.not_possible.size() == 1);
   CHECK(e.not_possible[0].change == "accumulation x2");
   CHECK_THAT(e.not_possible[0].reason, Catch::Contains("/training/accumulation") && Catch::Contains("20000"));
-  CHECK_THAT(explanation_text(p, e),
+  CHECK_THAT(levers_text(e),
              Catch::Contains("not possible here: accumulation x2 (") && Catch::Contains("20000"));
 }
 

@@ -64,7 +64,8 @@ Outputs outputs() {
   Machines machines;
   const Explanation why = explain(prediction, 2, machines);
   all.push_back({"run", terminal_table(prediction) + terminal_footer(prediction) + result_json(prediction)});
-  all.push_back({"explain", explanation_text(prediction, why)});
+  all.push_back(
+      {"explain", collectives_text(prediction) + path_text(prediction, why.path) + levers_text(why)});
   const std::string two_gpus = R"({"cluster": {"node": "dgx-a100", "gpus_per_node": 2}, "model": "resnet18",
       "training": {"batch_per_gpu": 8, "ddp": {"broadcast_buffers": false}}, "run": {"iterations": 1}})";
   all.push_back({"steps", steps_csv(predict(parse_scenario(two_gpus, "s.json")).job)});

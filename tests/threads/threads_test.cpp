@@ -89,7 +89,8 @@ TEST_CASE("an explanation on two and on eight threads is that of one") {
   const auto text = [&](int jobs) {
     Machines machines;
     const Explanation why = explain(prediction, jobs, machines);
-    return explanation_text(prediction, why) + to_line(Json(explanation_json(prediction, why)));
+    return collectives_text(prediction) + path_text(prediction, why.path) + levers_text(why) +
+           to_line(Json(explanation_json(prediction, why)));
   };
   const std::string one = text(1);
   CHECK(one.size() > 500);
