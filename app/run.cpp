@@ -19,6 +19,7 @@
 #include "scenarios/gpu_memory.h"
 #include "scenarios/json.h"
 #include "scenarios/predict.h"
+#include "scenarios/run_table.h"
 #include "scenarios/scenario.h"
 #include "scenarios/trace.h"
 #include "studies/compare.h"

@@ -9,10 +9,6 @@
 namespace paceline {
 namespace {
 
-std::string campaign_row(const std::string& label, const std::string& text) {
-  return "  " + padded_right(label, 16) + text + '\n';
-}
-
 std::string percent(double share, int decimals = 1) { return fixed(100 * share, decimals) + " %"; }
 
 Spread over_seeds(const CampaignPrediction& p, const std::function<double(const CampaignReport&)>& of) {
@@ -39,7 +35,7 @@ std::string campaign_head(const Scenario& s, const CampaignPrediction& p) {
 
 std::string failing(const CampaignPrediction& p) {
   if (p.inputs.m.value == 0) {
-    return campaign_row("failures", p.spec.trace.empty() ? "none" : "as the trace says");
+    return row("failures", p.spec.trace.empty() ? "none" : "as the trace says");
   }
   std::vector<std::pair<double, std::string>> kinds;
   for (const FailureKind& kind : p.spec.failures) {
@@ -50,9 +46,9 @@ std::string failing(const CampaignPrediction& p) {
   }
   std::ranges::sort(kinds);
   std::string text = "one every " + readable_duration(p.inputs.m) + " in the whole system";
-  std::string lines = campaign_row("failures", text);
+  std::string lines = row("failures", text);
   for (std::size_t i = 0; i < kinds.size(); ++i) {
-    lines += campaign_row("", kinds[i].second);
+    lines += row("", kinds[i].second);
   }
   return lines;
 }
@@ -65,18 +61,18 @@ std::string checkpoints(const CampaignPrediction& p) {
   text += c.rule == IntervalRule::fixed ? "" : " (" + std::string(name_of(c.rule)) + ")";
   text += ", training stands for " + readable_duration(Seconds(to_seconds(c.stall)));
   text += c.upload.ps > 0 ? ", uploads in " + readable_duration(Seconds(to_seconds(c.upload))) : "";
-  std::string lines = campaign_row("checkpoints", text);
+  std::string lines = row("checkpoints", text);
   if (m.value > 0) {
     const RuleIntervals rules = rule_intervals(p.spec);
-    lines += campaign_row("", "Young: " + readable_duration(rules.young) + ", Daly: " +
-                                  readable_duration(rules.daly) + ", best: " + readable_duration(rules.best));
-    lines += campaign_row("restart", readable_duration(r) + " from a failure to the first step" +
-                                         (c.upload.ps > 0 || c.memory ? ", late uploads in it" : ""));
+    lines += row("", "Young: " + readable_duration(rules.young) + ", Daly: " + readable_duration(rules.daly) +
+                         ", best: " + readable_duration(rules.best));
+    lines += row("restart", readable_duration(r) + " from a failure to the first step" +
+                                (c.upload.ps > 0 || c.memory ? ", late uploads in it" : ""));
   }
   if (const std::vector<std::string> fatal = fatal_failures(p.spec); !fatal.empty()) {
-    lines += campaign_row(
+    lines += row(
         "", "none survives " + quoted_list(fatal, "or") + ": memory alone has one, and it is gone with it;");
-    lines += campaign_row("", "then the job begins anew, which no formula here counts");
+    lines += row("", "then the job begins anew, which no formula here counts");
   }
   return lines;
 }
@@ -88,16 +84,14 @@ std::string losses(const CampaignPrediction& p) {
     const double share = over_seeds(p, [at](const CampaignReport& r) {
                            return r.wall.ps == 0 ? 0 : to_seconds(r.losses[at]) / to_seconds(r.wall);
                          }).mean;
-    std::string words(name);
-    std::ranges::replace(words, '_', ' ');
-    shares.emplace_back(-share, std::move(words));
+    shares.emplace_back(-share, with_spaces(name));
   }
   std::ranges::stable_sort(shares, {}, &std::pair<double, std::string>::first);
   std::string lines;
   for (const auto& [share, name] : shares) {
     constexpr double kShown = 5e-5;
     if (std::abs(share) >= kShown) {
-      lines += campaign_row(lines.empty() ? "lost" : "", padded(percent(-share, 2), 8) + "  " + name);
+      lines += row(lines.empty() ? "lost" : "", padded(percent(-share, 2), 8) + "  " + name);
     }
   }
   return lines;
@@ -108,11 +102,11 @@ std::string ends(const CampaignPrediction& p) {
   for (const auto& [name, end] : kNames<CampaignEnd>) {
     const auto count = std::ranges::count(p.reports, end, &CampaignReport::end);
     if (count > 0 && end != CampaignEnd::length && end != CampaignEnd::work_done) {
-      lines += campaign_row(
-          "", plural(count, "campaign") + " ended early: " +
-                  (end == CampaignEnd::max_restarts ? std::string("max_restarts")
-                                                    : std::to_string(kMostRestartsWithoutProgress) +
-                                                          " restarts in a row without a checkpoint"));
+      lines +=
+          row("", plural(count, "campaign") + " ended early: " +
+                      (end == CampaignEnd::max_restarts ? std::string("max_restarts")
+                                                        : std::to_string(kMostRestartsWithoutProgress) +
+                                                              " restarts in a row without a checkpoint"));
     }
   }
   return lines;
@@ -130,39 +124,38 @@ std::string poisson(const CampaignPrediction& p) {
     return "";
   }
   const double far = kOf5Percent * std::sqrt(mean);
-  return campaign_row("", "Poisson's at that rate are " + fixed(mean, 0) + " (" + fixed(mean - far, 0) +
-                              " to " + fixed(mean + far, 0) + "), less while parts are out");
+  return row("", "Poisson's at that rate are " + fixed(mean, 0) + " (" + fixed(mean - far, 0) + " to " +
+                     fixed(mean + far, 0) + "), less while parts are out");
 }
 
 std::string done(const Scenario& s, const CampaignPrediction& p) {
   const auto count = [](double value) { return readable_count(std::round(value)); };
-  std::string lines = campaign_row(
-      "goodput", spread_text(over_seeds(p, [](const CampaignReport& r) { return r.goodput_share(); }),
-                             [](double share) { return percent(share, 2); }));
-  lines += campaign_row(
+  std::string lines =
+      row("goodput", spread_text(over_seeds(p, [](const CampaignReport& r) { return r.goodput_share(); }),
+                                 [](double share) { return percent(share, 2); }));
+  lines += row(
       "done", spread_text(over_seeds(p, [](const CampaignReport& r) { return static_cast<double>(r.steps); }),
                           count) +
                   " steps of " + readable_duration(Seconds(to_seconds(p.healthy.mean).value)) +
                   (p.given ? ", as told" : ", as simulated"));
-  lines += campaign_row(
+  lines += row(
       "", spread_text(over_seeds(p, [](const CampaignReport& r) { return static_cast<double>(r.samples); }),
                       count) +
               " samples");
   if (s.faults->steps > 0 || s.faults->samples > 0) {
-    lines += campaign_row(
-        "after", spread_text(over_seeds(p, [](const CampaignReport& r) { return to_seconds(r.wall); }),
-                             [](double t) { return readable_duration(Seconds(t)); }));
+    lines +=
+        row("after", spread_text(over_seeds(p, [](const CampaignReport& r) { return to_seconds(r.wall); }),
+                                 [](double t) { return readable_duration(Seconds(t)); }));
   }
-  lines +=
-      campaign_row("interruptions", spread_text(over_seeds(p,
-                                                           [](const CampaignReport& r) {
-                                                             double sum = 0;
-                                                             for (const std::int64_t failures : r.failures) {
-                                                               sum += static_cast<double>(failures);
-                                                             }
-                                                             return sum;
-                                                           }),
-                                                count));
+  lines += row("interruptions", spread_text(over_seeds(p,
+                                                       [](const CampaignReport& r) {
+                                                         double sum = 0;
+                                                         for (const std::int64_t failures : r.failures) {
+                                                           sum += static_cast<double>(failures);
+                                                         }
+                                                         return sum;
+                                                       }),
+                                            count));
   return lines + poisson(p) + ends(p);
 }
 
@@ -174,14 +167,13 @@ std::string goal(const Scenario& s, const CampaignPrediction& p) {
   const Goal g = intervals_for(share, p.inputs.d, p.inputs.m, least_interval(p.spec.checkpoint));
   const std::string asks = percent(share, 0) + " ask for d/t + (t/2 + R)/M <= " + fixed(1 - share, 3) + ": ";
   if (g.longest_restart.value <= 0) {
-    return campaign_row("goal", asks + "no interval does it with this checkpoint");
+    return row("goal", asks + "no interval does it with this checkpoint");
   }
-  std::string lines =
-      campaign_row("goal", asks + "a restart of at most " + readable_duration(g.longest_restart));
+  std::string lines = row("goal", asks + "a restart of at most " + readable_duration(g.longest_restart));
   for (const GoalRow& each : g.rows) {
     if (each.to.value > 0) {
-      lines += campaign_row("", "with one of " + readable_duration(each.restart) + ": every " +
-                                    readable_duration(each.from) + " to " + readable_duration(each.to));
+      lines += row("", "with one of " + readable_duration(each.restart) + ": every " +
+                           readable_duration(each.from) + " to " + readable_duration(each.to));
     }
   }
   return lines;
@@ -192,9 +184,9 @@ std::string levers(const CampaignPrediction& p) {
   std::string lines;
   for (const LeverGoodput& lever : p.levers) {
     const double more = lever.goodput - now;
-    lines += campaign_row(lines.empty() ? "what if" : "",
-                          padded((more >= 0 ? "+" : "") + fixed(100 * more, 2), 7) +
-                              "  points of goodput with " + std::string(name_of(lever.lever)));
+    lines += row(lines.empty() ? "what if" : "", padded((more >= 0 ? "+" : "") + fixed(100 * more, 2), 7) +
+                                                     "  points of goodput with " +
+                                                     std::string(name_of(lever.lever)));
   }
   return lines;
 }
@@ -205,10 +197,9 @@ std::string campaign_table(const Scenario& s, const CampaignPrediction& p) {
   std::string lines =
       campaign_head(s, p) + failing(p) + checkpoints(p) + done(s, p) + losses(p) + goal(s, p) + levers(p);
   if (!p.given) {
-    lines += campaign_row("states", plural(static_cast<std::int64_t>(p.states), "state") +
-                                        " of the cluster simulated, " + plural(s.run.iterations, "step") +
-                                        " each");
-    lines += campaign_row("", "a step takes " + why_taken(p));
+    lines += row("states", plural(static_cast<std::int64_t>(p.states), "state") +
+                               " of the cluster simulated, " + plural(s.run.iterations, "step") + " each");
+    lines += row("", "a step takes " + why_taken(p));
   }
   return lines;
 }

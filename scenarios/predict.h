@@ -39,13 +39,9 @@ Prediction predict(const Scenario&, const TraceRequest&, Machines&, const StepPr
 // The mean steady step alone, as predict's report has it.
 Seconds mean_step_of(const Scenario&, Machines&);
 
-// result.json, trace.json (Chrome / Perfetto trace events: a process per rank, a track per stream) and the
-// terminal's table.
+// result.json, and trace.json (Chrome / Perfetto trace events: a process per rank, a track per stream).
 std::string result_json(const Prediction&, Json::Object more = {});  // `more`: further members
 std::string trace_json(const Prediction&);
-std::string headline(const Prediction&);  // the model and the GPUs
-std::string terminal_table(const Prediction&);
-std::string terminal_footer(const Prediction&);  // iterations, seed, fingerprint, engine
 
 // "node3/gpu5", as Topology names it.
 std::string gpu_name(const Scenario&, Rank);

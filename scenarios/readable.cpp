@@ -1,5 +1,6 @@
 #include "scenarios/readable.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -74,12 +75,22 @@ std::string plural(std::int64_t n, const std::string& noun) {
   return std::to_string(n) + ' ' + noun + (n == 1 ? "" : "s");
 }
 
+std::string with_spaces(std::string_view name) {
+  std::string words(name);
+  std::ranges::replace(words, '_', ' ');
+  return words;
+}
+
 std::string padded(const std::string& text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 
 std::string padded_right(const std::string& text, std::size_t width) {
   return text + std::string(text.size() < width ? width - text.size() : 1, ' ');
+}
+
+std::string row(const std::string& label, const std::string& text) {
+  return "  " + padded_right(label, 16) + text + '\n';
 }
 
 std::string aligned(const std::vector<Cells>& rows, std::size_t left) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/units.h"
@@ -17,9 +18,13 @@ std::string readable_rate(BytesPerSecond);                  // "25.0 GB/s"
 std::string readable_count(double);                         // "11,035", "367.3"
 std::string readable_large(double);                         // "25.6 M"
 std::string plural(std::int64_t, const std::string& noun);  // "1 node", "2 nodes"
+std::string with_spaces(std::string_view name);             // "fat tree" of "fat_tree"
 std::string fixed(double, int decimals);
 std::string padded(const std::string&, std::size_t width);        // on the left
 std::string padded_right(const std::string&, std::size_t width);  // and never without a space after it
+
+// A line of a page: what it is about, empty where the line before says so, and what it says.
+std::string row(const std::string& label, const std::string& text);
 
 // Rows in columns as wide as their widest cell, the first `left` ones left-aligned, the others right-aligned. All rows are as long.
 using Cells = std::vector<std::string>;

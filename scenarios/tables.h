@@ -7,9 +7,10 @@
 
 namespace paceline {
 
-// Devices and links by kind, channels, bisection bandwidth.
+// Devices and links by kind, channels, bisection bandwidth (topology_table.cpp).
 std::string topology_table(const Topology&);
-// Every preset of GPUs, nodes, models and clusters, one line each.
+std::string node_names(const ClusterSpec&);  // "dgx-a100", "dgx-a100 in 2, dgx-h100 in 4"
+// Every preset of GPUs, nodes, models and clusters, one line each (presets_table.cpp).
 std::string presets_table();
 std::string compression_table();  // compression_table.cpp
 

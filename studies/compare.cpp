@@ -17,6 +17,7 @@
 #include "scenarios/readable.h"
 #include "scenarios/reader.h"
 #include "scenarios/result_json.h"
+#include "scenarios/run_table.h"
 #include "scenarios/schema_writer.h"
 #include "scenarios/writer.h"
 #include "sim/strategy/compression.h"

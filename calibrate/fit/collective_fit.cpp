@@ -14,7 +14,6 @@
 #include "core/fingerprint.h"
 #include "core/text.h"
 #include "core/version.h"
-#include "scenarios/tables.h"
 
 namespace paceline {
 namespace {

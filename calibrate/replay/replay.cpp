@@ -43,10 +43,6 @@ class Steps {
   std::uint32_t computes_ = 0;
 };
 
-}  // namespace
-
-namespace {
-
 // The trainer has one queue, whose collectives come after what stands before them, in every step.
 void require_alike(const Op& op) {
   if (op.every > 1 || op.from > 0 || op.until != kNoIndex || op.lag > 0 || op.queue > 0 ||

@@ -326,10 +326,6 @@ HopCost slower(const HopCost& a, const HopCost& b) {
           std::min(a.eager, b.eager)};
 }
 
-}  // namespace
-
-namespace {
-
 // Over the network, by the GPU that begins most. Each channel of an all-to-all sends a part of what goes to a peer,
 // where NCCL sends a small part on one.
 double begun_fifos(const CollectivePlan& plan, const CollectiveGraph& graph) {

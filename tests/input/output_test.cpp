@@ -13,6 +13,7 @@
 #include "scenarios/collective_options.h"
 #include "scenarios/predict.h"
 #include "scenarios/readable.h"
+#include "scenarios/run_table.h"
 #include "scenarios/tables.h"
 #include "tests/input/example.h"
 #include "tests/trace_of_first.h"

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "scenarios/files.h"
 #include "scenarios/readable.h"
+#include "scenarios/run_table.h"
 #include "tests/error_of.h"
 
 namespace paceline {

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "scenarios/predict.h"
+#include "scenarios/run_table.h"
 #include "sim/engine/simulate.h"
 #include "sim/report/critical_path.h"
 

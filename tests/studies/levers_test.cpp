@@ -8,6 +8,7 @@
 #include <set>
 
 #include "scenarios/files.h"
+#include "scenarios/run_table.h"
 #include "scenarios/writer.h"
 #include "studies/explain.h"
 

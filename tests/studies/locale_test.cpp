@@ -16,7 +16,7 @@
 #include "scenarios/predict.h"
 #include "scenarios/profile.h"
 #include "scenarios/result_json.h"
-#include "scenarios/tables.h"
+#include "scenarios/run_table.h"
 #include "studies/explain.h"
 #include "studies/sweep.h"
 #include "tests/files.h"

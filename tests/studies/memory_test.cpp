@@ -10,7 +10,7 @@
 #include "scenarios/gpu_memory.h"
 #include "scenarios/predict.h"
 #include "scenarios/readable.h"
-#include "scenarios/tables.h"
+#include "scenarios/run_table.h"
 #include "studies/evaluate.h"
 #include "studies/sweep.h"
 #include "tests/error_of.h"
