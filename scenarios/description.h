@@ -92,7 +92,7 @@ Json cost_json(std::string_view name, double value);
 
 // What the parts of a cluster or scenario mean together: fills in what follows, throws InputError where they
 // clash.
-void settle_cluster(Cluster&, const Spot&);
+void settle_cluster(Cluster&, const Spot&);  // settle_cluster.cpp
 void settle_scenario(ScenarioFile&, const Spot&);
 void settle_pytorch(TrainingSpec&, const Spot&);  // before what the file says of collectives
 void require_ascending(const std::vector<Correction>&, const Spot&);

@@ -77,6 +77,16 @@ void require_range(const Limits& limits) {
   }
 }
 
+// A bare number may be in any unit, so none is guessed.
+const std::string& text_of_quantity(const Json& json, const Dimension& dimension, const Spot& spot) {
+  const auto* text = json.as<std::string>();
+  if (text == nullptr) {
+    fail_at(spot, std::string(dimension.noun) + " with its unit such as " + in_quotes(dimension.example),
+            shown(json) + ": the units are " + known_units(dimension));
+  }
+  return *text;
+}
+
 // "/training/ddp or /training/host": the outer ones of these places in a scenario.
 std::string places_text(const std::vector<std::string>& places) {
   constexpr int kShown = 3;
@@ -189,16 +199,6 @@ std::int64_t read_whole(const Json& json, const Limits& limits, const Spot& spot
     fail_at(spot, range_text(limits, true), shown_for_number(json));
   }
   return *value;
-}
-
-// A bare number may be in any unit, so none is guessed.
-const std::string& text_of_quantity(const Json& json, const Dimension& dimension, const Spot& spot) {
-  const auto* text = json.as<std::string>();
-  if (text == nullptr) {
-    fail_at(spot, std::string(dimension.noun) + " with its unit such as " + in_quotes(dimension.example),
-            shown(json) + ": the units are " + known_units(dimension));
-  }
-  return *text;
 }
 
 double read_quantity(const Json& json, const Dimension& dimension, const Limits& limits, const Spot& spot) {

@@ -64,9 +64,10 @@ void read(const Json&, std::vector<CostParameter>&, const Limits&, const Spot&);
 // Structs that can be said in more than one way (scenario.cpp), and kinds of GPU, which many would take for a number.
 void read(const Json&, std::vector<GpuKind>&, const Limits&, const Spot&);
 void read(const Json&, Cluster&, const Limits&, const Spot&);
-void read(const Json&, Model&, const Limits&, const Spot&);
 void read(const Json&, NodeSpec&, const Limits&, const Spot&);
 void read(const Json&, GpuSpec&, const Limits&, const Spot&);
+// model_forms.cpp
+void read(const Json&, Model&, const Limits&, const Spot&);
 
 template <class T>
   requires(std::signed_integral<T>)

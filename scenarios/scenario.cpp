@@ -11,7 +11,6 @@
 #include "core/version.h"
 #include "scenarios/file_kind.h"
 #include "scenarios/files.h"
-#include "scenarios/hugging_face.h"
 #include "scenarios/json.h"
 #include "scenarios/named_json.h"
 #include "scenarios/reader.h"
@@ -48,23 +47,6 @@ Cluster named_cluster(const std::string& name, const Spot& spot) {
   });
 }
 
-void check_model(const Model& model, const Spot& spot) {
-  std::size_t tensors = 0;
-  std::int64_t parameters = 0;
-  for (const Layer& layer : model.layers) {
-    tensors += layer.parameters.size();
-    for (const std::int64_t elements : layer.parameters) {
-      parameters = std::min(parameters + elements, kMostParameters + 1);
-    }
-  }
-  if (parameters > kMostParameters || tensors > kMostTensors) {
-    fail_at(spot,
-            "a model of at most " + std::to_string(kMostParameters) + " parameters in " +
-                std::to_string(kMostTensors) + " tensors",
-            "more");
-  }
-}
-
 // A struct that a name may stand for.
 template <class T>
 void read_named(const Json& json, T& value, const char* what, const Spot& spot) {
@@ -99,71 +81,6 @@ NodeSpec node_of_topology_file(const Json& json, const Spot& spot) {
   return node;
 }
 
-Model model_of_transformer(const Json& json, const Spot& spot) {
-  ModelOfTransformer form;
-  read_object(json, form, spot);
-  try {
-    Model model = transformer(form.transformer);
-    model.name = form.name.empty() ? model.name : form.name;
-    if (form.most_tokens > 0) {
-      model.most_tokens =
-          std::min(form.most_tokens, model.most_tokens > 0 ? model.most_tokens : form.most_tokens);
-      model = at_sequence(std::move(model), form.transformer.sequence);
-    }
-    return model;
-  } catch (const InputError& error) {
-    throw error.at(below(spot, "transformer").place);
-  }
-}
-
-Model model_in_file(const Json& json, const Spot& spot) {
-  require_kind(json, {FileKind::model});
-  Model model;
-  if (is_hugging_face_config(json)) {
-    model = model_of_config(json, spot);
-  } else if (json.find("transformer") != nullptr) {
-    model = model_of_transformer(json, spot);
-  } else {
-    read_object(json, model, spot);
-  }
-  check_model(model, spot);
-  return model;
-}
-
-Model with_sequence(Model model, std::int64_t sequence, const Spot& spot) {
-  if (sequence == 0) {
-    return model;
-  }
-  try {
-    return at_sequence(std::move(model), sequence);
-  } catch (const InputError& error) {
-    throw error.at(below(spot, "sequence").place);
-  }
-}
-
-Model model_of_preset(const Json& json, const Spot& spot) {
-  ModelPreset form;
-  read_object(json, form, spot);
-  const Json preset = model_json(form.preset, below(spot, "preset"));
-  Model model = with_sequence(model_in_file(preset, {}), form.sequence, spot);
-  model.input_bytes = std::max(model.input_bytes, form.input_bytes);
-  return model;
-}
-
-Model model_of_file(const Json& json, const Spot& spot) {
-  ModelFile form;
-  read_object(json, form, spot);
-  const NamedJson file = json_in_file(form.file, below(spot, "file"));
-  Model model = read_named_json(file, model_in_file);
-  if (is_hugging_face_config(file.json) && form.sequence == 0) {
-    throw InputError(
-        R"(missing key "sequence": a model's configuration doesn't say how many tokens its samples have)",
-        spot.place);
-  }
-  model.name = form.name.empty() ? model.name : form.name;
-  return with_sequence(std::move(model), form.sequence, spot);
-}
-
 }  // namespace
 
 void read(const Json& json, GpuSpec& gpu, const Limits&, const Spot& spot) {
@@ -192,177 +109,6 @@ void read(const Json& json, Cluster& cluster, const Limits&, const Spot& spot) {
     fail_at(spot, "the name of a cluster or an object", shown(json));
   } else {
     read_object(json, cluster, spot);
-  }
-}
-
-void read(const Json& json, Model& model, const Limits&, const Spot& spot) {
-  if (const auto* name = json.as<std::string>()) {
-    model = model_in_file(model_json(*name, spot), {});
-  } else if (json.as<Json::Object>() == nullptr) {
-    fail_at(spot, "the name of a model or an object", shown(json));
-  } else if (is_hugging_face_config(json)) {
-    fail_at(
-        spot,
-        R"(Hugging Face's configuration in a file of its own ({"file": "config.json", "sequence": TOKENS}))",
-        "it here");
-  } else if (json.find("file") != nullptr) {
-    model = model_of_file(json, spot);
-  } else if (json.find("transformer") != nullptr) {
-    model = model_of_transformer(json, spot);
-  } else if (json.find("preset") != nullptr || json.find("sequence") != nullptr) {
-    model = model_of_preset(json, spot);
-  } else {
-    read_object(json, model, spot);
-  }
-  check_model(model, spot);
-}
-
-namespace {
-
-GpuSpec gpu_of_node(const NodeSpec& node, const Spot& spot) {
-  if (node.gpu.empty()) {
-    throw InputError("missing key \"gpu\", as the node has none: add it beside \"node\"", spot.place);
-  }
-  try {
-    return gpu_preset(node.gpu);
-  } catch (const InputError& error) {
-    throw error.at(below(below(spot, "node"), "gpu").place);
-  }
-}
-
-// What the node doesn't say of its GPUs follows from which they are; what a preset says of its own is of those.
-void place_gpu(const GpuSpec& gpu, NodeSpec& node) {
-  const std::vector<std::string> presets = gpu_preset_names();
-  const bool of_its_own = gpu.compute_capability > 0 && std::ranges::count(presets, node.gpu) > 0 &&
-                          node.compute_capability == gpu_preset(node.gpu).compute_capability;
-  node.gpu = gpu.name;
-  if (node.compute_capability == 0 || of_its_own) {
-    node.compute_capability = gpu.compute_capability;
-  }
-}
-
-// Kinds with nodes of their own make runs of nodes. The cluster's node is the first one's where it isn't told.
-void settle_nodes(Cluster& cluster, const Spot& spot) {
-  ClusterSpec& spec = cluster.spec;
-  const auto own =
-      std::ranges::find_if(cluster.gpus, [](const GpuKind& kind) { return kind.node.has_value(); });
-  const bool told = !spec.node.name.empty();
-  const bool all_own =
-      std::ranges::all_of(cluster.gpus, [](const GpuKind& kind) { return kind.node.has_value(); });
-  if (!told && (cluster.gpus.empty() || !all_own)) {
-    throw InputError("missing key \"node\"", spot.place);
-  }
-  for (std::size_t k = 0; k < cluster.gpus.size(); ++k) {
-    GpuKind& kind = cluster.gpus[k];
-    if (!kind.node && kind.gpu.name.empty()) {
-      kind.gpu = gpu_of_node(spec.node, below(below(spot, "gpus"), k));
-    }
-  }
-  if (own == cluster.gpus.end()) {
-    return;
-  }
-  if (!told) {
-    spec.node = *cluster.gpus.front().node;
-  }
-  for (std::size_t k = 0; k < cluster.gpus.size(); ++k) {
-    GpuKind& kind = cluster.gpus[k];
-    const Spot place = below(below(spot, "gpus"), k);
-    if (kind.node) {
-      // The GPU is the node's; a result has it in full beside it.
-      if (kind.gpu.name.empty()) {
-        kind.gpu = gpu_of_node(*kind.node, place);
-      } else if (kind.gpu.name != kind.node->gpu) {
-        throw InputError("expected either gpu or node, found both", place.place);
-      }
-    }
-    spec.runs.push_back({kind.nodes, kind.node.value_or(spec.node)});
-    place_gpu(kind.gpu, spec.runs.back().node);
-    kind.node.reset();
-  }
-}
-
-// The first kind stands for all where one GPU is asked for.
-void settle_kinds(Cluster& cluster, const Spot& spot) {
-  settle_nodes(cluster, spot);
-  int nodes = 0;
-  for (const GpuKind& kind : cluster.gpus) {
-    nodes += kind.nodes;
-  }
-  cluster.spec.nodes = cluster.nodes > 0 ? cluster.nodes : std::max(nodes, 1);
-  if (cluster.gpus.empty()) {
-    return;
-  }
-  if (nodes != nodes_of_job(cluster.spec)) {
-    fail_at(below(spot, "gpus"), "the GPUs of " + std::to_string(nodes_of_job(cluster.spec)) + " nodes",
-            "those of " + std::to_string(nodes));
-  }
-  if (!cluster.gpu.name.empty() && cluster.gpu.name != cluster.gpus.front().gpu.name) {
-    throw InputError("expected either gpu or gpus, found both", spot.place);
-  }
-  cluster.gpu = cluster.gpus.front().gpu;
-}
-
-// Nodes of one job have much in common.
-void check_runs(const ClusterSpec& spec, const Spot& spot) {
-  for (std::size_t k = 0; k < spec.runs.size(); ++k) {
-    const NodeSpec& node = spec.runs[k].node;
-    const Spot place = below(below(below(spot, "gpus"), k), "node");
-    if (spec.gpus_per_node > node.gpus) {
-      fail_at(place, std::to_string(spec.gpus_per_node) + " GPUs in use in every node",
-              std::to_string(node.gpus) + " in " + node.name);
-    }
-    if (node.network != spec.runs.front().node.network) {
-      fail_at(place,
-              "one kind of network for all nodes, " + std::string(name_of(spec.runs.front().node.network)),
-              std::string(name_of(node.network)) + " in " + node.name);
-    }
-  }
-}
-
-}  // namespace
-
-void settle_cluster(Cluster& cluster, const Spot& spot) {
-  ClusterSpec& spec = cluster.spec;
-  if (!cluster.nccl_graph.empty()) {
-    const auto [text, path] = text_in_file(cluster.nccl_graph, below(spot, "nccl_graph"));
-    if (spec.graphs) {
-      throw InputError("expected either nccl_graph or graphs, found both", spot.place);
-    }
-    // A node that came from a topology file knows that file's numbers.
-    const bool numbered =
-        std::ranges::any_of(spec.node.devices, [](const NodeDevice& d) { return d.number >= 0; });
-    spec.graphs = read_nccl_graphs(text, path, numbered ? &spec.node : nullptr);
-    cluster.nccl_graph.clear();
-  }
-  settle_kinds(cluster, spot);
-  if (cluster.gpu.name.empty()) {
-    cluster.gpu = gpu_of_node(spec.node, spot);
-  }
-  place_gpu(cluster.gpu, spec.node);
-  if (spec.gpus_per_node > spec.node.gpus) {
-    fail_at(below(spot, "gpus_per_node"), "at most the " + std::to_string(spec.node.gpus) + " GPUs of a node",
-            std::to_string(spec.gpus_per_node));
-  }
-  if (spec.gpus_per_node == 0) {
-    spec.gpus_per_node = spec.node.gpus;
-    for (std::size_t k = 0; k < spec.runs.size(); ++k) {
-      if (spec.runs[k].node.gpus != spec.node.gpus) {
-        fail_at(below(below(below(spot, "gpus"), k), "node"),
-                "as many GPUs as in other nodes, " + std::to_string(spec.node.gpus) +
-                    ", or `gpus_per_node`, how many of each the job uses",
-                std::to_string(spec.runs[k].node.gpus) + " in " + spec.runs[k].node.name);
-      }
-    }
-  }
-  check_runs(spec, spot);
-  if (spec.job_nodes > spec.nodes) {
-    fail_at(below(spot, "job_nodes"), "at most the cluster's " + std::to_string(spec.nodes) + " nodes",
-            std::to_string(spec.job_nodes));
-  }
-  const std::int64_t ranks = std::int64_t{spec.nodes} * spec.gpus_per_node;
-  if (ranks > kMostRanks) {
-    fail_at(below(spot, "nodes"), "a job of at most " + std::to_string(kMostRanks) + " GPUs",
-            std::to_string(ranks));
   }
 }
 
@@ -414,37 +160,11 @@ void check_ranks(const Scenario& scenario, const ClusterSpec& cluster, const Spo
   }
 }
 
-}  // namespace
-
-void require_channels(const CollectiveSpec& spec, const Spot& spot) {
-  if (spec.max_channels > 0 && spec.min_channels > spec.max_channels) {
-    fail_at(below(spot, "min_channels"), "at most max_channels, " + std::to_string(spec.max_channels),
-            std::to_string(spec.min_channels));
-  }
-}
-
-namespace {
-
 void check_collective(const CollectiveSpec& spec, const Spot& spot) {
   require_choice(spec, {.nccl = below(spot, "nccl").place,
                         .algorithm = below(spot, "algorithm").place,
                         .protocol = below(spot, "protocol").place});
   require_channels(spec, spot);
-}
-
-}  // namespace
-
-void require_ascending(const std::vector<Correction>& corrections, const Spot& spot) {
-  std::map<CollectiveKind, Bytes> last;
-  for (std::size_t i = 0; i < corrections.size(); ++i) {
-    const auto [at, first] = last.try_emplace(corrections[i].kind, corrections[i].bytes);
-    if (!first && corrections[i].bytes <= at->second) {
-      fail_at(below(below(below(spot, "corrections"), i), "bytes"),
-              "more than the " + std::to_string(at->second.value) + " bytes of this collective before",
-              std::to_string(corrections[i].bytes.value));
-    }
-    at->second = corrections[i].bytes;
-  }
 }
 
 // Of a training that recomputes, or a rate.
@@ -494,8 +214,6 @@ void settle_rates(const Scenario& scenario, std::vector<MeasuredRate>& rates, co
     require_blocks(scenario, rate, measured);
   }
 }
-
-namespace {
 
 // Kinds of GPU, and batches of their own.
 void settle_mixed(ScenarioFile& file, const Spot& spot) {
@@ -562,6 +280,26 @@ void settle_mixed(ScenarioFile& file, const Spot& spot) {
 }
 
 }  // namespace
+
+void require_channels(const CollectiveSpec& spec, const Spot& spot) {
+  if (spec.max_channels > 0 && spec.min_channels > spec.max_channels) {
+    fail_at(below(spot, "min_channels"), "at most max_channels, " + std::to_string(spec.max_channels),
+            std::to_string(spec.min_channels));
+  }
+}
+
+void require_ascending(const std::vector<Correction>& corrections, const Spot& spot) {
+  std::map<CollectiveKind, Bytes> last;
+  for (std::size_t i = 0; i < corrections.size(); ++i) {
+    const auto [at, first] = last.try_emplace(corrections[i].kind, corrections[i].bytes);
+    if (!first && corrections[i].bytes <= at->second) {
+      fail_at(below(below(below(spot, "corrections"), i), "bytes"),
+              "more than the " + std::to_string(at->second.value) + " bytes of this collective before",
+              std::to_string(corrections[i].bytes.value));
+    }
+    at->second = corrections[i].bytes;
+  }
+}
 
 void settle_pytorch(TrainingSpec& training, const Spot& spot) {
   try {
@@ -687,8 +425,6 @@ void require_like_nodes(const ClusterSpec& cluster) {
 
 std::vector<std::string> model_names() { return builtin_names("models"); }
 std::vector<std::string> cluster_names() { return builtin_names("clusters"); }
-
-Model builtin_model(const std::string& name) { return model_in_file(model_json(name, {}), {}); }
 
 std::string preset_json(const std::string& name) {
   const std::vector<std::string> gpus = gpu_preset_names(), nodes = node_preset_names(),

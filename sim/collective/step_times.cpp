@@ -15,13 +15,6 @@ SimTime stay_of(Bytes slice, const HopCost& hop) {
   return std::max(to_sim_time(slice / hop.rate) + hop.overhead, least_of(slice, hop));
 }
 
-// By how much a slice's first lines are there before it has left.
-SimTime earlier_of(Bytes slice, const HopCost& hop) {
-  const bool whole = hop.cut_through.value == 0 || slice <= kLl128Lines;
-  return whole ? SimTime{}
-               : std::min(to_sim_time((slice - kLl128Lines) / hop.cut_through), stay_of(slice, hop));
-}
-
 HopCost hop_in(const CollectivePlan& plan, std::size_t phase, std::size_t hop) {
   HopCost cost = plan.hops[hop];
   const BytesPerSecond paced =
@@ -35,6 +28,13 @@ SimTime copy_of(Bytes slice, const CollectivePlan& plan, bool hides) {
 }
 
 namespace {
+
+// By how much a slice's first lines are there before it has left.
+SimTime earlier_of(Bytes slice, const HopCost& hop) {
+  const bool whole = hop.cut_through.value == 0 || slice <= kLl128Lines;
+  return whole ? SimTime{}
+               : std::min(to_sim_time((slice - kLl128Lines) / hop.cut_through), stay_of(slice, hop));
+}
 
 std::uint32_t window_of(const CollectiveGraph& graph, const CollectivePlan& plan) {
   if (plan.slots > 0) {
