@@ -14,7 +14,8 @@
 namespace paceline {
 namespace {
 
-std::string gigabytes(Bytes size) {
+// In powers of 1000, to a tenth; readable_size has powers of 1024.
+std::string decimal_size(Bytes size) {
   const double bytes = static_cast<double>(size.value);
   return bytes < 1e8 ? fixed(bytes * 1e-6, 1) + " MB" : fixed(bytes * 1e-9, 1) + " GB";
 }
@@ -36,20 +37,104 @@ bool fits(const Scenario& s) { return needs(s) <= memory_of_gpu(s); }
 
 // Settings, as --set takes them, and what they make of the scenario.
 struct Alternative {
-  std::string settings;
+  std::vector<std::string> settings;
   Scenario changed;
 };
 
-// The largest batch that fits, of what doesn't; not below 1.
-Alternative smaller_batch(std::string settings, Scenario s) {
-  std::int64_t fitting = 1, larger = s.training.batch_per_gpu;
-  while (fitting + 1 < larger) {
-    s.training.batch_per_gpu = fitting + (larger - fitting) / 2;
-    (fits(s) ? fitting : larger) = s.training.batch_per_gpu;
+std::string text_of(const Alternative& alternative) {
+  std::string text;
+  for (const std::string& setting : alternative.settings) {
+    text += (text.empty() ? "" : " and ") + setting;
   }
-  s.training.batch_per_gpu = fitting;
-  settings += (settings.empty() ? "" : " and ") + ("/training/batch_per_gpu=" + std::to_string(fitting));
-  return {std::move(settings), std::move(s)};
+  return text;
+}
+
+// The largest batch that fits, of what doesn't; not below 1.
+Alternative smaller_batch(Alternative a) {
+  std::int64_t& batch = a.changed.training.batch_per_gpu;
+  std::int64_t fitting = 1, larger = batch;
+  while (fitting + 1 < larger) {
+    batch = fitting + (larger - fitting) / 2;
+    (fits(a.changed) ? fitting : larger) = batch;
+  }
+  batch = fitting;
+  a.settings.push_back("/training/batch_per_gpu=" + std::to_string(fitting));
+  return a;
+}
+
+Alternative recomputing(Alternative a, ActivationCheckpointing kind) {
+  TrainingSpec& training = a.changed.training;
+  a.settings.push_back(training.recompute_every > 1
+                           ? "/training/recompute_every=1"
+                           : "/training/activation_checkpointing=" + std::string(name_of(kind)));
+  training.activation_checkpointing = kind;
+  training.recompute_every = 1;
+  return a;
+}
+
+// By FSDP; over all GPUs, where the scenario has groups of them or keeps parameters gathered.
+Alternative sharded(const Scenario& scenario, bool over_all) {
+  Alternative a{{"/training/strategy=fsdp"}, scenario};
+  TrainingSpec& training = a.changed.training;
+  training.strategy = StrategyKind::fsdp;
+  if (over_all) {
+    const std::int64_t ranks = layout_of(scenario).ranks();
+    a.settings.push_back("/training/fsdp/shard_group=" + std::to_string(ranks));
+    a.settings.emplace_back("/training/fsdp/reshard_after_forward=true");
+    training.fsdp.shard_group = {.ranks = ranks};
+    training.fsdp.reshard_after_forward = {};
+  }
+  return a;
+}
+
+// What shards has none.
+Alternative without_hooks(Alternative a) {
+  TrainingSpec& training = a.changed.training;
+  if (fully_shards(training) && training.compression.kind != CompressionKind::none) {
+    a.settings.emplace_back("/training/compression=none");
+    training.compression = {};
+  }
+  return a;
+}
+
+// From pass to pass, though they are sharded after the last.
+bool keeps_whole_gradients(const TrainingSpec& training) {
+  return fully_shards(training) && training.accumulation > 1 && !reduces_each_pass(training);
+}
+
+// Whole gradients are dropped, too, where all doesn't fit without.
+void add_alternative(Alternative a, std::vector<Alternative>& all) {
+  if (keeps_whole_gradients(a.changed.training) && !fits(a.changed)) {
+    a.settings.emplace_back("/training/no_sync=false");
+    a.changed.training.no_sync = false;
+  }
+  all.push_back(std::move(a));
+}
+
+// Of the last, where that doesn't fit either.
+void add_smaller_batch(std::vector<Alternative>& all) {
+  if (!fits(all.back().changed)) {
+    all.push_back(smaller_batch(all.back()));
+  }
+}
+
+// Whether selective_op has products to run again.
+bool may_select(const Scenario& s) {
+  TrainingSpec by_operators = s.training;
+  by_operators.activation_checkpointing = ActivationCheckpointing::selective_op;
+  return s.model.tokens > 0 && !recomputes(s.training) && recomputes_products(by_operators, s.model);
+}
+
+void add_checkpointing(const Scenario& scenario, std::vector<Alternative>& all) {
+  using enum ActivationCheckpointing;
+  const TrainingSpec& training = scenario.training;
+  if (may_select(scenario)) {
+    add_alternative(recomputing({{}, scenario}, selective_op), all);
+  }
+  if (training.recompute_every > 1 || training.activation_checkpointing != full) {
+    add_alternative(recomputing({{}, scenario}, full), all);
+    add_smaller_batch(all);
+  }
 }
 
 // Whether the job could have another strategy: Gloo's and TensorFlow's collectives, and DDP's join, are of theirs alone.
@@ -58,89 +143,36 @@ bool may_shard(const TrainingSpec& training) {
   return (library == CollectiveLibrary::nccl || library == CollectiveLibrary::mpi) && !training.ddp.join;
 }
 
-// What is nearest to the scenario first.
-std::vector<Alternative> alternatives(const Scenario& scenario) {
-  std::vector<Alternative> all{smaller_batch("", scenario)};
-  const bool in_part = scenario.training.recompute_every > 1,
-             all_again =
-                 !in_part && scenario.training.activation_checkpointing == ActivationCheckpointing::full;
-  const std::string checkpointing =
-      in_part ? "/training/recompute_every=1" : "/training/activation_checkpointing=full";
-  // Whole gradients are dropped, too, where all doesn't fit without.
-  const auto push = [&](const std::string& settings, const Scenario& changed) {
-    all.push_back({settings, changed});
-    TrainingSpec& training = all.back().changed.training;
-    if (fully_shards(training) && training.accumulation > 1 && !reduces_each_pass(training) &&
-        !fits(all.back().changed)) {
-      training.no_sync = false;
-      all.back().settings += (settings.empty() ? "" : " and ") + std::string("/training/no_sync=false");
-    }
-  };
-  if (fully_shards(scenario.training) && scenario.training.accumulation > 1 &&
-      !reduces_each_pass(scenario.training)) {
-    push("", scenario);
-  }
-  const std::string by_operators_setting = "/training/activation_checkpointing=selective_op";
-  Scenario by_operators = scenario;
-  by_operators.training.activation_checkpointing = ActivationCheckpointing::selective_op;
-  const bool selects = scenario.model.tokens > 0 && !recomputes(scenario.training) &&
-                       recomputes_products(by_operators.training, scenario.model);
-  if (selects) {
-    push(by_operators_setting, by_operators);
-  }
-  if (!all_again) {
-    Scenario changed = scenario;
-    changed.training.activation_checkpointing = ActivationCheckpointing::full;
-    changed.training.recompute_every = 1;
-    push(checkpointing, changed);
-    if (!fits(all.back().changed)) {
-      all.push_back(smaller_batch(all.back().settings, all.back().changed));
-    }
-  }
-  if (!may_shard(scenario.training)) {
-    return all;
-  }
-  const auto add = [&](std::string settings, const auto& change) {
-    Scenario changed = scenario;
-    change(changed.training);
-    if (fully_shards(changed.training) && changed.training.compression.kind != CompressionKind::none) {
-      changed.training.compression = {};
-      settings += " and /training/compression=none";
-    }
-    push(settings, changed);
-  };
+void add_sharding(const Scenario& scenario, std::vector<Alternative>& all) {
+  using enum ActivationCheckpointing;
   for (const int stage : {1, 2}) {
-    add("/training/strategy=zero and /training/zero/stage=" + std::to_string(stage), [&](TrainingSpec& t) {
-      t.strategy = StrategyKind::zero;
-      t.zero.stage = stage;
-    });
+    Alternative zero{{"/training/strategy=zero", "/training/zero/stage=" + std::to_string(stage)}, scenario};
+    zero.changed.training.strategy = StrategyKind::zero;
+    zero.changed.training.zero.stage = stage;
+    add_alternative(without_hooks(std::move(zero)), all);
   }
-  const std::int64_t ranks = layout_of(scenario).ranks();
-  const std::string within = " and /training/fsdp/shard_group=" + std::to_string(ranks) +
-                             " and /training/fsdp/reshard_after_forward=true";
   const FsdpSpec& now = scenario.training.fsdp;
   const bool in_parts = now.shard_group != ShardGroup{} || now.reshard_after_forward != ReshardAfterForward{};
-  std::vector<std::pair<std::string, ActivationCheckpointing>> checkpointings{
-      {"", scenario.training.activation_checkpointing}};
-  if (selects) {
-    checkpointings.emplace_back(" and " + by_operators_setting, ActivationCheckpointing::selective_op);
-  }
-  checkpointings.emplace_back(" and " + checkpointing, ActivationCheckpointing::full);
-  for (const bool of_all : in_parts ? std::vector{false, true} : std::vector{false}) {
-    for (const auto& also : checkpointings) {
-      add("/training/strategy=fsdp" + (of_all ? within : "") + also.first, [&](TrainingSpec& t) {
-        t.strategy = StrategyKind::fsdp;
-        if (of_all) {
-          t.fsdp.shard_group = {.ranks = ranks};
-          t.fsdp.reshard_after_forward = {};
-        }
-        t.activation_checkpointing = also.second;
-        t.recompute_every = also.first.empty() ? t.recompute_every : 1;
-      });
+  for (const bool over_all : in_parts ? std::vector{false, true} : std::vector{false}) {
+    const Alternative fsdp = sharded(scenario, over_all);
+    add_alternative(without_hooks(fsdp), all);
+    if (may_select(scenario)) {
+      add_alternative(without_hooks(recomputing(fsdp, selective_op)), all);
     }
+    add_alternative(without_hooks(recomputing(fsdp, full)), all);
   }
-  if (!fits(all.back().changed)) {
-    all.push_back(smaller_batch(all.back().settings, all.back().changed));
+  add_smaller_batch(all);
+}
+
+// What is nearest to the scenario first.
+std::vector<Alternative> alternatives(const Scenario& scenario) {
+  std::vector<Alternative> all{smaller_batch({{}, scenario})};
+  if (keeps_whole_gradients(scenario.training)) {
+    add_alternative({{}, scenario}, all);
+  }
+  add_checkpointing(scenario, all);
+  if (may_shard(scenario.training)) {
+    add_sharding(scenario, all);
   }
   return all;
 }
@@ -185,23 +217,23 @@ Json::Object memory_json(const GpuMemory& m, Bytes gpu) {
 }
 
 std::string memory_text(const GpuMemory& m, Bytes gpu) {
-  return gigabytes(m.total()) +
-         (gpu.value > 0 ? " of " + gigabytes(gpu) + " (" + readable_size(gpu) + ")" : "");
+  return decimal_size(m.total()) +
+         (gpu.value > 0 ? " of " + decimal_size(gpu) + " (" + readable_size(gpu) + ")" : "");
 }
 
 std::string memory_parts_text(const GpuMemory& m) {
-  std::string text = "model states " + gigabytes(m.model_states());
+  std::string text = "model states " + decimal_size(m.model_states());
   for (const auto& [name, size] : {std::pair{"gathered", m.gathered}, {"buckets", m.buckets}}) {
-    text += size.value > 0 ? std::string(", ") + name + ' ' + gigabytes(size) : "";
+    text += size.value > 0 ? std::string(", ") + name + ' ' + decimal_size(size) : "";
   }
-  return text + ", activations " + gigabytes(m.activations) + " (estimate)";
+  return text + ", activations " + decimal_size(m.activations) + " (estimate)";
 }
 
 std::string loss_text(const GpuMemory& m, Bytes gpu) {
   constexpr std::int64_t kLittle = 50;
   return m.unfused_loss.value <= m.total().value / kLittle
              ? ""
-             : "a loss that no kernel fuses takes " + gigabytes(m.unfused_loss) + " more" +
+             : "a loss that no kernel fuses takes " + decimal_size(m.unfused_loss) + " more" +
                    (gpu.value > 0 && m.total() + m.unfused_loss > gpu ? ", with which it doesn't fit" : "");
 }
 
@@ -220,7 +252,7 @@ std::vector<std::string> settings_that_fit(const Scenario& scenario) {
   for (const Alternative& alternative : alternatives(scenario)) {
     const Bytes with = needs(alternative.changed);
     if (settings.size() < kMost && with < least && accepted(alternative.changed)) {
-      settings.push_back(alternative.settings + " (" + gigabytes(with) + ')');
+      settings.push_back(text_of(alternative) + " (" + decimal_size(with) + ')');
       least = with;
     }
   }
@@ -238,12 +270,10 @@ std::string what_would_fit(const Scenario& scenario) {
   const bool shards = std::ranges::any_of(alternatives(scenario), [](const Alternative& each) {
     return fully_shards(each.changed.training) && accepted(each.changed);
   });
-  return shards ? "nor would one sample with all sharded and recomputed: it takes more or larger GPUs, or a "
-                  "smaller "
-                  "model"
-                : "nor would one sample, and with what else is said nothing can be sharded: it takes larger "
-                  "GPUs, or a "
-                  "smaller model";
+  return shards ? "nor would one sample with all sharded and recomputed: "
+                  "it takes more or larger GPUs, or a smaller model"
+                : "nor would one sample, and with what else is said nothing can be sharded: "
+                  "it takes larger GPUs, or a smaller model";
 }
 
 void require_fit(const Scenario& s) {
