@@ -26,6 +26,7 @@
 #include "studies/compare_campaigns.h"
 #include "studies/edit.h"
 #include "studies/explain.h"
+#include "studies/strategy_choice.h"
 
 namespace paceline {
 namespace {

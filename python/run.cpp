@@ -27,6 +27,7 @@
 #include "studies/compare_campaigns.h"
 #include "studies/explain.h"
 #include "studies/run_view.h"
+#include "studies/strategy_choice.h"
 #include "topology/topology.h"
 
 namespace nb = nanobind;

@@ -8,30 +8,18 @@
 
 #include "scenarios/predict.h"
 #include "sim/report/traffic.h"
-#include "studies/edit.h"
+#include "studies/strategy_choice.h"
 
 namespace paceline {
-
-// One way to train: "ddp", "fsdp", "zero1" to "zero3", each with options changed: "fsdp:shard_group=node".
-struct StrategyChoice {
-  std::string name;         // as it was asked for
-  std::vector<Edit> edits;  // of the scenario
-};
-
-// Of a list with commas. Throws InputError for an unknown strategy or key, with the nearest one.
-std::vector<StrategyChoice> strategy_choices(const std::string& list);
-
-// The scenario, as it is written in a file, with what a choice changes.
-Scenario scenario_with(const StrategyChoice&, Json scenario, const std::string& file);
-// Of each, adjusted; measured rates hold for what the file has. What `adjust` throws of a scenario begins with the choice.
-std::vector<Scenario> scenarios_of(const std::vector<StrategyChoice>&, const Json& scenario,
-                                   const std::string& file, const std::function<Scenario(Scenario)>& adjust);
 
 struct ComparedStrategy {
   StrategyChoice choice;  // of several scenarios: the name of one
   Prediction prediction;
   SentBytes sent;
 };
+
+// Whether its GPUs have the memory.
+bool fits(const Prediction&);
 
 struct Comparison {
   std::vector<ComparedStrategy> strategies;  // as asked for

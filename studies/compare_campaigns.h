@@ -8,6 +8,7 @@
 
 #include "scenarios/campaign.h"
 #include "studies/compare.h"
+#include "studies/strategy_choice.h"
 
 namespace paceline {
 

@@ -10,6 +10,7 @@
 #include "studies/campaign_view.h"
 #include "studies/compare_campaigns.h"
 #include "studies/evaluate.h"
+#include "studies/strategy_choice.h"
 #include "studies/sweep.h"
 #include "tests/dice.h"
 #include "tests/error_of.h"

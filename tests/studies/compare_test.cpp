@@ -11,6 +11,7 @@
 #include "scenarios/files.h"
 #include "scenarios/readable.h"
 #include "scenarios/run_table.h"
+#include "studies/strategy_choice.h"
 #include "tests/error_of.h"
 
 namespace paceline {
