@@ -3,23 +3,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 
 #include "app/options.h"
 #include "app/progress.h"
+#include "app/replay.h"
 #include "calibrate/fit/collective_fit.h"
 #include "calibrate/fit/fit_files.h"
 #include "calibrate/import/import.h"
 #include "calibrate/measure_help.h"
-#include "calibrate/replay/replay.h"
-#include "calibrate/replay/torch_plan.h"
 #include "calibrate/validate/defaults.h"
 #include "calibrate/validate/judge.h"
 #include "calibrate/validate/pairs.h"
 #include "core/error.h"
-#include "core/fingerprint.h"
 #include "core/text.h"
 #include "scenarios/files.h"
 #include "scenarios/json.h"
@@ -28,28 +25,6 @@
 
 namespace paceline {
 namespace {
-
-namespace fs = std::filesystem;
-
-// The measuring program: beside this one, as built or as installed. With a GPU the one for NCCL.
-std::string measuring_program() {
-  const fs::path here = program_folder();
-  std::vector<std::string> names{"paceline-measure-mpi"};
-  if (fs::exists("/dev/nvidiactl")) {
-    names.insert(names.begin(), "paceline-measure-nccl");
-  }
-  for (const std::string& name : names) {
-    for (const fs::path& path : {here / name, here / "calibrate" / "measure" / name}) {
-      if (fs::exists(path)) {
-        return path.string();
-      }
-    }
-  }
-  throw InputError("expected " + names.front() + " beside " + here.string() +
-                   "/paceline, found none: install the package paceline-measure, or MPI (Debian: "
-                   "libopenmpi-dev openmpi-bin) "
-                   "or CUDA with NCCL, and build again");
-}
 
 void measure(const CLI::App& command) {
   const std::vector<std::string> given = command.remaining();
@@ -133,9 +108,7 @@ class PrintedPage : public std::stringbuf {
 JudgedLog judged(const FitFiles& files, const std::optional<std::string>& profile, bool any_machine = false) {
   ProgressLines lines;
   LogFiles logs{files, profile ? std::optional(profile_in(*profile, any_machine)) : std::nullopt};
-  logs.files.progress = [&](const std::string& part, std::size_t done, std::size_t all) {
-    lines.show(part, done, all);
-  };
+  logs.files.progress = shown_on(lines);
   return judge(logs);
 }
 
@@ -154,9 +127,7 @@ void fit(const FitFiles& request, const std::string& out) {
   std::ostream page(piped ? nullptr : &pieces);
   ProgressLines lines;
   FitFiles with_progress = request;
-  with_progress.progress = [&](const std::string& part, std::size_t done, std::size_t all) {
-    lines.show(part, done, all);
-  };
+  with_progress.progress = shown_on(lines);
   const Profile profile = fit_files(with_progress, page);
   page.flush();
   write_given(out, to_json(profile));  // whatever becomes of the diagnosis, which reads the files again
@@ -172,92 +143,6 @@ void fit(const FitFiles& request, const std::string& out) {
   print(piped ? "" : "Wrote " + out + ".\n");
 }
 
-struct ReplayOptions {
-  std::string scenario, launcher;
-  std::optional<std::string> steps, measured, profile;
-  std::string with;  // who runs it: "", or "torch"
-};
-
-// What starts the ranks of `python -m paceline.replay`, but for its arguments.
-std::string torch_command(const std::string& launcher) {
-  const bool torchrun = launcher.find("torchrun") != std::string::npos;
-  return launcher + (torchrun ? " -m paceline.replay " : " python3 -m paceline.replay ");
-}
-
-// For the shell.
-std::string quoted(const std::string& path) {
-  std::string text = "'";
-  for (const char c : path) {
-    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  }
-  return text + '\'';
-}
-
-void replay(const ReplayOptions& options) {
-  std::vector<NamedFile> outputs;
-  for (const auto& [name, path] : {std::pair{"--steps", options.steps}, {"--measured", options.measured}}) {
-    if (path) {
-      outputs.push_back({name, *path});
-    }
-  }
-  require_apart({{{"the scenario", options.scenario}, {"the profile", options.profile.value_or("")}}},
-                outputs);
-  const GivenFile file = read_given(options.scenario);
-  const Scenario given = parse_scenario(file.text, file.name);
-  const Prediction prediction =
-      predict(options.profile ? with_profile(given, profile_in(*options.profile)) : given);
-  const bool torch = options.with == "torch";
-  if (!torch && !options.with.empty()) {
-    throw InputError("expected torch, found " + in_short(options.with), "--with");
-  }
-  const auto operations = [&] {
-    try {
-      return torch ? torch_plan(prediction.scenario) : steps_csv(prediction.job);
-    } catch (const InputError& error) {
-      throw error.in_file(file.name);
-    }
-  };
-  if (options.measured && fs::exists(*options.measured)) {
-    if (!options.launcher.empty()) {
-      throw InputError("expected a new file for what will be measured: it exists", "--measured",
-                       *options.measured);
-    }
-    print(replay_table(prediction, import_file(*options.measured)));
-    return;
-  }
-  // Named after what they hold: the measuring program skips what its file has.
-  const std::string text = operations();
-  const std::string name = checksum(text).substr(0, 6);
-  const std::string steps =
-      options.steps.value_or((torch ? "plan-" : "steps-") + name + (torch ? ".json" : ".csv"));
-  const std::string measured = options.measured.value_or("measured-" + name + ".csv");
-  write_file(steps, text);
-  const std::string ranks = std::to_string(prediction.job.ranks());
-  const std::string arguments = torch ? quoted(steps) + " --out " + quoted(measured)
-                                      : " --train " + quoted(steps) + " --out " + quoted(measured);
-  if (prediction.job.ranks() > 1 && options.launcher.empty()) {
-    const ClusterSpec& cluster = prediction.scenario.cluster;
-    const std::string torchrun = "torchrun --nnodes " + std::to_string(nodes_of_job(cluster)) +
-                                 " --nproc-per-node " + std::to_string(gpus_of_node(cluster));
-    const std::string profile = options.profile ? " --profile " + quoted(*options.profile) : "";
-    print("Wrote " + steps + ". Run it on " + ranks + " ranks with your launcher, then compare:\n  " +
-          (torch ? torch_command(torchrun) : "mpirun -np " + ranks + " paceline-measure-mpi") + arguments +
-          "\n  paceline calibrate replay " + quoted(options.scenario) + profile + " --measured " +
-          quoted(measured) + '\n');
-    return;
-  }
-  const std::string line =
-      (torch ? torch_command(options.launcher) : options.launcher + ' ' + quoted(measuring_program())) +
-      arguments;
-  heed_broken_pipes();
-  const int failed = std::system(line.c_str());
-  ignore_broken_pipes();
-  if (failed != 0) {
-    throw InputError("the measurement failed: " + line);
-  }
-  print(replay_table(prediction, import_file(measured)));
-}
-
 void defaults(const std::string& index, const std::optional<std::string>& folder) {
   if (folder) {  // nobody should wait for tables that can't be kept
     std::error_code error;
@@ -265,8 +150,7 @@ void defaults(const std::string& index, const std::optional<std::string>& folder
     require_place(*folder + "/fitted_costs.inc");
   }
   ProgressLines lines;
-  const DefaultsFit fit = fit_defaults(index, [&](const std::string& part, std::size_t done,
-                                                  std::size_t all) { lines.show(part, done, all); });
+  const DefaultsFit fit = fit_defaults(index, shown_on(lines));
   print(defaults_page(fit));
   if (folder) {
     write_file(*folder + "/fitted_costs.inc", generation_source(fit));
@@ -277,9 +161,7 @@ void defaults(const std::string& index, const std::optional<std::string>& folder
 
 void pairs(const std::string& index) {
   ProgressLines lines;
-  print(pairs_page(compare_pairs(index, [&](const std::string& part, std::size_t done, std::size_t all) {
-    lines.show(part, done, all);
-  })));
+  print(pairs_page(compare_pairs(index, shown_on(lines))));
 }
 
 }  // namespace

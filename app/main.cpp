@@ -108,9 +108,7 @@ bool validate(const ValidateOptions& options) {
                               : options.markdown ? ValidationForm::markdown
                                                  : ValidationForm::table;
   ProgressLines lines;
-  const ValidationResult result = run_validation(
-      options.paths, form,
-      [&](const std::string& part, std::size_t done, std::size_t all) { lines.show(part, done, all); });
+  const ValidationResult result = run_validation(options.paths, form, shown_on(lines));
   print(result.text);
   return result.holds;
 }

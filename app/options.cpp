@@ -63,6 +63,24 @@ std::string examples_folder() {
              : here;
 }
 
+std::string measuring_program() {
+  const std::filesystem::path here = program_folder();
+  std::vector<std::string> names{"paceline-measure-mpi"};
+  if (std::filesystem::exists("/dev/nvidiactl")) {
+    names.insert(names.begin(), "paceline-measure-nccl");
+  }
+  for (const std::string& name : names) {
+    for (const std::filesystem::path& path : {here / name, here / "calibrate" / "measure" / name}) {
+      if (std::filesystem::exists(path)) {
+        return path.string();
+      }
+    }
+  }
+  throw InputError("expected " + names.front() + " beside " + here.string() +
+                   "/paceline, found none: install the package paceline-measure, or MPI (Debian: "
+                   "libopenmpi-dev openmpi-bin) or CUDA with NCCL, and build again");
+}
+
 GivenFile read_given(const std::string& path) {
   std::error_code error;
   if (path.starts_with("scenarios/") && !std::filesystem::exists(path, error)) {

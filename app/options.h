@@ -33,6 +33,9 @@ void heed_broken_pipes();
 // Where this program lies, and where its examples do: "scenarios" of the current folder, or what was installed.
 std::filesystem::path program_folder();
 std::string examples_folder();
+// The measuring program: beside this one, as built or as installed. With a GPU the one for NCCL. Throws
+// InputError where there is none.
+std::string measuring_program();
 
 // "-" is the standard input or output.
 inline constexpr const char* kStandard = "-";

@@ -58,6 +58,10 @@ void ProgressLines::show(const std::string& part, std::size_t done, std::size_t 
   }
 }
 
+FitProgress shown_on(ProgressLines& lines) {
+  return [&](const std::string& part, std::size_t done, std::size_t all) { lines.show(part, done, all); };
+}
+
 ProgressDisplay::ProgressDisplay(std::size_t points) : points_(points), last_(Clock::now()) {}
 
 void ProgressDisplay::start(const SweepProgress& progress) {

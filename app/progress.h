@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "calibrate/fit/collective_fit.h"
 #include "studies/explain.h"
 #include "studies/sweep.h"
 
@@ -27,6 +28,8 @@ class ProgressLines {
  private:
   std::chrono::steady_clock::time_point last_;
 };
+// What is told of progress, on these lines, which must outlive it.
+FitProgress shown_on(ProgressLines&);
 
 // A bar by pv on a terminal where pv is installed; else lines, at most one in five seconds and a last one.
 // Its clock starts when the first point is shown: reading a study is not what the others will take.

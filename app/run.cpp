@@ -295,7 +295,7 @@ void compare_files(const RunOptions& options, const std::vector<GivenFile>& file
     try {
       scenarios.push_back({names[i], paths[i], adjust(load_with(files[i], options.settings))});
     } catch (const InputError& error) {
-      throw error.place().starts_with('/') ? error.in_file(paths[i]) : error;
+      throw error.in_json_file(paths[i]);
     }
   }
   ProgressLines lines;

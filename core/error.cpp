@@ -105,6 +105,13 @@ InputError InputError::in_file(std::string_view file) const {
   return file_.empty() ? InputError(message_, place_, std::string(file)) : *this;
 }
 
+InputError InputError::in_json_file(std::string_view file, const std::string& what) const {
+  if (!place_.starts_with('/')) {
+    return *this;
+  }
+  return InputError(what.empty() ? message_ : what + ": " + message_, place_, file_).in_file(file);
+}
+
 std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> known) {
   constexpr std::size_t kLongestComparedName = 100, kMost = 3, kFew = 9;
   if (name.size() > kLongestComparedName) {

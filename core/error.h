@@ -23,6 +23,8 @@ class InputError : public std::runtime_error {
   // The same error, with what it lacked filled in; `outer` is put before a place that is already known.
   InputError at(std::string_view outer) const;
   InputError in_file(std::string_view file) const;
+  // in_file, and about `what` of it, if the place is a JSON pointer; an option's place is in no file.
+  InputError in_json_file(std::string_view file, const std::string& what = {}) const;
 
  private:
   std::string message_, place_, file_;

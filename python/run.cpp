@@ -210,7 +210,7 @@ std::string compare_given(const std::vector<std::string>& texts, const std::vect
     try {
       scenarios.push_back({names[i], file_names[i], adjusted(std::move(scenario), request, profile)});
     } catch (const InputError& error) {
-      throw error.place().starts_with('/') ? error.in_file(file_names[i]) : error;
+      throw error.in_json_file(file_names[i]);
     }
   }
   std::string made;

@@ -210,10 +210,8 @@ std::vector<Scenario> scenarios_of(const std::vector<StrategyChoice>& choices, c
     pin_to_written(chosen, written);
     try {
       scenarios.push_back(adjust(std::move(chosen)));
-    } catch (const InputError& error) {  // of the scenario, not of an option
-      throw error.place().starts_with('/')
-          ? InputError(choice.name + ": " + error.message(), error.place(), file)
-          : error;
+    } catch (const InputError& error) {
+      throw error.in_json_file(file, choice.name);
     }
   }
   return scenarios;

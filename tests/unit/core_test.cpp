@@ -176,6 +176,9 @@ TEST_CASE("an input error is one line with file, place and message, and the near
   CHECK(std::string(InputError("expected a number", "/nodes", "a.json").what()) ==
         "a.json: /nodes: expected a number");
   CHECK(std::string(InputError("boom").at("/cluster").in_file("b.json").what()) == "b.json: /cluster: boom");
+  CHECK(std::string(InputError("boom", "/cluster").in_json_file("b.json", "a").what()) ==
+        "b.json: /cluster: a: boom");
+  CHECK(std::string(InputError("boom", "--set").in_json_file("b.json", "a").what()) == "--set: boom");
   const std::vector<std::string> known{"A100-80GB", "H100", "H200"};
   using Names = std::vector<std::string>;
   CHECK(nearest_names("H10O", known) == Names{"H100"});
