@@ -309,7 +309,11 @@ void EventEngine::run(const StepProgress& progress) {
         network_->take_ended(now, ended_flows_);
         for (const std::uint64_t tag : ended_flows_) {
           ++result_.events;
-          tag < kMessage ? end_flow(FifoId(tag), now) : end_sending(MessageId(tag), now);
+          if (tag < kMessage) {
+            end_flow(FifoId(tag), now);
+          } else {
+            end_sending(MessageId(tag), now);
+          }
         }
       }
       network_->share(now);  // once per instant, after everything that starts in it

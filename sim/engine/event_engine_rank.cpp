@@ -199,8 +199,11 @@ void EventEngine::leave_stream_op(ThreadId thread, SimTime now) {
     ++state.completed;
     state.idle_from = now;
     if (is_rank(thread)) {
-      own_iterations() ? end_own_iteration(thread, at.iteration, now)
-                       : end_rank_iteration(thread, at.iteration, now);
+      if (own_iterations()) {
+        end_own_iteration(thread, at.iteration, now);
+      } else {
+        end_rank_iteration(thread, at.iteration, now);
+      }
     }
   }
   if (++state.stream.op == layout.program->ops.size()) {

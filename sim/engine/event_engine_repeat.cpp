@@ -97,7 +97,11 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
       add_known(free);
     }
     if (rank == ThreadBlock::kSwitch && !(times_ && meetings_[graph])) {
-      use.iteration <= last_iteration_ ? add_place(use) : digest.add(kNever);
+      if (use.iteration <= last_iteration_) {
+        add_place(use);
+      } else {
+        digest.add(kNever);
+      }
     }
   }
   for (const FifoState& fifo : graphs_.fifos) {

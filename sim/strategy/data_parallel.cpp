@@ -174,7 +174,11 @@ class DataParallelIteration {
   void broadcast(Bytes bytes, std::size_t tensors, Payload what, const std::string& label) {
     const Purpose purpose{.phase = Phase::forward, .payload = what};
     flatten(root(), bytes, tensors, {.phase = Phase::forward});
-    nccl_ ? on_all(CollectiveKind::broadcast, bytes, purpose, label) : copies_out(bytes, purpose, label);
+    if (nccl_) {
+      on_all(CollectiveKind::broadcast, bytes, purpose, label);
+    } else {
+      copies_out(bytes, purpose, label);
+    }
   }
 
   void replicate() {

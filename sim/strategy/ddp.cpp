@@ -314,7 +314,11 @@ class DdpPrograms {
       return;
     }
     const Op last = b.program().ops[ends_[number]];
-    last.kind == OpKind::collective ? b.wait(last.index) : b.join(ends_[number], number);
+    if (last.kind == OpKind::collective) {
+      b.wait(last.index);
+    } else {
+      b.join(ends_[number], number);
+    }
   }
 
   void copy_in(ProgramBuilder& b, Bytes gradients, std::size_t tensors, std::uint32_t bucket) {

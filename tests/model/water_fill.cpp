@@ -32,8 +32,13 @@ struct Filling {
     double room = capacity[link].value;
     std::size_t rising = 0;
     for (std::size_t f = 0; f < flows.size(); ++f) {
-      if (crosses(f, link)) {
-        rate[f] == kRising ? void(++rising) : void(room -= rate[f]);
+      if (!crosses(f, link)) {
+        continue;
+      }
+      if (rate[f] == kRising) {
+        ++rising;
+      } else {
+        room -= rate[f];
       }
     }
     return rising == 0 ? std::numeric_limits<double>::infinity() : room / static_cast<double>(rising);
