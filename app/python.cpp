@@ -105,8 +105,7 @@ void become_package(const std::vector<std::string>& options) {
   }
   throw InputError(
       "expected Python 3 with the package paceline, which draws, writes reports and talks to Dask, found "
-      "none: "
-      "pip install . in Paceline's folder",
+      "none: pip install . in Paceline's folder",
       {}, words.front());
 }
 

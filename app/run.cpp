@@ -371,8 +371,7 @@ void RunCommands::add_to(CLI::App& app) {
   add_common(compare_);
   compare_->add_option("--strategies", options_.strategies,
                        "ddp, fsdp, zero1, zero2, zero3, horovod, local_sgd, mirrored, data_parallel, "
-                       "parameter_server, with "
-                       "commas; NAME:KEY=VALUE changes one of its options");
+                       "parameter_server, with commas; NAME:KEY=VALUE changes one of its options");
   compare_->add_flag("--json", options_.json, "JSON instead of a table");
   compare_->footer(
       "Example: paceline compare scenarios/fsdp_llama3_8b.json --strategies "

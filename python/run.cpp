@@ -252,8 +252,7 @@ void add_run(nb::module_& module) {
   module.def("run", &run, nb::arg("scenario"), nb::arg("file_name"), nb::arg("options"), unlocked,
              "result.json, with what `paceline explain` adds if asked for; the trace if asked for; with a "
              "profile the step's interval of 90 %; the views of a step and of a campaign if asked for. The "
-             "options are a JSON object "
-             "(python/options.h).");
+             "options are a JSON object (python/options.h).");
   module.def("compare", &compare_strategies, nb::arg("scenario"), nb::arg("file_name"), nb::arg("strategies"),
              nb::arg("options"), unlocked,
              "The JSON of `paceline compare --json`; strategies as its --strategies, options as of `run`.");

@@ -209,9 +209,8 @@ void add_studies(nb::module_& module) {
   module.def("sweep", &run_sweep, nb::arg("study"), nb::arg("file_name"), nb::arg("out"), nb::arg("jobs"),
              nb::arg("progress") = nb::none(), nb::arg("shard") = nb::none(),
              "Runs all points, or those of a shard; calls progress(done, points, failed) on this thread. "
-             "What that raises, and "
-             "KeyboardInterrupt, stop the sweep after the points in flight. {\"file\", \"failed\", "
-             "\"faults\", \"remarks\", \"summary\"}.");
+             "What that raises, and KeyboardInterrupt, stop the sweep after the points in flight. {\"file\", "
+             "\"failed\", \"faults\", \"remarks\", \"summary\"}.");
   add_shared_sweep(module);
 }
 

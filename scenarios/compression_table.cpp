@@ -51,8 +51,7 @@ std::string compression_table() {
     }
   }
   return "What DDP's communication hooks compute and send (\"training\": {\"compression\": ...}), for a "
-         "bucket of m = "
-         "1024 x 1024 fp32\ngradients and " +
+         "bucket of m = 1024 x 1024 fp32\ngradients and " +
          std::to_string(kRanks) +
          " ranks. Kernels before the first -> run on the compute stream, those behind one on another stream "
          "of the\n"

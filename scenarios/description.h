@@ -180,10 +180,8 @@ void describe_even_node(V& v, NodeSpec& s, const Need& need, bool listed) {
         mesh ? need : absent("the wiring is no mesh"));
   v.key("pcie_bandwidth", s.pcie_bandwidth, kBandwidth,
         "Bandwidth per direction of the links GPU - PCIe switch, NIC - PCIe switch and PCIe switch - CPU. "
-        "NCCL counts "
-        "12, 24, 48 and 96 GB/s for 16 lanes of PCIe 3 to 6, by powers of two for fewer; up to a third more, "
-        "the raw "
-        "rate, is that to its search, too. Presets have 53 GB/s for PCIe 5.",
+        "NCCL counts 12, 24, 48 and 96 GB/s for 16 lanes of PCIe 3 to 6, by powers of two for fewer; up to a "
+        "third more, the raw rate, is that to its search, too. Presets have 53 GB/s for PCIe 5.",
         need);
   v.key("pcie_switches", s.pcie_switches, between(1, 256),
         "PCIe switches; GPUs and NICs are spread over them evenly.", need);
@@ -463,8 +461,7 @@ template <class V>
 void describe(V& v, Distribution& s) {
   const bool preset = v.preset(s,
                                "A spread of step times that was measured, over its mean (derived from MLPerf "
-                               "v0.7 logs of BERT on DGX A100, "
-                               "not verified by MLCommons).");
+                               "v0.7 logs of BERT on DGX A100, not verified by MLCommons).");
   v.key("distribution", s.kind, any(), "The shape; every distribution has mean 1.", required_unless(preset));
   const bool values = s.kind == DistributionKind::empirical;
   const bool cv = !values && s.kind != DistributionKind::none;
@@ -505,8 +502,7 @@ void describe(V& v, RooflineSpec& s) {
         "without them as other kernels.");
   v.key("kernels", s.kernels, any(),
         "compiled: what surrounds products and norms is fused, as by torch.compile, XLA, or Megatron's "
-        "kernels; "
-        "eager: each operation is a kernel, as in PyTorch under autocast.");
+        "kernels; eager: each operation is a kernel, as in PyTorch under autocast.");
   v.key("memory_format", s.memory_format, any(),
         "How images lie in memory. PyTorch's default is channels_first, in which tensor cores have "
         "convolutions' inputs and outputs transposed.");
@@ -514,8 +510,7 @@ void describe(V& v, RooflineSpec& s) {
         "What attention takes beside its products, forward, as passes over its output.");
   v.key("norm_passes", s.norm_passes, between(0, 100),
         "How often a batch norm's output crosses memory forward, with the elementwise work around it; left "
-        "out: 5, of "
-        "eager kernels in bf16 9.");
+        "out: 5, of eager kernels in bf16 9.");
   v.key("layer_norm_passes", s.layer_norm_passes, between(0, 1000),
         "The same of a layer norm or RMSNorm; left out: 20, of eager kernels 45.");
 }
@@ -541,9 +536,8 @@ void describe(V& v, DdpSpec& s) {
         "Whose rule says when gradients are reduced, and in which pieces: overlapped with backward "
         "(pytorch_ddp, apex_ddp, megatron) or when it has ended (apex_ddp_delayed, horovod_0.19, "
         "horovod_0.21, mxnet_horovod_group, after_backward). Horovod's background thread, which reduces "
-        "while backward "
-        "runs, is the strategy horovod. unknown: as pytorch_ddp, and the interval of a profile holds "
-        "after_backward too.");
+        "while backward runs, is the strategy horovod. unknown: as pytorch_ddp, and the interval of a "
+        "profile holds after_backward too.");
   v.key("bucket_cap", s.bucket_cap, kSize,
         "DDP's bucket_cap_mb, Apex's message_size, Horovod's fusion threshold: a gradient bucket is closed "
         "when it holds as much; left out: the reduction's, 25 MiB for pytorch_ddp.");
@@ -634,9 +628,7 @@ void describe(V& v, ParameterServerSpec& s) {
   v.key("node", s.node, any(),
         "each: every GPU pushes and pulls for itself (tf_cnn_benchmarks' parameter_server on one node, with "
         "one server with_workers); aggregate: gradients of a node are summed on one of its GPUs (each tensor "
-        "on "
-        "the "
-        "next), which pushes, pulls and copies for all (its distributed_replicated).");
+        "on the next), which pushes, pulls and copies for all (its distributed_replicated).");
 }
 
 template <class V>
@@ -651,19 +643,14 @@ void describe(V& v, MirroredSpec& s) {
   v.key("cross_device_ops", s.cross_device_ops, any(),
         "Who reduces gradients. nccl: NcclAllReduce, when the last gradient exists (tf_cnn_benchmarks' "
         "replicated with NCCL: num_packs 0); reduction_to_one_device: copies to the first GPU, which sums "
-        "and copies to all; "
-        "copy_to_devices: likewise, each gradient to the next GPU (tf_cnn_benchmarks' replicated without "
-        "NCCL); hierarchical_copy: HierarchicalCopyAllReduce, within halves of the GPUs and between two of "
-        "them; "
-        "multi_worker: MultiWorkerMirroredStrategy's packs, each when its last gradient exists; "
-        "nccl_then_ring: tf_cnn_benchmarks' distributed_all_reduce with nccl/xring, each gradient in the "
-        "nodes, in a ring of "
-        "their "
-        "first GPUs, and back.");
+        "and copies to all; copy_to_devices: likewise, each gradient to the next GPU (tf_cnn_benchmarks' "
+        "replicated without NCCL); hierarchical_copy: HierarchicalCopyAllReduce, within halves of the GPUs "
+        "and between two of them; multi_worker: MultiWorkerMirroredStrategy's packs, each when its last "
+        "gradient exists; nccl_then_ring: tf_cnn_benchmarks' distributed_all_reduce with nccl/xring, each "
+        "gradient in the nodes, in a ring of their first GPUs, and back.");
   v.key("num_packs", s.num_packs, between(0, 10'000),
         "Of nccl and hierarchical_copy: all gradients are joined and cut into as many equal packs; 0: each "
-        "gradient is reduced by itself, when "
-        "it exists; left out: 1.");
+        "gradient is reduced by itself, when it exists; left out: 1.");
   v.key("bytes_per_pack", s.bytes_per_pack, between(0, kMostBytes),
         "Of multi_worker: a pack is closed when it holds more; left out, or 0: one pack.");
 }
@@ -784,8 +771,7 @@ void describe(V& v, CollectiveSpec& s) {
         "NCCL_NSOCKS_PERTHREAD: TCP sockets of each of them.");
   v.key("nvls", s.nvls, any(), "Use NVLink SHARP where there is (NCCL_NVLS_ENABLE).");
   v.key("buffer", s.sizes.buffer, between(64e3, 1e9).absent_at_zero(),
-        "NCCL_BUFFSIZE; left out, here and below: what the network's plugin sets, else "
-        "NCCL's.");
+        "NCCL_BUFFSIZE; left out, here and below: what the network's plugin sets, else NCCL's.");
   v.key("nvls_chunk", s.sizes.nvls_chunk, between(16e3, 64e6).absent_at_zero(), "NCCL_NVLS_CHUNKSIZE.");
   v.key("nvls_tree_chunk", s.sizes.nvls_tree_chunk, between(16e3, 64e6).absent_at_zero(),
         "NCCL_NVLSTREE_MAX_CHUNKSIZE.");
@@ -844,15 +830,12 @@ void describe(V& v, TrainingSpec& s) {
       "full: a block keeps its inputs alone, and runs forward again before its backward pass. selective_op: "
       "it keeps what attention, products with a bias or in fp8, and every other of the rest wrote, too; "
       "all else runs again (torchtitan's selective checkpointing by operators). Blocks are consecutive "
-      "layers "
-      "whose names agree up to their first number, with full FSDP's units where it shards; what is in no "
-      "block "
-      "never runs again.");
+      "layers whose names agree up to their first number, with full FSDP's units where it shards; what is in "
+      "no block never runs again.");
   v.key("recompute_every", s.recompute_every, between(1, 1000),
         "With full activation checkpointing: of so many blocks only the last runs forward again, the others "
-        "keep "
-        "what they wrote (torchtitan's selective checkpointing by layers, its option \"2\" for every other "
-        "block).");
+        "keep what they wrote (torchtitan's selective checkpointing by layers, its option \"2\" for every "
+        "other block).");
   v.key("precision", s.precision, any(),
         "Number format of the kernels: it decides their peak rate and their bytes.");
   v.key("gradients", s.gradients, any(), "Number format of gradients in memory and on the wire.");

@@ -29,12 +29,11 @@ void describe(V& v, FailureSpec& s) {
   v.key("distribution", s.distribution, any(), "Of the time from a repair to the next failure.");
   v.key("takes", s.takes, any(),
         "What is gone with it: a process, which starts again where it was; the node, until it is repaired; "
-        "all nodes "
-        "of the leaf. Left out: a switch takes its leaf, software a process, all others their node.");
+        "all nodes of the leaf. Left out: a switch takes its leaf, software a process, all others their "
+        "node.");
   v.key("noticed_by", s.noticed_by, any(),
         "exit: the agent sees the process end; keep_alive: the rendezvous misses the node; timeout: a "
-        "collective hangs. "
-        "Left out: exit where a process is gone, else keep_alive.");
+        "collective hangs. Left out: exit where a process is gone, else keep_alive.");
   v.key("repair", s.repair, kCampaign.absent_at_zero(),
         "Until the node, or the nodes of the leaf, are there again. Required where they are gone.");
 }
@@ -102,12 +101,10 @@ template <class V>
 void describe(V& v, CheckpointSpec& s) {
   v.key("kind", s.kind, any(),
         "sync: training stands until it is stored; async: until it is in the hosts' memory, the upload runs "
-        "beside; "
-        "in_memory: it stays there, and on a peer; two_level: both.");
+        "beside; in_memory: it stays there, and on a peer; two_level: both.");
   v.key("interval", s.interval, any(),
         "Training between two: a time, or steps; or a rule: Young's, Daly's, or the best by search over the "
-        "expected "
-        "wall time.");
+        "expected wall time.");
   v.key("bytes", s.bytes, kSize.absent_at_zero(),
         "Of one checkpoint; left out: parameters and optimizer state.");
   v.key("gpu_bandwidth", s.gpu_bandwidth, kBandwidth.absent_at_zero(),
@@ -153,8 +150,7 @@ void describe(V& v, FaultsSpec& s) {
   v.key("failures", s.failures, list(0, 100), "What fails.");
   v.key("failure_trace", s.trace, text(4000, 0),
         "A CSV file with the columns time (\"3.5 h\"), what (a failure's name), which (from 0), in order of "
-        "time; "
-        "relative to this file.");
+        "time; relative to this file.");
   v.key("events", s.events, list(0, 100'000),
         "What `failure_trace` would say, written out as a result has it; give one of the two or none.");
   v.key("slow_nodes", s.slow_nodes, list(0, 4), "Nodes that are slow for a while.");

@@ -270,8 +270,8 @@ std::string what_would_fit(const Scenario& scenario) {
   const bool shards = std::ranges::any_of(alternatives(scenario), [](const Alternative& each) {
     return fully_shards(each.changed.training) && accepted(each.changed);
   });
-  return shards ? "nor would one sample with all sharded and recomputed: "
-                  "it takes more or larger GPUs, or a smaller model"
+  return shards ? "nor would one sample with all sharded and recomputed: it takes more or larger GPUs, or a "
+                  "smaller model"
                 : "nor would one sample, and with what else is said nothing can be sharded: "
                   "it takes larger GPUs, or a smaller model";
 }

@@ -99,8 +99,7 @@ constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
     {"gloo.startup", "From the call to the first segment."},
     {"gloo.handshake",
      "How much longer each segment occupies a network hop, while sender and receiver tell each other that "
-     "they are "
-     "ready."},
+     "they are ready."},
     {"gloo.reduce_rate", "At which a segment that was received is reduced into the rank's own."},
     {"gloo.copy_rate",
      "At which a buffer is copied to the host before and back after; 0: it is there. "
@@ -113,8 +112,7 @@ constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
      "there."},
     {"tcp.acknowledgements",
      "Of mpi, gloo and tensorflow: what a rank sends back of what it receives in a ring of more than two, "
-     "as a share of its bytes, beside what it sends on; "
-     "0 where the network card joins packets."},
+     "as a share of its bytes, beside what it sends on; 0 where the network card joins packets."},
     {"mpi.rendezvous",
      "How much longer a block above 65,472 B (64 KiB less what leads a message) occupies a network hop, "
      "while sender and receiver agree."},

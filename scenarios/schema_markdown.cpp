@@ -264,8 +264,7 @@ class Page {
                         : "\n## Quantities\n\n" +
                               wrapped(
                                   "A number, a space and a unit, in quotes. k, M, G, T, P and E count in "
-                                  "thousands; Ki, "
-                                  "Mi, Gi and Ti in 1024; B is a byte, b a bit.",
+                                  "thousands; Ki, Mi, Gi and Ti in 1024; B is a byte, b a bit.",
                                   "") +
                               "\n| quantity | units | example |\n|---|---|---|\n" + text;
   }

@@ -129,8 +129,7 @@ Json::Object campaign_members(const Scenario& scenario, const ReadPoint& point, 
   if (point.made.alone) {
     throw InputError(
         "expected a step that is simulated, as strong scaling compares it with one GPU alone, found one that "
-        "is "
-        "given",
+        "is given",
         "/faults/step");
   }
   const CampaignPrediction campaign =

@@ -189,8 +189,7 @@ Scenario with_profile(const Scenario& given, const Profile& whole) {
     if (!given.gpus.empty() && given.gpus.front().measured.empty()) {
       throw InputError(
           "expected each kind's rate in /cluster/gpus (\"measured\") beside a profile with throughputs, "
-          "which is "
-          "of one kind of GPU; one that is fitted to collectives alone serves any",
+          "which is of one kind of GPU; one that is fitted to collectives alone serves any",
           "--profile");
     }
   }

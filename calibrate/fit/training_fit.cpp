@@ -494,8 +494,7 @@ std::string fit_text(const TrainingFit& fit) {
   const std::size_t n = rates.size() + 2;
   const auto half = [&](std::size_t i) { return kNinety * std::sqrt(covariance[i * n + i]); };
   text += formatted(
-      "several GPUs: %.3g ms a step (90 %%: +- %.2g), %.2g %% for each doubling "
-      "(+- %.2g)%s\n",
+      "several GPUs: %.3g ms a step (90 %%: +- %.2g), %.2g %% for each doubling (+- %.2g)%s\n",
       1e3 * delays.per_step.value, 1e3 * half(n - 2), 100 * delays.per_doubling, 100 * half(n - 1),
       fit.result.delays_fitted ? "" : ", as published runs lose: these rows determine the rates alone");
   for (const TrainingRow& row : fit.rows) {

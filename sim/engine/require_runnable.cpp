@@ -177,8 +177,7 @@ class Check {
       const Op& before = program.ops[op.after_op];
       require(
           before.kind != OpKind::take_batch && before.kind != OpKind::synchronize && only_with(op, before),
-          "whose collectives come after operations of a stream or a queue, in all iterations that have "
-          "them");
+          "whose collectives come after operations of a stream or a queue, in all iterations that have them");
     }
     const std::uint32_t number = program.collectives[op.index];
     require(number < job_.plans.size(), "whose collectives have plans");
