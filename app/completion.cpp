@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/commands.h"
+#include "core/text.h"
 #include "scenarios/scenario.h"
 #include "sim/collective/plan.h"
 #include "topology/topology.h"
@@ -93,15 +94,7 @@ void add(std::vector<CommandWords>& all, const CLI::App& app, const CLI::App& co
   }
 }
 
-std::string joined(const Words& words, const std::string& between) {
-  std::string text;
-  for (const std::string& word : words) {
-    text += (text.empty() ? "" : between) + word;
-  }
-  return text;
-}
-
-std::string joined(const std::vector<Meaning>& meanings) {
+std::string words_of(const std::vector<Meaning>& meanings) {
   Words words;
   for (const Meaning& each : meanings) {
     words.push_back(each.word);
@@ -129,9 +122,9 @@ std::string patterns(std::span<const CommandWords> all, const std::string& betwe
 std::string for_bash(std::span<const CommandWords> all) {
   std::string cases;
   for (const CommandWords& command : all) {
-    cases += "    \"" + command.place + "\")\n      options=\"" + joined(command.options) + "\"\n";
+    cases += "    \"" + command.place + "\")\n      options=\"" + words_of(command.options) + "\"\n";
     const std::string values =
-        command.commands.empty() ? joined(command.values, " ") : joined(command.commands);
+        command.commands.empty() ? joined(command.values, " ") : words_of(command.commands);
     cases += values.empty() ? "" : "      values=\"" + values + "\"\n";
     for (const auto& [options, names] : command.values_after) {
       cases += "      case \"$previous\" in " + joined(options, "|") + ") values=\"" + joined(names, " ") +

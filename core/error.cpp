@@ -1,6 +1,7 @@
 #include "core/error.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -149,12 +150,10 @@ std::vector<std::string> nearest_names(std::string_view name, std::span<const st
 }
 
 std::string quoted_list(std::span<const std::string> names, std::string_view last_word) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text += i == 0 ? "" : i + 1 == names.size() ? ' ' + std::string(last_word) + ' ' : ", ";
-    text += '"' + names[i] + '"';
-  }
-  return text;
+  std::vector<std::string> quoted;
+  std::ranges::transform(names, std::back_inserter(quoted),
+                         [](const std::string& name) { return '"' + name + '"'; });
+  return joined(quoted, ", ", ' ' + std::string(last_word) + ' ');
 }
 
 std::string unknown_name(std::string_view what, std::string_view name, std::span<const std::string> known,

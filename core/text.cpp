@@ -45,6 +45,20 @@ PlainLocale::PlainLocale() {
 
 PlainLocale::~PlainLocale() { ::uselocale(before_); }
 
+std::string joined(std::span<const std::string> parts, std::string_view between) {
+  return joined(parts, between, between);
+}
+
+std::string joined(std::span<const std::string> parts, std::string_view between,
+                   std::string_view before_last) {
+  std::string text;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    text += i == 0 ? "" : i + 1 == parts.size() ? before_last : between;
+    text += parts[i];
+  }
+  return text;
+}
+
 std::string in_capitals(std::string_view text) {
   std::string capitals(text);
   std::ranges::transform(capitals, capitals.begin(), to_upper);

@@ -3,7 +3,9 @@
 
 #include <locale.h>
 
+#include <span>
 #include <string>
+#include <string_view>
 
 namespace paceline {
 
@@ -25,6 +27,11 @@ std::string formatted(const char* format, ...) __attribute__((format(printf, 1, 
 // ASCII alone.
 constexpr char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 constexpr char to_upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
+// The parts in a row: "a, b or c" with ", " between them and " or " before the last.
+std::string joined(std::span<const std::string> parts, std::string_view between);
+std::string joined(std::span<const std::string> parts, std::string_view between,
+                   std::string_view before_last);
+
 std::string in_capitals(std::string_view);
 std::string in_lower_case(std::string_view);
 constexpr bool is_letter(char c) { return to_lower(c) >= 'a' && to_lower(c) <= 'z'; }

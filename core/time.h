@@ -59,6 +59,8 @@ inline constexpr double kPicosecondsPerSecond = 1e12;
 
 constexpr Seconds to_seconds(SimTime t) { return Seconds(static_cast<double>(t.ps) / kPicosecondsPerSecond); }
 
+constexpr double to_microseconds(SimTime t) { return static_cast<double>(t.ps) * 1e-6; }
+
 constexpr double to_seconds(CampaignTime t) { return static_cast<double>(t.ps) / kPicosecondsPerSecond; }
 
 // Nearest integer, ties to even. Requires: 0 <= ps < 2^51 (2251 s); adding 1.5 * 2^52 leaves the integer in

@@ -54,15 +54,13 @@ std::vector<Bytes> sizes_of(const CollectiveTest& test, std::size_t ranks) {
   return sizes;
 }
 
-double microseconds(SimTime t) { return static_cast<double>(t.ps) * 1e-6; }
-
 std::string time_text(double us) { return formatted(us < 100 ? "%.2f" : us < 10'000 ? "%.1f" : "%.0f", us); }
 
 struct Bandwidths {
   double algorithm = 0, bus = 0;  // GB/s
 };
 Bandwidths bandwidths(const CollectiveCost& row, std::size_t ranks) {
-  const double us = microseconds(row.time);
+  const double us = to_microseconds(row.time);
   const double algorithm = us > 0 ? static_cast<double>(row.plan.bytes.value) * 1e-3 / us : 0;
   return {algorithm, algorithm * bus_factor(row.plan.kind, ranks)};
 }
@@ -79,8 +77,6 @@ std::string_view algorithm_of(const CollectiveCost& row) {
 std::string_view protocol_of(const CollectiveCost& row) {
   return row.channels > 0 ? name_of(row.plan.protocol) : "none";
 }
-
-Seconds seconds(const CollectiveCost& row) { return Seconds(static_cast<double>(row.time.ps) * 1e-12); }
 
 Json others_json(const std::vector<OtherChoice>& others) {
   Json::Array all;
@@ -108,7 +104,7 @@ double average_bus(const CollectiveTestResult& result) {
 
 std::string table_row(const CollectiveTestResult& result, const CollectiveCost& row) {
   const Bandwidths bandwidth = bandwidths(row, result.ranks);
-  const std::string half = formatted("  %7s  %6.2f  %6.2f  %5d", time_text(microseconds(row.time)).c_str(),
+  const std::string half = formatted("  %7s  %6.2f  %6.2f  %5d", time_text(to_microseconds(row.time)).c_str(),
                                      bandwidth.algorithm, bandwidth.bus, 0);
   std::string text = formatted("%12lld  %12lld  %8s  %6s  %6d", static_cast<long long>(row.plan.bytes.value),
                                static_cast<long long>(count_of(row, result.ranks)), "float",
@@ -117,7 +113,7 @@ std::string table_row(const CollectiveTestResult& result, const CollectiveCost& 
           formatted("  %14s  %6s  %8u", algorithm_of(row).data(), protocol_of(row).data(), row.channels);
   if (result.test.explain) {
     for (const SimTime part : {row.launch, row.latency, row.fill, row.bandwidth}) {
-      text += formatted("  %9s", time_text(microseconds(part)).c_str());
+      text += formatted("  %9s", time_text(to_microseconds(part)).c_str());
     }
   }
   return text;
@@ -161,7 +157,7 @@ std::string all_choices_text(const CollectiveTestResult& result,
       columns.insert(choice);
       cells[i][choice] = time_text(us) + mark;
     };
-    add({row.plan.algorithm, row.plan.protocol}, microseconds(row.time), "*");
+    add({row.plan.algorithm, row.plan.protocol}, to_microseconds(row.time), "*");
     for (const OtherChoice& other : intervals[i].others) {
       add({other.algorithm, other.protocol}, other.time.value * 1e6, other.likely ? "?" : " ");
     }
@@ -297,7 +293,7 @@ std::string nccl_tests_table(const CollectiveTestResult& result,
               : std::string(test.explain ? 7 : 42, ' ') + "(us)      (us): 90 % of measurements\n";
   for (std::size_t i = 0; i < result.rows.size(); ++i) {
     text += table_row(result, result.rows[i]) +
-            (intervals.empty() ? "" : interval_columns(intervals[i], seconds(result.rows[i]))) + '\n';
+            (intervals.empty() ? "" : interval_columns(intervals[i], to_seconds(result.rows[i].time))) + '\n';
   }
   text += test.all && !intervals.empty() ? all_choices_text(result, intervals) : "";
   text += "# Out of bounds values : 0 OK\n";
@@ -311,7 +307,7 @@ std::string nccl_tests_json(const CollectiveTestResult& result,
   for (std::size_t i = 0; i < result.rows.size(); ++i) {
     const CollectiveCost& row = result.rows[i];
     const Bandwidths bandwidth = bandwidths(row, result.ranks);
-    const Json half = Json::Object{{"time", microseconds(row.time)},
+    const Json half = Json::Object{{"time", to_microseconds(row.time)},
                                    {"alg_bw", bandwidth.algorithm},
                                    {"bus_bw", bandwidth.bus},
                                    {"nwrong", 0}};
@@ -326,10 +322,10 @@ std::string nccl_tests_json(const CollectiveTestResult& result,
                        {"protocol", protocol_of(row)},
                        {"channels", static_cast<std::int64_t>(row.channels)}};
     if (result.test.explain) {
-      entry.push_back({"explained_us", Json::Object{{"launch", microseconds(row.launch)},
-                                                    {"latency", microseconds(row.latency)},
-                                                    {"fill", microseconds(row.fill)},
-                                                    {"bandwidth", microseconds(row.bandwidth)}}});
+      entry.push_back({"explained_us", Json::Object{{"launch", to_microseconds(row.launch)},
+                                                    {"latency", to_microseconds(row.latency)},
+                                                    {"fill", to_microseconds(row.fill)},
+                                                    {"bandwidth", to_microseconds(row.bandwidth)}}});
     }
     if (!intervals.empty()) {
       entry.push_back({"interval_us", Json::Object{{"low", intervals[i].low.value * 1e6},

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "scenarios/readable.h"
 #include "scenarios/writer.h"
 #include "sim/strategy/sharding.h"
@@ -41,13 +42,7 @@ struct Alternative {
   Scenario changed;
 };
 
-std::string text_of(const Alternative& alternative) {
-  std::string text;
-  for (const std::string& setting : alternative.settings) {
-    text += (text.empty() ? "" : " and ") + setting;
-  }
-  return text;
-}
+std::string text_of(const Alternative& alternative) { return joined(alternative.settings, " and "); }
 
 // The largest batch that fits, of what doesn't; not below 1.
 Alternative smaller_batch(Alternative a) {

@@ -9,6 +9,7 @@
 #include "core/parallel.h"
 #include "sim/collective/step_times.h"
 #include "sim/collective/tuner.h"
+#include "sim/report/collective_cost.h"
 
 namespace paceline {
 namespace {
@@ -26,7 +27,7 @@ double least_seconds(const CollectiveGraph& graph, const CollectivePlan& plan) {
     seen[thread_block.script] = true;
     most = std::max(most, times.occupancy(graph, thread_block));
   }
-  return static_cast<double>(most.ps) * 1e-12;
+  return to_seconds(most).value;
 }
 
 }  // namespace
@@ -130,8 +131,7 @@ void PlaceModel::price(std::size_t plan, const CollectiveCosts& costs) {
 double PlaceModel::simulated(Part& part, std::size_t plan) {
   const auto number = static_cast<std::uint32_t>(plan - part.first);
   part.times.forget(number);
-  return static_cast<double>(time_alone(part.times, *communicator_, plans_[plan], number, part.now).ps) *
-         1e-12;
+  return to_seconds(time_alone(part.times, *communicator_, plans_[plan], number, part.now)).value;
 }
 
 void PlaceModel::times(const CollectiveCosts& costs, const std::vector<bool>& wanted,

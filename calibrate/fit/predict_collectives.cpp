@@ -252,8 +252,6 @@ Others others_of(PlaceModel& model, const std::vector<CollectiveCost>& rows) {
   return others;
 }
 
-Seconds seconds(const CollectiveCost& row) { return Seconds(static_cast<double>(row.time.ps) * 1e-12); }
-
 // Around the time and those of what may well run instead.
 CollectiveInterval around(Seconds time, double spread, std::vector<OtherChoice> others) {
   Seconds least = time, most = time;
@@ -272,7 +270,7 @@ std::vector<CollectiveInterval> of_defaults(const std::vector<CollectiveCost>& r
   std::vector<CollectiveInterval> intervals;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     intervals.push_back(around(
-        seconds(rows[i]),
+        to_seconds(rows[i].time),
         default_spread(reach_of(place.nodes(), place.cluster.node.network), rows[i].plan.bytes), others[i]));
   }
   return intervals;
@@ -372,7 +370,7 @@ CollectivePrediction predict_collectives(const CollectiveTest& given, const Prof
   const MeasuredPlace place = place_of(test.kind, test.cluster, test.collective);
   if (place.ranks() < 2) {
     for (const CollectiveCost& row : rows) {
-      prediction.intervals.push_back(around(seconds(row), 0, {}));
+      prediction.intervals.push_back(around(to_seconds(row.time), 0, {}));
     }
     return prediction;
   }

@@ -29,7 +29,7 @@ class Steps {
  private:
   void flush() {
     if (pending_.ps > 0) {
-      add("compute", computes_++, static_cast<double>(pending_.ps) * 1e-6, 0, label_);
+      add("compute", computes_++, to_microseconds(pending_), 0, label_);
       pending_ = {};
     }
   }

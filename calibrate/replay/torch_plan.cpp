@@ -61,8 +61,6 @@ void require_faithful(const Scenario& s) {
          "gradients in another format than the parameters are gathered in");
 }
 
-double microseconds(SimTime time) { return static_cast<double>(time.ps) * 1e-6; }
-
 std::int64_t whole(std::size_t count) { return static_cast<std::int64_t>(count); }
 
 Json::Array layers(const Workload& work) {
@@ -83,8 +81,8 @@ Json::Array layers(const Workload& work) {
                                {"kind", name_of(layer.kind)},
                                {"parameters", std::move(tensors)},
                                {"buffers", std::move(buffers)},
-                               {"forward_us", microseconds(work.layers[l].forward)},
-                               {"backward_us", microseconds(work.layers[l].backward)}});
+                               {"forward_us", to_microseconds(work.layers[l].forward)},
+                               {"backward_us", to_microseconds(work.layers[l].backward)}});
   }
   return all;
 }
@@ -236,7 +234,7 @@ std::string torch_plan(const Scenario& s) {
       {"precision",
        same_format(s.training.gradients, Precision::fp32) ? "fp32" : name_of(s.training.gradients)},
       {"layers", layers(work)},
-      {"optimizer_us", microseconds(waits.update_time)},
+      {"optimizer_us", to_microseconds(waits.update_time)},
       {"ddp", sharded ? Json() : ddp_options(s)},
       {"buckets", sharded || ranks == 1 ? Json::Array{} : buckets(s)},
       {"fsdp", sharded ? fsdp_options(s, ranks) : Json()},

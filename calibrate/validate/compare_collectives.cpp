@@ -91,7 +91,7 @@ std::map<std::int64_t, Predicted> predict_sizes(const CollectiveTable& table, co
   for (const std::int64_t size : sizes) {
     const CollectiveInterval& interval = prediction.intervals.at(row);
     const SimTime time = prediction.result.rows.at(row++).time;
-    all[size] = {static_cast<double>(time.ps) * 1e-12, interval.low.value, interval.high.value};
+    all[size] = {to_seconds(time).value, interval.low.value, interval.high.value};
   }
   return all;
 }

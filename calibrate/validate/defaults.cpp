@@ -238,7 +238,7 @@ std::vector<FittedDefault> summary(const Jackknife& fits, const std::vector<Cost
   return all;
 }
 
-double log_time(const CollectiveCost& row) { return std::log(static_cast<double>(row.time.ps) * 1e-12); }
+double log_time(const CollectiveCost& row) { return std::log(to_seconds(row.time).value); }
 
 void hold_out(const Chosen& tables, const std::string& site, const std::vector<CostParameter>& costs,
               std::vector<HeldOutRow>& rows) {

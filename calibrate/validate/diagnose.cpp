@@ -257,7 +257,7 @@ ExpectedLog expected_log(const FitRequest& request, const MeasuredPoints& measur
     for (std::size_t p = first; p < end; ++p) {
       const CollectiveCost& cost = prediction.result.rows[p - first];
       const CollectiveInterval& interval = prediction.intervals[p - first];
-      log.expected.push_back({cost, Seconds(static_cast<double>(cost.time.ps) * 1e-12), interval,
+      log.expected.push_back({cost, to_seconds(cost.time), interval,
                               std::log(interval.high / interval.low) / (2 * kNinety),
                               std::exp(log.points[p].log_time) < bounds[p - first]});
     }

@@ -40,14 +40,6 @@ std::string stretches_text(const std::vector<Stretch>& all) {
   return text;
 }
 
-std::string joined(const std::vector<std::string>& names, const char* last) {
-  std::string text;
-  for (std::size_t n = 0; n < names.size(); ++n) {
-    text += (n == 0 ? "" : n + 1 == names.size() ? last : ", ") + names[n];
-  }
-  return text;
-}
-
 // The runner-up is named with the best where it is not much less likely.
 std::string explanation_text(const JudgedLog& judged) {
   const Diagnosis& diagnosis = judged.diagnosis;
@@ -61,11 +53,11 @@ std::string explanation_text(const JudgedLog& judged) {
                      "judge more sharply";
   }
   constexpr double kClose = 3;  // of ln(odds)
-  std::string text = joined(diagnosis.best().names, ", or ") +
+  std::string text = joined(diagnosis.best().names, ", ", ", or ") +
                      (diagnosis.best().names.size() > 1 ? " (which look the same here)" : "");
   const Cause& second = diagnosis.ranked[1];
   if (!second.names.empty() && diagnosis.best().log_odds - second.log_odds < kClose) {
-    text += "; or " + joined(second.names, ", or ");
+    text += "; or " + joined(second.names, ", ", ", or ");
   }
   text += launch.empty() ? "" : ", with " + launch;
   return explains(judged.diagnosed, diagnosis.best())

@@ -13,14 +13,6 @@ std::string value_text(const ComparedRow& row, double value) {
   return formatted(shown < 100 ? "%.2f" : "%.1f", shown);
 }
 
-std::string joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts) {
-    text += (text.empty() ? "" : ", ") + part;
-  }
-  return text;
-}
-
 std::string row_text(const ComparedRow& row) {
   std::string text = formatted("  %12s  %5d GPUs  %14s  %14s  %14s to %-14s  %+7.1f %%",
                                row.bytes > 0 ? size_text(row.bytes).c_str() : "", row.ranks,
@@ -37,7 +29,7 @@ std::string row_text(const ComparedRow& row) {
 }
 
 std::string rows_text(const ComparedCase& one) {
-  std::string text = one.name + "\n  fitted: " + (one.fitted.empty() ? "nothing" : joined(one.fitted)) +
+  std::string text = one.name + "\n  fitted: " + (one.fitted.empty() ? "nothing" : joined(one.fitted, ", ")) +
                      "\n  source: " + one.source + '\n';
   if (!one.excluded.empty()) {
     text += "  not counted: " + one.excluded + '\n';

@@ -95,9 +95,7 @@ class ParameterServerPrograms {
   Bytes parameters(const Piece& piece) const {
     return Bytes(piece.elements * bytes_per_element(work_.training.parameters));
   }
-  SimTime on_server(Bytes traffic) const {
-    return to_sim_time(Seconds(static_cast<double>(traffic.value) / spec_.servers.memory_bandwidth.value));
-  }
+  SimTime on_server(Bytes traffic) const { return to_sim_time(traffic / spec_.servers.memory_bandwidth); }
 
   // Families: the servers, each by itself; then of each node the GPU of a place, and all its GPUs.
   std::uint32_t family_of_server(std::uint32_t server) const { return server; }
