@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from bokeh.models import DataRange1d, FixedTicker, Range1d
+from bokeh.models import DataRange1d, Range1d
 
 from ..plot import style
 from ..plot.data import Table, axis_label, named
@@ -36,8 +36,7 @@ def of_run(result: Result) -> Figure:
         y_range=Range1d(start=1.5, end=-0.5),
     )
     plot.ygrid.visible = False
-    plot.yaxis.ticker = FixedTicker(ticks=[0, 1])
-    plot.yaxis.major_label_overrides = dict(enumerate(who))
+    charts.name_rows(plot, dict(enumerate(who)))
     charts.plain_numbers(plot.xaxis[0])
     keys, ends = [], np.zeros(2)
     for part, mean, most in zip(

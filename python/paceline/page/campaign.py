@@ -6,8 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
-from bokeh.models import ColumnDataSource, DataRange1d, FixedTicker, Range1d
+from bokeh.models import ColumnDataSource, DataRange1d, Range1d
 from bokeh.models.annotations import Span
+from bokeh.plotting import figure
 
 from ..plot import style
 from ..plot.campaigns import NEGLIGIBLE, loss_name
@@ -98,49 +99,8 @@ def losses(result: Result) -> Figure:
     frame = frame[frame["p95_s"] > 0].sort_values("mean_s", ascending=False, kind="stable")
     assert result.campaign is not None
     wall = result.campaign["wall_s"]["mean"]
-    drawn = frame[frame["mean_s"] >= NEGLIGIBLE * wall]
-    shares = {name: 100 * drawn[f"{name}_s"].to_numpy() / wall for name in ("mean", "p5", "p95")}
-    names = [loss_name(loss) for loss in drawn["loss"]]
-    count = max(len(drawn), 1)
-    plot = charts.new_figure(
-        "losses-bars",
-        x_label="share of the campaign's time (%)",
-        height=70 + days.PIXELS * count,
-        x_range=Range1d(start=0, end=1.05 * max(shares["p95"].max(initial=0), 1e-3)),
-        y_range=Range1d(start=count - 0.4, end=-0.6),
-    )
-    plot.ygrid.visible = False
-    for grid in plot.xgrid:
-        charts.follow(grid, grid_line_color="rule")
-    plot.yaxis.ticker = FixedTicker(ticks=list(range(len(names))))
-    plot.yaxis.major_label_overrides = dict(enumerate(names))
-    texts = [f"{share:.2f} %" for share in shares["mean"]]
-    spreads = [
-        f"{low:.2f} to {high:.2f} %" for low, high in zip(shares["p5"], shares["p95"], strict=True)
-    ]
-    source = ColumnDataSource(
-        data={
-            "y": np.arange(len(drawn)),
-            **shares,
-            "what": names,
-            "text": texts,
-            "spread": spreads,
-            "time": [duration_text(seconds) for seconds in drawn["mean_s"]],
-            "colour": [days.LOOKS[days.row_of(loss)][0] for loss in drawn["loss"]],
-        }
-    )
-    bars = plot.hbar(
-        y="y", left=0, right="mean", height=0.6, source=source, fill_color="colour",
-        line_color=None,
-    )  # fmt: skip
     several = len(result.campaign["seeds"]) > 1
-    if several:
-        spread = plot.segment("p5", "y", "p95", "y", source=source, line_width=2)
-        charts.follow(spread.glyph, line_color="ink")
-    entries = [("", "@what"), ("mean", "@text"), ("time", "@time")]
-    plot.add_tools(
-        charts.hover([*entries, *([("5 to 95 %", "@spread")] if several else [])], renderers=[bars])
-    )
+    plot = _draw_losses(frame[frame["mean_s"] >= NEGLIGIBLE * wall], wall, several)
     table = pd.DataFrame(
         {
             "lost to": [loss_name(loss) for loss in frame["loss"]],
@@ -162,6 +122,46 @@ def losses(result: Result) -> Figure:
         table=table,
         formats={"share (%)": ",.3f", **dict.fromkeys(table.columns[2:], ",.2f")},
     )
+
+
+def _draw_losses(drawn: pd.DataFrame, wall: float, several: bool) -> figure:
+    shares = {name: 100 * drawn[f"{name}_s"].to_numpy() / wall for name in ("mean", "p5", "p95")}
+    names = [loss_name(loss) for loss in drawn["loss"]]
+    plot = charts.row_figure(
+        "losses-bars",
+        len(names),
+        pixels=days.PIXELS,
+        x_label="share of the campaign's time (%)",
+        x_range=Range1d(start=0, end=1.05 * max(shares["p95"].max(initial=0), 1e-3)),
+    )
+    charts.name_rows(plot, dict(enumerate(names)))
+    texts = [f"{share:.2f} %" for share in shares["mean"]]
+    spreads = [
+        f"{low:.2f} to {high:.2f} %" for low, high in zip(shares["p5"], shares["p95"], strict=True)
+    ]
+    source = ColumnDataSource(
+        data={
+            "y": np.arange(len(drawn)),
+            **shares,
+            "what": names,
+            "text": texts,
+            "spread": spreads,
+            "time": [duration_text(seconds) for seconds in drawn["mean_s"]],
+            "colour": [days.LOOKS[days.row_of(loss)][0] for loss in drawn["loss"]],
+        }
+    )
+    bars = plot.hbar(
+        y="y", left=0, right="mean", height=0.6, source=source, fill_color="colour",
+        line_color=None,
+    )  # fmt: skip
+    if several:
+        spread = plot.segment("p5", "y", "p95", "y", source=source, line_width=2)
+        charts.follow(spread.glyph, line_color="ink")
+    entries = [("", "@what"), ("mean", "@text"), ("time", "@time")]
+    plot.add_tools(
+        charts.hover([*entries, *([("5 to 95 %", "@spread")] if several else [])], renderers=[bars])
+    )
+    return plot
 
 
 # ---- over seeds ----

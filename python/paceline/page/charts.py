@@ -21,6 +21,7 @@ from bokeh.models import (
     NoOverlap,
     NumeralTickFormatter,
     PanTool,
+    Range1d,
     Tool,
     WheelZoomTool,
 )
@@ -138,6 +139,44 @@ def new_figure(
     for grid in plot.ygrid:
         follow(grid, grid_line_color="rule")
     return plot
+
+
+def row_figure(
+    name: str, rows: int, *, pixels: int, around: int = 70, above: float = 0.6, **keys: Any
+) -> figure:
+    """Return an empty chart with a row for each lying bar, the first on top.
+
+    Parameters
+    ----------
+    pixels, around
+        Heights of a row, and of what isn't rows.
+    above
+        From the middle of the first row to the upper edge, in rows.
+    keys
+        As of :func:`new_figure`.
+    """
+    count = max(rows, 1)
+    plot = new_figure(
+        name,
+        height=around + pixels * count,
+        y_range=Range1d(start=count - 0.4, end=-above),
+        **keys,
+    )
+    upright_grid(plot)
+    return plot
+
+
+def upright_grid(plot: figure) -> None:
+    """Draw lines from the ticks of the x axis alone."""
+    plot.ygrid.visible = False
+    for grid in plot.xgrid:
+        follow(grid, grid_line_color="rule")
+
+
+def name_rows(plot: figure, names: Mapping[Any, str]) -> None:
+    """Put names on the y axis, by where they lie."""
+    plot.yaxis.ticker = FixedTicker(ticks=list(names))
+    plot.yaxis.major_label_overrides = dict(names)
 
 
 def colour_bar(mapper: ColorMapper, title: str) -> ColorBar:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from bokeh.models import ColumnDataSource, DataRange1d, FixedTicker, Range1d
+from bokeh.models import ColumnDataSource, DataRange1d, Range1d
+from bokeh.plotting import figure
 from numpy.typing import NDArray
 
 from ..plot import style
@@ -162,10 +164,12 @@ def timeline(view: CampaignView, slices: int) -> Figure:
     failures = _kinds(view)
     word, unit_s = time_scale(view.wall_s)
     rows = [*pieces, *failures]
-    plot = charts.new_figure(
+    plot = charts.row_figure(
         "campaign-pieces",
+        len(rows),
+        pixels=PIXELS,
+        around=80,
         x_label=f"{word} since the begin",
-        height=80 + PIXELS * len(rows),
         navigable=True,
         x_range=Range1d(
             start=0,
@@ -173,18 +177,38 @@ def timeline(view: CampaignView, slices: int) -> Figure:
             bounds=(0, view.wall_s / unit_s),
             min_interval=1e-6 * view.wall_s / unit_s,
         ),
-        y_range=Range1d(start=len(rows) - 0.4, end=-0.6),
         lod_threshold=None,
     )
-    plot.ygrid.visible = False
-    for grid in plot.xgrid:
-        charts.follow(grid, grid_line_color="rule")
-    plot.yaxis.ticker = FixedTicker(ticks=list(range(len(rows))))
+    charts.name_rows(plot, dict(enumerate(style.shortened(rows, charts.MOST_LETTERS + 8))))
     plot.yaxis.major_tick_line_color = None
-    plot.yaxis.major_label_overrides = dict(
-        enumerate(style.shortened(rows, charts.MOST_LETTERS + 8))
+    _draw_pieces(plot, drawn, view.wall_s)
+    _draw_failures(plot, view, failures, len(drawn))
+    together = (
+        f" Pieces of a row that are less than {duration_text(gap)} apart are drawn as one."
+        if gap
+        else ""
     )
-    for y, (name, (from_s, to_s)) in enumerate(drawn.items()):
+    return Figure(
+        name="campaign-timeline",
+        title="The campaign as it went",
+        caption=f"With seed {view.seed}: what the cluster did, and below it what failed. A restart "
+        "is stop, rendezvous, start and initialisation; steps that were undone came after the "
+        f"checkpoint that a failure goes back to.{together}",
+        plot=plot,
+        table=_sums(view, pieces, failures),
+        formats={
+            "pieces": ",d",
+            "in all (h)": ",.3f",
+            "share (%)": ",.3f",
+            "longest (min)": ",.2f",
+        },
+        navigable=True,
+    )
+
+
+def _draw_pieces(plot: figure, pieces: Mapping[str, tuple[Times, Times]], wall_s: float) -> None:
+    word, unit_s = time_scale(wall_s)
+    for y, (name, (from_s, to_s)) in enumerate(pieces.items()):
         colour, _ = LOOKS[name]
         source = ColumnDataSource(
             data={
@@ -207,7 +231,13 @@ def timeline(view: CampaignView, slices: int) -> Figure:
                 point_policy="follow_mouse",
             )
         )
-    for y, where in enumerate(failures.values(), len(drawn)):
+
+
+def _draw_failures(
+    plot: figure, view: CampaignView, failures: Mapping[str, Any], first_row: int
+) -> None:
+    word, unit_s = time_scale(view.wall_s)
+    for y, where in enumerate(failures.values(), first_row):
         source = ColumnDataSource(
             data={
                 "x": view.from_s[where] / unit_s,
@@ -220,27 +250,6 @@ def timeline(view: CampaignView, slices: int) -> Figure:
         plot.add_tools(
             charts.hover([("failed", "@text"), (word, "@x{0,0.0000}")], renderers=[marks])
         )
-    together = (
-        f" Pieces of a row that are less than {duration_text(gap)} apart are drawn as one."
-        if gap
-        else ""
-    )
-    return Figure(
-        name="campaign-timeline",
-        title="The campaign as it went",
-        caption=f"With seed {view.seed}: what the cluster did, and below it what failed. A restart "
-        "is stop, rendezvous, start and initialisation; steps that were undone came after the "
-        f"checkpoint that a failure goes back to.{together}",
-        plot=plot,
-        table=_sums(view, pieces, failures),
-        formats={
-            "pieces": ",d",
-            "in all (h)": ",.3f",
-            "share (%)": ",.3f",
-            "longest (min)": ",.2f",
-        },
-        navigable=True,
-    )
 
 
 def _kinds(view: CampaignView) -> dict[str, Any]:

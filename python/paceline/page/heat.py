@@ -12,7 +12,6 @@ from bokeh.models import (
     ColumnDataSource,
     CustomJS,
     CustomJSHover,
-    FixedTicker,
     LinearColorMapper,
     Range1d,
 )
@@ -235,8 +234,7 @@ def _new_figure(name: str, wide: int, rows: int, height: int) -> figure:
 
 def _ticks(plot: figure, x_label: str, y_label: str, rows: Mapping[Any, str]) -> None:
     plot.xaxis.axis_label, plot.yaxis.axis_label = x_label, y_label
-    plot.yaxis.ticker = FixedTicker(ticks=list(rows))
-    plot.yaxis.major_label_overrides = dict(rows)
+    charts.name_rows(plot, rows)
 
 
 def _mapper(plot: figure, values: Mapping[str, Values], least: float) -> LinearColorMapper:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from bokeh.models import ColumnDataSource, Range1d
+from bokeh.plotting import figure
 
 from ..plot import style
 from ..plot.parts import NEGLIGIBLE
@@ -53,25 +54,45 @@ def chart(result: Result) -> Figure:
     strongest = change.abs().sort_values(ascending=False, kind="stable")
     strongest = strongest[strongest >= 100 * NEGLIGIBLE].head(MOST_LEVERS)
     drawn = frame.loc[sorted(strongest.index)]
-    percent = change[drawn.index].to_numpy()
+    kinds = [kind if kind in COLOURS else "software" for kind in drawn["kind"]]
+    everything = pd.DataFrame(
+        {
+            "change": frame["change"],
+            "kind": frame["kind"],
+            "time per sample (%)": change,
+            "step (ms)": 1e3 * frame["step_time_s"],
+        }
+    )
+    rest = len(frame) - len(drawn)
+    return Figure(
+        name="levers-figure",
+        title="One change at a time",
+        caption="Each change is simulated again; to the left a sample becomes cheaper."
+        + (f" {rest:,} more changes, by less than these or than 0.1 %, are in the table."
+           if rest else ""),
+        plot=_draw(drawn, kinds),
+        table=everything,
+        formats={"time per sample (%)": "+.2f", "step (ms)": ",.3f"},
+        keys=[charts.area_key(kind, COLOURS[kind]) for kind in COLOURS if kind in kinds],
+    )  # fmt: skip
+
+
+def _draw(drawn: pd.DataFrame, kinds: Sequence[str]) -> figure:
+    percent = 100 * drawn["time_per_sample_change"].to_numpy()
     low, high = min(0.0, percent.min(initial=0)), max(0.0, percent.max(initial=0))
     room = max(0.03 * (high - low), 0.01)
-    count = max(len(drawn), 1)
-    plot = charts.new_figure(
+    plot = charts.row_figure(
         "lever-bars",
+        len(drawn),
+        pixels=42,
+        above=0.7,
         x_label="change of the time per sample (%)",
-        height=70 + 42 * count,
         x_range=Range1d(start=low - room, end=high + room),
-        y_range=Range1d(start=count - 0.4, end=-0.7),
     )
-    plot.ygrid.visible = False
     plot.yaxis.visible = False
-    for grid in plot.xgrid:
-        charts.follow(grid, grid_line_color="rule")
     steps = [time_text(step) for step in drawn["step_time_s"]]
     texts = [f"{value:+.1f} %" for value in percent]
     names = style.shortened(list(drawn["change"]), LETTERS_OF_CHANGE)
-    kinds = [kind if kind in COLOURS else "software" for kind in drawn["kind"]]
     source = ColumnDataSource(
         data={
             "y": np.arange(len(drawn)),
@@ -99,26 +120,7 @@ def chart(result: Result) -> Figure:
     charts.follow(labels.glyph, text_color="ink")
     entries = [("change", "@change"), ("kind", "@kind"), ("time per sample", "@text")]
     plot.add_tools(charts.hover([*entries, ("step", "@step")], renderers=[plot.renderers[0]]))
-    table = pd.DataFrame(
-        {
-            "change": frame["change"],
-            "kind": frame["kind"],
-            "time per sample (%)": change,
-            "step (ms)": 1e3 * frame["step_time_s"],
-        }
-    )
-    rest = len(frame) - len(drawn)
-    return Figure(
-        name="levers-figure",
-        title="One change at a time",
-        caption="Each change is simulated again; to the left a sample becomes cheaper."
-        + (f" {rest:,} more changes, by less than these or than 0.1 %, are in the table."
-           if rest else ""),
-        plot=plot,
-        table=table,
-        formats={"time per sample (%)": "+.2f", "step (ms)": ",.3f"},
-        keys=[charts.area_key(kind, COLOURS[kind]) for kind in COLOURS if kind in kinds],
-    )  # fmt: skip
+    return plot
 
 
 def table(frame: pd.DataFrame, command: str) -> Details:

@@ -11,7 +11,6 @@ from bokeh.models import (
     BasicTicker,
     ColumnDataSource,
     CustomJSHover,
-    FixedTicker,
     LinearColorMapper,
     LinearInterpolator,
     NumeralTickFormatter,
@@ -249,8 +248,7 @@ def _plot(view: RunView, middle: int) -> figure:
         TIERS[kind][0] + (FABRIC_HEIGHT / 2 if kind in FABRIC else 0): TIERS[kind][1]
         for kind in kinds
     }
-    plot.yaxis.ticker = FixedTicker(ticks=list(middles))
-    plot.yaxis.major_label_overrides = middles
+    charts.name_rows(plot, middles)
     return plot
 
 

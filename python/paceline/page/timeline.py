@@ -13,7 +13,6 @@ from bokeh.models import (
     ColumnDataSource,
     CustomJS,
     CustomJSHover,
-    FixedTicker,
     PanTool,
     Range1d,
 )
@@ -242,15 +241,10 @@ def _plot(view: RunView, lanes: Lanes, columns: Columns) -> figure:
         lod_threshold=None,
     )
     plot.tools = [t for t in plot.tools if not isinstance(t, PanTool)] + [PanTool()]
-    for grid in plot.xgrid:
-        charts.follow(grid, grid_line_color="rule")
-    plot.ygrid.visible = False
-    plot.yaxis.ticker = FixedTicker(ticks=lanes.middles)
+    charts.upright_grid(plot)
+    labels = [_row_label(view, rank) for rank in lanes.ranks]
+    charts.name_rows(plot, dict(zip(lanes.middles, labels, strict=True)))
     plot.yaxis.major_tick_line_color = None
-    plot.yaxis.major_label_overrides = {
-        middle: _row_label(view, rank)
-        for rank, middle in zip(lanes.ranks, lanes.middles, strict=True)
-    }
     return plot
 
 
