@@ -22,7 +22,7 @@ PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")
 CHROMIUM = next(filter(None, map(shutil.which, PROGRAMS)), None)
 CHECKS = Path(__file__).with_name("browser.js").read_text(encoding="utf-8")
 CONTRAST = 4.5  # WCAG 2.2, level AA, for text
-LEAST_COLOURS = 40  # of a picture that shows something
+LEAST_COLORS = 40  # of a picture that shows something
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def check_look(watched: Watched) -> None:
     assert wide <= room, "a horizontal scroll bar"
     for plot in page.locator("figure .plot").all():
         name = plot.get_attribute("aria-label")
-        assert colours(plot.screenshot()) >= LEAST_COLOURS, name
+        assert colors(plot.screenshot()) >= LEAST_COLORS, name
     assert page.evaluate("(least) => checks.low(least)", CONTRAST) == []
     assert page.evaluate("(least) => checks.low_in_charts(least)", CONTRAST) == []
     assert page.evaluate("checks.cut()") == []
@@ -106,11 +106,11 @@ def check_looks(watched: Watched, scheme: str) -> None:
     check_look(watched)
 
 
-def colours(picture: bytes) -> int:
+def colors(picture: bytes) -> int:
     """How many colours a picture has, counted as far as it shows something."""
     with Image.open(io.BytesIO(picture)) as image:
-        found = image.convert("RGB").getcolors(LEAST_COLOURS)
-    return LEAST_COLOURS if found is None else len(found)
+        found = image.convert("RGB").getcolors(LEAST_COLORS)
+    return LEAST_COLORS if found is None else len(found)
 
 
 def check_keys(watched: Watched) -> None:

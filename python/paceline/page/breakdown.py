@@ -45,7 +45,7 @@ def of_run(result: Result) -> Figure:
         times = 1e3 * np.array([mean, most])
         if times.max() < 1e3 * NEGLIGIBLE * result.step_time_s:
             continue
-        name, colour, hatch = style.PARTS.get(part, (part, style.GREY, ""))
+        name, color, hatch = style.PARTS.get(part, (part, style.GREY, ""))
         shares = 100 * times / (1e3 * frame[["time_s", "worst_rank_time_s"]].sum().to_numpy())
         source = {
             "y": [0, 1],
@@ -56,9 +56,9 @@ def of_run(result: Result) -> Figure:
             "time": [f"{time:,.3f} ms" for time in times],
             "share": [f"{share:.1f} %" for share in shares],
         }
-        charts.bars(plot, source, colour, hatch)
+        charts.bars(plot, source, color, hatch)
         ends = ends + times
-        keys.append(charts.area_key(name, colour, hatch=hatch))
+        keys.append(charts.area_key(name, color, hatch=hatch))
     plot.add_tools(
         charts.hover([("", "@who"), ("part", "@part"), ("time", "@time"), ("share", "@share")])
     )

@@ -147,11 +147,11 @@ def _draw_losses(drawn: pd.DataFrame, wall: float, several: bool) -> figure:
             "text": texts,
             "spread": spreads,
             "time": [duration_text(seconds) for seconds in drawn["mean_s"]],
-            "colour": [days.LOOKS[days.row_of(loss)][0] for loss in drawn["loss"]],
+            "color": [days.LOOKS[days.row_of(loss)][0] for loss in drawn["loss"]],
         }
     )
     bars = plot.hbar(
-        y="y", left=0, right="mean", height=0.6, source=source, fill_color="colour",
+        y="y", left=0, right="mean", height=0.6, source=source, fill_color="color",
         line_color=None,
     )  # fmt: skip
     if several:
@@ -189,12 +189,12 @@ def distribution(result: Result) -> Figure:
         data={"left": edges[:-1], "right": edges[1:], "top": counts, "text": texts}
     )
     bars = plot.quad(
-        left="left", right="right", bottom=0, top="top", source=source, fill_color=style.COLOURS[0],
+        left="left", right="right", bottom=0, top="top", source=source, fill_color=style.COLORS[0],
         line_width=1,
     )  # fmt: skip
     charts.follow(bars.glyph, line_color="paper")
     plot.add_tools(charts.hover([("goodput", "@text"), ("seeds", "@top")], renderers=[bars]))
-    keys = [charts.area_key("seeds", style.COLOURS[0])]
+    keys = [charts.area_key("seeds", style.COLORS[0])]
     for name, label, dash in (
         ("mean", "mean", []),
         ("p5", "5 % and 95 %", [4, 3]),

@@ -45,7 +45,7 @@ PAGE = {
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 HEIGHT = 340  # pixels
 # Black can't be seen where the page is dark.
-COLOURS = [*style.COLOURS[:-1], "#7d838c"]
+COLORS = [*style.COLORS[:-1], "#7d838c"]
 MOST_LINES = 35  # that style.line_of tells apart
 MOST_TICKS = 50  # that are tried: more are slow
 MOST_LETTERS = 16  # of a name at a tick, and of an axis: what is longer leaves a phone
@@ -179,7 +179,7 @@ def name_rows(plot: figure, names: Mapping[Any, str]) -> None:
     plot.yaxis.major_label_overrides = dict(names)
 
 
-def colour_bar(mapper: ColorMapper, title: str) -> ColorBar:
+def color_bar(mapper: ColorMapper, title: str) -> ColorBar:
     """Return what the colours mean, to stand below a chart."""
     bar = ColorBar(
         color_mapper=mapper,
@@ -235,7 +235,7 @@ def zero_line(plot: figure) -> None:
     plot.add_layout(line)
 
 
-def bars(plot: figure, source: Mapping[str, Any], colour: str, hatch: str = "") -> None:
+def bars(plot: figure, source: Mapping[str, Any], color: str, hatch: str = "") -> None:
     """Draw pieces of lying bars: from ``left`` to ``right`` at ``y``."""
     drawn = plot.hbar(
         y="y",
@@ -243,7 +243,7 @@ def bars(plot: figure, source: Mapping[str, Any], colour: str, hatch: str = "") 
         right="right",
         height=0.7,
         source=ColumnDataSource(data=dict(source)),
-        fill_color=colour,
+        fill_color=color,
         line_color=None,
         hatch_pattern=HATCHES[hatch][0],
         hatch_scale=8,
@@ -330,9 +330,9 @@ def place_ticks(plot: figure, along: Places) -> None:
 
 def line_look(index: int) -> dict[str, Any]:
     """Colour, marker and dashes of the n-th line, as in the pictures."""
-    dash = style.DASHES[(index + index // len(COLOURS)) % len(style.DASHES)]
+    dash = style.DASHES[(index + index // len(COLORS)) % len(style.DASHES)]
     return {
-        "color": COLOURS[index % len(COLOURS)],
+        "color": COLORS[index % len(COLORS)],
         "marker": list(MARKERS)[index % len(MARKERS)],
         "dash": [] if dash == "-" else [round(2 * length) for length in dash[1]],
     }

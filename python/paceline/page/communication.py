@@ -72,9 +72,9 @@ def buckets(result: Result) -> Figure:
         "y": np.arange(count),
     }
     waits = {**texts, "left": times[:, 0], "right": times[:, 1]}
-    communication, colour = LOOKS["collective"]
-    charts.bars(plot, {**texts, "left": times[:, 1], "right": times[:, 2]}, colour)
-    keys = [charts.area_key(communication, colour)]
+    communication, color = LOOKS["collective"]
+    charts.bars(plot, {**texts, "left": times[:, 1], "right": times[:, 2]}, color)
+    keys = [charts.area_key(communication, color)]
     if np.any(times[:, 1] > times[:, 0]):
         charts.bars(plot, waits, style.PARTS["other"][1])
         keys.append(charts.area_key("ready, its queue is busy", style.PARTS["other"][1]))
@@ -193,7 +193,7 @@ def servers(result: Result) -> list[Part]:
         top="share",
         width=0.8,
         source=ColumnDataSource(data=source),
-        fill_color=style.COLOURS[0],
+        fill_color=style.COLORS[0],
         line_color=None,
     )
     names = ("updates", "gradients")

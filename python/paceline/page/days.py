@@ -20,7 +20,7 @@ from .view import CampaignView
 
 Times = NDArray[np.float64]
 
-_BLUE, _VERMILION, _GREEN, _PINK, _SKY, _ORANGE, _ = style.COLOURS
+_BLUE, _VERMILION, _GREEN, _PINK, _SKY, _ORANGE, _ = style.COLORS
 _GREY, _PALE = "#8c8c8c", "#bbbbbb"
 _SLOW, _REDONE, _TRAINED = "slower steps", "steps that were undone", "steps"
 RESTART = ("stop", "rendezvous", "start", "initialisation")
@@ -119,7 +119,7 @@ def bars(view: CampaignView) -> Figure:
     keys: list[Key] = []
     table = {f"from ({word})": edges[:-1] / unit_s}
     bottom = np.zeros(len(lengths))
-    for name, (colour, hatch) in LOOKS.items():
+    for name, (color, hatch) in LOOKS.items():
         if name == _TRAINED:
             continue
         share = 100 * np.diff(pieces.lost_until(name, edges)) / lengths
@@ -136,12 +136,12 @@ def bars(view: CampaignView) -> Figure:
             "when": [f"{start / unit_s:,.4g}, for {each}" for start in edges[:-1]],
         }
         drawn = plot.quad(
-            left="left", right="right", bottom="bottom", top="top", fill_color=colour,
+            left="left", right="right", bottom="bottom", top="top", fill_color=color,
             source=ColumnDataSource(data=data), line_width=0.5,
             hatch_pattern=charts.HATCHES[hatch][0], hatch_scale=8, hatch_alpha=0.6,
         )  # fmt: skip
         charts.follow(drawn.glyph, line_color="paper", hatch_color="paper")
-        keys.append(charts.area_key(name, colour, hatch=hatch))
+        keys.append(charts.area_key(name, color, hatch=hatch))
         bottom = bottom + share
     plot.add_tools(charts.hover([(word, "@when"), ("lost to", "@what"), ("", "@text")]))
     return Figure(
@@ -209,7 +209,7 @@ def timeline(view: CampaignView, slices: int) -> Figure:
 def _draw_pieces(plot: figure, pieces: Mapping[str, tuple[Times, Times]], wall_s: float) -> None:
     word, unit_s = time_scale(wall_s)
     for y, (name, (from_s, to_s)) in enumerate(pieces.items()):
-        colour, _ = LOOKS[name]
+        color, _ = LOOKS[name]
         source = ColumnDataSource(
             data={
                 "left": from_s / unit_s,
@@ -220,10 +220,10 @@ def _draw_pieces(plot: figure, pieces: Mapping[str, tuple[Times, Times]], wall_s
             }
         )
         drawn_bars = plot.hbar(
-            y=y, left="left", right="right", height=0.7, source=source, fill_color=colour,
+            y=y, left="left", right="right", height=0.7, source=source, fill_color=color,
             line_color=None,
         )  # fmt: skip
-        plot.segment("left", "above", "left", "below", source=source, line_color=colour)  # if short
+        plot.segment("left", "above", "left", "below", source=source, line_color=color)  # if short
         plot.add_tools(
             charts.hover(
                 [("", name), (word, "@left{0,0.0000}"), ("for", "@seconds{0,0.0} s")],

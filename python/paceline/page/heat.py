@@ -251,7 +251,7 @@ def _mapper(plot: figure, values: Mapping[str, Values], least: float) -> LinearC
         palette=Cividis256, low=low, high=high, nan_color="#00000000", tags=[FIRST]
     )
     _on_choice(plot, CustomJS(args={"mapper": mapper, "scales": ends}, code=_CHOOSE))
-    plot.add_layout(charts.colour_bar(mapper, "ms"), "below")
+    plot.add_layout(charts.color_bar(mapper, "ms"), "below")
     return mapper
 
 

@@ -21,7 +21,7 @@ from .document import Details, Figure, Part, Table, Text, time_text
 MOST_LEVERS = 16  # that are drawn; the table has all
 LETTERS_OF_CHANGE = 30  # that a phone has room for; the tooltip and the table have all
 FIRST_STRONG, POP = "\u2068", "\u2069"  # isolate a name whose letters may run the other way
-COLOURS = {"software": style.COLOURS[2], "hardware": style.COLOURS[0], "cannot be had": style.GREY}
+COLORS = {"software": style.COLORS[2], "hardware": style.COLORS[0], "cannot be had": style.GREY}
 
 
 def parts(result: Result, command: str) -> list[Part]:
@@ -54,7 +54,7 @@ def chart(result: Result) -> Figure:
     strongest = change.abs().sort_values(ascending=False, kind="stable")
     strongest = strongest[strongest >= 100 * NEGLIGIBLE].head(MOST_LEVERS)
     drawn = frame.loc[sorted(strongest.index)]
-    kinds = [kind if kind in COLOURS else "software" for kind in drawn["kind"]]
+    kinds = [kind if kind in COLORS else "software" for kind in drawn["kind"]]
     everything = pd.DataFrame(
         {
             "change": frame["change"],
@@ -73,7 +73,7 @@ def chart(result: Result) -> Figure:
         plot=_draw(drawn, kinds),
         table=everything,
         formats={"time per sample (%)": "+.2f", "step (ms)": ",.3f"},
-        keys=[charts.area_key(kind, COLOURS[kind]) for kind in COLOURS if kind in kinds],
+        keys=[charts.area_key(kind, COLORS[kind]) for kind in COLORS if kind in kinds],
     )  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def _draw(drawn: pd.DataFrame, kinds: Sequence[str]) -> figure:
             "y": np.arange(len(drawn)),
             "above": np.arange(len(drawn)) - 0.28,
             "right": percent,
-            "colour": [COLOURS[kind] for kind in kinds],
+            "color": [COLORS[kind] for kind in kinds],
             "label": [
                 f"{text}  {FIRST_STRONG}{name}{POP}"
                 for name, text in zip(names, texts, strict=True)
@@ -110,7 +110,7 @@ def _draw(drawn: pd.DataFrame, kinds: Sequence[str]) -> figure:
         }
     )
     plot.hbar(
-        y="y", left=0, right="right", height=0.36, source=source, fill_color="colour",
+        y="y", left=0, right="right", height=0.36, source=source, fill_color="color",
         line_color=None,
     )  # fmt: skip
     labels = plot.text(

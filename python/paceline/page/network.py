@@ -123,8 +123,8 @@ def network(view: RunView) -> Figure:
     keys = [charts.line_key("a switch of the fabric", GREY, dash=())]
     if others.any():
         halo = ColumnDataSource(data={name: columns[name][others] for name in ENDS})
-        plot.segment(*ENDS, source=halo, line_width=9, line_color=style.COLOURS[3])
-        keys.append(charts.area_key("neighbours use it, too", style.COLOURS[3]))
+        plot.segment(*ENDS, source=halo, line_width=9, line_color=style.COLORS[3])
+        keys.append(charts.area_key("neighbours use it, too", style.COLORS[3]))
     end = max(0.1, float(np.ceil(10 * used.max(initial=0)) / 10))
     mapper = LinearColorMapper(palette=_palette(), low=0, high=end)
     drawn = plot.segment(
@@ -134,7 +134,7 @@ def network(view: RunView) -> Figure:
         line_color=field("used", mapper),
         name="links",
     )
-    bar = charts.colour_bar(mapper, "share of the step that it transfers")
+    bar = charts.color_bar(mapper, "share of the step that it transfers")
     bar.formatter = NumeralTickFormatter(format="0%")
     plot.add_layout(bar, "below")
     plot.add_tools(_hover(view, drawn))

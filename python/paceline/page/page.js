@@ -5,19 +5,19 @@ let figures = [];
 const models = (plot) => [...plot.references()];
 
 // Colours. A model's tags name those that it takes from the page: "line_color=ink".
-function colours(tags) {
+function colors(tags) {
   const style = getComputedStyle(document.documentElement);
   const pairs = tags.map((tag) => String(tag).split("=")).filter((pair) => pair.length === 2);
   return Object.fromEntries(pairs.map(([property, part]) => [property, style.getPropertyValue("--" + part).trim()]));
 }
 function paint(value) {
   if (value === null || typeof value !== "object") return;
-  if (value.attributes?.tags) Object.assign(value.attributes, colours(value.attributes.tags));
+  if (value.attributes?.tags) Object.assign(value.attributes, colors(value.attributes.tags));
   Object.values(value).forEach(paint);
 }
 function repaint() {
   for (const { plot } of figures)
-    for (const model of models(plot)) if (model.tags.length) model.setv(colours(model.tags));
+    for (const model of models(plot)) if (model.tags.length) model.setv(colors(model.tags));
 }
 matchMedia("screen and (prefers-color-scheme: dark)").addEventListener("change", repaint);
 

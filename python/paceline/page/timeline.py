@@ -30,7 +30,7 @@ ROW, BAR, GAP = 2, 1.7, 1  # heights of a row, of what is drawn in it, and betwe
 PIXELS, RANK_PIXELS = 13, 50  # of a unit of height; of a rank, whose label has three lines
 ROWS_IN_VIEW = 12  # at first
 SHORTEST_MS = 1e-6  # that one can zoom in on
-_BLUE, _VERMILION, _GREEN, _PINK, _SKY, _ORANGE, _ = style.COLOURS
+_BLUE, _VERMILION, _GREEN, _PINK, _SKY, _ORANGE, _ = style.COLORS
 _YELLOW = "#F0E442"
 _GREY, _PALE = "#8c8c8c", "#8c8c8c50"
 _OTHER_KERNELS = "copies and other kernels"
@@ -336,6 +336,6 @@ def _keys(columns: Columns) -> list[Key]:
     if np.any(columns["waiting"] > 0):
         looks.append(WAITING)
     return [
-        charts.area_key(name, colour[:7], opacity=0.31 if colour == _PALE else 1.0)
-        for name, colour in looks
+        charts.area_key(name, color[:7], opacity=0.31 if color == _PALE else 1.0)
+        for name, color in looks
     ]

@@ -161,20 +161,20 @@ def _draw(
     alone = "model_us" in places[0][1]  # what was fitted is predicted as measured
     for index, (place, measured) in enumerate(places):
         look = style.line_of(index)
-        colour, marker = look["color"], look["marker"]
+        color, marker = look["color"], look["marker"]
         sizes = measured["size_bytes"]
         factor = bus_factor(place.kind, place.nodes * place.gpus_per_node) * 1e-3
         curve = predict(profile, cluster, place, sizes_between(sizes.min(), sizes.max()))
         band = [factor * curve["size_bytes"] / curve[end] for end in ("high_us", "low_us")]
-        above.fill_between(curve["size_bytes"], *band, color=colour, alpha=0.18, lw=0)
-        above.plot(curve["size_bytes"], curve["busbw_gb_per_s"], color=colour, ls=look["linestyle"])
-        points = {"color": colour, "marker": marker, "mfc": "white", "ls": "none"}
+        above.fill_between(curve["size_bytes"], *band, color=color, alpha=0.18, lw=0)
+        above.plot(curve["size_bytes"], curve["busbw_gb_per_s"], color=color, ls=look["linestyle"])
+        points = {"color": color, "marker": marker, "mfc": "white", "ls": "none"}
         (handle,) = above.plot(sizes, factor * sizes / measured["time_us"], mew=1.4, **points)
         handles.append(handle)
         names.append(place.name())
         if alone:
             times = measured["model_us"]
-            above.plot(sizes, factor * sizes / times, color=colour, **_ALONE)
+            above.plot(sizes, factor * sizes / times, color=color, **_ALONE)
         else:
             times = predict(profile, cluster, place, list(sizes))["time_us"]
         more = 100 * (measured["time_us"].to_numpy() / times.to_numpy() - 1)  # bandwidth

@@ -73,7 +73,7 @@ def losses(result: Result) -> tuple[Figure, Axes]:
         figure, grid = style.new_figure(height=1.2 + 0.42 * max(len(frame), 1))
         axes = grid[0, 0]
         rows = np.arange(len(frame))
-        axes.barh(rows, share[:, 0], 0.6, color=style.COLOURS[1], lw=0)
+        axes.barh(rows, share[:, 0], 0.6, color=style.COLORS[1], lw=0)
         axes.hlines(rows, share[:, 1], share[:, 2], color="black", lw=1.5)
         for row, (mean, _, high), seconds in zip(rows, share, frame["mean_s"], strict=True):
             text = f" {mean:.2f} %, {duration_text(seconds)}"

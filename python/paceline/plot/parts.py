@@ -101,11 +101,11 @@ def draw_breakdown(axes: Axes, frame: pd.DataFrame, x: str, share: bool = False)
     scale = 100 / means.sum(axis=1) if share else pd.Series(1e3, means.index)
     bottom = np.zeros(len(means))
     for column in columns:
-        _, colour, hatch = style.PARTS[COLUMNS[column]]
+        _, color, hatch = style.PARTS[COLUMNS[column]]
         height = (means[column] * scale).to_numpy()
         if not height.any():  # its hatch alone would be most of the picture's file
             continue
-        bars = axes.bar(range(len(means)), height, 0.72, bottom, color=colour, hatch=hatch, lw=0)
+        bars = axes.bar(range(len(means)), height, 0.72, bottom, color=color, hatch=hatch, lw=0)
         for bar in bars:
             bar.sticky_edges.y[:] = [0]  # an empty part on top would take the margin away
         bottom += height
@@ -126,9 +126,9 @@ def _one_result(result: Result) -> tuple[Figure, Axes]:
     rows = np.arange(len(frame))
     columns = (frame[name] for name in ("part", "time_s", "worst_rank_time_s", "share"))
     for part, time, worst, share, y in zip(*columns, rows, strict=True):
-        _, colour, hatch = style.PARTS.get(part, (part, style.GREY, ""))
-        axes.barh(y - 0.2, time * 1e3, 0.36, color=colour, hatch=hatch, lw=0)
-        axes.barh(y + 0.2, worst * 1e3, 0.36, facecolor="none", edgecolor=colour, lw=1.3)
+        _, color, hatch = style.PARTS.get(part, (part, style.GREY, ""))
+        axes.barh(y - 0.2, time * 1e3, 0.36, color=color, hatch=hatch, lw=0)
+        axes.barh(y + 0.2, worst * 1e3, 0.36, facecolor="none", edgecolor=color, lw=1.3)
         text = f" {time * 1e3:,.4g} ms, {share:.1%}".replace("%", " %")
         axes.text(time * 1e3, y - 0.2, text, va="center", fontsize=9.5)
         text = f" {worst * 1e3:,.4g} ms"

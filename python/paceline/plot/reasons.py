@@ -18,10 +18,10 @@ from .scaling import draw_efficiency
 _NAME_WIDTH = 38  # of a change, in characters
 NEGLIGIBLE = 1e-3  # as the program leaves out
 _KINDS = {  # what a change asks for: a colour and a hatch
-    "software": (style.COLOURS[2], ""),
-    "hardware": (style.COLOURS[0], "//"),
+    "software": (style.COLORS[2], ""),
+    "hardware": (style.COLORS[0], "//"),
     "cannot be had": (style.GREY, ".."),
-    "": (style.COLOURS[2], ""),  # the result doesn't say
+    "": (style.COLORS[2], ""),  # the result doesn't say
 }
 
 
@@ -67,7 +67,7 @@ def _waited_for(result: Result, most: int) -> tuple[Figure, Axes]:
         waited.append(rest["waited_s"].sum() * 1e3)
         notes.append("")
     texts = [f"{time:,.4g} ms{note}" for time, note in zip(waited, notes, strict=True)]
-    figure, axes = _bars(names, waited, texts, [(style.COLOURS[1], "")] * len(names))
+    figure, axes = _bars(names, waited, texts, [(style.COLORS[1], "")] * len(names))
     axes.set_xlabel("wait for this GPU in a step, mean of all GPUs (ms)")
     step = result.step_time_s * 1e3
     if result.servers is not None:
@@ -162,7 +162,7 @@ def critical_path(result: Result, *, most: int = 12) -> tuple[Figure, Axes]:
         times.append(kinds.iloc[most:].sum())
     with style.style():
         texts = [f"{time:,.4g} ms, {time / step:.1%}".replace("%", " %") for time in times]
-        figure, axes = _bars(names, times, texts, [(style.COLOURS[0], "")] * len(names))
+        figure, axes = _bars(names, times, texts, [(style.COLORS[0], "")] * len(names))
         axes.set_xlabel("time on the critical path (ms)")
         number = result.data["critical_path"]["step"]
         style.title(axes, f"Critical path of step {number:,}: {step:,.4g} ms")
@@ -185,8 +185,8 @@ def _bars(
     lines = sum(name.count("\n") + 1 for name in names)
     figure, grid = style.new_figure(height=1.25 + 0.2 * len(names) + 0.14 * max(lines, 1))
     axes = grid[0, 0]
-    for row, (length, (colour, hatch)) in enumerate(zip(lengths, looks, strict=True)):
-        axes.barh(row, length, 0.7, color=colour, hatch=hatch, lw=0)
+    for row, (length, (color, hatch)) in enumerate(zip(lengths, looks, strict=True)):
+        axes.barh(row, length, 0.7, color=color, hatch=hatch, lw=0)
     beside = axes.get_yaxis_transform()  # x of the axes, y of the data
     for row, text in enumerate(texts):
         axes.text(1.02, row, text, transform=beside, va="center", size=9.5)

@@ -110,8 +110,8 @@ def draw_scaling(axes: Axes, points: Table, x: str) -> Drawn:
     for index, rate in different_rates(alone).items():
         ends = np.array([lines[index].frame[GPUS].min(), lines[index].frame[GPUS].max()], float)
         single = len(different_rates(alone)) == 1
-        colour = style.GREY if single else style.COLOURS[index % len(style.COLOURS)]
-        axes.plot(ends, rate * ends, color=colour, **_IDEAL)
+        color = style.GREY if single else style.COLORS[index % len(style.COLORS)]
+        axes.plot(ends, rate * ends, color=color, **_IDEAL)
     drawn = draw_lines(axes, lines, positions, x)
     if alone:
         drawn.append((Line2D([], [], color=style.GREY, **_IDEAL), "ideal: GPUs times one alone"))
@@ -189,13 +189,13 @@ def _draw_measured(
         if x != GPUS or known.empty or GPUS not in known or index not in scales:
             continue
         gpus = known[GPUS].astype(float)
-        colour = style.COLOURS[index % len(style.COLOURS)]
+        color = style.COLORS[index % len(style.COLORS)]
         handle = axes.scatter(
             gpus,
             known[THROUGHPUT] * scales[index] / (gpus if per_gpu else 1),
             s=70,
             facecolor="white",
-            edgecolor=colour if len(lines) > 1 else "black",
+            edgecolor=color if len(lines) > 1 else "black",
             linewidth=1.8,
             zorder=4,
         )

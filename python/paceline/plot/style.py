@@ -22,7 +22,7 @@ from ..errors import InputError
 from ..quantities import number_text, parse, size_text, value_text
 
 # Okabe and Ito, "Color Universal Design", 2008, without the yellow: it is pale on white.
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"]
+COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"]
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "<", ">", "*"]
 DASHES: list[Any] = ["-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (9, 2))]
 GREY = "#666666"
@@ -85,9 +85,9 @@ def new_figure(
 def line_of(index: int) -> dict[str, Any]:
     """Colour, marker and dashes of the n-th line; no two of the first 35 are alike."""
     return {
-        "color": COLOURS[index % len(COLOURS)],
+        "color": COLORS[index % len(COLORS)],
         "marker": MARKERS[index % len(MARKERS)],
-        "linestyle": DASHES[(index + index // len(COLOURS)) % len(DASHES)],
+        "linestyle": DASHES[(index + index // len(COLORS)) % len(DASHES)],
     }
 
 

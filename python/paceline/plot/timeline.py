@@ -110,11 +110,11 @@ def _draw(
     seen = set()
     for row, rank in enumerate(ranks):
         for kind, spans in _spans(drawn, rank, last).items():
-            _, colour, hatch = _LOOKS[kind]
+            _, color, hatch = _LOOKS[kind]
             axes.broken_barh(
                 [((begins - start) * 1e-3, lasts * 1e-3) for begins, lasts in spans],
                 (row + _TRACKS[kind] - 0.18, 0.36),
-                facecolor=colour,
+                facecolor=color,
                 hatch=hatch,
                 edgecolor="none" if kind == COMPUTE else "white",
                 linewidth=0.5 if kind == COMMUNICATION else 0,
