@@ -68,7 +68,7 @@ def from_torch(
         raise InputError("expected a tensor whose dimension 0 counts samples", "inputs")
     meta = _copy_on_meta(torch, module)
     layers = _Layers(meta)
-    _run(torch, meta, layers, first.shape[0], inputs, named_inputs)
+    _run(torch, meta, _Counter(meta, layers, first.shape[0]), inputs, named_inputs)
     _warn_of_unread(layers)
 
     kind = type(module)
@@ -228,58 +228,57 @@ def _kind(module: nn.Module) -> str:
     return "norm" if _normalizes(module) else "embedding"
 
 
-def _run(
-    torch: Any,
-    module: nn.Module,
-    layers: _Layers,
-    samples: int,
-    inputs: Sequence[Any],
-    named_inputs: Mapping[str, Any],
-) -> None:
-    """Run the forward pass, and add to the layers what it does."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils.flop_counter import flop_registry
+class _Counter:
+    """Adds to the layers what a forward pass does."""
 
-    frames: list[nn.Module] = [module]  # whose forward runs, innermost last
-    cores: dict[nn.Module, _Layer] = {}
-    core_output: dict[nn.Module, int] = {}
-    kept: list[Tensor] = []  # what storages belong to: none is made anew at the same address
-    last = layers.all[0] if layers.all else None
+    def __init__(self, module: nn.Module, layers: _Layers, samples: int) -> None:
+        self.layers = layers
+        self.samples = samples
+        self.frames: list[nn.Module] = [module]  # whose forward runs, innermost last
+        self.cores: dict[nn.Module, _Layer] = {}
+        self.core_output: dict[nn.Module, int] = {}
+        self.kept: list[Tensor] = []  # what storages belong to: none is made anew at its address
+        self.last = layers.all[0] if layers.all else None
 
-    def of_sample(count: int, result: Tensor) -> int:
+    def of_sample(self, count: int, result: Tensor) -> int:
         # What is as large for any batch (positions' embeddings) is counted as a sample's.
         whole = result.dim() > 0 and result.shape[0] == 1
-        return count if whole else count // samples
+        return count if whole else count // self.samples
 
-    def reader(storage: int) -> _Layer:
-        part = frames[-1]
+    def reader(self, storage: int) -> _Layer:
+        part = self.frames[-1]
         own = (_storage(p) for p in part.parameters(recurse=False))
-        return layers.of_module[part] if storage in own else layers.owner[storage]
+        return self.layers.of_module[part] if storage in own else self.layers.owner[storage]
 
-    def multiplied(flops: Callable[..., int], func: Any, call: tuple[Any, Any], out: Any) -> None:
-        nonlocal last
+    def multiplied(
+        self, flops: Callable[..., int], func: Any, call: tuple[Any, Any], out: Any
+    ) -> None:
         args, kwargs = call
         result = next(_tensors(out))
-        macs = of_sample(flops(*args, **kwargs, out_val=out) // 2, result)
-        read = [s for s in map(_storage, _tensors(call)) if s in layers.owner]
+        macs = self.of_sample(flops(*args, **kwargs, out_val=out) // 2, result)
+        read = [s for s in map(_storage, _tensors(call)) if s in self.layers.owner]
         for storage in read:
-            layers.unread.pop(storage, None)
+            self.layers.unread.pop(storage, None)
         if read:
-            last = reader(read[-1])
-            last.kind = "conv" if "conv" in func.__name__ else "linear"
-            last.macs += macs
-            last.written += of_sample(result.numel(), result)
+            self.last = self.reader(read[-1])
+            self.last.kind = "conv" if "conv" in func.__name__ else "linear"
+            self.last.macs += macs
+            self.last.written += self.of_sample(result.numel(), result)
         elif next(_tensors(args)).shape[-1] > 1:  # else it multiplies elements: rotary angles
-            part = frames[-1]
-            if part not in cores:
-                parts = filter(None, (layers.names[part], "core"))
-                cores[part] = _Layer(".".join(parts), "attention")
-                (last.cores if last else layers.all).append(cores[part])
-            cores[part].macs += macs
-            core_output[part] = of_sample(result.numel(), result)
+            part = self.frames[-1]
+            if part not in self.cores:
+                self.cores[part] = self._core(part)
+            self.cores[part].macs += macs
+            self.core_output[part] = self.of_sample(result.numel(), result)
 
-    def moved(args: Any, out: Any) -> None:
-        nonlocal last
+    def _core(self, part: nn.Module) -> _Layer:
+        parts = filter(None, (self.layers.names[part], "core"))
+        core = _Layer(".".join(parts), "attention")
+        (self.last.cores if self.last else self.layers.all).append(core)
+        return core
+
+    def moved(self, args: Any, out: Any) -> None:
+        layers = self.layers
         read = [_storage(tensor) for tensor in _tensors(args)]
         known = [storage for storage in read if storage in layers.owner]
         results = list(_tensors(out))
@@ -291,14 +290,32 @@ def _run(
             layers.unread.pop(storage, None)
         if len(known) == len(read):  # made of parameters alone: stands for the first
             layers.owner[_storage(results[0])] = layers.owner[known[0]]
-            kept.append(results[0])
+            self.kept.append(results[0])
             return
         for storage in known:
-            layer = reader(storage)
+            layer = self.reader(storage)
             if layer.kind not in ("conv", "linear"):
-                last = layer
+                self.last = layer
                 if layers.first[id(layer)] == storage:
-                    layer.written += of_sample(results[0].numel(), results[0])
+                    layer.written += self.of_sample(results[0].numel(), results[0])
+
+    def enter(self, part: nn.Module, _inputs: Any) -> None:
+        self.frames.append(part)
+
+    def leave(self, part: nn.Module, _inputs: Any, out: Any) -> None:
+        self.frames.pop()
+        if part in self.core_output:
+            self.cores[part].written += self.core_output.pop(part)
+        layer = self.layers.of_module.get(part)
+        if layer and id(layer) not in self.layers.first:  # a norm without parameters
+            result = next(_tensors(out))
+            layer.written += self.of_sample(result.numel(), result)
+
+
+def _watching(counter: _Counter) -> Any:
+    """Return a mode in which PyTorch tells the counter each operation."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils.flop_counter import flop_registry
 
     class Watch(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(
@@ -313,45 +330,44 @@ def _run(
                     return parts
             out = func(*args, **kwargs)
             if flops is not None:
-                multiplied(flops, func, (args, kwargs), out)
+                counter.multiplied(flops, func, (args, kwargs), out)
             elif not _PRODUCTS.isdisjoint(func.overloadpacket.__name__.split("_")):
                 raise InputError(
                     f"expected operations that PyTorch's FlopCounterMode counts, found {func}: "
                     "describe the module without it, and add what it does",
-                    layers.names[frames[-1]],
+                    counter.layers.names[counter.frames[-1]],
                 )
             else:
-                moved((args, kwargs), out)
+                counter.moved((args, kwargs), out)
             return out
 
-    def enter(part: nn.Module, _inputs: Any) -> None:
-        frames.append(part)
+    return Watch()
 
-    def leave(part: nn.Module, _inputs: Any, out: Any) -> None:
-        frames.pop()
-        if part in core_output:
-            cores[part].written += core_output.pop(part)
-        layer = layers.of_module.get(part)
-        if layer and id(layer) not in layers.first:  # a norm without parameters
-            result = next(_tensors(out))
-            layer.written += of_sample(result.numel(), result)
 
+def _run(
+    torch: Any,
+    module: nn.Module,
+    counter: _Counter,
+    inputs: Sequence[Any],
+    named_inputs: Mapping[str, Any],
+) -> None:
+    """Run the forward pass, and count what it does."""
     for part in module.modules():
-        part.register_forward_pre_hook(enter)
-        part.register_forward_hook(leave)
+        part.register_forward_pre_hook(counter.enter)
+        part.register_forward_hook(counter.leave)
     try:
-        with torch.no_grad(), Watch():
+        with torch.no_grad(), _watching(counter):
             module(*inputs, **named_inputs)
     except InputError:
         raise
     except Exception as error:  # whatever a forward raises
-        part = frames[-1]
+        part = counter.frames[-1]
         raise InputError(
             f"expected a forward pass that runs without values, on the meta device; in "
             f"{type(part).__name__} PyTorch said: {_first_line(error)}; cure: inputs that fit, "
             "tensors kept as buffers, branches that ask no tensor for its value; else describe "
             "its parts one by one and join their layers",
-            layers.names[part],
+            counter.layers.names[part],
         ) from error
 
 
