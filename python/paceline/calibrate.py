@@ -229,16 +229,9 @@ def compare_measurements(
         Names the file, or the argument, that is wrong.
     """
     options = _log_options(
-        paths,
-        cluster,
-        nodes=as_word(nodes),
-        gpus_per_node=as_word(gpus_per_node),
-        algorithm=algorithm,
-        protocol=protocol,
-        nccl=nccl,
-        profile=profile_document(profile),
-        allow_other_machine=allow_other_machine,
-    )
+        paths, cluster, nodes, gpus_per_node, algorithm, protocol, nccl, profile,
+        allow_other_machine,
+    )  # fmt: skip
     return json.loads(_core.compare_measurements(options))
 
 
@@ -260,21 +253,34 @@ def diagnose(
     that nothing is wrong (no ``faults``) among them, each with ``log_odds`` against that.
     """
     options = _log_options(
-        paths,
-        cluster,
+        paths, cluster, nodes, gpus_per_node, algorithm, protocol, nccl, profile,
+        allow_other_machine,
+    )  # fmt: skip
+    return json.loads(_core.diagnose(options))
+
+
+def _log_options(
+    paths: Paths,
+    cluster: Source,
+    nodes: int | None,
+    gpus_per_node: int | None,
+    algorithm: str | None,
+    protocol: str | None,
+    nccl: str | None,
+    profile: Source | None,
+    allow_other_machine: bool,
+) -> str:
+    return options_text(
+        paths=_list(paths),
+        cluster=cluster_text(cluster),
         nodes=as_word(nodes),
         gpus_per_node=as_word(gpus_per_node),
         algorithm=algorithm,
         protocol=protocol,
         nccl=nccl,
-        profile=profile_document(profile),
+        profile=profile_document(profile, stacklevel=4),
         allow_other_machine=allow_other_machine,
     )
-    return json.loads(_core.diagnose(options))
-
-
-def _log_options(paths: Paths, cluster: Source, **options: Any) -> str:
-    return options_text(paths=_list(paths), cluster=cluster_text(cluster), **options)
 
 
 def validate(paths: Paths = "scenarios/validation") -> tuple[bool, dict[str, Any]]:

@@ -141,13 +141,16 @@ def cluster_text(cluster: Source) -> str:
     return to_json(cluster) if isinstance(cluster, Mapping) else os.fspath(cluster)
 
 
-def profile_document(source: Any) -> dict[str, str] | None:
-    """Return a profile as an option of the core; warn if another model version fitted it."""
+def profile_document(source: Any, *, stacklevel: int = 3) -> dict[str, str] | None:
+    """Return a profile as an option of the core; warn if another model version fitted it.
+
+    ``stacklevel`` is the user's, as of ``warnings.warn``: 3 where what the user calls calls this.
+    """
     if source is None:
         return None
     text, name = as_text(source)
     if remark := _core.remark_on_profile(text, name):
-        warnings.warn(f"{name or 'profile'}: {remark}", stacklevel=3)
+        warnings.warn(f"{name or 'profile'}: {remark}", stacklevel=stacklevel)
     return {"text": text, "file": name}
 
 
