@@ -183,9 +183,17 @@ def _campaign_of_core(view: _core.View) -> CampaignView:
     return CampaignView(**about, **columns)
 
 
+def _require_names(about: dict[str, Any]) -> None:
+    """Columns hold numbers, which mean what the core's enums and the tuples above agree on."""
+    own = {"kinds": KINDS, "device_kinds": DEVICE_KINDS, "link_classes": LINK_CLASSES}
+    for key, names in own.items():
+        if tuple(about[key]) != names:
+            raise RuntimeError(f"view.py's {key} are {names}, the core's {tuple(about[key])}")
+
+
 def _of_core(view: _core.View) -> RunView:
     about = json.loads(view.about())
-    assert tuple(about["kinds"]) == KINDS and tuple(about["link_classes"]) == LINK_CLASSES
+    _require_names(about)
     columns: dict[str, Any] = {
         name: np.frombuffer(data, kind) for name, (kind, data) in view.columns().items()
     }

@@ -29,7 +29,7 @@ AHEAD = 20
 AHEAD_UNMEASURED = 3
 COUNT_AGAIN = 1.0  # s between questions how many threads there are
 POLL = 0.05  # s
-NO_MEMORY = "out of memory"  # studies/parallel.cpp
+NO_MEMORY = "out of memory"  # studies/pieces.cpp
 
 
 @contextmanager
