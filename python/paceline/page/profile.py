@@ -10,10 +10,9 @@ import pandas as pd
 from bokeh.models import DataRange1d
 
 from ..calibrate import Profile
-from ..collectives import bus_factor
 from ..errors import InputError
 from ..plot import style
-from ..plot.calibration import Place, cluster_name, own_points, predict, sizes_between
+from ..plot.calibration import Place, cluster_name, curve_with_band, own_points
 from ..quantities import size_text
 from . import charts
 from . import document as page
@@ -84,7 +83,7 @@ def _collectives(profile: Profile, points: pd.DataFrame) -> list[page.Part]:
 
 def _place_points(index: int, place: Place, frame: pd.DataFrame) -> pd.DataFrame:
     look = charts.line_look(index)
-    factor = bus_factor(place.kind, place.nodes * place.gpus_per_node) * 1e-3
+    factor = place.bus_factor()
     size = frame["size_bytes"]
     return pd.DataFrame(
         {
@@ -120,19 +119,10 @@ def _bandwidth(
     charts.plain_numbers(plot.yaxis[0])
     curves, bands = [], []
     for place, frame in places:
-        sizes = frame["size_bytes"]
-        curve = predict(
-            profile,
-            profile.cluster,
-            place,
-            sizes_between(sizes.min(), sizes.max()),
-        )
+        curve = curve_with_band(profile, profile.cluster, place, frame["size_bytes"])
         x = np.log2(curve["size_bytes"].to_numpy(float))
-        rate = (
-            bus_factor(place.kind, place.nodes * place.gpus_per_node) * 1e-3 * curve["size_bytes"]
-        )
         curves.append((x, curve["busbw_gb_per_s"]))
-        bands.append((x, rate / curve["high_us"], rate / curve["low_us"]))
+        bands.append((x, curve["low"], curve["high"]))
     names = [place.name() for place, _ in places]
     charts.draw_bands(plot, dict(enumerate(bands)), names)
     charts.draw_lines(plot, curves, names)

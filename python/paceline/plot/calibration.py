@@ -36,6 +36,10 @@ class Place(NamedTuple):
         )
         return f"{self.kind}, {size} GPUs"
 
+    def bus_factor(self) -> float:
+        """Bus bandwidth (GB/s) over bytes per µs."""
+        return bus_factor(self.kind, self.nodes * self.gpus_per_node) * 1e-3
+
 
 def calibration(
     profile: Source,
@@ -114,7 +118,7 @@ def own_points(profile: Profile, cluster: str) -> pd.DataFrame:
         place = Place(*key[:3])
         chosen = dict(zip(settings, key[3:], strict=True))
         bare_nccl = chosen.pop("nccl", "") or None
-        simulated = predict(
+        simulated = _predict(
             bare, cluster, place, list(group["size_bytes"]), nccl=bare_nccl, **chosen
         )
         rows.append(
@@ -133,7 +137,7 @@ def own_points(profile: Profile, cluster: str) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)
 
 
-def predict(
+def _predict(
     profile: Any, cluster: str, place: Place, sizes: list[int], **options: Any
 ) -> pd.DataFrame:
     """Predict a collective of several sizes."""
@@ -147,6 +151,16 @@ def predict(
         profile=profile,
         **options,
     )
+
+
+def curve_with_band(
+    profile: Any, cluster: str, place: Place, measured_sizes: pd.Series
+) -> pd.DataFrame:
+    """Predict bus bandwidth over the measured sizes, with its interval: ``low``, ``high``."""
+    sizes = _sizes_between(measured_sizes.min(), measured_sizes.max())
+    curve = _predict(profile, cluster, place, sizes)
+    rate = place.bus_factor() * curve["size_bytes"]
+    return curve.assign(low=rate / curve["high_us"], high=rate / curve["low_us"])
 
 
 def _draw(
@@ -163,11 +177,11 @@ def _draw(
         look = style.line_of(index)
         color, marker = look["color"], look["marker"]
         sizes = measured["size_bytes"]
-        factor = bus_factor(place.kind, place.nodes * place.gpus_per_node) * 1e-3
-        curve = predict(profile, cluster, place, sizes_between(sizes.min(), sizes.max()))
-        band = [factor * curve["size_bytes"] / curve[end] for end in ("high_us", "low_us")]
-        above.fill_between(curve["size_bytes"], *band, color=color, alpha=0.18, lw=0)
-        above.plot(curve["size_bytes"], curve["busbw_gb_per_s"], color=color, ls=look["linestyle"])
+        factor = place.bus_factor()
+        curve = curve_with_band(profile, cluster, place, sizes)
+        x = curve["size_bytes"]
+        above.fill_between(x, curve["low"], curve["high"], color=color, alpha=0.18, lw=0)
+        above.plot(x, curve["busbw_gb_per_s"], color=color, ls=look["linestyle"])
         points = {"color": color, "marker": marker, "mfc": "white", "ls": "none"}
         (handle,) = above.plot(sizes, factor * sizes / measured["time_us"], mew=1.4, **points)
         handles.append(handle)
@@ -176,7 +190,7 @@ def _draw(
             times = measured["model_us"]
             above.plot(sizes, factor * sizes / times, color=color, **_ALONE)
         else:
-            times = predict(profile, cluster, place, list(sizes))["time_us"]
+            times = _predict(profile, cluster, place, list(sizes))["time_us"]
         more = 100 * (measured["time_us"].to_numpy() / times.to_numpy() - 1)  # bandwidth
         below.plot(sizes, more, mew=1.2, ms=4.5, **points)
     if alone:
@@ -209,7 +223,7 @@ def cluster_name(cluster: str) -> str:
     return Path(cluster).stem if cluster.endswith(".json") else cluster
 
 
-def sizes_between(low: int, high: int) -> list[int]:
+def _sizes_between(low: int, high: int) -> list[int]:
     """Return sizes of the curve: four for each doubling, of whole KiB where they are large."""
     count = max(2, int(4 * np.log2(max(2.0, high / low))) + 1)
     sizes = np.geomspace(low, high, min(count, 200))
