@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from bokeh.models import DataRange1d, Range1d
+from bokeh.plotting import figure
 
 from ..plot import style
 from ..plot.data import Table, axis_label, named
@@ -98,10 +99,39 @@ def along(points: Table, x: str) -> Figure:
         for value, name in zip(bars["value"], bars["combination"], strict=True)
     ]
     bars["share_text"] = [f"{value:.1f} %" for value in bars["share"]]
+    plot = _draw_bars(bars, spots)
+    shown = bars[["combination", "value", "part", "ms", "share"]].set_axis(
+        [" and ".join(map(axis_label, points.beside(x))), axis_label(x) or x, "part", "time (ms)",
+         "of the step (%)"], axis=1,
+    )  # fmt: skip
+    names = list(dict.fromkeys(bars["combination"]))
+    cut = ""
+    if len(groups) > MOST_COMBINATIONS:
+        cut = f" Of {len(groups):,} combinations the first {MOST_COMBINATIONS} can be chosen."
+    if len(values) > MOST_BARS:
+        cut += f" Of {len(values):,} values of {label} the first {MOST_BARS} are drawn."
+    return Figure(
+        "parts",
+        "Parts of the mean step",
+        "Means over all GPUs and steps, and over seeds where there are some; parts below "
+        f"{100 * NEGLIGIBLE:g} % of a step are left out.{cut}",
+        plot,
+        shown if len(names) > 1 else shown.iloc[:, 1:],
+        {"time (ms)": form, "of the step (%)": ".1f"},
+        keys=[
+            charts.area_key(name, color, hatch=hatch)
+            for name, color, hatch in style.PARTS.values()
+            if name in set(bars["part"])
+        ],
+        selects=[Select("Show", "combination", names)] if len(names) > 1 else (),
+    )
+
+
+def _draw_bars(bars: pd.DataFrame, spots: charts.Places) -> figure:
     plot = charts.new_figure(
         "breakdown-bars",
         y_label="mean step (ms)",
-        x_range=Range1d(start=-0.6, end=len(shown_values) - 0.4),
+        x_range=Range1d(start=-0.6, end=len(spots.ticks) - 0.4),
         y_range=DataRange1d(start=0),
     )
     charts.place_ticks(plot, spots)
@@ -132,31 +162,7 @@ def along(points: Table, x: str) -> Figure:
             renderers=[drawn],
         )
     )
-    shown = bars[["combination", "value", "part", "ms", "share"]].set_axis(
-        [" and ".join(map(axis_label, points.beside(x))), axis_label(x) or x, "part", "time (ms)",
-         "of the step (%)"], axis=1,
-    )  # fmt: skip
-    names = list(dict.fromkeys(bars["combination"]))
-    cut = ""
-    if len(groups) > MOST_COMBINATIONS:
-        cut = f" Of {len(groups):,} combinations the first {MOST_COMBINATIONS} can be chosen."
-    if len(values) > MOST_BARS:
-        cut += f" Of {len(values):,} values of {label} the first {MOST_BARS} are drawn."
-    return Figure(
-        "parts",
-        "Parts of the mean step",
-        "Means over all GPUs and steps, and over seeds where there are some; parts below "
-        f"{100 * NEGLIGIBLE:g} % of a step are left out.{cut}",
-        plot,
-        shown if len(names) > 1 else shown.iloc[:, 1:],
-        {"time (ms)": form, "of the step (%)": ".1f"},
-        keys=[
-            charts.area_key(name, color, hatch=hatch)
-            for name, color, hatch in style.PARTS.values()
-            if name in set(bars["part"])
-        ],
-        selects=[Select("Show", "combination", names)] if len(names) > 1 else (),
-    )
+    return plot
 
 
 def _bars(

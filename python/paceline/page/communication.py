@@ -172,6 +172,19 @@ def servers(result: Result) -> list[Part]:
     known = result.servers
     if known is None:
         return []
+    stale = f"mean {known['mean_staleness']:,.4g}, 95 % at most {known['p95_staleness']:,.4g}"
+    facts = Facts(
+        [
+            ("Updates between", stale),
+            ("Dropped gradients", f"{known['dropped_share']:.3%}".replace("%", " %")),
+            ("Updates in all", f"{known['updates']:,}"),
+            ("Sent to the busiest server", f"{known['hottest_server_in_bytes'] * 1e-6:,.1f} MB"),
+        ]
+    )
+    return [facts, _staleness(result)]
+
+
+def _staleness(result: Result) -> Figure:
     taken = result.staleness()
     plot = charts.new_figure(
         "staleness-bars",
@@ -205,16 +218,7 @@ def servers(result: Result) -> list[Part]:
             "share (%)": 100 * taken["share"],
         }
     )
-    stale = f"mean {known['mean_staleness']:,.4g}, 95 % at most {known['p95_staleness']:,.4g}"
-    facts = Facts(
-        [
-            ("Updates between", stale),
-            ("Dropped gradients", f"{known['dropped_share']:.3%}".replace("%", " %")),
-            ("Updates in all", f"{known['updates']:,}"),
-            ("Sent to the busiest server", f"{known['hottest_server_in_bytes'] * 1e-6:,.1f} MB"),
-        ]
-    )
-    figure_of = Figure(
+    return Figure(
         name="staleness",
         title="How stale gradients are",
         caption="Gradients that servers took, by the updates that came between; dropped ones are "
@@ -223,4 +227,3 @@ def servers(result: Result) -> list[Part]:
         table=table,
         formats={"share (%)": ".3f"},
     )
-    return [facts, figure_of]

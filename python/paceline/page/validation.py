@@ -261,10 +261,7 @@ def _sets(report: Mapping[str, Any]) -> list[page.Part]:
         rows.append(
             {
                 "set": _set_name(each),
-                **{
-                    head: 100 * figures[key] if key in figures else np.nan
-                    for key, head in _FIGURES.items()
-                },
+                **_percents(figures),
                 "rows": figures["rows"],
                 "inside interval": figures["inside_interval"],
                 "what it is": each["description"],
@@ -278,15 +275,18 @@ def _sets(report: Mapping[str, Any]) -> list[page.Part]:
     return [*drawn, page.Table("table-sets", known, forms, "sets"), cases]
 
 
+def _percents(figures: Mapping[str, float]) -> dict[str, float]:
+    return {
+        head: 100 * figures[key] if key in figures else np.nan for key, head in _FIGURES.items()
+    }
+
+
 def _cases(report: Mapping[str, Any], forms: Mapping[str, str]) -> page.Details:
     rows = [
         {
             "set": _set_name(each),
             "case": case["name"],
-            **{
-                head: 100 * case["figures"][key] if key in case["figures"] else np.nan
-                for key, head in _FIGURES.items()
-            },
+            **_percents(case["figures"]),
             "fitted to": ", ".join(case["fitted"]),
             "source": case["source"],
             "excluded": case.get("excluded", ""),
