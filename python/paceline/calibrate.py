@@ -278,7 +278,7 @@ def _log_options(
         algorithm=algorithm,
         protocol=protocol,
         nccl=nccl,
-        profile=profile_document(profile, stacklevel=4),
+        profile=profile_document(profile),
         allow_other_machine=allow_other_machine,
     )
 

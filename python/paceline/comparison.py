@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
 from . import _core
+from .errors import warn
 from .results import Result, run_options
 from .scenarios import Source, as_text, warn_of_version
 
@@ -154,7 +154,7 @@ def compare(
         comparison = Comparison(_core.compare(text, file_name, names, options))
         warn_of_version(text, file_name)
     for remark in comparison.remarks:
-        warnings.warn(remark, stacklevel=2)
+        warn(remark)
     return comparison
 
 

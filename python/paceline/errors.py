@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import warnings
 
 # Options of the command line whose argument has another name; of others the dashes are dropped.
 _ARGUMENTS = {
@@ -18,6 +20,14 @@ _OPTION = re.compile(r"(?<![^\s\"'(])--?[a-z][a-z-]*(?=$|[\s\"'),.:;])")
 
 def _argument(option: str) -> str:
     return _ARGUMENTS.get(option, option.lstrip("-").replace("-", "_"))
+
+
+def warn(text: str) -> None:
+    """Warn at the user's line: that of the nearest caller outside the package."""
+    level, frame = 1, inspect.currentframe()
+    while frame and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
 
 
 class InputError(ValueError):

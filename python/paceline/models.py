@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .errors import InputError
+from .errors import InputError, warn
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -255,7 +254,8 @@ class _Counter:
     ) -> None:
         args, kwargs = call
         result = next(_tensors(out))
-        macs = self.of_sample(flops(*args, **kwargs, out_val=out) // 2, result)
+        named = {"out": out, "out_val": out}  # up to PyTorch 2.2; since
+        macs = self.of_sample(flops(*args, **kwargs, **named) // 2, result)
         read = [s for s in map(_storage, _tensors(call)) if s in self.layers.owner]
         for storage in read:
             self.layers.unread.pop(storage, None)
@@ -374,8 +374,7 @@ def _run(
 def _warn_of_unread(layers: _Layers) -> None:
     if layers.unread:
         names = _some(list(layers.unread.values()))
-        warnings.warn(
+        warn(
             f"parameters that this forward pass doesn't read ({names}) are described without work; "
-            "DDP trains such a model with find_unused_parameters alone",
-            stacklevel=3,
+            "DDP trains such a model with find_unused_parameters alone"
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from . import _core
-from .errors import InputError
+from .errors import InputError, warn
 from .scenarios import (
     Source,
     as_text,
@@ -98,8 +97,7 @@ class Result:
         data = json.loads(self._interval_text)
         for key, not_used in (("own_rate", "rate is"), ("own_delays", "delays are")):
             if data[key]:
-                said = f"the profile's {not_used} not used: the scenario says its own"
-                warnings.warn(said, stacklevel=2)
+                warn(f"the profile's {not_used} not used: the scenario says its own")
         return Interval(data["low_s"], data["high_s"], data["extrapolated"], data["why"])
 
     @property

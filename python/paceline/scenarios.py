@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from importlib import metadata
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from . import _core
-from .errors import InputError
+from .errors import InputError, warn
 
 Source: TypeAlias = Mapping[str, Any] | str | os.PathLike[str]
 """A JSON document: as a dictionary, or as the name of a file."""
@@ -141,23 +140,20 @@ def cluster_text(cluster: Source) -> str:
     return to_json(cluster) if isinstance(cluster, Mapping) else os.fspath(cluster)
 
 
-def profile_document(source: Any, *, stacklevel: int = 3) -> dict[str, str] | None:
-    """Return a profile as an option of the core; warn if another model version fitted it.
-
-    ``stacklevel`` is the user's, as of ``warnings.warn``: 3 where what the user calls calls this.
-    """
+def profile_document(source: Any) -> dict[str, str] | None:
+    """Return a profile as an option of the core; warn if another model version fitted it."""
     if source is None:
         return None
     text, name = as_text(source)
     if remark := _core.remark_on_profile(text, name):
-        warnings.warn(f"{name or 'profile'}: {remark}", stacklevel=stacklevel)
+        warn(f"{name or 'profile'}: {remark}")
     return {"text": text, "file": name}
 
 
 def warn_of_version(text: str, name: str) -> None:
     """Warn where a result of another model version is to be run again."""
     if remark := _core.remark_on_version(text):
-        warnings.warn(f"{name or 'scenario'}: {remark}", stacklevel=3)
+        warn(f"{name or 'scenario'}: {remark}")
 
 
 def as_word(value: Any) -> str | None:

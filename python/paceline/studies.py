@@ -6,7 +6,6 @@ import json
 import math
 import os
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import pandas as pd
 
 from . import _core, quantities
-from .errors import InputError
+from .errors import InputError, warn
 from .results import thread_count
 from .scenarios import Source, as_text
 
@@ -240,7 +239,7 @@ def progress_bar(wanted: bool | Progress, seconds: float = 0.1) -> Iterator[Prog
 def _ended(outcome: str, folder: str) -> Sweep:
     found = json.loads(outcome)
     for remark in found["remarks"]:
-        warnings.warn(remark, stacklevel=3)
+        warn(remark)
     faults = found["faults"]
     if faults:
         raise RuntimeError(f"{len(faults)} points have no result: {'; '.join(faults[:5])}")

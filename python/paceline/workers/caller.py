@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any
-from warnings import warn
 
 import pandas as pd
 from distributed import Client, Future, KilledWorker, LocalCluster, as_completed
 from distributed.comm.addressing import resolve_address
 
 from .. import _core
-from ..errors import InputError
+from ..errors import InputError, warn
 from . import worker
 from .chunks import Chunks
 
@@ -222,7 +221,7 @@ class _HandingOut:
         before, self._threads = self._threads, sum(self._client.nthreads().values())
         self._counted = time.monotonic()
         if before > 0 and self._threads == 0:
-            warn(f"{_address(self._client)}: no workers; waiting for some", stacklevel=2)
+            warn(f"{_address(self._client)}: no workers; waiting for some")
 
     def _submit(self, chunks: list[list[int]]) -> None:
         first, self._number = self._number, self._number + len(chunks)
