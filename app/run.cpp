@@ -91,7 +91,7 @@ Json written_with(const GivenFile& file, const std::vector<std::string>& setting
 }
 
 void tell_version(const GivenFile& file) {
-  if (const std::string text = remark_on_version(file.text); !text.empty()) {
+  if (const std::string text = remark_on_version(file.text, file.name); !text.empty()) {
     remark(file.name + ": " + text);
   }
 }

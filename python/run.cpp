@@ -259,7 +259,7 @@ void add_run(nb::module_& module) {
   module.def("compare_scenarios", &compare_given, nb::arg("scenarios"), nb::arg("file_names"),
              nb::arg("options"), unlocked,
              "The JSON of `paceline compare --json` of several scenarios; options as of `run`.");
-  module.def("remark_on_version", &remark_on_version, nb::arg("scenario"), unlocked,
+  module.def("remark_on_version", &remark_on_version, nb::arg("scenario"), nb::arg("file_name"), unlocked,
              "What the user of a result must know: that another model version wrote it; or nothing.");
   module.def("schema", &scenario_schema, unlocked, "The JSON Schema of a scenario.");
   module.def("presets", &presets, unlocked, "Names of gpus, nodes, models and clusters.");

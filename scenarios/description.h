@@ -598,7 +598,7 @@ void describe(V& v, BalanceSpec& s) {
 
 template <class V>
 void describe(V& v, ServersSpec& s) {
-  v.key("count", s.count, between(1, kMostPasses), "How many there are.");
+  v.key("count", s.count, between(1, 10'000), "How many there are.");
   v.key(
       "placement", s.placement, any(),
       "own_nodes: each on a node of its own, like the cluster's, behind all others; with_workers: on CPUs of "
@@ -713,7 +713,7 @@ void describe(V& v, InputSpec& s) {
         "Samples that the data loader of one process makes per second: of one GPU, with data_parallel of "
         "all.",
         required());
-  v.key("prefetch", s.prefetch, between(1, kMostPasses), "Batches that may wait for the GPU.");
+  v.key("prefetch", s.prefetch, between(1, 10'000), "Batches that may wait for the GPU.");
   v.key("jitter", s.jitter, any(), "Variation of the time that the loader takes for a batch.");
 }
 

@@ -127,7 +127,7 @@ ProfilePoint read_point(const Json& json, const Spot& spot) {
   ProfilePoint point;
   read(member(json, "collective", spot), point.kind, any(), below(spot, "collective"));
   read(member(json, "nodes", spot), point.nodes, between(1, kMostRanks), below(spot, "nodes"));
-  read(member(json, "gpus_per_node", spot), point.gpus_per_node, between(1, 256),
+  read(member(json, "gpus_per_node", spot), point.gpus_per_node, between(1, kMostGpusOfNode),
        below(spot, "gpus_per_node"));
   read(member(json, "bytes", spot), point.bytes, kSize, below(spot, "bytes"));
   read(member(json, "log_ratio", spot), point.log_ratio, between(-20, 20), below(spot, "log_ratio"));

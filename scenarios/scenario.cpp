@@ -375,15 +375,19 @@ Scenario parse_scenario(const std::string& json, const std::string& file_name, F
 
 Scenario load_scenario(const std::string& path) { return parse_scenario(read_file(path), path); }
 
-std::string remark_on_version(const std::string& text) {
-  const Json json = parse_json(text);
-  const Json* version = scenario_in_result(json) == nullptr ? nullptr : json.find("model_version");
-  const auto* number = version == nullptr ? nullptr : version->as<std::int64_t>();
-  if (number == nullptr || *number == kModelVersion) {
-    return {};
+std::string remark_on_version(const std::string& text, const std::string& file_name) {
+  try {
+    const Json json = parse_json(text);
+    const Json* version = scenario_in_result(json) == nullptr ? nullptr : json.find("model_version");
+    const auto* number = version == nullptr ? nullptr : version->as<std::int64_t>();
+    if (number == nullptr || *number == kModelVersion) {
+      return {};
+    }
+    return "a result of model version " + std::to_string(*number) + ", this is model version " +
+           std::to_string(kModelVersion) + ": its scenario may give other figures now";
+  } catch (const InputError& error) {
+    throw error.in_file(file_name);
   }
-  return "a result of model version " + std::to_string(*number) + ", this is model version " +
-         std::to_string(kModelVersion) + ": its scenario may give other figures now";
 }
 
 namespace {

@@ -41,8 +41,8 @@ struct Scenario {
 // column). With texts: files that it names are read once for all scenarios that are given these.
 Scenario load_scenario(const std::string& path);
 Scenario parse_scenario(const std::string& json, const std::string& file_name, FileTexts* = nullptr);
-// Of a scenario or result that parse_scenario takes: what to say of a result of another model version; else empty.
-std::string remark_on_version(const std::string& json);
+// What to say of a result of another model version; else empty. Throws InputError with the file where it is no JSON.
+std::string remark_on_version(const std::string& json, const std::string& file_name);
 
 // `text` is a node preset, a file of scenarios/clusters, the path of a JSON file that is a cluster or a
 // scenario, or the JSON of a cluster itself, "{...}".

@@ -51,7 +51,7 @@ def compare_scenarios(scenarios: Sequence[str], file_names: Sequence[str], optio
     The JSON of `paceline compare --json` of several scenarios; options as of `run`.
     """
 
-def remark_on_version(scenario: str) -> str:
+def remark_on_version(scenario: str, file_name: str) -> str:
     """
     What the user of a result must know: that another model version wrote it; or nothing.
     """

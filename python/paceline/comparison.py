@@ -151,8 +151,8 @@ def compare(
     else:
         text, file_name = as_text(scenario)
         names = ",".join(_names(strategies))
-        comparison = Comparison(_core.compare(text, file_name, names, options))
         warn_of_version(text, file_name)
+        comparison = Comparison(_core.compare(text, file_name, names, options))
     for remark in comparison.remarks:
         warn(remark)
     return comparison
@@ -178,4 +178,6 @@ def _side_by_side(
         raise TypeError(f"expected at least two scenarios, found {len(scenarios)}")
     texts, files = zip(*map(as_text, scenarios), strict=True)
     named = [file or str(place) for place, file in enumerate(files, 1)]
+    for text, name in zip(texts, named, strict=True):
+        warn_of_version(text, name)
     return Comparison(_core.compare_scenarios(list(texts), named, options))

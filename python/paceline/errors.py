@@ -24,8 +24,9 @@ def _argument(option: str) -> str:
 
 def warn(text: str) -> None:
     """Warn at the user's line: that of the nearest caller outside the package."""
+    ours = (__package__, "functools")  # whose cached properties call ours
     level, frame = 1, inspect.currentframe()
-    while frame and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+    while frame and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
         level, frame = level + 1, frame.f_back
     warnings.warn(text, stacklevel=level)
 

@@ -255,7 +255,7 @@ class _Counter:
         args, kwargs = call
         result = next(_tensors(out))
         named = {"out": out, "out_val": out}  # up to PyTorch 2.2; since
-        macs = self.of_sample(flops(*args, **kwargs, **named) // 2, result)
+        macs = self.of_sample(flops(*args, **(kwargs | named)) // 2, result)
         read = [s for s in map(_storage, _tensors(call)) if s in self.layers.owner]
         for storage in read:
             self.layers.unread.pop(storage, None)
@@ -355,8 +355,9 @@ def _run(
     for part in module.modules():
         part.register_forward_pre_hook(counter.enter)
         part.register_forward_hook(counter.leave)
+    watch = _watching(counter)
     try:
-        with torch.no_grad(), _watching(counter):
+        with torch.no_grad(), watch:
             module(*inputs, **named_inputs)
     except InputError:
         raise

@@ -544,8 +544,8 @@ def run(
         require_fit=require_fit,
         trace=_trace_choice(trace, trace_steps),
     )
-    result, recorded, interval, *_ = _core.run(text, file_name, options)
     warn_of_version(text, file_name)
+    result, recorded, interval, *_ = _core.run(text, file_name, options)
     return Result(result, trace=recorded, interval_text=interval)
 
 

@@ -152,7 +152,7 @@ def profile_document(source: Any) -> dict[str, str] | None:
 
 def warn_of_version(text: str, name: str) -> None:
     """Warn where a result of another model version is to be run again."""
-    if remark := _core.remark_on_version(text):
+    if remark := _core.remark_on_version(text, name):
         warn(f"{name or 'scenario'}: {remark}")
 
 

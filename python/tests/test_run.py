@@ -173,6 +173,8 @@ def test_a_result_of_another_model_version_is_run_with_a_warning(result: pacelin
     assert again.step_time_s == result.step_time_s
     with pytest.warns(UserWarning, match="a result of model version 12"):
         paceline.compare(old, ["ddp", "zero1"], iterations=1)
+    with pytest.warns(UserWarning, match="1: a result of model version 12"):
+        paceline.compare([old, result], iterations=1)
 
 
 def test_choices_and_other_machines(profile: paceline.Profile) -> None:

@@ -142,7 +142,7 @@ class HorovodProgram {
 }  // namespace
 
 HorovodRules horovod_rules(const std::string& version) {
-  const int minor = minor_version(version, 0).value_or(-1);
+  const int minor = minor_version(version.substr(0, version.find('.', 2)), 0).value_or(-1);
   if (minor < kRules[0].minor || minor > kNewest) {
     throw InputError("expected a version of Horovod from 0." + std::to_string(kRules[0].minor) + " to 0." +
                      std::to_string(kNewest) + ", found \"" + version + '"');

@@ -515,6 +515,7 @@ TEST_CASE("Horovod's versions") {
   CHECK(horovod_rules("0.9").cache == false);
   CHECK(horovod_rules("0.15.2").polls);
   CHECK(horovod_rules("0.19.5").polls);
+  CHECK(horovod_rules("0.21.0rc1").threshold.value == 128 << 20);
   CHECK_FALSE(horovod_rules("0.20").polls);
   CHECK(horovod_rules("0.20.3").threshold.value == 64 << 20);
   CHECK(horovod_rules("0.21").threshold.value == 128 << 20);

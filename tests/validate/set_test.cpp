@@ -125,7 +125,7 @@ TEST_CASE("the defaults are tried where nothing is fitted") {
   test.sizes = {Bytes(1 << 20), Bytes(1 << 24)};
   const CollectivePrediction expected = predict_collectives(test, {});
   for (std::size_t i = 0; i < 2; ++i) {
-    CHECK(compared.rows[i].predicted == static_cast<double>(expected.result.rows[i].time.ps) * 1e-12);
+    CHECK(compared.rows[i].predicted == to_seconds(expected.result.rows[i].time).value);
     CHECK(compared.rows[i].high == expected.intervals[i].high.value);
   }
   CHECK_THAT(refused(kStart + R"("defaults": true})"), Contains("/defaults: missing key \"index\""));
