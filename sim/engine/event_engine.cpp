@@ -1,6 +1,7 @@
 #include "sim/engine/event_engine.h"
 
 #include <algorithm>
+#include <string>
 
 #include "core/error.h"
 #include "sim/collective/channels.h"
@@ -294,10 +295,10 @@ void EventEngine::run(const StepProgress& progress) {
       throw InputError("expected a job that comes to its end, found one in which all wait for each other",
                        "/training");
     }
-    if (now > kLatest) {
-      throw InputError(
-          "expected a run within the clock's range of 106 days, found one that went on beyond it",
-          "/run/iterations");
+    if (now > kLongestRun) {
+      throw InputError("expected a run within " + std::to_string(kLongestRunDays) +
+                           " days, half of the clock's range, found one that went on beyond it",
+                       "/run/iterations");
     }
     while (!timeline_.empty() && timeline_.next() == now) {
       ++result_.events;

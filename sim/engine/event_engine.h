@@ -65,7 +65,6 @@ class EventEngine {
   __extension__ using Work = __int128;
   static constexpr std::uint32_t kNotTraced = 0xffffffffU;
   static constexpr std::uint32_t kMostInRow = 64;
-  static constexpr SimTime kLatest{kNever.ps / 2};
   static constexpr std::uint64_t kMessage = std::uint64_t{1}
                                             << 32;  // tag of a flow; else the number of a FIFO
 

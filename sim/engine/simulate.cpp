@@ -82,9 +82,9 @@ void require_clock_range(const TrainingJob& job, const RunSpec& run) {
                          " days; check the slowest link and kernel",
                      "/training");
   }
-  const double range = static_cast<double>(kNever.ps) / kPicosecondsPerSecond;
-  if (!(iteration * (run.iterations + 1.0) < range)) {
-    throw InputError("expected a run within the clock's range of 106 days, found one that could take " +
+  if (!(iteration * (run.iterations + 1.0) < seconds(kLongestRun))) {
+    throw InputError("expected a run within " + std::to_string(kLongestRunDays) +
+                         " days, half of the clock's range, found one that could take " +
                          std::to_string(iteration * (run.iterations + 1.0) / kSecondsPerDay) +
                          " days at its slowest draws; run fewer iterations or narrow /variability",
                      "/run/iterations");

@@ -126,6 +126,11 @@ struct TraceRequest {
   bool wants(std::uint32_t iteration) const { return iteration - first < iterations; }
 };
 
+// Half of the clock's range: events lie ahead of the clock, and times from an iteration's start are summed over
+// iterations that overlap.
+inline constexpr SimTime kLongestRun{kNever.ps / 2};
+inline constexpr int kLongestRunDays = static_cast<int>(to_seconds(kLongestRun).value / 86400);
+
 // An upper bound in seconds, whatever the launches. Both engines add up times below 2^59 ps,
 // kLongestIteration.
 inline constexpr double kLongestIteration = 576'460;
@@ -139,7 +144,7 @@ std::optional<std::string> why_not_vector(const TrainingJob&);
 using StepProgress = std::function<void(std::size_t done, std::size_t all)>;
 
 // Throws InputError when run.engine is vector and the job needs the event engine, or when the run could
-// exceed the clock's range (106 days of simulated time).
+// take longer than kLongestRun.
 Result simulate(const TrainingJob&, const RunSpec&, const TraceRequest& = {}, const StepProgress& = {});
 
 // The engines themselves. Requires: the job fits the clock; for the vector engine, !why_not_vector(job).

@@ -167,13 +167,38 @@ TEST_CASE("a job with servers that no engine can run is told why") {
              says("all wait for each other"));
 }
 
-TEST_CASE("a run that would go on beyond the clock's range is told so") {
+TEST_CASE("a run that would go on beyond the clock's range is told so, before it starts or when it does") {
   TrainingJob job = served_job();
   job.variability.slow_gpus = {{{2}, 0, 1000}};
   for (Program* program : {&job.main().warm_up, &job.main().steady}) {
     program->ops.front().duration = to_sim_time(Seconds(300));
   }
-  CHECK_THAT(error_of([&] { simulate(job, {}); }), Catch::Contains("clock's range"));
+  const auto says = [](const std::string& what) {
+    return Catch::Contains("clock's range, found one that " + what);
+  };
+  CHECK_THAT(error_of([&] { simulate(job, {}); }), says("could take"));
+  CHECK_THAT(error_of([&] { run_event_engine(job, {}); }), says("went on beyond it"));
+}
+
+TEST_CASE("both engines take runs up to the same length") {
+  const auto days = [](double d, EngineChoice engine) {  // 21 iterations
+    const std::vector<Op> ops{{.kind = OpKind::kernel, .duration = to_sim_time(Seconds(d / 21 * 86400))},
+                              {.kind = OpKind::collective},
+                              {.kind = OpKind::wait}};
+    TrainingJob job;
+    add_meetings(job, 4, SimTime{2'000'000});
+    job.main() = {{ops, {0}}, {ops, {0}}};
+    return simulate(job, {.iterations = 20, .engine = engine});
+  };
+  CHECK(kLongestRunDays == 53);
+  const Result event = days(53, EngineChoice::event), vector = days(53, EngineChoice::vector);
+  CHECK(event.iteration_end == vector.iteration_end);
+  CHECK(event.iteration_end.back() > to_sim_time(Seconds(53 * 86400.0)));
+  for (const double d : {53.5, 60.0, 105.0, 120.0}) {
+    const std::string error = error_of([&] { days(d, EngineChoice::event); });
+    CHECK_THAT(error, Catch::Contains("within 53 days"));
+    CHECK(error == error_of([&] { days(d, EngineChoice::vector); }));
+  }
 }
 
 }  // namespace
