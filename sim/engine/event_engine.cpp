@@ -257,11 +257,10 @@ void EventEngine::start_switches(SimTime now) {
   }
 }
 
-void EventEngine::run(const StepProgress& progress) {
+// Background traffic, what queues and threads do first, and all that begins with it.
+void EventEngine::start() {
   constexpr OpPlace kStart{0, ~std::uint32_t{0}};  // before the first
-  const std::size_t all = std::size_t{last_iteration_} + 1;
-  std::size_t told = 0;
-  SimTime now;
+  const SimTime now;
   for (std::size_t i = 0; network_ && i < job_.communicator.background.size(); ++i) {
     const SharedFlow& flow = job_.communicator.background[i];
     network_->start(flow.links, flow.rate, std::nullopt, 0, now);
@@ -288,45 +287,66 @@ void EventEngine::run(const StepProgress& progress) {
   if (network_) {
     network_->share(now);
   }
+}
+
+// When something happens next: an event, or the end of a flow.
+SimTime EventEngine::next_instant(SimTime flow_end) const {
+  const SimTime next = timeline_.empty() ? flow_end : std::min(flow_end, timeline_.next());
+  if (next == kNever) {
+    throw InputError("expected a job that comes to its end, found one in which all wait for each other",
+                     "/training");
+  }
+  if (next > kLongestRun) {
+    throw InputError("expected a run within " + std::to_string(kLongestRunDays) +
+                         " days, half of the clock's range, found one that went on beyond it",
+                     "/run/iterations");
+  }
+  return next;
+}
+
+void EventEngine::end_flows(SimTime now) {
+  ended_flows_.clear();
+  network_->take_ended(now, ended_flows_);
+  for (const std::uint64_t tag : ended_flows_) {
+    ++result_.events;
+    if (tag < kMessage) {
+      end_flow(FifoId(tag), now);
+    } else {
+      end_sending(MessageId(tag), now);
+    }
+  }
+}
+
+// Of the iterations that have closed at this instant; those that are like the last one close, too.
+void EventEngine::clear_closed(SimTime now) {
+  if (result_.iteration_end.size() > cleared_) {
+    const auto last_closed = static_cast<std::uint32_t>(result_.iteration_end.size() - 1);
+    repeat_if_alike(last_closed, now);
+    for (; cleared_ <= last_closed; ++cleared_) {
+      clear_slot(cleared_);
+    }
+  }
+}
+
+void EventEngine::run(const StepProgress& progress) {
+  const std::size_t all = std::size_t{last_iteration_} + 1;
+  std::size_t told = 0;
+  start();
   while (own_iterations() ? ranks_left_ > 0 : result_.iteration_end.size() <= last_iteration_) {
     const SimTime flow_end = network_ ? network_->next().value_or(kNever) : kNever;
-    now = timeline_.empty() ? flow_end : std::min(flow_end, timeline_.next());
-    if (now == kNever) {
-      throw InputError("expected a job that comes to its end, found one in which all wait for each other",
-                       "/training");
-    }
-    if (now > kLongestRun) {
-      throw InputError("expected a run within " + std::to_string(kLongestRunDays) +
-                           " days, half of the clock's range, found one that went on beyond it",
-                       "/run/iterations");
-    }
+    const SimTime now = next_instant(flow_end);
     while (!timeline_.empty() && timeline_.next() == now) {
       ++result_.events;
       handle(timeline_.pop(), now);
     }
     if (network_) {
       if (flow_end == now) {
-        ended_flows_.clear();
-        network_->take_ended(now, ended_flows_);
-        for (const std::uint64_t tag : ended_flows_) {
-          ++result_.events;
-          if (tag < kMessage) {
-            end_flow(FifoId(tag), now);
-          } else {
-            end_sending(MessageId(tag), now);
-          }
-        }
+        end_flows(now);
       }
       network_->share(now);  // once per instant, after everything that starts in it
     }
     choose_kernels(now);
-    if (result_.iteration_end.size() > cleared_) {
-      const auto last_closed = static_cast<std::uint32_t>(result_.iteration_end.size() - 1);
-      repeat_if_alike(last_closed, now);
-      for (; cleared_ <= last_closed; ++cleared_) {
-        clear_slot(cleared_);
-      }
-    }
+    clear_closed(now);
     const std::size_t ended =
         own_iterations() ? result_.own_ends.front().size() : result_.iteration_end.size();
     if (progress && ended > told && ended <= all) {

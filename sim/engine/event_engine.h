@@ -163,6 +163,10 @@ class EventEngine {
   void prepare_meetings();
   Meeting empty_meeting() const;
   void prepare_result();
+  void start();
+  SimTime next_instant(SimTime flow_end) const;
+  void end_flows(SimTime now);
+  void clear_closed(SimTime now);
   void handle(const Event&, SimTime now);
 
   void advance_host(ThreadId thread, SimTime now);
