@@ -131,11 +131,6 @@ struct TraceRequest {
 inline constexpr SimTime kLongestRun{kNever.ps / 2};
 inline constexpr int kLongestRunDays = static_cast<int>(to_seconds(kLongestRun).value / 86400);
 
-// An upper bound in seconds, whatever the launches. Both engines add up times below 2^59 ps,
-// kLongestIteration.
-inline constexpr double kLongestIteration = 576'460;
-double longest_collective(const Communicator&, const CollectivePlan&);
-
 // Why the vector engine can't run this job exactly, or nullopt when it can.
 std::optional<std::string> why_not_vector(const TrainingJob&);
 

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "sim/collective/collective_times.h"
-#include "sim/engine/simulate.h"
+#include "sim/engine/run_bounds.h"
 
 namespace paceline {
 namespace {
@@ -86,9 +86,9 @@ std::vector<CollectiveCost> cost_collectives(CollectivePlanner& planner, Collect
     plans.push_back(planner.plan(kind, bytes));
   }
   const Communicator& communicator = planner.communicator();
-  double longest = 0;
+  Seconds longest;
   for (std::size_t p = 0; communicator.ranks > 1 && p < plans.size(); ++p) {
-    longest += longest_collective(communicator, plans[p]);
+    longest = longest + longest_collective(communicator, plans[p]);
     if (!(longest < kLongestIteration)) {
       throw InputError("expected collectives that end within 6 days together, found " +
                        std::to_string(plans[p].bytes.value) + " bytes and those before, which may not");
