@@ -295,6 +295,10 @@ class EventEngine {
   void open_iteration(std::uint32_t iteration);
   void clear_slot(std::uint32_t iteration);
   StateDigest describe(std::uint32_t closed, SimTime now);
+  void describe_threads(StateDigest&, std::uint32_t closed, SimTime now);
+  void describe_queues(StateDigest&, std::uint32_t closed, SimTime now);
+  void describe_graphs(StateDigest&, std::uint32_t closed, SimTime now);
+  void describe_pending(StateDigest&, SimTime now);
   void describe_slices(StateDigest&, FifoId fifo, SimTime now);
   void describe_records(StateDigest&, std::uint32_t iteration, SimTime now);
   bool iterations_apart(std::uint32_t closed) const;

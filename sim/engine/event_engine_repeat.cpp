@@ -14,6 +14,14 @@ bool recorded(SimTime t) { return t > SimTime{}; }
 
 void add_recorded(StateDigest& digest, SimTime t, SimTime now) { digest.add(recorded(t) ? t - now : kNever); }
 
+// What was is over.
+void add_known(StateDigest& digest, SimTime t, SimTime now) { digest.add(std::max(t, now) - now); }
+
+void add_place(StateDigest& digest, OpPlace at, std::uint32_t closed) {
+  digest.add(std::int64_t{at.iteration} - closed);
+  digest.add(at.op);
+}
+
 void shift_recorded(SimTime& t, SimTime by) {
   if (recorded(t)) {
     t += by;
@@ -26,17 +34,25 @@ void shift_recorded(SimTime& t, SimTime by) {
 // members are whole: whoever adds one has to say here what becomes of it.
 StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
   StateDigest digest;
-  const auto add_place = [&](OpPlace at) {
-    digest.add(std::int64_t{at.iteration} - closed);
-    digest.add(at.op);
-  };
+  describe_threads(digest, closed, now);
+  describe_queues(digest, closed, now);
+  describe_graphs(digest, closed, now);
+  describe_pending(digest, now);
+  for (std::size_t ahead = 1; ahead < slots_.size(); ++ahead) {
+    describe_records(digest, closed + static_cast<std::uint32_t>(ahead), now);
+  }
+  return digest;
+}
+
+// Hosts, streams and loaders.
+void EventEngine::describe_threads(StateDigest& digest, std::uint32_t closed, SimTime now) {
   for (const ThreadState& state : thread_) {
     const auto& [host, stream, collective, host_busy, host_waits, loader_busy, stream_waits, kernel_runs,
                  kernel_stream, kernel, kernel_ready, communicating, completed, produced, consumed,
                  kernel_event, work_left_at, work, factor, own, idle_from, server_wait] = state;
-    add_place(host);
-    add_place(stream);
-    add_place(job_.workers > 0 ? collective : stream);
+    add_place(digest, host, closed);
+    add_place(digest, stream, closed);
+    add_place(digest, job_.workers > 0 ? collective : stream, closed);
     std::uint32_t flags = 0;
     for (const bool flag : {host_busy, host_waits, loader_busy, stream_waits, kernel_runs}) {
       flags = 2 * flags + (flag ? 1 : 0);
@@ -47,7 +63,7 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     digest.add(produced - consumed);  // server_wait: jobs with messages are not repeated
     if (kernel_runs) {                // kernel_event: below, with the events
       digest.add(kernel_stream);
-      add_place(kernel);
+      add_place(digest, kernel, closed);
       digest.add(work_left_at - now);
       digest.add(static_cast<std::int64_t>(work >> 64));
       digest.add(static_cast<std::uint64_t>(work));
@@ -67,12 +83,15 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
       digest.add(own);
     }
   }
-  const auto add_known = [&](SimTime t) { digest.add(std::max(t, now) - now); };  // what was is over
+}
+
+// Queues, and the collectives in which all meet.
+void EventEngine::describe_queues(StateDigest& digest, std::uint32_t closed, SimTime now) {
   for (const auto& [collective, thread_blocks_left, runs, stage, left] : queues_) {
-    add_place(collective);
+    add_place(digest, collective, closed);
     digest.add(thread_blocks_left);
     digest.add(std::uint32_t{runs});  // stage: jobs with a negotiation are not repeated
-    add_known(left);
+    add_known(digest, left, now);
   }
   for (const std::optional<Meeting>& meeting : meetings_) {
     digest.add(meeting ? meeting->entered : 0);
@@ -81,8 +100,12 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     }
   }
   if (times_) {
-    times_->for_each_switch_end([&](SimTime end) { digest.add(std::max(end, now) - now); });
+    times_->for_each_switch_end([&](SimTime end) { add_known(digest, end, now); });
   }
+}
+
+// Thread blocks, FIFOs and sockets.
+void EventEngine::describe_graphs(StateDigest& digest, std::uint32_t closed, SimTime now) {
   for (std::uint32_t w = 0; w + 1 < graphs_.thread_blocks.size(); ++w) {
     const auto& [at, rank, script, plan, graph, first_in, first_out, unfinished, queue, active, ready, waits,
                  free, times, planned,
@@ -94,11 +117,11 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
         digest.add(word);
       }
       digest.add(loops_left);
-      add_known(free);
+      add_known(digest, free, now);
     }
     if (rank == ThreadBlock::kSwitch && !(times_ && meetings_[graph])) {
       if (use.iteration <= last_iteration_) {
-        add_place(use);
+        add_place(digest, use, closed);
       } else {
         digest.add(kNever);
       }
@@ -110,7 +133,7 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     digest.add(sent - received);
     digest.add(arrived - received);
     digest.add(sent - sent_before);
-    add_known(last_arrival);  // sent_at: below, with the flows
+    add_known(digest, last_arrival, now);  // sent_at: below, with the flows
   }
   for (std::uint32_t f = 0; ahead_ && f < graphs_.fifos.size(); ++f) {
     describe_slices(digest, FifoId(f), now);
@@ -121,6 +144,10 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
     }
     digest.add(kNever);
   }
+}
+
+// Events and flows, in their order.
+void EventEngine::describe_pending(StateDigest& digest, SimTime now) {
   for (const Event& event : timeline_.in_order()) {
     if (event.kind == EventKind::kernel_end && event.sequence != thread_[event.subject].kernel_event) {
       continue;  // stale
@@ -141,10 +168,6 @@ StateDigest EventEngine::describe(std::uint32_t closed, SimTime now) {
       }
     });
   }
-  for (std::size_t ahead = 1; ahead < slots_.size(); ++ahead) {
-    describe_records(digest, closed + static_cast<std::uint32_t>(ahead), now);
-  }
-  return digest;
 }
 
 // Ahead of the clock: what of a FIFO's slices its receiver or its sender may still ask for.
@@ -154,7 +177,7 @@ void EventEngine::describe_slices(StateDigest& digest, FifoId id, SimTime now) {
   const std::uint64_t slots = sender.active ? plans_[sender.plan].slots : 0;
   std::uint64_t slice = std::max(fifo.sent_before, fifo.sent - std::min(fifo.sent, slots));
   for (slice = std::min(slice, fifo.received); slice < fifo.arrived; ++slice) {
-    digest.add(std::max(slices_.ring(id)[slice], now) - now);
+    add_known(digest, slices_.ring(id)[slice], now);
   }
 }
 
