@@ -63,7 +63,9 @@ constexpr double to_microseconds(SimTime t) { return static_cast<double>(t.ps) *
 
 constexpr double to_seconds(CampaignTime t) { return static_cast<double>(t.ps) / kPicosecondsPerSecond; }
 
-// Nearest integer, ties to even. Requires: 0 <= ps < 2^51 (2251 s); adding 1.5 * 2^52 leaves the integer in
+inline constexpr double kSmallPicoseconds = 0x1p51;  // 2251 s
+
+// Nearest integer, ties to even. Requires: 0 <= ps < kSmallPicoseconds; adding 1.5 * 2^52 leaves the integer in
 // the low bits of the sum, which vectorises where a conversion does not.
 inline std::int64_t round_small_picoseconds(double ps) {
   constexpr double kMagic = 6755399441055744.0;
@@ -72,7 +74,7 @@ inline std::int64_t round_small_picoseconds(double ps) {
 
 // Nearest integer, ties to even, for any non-negative double in range; saturates at kNever.
 inline std::int64_t round_to_picoseconds(double ps) {
-  if (ps < 2251799813685248.0) {
+  if (ps < kSmallPicoseconds) {
     return round_small_picoseconds(ps);
   }
   if (!(ps < static_cast<double>(kNever.ps))) {

@@ -304,6 +304,8 @@ struct MeasuredRate {
 // While a collective runs on a rank's GPU, its kernels take numerator/denominator times as long.
 struct Slowdown {
   std::int64_t numerator = 1, denominator = 1;
+
+  bool slows() const { return numerator != denominator; }
   friend bool operator==(const Slowdown& a, const Slowdown& b) {
     return a.numerator * b.denominator == b.numerator * a.denominator;
   }

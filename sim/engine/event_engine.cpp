@@ -53,7 +53,7 @@ std::size_t most_pending(const TrainingJob& job, const JobLayout& layouts) {
 
 // Whether every iteration has the same operations, which depend on nothing but this iteration, nor act on another.
 bool operations_alike(const TrainingJob& job) {
-  const bool slowed = job.slowdown.numerator != job.slowdown.denominator;
+  const bool slowed = job.slowdown.slows();
   const auto alike = [slowed](const Op& op) {
     const bool runs_ahead = op.kind == OpKind::collective && (op.queue > 0 || op.after != After::compute);
     return op.kind != OpKind::send && op.kind != OpKind::gate && !(slowed && (runs_ahead || op.stream > 0));
@@ -147,15 +147,7 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
     network_.emplace(job_.communicator.shared_capacity, shared + job_.communicator.background.size());
     ended_flows_.reserve(shared);
   }
-  while (!trace_.ranks.empty() && trace_.ranks.back().index() >= ranks_) {
-    trace_.ranks.pop_back();
-  }
-  if (!trace_.ranks.empty() && trace_.iterations > 0) {
-    traced_.assign(ranks_, kNotTraced);
-    for (std::uint32_t i = 0; i < trace_.ranks.size(); ++i) {
-      traced_[trace_.ranks[i].index()] = i;
-    }
-  }
+  traced_ = place_traced(trace_, ranks_);
   std::ranges::generate(slots_, [this] { return empty_slot(); });
   prepare_result();
 }
@@ -419,12 +411,7 @@ void EventEngine::end_own_iteration(ThreadId rank, std::uint32_t iteration, SimT
     sum.server_wait += state.server_wait;
     keep_rank_step(rank.value, iteration);
   }
-  if (trace_.wants(iteration) && !traced_.empty() && traced_[rank.index()] != kNotTraced) {
-    const std::span<const SimTime> issued(&slot(iteration).issued[traced_[rank.index()] * most_ops_],
-                                          done.ops.size());
-    result_.trace.push_back(
-        {iteration, Rank(rank.value), {spans.begin(), spans.end()}, {issued.begin(), issued.end()}});
-  }
+  keep_trace(rank, iteration, spans);
   Fingerprint facts;
   facts.add(subject(Fact::iteration_end, iteration), rank.value, now);
   result_.fingerprint += facts.value();
@@ -432,6 +419,15 @@ void EventEngine::end_own_iteration(ThreadId rank, std::uint32_t iteration, SimT
   state.server_wait = {};
   std::ranges::fill(spans, OpSpan{});
   ranks_left_ -= iteration == last_iteration_ ? 1 : 0;
+}
+
+void EventEngine::keep_trace(ThreadId rank, std::uint32_t iteration, std::span<const OpSpan> spans) {
+  if (trace_.wants(iteration) && !traced_.empty() && traced_[rank.index()] != kNotTraced) {
+    const std::span<const SimTime> issued(&slot(iteration).issued[traced_[rank.index()] * most_ops_],
+                                          spans.size());
+    result_.trace.push_back(
+        {iteration, Rank(rank.value), {spans.begin(), spans.end()}, {issued.begin(), issued.end()}});
+  }
 }
 
 // How many collectives all ranks together launch.
@@ -478,7 +474,6 @@ void EventEngine::close_iteration(std::uint32_t iteration) {
     close_collectives(iteration, began);
   }
   PicosecondSum finished = 0;
-  auto traced = trace_.ranks.begin();
   for (std::uint32_t r = 0; r < ranks_; ++r) {
     const ThreadId rank(r);
     const Program& done = program(rank, iteration);
@@ -491,12 +486,7 @@ void EventEngine::close_iteration(std::uint32_t iteration) {
                           result_.breakdown[r])
                       .ps;
     }
-    if (trace_.wants(iteration) && traced != trace_.ranks.end() && *traced == Rank(r)) {
-      const std::span<const SimTime> issued(&closed.issued[traced_[r] * most_ops_], done.ops.size());
-      result_.trace.push_back(
-          {iteration, Rank(r), {spans.begin(), spans.end()}, {issued.begin(), issued.end()}});
-      ++traced;
-    }
+    keep_trace(rank, iteration, spans);
   }
   if (iteration > 0) {
     charge_waits(iteration);

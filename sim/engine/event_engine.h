@@ -63,7 +63,6 @@ class EventEngine {
 
  private:
   __extension__ using Work = __int128;
-  static constexpr std::uint32_t kNotTraced = 0xffffffffU;
   static constexpr std::uint32_t kMostInRow = 64;
   static constexpr std::uint64_t kMessage = std::uint64_t{1}
                                             << 32;  // tag of a flow; else the number of a FIFO
@@ -282,6 +281,7 @@ class EventEngine {
   }
 
   void end_own_iteration(ThreadId rank, std::uint32_t iteration, SimTime now);
+  void keep_trace(ThreadId rank, std::uint32_t iteration, std::span<const OpSpan>);
   Result finish_own();
   void close_complete_iterations();
   std::uint64_t collectives_in(std::uint32_t iteration) const;
@@ -390,7 +390,7 @@ class EventEngine {
   std::vector<SimTime> previous_rank_end_, own_before_;  // of the last closed iteration, by rank
   std::vector<SeenCollective> seen_collectives_;         // of the rank and iteration that closes
   std::vector<CollectiveWaits> waits_;                   // of the iteration that closes, by record
-  std::vector<std::uint32_t> traced_;  // by rank: its place among the traced ones, or kNotTraced; empty: none
+  std::vector<std::uint32_t> traced_;                    // by place_traced
   // The last iteration that began collectives before the one before had ended its:
   std::uint32_t last_overlap_ = 0;
   std::uint32_t repeated_ = 0;

@@ -272,7 +272,7 @@ void EventEngine::set_communicating(ThreadId thread, bool begins, SimTime now) {
   const std::uint32_t before = state.communicating;
   state.communicating = begins ? before + 1 : before - 1;
   const bool changes = (before == 0) != (state.communicating == 0);
-  if (changes && state.kernel_runs && job_.slowdown.numerator != job_.slowdown.denominator) {
+  if (changes && state.kernel_runs && job_.slowdown.slows()) {
     const Work rate = before > 0 ? job_.slowdown.denominator : job_.slowdown.numerator;
     state.work = std::max(Work{0}, state.work - Work{(now - state.work_left_at).ps} * rate);
     state.work_left_at = now;

@@ -20,6 +20,23 @@ constexpr std::uint64_t subject(Fact fact, std::uint32_t iteration, std::uint32_
   return Fingerprint::subject(static_cast<std::uint64_t>(fact), iteration, item);
 }
 
+// By rank: its place among the traced ones, or kNotTraced; empty: nothing is traced. Takes ranks that the job doesn't
+// have out of the request.
+inline constexpr std::uint32_t kNotTraced = 0xffffffffU;
+inline std::vector<std::uint32_t> place_traced(TraceRequest& trace, std::size_t ranks) {
+  while (!trace.ranks.empty() && trace.ranks.back().index() >= ranks) {
+    trace.ranks.pop_back();
+  }
+  std::vector<std::uint32_t> places;
+  if (!trace.ranks.empty() && trace.iterations > 0) {
+    places.assign(ranks, kNotTraced);
+    for (std::uint32_t i = 0; i < trace.ranks.size(); ++i) {
+      places[trace.ranks[i].index()] = i;
+    }
+  }
+  return places;
+}
+
 // The length of [from, to) that lies in [begin, end); 0 when empty.
 constexpr SimTime overlap(SimTime from, SimTime to, SimTime begin, SimTime end) {
   const SimTime a = std::max(from, begin), b = std::min(to, end);

@@ -69,11 +69,11 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
       input_jitter_(job.input ? job.input->jitter : Distribution{}),
       seed_(seed),
       times_(job.communicator, job.plans, job.roles.size() == 1 && !ranks_differ(job.variability)),
-      slowed_(job.slowdown.numerator != job.slowdown.denominator),
+      slowed_(job.slowdown.slows()),
       may_repeat_(may_repeat(job)),
       own_input_(job.input && job.input->jitter.kind != DistributionKind::none) {
-  constexpr double kSmall = 2251799813685248.0;
-  short_kernels_ = static_cast<double>(longest_kernel(job).ps) * largest_factor(job.variability) < kSmall;
+  short_kernels_ =
+      static_cast<double>(longest_kernel(job).ps) * largest_factor(job.variability) < kSmallPicoseconds;
   const std::size_t n = job.ranks();
   for (std::vector<SimTime>* times :
        {&host_, &stream_, &batch_begin_, &batch_ready_, &own_, &own_before_, &prepared_, &totals_.compute,
@@ -111,15 +111,7 @@ VectorEngine::VectorEngine(const TrainingJob& job, std::uint64_t seed, const Tra
   for (std::size_t r = 0; r < n; ++r) {
     result_.as_late_as.emplace_back(r);
   }
-  while (!trace_.ranks.empty() && trace_.ranks.back().index() >= n) {
-    trace_.ranks.pop_back();
-  }
-  if (!trace_.ranks.empty() && trace_.iterations > 0) {
-    traced_.assign(n, kNotTraced);
-    for (std::uint32_t i = 0; i < trace_.ranks.size(); ++i) {
-      traced_[trace_.ranks[i].index()] = i;
-    }
-  }
+  traced_ = place_traced(trace_, n);
 }
 
 void VectorEngine::run_iteration() {

@@ -45,8 +45,6 @@ class VectorEngine {
     std::vector<CollectiveWaits> waits;
   };
 
-  static constexpr std::uint32_t kNotTraced = 0xffffffffU;
-
   void begin_iteration();
   std::uint32_t run_kernels(std::uint32_t first_op);  // returns the last one
   void run_kernel_block(std::size_t first_op, std::size_t last_op, std::size_t first_rank, std::size_t count);
@@ -131,7 +129,7 @@ class VectorEngine {
   std::optional<std::vector<SimTime>> state_before_;  // at the end of the last iteration
   bool alike_ = false;                                // it is what it was at the end of the one before
   std::uint32_t repeated_ = 0;
-  std::vector<std::uint32_t> traced_;  // by rank: its place among the traced ones, or kNotTraced; empty: none
+  std::vector<std::uint32_t> traced_;  // by place_traced
   std::vector<double> jitter_;         // of a block of ranks: four operations
   Result result_;
   Fingerprint fingerprint_;

@@ -83,7 +83,7 @@ std::optional<std::string> why_not_in_step(const TrainingJob& job) {
       !alike_but_for_durations(job)) {
     return "its members play several roles";
   }
-  const bool slowed = job.slowdown.numerator != job.slowdown.denominator;
+  const bool slowed = job.slowdown.slows();
   for (const Program* program : {&job.main().warm_up, &job.main().steady}) {
     for (const Op& op : program->ops) {
       if (op.kind == OpKind::send || op.kind == OpKind::gate) {

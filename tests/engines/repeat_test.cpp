@@ -182,7 +182,7 @@ TEST_CASE("what the vector engine repeats is what the event engine simulates") {
     repeated += again > 0 ? 1 : 0;
     before_traces += again > 0 && first_traced > 3 ? 1 : 0;
     with_roles += again > 0 && random.job.roles.size() > 1 ? 1 : 0;
-    slowed += again > 0 && random.job.slowdown.numerator != random.job.slowdown.denominator ? 1 : 0;
+    slowed += again > 0 && random.job.slowdown.slows() ? 1 : 0;
     with_input += again > 0 && random.job.input ? 1 : 0;
   }
   INFO(repeated << ", traced late " << before_traces << ", of several roles " << with_roles << ", slowed "
