@@ -52,8 +52,7 @@ void require_faithful(const Scenario& s) {
   refuse(reduces_each_pass(training), "/training/no_sync", "false; passes but the last run under it");
   refuse(training.clip_norm, "/training/clip_norm", "clipping");
   refuse(training.input.has_value(), "/training/input", "a data loader; leave it out");
-  refuse(training.slowdown_while_communicating.slows(),
-         "/training/slowdown_while_communicating",
+  refuse(training.slowdown_while_communicating.slows(), "/training/slowdown_while_communicating",
          "kernels that collectives slow down; a real GPU does so by itself: leave it out");
   refuse(!s.background.empty(), "/background", "others' traffic");
   refuse(!s.other_jobs.empty(), "/other_jobs", "other jobs");
