@@ -48,7 +48,7 @@ const Json* given(const Json& config, std::string_view key) {
   return value == nullptr || value->as<std::nullptr_t>() != nullptr ? nullptr : value;
 }
 
-// At most as much as a transformer may say (description.h).
+// At most as much as a transformer may say (model_description.h).
 std::int64_t number_at(const Json& config, std::string_view key, double most, const Spot& spot) {
   const Json* value = given(config, key);
   if (value == nullptr) {

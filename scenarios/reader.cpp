@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "scenarios/schema_writer.h"
+#include "sim/collective/costs.h"
 
 namespace paceline {
 namespace {

@@ -6,6 +6,7 @@
 #include "scenarios/reader.h"
 #include "scenarios/scenario.h"
 #include "scenarios/schema_writer.h"
+#include "sim/collective/costs.h"
 
 namespace paceline {
 

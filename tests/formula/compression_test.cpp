@@ -442,7 +442,7 @@ TEST_CASE("quantize_tensor: with short kernels its 4 n launches per bucket are t
   }
 }
 
-// Models of up to 10^15 parameters on up to 4 million GPUs are taken (scenarios/description.h).
+// Models of up to 10^15 parameters on up to 4 million GPUs are taken (scenarios/model_description.h, limits.h).
 TEST_CASE("hooks: what is too much to count is refused, and nothing else is counted wrong") {
   constexpr double kCounted = 0x1p62;
   int taken = 0, refused = 0;
