@@ -9,6 +9,7 @@
 #include "app/commands.h"
 #include "core/names.h"
 #include "core/text.h"
+#include "core/unknown_name.h"
 #include "scenarios/file_kind.h"
 #include "scenarios/files.h"
 #include "scenarios/json.h"
@@ -159,11 +160,7 @@ void add_commands_with(const CLI::App& app, const std::string& option, const std
 std::string commands_with(const CLI::App& app, const std::string& option) {
   Names commands;
   add_commands_with(app, option, "paceline", commands);
-  std::string text;
-  for (std::size_t i = 0; i < commands.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == commands.size() ? " and " : ", ") + commands[i];
-  }
-  return text;
+  return joined(commands, ", ", " and ");
 }
 
 // What else people call an option, of commands that have it.

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/unknown_name.h"
 
 namespace paceline {
 

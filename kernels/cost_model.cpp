@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -158,13 +159,14 @@ void require_precision(const GpuSpec& gpu, Precision precision) {
   if (peak_of(gpu, precision).value > 0) {
     return;
   }
-  std::string known;
+  std::vector<std::string> known;
   for (const auto& [name, other] : kNames<Precision>) {
     if (peak_of(gpu, other).value > 0) {
-      known += (known.empty() ? "" : ", ") + std::string(name);
+      known.emplace_back(name);
     }
   }
-  throw InputError(gpu.name + " has no " + std::string(name_of(precision)) + "; it has: " + known);
+  throw InputError(gpu.name + " has no " + std::string(name_of(precision)) +
+                   "; it has: " + joined(known, ", "));
 }
 
 std::int64_t bytes_per_element(Precision precision) {

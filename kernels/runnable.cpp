@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "core/error.h"
+#include "core/unknown_name.h"
 #include "kernels/model.h"
 
 namespace paceline {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 
+#include "core/unknown_name.h"
 #include "scenarios/campaign.h"
 #include "scenarios/readable.h"
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/text.h"
+#include "core/unknown_name.h"
 #include "scenarios/campaign.h"
 #include "scenarios/faults_trace.h"
 #include "scenarios/named_json.h"

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "core/unknown_name.h"
 
 namespace paceline {
 namespace {

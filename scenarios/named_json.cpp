@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/unknown_name.h"
 #include "scenarios/builtin_files.h"
 #include "scenarios/file_kind.h"
 #include "scenarios/files.h"

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/unknown_name.h"
 #include "core/version.h"
 #include "scenarios/file_kind.h"
 #include "scenarios/files.h"

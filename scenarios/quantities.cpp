@@ -374,11 +374,11 @@ const Dimension& dimension_of(SamplesPerSecond) { return kDimensions[5]; }
 const Dimension& dimension_of(LongSeconds) { return kDimensions[6]; }
 
 std::string known_units(const Dimension& dimension) {
-  std::string text;
+  std::vector<std::string> names;
   for (const Unit& unit : dimension.units) {
-    text += (text.empty() ? "" : &unit == &dimension.units.back() ? " or " : ", ") + std::string(unit.name);
+    names.emplace_back(unit.name);
   }
-  return text;
+  return joined(names, ", ", " or ");
 }
 
 double parse_quantity(std::string_view text, const Dimension& dimension) {

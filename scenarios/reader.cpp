@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "core/unknown_name.h"
 #include "scenarios/schema_writer.h"
 #include "sim/collective/costs.h"
 

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/unknown_name.h"
 #include "scenarios/description.h"
 #include "scenarios/json.h"
 #include "scenarios/other_words.h"
@@ -91,12 +92,7 @@ void read(const Json& json, E& value, const Limits&, const Spot& spot) {
     value = value_named<E>("value", in_short(*text), spot.place);
     return;
   }
-  const std::vector<std::string> known = all_names<E>();
-  std::string all;
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    all += (i == 0 ? "" : i + 1 == known.size() ? " or " : ", ") + in_quotes(known[i]);
-  }
-  fail_at(spot, all, shown(json));
+  fail_at(spot, quoted_list(all_names<E>(), "or"), shown(json));
 }
 
 template <class T>

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/unknown_name.h"
 #include "core/version.h"
 #include "scenarios/file_kind.h"
 #include "scenarios/files.h"

@@ -88,12 +88,12 @@ std::string shape_of(const Json& schema) {
 }
 
 std::string names_of(const Json& schema) {
-  std::string all;
+  std::vector<std::string> all;
   for (const Json& name : list_at(schema, "enum")) {
     const auto* text = name.as<std::string>();
-    all += (all.empty() ? "" : ", ") + code(text != nullptr ? *text : to_line(name));
+    all.push_back(code(text != nullptr ? *text : to_line(name)));
   }
-  return all;
+  return joined(all, ", ");
 }
 
 // ", 1 to 10", ", above 0 to 1", or nothing.

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/unknown_name.h"
 #include "scenarios/campaign.h"
 #include "scenarios/gpu_memory.h"
 #include "scenarios/readable.h"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/unknown_name.h"
 #include "scenarios/description.h"
 #include "scenarios/reader.h"
 #include "scenarios/schema_writer.h"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/unknown_name.h"
 #include "scenarios/file_kind.h"
 #include "scenarios/files.h"
 #include "scenarios/limits.h"

@@ -14,6 +14,7 @@
 #include <iterator>
 
 #include "core/error.h"
+#include "core/unknown_name.h"
 #include "topology/node_presets.h"
 #include "topology/rates.h"
 #include "topology/topology.h"

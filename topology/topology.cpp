@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/fingerprint.h"
+#include "core/text.h"
 #include "topology/boost_graph.h"
 
 namespace paceline {
@@ -140,17 +141,16 @@ DeviceId Topology::device_named(const std::string& name) const {
     const std::string first = std::string(word) + "0";
     return count == 1 ? first : first + " to " + std::string(word) + std::to_string(count - 1);
   };
-  std::string inside, fabric;
+  std::vector<std::string> inside, fabric;
   for (const auto& [word, kind] : kNames<DeviceKind>) {
     if (count(kind) > 0) {
-      std::string& list = kind < DeviceKind::leaf ? inside : fabric;
-      list += (list.empty() ? "" : ", ");
-      list += kind == DeviceKind::nvswitch ? std::string(word) : range(word, count(kind));
+      std::vector<std::string>& list = kind < DeviceKind::leaf ? inside : fabric;
+      list.push_back(kind == DeviceKind::nvswitch ? std::string(word) : range(word, count(kind)));
     }
   }
   throw InputError("expected a device of the cluster, " +
-                   range("node", static_cast<std::size_t>(spec_.nodes)) + " / " + inside +
-                   (fabric.empty() ? "" : "; or " + fabric) + "; found \"" + name + "\"");
+                   range("node", static_cast<std::size_t>(spec_.nodes)) + " / " + joined(inside, ", ") +
+                   (fabric.empty() ? "" : "; or " + joined(fabric, ", ")) + "; found \"" + name + "\"");
 }
 
 std::string Topology::link_name(LinkId id) const {

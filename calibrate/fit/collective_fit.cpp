@@ -135,16 +135,18 @@ std::string shown_cost(const std::string& name, double value) {
 
 std::string parameter_lines(const Profile& profile) {
   std::string text = formatted("%-34s %14s %14s  %s\n", "parameter", "fitted", "initial", "90 % within");
-  std::string kept;
+  std::vector<std::string> kept;
   for (const ProfileParameter& p : profile.parameters) {
     if (!p.fitted) {
-      kept += (kept.empty() ? "" : ", ") + p.name;
+      kept.push_back(p.name);
       continue;
     }
     text += formatted("%-34s %14s %14s  x/ %.3f\n", p.name.c_str(), shown_cost(p.name, p.value).c_str(),
                       shown_cost(p.name, p.initial).c_str(), std::exp(kNinety * p.deviation));
   }
-  return text + (kept.empty() ? "" : "Not determined by these data, kept as they were: " + kept + "\n");
+  return text + (kept.empty()
+                     ? ""
+                     : "Not determined by these data, kept as they were: " + joined(kept, ", ") + "\n");
 }
 
 }  // namespace

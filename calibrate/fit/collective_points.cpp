@@ -252,11 +252,8 @@ class UnusedOptions {
   std::vector<std::string> lines() const {
     std::vector<std::string> lines;
     for (const auto& [of, stated] : stated_) {
-      std::string values;
-      for (const std::string& value : stated) {
-        values += (values.empty() ? "" : ", ") + value;
-      }
       if (!used_.contains(of)) {
+        const std::string values = joined(std::vector<std::string>(stated.begin(), stated.end()), ", ");
         lines.push_back(of.first + ": " + of.second + " is not used: the log states " + values);
       }
     }

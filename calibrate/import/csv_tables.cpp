@@ -11,6 +11,7 @@
 #include "calibrate/import/readers.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "core/unknown_name.h"
 #include "scenarios/collective_table.h"
 #include "scenarios/json.h"
 

@@ -340,10 +340,8 @@ NcclHosts hosts_of(const NcclRun& run) {
     found.hosts = group.hosts;
     found.fullest = group.hosts > 0 && group.least != group.most ? static_cast<int>(group.most) : 0;
   }
-  for (const std::string& gpu : run.gpus) {
-    std::string& names = run.gpus.size() == 1 ? found.gpu : found.gpu_kinds;
-    names += (names.empty() ? "" : ", ") + gpu;
-  }
+  (run.gpus.size() == 1 ? found.gpu : found.gpu_kinds) =
+      joined(std::vector<std::string>(run.gpus.begin(), run.gpus.end()), ", ");
   return found;
 }
 

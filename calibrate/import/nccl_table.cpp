@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "calibrate/import/nccl_row.h"
+#include "core/text.h"
 #include "scenarios/collective_table.h"
 
 namespace paceline {
@@ -191,15 +192,17 @@ void finish_table(const NcclTable& table, const std::string& name, Findings& fin
   one.protocol = table.environment.protocol;
   one.channels = table.environment.channels;
   one.nvls = table.environment.nvls;
+  std::vector<std::string> unmodelled;
   for (const auto& [setting, value] : table.environment.unmodelled) {
     if (value != "0") {
-      one.unmodelled += (one.unmodelled.empty() ? "" : ", ") + setting + (value.empty() ? "" : '=' + value);
+      unmodelled.push_back(setting + (value.empty() ? "" : '=' + value));
     }
   }
   for (const Condition& each : conditions_of(table)) {
     findings.remark(each.tables, line, each.stated + each.remark);
-    one.unmodelled += (one.unmodelled.empty() ? "" : ", ") + each.stated;
+    unmodelled.push_back(each.stated);
   }
+  one.unmodelled = joined(unmodelled, ", ");
   one.gpus_per_process = table.gpus_per_process;
   one.table = name;
   for (const NcclRow& row : table.rows) {

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/unknown_name.h"
 
 namespace paceline::measure {
 namespace {

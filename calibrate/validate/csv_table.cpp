@@ -8,6 +8,7 @@
 
 #include "calibrate/import/csv_rows.h"
 #include "core/error.h"
+#include "core/unknown_name.h"
 #include "scenarios/json.h"
 
 namespace paceline {

@@ -34,11 +34,8 @@ std::string heading(const JudgedLog& judged, std::size_t place) {
       tables.insert(judged.data.collectives[row.row].table);
     }
   }
-  std::string text;
-  for (const std::string& table : tables) {
-    text += (text.empty() ? "" : ", ") + table;
-  }
-  return text + ": " + std::string(name_of(at.kind)) + " on " + plural(at.nodes(), "node") + " of " +
+  return joined(std::vector<std::string>(tables.begin(), tables.end()), ", ") + ": " +
+         std::string(name_of(at.kind)) + " on " + plural(at.nodes(), "node") + " of " +
          plural(at.gpus_per_node(), "GPU") +
          (at.nodes_stated ? "" : " (not stated: full nodes are assumed)") + ", " +
          settings_text(at.spec, judged.log.nccl_stated || at.nccl_stated) + '\n';
@@ -102,11 +99,7 @@ std::string names_text(const Cause& one) {
   if (one.names.empty()) {
     return "nothing: a machine as it is described" + launch;
   }
-  std::string text;
-  for (const std::string& name : one.names) {
-    text += (text.empty() ? "" : ", or ") + name;
-  }
-  return text + launch;
+  return joined(one.names, ", or ") + launch;
 }
 
 // e^19 is 10^8.3.

@@ -9,6 +9,7 @@
 #include "calibrate/validate/csv_table.h"
 #include "calibrate/validate/set_file.h"
 #include "core/error.h"
+#include "core/unknown_name.h"
 #include "scenarios/collective_table.h"
 #include "scenarios/file_kind.h"
 #include "scenarios/files.h"

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "core/error.h"
+#include "core/unknown_name.h"
 #include "kernels/cuda/buffers.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/geometry.h"

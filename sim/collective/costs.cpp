@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/unknown_name.h"
 #include "sim/collective/pricing.h"
 #include "sim/collective/step_times.h"
 

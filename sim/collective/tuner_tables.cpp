@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/minor_version.h"
 #include "core/text.h"
+#include "core/unknown_name.h"
 
 namespace paceline {
 namespace {

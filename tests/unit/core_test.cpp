@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "core/time.h"
 #include "core/units.h"
+#include "core/unknown_name.h"
 #include "sim/collective/tuner.h"
 
 namespace paceline {
