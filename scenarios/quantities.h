@@ -18,6 +18,8 @@ struct Unit {
 };
 
 struct Dimension {
+  enum class Kind : unsigned char { size, time, bandwidth, work, compute_rate, sample_rate, long_time };
+  Kind kind;
   std::string_view noun;     // "a bandwidth"
   std::string_view example;  // "450 GB/s"
   std::string_view usual;    // "GB/s"
@@ -32,7 +34,8 @@ const Dimension& dimension_of(Flops);
 const Dimension& dimension_of(FlopsPerSecond);
 const Dimension& dimension_of(SamplesPerSecond);
 
-std::string known_units(const Dimension&);  // "s, ms, us, ns or ps"
+const Unit* find_unit(const Dimension&, std::string_view name);  // nullptr: it has none of that name
+std::string known_units(const Dimension&);                       // "s, ms, us, ns or ps"
 
 // In the base unit. Throws InputError (no place) that says what is wrong and how to write it.
 double parse_quantity(std::string_view text, const Dimension&);
