@@ -88,7 +88,7 @@ class Sampler {
   double gamma_draw(const DrawAddress&, Rank, std::uint32_t operation) const;
 
   DistributionKind kind_;
-  double cv_ = 0, scale_ = 0, shift_ = 0;  // lognormal: sigma and -sigma^2/2; gamma: shape d and c
+  double cv_ = 0, scale_ = 0, shift_ = 0;  // lognormal: sigma and -sigma^2/2; gamma: the shape 1/cv^2 alone
   std::vector<double> values_;
 };
 

@@ -24,18 +24,18 @@ class PlainLocale {
 // As printf writes it under the locale C.
 std::string formatted(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
-// ASCII alone.
-constexpr char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-constexpr char to_upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
 // The parts in a row: "a, b or c" with ", " between them and " or " before the last.
 std::string joined(std::span<const std::string> parts, std::string_view between);
 std::string joined(std::span<const std::string> parts, std::string_view between,
                    std::string_view before_last);
 
-std::string in_capitals(std::string_view);
-std::string in_lower_case(std::string_view);
+// ASCII alone.
+constexpr char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+constexpr char to_upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
 constexpr bool is_letter(char c) { return to_lower(c) >= 'a' && to_lower(c) <= 'z'; }
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+std::string in_capitals(std::string_view);
+std::string in_lower_case(std::string_view);
 
 // A character that a terminal takes for a command: a control character, or one that turns the direction of
 // writing. bytes 0: what stands at this byte of the UTF-8 text is none.

@@ -31,6 +31,7 @@ inline Spot below(const Spot& spot, std::size_t index) {
 // Throws for what is no object, and for a key that isn't known, with the nearest one here or in a scenario.
 // "$schema", for editors, is ignored at the top of a file.
 void check_keys(const Json&, const std::vector<std::string>& known, const Spot&);
+inline constexpr Limits kSchemaName = text(4000, 0);
 // Throws InputError: what a scenario has for a word of other programs, and where.
 [[noreturn]] void refuse_other_word(std::string_view what, std::string_view word, const OtherWord&,
                                     const std::string& places, const Spot&);
@@ -180,7 +181,6 @@ std::vector<std::string> keys_of(T value) {
 }
 
 // A struct from its object.
-inline constexpr Limits kSchemaName = text(4000, 0);
 template <class T>
 void read_object(const Json& json, T& value, const Spot& spot) {
   check_keys(json, keys_of(T{}), spot);

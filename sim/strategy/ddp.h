@@ -24,7 +24,8 @@ std::vector<std::vector<std::size_t>> assign_buckets(std::span<const Bytes> size
 // MXNet ResNet-50 of MLPerf (all gradients in one group, its configurations: no overlap with backward by default).
 // Horovod (common/operations.cc, controller.cc: fusion threshold 64 MiB, 128 MiB since 0.21) takes what the host has
 // queued when a cycle begins, and a host that runs ahead of its GPU has queued the whole backward pass by then: its
-// fusions wait for the last gradients. Where the host is the slower one they overlap; that isn't modelled.
+// fusions wait for the last gradients. Where the host is the slower one they overlap: the strategy horovod models that
+// (horovod.h), these rules don't.
 struct ReductionRule {
   Reduction reduction = Reduction::pytorch_ddp;
   bool overlapped = true;            // with backward; else once it has ended
