@@ -1,7 +1,8 @@
 #include "core/minor_version.h"
 
 #include <algorithm>
-#include <charconv>
+
+#include "core/text.h"
 
 namespace paceline {
 namespace {
@@ -9,11 +10,8 @@ namespace {
 // A whole number that is all of `text`.
 std::optional<int> number(std::string_view text) {
   constexpr unsigned kMost = 1'000'000;
-  unsigned value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && at == end && value <= kMost ? std::optional(static_cast<int>(value))
-                                                             : std::nullopt;
+  const std::optional<unsigned> value = number_in<unsigned>(text);
+  return value && *value <= kMost ? std::optional(static_cast<int>(*value)) : std::nullopt;
 }
 
 }  // namespace

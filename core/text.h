@@ -3,9 +3,12 @@
 
 #include <locale.h>
 
+#include <charconv>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace paceline {
 
@@ -23,6 +26,15 @@ class PlainLocale {
 
 // As printf writes it under the locale C.
 std::string formatted(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+// What is all of the text, as from_chars reads it: without a plus or spaces; "inf" and "nan" are doubles.
+template <class T>
+std::optional<T> number_in(std::string_view text) {
+  T value{};
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && rest == end ? std::optional(value) : std::nullopt;
+}
 
 // The parts in a row: "a, b or c" with ", " between them and " or " before the last.
 std::string joined(std::span<const std::string> parts, std::string_view between);

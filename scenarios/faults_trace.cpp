@@ -1,10 +1,10 @@
 #include "scenarios/faults_trace.h"
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "scenarios/json.h"
 #include "scenarios/limits.h"
 #include "scenarios/quantities.h"
@@ -66,10 +66,11 @@ std::vector<FailureEvent> read_failure_trace(const std::string& text) {
     event.what = fields[what];
     event.line = number;
     const std::string& part = fields[which];
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), event.which);
-    if (error != std::errc() || end != part.data() + part.size() || event.which < 0) {
+    const auto index = number_in<decltype(event.which)>(part);
+    if (!index || *index < 0) {
       throw InputError("expected a number from 0 for `which`, found " + in_quotes(part), place);
     }
+    event.which = *index;
     if (!(event.time.value >= 0 && event.time <= kLongestCampaign)) {
       throw InputError("expected a time of at most ten years, found " + in_quotes(fields[time]), place);
     }

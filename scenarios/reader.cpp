@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "core/text.h"
 #include "core/unknown_name.h"
 #include "scenarios/schema_writer.h"
 #include "sim/collective/costs.h"
@@ -15,21 +16,12 @@ namespace {
 constexpr int kMostDecimals = 6;
 constexpr std::int64_t kMostTerm = 1'000'000'000;
 
-std::optional<std::int64_t> whole_in(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    return std::nullopt;
-  }
-  return value;
-}
-
 // "121/100" or "1.21", reduced.
 std::optional<Slowdown> ratio_in(const std::string& text) {
   Slowdown ratio;
   if (const std::size_t slash = text.find('/'); slash != std::string::npos) {
-    const auto p = whole_in(std::string_view(text).substr(0, slash));
-    const auto q = whole_in(std::string_view(text).substr(slash + 1));
+    const auto p = number_in<std::int64_t>(std::string_view(text).substr(0, slash));
+    const auto q = number_in<std::int64_t>(std::string_view(text).substr(slash + 1));
     if (!p || !q || *p < 1 || *q < 1) {
       return std::nullopt;
     }
@@ -37,7 +29,7 @@ std::optional<Slowdown> ratio_in(const std::string& text) {
   } else {
     const std::size_t dot = std::min(text.find('.'), text.size());
     const std::string_view decimals = std::string_view(text).substr(std::min(dot + 1, text.size()));
-    const auto all = whole_in(text.substr(0, dot) + std::string(decimals));
+    const auto all = number_in<std::int64_t>(text.substr(0, dot) + std::string(decimals));
     if (!all || *all < 1 || decimals.size() > kMostDecimals || (dot < text.size() && decimals.empty())) {
       return std::nullopt;
     }

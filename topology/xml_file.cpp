@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "topology/nccl_xml.h"
 
 namespace paceline {
@@ -149,10 +150,8 @@ std::optional<double> XmlFile::number(pugi::xml_node node, const char* name, dou
   if (!found) {
     return std::nullopt;
   }
-  double value = 0;
-  const char* end = found->data() + found->size();
-  const auto result = std::from_chars(found->data(), end, value);
-  if (result.ec != std::errc() || result.ptr != end || !(value >= least && value <= most)) {
+  const std::optional<double> value = number_in<double>(*found);
+  if (!value || !(*value >= least && *value <= most)) {
     std::ostringstream range;
     range << "from " << least << " to " << most;
     fail(node, "expected a number " + range.str() + " as " + name + " of <" + printable(node.name()) +

@@ -43,9 +43,9 @@ bool read_number(std::string_view text, double& value) {
   if (text.starts_with('+')) {
     text.remove_prefix(1);
   }
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && rest == end && !text.empty() && std::isfinite(value);
+  const std::optional<double> number = number_in<double>(text);
+  value = number.value_or(value);
+  return number && std::isfinite(*number);
 }
 
 bool read_number(const Json* json, double& value) {
@@ -65,9 +65,9 @@ bool read_number(const Json* json, double& value) {
 }
 
 bool read_whole(std::string_view text, std::int64_t& value) {
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && rest == end && !text.empty();
+  const std::optional<std::int64_t> number = number_in<std::int64_t>(text);
+  value = number.value_or(value);
+  return number.has_value();
 }
 
 bool read_microseconds(std::string_view text, Seconds& value) {
