@@ -146,18 +146,18 @@ void NcclCollectives::find_channels(const Topology& topology) {
   }
 }
 
-const TunerTable& NcclCollectives::table(CollectiveKind kind) {
+void NcclCollectives::select(CollectiveKind kind) {
   const auto [at, added] = tables_.try_emplace(kind);
+  input_.kind = kind;
   if (added) {
     input_.allowed = tuner_overrides(spec_.algorithm == kHierarchical ? "" : spec_.algorithm,
                                      spec_.protocol.empty() ? plugin_protocols_ : spec_.protocol, kind);
-    input_.kind = kind;
     at->second = {input_.allowed, tuner_table(input_)};
   }
-  input_.kind = kind;
   input_.allowed = at->second.allowed;
-  return at->second.table;
 }
+
+const TunerTable& NcclCollectives::table() const { return tables_.at(input_.kind).table; }
 
 void NcclCollectives::ask_for(const std::string& algorithm, const std::string& protocol) {
   spec_.algorithm = algorithm;
@@ -169,7 +169,8 @@ TunerChoice NcclCollectives::tuned(CollectiveKind kind, Bytes bytes) {
   if (spec_.algorithm == kHierarchical && runs(Algorithm::hierarchical, kind, family_.layout())) {
     return {Algorithm::hierarchical, Protocol::simple, 0};
   }
-  if (const std::optional<TunerChoice> choice = tune(input_, table(kind), bytes)) {
+  select(kind);
+  if (const std::optional<TunerChoice> choice = tune(input_, table(), bytes)) {
     return *choice;
   }
   if (kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce) {
@@ -183,7 +184,8 @@ TunerChoice NcclCollectives::tuned(CollectiveKind kind, Bytes bytes) {
 }
 
 double NcclCollectives::time_of(CollectiveKind kind, Bytes bytes, const TunerChoice& choice) {
-  return tuner_time(input_, table(kind), choice.algorithm, choice.protocol, bytes);
+  select(kind);
+  return tuner_time(input_, table(), choice.algorithm, choice.protocol, bytes);
 }
 
 std::vector<TunerChoice> NcclCollectives::possible(CollectiveKind kind, Bytes bytes, double within) {
@@ -207,7 +209,7 @@ std::vector<TunerChoice> NcclCollectives::possible(CollectiveKind kind, Bytes by
 
 CollectivePlan NcclCollectives::plan(Communicator& communicator, CollectiveKind kind, Bytes bytes,
                                      const TunerChoice& choice, std::uint32_t root) {
-  static_cast<void>(table(kind));  // what is tuned next
+  select(kind);
   const Sizing sizing = size_collective(input_, choice, bytes);
   CollectivePlan plan;
   plan.kind = kind;

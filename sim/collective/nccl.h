@@ -67,7 +67,8 @@ class NcclCollectives {
   };
 
   void price(CollectivePlan&, const Communicator&, std::span<const CollectiveCosts>) const;
-  const TunerTable& table(CollectiveKind);
+  void select(CollectiveKind);  // what input_ and table() are of from now on
+  const TunerTable& table() const;
   std::size_t channels_of(Algorithm) const;
   bool fills_faster(Algorithm, Protocol) const;
   void find_channels(const Topology&);
