@@ -24,10 +24,7 @@ std::vector<std::uint32_t> ring_from(const CollectiveGraph& graph, std::uint32_t
 }  // namespace
 
 bool is_free_ring(const CollectivePlan& plan) {
-  const bool goes_round = plan.kind == CollectiveKind::all_reduce ||
-                          plan.kind == CollectiveKind::all_gather ||
-                          plan.kind == CollectiveKind::reduce_scatter;
-  return plan.algorithm == Algorithm::ring && goes_round && plan.slots == 0 &&
+  return plan.algorithm == Algorithm::ring && goes_round(plan.kind) && plan.slots == 0 &&
          std::ranges::all_of(plan.loops, [](const Loops& loops) { return slices_of(loops) == 1; });
 }
 

@@ -173,7 +173,7 @@ TunerChoice NcclCollectives::tuned(CollectiveKind kind, Bytes bytes) {
   if (const std::optional<TunerChoice> choice = tune(input_, table(), bytes)) {
     return *choice;
   }
-  if (kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce) {
+  if (has_root(kind)) {
     return {Algorithm::ring, Protocol::simple, 0};  // whatever is asked for: they have no other algorithm
   }
   const bool both = !spec_.algorithm.empty() && !spec_.protocol.empty();

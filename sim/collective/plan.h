@@ -57,6 +57,13 @@ constexpr bool between_peers(CollectiveKind kind) {
 constexpr bool has_root(CollectiveKind kind) {
   return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
 }
+constexpr bool gathers_or_scatters(CollectiveKind kind) {
+  return kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter;
+}
+// On a ring all ranks feed it, and it closes; with a root it is a chain.
+constexpr bool goes_round(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || gathers_or_scatters(kind);
+}
 
 // NCCL's numbers (src/include/nccl_common.h), then what NCCL has no number for.
 enum class Algorithm : std::uint8_t {

@@ -22,10 +22,6 @@ std::int64_t align_up(std::int64_t a, std::int64_t grain) { return ceil_div(a, g
 int log2_down(int n) { return static_cast<int>(std::bit_width(static_cast<unsigned>(n))) - 1; }
 int power_of_two_up(int n) { return static_cast<int>(std::bit_ceil(static_cast<unsigned>(n))); }
 
-bool gathers(CollectiveKind kind) {
-  return kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter;
-}
-
 std::int64_t or_else(Bytes asked, std::int64_t own) { return asked.value > 0 ? asked.value : own; }
 // Simple's.
 std::int64_t step_of(const TunerInput& in) { return or_else(in.sizes.buffer, kBuffer) / kSteps; }
@@ -35,8 +31,7 @@ int gpus_per_node(const TunerInput& in) { return std::max(1, in.ranks / std::max
 // A ring that all ranks feed, in Simple: the only one with several steps per chunk.
 bool in_big_steps(const TunerInput& in, const TunerChoice& choice) {
   const bool ring = choice.algorithm == Algorithm::ring || choice.algorithm == Algorithm::hierarchical;
-  return ring && choice.protocol == Protocol::simple &&
-         (in.kind == CollectiveKind::all_reduce || gathers(in.kind));
+  return ring && choice.protocol == Protocol::simple && goes_round(in.kind);
 }
 
 // ------------------------------------------------------------------------------ point to point
@@ -196,9 +191,9 @@ std::int64_t least_traffic(NcclVersion version) {
 // The least traffic that a channel is worth, and whole cells of it for each.
 int share_cells(const TunerInput& in, const TunerChoice& choice, std::int64_t bytes, int channels) {
   const int ranks = std::max(1, in.ranks);
-  const std::int64_t mine = gathers(in.kind) ? ceil_div(bytes, ranks) : bytes;
+  const std::int64_t mine = gathers_or_scatters(in.kind) ? ceil_div(bytes, ranks) : bytes;
   const std::int64_t traffic_per_byte =
-      std::int64_t{choice.protocol == Protocol::ll ? 4 : 1} * (gathers(in.kind)                        ? ranks
+      std::int64_t{choice.protocol == Protocol::ll ? 4 : 1} * (gathers_or_scatters(in.kind)            ? ranks
                                                                : in.kind == CollectiveKind::all_reduce ? 2
                                                                                                        : 1);
   const std::int64_t least = least_traffic(in.version);

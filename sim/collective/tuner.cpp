@@ -31,7 +31,7 @@ struct Job {
         local(input.ranks / input.nodes),
         ppn(static_cast<double>(input.ranks) / input.nodes),
         gpu(gpu_row(input.version, input.compute_capability)),
-        gather(input.kind == CollectiveKind::all_gather || input.kind == CollectiveKind::reduce_scatter) {}
+        gather(gathers_or_scatters(input.kind)) {}
 
   const TunerInput& in;
   int v, nodes, ranks, local;

@@ -202,11 +202,6 @@ bool read_setting(const std::string& text, const Vocabulary<Words>& known, Colle
 
 // ------------------------------------------------------------------------------ what can run
 
-// all_gather and reduce_scatter.
-bool gathers(const TunerInput& in) {
-  return in.kind == CollectiveKind::all_gather || in.kind == CollectiveKind::reduce_scatter;
-}
-
 int heads(const ChannelGraph& graph) {
   std::set<int> first;
   for (const NodeChannel& channel : graph.channels) {
@@ -225,9 +220,8 @@ bool serves(const TunerInput& in, Algorithm algorithm) {
   if (in.kind == CollectiveKind::all_reduce) {
     return algorithm != Algorithm::pat;
   }
-  if (!gathers(in)) {
-    return algorithm == Algorithm::ring &&
-           (in.kind == CollectiveKind::broadcast || in.kind == CollectiveKind::reduce);
+  if (!gathers_or_scatters(in.kind)) {
+    return algorithm == Algorithm::ring && has_root(in.kind);
   }
   switch (algorithm) {
     case Algorithm::ring:
@@ -259,10 +253,11 @@ bool nvls_possible(const TunerInput& in, Algorithm algorithm) {
   if (algorithm == Algorithm::nvls_tree) {
     return in.nodes > 1;
   }
-  if (in.nodes > 1 && (!sharp_on(in) || v < 18 || (gathers(in) && (v < 27 || !enough_heads(in))))) {
+  if (in.nodes > 1 &&
+      (!sharp_on(in) || v < 18 || (gathers_or_scatters(in.kind) && (v < 27 || !enough_heads(in))))) {
     return false;
   }
-  return !gathers(in) || local <= kMostGathered;
+  return !gathers_or_scatters(in.kind) || local <= kMostGathered;
 }
 
 bool collnet_possible(const TunerInput& in, Algorithm algorithm) {
@@ -274,7 +269,7 @@ bool collnet_possible(const TunerInput& in, Algorithm algorithm) {
   if (algorithm == Algorithm::collnet_chain) {
     return few || v <= 27;
   }
-  return few && (in.nvswitch || v < 14) && (!gathers(in) || enough_heads(in));
+  return few && (in.nvswitch || v < 14) && (!gathers_or_scatters(in.kind) || enough_heads(in));
 }
 
 bool possible(const TunerInput& in, Algorithm algorithm, Protocol protocol) {

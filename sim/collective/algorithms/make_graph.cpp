@@ -9,7 +9,6 @@ namespace paceline {
 
 bool runs(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout) {
   const bool all_reduce = kind == CollectiveKind::all_reduce;
-  const bool gather_or_scatter = kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter;
   const bool several_nodes = layout.nodes > 1, several_gpus = layout.gpus_per_node > 1;
   switch (algorithm) {
     case Algorithm::tree:
@@ -17,15 +16,15 @@ bool runs(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout) {
     case Algorithm::ring:
       return !between_peers(kind);
     case Algorithm::collnet_direct:
-      return (all_reduce || gather_or_scatter) && several_nodes;
+      return (all_reduce || gathers_or_scatters(kind)) && several_nodes;
     case Algorithm::collnet_chain:
       return all_reduce && several_nodes;
     case Algorithm::nvls:
-      return (all_reduce || gather_or_scatter) && several_gpus;
+      return (all_reduce || gathers_or_scatters(kind)) && several_gpus;
     case Algorithm::nvls_tree:
       return all_reduce && several_nodes && several_gpus;
     case Algorithm::pat:
-      return gather_or_scatter && !several_gpus;
+      return gathers_or_scatters(kind) && !several_gpus;
     case Algorithm::hierarchical:
       return all_reduce && several_nodes;
     case Algorithm::point_to_point:
@@ -75,8 +74,7 @@ CollectiveGraph make_graph(Algorithm algorithm, CollectiveKind kind, const RankL
 
 std::uint32_t blocks_per_loop(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout) {
   const bool all_reduce = kind == CollectiveKind::all_reduce;
-  const bool one = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce ||
-                   kind == CollectiveKind::send_recv;
+  const bool one = has_root(kind) || kind == CollectiveKind::send_recv;
   switch (algorithm) {
     case Algorithm::tree:
     case Algorithm::collnet_chain:

@@ -125,8 +125,7 @@ class RingBuilder {
 }  // namespace
 
 CollectiveGraph ring_graph(const GraphRequest& request) {
-  const bool chain = request.kind == CollectiveKind::broadcast || request.kind == CollectiveKind::reduce;
-  return chain ? RingBuilder(request).chain() : RingBuilder(request).ring();
+  return has_root(request.kind) ? RingBuilder(request).chain() : RingBuilder(request).ring();
 }
 
 }  // namespace paceline
