@@ -7,7 +7,7 @@
 #include "scenarios/reader.h"
 #include "scenarios/scenario.h"
 #include "sim/collective/host_collectives.h"
-#include "sim/collective/tuner.h"
+#include "sim/collective/nccl_words.h"
 
 namespace paceline {
 namespace {

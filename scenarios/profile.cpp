@@ -11,7 +11,7 @@
 #include "scenarios/reader.h"
 #include "scenarios/writer.h"
 #include "sim/collective/costs.h"
-#include "sim/collective/tuner.h"
+#include "sim/collective/nccl_words.h"
 
 namespace paceline {
 namespace {

@@ -16,7 +16,7 @@
 #include "scenarios/named_json.h"
 #include "scenarios/reader.h"
 #include "scenarios/writer.h"
-#include "sim/collective/tuner.h"
+#include "sim/collective/nccl_words.h"
 #include "sim/strategy/horovod.h"
 #include "sim/strategy/parameter_server.h"
 #include "sim/strategy/pytorch.h"

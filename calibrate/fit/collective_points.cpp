@@ -13,7 +13,7 @@
 #include "core/text.h"
 #include "kernels/gpu.h"
 #include "scenarios/limits.h"
-#include "sim/collective/tuner.h"
+#include "sim/collective/nccl_words.h"
 #include "sim/report/collective_cost.h"
 
 namespace paceline {

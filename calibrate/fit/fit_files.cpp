@@ -20,7 +20,7 @@
 #include "scenarios/collective_table.h"
 #include "scenarios/limits.h"
 #include "scenarios/scenario.h"
-#include "sim/collective/tuner.h"
+#include "sim/collective/nccl_words.h"
 
 namespace paceline {
 namespace {

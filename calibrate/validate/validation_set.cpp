@@ -13,7 +13,7 @@
 #include "scenarios/collective_table.h"
 #include "scenarios/file_kind.h"
 #include "scenarios/files.h"
-#include "sim/collective/tuner.h"
+#include "sim/collective/nccl_words.h"
 
 namespace paceline {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "sim/collective/networks.h"
+#include "sim/collective/sizing.h"
 #include "topology/channel_search.h"
 
 namespace paceline {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "core/units.h"
+#include "sim/collective/nccl_words.h"
 #include "sim/collective/spec.h"
-#include "sim/collective/tuner.h"
 #include "topology/cluster_spec.h"
 
 namespace paceline {

@@ -1,11 +1,13 @@
-// How many channels a collective runs on and how it is cut into chunks: NCCL's src/enqueue.cc and
-// src/include/collectives.h at v2.30.7-1, for all versions but where a comment says so.
+// Facts from NCCL's src/enqueue.cc and src/include/collectives.h at v2.30.7-1, for all versions but where a comment
+// says so.
+#include "sim/collective/sizing.h"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
 #include "sim/collective/algorithms.h"
-#include "sim/collective/tuner.h"
+#include "sim/collective/log2_down.h"
 
 namespace paceline {
 namespace {
@@ -19,7 +21,6 @@ constexpr int kThreads = 512, kLl128Threads = 640, kMostThreads = 640;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t align_up(std::int64_t a, std::int64_t grain) { return ceil_div(a, grain) * grain; }
-int log2_down(int n) { return static_cast<int>(std::bit_width(static_cast<unsigned>(n))) - 1; }
 int power_of_two_up(int n) { return static_cast<int>(std::bit_ceil(static_cast<unsigned>(n))); }
 
 std::int64_t or_else(Bytes asked, std::int64_t own) { return asked.value > 0 ? asked.value : own; }
@@ -263,7 +264,8 @@ bool slow_nvls(const TunerInput& in) {
   TunerInput all_reduce = in;
   all_reduce.kind = CollectiveKind::all_reduce;
   all_reduce.allowed = {};
-  const TunerRow row = tuner_table(all_reduce)[static_cast<std::size_t>(Algorithm::nvls)][2];
+  const auto simple = static_cast<std::size_t>(Protocol::simple);
+  const TunerRow row = tuner_table(all_reduce)[static_cast<std::size_t>(Algorithm::nvls)][simple];
   return in.nodes > 1 && in.version.minor >= 19 && row.bandwidth < 150;
 }
 
@@ -333,7 +335,7 @@ std::int64_t blocks_of(const TunerInput& in, const TunerChoice& choice) {
 
 // What a full loop's chunk is a multiple of.
 std::int64_t grain_of(Protocol protocol) {
-  return protocol == Protocol::ll ? 16 : protocol == Protocol::ll128 ? 1920 : 512;
+  return protocol == Protocol::ll ? 16 : protocol == Protocol::ll128 ? kLl128Lines.value : 512;
 }
 
 // Full loops, and one more with what is left: its chunk goes to the next 16 bytes in every protocol

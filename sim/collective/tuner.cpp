@@ -3,9 +3,10 @@
 #include "sim/collective/tuner.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 
+#include "sim/collective/log2_down.h"
+#include "sim/collective/sizing.h"
 #include "sim/collective/tuner_tables.h"
 
 namespace paceline {
@@ -19,7 +20,6 @@ constexpr Algorithm kAlgorithmOf[kNcclAlgorithms] = {Algorithm::tree,
                                                      Algorithm::nvls_tree,
                                                      Algorithm::pat};
 constexpr Protocol kProtocolOf[kProtocols] = {Protocol::ll, Protocol::ll128, Protocol::simple};
-constexpr std::size_t kLl = 0, kSimple = 2;
 
 // What the formulas ask for all the time.
 struct Job {
@@ -182,67 +182,69 @@ struct HopLatency {
   double any;                 // inter on several nodes, without what the NIC adds; else intra
 };
 
-int log2_down(std::int64_t n) {
-  return n <= 0 ? -1 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n))) - 1;
+double in_protocol(const ByProtocol& row, Protocol protocol) {
+  return row[static_cast<std::size_t>(protocol)];
 }
 
-double network_hop(const Job& job, Algorithm algorithm, std::size_t p) {
-  return latency_row(job.in.version, algorithm)->network[p];
+double network_hop(const Job& job, Algorithm algorithm, Protocol protocol) {
+  return in_protocol(latency_row(job.in.version, algorithm)->network, protocol);
 }
 
 // Of `algorithm` over the edges of `graph`. Trees on POWER cross PCI as cheaply as rings.
-double intra_hop(const Job& job, const ChannelGraph& graph, Algorithm algorithm, std::size_t p) {
+double intra_hop(const Job& job, const ChannelGraph& graph, Algorithm algorithm, Protocol protocol) {
   if (graph.type_intra == PathType::nvl) {
-    return latency_row(job.in.version, algorithm)->nvlink[p];
+    return in_protocol(latency_row(job.in.version, algorithm)->nvlink, protocol);
   }
-  const bool as_ring = job.in.cpu == CpuVendor::power && algorithm == Algorithm::tree && p == kSimple;
-  return latency_row(job.in.version, as_ring ? Algorithm::ring : algorithm)->pcie[p];
+  const bool as_ring =
+      job.in.cpu == CpuVendor::power && algorithm == Algorithm::tree && protocol == Protocol::simple;
+  return in_protocol(latency_row(job.in.version, as_ring ? Algorithm::ring : algorithm)->pcie, protocol);
 }
 
-HopLatency hops(const Job& job, Algorithm algorithm, std::size_t p) {
+HopLatency hops(const Job& job, Algorithm algorithm, Protocol protocol) {
   const ChannelGraph& graph = tuner_graph(job.in, algorithm);
-  const double base = latency_row(job.in.version, algorithm)->base[p];
-  const double network = network_hop(job, algorithm, p);
-  const double intra = intra_hop(job, graph, algorithm, p);
+  const double base = in_protocol(latency_row(job.in.version, algorithm)->base, protocol);
+  const double network = network_hop(job, algorithm, protocol);
+  const double intra = intra_hop(job, graph, algorithm, protocol);
   const double any = job.nodes == 1 ? intra : network;
   const double of_nic = graph.latency_inter;
   if (job.v <= 17) {
-    return {base, job.nodes > 1 && p == kLl ? intra * 1.8 : intra, of_nic > 0 ? of_nic : network, any};
+    return {base, job.nodes > 1 && protocol == Protocol::ll ? intra * 1.8 : intra,
+            of_nic > 0 ? of_nic : network, any};
   }
   // One GPU per node hides nothing: the tree's hop. Simple waits for a flush too.
   const bool as_tree = job.v >= 23 && job.local == 1;
-  const double inter = as_tree ? network_hop(job, Algorithm::tree, p) : network;
-  return {base, intra, inter + of_nic * (p == kSimple ? 2 : 1), any};
+  const double inter = as_tree ? network_hop(job, Algorithm::tree, protocol) : network;
+  return {base, intra, inter + of_nic * (protocol == Protocol::simple ? 2 : 1), any};
 }
 
 // Of each step of a ring across nodes, for posting it to the network; since 2.18.
-double post_overhead(const Job& job, std::size_t p) {
+double post_overhead(const Job& job, Protocol protocol) {
   if (job.v <= 17 || job.nodes == 1) {
     return 0;
   }
   const bool amd = job.in.cpu == CpuVendor::amd && !(job.in.unlike_cpus && job.v >= 22);
-  return (amd ? 2.0 : 1.0) * (p == kSimple ? 3 : 1);
+  return (amd ? 2.0 : 1.0) * (protocol == Protocol::simple ? 3 : 1);
 }
 
 // broadcast and reduce. Where channels differ, Simple counts a chunk per hop, as the tree does.
-double chain_latency(const Job& job, const HopLatency& hop, std::size_t p) {
+double chain_latency(const Job& job, const HopLatency& hop, Protocol protocol) {
   const ChannelGraph& ring = job.in.graphs.ring;
   if (ring.same_channels) {
     return hop.base + hop.any;
   }
-  if (p != kSimple) {
+  if (protocol != Protocol::simple) {
     return hop.base + job.ranks * hop.any;
   }
-  return hop.base + job.ranks * (job.nodes == 1 ? intra_hop(job, ring, Algorithm::tree, p)
-                                                : network_hop(job, Algorithm::tree, p));
+  return hop.base + job.ranks * (job.nodes == 1 ? intra_hop(job, ring, Algorithm::tree, protocol)
+                                                : network_hop(job, Algorithm::tree, protocol));
 }
 
-double ring_latency(const Job& job, const HopLatency& hop, std::size_t p) {
+double ring_latency(const Job& job, const HopLatency& hop, Protocol protocol) {
   int across = job.nodes == 1 ? 0 : job.all_reduce() ? 2 * (job.nodes - 1) : job.nodes - 1;
   if (job.v <= 22 && job.nodes > 1 && job.all_reduce()) {
     across = 2 * job.nodes;
   }
-  return hop.base + (ring_steps(job) - across) * std::max(hop.intra, post_overhead(job, p)) +
+  return hop.base + (ring_steps(job) - across) * std::max(hop.intra, post_overhead(job, protocol)) +
          across * hop.inter;
 }
 
@@ -256,8 +258,7 @@ double nvls_latency(const Job& job, Algorithm algorithm, const HopLatency& hop) 
 }
 
 double latency(const Job& job, Algorithm algorithm, Protocol protocol) {
-  const auto p = static_cast<std::size_t>(protocol);
-  const HopLatency hop = hops(job, algorithm, p);
+  const HopLatency hop = hops(job, algorithm, protocol);
   switch (algorithm) {
     case Algorithm::tree:
       return hop.base + 2 * ((job.local - 1) * hop.intra + log2_down(job.nodes) * hop.inter);
@@ -273,7 +274,8 @@ double latency(const Job& job, Algorithm algorithm, Protocol protocol) {
     case Algorithm::pat:
       return hop.base + log2_down(job.nodes) * (hop.inter / 3.5) + job.ranks * 2.8;
     default:
-      return job.all_reduce() || job.gather ? ring_latency(job, hop, p) : chain_latency(job, hop, p);
+      return job.all_reduce() || job.gather ? ring_latency(job, hop, protocol)
+                                            : chain_latency(job, hop, protocol);
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "sim/collective/communicator.h"
+#include "sim/collective/sizing.h"
 #include "sim/collective/tuner_tables.h"
 #include "tests/sizes.h"
 

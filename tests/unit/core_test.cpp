@@ -11,7 +11,7 @@
 #include "core/time.h"
 #include "core/units.h"
 #include "core/unknown_name.h"
-#include "sim/collective/tuner.h"
+#include "sim/collective/nccl_words.h"
 
 namespace paceline {
 namespace {
