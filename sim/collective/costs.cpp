@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "core/unknown_name.h"
-#include "sim/collective/pricing.h"
+#include "sim/collective/live_loops.h"
 #include "sim/collective/step_times.h"
 
 namespace paceline {

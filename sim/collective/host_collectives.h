@@ -30,7 +30,7 @@
 #include "sim/collective/communicator.h"
 #include "sim/collective/costs.h"
 #include "sim/collective/placed_family.h"
-#include "sim/collective/pricing.h"
+#include "sim/collective/shared_links.h"
 
 namespace paceline {
 

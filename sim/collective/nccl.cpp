@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "sim/collective/live_loops.h"
 #include "sim/collective/networks.h"
 #include "sim/collective/sizing.h"
 #include "topology/channel_search.h"

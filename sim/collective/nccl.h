@@ -17,7 +17,7 @@
 #include "sim/collective/communicator.h"
 #include "sim/collective/costs.h"
 #include "sim/collective/placed_family.h"
-#include "sim/collective/pricing.h"
+#include "sim/collective/shared_links.h"
 #include "sim/collective/tuner.h"
 
 namespace paceline {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "sim/collective/pricing.h"
 
 namespace paceline {
 namespace {

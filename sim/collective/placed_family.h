@@ -6,7 +6,7 @@
 
 #include "sim/collective/family.h"
 #include "sim/collective/plan.h"
-#include "sim/collective/pricing.h"
+#include "sim/collective/shared_links.h"
 #include "topology/topology.h"
 
 namespace paceline {

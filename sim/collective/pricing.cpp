@@ -4,8 +4,9 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
-#include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -444,6 +445,84 @@ class Hops {
   std::vector<std::vector<std::vector<std::pair<std::uint32_t, int>>>> seen_;
 };
 
+// What the hop of a FIFO follows from, beside the FIFO.
+struct Surroundings {
+  const CollectiveGraph& graph;
+  const Crossings& crossings;
+  const Topology& topology;
+  std::vector<std::uint16_t> costs_as;  // by kind of node
+  std::vector<double> proxied;          // by rank
+  std::vector<bool> passed_on;          // by thread block
+  std::optional<std::vector<double>> stage;
+  std::optional<LinkLoads> loads;
+};
+
+Surroundings surroundings_of(const CollectiveGraph& graph, const Crossings& crossings,
+                             const AlikeChannels& alike, const Topology& topology) {
+  Surroundings made{graph,
+                    crossings,
+                    topology,
+                    first_of_equal_costs(topology),
+                    fifos_of_proxies(graph, crossings, alike),
+                    passing_on(graph, crossings),
+                    stages(graph),
+                    std::nullopt};
+  if (made.stage) {
+    made.loads.emplace(graph, crossings, alike, *made.stage, topology.links());
+  }
+  return made;
+}
+
+std::optional<LinkId> read_from_host(const Topology& topology, HopKind kind, std::span<const LinkId> route) {
+  return kind == HopKind::pcie ? topology.read_from_host(route) : std::nullopt;
+}
+
+// Without its links; `own`: as Crossings::for_each_fifo_of has it.
+Hop hop_of(const Surroundings& around, std::uint32_t f, double own) {
+  const Topology& topology = around.topology;
+  const Fifo& fifo = around.graph.fifos[f];
+  const std::span<const LinkId> route = around.crossings.route(f);
+  constexpr BytesPerSecond kEndless(std::numeric_limits<double>::infinity());
+  Hop hop{kEndless, {}, HopKind::inside, kEndless};
+  hop.nodes = kinds_at(around.graph, fifo, topology, around.costs_as);
+  for (const LinkId id : route) {
+    const Link& link = topology.link(id);
+    hop.rate = std::min(hop.rate, link.bandwidth * around.crossings.share(own, id));
+    hop.alone = std::min(hop.alone, link.bandwidth);
+    hop.latency = hop.latency + link.latency;
+  }
+  if (const std::optional<LinkId> read = topology.relayed_over(route)) {
+    hop.latency = hop.latency + topology.link(*read).latency;  // of the requests
+  }
+  if (!route.empty()) {
+    hop.kind = topology.hop_kind(route);
+  }
+  if (const std::optional<LinkId> read = read_from_host(topology, hop.kind, route)) {
+    hop.from_host = topology.link(*read).bandwidth * around.crossings.share(own, *read);
+  }
+  const std::uint32_t sender = around.graph.thread_blocks[fifo.from].rank;
+  if (hop.kind == HopKind::network && sender != ThreadBlock::kSwitch) {
+    hop.of_one_proxy = around.proxied[sender];
+  }
+  hop.passed_on = around.passed_on[fifo.to];
+  return hop;
+}
+
+// The links of its route; none where all that cross them do so in every loop.
+void set_crossed(const Surroundings& around, std::uint32_t f, double own, const Hop& hop,
+                 std::vector<Hops::Crossing>& crossed) {
+  crossed.clear();
+  const std::span<const LinkId> route = around.crossings.route(f);
+  const std::optional<LinkLoads>& loads = around.loads;
+  if (!loads || std::ranges::all_of(route, [&](LinkId id) { return loads->at_one_stage(id); })) {
+    return;
+  }
+  const std::optional<LinkId> read = read_from_host(around.topology, hop.kind, route);
+  for (const LinkId id : route) {
+    crossed.push_back({around.topology.link(id).bandwidth.value, own, loads->number(id), read == id});
+  }
+}
+
 }  // namespace
 
 Route route_of(const CollectiveGraph& graph, const Fifo& fifo, const Topology& topology, NodeLayouts inside) {
@@ -466,110 +545,28 @@ Route route_of(const CollectiveGraph& graph, const Fifo& fifo, const Topology& t
   return {};
 }
 
-SharedLinks::SharedLinks(const Topology& topology, std::span<const BackgroundFlow> background)
-    : topology_(topology) {
-  for (const BackgroundFlow& flow : background) {
-    SharedFlow shared{{}, flow.rate};
-    for (const LinkId id : topology.route(Rank(flow.from), Rank(flow.to), flow.nic)) {
-      shared.links.push_back(number(id));
-      shared.rate = std::min(shared.rate, topology.link(id).bandwidth);
-    }
-    flows.push_back(std::move(shared));
-  }
-}
-
-SharedLinks::SharedLinks(const Communicator& communicator, const Topology& topology)
-    : links(communicator.shared_links),
-      capacity(communicator.shared_capacity),
-      flows(communicator.background),
-      topology_(topology) {
-  for (std::size_t i = 0; i < links.size(); ++i) {
-    number_.emplace(links[i], LinkId(i));
-  }
-}
-
-LinkId SharedLinks::number(LinkId link) {
-  const auto [at, added] = number_.try_emplace(link, LinkId(links.size()));
-  if (added) {
-    links.push_back(link);
-    capacity.push_back(topology_.link(link).bandwidth);
-  }
-  return at->second;
-}
-
-std::vector<LinkId> SharedLinks::among(std::span<const LinkId> route) const {
-  std::vector<LinkId> numbered;
-  for (const LinkId id : route) {
-    if (const auto at = number_.find(id); at != number_.end()) {
-      numbered.push_back(at->second);
-    }
-  }
-  return numbered;
-}
-
 void price_graph(CollectiveGraph& graph, const RouteList& routes, const Topology& topology,
                  const SharedLinks& shared) {
   const AlikeChannels alike(graph, routes);
   Crossings crossings(graph, routes, alike, topology);
-  const std::vector<std::uint16_t> costs_as = first_of_equal_costs(topology);
+  const Surroundings around = surroundings_of(graph, crossings, alike, topology);
   Hops hops;
-  const std::vector<double> proxied = fifos_of_proxies(graph, crossings, alike);
-  const std::vector<bool> passed_on = passing_on(graph, crossings);
-  const std::optional<std::vector<double>> stage = stages(graph);
-  const std::optional<LinkLoads> loads =
-      stage ? std::optional<LinkLoads>(std::in_place, graph, crossings, alike, *stage, topology.links())
-            : std::nullopt;
   std::vector<Hops::Crossing> crossed;
-  const auto price_fifos_of = [&](std::uint32_t w, int times) {
-    crossings.for_each_fifo_of(w, [&](std::uint32_t f, double own) {
-      const std::span<const LinkId> route = crossings.route(f);
-      constexpr BytesPerSecond kEndless(std::numeric_limits<double>::infinity());
-      Hop hop{kEndless, {}, HopKind::inside, kEndless};
-      hop.nodes = kinds_at(graph, graph.fifos[f], topology, costs_as);
-      crossed.clear();
-      for (const LinkId id : route) {
-        const Link& link = topology.link(id);
-        hop.rate = std::min(hop.rate, link.bandwidth * crossings.share(own, id));
-        hop.alone = std::min(hop.alone, link.bandwidth);
-        hop.latency = hop.latency + link.latency;
-        if (loads) {
-          crossed.push_back({link.bandwidth.value, own, loads->number(id)});
-        }
-      }
-      if (const std::optional<LinkId> read = topology.relayed_over(route)) {
-        hop.latency = hop.latency + topology.link(*read).latency;  // of the requests
-      }
-      if (!route.empty()) {
-        hop.kind = topology.hop_kind(route);
-        const std::optional<LinkId> read =
-            hop.kind == HopKind::pcie ? topology.read_from_host(route) : std::nullopt;
-        if (read) {
-          hop.from_host = topology.link(*read).bandwidth * crossings.share(own, *read);
-          for (std::size_t i = 0; i < crossed.size(); ++i) {
-            crossed[i].from_host = route[i] == *read;
-          }
-        }
-      }
-      if (hop.kind == HopKind::network && graph.thread_blocks[w].rank != ThreadBlock::kSwitch) {
-        hop.of_one_proxy = proxied[graph.thread_blocks[w].rank];
-      }
-      hop.passed_on = passed_on[graph.fifos[f].to];
-      if (!loads || std::ranges::all_of(route, [&](LinkId id) { return loads->at_one_stage(id); })) {
-        crossed.clear();
-      }
-      const Hops::Sender sender =
-          crossed.empty() ? Hops::Sender{} : Hops::Sender{graph.thread_blocks[w].script, (*stage)[w]};
-      graph.fifos[f].hop = hops.number(hop, sender, crossed, times);
-    });
-  };
   alike.for_each([&](const Channel& channel, int times) {
     for (std::uint32_t w = channel.first; w < channel.last; ++w) {
-      price_fifos_of(w, times);
+      crossings.for_each_fifo_of(w, [&](std::uint32_t f, double own) {
+        const Hop hop = hop_of(around, f, own);
+        set_crossed(around, f, own, hop, crossed);
+        const Hops::Sender sender = crossed.empty()
+                                        ? Hops::Sender{}
+                                        : Hops::Sender{graph.thread_blocks[w].script, (*around.stage)[w]};
+        graph.fifos[f].hop = hops.number(hop, sender, crossed, times);
+      });
     }
   });
   alike.set_hops_of_others(graph);
-  if (loads) {
-    hops.set_links(*loads);
+  if (around.loads) {
+    hops.set_links(*around.loads);
   }
   for (std::uint32_t f = 0; !shared.links.empty() && f < graph.fifos.size(); ++f) {
     if (std::vector<LinkId> links = shared.among(crossings.route(f)); !links.empty()) {
@@ -577,70 +574,7 @@ void price_graph(CollectiveGraph& graph, const RouteList& routes, const Topology
     }
   }
   graph.hops = std::move(hops.hops);
-  graph.turn = stage ? in_loops(std::ranges::max(*stage) / 2) : 0;
-}
-
-HopRates rates_in(const Hop& hop, const LiveLoops& live) {
-  if (hop.links.empty()) {
-    return {hop.rate, hop.from_host};
-  }
-  HopRates rates{BytesPerSecond(std::numeric_limits<double>::infinity()), {}};
-  for (const SharedLink& link : hop.links) {
-    double all = 0;
-    for (const auto& [delay, load] : link.loads) {
-      all += live.first <= delay && delay <= live.last ? load : 0;
-    }
-    const BytesPerSecond share = link.bandwidth * std::min(1.0, link.own / all);
-    rates.narrowest = std::min(rates.narrowest, share);
-    rates.from_host = link.from_host ? share : rates.from_host;
-  }
-  return rates;
-}
-
-std::vector<LiveLoops> live_loops(const std::vector<Loops>& loops) {
-  std::int64_t all = 0, at = 0;
-  for (const Loops& each : loops) {
-    all += each.count;
-  }
-  std::vector<LiveLoops> live;
-  for (const Loops& each : loops) {
-    live.push_back({at - all + 1, at});
-    at += each.count;
-  }
-  return live;
-}
-
-std::vector<Loops> cut_where_rates_change(const std::vector<Loops>& loops, const CollectiveGraph& graph,
-                                          bool fills) {
-  std::set<std::int64_t> delays;
-  for (const Hop& hop : graph.hops) {
-    for (const SharedLink& link : hop.links) {
-      for (const auto& [delay, load] : link.loads) {
-        delays.insert(delay);
-      }
-    }
-  }
-  if (fills) {
-    delays.insert({graph.turn, -graph.turn});
-  }
-  std::int64_t all = 0, at = 0;
-  for (const Loops& each : loops) {
-    all += each.count;
-  }
-  std::set<std::int64_t> changes;
-  for (const std::int64_t delay : delays) {
-    changes.insert(delay > 0 ? delay : all + delay);
-  }
-  std::vector<Loops> pieces;
-  for (const Loops& each : loops) {
-    const std::int64_t end = at + each.count;
-    for (auto next = changes.upper_bound(at); at < end; next = changes.upper_bound(at)) {
-      const std::int64_t to = next == changes.end() ? end : std::min(*next, end);
-      pieces.push_back({to - at, each.chunk, each.slice});
-      at = to;
-    }
-  }
-  return pieces;
+  graph.turn = around.stage ? in_loops(std::ranges::max(*around.stage) / 2) : 0;
 }
 
 }  // namespace paceline

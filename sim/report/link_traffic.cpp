@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sim/collective/fifo_traffic.h"
-#include "sim/collective/pricing.h"
+#include "sim/collective/shared_links.h"
 #include "sim/report/messages.h"
 
 namespace paceline {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sim/collective/fifo_traffic.h"
-#include "sim/collective/pricing.h"
+#include "sim/collective/shared_links.h"
 
 namespace paceline {
 namespace {

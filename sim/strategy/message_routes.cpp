@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "sim/collective/pricing.h"
+#include "sim/collective/shared_links.h"
 
 namespace paceline {
 namespace {

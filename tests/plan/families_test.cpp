@@ -14,6 +14,7 @@
 #include "sim/collective/host_collectives.h"
 #include "sim/collective/nccl.h"
 #include "sim/collective/placed_family.h"
+#include "sim/collective/pricing.h"
 #include "symbolic.h"
 #include "tests/dice.h"
 #include "tests/error_of.h"
