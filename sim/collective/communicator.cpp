@@ -6,9 +6,12 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "sim/collective/collective_times.h"
+#include "sim/collective/host_collectives.h"
 #include "sim/collective/nccl.h"
 #include "sim/collective/placed_family.h"
 
@@ -154,6 +157,30 @@ CollectivePlanner nccl_planner(const Topology& topology, const CollectiveSpec& s
                  : nccl.plan(communicator, kind, bytes, nccl.tuned(kind, bytes), root);
     };
   });
+}
+
+std::vector<BackgroundFlow> traffic_of_others(const Topology& topology,
+                                              std::vector<BackgroundFlow> background,
+                                              std::span<const OtherJob> jobs) {
+  std::vector<BackgroundFlow> flows = std::move(background);
+  const int gpus = topology.gpus_per_node();
+  const auto nics = [&](std::int64_t node) {
+    return static_cast<int>(topology.node(static_cast<std::uint32_t>(node)).nics_in_use);
+  };
+  for (const OtherJob& job : jobs) {
+    for (int n = 0; n < job.nodes; ++n) {
+      const std::int64_t from = job.first_node + n, to = job.first_node + (n + 1) % job.nodes;
+      for (int nic = 0; nic < std::min(nics(from), nics(to)); ++nic) {
+        flows.push_back({from * gpus + nic % gpus, to * gpus + nic % gpus, job.rate, nic});
+      }
+    }
+  }
+  return flows;
+}
+
+CollectivePlanner collective_planner(const Topology& topology, const ClusterUse& use) {
+  const auto planner = use.collective.library == CollectiveLibrary::nccl ? nccl_planner : host_planner;
+  return planner(topology, use.collective, traffic_of_others(topology, use.background, use.other_jobs));
 }
 
 }  // namespace paceline
