@@ -29,14 +29,40 @@ inline std::string text_of(const std::filesystem::path& path) {
   return text.str();
 }
 
-inline std::vector<std::string> sorted_lines(const std::filesystem::path& path) {
-  std::istringstream text(text_of(path));
+inline std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
   std::vector<std::string> lines;
-  for (std::string line; std::getline(text, line);) {
+  for (std::string line; std::getline(in, line);) {
     lines.push_back(line);
   }
+  return lines;
+}
+
+inline std::vector<std::string> sorted_lines(const std::filesystem::path& path) {
+  std::vector<std::string> lines = lines_of(text_of(path));
   std::ranges::sort(lines);
   return lines;
+}
+
+inline std::string repeated(const std::string& text, std::size_t times) {
+  std::string all;
+  all.reserve(text.size() * times);
+  for (std::size_t i = 0; i < times; ++i) {
+    all += text;
+  }
+  return all;
+}
+
+// The files of the examples, by name.
+inline std::vector<std::filesystem::path> examples() {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(kSource / "scenarios")) {
+    if (entry.path().extension() == ".json") {
+      paths.push_back(entry.path());
+    }
+  }
+  std::ranges::sort(paths);
+  return paths;
 }
 
 inline std::size_t entries_of(const std::filesystem::path& folder) {

@@ -6,15 +6,18 @@
 #include <regex>
 #include <string>
 
+#include "tests/files.h"
+
 namespace {
 
 namespace fs = std::filesystem;
+using paceline::kSource;
 
 TEST_CASE("lines of documents have at most 120 characters, but for rows of tables and code") {
   constexpr std::size_t kLongest = 120;
   int documents = 0;
   for (const char* folder : {"", "docs", "scenarios/validation"}) {
-    for (const auto& entry : fs::directory_iterator(fs::path(PACELINE_SOURCE_DIR) / folder)) {
+    for (const auto& entry : fs::directory_iterator(kSource / folder)) {
       if (entry.path().extension() != ".md") {
         continue;
       }
@@ -35,15 +38,14 @@ TEST_CASE("lines of documents have at most 120 characters, but for rows of table
 
 TEST_CASE("CONTRIBUTING names files that there are, and calls new those that there are not") {
   const std::regex named(R"re((new )?`([a-z]+/[\w./-]+\.\w+)`)re");
-  const fs::path root = PACELINE_SOURCE_DIR;
   int files = 0, new_files = 0;
-  std::ifstream in(root / "CONTRIBUTING.md");
+  std::ifstream in(kSource / "CONTRIBUTING.md");
   for (std::string line; std::getline(in, line);) {
     for (std::sregex_iterator at(line.begin(), line.end(), named), end; at != end; ++at) {
       const std::string path = (*at)[2];
       const bool is_new = (*at)[1].matched;
       INFO(path);
-      CHECK(fs::exists(root / path) != is_new);
+      CHECK(fs::exists(kSource / path) != is_new);
       ++(is_new ? new_files : files);
     }
   }

@@ -4,16 +4,18 @@
 #include <catch2/catch.hpp>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <regex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "tests/files.h"
+
 namespace {
 
 namespace fs = std::filesystem;
+using paceline::kSource, paceline::lines_of, paceline::text_of;
 
 using Names = std::set<std::string>;
 
@@ -66,7 +68,7 @@ bool in_code(const fs::path& file) {
 
 std::vector<fs::path> sources(const std::string& room) {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(fs::path(PACELINE_SOURCE_DIR) / room)) {
+  for (const auto& entry : fs::recursive_directory_iterator(kSource / room)) {
     if (in_code(entry.path())) {
       files.push_back(entry.path());
     }
@@ -75,15 +77,7 @@ std::vector<fs::path> sources(const std::string& room) {
   return files;
 }
 
-std::vector<std::string> lines(const fs::path& file) {
-  std::ifstream in(file);
-  REQUIRE(in);
-  std::vector<std::string> all;
-  for (std::string line; std::getline(in, line);) {
-    all.push_back(line);
-  }
-  return all;
-}
+std::vector<std::string> lines(const fs::path& file) { return lines_of(text_of(file)); }
 
 // Whether a file is of one of these rooms.
 bool is_of(const std::string& file, const Names& rooms) {
@@ -91,9 +85,7 @@ bool is_of(const std::string& file, const Names& rooms) {
                      [&](const std::string& room) { return file == room || file.rfind(room + '/', 0) == 0; });
 }
 
-std::string within_tree(const fs::path& file) {
-  return fs::relative(file, PACELINE_SOURCE_DIR).generic_string();
-}
+std::string within_tree(const fs::path& file) { return fs::relative(file, kSource).generic_string(); }
 
 // The files of the tree that a file includes.
 std::vector<std::string> own_includes(const fs::path& file) {
@@ -163,7 +155,7 @@ struct CalledFile {
 std::vector<CalledFile> way_to_the_step_time() {
   const std::regex item(R"re(^\d+\. `([a-z_/]+\.cpp)`, `([\w:]+)`: .*)re");
   std::vector<CalledFile> way;
-  for (const std::string& line : lines(fs::path(PACELINE_SOURCE_DIR) / "docs/architecture.md")) {
+  for (const std::string& line : lines(kSource / "docs/architecture.md")) {
     if (std::smatch match; std::regex_match(line, match, item)) {
       way.push_back({match[1], match[2]});
     }
@@ -173,7 +165,7 @@ std::vector<CalledFile> way_to_the_step_time() {
 
 // The headers that a file includes, those that they include, and so on.
 void add_headers(const std::string& file, Names& headers) {
-  for (const std::string& included : own_includes(fs::path(PACELINE_SOURCE_DIR) / file)) {
+  for (const std::string& included : own_includes(kSource / file)) {
     if (headers.insert(included).second) {
       add_headers(included, headers);
     }
@@ -181,7 +173,7 @@ void add_headers(const std::string& file, Names& headers) {
 }
 
 bool has_line(const std::string& file, const std::regex& beginning) {
-  const std::vector<std::string> text = lines(fs::path(PACELINE_SOURCE_DIR) / file);
+  const std::vector<std::string> text = lines(kSource / file);
   return std::any_of(text.begin(), text.end(), [&](const std::string& line) {
     return std::regex_search(line, beginning, std::regex_constants::match_continuous);
   });
@@ -392,9 +384,8 @@ TEST_CASE("enums are named by core/names.h alone") {
 TEST_CASE("the version stands in core/version.h alone") {
   const std::regex written(R"re(project\(.* VERSION [0-9]|^version *=|"paceline [0-9]|__version__ = ")re");
   CHECK(std::regex_search("version = \"0.1\"", written));
-  const fs::path root = PACELINE_SOURCE_DIR;
-  std::vector<fs::path> files{root / "CMakeLists.txt", root / "calibrate/measure/CMakeLists.txt",
-                              root / "pyproject.toml", root / "python/paceline/__init__.py"};
+  std::vector<fs::path> files{kSource / "CMakeLists.txt", kSource / "calibrate/measure/CMakeLists.txt",
+                              kSource / "pyproject.toml", kSource / "python/paceline/__init__.py"};
   for (const auto& [room, allowed] : kMayInclude) {
     for (const fs::path& file : sources(room)) {
       files.push_back(file);

@@ -13,7 +13,7 @@ namespace {
 TEST_CASE("every test has a name that CTest can ask for") {
   const std::regex named(R"re(TEST_CASE\("((?:[^"\\]|\\.)*)")re");
   int names = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(PACELINE_SOURCE_DIR "/tests")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(kSource / "tests")) {
     if (entry.path().extension() != ".cpp") {
       continue;
     }

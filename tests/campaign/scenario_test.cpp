@@ -6,6 +6,7 @@
 #include "scenarios/campaign.h"
 #include "sim/engine/simulate.h"
 #include "tests/campaign/small_campaign.h"
+#include "tests/example.h"
 
 using namespace paceline;
 
@@ -177,7 +178,7 @@ TEST_CASE("a goal's intervals are where its inequality holds") {
 }
 
 TEST_CASE("Llama 3's interruptions: 419 in 54 days, one every 3.09 h", "[release]") {
-  const Scenario scenario = load_scenario(std::string(PACELINE_SOURCE_DIR) + "/scenarios/faults_16384.json");
+  const Scenario scenario = example("faults_16384");
   Machines machines;
   const CampaignPrediction p = predict_campaign(scenario, machines);
   CHECK(p.inputs.m.value / 3600 == Approx(3.093).margin(0.001));

@@ -317,7 +317,7 @@ TEST_CASE("the version is said with commit and model version, and no result know
   REQUIRE(std::regex_match(version, parts,
                            std::regex(R"((paceline [0-9.]+)( \((.+)\))?(, model version \d+)\n)")));
   CHECK(parts[1].str() + parts[4].str() == paceline::version_text());
-  CHECK(parts[2].matched == fs::exists(fs::path(PACELINE_SOURCE_DIR) / ".git"));
+  CHECK(parts[2].matched == fs::exists(kSource / ".git"));
   if (parts[2].matched) {
     CHECK(std::regex_match(parts[3].str(), std::regex(R"((v\d.*|[0-9a-f]{12})(-dirty)?)")));
     CHECK_FALSE(desk.type("paceline run scenario.json --out -").out.find(parts[3]) != std::string::npos);
@@ -326,9 +326,8 @@ TEST_CASE("the version is said with commit and model version, and no result know
 
 TEST_CASE("the commit is the repository's, and none in a tarball, nothing is written for the same one") {
   const Desk desk;
-  const std::string script =
-      "'" PACELINE_CMAKE "' -D SOURCE=$PWD/tree -D FILE=$PWD/commit.cpp -P '" PACELINE_SOURCE_DIR
-      "/cmake/commit.cmake'";
+  const std::string script = "'" PACELINE_CMAKE "' -D SOURCE=$PWD/tree -D FILE=$PWD/commit.cpp -P '" +
+                             (kSource / "cmake/commit.cmake").string() + "'";
   // A tarball that was unpacked in somebody's repository.
   REQUIRE(desk.type("git init -q . && mkdir tree && " + script).status == 0);
   CHECK_THAT(desk.text("commit.cpp"), Contains("return \"\";"));
@@ -378,9 +377,9 @@ TEST_CASE("an installation works from any folder, over an older one, and says wh
 TEST_CASE("a build says what is missing, and what it does without") {
   const Desk desk;
   const auto configure = [&](const std::string& options) {
-    return desk.type("'" PACELINE_CMAKE "' -S '" PACELINE_SOURCE_DIR
-                     "' -B build -G Ninja -DPACELINE_TESTS=OFF -DPACELINE_CUDA=OFF " +
-                     options + " 2>&1 | tr -s '\\n ' ' '; exit ${PIPESTATUS[0]}");
+    return desk.type("'" PACELINE_CMAKE "' -S '" + kSource.string() +
+                     "' -B build -G Ninja -DPACELINE_TESTS=OFF -DPACELINE_CUDA=OFF " + options +
+                     " 2>&1 | tr -s '\\n ' ' '; exit ${PIPESTATUS[0]}");
   };
   const Outcome without_ceres =
       configure("-DCMAKE_DISABLE_FIND_PACKAGE_Ceres=ON -DCMAKE_DISABLE_FIND_PACKAGE_pugixml=ON");

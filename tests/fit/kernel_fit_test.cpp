@@ -9,6 +9,7 @@
 #include "kernels/cost_model.h"
 #include "scenarios/scenario.h"
 #include "tests/error_of.h"
+#include "tests/example.h"
 
 namespace paceline {
 namespace {
@@ -100,8 +101,7 @@ TEST_CASE("what kernels take beside their bytes is told apart from the bandwidth
 // docs/gpu-checks.md has the machine. 79 % of the peak rates, 79 % of the bandwidth: half of the rows say what the
 // others take. The medians of before, without a start, are 50 % off.
 TEST_CASE("every second kernel of an H200 predicts the others") {
-  const MeasuredData all =
-      import_file(std::string(PACELINE_SOURCE_DIR) + "/scenarios/validation/h200/kernels.csv");
+  const MeasuredData all = import_file((kSource / "scenarios/validation/h200/kernels.csv").string());
   const GpuSpec gpu = gpu_preset("H200");
   REQUIRE(all.kernels.size() == 162);
   double sum = 0;
@@ -125,7 +125,7 @@ TEST_CASE("every second kernel of an H200 predicts the others") {
 
 // Nothing of an H100 is fitted: its peaks and its bandwidth are the data sheet's, which differ in bandwidth alone.
 TEST_CASE("the kernels of an H200 predict those of an H100") {
-  const std::string folder = std::string(PACELINE_SOURCE_DIR) + "/scenarios/validation/";
+  const std::string folder = (kSource / "scenarios/validation/").string();
   const KernelFit fit = fit_kernels(gpu_preset("H200"), import_file(folder + "h200/kernels.csv"));
   const MeasuredData all = import_file(folder + "h100/kernels.csv");
   double sum = 0;
@@ -165,7 +165,7 @@ TEST_CASE("a scenario takes the kernels of a profile") {
   profile.kernels.push_back(fit_kernels(gpu, measured(gpu)).kernels);
   profile.kernels.front().slowdown = 1.25;
   profile.kernels.front().memory_start = Seconds(2e-6);
-  Scenario scenario = load_scenario(std::string(PACELINE_SOURCE_DIR) + "/scenarios/slow_gpu_64.json");
+  Scenario scenario = example("slow_gpu_64");
   scenario.training.precision = Precision::fp16;
   const TrainingSpec training = with_profile(scenario, profile).training;
   CHECK(training.roofline.compute_efficiency == Approx(kEfficiency).epsilon(0.01));
@@ -199,7 +199,7 @@ TEST_CASE("a scenario takes the kernels of a profile") {
 TEST_CASE("kernels of another GPU are taken where that is asked for alone") {
   Profile profile;
   profile.kernels.push_back(fit_kernels(gpu_preset("H200"), measured(gpu_preset("H200"))).kernels);
-  const Scenario scenario = load_scenario(std::string(PACELINE_SOURCE_DIR) + "/scenarios/slow_gpu_64.json");
+  const Scenario scenario = example("slow_gpu_64");
   CHECK_THAT(error_of([&] { static_cast<void>(with_profile(scenario, profile)); }),
              Catch::StartsWith(
                  "--profile: expected a profile with kernels of this GPU (A100-80GB), found one of H200"));
@@ -208,7 +208,7 @@ TEST_CASE("kernels of another GPU are taken where that is asked for alone") {
 }
 
 TEST_CASE("nodes of several kinds take a profile of kernels, and no throughput of one kind") {
-  const Scenario unlike = load_scenario(std::string(PACELINE_SOURCE_DIR) + "/scenarios/unlike_nodes_48.json");
+  const Scenario unlike = example("unlike_nodes_48");
   const GpuSpec gpu = gpu_preset("A100-80GB");
   Profile profile;
   profile.kernels.push_back(fit_kernels(gpu, measured(gpu)).kernels);

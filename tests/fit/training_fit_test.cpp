@@ -13,6 +13,7 @@
 #include "sim/collective/communicator.h"
 #include "sim/layers/layer_spans.h"
 #include "tests/error_of.h"
+#include "tests/example.h"
 
 namespace paceline {
 namespace {
@@ -427,8 +428,7 @@ TEST_CASE("rows that can't be") {
 
 // DLPerf, NGC PyTorch (scenarios/validation/training): fitted to 1 and 8 GPUs, checked on 16.
 TEST_CASE("ResNet-50 on 16 V100 from its rows of 1 and 8") {
-  const Scenario base = load_scenario(std::string(PACELINE_SOURCE_DIR) +
-                                      "/scenarios/validation/training/dlperf_resnet50_ngc_pytorch_fp32.json");
+  const Scenario base = example("validation/training/dlperf_resnet50_ngc_pytorch_fp32");
   const std::vector<TrainingMeasurement> rows{row(1, 1, 367.29), row(8, 1, 2887.65)};
   const ThroughputPrediction p = predict_throughput(fit_training(base, rows).result, on(base, 2, 8));
   CHECK(std::abs(p.samples_per_second / 5716.79 - 1) < 0.04);

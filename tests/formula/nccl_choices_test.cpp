@@ -2,7 +2,6 @@
 // channels, tuner and number of channels, all together.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "sim/collective/nccl.h"
+#include "tests/files.h"
 #include "topology/nccl_xml.h"
 
 namespace paceline {
@@ -35,7 +35,7 @@ T named_cell(std::istringstream& cells) {
 }
 
 std::vector<std::pair<std::string, RealChoice>> real_choices() {
-  std::ifstream in(std::filesystem::path(PACELINE_SOURCE_DIR) / "tests/formula/nccl_choices.csv");
+  std::ifstream in(kSource / "tests/formula/nccl_choices.csv");
   std::vector<std::pair<std::string, RealChoice>> rows;
   for (std::string line; std::getline(in, line);) {
     if (line.starts_with('#') || line.starts_with("nic_gbps")) {

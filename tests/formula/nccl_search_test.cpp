@@ -1,7 +1,6 @@
 // Do the search for channels and the tuner find and choose what NCCL's own code does (nccl_search.csv, nccl_tuned.csv),
 // version by version?
 #include <catch2/catch.hpp>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -13,6 +12,7 @@
 
 #include "core/text.h"
 #include "sim/collective/nccl.h"
+#include "tests/files.h"
 #include "topology/channel_search.h"
 #include "topology/nccl_xml.h"
 
@@ -170,7 +170,7 @@ const std::set<std::pair<SearchedAs, std::string>> kOtherwise{
 
 // The rows of a file beside this one, without its header.
 std::vector<std::vector<std::string>> rows_of(const char* name, std::size_t columns) {
-  std::ifstream in(std::filesystem::path(PACELINE_SOURCE_DIR) / "tests/formula" / name);
+  std::ifstream in(kSource / "tests/formula" / name);
   std::vector<std::vector<std::string>> rows;
   for (std::string line; std::getline(in, line);) {
     if (line.starts_with('#') || line.starts_with("machine")) {

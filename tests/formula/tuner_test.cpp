@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -15,6 +14,7 @@
 #include "sim/collective/communicator.h"
 #include "sim/collective/sizing.h"
 #include "sim/collective/tuner_tables.h"
+#include "tests/files.h"
 #include "tests/sizes.h"
 
 namespace paceline {
@@ -128,7 +128,7 @@ struct ExpectedChoice {
 
 // Rows of nccl_tuning.csv by case: all columns but the last six.
 std::map<std::string, std::vector<ExpectedChoice>> nccl_numbers() {
-  std::ifstream in(std::filesystem::path(PACELINE_SOURCE_DIR) / "tests/formula/nccl_tuning.csv");
+  std::ifstream in(kSource / "tests/formula/nccl_tuning.csv");
   std::map<std::string, std::vector<ExpectedChoice>> cases;
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with('v')) {

@@ -14,13 +14,14 @@
 #include "scenarios/campaign.h"
 #include "scenarios/predict.h"
 #include "tests/dice.h"
+#include "tests/files.h"
 
 namespace paceline {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kGolden = fs::path(PACELINE_SOURCE_DIR) / "tests/golden";
+const fs::path kGolden = kSource / "tests/golden";
 
 std::map<std::string, std::string> golden() {
   std::ifstream in(kGolden / "fingerprints.csv");
@@ -39,17 +40,6 @@ bool too_large(const fs::path& file) {
   constexpr std::size_t kMostGpus = 256;
   return rounds(1000) < 1000 &&
          build_checked_topology(load_scenario(file.string()).cluster).ranks() > kMostGpus;
-}
-
-std::vector<fs::path> examples() {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(fs::path(PACELINE_SOURCE_DIR) / "scenarios")) {
-    if (entry.path().extension() == ".json") {
-      files.push_back(entry.path());
-    }
-  }
-  std::sort(files.begin(), files.end());
-  return files;
 }
 
 Scenario shortened(const fs::path& file) {

@@ -21,14 +21,6 @@ Outcome run(const TemporaryFolder& folder, const std::string& arguments) {
   return shell(folder, "ulimit -t " + seconds + "; ulimit -v 585937; '" PACELINE_PROGRAM "' " + arguments);
 }
 
-std::string repeated(const std::string& text, int times) {
-  std::string all;
-  for (int i = 0; i < times; ++i) {
-    all += text;
-  }
-  return all;
-}
-
 std::string span(const std::string& category, const std::string& name, int at, int duration,
                  const std::string& more = "") {
   return "{\"ph\":\"X\",\"cat\":\"" + category + "\",\"name\":\"" + name +

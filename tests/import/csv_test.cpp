@@ -43,7 +43,7 @@ TEST_CASE("bus bandwidth alone makes a time, given the ranks") {
 }
 
 TEST_CASE("the tables of scenarios/validation/collectives: ranks from time and bandwidth") {
-  const std::string folder = PACELINE_SOURCE_DIR "/scenarios/validation/collectives/";
+  const std::string folder = (kSource / "scenarios/validation/collectives/").string();
   const MeasuredData oci = import_file(folder + "a100_40_oci_2node_full.csv");
   REQUIRE(oci.collectives.size() == 31);
   for (const CollectiveMeasurement& one : oci.collectives) {
@@ -131,7 +131,7 @@ TEST_CASE("throughput of training") {
   const MeasuredData passes = import_text("gpus,GradAccum,throughput\n8,4,100\n");
   REQUIRE(passes.training.size() == 1);
   CHECK(passes.training[0].accumulation == 4);
-  CHECK(import_file(PACELINE_SOURCE_DIR "/tests/validation/dlperf_v100.csv").training.size() > 2);
+  CHECK(import_file((kSource / "tests/validation/dlperf_v100.csv").string()).training.size() > 2);
 }
 
 TEST_CASE("what calibrate/measure writes: what ran beside something else stays apart") {

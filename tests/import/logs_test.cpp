@@ -12,7 +12,7 @@ using namespace paceline;
 
 namespace {
 
-const std::string kLogs = PACELINE_SOURCE_DIR "/tests/import/logs/";
+const std::string kLogs = (kSource / "tests/import/logs/").string();
 
 struct Published {
   std::string file, collective;
@@ -73,7 +73,7 @@ TEST_CASE("every row of every published table is read, none is garbled") {
 }
 
 TEST_CASE("a folder is its files, what is no measurement in it is a remark") {
-  const std::vector<std::string> paths{PACELINE_SOURCE_DIR "/tests/import/logs"};
+  const std::vector<std::string> paths{(kSource / "tests/import/logs").string()};
   const MeasuredData data = import_files(paths);
   CHECK(data.files.size() == 45);
   CHECK_THAT(remarks_of(data), Catch::Contains("left out: line 1: missing column \"size_bytes\""));
@@ -88,7 +88,7 @@ TEST_CASE("a folder is its files, what is no measurement in it is a remark") {
 }
 
 TEST_CASE("measurements written as CSV read back as the same, to the last bit") {
-  const std::vector<std::string> paths{PACELINE_SOURCE_DIR "/tests/import/logs"};
+  const std::vector<std::string> paths{(kSource / "tests/import/logs").string()};
   MeasuredData data = import_files(paths);
   data.collectives.at(0).gpu = "NVIDIA H100 80GB HBM3";  // which no published log has
   data.collectives.at(1).unmodelled = "\"Using network Socket\", NCCL_IB_DISABLE=1";

@@ -14,12 +14,12 @@ namespace {
 
 std::map<std::string, std::string> seeds() {
   std::map<std::string, std::string> all;
-  const std::string logs = PACELINE_SOURCE_DIR "/tests/import/logs/";
+  const std::string logs = (kSource / "tests/import/logs/").string();
   for (const char* const name : {"a100_40_sxm_1node_superbench_alltoall.txt", "h100_dgx_1node_dgxc.txt",
                                  "h100_pcie_2gpu_nvlink_issue1161.txt"}) {
     all[name] = text_of(logs + name);
   }
-  all["run.csv"] = text_of(PACELINE_SOURCE_DIR "/scenarios/validation/collectives/a100_azure_1node.csv");
+  all["run.csv"] = text_of(kSource / "scenarios/validation/collectives/a100_azure_1node.csv");
   all["index.csv"] = text_of(logs + "index.csv");
   all["run.json"] =
       R"({"args": ["all_reduce_perf"], "nccl_version": "2.27.7", "devices": [{"rank": 0, "hostname": "a"}], "results": [{"size": 8, "count": 2, "out_of_place": {"time": 1.5, "alg_bw": 0.01, "bus_bw": 0}}]})";

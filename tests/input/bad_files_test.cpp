@@ -61,7 +61,7 @@ std::string without(std::string text, const std::string& part) {
 }
 
 TEST_CASE("every bad file gives its message") {
-  const fs::path folder = fs::path(PACELINE_SOURCE_DIR) / "tests/input/bad";
+  const fs::path folder = kSource / "tests/input/bad";
   std::size_t files = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (entry.path().extension() == ".json") {
@@ -230,18 +230,10 @@ std::string gpu_at(int bus, int dev, const std::string& inside = "") {
 std::string nvlink_to(int bus) {
   return "<nvlink target=\"0000:0" + std::to_string(bus) + ":00.0\" tclass=\"0x030200\"/>";
 }
-std::string repeated(const std::string& text, std::size_t times) {
-  std::string all;
-  all.reserve(text.size() * times);
-  for (std::size_t i = 0; i < times; ++i) {
-    all += text;
-  }
-  return all;
-}
 
 TEST_CASE("a topology file that is none says so, with file and line") {
   const TemporaryFolder folder;
-  const std::string good = text_of(fs::path(PACELINE_SOURCE_DIR) / "tests/input/nccl/h100-dump.xml");
+  const std::string good = text_of(kSource / "tests/input/nccl/h100-dump.xml");
   REQUIRE(complaint_about_machine(folder, good).empty());
   std::string bomb = "<?xml version=\"1.0\"?>\n<!DOCTYPE x [\n<!ENTITY a \"ha\">\n";
   for (char c = 'b'; c <= 'z'; ++c) {

@@ -13,6 +13,7 @@
 #include "scenarios/scenario.h"
 #include "sim/collective/nccl.h"
 #include "tests/dice.h"
+#include "tests/files.h"
 #include "topology/topology.h"
 
 namespace paceline {
@@ -83,11 +84,8 @@ TEST_CASE("twice the bandwidth of any link makes no collective slower") {
 TEST_CASE("twice the bandwidth of any link makes no example's step slower", "[release]") {
   constexpr std::int64_t kMostGpus = 128;
   int compared = 0;
-  for (const auto& file : std::filesystem::directory_iterator(PACELINE_SOURCE_DIR "/scenarios")) {
-    if (file.path().extension() != ".json") {
-      continue;
-    }
-    Scenario scenario = load_scenario(file.path().string());
+  for (const std::filesystem::path& file : examples()) {
+    Scenario scenario = load_scenario(file.string());
     if (scenario.faults || scenario.cluster.nodes * scenario.cluster.gpus_per_node > kMostGpus) {
       continue;
     }
@@ -101,7 +99,7 @@ TEST_CASE("twice the bandwidth of any link makes no example's step slower", "[re
       Scenario changed = scenario;
       faster.change(changed.cluster.node);
       const double after = steps_of(changed);
-      INFO(file.path().filename() << ", " << faster.name << ": " << as_is << " s, then " << after);
+      INFO(file.filename() << ", " << faster.name << ": " << as_is << " s, then " << after);
       CHECK(after <= kSlower * as_is);
       ++compared;
     }

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <fstream>
 #include <functional>
-#include <sstream>
 
 #include "core/error.h"
 #include "sim/collective/nccl.h"
 #include "tests/dice.h"
 #include "tests/error_of.h"
+#include "tests/files.h"
+#include "tests/names_on.h"
 #include "tests/processor_budget.h"
 #include "topology/channel_search.h"
 #include "topology/topology.h"
@@ -20,13 +20,7 @@ using Catch::Contains;
 
 namespace {
 
-std::string file_text(const std::string& name) {
-  std::ifstream in(PACELINE_SOURCE_DIR "/tests/input/nccl/" + name);
-  REQUIRE(in);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
+std::string file_text(const std::string& name) { return text_of(kSource / "tests/input/nccl" / name); }
 
 NodeSpec node_of(const std::string& name) { return read_nccl_topology(file_text(name), name); }
 
@@ -51,14 +45,6 @@ ChannelGraphs counted(const ChannelGraphs& graphs, const NodeSpec& node, int nod
 }
 
 using Names = std::vector<std::string>;
-
-Names names_on(const Topology& t, const Route& route) {
-  Names names{t.device_name(t.link(*route.begin()).from)};
-  for (const LinkId id : route) {
-    names.push_back(t.device_name(t.link(id).to));
-  }
-  return names;
-}
 
 std::vector<double> gigabytes_on(const Topology& t, const Route& route) {
   std::vector<double> rates;

@@ -15,7 +15,7 @@
 #include "scenarios/readable.h"
 #include "scenarios/run_table.h"
 #include "scenarios/tables.h"
-#include "tests/input/example.h"
+#include "tests/example.h"
 #include "tests/trace_of_first.h"
 
 namespace paceline {
@@ -108,15 +108,6 @@ TEST_CASE("no more links are examined than promised") {
   Scenario s = example("resnet50_v100_4x8");
   s.cluster.degraded.assign(20, {"node0/gpu0", std::nullopt, 0.9, Seconds(0)});
   CHECK(predict(s).links.size() == kMostLinksExamined);
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) {
-    lines.push_back(line);
-  }
-  return lines;
 }
 
 TEST_CASE("the terminal's page is short, plain, and complete") {

@@ -16,7 +16,7 @@
 #include "scenarios/predict.h"
 #include "scenarios/trace_names.h"
 #include "sim/report/overlap.h"
-#include "tests/input/example.h"
+#include "tests/example.h"
 #include "tests/trace_of_first.h"
 
 namespace paceline {

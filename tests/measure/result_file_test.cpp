@@ -13,15 +13,6 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-std::vector<std::string> lines_of(const std::string& path) {
-  std::istringstream text(text_of(path));
-  std::vector<std::string> all;
-  for (std::string line; std::getline(text, line);) {
-    all.push_back(line);
-  }
-  return all;
-}
-
 ResultRow row(std::int64_t bytes) {
   return {.kind = "collective",
           .name = "all_reduce",
@@ -77,7 +68,8 @@ TEST_CASE("a file is created with its header, and resumed without") {
   {
     ResultFile file(path);
     file.append(row(4));
-    CHECK(lines_of(path) == std::vector<std::string>{kHeader, csv_line(row(4))});  // on the disk at once
+    CHECK(lines_of(text_of(path)) ==
+          std::vector<std::string>{kHeader, csv_line(row(4))});  // on the disk at once
   }
   ResultFile file(path);
   CHECK(file.rows() == 1);
@@ -85,7 +77,7 @@ TEST_CASE("a file is created with its header, and resumed without") {
   CHECK_FALSE(file.has(row(8)));
   file.append(row(8));
   CHECK(file.rows() == 2);
-  CHECK(lines_of(path).size() == 3);
+  CHECK(lines_of(text_of(path)).size() == 3);
 }
 
 TEST_CASE("a line that its writer did not finish is measured again") {
@@ -99,7 +91,8 @@ TEST_CASE("a line that its writer did not finish is measured again") {
     CHECK_FALSE(file.has(row(8)));
     file.append(row(8));
   }
-  CHECK(lines_of(path) == std::vector<std::string>{kHeader, csv_line(row(4)), half, csv_line(row(8))});
+  CHECK(lines_of(text_of(path)) ==
+        std::vector<std::string>{kHeader, csv_line(row(4)), half, csv_line(row(8))});
   CHECK(ResultFile(path).rows() == 2);
 }
 
@@ -108,7 +101,7 @@ TEST_CASE("a file that is something else is left alone") {
   const std::string path = folder.file("other.csv");
   folder.write("other.csv", "a,b\n1,2\n");
   CHECK_THROWS_WITH(ResultFile(path), Contains("line 1") && Contains("header"));
-  CHECK(lines_of(path) == std::vector<std::string>{"a,b", "1,2"});
+  CHECK(lines_of(text_of(path)) == std::vector<std::string>{"a,b", "1,2"});
   CHECK_THROWS_WITH(ResultFile("/nowhere/at/all.csv"), Contains("/nowhere/at/all.csv"));
 }
 

@@ -13,13 +13,14 @@
 #include "scenarios/run_table.h"
 #include "studies/strategy_choice.h"
 #include "tests/error_of.h"
+#include "tests/example.h"
 
 namespace paceline {
 namespace {
 
 using Catch::Contains;
 
-const std::string kLlamaFile = std::string(PACELINE_SOURCE_DIR) + "/scenarios/fsdp_llama3_8b.json";
+const std::string kLlamaFile = example_path("fsdp_llama3_8b");
 
 // On so many nodes, with rings, no two GPUs apart.
 Json llama(int nodes) {
@@ -135,7 +136,7 @@ TEST_CASE("what a stage decides, and what one GPU makes of strategies, is said")
 }
 
 TEST_CASE("servers stand beside DDP with what their samples are worth") {
-  const std::string file = std::string(PACELINE_SOURCE_DIR) + "/scenarios/stragglers_64.json";
+  const std::string file = example_path("stragglers_64");
   Json scenario = parse_json(read_file(file));
   set_at(scenario, "/model", "resnet18", "");
   set_at(scenario, "/training/measured", "2000 samples/s", "");
@@ -175,8 +176,8 @@ TEST_CASE("servers stand beside DDP with what their samples are worth") {
 
 TEST_CASE("compression is priced against the same without it, wherever that stands, or says against what") {
   const auto price = [](const std::string& list) {
-    const std::string text = comparison_text(
-        compared(parse_json(read_file(PACELINE_SOURCE_DIR "/scenarios/four_nodes.json")), list));
+    const std::string text =
+        comparison_text(compared(parse_json(read_file(example_path("four_nodes"))), list));
     const std::size_t from = text.rfind("\nddp:compression=fp16 ") + 1;
     REQUIRE(from > 0);
     return text.substr(from, text.find('\n', from) - from);
@@ -233,7 +234,7 @@ TEST_CASE("a measured rate holds for what the file has: who doesn't recompute sa
 
 TEST_CASE(
     "a file that only its own strategy makes wrong is compared, and an option is blamed for what it says") {
-  Json scenario = parse_json(read_file(PACELINE_SOURCE_DIR "/scenarios/first_node.json"));
+  Json scenario = parse_json(read_file(example_path("first_node")));
   set_at(scenario, "/run/iterations", std::int64_t{2}, "");
   set_at(scenario, "/training/strategy", "parameter_server", "");
   set_at(scenario, "/training/balance", Json::Object{{"window", std::int64_t{10}}}, "");
@@ -251,7 +252,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a comparison tells how far each strategy has come") {
-  Json scenario = parse_json(read_file(PACELINE_SOURCE_DIR "/scenarios/first_node.json"));
+  Json scenario = parse_json(read_file(example_path("first_node")));
   set_at(scenario, "/run/iterations", std::int64_t{5}, "");
   std::map<std::string, std::size_t> last;
   compare(
@@ -266,7 +267,7 @@ TEST_CASE("a comparison tells how far each strategy has come") {
 
 TEST_CASE("PowerSGD above rank 2 of fp32 is said to be a guess") {
   const auto with = [](const char* gradients, Json::Object hook) {
-    Json scenario = parse_json(read_file(PACELINE_SOURCE_DIR "/scenarios/slow_network_16.json"));
+    Json scenario = parse_json(read_file(example_path("slow_network_16")));
     hook.insert(hook.begin(), {"kind", "powersgd"});
     set_at(scenario, "/training/compression", Json(hook), "");
     set_at(scenario, "/training/gradients", gradients, "");
@@ -335,7 +336,7 @@ TEST_CASE("the file's compression counts for those that have hooks, and the othe
 
 // What averages send is 1 / H of it; post-local SGD's buckets stay in their nodes.
 TEST_CASE("local SGD stands beside DDP: less to send, and what it changes is said") {
-  const std::string file = std::string(PACELINE_SOURCE_DIR) + "/scenarios/local_sgd_v100_4x8.json";
+  const std::string file = example_path("local_sgd_v100_4x8");
   Json scenario = parse_json(read_file(file));
   set_at(scenario, "/model", "bert_base", "");
   set_at(scenario, "/run/iterations", std::int64_t{3}, "");
@@ -472,7 +473,7 @@ TEST_CASE("who is fastest is told by the step only where steps are alike, and of
 TEST_CASE("scenarios that can't be told apart, or have no steps, are refused") {
   CHECK_THAT(error_of([] { compare_scenarios({named("a", llama(1)), named("a", llama(1))}, 1); }),
              Contains("SCENARIO: expected each scenario once, found \"a\" twice"));
-  const std::string days = std::string(PACELINE_SOURCE_DIR) + "/scenarios/faults_16384.json";
+  const std::string days = example_path("faults_16384");
   CHECK(error_of([&] { compare_scenarios({{"days", days, load_scenario(days)}}, 1); }) ==
         days + ": /faults/step: expected scenarios whose steps are simulated, found one that gives its step");
   const std::vector<std::string> twins{"x/a.json", "y/a.json"};

@@ -12,17 +12,12 @@
 #include "scenarios/run_table.h"
 #include "sim/engine/simulate.h"
 #include "sim/report/critical_path.h"
+#include "tests/example.h"
 
 namespace paceline {
 namespace {
 
 using nlohmann::json;
-
-Scenario example(const std::string& name, int iterations) {
-  Scenario scenario = load_scenario(std::string(PACELINE_SOURCE_DIR) + "/scenarios/" + name + ".json");
-  scenario.run.iterations = iterations;
-  return scenario;
-}
 
 Explanation explained(const Prediction& p, int jobs) {
   Machines machines;

@@ -23,8 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-const fs::path kRoot = PACELINE_SOURCE_DIR;
-
 void check_fits(const Scenario& s) {
   CHECK(s.gpu.memory.value > 0);
   CHECK(does_not_fit(s).empty());
@@ -41,7 +39,7 @@ std::vector<fs::path> files_in(const fs::path& folder) {
 }
 
 TEST_CASE("every example fits into its GPUs") {
-  const std::vector<fs::path> files = files_in(kRoot / "scenarios");
+  const std::vector<fs::path> files = files_in(kSource / "scenarios");
   REQUIRE(files.size() >= 15);
   for (const fs::path& file : files) {
     CAPTURE(file);
@@ -68,7 +66,7 @@ TEST_CASE("that nothing would fit is said of what was tried alone") {
 }
 
 TEST_CASE("what somebody has trained fits") {
-  const std::vector<fs::path> files = files_in(kRoot / "scenarios/validation/training");
+  const std::vector<fs::path> files = files_in(kSource / "scenarios/validation/training");
   REQUIRE(files.size() >= 20);
   for (const fs::path& file : files) {
     CAPTURE(file);
@@ -79,7 +77,7 @@ TEST_CASE("what somebody has trained fits") {
 // pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md: Llama 3.1 8B, not compiled; its loss is in fp32.
 TEST_CASE("a measured peak is met within a tenth, on 8 and on 128 GPUs") {
   Scenario s =
-      load_scenario((kRoot / "scenarios/validation/training/torchtitan_llama3_8b_h100_96.json").string());
+      load_scenario((kSource / "scenarios/validation/training/torchtitan_llama3_8b_h100_96.json").string());
   for (const auto& [nodes, measured] : {std::pair{1, 82.4}, {16, 67.0}}) {
     s.cluster.nodes = nodes;
     const Bytes total = memory_of(s).total() + memory_of(s).unfused_loss;
@@ -91,15 +89,15 @@ TEST_CASE("a measured peak is met within a tenth, on 8 and on 128 GPUs") {
 
 TEST_CASE("what fits only with a fused loss, as it was trained, is told") {
   const std::string set = "scenarios/validation/training/llmfoundry_mpt_125m_a100_40_pure.json";
-  CHECK_THAT(terminal_table(predict(load_scenario((kRoot / set).string()))),
+  CHECK_THAT(terminal_table(predict(load_scenario((kSource / set).string()))),
              Catch::Contains("a loss that no kernel fuses takes") &&
                  Catch::Contains("more, with which it doesn't fit\n"));
-  CHECK_THAT(terminal_table(predict(load_scenario((kRoot / "scenarios/first_node.json").string()))),
+  CHECK_THAT(terminal_table(predict(load_scenario((kSource / "scenarios/first_node.json").string()))),
              !Catch::Contains("loss"));
 }
 
 TEST_CASE("every point of every study that comes with Paceline fits") {
-  const std::vector<fs::path> files = files_in(kRoot / "scenarios/studies");
+  const std::vector<fs::path> files = files_in(kSource / "scenarios/studies");
   REQUIRE(files.size() >= 6);
   for (const fs::path& file : files) {
     CAPTURE(file);
@@ -124,7 +122,7 @@ TEST_CASE("every point of every study that comes with Paceline fits") {
 TEST_CASE("the scenarios that the pages show fit") {
   int found = 0;
   for (const char* page : {"README.md", "docs/guide.md"}) {
-    std::ifstream in(kRoot / page);
+    std::ifstream in(kSource / page);
     std::stringstream text;
     text << in.rdbuf();
     const std::string whole = text.str(), begin = "```json\n";
@@ -133,7 +131,7 @@ TEST_CASE("the scenarios that the pages show fit") {
       const std::string block = whole.substr(at, whole.find("```", at) - at);
       if (json::parse(block).contains("cluster")) {
         CAPTURE(page, block);
-        check_fits(parse_scenario(block, (kRoot / "scenarios/page.json").string()));
+        check_fits(parse_scenario(block, (kSource / "scenarios/page.json").string()));
         ++found;
       }
     }

@@ -17,6 +17,7 @@
 #include "scenarios/link_traffic_json.h"
 #include "scenarios/trace.h"
 #include "tests/dice.h"
+#include "tests/example.h"
 
 namespace paceline {
 namespace {
@@ -24,9 +25,7 @@ namespace {
 using nlohmann::json;
 
 Prediction predicted_example(const std::string& name, int iterations) {
-  Scenario scenario = load_scenario(std::string(PACELINE_SOURCE_DIR) + "/scenarios/" + name + ".json");
-  scenario.run.iterations = iterations;
-  return predict(scenario);
+  return predict(example(name, iterations));
 }
 
 template <class T>
@@ -128,7 +127,7 @@ TEST_CASE("the slices of a page are the operations of a trace") {
 }
 
 TEST_CASE("of gloo, whose collectives have a queue each, none is taken for the host, compute or hooks") {
-  Scenario scenario = load_scenario(std::string(PACELINE_SOURCE_DIR) + "/scenarios/first_node.json");
+  Scenario scenario = example("first_node");
   scenario.cluster.gpus_per_node = 2;
   scenario.model = builtin_model("resnet152");
   scenario.training.collective.library = CollectiveLibrary::gloo;

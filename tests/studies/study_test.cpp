@@ -313,7 +313,7 @@ TEST_CASE("a study's scenario may be a file, a result, or wrong") {
 }
 
 TEST_CASE("the examples are studies whose points can be read") {
-  const std::filesystem::path folder = std::filesystem::path(PACELINE_SOURCE_DIR) / "scenarios/studies";
+  const std::filesystem::path folder = kSource / "scenarios/studies";
   std::size_t studies = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     CAPTURE(entry.path().string());

@@ -8,11 +8,12 @@
 #include <set>
 
 #include "kernels/model.h"
+#include "tests/files.h"
 
 namespace paceline {
 namespace {
 
-const std::filesystem::path kModels = std::filesystem::path(PACELINE_SOURCE_DIR) / "scenarios" / "models";
+const std::filesystem::path kModels = kSource / "scenarios" / "models";
 
 const std::map<std::string, LayerKind> kKinds{
     {"conv", LayerKind::conv},           {"linear", LayerKind::linear},

@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "tests/dice.h"
+#include "tests/names_on.h"
 #include "topology/boost_graph.h"
 #include "topology/nccl_xml.h"
 
@@ -60,14 +61,6 @@ std::string text(const ClusterSpec& spec) {
       << " leaf " << spec.fabric.nodes_per_leaf << " pod " << spec.fabric.leaves_per_pod << " over "
       << spec.fabric.oversubscription;
   return out.str();
-}
-
-std::vector<std::string> names_on(const Topology& t, const Route& route) {
-  std::vector<std::string> names{t.device_name(t.link(*route.begin()).from)};
-  for (const LinkId id : route) {
-    names.push_back(t.device_name(t.link(id).to));
-  }
-  return names;
 }
 
 using Names = std::vector<std::string>;

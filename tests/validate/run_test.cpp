@@ -270,8 +270,7 @@ TEST_CASE("shipped sets hold, with the figures that docs/accuracy.md states") {
   const std::vector<std::string> names{"gpu_counts_v100"};  // with sanitizers the others take minutes
 #endif
   for (const std::string& name : names) {
-    const std::vector<std::string> paths{std::string(PACELINE_SOURCE_DIR "/scenarios/validation/") + name +
-                                         ".json"};
+    const std::vector<std::string> paths{(kSource / "scenarios/validation" / (name + ".json")).string()};
     const ValidationResult result = run_validation(paths, ValidationForm::markdown);
     INFO(result.text);
     CHECK(result.holds);

@@ -13,7 +13,7 @@ namespace {
 
 using Catch::Contains;
 
-const std::string kSets = PACELINE_SOURCE_DIR "/scenarios/validation";
+const std::string kSets = (kSource / "scenarios/validation").string();
 const std::string kStart = R"({"description": "d", "kind": "collective", "source": "s", )";
 
 std::string refused(const std::string& json) {

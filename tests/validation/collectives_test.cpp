@@ -12,7 +12,7 @@
 namespace paceline {
 namespace {
 
-const std::string kFolder = PACELINE_SOURCE_DIR "/scenarios/validation/collectives/";
+const std::string kFolder = (kSource / "scenarios/validation/collectives/").string();
 
 std::vector<CsvRow> index() { return read_csv(kFolder + "index.csv"); }
 

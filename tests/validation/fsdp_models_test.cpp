@@ -6,11 +6,12 @@
 #include "kernels/model.h"
 #include "measured_tables.h"
 #include "scenarios/scenario.h"
+#include "tests/files.h"
 
 namespace paceline {
 namespace {
 
-const std::string kTraining = PACELINE_SOURCE_DIR "/scenarios/validation/training/";
+const std::string kTraining = (kSource / "scenarios/validation/training/").string();
 
 TEST_CASE("the models of the FSDP sets have the parameters that were published") {
   int sets = 0;

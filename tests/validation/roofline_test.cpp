@@ -17,7 +17,7 @@
 namespace paceline {
 namespace {
 
-const std::string kMeasured = PACELINE_SOURCE_DIR "/scenarios/validation/";
+const std::string kMeasured = (kSource / "scenarios/validation/").string();
 const std::string kTrainings = kMeasured + "training/";
 
 double rate_of(Scenario scenario, int nodes, int gpus_per_node) {
