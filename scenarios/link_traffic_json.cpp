@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/collective/communicator.h"
+#include "sim/report/overlap.h"
 
 namespace paceline {
 namespace {

@@ -136,21 +136,4 @@ LinkTraffic link_traffic(const Topology& topology, const TrainingJob& job,
   return traffic;
 }
 
-std::optional<Seconds> communicating(const Result& result) {
-  if (!result.own_ends.empty()) {
-    return std::nullopt;
-  }
-  std::vector<OpSpan> spans;
-  for (const CollectiveTiming& timing : result.timing) {
-    spans.push_back({timing.launch, timing.end});
-  }
-  std::ranges::sort(spans, {}, &OpSpan::start);
-  SimTime together, until;
-  for (const OpSpan& span : spans) {
-    together += std::max(span.end, until) - std::max(span.start, until);
-    until = std::max(until, span.end);
-  }
-  return to_seconds(together) * (1.0 / static_cast<double>(result.iteration_end.size() - 1));
-}
-
 }  // namespace paceline

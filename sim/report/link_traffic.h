@@ -2,12 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "core/names.h"
-#include "sim/engine/simulate.h"
+#include "sim/collective/spec.h"
 #include "sim/job.h"
 #include "topology/topology.h"
 
@@ -58,9 +57,5 @@ struct LinkTraffic {
 // Bytes of data: protocols' flags and headers are in the rates (HopCost), not here. Requires: the job was built on this
 // topology. Cost: O(FIFOs * route length) of every graph, and O(messages).
 LinkTraffic link_traffic(const Topology&, const TrainingJob&, std::span<const BackgroundFlow> others);
-
-// The mean time of a step in which a collective runs, from its last launch to its last end; none where servers are asked,
-// whose workers share no step.
-std::optional<Seconds> communicating(const Result&);
 
 }  // namespace paceline

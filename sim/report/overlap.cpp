@@ -9,14 +9,6 @@
 namespace paceline {
 namespace {
 
-SimTime length(std::span<const OpSpan> spans) {
-  SimTime sum;
-  for (const OpSpan& span : spans) {
-    sum += span.end - span.start;
-  }
-  return sum;
-}
-
 struct RankSpans {
   std::vector<OpSpan> kernels, collectives;
 };
@@ -35,6 +27,14 @@ std::vector<OpSpan> united(std::vector<OpSpan> spans) {
     }
   }
   return joined;
+}
+
+SimTime length(std::span<const OpSpan> spans) {
+  SimTime sum;
+  for (const OpSpan& span : spans) {
+    sum += span.end - span.start;
+  }
+  return sum;
 }
 
 SimTime shared_time(std::span<const OpSpan> a, std::span<const OpSpan> b) {
@@ -85,6 +85,18 @@ std::vector<CommunicationOverlap> communication_overlap(const TrainingJob& job,
         {rank, length(collectives), shared_time(collectives, united(std::move(of_rank.kernels)))});
   }
   return overlaps;
+}
+
+std::optional<Seconds> communicating(const Result& result) {
+  if (!result.own_ends.empty()) {
+    return std::nullopt;
+  }
+  std::vector<OpSpan> spans;
+  for (const CollectiveTiming& timing : result.timing) {
+    spans.push_back({timing.launch, timing.end});
+  }
+  const SimTime together = length(united(std::move(spans)));
+  return to_seconds(together) * (1.0 / static_cast<double>(result.iteration_end.size() - 1));
 }
 
 }  // namespace paceline

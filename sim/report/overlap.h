@@ -1,4 +1,4 @@
-// How much of a rank's communication runs beside its computing, from a trace.
+// How long a step communicates, and how much of a rank's communication runs beside its computing, from a trace.
 //
 // Of each traced rank: the length of the union of its collectives' spans (launch to end, waits for others
 // included, as a profiler sees NCCL's kernels), and the length of what that union shares with the union of
@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,9 @@ namespace paceline {
 
 // Sorts and joins spans that touch or overlap; empty ones are left out.
 std::vector<OpSpan> united(std::vector<OpSpan> spans);
+
+// Requires: united.
+SimTime length(std::span<const OpSpan>);
 
 // The time that lies in both. Requires: each is united.
 SimTime shared_time(std::span<const OpSpan>, std::span<const OpSpan>);
@@ -37,5 +41,9 @@ IterationRange overlap_iterations(std::span<const TracedIteration>);
 
 // By rank, ascending; empty where nothing was traced.
 std::vector<CommunicationOverlap> communication_overlap(const TrainingJob&, std::span<const TracedIteration>);
+
+// The mean time of a step in which a collective runs, from its last launch to its last end; none where servers are asked,
+// whose workers share no step.
+std::optional<Seconds> communicating(const Result&);
 
 }  // namespace paceline

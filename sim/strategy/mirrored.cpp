@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "sim/strategy/gradients.h"
 #include "sim/strategy/ring_of_nodes.h"
 
 namespace paceline {
@@ -13,22 +14,6 @@ namespace {
 
 constexpr const char* kMirroredOptions = "/training/mirrored";
 constexpr std::uint32_t kSummingGpu = 0;
-
-// Variables are listed in the order of the layers; gradients exist in the reverse.
-struct LayerGradient {
-  std::uint32_t layer = 0;
-  std::int64_t elements = 0;
-};
-std::vector<LayerGradient> reversed(const Model& model) {
-  std::vector<LayerGradient> gradients;
-  for (std::uint32_t l = 0; l < model.layers.size(); ++l) {
-    for (const std::int64_t elements : model.layers[l].parameters) {
-      gradients.push_back({l, elements});
-    }
-  }
-  std::ranges::reverse(gradients);
-  return gradients;
-}
 
 void refuse(bool given, const char* key, const std::string& what) {
   if (given) {
@@ -80,7 +65,7 @@ class MirroredIteration {
         work_(work),
         gpus_(plans.layout().ranks()),
         b_(work, plans),
-        gradients_(reversed(work.model)) {}
+        gradients_(reversed_gradients(work.model, bytes_per_element(work.training.gradients))) {}
 
   Program with_nccl() {
     const std::int64_t packs = spec_.num_packs.value_or(1);
@@ -89,8 +74,8 @@ class MirroredIteration {
 
   Program with_workers() {
     std::vector<Bytes> sizes;
-    for (const LayerGradient& gradient : gradients_) {
-      sizes.push_back(bytes(gradient.elements));
+    for (const Gradient& gradient : gradients_) {
+      sizes.push_back(gradient.bytes);
     }
     return in_packs(packs_by_size(sizes, spec_.bytes_per_pack.value_or(Bytes(0))));
   }
@@ -106,14 +91,13 @@ class MirroredIteration {
     b_.passes([&](std::uint32_t layer) {
       for (std::uint32_t g = 0; g < count; ++g) {
         if (gradients_[g].layer == layer && summed_by(g) != rank) {
-          b_.send(g, summed_by(g), bytes(gradients_[g].elements), purpose(g),
-                  "gradient " + std::to_string(g));
+          b_.send(g, summed_by(g), gradients_[g].bytes, purpose(g), "gradient " + std::to_string(g));
         }
       }
     });
     for (std::uint32_t g = 0; g < count; ++g) {
       if (summed_by(g) == rank) {
-        const Bytes size = bytes(gradients_[g].elements);
+        const Bytes size = gradients_[g].bytes;
         b_.gate(g, gpus_ - 1, "gradients " + std::to_string(g));
         b_.copy((gpus_ + 1) * size, 1, g, "add " + std::to_string(g));
         b_.send(count + g, gpus_ + rank, size, purpose(g), "sum " + std::to_string(g));
@@ -199,7 +183,7 @@ class MirroredIteration {
       }
     } else {
       for (std::size_t g = gradients_.size(); g-- > 0;) {
-        packs.push_back(bytes(gradients_[g].elements));
+        packs.push_back(gradients_[g].bytes);
       }
     }
     return packs;
@@ -268,7 +252,7 @@ class MirroredIteration {
     b_.passes([&](std::uint32_t layer) {
       for (; next < gradients_.size() && gradients_[next].layer == layer; ++next) {
         const auto pack = static_cast<std::uint32_t>(reduced.size());
-        held = held + bytes(gradients_[next].elements);
+        held = held + gradients_[next].bytes;
         if (++in_pack == packs[pack]) {
           if (in_pack > 1) {
             copy(held, pack, "concatenate");
@@ -309,7 +293,8 @@ class MirroredIteration {
   const Workload& work_;
   std::uint32_t gpus_;
   ProgramBuilder b_;
-  std::vector<LayerGradient> gradients_;
+  // Variables are listed in the order of the layers; gradients exist in the reverse.
+  std::vector<Gradient> gradients_;
 };
 
 Role replica(const char* name, const Program& program) { return {name, {{program, program}}}; }
