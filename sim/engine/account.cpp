@@ -57,84 +57,109 @@ class IdleGpu {
   std::vector<OpSpan> kernels_;  // one after the other
 };
 
-}  // namespace
+// What the compute stream did in an iteration, operation by operation.
+class StreamAccount {
+ public:
+  StreamAccount(const IterationRecord& it, Breakdown& total)
+      : it_(it), total_(total), idle_(it.program, it.ops), idle_from_(it.rank_began) {}
 
-SimTime account(const IterationRecord& it, Breakdown& total) {
-  const IdleGpu idle(it.program, it.ops);
-  const auto counted = [&](SimTime from, SimTime to) { return overlap(from, to, it.counted_from, kNever); };
-  SimTime idle_from = it.rank_began;  // the stream's last activity ended here
-  SimTime finished_for_others;
-  OpSpan batch;  // the host's wait for input since then
-  bool first = true;
-  const auto wait_for = [&](std::uint32_t number, SimTime from, SimTime to) {
-    const SeenCollective& collective = it.collectives[number];
-    from = std::max(from, it.counted_from);
-    const SimTime everybody = std::clamp(collective.last_launch, from, std::max(from, to));
-    const SimTime straggler =
-        straggling(idle.between(from, everybody), collective.own, collective.own_of_last);
-    const SimTime exposed = idle.between(from, to) - straggler;
-    total.straggler_wait += straggler;
-    total.exposed_communication += exposed;
-    collective.waits->straggler += straggler.ps;
-    collective.waits->exposed += exposed.ps;
-  };
-  const auto wait_for_chain = [&](std::optional<std::uint32_t> kernel, SimTime from, SimTime to) {
-    for (const std::uint32_t at : chain_to(it.program, kernel)) {
-      const SimTime until = std::clamp(it.ops[at].end, from, std::max(from, to));
-      wait_for(it.program.ops[at].index, from, until);
-      from = until;
+  // That the rank had finished while others had not.
+  SimTime sum_up() {
+    for (std::size_t i = 0; i < it_.program.ops.size(); ++i) {
+      const Op& op = it_.program.ops[i];
+      if (op.runs_in(it_.iteration)) {
+        add(op, i);
+      }
     }
-  };
-  const std::size_t none = it.program.ops.size();
-  std::size_t device = none;  // where the host waited for it since then
-  for (std::size_t i = 0; i < it.program.ops.size(); ++i) {
-    const Op& op = it.program.ops[i];
-    if (op.kind == OpKind::synchronize && op.stream == kWholeDevice && op.runs_in(it.iteration)) {
-      device = i;
+    return finished_for_others_;
+  }
+
+ private:
+  void add(const Op& op, std::size_t i) {
+    if (op.kind == OpKind::synchronize && op.stream == kWholeDevice) {
+      device_ = i;
     }
+    const OpSpan& span = it_.ops[i];
     if (op.kind == OpKind::collective || op.kind == OpKind::synchronize || op.kind == OpKind::send ||
-        !op.runs_in(it.iteration)) {
-      continue;
-    }
-    const OpSpan& span = it.ops[i];
-    if (span.end == SimTime{}) {  // left out: the rank went on with a later iteration
-      continue;
+        span.end == SimTime{}) {  // left out: the rank went on with a later iteration
+      return;
     }
     if (runs_beside_compute_stream(op)) {
-      total.compute += counted(span.start, span.end);
-      continue;
+      total_.compute += counted(span.start, span.end);
+    } else if (op.kind == OpKind::take_batch) {
+      batch_ = span;
+    } else {
+      idle_until(span.start);
+      on_stream(op, span);
+      idle_from_ = span.end;
+      batch_ = {};
+      first_ = false;
     }
-    if (op.kind == OpKind::take_batch) {
-      batch = span;
-      continue;
+  }
+
+  void idle_until(SimTime to) {
+    const SimTime from = std::max(idle_from_, it_.counted_from);
+    total_.input_wait += overlap(from, to, batch_.start, batch_.end);
+    if (device_) {
+      wait_for_chain(last_beside(it_.program, *device_), std::max(from, it_.ops[*device_].start),
+                     std::min(to, it_.ops[*device_].end));
+      device_.reset();
     }
-    const SimTime from = std::max(idle_from, it.counted_from), to = span.start;
-    total.input_wait += overlap(from, to, batch.start, batch.end);
-    if (device != none) {
-      wait_for_chain(last_beside(it.program, device), std::max(from, it.ops[device].start),
-                     std::min(to, it.ops[device].end));
-      device = none;
+    if (first_) {  // finished with the previous iteration, others are not
+      const SimTime until = std::min(to, it_.all_began);
+      const SimTime finished = counted(from, until) - overlap(from, until, batch_.start, batch_.end);
+      finished_for_others_ = straggling(finished, it_.own_before, it_.own_of_last_before);
+      total_.straggler_wait += finished_for_others_;
     }
-    if (first) {  // finished with the previous iteration, others are not
-      const SimTime until = std::min(to, it.all_began);
-      const SimTime finished = counted(from, until) - overlap(from, until, batch.start, batch.end);
-      finished_for_others = straggling(finished, it.own_before, it.own_of_last_before);
-      total.straggler_wait += finished_for_others;
-    }
+  }
+
+  void on_stream(const Op& op, const OpSpan& span) {
     if (op.kind == OpKind::kernel) {
-      total.compute += counted(span.start, span.end);
+      total_.compute += counted(span.start, span.end);
     } else if (op.kind == OpKind::wait && op.lag == 0) {
       wait_for(op.index, span.start, span.end);
     } else if (op.kind == OpKind::join) {  // what is left is the host's, or kernels'
       wait_for_chain(op.after_op, span.start, span.end);
     } else {  // for a message, or a collective of an iteration before
-      total.exposed_communication += counted(span.start, span.end);
+      total_.exposed_communication += counted(span.start, span.end);
     }
-    idle_from = span.end;
-    batch = {};
-    first = false;
   }
-  return finished_for_others;
-}
+
+  void wait_for(std::uint32_t number, SimTime from, SimTime to) {
+    const SeenCollective& collective = it_.collectives[number];
+    from = std::max(from, it_.counted_from);
+    const SimTime everybody = std::clamp(collective.last_launch, from, std::max(from, to));
+    const SimTime straggler =
+        straggling(idle_.between(from, everybody), collective.own, collective.own_of_last);
+    const SimTime exposed = idle_.between(from, to) - straggler;
+    total_.straggler_wait += straggler;
+    total_.exposed_communication += exposed;
+    collective.waits->straggler += straggler.ps;
+    collective.waits->exposed += exposed.ps;
+  }
+
+  void wait_for_chain(std::optional<std::uint32_t> kernel, SimTime from, SimTime to) {
+    for (const std::uint32_t at : chain_to(it_.program, kernel)) {
+      const SimTime until = std::clamp(it_.ops[at].end, from, std::max(from, to));
+      wait_for(it_.program.ops[at].index, from, until);
+      from = until;
+    }
+  }
+
+  SimTime counted(SimTime from, SimTime to) const { return overlap(from, to, it_.counted_from, kNever); }
+
+  const IterationRecord& it_;
+  Breakdown& total_;
+  IdleGpu idle_;
+  SimTime idle_from_;                  // the stream's last activity ended here
+  OpSpan batch_;                       // the host's wait for input since then
+  std::optional<std::size_t> device_;  // where the host waited for it since then
+  bool first_ = true;
+  SimTime finished_for_others_;
+};
+
+}  // namespace
+
+SimTime account(const IterationRecord& it, Breakdown& total) { return StreamAccount(it, total).sum_up(); }
 
 }  // namespace paceline

@@ -260,6 +260,40 @@ double efficiency(const RooflineSpec& roofline, HookRate rate) {
   return roofline.memory_efficiency;
 }
 
+void check_powersgd(const CompressionSpec& spec, const Model& model) {
+  if (spec.start < 2) {  // PowerSGDState refuses it with error feedback or a warm start, its default
+    throw InputError(
+        "expected 2 or more, as DDP builds its buckets anew after the first step and PowerSGD's warm start "
+        "keeps matrices of them, found " +
+            std::to_string(spec.start),
+        std::string(kPlace) + "/start");
+  }
+  std::int64_t largest = 0;
+  double most = 0;  // by which a matrix becomes smaller with any rank: with 1
+  bool compresses = false;
+  for (const Layer& layer : model.layers) {
+    for (std::size_t t = 0; t < layer.parameters.size(); ++t) {
+      const HookTensor tensor{layer.parameters[t], matrix_rows(model, layer, t)};
+      largest = tensor.rows == 0 ? largest
+                                 : std::max(largest, std::min(tensor.rows, tensor.elements / tensor.rows));
+      compresses = compresses || powersgd_compresses(spec, tensor);
+      most = std::max(most, most_compression(tensor));
+    }
+  }
+  if (!compresses && most > 0 && spec.min_rate >= most) {  // whatever the rank
+    throw InputError(formatted("expected less than %.4g, by which the most compressible matrix of ", most) +
+                         model.name + formatted(" becomes smaller with rank 1, found %g", spec.min_rate),
+                     std::string(kPlace) + "/min_rate");
+  }
+  if (!compresses) {
+    throw InputError(
+        "expected a rank at which " + model.name +
+            " has a matrix that becomes smaller by min_rate (its largest has a smaller side of " +
+            std::to_string(largest) + "), or another compression, found " + std::to_string(spec.rank),
+        std::string(kPlace) + "/rank");
+  }
+}
+
 }  // namespace
 
 std::vector<HookPart> hook_of(const CompressionSpec& spec, const std::vector<HookTensor>& bucket,
@@ -386,40 +420,8 @@ void check_compression(const TrainingSpec& training, const Model& model) {
   if (spec.wrapper && (!powersgd || !same_format(training.gradients, Precision::fp32))) {
     throw InputError("expected a wrapper round powersgd of fp32 gradients", std::string(kPlace) + "/wrapper");
   }
-  if (powersgd &&
-      spec.start < 2) {  // PowerSGDState refuses it with error feedback or a warm start, its default
-    throw InputError(
-        "expected 2 or more, as DDP builds its buckets anew after the first step and PowerSGD's warm start "
-        "keeps matrices of them, found " +
-            std::to_string(spec.start),
-        std::string(kPlace) + "/start");
-  }
-  if (!powersgd) {
-    return;
-  }
-  std::int64_t largest = 0;
-  double most = 0;  // by which a matrix becomes smaller with any rank: with 1
-  bool compresses = false;
-  for (const Layer& layer : model.layers) {
-    for (std::size_t t = 0; t < layer.parameters.size(); ++t) {
-      const HookTensor tensor{layer.parameters[t], matrix_rows(model, layer, t)};
-      largest = tensor.rows == 0 ? largest
-                                 : std::max(largest, std::min(tensor.rows, tensor.elements / tensor.rows));
-      compresses = compresses || powersgd_compresses(spec, tensor);
-      most = std::max(most, most_compression(tensor));
-    }
-  }
-  if (!compresses && most > 0 && spec.min_rate >= most) {  // whatever the rank
-    throw InputError(formatted("expected less than %.4g, by which the most compressible matrix of ", most) +
-                         model.name + formatted(" becomes smaller with rank 1, found %g", spec.min_rate),
-                     std::string(kPlace) + "/min_rate");
-  }
-  if (!compresses) {
-    throw InputError(
-        "expected a rank at which " + model.name +
-            " has a matrix that becomes smaller by min_rate (its largest has a smaller side of " +
-            std::to_string(largest) + "), or another compression, found " + std::to_string(spec.rank),
-        std::string(kPlace) + "/rank");
+  if (powersgd) {
+    check_powersgd(spec, model);
   }
 }
 
