@@ -61,7 +61,9 @@ constexpr Seconds to_seconds(SimTime t) { return Seconds(static_cast<double>(t.p
 
 constexpr double to_microseconds(SimTime t) { return static_cast<double>(t.ps) * 1e-6; }
 
-constexpr double to_seconds(CampaignTime t) { return static_cast<double>(t.ps) / kPicosecondsPerSecond; }
+constexpr Seconds to_seconds(CampaignTime t) {
+  return Seconds(static_cast<double>(t.ps) / kPicosecondsPerSecond);
+}
 
 inline constexpr double kSmallPicoseconds = 0x1p51;  // 2251 s
 

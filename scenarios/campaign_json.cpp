@@ -27,8 +27,9 @@ Json::Object losses_json(const CampaignPrediction& p) {
   Json::Object losses;
   for (const auto& [name, loss] : kNames<CampaignLoss>) {
     const auto at = static_cast<std::size_t>(loss);
-    losses.push_back({std::string(name),
-                      spread_json(p, [at](const CampaignReport& r) { return to_seconds(r.losses[at]); })});
+    losses.push_back({std::string(name), spread_json(p, [at](const CampaignReport& r) {
+                        return to_seconds(r.losses[at]).value;
+                      })});
   }
   return losses;
 }
@@ -87,22 +88,22 @@ Json::Array seeds_json(const CampaignPrediction& p) {
   return seeds;
 }
 
-double interval_of(const CampaignPrediction& p) {
+Seconds interval_of(const CampaignPrediction& p) {
   const CheckpointTimes& c = p.spec.checkpoint;
   return c.steps > 0 ? to_seconds(CampaignTime(p.healthy.mean) * c.steps) : to_seconds(c.interval);
 }
 
 Json::Object interval_json(const CampaignPrediction& p) {
   const CheckpointTimes& c = p.spec.checkpoint;
-  const double interval = interval_of(p);
+  const Seconds interval = interval_of(p);
   Json::Array fatal;
   for (std::string& name : fatal_failures(p.spec)) {
     fatal.emplace_back(std::move(name));
   }
   Json::Object json{{"rule", name_of(c.rule)},
-                    {"interval_s", interval},
-                    {"stall_s", to_seconds(c.stall)},
-                    {"upload_s", to_seconds(c.upload)},
+                    {"interval_s", interval.value},
+                    {"stall_s", to_seconds(c.stall).value},
+                    {"upload_s", to_seconds(c.upload).value},
                     {"lost_with", std::move(fatal)}};
   const auto [d, r, m] = p.inputs;
   if (m.value > 0) {
@@ -110,7 +111,7 @@ Json::Object interval_json(const CampaignPrediction& p) {
     json.push_back({"young_s", rules.young.value});
     json.push_back({"daly_s", rules.daly.value});
     json.push_back({"best_s", rules.best.value});
-    json.push_back({"expected_goodput", 1 / expected_wall_per_work(Seconds(interval), d, r, m)});
+    json.push_back({"expected_goodput", 1 / expected_wall_per_work(interval, d, r, m)});
   }
   return json;
 }
@@ -141,10 +142,10 @@ Json::Object campaign_json(const Scenario& s, const CampaignPrediction& p) {
       {"states", static_cast<std::int64_t>(p.states)},
       {"system_mtbf_s", p.inputs.m.value},
       {"restart_s", p.inputs.r.value},
-      {"load_s", to_seconds(p.spec.restart.load)},
+      {"load_s", to_seconds(p.spec.restart.load).value},
       {"checkpoint", interval_json(p)},
       {"goodput", spread_json(p, [](const CampaignReport& r) { return r.goodput_share(); })},
-      {"wall_s", spread_json(p, [](const CampaignReport& r) { return to_seconds(r.wall); })},
+      {"wall_s", spread_json(p, [](const CampaignReport& r) { return to_seconds(r.wall).value; })},
       {"steps", spread_json(p, [](const CampaignReport& r) { return static_cast<double>(r.steps); })},
       {"samples", spread_json(p, [](const CampaignReport& r) { return static_cast<double>(r.samples); })},
       {"losses_s", losses_json(p)},
@@ -173,14 +174,14 @@ Json::Object campaign_summary(const CampaignPrediction& p) {
   for (const auto& [name, loss] : kNames<CampaignLoss>) {
     const auto at = static_cast<std::size_t>(loss);
     losses.push_back(
-        {std::string(name), mean([at](const CampaignReport& r) { return to_seconds(r.losses[at]); })});
+        {std::string(name), mean([at](const CampaignReport& r) { return to_seconds(r.losses[at]).value; })});
   }
   const Spread goodput = goodput_of(p);
   const auto failures = [](const CampaignReport& r) { return static_cast<double>(all_failures(r)); };
   Json::Object campaign{
-      {"interval_s", interval_of(p)},
+      {"interval_s", interval_of(p).value},
       {"system_mtbf_s", p.inputs.m.value},
-      {"wall_s", mean([](const CampaignReport& r) { return to_seconds(r.wall); })},
+      {"wall_s", mean([](const CampaignReport& r) { return to_seconds(r.wall).value; })},
       {"steps", mean([](const CampaignReport& r) { return static_cast<double>(r.steps); })},
       {"samples", mean([](const CampaignReport& r) { return static_cast<double>(r.samples); })},
       {"failures", mean(failures)},
@@ -221,9 +222,10 @@ std::string csv_cell(const std::string& text) {
 std::string campaign_events_csv(const CampaignReport& report) {
   std::string text = "from_s,to_s,what,which,steps,undone_s,useful_s\n";
   for (const CampaignEvent& event : report.events) {
-    text += number_text(to_seconds(event.from)) + ',' + number_text(to_seconds(event.to)) + ',' + event.what +
-            ',' + csv_cell(event.which) + ',' + std::to_string(event.steps) + ',' +
-            number_text(to_seconds(event.undone)) + ',' + number_text(to_seconds(event.useful)) + '\n';
+    text += number_text(to_seconds(event.from).value) + ',' + number_text(to_seconds(event.to).value) + ',' +
+            event.what + ',' + csv_cell(event.which) + ',' + std::to_string(event.steps) + ',' +
+            number_text(to_seconds(event.undone).value) + ',' + number_text(to_seconds(event.useful).value) +
+            '\n';
   }
   return text;
 }

@@ -174,8 +174,8 @@ void require_upload(const CampaignSpec& spec, const StateSteps& steps) {
   const CampaignTime uploads = interval * (c.memory ? c.storage_every : 1);
   if (uploads < c.upload) {
     throw InputError("expected an interval at least as long as an upload, " +
-                         readable_duration(Seconds(to_seconds(c.upload))) + ", found " +
-                         readable_duration(Seconds(to_seconds(uploads))),
+                         readable_duration(to_seconds(c.upload)) + ", found " +
+                         readable_duration(to_seconds(uploads)),
                      "/faults/checkpoint/interval");
   }
 }
@@ -186,13 +186,14 @@ void require_short_log(const CampaignSpec& spec, const StateSteps& steps) {
   const CheckpointTimes& c = spec.checkpoint;
   const double step = to_seconds(steps.mean).value;
   const double interval =
-      std::max(step, c.steps > 0 ? step * static_cast<double>(c.steps) : to_seconds(c.interval));
+      std::max(step, c.steps > 0 ? step * static_cast<double>(c.steps) : to_seconds(c.interval).value);
   const double samples = static_cast<double>(spec.work_samples) / static_cast<double>(steps.samples);
   const double work = std::max(static_cast<double>(spec.work_steps), samples) * step;
-  const double length = work > 0 ? std::min(work, to_seconds(spec.length)) : to_seconds(spec.length);
-  if (interval > 0 && length / (interval + to_seconds(c.stall)) > kMostLogged) {
+  const double given = to_seconds(spec.length).value;
+  const double length = work > 0 ? std::min(work, given) : given;
+  if (interval > 0 && length / (interval + to_seconds(c.stall).value) > kMostLogged) {
     throw InputError("expected at most 10 million checkpoints to tell what happened when, found about " +
-                         readable_large(length / (interval + to_seconds(c.stall))) +
+                         readable_large(length / (interval + to_seconds(c.stall).value)) +
                          ": make the interval longer, or the campaign shorter",
                      "/faults/checkpoint/interval");
   }

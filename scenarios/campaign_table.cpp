@@ -41,8 +41,8 @@ std::string failing(const CampaignPrediction& p) {
   std::vector<std::pair<double, std::string>> kinds;
   for (const FailureKind& kind : p.spec.failures) {
     if (kind.mtbf.ps > 0) {
-      const double every = to_seconds(kind.mtbf) / parts_of(p.spec, kind.of);
-      kinds.emplace_back(every, kind.name + " every " + readable_duration(Seconds(every)));
+      const Seconds every = to_seconds(kind.mtbf) / parts_of(p.spec, kind.of);
+      kinds.emplace_back(every.value, kind.name + " every " + readable_duration(every));
     }
   }
   std::ranges::sort(kinds);
@@ -57,11 +57,11 @@ std::string failing(const CampaignPrediction& p) {
 std::string checkpoints(const CampaignPrediction& p) {
   const CheckpointTimes& c = p.spec.checkpoint;
   const auto [d, r, m] = p.inputs;
-  std::string text = c.steps > 0 ? "every " + plural(c.steps, "step")
-                                 : "every " + readable_duration(Seconds(to_seconds(c.interval)));
+  std::string text =
+      c.steps > 0 ? "every " + plural(c.steps, "step") : "every " + readable_duration(to_seconds(c.interval));
   text += c.rule == IntervalRule::fixed ? "" : " (" + std::string(name_of(c.rule)) + ")";
-  text += ", training stands for " + readable_duration(Seconds(to_seconds(c.stall)));
-  text += c.upload.ps > 0 ? ", uploads in " + readable_duration(Seconds(to_seconds(c.upload))) : "";
+  text += ", training stands for " + readable_duration(to_seconds(c.stall));
+  text += c.upload.ps > 0 ? ", uploads in " + readable_duration(to_seconds(c.upload)) : "";
   std::string lines = row("checkpoints", text);
   if (m.value > 0) {
     const RuleIntervals rules = rule_intervals(p.spec);
@@ -119,7 +119,7 @@ std::string poisson(const CampaignPrediction& p) {
   const bool exponential =
       p.spec.trace.empty() &&
       std::ranges::all_of(p.spec.failures, [](const FailureKind& kind) { return kind.shape == 1; });
-  const double wall = over_seeds(p, [](const CampaignReport& r) { return to_seconds(r.wall); }).mean;
+  const double wall = over_seeds(p, [](const CampaignReport& r) { return to_seconds(r.wall).value; }).mean;
   const double mean = p.inputs.m.value > 0 ? wall / p.inputs.m.value : 0;
   if (!exponential || mean < kEnough || p.reports.size() < 2) {
     return "";
@@ -137,16 +137,16 @@ std::string done(const Scenario& s, const CampaignPrediction& p) {
   lines += row(
       "done", spread_text(over_seeds(p, [](const CampaignReport& r) { return static_cast<double>(r.steps); }),
                           count) +
-                  " steps of " + readable_duration(Seconds(to_seconds(p.healthy.mean).value)) +
+                  " steps of " + readable_duration(to_seconds(p.healthy.mean)) +
                   (p.given ? ", as told" : ", as simulated"));
   lines += row(
       "", spread_text(over_seeds(p, [](const CampaignReport& r) { return static_cast<double>(r.samples); }),
                       count) +
               " samples");
   if (s.faults->steps > 0 || s.faults->samples > 0) {
-    lines +=
-        row("after", spread_text(over_seeds(p, [](const CampaignReport& r) { return to_seconds(r.wall); }),
-                                 [](double t) { return readable_duration(Seconds(t)); }));
+    lines += row("after",
+                 spread_text(over_seeds(p, [](const CampaignReport& r) { return to_seconds(r.wall).value; }),
+                             [](double t) { return readable_duration(Seconds(t)); }));
   }
   lines += row("interruptions", spread_text(over_seeds(p,
                                                        [](const CampaignReport& r) {

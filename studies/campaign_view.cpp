@@ -37,10 +37,10 @@ RunView campaign_view(const Scenario& scenario, const CampaignPrediction& p) {
   std::vector<std::uint16_t> kind;
   std::vector<std::int64_t> steps;
   for (const CampaignEvent& event : report.events) {
-    from.push_back(to_seconds(event.from));
-    to.push_back(to_seconds(event.to));
-    undone.push_back(to_seconds(event.undone));
-    useful.push_back(to_seconds(event.useful));
+    from.push_back(to_seconds(event.from).value);
+    to.push_back(to_seconds(event.to).value);
+    undone.push_back(to_seconds(event.undone).value);
+    useful.push_back(to_seconds(event.useful).value);
     what.push_back(static_cast<std::uint8_t>(whats.number(event.what)));
     label.push_back(labels.number(event.which));
     const bool failure = event.from == event.to;
@@ -55,7 +55,7 @@ RunView campaign_view(const Scenario& scenario, const CampaignPrediction& p) {
                   column("event_what", what),       column("event_label", label),
                   column("event_kind", kind),       column("event_steps", steps)};
   view.about = Json::Object{{"seed", scenario.run.seed},
-                            {"wall_s", to_seconds(report.wall)},
+                            {"wall_s", to_seconds(report.wall).value},
                             {"whats", std::move(whats).json()},
                             {"labels", std::move(labels).json()},
                             {"kinds", std::move(kinds).json()}};

@@ -17,7 +17,7 @@ std::string points(double share) { return fixed(100 * share, 2) + " %"; }
 
 double kept(const ComparedCampaign& each) { return goodput_of(each.campaign).mean; }
 
-std::string duration(CampaignTime t) { return readable_duration(Seconds(to_seconds(t))); }
+std::string duration(CampaignTime t) { return readable_duration(to_seconds(t)); }
 
 std::string verdict_on(const std::vector<ComparedCampaign>& all) {
   constexpr double kAlike = 5e-5;
@@ -94,9 +94,9 @@ std::string comparison_json(const CampaignComparison& comparison) {
       edits.push_back({edit.key, edit.value});
     }
     row.push_back({"edits", std::move(edits)});
-    row.push_back({"stall_s", to_seconds(campaign.spec.checkpoint.stall)});
-    row.push_back({"upload_s", to_seconds(campaign.spec.checkpoint.upload)});
-    row.push_back({"load_s", to_seconds(campaign.spec.restart.load)});
+    row.push_back({"stall_s", to_seconds(campaign.spec.checkpoint.stall).value});
+    row.push_back({"upload_s", to_seconds(campaign.spec.checkpoint.upload).value});
+    row.push_back({"load_s", to_seconds(campaign.spec.restart.load).value});
     for (JsonMember& member : campaign_summary(campaign)) {
       row.push_back(std::move(member));
     }

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/fingerprint.h"
 #include "core/random.h"
 #include "sim/campaign/campaign_log.h"
 #include "sim/campaign/campaign_machines.h"
@@ -492,6 +493,25 @@ class Campaign {
 
 CampaignReport run_campaign(const CampaignSpec& spec, const StepsOf& steps_of) {
   return Campaign(spec, steps_of).run();
+}
+
+std::uint64_t fingerprint_of(const CampaignReport& r) {
+  std::uint64_t hash = static_cast<std::uint64_t>(r.end);
+  const auto add = [&](PicosecondSum value) {
+    hash = mix64(hash ^ static_cast<std::uint64_t>(value));
+    hash = mix64(hash ^ static_cast<std::uint64_t>(value >> 64));
+  };
+  for (const CampaignTime loss : r.losses) {
+    add(loss.ps);
+  }
+  for (const std::int64_t failures : r.failures) {
+    add(failures);
+  }
+  for (const PicosecondSum each : {r.wall.ps, r.goodput.ps, PicosecondSum{r.steps}, PicosecondSum{r.samples},
+                                   PicosecondSum{r.restarts}, PicosecondSum{r.checkpoints}}) {
+    add(each);
+  }
+  return hash;
 }
 
 }  // namespace paceline

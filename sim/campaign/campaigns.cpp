@@ -4,28 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/fingerprint.h"
-
 namespace paceline {
-
-std::uint64_t fingerprint_of(const CampaignReport& r) {
-  std::uint64_t hash = static_cast<std::uint64_t>(r.end);
-  const auto add = [&](PicosecondSum value) {
-    hash = mix64(hash ^ static_cast<std::uint64_t>(value));
-    hash = mix64(hash ^ static_cast<std::uint64_t>(value >> 64));
-  };
-  for (const CampaignTime loss : r.losses) {
-    add(loss.ps);
-  }
-  for (const std::int64_t failures : r.failures) {
-    add(failures);
-  }
-  for (const PicosecondSum each : {r.wall.ps, r.goodput.ps, PicosecondSum{r.steps}, PicosecondSum{r.samples},
-                                   PicosecondSum{r.restarts}, PicosecondSum{r.checkpoints}}) {
-    add(each);
-  }
-  return hash;
-}
 
 Spread spread_of(std::vector<double> values) {
   std::ranges::sort(values);

@@ -66,27 +66,28 @@ IntervalInputs interval_inputs(const CampaignSpec& spec) {
   double rate = 0, per_second = 0;
   for (const FailureKind& kind : spec.failures) {
     if (kind.mtbf.ps > 0) {
-      const double each = parts_of(spec, kind.of) / to_seconds(kind.mtbf);
+      const double each = parts_of(spec, kind.of) / to_seconds(kind.mtbf).value;
       const bool takes_node = kind.takes != FailureTakes::process;
       const bool memory = spec.checkpoint.memory && memory_survives(spec, kind);
       const CampaignTime fetch = takes_node ? restart.fetch_from_peer : CampaignTime();
       rate += each;
-      per_second += each * to_seconds(always + kind.found_after +
-                                      (takes_node && spec.spares > 0 ? restart.replacement : CampaignTime()) +
-                                      (memory ? restart.load_from_memory + fetch : restart.load));
+      const CampaignTime stands = always + kind.found_after +
+                                  (takes_node && spec.spares > 0 ? restart.replacement : CampaignTime()) +
+                                  (memory ? restart.load_from_memory + fetch : restart.load);
+      per_second += each * to_seconds(stands).value;
     }
   }
   const CampaignTime late = spec.checkpoint.memory ? spec.checkpoint.memory_copy : spec.checkpoint.upload;
   if (rate == 0) {
-    return {Seconds(to_seconds(spec.checkpoint.stall)), {}, {}};
+    return {to_seconds(spec.checkpoint.stall), {}, {}};
   }
-  return {Seconds(to_seconds(spec.checkpoint.stall)), Seconds(per_second / rate + to_seconds(late)),
+  return {to_seconds(spec.checkpoint.stall), Seconds(per_second / rate) + to_seconds(late),
           Seconds(1 / rate)};
 }
 
 Seconds least_interval(const CheckpointTimes& checkpoint) {
   const std::int64_t every = checkpoint.memory ? checkpoint.storage_every : 1;
-  return Seconds(to_seconds(checkpoint.upload) / static_cast<double>(every));
+  return to_seconds(checkpoint.upload) / static_cast<double>(every);
 }
 
 RuleIntervals rule_intervals(const CampaignSpec& spec) {

@@ -10,9 +10,9 @@
 namespace paceline {
 
 inline CampaignTime seconds(double s) { return to_campaign_time(Seconds(s)); }
-inline double in_seconds(CampaignTime t) { return to_seconds(t); }
+inline double in_seconds(CampaignTime t) { return to_seconds(t).value; }
 inline double lost(const CampaignReport& r, CampaignLoss why) {
-  return to_seconds(r.losses[static_cast<std::size_t>(why)]);
+  return to_seconds(r.losses[static_cast<std::size_t>(why)]).value;
 }
 inline CampaignTime all_losses(const CampaignReport& r) {
   return std::accumulate(r.losses.begin(), r.losses.end(), CampaignTime());

@@ -142,9 +142,9 @@ TEST_CASE("what a page shows of a campaign is its account") {
   const auto sum = [](const std::vector<double>& all) {
     return std::accumulate(all.begin(), all.end(), 0.0);
   };
-  CHECK(sum(useful) == Approx(to_seconds(report.goodput)));
+  CHECK(sum(useful) == Approx(to_seconds(report.goodput).value));
   CHECK(sum(undone) ==
-        Approx(to_seconds(report.losses[static_cast<std::size_t>(CampaignLoss::redone_steps)])));
+        Approx(to_seconds(report.losses[static_cast<std::size_t>(CampaignLoss::redone_steps)]).value));
   CHECK(about["wall_s"] == Approx(30 * 86400.0));
   CHECK(to.back() == Approx(30 * 86400.0));
   std::vector<std::int64_t> failures(2);
