@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <set>
+#include <string_view>
 #include <tuple>
 
 namespace paceline {
@@ -84,7 +85,7 @@ double product_error(const KernelSpec& kernel, const KernelArrays& in, const Ker
   return differences.relative_to(std::sqrt(static_cast<double>(k)));
 }
 
-double elementwise_error(const KernelArrays& in, const KernelArrays& out) {
+double elementwise_error(const KernelSpec&, const KernelArrays& in, const KernelArrays& out) {
   Differences differences;
   for (std::size_t i = 0; i < in[0].size(); ++i) {
     differences.add(out[0][i], std::max(0.0, in[0][i] + in[1][i]));
@@ -136,7 +137,7 @@ double softmax_error(const KernelSpec& kernel, const KernelArrays& in, const Ker
   return differences.relative();
 }
 
-double adam_error(const KernelArrays& in, const KernelArrays& out) {
+double adam_error(const KernelSpec&, const KernelArrays& in, const KernelArrays& out) {
   Differences parameter, first, second;
   const double b1 = kAdamBeta1, b2 = kAdamBeta2;
   const double correction1 = 1 - std::pow(b1, kAdamStep), correction2 = 1 - std::pow(b2, kAdamStep);
@@ -204,25 +205,87 @@ double top_k_error(const KernelSpec& kernel, const KernelArrays& in, const Kerne
   return found_above == above ? 0 : kWrong;
 }
 
-std::vector<std::int64_t> output_sizes(const KernelSpec& kernel) {
-  const std::string& name = kernel.name;
-  if (name == "gemm" || name == "conv_gemm" || name == "layer_norm" || name == "softmax") {
-    return {kernel.m * kernel.n};
-  }
-  if (name == "adam") {
-    return {kernel.m, kernel.m, kernel.m};
-  }
-  if (name == "quantise") {
-    return {kernel.m, blocks(kernel)};
-  }
-  if (name == "top_k") {
-    return {kernel.k, kernel.k};
-  }
-  return name == "empty" ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{kernel.m};
+double copy_error(const KernelSpec&, const KernelArrays& in, const KernelArrays& out) {
+  return scaled_error(in, out, 1.0);
 }
 
-bool sizes_fit(const KernelSpec& kernel, const KernelArrays& outputs) {
-  const std::vector<std::int64_t> sizes = output_sizes(kernel);
+double copy_scale_error(const KernelSpec&, const KernelArrays& in, const KernelArrays& out) {
+  return scaled_error(in, out, static_cast<double>(kScale));
+}
+
+double no_error(const KernelSpec&, const KernelArrays&, const KernelArrays&) { return 0; }
+
+KernelArrays product_inputs(const KernelSpec& kernel) {
+  return {values_of(kernel, 0, kernel.m * kernel.k), values_of(kernel, 1, kernel.k * kernel.n)};
+}
+
+KernelArrays one_input(const KernelSpec& kernel) { return {values_of(kernel, 0, kernel.m)}; }
+
+KernelArrays elementwise_inputs(const KernelSpec& kernel) {
+  return {values_of(kernel, 0, kernel.m), values_of(kernel, 1, kernel.m)};
+}
+
+KernelArrays layer_norm_inputs(const KernelSpec& kernel) {
+  return {values_of(kernel, 0, kernel.m * kernel.n), values_of(kernel, 1, kernel.n),
+          values_of(kernel, 2, kernel.n)};
+}
+
+KernelArrays softmax_inputs(const KernelSpec& kernel) {
+  return {wholes(0, kernel.m * kernel.n, 64, 1.0 / 8)};
+}
+
+KernelArrays adam_inputs(const KernelSpec& kernel) {
+  std::vector<double> second = wholes(3, kernel.m, 64, 1.0 / 64);
+  std::transform(second.begin(), second.end(), second.begin(), [](double v) { return std::abs(v); });
+  return {values_of(kernel, 0, kernel.m), wholes(1, kernel.m, 64, 1.0 / 64),
+          wholes(2, kernel.m, 64, 1.0 / 64), second};
+}
+
+KernelArrays dequantise_inputs(const KernelSpec& kernel) {
+  std::vector<double> scales = wholes(1, blocks(kernel), 31, 1.0 / 1024);
+  std::transform(scales.begin(), scales.end(), scales.begin(), [](double v) { return v + 33.0 / 1024; });
+  return {wholes(0, kernel.m, 127, 1), scales};
+}
+
+KernelArrays no_inputs(const KernelSpec&) { return {}; }
+
+using Sizes = std::vector<std::int64_t>;
+Sizes size_of_product(const KernelSpec& kernel) { return {kernel.m * kernel.n}; }
+Sizes size_of_row(const KernelSpec& kernel) { return {kernel.m}; }
+Sizes sizes_of_adam(const KernelSpec& kernel) { return {kernel.m, kernel.m, kernel.m}; }
+Sizes sizes_of_quantise(const KernelSpec& kernel) { return {kernel.m, blocks(kernel)}; }
+Sizes sizes_of_top_k(const KernelSpec& kernel) { return {kernel.k, kernel.k}; }
+Sizes no_sizes(const KernelSpec&) { return {}; }
+
+struct Reference {
+  std::string_view name;
+  KernelArrays (*inputs)(const KernelSpec&);
+  Sizes (*output_sizes)(const KernelSpec&);
+  double (*error)(const KernelSpec&, const KernelArrays& in, const KernelArrays& out);
+};
+
+constexpr Reference kReferences[] = {
+    {"gemm", product_inputs, size_of_product, product_error},
+    {"conv_gemm", product_inputs, size_of_product, product_error},
+    {"elementwise", elementwise_inputs, size_of_row, elementwise_error},
+    {"layer_norm", layer_norm_inputs, size_of_product, layer_norm_error},
+    {"softmax", softmax_inputs, size_of_product, softmax_error},
+    {"adam", adam_inputs, sizes_of_adam, adam_error},
+    {"copy_scale", one_input, size_of_row, copy_scale_error},
+    {"quantise", one_input, sizes_of_quantise, quantise_error},
+    {"dequantise", dequantise_inputs, size_of_row, dequantise_error},
+    {"top_k", one_input, sizes_of_top_k, top_k_error},
+    {"copy", one_input, size_of_row, copy_error},
+    {"empty", no_inputs, no_sizes, no_error},
+};
+
+// Throws InputError for a kernel that there is not.
+const Reference& reference_of(const KernelSpec& kernel) {
+  (void)kernel_traffic(kernel);  // names and shapes
+  return *std::ranges::find(kReferences, std::string_view(kernel.name), &Reference::name);
+}
+
+bool sizes_fit(const Sizes& sizes, const KernelArrays& outputs) {
   return std::equal(sizes.begin(), sizes.end(), outputs.begin(), outputs.end(),
                     [](std::int64_t size, const std::vector<double>& array) {
                       return static_cast<std::size_t>(size) == array.size();
@@ -231,71 +294,11 @@ bool sizes_fit(const KernelSpec& kernel, const KernelArrays& outputs) {
 
 }  // namespace
 
-KernelArrays kernel_inputs(const KernelSpec& kernel) {
-  (void)kernel_traffic(kernel);  // names and shapes
-  const std::string& name = kernel.name;
-  const auto [m, n, k] = std::tuple(kernel.m, kernel.n, kernel.k);
-  if (name == "gemm" || name == "conv_gemm") {
-    return {values_of(kernel, 0, m * k), values_of(kernel, 1, k * n)};
-  }
-  if (name == "elementwise") {
-    return {values_of(kernel, 0, m), values_of(kernel, 1, m)};
-  }
-  if (name == "layer_norm") {
-    return {values_of(kernel, 0, m * n), values_of(kernel, 1, n), values_of(kernel, 2, n)};
-  }
-  if (name == "softmax") {
-    return {wholes(0, m * n, 64, 1.0 / 8)};
-  }
-  if (name == "adam") {
-    std::vector<double> second = wholes(3, m, 64, 1.0 / 64);
-    std::transform(second.begin(), second.end(), second.begin(), [](double v) { return std::abs(v); });
-    return {values_of(kernel, 0, m), wholes(1, m, 64, 1.0 / 64), wholes(2, m, 64, 1.0 / 64), second};
-  }
-  if (name == "dequantise") {
-    std::vector<double> scales = wholes(1, blocks(kernel), 31, 1.0 / 1024);
-    std::transform(scales.begin(), scales.end(), scales.begin(), [](double v) { return v + 33.0 / 1024; });
-    return {wholes(0, m, 127, 1), scales};
-  }
-  if (name == "empty") {
-    return {};
-  }
-  return {values_of(kernel, 0, m)};
-}
+KernelArrays kernel_inputs(const KernelSpec& kernel) { return reference_of(kernel).inputs(kernel); }
 
 double kernel_error(const KernelSpec& kernel, const KernelArrays& in, const KernelArrays& out) {
-  if (!sizes_fit(kernel, out)) {
-    return kWrong;
-  }
-  const std::string& name = kernel.name;
-  if (name == "gemm" || name == "conv_gemm") {
-    return product_error(kernel, in, out);
-  }
-  if (name == "elementwise") {
-    return elementwise_error(in, out);
-  }
-  if (name == "layer_norm") {
-    return layer_norm_error(kernel, in, out);
-  }
-  if (name == "softmax") {
-    return softmax_error(kernel, in, out);
-  }
-  if (name == "adam") {
-    return adam_error(in, out);
-  }
-  if (name == "quantise") {
-    return quantise_error(kernel, in, out);
-  }
-  if (name == "dequantise") {
-    return dequantise_error(kernel, in, out);
-  }
-  if (name == "top_k") {
-    return top_k_error(kernel, in, out);
-  }
-  if (name == "empty") {
-    return 0;
-  }
-  return scaled_error(in, out, name == "copy" ? 1.0 : static_cast<double>(kScale));
+  const Reference& reference = reference_of(kernel);
+  return sizes_fit(reference.output_sizes(kernel), out) ? reference.error(kernel, in, out) : kWrong;
 }
 
 double kernel_tolerance(const KernelSpec& kernel) {
@@ -311,7 +314,7 @@ double kernel_tolerance(const KernelSpec& kernel) {
                           : kernel.precision == "fp16" ? 1.0 / 2048
                           : kernel.precision == "fp8"  ? 1.0 / 16
                                                        : 1e-6;
-  if (kernel.name == "gemm" || kernel.name == "conv_gemm") {
+  if (is_product(kernel)) {
     // Sums of k products of magnitude up to 1 scatter around sqrt(k); the largest of many lies a few times
     // higher, and its rounding with it. fp32 accumulation adds at most k units in the last place, in practice
     // about sqrt(k).

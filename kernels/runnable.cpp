@@ -11,8 +11,6 @@
 namespace paceline {
 namespace {
 
-bool is_product(const KernelSpec& kernel) { return kernel.name == "gemm" || kernel.name == "conv_gemm"; }
-
 bool has_columns(const std::string& name) {
   return name == "layer_norm" || name == "softmax" || name == "quantise" || name == "dequantise";
 }
@@ -34,6 +32,8 @@ void require_shape(const KernelSpec& kernel) {
 }
 
 }  // namespace
+
+bool is_product(const KernelSpec& kernel) { return kernel.name == "gemm" || kernel.name == "conv_gemm"; }
 
 const std::vector<std::string>& kernel_names() {
   static const std::vector<std::string> kNames{"gemm",       "conv_gemm", "elementwise", "layer_norm",

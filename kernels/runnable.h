@@ -53,6 +53,7 @@ double kernel_work(const KernelSpec&);           // FLOP
 std::int64_t kernel_traffic(const KernelSpec&);  // bytes of memory that it must move at least
 std::string kernel_kind(const KernelSpec&);      // the CSV's column: "kernel", "memory" (copy) or "launch"
 const std::vector<std::string>& kernel_names();  // in the table's order
+bool is_product(const KernelSpec&);
 std::int64_t precision_bytes(const std::string& precision);
 
 // A kernel with its buffers. Several sets of buffers rotate so that a launch does not find its input in the

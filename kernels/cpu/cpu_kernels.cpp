@@ -21,7 +21,7 @@ struct Buffers {
 
 std::vector<std::int64_t> float_outputs(const KernelSpec& kernel) {
   const std::string& name = kernel.name;
-  if (name == "gemm" || name == "conv_gemm" || name == "layer_norm" || name == "softmax") {
+  if (is_product(kernel) || name == "layer_norm" || name == "softmax") {
     return {kernel.m * kernel.n};
   }
   if (name == "quantise") {
@@ -72,7 +72,7 @@ void launch(const KernelSpec& kernel, ThreadTeam& team, Buffers& b) {
   const auto in = [&](std::size_t i) { return b.in[i].data(); };
   const auto out = [&](std::size_t i) { return b.out[i].data(); };
   const std::string& name = kernel.name;
-  if (name == "gemm" || name == "conv_gemm") {
+  if (is_product(kernel)) {
     cpu::gemm(team, kernel.m, kernel.n, kernel.k, in(0), in(1), out(0));
   } else if (name == "elementwise") {
     cpu::elementwise(team, kernel.m, in(0), in(1), out(0));

@@ -115,7 +115,7 @@ KernelPlan plan_kernel(const KernelSpec& spec, std::int64_t scratch_bytes) {
   const Storage p = storage_of(spec.precision);
   const std::int64_t m = spec.m, n = spec.n, k = spec.k;
   const std::string& name = spec.name;
-  if (name == "gemm" || name == "conv_gemm") {
+  if (is_product(spec)) {
     return {{{p, m * k}, {p, k * n}, {p, m * n}}, 2, {2}};
   }
   if (name == "elementwise") {

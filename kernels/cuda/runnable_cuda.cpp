@@ -19,8 +19,6 @@
 namespace paceline::cuda {
 namespace {
 
-bool is_product(const KernelSpec& spec) { return spec.name == "gemm" || spec.name == "conv_gemm"; }
-
 Element element_of(const KernelSpec& spec) {
   return spec.precision == "fp16" ? Element::fp16 : spec.precision == "bf16" ? Element::bf16 : Element::fp32;
 }
