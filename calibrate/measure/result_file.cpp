@@ -6,7 +6,7 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 #include <stdexcept>
 
 #include "core/error.h"
@@ -27,50 +27,56 @@ std::string quoted(const std::string& text) {
   return result + '"';
 }
 
-std::string number(double value) { return formatted("%.6g", value); }
+std::string shown(const std::string& text) { return text; }
+std::string shown(int value) { return std::to_string(value); }
+std::string shown(std::int64_t value) { return std::to_string(value); }
+std::string shown(double value) { return formatted("%.6g", value); }
+
+template <auto kMember>
+std::string text(const ResultRow& row) {
+  return shown(row.*kMember);
+}
 
 // Whole however large: FLOP counts above 10^6 must not lose digits.
-std::string count(double value) { return formatted("%.0f", value); }
+std::string work(const ResultRow& row) { return formatted("%.0f", row.work_flop); }
 
-std::vector<std::string> texts(const ResultRow& row) {
-  const auto whole = [](auto value) { return std::to_string(value); };
-  return {row.kind,
-          row.name,
-          row.precision,
-          whole(row.ranks),
-          whole(row.nodes),
-          whole(row.gpus_per_node),
-          whole(row.size_bytes),
-          whole(row.m),
-          whole(row.n),
-          whole(row.k),
-          count(row.work_flop),
-          whole(row.traffic_bytes),
-          number(row.time_us),
-          number(row.min_us),
-          number(row.max_us),
-          whole(row.repeats),
-          row.condition,
-          row.backend,
-          row.library,
-          row.device,
-          row.host,
-          row.driver,
-          whole(row.clock_mhz),
-          row.date};
-}
+struct Column {
+  const char* name;
+  std::string (*text)(const ResultRow&);
+  bool identifies = true;
+};
 
-constexpr std::size_t kColumns = 24;
-
-bool identifies(std::size_t column) {
-  constexpr std::size_t kTime = 12, kRepeats = 15, kClock = 22, kDate = 23;
-  return !(column >= kTime && column <= kRepeats) && column != kClock && column != kDate;
-}
+constexpr Column kColumns[] = {
+    {"kind", text<&ResultRow::kind>},
+    {"name", text<&ResultRow::name>},
+    {"precision", text<&ResultRow::precision>},
+    {"ranks", text<&ResultRow::ranks>},
+    {"nodes", text<&ResultRow::nodes>},
+    {"gpus_per_node", text<&ResultRow::gpus_per_node>},
+    {"size_bytes", text<&ResultRow::size_bytes>},
+    {"m", text<&ResultRow::m>},
+    {"n", text<&ResultRow::n>},
+    {"k", text<&ResultRow::k>},
+    {"work_flop", work},
+    {"traffic_bytes", text<&ResultRow::traffic_bytes>},
+    {"time_us", text<&ResultRow::time_us>, false},
+    {"min_us", text<&ResultRow::min_us>, false},
+    {"max_us", text<&ResultRow::max_us>, false},
+    {"repeats", text<&ResultRow::repeats>, false},
+    {"condition", text<&ResultRow::condition>},
+    {"backend", text<&ResultRow::backend>},
+    {"library", text<&ResultRow::library>},
+    {"device", text<&ResultRow::device>},
+    {"host", text<&ResultRow::host>},
+    {"driver", text<&ResultRow::driver>},
+    {"clock_mhz", text<&ResultRow::clock_mhz>, false},
+    {"date", text<&ResultRow::date>, false},
+};
 
 std::string key_of(const std::vector<std::string>& fields) {
   std::string key;
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    if (identifies(i)) {
+    if (kColumns[i].identifies) {
       key += quoted(fields[i]) + ',';
     }
   }
@@ -87,10 +93,19 @@ std::vector<std::string> fields_of(const std::string& line, int number, const st
 
 }  // namespace
 
+std::string csv_header() {
+  std::string line;
+  for (const Column& column : kColumns) {
+    line += std::string(column.name) + ',';
+  }
+  line.pop_back();
+  return line;
+}
+
 std::string csv_line(const ResultRow& row) {
   std::string line;
-  for (const std::string& text : texts(row)) {
-    line += quoted(text) + ',';
+  for (const Column& column : kColumns) {
+    line += quoted(column.text(row)) + ',';
   }
   line.pop_back();
   return line;
@@ -140,7 +155,7 @@ ResultFile::ResultFile(std::string path) : path_(std::move(path)) {
   if (state == State::unfinished) {
     std::fprintf(file_.get(), "\n");
   } else if (state == State::empty) {
-    std::fprintf(file_.get(), "%s\n", kHeader);
+    std::fprintf(file_.get(), "%s\n", csv_header().c_str());
   }
   std::fflush(file_.get());
 }
@@ -151,9 +166,9 @@ ResultFile::State ResultFile::read_existing() {
   if (!std::getline(in, line)) {
     return State::empty;
   }
-  if (csv_fields(line) != csv_fields(kHeader)) {
-    throw InputError("is not a file of measurements: its header is not \"" + std::string(kHeader) + "\"",
-                     "line 1", path_);
+  if (csv_fields(line) != csv_fields(csv_header())) {
+    throw InputError("is not a file of measurements: its header is not \"" + csv_header() + "\"", "line 1",
+                     path_);
   }
   bool unfinished = in.eof();
   for (int number = 2; std::getline(in, line); ++number) {
@@ -162,7 +177,7 @@ ResultFile::State ResultFile::read_existing() {
       continue;
     }
     const std::vector<std::string> fields = fields_of(line, number, path_);
-    if (fields.size() == kColumns) {
+    if (fields.size() == std::size(kColumns)) {
       keys_.insert(key_of(fields));
       ++rows_;
     }

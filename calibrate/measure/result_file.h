@@ -11,10 +11,6 @@
 
 namespace paceline::measure {
 
-inline constexpr const char* kHeader =
-    "kind,name,precision,ranks,nodes,gpus_per_node,size_bytes,m,n,k,work_flop,traffic_bytes,time_us,min_us,"
-    "max_us,repeats,condition,backend,library,device,host,driver,clock_mhz,date";
-
 // The columns, in order.
 struct ResultRow {
   std::string kind{}, name{}, precision{};
@@ -30,6 +26,7 @@ struct ResultRow {
   std::string date{};  // ISO 8601, UTC
 };
 
+std::string csv_header();                // of a file, without the line's end
 std::string csv_line(const ResultRow&);  // without the line's end; quoted as RFC 4180 says
 // The fields of a line. Throws InputError for a quote that is not closed.
 std::vector<std::string> csv_fields(const std::string& line);

@@ -191,27 +191,13 @@ void Run::measure(const std::vector<PlanRow>& plan) {
 }
 
 void Run::train_once(const std::vector<StepOperation>& operations) {
-  const auto complete = [&](const ResultRow& row) {
-    ResultRow whole = common_columns(session_, facts_);
-    whole.kind = row.kind;
-    whole.name = row.name;
-    whole.precision = row.precision;
-    whole.m = row.m;
-    whole.size_bytes = row.size_bytes;
-    whole.condition = row.condition;
-    whole.time_us = row.time_us;
-    whole.min_us = row.min_us;
-    whole.max_us = row.max_us;
-    whole.repeats = row.repeats;
-    return whole;
-  };
-  const ResultRow median = complete(train_row(session_.options, operations));
+  const ResultRow median = train_row(common_columns(session_, facts_), session_.options, operations);
   if (agree_to_skip(median)) {
     line_.skip();
     return;
   }
-  train(session_, operations, [&](const ResultRow& row) {
-    append(complete(row));
+  train(session_, operations, median, [&](const ResultRow& row) {
+    append(row);
     if (row.name == median.name) {
       line_.done("step of " + session_.options.train, row.time_us);
     }

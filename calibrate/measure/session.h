@@ -49,10 +49,12 @@ std::optional<Spread> measure_row(Session&, const PlanRow&, int row);
 // What is common to both ways of running something beside something else (overlap.cpp).
 std::optional<Spread> measure_overlap(Session&, const PlanRow&);
 
-// Runs the trainer. Rank 0 hands a row per iteration, then the median, to `write`.
-void train(Session&, const std::vector<StepOperation>&, const std::function<void(ResultRow)>& write);
-// The row of the median, without times: a file that has it needs no training.
-ResultRow train_row(const Options&, const std::vector<StepOperation>&);
+// Runs the trainer. Rank 0 hands a row per iteration, then the median with its times, to `write`.
+void train(Session&, const std::vector<StepOperation>&, const ResultRow& median,
+           const std::function<void(const ResultRow&)>& write);
+// The row of the median, without times: a file that has it needs no training. `row`: the columns that do not depend on
+// what is measured.
+ResultRow train_row(ResultRow row, const Options&, const std::vector<StepOperation>&);
 
 // Everything that main() does. Returns the exit status.
 int run_session(const std::vector<std::string>& arguments, const std::string& program);

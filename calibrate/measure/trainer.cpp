@@ -183,8 +183,11 @@ std::string file_name(const std::string& path) { return path.substr(path.find_la
 
 }  // namespace
 
-ResultRow train_row(const Options& options, const std::vector<StepOperation>& operations) {
-  ResultRow row{.kind = "step", .name = "step_median", .precision = "fp32", .m = options.iterations};
+ResultRow train_row(ResultRow row, const Options& options, const std::vector<StepOperation>& operations) {
+  row.kind = "step";
+  row.name = "step_median";
+  row.precision = "fp32";
+  row.m = options.iterations;
   row.condition = "train=" + file_name(options.train) + (options.real_compute ? " compute=real" : "");
   for (const StepOperation& operation : operations) {
     row.size_bytes += operation.bytes;
@@ -192,8 +195,8 @@ ResultRow train_row(const Options& options, const std::vector<StepOperation>& op
   return row;
 }
 
-void train(Session& session, const std::vector<StepOperation>& operations,
-           const std::function<void(ResultRow)>& write) {
+void train(Session& session, const std::vector<StepOperation>& operations, const ResultRow& median,
+           const std::function<void(const ResultRow&)>& write) {
   session.control.now("training " + session.options.train);
   Trainer trainer(session, operations);
   const std::vector<double> ends = trainer.run(session.options.iterations + 1);
@@ -202,22 +205,20 @@ void train(Session& session, const std::vector<StepOperation>& operations,
     return;
   }
   const std::vector<double> steps = step_times(all, session.one_clock);
-  ResultRow row = train_row(session.options, operations);
-  const auto put = [&](const Spread& spread) {
+  const auto put = [&](ResultRow row, const Spread& spread) {
     row.time_us = spread.median * 1e6;
     row.min_us = spread.min * 1e6;
     row.max_us = spread.max * 1e6;
     row.repeats = spread.repeats;
     write(row);
   };
-  row.name = "step";
+  ResultRow step = median;
+  step.name = "step";
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    row.m = static_cast<std::int64_t>(i);
-    put({steps[i], steps[i], steps[i], i == 0 ? 0 : 1});
+    step.m = static_cast<std::int64_t>(i);
+    put(step, {steps[i], steps[i], steps[i], i == 0 ? 0 : 1});
   }
-  row.name = "step_median";
-  row.m = session.options.iterations;
-  put(spread_of({steps.begin() + 1, steps.end()}));
+  put(median, spread_of({steps.begin() + 1, steps.end()}));
 }
 
 }  // namespace paceline::measure

@@ -47,7 +47,7 @@ std::vector<Row> rows_of(const std::string& path) {
   std::ifstream in(path);
   std::string line;
   std::getline(in, line);
-  CHECK(line == kHeader);
+  CHECK(line == csv_header());
   const std::vector<std::string> names = csv_fields(line);
   std::vector<Row> rows;
   while (std::getline(in, line)) {

@@ -38,7 +38,7 @@ TEST_CASE("a line has the header's columns, and quotes only what needs it") {
   CHECK(line ==
         "collective,all_reduce,fp32,4,2,2,1024,0,0,0,123456789012,0,12.5,11,14,30,,mpi,\"Open MPI, v4\","
         "\"the \"\"big\"\" one\",a,,0,2026-01-01T00:00:00Z");
-  CHECK(csv_fields(line).size() == csv_fields(kHeader).size());
+  CHECK(csv_fields(line).size() == csv_fields(csv_header()).size());
   CHECK(csv_fields(line)[18] == "Open MPI, v4");
   CHECK(csv_fields(line)[19] == "the \"big\" one");
   ResultRow two_lines = row(4);
@@ -69,7 +69,7 @@ TEST_CASE("a file is created with its header, and resumed without") {
     ResultFile file(path);
     file.append(row(4));
     CHECK(lines_of(text_of(path)) ==
-          std::vector<std::string>{kHeader, csv_line(row(4))});  // on the disk at once
+          std::vector<std::string>{csv_header(), csv_line(row(4))});  // on the disk at once
   }
   ResultFile file(path);
   CHECK(file.rows() == 1);
@@ -84,7 +84,7 @@ TEST_CASE("a line that its writer did not finish is measured again") {
   const TemporaryFolder folder;
   const std::string path = folder.file("torn.csv");
   const std::string half = csv_line(row(8)).substr(0, 40);
-  folder.write("torn.csv", std::string(kHeader) + "\n" + csv_line(row(4)) + "\n" + half);
+  folder.write("torn.csv", csv_header() + "\n" + csv_line(row(4)) + "\n" + half);
   {
     ResultFile file(path);
     CHECK(file.rows() == 1);
@@ -92,7 +92,7 @@ TEST_CASE("a line that its writer did not finish is measured again") {
     file.append(row(8));
   }
   CHECK(lines_of(text_of(path)) ==
-        std::vector<std::string>{kHeader, csv_line(row(4)), half, csv_line(row(8))});
+        std::vector<std::string>{csv_header(), csv_line(row(4)), half, csv_line(row(8))});
   CHECK(ResultFile(path).rows() == 2);
 }
 
