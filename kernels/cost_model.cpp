@@ -64,8 +64,8 @@ Elements traffic(const Layer& layer, const Layer* before, double batch, const Pa
   return {forward, 2 * forward};
 }
 
-// Outputs and inputs of a product at a position: its matrix; 0: not known, as where a layer has several, or a tied one is
-// used at a part of the tokens.
+// Outputs and inputs of a product at a position: its matrix; 0: not known, as where a layer has several, or a
+// tied one is used at a part of the tokens.
 std::int64_t common_size(const Model& model, const Layer& layer) {
   if (layer.kind != LayerKind::linear || layer.forward_macs == 0 || layer.output_elements == 0 ||
       layer.forward_macs % layer.output_elements != 0) {

@@ -18,9 +18,9 @@ struct BalancedRun {
   std::vector<std::int64_t> batches;  // by rank, of the last window
 };
 
-// Each window has the batches that the speeds (samples by time of kernels) of the one before ask for, held to what fits; the first has all alike. Each begins with all GPUs together,
-// behind a step that doesn't count. Throws InputError as Machines::build and simulate do, and for a limit too low.
-// Requires: TrainingSpec::balance.
+// Each window has the batches that the speeds (samples by time of kernels) of the one before ask for, held to
+// what fits; the first has all alike. Each begins with all GPUs together, behind a step that doesn't count.
+// Throws InputError as Machines::build and simulate do, and for a limit too low. Requires: TrainingSpec::balance.
 BalancedRun run_balanced(Scenario, Machines&, const StepProgress& = {});
 
 }  // namespace paceline

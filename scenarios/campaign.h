@@ -20,8 +20,8 @@ CampaignSpec campaign_machines(const Scenario&);
 // All of it but the interval that a rule says. Throws InputError where bytes have no way.
 CampaignSpec campaign_spec(const Scenario&);
 
-// What a step of a campaign takes: what the scenario says, the mean of those that were simulated in its state, or one of
-// them, drawn.
+// What a step of a campaign takes: what the scenario says, the mean of those that were simulated in its state, or
+// one of them, drawn.
 enum class StepTaken : std::uint8_t { given, mean, drawn };
 template <>
 inline constexpr auto kNames<StepTaken> =

@@ -132,7 +132,8 @@ void add_checkpointing(const Scenario& scenario, std::vector<Alternative>& all) 
   }
 }
 
-// Whether the job could have another strategy: Gloo's and TensorFlow's collectives, and DDP's join, are of theirs alone.
+// Whether the job could have another strategy: Gloo's and TensorFlow's collectives, and DDP's join, are of theirs
+// alone.
 bool may_shard(const TrainingSpec& training) {
   const CollectiveLibrary library = training.collective.library;
   return (library == CollectiveLibrary::nccl || library == CollectiveLibrary::mpi) && !training.ddp.join;

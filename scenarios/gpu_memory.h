@@ -28,8 +28,8 @@ std::string loss_text(const GpuMemory&, Bytes gpu);
 // knows.
 std::string does_not_fit(const Scenario&);
 
-// The nearest settings that fit, as --set takes them, each with less memory than those before it: "/training/strategy=fsdp
-// (40.8 GB)". Requires: it doesn't fit.
+// The nearest settings that fit, as --set takes them, each with less memory than those before it:
+// "/training/strategy=fsdp (40.8 GB)". Requires: it doesn't fit.
 std::vector<std::string> settings_that_fit(const Scenario&);
 // "it would fit with ..."; or that nothing does.
 std::string what_would_fit(const Scenario&);

@@ -26,7 +26,8 @@ std::string padded_right(const std::string&, std::size_t width);  // and never w
 // A line of a page: what it is about, empty where the line before says so, and what it says.
 std::string row(const std::string& label, const std::string& text);
 
-// Rows in columns as wide as their widest cell, the first `left` ones left-aligned, the others right-aligned. All rows are as long.
+// Rows in columns as wide as their widest cell, the first `left` ones left-aligned, the others right-aligned. All
+// rows are as long.
 using Cells = std::vector<std::string>;
 std::string aligned(const std::vector<Cells>& rows, std::size_t left = 0);
 

@@ -12,8 +12,8 @@
 namespace paceline {
 namespace {
 
-// Of two measured batches beside the run's, when their steps differ far less than their kernels' work does: then the host
-// was the limit, whose time tells little of another batch.
+// Of two measured batches beside the run's, when their steps differ far less than their kernels' work does: then
+// the host was the limit, whose time tells little of another batch.
 std::string host_limit_row(const Scenario& s) {
   std::vector<MeasuredRate> rates = pinned_rates(s.training);
   if (rates.size() < 2) {

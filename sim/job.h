@@ -228,10 +228,10 @@ struct HostCopy {
 
 // Horovod's controller. Each rank has a background thread that begins a cycle `cycle` after the one before, or when
 // that has ended: it agrees with all others on the tensors that every rank has queued, `cost` after the last of them
-// asked; then it issues their fusions (sim/collective/fusion.h), one after the other. A fusion runs on queue 0 when it is issued
-// and its tensors exist; one of several tensors is copied into a buffer before it and out of it after it. The n-th of
-// an iteration is collective n of the main program (After::decision), which has one for each tensor; those that are
-// left over are nothing.
+// asked; then it issues their fusions (sim/collective/fusion.h), one after the other. A fusion runs on queue 0
+// when it is issued and its tensors exist; one of several tensors is copied into a buffer before it and out of it
+// after it. The n-th of an iteration is collective n of the main program (After::decision), which has one for
+// each tensor; those that are left over are nothing.
 struct Negotiation {
   std::vector<QueuedTensor> tensors;  // in the order in which hosts queue them
   Bytes threshold;

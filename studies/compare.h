@@ -32,7 +32,8 @@ struct Comparison {
 using ComparisonProgress = std::function<void(const std::string& name, std::size_t done, std::size_t all)>;
 
 // The scenario (as it is written; what it names is relative to the file) trained in each of these ways, on `jobs`
-// threads; adjust: what else is to be changed; progress: told by one thread at a time. Throws InputError as the reader and `predict` do.
+// threads; adjust: what else is to be changed; progress: told by one thread at a time. Throws InputError as the
+// reader and `predict` do.
 Comparison compare(const Json& scenario, const std::string& file, const std::vector<StrategyChoice>&,
                    int jobs, const std::function<Scenario(Scenario)>& adjust,
                    const ComparisonProgress& progress = {});
@@ -46,8 +47,8 @@ struct NamedScenario {
 std::vector<std::string> short_names(const std::vector<std::string>& paths);
 
 // Scenarios as they are. They may differ in everything: who is fastest is told where a sample is the same work, by the
-// step where GPUs and samples of a step are as many, else by samples a second. Throws InputError as `predict` does, and for
-// one whose step is given, or a name that stands twice.
+// step where GPUs and samples of a step are as many, else by samples a second. Throws InputError as `predict`
+// does, and for one whose step is given, or a name that stands twice.
 Comparison compare_scenarios(const std::vector<NamedScenario>&, int jobs,
                              const ComparisonProgress& progress = {});
 

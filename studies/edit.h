@@ -34,7 +34,8 @@ struct Edit {
 // replaced as a whole, one that is gone is empty, and an object that has lost another key is replaced.
 std::vector<Edit> difference(const Json& before, const Json& after);
 
-// Whether each run of nodes of a cluster (its "gpus") says its own "node" or "gpu", so that the cluster's counts for none.
+// Whether each run of nodes of a cluster (its "gpus") says its own "node" or "gpu", so that the cluster's counts
+// for none.
 bool each_run_says(const Json& cluster, std::string_view key);
 
 // The scenario that a result.json holds; anything else as it is.

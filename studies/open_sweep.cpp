@@ -151,7 +151,8 @@ void keep_shard(const Study& study, const SweepShard& shard, std::vector<PointSt
   }
 }
 
-// Lines of the folder's other files must be of this study too, before any of them is joined and its study.json replaced.
+// Lines of the folder's other files must be of this study too, before any of them is joined and its study.json
+// replaced.
 void check_folder(const Study& study, const std::string& out, const std::string& own,
                   std::vector<PointState> states) {
   std::vector<std::string> names{kResults};

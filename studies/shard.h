@@ -24,7 +24,8 @@ struct ShardFile {
   std::string name;
   SweepShard shard;
 };
-// Those of a folder, by index. Throws InputError where they are of different counts, or none of `count`, unless that is 0.
+// Those of a folder, by index. Throws InputError where they are of different counts, or none of `count`, unless
+// that is 0.
 std::vector<ShardFile> shard_files(const std::string& folder, std::uint32_t count = 0);
 
 // Whether a key belongs to the shard: as a number, it is the index modulo the count. `key`: hexadecimal digits.

@@ -52,9 +52,9 @@ struct SweepOutcome {
 };
 
 // A shard computes those points whose key, as a number, is its index modulo the count (of a point that can't be read: a
-// sum over it), so equal scenarios fall into one; its lines are in a file of its own (file_of), and any number of shards
-// may run at once. A sweep without a shard takes their lines into results.jsonl, each point's once, deletes their files
-// when all is on the disk, and computes what is missing; a shard that still runs is an error.
+// sum over it), so equal scenarios fall into one; its lines are in a file of its own (file_of), and any number of
+// shards may run at once. A sweep without a shard takes their lines into results.jsonl, each point's once,
+// deletes their files when all is on the disk, and computes what is missing; a shard that still runs is an error.
 //
 // Points that results.jsonl holds already are not computed again (a last line without an end is cut off);
 // equal scenarios are computed once and written for each point. Where lines are of another model version, all are

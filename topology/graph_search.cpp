@@ -265,8 +265,8 @@ void GraphSearch::begin_raising() {
   steps_ = kPerfect;
 }
 
-// Asks for more speed: for rings both, for NVLS at the NICs, for trees between the GPUs. Until 2.18 rings are as fast as
-// they are, and NVLS is a tree. False: no more.
+// Asks for more speed: for rings both, for NVLS at the NICs, for trees between the GPUs. Until 2.18 rings are as
+// fast as they are, and NVLS is a tree. False: no more.
 bool GraphSearch::raise() {
   const bool ring = best_.pattern == GraphPattern::ring;
   if (steps_ == 0 || speed_ == 0 || (ring && version_ < 219)) {

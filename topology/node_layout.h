@@ -1,8 +1,8 @@
 // One node, as all of its kind are: its devices, the links that start in it, and its inner routes, in local ids.
 //
-// The n-th of consecutive nodes of a kind has its device d at n * devices() + d behind the first one's, and its link k at
-// n * links.size() + k. Links are sorted by source. The last link of each NIC is its cable to the fabric; its end,
-// kOutside, is the only thing that differs from node to node.
+// The n-th of consecutive nodes of a kind has its device d at n * devices() + d behind the first one's, and its
+// link k at n * links.size() + k. Links are sorted by source. The last link of each NIC is its cable to the
+// fabric; its end, kOutside, is the only thing that differs from node to node.
 #pragma once
 
 #include <array>

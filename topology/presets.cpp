@@ -1,6 +1,6 @@
-// Node presets, those that are sold or made up; clouds' own in cloud_presets.cpp. Bandwidths are payload rates of one direction, as large messages reach them, not signalling
-// rates: those of NCCL's topology search (NVIDIA/nccl v2.30.7-1, src/graph/topo.h) unless a row says
-// otherwise.
+// Node presets, those that are sold or made up; clouds' own in cloud_presets.cpp. Bandwidths are payload rates of
+// one direction, as large messages reach them, not signalling rates: those of NCCL's topology search (NVIDIA/nccl
+// v2.30.7-1, src/graph/topo.h) unless a row says otherwise.
 //
 // Where the rest comes from:
 // - Number of GPUs, NICs and NVLinks: NVIDIA's DGX data sheets; stas00/ml-engineering network/README.md

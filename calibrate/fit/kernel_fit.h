@@ -26,9 +26,10 @@ struct KernelFit {
 // Of kernels that only stream (copy, elementwise, layer_norm, adam, copy_scale): time = memory_start + bytes /
 // (bandwidth * memory_efficiency), robust least squares on log time, without a start where their sizes are too alike to
 // tell; of any other kernel by name its own efficiency, with that start. By precision: compute_efficiency and half_work
-// of matrix products, likewise, time = work / (peak * efficiency) + half_work / efficiency, or what its bytes take where
-// that is longer. Launch: the median of empty kernels. Slow-down: the median of a kernel's time beside a collective over
-// its time alone. What no row bears on is 0. Rows of a precision that the GPU has no peak of are left out.
+// of matrix products, likewise, time = work / (peak * efficiency) + half_work / efficiency, or what its bytes
+// take where that is longer. Launch: the median of empty kernels. Slow-down: the median of a kernel's time beside
+// a collective over its time alone. What no row bears on is 0. Rows of a precision that the GPU has no peak of
+// are left out.
 KernelFit fit_kernels(const GpuSpec&, const MeasuredData&);
 
 // With the fit, without the launch.

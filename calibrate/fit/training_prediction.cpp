@@ -22,9 +22,9 @@ constexpr double kOpenInNode = 0.015, kOpenAcross = 0.06, kOpenDoubling = 0.02, 
 // Over TCP sockets, whose rate is 5 to 15 Gb/s by CPU and kernel, beside that.
 constexpr double kOpenSockets = 0.2;
 
-// Where one GPU alone was measured, ln of what several may take longer for what is theirs alone: input, the host, a limit
-// of the box. A twentieth of the published rows in one node is 8 % slower than predicted on 2 GPUs and 16 % from 4
-// on (families weighing alike), and none is as much faster: docs/accuracy.md.
+// Where one GPU alone was measured, ln of what several may take longer for what is theirs alone: input, the host,
+// a limit of the box. A twentieth of the published rows in one node is 8 % slower than predicted on 2 GPUs and
+// 16 % from 4 on (families weighing alike), and none is as much faster: docs/accuracy.md.
 double unseen_loss(const ProfileTraining& fit, const Scenario& scenario) {
   constexpr double kOfDoubling = 0.073, kDoublings = 2;
   const double gpus = static_cast<double>(gpus_of_job(scenario.cluster));

@@ -101,8 +101,8 @@ struct TrainingCase {
   std::string excluded, source;  // source: where no row of the data says it
 };
 
-// Steps that a framework ran (`paceline calibrate replay`): a scenario, and the measured step. What is fitted, all cases
-// share.
+// Steps that a framework ran (`paceline calibrate replay`): a scenario, and the measured step. What is fitted,
+// all cases share.
 struct StepCase {
   std::string name, scenario, data, source;
   std::vector<ChosenRows> fit;

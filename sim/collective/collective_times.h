@@ -21,8 +21,9 @@ bool is_free_ring(const CollectivePlan&);
 
 // Four ways, equal to the picosecond: where all ranks enter together, one thread block of each class of
 // equal ones step by step; rings with endless FIFOs and whole chunks, of all ranks or of each group, by
-// RingSchedule; where few ranks enter so late that nobody waits for the others, by LateEntries; else step by step. Ranks that enter as far apart as they did before leave as far apart as
-// then: steps that are all alike cost little more than two.
+// RingSchedule; where few ranks enter so late that nobody waits for the others, by LateEntries; else step by
+// step. Ranks that enter as far apart as they did before leave as far apart as then: steps that are all alike
+// cost little more than two.
 class CollectiveTimes {
  public:
   static constexpr std::size_t kRemembered = 4;
@@ -74,8 +75,8 @@ class CollectiveTimes {
         thread_block;                    // of each kind of rank: thread block[first_thread_block[k] ..)
     std::vector<std::uint32_t> kind_of;  // by rank
   };
-  // The graph's last collective, where nobody asked when some of its switches were done, at `until` at the latest, which
-  // their switch_end says. Unless a rank begins another before, that is enough.
+  // The graph's last collective, where nobody asked when some of its switches were done, at `until` at the
+  // latest, which their switch_end says. Unless a rank begins another before, that is enough.
   struct Unsettled {
     std::uint32_t plan = 0;
     SimTime first, until;

@@ -19,8 +19,8 @@ constexpr ChannelCaps kCapsOf[kGenerations] = {
 };
 
 // Round figures that published tables of all generations agree on. Over PCIe, where few measured, NCCL's own for
-// choosing, but in Simple: there, and over a network, 8 bytes on few hops (four L40S, two RTX Pro 6000, two pairs of T4 on
-// EFA) say that these (5.7 and 14 us) are twice too long.
+// choosing, but in Simple: there, and over a network, 8 bytes on few hops (four L40S, two RTX Pro 6000, two pairs
+// of T4 on EFA) say that these (5.7 and 14 us) are twice too long.
 struct Start {
   const char* name;
   double value;

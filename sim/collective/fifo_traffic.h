@@ -17,7 +17,8 @@ namespace paceline {
 // O(thread blocks).
 std::vector<double> shares_of_fifos(const CollectiveGraph&);
 
-// The routes of FIFOs, which nobody keeps: found anew. Requires: the plans were made on this topology, and it outlives this.
+// The routes of FIFOs, which nobody keeps: found anew. Requires: the plans were made on this topology, and it
+// outlives this.
 class FifoRoutes {
  public:
   FifoRoutes(const Topology&, std::span<const CollectivePlan>, std::span<const Family>);

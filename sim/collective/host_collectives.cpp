@@ -25,10 +25,11 @@ void part_hops(CollectiveGraph& graph, std::size_t fifos_of_group, std::uint32_t
   }
 }
 
-// How much longer the segments of gloo's all-gather take together: by one of them, or what a link queues, where one rank
-// comes last, as one does. allgather.cc says that it is ready for a segment when it has sent one of its own (allreduce.cc:
-// before). By then the others have said so; so that word waits on the last one's link behind its first segment, and with it
-// the rank before. Between two ranks all of the segment is in front of it, in the same socket.
+// How much longer the segments of gloo's all-gather take together: by one of them, or what a link queues, where
+// one rank comes last, as one does. allgather.cc says that it is ready for a segment when it has sent one of its
+// own (allreduce.cc: before). By then the others have said so; so that word waits on the last one's link behind
+// its first segment, and with it the rank before. Between two ranks all of the segment is in front of it, in the
+// same socket.
 double waits_for_word(std::uint32_t ranks, Bytes segment) {
   const double in_front =
       ranks == 2 ? 1
@@ -47,8 +48,8 @@ std::span<const std::uint32_t> way_to_host(const NodeLayout& node, std::uint32_t
   return nearest;
 }
 
-// A buffer of a GPU to the host and back, while all GPUs of the node copy theirs; 0: no node has GPUs of a known kind, and
-// what is reduced lies with the hosts.
+// A buffer of a GPU to the host and back, while all GPUs of the node copy theirs; 0: no node has GPUs of a known
+// kind, and what is reduced lies with the hosts.
 BytesPerSecond copied_at(const Topology& topology) {
   BytesPerSecond slowest{};
   for (std::uint32_t k = 0; k < topology.kinds().size(); ++k) {

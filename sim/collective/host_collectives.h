@@ -14,9 +14,10 @@
 // group take one operation each (TrainingJob::workers).
 //
 // TensorFlow's RingReducer (tensorflow/core/common_runtime/ring_{alg,reducer}.cc; collective_rma_distributed.cc), with
-// the one subdivision that tf.distribute asks for: OpenMPI's ring, each chunk, of whole lines of 64 B, going on as soon as
-// it is reduced, by a kernel. Within a node from GPU to GPU; between nodes by way of both hosts: a copy to the host, a
-// call of gRPC, a copy to the GPU, one after the other for a chunk, beside each other for several.
+// the one subdivision that tf.distribute asks for: OpenMPI's ring, each chunk, of whole lines of 64 B, going on
+// as soon as it is reduced, by a kernel. Within a node from GPU to GPU; between nodes by way of both hosts: a
+// copy to the host, a call of gRPC, a copy to the GPU, one after the other for a chunk, beside each other for
+// several.
 //
 // The job's GPUs of a node share its NICs evenly.
 #pragma once
@@ -40,8 +41,8 @@ struct HostGraph {
   std::uint32_t reducing = 0;
 };
 
-// kind: all_reduce, all_gather, reduce_scatter or broadcast. nics: of each rank, or of each GPU of a node where nodes are
-// alike; where there are several nodes. Requires: two ranks or more. Cost: O(ranks).
+// kind: all_reduce, all_gather, reduce_scatter or broadcast. nics: of each rank, or of each GPU of a node where
+// nodes are alike; where there are several nodes. Requires: two ranks or more. Cost: O(ranks).
 HostGraph mpi_ring_graph(CollectiveKind, const RankLayout&, std::span<const int> nics,
                          std::uint32_t root = 0);
 // An all-reduce of one block.

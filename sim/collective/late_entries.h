@@ -26,9 +26,10 @@ class LateEntries {
  public:
   explicit LateEntries(const EqualBegins&);  // Requires: it outlives this
 
-  // As Passes::run on the graph of these, where few enough decide when ranks end: of each rank the latest `time` is that of
-  // Passes::run, of a switch no earlier than that, and no later than the first rank's end unless it is the same. Else
-  // false, and `time` is as it was. Where that is the answer again and again it is given without looking.
+  // As Passes::run on the graph of these, where few enough decide when ranks end: of each rank the latest `time`
+  // is that of Passes::run, of a switch no earlier than that, and no later than the first rank's end unless it is
+  // the same. Else false, and `time` is as it was. Where that is the answer again and again it is given without
+  // looking.
   bool run(const CollectivePlan&, std::span<SimTime> time);
   // Of the last run: the latest time of switches that may have been done earlier; nothing: none may.
   std::optional<SimTime> unknown_until() const { return unknown_until_; }

@@ -15,8 +15,8 @@ RankLayout layout_of(const Topology&);  // of the job
 
 class PlacedFamily {
  public:
-  // Groups are of one kind where they use the same GPUs of nodes of the same kinds, in the same order. Throws InputError as family_of does.
-  // Requires: the topology outlives it.
+  // Groups are of one kind where they use the same GPUs of nodes of the same kinds, in the same order. Throws
+  // InputError as family_of does. Requires: the topology outlives it.
   PlacedFamily(const Topology&, const GroupShape&);
   PlacedFamily(const Topology&, Family);
 
@@ -30,7 +30,8 @@ class PlacedFamily {
   const std::vector<Kind>& kinds() const { return kinds_; }
 
   // `of_kind`: graphs over the ranks of one group; in return one over all ranks, priced. FIFOs of different groups
-  // that cross one link share it. Throws InputError where no cables join two GPUs of a group. Cost: O(thread blocks + FIFOs * route length).
+  // that cross one link share it. Throws InputError where no cables join two GPUs of a group. Cost: O(thread
+  // blocks + FIFOs * route length).
   CollectiveGraph join(std::vector<CollectiveGraph> of_kind, const SharedLinks&) const;
   // The links that a FIFO of such a graph crosses, none inside a device.
   Route route(const CollectiveGraph&, const Fifo&) const;

@@ -398,7 +398,8 @@ void EventEngine::handle(const Event& event, SimTime now) {
   }
 }
 
-// Where each rank counts iterations of its own they are accounted for when it ends them. Steps that are asked for count.
+// Where each rank counts iterations of its own they are accounted for when it ends them. Steps that are asked for
+// count.
 void EventEngine::end_own_iteration(ThreadId rank, std::uint32_t iteration, SimTime now) {
   ThreadState& state = thread_[rank.index()];
   std::vector<SimTime>& ends = result_.own_ends[rank.index()];

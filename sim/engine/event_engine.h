@@ -146,7 +146,8 @@ class EventEngine {
     std::uint32_t tensors_decided = 0;
   };
   struct Background {  // a rank's thread that negotiates
-    // awake: it has nothing to do, or waits for data; reduce: it waits for what its host reduces; else an event will come.
+    // awake: it has nothing to do, or waits for data; reduce: it waits for what its host reduces; else an event
+    // will come.
     enum class Does : std::uint8_t { sleep, agree, issue, reduce, issue_rest, awake } does = Does::sleep;
     SimTime began;             // its cycle
     std::uint64_t queued = 0;  // tensors of all iterations, when it asked

@@ -29,8 +29,8 @@ class Servers {
 
   // A push has arrived at its server. Returns how long that is busy with it, if it was idle.
   std::optional<SimTime> arrive(std::uint32_t shard, std::uint32_t from, SimTime now);
-  // A server has done what it was busy with. Appends whom it answers, in the order of their pushes; returns how long it is
-  // busy with what comes next.
+  // A server has done what it was busy with. Appends whom it answers, in the order of their pushes; returns how
+  // long it is busy with what comes next.
   std::optional<SimTime> finish(std::uint32_t server, SimTime now, std::vector<Answer>&);
 
   Held held(std::uint32_t shard, std::uint32_t worker) const { return workers_[place(shard, worker)].held; }

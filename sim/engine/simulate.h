@@ -50,8 +50,8 @@ struct TracedIteration {
   std::vector<SimTime> issued;  // by index: the host had issued it, which took the operation's host_cost
 };
 
-// What a rank did in a steady iteration: computed, waited, and was waited for by all ranks together. Waiting for those who
-// end an iteration later counts in the next one, after the last one in that.
+// What a rank did in a steady iteration: computed, waited, and was waited for by all ranks together. Waiting for
+// those who end an iteration later counts in the next one, after the last one in that.
 struct RankStep {
   SimTime compute, waiting;
   PicosecondSum waited_for = 0;
@@ -134,8 +134,8 @@ inline constexpr int kLongestRunDays = static_cast<int>(to_seconds(kLongestRun).
 // Why the vector engine can't run this job exactly, or nullopt when it can.
 std::optional<std::string> why_not_vector(const TrainingJob&);
 
-// Told how many iterations have ended, the warm-up among them, and how many there will be: of more each time, in the end of
-// all. With servers those of the first rank. May be empty; changes nothing of the run.
+// Told how many iterations have ended, the warm-up among them, and how many there will be: of more each time, in
+// the end of all. With servers those of the first rank. May be empty; changes nothing of the run.
 using StepProgress = std::function<void(std::size_t done, std::size_t all)>;
 
 // Throws InputError when run.engine is vector and the job needs the event engine, or when the run could

@@ -35,8 +35,8 @@ struct Event {
   SimTime time;
   std::uint64_t sequence = 0;
   EventKind kind = EventKind::host_done;
-  // Thread; collective_start, collective_end: queue; move_end: thread block; arrival, transfer: FIFO; sent, message: its id;
-  // served: member; background: rank; agreed: none.
+  // Thread; collective_start, collective_end: queue; move_end: thread block; arrival, transfer: FIFO; sent,
+  // message: its id; served: member; background: rank; agreed: none.
   std::uint32_t subject = 0;
 };
 static_assert(sizeof(Event) == 24);

@@ -69,9 +69,9 @@ Seconds sum(const std::vector<LayerTime>& times) {
   return all;
 }
 
-// The least that forward, recomputation and backward compute for one sample: no data gradient of the first layer, half of an
-// attention, which a causal one needs, and in fp32 convolutions as cuDNN has them for 3 x 3 kernels (Winograd's
-// F(2 x 2, 3 x 3): Lavin and Gray 2016), by which published rates of AlexNet pass the peak of a P100.
+// The least that forward, recomputation and backward compute for one sample: no data gradient of the first layer,
+// half of an attention, which a causal one needs, and in fp32 convolutions as cuDNN has them for 3 x 3 kernels
+// (Winograd's F(2 x 2, 3 x 3): Lavin and Gray 2016), by which published rates of AlexNet pass the peak of a P100.
 double least_flops(const Model& model, const TrainingSpec& training, Precision precision) {
   constexpr double kPasses = 3, kCausal = 0.5, kWinograd = 1 / 2.25;
   double flops = 0;

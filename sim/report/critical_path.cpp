@@ -193,9 +193,9 @@ class Walk {
     }
   }
 
-  // A decided collective was launched at now_. Before that its last tensor was made, it was agreed on, and the one before
-  // it in its queue ended: the path goes on with the last of these, and what lies between is launches and the agreement.
-  // Returns that collective, if it is this.
+  // A decided collective was launched at now_. Before that its last tensor was made, it was agreed on, and the
+  // one before it in its queue ended: the path goes on with the last of these, and what lies between is launches
+  // and the agreement. Returns that collective, if it is this.
   std::optional<std::uint32_t> go_to_what_it_was_issued_after(std::uint32_t index) {
     const std::vector<DecidedCollective>& all = traced_.decisions.iterations[iteration_];
     const Negotiation& rules = *job_.negotiation;

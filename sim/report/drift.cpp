@@ -7,8 +7,8 @@
 namespace paceline {
 namespace {
 
-// How many standard deviations the number of pairs, of one step of each half, whose later one is longer is off its mean.
-// Of equals the half counts, and the variance has its correction for ties (Lehmann 1975).
+// How many standard deviations the number of pairs, of one step of each half, whose later one is longer is off
+// its mean. Of equals the half counts, and the variance has its correction for ties (Lehmann 1975).
 double deviation(std::span<const SimTime> first, std::span<const SimTime> last) {
   const auto n = static_cast<double>(first.size()), all = 2 * n;
   double longer = 0;

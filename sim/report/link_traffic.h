@@ -12,8 +12,8 @@
 
 namespace paceline {
 
-// A directed link by the devices that it joins. Up: from a GPU to its NVSwitch, from a GPU or NIC towards the CPU, out of
-// the node, from a leaf towards the cores.
+// A directed link by the devices that it joins. Up: from a GPU to its NVSwitch, from a GPU or NIC towards the
+// CPU, out of the node, from a leaf towards the cores.
 enum class LinkClass : std::uint8_t {
   nvlink,  // between GPUs
   nvlink_up,

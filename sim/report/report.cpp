@@ -77,8 +77,8 @@ BreakdownSeconds mean_breakdown(const Result& result) {
           mean(&Breakdown::input_wait),     mean(&Breakdown::other)};
 }
 
-// In how many steady iterations a collective was, and its bytes, in the mean of these: what is decided while the run goes
-// differs from one to the next.
+// In how many steady iterations a collective was, and its bytes, in the mean of these: what is decided while the
+// run goes differs from one to the next.
 struct Issued {
   double steps = 0;
   Bytes bytes;

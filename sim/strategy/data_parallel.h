@@ -1,4 +1,5 @@
-// torch.nn.DataParallel: the GPUs of a node in one process, whose main thread, threads and first GPU all others wait for.
+// torch.nn.DataParallel: the GPUs of a node in one process, whose main thread, threads and first GPU all others
+// wait for.
 #pragma once
 
 #include <cstdint>

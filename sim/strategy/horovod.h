@@ -25,14 +25,14 @@ struct HorovodRules {
 // Throws InputError for one that there isn't: "0.9" to "0.28".
 HorovodRules horovod_rules(const std::string& version);
 
-// Throws InputError for stages on one node, by a library other than NCCL, or that the version has not. Requires: several
-// ranks. The topology that the planner is of outlives the job.
+// Throws InputError for stages on one node, by a library other than NCCL, or that the version has not. Requires:
+// several ranks. The topology that the planner is of outlives the job.
 void add_horovod_programs(const HorovodSpec&, const Workload&, const CollectivePlanner&, PlanTable&,
                           TrainingJob&);
 
 // With `hierarchical`: what its copies between GPUs and hosts take, whoever copies, and who plans all-reduces among
-// hosts: OpenMPI, on this cluster. Throws InputError where a node has no CPU. Does nothing for other jobs. Requires: the
-// topology is that of the cluster, and outlives the job.
+// hosts: OpenMPI, on this cluster. Throws InputError where a node has no CPU. Does nothing for other jobs.
+// Requires: the topology is that of the cluster, and outlives the job.
 void place_hosts(const Topology&, const ClusterUse&, const HorovodSpec&, TrainingJob&);
 
 // Its buffer for fusions.

@@ -1,5 +1,5 @@
-// DDP's join(): one program for ranks that still have batches and for those that have none left, whose operations say in
-// which iterations they run. Collectives are in all of them.
+// DDP's join(): one program for ranks that still have batches and for those that have none left, whose operations
+// say in which iterations they run. Collectives are in all of them.
 #pragma once
 
 #include <cstdint>

@@ -111,11 +111,11 @@ class MirroredIteration {
     return update();
   }
 
-  // The GPUs are two halves, and pack i belongs to two GPUs, one in each: i, counted round, which is the main one, and the
-  // one that is half of the GPUs further. Each sums its half's; the main one adds the other's, and sends the sum to its own
-  // half and to the other, which sends it to its. Sums stand behind the backward pass, all of one kind before those that
-  // build on them. Channels: of each pack what is summed in a half, between halves, and of sums. Families: each GPU; for
-  // each all others; for each the others of its half.
+  // The GPUs are two halves, and pack i belongs to two GPUs, one in each: i, counted round, which is the main
+  // one, and the one that is half of the GPUs further. Each sums its half's; the main one adds the other's, and
+  // sends the sum to its own half and to the other, which sends it to its. Sums stand behind the backward pass,
+  // all of one kind before those that build on them. Channels: of each pack what is summed in a half, between
+  // halves, and of sums. Families: each GPU; for each all others; for each the others of its half.
   Program with_halves(std::uint32_t rank) {
     const std::uint32_t half = gpus_ / 2;
     const std::vector<Bytes> packs = packs_of_halves();
@@ -189,8 +189,8 @@ class MirroredIteration {
     return packs;
   }
 
-  // All passes of a step; there(i) when pack i exists: each gradient, the last of the list first, or, joined and cut after
-  // all passes, equal packs. True: these.
+  // All passes of a step; there(i) when pack i exists: each gradient, the last of the list first, or, joined and
+  // cut after all passes, equal packs. True: these.
   template <class F>
   bool apart_or_joined(std::uint32_t count, const F& there) {
     if (spec_.num_packs.value_or(1) > 0) {

@@ -11,8 +11,9 @@
 
 namespace paceline {
 
-// What multi_worker reduces at once, of tensors in this order: a pack is closed when it holds more than `bytes_per_pack`;
-// 0: one pack (tensorflow/python/distribute/cross_device_utils.py, group_by_size). Returns how many tensors each has.
+// What multi_worker reduces at once, of tensors in this order: a pack is closed when it holds more than
+// `bytes_per_pack`; 0: one pack (tensorflow/python/distribute/cross_device_utils.py, group_by_size). Returns how
+// many tensors each has.
 std::vector<std::size_t> packs_by_size(std::span<const Bytes> sizes, Bytes bytes_per_pack);
 
 // All elements in `packs` equal packs, the last one with what is left over (cross_device_ops.py,

@@ -27,7 +27,8 @@ constexpr std::array kCosts{
     // torch.optim.SGD with momentum; operation by operation also the weight decay's (_single_tensor_sgd: add, mul_,
     // add_, add_).
     OptimizerCost{Optimizer::sgd, 1, false, {4, 1, 1}, {10, 1, 4}},
-    // torch.optim.Adam, AdamW (_single_tensor_adam: lerp_, mul_, addcmul_, sqrt, div, add_, addcdiv_; AdamW first mul_).
+    // torch.optim.Adam, AdamW (_single_tensor_adam: lerp_, mul_, addcmul_, sqrt, div, add_, addcdiv_; AdamW first
+    // mul_).
     OptimizerCost{Optimizer::adam, 2, false, {6, 1, 1}, {16, 2, 7}},
     OptimizerCost{Optimizer::adamw, 2, false, {6, 1, 1}, {18, 2, 8}},
     // Apex FusedLAMB (csrc/multi_tensor_lamb.cu): norms of gradients and parameters; stage 1 (parameter, both moments,

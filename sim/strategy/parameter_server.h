@@ -19,10 +19,10 @@ struct Piece {
   std::int64_t elements = 0, tensors = 0;
 };
 
-// In the order of the model's tensors; with ServerOverlap::none one for each server and pushing GPU. Whole tensors go to
-// the server that has least bytes so far, of equal ones the first (TensorFlow's GreedyLoadBalancingStrategy with
-// byte_size_load_fn); partitions to the next server. Throws InputError (place below /training/parameter_server) for
-// more servers than tensors.
+// In the order of the model's tensors; with ServerOverlap::none one for each server and pushing GPU. Whole
+// tensors go to the server that has least bytes so far, of equal ones the first (TensorFlow's
+// GreedyLoadBalancingStrategy with byte_size_load_fn); partitions to the next server. Throws InputError (place
+// below /training/parameter_server) for more servers than tensors.
 std::vector<Piece> pieces_of(const ParameterServerSpec&, const Model&, Precision gradients,
                              std::uint32_t gpus_per_node);
 

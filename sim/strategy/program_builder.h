@@ -58,8 +58,9 @@ class ProgramBuilder {
   // Kernels of a bucket that read and write `traffic` together: one for each tensor where they are copied one
   // by one. Returns the operation.
   std::uint32_t copy(Bytes traffic, std::size_t launches, std::uint32_t bucket, const std::string& label);
-  // Kernels of a bucket's hook, on a stream beside the compute stream, once `after` has ended, or behind what stands there. Many
-  // launches are spread over several operations. On stream 0: of the compute stream. Returns the last operation.
+  // Kernels of a bucket's hook, on a stream beside the compute stream, once `after` has ended, or behind what
+  // stands there. Many launches are spread over several operations. On stream 0: of the compute stream. Returns
+  // the last operation.
   std::uint32_t kernels(SimTime duration, std::size_t launches, std::uint32_t bucket,
                         const std::string& label, std::uint32_t stream, std::optional<std::uint32_t> after);
   // The compute stream waits for a kernel beside it.

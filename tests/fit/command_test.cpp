@@ -332,7 +332,7 @@ TEST_CASE("a profile of another model version is told, and used") {
              Catch::StartsWith("paceline: p.json: fitted with an earlier one, this is model version "));
 }
 
-TEST_CASE("a result of another model version is told, and run again; a scenario has none") {
+TEST_CASE("a result of another model version is told, and run again, and a scenario has none") {
   const TemporaryFolder folder;
   const std::string scenario = quoted(kSource / "scenarios/first_node.json");
   CHECK(run(folder, "run --quiet --no-explain --out r.json " + scenario).error.empty());

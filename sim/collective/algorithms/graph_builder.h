@@ -58,8 +58,8 @@ const NodeChannel& node_channel(const ChannelGraph&, std::uint32_t channel);
 // The NIC of a channel that a GPU of the node uses (src/graph/search.cc, ncclTopoGetNetDev): the first GPU
 // the one beside it, any other the other one.
 int nic_of(const NodeChannel&, int gpu);
-// The NIC that a GPU's own messages cross: NCCL's choice. Where that isn't known, the one where a channel begins or ends
-// at the GPU; else the NICs in turn.
+// The NIC that a GPU's own messages cross: NCCL's choice. Where that isn't known, the one where a channel begins
+// or ends at the GPU; else the NICs in turn.
 int own_nic(const ChannelGraphs&, int gpu, std::uint32_t channel);
 
 // The GPUs that exchange with other nodes, or with the switch, for all of their node: the distinct first GPUs
