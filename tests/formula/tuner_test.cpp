@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "sim/collective/communicator.h"
+#include "sim/collective/nccl.h"
 #include "sim/collective/sizing.h"
 #include "sim/collective/tuner_tables.h"
 #include "tests/files.h"
@@ -19,6 +20,8 @@
 
 namespace paceline {
 namespace {
+
+using namespace units;
 
 struct Link {
   double intra = 0, inter = 0;
