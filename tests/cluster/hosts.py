@@ -53,14 +53,14 @@ def cluster(
 # healthy links the exchange of two buckets hides behind backward, on slow ones it is longer than
 # the step else is.
 LAYERS = [
-    (30, 60, 60_000),
-    (40, 80, 70_000),
-    (40, 80, 80_000),
-    (40, 80, 70_000),
-    (30, 60, 60_000),
-    (20, 40, 40_000),
+    (30, 60, 24_000),
+    (40, 80, 28_000),
+    (40, 80, 32_000),
+    (40, 80, 28_000),
+    (30, 60, 24_000),
+    (20, 40, 16_000),
 ]
-BUCKET = 400_000  # bytes
+BUCKET = 160_000  # bytes
 
 
 def scenario(described_cluster: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import csv
 import os
 import signal
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from network import Network
@@ -30,13 +30,40 @@ for _parameter in ("btl_tcp_eager_limit", "btl_tcp_rndv_eager_limit", "btl_tcp_m
 # More ranks than cores: those that wait must leave the core to others.
 TOGETHER = ["--mca", "mpi_yield_when_idle", "1"]
 
-# A row whose median is so much above its minimum was disturbed: it is measured again, at most so
-# often, and the smallest median counts.
-DISTURBED, REPEATS_OF_A_ROW = 1.1, 2
+# What disturbs only slows down: what is off by more than its goal is measured until its two fastest
+# runs agree, at most so often, and the fastest counts. Runs of which a hypervisor took its part
+# agree with nothing; where none agree, the machine was disturbed and the figure doesn't count.
+ALIKE = 1.02  # medians that agree
+MOST_STOLEN = 0.05  # of the time that the machine was busy; 0.00 to 0.02 on calm ones
+MOST_RUNS, MOST_FITTED_RUNS = 3, 5
+MOST_DISTURBED = 1 / 3  # of the cases
+
+
+class DisturbedError(Exception):
+    """Nothing can be measured here and now; the message says why."""
+
+
+def alike(times: Iterable[float]) -> bool:
+    """Whether the two fastest agree."""
+    fastest = sorted(times)[:2]
+    return len(fastest) == 2 and fastest[1] < ALIKE * fastest[0]
+
+
+def processor_time() -> tuple[int, int]:
+    """Return the ticks in which the machine was busy, and in which a hypervisor kept it waiting."""
+    words = Path("/proc/stat").read_text(encoding="utf-8").split(maxsplit=9)[1:9]
+    user, nice, system, _, _, irq, softirq, steal = map(int, words)
+    return user + nice + system + irq + softirq, steal
+
+
+def left_alone_since(before: tuple[int, int]) -> bool:
+    """Whether the machine was left to us since that processor_time()."""
+    busy, stolen = (now - then for now, then in zip(processor_time(), before, strict=True))
+    return stolen <= MOST_STOLEN * (busy + stolen)
 
 
 class Measuring:
-    def __init__(self, network: Network, program: str, seconds_a_row: int) -> None:
+    def __init__(self, network: Network, program: str, seconds_a_row: float) -> None:
         self.network = network
         self.program = program
         self.budget = seconds_a_row
@@ -104,46 +131,40 @@ class Measuring:
 
     def all_reduce(self, ranks: int, sizes: Iterable[int]) -> dict[int, Row]:
         """The row of each size, by size."""
-        chosen: dict[int, Row] = {}
-        wanted = list(sizes)
-        for _ in range(1 + REPEATS_OF_A_ROW):
-            rows = self.rows(
-                ranks,
-                [
-                    "--collectives",
-                    "all_reduce",
-                    "--sizes",
-                    ",".join(map(str, wanted)),
-                    "--repeats",
-                    "30",
-                    "--budget",
-                    str(self.budget),
-                ],
-                120,
-            )
-            wanted = []
-            for row in rows:
-                size = int(row["size_bytes"])
-                if size not in chosen or float(row["time_us"]) < float(chosen[size]["time_us"]):
-                    chosen[size] = row
-                if float(row["time_us"]) > DISTURBED * float(row["min_us"]):
-                    wanted.append(size)
-            if not wanted:
-                break
-        return chosen
+        words = ["--collectives", "all_reduce", "--sizes", ",".join(map(str, sizes))]
+        rows = self.rows(ranks, [*words, "--repeats", "30", "--budget", str(self.budget)], 120)
+        return {int(row["size_bytes"]): row for row in rows}
 
     def step(self, ranks: int, operations: Path, iterations: int) -> Row:
         """The row of a training step's median."""
-        kept: list[Row] = []
-        for _ in range(1 + REPEATS_OF_A_ROW):
-            rows = self.rows(
-                ranks, ["--train", str(operations), "--iterations", str(iterations)], 120
-            )
-            row = next(row for row in rows if row["name"] == "step_median")
-            kept.append(row)
-            if float(row["time_us"]) <= DISTURBED * float(row["min_us"]):
-                break
-        return min(kept, key=lambda row: float(row["time_us"]))
+        words = ["--train", str(operations), "--iterations", str(iterations)]
+        return next(row for row in self.rows(ranks, words, 120) if row["name"] == "step_median")
+
+
+def time_us(row: Row) -> float:
+    return float(row["time_us"])
+
+
+def measured_until_alike(
+    measure: Callable[[], Mapping[int, Row]], near: Callable[[int, float], bool], most: int
+) -> tuple[dict[int, Row], set[int]]:
+    """Return the fastest row of each size, and the sizes whose runs are neither near nor alike."""
+    runs: list[Mapping[int, Row]] = []
+    calm: list[Mapping[int, Row]] = []
+    for _ in range(most):
+        before = processor_time()
+        runs.append(measure())
+        if left_alone_since(before):
+            calm.append(runs[-1])
+        best = {size: min((rows[size] for rows in runs), key=time_us) for size in runs[0]}
+        disturbed = {
+            size
+            for size, row in best.items()
+            if not near(size, time_us(row)) and not alike(time_us(rows[size]) for rows in calm)
+        }
+        if not disturbed:
+            break
+    return best, disturbed
 
 
 def write_rows(path: Path, rows: Sequence[Row]) -> None:

@@ -12,10 +12,9 @@ one group or with replicas (--cases sharded, from PyTorch 2.6 on). Prints each c
 measured and predicted, and fails where errors are above their goals. Exit status: 0 passed, 1
 failed, 77 not possible here.
 
-The goals were fixed before the first run. What disturbs only slows down: a case that is off by more
-than the goal for the mean is measured until its two fastest runs agree, at most three times, and
-the fastest counts; runs of which a hypervisor took its part agree with nothing. If none agree, the
-machine was disturbed and the case doesn't count; with a third of them, or a fit whose measurements
+The goals were fixed before the first run. What disturbs only slows down (measuring.py): a case that
+is off by more than the goal for the mean is measured until its two fastest runs agree, at most
+three times. If none agree, it doesn't count; with a third of them, or a fit whose measurements
 don't repeat, nothing can be said (status 77).
 """
 
@@ -44,7 +43,18 @@ from torch_hosts import TorchHosts, version_of_torch
 
 # torch_hosts has made tests/cluster known.
 import hosts  # isort: skip
-from measuring import Row, write_rows  # isort: skip
+from measuring import (  # isort: skip
+    MOST_DISTURBED,
+    MOST_FITTED_RUNS,
+    MOST_RUNS,
+    DisturbedError,
+    Row,
+    alike,
+    left_alone_since,
+    processor_time,
+    time_us,
+    write_rows,
+)
 from network import Network, NotPermittedError  # isort: skip
 
 SKIPPED = 77
@@ -53,10 +63,6 @@ FITTED_SIZES = (32 * KIB, 128 * KIB, 512 * KIB, 1024 * KIB, 4096 * KIB)
 SOME = (2, 8, 11, 14, 15, 18, 20, 26, 29)  # each kind of case once or more, none of the longest
 SOME_ITERATIONS = 5
 
-ALIKE = 1.02  # medians that agree
-MOST_STOLEN = 0.05  # of the time that the machine was busy; 0.00 to 0.02 on calm ones
-MOST_FITTED_RUNS, MOST_RUNS = 5, 3
-MOST_DISTURBED = 1 / 3  # of the cases
 STEP_MEAN, STEP_WORST = 0.02, 0.06
 SHARDED_MEAN, SHARDED_WORST = 0.04, 0.10
 FULLY_SHARD = (2, 6)  # has it
@@ -78,22 +84,11 @@ class Outcome:
         return self.predicted / self.step - 1
 
 
-class DisturbedError(Exception):
-    """Nothing can be measured here and now; the message says why."""
-
-
 def run(*words: str | Path) -> str:
     result = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, words))}: {result.stderr.strip()}")
     return result.stdout
-
-
-def processor_time() -> tuple[int, int]:
-    """Return the ticks in which the machine was busy, and in which a hypervisor kept it waiting."""
-    words = Path("/proc/stat").read_text(encoding="utf-8").split(maxsplit=9)[1:9]
-    user, nice, system, _, _, irq, softirq, steal = map(int, words)
-    return user + nice + system + irq + softirq, steal
 
 
 class Trial:
@@ -118,18 +113,14 @@ class Trial:
         """Measure twice, and again while the smallest two medians of a size don't agree."""
         of_size: dict[str, list[Row]] = {}
 
-        def repeats(rows: list[Row]) -> bool:
-            times = sorted(float(row["time_us"]) for row in rows)
-            return len(times) > 1 and times[1] < ALIKE * times[0]
-
         for _ in range(MOST_FITTED_RUNS):
             for row in self.torch.all_reduce(2, FITTED_SIZES, 120, "--budget", "1"):
                 of_size.setdefault(row["size_bytes"], []).append(row)
-            if all(map(repeats, of_size.values())):
+            if all(alike(map(time_us, rows)) for rows in of_size.values()):
                 break
         else:
             raise DisturbedError("gloo's all-reduce between two hosts doesn't repeat")
-        return [min(rows, key=lambda row: float(row["time_us"])) for rows in of_size.values()]
+        return [min(rows, key=time_us) for rows in of_size.values()]
 
     def fit_units(self, pytorch: str) -> None:
         """Measure what a host does for each collective of fully_shard, beside waiting for it."""
@@ -147,8 +138,7 @@ class Trial:
             rows = self.torch.replay(plan, 240)
         finally:
             self.network.set_rates(RATE)
-        busy, stolen = (now - then for now, then in zip(processor_time(), before, strict=True))
-        return rows, stolen <= MOST_STOLEN * (busy + stolen)
+        return rows, left_alone_since(before)
 
     def outcome(self, case: Case, pytorch: str) -> Outcome:
         path = self.folder / f"{case.name}.json"
@@ -178,12 +168,6 @@ class Trial:
                 break
         write_rows(self.folder / f"{case.name}.csv", rows)
         return replace(best, disturbed=disturbed)
-
-
-def alike(times: list[float]) -> bool:
-    """Whether the two fastest agree."""
-    fastest = sorted(times)[:2]
-    return len(fastest) == 2 and fastest[1] < ALIKE * fastest[0]
 
 
 def compared(case: Case, rows: list[Row], result: dict[str, Any]) -> Outcome:
