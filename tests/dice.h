@@ -15,11 +15,15 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
-// How many of `all` random cases to try: once more without vector instructions, a tenth; under sanitizers, which look
-// at every access on the way and not at the results, a thirtieth.
+// Whether all is tried (PACELINE_THOROUGH, as ./dev test --thorough sets it), or what a gate has the time for.
+bool thorough();
+
+// How many of `all` random cases to try: thoroughly all, else a quarter; once more without vector instructions, a tenth;
+// under sanitizers, which look at every access on the way and not at the results, a thirtieth.
 std::uint64_t rounds(std::uint64_t all);
 
-// Of cases in an order of their own, one in so many.
+// Of cases in an order of their own, one in so many: of long ones, and of those that only sanitizers make long.
+std::size_t stride();
 inline constexpr std::size_t kStride = kSanitized ? 11 : 1;
 
 class Dice {

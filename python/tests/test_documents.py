@@ -13,7 +13,7 @@ import matplotlib as mpl
 import pytest
 from conftest import ROOT, program_path
 
-DOCUMENTS = ["README.md", "docs/guide.md"]
+DOCUMENTS = ["README.md", pytest.param("docs/guide.md", marks=pytest.mark.long)]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 THIS_TEST = re.compile(r"^\./dev test\b.*\n", re.MULTILINE)
 
@@ -68,6 +68,7 @@ def test_every_block_runs(document: str, clone: Path) -> None:
     assert ran >= 3
 
 
+@pytest.mark.long
 def test_the_gallery_is_what_its_page_draws(tmp_path: Path) -> None:
     """Else: ``./dev gallery``. Of another matplotlib's pictures only the texts are compared."""
     line = [sys.executable, str(ROOT / "docs/pictures/gallery.py"), str(tmp_path)]

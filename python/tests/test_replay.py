@@ -498,7 +498,9 @@ sys.exit(main())
     ("what", "message"),
     [
         ("os.kill(os.getpid(), 9)", "rank 1 ended"),
-        ("time.sleep(1000)", "rank 1 hung: nothing went on for"),
+        pytest.param(
+            "time.sleep(1000)", "rank 1 hung: nothing went on for", marks=pytest.mark.long
+        ),
         ("os.kill(os.getpid(), 19)", "rank 1 did not answer for"),
         ("raise RuntimeError('a fault')", "rank 1: RuntimeError: a fault"),
     ],

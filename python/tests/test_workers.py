@@ -141,7 +141,9 @@ def sweep(study: Any, out: Path, **how: Any) -> paceline.Sweep:
 STUDIES = {"mixed": (MIXED, 504), "wrong": (WRONG, 54), "strong": (STRONG, 28)}
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.long) if n == "mixed" else n for n in STUDIES]
+)
 def test_bytes(name: str, tmp_path: Path) -> None:
     study, points = STUDIES[name]
     sweep(study, tmp_path / "thread", jobs=1)
@@ -214,7 +216,7 @@ def test_killed_worker(start: Start, tmp_path: Path) -> None:
     assert lines_of(tmp_path / "out") == lines_of(tmp_path / "thread")
 
 
-@pytest.mark.kills
+@pytest.mark.long
 def test_twenty_kills(start: Start, tmp_path: Path) -> None:
     seed = random.randrange(1 << 30)
     print("seed", seed)
@@ -256,6 +258,7 @@ def count_lines(out: Path) -> int:
     return file.read_bytes().count(b"\n") if file.exists() else 0
 
 
+@pytest.mark.long
 def test_lost_scheduler(start: Start, program: Program, tmp_path: Path) -> None:
     study = tmp_path / "study.json"
     study.write_text(json.dumps(light(800)))
@@ -314,6 +317,7 @@ worker.lines = lines
 """
 
 
+@pytest.mark.long
 def test_point_that_kills(start: Start, tmp_path: Path) -> None:
     study = light(240)
     sweep(study, tmp_path / "thread")
@@ -349,6 +353,7 @@ def test_other_build(preload: str, found: str, start: Start, tmp_path: Path) -> 
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("preload", [OTHER_BUILD, NO_PACKAGE])
 def test_other_build_later(preload: str, start: Start, tmp_path: Path) -> None:
     cluster = start(1, SLOW)
@@ -394,6 +399,7 @@ def test_local_processes(tmp_path: Path) -> None:
     assert done.stdout == "28 28\n"
 
 
+@pytest.mark.long
 def test_bad_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Program) -> None:
     def error(**how: Any) -> str:
         with pytest.raises(paceline.InputError) as caught:
@@ -431,7 +437,7 @@ mount -o remount,size=8m none "$ROOM" && "$@" --out "$ROOM/out" && cp -r "$ROOM/
 """
 
 
-@pytest.mark.parametrize("how", ["dask", "shard", "thread"])
+@pytest.mark.parametrize("how", [pytest.param("dask", marks=pytest.mark.long), "shard", "thread"])
 def test_full_disk(how: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     study = tmp_path / "study.json"
     study.write_text(json.dumps(light(400)))

@@ -38,7 +38,7 @@ std::map<std::string, std::string> golden() {
 // All once; with sanitizers and without vector instructions those that don't take long.
 bool too_large(const fs::path& file) {
   constexpr std::size_t kMostGpus = 256;
-  return rounds(1000) < 1000 &&
+  return rounds(1000) < 200 &&
          build_checked_topology(load_scenario(file.string()).cluster).ranks() > kMostGpus;
 }
 

@@ -38,7 +38,7 @@ std::string outcome(const CollectiveGraph& graph, CollectiveKind kind, SymbolicR
 
 TEST_CASE("every algorithm leaves every rank with exactly what it should") {
   Dice dice(1);
-  for (std::uint32_t n = 2; n <= kMostTested; ++n) {
+  for (std::uint32_t n = 2; n <= most_tested(); ++n) {
     for (const RankLayout& layout : layouts(n)) {
       for_each_way(layout, [&](Algorithm algorithm, CollectiveKind kind) {
         for (const std::uint32_t channels : {1U, 2U, 5U}) {
@@ -59,7 +59,7 @@ TEST_CASE("every algorithm leaves every rank with exactly what it should") {
 // As many channels of each graph on every node, in orders, patterns and through NICs of its own.
 TEST_CASE("so does every algorithm where each node has orders of its own") {
   Dice dice(17);
-  for (std::uint32_t n = 4; n <= kMostTested; ++n) {
+  for (std::uint32_t n = 4; n <= most_tested(); ++n) {
     for (const RankLayout& layout : layouts(n)) {
       std::vector<ChannelGraphs> kinds;
       while (kinds.size() < 3) {
@@ -121,7 +121,7 @@ bool is_sharp(Algorithm algorithm, CollectiveKind kind, const RankLayout& layout
 
 TEST_CASE("FIFOs may be as short as the algorithm allows, and no shorter") {
   Dice dice(2);
-  for (std::uint32_t n = 2; n <= kMostTested; ++n) {
+  for (std::uint32_t n = 2; n <= most_tested(); ++n) {
     for (const RankLayout& layout : layouts(n)) {
       const ChannelGraphs found = random_graphs(dice, layout.gpus_per_node);
       for_each_way(layout, [&](Algorithm algorithm, CollectiveKind kind) {

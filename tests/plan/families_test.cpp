@@ -164,7 +164,7 @@ bool by_turns(Algorithm algorithm, CollectiveKind kind) {
 TEST_CASE("every group of every family ends with what it should and nothing of another, within all links") {
   Dice dice(31);
   int families = 0, shared = 0;
-  for (std::uint32_t n = 2; n <= kMostTested; ++n) {
+  for (std::uint32_t n = 2; n <= most_tested(); ++n) {
     for (const RankLayout& job : layouts(n)) {
       const Topology topology = build_topology(cluster_of(job));
       for (const GroupShape& shape : shapes_of(job)) {
@@ -190,7 +190,7 @@ TEST_CASE("every group of every family ends with what it should and nothing of a
       }
     }
   }
-  CHECK(families > (kSanitized ? 50 : 500));
+  CHECK(families > (thorough() ? 500 : 50));
   CHECK(shared > families);
 }
 

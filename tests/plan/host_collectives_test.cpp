@@ -115,7 +115,7 @@ TEST_CASE("gloo cuts an all-reduce into segments of at most 1 MiB, two a rank at
 }
 
 TEST_CASE("gloo's all-reduce leaves the sum with every rank, and passes segments to the rank before") {
-  for (std::uint32_t n = 2; n <= kMostTested; ++n) {
+  for (std::uint32_t n = 2; n <= most_tested(); ++n) {
     for (const std::uint32_t segments : {2U, 3U, 7U}) {
       for (const RankLayout& layout : layouts(n)) {
         CAPTURE(n, segments, layout.gpus_per_node);

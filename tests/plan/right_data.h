@@ -13,7 +13,7 @@
 
 namespace paceline {
 
-inline constexpr std::uint32_t kMostTested = kSanitized ? 9 : kMostRanks;
+inline std::uint32_t most_tested() { return kSanitized ? 9 : thorough() ? kMostRanks : 20; }
 
 // The only rank in a value, once; `ranks`: there is none such.
 inline std::size_t only_rank(const Value& value, std::size_t ranks) {

@@ -214,7 +214,7 @@ TEST_CASE("a campaign from the command line: bytes for any number of threads, ev
       "slow_nodes": [{"every": "6 h", "lasts": "20 min", "factor": 1.3}],
       "restart": {"load": "5 s"}, "checkpoint": {"stall": "1 s", "interval": "5 min"}}})");
   const std::vector<std::string> names{"given", "simulated"};
-  for (std::size_t i = 0; i < names.size(); i += kStride) {
+  for (std::size_t i = 0; i < names.size(); i += stride()) {
     const std::string& name = names[i];
     for (const std::string jobs : {"1", "2", "8"}) {
       const Outcome outcome = run("run " + name + ".json --jobs " + jobs + " --out " + name + jobs +

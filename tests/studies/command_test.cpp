@@ -15,6 +15,7 @@
 #include "studies/edit.h"
 #include "studies/study.h"
 #include "studies/sweep.h"
+#include "tests/dice.h"
 #include "tests/files.h"
 #include "tests/load_study.h"
 #include "tests/studies/small_study.h"
@@ -74,7 +75,7 @@ TEST_CASE("a point that the machine is too small for is no line, and the rest go
 #endif
 
 TEST_CASE("kill -9 at any moment loses nothing but the points in flight", "[release]") {
-  const int seeds = 200;
+  const int kills = thorough() ? 20 : 5, seeds = 10 * kills;
   const TemporaryFolder folder;
   const std::string path = folder.write("s.json", study_text(R"([{"key": "gpus", "values": [1, 2, 4]},
       {"key": "/training/batch_per_gpu", "values": [4, 8]}, {"key": "/run/seed", "from": 1, "step": 1, "to": )" +
@@ -87,7 +88,7 @@ TEST_CASE("kill -9 at any moment loses nothing but the points in flight", "[rele
   std::minstd_rand random(7);
   int killed = 0;
   std::size_t kept = 0;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < kills; ++i) {
     const pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
@@ -115,7 +116,7 @@ TEST_CASE("kill -9 at any moment loses nothing but the points in flight", "[rele
     CHECK(count() >= kept + more);
     kept = count();
   }
-  CHECK(killed == 20);
+  CHECK(killed == kills);
   const Outcome end = run(folder, "sweep s.json --out killed");
   CHECK(end.status == 0);
   CHECK_THAT(end.out, Contains(std::to_string(6 * seeds) + " points, " + std::to_string(kept) + " found"));

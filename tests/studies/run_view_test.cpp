@@ -115,10 +115,10 @@ void check_slices(Prediction p, std::int64_t step) {
 }  // namespace
 
 TEST_CASE("the slices of a page are the operations of a trace") {
-  constexpr std::array kTracedRuns{"first_node",       "fsdp_llama3_8b",       "input_bottleneck",
-                                   "stragglers_64",    "data_parallel_8_v100", "accumulation_8",
-                                   "replay_two_hosts", "slow_gpu_64"};
-  for (std::size_t i = 0; i < kTracedRuns.size(); i += kStride) {
+  constexpr std::array kTracedRuns{"slow_gpu_64",    "first_node",      "input_bottleneck",
+                                   "stragglers_64",  "fsdp_llama3_8b",  "data_parallel_8_v100",
+                                   "accumulation_8", "replay_two_hosts"};
+  for (std::size_t i = 0; i < kTracedRuns.size(); i += stride()) {
     const char* const name = kTracedRuns[i];
     CAPTURE(name);
     const Prediction p = predicted_example(name, 3);
@@ -159,7 +159,7 @@ TEST_CASE("the critical path of any step adds up to it, and its ranks are shown 
 
 TEST_CASE("rank by rank and step by step a page has what the result has in all") {
   constexpr std::array kWholeRuns{"slow_gpu_64", "two_jobs", "stragglers_64", "data_parallel_8_v100"};
-  for (std::size_t which = 0; which < kWholeRuns.size(); which += kStride) {
+  for (std::size_t which = 0; which < kWholeRuns.size(); which += stride()) {
     const char* const name = kWholeRuns[which];
     CAPTURE(name);
     const Prediction p = predicted_example(name, 3);

@@ -176,20 +176,14 @@ void diagnose_logs(const InjuredMachine& of, Found& found) {
   }
 }
 
-TEST_CASE("of 40 logs with a fault the fault is named in 36, and among the first two in all", "[release]") {
+TEST_CASE("of 40 logs with a fault the fault is named in 36, and among the first two in all") {
   Found found;
-  for (const InjuredMachine& each : injured()) {
-    diagnose_logs(each, found);
+  for (std::size_t i = 0; i < injured().size(); i += stride()) {
+    diagnose_logs(injured()[i], found);
   }
-  CHECK(found.logs == 40);
-  CHECK(found.first >= 36);
+  CHECK(found.logs == (thorough() ? 40 : 14));
+  CHECK(10 * found.first >= 9 * found.logs);
   CHECK(found.first_two == found.logs);
-}
-
-TEST_CASE("the fault of a log is named, and its cure") {
-  Found found;
-  diagnose_logs(injured().at(4), found);
-  CHECK(found.first == found.logs);
 }
 
 TEST_CASE("a NIC that hardly sends at all is one, not another machine", "[release]") {
@@ -200,14 +194,14 @@ TEST_CASE("a NIC that hardly sends at all is one, not another machine", "[releas
 
 TEST_CASE("of 20 published logs of healthy machines at most two are called sick", "[release]") {
   // The first of the index with enough rows to tell anything, of machines small enough to simulate at once.
-  int logs = 0, alarms = 0;
+  std::size_t logs = 0;
+  int alarms = 0;
   for (const published::Log& each : published::logs()) {
     const MeasuredPoints points = gather_points(each.request, each.data);
     constexpr std::size_t kEnough = 10;
-    if (each.doubtful || points.points.size() < kEnough || logs == 20) {
+    if (each.doubtful || points.points.size() < kEnough || logs == 20 || logs++ % stride() != 0) {
       continue;
     }
-    ++logs;
     const ExpectedLog whole = expected_log(each.request, points, each.data, {});
     CHECK(std::ranges::none_of(whole.expected, &ExpectedPoint::impossible));
     const ExpectedLog log = thinned(whole);
