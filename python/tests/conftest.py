@@ -21,13 +21,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 Program = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A file's tests, and those of the sweeps, run in one process: what they share is made once."""
-    for item in items:
-        shared = "sweeps" if "sweeps" in getattr(item, "fixturenames", ()) else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(shared))
-
-
 def program_path() -> str:
     """Return the program that the package installed."""
     beside = Path(sys.executable).parent / "paceline"
