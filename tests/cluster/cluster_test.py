@@ -180,8 +180,7 @@ class Comparison:
         held = True
         for group, errors in self.errors.items():
             if not errors:
-                print(f"{group:20}  all cases disturbed")
-                continue
+                raise DisturbedError(f"no case of {group} repeats")
             mean = sum(errors) / len(errors)
             broken = mean > GOALS[group]
             held &= not broken

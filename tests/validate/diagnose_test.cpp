@@ -195,7 +195,7 @@ TEST_CASE("a NIC that hardly sends at all is one, not another machine", "[releas
 TEST_CASE("of 20 published logs of healthy machines at most two are called sick", "[release]") {
   // The first of the index with enough rows to tell anything, of machines small enough to simulate at once.
   std::size_t logs = 0;
-  int alarms = 0;
+  std::size_t alarms = 0;
   for (const published::Log& each : published::logs()) {
     const MeasuredPoints points = gather_points(each.request, each.data);
     constexpr std::size_t kEnough = 10;
@@ -213,7 +213,7 @@ TEST_CASE("of 20 published logs of healthy machines at most two are called sick"
     }
   }
   CHECK(logs == 20);
-  CHECK(alarms <= 2);
+  CHECK(10 * alarms * stride() <= logs);
 }
 
 TEST_CASE("logs of healthy machines, made with noise, are called healthy") {
