@@ -81,8 +81,12 @@ Json written_with(const GivenFile& file, const std::vector<std::string>& setting
       throw InputError("expected POINTER=VALUE such as /run/seed=2, found " + in_quotes(setting), "--set");
     }
     try {
-      set_at(json, setting.substr(0, end), value_of_text(setting.substr(end + 1)),
-             std::filesystem::path(file.name).parent_path().string());
+      const std::string pointer = setting.substr(0, end);
+      Json value = value_of_text(setting.substr(end + 1));
+      if (value.as<std::nullptr_t>() != nullptr && value_at(json, pointer) == nullptr) {
+        throw InputError(pointer + ": expected a key that the scenario says, which null leaves out");
+      }
+      set_at(json, pointer, std::move(value), std::filesystem::path(file.name).parent_path().string());
     } catch (const InputError& error) {
       throw InputError(error.what(), "--set");
     }
@@ -213,6 +217,9 @@ void predict_and_print(const RunOptions& options) {
     if (!simulates_steps(scenario)) {
       print_campaign(options, scenario, machines);
       return;
+    }
+    if (scenario.faults) {
+      static_cast<void>(asked_campaign(scenario));  // before the steps are simulated and told
     }
     Prediction prediction = prediction_of(options, scenario, machines);
     if (options.trace.path) {
@@ -396,9 +403,10 @@ void RunCommands::add_common(CLI::App* command) {
   command->add_option("--iterations", options_.overrides.iterations,
                       "Steps to simulate, instead of the scenario's");
   command
-      ->add_option(
-          "--set", options_.settings,
-          "POINTER=VALUE: another value in the scenario, such as /training/batch_per_gpu=64 (repeatable)")
+      ->add_option("--set", options_.settings,
+                   "POINTER=VALUE: another value in the scenario, such as /training/batch_per_gpu=64; null "
+                   "leaves the key out "
+                   "(repeatable)")
       ->allow_extra_args(false);
   command->add_option("--profile", options_.profile,
                       "What calibration knows of the machine (see `paceline calibrate fit`)");

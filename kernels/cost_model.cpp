@@ -183,6 +183,8 @@ std::int64_t bytes_per_element(Precision precision) {
   return 4;
 }
 
+Precision kept_in(Precision kernels) { return kernels == Precision::fp8 ? Precision::bf16 : kernels; }
+
 bool same_format(Precision a, Precision b) {
   const auto in_memory = [](Precision p) { return p == Precision::tf32 ? Precision::fp32 : p; };
   return in_memory(a) == in_memory(b);

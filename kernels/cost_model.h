@@ -92,6 +92,9 @@ void require_precision(const GpuSpec&, Precision);
 std::int64_t bytes_per_element(Precision);
 // In memory: tf32 is fp32 there.
 bool same_format(Precision, Precision);
+// What parameters and activations are kept in, for kernels of this format: products read fp8, all else is in 16 bits
+// (torchao's Float8Linear saves inputs and weights as they were, before its casts).
+Precision kept_in(Precision kernels);
 
 struct LayerTime {
   Seconds forward, backward;

@@ -134,6 +134,9 @@ Outcome run_scenario(Scenario scenario, const std::optional<Profile>& profile, c
     return {campaign_result_json(scenario, campaign), std::nullopt, Text(), std::nullopt,
             view_of(scenario, campaign, wanted)};
   }
+  if (scenario.faults) {
+    static_cast<void>(asked_campaign(scenario));  // before the steps are simulated
+  }
   Prediction prediction =
       predict(scenario, wanted.view ? request_for_view(scenario) : TraceRequest{}, machines, progress);
   if (wanted.trace) {

@@ -85,6 +85,9 @@ struct CampaignWanted {
   CampaignProgress progress;
 };
 
+// What is asked for, as far as no step need be simulated: campaign_spec, and what else is wrong with it.
+CampaignSpec asked_campaign(const Scenario&);
+
 // Throws InputError for a campaign that hardly ever gets anywhere, for a log that would be too long, and as the
 // simulation does.
 CampaignPrediction predict_campaign(const Scenario&, Machines&, const CampaignWanted& = {});

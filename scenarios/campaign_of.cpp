@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "core/error.h"
 #include "scenarios/campaign.h"
@@ -66,13 +67,18 @@ struct Rates {
 };
 Rates rates_of(const Scenario& s) {
   const CheckpointSpec& c = s.faults->checkpoint;
-  const NodeSpec& node = s.cluster.node;
-  double nics = node.nic_bandwidth.value * node.nics;
-  for (const NodeDevice& device : node.devices) {
-    nics += device.bandwidth.value;
-  }
-  return {c.gpu_bandwidth.value > 0 ? c.gpu_bandwidth.value : node.pcie_bandwidth.value,
-          c.node_bandwidth.value > 0 ? c.node_bandwidth.value : nics, c.storage_bandwidth.value};
+  double of_gpu = std::numeric_limits<double>::infinity(), of_node = of_gpu;  // of the slowest kind of node
+  const auto slowest = [&](const NodeSpec& node, std::uint32_t, std::uint32_t) {
+    double nics = node.nic_bandwidth.value * node.nics;
+    for (const NodeDevice& device : node.devices) {
+      nics += device.bandwidth.value;
+    }
+    of_gpu = std::min(of_gpu, node.pcie_bandwidth.value);
+    of_node = std::min(of_node, nics);
+  };
+  for_each_node(s.cluster, slowest);
+  return {c.gpu_bandwidth.value > 0 ? c.gpu_bandwidth.value : of_gpu,
+          c.node_bandwidth.value > 0 ? c.node_bandwidth.value : of_node, c.storage_bandwidth.value};
 }
 
 void require_rate(double rate, const char* key, const char* what) {

@@ -23,12 +23,8 @@ std::int64_t samples_of_step(const Scenario& s, int nodes) {
 // The same job on the cluster as it is then: the last nodes are slow, or their links flap.
 Scenario in_state(const Scenario& whole, const ClusterState& state) {
   const FaultsSpec& faults = *whole.faults;
-  const int all = nodes_of_job(whole.cluster), gpus = gpus_of_node(whole.cluster);
-  Scenario s = on_first_nodes(whole, state.nodes);
-  s.faults.reset();
-  if (state.nodes < all && faults.elastic && faults.elastic->keep_batch) {  // the fullest GPU decides
-    s.training.batch_per_gpu = (s.training.batch_per_gpu * all + state.nodes - 1) / state.nodes;
-  }
+  const int gpus = gpus_of_node(whole.cluster);
+  Scenario s = on_nodes_left(whole, state.nodes);
   int node = state.nodes;
   for (std::size_t i = 0; i < state.passing.size(); ++i) {
     for (int k = 0; k < state.passing[i] && node > 0; ++k) {
@@ -209,8 +205,7 @@ Spread goodput_of_all(const std::vector<CampaignReport>& reports) {
 
 }  // namespace
 
-CampaignPrediction predict_campaign(const Scenario& scenario, Machines& machines,
-                                    const CampaignWanted& wanted) {
+CampaignSpec asked_campaign(const Scenario& scenario) {
   const FaultsSpec& faults = *scenario.faults;
   if (!faults.step &&
       (scenario.training.balance || scenario.training.strategy == StrategyKind::parameter_server)) {
@@ -219,12 +214,19 @@ CampaignPrediction predict_campaign(const Scenario& scenario, Machines& machines
                          " are not simulated for a campaign",
                      "/faults");
   }
+  CampaignSpec asked = campaign_spec(scenario);
+  require_progress(asked, interval_inputs(asked));
+  return asked;
+}
+
+CampaignPrediction predict_campaign(const Scenario& scenario, Machines& machines,
+                                    const CampaignWanted& wanted) {
+  const FaultsSpec& faults = *scenario.faults;
+  const CampaignSpec asked = asked_campaign(scenario);
   CampaignSteps steps(scenario, machines);
   const StepsOf steps_of = [&](const ClusterState& state) -> const StateSteps& { return steps(state); };
-  const CampaignSpec asked = campaign_spec(scenario);
   CampaignPrediction p;
   p.inputs = interval_inputs(asked);
-  require_progress(asked, p.inputs);
   p.healthy = steps({asked.nodes, std::vector<int>(asked.passing.size())});
   p.given = faults.step.has_value();
   p.to_draw = steps.to_draw(p.healthy.mean);

@@ -1,10 +1,13 @@
 // The page of a campaign.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
+#include <span>
 
 #include "core/unknown_name.h"
 #include "scenarios/campaign.h"
+#include "scenarios/gpu_memory.h"
 #include "scenarios/readable.h"
 
 namespace paceline {
@@ -78,20 +81,33 @@ std::string checkpoints(const CampaignPrediction& p) {
   return lines;
 }
 
+// Of the time, over the seeds.
+double lost_to(const CampaignPrediction& p, std::span<const CampaignLoss> losses) {
+  return over_seeds(p,
+                    [&](const CampaignReport& r) {
+                      CampaignTime lost{};
+                      for (const CampaignLoss loss : losses) {
+                        lost = lost + r.losses[static_cast<std::size_t>(loss)];
+                      }
+                      return r.wall.ps == 0 ? 0 : to_seconds(lost) / to_seconds(r.wall);
+                    })
+      .mean;
+}
+
+constexpr double kShownShare = 5e-5;
+// What no interval between checkpoints saves.
+constexpr std::array kBeyondIntervals{CampaignLoss::waiting_for_nodes, CampaignLoss::slow_states,
+                                      CampaignLoss::fewer_nodes};
+
 std::string losses(const CampaignPrediction& p) {
   std::vector<std::pair<double, std::string>> shares;
   for (const auto& [name, loss] : kNames<CampaignLoss>) {
-    const auto at = static_cast<std::size_t>(loss);
-    const double share = over_seeds(p, [at](const CampaignReport& r) {
-                           return r.wall.ps == 0 ? 0 : to_seconds(r.losses[at]) / to_seconds(r.wall);
-                         }).mean;
-    shares.emplace_back(-share, with_spaces(name));
+    shares.emplace_back(-lost_to(p, std::array{loss}), with_spaces(name));
   }
   std::ranges::stable_sort(shares, {}, &std::pair<double, std::string>::first);
   std::string lines;
   for (const auto& [share, name] : shares) {
-    constexpr double kShown = 5e-5;
-    if (std::abs(share) >= kShown) {
+    if (std::abs(share) >= kShownShare) {
       lines += row(lines.empty() ? "lost" : "", padded(percent(-share, 2), 8) + "  " + name);
     }
   }
@@ -171,6 +187,12 @@ std::string goal(const Scenario& s, const CampaignPrediction& p) {
     return row("goal", asks + "no interval does it with this checkpoint");
   }
   std::string lines = row("goal", asks + "a restart of at most " + readable_duration(g.longest_restart));
+  if (const double beyond = lost_to(p, kBeyondIntervals); beyond > kShownShare) {
+    lines += row(
+        "", beyond < 1 - share
+                ? percent(beyond, 2) + " more are lost to nodes that are missing or slow"
+                : "which isn't enough here: nodes that are missing or slow alone lose " + percent(beyond, 1));
+  }
   for (const GoalRow& each : g.rows) {
     if (each.to.value > 0) {
       lines += row("", "with one of " + readable_duration(each.restart) + ": every " +
@@ -192,11 +214,36 @@ std::string levers(const CampaignPrediction& p) {
   return lines;
 }
 
+// Whether the last nodes, which go first, take slow GPUs or degraded links with them.
+bool heals(const Scenario& s) {
+  if (!s.faults->elastic || s.faults->step) {
+    return false;
+  }
+  const Scenario left = on_nodes_left(s, s.faults->elastic->min_nodes);
+  const auto slow = [](const Scenario& of) {
+    std::size_t ranks = 0;
+    for (const SlowGpus& each : of.variability.slow_gpus) {
+      ranks += each.ranks.size();
+    }
+    return ranks;
+  };
+  return slow(left) < slow(s) || left.cluster.degraded.size() < s.cluster.degraded.size();
+}
+
 }  // namespace
 
 std::string campaign_table(const Scenario& s, const CampaignPrediction& p) {
   std::string lines =
       campaign_head(s, p) + failing(p) + checkpoints(p) + done(s, p) + losses(p) + goal(s, p) + levers(p);
+  if (heals(s)) {
+    lines += row("elastic",
+                 "whichever node fails, the last ones go, and with them what is slow or degraded there;");
+    lines += row("", "the others' steps are faster then, so that goodput may pass 100 %");
+  }
+  if (const std::string why = too_few_left(s); !why.empty()) {
+    lines += row("memory", why);
+    lines += row("", "(faults.elastic.min_nodes): the steps above take it as if it did");
+  }
   if (!p.given) {
     lines += row("states", plural(static_cast<std::int64_t>(p.states), "state") +
                                " of the cluster simulated, " + plural(s.run.iterations, "step") + " each");

@@ -10,9 +10,11 @@
 #include "scenarios/campaign.h"
 #include "scenarios/faults_trace.h"
 #include "scenarios/named_json.h"
+#include "scenarios/readable.h"
 #include "scenarios/reader.h"
 #include "scenarios/schema_writer.h"
 #include "scenarios/writer.h"
+#include "sim/strategy/fsdp.h"
 
 namespace paceline {
 namespace {
@@ -204,6 +206,25 @@ void check_elastic(const Scenario& scenario, const Spot& spot) {
   if (!training.batches.empty() || training.balance || !scenario.gpus.empty()) {
     throw InputError("expected GPUs that are all alike, found batches or kinds of their own", spot.place);
   }
+  if (scenario.faults->step) {
+    return;
+  }
+  if (scenario.faults->elastic->keep_batch && !training.layer_times.empty() && training.accumulation == 1) {
+    throw InputError(
+        "expected no keep_batch beside layer_times, which hold for one batch, and fewer nodes have a larger "
+        "one",
+        below(spot, "keep_batch").place);
+  }
+  for (int left = scenario.faults->elastic->min_nodes; left < nodes; ++left) {
+    try {
+      require_shards(training, {static_cast<std::uint32_t>(left),
+                                static_cast<std::uint32_t>(gpus_of_node(scenario.cluster))});
+    } catch (const InputError& error) {
+      throw InputError("expected to go on with " + plural(left, "node") + ", found that it can't: " +
+                           error.message() + "; min_nodes, or " + error.place() + ", says otherwise",
+                       below(spot, "min_nodes").place);
+    }
+  }
 }
 
 }  // namespace
@@ -238,6 +259,12 @@ void settle_faults(ScenarioFile& file, const Spot& spot) {
     faults.trace.clear();
   }
   check_events(faults, machines, below(spot, "events"));
+  if (file.scenario.gpus.size() > 1 && !faults.step &&
+      !(faults.slow_nodes.empty() && faults.link_flaps.empty())) {
+    fail_at(below(spot, faults.slow_nodes.empty() ? "link_flaps" : "slow_nodes"),
+            "nodes that are all alike, or a given \"step\": which kind is slow decides what it costs",
+            "some");
+  }
   if (faults.elastic) {
     check_elastic(scenario, below(spot, "elastic"));
   }

@@ -11,7 +11,8 @@ namespace paceline {
 namespace {
 
 constexpr const char *kBlocks = "blocks", *kNode = "node", *kAll = "all";
-constexpr Limits kParametersOfUnit = between(1, 1e15), kGroup = between(2, kMostRanks);
+constexpr Limits kParametersOfUnit = between(1, 1e15), kGroup = between(2, kMostRanks),
+                 kRegather = between(1, kMostRanks);
 const Limits kLayersOfUnit = between(1, 10'000).length(1, 10'000);
 
 struct UnitsOfParameters {
@@ -49,10 +50,11 @@ void read(const Json& json, ReshardAfterForward& reshard, const Limits&, const S
   if (const bool* given = json.as<bool>()) {
     reshard.reshards = *given;
   } else if (const auto* ranks = json.as<std::int64_t>();
-             ranks != nullptr && kGroup.holds(static_cast<double>(*ranks))) {
-    reshard.within = *ranks;
+             ranks != nullptr && kRegather.holds(static_cast<double>(*ranks))) {
+    reshard.reshards = *ranks > 1;  // PyTorch takes 1 for false
+    reshard.within = *ranks > 1 ? *ranks : 0;
   } else {
-    fail_at(spot, "true, false, or of how many ranks a unit is gathered again, 2 or more", shown(json));
+    fail_at(spot, "true, false, or of how many ranks a unit is gathered again", shown(json));
   }
 }
 
@@ -89,7 +91,7 @@ Json::Object schema_of(Type<FsdpUnits>, const Limits&) {
 }
 Json::Object schema_of(Type<ReshardAfterForward>, const Limits&) {
   return one_of({titled("whether", {{"type", "boolean"}}),
-                 titled("from how many ranks", schema_of_number(kGroup, true))});
+                 titled("from how many ranks; 1 is false", schema_of_number(kRegather, true))});
 }
 Json::Object schema_of(Type<ShardGroup>, const Limits&) {
   return one_of({titled("all ranks, or the GPUs of a node", schema_of_names({kAll, kNode})),

@@ -241,6 +241,24 @@ std::string does_not_fit(const Scenario& s) {
              : "does not fit: " + memory_text(m, gpu) + ": " + memory_parts_text(m);
 }
 
+std::string too_few_left(const Scenario& s) {
+  if (!s.faults || !s.faults->elastic || s.faults->step) {
+    return "";
+  }
+  const int least = s.faults->elastic->min_nodes;
+  const Scenario left = on_nodes_left(s, least);
+  if (does_not_fit(left).empty()) {
+    return "";
+  }
+  int enough = least + 1;
+  while (enough <= nodes_of_job(s.cluster) && !does_not_fit(on_nodes_left(s, enough)).empty()) {
+    ++enough;
+  }
+  return "with " + plural(least, "node") + ", with which the job goes on, it does not fit: " +
+         memory_text(memory_of(left), memory_of_gpu(left)) +
+         (enough <= nodes_of_job(s.cluster) ? "; " + plural(enough, "node") + " are the fewest" : "");
+}
+
 std::vector<std::string> settings_that_fit(const Scenario& scenario) {
   constexpr std::size_t kMost = 5;
   Bytes least = memory_of_gpu(scenario) + Bytes(1);
@@ -279,6 +297,9 @@ void require_fit(const Scenario& s) {
   }
   if (const std::string why = does_not_fit(s); !why.empty()) {
     throw InputError(why + "; " + what_would_fit(s), "/training");
+  }
+  if (const std::string why = too_few_left(s); !why.empty()) {
+    throw InputError(why, "/faults/elastic/min_nodes");
   }
 }
 

@@ -28,13 +28,18 @@ std::string loss_text(const GpuMemory&, Bytes gpu);
 // knows.
 std::string does_not_fit(const Scenario&);
 
+// Likewise of the fewest nodes that an elastic job goes on with, and how many would do: "with 1 node ... it does not
+// fit: ...; 2 nodes are the fewest".
+std::string too_few_left(const Scenario&);
+
 // The nearest settings that fit, as --set takes them, each with less memory than those before it:
 // "/training/strategy=fsdp (40.8 GB)". Requires: it doesn't fit.
 std::vector<std::string> settings_that_fit(const Scenario&);
 // "it would fit with ..."; or that nothing does.
 std::string what_would_fit(const Scenario&);
 
-// Throws InputError that says so and names settings with which it would fit; also where nobody knows.
+// Throws InputError that says so and names settings with which it would fit; also where nobody knows, and for what is
+// left of an elastic job.
 void require_fit(const Scenario&);
 
 }  // namespace paceline

@@ -7,6 +7,7 @@
 #include "scenarios/readable.h"
 #include "scenarios/run_table_rows.h"
 #include "sim/strategy/compression.h"
+#include "sim/strategy/sharding.h"
 
 namespace paceline {
 namespace {
@@ -128,7 +129,14 @@ std::string strategy(const Prediction& p) {
     text += ", sharded " + (group.node ? std::string("in each node")
                                        : "in groups of " + std::to_string(group.ranks) + " GPUs");
   }
-  return row("strategy", text);
+  const bool half = bytes_per_element(gathered_format(training.fsdp, training.precision)) < 4 &&
+                    training.gradients == Precision::fp32;
+  const bool as_fp32 = training.strategy == StrategyKind::fsdp && half && !training.fsdp.reduce_precision;
+  return row("strategy", text) +
+         (as_fp32 ? row("",
+                        "gradients in fp32: without reduce_dtype PyTorch's are as the gathered parameters "
+                        "(training.gradients)")
+                  : "");
 }
 
 // Options of strategies that don't run, and of fabrics that aren't there: who forgot to name theirs sees it here.
@@ -169,6 +177,9 @@ std::string unused_row(const TrainingSpec& training, const FabricSpec& fabric) {
          (of_stage_1 ? row("not used", "reduce_scatter and overlap_gather of zero: the stage is " +
                                            std::to_string(training.zero.stage) + " (training.zero.stage)")
                      : "") +
+         (zero && shards && training.no_sync == true && training.accumulation > 1
+              ? row("", "no_sync as told; DeepSpeed refuses it from stage 2 on (training.no_sync)")
+              : "") +
          (reduces_last ? row("not used",
                              "no_sync false: this strategy, or its rule of reduction, has nothing of the "
                              "kind (training.no_sync)")

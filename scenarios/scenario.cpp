@@ -216,6 +216,32 @@ void settle_rates(const Scenario& scenario, std::vector<MeasuredRate>& rates, co
   }
 }
 
+// Of the kernels; and fp8, in memory or on the wire, wants a GPU that has it (NCCL adds it from 2.24 and compute
+// capability 9.0 on).
+void check_precisions(const TrainingSpec& training, const GpuSpec& gpu, const Spot& place) {
+  struct Said {
+    const char* key;
+    Precision format;
+  };
+  const Said all[] = {{"gradients", training.gradients},
+                      {"parameters", training.parameters},
+                      {"fsdp/param_precision", training.fsdp.param_precision.value_or(Precision::fp32)},
+                      {"fsdp/reduce_precision", training.fsdp.reduce_precision.value_or(Precision::fp32)},
+                      {"ddp/wire", training.ddp.wire.value_or(Precision::fp32)}};
+  const char* key = "precision";
+  try {
+    require_precision(gpu, training.precision);
+    for (const Said& each : all) {
+      key = each.key;
+      if (each.format == Precision::fp8) {
+        require_precision(gpu, each.format);
+      }
+    }
+  } catch (const InputError& error) {
+    throw error.at(below(place, key).place);
+  }
+}
+
 // Kinds of GPU, and batches of their own.
 void settle_mixed(ScenarioFile& file, const Spot& spot) {
   Scenario& scenario = file.scenario;
@@ -224,6 +250,9 @@ void settle_mixed(ScenarioFile& file, const Spot& spot) {
   for (std::size_t k = 0; k < file.cluster.gpus.size(); ++k) {
     GpuKind& kind = file.cluster.gpus[k];
     settle_rates(scenario, kind.measured, below(below(kinds, k), "measured"));
+    TrainingSpec alone = training;
+    alone.measured = kind.measured;
+    require_distinct_batches(alone, below(kinds, k));
     try {
       require_precision(kind.gpu, training.precision);
     } catch (const InputError& error) {
@@ -352,11 +381,7 @@ void settle_scenario(ScenarioFile& file, const Spot& spot) {
         below(place, training.recompute_every > 1 ? "recompute_every" : "activation_checkpointing").place);
   }
   check_collective(training.collective, below(place, "collective"));
-  try {
-    require_precision(file.cluster.gpu, training.precision);
-  } catch (const InputError& error) {
-    throw error.at(below(place, "precision").place);
-  }
+  check_precisions(training, file.cluster.gpu, place);
   check_ranks(scenario, file.cluster.spec, spot);
   if (scenario.faults) {
     settle_faults(file, below(spot, "faults"));
@@ -507,6 +532,24 @@ Scenario on_first_nodes(Scenario scenario, int nodes) {
     cluster.degraded = std::move(degraded);
   }
   return scenario;
+}
+
+Scenario on_nodes_left(const Scenario& whole, int nodes) {
+  const int all = nodes_of_job(whole.cluster);
+  const std::optional<ElasticSpec>& elastic = whole.faults->elastic;
+  Scenario s = on_first_nodes(whole, nodes);
+  s.faults.reset();
+  if (nodes < all && elastic && elastic->keep_batch) {
+    pin_rates(s);
+    TrainingSpec& training = s.training;
+    const auto shared = [&](std::int64_t of_all) { return (of_all * all + nodes - 1) / nodes; };
+    if (training.accumulation > 1) {
+      training.accumulation = static_cast<int>(shared(training.accumulation));
+    } else {
+      training.batch_per_gpu = shared(training.batch_per_gpu);
+    }
+  }
+  return s;
 }
 
 }  // namespace paceline

@@ -71,6 +71,9 @@ void pin_rates(Scenario&);
 
 // The same on the first nodes of the job alone: what it says of GPUs and links that are not there any more is gone.
 Scenario on_first_nodes(Scenario, int nodes);
+// Likewise, as torchrun starts it when so many are left: without faults, and with what `keep_batch` gives the fullest
+// GPU, more passes where it accumulates, else a larger batch. Requires: faults.
+Scenario on_nodes_left(const Scenario&, int nodes);
 
 // The JSON Schema (draft 2020-12) of a scenario file, from the same description that the reader uses.
 std::string scenario_schema();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/minor_version.h"
+#include "sim/strategy/sharding.h"
 
 namespace paceline {
 namespace {
@@ -75,7 +76,9 @@ ElementType element_type(const Purpose& purpose, const TrainingSpec& training) {
         parameters: {  // averaged, or of a model that all take, in memory; else gathered for kernels
       const bool in_memory =
           training.strategy == StrategyKind::local_sgd || training.strategy == StrategyKind::ddp;
-      return type_of(in_memory ? training.parameters : training.precision);
+      return type_of(in_memory                ? training.parameters
+                     : fully_shards(training) ? gathered_format(training.fsdp, training.precision)
+                                              : kept_in(training.precision));
     }
     case Payload::statistics:
       return kFloat;

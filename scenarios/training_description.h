@@ -141,11 +141,15 @@ void describe(V& v, FsdpSpec& s) {
       "units", s.units, any(),
       "What is gathered at once. \"blocks\": consecutive layers whose names agree up to their first number, "
       "such as layers.7; layers in none are the root's, which is gathered first and kept.");
+  v.key("param_precision", s.param_precision, any(),
+        "Number format of gathered parameters (param_dtype); left out: that of `precision`, with fp8 16 "
+        "bits. fp8: of "
+        "the blocks' products alone (torchao's enable_fsdp_float8_all_gather).");
   v.key("reduce_precision", s.reduce_precision, any(),
         "Number format of gradients in the reduce-scatter (reduce_dtype); left out: that of `gradients`.");
   v.key("reshard_after_forward", s.reshard_after_forward, any(),
         "Free a unit's parameters after its forward pass, and gather them again for its backward pass; a "
-        "number: from that many ranks, which divides the shard group.");
+        "number: from that many ranks, which divides the shard group (1: false).");
   v.key("shard_group", s.shard_group, any(),
         "Hybrid sharding: which ranks share one copy of the parameters, while gradients are all-reduced "
         "across such groups; left out: all.");
@@ -395,7 +399,10 @@ void describe(V& v, TrainingSpec& s) {
         "other block).");
   v.key("precision", s.precision, any(),
         "Number format of the kernels: it decides their peak rate and their bytes.");
-  v.key("gradients", s.gradients, any(), "Number format of gradients in memory and on the wire.");
+  v.key(
+      "gradients", s.gradients, any(),
+      "Number format of gradients in memory and on the wire. Under FSDP with 16-bit parameters (param_dtype) "
+      "PyTorch's are that format's.");
   v.key("parameters", s.parameters, any(),
         "Number format of the optimizer's state in memory and of the parameters that it updates: fp32 with "
         "mixed precision, whatever the kernels' precision; bf16 where the whole model was cast.");

@@ -105,6 +105,8 @@ struct ShardGroup {
 // PyTorch fully_shard (torch/distributed/fsdp/_fully_shard).
 struct FsdpSpec {
   FsdpUnits units;
+  std::optional<Precision>
+      param_precision;  // of units that are gathered; left out: what kernels keep theirs in
   std::optional<Precision> reduce_precision;  // of gradients on the wire; left out: that of `gradients`
   ReshardAfterForward reshard_after_forward;
   ShardGroup shard_group;

@@ -34,7 +34,8 @@ std::pair<CollectiveKind, Bytes> chief_collective(const Scenario& fitted) {
   for (const FsdpUnit& unit : units_of(training.fsdp.units, fitted.model)) {
     elements = std::max(elements, shard_elements(fitted.model, unit.first, unit.count, 1));
   }
-  return {CollectiveKind::all_gather, std::min(Bytes(elements * bytes_per_element(training.precision)), all)};
+  return {CollectiveKind::all_gather,
+          std::min(Bytes(elements * bytes_per_element(kept_in(training.precision))), all)};
 }
 
 CollectiveInterval of_chief(const Scenario& fitted, const Profile& profile) {

@@ -49,6 +49,9 @@ void require_faithful(const Scenario& s) {
   refuse(sharded && training.fsdp.reduce_precision &&
              !same_format(*training.fsdp.reduce_precision, training.gradients),
          "/training/fsdp/reduce_precision", "gradients in another format on the wire");
+  refuse(sharded && training.fsdp.param_precision &&
+             !same_format(*training.fsdp.param_precision, training.precision),
+         "/training/fsdp/param_precision", "gathered parameters in another format than the kernels'");
   refuse(reduces_each_pass(training), "/training/no_sync", "false; passes but the last run under it");
   refuse(training.clip_norm, "/training/clip_norm", "clipping");
   refuse(training.input.has_value(), "/training/input", "a data loader; leave it out");

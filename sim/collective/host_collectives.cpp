@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -38,29 +40,39 @@ double waits_for_word(std::uint32_t ranks, Bytes segment) {
   return in_front / (2.0 * (ranks - 1));
 }
 
-// The links to the CPU that is nearest.
-std::span<const std::uint32_t> way_to_host(const NodeLayout& node, std::uint32_t gpu) {
-  std::span<const std::uint32_t> nearest;
-  for (std::uint32_t cpu = 0; cpu < node.count(DeviceKind::cpu); ++cpu) {
-    const std::span<const std::uint32_t> way = node.route(gpu, node.endpoint_of_cpu(cpu));
-    nearest = nearest.empty() || (!way.empty() && way.size() < nearest.size()) ? way : nearest;
+// The first of each kind, and those with links that are slower than their kind's.
+std::set<std::uint32_t> nodes_that_differ(const Topology& topology) {
+  std::set<std::uint32_t> nodes, kinds;
+  const auto job_nodes = static_cast<std::uint32_t>(topology.job_nodes());
+  for (std::uint32_t node = 0; node < job_nodes; ++node) {
+    if (kinds.insert(topology.kind_of(node)).second) {
+      nodes.insert(node);
+    }
   }
-  return nearest;
+  for (const DegradedLink& each : topology.spec().degraded) {
+    const std::optional<std::uint32_t> node = topology.node_of(topology.device_named(each.from));
+    if (node && *node < job_nodes) {
+      nodes.insert(*node);
+    }
+  }
+  return nodes;
 }
 
 // A buffer of a GPU to the host and back, while all GPUs of the node copy theirs; 0: no node has GPUs of a known
 // kind, and what is reduced lies with the hosts.
 BytesPerSecond copied_at(const Topology& topology) {
   BytesPerSecond slowest{};
-  for (std::uint32_t k = 0; k < topology.kinds().size(); ++k) {
-    const NodeLayout& node = topology.kinds()[k];
-    if (topology.spec_of_kind(k).compute_capability == 0) {
+  const auto per_node = static_cast<std::uint32_t>(topology.gpus_per_node());
+  for (const std::uint32_t node : nodes_that_differ(topology)) {
+    if (topology.spec_of_kind(topology.kind_of(node)).compute_capability == 0) {
       continue;
     }
-    std::vector<int> users(node.links.size());
-    for (const std::uint32_t gpu : node.gpus_in_use) {
-      for (const std::uint32_t link : way_to_host(node, gpu)) {
-        const BytesPerSecond both_ways = node.links[link].bandwidth / (2.0 * ++users[link]);
+    std::map<LinkId, int> users;
+    for (std::uint32_t g = 0; g < per_node; ++g) {
+      const Rank rank(node * per_node + g);
+      const std::optional<DeviceId> host = nearest_cpu(topology, rank);
+      for (const LinkId link : host ? topology.route_of_message(topology.gpu_of(rank), *host) : Route()) {
+        const BytesPerSecond both_ways = topology.link(link).bandwidth / (2.0 * ++users[link]);
         slowest = slowest.value > 0 ? std::min(slowest, both_ways) : both_ways;
       }
     }
@@ -69,6 +81,22 @@ BytesPerSecond copied_at(const Topology& topology) {
 }
 
 }  // namespace
+
+std::optional<DeviceId> nearest_cpu(const Topology& topology, Rank rank) {
+  const std::uint32_t number = topology.node_of(rank), cpus = topology.node(number).count(DeviceKind::cpu);
+  const DeviceId gpu = topology.gpu_of(rank);
+  std::optional<DeviceId> nearest;
+  std::size_t least = 0;  // links on the way
+  for (std::uint32_t c = 0; c < cpus; ++c) {
+    const DeviceId cpu = topology.device_named("node" + std::to_string(number) + "/cpu" + std::to_string(c));
+    const std::size_t links = topology.route_of_message(gpu, cpu).size;
+    if (links > 0 && (!nearest || links < least)) {
+      nearest = cpu;
+      least = links;
+    }
+  }
+  return nearest;
+}
 
 void require_runs(CollectiveLibrary library, CollectiveKind kind) {
   if (kind == CollectiveKind::reduce || between_peers(kind)) {

@@ -25,6 +25,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 
 #include "sim/collective/algorithms.h"
@@ -55,6 +56,9 @@ HostGraph gloo_ring_graph(CollectiveKind, const RankLayout&, std::span<const int
                           std::uint32_t segments);
 // A broadcast.
 HostGraph binomial_tree_graph(const RankLayout&, std::span<const int> nics, std::uint32_t root);
+
+// Of a rank's node, by the links between, the first of several; nothing where it has none.
+std::optional<DeviceId> nearest_cpu(const Topology&, Rank);
 
 // Throws InputError for all_to_all, send_recv and reduce.
 void require_runs(CollectiveLibrary, CollectiveKind);

@@ -182,7 +182,7 @@ class DataParallelIteration {
   }
 
   void replicate() {
-    const std::vector<Bytes> sizes = tensor_sizes(work_.model, training_.precision);
+    const std::vector<Bytes> sizes = tensor_sizes(work_.model, kept_in(training_.precision));
     for (const std::vector<std::size_t>& chunk :
          assign_buckets(sizes, kDataParallelChunk, kDataParallelChunk)) {
       Bytes bytes;
@@ -296,7 +296,7 @@ std::vector<std::size_t> reduced_chunks(std::span<const Bytes> sizes, Bytes limi
 
 Bytes gathered_outputs(const Model& model, const TrainingSpec& training) {
   return Bytes(model.layers.back().output_elements * training.batch_per_gpu *
-               bytes_per_element(training.precision));
+               bytes_per_element(kept_in(training.precision)));
 }
 
 void add_data_parallel_programs(const Workload& work, PlanTable& plans, TrainingJob& job) {

@@ -75,6 +75,7 @@ class DdpPrograms {
         plans_(plans),
         rule_(reduction_rule(ddp.reduction)),
         wire_(ddp.wire.value_or(work.training.gradients)),
+        kernels_(kept_in(work.training.precision)),
         gradients_(gradients_of(ddp, work.model, bytes_per_element(work.training.gradients))) {}
 
   Program steady(bool warm_up = false) {
@@ -178,13 +179,12 @@ class DdpPrograms {
   }
 
   std::uint32_t gather_bucket(ProgramBuilder& b, const std::vector<std::size_t>& bucket, std::size_t number) {
-    const TrainingSpec& training = work_.training;
     const std::int64_t ranks = plans_.layout().ranks(), all = padded(elements_of(bucket), ranks);
     return b.collective(
-        {CollectiveKind::all_gather, Bytes(all * bytes_per_element(training.precision))},
+        {CollectiveKind::all_gather, Bytes(all * bytes_per_element(kernels_))},
         {.phase = Phase::forward, .payload = Payload::parameters},
         "all_gather bucket " + std::to_string(number),
-        {.prepare = cast_time(work_.costs, all / ranks, training.parameters, training.precision)});
+        {.prepare = cast_time(work_.costs, all / ranks, work_.training.parameters, kernels_)});
   }
 
   void broadcast_buffers(ProgramBuilder& b) {
@@ -398,15 +398,14 @@ class DdpPrograms {
     const std::uint32_t ranks = plans_.layout().ranks();
     const std::int64_t shard =
         shard_elements(work_.model, 0, static_cast<std::uint32_t>(work_.model.layers.size()), ranks);
-    b.reduce_norm();
+    b.reduce_norms();
     b.optimizer(shard, training.gradients);
     if (use_.zero->overlap_gather) {
       return;
     }
-    b.wait(b.collective(
-        {CollectiveKind::all_gather, Bytes(ranks * shard * bytes_per_element(training.precision))},
-        {.phase = Phase::update, .payload = Payload::parameters}, "all_gather parameters",
-        {.prepare = cast_time(work_.costs, shard, training.parameters, training.precision)}));
+    b.wait(b.collective({CollectiveKind::all_gather, Bytes(ranks * shard * bytes_per_element(kernels_))},
+                        {.phase = Phase::update, .payload = Payload::parameters}, "all_gather parameters",
+                        {.prepare = cast_time(work_.costs, shard, training.parameters, kernels_)}));
   }
 
   void broadcast_rebuilt_buckets(ProgramBuilder& b) {
@@ -431,7 +430,7 @@ class DdpPrograms {
   const Workload& work_;
   PlanTable& plans_;
   ReductionRule rule_;
-  Precision wire_;
+  Precision wire_, kernels_;  // of reduced gradients, and of gathered parameters
   std::vector<Gradient> gradients_;
   std::uint32_t first_bucket_ = 0;      // of the pass: they are numbered through the step
   std::vector<std::uint32_t> reduced_;  // each bucket's collective

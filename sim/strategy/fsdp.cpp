@@ -45,6 +45,8 @@ class FsdpIteration {
         work_(work),
         groups_(groups_of(fsdp, plans.layout())),
         units_(units_of(fsdp.units, work.model)),
+        gathered_(gathered_format(fsdp, work.training.precision)),
+        wire_(fsdp.reduce_precision.value_or(work.training.gradients)),
         root_(root()),
         blocks_(work.training.collective.library == CollectiveLibrary::gloo),
         b_(work, plans) {
@@ -69,36 +71,45 @@ class FsdpIteration {
     for (const Shard& shard : shards_) {
       elements += shard.elements;
     }
-    b_.reduce_norm();
+    b_.reduce_norms();
     b_.optimizer(elements, training.parameters);
     return b_.finish();
   }
 
  private:
-  // What each rank keeps of a unit, and what all layers of the unit have.
+  // What each rank keeps of a unit, and what all layers of the unit have; of either as it is gathered.
   struct Shard {
     std::string name;
     std::int64_t elements = 0, of_layers = 0;
+    Bytes gathered{}, of_layers_gathered{};
   };
 
+  void add(Shard& shard, std::uint32_t first, std::uint32_t end) const {
+    for (std::uint32_t l = first; l < end; ++l) {
+      const std::int64_t each = gathered_bytes(gathered_, work_.model.layers[l]),
+                         elements = shard_elements(work_.model, l, 1, groups_.shard),
+                         all = shard_elements(work_.model, l, 1, 1);
+      shard.elements += elements;
+      shard.of_layers += all;
+      shard.gathered = shard.gathered + Bytes(each * elements);
+      shard.of_layers_gathered = shard.of_layers_gathered + Bytes(each * all);
+    }
+  }
+
   Shard shard_of(const FsdpUnit& unit) const {
-    return {unit.name, shard_elements(work_.model, unit.first, unit.count, groups_.shard),
-            shard_elements(work_.model, unit.first, unit.count, 1)};
+    Shard shard{.name = unit.name};
+    add(shard, unit.first, unit.end());
+    return shard;
   }
 
   Shard root() const {
-    Shard root{"root"};
+    Shard root{.name = "root"};
     std::uint32_t begin = 0;
-    const auto add = [&](std::uint32_t end) {
-      const Shard between = shard_of({"", begin, end - begin});
-      root.elements += between.elements;
-      root.of_layers += between.of_layers;
-    };
     for (const FsdpUnit& unit : units_) {
-      add(unit.first);
+      add(root, begin, unit.first);
       begin = unit.end();
     }
-    add(static_cast<std::uint32_t>(work_.model.layers.size()));
+    add(root, begin, static_cast<std::uint32_t>(work_.model.layers.size()));
     return root;
   }
 
@@ -108,8 +119,8 @@ class FsdpIteration {
   Bytes of_all(const Shard& shard, Precision precision) const {
     return static_cast<std::int64_t>(groups_.shard) * bytes(shard.elements, precision);
   }
-  Precision reduce_precision() const { return fsdp_.reduce_precision.value_or(work_.training.gradients); }
 
+  SimTime moved(Bytes traffic) const { return to_sim_time(memory_time(work_.costs, traffic)); }
   SimTime cast(const Shard& shard, Precision from, Precision to) const {
     return cast_time(work_.costs, shard.elements, from, to);
   }
@@ -135,13 +146,19 @@ class FsdpIteration {
     }
   }
 
-  // From the parameters in memory.
+  Bytes of_all_gathered(const Shard& shard) const {
+    return static_cast<std::int64_t>(groups_.shard) * shard.gathered;
+  }
+
+  // From the parameters in memory, cast where they have another format.
   std::uint32_t gather(const Shard& shard, Phase phase, After after, std::uint32_t after_op) {
-    const Precision compute = work_.training.precision;
-    return collective(
-        {CollectiveKind::all_gather, of_all(shard, compute), groups_.shards()},
-        {.phase = phase, .payload = Payload::parameters}, "all_gather " + shard.name,
-        {.after = after, .after_op = after_op, .prepare = cast(shard, work_.training.parameters, compute)});
+    const Precision parameters = work_.training.parameters;
+    const SimTime prepare = same_format(parameters, gathered_)
+                                ? SimTime{}
+                                : moved(bytes(shard.elements, parameters) + shard.gathered);
+    return collective({CollectiveKind::all_gather, of_all_gathered(shard), groups_.shards()},
+                      {.phase = phase, .payload = Payload::parameters}, "all_gather " + shard.name,
+                      {.after = after, .after_op = after_op, .prepare = prepare});
   }
 
   // For the backward pass: from the parameters in memory, or from what fewer ranks kept of the forward pass.
@@ -149,15 +166,14 @@ class FsdpIteration {
     if (!groups_.regather_apart()) {
       return gather(shard, Phase::backward, After::compute, 0);
     }
-    return collective(
-        {CollectiveKind::all_gather, of_all(shard, work_.training.precision), groups_.regathers()},
-        {.phase = Phase::backward, .payload = Payload::parameters}, "all_gather " + shard.name, {.queue = 1});
+    return collective({CollectiveKind::all_gather, of_all_gathered(shard), groups_.regathers()},
+                      {.phase = Phase::backward, .payload = Payload::parameters}, "all_gather " + shard.name,
+                      {.queue = 1});
   }
 
   // Out of the buffer of the all-gather. Returns the operation.
   std::uint32_t copy_out(const Shard& shard) {
-    return b_.copy(2 * bytes(shard.of_layers, work_.training.precision), 1, kNoIndex,
-                   "copy out " + shard.name);
+    return b_.copy(2 * shard.of_layers_gathered, 1, kNoIndex, "copy out " + shard.name);
   }
 
   // Gathers run ahead of the compute stream as far as their two buffers allow.
@@ -182,9 +198,20 @@ class FsdpIteration {
     }
   }
 
-  // Under no_sync whole gradients add up, else the shards do, once they are reduced.
+  // Under no_sync whole gradients add up, in the format that they are reduced in (FSDPParam.to_accumulated_grad_if_needed
+  // and accumulate_unsharded_grad_if_needed), else the shards do, once they are reduced.
+  void sum_up(std::uint32_t layer) {
+    const std::int64_t sum = bytes_per_element(wire_), gradient = bytes_per_element(work_.training.gradients);
+    if (adds_) {
+      b_.gradients(layer, 2 * sum + gradient, "accumulate");
+    } else if (sums_apart()) {
+      b_.gradients(layer, sum + gradient, "cast");
+    }
+  }
+  bool sums_apart() const { return !same_format(wire_, work_.training.gradients); }
+
   void backward(bool synchronised) {
-    const bool whole = adds_ && !reduces_each_pass(work_.training);
+    const bool sums = work_.training.accumulation > 1 && !reduces_each_pass(work_.training);
     std::size_t left = units_.size();  // units whose first layer is still to come
     std::optional<std::uint32_t> gathered;
     if (fsdp_.reshard_after_forward.reshards && left > 0) {
@@ -195,8 +222,8 @@ class FsdpIteration {
         enter_backward(left - 1, gathered);
       }
       b_.backward(l);
-      if (whole) {
-        b_.accumulate(l);
+      if (sums) {
+        sum_up(l);
       }
       if (left > 0 && l == units_[left - 1].first) {
         --left;
@@ -220,23 +247,22 @@ class FsdpIteration {
   }
 
   void reduce(const Shard& shard) {
-    const Precision wire = reduce_precision(), parameters = work_.training.parameters;
+    const Precision parameters = work_.training.parameters;
     const bool adds = adds_ && reduces_each_pass(work_.training);
+    const Precision held = adds_ && !adds ? wire_ : work_.training.gradients;
     const SimTime conclude =
-        cast(shard, wire, parameters) +
-        (adds ? to_sim_time(memory_time(work_.costs, 3 * bytes(shard.elements, parameters))) : SimTime{});
+        cast(shard, wire_, parameters) + (adds ? moved(3 * bytes(shard.elements, parameters)) : SimTime{});
     if (reduced_) {
       wait(*reduced_);
     }
     const std::uint32_t number = reduces_++;
-    b_.copy(bytes(shard.of_layers, work_.training.gradients) + bytes(shard.of_layers, wire), 1, number,
-            "copy in " + shard.name);
-    reduced_ = collective({CollectiveKind::reduce_scatter, of_all(shard, wire), groups_.shards()},
+    b_.copy(bytes(shard.of_layers, held) + bytes(shard.of_layers, wire_), 1, number, "copy in " + shard.name);
+    reduced_ = collective({CollectiveKind::reduce_scatter, of_all(shard, wire_), groups_.shards()},
                           {.phase = Phase::exchange, .bucket = number}, "reduce_scatter " + shard.name,
                           {.conclude = groups_.replicated() ? SimTime{} : conclude});
     if (groups_.replicated()) {
       all_reduced_.push_back(
-          collective({CollectiveKind::all_reduce, bytes(shard.elements, wire), groups_.replicas()},
+          collective({CollectiveKind::all_reduce, bytes(shard.elements, wire_), groups_.replicas()},
                      {.phase = Phase::exchange}, "all_reduce " + shard.name,
                      {.queue = groups_.regather_apart() ? 2U : 1U,
                       .after = After::op,
@@ -259,6 +285,7 @@ class FsdpIteration {
   Groups groups_;
   std::vector<FsdpUnit> units_;
   std::vector<Shard> shards_;  // by unit
+  Precision gathered_, wire_;  // formats of parameters, and of reduced gradients
   Shard root_;
   bool blocks_;
   ProgramBuilder b_;
@@ -269,6 +296,13 @@ class FsdpIteration {
 };
 
 }  // namespace
+
+void require_shards(const TrainingSpec& training, const RankLayout& job) {
+  if (fully_shards(training) && job.ranks() > 1) {
+    const bool zero = training.strategy == StrategyKind::zero;
+    static_cast<void>(groups_of(zero ? fsdp_of(training.zero, training.fsdp) : training.fsdp, job));
+  }
+}
 
 void add_fsdp_programs(const FsdpSpec& fsdp, const Workload& work, PlanTable& plans, TrainingJob& job) {
   job.main().steady = job.main().warm_up = FsdpIteration(fsdp, work, plans).build();

@@ -12,4 +12,7 @@ namespace paceline {
 // doesn't divide the shard group. Requires: more than one rank, a model with parameters.
 void add_fsdp_programs(const FsdpSpec&, const Workload&, PlanTable&, TrainingJob&);
 
+// Throws so where these ranks can't shard as the training says, if it shards.
+void require_shards(const TrainingSpec&, const RankLayout&);
+
 }  // namespace paceline

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/minor_version.h"
 #include "sim/collective/fusion.h"
+#include "sim/collective/host_collectives.h"
 #include "sim/strategy/gradients.h"
 
 namespace paceline {
@@ -53,22 +54,13 @@ void check_stages(const HorovodSpec& horovod, const TrainingSpec& training, cons
 // CUDA copies what isn't pinned through a buffer that is: it crosses the memory three times.
 constexpr double kPassesOfMemory = 3;
 
-// The CPU that is nearest to a GPU, the first of several.
 DeviceId host_of(const Topology& topology, Rank rank) {
-  const std::uint32_t number = topology.node_of(rank);
-  const std::uint32_t cpus = topology.node(number).count(DeviceKind::cpu);
-  if (cpus == 0) {
-    throw InputError("expected a node with a CPU, to whose memory hierarchical copies, found none in " +
-                         topology.spec_of_kind(topology.kind_of(number)).name,
-                     "/cluster/node");
+  if (const std::optional<DeviceId> host = nearest_cpu(topology, rank)) {
+    return *host;
   }
-  const std::string node = "node" + std::to_string(number) + "/cpu";
-  std::vector<DeviceId> hosts;
-  for (std::uint32_t c = 0; c < cpus; ++c) {
-    hosts.push_back(topology.device_named(node + std::to_string(c)));
-  }
-  return *std::ranges::min_element(
-      hosts, {}, [&](DeviceId host) { return topology.route_of_message(topology.gpu_of(rank), host).size; });
+  throw InputError("expected a node with a CPU, to whose memory hierarchical copies, found none in " +
+                       topology.spec_of_kind(topology.kind_of(topology.node_of(rank))).name,
+                   "/cluster/node");
 }
 
 // Builds the program of all ranks, which is the same in all iterations.
@@ -93,7 +85,7 @@ class HorovodProgram {
     if (!horovod_.async_completion) {
       builder_.synchronize();
     }
-    if (horovod_.fp16) {
+    if (casts(horovod_, work_.training)) {
       cast(parameter_tensors(work_.model), parameter_count(work_.model), "decompress");
     }
     builder_.optimizer(parameter_count(work_.model), work_.training.gradients);
@@ -124,7 +116,7 @@ class HorovodProgram {
 
   // A layer's gradients, when its last kernel is issued.
   void queue(const std::vector<std::int64_t>& tensors, const std::vector<Gradient>& gradients) {
-    if (horovod_.fp16 && !tensors.empty()) {
+    if (casts(horovod_, work_.training) && !tensors.empty()) {
       cast(tensors.size(), std::accumulate(tensors.begin(), tensors.end(), std::int64_t{0}), "compress");
     }
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -148,6 +140,10 @@ HorovodRules horovod_rules(const std::string& version) {
                      std::to_string(kNewest) + ", found \"" + version + '"');
   }
   return *std::prev(std::ranges::upper_bound(kRules, minor, {}, &HorovodRules::minor));
+}
+
+bool casts(const HorovodSpec& horovod, const TrainingSpec& training) {
+  return horovod.fp16 && training.gradients != Precision::fp16;
 }
 
 Bytes fusion_buffer(const HorovodSpec& horovod, std::uint32_t gpus_per_node) {

@@ -35,6 +35,9 @@ void add_horovod_programs(const HorovodSpec&, const Workload&, const CollectiveP
 // Requires: the topology is that of the cluster, and outlives the job.
 void place_hosts(const Topology&, const ClusterUse&, const HorovodSpec&, TrainingJob&);
 
+// Whether gradients are cast to fp16 and back: Compression.fp16 gives those that are fp16 back as they are.
+bool casts(const HorovodSpec&, const TrainingSpec&);
+
 // Its buffer for fusions.
 Bytes fusion_buffer(const HorovodSpec&, std::uint32_t gpus_per_node);
 

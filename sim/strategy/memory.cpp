@@ -45,8 +45,8 @@ std::int64_t parameters(const Layer& layer) {
 }
 
 // The root, two consecutive units, and what the units before them keep of the forward pass.
-std::int64_t gathered_elements(const UnitCounts& parameters, const ReshardAfterForward& reshard,
-                               std::int64_t shard_group) {
+std::int64_t gathered_at_most(const UnitCounts& parameters, const ReshardAfterForward& reshard,
+                              std::int64_t shard_group) {
   const auto kept = [&](std::int64_t unit) {
     const std::int64_t within = reshard.within;
     const bool apart = within > 0 && within < shard_group;
@@ -131,7 +131,7 @@ struct MemoryOf {
   GpuMemory operator()(const HorovodSpec& horovod) const {
     GpuMemory memory = alone();
     memory.buckets = fusion_buffer(horovod, job.gpus_per_node);
-    if (horovod.fp16) {
+    if (casts(horovod, training)) {
       memory.buckets = memory.buckets + bytes(parameter_count(model), Precision::fp16);
     }
     return memory;
@@ -173,7 +173,7 @@ struct MemoryOf {
   static Bytes bytes(std::int64_t elements, Precision precision) {
     return Bytes(elements * bytes_per_element(precision));
   }
-  Bytes activations() const { return of_batch(training, outputs_kept(), training.precision); }
+  Bytes activations() const { return of_batch(training, outputs_kept(), kept_in(training.precision)); }
   std::int64_t elements_each(std::uint32_t ranks) const {
     return shard_elements(model, 0, static_cast<std::uint32_t>(model.layers.size()), ranks);
   }
@@ -185,9 +185,10 @@ struct MemoryOf {
   // A copy of the parameters for the kernels, gradients, and the optimizer's state with its master copy,
   // which is the kernels' where both have one format.
   GpuMemory model_states(const SharedBy& ranks) const {
-    const bool copy_is_master = same_format(training.parameters, training.precision);
+    const Precision copy = kept_in(training.precision);
+    const bool copy_is_master = same_format(training.parameters, copy);
     GpuMemory memory;
-    memory.parameters = shard(ranks.parameters, training.precision);
+    memory.parameters = shard(ranks.parameters, copy);
     memory.gradients = shard(ranks.gradients, training.gradients);
     memory.optimizer =
         moments(ranks.optimizer) + (copy_is_master ? Bytes(0) : shard(ranks.optimizer, training.parameters));
@@ -205,22 +206,25 @@ struct MemoryOf {
   }
 
   Bytes gathered(const FsdpSpec& fsdp) const {
-    const UnitCounts elements = count(units_of(fsdp.units, model), model, parameters);
-    return bytes(gathered_elements(elements, fsdp.reshard_after_forward, shard_ranks(fsdp.shard_group, job)),
-                 training.precision);
+    const Precision format = gathered_format(fsdp, training.precision);
+    const UnitCounts each = count(units_of(fsdp.units, model), model, [&](const Layer& layer) {
+      return parameters(layer) * gathered_bytes(format, layer);
+    });
+    return Bytes(gathered_at_most(each, fsdp.reshard_after_forward, shard_ranks(fsdp.shard_group, job)));
   }
 
-  // Whole gradients are the root's, whose layers are not behind each other, and a unit's; under no_sync those of all.
-  // Beside them stands what a reduce-scatter reads.
+  // Whole gradients are the root's, whose layers are not behind each other, and a unit's; under no_sync the sums of all,
+  // which are in the format that they are reduced in. Beside them stands what a reduce-scatter reads.
   void add_units(const FsdpSpec& fsdp, GpuMemory& memory) const {
     const std::vector<FsdpUnit> units = units_of(fsdp.units, model);
     const UnitCounts elements = count(units, model, parameters);
     const Precision wire = fsdp.reduce_precision.value_or(training.gradients);
-    const std::int64_t whole = training.accumulation > 1 && !reduces_each_pass(training)
-                                   ? elements.all()
-                                   : elements.root + elements.largest_unit();
-    memory.buckets =
-        bytes(whole, training.gradients) + bytes(std::max(elements.root, elements.largest_unit()), wire);
+    const bool sums = training.accumulation > 1 && !reduces_each_pass(training);
+    const bool apart = sums && !same_format(wire, training.gradients);  // not where gradients arrive
+    const std::int64_t arriving = elements.root + elements.largest_unit();
+    memory.buckets = bytes(sums && !apart ? elements.all() : arriving, training.gradients) +
+                     bytes(apart ? elements.all() : 0, wire) +
+                     bytes(std::max(elements.root, elements.largest_unit()), wire);
     memory.activations = activations();
   }
 

@@ -76,6 +76,12 @@ OptimizerStep optimizer_step(const TrainingSpec& training, std::int64_t paramete
   return {passes + moments, kernels.launches * (each_tensor ? tensors : 1)};
 }
 
+Norms norms_of(const TrainingSpec& training) {
+  const bool lamb = training.optimizer == Optimizer::lamb;
+  const bool fused = training.optimizer_kernels == OptimizerKernels::fused;
+  return {training.clip_norm || (lamb && fused), lamb || training.optimizer == Optimizer::lars ? 2 : 0};
+}
+
 // One kernel reads the gradients for the norm, one scales them. Apex FusedLAMB does with its own norm.
 OptimizerStep clipping_step(const TrainingSpec& training, std::int64_t parameters, Precision gradients) {
   const bool clips_itself =

@@ -19,6 +19,14 @@ struct OptimizerStep {
 OptimizerStep optimizer_step(const TrainingSpec&, std::int64_t parameters, Precision gradients,
                              std::size_t tensors);
 
+// The norms that clipping and the optimizer ask for: where the state is sharded, ranks reduce them. LAMB and LARS
+// (layer-wise rates) have two of each tensor, taken as reduced at once, as Apex's DistributedFusedLAMB does.
+struct Norms {
+  bool of_all = false;
+  std::int64_t of_each_tensor = 0;
+};
+Norms norms_of(const TrainingSpec&);
+
 // Clipping gradients by their norm before it, on the same. Nothing where the optimizer does so itself.
 OptimizerStep clipping_step(const TrainingSpec&, std::int64_t parameters, Precision gradients);
 

@@ -76,12 +76,14 @@ void ProgramBuilder::backward(std::uint32_t layer) {
 }
 
 void ProgramBuilder::accumulate(std::uint32_t layer) {
+  gradients(layer, 3 * bytes_per_element(work_.training.gradients), "accumulate");
+}
+
+void ProgramBuilder::gradients(std::uint32_t layer, std::int64_t bytes_of_element, const char* label) {
   const std::vector<std::int64_t>& tensors = work_.model.layers[layer].parameters;
   if (!tensors.empty()) {
-    const std::int64_t elements = std::accumulate(tensors.begin(), tensors.end(), std::int64_t{0});
-    const Bytes gradients(elements * bytes_per_element(work_.training.gradients));
-    kernel(to_sim_time(memory_time(work_.costs, 3 * gradients)), tensors.size(), {Phase::accumulate, layer},
-           "accumulate");
+    const Bytes traffic(std::accumulate(tensors.begin(), tensors.end(), std::int64_t{0}) * bytes_of_element);
+    kernel(to_sim_time(memory_time(work_.costs, traffic)), tensors.size(), {Phase::accumulate, layer}, label);
   }
 }
 
@@ -129,10 +131,18 @@ void ProgramBuilder::host_work(SimTime time, const Purpose& purpose, const std::
   program_.ops.push_back({OpKind::kernel, 0, {}, time, label, purpose});
 }
 
-void ProgramBuilder::reduce_norm() {
-  if (work_.training.clip_norm) {
-    wait(collective({CollectiveKind::all_reduce, Bytes(4)},
-                    {.phase = Phase::update, .payload = Payload::indices}, "all_reduce norm", {}));
+void ProgramBuilder::reduce_norms() {
+  const auto reduce = [&](std::int64_t floats, const char* label) {
+    wait(collective({CollectiveKind::all_reduce, Bytes(4 * floats)},
+                    {.phase = Phase::update, .payload = Payload::statistics}, label, {}));
+  };
+  const auto [of_all, of_each_tensor] = norms_of(work_.training);
+  if (of_all) {
+    reduce(1, "all_reduce norm");
+  }
+  if (of_each_tensor > 0) {
+    reduce(of_each_tensor * static_cast<std::int64_t>(parameter_tensors(work_.model)),
+           "all_reduce norms of tensors");
   }
 }
 

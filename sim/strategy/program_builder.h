@@ -52,6 +52,8 @@ class ProgramBuilder {
   void backward_kernels(std::uint32_t layer);
   // AccumulateGrad into existing gradients: reads both, writes one. Nothing for a layer without parameters.
   void accumulate(std::uint32_t layer);
+  // Kernels, one a tensor, that move so many bytes of each of the layer's gradients.
+  void gradients(std::uint32_t layer, std::int64_t bytes_of_element, const char* label);
   // Forward and backward of all micro-batches; in the last one's backward pass, after each layer: there(layer).
   template <class F>
   void passes(const F& there);
@@ -71,8 +73,8 @@ class ProgramBuilder {
   void mark(const std::string& label);
   // What takes the host alone time.
   void host_work(SimTime, const Purpose&, const std::string& label);
-  // Where gradients are clipped: the norm of what each rank has a part of.
-  void reduce_norm();
+  // Of what each rank has a part of: the norms that clipping and the optimizer ask for.
+  void reduce_norms();
   // On so many of the model's parameters, whose gradients have this precision.
   void optimizer(std::int64_t parameters, Precision gradients);
   void synchronize(std::uint32_t stream = 0);

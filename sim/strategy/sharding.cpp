@@ -186,6 +186,15 @@ std::int64_t shard_elements(const Model& model, std::uint32_t first, std::uint32
   return elements;
 }
 
+Precision gathered_format(const FsdpSpec& fsdp, Precision kernels) {
+  return fsdp.param_precision.value_or(kept_in(kernels));
+}
+
+std::int64_t gathered_bytes(Precision format, const Layer& layer) {
+  const bool product = layer.kind == LayerKind::linear && !block_of(layer.name).empty();
+  return bytes_per_element(product ? format : kept_in(format));
+}
+
 SimTime cast_time(const GpuCosts& costs, std::int64_t elements, Precision from, Precision to) {
   const Bytes traffic(elements * (bytes_per_element(from) + bytes_per_element(to)));
   return same_format(from, to) ? SimTime{} : to_sim_time(memory_time(costs, traffic));

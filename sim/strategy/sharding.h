@@ -51,6 +51,12 @@ std::uint32_t shard_ranks(const ShardGroup&, const RankLayout&);
 // `ranks`: PyTorch pads rows of dimension 0, which a model doesn't know.
 std::int64_t shard_elements(const Model&, std::uint32_t first, std::uint32_t count, std::uint32_t ranks);
 
+// Of units that are gathered.
+Precision gathered_format(const FsdpSpec&, Precision kernels);
+// Bytes of an element of a layer's parameters in it: with fp8 the blocks' products alone have one (torchao's
+// enable_fsdp_float8_all_gather), all else is in 16 bits.
+std::int64_t gathered_bytes(Precision format, const Layer&);
+
 // Of a shard in memory, from one format to another: read and written once; none where they are the same.
 SimTime cast_time(const GpuCosts&, std::int64_t elements, Precision from, Precision to);
 

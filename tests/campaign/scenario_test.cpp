@@ -4,8 +4,10 @@
 #include <map>
 
 #include "scenarios/campaign.h"
+#include "scenarios/gpu_memory.h"
 #include "sim/engine/simulate.h"
 #include "tests/campaign/small_campaign.h"
+#include "tests/error_of.h"
 #include "tests/example.h"
 
 using namespace paceline;
@@ -95,6 +97,77 @@ TEST_CASE("an elastic job on fewer nodes has nothing to do with the GPUs and lin
   part.cluster.nodes = 5;
   CHECK(on_first_nodes(part, 3).cluster.degraded.size() == 3);
   CHECK(on_first_nodes(part, 3).background.size() == 2);
+}
+
+Scenario elastic_job(const std::string& training, const std::string& elastic, const std::string& more = "") {
+  return parse_scenario(
+      R"({"cluster": {"node": "dgx-a100", "nodes": 8}, "model": "llama3_8b", "training": {"precision": "bf16", )" +
+          training +
+          R"(}, "faults": {"length": "9 h", "failures": [{"of": "node", "mtbf": "50 d", "repair": "1 h"}],
+          "restart": {"load": "9 s"}, "checkpoint": {"stall": "1 s", "storage_bandwidth": "1 GB/s"},
+          "elastic": {)" +
+          elastic + "}" + more + "}}",
+      "s.json");
+}
+
+TEST_CASE(
+    "fewer nodes keep the batch in more passes where it accumulates, else in a larger one, at the same "
+    "rate") {
+  const auto left = [](const std::string& training) {
+    return on_nodes_left(elastic_job(training, R"("min_nodes": 1, "keep_batch": true)"), 7).training;
+  };
+  const TrainingSpec passes = left(R"("batch_per_gpu": 1, "accumulation": 8)");
+  CHECK(passes.batch_per_gpu == 1);
+  CHECK(passes.accumulation == 10);  // 512 samples on 56 GPUs: 10 on the fullest
+  const TrainingSpec larger = left(R"("batch_per_gpu": 8, "measured": "2 samples/s")");
+  CHECK(larger.batch_per_gpu == 10);
+  CHECK(larger.accumulation == 1);
+  REQUIRE(larger.measured.size() == 1);
+  CHECK(larger.measured.front().batch_per_gpu == 8);
+  CHECK(left(R"("batch_per_gpu": 8)").measured.empty());
+  CHECK(on_nodes_left(elastic_job(R"("batch_per_gpu": 8)", R"("min_nodes": 1)"), 7).training.batch_per_gpu ==
+        8);
+}
+
+TEST_CASE("an elastic job says before it runs with how many nodes it can't") {
+  CHECK(error_of([] {
+          elastic_job(R"("batch_per_gpu": 1, "strategy": "fsdp", "fsdp": {"shard_group": 16})",
+                      R"("min_nodes": 6)");
+        }) ==
+        "s.json: /faults/elastic/min_nodes: expected to go on with 7 nodes, found that it can't: expected a "
+        "shard group "
+        "that divides the 56 ranks, found 16; min_nodes, or /training/fsdp/shard_group, says otherwise");
+  CHECK(error_of([] {
+          elastic_job(R"("batch_per_gpu": 1, "strategy": "fsdp", "fsdp": {"shard_group": "node"})",
+                      R"("min_nodes": 1)");
+        }).empty());
+  const auto fsdp = R"("batch_per_gpu": 2, "strategy": "fsdp", "optimizer": "adam")";
+  CHECK(too_few_left(elastic_job(fsdp, R"("min_nodes": 2)")).empty());
+  const Scenario scenario = elastic_job(fsdp, R"("min_nodes": 1)");
+  CHECK_THAT(too_few_left(scenario),
+             Catch::StartsWith("with 1 node, with which the job goes on, it does not fit: ") &&
+                 Catch::EndsWith("; 2 nodes are the fewest"));
+  CHECK_THROWS_WITH(require_fit(scenario), Catch::StartsWith("/faults/elastic/min_nodes: with 1 node"));
+}
+
+TEST_CASE("what kinds of node decide is the same in whichever order they stand, or refused") {
+  const auto mixed = [](const char* first, const char* second, const std::string& more) {
+    return parse_scenario(R"({"cluster": {"gpus": [{"node": ")" + std::string(first) +
+                              R"(", "nodes": 1}, {"node": ")" + second +
+                              R"(", "nodes": 1}]}, "model": "resnet18", "training": {"batch_per_gpu": 32},
+        "faults": {"length": "9 h", "failures": [{"of": "node", "mtbf": "5 d", "repair": "1 h"}],
+        "checkpoint": {"storage_bandwidth": "1 GB/s", "kind": "async"})" +
+                              more + "}}",
+                          "s.json");
+  };
+  const CampaignSpec a = campaign_spec(mixed("dgx-a100", "dgx-h100", "")),
+                     h = campaign_spec(mixed("dgx-h100", "dgx-a100", ""));
+  CHECK(a.checkpoint.stall == h.checkpoint.stall);
+  CHECK(a.checkpoint.upload == h.checkpoint.upload);
+  const std::string slow = R"(, "slow_nodes": [{"every": "5 d", "lasts": "6 h", "factor": 1.5}])";
+  CHECK_THROWS_WITH(mixed("dgx-a100", "dgx-h100", slow),
+                    Catch::Contains("/faults/slow_nodes: expected nodes that are all alike"));
+  CHECK_NOTHROW(mixed("dgx-a100", "dgx-h100", slow + R"(, "step": "1 s")"));
 }
 
 TEST_CASE("bytes over their routes: what is whole is saved by one GPU, shards by all") {

@@ -20,6 +20,8 @@ namespace {
 
 struct UnitTimes {
   std::int64_t units = 1, f = 0, b = 0, a = 0, s = 0, r = 0, copy_out = 0, copy_in = 0, optimizer = 0;
+  std::int64_t sum = 0,
+               first = 0;  // of whole gradients under no_sync; of the first pass, where they are cast
   CollectiveLibrary library = CollectiveLibrary::nccl;
   Seconds launch{};  // of a collective
 };
@@ -54,11 +56,12 @@ TrainingJob job_of_units(const UnitTimes& t, const Strategy& strategy, int accum
         const auto& [phase, layer, bucket, payload, format] = op.purpose;
         const bool again = op.label.starts_with("recompute"), second = layer % 2 == 1;
         const std::int64_t whole = phase == Phase::forward || again ? t.f : t.b;
-        op.duration = SimTime{phase == Phase::update       ? t.optimizer
-                              : phase == Phase::accumulate ? 0
-                              : phase == Phase::exchange   ? (bucket == kNoIndex ? t.copy_out : t.copy_in)
-                              : second                     ? whole - whole / 3
-                                                           : whole / 3};
+        op.duration =
+            SimTime{phase == Phase::update       ? t.optimizer
+                    : phase == Phase::accumulate ? (op.label == "cast" ? t.first : t.sum) / (second ? 1 : 4)
+                    : phase == Phase::exchange   ? (bucket == kNoIndex ? t.copy_out : t.copy_in)
+                    : second                     ? whole - whole / 3
+                                                 : whole / 3};
       }
     }
   }
@@ -79,9 +82,9 @@ SimTime steady_step(const TrainingJob& job) {
 
 // From the rules, not from the program: `stream` and `queue` are when the compute stream and the queue of
 // all-gathers and reduce-scatters are free, `across` that of the all-reduces.
-// `add`: to a shard, once it is reduced.
+// `add`: to a shard, once it is reduced, and cast. `first`: whole gradients are cast, too.
 std::int64_t by_the_rules(const UnitTimes& t, bool reshards, std::size_t recomputed, bool replicated,
-                          int accumulation, bool no_sync, std::int64_t add) {
+                          int accumulation, bool no_sync, std::int64_t add, std::int64_t cast, bool first) {
   const auto units = static_cast<std::size_t>(t.units);
   std::int64_t stream = 0, queue = 0, across = 0, reduced = 0;
   for (int pass = 1; pass <= accumulation; ++pass) {
@@ -98,8 +101,12 @@ std::int64_t by_the_rules(const UnitTimes& t, bool reshards, std::size_t recompu
         gathered[i - 1] = queue = std::max(queue, stream) + t.a;
       }
       stream += t.b + (recomputed > 0 && (i + 1) % recomputed == 0 ? t.f : 0);
+      if (no_sync && accumulation > 1) {
+        const std::int64_t sum = pass > 1 ? t.sum : first ? t.first : 0;
+        stream += sum + sum / 4;  // of both layers
+      }
       if (pass == accumulation || !no_sync) {
-        const std::int64_t adds = pass > 1 && !no_sync ? add : 0;
+        const std::int64_t adds = cast + (pass > 1 && !no_sync ? add : 0);
         stream = std::max(stream, reduced) + t.copy_in;
         reduced = queue = std::max(queue, stream) + t.s + (replicated ? 0 : adds);
         across = std::max(across, reduced) + (replicated ? t.r + adds : 0);
@@ -140,9 +147,11 @@ TEST_CASE("FSDP with hybrid sharding and accumulation and checkpointing is what 
     const auto any_time = [&] {
       return dice.maybe(0.1) ? 0 : dice.between(1, dice.maybe(0.5) ? 1000 : 5000);
     };
-    const UnitTimes t{dice.between(1, 12), any_time(), any_time(), any_time(), any_time(),
-                      any_time(),          any_time(), any_time(), any_time()};
+    const UnitTimes t{dice.between(1, 12), any_time(), any_time(), any_time(), any_time(), any_time(),
+                      any_time(),          any_time(), any_time(), any_time(), any_time()};
     FsdpSpec fsdp;
+    const bool apart = dice.maybe(0.3);
+    fsdp.reduce_precision = apart ? std::optional(Precision::bf16) : std::nullopt;
     fsdp.reshard_after_forward.reshards = dice.maybe(0.7);
     fsdp.shard_group.node = dice.maybe(0.4);
     const auto recomputed =
@@ -151,12 +160,14 @@ TEST_CASE("FSDP with hybrid sharding and accumulation and checkpointing is what 
     const bool no_sync = dice.maybe(0.7);
     // Of 2 x 400 parameters in fp32 on 4 ranks, or on 2.
     const std::int64_t shard = 2 * 400 * 4 / (fsdp.shard_group.node ? 2 : 4);
-    const std::int64_t add =
-        to_sim_time(memory_time({gpu_preset("H100"), {}, Precision::fp32}, Bytes(3 * shard))).ps;
+    const auto moved = [](std::int64_t bytes) {
+      return to_sim_time(memory_time({gpu_preset("H100"), {}, Precision::fp32}, Bytes(bytes))).ps;
+    };
+    const std::int64_t add = moved(3 * shard), cast = apart ? moved(shard + shard / 2) : 0;
     INFO("round " << round);
     REQUIRE(steady_step(fsdp_job(t, fsdp, accumulation, recomputed, no_sync)).ps ==
             by_the_rules(t, fsdp.reshard_after_forward.reshards, static_cast<std::size_t>(recomputed),
-                         fsdp.shard_group.node, accumulation, no_sync, add));
+                         fsdp.shard_group.node, accumulation, no_sync, add, cast, apart));
   }
 }
 

@@ -90,6 +90,22 @@ TEST_CASE("gloo's ring all-reduce on equal hosts takes its closed form") {
   }
 }
 
+TEST_CASE("gloo's copies take as long as those of the GPU whose way to its host is the slowest") {
+  ClusterSpec cluster = load_cluster("dgx-a100");
+  cluster.nodes = 2;
+  const auto step = [&](double copy_rate) {
+    CollectiveSpec spec = gloo();
+    if (copy_rate > 0) {
+      spec.costs.push_back({"gloo.copy_rate", copy_rate});
+    }
+    return alone(build_topology(cluster), spec, CollectiveKind::all_reduce, Bytes(64 << 20));
+  };
+  const double healthy = step(0);
+  cluster.degraded.push_back({.from = "node1/gpu3", .to = {}, .bandwidth_factor = 0.1, .extra_latency = {}});
+  CHECK(step(0) > healthy);
+  CHECK(step(0) == Approx(step(0.1 * cluster.node.pcie_bandwidth.value / 2)));
+}
+
 struct Loops {
   int ranks = 0, segments = 0;      // of a rank
   std::vector<double> occupied;     // a rank's link to the one before, by a segment

@@ -27,6 +27,21 @@ Groups fused(const std::vector<FusedTensor>& tensors, std::int64_t threshold) {
   return fusions(tensors, Bytes(threshold));
 }
 
+// Compression.fp16 gives gradients that are fp16 as they are.
+TEST_CASE("fp16 costs nothing where gradients have that format") {
+  const auto kernels_of = [](Precision gradients, bool fp16) {
+    Case c{.elements = {3, 5}};
+    c.horovod.fp16 = fp16;
+    Workload work = workload_of(c);
+    work.training.gradients = gradients;
+    CollectivePlanner planner = known_planner(2);
+    const TrainingJob job = build_job(work.training.horovod, work, planner);
+    return std::ranges::count(job.main().steady.ops, OpKind::kernel, &Op::kind);
+  };
+  CHECK(kernels_of(Precision::fp16, true) == kernels_of(Precision::fp16, false));
+  CHECK(kernels_of(Precision::bf16, true) == kernels_of(Precision::bf16, false) + 3);  // two casts, and back
+}
+
 // The rule once more, with the lists that Horovod has: what is skipped goes back to the front.
 Groups by_lists(const std::vector<FusedTensor>& tensors, std::int64_t threshold) {
   std::deque<std::uint32_t> waiting;

@@ -24,6 +24,36 @@ struct BucketTimes {
   std::int64_t tensors = 1, in_bucket = 1;  // of a layer; that close a bucket
 };
 
+// Of what no rank has as a whole: clipping asks for one norm, LAMB and LARS for two of each tensor, FusedLAMB for both.
+TEST_CASE("ranks reduce the norms that the optimizer asks for where its state is sharded") {
+  const auto norms = [](const Strategy& strategy, Optimizer optimizer, bool clips, bool fused) {
+    Model model{.name = "layers", .input = "", .layers = {{.name = "layers.0", .parameters = {400, 40, 4}}}};
+    TrainingSpec training;
+    training.layer_times = {{}};
+    training.optimizer = optimizer;
+    training.optimizer_kernels = fused ? OptimizerKernels::fused : OptimizerKernels::for_loop;
+    training.clip_norm = clips;
+    std::vector<std::int64_t> sizes;
+    CollectivePlanner planner = meeting_planner({2, 2}, [&](const CollectiveRequest& request) {
+      if (request.kind == CollectiveKind::all_reduce && request.bytes < Bytes(400)) {
+        sizes.push_back(request.bytes.value);
+      }
+      return SimTime{1};
+    });
+    build_job(strategy, workload(model, gpu_preset("H100"), training, {}), planner);
+    return sizes;
+  };
+  using Sizes = std::vector<std::int64_t>;
+  for (const Strategy& strategy : {Strategy(ZeroSpec{1}), Strategy(ZeroSpec{3}), Strategy(FsdpSpec{})}) {
+    CHECK(norms(strategy, Optimizer::adam, false, true).empty());
+    CHECK(norms(strategy, Optimizer::adam, true, true) == Sizes{4});
+    CHECK(norms(strategy, Optimizer::lamb, false, true) == Sizes{4, 2 * 3 * 4});
+    CHECK(norms(strategy, Optimizer::lamb, false, false) == Sizes{2 * 3 * 4});
+    CHECK(norms(strategy, Optimizer::lars, true, true) == Sizes{4, 2 * 3 * 4});
+  }
+  CHECK(norms(DdpSpec{}, Optimizer::lamb, true, true).empty());  // each has all
+}
+
 // On two nodes of two GPUs.
 TrainingJob job_of(const BucketTimes& t, int accumulation, const ZeroSpec& zero,
                    std::vector<CollectiveRequest>* asked_for = nullptr) {

@@ -108,8 +108,12 @@ TEST_CASE("FSDP divides all that is kept, and the shard is the master") {
   CHECK(m.buckets == Bytes(8 * (2 * (2'000 + 4'000) + 2 * 4'000)));  // of the root and layers.1; its input
   training.fsdp.reduce_precision = Precision::fp32;
   CHECK(memory(training).buckets == Bytes(8 * (2 * (2'000 + 4'000) + 4 * 4'000)));
-  training.accumulation = 2;  // under no_sync all gradients are whole
-  CHECK(memory(training).buckets == each(2) + Bytes(8 * 4 * 4'000));
+  training.accumulation = 2;  // under no_sync sums of all are whole, in the format that they are reduced in
+  CHECK(memory(training).buckets == each(4) + Bytes(8 * (2 * (2'000 + 4'000) + 4 * 4'000)));
+  training.fsdp.reduce_precision = Precision::bf16;  // where they arrive
+  training.gradients = Precision::bf16;
+  CHECK(memory(training).buckets == each(2) + Bytes(8 * 2 * 4'000));
+  training.fsdp.reduce_precision = Precision::fp32;
   training.no_sync = false;
   CHECK(memory(training).buckets == Bytes(8 * (2 * (2'000 + 4'000) + 4 * 4'000)));
   training.strategy = StrategyKind::zero;  // whose passes reduce, if nothing is said
@@ -117,11 +121,35 @@ TEST_CASE("FSDP divides all that is kept, and the shard is the master") {
   training.no_sync.reset();
   CHECK(memory(training).buckets == Bytes(8 * (2 * (2'000 + 4'000) + 4 * 4'000)));
   training.no_sync = true;
-  CHECK(memory(training).buckets == each(2) + Bytes(8 * 4 * 4'000));
+  CHECK(memory(training).buckets == each(4) + Bytes(8 * (2 * (2'000 + 4'000) + 4 * 4'000)));
   training.strategy = StrategyKind::fsdp;
   training.fsdp.shard_group.node = true;
   m = memory(training);
   CHECK(4 * m.model_states() == each(4 + 4 + 8));
+}
+
+TEST_CASE("with kernels in fp8 parameters and activations stay in 16 bits") {
+  for (const StrategyKind strategy : {StrategyKind::ddp, StrategyKind::fsdp, StrategyKind::zero}) {
+    TrainingSpec training = mixed(strategy);
+    const GpuMemory half = memory(training);
+    training.precision = Precision::fp8;
+    const GpuMemory eighth = memory(training);
+    CHECK(eighth.parameters == half.parameters);
+    CHECK(eighth.gathered == half.gathered);
+    CHECK(eighth.activations == half.activations);
+    CHECK(eighth.optimizer == half.optimizer);
+  }
+  TrainingSpec training = mixed(StrategyKind::fsdp);  // the root, layers.1 and layers.2
+  training.fsdp.param_precision = Precision::fp32;
+  CHECK(memory(training).gathered == Bytes(4 * 8 * (2'000 + 4'000 + 2'500)));
+  training.fsdp.param_precision = Precision::fp8;  // of the blocks' products alone
+  CHECK(memory(training).gathered == Bytes(8 * (2 * 2'000 + 4'000 + 2'500)));
+  Model norms = blocks();
+  for (Layer& layer : norms.layers) {
+    layer.kind = LayerKind::norm;
+  }
+  CHECK(memory_of(training.fsdp, norms, training, kTwoNodes).gathered ==
+        Bytes(2 * 8 * (2'000 + 4'000 + 2'500)));
 }
 
 TEST_CASE("FSDP gathers all where it doesn't reshard, and keeps a part where it reshards to fewer ranks") {
