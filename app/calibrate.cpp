@@ -245,6 +245,8 @@ void CalibrateCommands::add_judging() {
     command->add_option("--nodes", nodes_, "Nodes that took part, where the logs don't say");
     command->add_option("--gpus-per-node", gpus_per_node_, "GPUs of each of them, where the logs don't say");
     add_settings(command);
+    command->add_option("--library", library_, "What ran the collectives: nccl, mpi, gloo or tensorflow")
+        ->capture_default_str();
     command->add_option("--profile", profile_, "What calibration knows of such a machine");
     command->add_flag("--allow-other-machine", allow_other_machine_,
                       "Take the costs of a profile of another machine");

@@ -36,6 +36,7 @@ struct CollectiveMeasurement {
   int fullest = 0;  // GPUs of the fullest node, where nodes have unequal numbers of them; 0: they don't
   // Settings and conditions stated that no prediction knows: "NCCL_IB_DISABLE=1, graph: 5".
   std::string unmodelled;
+  bool wrong_values = false;  // the collective's result was not what it should be (#wrong)
 };
 
 // One kernel on one device. Shapes: m, n, k of a matrix product; others have m elements (rows m of n where

@@ -37,6 +37,7 @@ Json::Object collective_row(const CollectiveMeasurement& row, std::string condit
           {"condition", std::move(condition)},
           {"gpu_name", row.gpu},
           {"fullest_node", row.fullest},
+          {"gpus_per_process", row.gpus_per_process},
           {"not_modelled", row.unmodelled},
           {"table", row.table},
           {"file", row.origin.file},

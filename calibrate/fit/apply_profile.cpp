@@ -138,9 +138,17 @@ Bytes largest_collective(const Scenario& scenario) {
 
 Profile for_machine(const Profile& given, const ClusterSpec& cluster) {
   const auto differs = [](const std::string& a, const std::string& b) { return !a.empty() && a != b; };
-  const std::string machine = machine_of(cluster.node), network = network_of(cluster.node);
-  const bool other_network = nodes_of_job(cluster) > 1 && differs(given.network, network);
-  if (!differs(given.machine, machine) && !other_network) {
+  std::string machine, network;  // of the nodes that are others, or of the last
+  bool other_machine = false, other_network = false;
+  for_each_node(cluster, [&](const NodeSpec& node, std::uint32_t, std::uint32_t) {
+    if (!other_machine && !other_network) {
+      machine = machine_of(node);
+      network = network_of(node);
+      other_machine = differs(given.machine, machine);
+      other_network = nodes_of_job(cluster) > 1 && differs(given.network, network);
+    }
+  });
+  if (!other_machine && !other_network) {
     return given;
   }
   if (!given.any_machine) {
@@ -150,7 +158,7 @@ Profile for_machine(const Profile& given, const ClusterSpec& cluster) {
                      "--profile");
   }
   Profile profile = given;
-  if (differs(given.machine, machine)) {
+  if (other_machine) {
     profile.kernels.clear();
     profile.training.clear();
   }

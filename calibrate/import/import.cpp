@@ -238,9 +238,11 @@ std::string import_summary(const MeasuredData& data) {
     text += '\n';
   }
   for (const Remark& remark : data.remarks) {
-    text += place_of(remark.origin) + ": " + remark.text + '\n';
+    text += remark_line(remark) + '\n';
   }
   return text;
 }
+
+std::string remark_line(const Remark& remark) { return place_of(remark.origin) + ": " + remark.text; }
 
 }  // namespace paceline

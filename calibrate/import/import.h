@@ -23,8 +23,10 @@ MeasuredData import_files(std::span<const std::string> paths);
 
 // For each file: format, rows, ranks, nodes, NCCL; then the remarks, as "FILE:LINE: TEXT".
 std::string import_summary(const MeasuredData&);
+std::string remark_line(const Remark&);
 
-// The collectives that ran alone, as a CSV that import_file reads back as the same (but for their origin).
+// The collectives that ran alone, as a CSV that import_file reads back as the same (but for their origin and wrong
+// values).
 void write_csv(const MeasuredData&, std::ostream&);
 
 }  // namespace paceline

@@ -213,6 +213,7 @@ void finish_table(const NcclTable& table, const std::string& name, Findings& fin
     }
     one.bytes = Bytes(row.size);
     one.time = row.time;
+    one.wrong_values = row.wrong_values;
     one.origin = findings.at(row.line);
     findings.data().collectives.push_back(one);
   }

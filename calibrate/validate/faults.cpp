@@ -155,8 +155,8 @@ int nvlinks_of_gpu(const NodeSpec& node) {
   return of == kLinks.end() ? 0 : of->second;
 }
 
-// In a ring all links of a kind are alike; in a tree the nodes aren't.
-constexpr int kNodesTried = 2;
+// In a ring all links of a kind are alike; in a tree the nodes aren't: of few nodes each, of many the first.
+constexpr int kNodesTried = 8;
 
 void add_links(const ClusterSpec& cluster, std::vector<Fault>& faults) {
   faults.push_back({FaultFamily::nic, "one NIC down",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 #include "calibrate/import/import.h"
@@ -99,8 +100,18 @@ double error_at(const ExpectedLog& log, std::size_t place, Seconds launch) {
   return std::expm1(sum / points);
 }
 
+std::int64_t wrong_rows(const MeasuredData& data) {
+  return std::ranges::count_if(data.collectives, &CollectiveMeasurement::wrong_values);
+}
+
 std::vector<std::string> verdict_of(const JudgedLog& judged) {
   std::vector<std::string> lines;
+  if (const auto wrong = wrong_rows(judged.data); wrong > 0) {
+    lines.push_back(
+        plural(wrong, "row") +
+        " moved wrong values (#wrong): the machine corrupts data, whatever the times say; look at "
+        "ECC and Xid errors, and run nccl-tests on parts of it");
+  }
   for (std::size_t p = 0; p < judged.log.places.size(); ++p) {
     std::vector<Stretch> here;
     std::ranges::copy_if(judged.stretches, std::back_inserter(here),
@@ -123,7 +134,8 @@ std::vector<std::string> verdict_of(const JudgedLog& judged) {
 }  // namespace
 
 bool JudgedLog::healthy() const {
-  return diagnosis.healthy() && std::ranges::none_of(log.expected, &ExpectedPoint::impossible);
+  return diagnosis.healthy() && std::ranges::none_of(log.expected, &ExpectedPoint::impossible) &&
+         wrong_rows(data) == 0;
 }
 
 bool as_expected(const ExpectedPoint& expected, Seconds measured, Seconds launch) {
@@ -197,7 +209,10 @@ JudgedLog judge(const LogFiles& given) {
   JudgedLog judged;
   FitRequest request = request_of(given.files);
   judged.data = import_files(given.files.files);
-  judged.remarks = log_remarks(request, judged.data);
+  for (const Remark& remark : judged.data.remarks) {
+    judged.remarks.push_back(remark_line(remark));
+  }
+  std::ranges::copy(log_remarks(request, judged.data), std::back_inserter(judged.remarks));
   const Profile profile = profile_for(given, request, judged.data);
   request.collective = with_costs(request.collective, profile, request.nccl_stated);
   const MeasuredPoints measured = require_points(request, judged.data);

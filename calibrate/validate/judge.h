@@ -29,14 +29,15 @@ struct Stretch {
 
 struct JudgedLog {
   MeasuredData data;
-  std::vector<std::string> remarks;  // what the log says that the cluster or the prediction hasn't got
+  std::vector<std::string>
+      remarks;  // of its files, and what they say that the cluster or the prediction hasn't got
   ExpectedLog log;
   std::vector<JudgedRow> rows;       // of data
   ExpectedLog diagnosed;             // so much of the log as was
   Diagnosis diagnosis;               // of that
   std::vector<Stretch> stretches;    // likewise
   std::vector<std::string> verdict;  // a line for each place, then what explains it
-  bool healthy() const;              // nothing is wrong, and no row is impossible
+  bool healthy() const;              // nothing is wrong, no row is impossible, and each moved what it should
 };
 
 struct LogFiles {

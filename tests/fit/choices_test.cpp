@@ -323,6 +323,12 @@ TEST_CASE("a profile is for its machine, and for another on request without laun
   CHECK_THROWS_WITH(for_machine(profile, hopper), Contains("H100, nvswitch") &&
                                                       Contains("A100-80GB, nvswitch") &&
                                                       Contains("--allow-other-machine"));
+  ClusterSpec both = load_cluster("dgx-a100");  // whichever comes first
+  both.nodes = 2;
+  both.runs.assign({NodeRun{1, both.node}, NodeRun{1, hopper.node}});
+  CHECK_THROWS_WITH(for_machine(profile, both), Contains("H100, nvswitch"));
+  std::ranges::reverse(both.runs);
+  CHECK_THROWS_WITH(for_machine(profile, both), Contains("H100, nvswitch"));
   profile.any_machine = true;
   const Profile other = for_machine(profile, hopper);
   CHECK(other.points.empty());

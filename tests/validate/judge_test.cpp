@@ -421,6 +421,40 @@ TEST_CASE("rows that are faster than the links allow are impossible, and nothing
   CHECK(json["rows"][0]["impossible"] == true);
 }
 
+// In a tree each node has a part of its own.
+TEST_CASE("a slow NIC is named on whichever node it is") {
+  const TemporaryFolder folder;
+  MeasuredPlace place = place_of({"dgx-h100", 3});
+  place.cluster.degraded.push_back({"node2/nic0", {}, 0.5, {}});
+  const JudgedLog judged =
+      judge(logs_at(folder.write("sick.csv", csv_of(log_of(place, 0.02, 6))), {"dgx-h100", 3}));
+  CHECK(judged.diagnosis.best().names == std::vector<std::string>{"one NIC at half its rate"});
+}
+
+// As all_reduce_perf prints it; the third row moved so many wrong values.
+std::string nccl_text_of(const MeasuredData& data, int wrong) {
+  std::ostringstream text;
+  text << "# Collective test starting: all_reduce_perf\n#\n"
+          "# size count type redop root time algbw busbw #wrong\n";
+  for (const CollectiveMeasurement& row : data.collectives) {
+    const double rate = static_cast<double>(row.bytes.value) / row.time.value * 1e-9;
+    text << row.bytes.value << ' ' << row.bytes.value / 4 << " float sum -1 " << row.time.value * 1e6 << ' '
+         << rate << ' ' << rate * 2 * (row.ranks - 1) / row.ranks << ' '
+         << (&row == &data.collectives[2] ? wrong : 0) << '\n';
+  }
+  return text.str();
+}
+
+TEST_CASE("a log whose collectives moved wrong values is never healthy, whatever its times") {
+  const TemporaryFolder folder;
+  const MeasuredData data = log_of(place_of(kVolta), 0.02, 5);
+  REQUIRE(judge(logs_at(folder.write("right.txt", nccl_text_of(data, 0)), kVolta)).healthy());
+  const JudgedLog judged = judge(logs_at(folder.write("wrong.txt", nccl_text_of(data, 7)), kVolta));
+  CHECK_FALSE(judged.healthy());
+  CHECK_THAT(judged.verdict.front(), Contains("1 row moved wrong values (#wrong)"));
+  CHECK_THAT(compare_text(judged), Contains("moved wrong values"));
+}
+
 TEST_CASE("what leaves more than half of the intervals' width doesn't explain a log") {
   ExpectedLog log;
   log.expected.resize(4);
