@@ -200,8 +200,9 @@ struct CommandLine {
     collective->add_option("--gpus-per-node", o.gpus_per_node, "GPUs of each node in use; all if left out");
     collective->add_option("-b", o.first, "Smallest size: 8, 64K, 1 GiB")->capture_default_str();
     collective->add_option("-e", o.last, "Largest size")->capture_default_str();
-    collective->add_option("-f", o.factor, "Factor between sizes")->capture_default_str();
-    collective->add_option("-i", o.increment, "Step between sizes, instead of a factor");
+    CLI::Option* const factor = collective->add_option("-f", o.factor, "Factor between sizes");
+    factor->capture_default_str();
+    collective->add_option("-i", o.increment, "Step between sizes, instead of a factor")->excludes(factor);
     collective->add_option(
         "--nccl", o.nccl,
         "NCCL version, 2.12 to 2.30; the scenario's, the profile's, or the newest, if left out");

@@ -53,6 +53,13 @@ bool shares_beginning(std::string_view a, std::string_view b) {
   return std::min(a.size(), b.size()) >= kShortestBeginning && (a.starts_with(b) || b.starts_with(a));
 }
 
+// "gpt2" and "gpt2_small".
+bool begins_with_word(std::string_view other, std::string_view word) {
+  constexpr std::size_t kShortestWord = 3;
+  return word.size() >= kShortestWord && other.size() > word.size() && other.starts_with(word) &&
+         is_sign(other[word.size()]);
+}
+
 // A word with a digit: "p5.48xlarge" and "aws-p5".
 bool has_first_word_of(std::string_view other, std::string_view name) {
   const auto end = std::ranges::find_if(name, is_sign);
@@ -90,7 +97,7 @@ std::vector<std::string> nearest_names(std::string_view name, std::span<const st
     return {};
   }
   const std::string lower = in_lower_case(name);
-  std::vector<std::string> with_its_words, with_its_beginning;
+  std::vector<std::string> with_its_words, with_its_beginning, begun;
   Nearest nearest{kLongestComparedName, {}}, nearest_with_its_words = nearest;
   for (const std::string& candidate : known) {
     const std::string other = in_lower_case(candidate);
@@ -105,9 +112,15 @@ std::vector<std::string> nearest_names(std::string_view name, std::span<const st
       with_its_words.push_back(candidate);
       nearest_with_its_words.offer(candidate, distance);
     }
-    if (shares_beginning(lower, other) || has_first_word_of(other, lower)) {
+    if (begins_with_word(other, lower)) {
+      begun.push_back(candidate);
+    }
+    if (shares_beginning(letters, other_letters) || has_first_word_of(other, lower)) {
       with_its_beginning.push_back(candidate);
     }
+  }
+  if (begun.size() > 1 && begun.size() <= kMost + 1) {
+    return begun;
   }
   if (with_its_words.size() > kMost && with_its_words.size() <= kFew) {
     with_its_words = nearest_with_its_words.names;

@@ -8,7 +8,7 @@
 
 namespace paceline {
 
-// The names in `known` that `name` was most likely meant to be, at most three, without regard to case and signs:
+// The names in `known` that `name` was most likely meant to be, at most four, without regard to case and signs:
 // those that have its words ("A100-80GB" for "A100"); or at the smallest edit distance, if that is a slip of the
 // hand (at most a third of the longer name, or one change); or with its beginning ("llama3_8b" for "llama").
 std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> known);

@@ -74,10 +74,15 @@ BalancedRun run_balanced(Scenario scenario, Machines& machines, const StepProgre
   const BalanceSpec balance = *scenario.training.balance;
   const std::int64_t total = gpus_of_job(scenario.cluster) * scenario.training.batch_per_gpu;
   const std::vector<std::int64_t> most = most_samples(scenario, total);
-  if (std::accumulate(most.begin(), most.end(), std::int64_t{0}) < total) {
-    throw InputError(
-        "expected a limit that holds " + std::to_string(total) + " samples, found one that holds fewer",
-        "/training/balance/limit");
+  if (const std::int64_t held = std::accumulate(most.begin(), most.end(), std::int64_t{0}); held < total) {
+    const bool limited = balance.limit.value > 0;
+    throw InputError(std::string("expected ") + (limited ? "a limit" : "GPUs") + " that hold" +
+                         (limited ? "s " : " ") + std::to_string(total) +
+                         " samples together, found room for " + std::to_string(held) +
+                         (limited ? ""
+                                  : "; fewer samples (batch_per_gpu), activations that are recomputed "
+                                    "(activation_checkpointing) or a strategy that shards (fsdp) take less"),
+                     limited ? "/training/balance/limit" : "/training/balance");
   }
   const int iterations = scenario.run.iterations;
   constexpr int kMostWindows = 10'000;

@@ -148,9 +148,13 @@ constexpr Spelling kLongSpellings[] = {{"sec", "s"},  {"secs", "s"},   {"second"
                                        {"hour", "h"}, {"hours", "h"},  {"hr", "h"},       {"hrs", "h"},
                                        {"day", "d"},  {"days", "d"},   {"week", "d", 7},  {"weeks", "d", 7},
                                        {"year", "y"}, {"years", "y"},  {"yr", "y"},       {"a", "y"}};
-constexpr Spelling kSampleSpellings[] = {{"samples", "samples/s"}, {"sample", "samples/s"},
-                                         {"images", "samples/s"},  {"image", "samples/s"},
-                                         {"imgs", "samples/s"},    {"img", "samples/s"}};
+constexpr Spelling kSampleSpellings[] = {
+    {"samples", "samples/s"},  {"sample", "samples/s"},  {"images", "samples/s"},
+    {"image", "samples/s"},    {"imgs", "samples/s"},    {"img", "samples/s"},
+    {"examples", "samples/s"}, {"example", "samples/s"}, {"sequences", "samples/s"},
+    {"sequence", "samples/s"}, {"seqs", "samples/s"},    {"seq", "samples/s"},
+    {"tokens", "tokens/s"},    {"token", "tokens/s"},    {"toks", "tokens/s"},
+    {"tok", "tokens/s"}};
 
 std::vector<Proposal> meant_spelling(std::span<const Spelling> spellings, std::string_view number,
                                      const std::string& unit) {
@@ -162,6 +166,24 @@ std::vector<Proposal> meant_spelling(std::span<const Spelling> spellings, std::s
   std::from_chars(number.data(), number.data() + number.size(), value);
   const std::string count = found->factor == 1 ? std::string(number) : number_text(value * found->factor);
   return {{count + ' ' + std::string(found->ours), {}}};
+}
+
+// "tok/s", "12.5k tokens/s".
+std::vector<Proposal> meant_samples(const Dimension& wanted, std::string_view number, std::string unit) {
+  drop_per_second(unit);
+  std::vector<Spelling> spellings;
+  for (const Spelling& each : kSampleSpellings) {
+    if (find_unit(wanted, each.ours) != nullptr) {
+      spellings.push_back(each);
+    }
+  }
+  constexpr double kThousand = 1000;
+  std::vector<Proposal> found = meant_spelling(spellings, number, unit);
+  if (found.empty() && (unit.starts_with('k') || unit.starts_with('K'))) {
+    std::ranges::for_each(spellings, [](Spelling& each) { each.factor = kThousand; });
+    found = meant_spelling(spellings, number, unit.substr(1));
+  }
+  return found;
 }
 
 }  // namespace
@@ -187,8 +209,7 @@ std::vector<Proposal> meant_quantities(const Dimension& wanted, std::string_view
     case Dimension::Kind::compute_rate:
       return meant_work(wanted, number, std::move(unit));
     case Dimension::Kind::sample_rate:
-      drop_per_second(unit);
-      return meant_spelling(kSampleSpellings, number, unit);
+      return meant_samples(wanted, number, std::move(unit));
   }
   return {};
 }

@@ -11,15 +11,18 @@ namespace paceline {
 namespace {
 
 constexpr std::string_view kTokens = "tokens/s", kSamples = "samples/s";
+constexpr Unit kUnits[] = {{kSamples}, {kTokens}};
+constexpr Dimension kMeasured = {Dimension::Kind::sample_rate, "a rate", "400 samples/s", kSamples, kUnits};
 constexpr std::size_t kMostRates = 100;
 
 // A rate of tokens as one of samples, which it is once the model is known.
-bool take_tokens(Json& json) {
-  const auto* text = json.as<std::string>();
-  if (text == nullptr || !text->ends_with(kTokens)) {
+bool take_tokens(Json& json, const Spot& spot) {
+  static_cast<void>(read_quantity(json, kMeasured, between(-1e308, 1e308), spot));  // its bounds are samples'
+  const std::string text = *json.as<std::string>();
+  if (!text.ends_with(kTokens)) {
     return false;
   }
-  json = text->substr(0, text->size() - kTokens.size()) + std::string(kSamples);
+  json = text.substr(0, text.size() - kTokens.size()) + std::string(kSamples);
   return true;
 }
 
@@ -28,12 +31,12 @@ MeasuredRate one_rate(Json json, const Spot& spot) {
   if (auto* object = std::get_if<Json::Object>(&json.value)) {
     bool tokens = false;
     for (JsonMember& member : *object) {
-      tokens = tokens || (member.key == "rate" && take_tokens(member.value));
+      tokens = tokens || (member.key == "rate" && take_tokens(member.value, below(spot, "rate")));
     }
     read_object(json, rate, spot);
     rate.of_tokens = tokens;
   } else {
-    rate.of_tokens = take_tokens(json);
+    rate.of_tokens = take_tokens(json, spot);
     read(json, rate.rate, kSampleRate, spot);
   }
   return rate;

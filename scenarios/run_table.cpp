@@ -65,12 +65,15 @@ std::string utilisation_row(const Prediction& p) {
   const FlopsPerSecond peak = p.scenario.gpu.peak[static_cast<std::size_t>(training.precision)];
   const std::string of =
       p.scenario.gpus.empty() ? number_text(peak.value / 1e12) + " TFLOP/s" : "their peaks";
-  return row(
-      "utilisation",
-      fixed(100 * used.of_layers, 1) + " % of " + of + " in " + std::string(name_of(training.precision)) +
-          (used.with_attention > used.of_layers
-               ? " by layers with parameters, " + fixed(100 * used.with_attention, 1) + " % with attention"
-               : ""));
+  const std::string precision(name_of(training.precision));
+  return row("utilisation", fixed(100 * used.of_layers, 1) + " % of " + of + " in " + precision +
+                                (used.with_attention > used.of_layers
+                                     ? " by layers with parameters, " + fixed(100 * used.with_attention, 1) +
+                                           " % with attention"
+                                     : "")) +
+         (used.of_layers > 1 ? row("", "above the peak: is it a rate in another precision than " + precision +
+                                           " (/training/precision)?")
+                             : "");
 }
 
 // "160 on 8 GPUs, 80 on 8 GPUs": where they differ.

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "scenarios/named_json.h"
+#include "scenarios/readable.h"
 #include "scenarios/reader.h"
 #include "topology/nccl_xml.h"
 #include "topology/topology.h"
@@ -87,7 +88,7 @@ void settle_kinds(Cluster& cluster, const Spot& spot) {
     return;
   }
   if (nodes != nodes_of_job(cluster.spec)) {
-    fail_at(below(spot, "gpus"), "the GPUs of " + std::to_string(nodes_of_job(cluster.spec)) + " nodes",
+    fail_at(below(spot, "gpus"), "the GPUs of " + plural(nodes_of_job(cluster.spec), "node"),
             "those of " + std::to_string(nodes));
   }
   if (!cluster.gpu.name.empty() && cluster.gpu.name != cluster.gpus.front().gpu.name) {

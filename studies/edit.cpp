@@ -258,14 +258,23 @@ void set_at(Json& scenario, std::string_view pointer, Json value, const std::str
   const Spot from{"", folder, 0, files};
   try {
     scenario = scenario_of_result(std::move(scenario));
-    Json* at = &scenario;
+    const bool leaves_out = value.as<std::nullptr_t>() != nullptr;
+    if (leaves_out && value_at(scenario, pointer) == nullptr) {
+      return;
+    }
+    Json *at = &scenario, *around = nullptr;
     std::string place;
-    for (const std::string& word : words_of(pointer)) {
+    const std::vector<std::string> words = words_of(pointer);
+    for (const std::string& word : words) {
+      around = at;
       write_out(*at, place, word, from);
       at = &step_into(*at, word, place);
       place = paceline::pointer(place, word);
     }
     *at = std::move(value);
+    if (leaves_out && around != nullptr && around->as<Json::Object>() != nullptr) {
+      drop_key(*around, words.back());
+    }
   } catch (const InputError& error) {
     throw InputError(error.what(), in_short(pointer));
   }

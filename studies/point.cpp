@@ -12,7 +12,8 @@
 namespace paceline {
 namespace {
 
-constexpr const char *kBatch = "/training/batch_per_gpu", *kMeasured = "/training/measured";
+constexpr const char *kBatch = "/training/batch_per_gpu", *kMeasured = "/training/measured",
+                     *kLayerTimes = "/training/layer_times";
 
 // Nodes, or GPUs of one node; an axis "gpus" comes last, when it is known what a node is. Where other jobs
 // have nodes too, those of this job.
@@ -91,6 +92,12 @@ std::optional<BatchShare> set_share(Json& scenario, std::int64_t gpus, const Stu
                          " equal passes of at most " + std::to_string(measured_batch) + ", found " +
                          std::to_string(batch / gpus) + " samples for a GPU",
                      "/scaling", study.study_file);
+  }
+  if (value_at(scenario, kLayerTimes) != nullptr && share.batch_per_gpu != measured_batch) {
+    throw InputError("expected no layer_times, which hold for the batch of " +
+                         std::to_string(measured_batch) + ", where strong scaling has a batch of " +
+                         std::to_string(share.batch_per_gpu) + "; measured rates hold for any",
+                     kLayerTimes);
   }
   if (value_at(scenario, kMeasured) != nullptr) {
     set_at(scenario, kMeasured, pinned(scenario, measured_batch), {});

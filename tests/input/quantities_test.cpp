@@ -134,6 +134,8 @@ TEST_CASE("a unit that is written otherwise is told in ours, and never as anothe
       {"312 teraflops", compute, R"(; write "312 TFLOP/s")"},
       {"312 TFLOP", compute, R"(, which is an amount of work; write "312 TFLOP/s")"},
       {"400 img/sec", dimension_of(SamplesPerSecond{}), R"(; write "400 samples/s")"},
+      {"400 sequences/s", dimension_of(SamplesPerSecond{}), R"(; write "400 samples/s")"},
+      {"1.5k imgs/s", dimension_of(SamplesPerSecond{}), R"(; write "1500 samples/s")"},
       {"400 tokens/s", dimension_of(SamplesPerSecond{}),
        R"(: unknown unit "tokens/s"; the units are samples/s)"},
       {"2 GFLOPs", dimension_of(Flops{}), R"(; write "2 GFLOP")"},

@@ -32,6 +32,8 @@ TEST_CASE("a value is set where the pointer says") {
   CHECK(after(R"({"x/y": {"~": 1}})", "/x~1y/~0", 3) == R"({"x/y": {"~": 3}})");
   CHECK(after(R"({"a": 1})", "", Json::Object{{"b", 2}}) == R"({"b": 2})");
   CHECK(after(R"({"": 1})", "/", 2) == R"({"": 2})");
+  CHECK(after(R"({"a": {"b": 1, "c": 2}})", "/a/b", Json()) == R"({"a": {"c": 2}})");  // left out
+  CHECK(after(R"({"a": 1})", "/b/c", Json()) == R"({"a": 1})");
 }
 
 TEST_CASE("what a pointer can't reach is an input error with the pointer") {

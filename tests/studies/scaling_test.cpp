@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "scenarios/json.h"
+#include "scenarios/limits.h"
 #include "scenarios/predict.h"
 #include "sim/layers/layer_spans.h"
 #include "studies/edit.h"
@@ -90,6 +91,13 @@ TEST_CASE("strong scaling keeps the global batch, in as few equal passes as fit"
         "s.json: /scaling: expected a global batch that a GPU does in at most 10000 equal passes of at "
         "most 64, found "
         "1000000007 samples for a GPU; ");
+  Json timed = parse_json(kSmall);  // the times of its batch of 8
+  set_at(timed, "/training/layer_times",
+         Json::Array(41, parse_json(R"({"forward": "1 us", "backward": "1 us"})")), {});
+  CHECK(shares(study_of(to_line(timed), "[8, 16]", strong + "64")) ==
+        "1x8: 1 of 8; s.json: /training/layer_times: expected no layer_times, which hold for the batch of 8, "
+        "where "
+        "strong scaling has a batch of 4; measured rates hold for any; ");
   // Left out, it is the scenario's: 2 nodes of 8 GPUs, 3 passes of 64.
   Json scenario = parse_json(kMeasured);
   set_at(scenario, "/cluster/nodes", 2, {});
@@ -330,6 +338,12 @@ TEST_CASE("a rate in tokens is one of samples") {
   };
   CHECK(rate(R"("51200 tokens/s")") == Approx(50));
   CHECK(rate(R"({"rate": "51200 tokens/s", "batch_per_gpu": 8})") == Approx(50));
+  CHECK_THROWS_WITH(
+      rate(R"("51.2k tok/s")"),
+      R"(s.json: /training/measured: expected a rate such as "400 samples/s", found "51.2k tok/s": unknown )"
+      R"(unit "k tok/s"; write "51200 tokens/s")");
+  CHECK_THROWS_WITH(rate(R"({"rate": 400})"), Catch::Contains("/training/measured/rate: ") &&
+                                                  Catch::Contains("the units are samples/s or tokens/s"));
 }
 
 }  // namespace
