@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import pandas as pd
 
 from . import _core
+from .errors import InputError
 from .scenarios import (
     Source,
     as_text,
@@ -25,7 +29,8 @@ Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 _COLUMNS = {
     "collectives": [
         *("collective", "size_bytes", "time_s", "gpus", "nodes", "nccl", "algorithm", "protocol"),
-        *("channels", "nvls", "condition", "gpu_name", "fullest_node", "not_modelled"),
+        *("channels", "nvls", "condition", "gpu_name", "fullest_node", "gpus_per_process"),
+        *("not_modelled",),
         *("table", "file", "line"),
     ],
     "kernels": [
@@ -40,6 +45,11 @@ _COLUMNS = {
         *("batch_per_gpu", "accumulation", "table", "file", "line"),
     ],
     "remarks": ["text", "file", "line"],
+}
+_IN_A_CSV = {
+    "kernel": "name",
+    "throughput_samples_per_s": "throughput",
+    "throughput_tokens_per_s": "tokens_per_s",
 }
 
 
@@ -60,8 +70,11 @@ class Profile(Mapping[str, Any]):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Profile:
-        """Read a profile's file."""
-        return cls(_core.read_file(os.fspath(path)))
+        """Read a profile's file; InputError where it is none."""
+        name = os.fspath(path)
+        text = _core.read_file(name)
+        _core.remark_on_profile(text, name)  # refuses what is no profile
+        return cls(text)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file that ``--profile`` takes."""
@@ -108,8 +121,8 @@ def read_measurements(paths: Paths, what: str = "collectives") -> pd.DataFrame:
         A row per measurement, with ``file`` and ``line`` that it comes from. Times are in seconds,
         of the slowest rank. What the file doesn't say is 0 or empty: GPUs, nodes, channels, a
         batch; or NaN: samples or tokens a second. ``fullest_node`` are the GPUs of the fullest node
-        where nodes have unequal numbers, ``not_modelled`` the settings and conditions that no
-        prediction knows.
+        where nodes have unequal numbers, ``gpus_per_process`` those that one process drives,
+        ``not_modelled`` the settings and conditions that no prediction knows.
 
     Raises
     ------
@@ -125,7 +138,7 @@ def read_measurements(paths: Paths, what: str = "collectives") -> pd.DataFrame:
 
 
 def fit(
-    paths: Paths,
+    paths: Paths | pd.DataFrame,
     *,
     cluster: Source,
     nccl: str | None = None,
@@ -134,7 +147,7 @@ def fit(
     algorithm: str | None = None,
     protocol: str | None = None,
     library: str = "nccl",
-    scenario: str | os.PathLike[str] | None = None,
+    scenario: Source | None = None,
     overlap: str = "stated",
 ) -> Profile:
     """Fit the model's parameters to measurements, as ``paceline calibrate fit`` does.
@@ -142,7 +155,7 @@ def fit(
     Parameters
     ----------
     paths
-        Files or folders, as :func:`read_measurements` reads them.
+        Files or folders, as :func:`read_measurements` reads them; or rows of what it returns.
     cluster
         What was measured: a node preset, a built-in cluster, a file, or a dictionary.
     nccl
@@ -154,7 +167,8 @@ def fit(
     library
         "nccl", "mpi", "gloo" or "tensorflow".
     scenario
-        A file: whose throughput rows these are, and on whose GPU the kernels ran.
+        Whose throughput rows these are, and on whose GPU the kernels ran: a file, or a dictionary,
+        whose file names are absolute.
     overlap
         "stated": gradients are reduced as the scenario says; "unknown": perhaps after backward.
 
@@ -164,19 +178,22 @@ def fit(
         Names the file, or the argument, that is wrong.
     """
     name = cluster_text(cluster)
-    options = options_text(
-        paths=_list(paths),
-        cluster=name,
-        nccl=nccl,
-        nodes=as_word(nodes),
-        gpus_per_node=as_word(gpus_per_node),
-        algorithm=algorithm,
-        protocol=protocol,
-        library=library,
-        scenario=None if scenario is None else os.fspath(scenario),
-        overlap=overlap,
-    )
-    text, page = _core.fit(options)
+    with _files(paths) as files, scenario_file(scenario) as scenario_name:
+        options = options_text(
+            paths=files,
+            cluster=name,
+            nccl=nccl,
+            nodes=as_word(nodes),
+            gpus_per_node=as_word(gpus_per_node),
+            algorithm=algorithm,
+            protocol=protocol,
+            library=library,
+            scenario=scenario_name,
+            overlap=overlap,
+        )
+        text, page = _core.fit(options)
+    if isinstance(paths, pd.DataFrame):
+        text, page = (_without_folder(part, files[0]) for part in (text, page))
     return Profile(text, page=page, cluster=name)
 
 
@@ -184,12 +201,14 @@ def as_profile(profile: Source) -> Profile:
     """Return a profile from a file or a dictionary."""
     if isinstance(profile, Profile):
         return profile
+    if isinstance(profile, (str, os.PathLike)):
+        return Profile.load(profile)
     text, _ = as_text(profile)
     return Profile(text)
 
 
 def compare_measurements(
-    paths: Paths,
+    paths: Paths | pd.DataFrame,
     *,
     cluster: Source,
     nodes: int | None = None,
@@ -205,7 +224,7 @@ def compare_measurements(
     Parameters
     ----------
     paths
-        Files or folders, as :func:`read_measurements` reads them.
+        Files or folders, as :func:`read_measurements` reads them; or rows of what it returns.
     cluster
         What the machine should be: a node preset, a built-in cluster, a file, or a dictionary.
     nodes, gpus_per_node, nccl
@@ -228,15 +247,14 @@ def compare_measurements(
     InputError
         Names the file, or the argument, that is wrong.
     """
-    options = _log_options(
-        paths, cluster, nodes, gpus_per_node, algorithm, protocol, nccl, profile,
-        allow_other_machine,
+    return _judged(
+        _core.compare_measurements, paths, cluster, nodes, gpus_per_node, algorithm, protocol, nccl,
+        profile, allow_other_machine,
     )  # fmt: skip
-    return json.loads(_core.compare_measurements(options))
 
 
 def diagnose(
-    paths: Paths,
+    paths: Paths | pd.DataFrame,
     *,
     cluster: Source,
     nodes: int | None = None,
@@ -252,15 +270,15 @@ def diagnose(
     The arguments are those of :func:`compare_measurements`. ``ranked`` has the likeliest first,
     that nothing is wrong (no ``faults``) among them, each with ``log_odds`` against that.
     """
-    options = _log_options(
-        paths, cluster, nodes, gpus_per_node, algorithm, protocol, nccl, profile,
-        allow_other_machine,
+    return _judged(
+        _core.diagnose, paths, cluster, nodes, gpus_per_node, algorithm, protocol, nccl,
+        profile, allow_other_machine,
     )  # fmt: skip
-    return json.loads(_core.diagnose(options))
 
 
-def _log_options(
-    paths: Paths,
+def _judged(
+    judge: Callable[[str], str],
+    paths: Paths | pd.DataFrame,
     cluster: Source,
     nodes: int | None,
     gpus_per_node: int | None,
@@ -269,18 +287,21 @@ def _log_options(
     nccl: str | None,
     profile: Source | None,
     allow_other_machine: bool,
-) -> str:
-    return options_text(
-        paths=_list(paths),
-        cluster=cluster_text(cluster),
-        nodes=as_word(nodes),
-        gpus_per_node=as_word(gpus_per_node),
-        algorithm=algorithm,
-        protocol=protocol,
-        nccl=nccl,
-        profile=profile_document(profile),
-        allow_other_machine=allow_other_machine,
-    )
+) -> dict[str, Any]:
+    with _files(paths) as files:
+        options = options_text(
+            paths=files,
+            cluster=cluster_text(cluster),
+            nodes=as_word(nodes),
+            gpus_per_node=as_word(gpus_per_node),
+            algorithm=algorithm,
+            protocol=protocol,
+            nccl=nccl,
+            profile=profile_document(profile),
+            allow_other_machine=allow_other_machine,
+        )
+        text = judge(options)
+    return json.loads(_without_folder(text, files[0]) if isinstance(paths, pd.DataFrame) else text)
 
 
 def validate(paths: Paths = "scenarios/validation") -> tuple[bool, dict[str, Any]]:
@@ -296,3 +317,50 @@ def _list(paths: Paths) -> list[str]:
     if isinstance(paths, (str, os.PathLike)):
         return [os.fspath(paths)]
     return [os.fspath(path) for path in paths]
+
+
+@contextlib.contextmanager
+def _files(paths: Paths | pd.DataFrame) -> Iterator[list[str]]:
+    """Name the files; a frame is one for as long as the core reads it."""
+    if isinstance(paths, pd.DataFrame):
+        with _written(_csv(paths), "DataFrame") as name:
+            yield [name]
+    else:
+        yield _list(paths)
+
+
+@contextlib.contextmanager
+def scenario_file(scenario: Source | None) -> Iterator[str | None]:
+    """Name a scenario's file; a dictionary is one for as long as the core reads it."""
+    if scenario is None or isinstance(scenario, (str, os.PathLike)):
+        yield None if scenario is None else os.fspath(scenario)
+    else:
+        with _written(as_text(scenario)[0], "scenario") as name:
+            yield name
+
+
+@contextlib.contextmanager
+def _written(text: str, name: str) -> Iterator[str]:
+    """Write a file that is soon removed: messages call it by its name alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, name)  # noqa: PTH118 - the core takes a text
+        write_text(path, text)
+        try:
+            yield path
+        except InputError as error:
+            parts = (error.message, error.place, error.file)
+            raise InputError(*(_without_folder(part, path) for part in parts)) from None
+
+
+def _without_folder(text: str, path: str) -> str:
+    return text.replace(path, os.path.basename(path))  # noqa: PTH119
+
+
+def _csv(frame: pd.DataFrame) -> str:
+    """Write rows of read_measurements under the names that a CSV's columns have."""
+    named = frame.rename(columns=_IN_A_CSV)
+    if "time_s" in named:
+        named["time_us"] = [str(Decimal(repr(float(time))).scaleb(6)) for time in named["time_s"]]
+    if "collective" in named and "condition" in named:  # no fit takes what ran beside others
+        named = named[named["condition"].isna() | (named["condition"] == "")]
+    return named.drop(columns=["file", "line"], errors="ignore").to_csv(index=False)

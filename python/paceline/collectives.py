@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Mapping
+import numbers
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pandas as pd
 
 from . import _core
-from .scenarios import Source, as_word, cluster_text, options_text, profile_document
+from .calibrate import scenario_file
+from .errors import InputError
+from .scenarios import Source, as_word, cluster_text, options_text, profile_document, to_json
+
+_ARGUMENTS = {"COLLECTIVE": "kind", "set": "settings"}  # what the command line calls them
+_OWN_ARGUMENTS = ("library", "nccl", "algorithm", "protocol")  # of all that settings may hold
 
 
 def collective(
@@ -19,9 +26,9 @@ def collective(
     nodes: int | None = None,
     gpus_per_node: int | None = None,
     sizes: Iterable[int | str] | int | str | None = None,
-    first: int | str = "8",
-    last: int | str = "16G",
-    factor: int = 2,
+    first: int | str | None = None,
+    last: int | str | None = None,
+    factor: int | None = None,
     nccl: str | None = None,
     algorithm: str = "",
     protocol: str = "",
@@ -41,15 +48,15 @@ def collective(
         "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall" or
         "sendrecv".
     cluster
-        A node preset, a built-in cluster, a file, or a dictionary; a scenario's file brings its
-        ``training.collective``.
+        A node preset, a built-in cluster, a file, or a dictionary; a scenario brings its
+        ``training.collective``, and names files, where it is a dictionary, by absolute names.
     nodes, gpus_per_node
         Of the cluster; all if left out.
     sizes
         In bytes, as nccl-tests writes them ("64K", "1G"), or "1 GiB"; one or several, instead
         of first, last, factor.
     first, last, factor
-        As -b, -e and -f of nccl-tests.
+        As -b, -e and -f of nccl-tests; left out: "8", "16G" and 2.
     nccl
         Version whose tuner chooses, "2.12" to "2.30"; left out: the profile's or the newest.
     algorithm, protocol
@@ -85,29 +92,34 @@ def collective(
     InputError
         Names the argument that is wrong.
     """
-    if isinstance(sizes, (int, str)):
-        sizes = [sizes]
-    options = options_text(
-        kind=kind,
-        cluster=cluster_text(cluster),
-        nodes=as_word(nodes),
-        gpus_per_node=as_word(gpus_per_node),
-        sizes=[] if sizes is None else [str(size) for size in sizes],
-        first=str(first),
-        last=str(last),
-        factor=str(factor),
-        nccl=nccl,
-        algorithm=algorithm,
-        protocol=protocol,
-        library=library,
-        gpus_per_process=as_word(gpus_per_process),
-        settings=json.dumps(settings) if settings else "",
-        explain=explain,
-        all=all_choices,
-        profile=profile_document(profile),
-        allow_other_machine=allow_other_machine,
-    )
-    text = _core.collective(options)
+    if sizes is not None and any(each is not None for each in (first, last, factor)):
+        raise InputError("expected sizes, or first, last and factor, found both", "sizes")
+    with _cluster(cluster) as name:
+        options = options_text(
+            kind=kind,
+            cluster=name,
+            nodes=as_word(nodes),
+            gpus_per_node=as_word(gpus_per_node),
+            sizes=None if sizes is None else _sizes(sizes),
+            first=as_word(first),
+            last=as_word(last),
+            factor=as_word(factor),
+            nccl=nccl,
+            algorithm=algorithm,
+            protocol=protocol,
+            library=library,
+            gpus_per_process=as_word(gpus_per_process),
+            settings=_settings(settings) if settings else None,
+            explain=explain,
+            all=all_choices,
+            profile=profile_document(profile),
+            allow_other_machine=allow_other_machine,
+        )
+        try:
+            text = _core.collective(options)
+        except InputError as error:
+            argument = _ARGUMENTS.get(error.place, error.place)
+            raise InputError(error.message, argument, error.file) from None
     data = json.loads(text)
     place = {"collective": data["collective"], "nodes": data["nodes"], "gpus": data["ranks"]}
     return pd.DataFrame([place | _row(row) for row in data["results"]])
@@ -119,7 +131,34 @@ def bus_factor(kind: str, gpus: int) -> float:
         return 2 * (gpus - 1) / gpus
     if kind in ("all_gather", "reduce_scatter", "alltoall"):
         return (gpus - 1) / gpus
-    return 1.0
+    if kind in ("broadcast", "reduce", "sendrecv"):
+        return 1.0
+    raise InputError(f"expected a collective such as all_reduce, found {kind!r}", "kind")
+
+
+@contextlib.contextmanager
+def _cluster(cluster: Source) -> Iterator[str]:
+    """Write a cluster as the core reads it; of a scenario it reads but a file."""
+    if isinstance(cluster, Mapping) and "cluster" in cluster:
+        with scenario_file(cluster) as name:
+            yield name or ""
+    else:
+        yield cluster_text(cluster)
+
+
+def _sizes(sizes: Iterable[int | str] | int | str) -> list[str]:
+    several = [sizes] if isinstance(sizes, (str, int, numbers.Number)) else sizes
+    words = [str(size) for size in several]
+    if not words:
+        raise InputError("expected at least one size, found none", "sizes")
+    return words
+
+
+def _settings(settings: Mapping[str, object]) -> str:
+    for name in _OWN_ARGUMENTS:
+        if name in settings:
+            raise InputError(f"expected the argument {name}, found the key", "settings")
+    return to_json(settings)
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:

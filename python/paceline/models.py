@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from .errors import InputError, warn
 
@@ -19,14 +20,16 @@ if TYPE_CHECKING:
 
 _SAMPLES = 2  # of a batch that is made up: batch norms refuse one sample of one pixel
 _NAMED = 5  # names that a message lists
-_PRODUCTS = {"mm", "mv", "addmv", "bmm", "linear", "matmul", "conv", "attention", "lstm", "gru"}
+_PRODUCTS = {
+    *("mm", "addmm", "addbmm", "bmm", "linear", "matmul", "conv", "attention", "lstm", "gru"),
+}
 
 
 def from_torch(
     module: nn.Module,
     *inputs: Any,
-    input_shape: Sequence[int] | None = None,
-    tokens: int | None = None,
+    input_shape: Iterable[SupportsIndex] | None = None,
+    tokens: SupportsIndex | None = None,
     name: str | None = None,
     **named_inputs: Any,
 ) -> dict[str, Any]:
@@ -53,7 +56,8 @@ def from_torch(
     ------
     InputError
         Parameters are frozen, as no description says which; or the forward pass can't run without
-        values, or its work can't be counted (place: the module in which it ended).
+        values, or its work can't be counted, or it has samples in another dimension (place: the
+        module in which it ended); or there are more tokens than positions.
     """
     torch = _torch()
     _require_trained(torch, module)
@@ -61,14 +65,18 @@ def from_torch(
         inputs = (_made_up(torch, input_shape, tokens),)
     elif input_shape is not None or tokens is not None:
         raise InputError("expected inputs, input_shape or tokens, found more than one of them")
+    if name is not None and not isinstance(name, str):
+        raise InputError(f"expected a text, found {name!r}", "name")
     inputs, named_inputs = _on_meta(torch, (inputs, named_inputs))
     first = next(_tensors((inputs, named_inputs)), None)
     if first is None or first.dim() == 0:
         raise InputError("expected a tensor whose dimension 0 counts samples", "inputs")
     meta = _copy_on_meta(torch, module)
     layers = _Layers(meta)
-    _run(torch, meta, _Counter(meta, layers, first.shape[0]), inputs, named_inputs)
+    counter = _Counter(meta, layers, first.shape[0])
+    _run(torch, meta, counter, inputs, named_inputs)
     _warn_of_unread(layers)
+    _warn_of_uneven(counter)
 
     kind = type(module)
     of_tokens = first.dim() == 2 and not first.is_floating_point()
@@ -82,7 +90,18 @@ def from_torch(
         longest = getattr(getattr(module, "config", None), "max_position_embeddings", None)
         if isinstance(longest, int) and longest >= first.shape[1]:
             model["most_tokens"] = longest
+        elif isinstance(longest, int) and _learns_positions(torch, module, longest):
+            raise InputError(
+                f"expected at most {longest} tokens, for which it has positions "
+                f"(max_position_embeddings), found {first.shape[1]}"
+            )
     return {**model, "layers": layers.described()}
+
+
+def _learns_positions(torch: Any, module: nn.Module, longest: int) -> bool:
+    """Say whether there is a table of them; some begin with two rows for no position."""
+    tables = (part for part in module.modules() if isinstance(part, torch.nn.Embedding))
+    return any(longest <= table.num_embeddings <= longest + 2 for table in tables)
 
 
 def _torch() -> Any:
@@ -119,12 +138,31 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _made_up(torch: Any, input_shape: Sequence[int] | None, tokens: int | None) -> Tensor:
+def _made_up(
+    torch: Any, input_shape: Iterable[SupportsIndex] | None, tokens: SupportsIndex | None
+) -> Tensor:
     if (input_shape is None) == (tokens is None):
         raise InputError("expected inputs, input_shape or tokens: what one forward pass takes")
     if tokens is not None:
-        return torch.zeros((_SAMPLES, tokens), dtype=torch.long, device="meta")
-    return torch.empty((_SAMPLES, *(input_shape or ())), device="meta")
+        shape = (_SAMPLES, _size(tokens, "tokens"))
+        return torch.zeros(shape, dtype=torch.long, device="meta")
+    if not isinstance(input_shape, Iterable):
+        raise InputError(
+            f"expected the shape of one sample such as (3, 224, 224), found {input_shape!r}",
+            "input_shape",
+        )
+    sizes = [_size(size, "input_shape") for size in input_shape]
+    return torch.empty((_SAMPLES, *sizes), device="meta")
+
+
+def _size(value: Any, argument: str) -> int:
+    try:
+        size = operator.index(value)
+    except TypeError:
+        size = 0
+    if size < 1:
+        raise InputError(f"expected a whole number of at least 1, found {value!r}", argument)
+    return size
 
 
 def _on_meta(torch: Any, values: Any) -> Any:
@@ -238,6 +276,7 @@ class _Counter:
         self.core_output: dict[nn.Module, int] = {}
         self.kept: list[Tensor] = []  # what storages belong to: none is made anew at its address
         self.last = layers.all[0] if layers.all else None
+        self.uneven: dict[str, None] = {}  # layers whose work the samples don't divide, in order
 
     def of_sample(self, count: int, result: Tensor) -> int:
         # What is as large for any batch (positions' embeddings) is counted as a sample's.
@@ -255,7 +294,11 @@ class _Counter:
         args, kwargs = call
         result = next(_tensors(out))
         named = {"out": out, "out_val": out}  # up to PyTorch 2.2; since
-        macs = self.of_sample(flops(*args, **(kwargs | named)) // 2, result)
+        whole = flops(*args, **(kwargs | named)) // 2
+        macs = self.of_sample(whole, result)
+        if whole not in (macs, macs * self.samples):
+            part = self.frames[-1]
+            self.uneven[self.layers.names[part] or type(part).__name__] = None
         read = [s for s in map(_storage, _tensors(call)) if s in self.layers.owner]
         for storage in read:
             self.layers.unread.pop(storage, None)
@@ -299,8 +342,20 @@ class _Counter:
                 if layers.first[id(layer)] == storage:
                     layer.written += self.of_sample(results[0].numel(), results[0])
 
-    def enter(self, part: nn.Module, _inputs: Any) -> None:
+    def enter(self, part: nn.Module, inputs: Any, named: Any) -> None:
         self.frames.append(part)
+        self.require_samples_first(part, next(iter((*inputs, *named.values())), None))
+
+    def require_samples_first(self, part: nn.Module, given: Any) -> None:
+        shape: Sequence[int] = getattr(given, "shape", ())
+        if getattr(part, "batch_first", True) or len(shape) < 3:
+            return
+        if shape[0] == self.samples and shape[1] != self.samples:
+            raise InputError(
+                f"expected samples in dimension 0, found {type(part).__name__}, which has them "
+                f"in dimension 1 of {'x'.join(map(str, shape))}: make it with batch_first=True",
+                self.layers.names[part],
+            )
 
     def leave(self, part: nn.Module, _inputs: Any, out: Any) -> None:
         self.frames.pop()
@@ -310,6 +365,26 @@ class _Counter:
         if layer and id(layer) not in self.layers.first:  # a norm without parameters
             result = next(_tensors(out))
             layer.written += self.of_sample(result.numel(), result)
+
+
+def _vector_flops(matrix: Tensor, *_: Any, **__: Any) -> int:
+    return 2 * matrix.numel()
+
+
+def _bilinear_flops(rows: Tensor, weight: Tensor, *_: Any, **__: Any) -> int:
+    return 2 * rows.shape[0] * weight.numel()
+
+
+def _grouped_flops(rows: Tensor, matrices: Tensor, *_: Any, **__: Any) -> int:
+    return 2 * rows.numel() * matrices.shape[-1]  # each row meets one matrix, whichever it is
+
+
+_MORE_FLOPS: dict[str, Callable[..., int]] = {  # of what PyTorch's FlopCounterMode doesn't count
+    "mv": _vector_flops,
+    "addmv": lambda _added, *args, **kwargs: _vector_flops(*args, **kwargs),
+    "_trilinear": _bilinear_flops,
+    "_grouped_mm": _grouped_flops,
+}
 
 
 def _watching(counter: _Counter) -> Any:
@@ -322,7 +397,8 @@ def _watching(counter: _Counter) -> Any:
             self, func: Any, _types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             kwargs = kwargs or {}
-            flops = flop_registry.get(func.overloadpacket)
+            name = func.overloadpacket.__name__
+            flops = flop_registry.get(func.overloadpacket, _MORE_FLOPS.get(name))
             if flops is None:
                 with self:
                     parts = func.decompose(*args, **kwargs)
@@ -331,7 +407,7 @@ def _watching(counter: _Counter) -> Any:
             out = func(*args, **kwargs)
             if flops is not None:
                 counter.multiplied(flops, func, (args, kwargs), out)
-            elif not _PRODUCTS.isdisjoint(func.overloadpacket.__name__.split("_")):
+            elif not _PRODUCTS.isdisjoint(name.split("_")):
                 raise InputError(
                     f"expected operations that PyTorch's FlopCounterMode counts, found {func}: "
                     "describe the module without it, and add what it does",
@@ -353,7 +429,7 @@ def _run(
 ) -> None:
     """Run the forward pass, and count what it does."""
     for part in module.modules():
-        part.register_forward_pre_hook(counter.enter)
+        part.register_forward_pre_hook(counter.enter, with_kwargs=True)
         part.register_forward_hook(counter.leave)
     watch = _watching(counter)
     try:
@@ -378,4 +454,13 @@ def _warn_of_unread(layers: _Layers) -> None:
         warn(
             f"parameters that this forward pass doesn't read ({names}) are described without work; "
             "DDP trains such a model with find_unused_parameters alone"
+        )
+
+
+def _warn_of_uneven(counter: _Counter) -> None:
+    if counter.uneven:
+        warn(
+            f"the work of {_some(list(counter.uneven))} isn't the same for each of the "
+            f"{counter.samples} samples that dimension 0 counts: their mean is described, rounded "
+            "down; if that dimension is time, make the module with batch_first=True"
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from . import _core
@@ -68,8 +70,14 @@ class Result:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Result:
-        """Read a result.json."""
-        return cls(_core.read_file(os.fspath(path)))
+        """Read a result.json; InputError where it is none."""
+        name = os.fspath(path)
+        text = _core.read_file(name)
+        _core.remark_on_version(text, name)  # refuses what is no JSON
+        result = cls(text)
+        if not isinstance(result.data, dict) or "fingerprint" not in result.data:
+            raise InputError("expected a result, as run(...).save writes it", file=name)
+        return result
 
     @cached_property
     def data(self) -> dict[str, Any]:
@@ -105,9 +113,11 @@ class Result:
         """Whether steps were simulated: else the scenario gives the step of its campaign."""
         return "step_time_s" in self.data
 
-    def _of_step(self, key: str) -> Any:
+    def _of_step(self, key: str, cure: str = "it is older: run it again") -> Any:
         if not self.has_steps:
             raise ValueError("the result has no step: its scenario gives one, for days of training")
+        if key not in self.data:
+            raise ValueError(f"the result has no {key.replace('_', ' ')}: {cure}")
         return self.data[key]
 
     @property
@@ -156,15 +166,15 @@ class Result:
         return self._of_step("scaling_efficiency")
 
     @property
-    def memory(self) -> dict[str, Any]:
+    def memory(self) -> dict[str, Any] | None:
         """What each GPU needs and has, in bytes, and whether it ``fits``.
 
         It needs ``total_bytes``: ``model_states_bytes`` (parameters, gradients, optimizer), what is
         gathered, buckets, and an estimate of activations. It has ``gpu_bytes``. None where that
         isn't known. ``unfused_loss_bytes`` are what a loss would need beside that which no kernel
-        fuses.
+        fuses. None also where the scenario gives the step.
         """
-        return self.data["memory"]
+        return self.data.get("memory")
 
     @property
     def compression(self) -> dict[str, float] | None:
@@ -272,7 +282,7 @@ class Result:
             GPUs and steps; the latter add up to the breakdown's, the former lack what is waited
             for at the end of a step), and ``every_steps``: how many steps have it once.
         """
-        rows = self._rows("collectives", _COLLECTIVE_COLUMNS)
+        rows = pd.DataFrame(self._of_step("collectives"), columns=_COLLECTIVE_COLUMNS)
         every = [each.get("every_steps", 1) for each in self.data["collectives"]]
         return rows.assign(every_steps=pd.Series(every, dtype="int64"))
 
@@ -287,7 +297,7 @@ class Result:
             in all), ``waited_s`` (mean of all GPUs and steps; of all GPUs they add up to the
             straggler wait) and ``as_late`` (ranks that were just as late).
         """
-        return self._rows("stragglers", _STRAGGLER_COLUMNS)
+        return pd.DataFrame(self._of_step("stragglers"), columns=_STRAGGLER_COLUMNS)
 
     def links(self) -> pd.DataFrame:
         """What a step puts on the links of the cluster, by class.
@@ -302,7 +312,7 @@ class Result:
             ``busiest_while_communicating`` (of the time in which collectives run; None with
             servers); ``neighbours_bytes_per_s`` (of others, on the link that has most).
         """
-        return pd.DataFrame(self._links["classes"], columns=_LINK_CLASS_COLUMNS)
+        return pd.DataFrame(self._of_step("links")["classes"], columns=_LINK_CLASS_COLUMNS)
 
     def busiest_links(self) -> pd.DataFrame:
         """Return the ten links that are busiest for their bandwidth.
@@ -314,13 +324,7 @@ class Result:
             ``utilisation``, ``while_communicating`` and ``neighbours_bytes_per_s``, as of
             :meth:`links`.
         """
-        return pd.DataFrame(self._links["busiest"], columns=_LINK_COLUMNS)
-
-    @property
-    def _links(self) -> dict[str, Any]:
-        if "links" not in self.data:
-            raise ValueError("the result has no links: it is older; run it again")
-        return self.data["links"]
+        return pd.DataFrame(self._of_step("links")["busiest"], columns=_LINK_COLUMNS)
 
     def staleness(self) -> pd.DataFrame:
         """How stale gradients were when parameter servers took them.
@@ -358,7 +362,8 @@ class Result:
         ValueError
             ``run`` wasn't asked for a trace.
         """
-        return self._rows("communication_overlap", _OVERLAP_COLUMNS, "trace=True")
+        overlap = self._of_step("communication_overlap", "run(..., trace=True)")
+        return pd.DataFrame(overlap, columns=_OVERLAP_COLUMNS)
 
     def critical_path(self) -> pd.DataFrame:
         """The chain of pieces that made the median step as long as it was.
@@ -410,7 +415,7 @@ class Result:
         ValueError
             ``run`` wasn't asked to explain.
         """
-        return self._rows("sensitivities", _SENSITIVITY_COLUMNS, "explain=True")
+        return pd.DataFrame(self._explained("sensitivities"), columns=_SENSITIVITY_COLUMNS)
 
     @property
     def best_levers(self) -> list[str]:
@@ -420,13 +425,8 @@ class Result:
         """
         return self._explained("best_levers")
 
-    def _explained(self, key: str, how: str = "explain=True") -> Any:
-        if key not in self.data:
-            raise ValueError(f"the result has no {key.replace('_', ' ')}: run(..., {how})")
-        return self.data[key]
-
-    def _rows(self, key: str, columns: list[str], how: str = "") -> pd.DataFrame:
-        return pd.DataFrame(self._explained(key, how), columns=columns)
+    def _explained(self, key: str) -> Any:
+        return self._of_step(key, "run(..., explain=True)")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write result.json, as ``paceline run --out`` does."""
@@ -488,8 +488,8 @@ def run(
     seed: int | None = None,
     iterations: int | None = None,
     engine: str | None = None,
-    trace: bool | Sequence[int] = False,
-    trace_steps: tuple[int, int] | None = None,
+    trace: bool | str | Iterable[int] = False,
+    trace_steps: tuple[int, int] | str | None = None,
     explain: bool = False,
     jobs: int | None = None,
     require_fit: bool = False,
@@ -513,11 +513,12 @@ def run(
         Instead of the scenario's: seed of all random draws, steps to simulate, and "auto",
         "event" or "vector".
     trace
-        Also record a timeline: of these ranks; or, if true, of the first 8 and those that made the
-        others wait most, at most 32. The result then has :meth:`Result.overlap`, and
-        ``communication_overlap`` in its data.
+        Also record a timeline: of these ranks (numbers, or "0,37,100-107"); or, if true, of the
+        first 8 and those that made the others wait most, at most 32. The result then has
+        :meth:`Result.overlap`, and ``communication_overlap`` in its data.
     trace_steps
-        The first and the last step of the timeline; 0 is the warm-up. Left out: 0 to 3.
+        The first and the last step of the timeline, (1, 3) or "1-3"; 0 is the warm-up. Left out: 0
+        to 3.
     explain
         Add why a step takes as long as it does and what would change it, by simulating again for
         each (:meth:`Result.critical_path`, :meth:`Result.sensitivities`,
@@ -605,12 +606,36 @@ def thread_count(jobs: int | None) -> int:
 
 
 def _trace_choice(
-    trace: bool | Sequence[int], steps: tuple[int, int] | None
+    trace: bool | str | Iterable[int], steps: tuple[int, int] | str | None
 ) -> dict[str, str] | None:
     """Write ranks and steps as --trace-ranks and --trace-steps have them; None: no trace."""
-    if trace is False:
+    every = isinstance(trace, (bool, np.bool_))
+    if every and not trace:
         if steps is not None:
             raise InputError("expected trace=True as well", "trace_steps")
         return None
-    choice = {} if trace is True else {"ranks": ",".join(map(str, trace))}
-    return choice if steps is None else choice | {"steps": "{}-{}".format(*steps)}
+    choice = {} if every else {"ranks": _ranks_text(trace)}
+    return choice if steps is None else choice | {"steps": _steps_text(steps)}
+
+
+def _ranks_text(ranks: Any) -> str:
+    if isinstance(ranks, str):
+        return ranks
+    try:
+        return ",".join(str(operator.index(rank)) for rank in ranks)
+    except TypeError:
+        raise InputError(
+            f"expected True or ranks such as [0, 37], found {ranks}", "trace"
+        ) from None
+
+
+def _steps_text(steps: Any) -> str:
+    if isinstance(steps, str):
+        return steps
+    try:
+        first, last = map(operator.index, steps)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"expected the first and the last step such as (1, 3), found {steps}", "trace_steps"
+        ) from None
+    return f"{first}-{last}"

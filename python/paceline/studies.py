@@ -8,6 +8,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .workers import Workers
 
 SEED_KEY = "/run/seed"
+MOST_NEAR = 3  # names that are suggested
 
 
 class Axis(NamedTuple):
@@ -70,19 +72,19 @@ class Sweep:
         Columns: the axes, by name and as the study writes their values; the numbers of
         result.json, whose nested keys are joined (``step_time_mean_s``,
         ``breakdown_compute_s``, ``interval_low_s``); and ``error``, the message of a point whose
-        scenario can't be.
+        scenario can't be. ``frame.attrs`` has the names of ``axes``, and which of them are
+        ``seeds``: pictures of the frame go by them.
         """
         names = [axis.name for axis in self.axes]
-        rows = [_row(line) for line in self.lines]
+        ranks = [_ranking(part) for part in _written(self.study)]
+
+        def place(line: dict[str, Any]) -> list[tuple[float, str]]:
+            return [rank(line["point"][name]) for name, rank in zip(names, ranks, strict=True)]
+
+        rows = [_row(line) for line in sorted(self.lines, key=place)]
         frame = pd.DataFrame(rows, columns=None if rows else [*names, "error"])
-        if frame.empty:
-            return frame
-        listed = {
-            axis.name: part.get("values", [])
-            for axis, part in zip(self.axes, _written(self.study), strict=True)
-        }
-        ranks = pd.DataFrame({name: _ranks(frame[name], listed[name]) for name in names})
-        return frame.loc[ranks.sort_values(names, kind="stable").index].reset_index(drop=True)
+        frame.attrs |= {"axes": names, "seeds": self.seeds}
+        return frame
 
     def measured(self) -> pd.DataFrame:
         """The study's measured points: axes, and ``throughput_samples_per_s`` or its step time.
@@ -110,13 +112,32 @@ class Sweep:
             A row per combination of the other axes: these, ``mean``, ``low`` and ``high`` (5 %
             and 95 % of the seeds, interpolated), ``points`` (how many seeds). Failed points are
             left out.
+
+        Raises
+        ------
+        InputError
+            The frame has no such column of numbers.
         """
+        numbers = [str(name) for name in self.frame.select_dtypes("number")]
+        if column not in numbers and any("error" not in line for line in self.lines):
+            expected = "expected a column of numbers, such as throughput_samples_per_s"
+            hint = did_you_mean(column, numbers)
+            raise InputError(f"{expected}, found {column!r}{hint}", "column")
         return bands(self.frame, [axis.name for axis in self.axes], self.seeds, column)
 
     def __repr__(self) -> str:
         failed = sum("error" in line for line in self.lines)
         axes = ", ".join(axis.name for axis in self.axes)
         return f"<Sweep over {axes}: {len(self.lines)} points, {failed} failed>"
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """Return what follows an unknown name: those that begin so, or else the nearest."""
+    word = _last_word(name)
+    near = [each for each in known if each.startswith(word)] or get_close_matches(
+        word, known, cutoff=0.7
+    )
+    return f"; did you mean {' or '.join(near[:MOST_NEAR])}?" if near else ""
 
 
 def bands(
@@ -325,12 +346,17 @@ def _written(study: dict[str, Any]) -> list[dict[str, Any]]:
     return [part for axis in study["axes"] for part in axis.get("zip", [axis])]
 
 
-def _ranks(values: pd.Series, listed: Sequence[Any]) -> list[float]:
-    """Where values stand in the study's order; those of a range by size."""
-    order = {json.dumps(value): float(place) for place, value in enumerate(listed)}
-    ranks = []
-    for value in values:
-        quantity = quantities.parse(value)
-        plain = json.dumps(value.item() if hasattr(value, "item") else value)
-        ranks.append(order.get(plain, quantity.value if quantity else len(order)))
-    return ranks
+def _ranking(part: dict[str, Any]) -> Callable[[Any], tuple[float, str]]:
+    """Return the key that sorts an axis's values: as listed, or a range from end to end."""
+    listed = {json.dumps(value): place for place, value in enumerate(part.get("values", []))}
+    first, last = (quantities.parse(part.get(end)) for end in ("from", "to"))
+    sign = -1 if first and last and first.value > last.value else 1
+
+    def rank(value: Any) -> tuple[float, str]:
+        text = json.dumps(value)
+        size = quantities.parse(value)
+        if listed or size is None:
+            return listed.get(text, len(listed)), text
+        return sign * size.value, text
+
+    return rank

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import paceline
@@ -193,6 +194,90 @@ def test_a_configuration_of_transformers_is_the_model_that_they_build(
             assert mine[field] == theirs[field], (mine, theirs)
 
 
+def work(model: Model) -> int:
+    return sum(layer["forward_macs"] for layer in model["layers"])
+
+
+def test_samples_stand_in_dimension_0() -> None:
+    inputs = torch.zeros(50, 2, 8)  # 50 steps of 2 samples
+    for module, kind in (
+        (nn.LSTM(8, 16), "LSTM"),
+        (nn.TransformerEncoderLayer(8, 2, 16), "MultiheadAttention"),
+    ):
+        with pytest.raises(InputError, match=f"^0.* {kind}, .*1 of 50x2x8: .*batch_first=True"):
+            from_torch(nn.Sequential(module), inputs)
+        with pytest.raises(InputError, match=f"{kind}, .* dimension 1 of 2x50x8"):
+            from_torch(module, input_shape=(50, 8))
+    lstm = nn.LSTM(8, 16, batch_first=True)
+    assert work(from_torch(lstm, input_shape=(50, 8))) == 50 * 4 * 16 * (8 + 16)
+
+    class Turned(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = nn.LSTM(8, 16)
+
+        def forward(self, x: Any) -> Any:
+            return self.lstm(x.transpose(0, 1))
+
+    assert work(from_torch(Turned(), input_shape=(50, 8))) == 50 * 4 * 16 * (8 + 16)
+
+
+def test_work_that_samples_do_not_share_evenly_is_told() -> None:
+    class First(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(3, 5)
+
+        def forward(self, x: Any) -> Any:
+            return self.inner(x[:2])
+
+    with pytest.warns(UserWarning, match=r"work of inner isn't .* 4 samples .*batch_first=True"):
+        from_torch(First(), torch.zeros(4, 3))
+
+
+def test_products_that_pytorch_does_not_count() -> None:
+    model = from_torch(nn.Bilinear(4, 5, 6), torch.zeros(3, 4), torch.zeros(3, 5))
+    assert [(layer["kind"], layer["forward_macs"]) for layer in model["layers"]] == [
+        ("linear", 4 * 5 * 6)
+    ]
+
+    class Pooled(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.query = nn.Parameter(torch.ones(8))
+
+        def forward(self, x: Any) -> Any:
+            return ((x @ self.query).softmax(-1)[..., None] * x).sum(1)
+
+    assert work(from_torch(Pooled(), input_shape=(5, 8))) == 5 * 8
+
+
+def test_experts_work_for_the_tokens_that_are_sent_to_them() -> None:
+    chosen = {"num_local_experts": 4, "num_experts_per_tok": 3}
+    module = of_transformers("MixtralForCausalLM", sizes(1, 32, 4, 2, 64, 100, **chosen))
+    if not any(name.endswith("experts.gate_up_proj") for name, _ in module.named_parameters()):
+        pytest.skip("experts are modules of their own before transformers 5")
+    model = from_torch(module, tokens=16)
+    experts = next(v for k, v in by_name(model).items() if ".experts." in k)
+    assert (experts["kind"], experts["forward_macs"]) == ("linear", 16 * 3 * 3 * 32 * 64)
+
+
+def test_positions_bound_tokens() -> None:
+    small = {"n_embd": 32, "n_head": 4, "n_layer": 1, "n_positions": 64}
+    module = of_transformers("GPT2LMHeadModel", small)
+    assert from_torch(module, tokens=64)["most_tokens"] == 64
+    with pytest.raises(InputError, match=r"at most 64 tokens.*max_position_embeddings\), found 65"):
+        from_torch(module, tokens=65)
+    turned = sizes(1, 32, 4, 4, 64, 100, max_position_embeddings=64)
+    assert from_torch(of_transformers("LlamaForCausalLM", turned), tokens=65)["tokens"] == 65
+
+
+def test_shapes_of_numpy_are_welcome() -> None:
+    made = from_torch(nn.Linear(4, 5), input_shape=np.array([3, 4]))
+    assert made == from_torch(nn.Linear(4, 5), input_shape=(3, 4))
+    assert from_torch(nn.Embedding(9, 2), tokens=np.int64(7))["tokens"] == 7
+
+
 class Twice(nn.Module):  # type: ignore[misc, name-defined]
     """A linear layer that runs twice, another that shares its matrix, and a scale of its own."""
 
@@ -282,12 +367,12 @@ def asks_for_values(module: Any) -> Any:
     return nn.Sequential(module, Asks())
 
 
-def multiplies_a_vector() -> Any:
-    class Vector(nn.Module):  # type: ignore[misc, name-defined]
+def adds_products() -> Any:
+    class Adds(nn.Module):  # type: ignore[misc, name-defined]
         def forward(self, x: Any) -> Any:
-            return x @ x[0]
+            return torch.addbmm(x, x[None], x[None])
 
-    return nn.Sequential(nn.Linear(2, 2), Vector())
+    return nn.Sequential(nn.Linear(2, 2), Adds())
 
 
 def lock() -> Any:
@@ -310,9 +395,19 @@ FREEZES: Callable[[], Any] = lambda: nn.Linear(2, 2).requires_grad_(False)  # no
         (lambda: nn.Linear(2, 2), {"input": 3}, "dimension 0 counts samples"),
         (lambda: nn.Linear(2, 2), {"input_shape": (3,)}, "in Linear PyTorch said: "),
         (lambda: asks_for_values(nn.Linear(2, 2)), {"input_shape": (2,)}, "^1: .* in Asks "),
-        (multiplies_a_vector, {"input_shape": (2,)}, r"^1: .* found aten\.mv\.default: "),
+        (adds_products, {"input_shape": (2,)}, r"^1: .* found aten\.addbmm\.default: "),
         (lock, {"input_shape": (2,)}, "can be copied.*before it is wrapped"),
         (lambda: 3, {"input_shape": (2,)}, "expected a torch.nn.Module, found int"),
+        (
+            lambda: nn.Linear(2, 2),
+            {"input_shape": 2},
+            r"^input_shape: .* such as \(3, 224, 224\), ",
+        ),
+        (lambda: nn.Linear(2, 2), {"input_shape": (2.5,)}, r"^input_shape: .* found 2\.5"),
+        (lambda: nn.Embedding(9, 2), {"tokens": "16"}, "^tokens: .* at least 1, found '16'"),
+        (lambda: nn.Embedding(9, 2), {"tokens": -1}, "^tokens: .* at least 1, found -1"),
+        (lambda: nn.Embedding(9, 2), {"tokens": 0}, "^tokens: .* at least 1, found 0"),
+        (lambda: nn.Linear(2, 2), {"input_shape": (2,), "name": 5}, "^name: .* a text, found 5"),
     ],
 )
 def test_what_cannot_be_described_is_refused(

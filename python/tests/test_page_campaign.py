@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from browser import LOOKS, NAMES, Watched, opened
 from conftest import ROOT, Program
+from matplotlib.collections import PolyCollection
 from playwright.sync_api import Browser
 
 import paceline
@@ -200,9 +201,20 @@ def test_pictures(tmp_path: Path, program: Program) -> None:
         paceline.plot.goodput(made.frame.drop(columns="goodput"))
     result = paceline.run(study["scenario"])
     assert "goodput" in repr(result)
-    for draw in (paceline.plot.breakdown, lambda each: paceline.plot.scaling([each, each])):
-        with pytest.raises(ValueError, match="has no step"):
-            draw(result)
+    with pytest.raises(ValueError, match="has no step"):
+        paceline.plot.breakdown(result)
+    with pytest.raises(ValueError, match="found none: goodput draws days of training"):
+        paceline.plot.scaling([result, result])
+    assert result.campaign is not None
+    figure, axes = paceline.plot.goodput([result, result])
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2"]
+    share = 100 * result.campaign["goodput"]["mean"]
+    assert np.asarray(axes.lines[-1].get_ydata()).tolist() == pytest.approx([share, share])
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["predicted", "5 % to 95 % of seeds"]
+    assert not any(isinstance(each, PolyCollection) for each in axes.collections)
+    with pytest.raises(paceline.InputError, match=r"^x: expected an axis, interval, .* 'bogus'$"):
+        paceline.plot.goodput(made, x="bogus")
     _, axes = paceline.plot.losses(result)
     bars: list[Any] = list(axes.patches)
     widths = sorted((bar.get_width() for bar in bars), reverse=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from conftest import ROOT, TABLE, program_path
@@ -253,10 +254,48 @@ def test_results(result: paceline.Result) -> None:
         assert "ms" in axes.get_xlabel()
     scenario = {"cluster": {"node": "dgx-a100"}, "model": "resnet18"}
     one_node = paceline.run({**scenario, "training": {"batch_per_gpu": 8}}, iterations=2)
-    figure, _ = plot.scaling([result, one_node])
+    for draw in (plot.sensitivities, plot.critical_path):
+        with pytest.raises(ValueError, match=r"explain=True\), or .* without --no-explain$"):
+            draw(one_node)
+
+
+def altered(result: paceline.Result, **values: Any) -> paceline.Result:
+    return paceline.Result(json.dumps(result.data | values))
+
+
+def test_lists_of_results(result: paceline.Result) -> None:
+    """Along their GPUs; where these are the same, or of several models, by name or not at all."""
+    more = altered(result, gpus=128, throughput_samples_per_s=2 * result.throughput_samples_per_s)
+    figure, (_, below) = plot.scaling([result, more])
     check(figure)
-    with pytest.raises(ValueError, match="explain=True"):
-        plot.sensitivities(one_node)
+    assert below.get_xlabel() == "GPUs" and tick_texts(below) == ["64", "128"]
+    same = altered(result, throughput_samples_per_s=0.5 * result.throughput_samples_per_s)
+    figure, (axes, below) = plot.scaling([result, same, more])
+    check(figure)
+    assert tick_texts(below) == ["1", "2", "3"]
+    rates = [each.throughput_samples_per_s for each in (result, same, more)]
+    assert list(lines_of(axes)[0].get_ydata()) == rates
+    assert not figure.legends
+    figure, axes = plot.breakdown([result, same])
+    check(figure)
+    assert tick_texts(axes) == ["1", "2"]
+    assert sum(bar.get_height() for bar in axes.patches) == pytest.approx(2e3 * result.step_time_s)
+    model = {"name": "another", "layers": []}
+    other = altered(more, scenario=result.data["scenario"] | {"model": model})
+    with pytest.raises(ValueError, match="one model, found gpt2_small and another: a dictionary"):
+        plot.scaling([result, other])
+    _, axes = plot.breakdown({"a": result, "b": other})
+    assert tick_texts(axes) == ["a", "b"]
+
+
+def test_how_many_is_at_least_one(result: paceline.Result) -> None:
+    pictures: list[Callable[..., Any]] = [plot.stragglers, plot.sensitivities, plot.critical_path]
+    for draw in pictures:
+        draw(result, most=np.int64(1))
+        for wrong in (0, -1, 2.5, True, "3"):
+            expected = f"^most: expected a whole number from 1 on, found {wrong}$"
+            with pytest.raises(paceline.InputError, match=expected):
+                draw(result, most=wrong)
 
 
 def test_nobody_waits() -> None:
@@ -276,7 +315,11 @@ def test_with_servers_nobody_waits_for_another_gpu() -> None:
     scenario = paceline.scenarios.load(ROOT / "scenarios/stragglers_64.json")
     scenario = paceline.scenarios.edit(scenario, "/cluster/nodes", 1)
     scenario = paceline.scenarios.edit(scenario, "/variability/slow_gpus", [])
-    served = paceline.run(scenario, iterations=2)
+    served = paceline.run(scenario, iterations=2, trace=True)
+    figure, axes = plot.timeline(served)
+    check(figure)
+    assert legend_of(figure) == ["compute", "waiting for servers"]
+    assert axes.get_xlim()[1] >= served.step_time_s * 1e3
     figure, axes = plot.stragglers(served)
     check(figure)
     title = axes.get_title(loc="left")
@@ -359,6 +402,13 @@ def test_timeline_rows(result: paceline.Result) -> None:
     assert axes.get_yticklabels()[0].get_fontweight() == "bold"
     with pytest.raises(ValueError, match=r"expected ranks of the trace, 0, 1.* found 36"):
         plot.timeline(result, ranks=[36])
+    assert len(row_names(plot.timeline(result, ranks=np.int64(3))[1])) == 3
+    assert row_names(plot.timeline(result, ranks=np.array([37]))[1]) == [STRAGGLER]
+    for wrong in (0, -3, np.int64(0)):
+        with pytest.raises(paceline.InputError, match=f"^ranks: .* from 1 on, found {wrong}$"):
+            plot.timeline(result, ranks=wrong)
+    with pytest.raises(paceline.InputError, match=r"^ranks: expected ranks .*, found none$"):
+        plot.timeline(result, ranks=[])
     with pytest.raises(ValueError, match="expected a step"):
         plot.timeline(result, iteration=99)
     with pytest.raises(ValueError, match="trace=True"):
@@ -494,10 +544,67 @@ def test_plain_frames(sweeps: dict[str, paceline.Sweep]) -> None:
     figure, (alone,) = plot.scaling(frame.drop(columns="scaling_efficiency"))
     check(figure)
     assert alone.get_xlabel() == "GPUs"
-    with pytest.raises(ValueError, match="expected an axis or column 'gpu', found gpus"):
-        plot.scaling(frame, x="gpu")
     with pytest.raises(ValueError, match="throughput_samples_per_s"):
         plot.scaling(frame.drop(columns="throughput_samples_per_s"))
+
+
+def test_a_wrong_axis_is_told_the_axes(sweeps: dict[str, paceline.Sweep]) -> None:
+    draws: list[Callable[..., Any]] = [plot.scaling, plot.efficiency, plot.stragglers]
+    for draw in [*draws, plot.breakdown, plot.step_time_and_breakdown]:
+        for wrong, hint in [
+            ("gpu", r"; did you mean gpus\?$"),
+            ("/variability/per_operation/cv", r"; did you mean cv\?$"),
+            ("bogus", "$"),
+        ]:
+            expected = f"^x: expected an axis, gpus, cv, found '{wrong}'{hint}"
+            with pytest.raises(paceline.InputError, match=expected):
+                draw(sweeps["failing"], x=wrong)
+
+
+def test_frames_with_failed_points(sweeps: dict[str, paceline.Sweep], tmp_path: Path) -> None:
+    failing = sweeps["failing"]
+    assert failing.frame["error"].notna().any()
+    draws: list[Callable[..., Any]] = [plot.scaling, plot.breakdown, plot.step_time_and_breakdown]
+    for draw in draws:
+        for i, source in enumerate((failing, failing.frame)):
+            plot.save(draw(source)[0], tmp_path / f"{i}.svg")
+        assert (tmp_path / "0.svg").read_bytes() == (tmp_path / "1.svg").read_bytes()
+    none = failing.frame[failing.frame["error"].notna()]
+    with pytest.raises(ValueError, match=r"no points to draw: .*cv"):
+        plot.scaling(none)
+
+
+def test_added_columns(sweeps: dict[str, paceline.Sweep]) -> None:
+    """Numbers are no axis, names are; points that nothing tells apart are refused."""
+    frame = sweeps["shapes"].frame
+    rate = frame["throughput_samples_per_s"]
+    figure, (axes, _) = plot.scaling(frame.assign(speedup=rate / rate.iloc[0], project="mine"))
+    assert [len(line.get_xdata()) for line in lines_of(axes)] == [3, 3]
+    assert legend_of(figure)[:2] == ["gpus per node 4", "gpus per node 8"]
+    frame = sweeps["two points"].frame
+    both = pd.concat([frame.assign(network=name) for name in ("old", "new")])
+    assert legend_of(plot.scaling(both)[0])[:2] == ["network old", "network new"]
+    for source in (pd.concat([frame, frame]), both[["gpus", "throughput_samples_per_s"]]):
+        with pytest.raises(ValueError, match=r"one point with gpus 8, found 2: .* column of names"):
+            plot.scaling(source)
+    _, (above, _) = plot.scaling(frame.set_index("gpus"))
+    assert list(lines_of(above)[0].get_xdata()) == [8, 16]
+    with pytest.raises(ValueError, match="column that is an axis"):
+        plot.scaling(frame[["throughput_samples_per_s"]])
+
+
+def test_measured_columns(sweeps: dict[str, paceline.Sweep]) -> None:
+    """Throughput as files of measurements call it; what has none is refused."""
+    measured = pd.DataFrame({"gpus": [8], "throughput": [11000.0]})
+    figure, _ = plot.scaling(sweeps["two points"], measured=measured)
+    assert "measured" in legend_of(figure)
+    wrong: Any
+    for wrong, error, message in [
+        (measured[["gpus"]], ValueError, "a column throughput_samples_per_s, found gpus"),
+        ([(8, 11000.0)], TypeError, "measured points as a DataFrame, found a list"),
+    ]:
+        with pytest.raises(error, match=message):
+            plot.scaling(sweeps["two points"], measured=wrong)
 
 
 def test_what_a_run_says_is_no_axis(sweeps: dict[str, paceline.Sweep]) -> None:
@@ -538,6 +645,7 @@ def test_a_wrong_kind_is_named(
         (plot.timeline, sweeps["nodes"], "found a Sweep: scaling"),
         (plot.sensitivities, sweeps["nodes"].frame, "expected a result, found a DataFrame"),
         (plot.critical_path, "result.json", "expected a result, found a str"),
+        (plot.losses, [result, result], "expected a result, found a list"),
         (plot.calibration, result, "expected a profile, found a Result"),
     ]:
         with pytest.raises(TypeError, match=found):

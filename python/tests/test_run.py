@@ -9,6 +9,7 @@ import os
 import pickle
 import pkgutil
 import signal
+import tempfile
 import threading
 import time
 import types
@@ -166,6 +167,50 @@ def test_collective_settings() -> None:
         chosen(nvsl=False)
 
 
+def test_what_a_table_of_collectives_is_asked_for() -> None:
+    def sizes(**keys: Any) -> list[int]:
+        return list(paceline.collective("all_reduce", cluster="dgx-a100", **keys)["size_bytes"])
+
+    assert sizes(sizes=np.int64(2**20)) == sizes(sizes=[np.int64(2**20)]) == [2**20]
+    assert sizes(first=1024, last="4K", settings={"max_channels": np.int64(8)}) == [
+        2**10,
+        2**11,
+        2**12,
+    ]
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"sizes": []}, "sizes: expected at least one size"),
+        ({"sizes": 1e6}, "sizes: expected a size such as"),
+        ({"sizes": "1M", "last": "64M"}, "sizes: expected sizes, or first, last and factor"),
+        ({"settings": {"nvsl": False}}, "settings: unknown key"),
+        ({"settings": {"algorithm": "ring"}}, "settings: expected the argument algorithm"),
+        ({"settings": {"costs": {"a": math.nan}}}, "/costs/a: expected a finite number, found nan"),
+    ]
+    for keys, told in refused:
+        with pytest.raises(paceline.InputError, match=f"^{told}"):
+            sizes(**keys)
+    with pytest.raises(paceline.InputError, match=r'^kind: unknown collective "allreduce"'):
+        paceline.collective("allreduce", cluster="dgx-a100")
+    with pytest.raises(paceline.InputError, match=r"^kind: expected a collective"):
+        paceline.collectives.bus_factor("allreduce", 8)
+    assert paceline.collectives.bus_factor("broadcast", 8) == 1
+
+
+def test_collectives_of_a_scenario_that_is_a_dictionary() -> None:
+    path = ROOT / "scenarios/slow_gpu_64.json"
+    scenario = scenarios.edit(path, "/training/collective", {"algorithm": "tree"})
+    frame = paceline.collective("all_reduce", cluster=scenario, sizes="1M")
+    assert (frame["algorithm"][0], frame["gpus"][0]) == ("tree", 64)
+    plain = scenarios.load(path)
+    named, given = (
+        paceline.collective("all_reduce", cluster=each, sizes="1M") for each in (path, plain)
+    )
+    pd.testing.assert_frame_equal(named, given)
+    del plain["cluster"]["node"]
+    with pytest.raises(paceline.InputError) as caught:
+        paceline.collective("all_reduce", cluster=plain)
+    assert str(Path(tempfile.gettempdir())) not in str(caught.value)
+
+
 def test_a_result_of_another_model_version_is_run_with_a_warning(result: paceline.Result) -> None:
     old = result.data | {"model_version": 12}
     with pytest.warns(UserWarning, match="scenario: a result of model version 12, this is"):
@@ -213,6 +258,59 @@ def test_fit_is_the_programs(program: Program, tmp_path: Path) -> None:
     assert profile["cluster"] == "dgx-a100"
     assert dict(profile) == json.loads(profile.text)
     assert profile.parameters()["fitted"].any()
+
+
+def without_files(profile: paceline.Profile) -> dict[str, Any]:
+    return {key: value for key, value in profile.items() if key not in ("sources", "points")}
+
+
+def test_measurements_are_fitted_as_a_frame_too() -> None:
+    frame = paceline.read_measurements(TABLE)
+    whole = paceline.fit(TABLE, cluster="dgx-a100")
+    framed = paceline.fit(frame, cluster="dgx-a100")
+    assert without_files(framed) == without_files(whole)
+    assert framed["points"] == whole["points"]
+    assert framed["sources"][0]["file"] == "DataFrame" and framed.page.startswith(
+        "DataFrame: CSV, "
+    )
+    large = frame[frame["size_bytes"] >= 2**20]
+    assert len(paceline.fit(large, cluster="dgx-a100")["points"]) < len(framed["points"])
+    compared, known = (
+        paceline.compare_measurements(each, cluster="dgx-a100", nodes=2) for each in (frame, TABLE)
+    )
+    assert compared["verdict"] == known["verdict"]
+    assert [row["measured_us"] for row in compared["rows"]] == [
+        row["measured_us"] for row in known["rows"]
+    ]
+    assert {row["file"] for row in compared["rows"]} == {"DataFrame"}
+    diagnoses = [paceline.diagnose(each, cluster="dgx-a100", nodes=2) for each in (frame, TABLE)]
+    assert diagnoses[0]["ranked"] == diagnoses[1]["ranked"]
+    beside = frame.assign(condition=["gemm", *[""] * (len(frame) - 1)])
+    rows = paceline.compare_measurements(beside, cluster="dgx-a100", nodes=2)["rows"]
+    assert len(rows) == len(known["rows"]) - 1
+    with pytest.raises(paceline.InputError, match=r"^DataFrame: line 1: missing column"):
+        paceline.fit(pd.DataFrame({"gpus": [1], "rate": [1]}), cluster="dgx-a100")
+
+
+def test_rates_are_fitted_as_a_frame_and_a_dictionary(tmp_path: Path) -> None:
+    rates, scenario = tmp_path / "rates.csv", ROOT / "scenarios/resnet50_v100_4x8.json"
+    rates.write_text("gpus,nodes,throughput\n1,1,367.29\n8,1,2887.65\n")
+    known = paceline.fit(rates, cluster="dgx1-v100", scenario=scenario)
+    frame = paceline.read_measurements(rates, "training")
+    given = paceline.fit(frame, cluster="dgx1-v100", scenario=scenarios.load(scenario))
+    assert without_files(given) == without_files(known)
+    with pytest.raises(paceline.InputError, match=r"^scenario: /model: ") as caught:
+        paceline.fit(rates, cluster="dgx1-v100", scenario=scenarios.load(scenario) | {"model": "x"})
+    assert caught.value.file == "scenario"
+
+
+def test_what_is_no_result_and_no_profile_is_not_loaded() -> None:
+    scenario = ROOT / "scenarios/first_node.json"
+    for load, what in ((paceline.Result.load, "result"), (paceline.Profile.load, "profile")):
+        with pytest.raises(paceline.InputError, match=rf"first_node\.json: expected a {what}"):
+            load(scenario)
+        with pytest.raises(paceline.InputError, match=rf"{TABLE.name}: line 1, .* expected JSON"):
+            load(TABLE)
 
 
 def test_judging_a_log_is_the_programs(program: Program) -> None:
@@ -324,6 +422,41 @@ def test_errors_of_arguments_and_files(program: Program, tmp_path: Path) -> None
         assert caught.value.place == place
     with pytest.raises(TypeError):
         paceline.run({"model": object()})
+
+
+@pytest.mark.parametrize(
+    ("keys", "ranks", "first"),
+    [
+        ({"trace": "0,2-3", "trace_steps": "1-2"}, [0, 2, 3], 1),
+        ({"trace": range(2), "trace_steps": np.array([1, 1])}, [0, 1], 1),
+        ({"trace": np.True_}, [*range(8)], 0),
+    ],
+)
+def test_which_ranks_and_steps_are_traced(
+    keys: dict[str, Any], ranks: list[int], first: int
+) -> None:
+    overlap = paceline.run(ROOT / "scenarios/first_node.json", iterations=2, **keys).overlap()
+    assert list(overlap["rank"]) == ranks
+    assert set(overlap["first_step"]) == {first}
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"trace": 5}, r"^trace: expected True or ranks such as \[0, 37\], found 5$"),
+        ({"trace": 0}, "^trace: .* found 0$"),
+        ({"trace": None}, "^trace: .* found None$"),
+        ({"trace": "12"}, "trace: expected numbers up to 7, found 12$"),
+        ({"trace": [1.0]}, r"^trace: .* found \[1\.0\]$"),
+        ({"trace": True, "trace_steps": 2}, r"^trace_steps: .* such as \(1, 3\), found 2$"),
+        ({"trace": True, "trace_steps": (2,)}, r"^trace_steps: .* found \(2,\)$"),
+        ({"trace": True, "trace_steps": range(3)}, r"^trace_steps: .* found range\(0, 3\)$"),
+        ({"trace": np.False_, "trace_steps": (0, 1)}, "^trace_steps: expected trace=True as well"),
+    ],
+)
+def test_what_cannot_be_traced_is_told(keys: dict[str, Any], told: str) -> None:
+    with pytest.raises(paceline.InputError, match=told):
+        paceline.run(ROOT / "scenarios/first_node.json", iterations=1, **keys)
 
 
 def test_what_is_asked_for_is_checked_by_its_description() -> None:
@@ -524,12 +657,13 @@ def test_memory(result: paceline.Result) -> None:
     assert "does not fit" not in repr(result)
     llama = scenarios.edit(result.data["scenario"], "/model", "llama3_8b")
     large = paceline.run(scenarios.edit(llama, "/training/batch_per_gpu", 1), iterations=1)
-    assert large.memory["fits"] is False
+    assert large.memory is not None and large.memory["fits"] is False
     assert repr(large).startswith("<Result: does not fit: 207.9 GB of 85.9 GB; 64 GPUs, step ")
     with pytest.raises(paceline.InputError, match="it would fit with /training/strategy=zero and "):
         paceline.run(large, iterations=1, require_fit=True)
     sharded = scenarios.edit(large.data["scenario"], "/training/strategy", "fsdp")
-    assert paceline.explain(sharded, iterations=1, jobs=1, require_fit=True).memory["fits"] is True
+    fitting = paceline.explain(sharded, iterations=1, jobs=1, require_fit=True)
+    assert fitting.memory is not None and fitting.memory["fits"] is True
 
 
 def test_servers(result: paceline.Result) -> None:
@@ -608,7 +742,8 @@ def test_what_was_not_asked_for_is_named(tmp_path: Path) -> None:
 def test_measurements(tmp_path: Path) -> None:
     frame = paceline.read_measurements(TABLE)
     assert {"collective", "size_bytes", "time_s", "gpus", "file", "line"} <= set(frame)
-    assert {"channels", "nvls", "gpu_name", "fullest_node", "not_modelled"} <= set(frame)
+    stated = {"channels", "nvls", "gpu_name", "fullest_node", "gpus_per_process", "not_modelled"}
+    assert stated <= set(frame)
     assert (frame["time_s"] > 0).all()
     assert len(paceline.read_measurements([TABLE, TABLE])) == 2 * len(frame)
     assert list(paceline.read_measurements(TABLE, "kernels")) == [
@@ -740,6 +875,10 @@ def test_campaigns() -> None:
     assert len(seeds) == 100
     share = 1 - campaign["goodput"]["mean"]
     assert losses["share"].sum() == pytest.approx(share, abs=1e-3)
+    assert done.memory is None
+    for table in (done.links, done.busiest_links, done.collectives, done.stragglers, done.overlap):
+        with pytest.raises(ValueError, match="no step: its scenario gives one"):
+            table()
     assert paceline.run(ROOT / "scenarios/first_node.json", iterations=2).campaign is None
 
 

@@ -77,6 +77,33 @@ def test_frame() -> None:
     assert good[parts].sum(axis=1).tolist() == pytest.approx(good["step_time_mean_s"].tolist())
 
 
+def made_up(parts: list[dict[str, Any]], points: list[dict[str, Any]]) -> list[dict[Any, Any]]:
+    """Return a frame's points, whichever of them ended first."""
+    study = {"axes": [{"key": f"/{name}", **part} for part in parts for name in [part["name"]]]}
+    orders = [points, points[::-1], points[1:] + points[:1]]
+    frames = [studies.Sweep(study, [{"point": p} for p in order]).frame for order in orders]
+    for frame in frames[1:]:
+        pd.testing.assert_frame_equal(frame, frames[0])
+    return frames[0].drop(columns="error").to_dict("records")
+
+
+def test_the_frame_is_in_the_studys_order() -> None:
+    """Of whole numbers among others, of null, of descending ranges; and what the study lacks."""
+    for values in ([1, 1.1, 1.5, 2], [2, 1.5, 1], [0.5, 0.1, 0], [True, 1, 0.5], ["b", 3, "a"]):
+        points = [{"f": value} for value in values]
+        assert made_up([{"name": "f", "values": values}], points) == points
+    ordered = made_up([{"name": "f", "values": [2, None, 1]}], [{"f": v} for v in (2, None, 1)])
+    assert [str(point["f"]) for point in ordered] == ["2.0", "nan", "1.0"]
+    parts = [
+        {"name": "f", "from": "8 MiB", "to": "1 MiB", "factor": 0.5},
+        {"name": "seed", "from": 1, "to": 11, "step": 5},
+    ]
+    points = [{"f": f"{f} MiB", "seed": s} for f in (8, 4, 2, 1) for s in (1, 6, 11)]
+    assert made_up(parts, points) == points
+    points = [{"f": value} for value in (2, 1, 3, 4)]  # of an earlier study
+    assert made_up([{"name": "f", "values": [2, 1]}], points) == points
+
+
 def test_an_axis_is_not_called_as_a_column_of_numbers(tmp_path: Path) -> None:
     frame = paceline.sweep(small_study(), jobs=1, progress=False).frame
     bands = studies.bands(frame, ["gpus", "cap", "seed"], ["seed"], "step_time_mean_s")
@@ -100,6 +127,16 @@ def test_bands() -> None:
     assert row["high"] == pytest.approx(times.quantile(0.95))
     assert row["points"] == 3
     assert sweep.measured()["step_time_mean_s"].tolist() == [0.025]
+    for wrong, hint in [
+        ("step_time", r"; did you mean step_time_mean_s or .*\?$"),
+        ("trouhput_samples_per_s", r"; did you mean throughput_samples_per_s\?$"),
+        ("engine", "$"),
+    ]:
+        expected = "column: expected a column of numbers, such as throughput_samples_per_s, found "
+        with pytest.raises(paceline.InputError, match=f"^{expected}'{wrong}'{hint}"):
+            sweep.bands(wrong)
+    failed = [line for line in sweep.lines if "error" in line]
+    assert studies.Sweep(sweep.study, failed).bands().empty
 
 
 def test_bands_are_the_programs(program: Program, tmp_path: Path) -> None:

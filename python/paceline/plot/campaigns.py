@@ -10,10 +10,9 @@ from matplotlib.patches import Patch
 from ..quantities import duration_text
 from ..results import Result
 from . import style
-from .data import Source, series, table
+from .data import GOODPUT, Source, require_result, series, table
 from .scaling import draw_lines, place_axis
 
-GOODPUT = "goodput"
 NEGLIGIBLE = 5e-5  # of a campaign: nobody could see it
 
 
@@ -30,23 +29,24 @@ def time_scale(seconds: float) -> tuple[str, float]:
 
 
 def goodput(source: Source, *, x: str | None = None) -> tuple[Figure, Axes]:
-    """Draw goodput (%) along an axis of a sweep over campaigns.
+    """Draw goodput (%) of campaigns: along an axis of a sweep, or of several results.
 
     Parameters
     ----------
     source
-        A sweep, or its frame. A line per combination of the axes but x; bands are 5 % to 95 % of
-        the seeds: of the axis ``/run/seed``, or else of each campaign's own (``faults.seeds``).
+        A sweep, its frame, or several results. A line per combination of the axes but x; bands are
+        5 % to 95 % of the seeds: of the axis ``/run/seed``, or else of each campaign's own
+        (``faults.seeds``).
     x
         The axis; left out: the axis of numbers with the most values.
     """
     with style.style():
         points = table(source, None)
         if GOODPUT not in points.frame or points.frame[GOODPUT].isna().all():
-            raise ValueError("expected a sweep over a scenario with faults, found no goodput")
+            raise ValueError("expected scenarios with faults, found no goodput")
         figure, grid = style.new_figure()
         axes = grid[0, 0]
-        along = x or points.main_axis()
+        along = points.along(x)
         lines = series(points, along, GOODPUT, 100.0)
         drawn = draw_lines(axes, lines, place_axis(axes, lines, along), along)
         axes.set_ylabel("goodput (%)")
@@ -62,6 +62,7 @@ def goodput(source: Source, *, x: str | None = None) -> tuple[Figure, Axes]:
 
 def losses(result: Result) -> tuple[Figure, Axes]:
     """Draw what took the time of a campaign that is not goodput; lines are 5 % to 95 % of seeds."""
+    require_result(result)
     if result.campaign is None:
         raise ValueError("expected a result with a campaign: its scenario has no faults")
     frame = result.campaign_losses()

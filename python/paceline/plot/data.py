@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
+from ..errors import InputError
 from ..quantities import parse, value_text
 from ..results import Result
-from ..studies import Sweep, bands
+from ..studies import Sweep, bands, did_you_mean
 
 GPUS = "gpus"
+THROUGHPUT = "throughput_samples_per_s"
+GOODPUT = "goodput"
 NAME = "result"  # the axis of results that have names
 
 Source: TypeAlias = Sweep | pd.DataFrame | Mapping[str, Result] | Sequence[Result]
@@ -57,6 +62,21 @@ class Table:
             (dict(zip(others, map(str, values), strict=True)), frame) for values, frame in groups
         ]
 
+    def along(self, x: str | None) -> str:
+        """Return the axis to draw along: the one asked for, or else the main one."""
+        if x is None:
+            return self.main_axis()
+        if x not in self.frame:
+            hint = did_you_mean(x, [*dict.fromkeys([*self.axes, *self.frame])])
+            raise InputError(f"expected an axis, {', '.join(self.axes)}, found {x!r}{hint}", "x")
+        return x
+
+    def require(self, column: str) -> None:
+        """Refuse points without a column."""
+        if column not in self.frame:
+            hint = ": goodput draws days of training" if GOODPUT in self.frame else ""
+            raise ValueError(f"expected points with {column}, found none{hint}")
+
     def main_axis(self) -> str:
         """What a picture goes along: GPUs, else the numbers with the most values, else names."""
         if GPUS in self.varying:
@@ -71,28 +91,41 @@ def decides(frame: pd.DataFrame, x: str, name: str) -> bool:
 
 
 def table(source: Source, measured: pd.DataFrame | None) -> Table:
-    """Make a table; of a DataFrame, every column that is no number of a result is an axis."""
-    known = pd.DataFrame() if measured is None else measured
+    """Make a table of points that have a result."""
     if isinstance(source, Sweep):
-        return _over_gpus(_of_sweep(source, measured))
+        known = source.measured() if measured is None else _checked(measured)
+        return _over_gpus(_of_sweep(source, known))
+    known = pd.DataFrame() if measured is None else _checked(measured)
     if isinstance(source, pd.DataFrame):
-        axes = [name for name in source.columns if not _of_result(name)]
-        seeds = [name for name in axes if name == "seed"]
-        return _over_gpus(Table(source, axes, seeds, known))
+        return _over_gpus(_of_frame(source, known))
     results = list(source.values()) if isinstance(source, Mapping) else source
     if isinstance(results, Sequence) and results and all(isinstance(r, Result) for r in results):
         frame = pd.DataFrame([_row(result) for result in results])
-        if not isinstance(source, Mapping):
+        if not isinstance(source, Mapping) and frame[GPUS].is_unique:
+            _require_one_model(results)
             return Table(frame, [GPUS], [], known)
-        frame.insert(0, NAME, list(source))
+        names = source if isinstance(source, Mapping) else map(str, range(1, len(frame) + 1))
+        frame.insert(0, NAME, list(names))
         return Table(frame, [NAME], [], known)
     raise wrong_kind("a sweep, its frame, or several results", source)
+
+
+def _require_one_model(results: Sequence[Result]) -> None:
+    models = dict.fromkeys(
+        result.data["scenario"]["model"]["name"] for result in results if result.has_steps
+    )
+    if len(models) > 1:
+        raise ValueError(
+            f"expected results of one model, found {' and '.join(models)}: a dictionary gives each "
+            "a name, a sweep over /model draws a curve of each"
+        )
 
 
 def wrong_kind(expected: str, source: Any) -> TypeError:
     """Say what a picture is drawn of, and what would draw this."""
     hints = {
-        "Result": ": breakdown, stragglers, timeline, critical_path and sensitivities draw one",
+        "Result": ": breakdown, stragglers, timeline, critical_path, sensitivities and losses draw "
+        "one",
         "Sweep": ": scaling, efficiency, breakdown, step_time_and_breakdown and stragglers draw it",
         "DataFrame": ": scaling, efficiency, breakdown and stragglers draw a sweep's",
         "Profile": ": calibration draws it",
@@ -102,19 +135,81 @@ def wrong_kind(expected: str, source: Any) -> TypeError:
     return TypeError(f"expected {expected}, found a {found}{hints.get(found, '')}")
 
 
-def _of_sweep(sweep: Sweep, measured: pd.DataFrame | None) -> Table:
-    frame = sweep.frame
+def at_least_one(name: str, value: Any) -> int:
+    """Return an argument that says how many."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise InputError(f"expected a whole number from 1 on, found {value}", name)
+    return int(value)
+
+
+def _checked(measured: pd.DataFrame) -> pd.DataFrame:
+    """Return measured points; ``throughput`` is what files of measurements call it."""
+    if not isinstance(measured, pd.DataFrame):
+        raise wrong_kind("measured points as a DataFrame", measured)
+    if THROUGHPUT in measured:
+        return measured
+    if "throughput" not in measured:
+        found = ", ".join(map(str, measured.columns)) or "none"
+        raise InputError(f"expected a column {THROUGHPUT}, found {found}", "measured")
+    return measured.rename(columns={"throughput": THROUGHPUT})
+
+
+def _of_frame(frame: pd.DataFrame, measured: pd.DataFrame) -> Table:
+    """Take a sweep's axes and columns of names, else every column that is no number of a result."""
+    stated = frame.attrs.get("axes", [])
+    seeds = frame.attrs.get("seeds", ["seed"])
+    if any(frame.index.names):
+        frame = frame.reset_index()
+    kept = _with_results(frame)
+    own = bool(stated) and set(stated) <= set(kept.columns)
+    axes = [
+        name
+        for name in kept.columns
+        if name in stated or not (_of_result(name) or (own and is_numeric_dtype(kept[name])))
+    ]
+    _require_told_apart(kept, axes)
+    return Table(kept, axes, [name for name in axes if name in seeds], measured)
+
+
+def _require_told_apart(frame: pd.DataFrame, axes: list[str]) -> None:
+    """Refuse points that no axis tells apart: their mean would be drawn as one."""
+    if not axes:
+        raise ValueError("expected a column that is an axis, as gpus or a name, found none")
+    texts = frame[axes].map(str)
+    same = texts[texts.duplicated(keep=False)]
+    if same.empty:
+        return
+    first = same.iloc[0]
+    where = ", ".join(f"{name} {value}" for name, value in first.items())
+    found = (same == first).all(axis=1).sum()
+    raise ValueError(
+        f"expected one point with {where}, found {found}: keep the axis that tells them apart, or "
+        "add a column of names"
+    )
+
+
+def _with_results(frame: pd.DataFrame) -> pd.DataFrame:
     failed = frame["error"].notna() if "error" in frame else pd.Series(False, frame.index)
     if frame.empty or failed.all():
         why = "" if frame.empty else f": {frame['error'].iloc[0]}"
         raise ValueError(f"the sweep has no points to draw{why}")
-    known = sweep.measured() if measured is None else measured
+    return frame[~failed]
+
+
+def require_result(source: Any) -> None:
+    """Refuse what is not one result."""
+    if not isinstance(source, Result):
+        raise wrong_kind("a result", source)
+
+
+def _of_sweep(sweep: Sweep, known: pd.DataFrame) -> Table:
+    frame = _with_results(sweep.frame)
     axes = [axis.name for axis in sweep.axes]
     gpus = [axis.name for axis in sweep.axes if axis.key == GPUS]
     if gpus and gpus[0] != GPUS:  # an axis by another name
         axes[axes.index(gpus[0])] = GPUS
         known = known.rename(columns={gpus[0]: GPUS})
-    return Table(frame[~failed], axes, sweep.seeds, known, sweep.description)
+    return Table(frame, axes, sweep.seeds, known, sweep.description)
 
 
 def _over_gpus(points: Table) -> Table:
@@ -167,10 +262,15 @@ def _of_result(name: str) -> bool:
 
 
 def _row(result: Result) -> dict[str, Any]:
-    row = {
-        GPUS: result.gpus,
+    row: dict[str, Any] = {GPUS: result.gpus}
+    if result.campaign is not None:
+        spread = result.campaign[GOODPUT]
+        row |= {GOODPUT: spread["mean"]} | {f"{GOODPUT}_{q}": spread[q] for q in ("p5", "p95")}
+    if not result.has_steps:
+        return row
+    row |= {
         "step_time_mean_s": result.step_time_s,
-        "throughput_samples_per_s": result.throughput_samples_per_s,
+        THROUGHPUT: result.throughput_samples_per_s,
         "scaling_efficiency": result.scaling_efficiency,
     }
     row |= {f"breakdown_{k}_s": v for k, v in result.data["breakdown_s"].items()}

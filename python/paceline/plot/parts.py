@@ -28,8 +28,8 @@ def breakdown(
     Parameters
     ----------
     source
-        A result; a sweep, its frame, or results (a list, or a dictionary by names).
-        Combinations of further axes get a picture each, up to 6.
+        A result; or what :func:`scaling` draws. Combinations of further axes get a picture each,
+        up to 6.
     x
         The axis; left out: the number of GPUs, or the axis of numbers with the most values.
     share
@@ -39,7 +39,7 @@ def breakdown(
         if isinstance(source, Result):
             return _one_result(source)
         points = table(source, None)
-        along = x or points.main_axis()
+        along = points.along(x)
         wanted = _facets(points, along)
         columns = min(len(wanted), 3)
         rows = -(-len(wanted) // columns)
@@ -71,8 +71,9 @@ def step_time_and_breakdown(source: Source, *, x: str | None = None) -> tuple[Fi
     """Draw the mean step (ms) along an axis, and beside it where it goes."""
     with style.style():
         points = table(source, None)
-        along = x or points.main_axis()
+        along = points.along(x)
         figure, axes = style.new_figure(1, 2, width=11.0)
+        points.require("step_time_mean_s")
         lines = series(points, along, "step_time_mean_s", 1e3)
         drawn = draw_lines(axes[0, 0], lines, place_axis(axes[0, 0], lines, along), along)
         axes[0, 0].set_ylabel("mean step (ms)")

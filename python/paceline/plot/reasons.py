@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 
 from ..results import Result
 from . import style
-from .data import Source, table, wrong_kind
+from .data import Source, at_least_one, require_result, table
 from .scaling import draw_efficiency
 
 _NAME_WIDTH = 38  # of a change, in characters
@@ -45,10 +45,10 @@ def stragglers(
     """
     with style.style():
         if isinstance(source, Result):
-            return _waited_for(source, most)
+            return _waited_for(source, at_least_one("most", most))
         points = table(source, None)
         figure, axes = style.new_figure()
-        drawn = draw_efficiency(axes[0, 0], points, x or points.main_axis())
+        drawn = draw_efficiency(axes[0, 0], points, points.along(x))
         style.title(axes[0, 0], points.title)
         if len(drawn) > 1:
             style.legend(figure, [handle for handle, _ in drawn], [name for _, name in drawn])
@@ -98,7 +98,8 @@ def sensitivities(result: Result, *, most: int = 16) -> tuple[Figure, Axes]:
     ValueError
         The result has no sensitivities.
     """
-    _require(result)
+    _require_explained(result, "sensitivities")
+    at_least_one("most", most)
     frame = result.sensitivities()
     strength = frame["time_per_sample_change"].abs()
     frame = frame[strength >= NEGLIGIBLE]
@@ -126,9 +127,13 @@ def sensitivities(result: Result, *, most: int = 16) -> tuple[Figure, Axes]:
         return figure, axes
 
 
-def _require(result: Result) -> None:
-    if not isinstance(result, Result):
-        raise wrong_kind("a result", result)
+def _require_explained(result: Result, key: str) -> None:
+    require_result(result)
+    if key not in result.data:
+        raise ValueError(
+            f"the result has no {key.replace('_', ' ')}: run(..., explain=True), or paceline run "
+            "without --no-explain"
+        )
 
 
 def critical_path(result: Result, *, most: int = 12) -> tuple[Figure, Axes]:
@@ -146,7 +151,8 @@ def critical_path(result: Result, *, most: int = 12) -> tuple[Figure, Axes]:
     ValueError
         The result has no critical path.
     """
-    _require(result)
+    _require_explained(result, "critical_path")
+    at_least_one("most", most)
     path = result.critical_path()
     step = path["duration_s"].sum() * 1e3
     who = [

@@ -32,16 +32,21 @@ def scaling(
     ----------
     source
         A sweep, its frame, or several results. A line per combination of the axes but x; bands are
-        5 % to 95 % of the seeds or, with a profile, the interval of 90 %.
+        5 % to 95 % of the seeds or, with a profile, the interval of 90 %. Of a frame the axes are
+        the sweep's (``frame.attrs["axes"]``) and what columns of names were added: added numbers
+        are none. Where the frame is no sweep's, every column is one that no result has.
+        A list of results of one model is drawn over their GPUs; where two have as many, or in a
+        dictionary, each has its name: "1", "2" and so on, or the dictionary's.
     x
         The axis; left out: the number of GPUs, whichever axis decides it, or the axis of numbers
         with the most values.
     measured
-        Columns ``gpus`` and ``throughput_samples_per_s``, and axes; left out: the study's.
+        Columns ``gpus`` and ``throughput_samples_per_s`` (or ``throughput``, as in files of
+        measurements), and axes; left out: the study's.
     """
     with style.style():
         points = table(source, measured)
-        along = x or points.main_axis()
+        along = points.along(x)
         both = EFFICIENCY in points.frame
         figure, grid = style.new_figure(
             1 + both,
@@ -66,7 +71,7 @@ def efficiency(
     with style.style():
         points = table(source, measured)
         figure, axes = style.new_figure()
-        drawn = draw_efficiency(axes[0, 0], points, x or points.main_axis())
+        drawn = draw_efficiency(axes[0, 0], points, points.along(x))
         style.title(axes[0, 0], points.title)
         _finish(figure, drawn)
         return figure, axes[0, 0]
@@ -82,12 +87,13 @@ def draw_lines(axes: Axes, lines: Sequence[Series], positions: dict[Any, float],
         look = style.line_of(index)
         at = np.array([positions[str(value)] for value in line.frame[x]])
         data = line.frame
-        if line.banded and len(at) > 1:
+        numbers = all(parse(value) for value in data[x])
+        if line.banded and numbers and len(at) > 1:
             axes.fill_between(at, data["low"], data["high"], color=look["color"], alpha=0.18, lw=0)
         elif line.banded:
             spread = [data["mean"] - data["low"], data["high"] - data["mean"]]
             axes.errorbar(at, data["mean"], spread, color=look["color"], capsize=4, fmt="none")
-        if not all(parse(value) for value in data[x]):  # names: nothing lies between them
+        if not numbers:  # names: nothing lies between them
             look["linestyle"] = "none"
         (handle,) = axes.plot(at, data["mean"], **look)
         drawn.append((handle, line.name or "predicted"))
@@ -103,7 +109,8 @@ def place_axis(axes: Axes, lines: Sequence[Series], x: str) -> dict[Any, float]:
 
 def draw_scaling(axes: Axes, points: Table, x: str) -> Drawn:
     """Throughput with ideal lines and measured points."""
-    lines = _lines(points, THROUGHPUT, 1.0, x)
+    points.require(THROUGHPUT)
+    lines = series(points, x, THROUGHPUT)
     positions = place_axis(axes, lines, x)
     over_gpus = x == GPUS
     alone = alone_rates(points) if over_gpus else {}
@@ -127,7 +134,8 @@ def draw_scaling(axes: Axes, points: Table, x: str) -> Drawn:
 
 def draw_efficiency(axes: Axes, points: Table, x: str) -> Drawn:
     """Scaling efficiency in percent; of measured points, of the same ideal."""
-    lines = _lines(points, EFFICIENCY, 100.0, x)
+    points.require(EFFICIENCY)
+    lines = series(points, x, EFFICIENCY, 100.0)
     positions = place_axis(axes, lines, x)
     drawn = draw_lines(axes, lines, positions, x)
     alone = alone_rates(points) if x == GPUS and THROUGHPUT in points.frame else {}
@@ -143,14 +151,6 @@ def draw_efficiency(axes: Axes, points: Table, x: str) -> Drawn:
 
 
 _IDEAL: dict[str, Any] = {"lw": 1.1, "ls": (0, (1, 1.5)), "zorder": 1}
-
-
-def _lines(points: Table, column: str, scale: float, x: str) -> list[Series]:
-    for wanted in (x, column):
-        if wanted not in points.frame:
-            found = ", ".join(map(str, points.frame.columns))
-            raise ValueError(f"expected an axis or column {wanted!r}, found {found}")
-    return series(points, x, column, scale)
 
 
 def alone_rates(points: Table) -> dict[int, float]:

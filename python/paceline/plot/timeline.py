@@ -6,21 +6,34 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from ..errors import InputError
 from ..results import Result
 from . import style
-from .data import wrong_kind
-from .traces import COMMUNICATION, COMPUTE, WAIT, Slice, Trace, last_starts, read, waited_for
+from .data import at_least_one, wrong_kind
+from .traces import (
+    COMMUNICATION,
+    COMPUTE,
+    SERVERS,
+    WAIT,
+    Slice,
+    Trace,
+    last_starts,
+    read,
+    waited_for,
+)
 
 MOST_ROWS = 8
 _PEERS = "peers"  # what of a collective is waiting for the last GPU
-_TRACKS = {COMPUTE: -0.2, WAIT: -0.2, COMMUNICATION: 0.2, _PEERS: 0.2}  # of a row
+_TRACKS = {COMPUTE: -0.2, WAIT: -0.2, SERVERS: -0.2, COMMUNICATION: 0.2, _PEERS: 0.2}  # of a row
 _LOOKS = {
     COMPUTE: ("compute", "#0072B2", ""),
     WAIT: ("compute waits for communication", "#CCCCCC", "////"),
+    SERVERS: style.PARTS["server_wait"],
     COMMUNICATION: ("communication", "#E69F00", ""),
     _PEERS: ("waiting for the last of these GPUs", "#D55E00", "xxxx"),
 }
@@ -30,11 +43,12 @@ def timeline(
     source: Result | Mapping[str, Any] | str | os.PathLike[str],
     *,
     iteration: int | None = None,
-    ranks: int | Sequence[int] | None = None,
+    ranks: int | np.integer | Iterable[int] | None = None,
 ) -> tuple[Figure, Axes]:
     """Draw one step: compute above, communication below, for each GPU.
 
     A GPU that the others wait for begins its collectives last: the others' are hatched until then.
+    With parameter servers compute waits for what it pulls.
 
     Parameters
     ----------
@@ -70,18 +84,20 @@ def _trace_of(source: Result | Mapping[str, Any] | str | os.PathLike[str]) -> Tr
     return read(source)
 
 
-def _rows(slices: Sequence[Slice], ranks: int | Sequence[int] | None) -> list[int]:
+def _rows(slices: Sequence[Slice], ranks: int | np.integer | Iterable[int] | None) -> list[int]:
     known = sorted({each.rank for each in slices})
-    if ranks is None or isinstance(ranks, int):
+    if ranks is None or not isinstance(ranks, Iterable):
+        most = MOST_ROWS if ranks is None else at_least_one("ranks", ranks)
         waited = waited_for(slices)
         order = sorted(known, key=lambda rank: (-waited.get(rank, 0.0), rank))
-        return sorted(order[: max(1, MOST_ROWS if ranks is None else ranks)])
-    missing = [rank for rank in ranks if rank not in known]
-    if missing:
-        raise ValueError(
-            f"expected ranks of the trace, {', '.join(map(str, known))}, found {missing[0]}"
-        )
-    return list(dict.fromkeys(ranks))
+        return sorted(order[:most])
+    wanted = list(dict.fromkeys(ranks))
+    missing = [rank for rank in wanted if rank not in known]
+    if missing or not wanted:
+        found = missing[0] if missing else "none"
+        expected = f"expected ranks of the trace, {', '.join(map(str, known))}"
+        raise InputError(f"{expected}, found {found}", "ranks")
+    return wanted
 
 
 def _spans(slices: Iterable[Slice], rank: int, last: Mapping[Slice, float]) -> dict[str, list[Any]]:

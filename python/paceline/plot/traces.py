@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from ..errors import InputError
 
-COMPUTE, COMMUNICATION, WAIT = "compute", "communication", "wait"
+COMPUTE, COMMUNICATION, WAIT, SERVERS = "compute", "communication", "wait", "servers"
+_WAITS = {"wait": WAIT, "pull": SERVERS}  # by the annotation's first word
 _STREAM = {7: COMPUTE, 20: COMMUNICATION}
 
 
@@ -108,7 +109,7 @@ def _kind(event: Mapping[str, Any]) -> str | None:
     if stream is None or "iteration" not in event["args"]:
         return None
     if event["cat"] == "gpu_user_annotation":
-        return WAIT if event["name"].startswith("wait ") else None
+        return _WAITS.get(event["name"].partition(" ")[0])
     return stream
 
 
