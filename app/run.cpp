@@ -82,11 +82,10 @@ Json written_with(const GivenFile& file, const std::vector<std::string>& setting
     }
     try {
       const std::string pointer = setting.substr(0, end);
-      Json value = value_of_text(setting.substr(end + 1));
-      if (value.as<std::nullptr_t>() != nullptr && value_at(json, pointer) == nullptr) {
+      if (!set_at(json, pointer, value_of_text(setting.substr(end + 1)),
+                  std::filesystem::path(file.name).parent_path().string())) {
         throw InputError(pointer + ": expected a key that the scenario says, which null leaves out");
       }
-      set_at(json, pointer, std::move(value), std::filesystem::path(file.name).parent_path().string());
     } catch (const InputError& error) {
       throw InputError(error.what(), "--set");
     }

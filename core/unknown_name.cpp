@@ -53,11 +53,15 @@ bool shares_beginning(std::string_view a, std::string_view b) {
   return std::min(a.size(), b.size()) >= kShortestBeginning && (a.starts_with(b) || b.starts_with(a));
 }
 
-// "gpt2" and "gpt2_small".
-bool begins_with_word(std::string_view other, std::string_view word) {
+// "gpt2", the letters of "GPT-2", and "gpt2_small".
+bool begins_with_word(std::string_view other, std::string_view letters) {
   constexpr std::size_t kShortestWord = 3;
-  return word.size() >= kShortestWord && other.size() > word.size() && other.starts_with(word) &&
-         is_sign(other[word.size()]);
+  std::size_t met = 0, at = 0;
+  for (; at < other.size() && met < letters.size() && (is_sign(other[at]) || other[at] == letters[met]);
+       ++at) {
+    met += is_sign(other[at]) ? 0 : 1;
+  }
+  return letters.size() >= kShortestWord && met == letters.size() && at < other.size() && is_sign(other[at]);
 }
 
 // A word with a digit: "p5.48xlarge" and "aws-p5".
@@ -112,14 +116,15 @@ std::vector<std::string> nearest_names(std::string_view name, std::span<const st
       with_its_words.push_back(candidate);
       nearest_with_its_words.offer(candidate, distance);
     }
-    if (begins_with_word(other, lower)) {
+    if (begins_with_word(other, letters)) {
       begun.push_back(candidate);
     }
     if (shares_beginning(letters, other_letters) || has_first_word_of(other, lower)) {
       with_its_beginning.push_back(candidate);
     }
   }
-  if (begun.size() > 1 && begun.size() <= kMost + 1) {
+  const bool all_begun = begun.size() > 1 && begun.size() >= with_its_words.size();
+  if (nearest.distance > 0 && all_begun && begun.size() <= kMost + 1) {
     return begun;
   }
   if (with_its_words.size() > kMost && with_its_words.size() <= kFew) {

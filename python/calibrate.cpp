@@ -38,6 +38,7 @@ Json::Object collective_row(const CollectiveMeasurement& row, std::string condit
           {"gpu_name", row.gpu},
           {"fullest_node", row.fullest},
           {"gpus_per_process", row.gpus_per_process},
+          {"wrong_values", row.wrong_values ? 1 : 0},
           {"not_modelled", row.unmodelled},
           {"table", row.table},
           {"file", row.origin.file},

@@ -104,8 +104,18 @@ double CampaignSteps::to_draw(SimTime step) const {
 
 StateSteps CampaignSteps::simulated(const ClusterState& state) {
   const Scenario scenario = in_state(scenario_, state);
-  auto [topology, job] = machines_.build(scenario);
-  const Result result = simulate(job, with_length(scenario.run, scenario.training));
+  const auto built = [&] {
+    try {
+      return machines_.build(scenario);
+    } catch (const InputError& error) {
+      throw state.nodes < nodes_of_job(scenario_.cluster)
+          ? InputError("expected to go on with " + plural(state.nodes, "node") +
+                           ", found that it can't: " + error.what(),
+                       "/faults/elastic/min_nodes")
+          : error;
+    }
+  }();
+  const Result result = simulate(built.job, with_length(scenario.run, scenario.training));
   StateSteps steps;
   const std::vector<SimTime>& ends = result.iteration_end;
   steps.first = ends.front();

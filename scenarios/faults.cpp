@@ -215,6 +215,12 @@ void check_elastic(const Scenario& scenario, const Spot& spot) {
         "one",
         below(spot, "keep_batch").place);
   }
+  const Scenario fewest = on_nodes_left(scenario, scenario.faults->elastic->min_nodes);
+  if (fewest.training.accumulation > kMostPasses) {
+    fail_at(below(spot, "keep_batch"),
+            "at most " + std::to_string(kMostPasses) + " passes of a step with min_nodes",
+            std::to_string(fewest.training.accumulation));
+  }
   for (int left = scenario.faults->elastic->min_nodes; left < nodes; ++left) {
     try {
       require_shards(training, {static_cast<std::uint32_t>(left),

@@ -130,7 +130,9 @@ template <class V>
 void describe(V& v, ElasticSpec& s) {
   v.key("min_nodes", s.min_nodes, between(1, 1e6), "The job goes on with so many nodes or more.", required());
   v.key("keep_batch", s.keep_batch, any(),
-        "Fewer nodes share the batch of all; false: each GPU keeps its own, and a step has fewer samples.");
+        "Fewer nodes share the batch of all: with accumulation in more passes, else in larger ones, either "
+        "rounded up; "
+        "false: each GPU keeps its own, and a step has fewer samples.");
 }
 
 template <class V>

@@ -250,9 +250,10 @@ std::string too_few_left(const Scenario& s) {
   if (does_not_fit(left).empty()) {
     return "";
   }
-  int enough = least + 1;
-  while (enough <= nodes_of_job(s.cluster) && !does_not_fit(on_nodes_left(s, enough)).empty()) {
-    ++enough;
+  int few = least, enough = nodes_of_job(s.cluster) + 1;
+  while (few + 1 < enough) {
+    const int nodes = few + (enough - few) / 2;
+    (does_not_fit(on_nodes_left(s, nodes)).empty() ? enough : few) = nodes;
   }
   return "with " + plural(least, "node") + ", with which the job goes on, it does not fit: " +
          memory_text(memory_of(left), memory_of_gpu(left)) +

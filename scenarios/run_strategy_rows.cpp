@@ -129,12 +129,12 @@ std::string strategy(const Prediction& p) {
     text += ", sharded " + (group.node ? std::string("in each node")
                                        : "in groups of " + std::to_string(group.ranks) + " GPUs");
   }
-  const bool half = bytes_per_element(gathered_format(training.fsdp, training.precision)) < 4 &&
-                    training.gradients == Precision::fp32;
+  const Precision gathered = kept_in(gathered_format(training.fsdp, training.precision));
+  const bool half = bytes_per_element(gathered) < 4 && training.gradients == Precision::fp32;
   const bool as_fp32 = training.strategy == StrategyKind::fsdp && half && !training.fsdp.reduce_precision;
   return row("strategy", text) +
          (as_fp32 ? row("",
-                        "gradients in fp32: without reduce_dtype PyTorch's are as the gathered parameters "
+                        "gradients in fp32: without reduce_dtype PyTorch's are in 16 bits, as its parameters "
                         "(training.gradients)")
                   : "");
 }
@@ -177,9 +177,6 @@ std::string unused_row(const TrainingSpec& training, const FabricSpec& fabric) {
          (of_stage_1 ? row("not used", "reduce_scatter and overlap_gather of zero: the stage is " +
                                            std::to_string(training.zero.stage) + " (training.zero.stage)")
                      : "") +
-         (zero && shards && training.no_sync == true && training.accumulation > 1
-              ? row("", "no_sync as told; DeepSpeed refuses it from stage 2 on (training.no_sync)")
-              : "") +
          (reduces_last ? row("not used",
                              "no_sync false: this strategy, or its rule of reduction, has nothing of the "
                              "kind (training.no_sync)")
@@ -205,7 +202,14 @@ std::string strategy_rows(const Prediction& p) {
           ? row("gradients",
                 "reduced in each of " + std::to_string(p.scenario.training.accumulation) + " passes")
           : "";
-  return strategy(p) + unused_row(p.scenario.training, p.scenario.cluster.fabric) + again + each_pass;
+  const TrainingSpec& training = p.scenario.training;
+  const bool refused = training.strategy == StrategyKind::zero && fully_shards(training) &&
+                       training.accumulation > 1 && training.no_sync == true;
+  const std::string no_sync =
+      refused ? row("gradients", "under no_sync, which DeepSpeed refuses from stage 2 on (training.no_sync)")
+              : "";
+  return strategy(p) + no_sync + unused_row(p.scenario.training, p.scenario.cluster.fabric) + again +
+         each_pass;
 }
 
 }  // namespace paceline

@@ -219,26 +219,26 @@ void settle_rates(const Scenario& scenario, std::vector<MeasuredRate>& rates, co
 // Of the kernels; and fp8, in memory or on the wire, wants a GPU that has it (NCCL adds it from 2.24 and compute
 // capability 9.0 on).
 void check_precisions(const TrainingSpec& training, const GpuSpec& gpu, const Spot& place) {
-  struct Said {
-    const char* key;
-    Precision format;
-  };
-  const Said all[] = {{"gradients", training.gradients},
-                      {"parameters", training.parameters},
-                      {"fsdp/param_precision", training.fsdp.param_precision.value_or(Precision::fp32)},
-                      {"fsdp/reduce_precision", training.fsdp.reduce_precision.value_or(Precision::fp32)},
-                      {"ddp/wire", training.ddp.wire.value_or(Precision::fp32)}};
-  const char* key = "precision";
-  try {
-    require_precision(gpu, training.precision);
-    for (const Said& each : all) {
-      key = each.key;
-      if (each.format == Precision::fp8) {
-        require_precision(gpu, each.format);
-      }
+  const auto check = [&](Precision precision, const Spot& spot) {
+    try {
+      require_precision(gpu, precision);
+    } catch (const InputError& error) {
+      throw error.at(spot.place);
     }
-  } catch (const InputError& error) {
-    throw error.at(below(place, key).place);
+  };
+  const auto check_kept = [&](std::optional<Precision> format, const Spot& spot) {
+    if (format == Precision::fp8) {
+      check(*format, spot);
+    }
+  };
+  check(training.precision, below(place, "precision"));
+  check_kept(training.gradients, below(place, "gradients"));
+  check_kept(training.parameters, below(place, "parameters"));
+  if (fully_shards(training)) {
+    check_kept(training.fsdp.param_precision, below(below(place, "fsdp"), "param_precision"));
+    check_kept(training.fsdp.reduce_precision, below(below(place, "fsdp"), "reduce_precision"));
+  } else {
+    check_kept(training.ddp.wire, below(below(place, "ddp"), "wire"));
   }
 }
 
@@ -253,11 +253,7 @@ void settle_mixed(ScenarioFile& file, const Spot& spot) {
     TrainingSpec alone = training;
     alone.measured = kind.measured;
     require_distinct_batches(alone, below(kinds, k));
-    try {
-      require_precision(kind.gpu, training.precision);
-    } catch (const InputError& error) {
-      throw error.at(below(place, "precision").place);
-    }
+    check_precisions(training, kind.gpu, place);
     if (kind.measured.empty() != file.cluster.gpus.front().measured.empty()) {
       fail_at(below(kinds, k), "each kind of GPU with `measured`, or none", "some");
     }

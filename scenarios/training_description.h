@@ -398,7 +398,9 @@ void describe(V& v, TrainingSpec& s) {
         "keep what they wrote (torchtitan's selective checkpointing by layers, its option \"2\" for every "
         "other block).");
   v.key("precision", s.precision, any(),
-        "Number format of the kernels: it decides their peak rate and their bytes.");
+        "Number format of the kernels: it decides their peak rate and their bytes (of fp8 those of products; "
+        "all "
+        "else is in 16 bits).");
   v.key(
       "gradients", s.gradients, any(),
       "Number format of gradients in memory and on the wire. Under FSDP with 16-bit parameters (param_dtype) "

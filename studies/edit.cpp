@@ -253,21 +253,21 @@ Json scenario_of_result(Json json) {
   return json;
 }
 
-void set_at(Json& scenario, std::string_view pointer, Json value, const std::string& folder,
+bool set_at(Json& scenario, std::string_view pointer, Json value, const std::string& folder,
             FileTexts* files) {
   const Spot from{"", folder, 0, files};
   try {
     scenario = scenario_of_result(std::move(scenario));
     const bool leaves_out = value.as<std::nullptr_t>() != nullptr;
-    if (leaves_out && value_at(scenario, pointer) == nullptr) {
-      return;
-    }
     Json *at = &scenario, *around = nullptr;
     std::string place;
     const std::vector<std::string> words = words_of(pointer);
     for (const std::string& word : words) {
       around = at;
       write_out(*at, place, word, from);
+      if (leaves_out && value_at(*at, paceline::pointer("", word)) == nullptr) {
+        return false;
+      }
       at = &step_into(*at, word, place);
       place = paceline::pointer(place, word);
     }
@@ -275,6 +275,7 @@ void set_at(Json& scenario, std::string_view pointer, Json value, const std::str
     if (leaves_out && around != nullptr && around->as<Json::Object>() != nullptr) {
       drop_key(*around, words.back());
     }
+    return true;
   } catch (const InputError& error) {
     throw InputError(error.what(), in_short(pointer));
   }

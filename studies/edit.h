@@ -12,12 +12,13 @@ namespace paceline {
 class FileTexts;  // scenarios/files.h
 
 // Sets the value at a JSON pointer (RFC 6901) of a scenario. Objects on the way that are absent are made, "-"
-// appends to an array; null leaves a key out, as if the scenario didn't say it. Where the pointer goes into something that the scenario names, the name is written out
+// appends to an array; null leaves a key out, as if the scenario didn't say it (false: it
+// didn't). Where the pointer goes into something that the scenario names, the name is written out
 // first: a cluster or model becomes the JSON of its file (relative to `folder`), a node or GPU preset
 // {"preset": name}. Whether the result makes sense is for the scenario's reader to say. Throws InputError
 // with the pointer as place: a malformed pointer, an index beyond an array, a way through a number or a text.
 // With texts: files are read once for all scenarios that are given these.
-void set_at(Json& scenario, std::string_view pointer, Json value, const std::string& folder,
+bool set_at(Json& scenario, std::string_view pointer, Json value, const std::string& folder,
             FileTexts* = nullptr);
 
 // What a user typed for a value: JSON, or a text as it is.

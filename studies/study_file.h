@@ -93,7 +93,8 @@ void describe_key(V& v, Axis& s) {
 template <class V>
 void describe(V& v, ListedAxis& s) {
   describe_key(v, s);
-  v.key("values", s.values, list(1, kMostPoints), "Its values, as the scenario would say them.", required());
+  v.key("values", s.values, list(1, kMostPoints),
+        "Its values, as the scenario would say them; null: what it says without the key.", required());
 }
 
 template <class V>

@@ -138,20 +138,21 @@ Bytes largest_collective(const Scenario& scenario) {
 
 Profile for_machine(const Profile& given, const ClusterSpec& cluster) {
   const auto differs = [](const std::string& a, const std::string& b) { return !a.empty() && a != b; };
-  std::string machine, network;  // of the nodes that are others, or of the last
-  bool other_machine = false, other_network = false;
+  std::string machine, network;  // of the last nodes that are others
+  bool other_machine = false, other_network = false, one_alike = false;
   for_each_node(cluster, [&](const NodeSpec& node, std::uint32_t, std::uint32_t) {
-    if (!other_machine && !other_network) {
-      machine = machine_of(node);
-      network = network_of(node);
-      other_machine = differs(given.machine, machine);
-      other_network = nodes_of_job(cluster) > 1 && differs(given.network, network);
-    }
+    const bool unlike = differs(given.machine, machine_of(node)),
+               far = nodes_of_job(cluster) > 1 && differs(given.network, network_of(node));
+    machine = unlike ? machine_of(node) : machine;
+    network = far ? network_of(node) : network;
+    other_machine = other_machine || unlike;
+    other_network = other_network || far;
+    one_alike = one_alike || (!unlike && !far);
   });
   if (!other_machine && !other_network) {
     return given;
   }
-  if (!given.any_machine) {
+  if (!given.any_machine && !one_alike) {
     throw InputError("expected a profile of this machine (" + (other_network ? network : machine) +
                          "), found one of another (" + (other_network ? given.network : given.machine) +
                          "); --allow-other-machine takes its costs all the same",
@@ -160,6 +161,8 @@ Profile for_machine(const Profile& given, const ClusterSpec& cluster) {
   Profile profile = given;
   if (other_machine) {
     profile.kernels.clear();
+  }
+  if (other_machine && !one_alike) {
     profile.training.clear();
   }
   profile.points.clear();

@@ -30,12 +30,17 @@ std::pair<CollectiveKind, Bytes> chief_collective(const Scenario& fitted) {
     return {scatters ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
             std::min(limits.cap, all)};
   }
-  std::int64_t elements = 1;
+  const Precision format = gathered_format(training.fsdp, training.precision);
+  Bytes largest(1);
   for (const FsdpUnit& unit : units_of(training.fsdp.units, fitted.model)) {
-    elements = std::max(elements, shard_elements(fitted.model, unit.first, unit.count, 1));
+    Bytes gathered;
+    for (std::uint32_t l = unit.first; l < unit.end(); ++l) {
+      gathered = gathered + Bytes(shard_elements(fitted.model, l, 1, 1) *
+                                  gathered_bytes(format, fitted.model.layers[l]));
+    }
+    largest = std::max(largest, gathered);
   }
-  return {CollectiveKind::all_gather,
-          std::min(Bytes(elements * bytes_per_element(kept_in(training.precision))), all)};
+  return {CollectiveKind::all_gather, std::min(largest, all)};
 }
 
 CollectiveInterval of_chief(const Scenario& fitted, const Profile& profile) {

@@ -37,6 +37,7 @@ constexpr std::array<std::string_view, 1> kTable{"table"};
 constexpr std::array<std::string_view, 1> kGpuName{"gpu_name"};
 constexpr std::array<std::string_view, 1> kFullest{"fullest_node"};
 constexpr std::array<std::string_view, 1> kPerProcess{"gpus_per_process"};
+constexpr std::array<std::string_view, 1> kWrong{"wrong_values"};
 constexpr std::array<std::string_view, 1> kNotModelled{"not_modelled"};
 constexpr std::array<std::string_view, 4> kThroughput{"throughput", "samples_per_s", "images_per_s",
                                                       "throughput (samples/s)"};
@@ -233,6 +234,7 @@ class TableReader {
     one.gpu = rows_.cell(kGpuName);
     one.fullest = count(kFullest);
     one.gpus_per_process = count(kPerProcess);
+    one.wrong_values = count(kWrong) > 0;
     one.unmodelled = rows_.cell(kNotModelled);
     one.origin = findings_.at(rows_.line());
     return one;

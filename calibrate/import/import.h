@@ -25,8 +25,7 @@ MeasuredData import_files(std::span<const std::string> paths);
 std::string import_summary(const MeasuredData&);
 std::string remark_line(const Remark&);
 
-// The collectives that ran alone, as a CSV that import_file reads back as the same (but for their origin and wrong
-// values).
+// The collectives that ran alone, as a CSV that import_file reads back as the same (but for their origin).
 void write_csv(const MeasuredData&, std::ostream&);
 
 }  // namespace paceline

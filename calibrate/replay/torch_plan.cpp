@@ -49,9 +49,9 @@ void require_faithful(const Scenario& s) {
   refuse(sharded && training.fsdp.reduce_precision &&
              !same_format(*training.fsdp.reduce_precision, training.gradients),
          "/training/fsdp/reduce_precision", "gradients in another format on the wire");
-  refuse(sharded && training.fsdp.param_precision &&
-             !same_format(*training.fsdp.param_precision, training.precision),
-         "/training/fsdp/param_precision", "gathered parameters in another format than the kernels'");
+  const Precision gathered = gathered_format(training.fsdp, training.precision);
+  refuse(sharded && gathered == Precision::fp8, "/training/fsdp/param_precision",
+         "fp8; other formats can be replayed");
   refuse(reduces_each_pass(training), "/training/no_sync", "false; passes but the last run under it");
   refuse(training.clip_norm, "/training/clip_norm", "clipping");
   refuse(training.input.has_value(), "/training/input", "a data loader; leave it out");
@@ -59,7 +59,7 @@ void require_faithful(const Scenario& s) {
          "kernels that collectives slow down; a real GPU does so by itself: leave it out");
   refuse(!s.background.empty(), "/background", "others' traffic");
   refuse(!s.other_jobs.empty(), "/other_jobs", "other jobs");
-  refuse(sharded && !same_format(training.precision, training.gradients), "/training/gradients",
+  refuse(sharded && !same_format(gathered, training.gradients), "/training/gradients",
          "gradients in another format than the parameters are gathered in");
 }
 

@@ -287,7 +287,10 @@ std::vector<Suspect> suspects_of(const ExpectedLog& log, const FitProgress& prog
                                  std::vector<std::string>& unseen) {
   const std::vector<double> healthy = healthy_of(log);
   std::vector<Suspect> suspects;
-  const std::vector<Fault> faults = faults_of(log.places.front().cluster, log.gpu);
+  std::vector<Fault> faults = faults_of(log.places.front().cluster, log.gpu);
+  if (log.places.front().spec.library != CollectiveLibrary::nccl) {
+    std::erase_if(faults, [](const Fault& fault) { return is_of_nccl(fault.family); });
+  }
   std::map<std::string, bool> shows;
   std::vector<std::optional<std::vector<double>>> times(faults.size());
   std::mutex telling;

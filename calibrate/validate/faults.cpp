@@ -155,8 +155,14 @@ int nvlinks_of_gpu(const NodeSpec& node) {
   return of == kLinks.end() ? 0 : of->second;
 }
 
-// In a ring all links of a kind are alike; in a tree the nodes aren't: of few nodes each, of many the first.
-constexpr int kNodesTried = 8;
+// In a ring all links of a kind are alike; in a tree the nodes aren't: of few nodes each is tried, of many two.
+constexpr int kFewNodes = 8, kOfMany = 2;
+Change on(int node, Change fault) {
+  return [node, fault = std::move(fault)](MeasuredPlace& place) {
+    const bool tried = node < (place.nodes() > kFewNodes ? kOfMany : place.nodes());
+    return tried && fault(place);
+  };
+}
 
 void add_links(const ClusterSpec& cluster, std::vector<Fault>& faults) {
   faults.push_back({FaultFamily::nic, "one NIC down",
@@ -174,8 +180,8 @@ void add_links(const ClusterSpec& cluster, std::vector<Fault>& faults) {
                         : "one of " + std::to_string(lanes) + " NVLinks of one GPU lost"});
   }
   for (const auto& [each, name] : all) {
-    for (int node = 0; node < kNodesTried; ++node) {
-      faults.push_back({each.family, name, each.look, slow(each.family, node, each.factor)});
+    for (int node = 0; node < kFewNodes; ++node) {
+      faults.push_back({each.family, name, each.look, on(node, slow(each.family, node, each.factor))});
     }
   }
 }

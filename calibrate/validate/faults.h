@@ -26,6 +26,10 @@ enum class FaultFamily : std::uint8_t {
   machine
 };
 
+inline bool is_of_nccl(FaultFamily family) {
+  return family >= FaultFamily::nvls && family <= FaultFamily::channels;
+}
+
 struct Fault {
   FaultFamily family = FaultFamily::nic;
   std::string name;  // "one NIC at half its rate"
@@ -35,8 +39,8 @@ struct Fault {
 };
 
 // Those that this cluster may have, each family's together. Other machines have the GPU that the log names (`gpu`, as
-// gpu_called does; empty: any). A link that is degraded is one of its kind: of the
-// first or the second node.
+// gpu_called does; empty: any). A link that is degraded is one of its kind: of
+// each of few nodes, of the first two of many.
 std::vector<Fault> faults_of(const ClusterSpec&, std::string_view gpu);
 
 }  // namespace paceline

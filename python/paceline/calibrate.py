@@ -30,7 +30,7 @@ _COLUMNS = {
     "collectives": [
         *("collective", "size_bytes", "time_s", "gpus", "nodes", "nccl", "algorithm", "protocol"),
         *("channels", "nvls", "condition", "gpu_name", "fullest_node", "gpus_per_process"),
-        *("not_modelled",),
+        *("wrong_values", "not_modelled"),
         *("table", "file", "line"),
     ],
     "kernels": [
@@ -122,7 +122,8 @@ def read_measurements(paths: Paths, what: str = "collectives") -> pd.DataFrame:
         of the slowest rank. What the file doesn't say is 0 or empty: GPUs, nodes, channels, a
         batch; or NaN: samples or tokens a second. ``fullest_node`` are the GPUs of the fullest node
         where nodes have unequal numbers, ``gpus_per_process`` those that one process drives,
-        ``not_modelled`` the settings and conditions that no prediction knows.
+        ``wrong_values`` 1 where the result was not what it should be (#wrong), ``not_modelled`` the
+        settings and conditions that no prediction knows.
 
     Raises
     ------

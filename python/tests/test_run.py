@@ -742,7 +742,7 @@ def test_what_was_not_asked_for_is_named(tmp_path: Path) -> None:
 def test_measurements(tmp_path: Path) -> None:
     frame = paceline.read_measurements(TABLE)
     assert {"collective", "size_bytes", "time_s", "gpus", "file", "line"} <= set(frame)
-    stated = {"channels", "nvls", "gpu_name", "fullest_node", "gpus_per_process", "not_modelled"}
+    stated = {"channels", "nvls", "gpu_name", "fullest_node", "wrong_values", "not_modelled"}
     assert stated <= set(frame)
     assert (frame["time_s"] > 0).all()
     assert len(paceline.read_measurements([TABLE, TABLE])) == 2 * len(frame)

@@ -94,6 +94,7 @@ TEST_CASE("measurements written as CSV read back as the same, to the last bit") 
   data.collectives.at(1).unmodelled = "\"Using network Socket\", NCCL_IB_DISABLE=1";
   data.collectives.at(2).fullest = 10;
   data.collectives.at(3).gpus_per_process = 8;
+  data.collectives.at(4).wrong_values = true;
   std::ostringstream csv;
   write_csv(data, csv);
   const MeasuredData again = import_text(csv.str(), "written.csv");
@@ -115,6 +116,7 @@ TEST_CASE("measurements written as CSV read back as the same, to the last bit") 
     CHECK(a.gpu == b.gpu);
     CHECK(a.fullest == b.fullest);
     CHECK(a.gpus_per_process == b.gpus_per_process);
+    CHECK(a.wrong_values == b.wrong_values);
     CHECK(a.unmodelled == b.unmodelled);
   }
 }

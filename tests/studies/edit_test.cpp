@@ -89,6 +89,13 @@ TEST_CASE("names on the way are written out") {
   CHECK(after(R"({"cluster": "dgx-h100"})", "/cluster", "dgx-a100") == R"({"cluster": "dgx-a100"})");
 }
 
+TEST_CASE("null leaves out what a named file says") {
+  const TemporaryFolder folder;
+  folder.write("cluster.json", R"({"node": "dgx-a100", "nodes": 2, "gpus_per_node": 4})");
+  CHECK(after(R"({"cluster": "cluster.json"})", "/cluster/gpus_per_node", Json(), folder.path().string()) ==
+        R"({"cluster": {"node": "dgx-a100", "nodes": 2}})");
+}
+
 TEST_CASE("files on the way are written out, and files that they name still found") {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder.file("c/d"));

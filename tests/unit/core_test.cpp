@@ -190,7 +190,9 @@ TEST_CASE("an input error is one line with file, place and message, and the near
   CHECK(nearest_names("completely different", known).empty());
   const Names models{"bert_base", "gpt2_large", "gpt2_medium", "gpt2_small", "gpt2_xl"};
   CHECK(nearest_names("gpt2", models) == Names{"gpt2_large", "gpt2_medium", "gpt2_small", "gpt2_xl"});
+  CHECK(nearest_names("GPT-2", models) == nearest_names("gpt2", models));
   CHECK(nearest_names("bert-base-uncased", models) == Names{"bert_base"});
+  CHECK(nearest_names("h100", Names{"H100", "H100-PCIe", "h100-512"}) == Names{"H100"});
   CHECK(quoted_list(known, "or") == R"("A100-80GB", "H100" or "H200")");
   CHECK(unknown_name("GPU", "h100", known) ==
         "unknown GPU \"h100\"; did you mean \"H100\"? Known: A100-80GB, H100, H200");

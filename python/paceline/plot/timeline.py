@@ -126,6 +126,8 @@ def _draw(
     seen = set()
     for row, rank in enumerate(ranks):
         for kind, spans in _spans(drawn, rank, last).items():
+            if not spans:
+                continue
             _, color, hatch = _LOOKS[kind]
             axes.broken_barh(
                 [((begins - start) * 1e-3, lasts * 1e-3) for begins, lasts in spans],
@@ -135,8 +137,7 @@ def _draw(
                 edgecolor="none" if kind == COMPUTE else "white",
                 linewidth=0.5 if kind == COMMUNICATION else 0,
             )
-            if spans:
-                seen.add(kind)
+            seen.add(kind)
     axes.set_yticks(range(len(ranks)), [names.get(rank, f"rank {rank}") for rank in ranks])
     _mark(axes, ranks, waited_for(drawn))
     axes.set_ylim(len(ranks) - 0.5, -0.5)
