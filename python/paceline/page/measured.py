@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..plot.data import GPUS, Series, Table, axis_label, matching, named, series
-from ..plot.scaling import EFFICIENCY, THROUGHPUT, alone_rates
+from ..plot.data import GPUS, THROUGHPUT, Series, Table, axis_label, matching, named, series
+from ..plot.scaling import EFFICIENCY, alone_rates
 from ..quantities import value_text
 from . import charts
 from . import document as page

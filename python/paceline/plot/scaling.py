@@ -14,9 +14,8 @@ from matplotlib.patches import Patch
 
 from ..quantities import parse
 from . import style
-from .data import GPUS, Series, Source, Table, axis_label, matching, series, table
+from .data import GPUS, THROUGHPUT, Series, Source, Table, axis_label, matching, series, table
 
-THROUGHPUT = "throughput_samples_per_s"
 EFFICIENCY = "scaling_efficiency"
 
 
