@@ -1,8 +1,9 @@
 #include "kernels/runnable.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
-#include <tuple>
+#include <string_view>
 
 #include "core/error.h"
 #include "core/unknown_name.h"
@@ -11,24 +12,72 @@
 namespace paceline {
 namespace {
 
-bool has_columns(const std::string& name) {
-  return name == "layer_norm" || name == "softmax" || name == "quantise" || name == "dequantise";
-}
+constexpr ArrayType kValue = ArrayType::value, kFp32 = ArrayType::fp32;
 
-void require_shape(const KernelSpec& kernel) {
-  const std::vector<std::string>& names = kernel_names();
-  if (std::find(names.begin(), names.end(), kernel.name) == names.end()) {
-    throw InputError(unknown_name("kernel", kernel.name, std::span(names)));
+struct TableRow {
+  Kernel kernel;
+  std::string_view name, dimensions;  // those of m, n and k that it needs
+  KernelArraySpecs (*arrays)(std::int64_t m, std::int64_t n, std::int64_t k);
+};
+
+using Size = std::int64_t;
+KernelArraySpecs product(Size m, Size n, Size k) {
+  return {{{kValue, m * k}, {kValue, k * n}}, {{kValue, m * n}}};
+}
+KernelArraySpecs stream(Size m, Size, Size) { return {{{kValue, m}}, {{kValue, m}}}; }
+KernelArraySpecs two_streams(Size m, Size, Size) { return {{{kValue, m}, {kValue, m}}, {{kValue, m}}}; }
+KernelArraySpecs rows(Size m, Size n, Size) { return {{{kValue, m * n}}, {{kValue, m * n}}}; }
+KernelArraySpecs scaled_rows(Size m, Size n, Size) {
+  return {{{kValue, m * n}, {kValue, n}, {kValue, n}}, {{kValue, m * n}}};
+}
+KernelArraySpecs states(Size m, Size, Size) {
+  return {{{kValue, m}, {kFp32, m}, {kFp32, m}, {kFp32, m}}, {{kFp32, m}, {kFp32, m}, {kFp32, m}}, true};
+}
+KernelArraySpecs blocks_made(Size m, Size n, Size) {
+  return {{{kValue, m}}, {{ArrayType::int8, m}, {kFp32, (m + n - 1) / n}}};
+}
+KernelArraySpecs blocks_read(Size m, Size n, Size) {
+  return {{{ArrayType::int8, m}, {kFp32, (m + n - 1) / n}}, {{kValue, m}}};
+}
+KernelArraySpecs selection(Size m, Size, Size k) {
+  return {{{kValue, m}}, {{kValue, k}, {ArrayType::int32, k}}};
+}
+KernelArraySpecs nothing(Size, Size, Size) { return {}; }
+
+constexpr std::array kTable{
+    TableRow{Kernel::gemm, "gemm", "mnk", product},
+    TableRow{Kernel::conv_gemm, "conv_gemm", "mnk", product},
+    TableRow{Kernel::elementwise, "elementwise", "m", two_streams},
+    TableRow{Kernel::layer_norm, "layer_norm", "mn", scaled_rows},
+    TableRow{Kernel::softmax, "softmax", "mn", rows},
+    TableRow{Kernel::adam, "adam", "m", states},
+    TableRow{Kernel::copy_scale, "copy_scale", "m", stream},
+    TableRow{Kernel::quantise, "quantise", "mn", blocks_made},
+    TableRow{Kernel::dequantise, "dequantise", "mn", blocks_read},
+    TableRow{Kernel::top_k, "top_k", "mk", selection},
+    TableRow{Kernel::copy, "copy", "m", stream},
+    TableRow{Kernel::empty, "empty", "", nothing},
+};
+
+const TableRow& row_of(const KernelSpec& kernel) {
+  const auto* row = std::ranges::find(kTable, std::string_view(kernel.name), &TableRow::name);
+  if (row == kTable.end()) {
+    throw InputError(unknown_name("kernel", kernel.name, std::span(kernel_names())));
   }
-  const bool needs_m = kernel.name != "empty";
-  const bool needs_n = is_product(kernel) || has_columns(kernel.name);
-  const bool needs_k = is_product(kernel) || kernel.name == "top_k";
-  if ((needs_m && kernel.m < 1) || (needs_n && kernel.n < 1) || (needs_k && kernel.k < 1)) {
+  const auto lacks = [&](char dimension, std::int64_t size) {
+    return size < 1 && row->dimensions.find(dimension) != std::string_view::npos;
+  };
+  if (lacks('m', kernel.m) || lacks('n', kernel.n) || lacks('k', kernel.k)) {
     throw InputError("kernel " + kernel.name + " needs dimensions of at least 1");
   }
-  if (kernel.name == "top_k" && kernel.k > kernel.m) {
+  if (row->kernel == Kernel::top_k && kernel.k > kernel.m) {
     throw InputError("kernel top_k cannot select more elements (k) than there are (m)");
   }
+  return *row;
+}
+
+std::int64_t bytes_of(ArrayType type, std::int64_t value_bytes) {
+  return type == ArrayType::value ? value_bytes : type == ArrayType::int8 ? 1 : 4;
 }
 
 }  // namespace
@@ -36,10 +85,20 @@ void require_shape(const KernelSpec& kernel) {
 bool is_product(const KernelSpec& kernel) { return kernel.name == "gemm" || kernel.name == "conv_gemm"; }
 
 const std::vector<std::string>& kernel_names() {
-  static const std::vector<std::string> kNames{"gemm",       "conv_gemm", "elementwise", "layer_norm",
-                                               "softmax",    "adam",      "copy_scale",  "quantise",
-                                               "dequantise", "top_k",     "copy",        "empty"};
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> names;
+    for (const TableRow& row : kTable) {
+      names.emplace_back(row.name);
+    }
+    return names;
+  }();
   return kNames;
+}
+
+Kernel kernel_of(const KernelSpec& kernel) { return row_of(kernel).kernel; }
+
+KernelArraySpecs kernel_arrays(const KernelSpec& kernel) {
+  return row_of(kernel).arrays(kernel.m, kernel.n, kernel.k);
 }
 
 std::int64_t precision_bytes(const std::string& precision) {
@@ -57,43 +116,27 @@ std::int64_t precision_bytes(const std::string& precision) {
 }
 
 double kernel_work(const KernelSpec& kernel) {
-  require_shape(kernel);
+  (void)row_of(kernel);  // name and shape
   return is_product(kernel) ? kFlopsPerMac * static_cast<double>(kernel.m) * static_cast<double>(kernel.n) *
                                   static_cast<double>(kernel.k)
                             : 0.0;
 }
 
 std::int64_t kernel_traffic(const KernelSpec& kernel) {
-  require_shape(kernel);
-  const std::int64_t p = precision_bytes(kernel.precision);
-  const auto [m, n, k] = std::tuple(kernel.m, kernel.n, kernel.k);
-  if (is_product(kernel)) {
-    return p * (m * k + k * n + m * n);
+  const auto [inputs, outputs, in_place] = kernel_arrays(kernel);
+  const std::int64_t value_bytes = precision_bytes(kernel.precision);
+  std::int64_t sum = 0;
+  for (const std::vector<ArraySpec>& arrays : {inputs, outputs}) {
+    for (const ArraySpec& array : arrays) {
+      sum += array.count * bytes_of(array.type, value_bytes);
+    }
   }
-  if (kernel.name == "elementwise") {
-    return 3 * p * m;
-  }
-  if (kernel.name == "layer_norm") {
-    return p * (2 * m * n + 2 * n);
-  }
-  if (kernel.name == "softmax") {
-    return 2 * p * m * n;
-  }
-  if (kernel.name == "adam") {
-    return (24 + p) * m;
-  }
-  if (kernel.name == "quantise" || kernel.name == "dequantise") {
-    return p * m + m + 4 * ((m + n - 1) / n);
-  }
-  if (kernel.name == "top_k") {
-    return p * m + (p + 4) * k;
-  }
-  return kernel.name == "empty" ? 0 : 2 * p * m;  // copy, copy_scale
+  return sum;
 }
 
 std::string kernel_kind(const KernelSpec& kernel) {
-  require_shape(kernel);
-  return kernel.name == "copy" ? "memory" : kernel.name == "empty" ? "launch" : "kernel";
+  const Kernel kind = kernel_of(kernel);
+  return kind == Kernel::copy ? "memory" : kind == Kernel::empty ? "launch" : "kernel";
 }
 
 }  // namespace paceline

@@ -2,27 +2,26 @@
 // CPU (kernels/cpu) and the GPU (kernels/cuda); kernels/reference.h computes the same in double precision.
 //
 // m, n, k of a KernelSpec, its inputs and outputs in order (row-major; "values" are elements of the
-// precision, with p bytes each; scales, Adam's states and parameters are fp32 always):
+// precision; scales, Adam's states and parameters are fp32 always):
 //
-//   name        shape                 inputs                       outputs            traffic, bytes
-//   gemm        C[m,n]=A[m,k]*B[k,n]  A, B                         C                  p(mk + kn + mn)
+//   name        shape                 inputs                       outputs
+//   gemm        C[m,n]=A[m,k]*B[k,n]  A, B                         C
 //   conv_gemm   as gemm: the product that a convolution becomes once its patches lie in rows (m: pixels of
-//               the batch, n: output channels, k: input channels * window)            as gemm
-//   elementwise m                     a, b                         max(0, a + b)      3pm
-//   layer_norm  m rows of n           x[m,n], gamma[n], beta[n]    y[m,n]             p(2mn + 2n)
-//   softmax     m rows of n           x[m,n]                       y[m,n]             2pmn
+//               the batch, n: output channels, k: input channels * window)
+//   elementwise m                     a, b                         max(0, a + b)
+//   layer_norm  m rows of n           x[m,n], gamma[n], beta[n]    y[m,n]
+//   softmax     m rows of n           x[m,n]                       y[m,n]
 //   adam        m                     gradient (values), parameter, first and second moment (fp32)
-//                                                                  the last three     (24 + p)m
-//   copy_scale  m                     x                            y = kScale * x     2pm
-//   quantise    m in blocks of n      x                            q (int8), scale    pm + m + 4 ceil(m/n)
-//   dequantise  m in blocks of n      q (int8), scale              y (values)         pm + m + 4 ceil(m/n)
+//                                                                  the last three, in place
+//   copy_scale  m                     x                            y = kScale * x
+//   quantise    m in blocks of n      x                            q (int8), scale
+//   dequantise  m in blocks of n      q (int8), scale              y (values)
 //   top_k       the k of m largest    x                            value[k], index[k] (int32), any order
-//                                                                                     pm + (p + 4)k
-//   copy        m                     x                            y = x              2pm
-//   empty       nothing: the cost of launching                                        0
+//   copy        m                     x                            y = x
+//   empty       nothing: the cost of launching
 //
-// Work is 2mnk for the two products and 0 for the others, which memory bounds (as kernels/cost_model.h counts
-// it). A layer norm uses kLayerNormEpsilon and the biased variance; products accumulate in fp32 or better.
+// Traffic is every input and every output once. Work is 2mnk for the two products and 0 for the others, which
+// memory bounds (as kernels/cost_model.h counts it). A layer norm uses kLayerNormEpsilon and the biased variance; products accumulate in fp32 or better.
 // quantise: scale = max|x| of the block / 127 (1 where the block is all zero), q = x / scale to the nearest.
 #pragma once
 
@@ -48,7 +47,34 @@ inline constexpr float kLayerNormEpsilon = 1e-5F;
 inline constexpr float kAdamRate = 1e-3F, kAdamBeta1 = 0.9F, kAdamBeta2 = 0.999F, kAdamEpsilon = 1e-8F;
 inline constexpr int kAdamStep = 10;
 
-// Throws InputError for a name that is not in the table or a shape below 1 where one is needed.
+enum class Kernel : std::uint8_t {  // in the table's order
+  gemm,
+  conv_gemm,
+  elementwise,
+  layer_norm,
+  softmax,
+  adam,
+  copy_scale,
+  quantise,
+  dequantise,
+  top_k,
+  copy,
+  empty
+};
+
+enum class ArrayType : std::uint8_t { value, fp32, int32, int8 };
+struct ArraySpec {
+  ArrayType type = ArrayType::value;
+  std::int64_t count = 0;
+};
+struct KernelArraySpecs {  // in the table's order
+  std::vector<ArraySpec> inputs, outputs;
+  bool in_place = false;  // the outputs are the last inputs
+};
+
+// Throw InputError for a name that is not in the table or a shape below 1 where one is needed.
+Kernel kernel_of(const KernelSpec&);
+KernelArraySpecs kernel_arrays(const KernelSpec&);
 double kernel_work(const KernelSpec&);           // FLOP
 std::int64_t kernel_traffic(const KernelSpec&);  // bytes of memory that it must move at least
 std::string kernel_kind(const KernelSpec&);      // the CSV's column: "kernel", "memory" (copy) or "launch"

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
+#include <tuple>
+#include <variant>
 
 #include "core/error.h"
 #include "kernels/cpu/loops.h"
@@ -12,93 +15,80 @@ namespace {
 
 constexpr std::int64_t kMostSets = 8;
 
-// One set: floats by input and output; the integers of quantise, dequantise and top_k apart.
-struct Buffers {
-  std::vector<std::vector<float>> in, out;
-  std::vector<std::int8_t> quantised;
-  std::vector<std::int32_t> index;
-};
+using Array = std::variant<std::vector<float>, std::vector<std::int32_t>, std::vector<std::int8_t>>;
+using Buffers = std::vector<Array>;  // inputs, then outputs that aren't also inputs
 
-std::vector<std::int64_t> float_outputs(const KernelSpec& kernel) {
-  const std::string& name = kernel.name;
-  if (is_product(kernel) || name == "layer_norm" || name == "softmax") {
-    return {kernel.m * kernel.n};
+Array array_of(const ArraySpec& spec, std::span<const double> values) {
+  const auto filled = [&]<class T>(std::vector<T> array) {
+    std::transform(values.begin(), values.end(), array.begin(), [](double x) { return static_cast<T>(x); });
+    return Array(std::move(array));
+  };
+  const auto count = static_cast<std::size_t>(spec.count);
+  switch (spec.type) {
+    case ArrayType::int32:
+      return filled(std::vector<std::int32_t>(count));
+    case ArrayType::int8:
+      return filled(std::vector<std::int8_t>(count));
+    case ArrayType::value:
+    case ArrayType::fp32:
+      break;
   }
-  if (name == "quantise") {
-    return {(kernel.m + kernel.n - 1) / kernel.n};
-  }
-  if (name == "adam" || name == "empty") {
-    return {};  // Adam updates its inputs
-  }
-  return {name == "top_k" ? kernel.k : kernel.m};
+  return filled(std::vector<float>(count));
 }
 
-void load(const KernelSpec& kernel, const KernelArrays& inputs, Buffers& buffers) {
-  buffers.in.clear();
-  for (const std::vector<double>& input : inputs) {
-    buffers.in.emplace_back(input.begin(), input.end());
+void load(const KernelArraySpecs& specs, const KernelArrays& inputs, Buffers& buffers) {
+  buffers.clear();
+  for (std::size_t i = 0; i < specs.inputs.size(); ++i) {
+    buffers.push_back(array_of(specs.inputs[i], inputs[i]));
   }
-  buffers.out.clear();
-  for (const std::int64_t size : float_outputs(kernel)) {
-    buffers.out.emplace_back(static_cast<std::size_t>(size));
-  }
-  if (kernel.name == "quantise") {
-    buffers.quantised.resize(static_cast<std::size_t>(kernel.m));
-  } else if (kernel.name == "dequantise") {
-    buffers.quantised.assign(inputs[0].begin(), inputs[0].end());
-  } else if (kernel.name == "top_k") {
-    buffers.index.resize(static_cast<std::size_t>(kernel.k));
+  for (std::size_t i = 0; i < specs.outputs.size() && !specs.in_place; ++i) {
+    buffers.push_back(array_of(specs.outputs[i], {}));
   }
 }
 
-KernelArrays outputs_of(const KernelSpec& kernel, const Buffers& buffers) {
+KernelArrays outputs_of(const KernelArraySpecs& specs, const Buffers& buffers) {
   KernelArrays outputs;
-  if (kernel.name == "quantise") {
-    outputs.emplace_back(buffers.quantised.begin(), buffers.quantised.end());
-  }
-  for (std::size_t i = kernel.name == "adam" ? 1 : buffers.in.size(); i < buffers.in.size(); ++i) {
-    outputs.emplace_back(buffers.in[i].begin(), buffers.in[i].end());
-  }
-  for (const std::vector<float>& output : buffers.out) {
-    outputs.emplace_back(output.begin(), output.end());
-  }
-  if (kernel.name == "top_k") {
-    outputs.emplace_back(buffers.index.begin(), buffers.index.end());
+  for (std::size_t i = buffers.size() - specs.outputs.size(); i < buffers.size(); ++i) {
+    std::visit([&](const auto& array) { outputs.emplace_back(array.begin(), array.end()); }, buffers[i]);
   }
   return outputs;
 }
 
-void launch(const KernelSpec& kernel, ThreadTeam& team, Buffers& b) {
-  const auto in = [&](std::size_t i) { return b.in[i].data(); };
-  const auto out = [&](std::size_t i) { return b.out[i].data(); };
-  const std::string& name = kernel.name;
-  if (is_product(kernel)) {
-    cpu::gemm(team, kernel.m, kernel.n, kernel.k, in(0), in(1), out(0));
-  } else if (name == "elementwise") {
-    cpu::elementwise(team, kernel.m, in(0), in(1), out(0));
-  } else if (name == "layer_norm") {
-    cpu::layer_norm(team, kernel.m, kernel.n, in(0), in(1), in(2), out(0));
-  } else if (name == "softmax") {
-    cpu::softmax(team, kernel.m, kernel.n, in(0), out(0));
-  } else if (name == "adam") {
-    cpu::adam(team, kernel.m, in(0), in(1), in(2), in(3));
-  } else if (name == "copy_scale") {
-    cpu::copy_scale(team, kernel.m, in(0), out(0));
-  } else if (name == "quantise") {
-    cpu::quantise(team, kernel.m, kernel.n, in(0), b.quantised.data(), out(0));
-  } else if (name == "dequantise") {
-    cpu::dequantise(team, kernel.m, kernel.n, b.quantised.data(), in(1), out(0));
-  } else if (name == "top_k") {
-    cpu::top_k(team, kernel.m, kernel.k, in(0), out(0), b.index.data());
-  } else if (name == "copy") {
-    cpu::copy(team, kernel.m, in(0), out(0));
-  } else {
-    team.run([](int) {});
+void launch(const KernelSpec& kernel, ThreadTeam& team, Buffers& buffers) {
+  const auto floats = [&](std::size_t i) { return std::get<std::vector<float>>(buffers[i]).data(); };
+  const auto int32s = [&](std::size_t i) { return std::get<std::vector<std::int32_t>>(buffers[i]).data(); };
+  const auto int8s = [&](std::size_t i) { return std::get<std::vector<std::int8_t>>(buffers[i]).data(); };
+  const auto [m, n, k] = std::tuple(kernel.m, kernel.n, kernel.k);
+  switch (kernel_of(kernel)) {
+    case Kernel::gemm:
+    case Kernel::conv_gemm:
+      return cpu::gemm(team, m, n, k, floats(0), floats(1), floats(2));
+    case Kernel::elementwise:
+      return cpu::elementwise(team, m, floats(0), floats(1), floats(2));
+    case Kernel::layer_norm:
+      return cpu::layer_norm(team, m, n, floats(0), floats(1), floats(2), floats(3));
+    case Kernel::softmax:
+      return cpu::softmax(team, m, n, floats(0), floats(1));
+    case Kernel::adam:
+      return cpu::adam(team, m, floats(0), floats(1), floats(2), floats(3));
+    case Kernel::copy_scale:
+      return cpu::copy_scale(team, m, floats(0), floats(1));
+    case Kernel::quantise:
+      return cpu::quantise(team, m, n, floats(0), int8s(1), floats(2));
+    case Kernel::dequantise:
+      return cpu::dequantise(team, m, n, int8s(0), floats(1), floats(2));
+    case Kernel::top_k:
+      return cpu::top_k(team, m, k, floats(0), floats(1), int32s(2));
+    case Kernel::copy:
+      return cpu::copy(team, m, floats(0), floats(1));
+    case Kernel::empty:
+      return team.run([](int) {});
   }
 }
 
 struct Instance {
   KernelSpec spec;
+  KernelArraySpecs arrays;
   std::shared_ptr<ThreadTeam> team;
   std::vector<Buffers> sets;
   std::size_t next = 0;
@@ -152,17 +142,17 @@ RunnableKernel make_cpu_kernel(const KernelSpec& spec, std::shared_ptr<ThreadTea
   const std::int64_t traffic = std::max<std::int64_t>(1, kernel_traffic(spec));
   const std::int64_t sets = std::clamp<std::int64_t>(kRotatedBytes / traffic, 2, kMostSets);
   const KernelArrays inputs = kernel_inputs(spec);
-  auto instance = std::make_shared<Instance>(Instance{spec, std::move(team), {}, 0});
+  auto instance = std::make_shared<Instance>(Instance{spec, kernel_arrays(spec), std::move(team), {}, 0});
   instance->sets.resize(static_cast<std::size_t>(sets));
   for (Buffers& set : instance->sets) {
-    load(spec, inputs, set);
+    load(instance->arrays, inputs, set);
   }
   const auto check = [instance] {
     const KernelArrays checked = kernel_inputs(instance->spec);
     Buffers& first = instance->sets.front();
-    load(instance->spec, checked, first);  // Adam may have run on it
+    load(instance->arrays, checked, first);  // Adam may have run on it
     launch(instance->spec, *instance->team, first);
-    return kernel_error(instance->spec, checked, outputs_of(instance->spec, first));
+    return kernel_error(instance->spec, checked, outputs_of(instance->arrays, first));
   };
   const auto launch_next = [instance] {
     launch(instance->spec, *instance->team, instance->sets[instance->next]);

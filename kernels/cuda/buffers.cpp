@@ -3,6 +3,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -54,8 +55,18 @@ std::int64_t bytes_of(Storage storage) {
   return 0;
 }
 
-Storage storage_of(const std::string& precision) {
-  return precision == "fp16" ? Storage::fp16 : precision == "bf16" ? Storage::bf16 : Storage::fp32;
+Storage storage_of(ArrayType type, const std::string& precision) {
+  switch (type) {
+    case ArrayType::value:
+      return precision == "fp16" ? Storage::fp16 : precision == "bf16" ? Storage::bf16 : Storage::fp32;
+    case ArrayType::fp32:
+      return Storage::fp32;
+    case ArrayType::int32:
+      return Storage::int32;
+    case ArrayType::int8:
+      return Storage::int8;
+  }
+  return Storage::fp32;
 }
 
 std::vector<std::byte> to_device_form(std::span<const double> values, Storage storage) {
@@ -112,37 +123,22 @@ std::vector<std::int64_t> KernelPlan::offsets() const {
 }
 
 KernelPlan plan_kernel(const KernelSpec& spec, std::int64_t scratch_bytes) {
-  const Storage p = storage_of(spec.precision);
-  const std::int64_t m = spec.m, n = spec.n, k = spec.k;
-  const std::string& name = spec.name;
-  if (is_product(spec)) {
-    return {{{p, m * k}, {p, k * n}, {p, m * n}}, 2, {2}};
+  const KernelArraySpecs specs = kernel_arrays(spec);
+  KernelPlan plan;
+  const auto add = [&](const ArraySpec& array) {
+    plan.arrays.push_back({storage_of(array.type, spec.precision), array.count});
+  };
+  std::ranges::for_each(specs.inputs, add);
+  plan.inputs = plan.arrays.size();
+  if (!specs.in_place) {
+    std::ranges::for_each(specs.outputs, add);
   }
-  if (name == "elementwise") {
-    return {{{p, m}, {p, m}, {p, m}}, 2, {2}};
+  plan.outputs_end = plan.arrays.size();
+  plan.outputs_begin = plan.outputs_end - specs.outputs.size();
+  if (scratch_bytes > 0) {
+    plan.arrays.push_back({Storage::int8, scratch_bytes});
   }
-  if (name == "layer_norm") {
-    return {{{p, m * n}, {p, n}, {p, n}, {p, m * n}}, 3, {3}};
-  }
-  if (name == "softmax") {
-    return {{{p, m * n}, {p, m * n}}, 1, {1}};
-  }
-  if (name == "adam") {
-    return {{{p, m}, {Storage::fp32, m}, {Storage::fp32, m}, {Storage::fp32, m}}, 4, {1, 2, 3}};
-  }
-  if (name == "quantise") {
-    return {{{p, m}, {Storage::int8, m}, {Storage::fp32, divide_up(m, n)}}, 1, {1, 2}};
-  }
-  if (name == "dequantise") {
-    return {{{Storage::int8, m}, {Storage::fp32, divide_up(m, n)}, {p, m}}, 2, {2}};
-  }
-  if (name == "top_k") {
-    return {{{p, m}, {p, k}, {Storage::int32, k}, {Storage::int8, scratch_bytes}}, 1, {1, 2}};
-  }
-  if (name == "empty") {
-    return {};
-  }
-  return {{{p, m}, {p, m}}, 1, {1}};
+  return plan;
 }
 
 }  // namespace paceline::cuda

@@ -12,7 +12,7 @@ namespace paceline::cuda {
 
 enum class Storage : std::uint8_t { fp32, fp16, bf16, int8, int32 };
 std::int64_t bytes_of(Storage);
-Storage storage_of(const std::string& precision);  // Requires: fp32, tf32, fp16 or bf16
+Storage storage_of(ArrayType, const std::string& precision);  // Requires: fp32, tf32, fp16 or bf16
 
 // Rounds to nearest.
 std::vector<std::byte> to_device_form(std::span<const double>, Storage);
@@ -26,8 +26,7 @@ struct ArrayPlan {
 };
 struct KernelPlan {
   std::vector<ArrayPlan> arrays;
-  std::size_t inputs = 0;
-  std::vector<std::size_t> outputs;  // which arrays, in the table's order
+  std::size_t inputs = 0, outputs_begin = 0, outputs_end = 0;
 
   std::int64_t bytes() const;                 // of one set, each array on a boundary of 256 bytes
   std::vector<std::int64_t> offsets() const;  // of the arrays in the set

@@ -42,7 +42,7 @@ class Sets {
       : spec_(spec),
         stream_(stream),
         device_(current_device()),
-        plan_(plan_kernel(spec, spec.name == "top_k" ? top_k_scratch(spec.m) : 0)),
+        plan_(plan_kernel(spec, kernel_of(spec) == Kernel::top_k ? top_k_scratch(spec.m) : 0)),
         offsets_(plan_.offsets()),
         count_(rotation_count(plan_.bytes(), cache_bytes(), free_memory() / 4)),
         memory_(count_ * plan_.bytes()) {
@@ -70,15 +70,14 @@ class Sets {
     const KernelArrays inputs = kernel_inputs(spec_);
     check(cudaStreamSynchronize(stream_.get()), "waiting for former launches");
     upload(inputs);  // adam has changed them
-    for (const std::size_t output : plan_.outputs) {
-      if (output >= plan_.inputs) {  // what is not written must not look right
-        check(cudaMemsetAsync(array(0, output), 0xff, bytes(output), stream_.get()), "clearing an output");
-      }
+    for (std::size_t output = plan_.inputs; output < plan_.outputs_end; ++output) {
+      // What is not written must not look right.
+      check(cudaMemsetAsync(array(0, output), 0xff, bytes(output), stream_.get()), "clearing an output");
     }
     launch(0);
     check(cudaStreamSynchronize(stream_.get()), "running the kernel");
     KernelArrays outputs;
-    for (const std::size_t output : plan_.outputs) {
+    for (std::size_t output = plan_.outputs_begin; output < plan_.outputs_end; ++output) {
       std::vector<std::byte> data(bytes(output));
       check(cudaMemcpy(data.data(), array(0, output), data.size(), cudaMemcpyDeviceToHost),
             "reading an output");
@@ -108,32 +107,34 @@ class Sets {
     const auto at = [&](std::size_t index) { return array(set, index); };
     const auto floats = [&](std::size_t index) { return reinterpret_cast<float*>(array(set, index)); };
     const auto int8s = [&](std::size_t index) { return reinterpret_cast<std::int8_t*>(array(set, index)); };
-    const std::string& name = spec_.name;
     const Element element = element_of(spec_);
     const cudaStream_t stream = stream_.get();
-    if (gemm_) {
-      gemm_->launch(at(0), at(1), at(2), stream);
-    } else if (name == "elementwise") {
-      launch_add_relu(element, at(0), at(1), at(2), spec_.m, stream);
-    } else if (name == "layer_norm") {
-      launch_layer_norm(element, at(0), at(1), at(2), at(3), {spec_.m, spec_.n}, kLayerNormEpsilon, stream);
-    } else if (name == "softmax") {
-      launch_softmax(element, at(0), at(1), {spec_.m, spec_.n}, stream);
-    } else if (name == "adam") {
-      launch_adam(element, adam_, at(0), floats(1), floats(2), floats(3), spec_.m, stream);
-    } else if (name == "copy_scale") {
-      launch_scale(element, at(0), at(1), kScale, spec_.m, stream);
-    } else if (name == "quantise") {
-      launch_quantise(element, at(0), int8s(1), floats(2), spec_.m, spec_.n, stream);
-    } else if (name == "dequantise") {
-      launch_dequantise(element, int8s(0), floats(1), at(2), spec_.m, spec_.n, stream);
-    } else if (name == "top_k") {
-      launch_top_k(element, at(0), spec_.m, spec_.k, at(1), reinterpret_cast<std::int32_t*>(at(2)), at(3),
-                   stream);
-    } else if (name == "copy") {
-      launch_copy(at(0), at(1), spec_.m * bytes_of(element), stream);
-    } else {
-      launch_empty(stream);
+    switch (kernel_of(spec_)) {
+      case Kernel::gemm:
+      case Kernel::conv_gemm:
+        return gemm_->launch(at(0), at(1), at(2), stream);
+      case Kernel::elementwise:
+        return launch_add_relu(element, at(0), at(1), at(2), spec_.m, stream);
+      case Kernel::layer_norm:
+        return launch_layer_norm(element, at(0), at(1), at(2), at(3), {spec_.m, spec_.n}, kLayerNormEpsilon,
+                                 stream);
+      case Kernel::softmax:
+        return launch_softmax(element, at(0), at(1), {spec_.m, spec_.n}, stream);
+      case Kernel::adam:
+        return launch_adam(element, adam_, at(0), floats(1), floats(2), floats(3), spec_.m, stream);
+      case Kernel::copy_scale:
+        return launch_scale(element, at(0), at(1), kScale, spec_.m, stream);
+      case Kernel::quantise:
+        return launch_quantise(element, at(0), int8s(1), floats(2), spec_.m, spec_.n, stream);
+      case Kernel::dequantise:
+        return launch_dequantise(element, int8s(0), floats(1), at(2), spec_.m, spec_.n, stream);
+      case Kernel::top_k:
+        return launch_top_k(element, at(0), spec_.m, spec_.k, at(1), reinterpret_cast<std::int32_t*>(at(2)),
+                            at(3), stream);
+      case Kernel::copy:
+        return launch_copy(at(0), at(1), spec_.m * bytes_of(element), stream);
+      case Kernel::empty:
+        return launch_empty(stream);
     }
   }
 
@@ -152,7 +153,6 @@ class Sets {
 }  // namespace
 
 void require_kernel(const KernelSpec& spec) {
-  (void)kernel_traffic(spec);  // name and shape
   std::vector<std::string> known{"fp32", "fp16", "bf16"};
   if (is_product(spec)) {
     known.insert(known.begin() + 1, "tf32");
@@ -160,7 +160,7 @@ void require_kernel(const KernelSpec& spec) {
   if (std::find(known.begin(), known.end(), spec.precision) == known.end()) {
     throw InputError(unknown_name("precision of " + spec.name + " on a GPU", spec.precision, known));
   }
-  if (spec.name == "top_k" && spec.m > std::numeric_limits<std::int32_t>::max()) {
+  if (kernel_of(spec) == Kernel::top_k && spec.m > std::numeric_limits<std::int32_t>::max()) {
     throw InputError("kernel top_k has 32-bit indices on a GPU; at most 2147483647 elements");
   }
 }

@@ -143,7 +143,7 @@ TEST_CASE("the plan of every measured kernel agrees with the table") {
     for (std::size_t i = 0; i < plan.inputs; ++i) {
       traffic += plan.arrays[i].count * bytes_of(plan.arrays[i].storage);
     }
-    for (const std::size_t output : plan.outputs) {
+    for (std::size_t output = plan.outputs_begin; output < plan.outputs_end; ++output) {
       traffic += plan.arrays[output].count * bytes_of(plan.arrays[output].storage);
     }
     CHECK(traffic == kernel_traffic(spec));
