@@ -130,9 +130,6 @@ std::uint64_t hash_of(const CollectiveGraph& graph, const Channel& channel, Rank
 
 EqualThreadBlocks merge_channels(const CollectiveGraph& whole, Ranks ranks) {
   const std::vector<Channel> channels = channels_of(whole);
-  if (channels.empty() && whole.shared.empty() && ranks == Ranks::same) {
-    return find_equal_thread_blocks(whole, Begin::by_rank);
-  }
   EqualThreadBlocks found;
   if (channels.empty()) {
     found = {whole, std::vector<std::uint32_t>(whole.thread_blocks.size())};

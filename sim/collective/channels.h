@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/collective/equal_thread_blocks.h"
 #include "sim/collective/plan.h"
 
 namespace paceline {
@@ -34,9 +33,15 @@ std::vector<Channel> channels_of(const CollectiveGraph&);
 enum class Ranks : std::uint8_t { same, any };
 bool same_channel(const CollectiveGraph&, const Channel&, const Channel&, Ranks);
 
-// Of channels that are the same, and share the same links, the first stands for the rest: with Ranks::same what
-// find_equal_thread_blocks finds with Begin::by_rank where channels were built alike. Requires: a priced graph.
-// Cost: O(FIFOs), and O(channels) for each that looks like others and shares other links or a socket.
-EqualThreadBlocks merge_channels(const CollectiveGraph&, Ranks = Ranks::same);
+// Thread blocks that have equal times: one of each class stands for the rest.
+struct EqualThreadBlocks {
+  CollectiveGraph graph;                // one thread block of each class, with scripts of its own
+  std::vector<std::uint32_t> class_of;  // by thread block of the whole graph: the thread block of `graph`
+};
+
+// Of channels that are the same, and share the same links, the first stands for the rest; where a FIFO joins channels,
+// each thread block for itself. Requires: a priced graph. Cost: O(FIFOs), and O(channels) for each that looks like
+// others and shares other links or a socket.
+EqualThreadBlocks merge_channels(const CollectiveGraph&, Ranks);
 
 }  // namespace paceline

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "core/units.h"
-#include "sim/collective/channels.h"
 #include "sim/collective/equal_thread_blocks.h"
 #include "sim/collective/family.h"
 #include "sim/collective/plan.h"
@@ -26,7 +25,7 @@ struct SharedFlow {
 // A graph whose channels alike are one, and what is equal there besides.
 struct MergedGraph {
   explicit MergedGraph(const CollectiveGraph& whole)
-      : thread_blocks(std::make_shared<const EqualThreadBlocks>(merge_channels(whole))),
+      : thread_blocks(std::make_shared<const EqualThreadBlocks>(find_equal_channels(whole))),
         equal(thread_blocks->graph) {}
   std::shared_ptr<const EqualThreadBlocks> thread_blocks;
   EqualBegins equal;

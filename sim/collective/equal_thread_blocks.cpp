@@ -369,6 +369,11 @@ EqualThreadBlocks find_equal_thread_blocks(const CollectiveGraph& whole, Begin b
   return found;
 }
 
+EqualThreadBlocks find_equal_channels(const CollectiveGraph& whole) {
+  return whole.shared.empty() && channels_of(whole).empty() ? find_equal_thread_blocks(whole, Begin::by_rank)
+                                                            : merge_channels(whole, Ranks::same);
+}
+
 EqualBegins::EqualBegins(const CollectiveGraph& whole) : graph_(whole) {}
 EqualBegins::~EqualBegins() = default;
 

@@ -15,19 +15,19 @@
 #include <span>
 #include <vector>
 
+#include "sim/collective/channels.h"
 #include "sim/collective/plan.h"
 
 namespace paceline {
-
-struct EqualThreadBlocks {
-  CollectiveGraph graph;                // one thread block of each class, with scripts of its own
-  std::vector<std::uint32_t> class_of;  // by thread block of the whole graph: the thread block of `graph`
-};
 
 // Requires: a priced graph. Cost: O(FIFOs), and for each round of refinement the FIFOs of thread blocks beside
 // those that got another class; as many rounds as the classes need to be told apart.
 enum class Begin : std::uint8_t { together, by_rank };
 EqualThreadBlocks find_equal_thread_blocks(const CollectiveGraph&, Begin);
+
+// What Begin::by_rank finds where channels were built alike, by comparing these: merge_channels with the same ranks; with
+// Begin::by_rank where a FIFO joins channels and no link is shared.
+EqualThreadBlocks find_equal_channels(const CollectiveGraph&);
 
 class ThreadBlockClasses;
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "sim/collective/channels.h"
+#include "sim/collective/equal_thread_blocks.h"
 #include "sim/engine/alike_steps.h"
 
 namespace paceline {
@@ -127,7 +127,7 @@ EventEngine::EventEngine(const TrainingJob& job, const RunSpec& run, const Trace
       if (meetings_[g]) {
         graph_list_.share(job_.communicator.graphs, g);
       } else {
-        graph_list_.push_back(merge_channels(job_.communicator.graphs[g]).graph);
+        graph_list_.push_back(find_equal_channels(job_.communicator.graphs[g]).graph);
       }
     }
   }

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "sim/collective/channels.h"
 #include "sim/collective/collective_times.h"
+#include "sim/collective/equal_thread_blocks.h"
 #include "sim/collective/passes.h"
 #include "sim/report/collective_cost.h"
 #include "tests/wavefront.h"
@@ -66,7 +66,7 @@ void passes_ratio(benchmark::State& state) {
   const Topology topology = nodes_of(state.range(1) == 0 ? "dgx-a100" : "dgx-h100", state.range(0));
   CollectivePlanner planner = nccl_planner(topology, {}, {});
   const CollectivePlan plan = planner.plan(CollectiveKind::all_reduce, Bytes(64 << 20));
-  const CollectiveGraph graph = merge_channels(planner.communicator().graphs[plan.graph]).graph;
+  const CollectiveGraph graph = find_equal_channels(planner.communicator().graphs[plan.graph]).graph;
   const StepTimes times(graph, plan);
   std::vector<SimTime> begin;
   for (const ThreadBlock& thread_block : graph.thread_blocks) {

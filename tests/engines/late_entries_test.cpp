@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include "random_job.h"
-#include "sim/collective/channels.h"
 #include "sim/collective/collective_times.h"
+#include "sim/collective/equal_thread_blocks.h"
 #include "tests/dice.h"
 #include "tests/engines/test_planner.h"
 
@@ -44,7 +44,7 @@ TEST_CASE("ends that the latest entries decide are those of all steps, and switc
     const CollectivePlan plan =
         planner.plan(dice.maybe(0.7) ? CollectiveKind::all_reduce : CollectiveKind::broadcast,
                      Bytes(dice.between(1, 4'000'000)));
-    const CollectiveGraph graph = merge_channels(planner.communicator().graphs[plan.graph]).graph;
+    const CollectiveGraph graph = find_equal_channels(planner.communicator().graphs[plan.graph]).graph;
     if (plan.slots == 0) {
       continue;  // RingSchedule's, as a rule
     }
@@ -104,7 +104,7 @@ TEST_CASE("collectives that follow those whose switches nobody asked about are w
                                           planner.plan(CollectiveKind::all_reduce, Bytes(3'000'000))};
   const CollectiveGraph& whole = planner.communicator().graphs[plans[0].graph];
   REQUIRE(plans[0].graph == plans[1].graph);
-  const EqualThreadBlocks merged = merge_channels(whole);
+  const EqualThreadBlocks merged = find_equal_channels(whole);
   Passes passes(merged.graph);
   const std::size_t ranks = whole.ranks;
   for (std::uint64_t seed = 1; seed <= rounds(12); ++seed) {

@@ -3,7 +3,7 @@
 
 #include "random_job.h"
 #include "same_result.h"
-#include "sim/collective/channels.h"
+#include "sim/collective/equal_thread_blocks.h"
 #include "sim/engine/event_engine.h"
 #include "sim/engine/vector_engine.h"
 #include "tests/dice.h"
@@ -113,7 +113,7 @@ TEST_CASE("collectives end as they do step by step, links shared or not, whoever
     INFO("seed " << seed);
     for (std::size_t g = 0; g < random.job.communicator.graphs.size(); ++g) {
       const CollectiveGraph& graph = random.job.communicator.graphs[g];
-      const std::vector<SharedFifo> left = merge_channels(graph).graph.shared;
+      const std::vector<SharedFifo> left = find_equal_channels(graph).graph.shared;
       merged += left.size() < graph.shared.size() ? 1 : 0;
       std::size_t fifos = 0;
       for (const SharedFifo& fifo : left) {

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "sim/collective/channels.h"
+#include "sim/collective/equal_thread_blocks.h"
 #include "sim/collective/host_collectives.h"
 #include "tests/dice.h"
 #include "tests/random_graphs.h"
@@ -263,7 +264,7 @@ TEST_CASE("merged channels have the times of the classes found by refinement, an
         for (std::uint32_t r = 0; r < graph.ranks; ++r) {
           begin.push_back(draw_time(dice, 100'000'000));
         }
-        const EqualThreadBlocks alike = merge_channels(graph);
+        const EqualThreadBlocks alike = find_equal_channels(graph);
         EqualThreadBlocks whole{graph, {}};
         for (std::uint32_t w = 0; w < graph.thread_blocks.size(); ++w) {
           whole.class_of.push_back(w);
