@@ -171,6 +171,14 @@ void describe(V& v, NodeSpec& s) {
   v.key("gpu_direct", s.gpu_direct, any(),
         "NICs read and write the memory of GPUs (GPUDirect RDMA); false, and always with tcp: all of the "
         "network passes through the memory of the GPU's CPU.");
+  v.key("p2p_level", s.p2p_level, any(),
+        "Up to which path GPUs read each other's memory over PCIe, as NCCL_P2P_LEVEL has it: loc (never, as "
+        "with "
+        "NCCL_P2P_DISABLE=1), pix (below one PCIe switch), pxb (below several), phb (past their CPU), sys "
+        "(past "
+        "several CPUs). Others go through the host's memory. by_cpu: NCCL_P2P_LEVEL isn't set: pxb, and sys "
+        "between "
+        "two GPUs in use on CPUs of AMD. With NVLink at least pxb.");
   v.key("compute_capability", s.compute_capability, between(1, 999).absent_at_zero(),
         "Of the GPUs, ten times CUDA's: 70 is Volta, 80 Ampere, 90 Hopper, 100 Blackwell; NCCL's choices "
         "depend on it. Left out: the GPU's where that is a preset, else not known.",

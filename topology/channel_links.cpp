@@ -106,6 +106,7 @@ class Counter {
     node_.has_nvswitch = layout_.count(DeviceKind::nvswitch) > 0;
     node_.compute_capability = spec_.compute_capability > 0 ? spec_.compute_capability : 80;
     node_.cpu = spec_.cpu;
+    node_.farthest_peers = farthest_peers(spec_, layout_.gpus_in_use.size());
     node_.vertices = node_.cpu_at(node_.cpus + node_.switches + node_.nics / node_.nets_of_nic);
     add_links();
     node_.links_from.resize(node_.vertices);

@@ -120,13 +120,11 @@ std::uint32_t nearest_cpu(const CountedNode& node, int gpu) {
   return node.cpu_at(*std::ranges::min_element(cpus, {}, hops));
 }
 
-// GPUs that are no peers (past a CPU) talk through the memory of the receiver's CPU.
+// GPUs that are no peers talk through the memory of the receiver's CPU.
 void divert_far_gpus(CountedNode& node) {
-  const bool far = peers_past_cpu(node.cpu, static_cast<std::size_t>(node.gpus));
-  const PathType peer = far ? PathType::sys : PathType::pxb;
   for (int to = 0; to < node.gpus; ++to) {
     for (int from = 0; from < node.gpus; ++from) {
-      if (node.path(node.gpu(from), node.gpu(to)).type > peer) {
+      if (node.path(node.gpu(from), node.gpu(to)).type > node.farthest_peers) {
         divert(node, node.gpu(from), nearest_cpu(node, to), node.gpu(to));
       }
     }

@@ -40,6 +40,7 @@ struct CountedNode {
   std::vector<std::uint32_t> gpu_numbers;  // in the whole node
   int compute_capability = 80;             // where the node states none: 80
   CpuVendor cpu = CpuVendor::intel;
+  PathType farthest_peers = PathType::pxb;
   bool x86() const { return cpu == CpuVendor::intel || cpu == CpuVendor::amd || cpu == CpuVendor::zhaoxin; }
 
   std::vector<CountedLink> links;

@@ -143,6 +143,16 @@ void check_cables(const NodeSpec& node) {
   }
 }
 
+void check_p2p_level(const NodeSpec& node) {
+  const bool nvlink = node.wiring != NvlinkWiring::none && node.devices.empty();
+  const bool listed = std::ranges::any_of(
+      node.cables, [](const NodeCable& cable) { return cable.kind == CableKind::nvlink; });
+  if ((nvlink || listed) && farthest_peers(node, 1) < PathType::pxb) {
+    fail("/node/p2p_level", "by_cpu, pxb, phb or sys, as the node has NVLink",
+         "\"" + std::string(name_of(node.p2p_level)) + "\"");
+  }
+}
+
 void check_listed_node(const NodeSpec& node) {
   check_count("/node/gpus", "GPUs", node.gpus, 1, kMostPerNode);
   check_count("/node/nics", "NICs", node.nics, 0, kMostPerNode);
@@ -156,6 +166,7 @@ void check_listed_node(const NodeSpec& node) {
 }
 
 void check_node(const NodeSpec& node) {
+  check_p2p_level(node);
   if (!node.devices.empty()) {
     check_listed_node(node);
     return;

@@ -82,11 +82,15 @@ constexpr bool is_verbs(NetworkKind kind) {
   return kind == NetworkKind::infiniband || kind == NetworkKind::roce;
 }
 
-// Whether GPUs past a CPU are peers: by NCCL those of a pair in use, between CPUs of AMD (src/graph/paths.cc,
-// ncclTopoCheckP2p). Others talk through the host's memory.
-constexpr bool peers_past_cpu(CpuVendor cpu, std::size_t gpus_in_use) {
-  return cpu == CpuVendor::amd && gpus_in_use <= 2;
-}
+// NCCL_P2P_LEVEL; by_cpu: not set.
+enum class P2pLevel : std::uint8_t { by_cpu, loc, pix, pxb, phb, sys };
+template <>
+inline constexpr auto kNames<P2pLevel> = names<P2pLevel>({{"by_cpu", P2pLevel::by_cpu},
+                                                          {"loc", P2pLevel::loc},
+                                                          {"pix", P2pLevel::pix},
+                                                          {"pxb", P2pLevel::pxb},
+                                                          {"phb", P2pLevel::phb},
+                                                          {"sys", P2pLevel::sys}});
 
 // One server. GPU i hangs on PCIe switch i * pcie_switches / gpus, NIC i on PCIe switch i * pcie_switches /
 // nics, and PCIe switch s on CPU socket s * sockets / pcie_switches.
@@ -113,6 +117,9 @@ struct NodeSpec {
   // memory of the GPU's CPU, and no GPU lends another its way to a NIC.
   bool gpu_direct = true;
 
+  // Up to which path GPUs are peers. Others talk through the host's memory. Below pxb only without NVLink.
+  P2pLevel p2p_level = P2pLevel::by_cpu;
+
   // What NCCL's tuner and graph search ask for.
   int compute_capability = 0;  // 70, 80, 90, 100 ...; 0: not known
   CpuVendor cpu = CpuVendor::intel;
@@ -127,6 +134,26 @@ struct NodeSpec {
   std::vector<NodeCable> cables;
   friend bool operator==(const NodeSpec&, const NodeSpec&) = default;
 };
+
+// The farthest path between peers: without a setting across PCIe switches, and between CPUs of AMD any of a pair in use
+// (src/graph/paths.cc, ncclTopoCheckP2p).
+constexpr PathType farthest_peers(const NodeSpec& node, std::size_t gpus_in_use) {
+  switch (node.p2p_level) {
+    case P2pLevel::by_cpu:
+      return node.cpu == CpuVendor::amd && gpus_in_use <= 2 ? PathType::sys : PathType::pxb;
+    case P2pLevel::loc:
+      return PathType::loc;
+    case P2pLevel::pix:
+      return PathType::pix;
+    case P2pLevel::pxb:
+      return PathType::pxb;
+    case P2pLevel::phb:
+      return PathType::phb;
+    case P2pLevel::sys:
+      return PathType::sys;
+  }
+  return PathType::pxb;
+}
 
 enum class FabricKind : std::uint8_t { single_switch, leaf_spine, rail_optimized, fat_tree };
 template <>

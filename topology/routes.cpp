@@ -196,24 +196,56 @@ RouteLinks turned(const RouteLinks& route, const std::vector<std::uint32_t>& rev
   return back;
 }
 
+// The endpoint of the CPU to which the GPU has the fewest cables.
+std::optional<std::uint32_t> nearest_cpu(const NodeLayout& node, const std::vector<RouteLinks>& routes,
+                                         std::uint32_t gpu) {
+  const auto to = [&](std::uint32_t cpu) -> const RouteLinks& {
+    return routes[gpu * node.endpoints() + cpu];
+  };
+  std::optional<std::uint32_t> nearest;
+  for (std::uint32_t c = 0; c < node.count(DeviceKind::cpu); ++c) {
+    const std::uint32_t cpu = node.endpoint_of_cpu(c);
+    if (!to(cpu).empty() && (!nearest || to(cpu).size() < to(*nearest).size())) {
+      nearest = cpu;
+    }
+  }
+  return nearest;
+}
+
+RouteLinks by_way_of(const NodeLayout& node, const std::vector<RouteLinks>& routes, std::uint32_t from,
+                     std::uint32_t cpu, std::uint32_t to) {
+  RouteLinks route = routes[from * node.endpoints() + cpu];
+  const RouteLinks& onward = routes[cpu * node.endpoints() + to];
+  route.insert(route.end(), onward.begin(), onward.end());
+  return route;
+}
+
+// GPUs below one CPU that are no peers: into the memory of the CPU that is nearest to the receiver. Requires: no NVLink.
+void part_near_gpus(const NodeSpec& spec, const NodeLayout& node, std::vector<RouteLinks>& routes) {
+  const PathType farthest = farthest_peers(spec, node.gpus_in_use.size());
+  for (std::uint32_t to = 0; to < node.count(DeviceKind::gpu); ++to) {
+    const std::optional<std::uint32_t> cpu = nearest_cpu(node, routes, to);
+    for (std::uint32_t from = 0; cpu && from < node.count(DeviceKind::gpu); ++from) {
+      RouteLinks& route = routes[from * node.endpoints() + to];
+      const bool past_cpu = std::ranges::any_of(
+          route, [&](std::uint32_t link) { return node.kind_of(node.links[link].to) == DeviceKind::cpu; });
+      const PathType path = route.size() > 2 ? PathType::pxb : PathType::pix;
+      if (from != to && !past_cpu && path > farthest) {
+        route = by_way_of(node, routes, from, *cpu, to);
+      }
+    }
+  }
+}
+
 // Without GPUDirect: from a GPU into the memory of the CPU that is nearest to it, and from there to the NIC.
 void pass_through_cpus(const NodeLayout& node, const std::vector<std::uint32_t>& reverse,
                        std::vector<RouteLinks>& routes) {
   const std::size_t endpoints = node.endpoints();
   for (std::uint32_t g = 0; g < node.count(DeviceKind::gpu); ++g) {
-    const auto to_cpu = [&](std::uint32_t c) { return g * endpoints + node.endpoint_of_cpu(c); };
-    std::optional<std::uint32_t> nearest;
-    for (std::uint32_t c = 0; c < node.count(DeviceKind::cpu); ++c) {
-      const bool reached = !routes[to_cpu(c)].empty();
-      if (reached && (!nearest || routes[to_cpu(c)].size() < routes[to_cpu(*nearest)].size())) {
-        nearest = c;
-      }
-    }
-    for (std::uint32_t n = 0; nearest && n < node.count(DeviceKind::nic); ++n) {
+    const std::optional<std::uint32_t> cpu = nearest_cpu(node, routes, g);
+    for (std::uint32_t n = 0; cpu && n < node.count(DeviceKind::nic); ++n) {
       const std::uint32_t nic = node.endpoint_of_nic(n);
-      RouteLinks forth = routes[to_cpu(*nearest)];
-      const RouteLinks& onward = routes[node.endpoint_of_cpu(*nearest) * endpoints + nic];
-      forth.insert(forth.end(), onward.begin(), onward.end());
+      RouteLinks forth = by_way_of(node, routes, g, *cpu, nic);
       routes[nic * endpoints + g] = turned(forth, reverse);
       routes[g * endpoints + nic] = std::move(forth);
     }
@@ -260,6 +292,9 @@ void find_node_routes(const NodeSpec& spec, NodeLayout& node) {
         routes[e * endpoints + from] = turned(forth, reverse);
       }
     }
+  }
+  if (farthest_peers(spec, node.gpus_in_use.size()) < PathType::pxb) {
+    part_near_gpus(spec, node, routes);
   }
   if (!spec.gpu_direct) {
     pass_through_cpus(node, reverse, routes);

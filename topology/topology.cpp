@@ -326,12 +326,14 @@ HopKind Topology::hop_kind(std::span<const LinkId> route) const {
 }
 
 std::optional<LinkId> Topology::read_from_host(std::span<const LinkId> route) const {
+  const bool sockets =
+      std::ranges::any_of(route, [&](LinkId id) { return link(id).kind == LinkKind::socket; });
   for (std::size_t i = 1; i < route.size(); ++i) {
     const Link& from_cpu = link(route[i]);
     if (device_kind(from_cpu.from) == DeviceKind::cpu && from_cpu.kind == LinkKind::pcie) {
       const std::uint32_t kind = kind_of(node_of(from_cpu.from).value());
-      const bool peers = peers_past_cpu(specs_[kind].cpu, kinds_[kind].gpus_in_use.size());
-      return peers ? std::nullopt : std::optional(route[i]);
+      const PathType farthest = farthest_peers(specs_[kind], kinds_[kind].gpus_in_use.size());
+      return (sockets ? PathType::sys : PathType::phb) <= farthest ? std::nullopt : std::optional(route[i]);
     }
   }
   return std::nullopt;

@@ -163,6 +163,25 @@ TEST_CASE("two GPUs past a CPU are peers between CPUs of AMD, and read nothing f
   CHECK(ring_rate(past_cpus(CpuVendor::amd, 4, 64e9), "simple") == Approx(0.6 * 24e9));
 }
 
+TEST_CASE("NCCL_P2P_LEVEL says which GPUs are peers, whatever the CPU") {
+  NodeSpec node = past_cpus(CpuVendor::intel, 4, 64e9);
+  const auto rate = [&](P2pLevel level) {
+    node.p2p_level = level;
+    return ring_rate(node, "simple");
+  };
+  // Two of four hops stay below a CPU, two pass the sockets' link.
+  CHECK(rate(P2pLevel::sys) == Approx(24e9));
+  CHECK(rate(P2pLevel::phb) == Approx(0.6 * 24e9));
+  CHECK(rate(P2pLevel::pxb) == rate(P2pLevel::by_cpu));
+  node.sockets = 1;
+  CHECK(rate(P2pLevel::phb) == Approx(24e9));
+  // All four below one PCIe switch: its link to the CPU carries every hop, there and back.
+  node.pcie_switches = 1;
+  CHECK(rate(P2pLevel::pix) == Approx(24e9));
+  CHECK(rate(P2pLevel::by_cpu) == Approx(24e9));
+  CHECK(rate(P2pLevel::loc) == Approx(0.6 * 24e9 / 4));
+}
+
 TEST_CASE(
     "a message on Slingshot occupies its proxy longer than on InfiniBand, but for those that go at once") {
   NodeSpec node = node_preset("dgx-a100");

@@ -372,6 +372,27 @@ TEST_CASE("two A100 PCIe on two AMD sockets", "[channels]") {
   CHECK(ring_of(spec, 2, 1) == "1 x 15/15 SYS/PIX pattern 4 crossNic 0");
 }
 
+TEST_CASE("NCCL_P2P_LEVEL: GPUs that are no peers are as far apart as the memory of their CPU",
+          "[channels]") {
+  NodeSpec spec = node("pcie-a100", 80);
+  spec.nics = 0;
+  const auto path = [&](P2pLevel level, int switches, int sockets) {
+    spec.p2p_level = level;
+    spec.pcie_switches = switches;
+    spec.sockets = sockets;
+    const NodeLayout layout = make_node_layout(spec, 2);
+    const CountedNode counted = count_node(layout, spec, 1, {});
+    return counted.path(counted.gpu(0), counted.gpu(1));
+  };
+  CHECK(path(P2pLevel::pix, 1, 1).type == PathType::pix);
+  CHECK(path(P2pLevel::loc, 1, 1).type == PathType::phb);
+  CHECK(path(P2pLevel::loc, 1, 1).links.size() == 4);  // to the CPU and back
+  const int all = spec.gpus;
+  CHECK(path(P2pLevel::by_cpu, all, 1).type == PathType::phb);
+  CHECK(path(P2pLevel::by_cpu, all, all).type == PathType::sys);
+  CHECK(path(P2pLevel::sys, all, all).type == PathType::sys);
+}
+
 TEST_CASE("Intel CPUs take a fifth more PCIe bandwidth between GPUs", "[channels]") {
   NodeSpec spec = node("pcie-a100", 80, CpuVendor::intel);
   spec.sockets = 1;
