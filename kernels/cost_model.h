@@ -5,7 +5,7 @@
 // with reached(w) = efficiency * w / (w + peak * half_work): a kernel too small to fill the GPU
 // does not reach its peak. (Williams, Waterman, Patterson 2009, with a saturating efficiency.) Equally: each
 // kernel with work pays half_work / efficiency on top of its time at peak. The efficiency is compute_efficiency; of
-// convolutions with tensor cores conv_efficiency at most.
+// convolutions conv_efficiency at most, where the peak is more than four times fp32's.
 #pragma once
 
 #include <cstdint>
@@ -46,9 +46,9 @@ struct RooflineSpec {
   // Of a kernel that memory bounds, beside its bytes: 3.8 us on an H100, 4.0 on an H200 (docs/gpu-checks.md). 0: small
   // batches are long enough without it (docs/accuracy.md).
   Seconds memory_start{};
-  // Of the peak, convolutions with tensor cores: in the same trace 0.585, in bf16 on an H200 0.70
-  // (scenarios/validation/h200/operators.csv). Without (a peak below four times fp32's) as products: Winograd's
-  // algorithm makes up for what they lose on a V100, though not on an H200 or H100 (0.45 to 0.59 in ResNet-50).
+  // Of a peak above four times fp32's, convolutions: in the same trace 0.585, in bf16 on an H200 0.70
+  // (scenarios/validation/h200/operators.csv). Of a lower one as products: in fp32 Winograd's algorithm makes up for
+  // what they lose on a V100, though not on an H200 or H100 (0.45 to 0.59 in ResNet-50).
   double conv_efficiency = 0.585;
   // What fused attention takes beside its products, as passes over its output, forward: in the same file 8 to 21 with
   // heads of 64, 128 to 2,048 tokens, in bf16 and fp32 (those from 1,024 on are causal, half of what is counted).
@@ -80,7 +80,7 @@ struct GpuCosts {
 
 // What large matrix products reach of the peak: as known of the GPU, else 0.9 in fp32, 0.68 in fp8 and 0.77.
 double product_efficiency(const GpuSpec&, Precision);
-// Any kernel but convolutions with tensor cores; one without work is bound by memory alone. Requires: the GPU has the
+// Any kernel but convolutions; one without work is bound by memory alone. Requires: the GPU has the
 // precision (see require_precision).
 Seconds kernel_time(const GpuCosts&, Flops work, Bytes traffic);
 // A kernel bound by memory alone: copies, scaling, optimizer.

@@ -75,8 +75,9 @@ void describe(V& v, RooflineSpec& s) {
   v.key("top_k_efficiency", s.top_k_efficiency, above(0, 1),
         "The same of selection, for a pass over the values.");
   v.key("conv_efficiency", s.conv_efficiency, above(0, 1),
-        "Share of the peak that large convolutions reach with tensor cores, if other kernels reach as much; "
-        "without them as other kernels.");
+        "Share of the peak that large convolutions reach where it is more than four times fp32's, if other "
+        "kernels "
+        "reach as much; elsewhere as other kernels, at most 0.9.");
   v.key("kernels", s.kernels, any(),
         "compiled: what surrounds products and norms is fused, as by torch.compile, XLA, or Megatron's "
         "kernels; eager: each operation is a kernel, as in PyTorch under autocast.");
