@@ -78,18 +78,24 @@ class RowStep {
     points_.push_back({log_factor, simulate(log_factor)});
     return points_.back().log_step;
   }
-  // Of ln of the time over ln of the factor: between the last two points.
+  // Of ln of the time over ln of the factor: between the last two points. Horovod's cycles make stairs of it: where
+  // these lie on one, or beside an edge, between points further apart. 0: kernels are no part of the step.
   double slope() {
-    constexpr double kStep = 0.02;
-    if (points_.size() < 2) {
-      const Point first = points_.empty() ? Point{0, simulate(0)} : points_.front();
-      points_.insert(points_.begin(), {first.log_factor + kStep, simulate(first.log_factor + kStep)});
-      if (points_.size() < 2) {
-        points_.push_back(first);
-      }
+    constexpr double kStep = 0.02, kFurther = 4, kMost = 1.5;
+    const auto from_last = [&](const Point& p) {
+      return (points_.back().log_step - p.log_step) / (points_.back().log_factor - p.log_factor);
+    };
+    const auto told = [&](const Point& p) { return from_last(p) > 0 && from_last(p) <= kMost; };
+    if (points_.empty()) {
+      points_.push_back({0, simulate(0)});
     }
-    const Point &a = points_[points_.size() - 2], &b = points_.back();
-    return (b.log_step - a.log_step) / (b.log_factor - a.log_factor);
+    auto other = std::find_if(points_.rbegin() + 1, points_.rend(), told);
+    for (double step = kStep; other == points_.rend() && step < kFurther; step *= kFurther) {
+      const double log_factor = points_.back().log_factor + step;
+      points_.insert(points_.begin(), {log_factor, simulate(log_factor)});
+      other = std::find_if(points_.rbegin() + 1, points_.rend(), told);
+    }
+    return other == points_.rend() ? 0 : from_last(*other);
   }
   // With kernels that take no time: what no rate of a GPU makes shorter.
   double shortest() { return simulate(-30); }

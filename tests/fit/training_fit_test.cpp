@@ -228,6 +228,23 @@ TEST_CASE("the smallest row's step is met with its own accumulation") {
   }
 }
 
+// Its cycles make stairs of a step as a function of what kernels take: on one, slower kernels change nothing.
+TEST_CASE("one row of Horovod's tells a rate, and how uncertain it is") {
+  const Scenario horovod = parse_scenario(R"({"cluster": "dgx1-v100", "model": "resnet50",
+      "training": {"strategy": "horovod", "batch_per_gpu": 64, "precision": "fp32"}})",
+                                          "machine");
+  for (const double rate : {2300.0, 2350.0, 2400.0, 2450.0, 2500.0}) {
+    const TrainingFit fit = fit_training(horovod, std::vector{row(8, 1, rate)});
+    CAPTURE(rate, fit_text(fit));
+    CHECK(std::ranges::all_of(fit.result.covariance, [](double entry) { return std::isfinite(entry); }));
+    const ThroughputPrediction again = predict_throughput(fit.result, on(horovod, 1, 8));
+    CHECK(again.samples_per_second == Approx(rate).epsilon(0.03));  // a cycle of 5 ms in a step of 210
+    CHECK(again.low < again.samples_per_second);
+    CHECK(again.high > again.samples_per_second);
+    CHECK(again.high < 1.5 * again.low);
+  }
+}
+
 TEST_CASE("repeated rows are averaged") {
   const std::vector<TrainingMeasurement> rows{row(1, 1, 990), row(1, 1, 1010)};
   const TrainingFit fit = fit_training(machine(), rows);
