@@ -207,8 +207,9 @@ struct CommandLine {
         "--nccl", o.nccl,
         "NCCL version, 2.12 to 2.30; the scenario's, the profile's, or the newest, if left out");
     collective->add_option("--algo", o.algorithm,
-                           "As NCCL_ALGO; or hierarchical; the scenario's if left out");
-    collective->add_option("--proto", o.protocol, "As NCCL_PROTO; the scenario's if left out");
+                           "As NCCL_ALGO, which all_to_all and send_recv don't heed; or hierarchical; the "
+                           "scenario's if left out");
+    collective->add_option("--proto", o.protocol, "As NCCL_PROTO, likewise; the scenario's if left out");
     collective->add_option("--gpus-per-process", o.gpus_per_process,
                            "GPUs that one process drives, as -g of nccl-tests; 1 if left out");
     collective->add_option(

@@ -84,10 +84,10 @@ Json write(const ShardGroup& group) {
 }
 
 Json::Object schema_of(Type<FsdpUnits>, const Limits&) {
-  return one_of(
-      {titled("the model's blocks", schema_of_names({kBlocks})),
-       titled("how many layers each unit has", schema_of(Type<std::vector<std::int64_t>>{}, kLayersOfUnit)),
-       titled("by their parameters", schema_of(Type<UnitsOfParameters>{}, any()))});
+  return one_of({titled("the model's blocks", schema_of_names({kBlocks})),
+                 titled("a list: how many layers each unit has",
+                        schema_of(Type<std::vector<std::int64_t>>{}, kLayersOfUnit)),
+                 titled("by their parameters", schema_of(Type<UnitsOfParameters>{}, any()))});
 }
 Json::Object schema_of(Type<ReshardAfterForward>, const Limits&) {
   return one_of({titled("whether", {{"type", "boolean"}}),

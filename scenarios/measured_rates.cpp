@@ -1,4 +1,5 @@
 // Measured rates of one GPU: one, one with what it was measured with, or several; in samples or tokens.
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,6 +43,10 @@ MeasuredRate one_rate(Json json, const Spot& spot) {
   return rate;
 }
 
+Json& member(Json::Object& object, std::string_view key) {
+  return std::ranges::find(object, key, &JsonMember::key)->value;
+}
+
 Json written(const MeasuredRate& rate) {
   const bool bare = rate.batch_per_gpu == 0 && rate.accumulation == 0 &&
                     !rate.activation_checkpointing.has_value() && rate.recompute_every == 0;
@@ -77,8 +82,14 @@ Json write(const std::vector<MeasuredRate>& rates) {
 }
 
 Json::Object schema_of(Type<std::vector<MeasuredRate>>, const Limits&) {
-  const Json::Object bare = schema_of(Type<SamplesPerSecond>{}, kSampleRate),
-                     whole = titled("with what it was measured with", schema_of(Type<MeasuredRate>{}, any()));
+  const Json::Object bare = schema_of_quantity(kMeasured, kSampleRate);
+  Json::Object with = schema_of(Type<MeasuredRate>{}, any());
+  Json::Object& rate =
+      std::get<Json::Object>(member(std::get<Json::Object>(member(with, "properties").value), "rate").value);
+  for (const JsonMember& each : bare) {
+    member(rate, each.key) = each.value;
+  }
+  const Json::Object whole = titled("with what it was measured with", std::move(with));
   return one_of({bare, whole,
                  titled("with several batches", {{"type", "array"},
                                                  {"items", one_of({bare, whole})},

@@ -35,6 +35,14 @@ Seconds step_of(const Prediction& p) {
   return Seconds(static_cast<double>(p.job.samples_per_iteration) / p.report.throughput);
 }
 
+// Workers that run ahead of each other have steps of their own.
+std::string of_step(const Prediction& p) {
+  constexpr double kAlike = 1e-3;
+  return !p.report.servers || std::abs(step_of(p) / p.report.step.mean - 1) < kAlike
+             ? " a step"
+             : " for each " + readable_count(static_cast<double>(p.job.samples_per_iteration)) + " samples";
+}
+
 // Samples per second of gradients that are stale, or dropped, are no samples per second of others.
 std::string at_the_price_of(const Prediction& p) {
   if (p.report.period) {
@@ -68,7 +76,8 @@ std::string against(const Prediction& best, const Prediction& p) {
   const Part& most =
       *std::ranges::max_element(kParts, {}, [&](const Part& part) { return more(part).value; });
   return (slower ? "loses " : "would save ") + readable_time(slower ? lost : Seconds(-lost.value)) +
-         " a step, " + readable_time(more(most)) + (slower ? " more " : " less ") + most.name;
+         (of_step(best) == of_step(p) ? of_step(p) : " for as many samples") + ", " +
+         readable_time(more(most)) + (slower ? " more " : " less ") + most.name;
 }
 
 bool any_fits(const std::vector<ComparedStrategy>& all) {
@@ -114,7 +123,7 @@ std::string verdict_by(const std::vector<ComparedStrategy>& all, const Better& b
 std::string verdict_on(const std::vector<ComparedStrategy>& all) {
   return verdict_by(
       all, [](const Prediction& a, const Prediction& b) { return step_of(a) < step_of(b); },
-      [](const Prediction& p) { return readable_time(step_of(p)) + " a step"; }, against);
+      [](const Prediction& p) { return readable_time(step_of(p)) + of_step(p); }, against);
 }
 
 // Where nothing said makes ZeRO's passes of accumulation another thing than DDP's or FSDP's.

@@ -216,6 +216,7 @@ def compare_measurements(
     gpus_per_node: int | None = None,
     algorithm: str | None = None,
     protocol: str | None = None,
+    library: str = "nccl",
     nccl: str | None = None,
     profile: Source | None = None,
     allow_other_machine: bool = False,
@@ -232,6 +233,8 @@ def compare_measurements(
         Where the logs don't say.
     algorithm, protocol
         ``NCCL_ALGO`` and ``NCCL_PROTO`` as they were set, where the logs don't say.
+    library
+        What ran the collectives: "nccl", "mpi", "gloo" or "tensorflow".
     profile
         What calibration knows of such a machine.
     allow_other_machine
@@ -249,8 +252,8 @@ def compare_measurements(
         Names the file, or the argument, that is wrong.
     """
     return _judged(
-        _core.compare_measurements, paths, cluster, nodes, gpus_per_node, algorithm, protocol, nccl,
-        profile, allow_other_machine,
+        _core.compare_measurements, paths, cluster, nodes, gpus_per_node, algorithm, protocol, library,
+        nccl, profile, allow_other_machine,
     )  # fmt: skip
 
 
@@ -262,6 +265,7 @@ def diagnose(
     gpus_per_node: int | None = None,
     algorithm: str | None = None,
     protocol: str | None = None,
+    library: str = "nccl",
     nccl: str | None = None,
     profile: Source | None = None,
     allow_other_machine: bool = False,
@@ -272,8 +276,8 @@ def diagnose(
     that nothing is wrong (no ``faults``) among them, each with ``log_odds`` against that.
     """
     return _judged(
-        _core.diagnose, paths, cluster, nodes, gpus_per_node, algorithm, protocol, nccl,
-        profile, allow_other_machine,
+        _core.diagnose, paths, cluster, nodes, gpus_per_node, algorithm, protocol, library,
+        nccl, profile, allow_other_machine,
     )  # fmt: skip
 
 
@@ -285,6 +289,7 @@ def _judged(
     gpus_per_node: int | None,
     algorithm: str | None,
     protocol: str | None,
+    library: str,
     nccl: str | None,
     profile: Source | None,
     allow_other_machine: bool,
@@ -297,6 +302,7 @@ def _judged(
             gpus_per_node=as_word(gpus_per_node),
             algorithm=algorithm,
             protocol=protocol,
+            library=library,
             nccl=nccl,
             profile=profile_document(profile),
             allow_other_machine=allow_other_machine,

@@ -58,11 +58,13 @@ def collective(
     first, last, factor
         As -b, -e and -f of nccl-tests; left out: "8", "16G" and 2.
     nccl
-        Version whose tuner chooses, "2.12" to "2.30"; left out: the profile's or the newest.
+        Version whose tuner chooses, "2.12" to "2.30"; left out: the scenario's,
+        the profile's, or the newest.
     algorithm, protocol
-        As NCCL_ALGO and NCCL_PROTO; or algorithm "hierarchical".
+        As NCCL_ALGO and NCCL_PROTO; or algorithm "hierarchical"; left out: the scenario's.
     library
-        "nccl", "mpi", "gloo" or "tensorflow"; left out: the profile's or "nccl".
+        "nccl", "mpi", "gloo" or "tensorflow"; left out: the scenario's, the
+        profile's, or "nccl".
     gpus_per_process
         That one process launches for, as -g of nccl-tests; 1 if left out.
     settings

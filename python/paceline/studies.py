@@ -210,7 +210,7 @@ def sweep(
     text, file_name = as_text(study)
     threads = thread_count(jobs)
     folder = os.fspath(out)
-    part = shard if shard is None or isinstance(shard, str) else "{}/{}".format(*shard)
+    part = shard if shard is None or isinstance(shard, str) else "/".join(map(str, shard))
     rates = None
     with progress_bar(progress) as tell:
         if client is None:
