@@ -36,14 +36,23 @@ void place_gpu(const GpuSpec& gpu, NodeSpec& node) {
   }
 }
 
-// Kinds with nodes of their own make runs of nodes. The cluster's node is the first one's where it isn't told.
+// Whether NCCL sees them differently in one node.
+bool unlike(const std::vector<GpuKind>& kinds, const NodeSpec& node) {
+  return std::ranges::any_of(kinds, [&](const GpuKind& kind) {
+    NodeSpec first = node, own = node;
+    place_gpu(kinds.front().gpu, first);
+    place_gpu(kind.gpu, own);
+    return own.compute_capability != first.compute_capability;
+  });
+}
+
+// Kinds with nodes of their own, or GPUs of other compute capabilities, make runs of nodes. The cluster's node is the
+// first one's where it isn't told.
 void settle_nodes(Cluster& cluster, const Spot& spot) {
   ClusterSpec& spec = cluster.spec;
-  const auto own =
-      std::ranges::find_if(cluster.gpus, [](const GpuKind& kind) { return kind.node.has_value(); });
+  const auto has_node = [](const GpuKind& kind) { return kind.node.has_value(); };
   const bool told = !spec.node.name.empty();
-  const bool all_own =
-      std::ranges::all_of(cluster.gpus, [](const GpuKind& kind) { return kind.node.has_value(); });
+  const bool all_own = std::ranges::all_of(cluster.gpus, has_node);
   if (!told && (cluster.gpus.empty() || !all_own)) {
     throw InputError("missing key \"node\"", spot.place);
   }
@@ -53,7 +62,7 @@ void settle_nodes(Cluster& cluster, const Spot& spot) {
       kind.gpu = gpu_of_node(spec.node, below(below(spot, "gpus"), k));
     }
   }
-  if (own == cluster.gpus.end()) {
+  if (std::ranges::none_of(cluster.gpus, has_node) && !unlike(cluster.gpus, spec.node)) {
     return;
   }
   if (!told) {

@@ -284,6 +284,31 @@ TEST_CASE("kinds of node that are alike change no training") {
           servers)) == fingerprint(training_on(R"("node": "dgx-a100", "nodes": 2)", servers)));
 }
 
+TEST_CASE("GPUs of other compute capabilities in like nodes are kinds of node, in whatever order") {
+  for (const std::string node : {"aws-p2.8xlarge", "azure-nd-h100-v5", "dgx-a100"}) {
+    CAPTURE(node);
+    const auto of_gpu = [](int nodes, const std::string& gpu) {
+      return R"({"nodes": )" + std::to_string(nodes) + R"(, "gpu": ")" + gpu + R"("})";
+    };
+    const auto of_node = [&](int nodes, const std::string& gpu) {
+      return R"({"nodes": )" + std::to_string(nodes) + R"(, "node": {"preset": ")" + node + R"(", "gpu": ")" +
+             gpu + R"("}})";
+    };
+    const auto with = [&](const std::string& first, const std::string& second) {
+      return predicted(training_on(R"("node": ")" + node + R"(", "gpus": [)" + first + ", " + second + "]",
+                                   R"(, "precision": "fp16")"));
+    };
+    const Prediction p = with(of_gpu(1, "V100-16GB"), of_gpu(2, "H100"));
+    CHECK(p.topology->spec_of_kind(p.topology->kind_of(0)).compute_capability == 70);
+    CHECK(p.topology->spec_of_kind(p.topology->kind_of(1)).compute_capability == 90);
+    CHECK(with(of_gpu(2, "H100"), of_gpu(1, "V100-16GB")).report.step.mean.value ==
+          Approx(p.report.step.mean.value).epsilon(0.01));  // which node is the tree's root
+    CHECK(with(of_node(1, "V100-16GB"), of_node(2, "H100")).result.fingerprint == p.result.fingerprint);
+    const Scenario again = parse_scenario(to_json(p.scenario), "again.json");
+    CHECK(predict(again).result.fingerprint == p.result.fingerprint);
+  }
+}
+
 TEST_CASE("the smallest memory of all kinds decides what fits") {
   const auto of = [](const std::string& first, const std::string& second) {
     return parse_scenario(training_on(R"("node": "dgx-a100", "nodes": 2, "gpus": [{"nodes": 1, "gpu": ")" +
