@@ -40,7 +40,7 @@ Json link_traffic_json(const Prediction& p) {
   const Topology& topology = *p.topology;
   const LinkTraffic traffic = link_traffic(p);
   const Seconds step = p.report.step.mean;
-  const std::optional<Seconds> live = communicating(p.result);
+  const std::optional<Seconds> live = communicating(p.job, p.result);
   std::vector<double> utilisation;
   std::vector<ClassTraffic> classes(kNames<LinkClass>.size());
   for (std::size_t i = 0; i < topology.links(); ++i) {

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "sim/engine/trajectory.h"
+#include "sim/report/messages.h"
+#include "sim/report/ran_in.h"
 
 namespace paceline {
 namespace {
@@ -12,6 +14,12 @@ namespace {
 struct RankSpans {
   std::vector<OpSpan> kernels, collectives;
 };
+
+bool sends_messages(const TrainingJob& job) {
+  bool any = false;
+  for_each_message(job, [&](const Op&, std::uint32_t, std::uint32_t) { any = true; });
+  return any;
+}
 
 }  // namespace
 
@@ -87,16 +95,41 @@ std::vector<CommunicationOverlap> communication_overlap(const TrainingJob& job,
   return overlaps;
 }
 
-std::optional<Seconds> communicating(const Result& result) {
-  if (!result.own_ends.empty()) {
+std::optional<Seconds> communicating(const TrainingJob& job, const Result& result) {
+  if (!result.own_ends.empty() || sends_messages(job)) {
     return std::nullopt;
   }
-  std::vector<OpSpan> spans;
-  for (const CollectiveTiming& timing : result.timing) {
-    spans.push_back({timing.launch, timing.end});
+  const auto steps = static_cast<std::uint32_t>(result.iteration_end.size());
+  std::vector<const Op*> collectives;
+  std::vector<OpSpan> means;
+  for (const Op& op : job.main().steady.ops) {
+    std::int64_t ran = 0;
+    for (std::uint32_t i = 1; op.kind == OpKind::collective && i < steps; ++i) {
+      ran += ran_in(result, op, i) ? 1 : 0;
+    }
+    if (ran > 0) {
+      const CollectiveTiming& timing = result.timing[op.index];
+      collectives.push_back(&op);
+      means.push_back({SimTime{timing.launch.ps / ran}, SimTime{timing.end.ps / ran}});
+    }
   }
-  const SimTime together = length(united(std::move(spans)));
-  return to_seconds(together) * (1.0 / static_cast<double>(result.iteration_end.size() - 1));
+  std::map<std::vector<bool>, SimTime> of_steps;  // by which collectives they have
+  Seconds sum;
+  for (std::uint32_t i = 1; i < steps; ++i) {
+    std::vector<bool> has(collectives.size());
+    std::transform(collectives.begin(), collectives.end(), has.begin(),
+                   [&](const Op* op) { return ran_in(result, *op, i); });
+    const auto [known, added] = of_steps.try_emplace(has);
+    if (added) {
+      std::vector<OpSpan> spans;
+      for (std::size_t k = 0; k < has.size(); ++k) {
+        spans.push_back(has[k] ? means[k] : OpSpan{});
+      }
+      known->second = length(united(std::move(spans)));
+    }
+    sum = sum + to_seconds(known->second);
+  }
+  return sum * (1.0 / (steps - 1));
 }
 
 }  // namespace paceline

@@ -42,8 +42,8 @@ IterationRange overlap_iterations(std::span<const TracedIteration>);
 // By rank, ascending; empty where nothing was traced.
 std::vector<CommunicationOverlap> communication_overlap(const TrainingJob&, std::span<const TracedIteration>);
 
-// The mean time of a step in which a collective runs, from its last launch to its last end; none where servers
-// are asked, whose workers share no step.
-std::optional<Seconds> communicating(const Result&);
+// The mean time of a step in which a collective runs, from its last launch to its last end, each as in the mean of the
+// steps that have it; none where there are messages, whose time nobody notes, or servers, whose workers share no step.
+std::optional<Seconds> communicating(const TrainingJob&, const Result&);
 
 }  // namespace paceline

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 
+#include "sim/report/ran_in.h"
 #include "sim/report/traffic.h"
 
 namespace paceline {
@@ -85,19 +85,16 @@ struct Issued {
 };
 Issued issued(const TrainingJob& job, const Result& result, const Op& op) {
   Issued found;
-  if (op.after != After::decision) {
-    for (std::uint32_t i = 1; i < result.iteration_end.size(); ++i) {
-      found.steps += op.runs_in(i) ? 1 : 0;
+  std::int64_t bytes = 0;
+  for (std::uint32_t i = 1; i < result.iteration_end.size(); ++i) {
+    if (ran_in(result, op, i)) {
+      found.steps += 1;
+      bytes += op.after == After::decision ? result.decisions.iterations[i][op.index].bytes.value : 0;
     }
+  }
+  if (op.after != After::decision) {
     found.bytes = job.plans[job.main().steady.collectives[op.index]].bytes;
     return found;
-  }
-  std::int64_t bytes = 0;
-  for (const std::vector<DecidedCollective>& decided : std::span(result.decisions.iterations).subspan(1)) {
-    if (op.index < decided.size()) {
-      found.steps += 1;
-      bytes += decided[op.index].bytes.value;
-    }
   }
   found.bytes = Bytes(found.steps > 0 ? std::llround(static_cast<double>(bytes) / found.steps) : 0);
   return found;

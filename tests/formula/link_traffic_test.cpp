@@ -11,7 +11,9 @@
 #include "scenarios/link_traffic_json.h"
 #include "scenarios/predict.h"
 #include "scenarios/scenario.h"
+#include "scenarios/trace.h"
 #include "sim/collective/fifo_traffic.h"
+#include "sim/report/overlap.h"
 #include "tests/dice.h"
 
 namespace paceline {
@@ -131,6 +133,45 @@ std::size_t device_of(const Prediction& p, const ThreadBlock& end, const ThreadB
 }
 
 // What enters a device = what leaves it + what it keeps: what FIFOs bring there, less what they take from there.
+// The trace of a rank says it too, span by span.
+TEST_CASE("the time in which a step communicates is a rank's, and no link carries more than it could in it") {
+  const auto communicating_of = [](const std::string& cluster, const std::string& training,
+                                   double tolerance = 0.01) {
+    Prediction p = prediction_of(R"({"cluster": )" + cluster +
+                                 R"(, "model": "bert_base", "training": {"batch_per_gpu": 2, )" + training +
+                                 R"(}, "run": {"iterations": 8}})");
+    const Json links = link_traffic_json(p);
+    for (const Json& of : *links.find("classes")->as<Json::Array>()) {
+      const Json& share = *of.find("busiest_while_communicating");
+      CHECK((share.as<double>() == nullptr || *share.as<double>() <= 1 + 1e-9));
+    }
+    const Json& found = *links.find("communicating_s");
+    if (found.as<double>() == nullptr) {
+      return -1.0;
+    }
+    record_trace(p, trace_request({.ranks = "0", .steps = "1-5"}, p));  // a period, and one more
+    const CommunicationOverlap traced = communication_overlap(p.job, p.result.trace).front();
+    const IterationRange range = overlap_iterations(p.result.trace);
+    const double each = to_seconds(traced.communication).value / (range.last - range.first + 1);
+    CAPTURE(training, each);
+    CHECK(*found.as<double>() == Approx(each).epsilon(tolerance));
+    return *found.as<double>();
+  };
+  const std::string two = R"({"node": "dgx-a100", "nodes": 2})";
+  CHECK(communicating_of(two, R"("strategy": "ddp")") > 0);
+  CHECK(communicating_of(two, R"("strategy": "fsdp")") > 0);
+  CHECK(communicating_of(two, R"("strategy": "horovod")", 0.1) > 0);  // it decides anew in each step
+  CHECK(communicating_of(two, R"("strategy": "local_sgd", "local_sgd": {"period": 4})") > 0);
+  CHECK(communicating_of(two, R"("strategy": "local_sgd", "local_sgd": {"period": 4, "group": "node"})") > 0);
+  // Messages have no spans.
+  CHECK(communicating_of(R"({"node": "dgx-a100"})", R"("strategy": "data_parallel")") < 0);
+  CHECK(communicating_of(
+            two, R"("strategy": "mirrored", "mirrored": {"cross_device_ops": "nccl_then_ring"})") < 0);
+  CHECK(communicating_of(
+            R"({"node": "dgx-a100"})",
+            R"("strategy": "mirrored", "mirrored": {"cross_device_ops": "reduction_to_one_device"})") < 0);
+}
+
 TEST_CASE("on random clusters nothing is lost on the way") {
   constexpr std::array kNodes{"dgx-a100", "dgx-h100", "dgx1-v100", "dgx2-v100", "pcie-a100"};
   constexpr std::array kFabrics{R"({"kind": "single_switch"})",
