@@ -30,7 +30,7 @@ Scenario in_state(const Scenario& whole, const ClusterState& state) {
     for (int k = 0; k < state.passing[i] && node > 0; ++k) {
       --node;
       if (i < faults.slow_nodes.size()) {
-        SlowGpus slow{{}, 0, faults.slow_nodes[i].factor};
+        SlowGpus slow{{}, {}, faults.slow_nodes[i].factor};
         for (int g = 0; g < gpus; ++g) {
           slow.ranks.push_back(std::int64_t{node} * gpus + g);
         }

@@ -136,8 +136,12 @@ void describe(V& v, NodeSpec& s) {
       "must say what a node needs.");
   const Need need = required_unless(preset), as_preset{Need::Kind::preset, {}};
   v.key("name", s.name, text(100), "What to call the node.", need);
+  const std::string gpu_of_preset = s.gpu;
   v.key("gpu", s.gpu, text(100),
         "Its GPU, by the name of a preset; not needed where the cluster says the GPU.", as_preset);
+  if (preset && s.gpu != gpu_of_preset) {
+    s.compute_capability = 0;  // the preset's is that of its own GPUs
+  }
   v.key("gpus", s.gpus, between(1, kMostGpusOfNode), "GPUs in a node.", need);
   v.key("devices", s.devices, list(0, 1500),
         "The node's devices one by one, in place of the keys that spread them evenly.", as_preset);
@@ -226,7 +230,7 @@ void describe(V& v, DegradedLink& s) {
   v.key("bandwidth_factor", s.bandwidth_factor, above(0, 1),
         "What is left of the bandwidth, in both directions: 0.25 is a quarter. Required without an "
         "`extra_latency`.",
-        s.extra_latency.value > 0 || v.lists_all() ? Need{} : required());
+        s.extra_latency || v.lists_all() ? Need{} : required());
 }
 
 template <class V>

@@ -49,12 +49,11 @@ template <class V>
 void describe(V& v, SlowGpus& s) {
   v.key("ranks", s.ranks, between(0, kMostRanks - 1).length(0, 1'000'000),
         "The ranks of the slow GPUs. Give either `ranks` or `fraction`.");
-  v.key("fraction", s.fraction, between(0, 1).absent_at_zero(),
-        "The probability that a GPU is slow, drawn for each of them.");
+  v.key("fraction", s.fraction, between(0, 1), "The probability that a GPU is slow, drawn for each of them.");
   v.key("factor", s.factor, kFactor, "Their kernels take this many times as long: 1.15 is 15 % slower.",
         required());
   v.settle([&](const Spot& spot) {
-    if (s.ranks.empty() == (s.fraction == 0)) {
+    if (s.ranks.empty() != s.fraction.has_value()) {
       throw InputError(
           "expected either ranks or fraction, found " + std::string(s.ranks.empty() ? "neither" : "both"),
           spot.place);

@@ -425,7 +425,7 @@ struct TrainingSpec {
 // GPUs that are always slow: their kernels take `factor` times as long.
 struct SlowGpus {
   std::vector<std::int64_t> ranks;  // by name, or
-  double fraction = 0;              // each GPU with this probability
+  std::optional<double> fraction;   // each GPU with this probability
   double factor = 1;
 };
 

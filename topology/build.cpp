@@ -149,7 +149,7 @@ DeviceId degraded_device(const Topology& topology, const std::string& name, cons
 
 void degrade(Link& link, const DegradedLink& by) {
   link.bandwidth = link.bandwidth * by.bandwidth_factor;
-  link.latency = link.latency + by.extra_latency;
+  link.latency = link.latency + by.extra_latency.value_or(Seconds{});
 }
 
 void degrade_links(const Topology& topology, std::size_t index, std::vector<Link>& links) {

@@ -297,7 +297,7 @@ void check_degraded(const std::vector<DegradedLink>& degraded) {
     if (!(degraded[i].bandwidth_factor > 0 && degraded[i].bandwidth_factor <= 1)) {
       fail(place + "/bandwidth_factor", "a factor above 0 and up to 1", degraded[i].bandwidth_factor);
     }
-    check_latency(place + "/extra_latency", degraded[i].extra_latency);
+    check_latency(place + "/extra_latency", degraded[i].extra_latency.value_or(Seconds{}));
   }
 }
 

@@ -196,10 +196,10 @@ inline constexpr auto kNames<FabricSpec::Routing> = names<FabricSpec::Routing>(
 
 // A link, or every link of a device, that is slower than it should be. Names as in Topology::device_name.
 struct DegradedLink {
-  std::string from;               // "node3/nic0"
-  std::optional<std::string> to;  // absent: every link of `from`; both directions are degraded
-  double bandwidth_factor = 1;    // multiplies the bandwidth; 0 < factor <= 1
-  Seconds extra_latency;          // added to the latency
+  std::string from;                        // "node3/nic0"
+  std::optional<std::string> to;           // absent: every link of `from`; both directions are degraded
+  double bandwidth_factor = 1;             // multiplies the bandwidth; 0 < factor <= 1
+  std::optional<Seconds> extra_latency{};  // added to the latency
   friend bool operator==(const DegradedLink&, const DegradedLink&) = default;
 };
 

@@ -19,8 +19,8 @@ Variability::Variability(const VariabilitySpec& spec, std::size_t ranks, std::ui
     for (const std::int64_t rank : slow.ranks) {
       slow_[static_cast<std::size_t>(rank)] *= slow.factor;
     }
-    for (std::size_t r = 0; slow.fraction > 0 && r < ranks; ++r) {
-      if (uniform({seed_, Stream::slow_gpu, 0}, Rank(r), i) < slow.fraction) {
+    for (std::size_t r = 0; slow.fraction && r < ranks; ++r) {
+      if (uniform({seed_, Stream::slow_gpu, 0}, Rank(r), i) < *slow.fraction) {
         slow_[r] *= slow.factor;
       }
     }

@@ -75,7 +75,7 @@ TEST_CASE("tokens a second are samples of so many tokens, and no images") {
 
 TEST_CASE("a rank that is named as slow and isn't among a row's GPUs slows none of them") {
   Scenario with = on(machine(), 1, 8), without = with;
-  with.variability.slow_gpus = {{.ranks = {8, 11}, .factor = 3}};
+  with.variability.slow_gpus = {{.ranks = {8, 11}, .fraction = {}, .factor = 3}};
   with.variability.spared_gpus = {11};
   const TrainingMeasurement eight = row(8, 1, 1000);
   CHECK(on_row(with, eight).variability.slow_gpus.front().ranks.empty());

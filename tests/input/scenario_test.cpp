@@ -491,8 +491,29 @@ TEST_CASE("another GPU in a node's preset brings its own compute capability, unl
   CHECK(capability(
             R"({"node": {"preset": "pcie-a100", "compute_capability": 70}, "gpu": "P100", "nodes": 1})") ==
         70);
+  CHECK(capability(R"({"node": {"preset": "aws-p3dn", "gpu": "H100"}, "nodes": 1})") == 90);
+  CHECK(capability(R"({"node": {"preset": "dgx-h100", "gpu": "A100-80GB"}, "nodes": 1})") == 80);
+  CHECK(capability(R"({"gpus": [{"nodes": 1, "node": {"preset": "aws-p3dn", "gpu": "H100"}}]})") == 90);
+  CHECK(capability(
+            R"({"node": {"preset": "aws-p3dn", "gpu": "H100", "compute_capability": 70}, "nodes": 1})") ==
+        70);
   CHECK(capability(R"({"node": "pcie-a100", "nodes": 1, "gpu": {"name": "own", "peak": {"fp32": "9 TFLOP/s"},
       "memory_bandwidth": "1 TB/s", "memory": "8 GiB"}})") == 80);
+}
+
+TEST_CASE("nobody slow, and a latency of nothing, are said like any other") {
+  const auto step = [](const std::string& cluster, const std::string& more) {
+    return predict(
+               parse_scenario(
+                   R"({"cluster": {"node": "dgx-a100", "nodes": 2)" + cluster +
+                       R"(}, "model": "resnet18", "training": {"batch_per_gpu": 8}, "run": {"iterations": 2})" +
+                       more + "}",
+                   "s.json"))
+        .result.fingerprint;
+  };
+  const std::uint64_t plain = step("", "");
+  CHECK(step("", R"(, "variability": {"slow_gpus": [{"fraction": 0, "factor": 1.5}]})") == plain);
+  CHECK(step(R"(, "degraded_links": [{"from": "node0/nic0", "extra_latency": "0 us"}])", "") == plain);
 }
 
 TEST_CASE("the schema says every key that the reader takes, and what it means") {
