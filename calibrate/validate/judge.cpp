@@ -41,24 +41,36 @@ std::string stretches_text(const std::vector<Stretch>& all) {
   return text;
 }
 
+std::string names_text(const Cause& cause) {
+  return joined(cause.names, ", ", ", or ") + (cause.names.size() > 1 ? " (which look the same here)" : "");
+}
+
+// Of a machine that is as described, as far as can be told, though some rows are not as expected.
+std::string unexplained_text(const JudgedLog& judged, const Cause* near) {
+  constexpr const char* kSharper = "a profile of such a machine would judge more sharply";
+  return near != nullptr && explains(judged.diagnosed, *near)
+             ? names_text(*near) + " would explain that, but " + (near->names.size() > 1 ? "are" : "is") +
+                   " less likely than nothing; more sizes, or " + kSharper
+             : std::string("no single fault that is known here explains that; ") + kSharper;
+}
+
 // The runner-up is named with the best where it is not much less likely.
 std::string explanation_text(const JudgedLog& judged) {
+  constexpr double kClose = 3;  // of ln(odds)
   const Diagnosis& diagnosis = judged.diagnosis;
+  const Cause* const second = diagnosis.ranked.size() > 1 ? &diagnosis.ranked[1] : nullptr;
+  const bool near =
+      second != nullptr && !second->names.empty() && diagnosis.best().log_odds - second->log_odds < kClose;
   const bool all_expected = std::ranges::all_of(judged.stretches, &Stretch::expected);
   const std::string launch = launch_text(diagnosis.best());
   if (diagnosis.healthy()) {
-    return all_expected
-               ? launch.empty() ? "" : launch + " explains it"
-               : (launch.empty() ? "" : launch + " is counted; ") +
-                     "no single fault that is known here explains that; a profile of such a machine would "
-                     "judge more sharply";
+    return all_expected ? launch.empty() ? "" : launch + " explains it"
+                        : (launch.empty() ? "" : launch + " is counted; ") +
+                              unexplained_text(judged, near ? second : nullptr);
   }
-  constexpr double kClose = 3;  // of ln(odds)
-  std::string text = joined(diagnosis.best().names, ", ", ", or ") +
-                     (diagnosis.best().names.size() > 1 ? " (which look the same here)" : "");
-  const Cause& second = diagnosis.ranked[1];
-  if (!second.names.empty() && diagnosis.best().log_odds - second.log_odds < kClose) {
-    text += "; or " + joined(second.names, ", ", ", or ");
+  std::string text = names_text(diagnosis.best());
+  if (near) {
+    text += "; or " + joined(second->names, ", ", ", or ");
   }
   text += launch.empty() ? "" : ", with " + launch;
   return explains(judged.diagnosed, diagnosis.best())

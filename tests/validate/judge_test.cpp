@@ -474,5 +474,18 @@ TEST_CASE("what leaves more than half of the intervals' width doesn't explain a 
   CHECK_THAT(verdict.back(), Contains(" comes nearest, but leaves ") && !Contains("explains"));
 }
 
+// 367 GB/s, where NVLS has 465: that nothing is wrong is likelier than any one fault, though one would explain it.
+TEST_CASE("a cause that would explain a log is told, likely or not") {
+  const TemporaryFolder folder;
+  LogFiles logs;
+  logs.files.files = {folder.write(
+      "one.csv", "collective,size_bytes,time_us,gpus,nodes\nall_reduce,1073741824,5110.3,8,1\n")};
+  logs.files.cluster = "dgx-h100";
+  const JudgedLog judged = judge(logs);
+  REQUIRE(judged.diagnosis.healthy());
+  CHECK_THAT(judged.verdict.back(),
+             Contains("no NVLS, or ") && Contains(" would explain that, but are less likely than nothing"));
+}
+
 }  // namespace
 }  // namespace paceline
