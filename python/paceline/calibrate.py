@@ -252,8 +252,8 @@ def compare_measurements(
         Names the file, or the argument, that is wrong.
     """
     return _judged(
-        _core.compare_measurements, paths, cluster, nodes, gpus_per_node, algorithm, protocol, library,
-        nccl, profile, allow_other_machine,
+        _core.compare_measurements, paths, cluster, nodes, gpus_per_node, algorithm, protocol,
+        library, nccl, profile, allow_other_machine,
     )  # fmt: skip
 
 
@@ -276,8 +276,8 @@ def diagnose(
     that nothing is wrong (no ``faults``) among them, each with ``log_odds`` against that.
     """
     return _judged(
-        _core.diagnose, paths, cluster, nodes, gpus_per_node, algorithm, protocol, library,
-        nccl, profile, allow_other_machine,
+        _core.diagnose, paths, cluster, nodes, gpus_per_node, algorithm, protocol,
+        library, nccl, profile, allow_other_machine,
     )  # fmt: skip
 
 

@@ -310,7 +310,8 @@ class Result:
             ``utilisation`` (bytes / (step x bandwidth)), means of the class; ``busiest``, a link,
             its ``busiest_bandwidth_bytes_per_s``, ``busiest_bytes``, ``busiest_utilisation`` and
             ``busiest_while_communicating`` (of the time in which collectives run; None with
-            servers); ``neighbours_bytes_per_s`` (of others, on the link that has most).
+            servers, and where GPUs send messages); ``neighbours_bytes_per_s`` (of others, on the
+            link that has most).
         """
         return pd.DataFrame(self._of_step("links")["classes"], columns=_LINK_CLASS_COLUMNS)
 
@@ -614,19 +615,18 @@ def _trace_choice(
         if steps is not None:
             raise InputError("expected trace=True as well", "trace_steps")
         return None
-    choice = {} if every else {"ranks": _ranks_text(trace)}
+    choice = {} if every else {"ranks": ranks_text(trace, "True or ranks", "trace")}
     return choice if steps is None else choice | {"steps": _steps_text(steps)}
 
 
-def _ranks_text(ranks: Any) -> str:
+def ranks_text(ranks: Any, expected: str, argument: str) -> str:
+    """Write ranks as --trace-ranks has them."""
     if isinstance(ranks, str):
         return ranks
     try:
         return ",".join(str(operator.index(rank)) for rank in ranks)
     except TypeError:
-        raise InputError(
-            f"expected True or ranks such as [0, 37], found {ranks}", "trace"
-        ) from None
+        raise InputError(f"expected {expected} such as [0, 37], found {ranks}", argument) from None
 
 
 def _steps_text(steps: Any) -> str:

@@ -121,6 +121,8 @@ def test_what_is_asked_of_a_page_is_in_it(program: Program, tmp_path: Path) -> N
         assert re.search(r"[1-7] of 8 ranks are shown", page.read_text())
         assert "asked for" in page.read_text()
         assert "What would change it" not in headings(page)
+    with pytest.raises(paceline.InputError, match=r"^ranks: expected ranks such as .*found 5$"):
+        paceline.report(SCENARIO, ours, ranks=5, explain=False)  # type: ignore[arg-type]
 
 
 def test_only_a_sweep_can_be_served(program: Program) -> None:

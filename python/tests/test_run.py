@@ -318,6 +318,7 @@ def test_judging_a_log_is_the_programs(program: Program) -> None:
     choices: list[tuple[tuple[str, ...], dict[str, Any]]] = [
         ((), {}),
         (("--algo", "tree", "--proto", "simple"), {"algorithm": "tree", "protocol": "simple"}),
+        (("--library", "gloo"), {"library": "gloo"}),
     ]
     for options, arguments in choices:
         done = program("calibrate", "compare", TABLE, *stated, *options, "--json")

@@ -320,3 +320,5 @@ def test_a_shard_has_its_points(tmp_path: Path) -> None:
         paceline.sweep(study, tmp_path, shard="2/2", progress=False)
     with pytest.raises(paceline.InputError, match="expected a folder"):
         paceline.sweep(study, shard="0/2", progress=False)
+    with pytest.raises(paceline.InputError, match=r"shard.*found \"?0/2/5"):
+        paceline.sweep(study, tmp_path, shard=(0, 2, 5), progress=False)  # type: ignore[arg-type]

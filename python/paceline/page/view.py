@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from ..errors import InputError
-from ..results import Result, run_options
+from ..results import Result, ranks_text, run_options
 from ..scenarios import Source, as_text
 from ..sources import RESULT, kind_of
 
@@ -121,7 +121,11 @@ def look(
     given = _result_of(source, text)
     wanted = ("links", *(["sensitivities"] if explain else []))
     lacks = [key for key in wanted if not _has(given, key)]
-    asked = {"step": step, "ranks": _written(ranks), "slices": slices}
+    asked = {
+        "step": step,
+        "ranks": None if ranks is None else ranks_text(ranks, "ranks", "ranks"),
+        "slices": slices,
+    }
     options = run_options(
         profile=profile,
         allow_other_machine=allow_other_machine,
@@ -152,10 +156,6 @@ def _result_of(source: Source | Result, text: str) -> Result | None:
 
 def _has(result: Result | None, key: str) -> bool:
     return result is not None and key in result.data
-
-
-def _written(ranks: str | Sequence[int] | None) -> str | None:
-    return ranks if ranks is None or isinstance(ranks, str) else ",".join(map(str, ranks))
 
 
 def _require_same(given: Result, fresh: Result, file_name: str) -> None:
