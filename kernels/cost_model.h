@@ -116,10 +116,10 @@ struct LayerTime {
 // weight gradient), anything else as one. A layer without MACs costs its traffic only. Launches: forward 1,
 // attention 2 (scores, values); backward as many as kernels.
 //
-// In channels_first, with tensor cores, each kernel of a convolution has its input and output transposed (read and
-// written once more, not counted as launches), and three of a batch norm's passes take as long as in fp32: it has a
-// thread block for each channel. Without tensor cores the format makes no difference. What an H100 took so and how far
-// the parts are off: docs/gpu-checks.md.
+// In channels_first, with tensor cores of more than four times fp32's peak, each kernel of a convolution has its input
+// and output transposed (read and written once more, not counted as launches), and three of a batch norm's passes take
+// as long as in fp32: it has a thread block for each channel. Elsewhere the format makes no difference. What an H100
+// took so and how far the parts are off: docs/gpu-checks.md.
 //
 // A product in fp16 or bf16 one of whose sizes is no multiple of 8 (GPT-2's 50,257 words) reaches less, compiled in the
 // forward pass alone: docs/model.md.

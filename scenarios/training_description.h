@@ -82,8 +82,8 @@ void describe(V& v, RooflineSpec& s) {
         "compiled: what surrounds products and norms is fused, as by torch.compile, XLA, or Megatron's "
         "kernels; eager: each operation is a kernel, as in PyTorch under autocast.");
   v.key("memory_format", s.memory_format, any(),
-        "How images lie in memory. PyTorch's default is channels_first, in which tensor cores have "
-        "convolutions' inputs and outputs transposed.");
+        "How images lie in memory. PyTorch's default is channels_first, in which tensor cores of more than "
+        "four times fp32's peak have convolutions' inputs and outputs transposed.");
   v.key("attention_passes", s.attention_passes, between(0, 1000),
         "What attention takes beside its products, forward, as passes over its output.");
   v.key("norm_passes", s.norm_passes, between(0, 100),

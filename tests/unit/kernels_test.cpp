@@ -288,27 +288,6 @@ TEST_CASE("channels_first transposes what tensor cores convolve, and norms as sl
   CHECK(channels_first_slowdown(costs, model, 8) == Approx(sum / of_last));
 }
 
-TEST_CASE("which GPUs transpose in channels_first follows from their tensor cores, not from their peaks") {
-  const Model model = of({"conv1", LayerKind::conv, {1000}, 1'000'000, 4'000'000});
-  const auto transposes = [&](const char* gpu, Precision precision) {
-    GpuCosts costs{gpu_preset(gpu), {}, precision};
-    costs.roofline.memory_format = MemoryFormat::channels_first;
-    return channels_first_slowdown(costs, model, 8) > 1;
-  };
-  for (const char* gpu :
-       {"V100-32GB", "T4", "A10G", "A10", "L4", "L40S", "RTX-4090", "H20", "H100", "B200"}) {
-    CAPTURE(gpu);
-    CHECK(transposes(gpu, Precision::fp16));
-    CHECK_FALSE(transposes(gpu, Precision::fp32));
-  }
-  for (const char* gpu : {"A10G", "L40S", "RTX-3090", "H20", "A100-80GB"}) {
-    CAPTURE(gpu);
-    CHECK(transposes(gpu, Precision::bf16));
-    CHECK(transposes(gpu, Precision::tf32));
-  }
-  CHECK_FALSE(transposes("P100", Precision::fp16));
-}
-
 // docs/model.md: 45 passes around a layer norm rather than 20; around a batch norm 9 rather than 5 in bf16, where it
 // isn't cuDNN's.
 TEST_CASE("eager kernels move norms' outputs more often, unless the passes are stated") {
