@@ -89,8 +89,9 @@ double misalignment(const Model& model, const Layer& layer, Precision precision)
   return size % 2 != 0 ? 6 : size % 8 != 0 ? 3 : 1;
 }
 
-// Where convolutions run on tensor cores as on a V100, A100 or H100. GeForce boards, whose tensor cores have twice fp32's
-// peak, show neither a loss against products nor one in channels_first (docs/model.md).
+// Where convolutions run on tensor cores as on a V100, A100 or H100. Boards whose tensor cores have two to four times
+// fp32's peak (GeForce, A10G, L4, L40S, H20) are taken for RTX 3090 and 4090, which show neither a loss against products
+// nor one in channels_first (docs/model.md).
 bool far_above_fp32(const GpuCosts& costs) {
   constexpr double kFar = 4;
   return peak_of(costs.gpu, costs.precision).value > kFar * peak_of(costs.gpu, Precision::fp32).value;

@@ -21,7 +21,8 @@
 //   empty       nothing: the cost of launching
 //
 // Traffic is every input and every output once. Work is 2mnk for the two products and 0 for the others, which
-// memory bounds (as kernels/cost_model.h counts it). A layer norm uses kLayerNormEpsilon and the biased variance; products accumulate in fp32 or better.
+// memory bounds (as kernels/cost_model.h counts it). A layer norm uses kLayerNormEpsilon and the biased variance;
+// products accumulate in fp32 or better.
 // quantise: scale = max|x| of the block / 127 (1 where the block is all zero), q = x / scale to the nearest.
 #pragma once
 

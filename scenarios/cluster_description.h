@@ -139,7 +139,8 @@ void describe(V& v, NodeSpec& s) {
   const std::string gpu_of_preset = s.gpu;
   v.key("gpu", s.gpu, text(100),
         "Its GPU, by the name of a preset; not needed where the cluster says the GPU.", as_preset);
-  if (preset && s.gpu != gpu_of_preset) {
+  const std::vector<std::string> gpus = gpu_preset_names();
+  if (preset && s.gpu != gpu_of_preset && std::ranges::count(gpus, s.gpu) > 0) {
     s.compute_capability = 0;  // the preset's is that of its own GPUs
   }
   v.key("gpus", s.gpus, between(1, kMostGpusOfNode), "GPUs in a node.", need);
@@ -327,6 +328,8 @@ void describe(V& v, NodeOfTopologyFile& s) {
   v.key("nic_latency", node.nic_latency, between(0, kMostSeconds).absent_at_zero(),
         "Latency from the NIC to its switch, the NIC's own share included; left out: EDR's for "
         "a bandwidth up to EDR's, else HDR's.");
+  v.key("p2p_level", node.p2p_level, any(),
+        "Up to which path GPUs are peers over PCIe, as NCCL_P2P_LEVEL has it.");
 }
 
 }  // namespace paceline

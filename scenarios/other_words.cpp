@@ -102,6 +102,7 @@ constexpr OtherWord kValues[] = {
     {"selective", "selective_op",
      R"(By layers (torchtitan) it is "full" with "recompute_every", of attention alone (Megatron) it is "none".)"},
     {"op", "selective_op", ""},
+    {"nvl", "loc", "Without NVLink they are one; with NVLink it is said by nothing less than \"pxb\"."},
     {"hsdp", "fsdp", R"(Its "shard_group" in "fsdp" is "node".)"},
     {"hybrid_shard", "fsdp", R"(Its "shard_group" in "fsdp" is "node".)"},
     {"fsdp2", "fsdp", ""},

@@ -79,6 +79,7 @@ NodeSpec node_of_topology_file(const Json& json, const Spot& spot) {
   replace(node.gpu, form.node.gpu);
   replace(node.compute_capability, form.node.compute_capability);
   replace(node.nic_latency, form.node.nic_latency);
+  replace(node.p2p_level, form.node.p2p_level);
   return node;
 }
 
@@ -444,7 +445,9 @@ ClusterInUse load_cluster_in_use(const std::string& text) {
 void require_like_nodes(const ClusterSpec& cluster) {
   if (!cluster.runs.empty()) {
     throw InputError(
-        "expected nodes that are all alike, found several kinds, which only trainings are simulated on",
+        "expected nodes that are all alike, found several kinds, which only trainings are simulated on; to "
+        "NCCL "
+        "GPUs of other compute capabilities are other kinds of node",
         "/cluster/gpus");
   }
 }

@@ -139,7 +139,7 @@ constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
      "Slingshot not up to 16 KiB, which go at once)."},
     {"host.efficiency",
      "Share of its bandwidth, in all protocols, at which a GPU reads a host's memory over PCIe, where GPUs "
-     "are no peers (past a CPU); pcie.efficiency doesn't count there."},
+     "are no peers (past a CPU, or as p2p_level has it); pcie.efficiency doesn't count there."},
     {"simple.slice_overhead", "How much longer a slice in Simple occupies a hop in a node than its bytes."},
     {"nvls.slice_overhead", "How much longer a slice occupies a hop to or from the switch than its bytes."},
     {"nvls.latency", "Of a hop to or from the switch that reduces or multicasts."},

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -78,7 +79,9 @@ std::string node_names(const ClusterSpec& cluster) {
   for (const NodeRun& run : cluster.runs) {
     names += (names.empty() ? "" : ", ") + run.node.name + " in " + std::to_string(run.nodes);
   }
-  return cluster.runs.empty() ? cluster.node.name : names;
+  const bool one_name = std::ranges::all_of(
+      cluster.runs, [&](const NodeRun& run) { return run.node.name == cluster.node.name; });
+  return one_name ? cluster.node.name : names;
 }
 
 std::string topology_table(const Topology& topology) {

@@ -40,7 +40,7 @@ std::string of_step(const Prediction& p) {
   constexpr double kAlike = 1e-3;
   return !p.report.servers || std::abs(step_of(p) / p.report.step.mean - 1) < kAlike
              ? " a step"
-             : " for each " + readable_count(static_cast<double>(p.job.samples_per_iteration)) + " samples";
+             : " for each " + plural(p.job.samples_per_iteration, "sample");
 }
 
 // Samples per second of gradients that are stale, or dropped, are no samples per second of others.

@@ -67,7 +67,8 @@ void add_network(const Scenario& scenario, Levers& all) {
   }
   if (searches(cluster)) {
     const std::string rate = readable_rate(node.nic_bandwidth * kTwice);
-    const bool alike = cluster.runs.empty();
+    const bool alike = std::ranges::all_of(
+        cluster.runs, [&](const NodeRun& run) { return run.node.nic_bandwidth == node.nic_bandwidth; });
     all.add(LeverKind::hardware, "NIC bandwidth x2" + (alike ? " (" + rate + ")" : ""),
             "with twice the NIC bandwidth" + (alike ? " (" + rate + " each)" : ""), [](Scenario& s) {
               for_each_node_spec(s.cluster, [](NodeSpec& each) {

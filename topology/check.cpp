@@ -88,8 +88,8 @@ void check_devices(const NodeSpec& node) {
     }
   }
   for (const auto& [name, kind] : kPlurals) {
-    check_count("/node/devices", std::string(name), counts[static_cast<std::size_t>(kind)], 0,
-                kind == NodePart::nvswitch ? 1 : kMostPerNode);
+    check_count("/node/devices", std::string(name), counts[static_cast<std::size_t>(kind)],
+                kind == NodePart::cpu ? 1 : 0, kind == NodePart::nvswitch ? 1 : kMostPerNode);
   }
   const auto agree = [&](const char* place, NodePart kind, int told) {
     const int listed = counts[static_cast<std::size_t>(kind)];
@@ -148,7 +148,7 @@ void check_p2p_level(const NodeSpec& node) {
   const bool listed = std::ranges::any_of(
       node.cables, [](const NodeCable& cable) { return cable.kind == CableKind::nvlink; });
   if ((nvlink || listed) && farthest_peers(node, 1) < PathType::pxb) {
-    fail("/node/p2p_level", "by_cpu, pxb, phb or sys, as the node has NVLink",
+    fail("/node/p2p_level", "by_cpu, pxb, phb or sys beside NVLink, where less is not simulated",
          "\"" + std::string(name_of(node.p2p_level)) + "\"");
   }
 }
@@ -339,7 +339,7 @@ void check_runs(const ClusterSpec& cluster) {
          "those of " + std::to_string(nodes));
   }
   if (!cluster.runs.empty() && cluster.graphs) {
-    fail("/graphs", "no graphs where nodes differ: each has its own", "some");
+    fail("/graphs", "no graphs where nodes or GPUs differ: each kind has its own", "some");
   }
 }
 

@@ -317,10 +317,18 @@ std::vector<std::string> log_remarks(const FitRequest& request, const MeasuredDa
   for (std::string& line : unused.lines()) {
     lines.push_back(std::move(line));
   }
+  const bool pcie = node.wiring == NvlinkWiring::none && node.devices.empty();
+  const bool told = node.p2p_level != P2pLevel::by_cpu;  // which GPUs are peers
   for (const auto& [setting, file] : settings) {
-    lines.push_back(file + ": the log states " + setting +
-                    ", which the prediction does not model: it is of one collective alone, launched by the "
-                    "host, on the machine as described");
+    const bool peers = setting.starts_with("NCCL_P2P_DISABLE"),
+               alone = setting.find(", ") == std::string::npos;
+    if (!(peers && alone && told)) {
+      lines.push_back(
+          file + ": the log states " + setting +
+          ", which the prediction does not model: it is of one collective alone, launched by the "
+          "host, on the machine as described" +
+          (peers && pcie && !told ? R"(; "p2p_level": "loc" in the node describes that one)" : ""));
+    }
   }
   return lines;
 }

@@ -79,9 +79,9 @@ class RowStep {
     return points_.back().log_step;
   }
   // Of ln of the time over ln of the factor: between the last two points. Horovod's cycles make stairs of it: where
-  // these lie on one, or beside an edge, between points further apart. 0: kernels are no part of the step.
+  // these lie on one, or beside an edge, between points further apart. 0: none of them tells.
   double slope() {
-    constexpr double kStep = 0.02, kFurther = 4, kMost = 1.5;
+    constexpr double kStep = 0.02, kFurther = 4, kFurthest = 4, kMost = 1.5;
     const auto from_last = [&](const Point& p) {
       return (points_.back().log_step - p.log_step) / (points_.back().log_factor - p.log_factor);
     };
@@ -90,7 +90,7 @@ class RowStep {
       points_.push_back({0, simulate(0)});
     }
     auto other = std::find_if(points_.rbegin() + 1, points_.rend(), told);
-    for (double step = kStep; other == points_.rend() && step < kFurther; step *= kFurther) {
+    for (double step = kStep; other == points_.rend() && step < kFurthest; step *= kFurther) {
       const double log_factor = points_.back().log_factor + step;
       points_.insert(points_.begin(), {log_factor, simulate(log_factor)});
       other = std::find_if(points_.rbegin() + 1, points_.rend(), told);
@@ -208,10 +208,22 @@ class Posterior {
     }
   }
 
+  // What has no stairs has converged after a few steps. Then, where one made it worse, half of it is tried.
   void solve() {
-    constexpr int kMostSteps = 30;
+    constexpr int kFew = 10, kMostSteps = 40;
     constexpr double kEnough = 1e-6, kMostChange = 1;
+    Eigen::VectorXd best = at_;
+    double least = std::numeric_limits<double>::infinity();
     for (int i = 0; i < kMostSteps; ++i) {
+      if (const double misfit = this->misfit(); misfit < least) {
+        least = misfit;
+        best = at_;
+      } else if (i >= kFew && (at_ - best).cwiseAbs().maxCoeff() < kEnough) {
+        break;
+      } else if (i >= kFew) {
+        at_ = 0.5 * (at_ + best);
+        continue;
+      }
       Eigen::VectorXd gradient;
       Eigen::MatrixXd curvature = curvature_at(&gradient, false);
       hold_at_bounds(gradient, curvature);
@@ -228,9 +240,10 @@ class Posterior {
         }
       }
       if ((at_ - before).cwiseAbs().maxCoeff() < kEnough) {
-        break;
+        return;
       }
     }
+    at_ = best;
   }
 
   const Eigen::VectorXd& at() const { return at_; }
@@ -238,6 +251,14 @@ class Posterior {
   Eigen::MatrixXd covariance() { return curvature_at(nullptr, true).inverse(); }
 
  private:
+  double misfit() {
+    double sum = (at_ - mean_).dot(precision_ * (at_ - mean_));
+    for (FitRow& row : rows_) {
+      sum += std::pow(residual_of(row, at_).off / kRowDeviation, 2);
+    }
+    return sum;
+  }
+
   // repeated: rows count with what differs when a run is repeated, or with how far the fit misses them.
   Eigen::MatrixXd curvature_at(Eigen::VectorXd* gradient, bool repeated) {
     std::vector<Residual> all;

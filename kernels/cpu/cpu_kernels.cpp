@@ -54,12 +54,12 @@ KernelArrays outputs_of(const KernelArraySpecs& specs, const Buffers& buffers) {
   return outputs;
 }
 
-void launch(const KernelSpec& kernel, ThreadTeam& team, Buffers& buffers) {
+void launch(Kernel kind, const KernelSpec& kernel, ThreadTeam& team, Buffers& buffers) {
   const auto floats = [&](std::size_t i) { return std::get<std::vector<float>>(buffers[i]).data(); };
   const auto int32s = [&](std::size_t i) { return std::get<std::vector<std::int32_t>>(buffers[i]).data(); };
   const auto int8s = [&](std::size_t i) { return std::get<std::vector<std::int8_t>>(buffers[i]).data(); };
   const auto [m, n, k] = std::tuple(kernel.m, kernel.n, kernel.k);
-  switch (kernel_of(kernel)) {
+  switch (kind) {
     case Kernel::gemm:
     case Kernel::conv_gemm:
       return cpu::gemm(team, m, n, k, floats(0), floats(1), floats(2));
@@ -88,6 +88,7 @@ void launch(const KernelSpec& kernel, ThreadTeam& team, Buffers& buffers) {
 
 struct Instance {
   KernelSpec spec;
+  Kernel kernel;
   KernelArraySpecs arrays;
   std::shared_ptr<ThreadTeam> team;
   std::vector<Buffers> sets;
@@ -142,7 +143,8 @@ RunnableKernel make_cpu_kernel(const KernelSpec& spec, std::shared_ptr<ThreadTea
   const std::int64_t traffic = std::max<std::int64_t>(1, kernel_traffic(spec));
   const std::int64_t sets = std::clamp<std::int64_t>(kRotatedBytes / traffic, 2, kMostSets);
   const KernelArrays inputs = kernel_inputs(spec);
-  auto instance = std::make_shared<Instance>(Instance{spec, kernel_arrays(spec), std::move(team), {}, 0});
+  auto instance = std::make_shared<Instance>(
+      Instance{spec, kernel_of(spec), kernel_arrays(spec), std::move(team), {}, 0});
   instance->sets.resize(static_cast<std::size_t>(sets));
   for (Buffers& set : instance->sets) {
     load(instance->arrays, inputs, set);
@@ -151,11 +153,11 @@ RunnableKernel make_cpu_kernel(const KernelSpec& spec, std::shared_ptr<ThreadTea
     const KernelArrays checked = kernel_inputs(instance->spec);
     Buffers& first = instance->sets.front();
     load(instance->arrays, checked, first);  // Adam may have run on it
-    launch(instance->spec, *instance->team, first);
+    launch(instance->kernel, instance->spec, *instance->team, first);
     return kernel_error(instance->spec, checked, outputs_of(instance->arrays, first));
   };
   const auto launch_next = [instance] {
-    launch(instance->spec, *instance->team, instance->sets[instance->next]);
+    launch(instance->kernel, instance->spec, *instance->team, instance->sets[instance->next]);
     instance->next = (instance->next + 1) % instance->sets.size();
   };
   return {spec, check, launch_next};

@@ -40,9 +40,10 @@ class Sets {
  public:
   Sets(const KernelSpec& spec, const Stream& stream)
       : spec_(spec),
+        kernel_(kernel_of(spec)),
         stream_(stream),
         device_(current_device()),
-        plan_(plan_kernel(spec, kernel_of(spec) == Kernel::top_k ? top_k_scratch(spec.m) : 0)),
+        plan_(plan_kernel(spec, kernel_ == Kernel::top_k ? top_k_scratch(spec.m) : 0)),
         offsets_(plan_.offsets()),
         count_(rotation_count(plan_.bytes(), cache_bytes(), free_memory() / 4)),
         memory_(count_ * plan_.bytes()) {
@@ -109,7 +110,7 @@ class Sets {
     const auto int8s = [&](std::size_t index) { return reinterpret_cast<std::int8_t*>(array(set, index)); };
     const Element element = element_of(spec_);
     const cudaStream_t stream = stream_.get();
-    switch (kernel_of(spec_)) {
+    switch (kernel_) {
       case Kernel::gemm:
       case Kernel::conv_gemm:
         return gemm_->launch(at(0), at(1), at(2), stream);
@@ -139,6 +140,7 @@ class Sets {
   }
 
   KernelSpec spec_;
+  Kernel kernel_;
   const Stream& stream_;
   int device_;
   KernelPlan plan_;

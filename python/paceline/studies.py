@@ -210,7 +210,7 @@ def sweep(
     text, file_name = as_text(study)
     threads = thread_count(jobs)
     folder = os.fspath(out)
-    part = shard if shard is None or isinstance(shard, str) else "/".join(map(str, shard))
+    part = shard if shard is None or isinstance(shard, str) else _shard_text(shard)
     rates = None
     with progress_bar(progress) as tell:
         if client is None:
@@ -222,6 +222,13 @@ def sweep(
     ended = _ended(outcome, folder)
     ended.workers = rates
     return ended
+
+
+def _shard_text(shard: Any) -> str:
+    try:
+        return "/".join(map(str, shard))
+    except TypeError:
+        raise InputError(f"expected a shard such as (3, 16), found {shard}", "shard") from None
 
 
 Progress: TypeAlias = Callable[[int, int, int], object]

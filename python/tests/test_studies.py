@@ -322,3 +322,5 @@ def test_a_shard_has_its_points(tmp_path: Path) -> None:
         paceline.sweep(study, shard="0/2", progress=False)
     with pytest.raises(paceline.InputError, match=r"shard.*found \"?0/2/5"):
         paceline.sweep(study, tmp_path, shard=(0, 2, 5), progress=False)  # type: ignore[arg-type]
+    with pytest.raises(paceline.InputError, match=r"shard.*found 3$"):
+        paceline.sweep(study, tmp_path, shard=3, progress=False)  # type: ignore[arg-type]

@@ -230,19 +230,27 @@ TEST_CASE("the smallest row's step is met with its own accumulation") {
 
 // Its cycles make stairs of a step as a function of what kernels take: on one, slower kernels change nothing.
 TEST_CASE("one row of Horovod's tells a rate, and how uncertain it is") {
+  const auto [batch, rate] = GENERATE(table<int, double>({{64, 2300},
+                                                          {64, 2350},
+                                                          {64, 2400},
+                                                          {64, 2450},
+                                                          {64, 2500},
+                                                          {8, 1381.08},
+                                                          {8, 1714.47},
+                                                          {4, 805.345}}));
   const Scenario horovod = parse_scenario(R"({"cluster": "dgx1-v100", "model": "resnet50",
-      "training": {"strategy": "horovod", "batch_per_gpu": 64, "precision": "fp32"}})",
+      "training": {"strategy": "horovod", "batch_per_gpu": )" +
+                                              std::to_string(batch) + R"(, "precision": "fp32"}})",
                                           "machine");
-  for (const double rate : {2300.0, 2350.0, 2400.0, 2450.0, 2500.0}) {
-    const TrainingFit fit = fit_training(horovod, std::vector{row(8, 1, rate)});
-    CAPTURE(rate, fit_text(fit));
-    CHECK(std::ranges::all_of(fit.result.covariance, [](double entry) { return std::isfinite(entry); }));
-    const ThroughputPrediction again = predict_throughput(fit.result, on(horovod, 1, 8));
-    CHECK(again.samples_per_second == Approx(rate).epsilon(0.03));  // a cycle of 5 ms in a step of 210
-    CHECK(again.low < again.samples_per_second);
-    CHECK(again.high > again.samples_per_second);
-    CHECK(again.high < 1.5 * again.low);
-  }
+  const TrainingFit fit = fit_training(horovod, std::vector{row(8, 1, rate)});
+  CAPTURE(rate, fit_text(fit));
+  CHECK(std::ranges::all_of(fit.result.covariance, [](double entry) { return std::isfinite(entry); }));
+  CHECK(fit.rows.front().samples_per_second == Approx(rate).epsilon(0.005));
+  const ThroughputPrediction again = predict_throughput(fit.result, on(horovod, 1, 8));
+  CHECK(again.samples_per_second == Approx(rate).epsilon(0.02));  // its rate is one GPU's, by other stairs
+  CHECK(again.low < again.samples_per_second);
+  CHECK(again.high > again.samples_per_second);
+  CHECK(again.high < 2 * again.low);
 }
 
 TEST_CASE("repeated rows are averaged") {

@@ -132,7 +132,6 @@ std::size_t device_of(const Prediction& p, const ThreadBlock& end, const ThreadB
   return p.topology->device_named("node" + std::to_string(number) + "/nvswitch").index();
 }
 
-// What enters a device = what leaves it + what it keeps: what FIFOs bring there, less what they take from there.
 // The trace of a rank says it too, span by span.
 TEST_CASE("the time in which a step communicates is a rank's, and no link carries more than it could in it") {
   const auto communicating_of = [](const std::string& cluster, const std::string& training,
@@ -172,6 +171,7 @@ TEST_CASE("the time in which a step communicates is a rank's, and no link carrie
             R"("strategy": "mirrored", "mirrored": {"cross_device_ops": "reduction_to_one_device"})") < 0);
 }
 
+// What enters a device = what leaves it + what it keeps: what FIFOs bring there, less what they take from there.
 TEST_CASE("on random clusters nothing is lost on the way") {
   constexpr std::array kNodes{"dgx-a100", "dgx-h100", "dgx1-v100", "dgx2-v100", "pcie-a100"};
   constexpr std::array kFabrics{R"({"kind": "single_switch"})",

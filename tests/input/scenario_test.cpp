@@ -494,6 +494,8 @@ TEST_CASE("another GPU in a node's preset brings its own compute capability, unl
   CHECK(capability(R"({"node": {"preset": "aws-p3dn", "gpu": "H100"}, "nodes": 1})") == 90);
   CHECK(capability(R"({"node": {"preset": "dgx-h100", "gpu": "A100-80GB"}, "nodes": 1})") == 80);
   CHECK(capability(R"({"gpus": [{"nodes": 1, "node": {"preset": "aws-p3dn", "gpu": "H100"}}]})") == 90);
+  CHECK(capability(R"({"node": {"preset": "pcie-a100", "gpu": "own"}, "nodes": 1, "gpu": {"name": "own",
+      "peak": {"fp32": "9 TFLOP/s"}, "memory_bandwidth": "1 TB/s", "memory": "8 GiB"}})") == 80);
   CHECK(capability(
             R"({"node": {"preset": "aws-p3dn", "gpu": "H100", "compute_capability": 70}, "nodes": 1})") ==
         70);

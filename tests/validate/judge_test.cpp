@@ -292,7 +292,15 @@ TEST_CASE("settings that no prediction knows are said") {
   data.collectives[3].unmodelled = "NCCL_P2P_DISABLE=1";
   const std::vector<std::string> lines = log_remarks(request_of(kVolta), data);
   REQUIRE(lines.size() == 1);
-  CHECK_THAT(lines[0], Contains("the log states NCCL_P2P_DISABLE=1, which the prediction does not model"));
+  CHECK_THAT(lines[0], Contains("the log states NCCL_P2P_DISABLE=1, which the prediction does not model") &&
+                           !Contains("p2p_level"));
+  // Without NVLink there is a word for it.
+  FitRequest pcie = request_of(kVolta);
+  pcie.cluster.node.wiring = NvlinkWiring::none;
+  CHECK_THAT(log_remarks(pcie, data).at(0),
+             Contains(R"(; "p2p_level": "loc" in the node describes that one)"));
+  pcie.cluster.node.p2p_level = P2pLevel::loc;
+  CHECK(log_remarks(pcie, data).empty());
 }
 
 TEST_CASE("what a log doesn't state is marked as assumed, and what it does isn't") {
