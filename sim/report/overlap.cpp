@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "sim/engine/trajectory.h"
-#include "sim/report/messages.h"
 #include "sim/report/ran_in.h"
 
 namespace paceline {
@@ -16,9 +15,11 @@ struct RankSpans {
 };
 
 bool sends_messages(const TrainingJob& job) {
-  bool any = false;
-  for_each_message(job, [&](const Op&, std::uint32_t, std::uint32_t) { any = true; });
-  return any;
+  const auto sends = [](const Op& op) { return op.kind == OpKind::send && op.to != kWorld; };
+  return std::ranges::any_of(job.roles, [&](const auto& role) {
+    return std::ranges::any_of(
+        role.threads, [&](const Thread& thread) { return std::ranges::any_of(thread.steady.ops, sends); });
+  });
 }
 
 }  // namespace
