@@ -41,7 +41,7 @@ std::string stretches_text(const std::vector<Stretch>& all) {
   return text;
 }
 
-std::string names_text(const Cause& cause) {
+std::string alike_text(const Cause& cause) {
   return joined(cause.names, ", ", ", or ") + (cause.names.size() > 1 ? " (which look the same here)" : "");
 }
 
@@ -49,7 +49,7 @@ std::string names_text(const Cause& cause) {
 std::string unexplained_text(const JudgedLog& judged, const Cause* near) {
   constexpr const char* kSharper = "a profile of such a machine would judge more sharply";
   return near != nullptr && explains(judged.diagnosed, *near)
-             ? names_text(*near) + " would explain that, but " + (near->names.size() > 1 ? "are" : "is") +
+             ? alike_text(*near) + " would explain that, but " + (near->names.size() > 1 ? "are" : "is") +
                    " less likely than nothing; more sizes, or " + kSharper
              : std::string("no single fault that is known here explains that; ") + kSharper;
 }
@@ -68,7 +68,7 @@ std::string explanation_text(const JudgedLog& judged) {
                         : (launch.empty() ? "" : launch + " is counted; ") +
                               unexplained_text(judged, near ? second : nullptr);
   }
-  std::string text = names_text(diagnosis.best());
+  std::string text = alike_text(diagnosis.best());
   if (near) {
     text += "; or " + joined(second->names, ", ", ", or ");
   }
