@@ -250,7 +250,7 @@ TEST_CASE("one row of Horovod's tells a rate, and how uncertain it is") {
   CHECK(again.samples_per_second == Approx(rate).epsilon(0.02));  // its rate is one GPU's, by other stairs
   CHECK(again.low < again.samples_per_second);
   CHECK(again.high > again.samples_per_second);
-  CHECK(again.high < 2 * again.low);
+  CHECK(again.high < 1.6 * again.low);  // 1.55 at 2500 samples/s, on a stair that is wide
 }
 
 TEST_CASE("repeated rows are averaged") {
