@@ -117,8 +117,16 @@ constexpr std::pair<std::string_view, const char*> kCostDocumentation[] = {
     {"mpi.rendezvous",
      "How much longer a block above 65,472 B (64 KiB less what leads a message) occupies a network hop, "
      "while sender and receiver agree."},
+    {"network.thread_rate",
+     "That a thread sends, or receives, over TCP sockets: of socket_threads threads for each channel and "
+     "direction, "
+     "or of a GPU's proxy, each way, for all its channels together."},
     {"network.socket_rate",
-     "Of one TCP socket of a channel; socket_threads times sockets_per_thread of them send."},
+     "Of one TCP socket, where the network limits a flow (EC2: 5 Gb/s, or 10 in a placement group); a "
+     "channel has "
+     "sockets_per_thread of them for each thread. Left out: it doesn't."},
+    {"network.adapter_rate",
+     "That a host moves through an adapter over TCP sockets, each way, however fast the adapter is."},
     {"mpi.reduce_rate", "At which a block that was received is reduced into the rank's own."},
     {"launch.latency", "From the call to the startup, whatever the algorithm."},
     {"launch.period", "From one launch to the next: what small collectives in a row take."},

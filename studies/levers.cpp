@@ -89,12 +89,12 @@ void add_network(const Scenario& scenario, Levers& all) {
   });
 }
 
-// NCCL has one socket a channel, and what one carries may be less than the adapter does.
+// What one thread carries over sockets may be less than the adapter does.
 void add_sockets(const Scenario& scenario, Levers& all) {
   constexpr int kTimes = 4, kMostThreads = 16, kMostSockets = 64;  // src/transport/net_socket.cc
   const CollectiveSpec& spec = scenario.training.collective;
-  const int threads =
-      std::min({kTimes * spec.socket_threads, kMostThreads, kMostSockets / spec.sockets_per_thread});
+  const int threads = std::min(
+      {kTimes * std::max(1, spec.socket_threads), kMostThreads, kMostSockets / spec.sockets_per_thread});
   if (scenario.cluster.nodes < 2 || scenario.cluster.node.network != NetworkKind::tcp ||
       spec.library != CollectiveLibrary::nccl || threads <= spec.socket_threads) {
     return;

@@ -317,7 +317,8 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
       const TablePoints& points = tables.emplace_back(points_of(table));
       const bool known = table.nccl_stated || !table.spec.algorithm.empty();
       if (table.fitted && !of_peers_between_nodes(table)) {
-        const auto [network, old] = std::pair(points.network(), before_hopper(points.generation()));
+        const NetworkKind network = points.network();
+        const bool old = before_hopper(network, points.generation());
         ran.push_back(
             known ? points : as_it_ran(points, plain(points) ? start : starting_network_costs(network, old)));
       }
@@ -352,7 +353,8 @@ DefaultsFit fit_defaults(const std::string& index, const FitProgress& progress) 
   }
   for (const std::pair<NetworkKind, bool>& each : networks) {
     const auto with_it = [&](const TablePoints& table) {
-      return !plain(table) && std::pair(table.network(), before_hopper(table.generation())) == each;
+      return !plain(table) && table.network() == each.first &&
+             before_hopper(each.first, table.generation()) == each.second;
     };
     const TableGroup group{choose(ran, with_it), choose(tables, with_it)};
     if (group.fitted.empty()) {

@@ -66,7 +66,7 @@ CollectiveTable table_of(const CsvTable& index, const CsvTable::Row& row) {
   table.spec.gpus_per_process = index.whole(row, "gpus_per_process", 1, 1);
   table.spec.min_channels = table.spec.max_channels = index.whole(row, "channels", 0, 0);
   table.spec.sizes.buffer = Bytes(index.whole(row, "buffer_bytes", 0, 0));
-  table.spec.socket_threads = index.whole(row, "socket_threads", 1, table.spec.socket_threads);
+  table.spec.socket_threads = index.whole(row, "socket_threads", 0, table.spec.socket_threads);
   table.spec.nvls = row.text("nvls") != "off";
   return table;
 }

@@ -66,7 +66,9 @@ std::vector<NamedCost> named(CollectiveCosts& costs) {
   all.push_back({"network.fifo_startup", &costs.fifo_startup.value});
   all.push_back({"network.channel_overhead", &costs.channel_overhead.value});
   all.push_back({"network.channel_rate", &costs.channel_rate.value});
+  all.push_back({"network.thread_rate", &costs.thread_rate.value});
   all.push_back({"network.socket_rate", &costs.socket_rate.value});
+  all.push_back({"network.adapter_rate", &costs.adapter_rate.value});
   all.push_back({"ll.proxy_rate", &costs.ll_proxy_rate.value});
   all.push_back({"block.copy_rate", &costs.copy_rate.value});
   all.push_back({"launch.latency", &costs.launch_latency.value});
@@ -237,7 +239,8 @@ class HopPricing {
         costs_(costs),
         of_protocol_(costs.of[static_cast<std::size_t>(plan.protocol)]),
         cap_(cap),
-        sockets_(request.sockets),
+        threads_(request.socket_threads),
+        sockets_(std::max(1, request.socket_threads) * request.sockets_per_thread),
         by_switch_(reduced_by_nvswitch(plan.algorithm)),
         of_switch_(costs.nvls.efficiency *
                    (plan.algorithm == Algorithm::nvls_tree ? costs.nvls.tree_efficiency : 1)) {}
@@ -246,7 +249,7 @@ class HopPricing {
   BytesPerSecond rate(const Hop& hop, const HopRates& links) const {
     const bool network = hop.kind == HopKind::network, of_host = links.from_host.value > 0;
     const double line = kLineEfficiency[static_cast<std::size_t>(plan_.protocol)];
-    const double efficiency =
+    double efficiency =
         of_host ? 1 : costs_.efficiency[static_cast<std::size_t>(hop.kind)] * (nvls(hop) ? of_switch_ : 1);
     BytesPerSecond most = of_host ? std::min(cap_, links.from_host * (line * costs_.host_efficiency)) : cap_;
     if (network && plan_.protocol == Protocol::ll) {
@@ -255,8 +258,14 @@ class HopPricing {
     if (network && plan_.algorithm == Algorithm::point_to_point) {
       most = std::min(most, kPeerNetworkRate);
     }
+    if (network && costs_.thread_rate.value > 0) {
+      most = std::min(most, costs_.thread_rate * threads_of(hop));
+    }
     if (network && costs_.socket_rate.value > 0) {
       most = std::min(most, costs_.socket_rate * sockets_);
+    }
+    if (network && costs_.adapter_rate.value > 0) {
+      efficiency = std::min(efficiency, costs_.adapter_rate / hop.alone);
     }
     return std::min(links.narrowest * (line * efficiency), most);
   }
@@ -299,6 +308,12 @@ class HopPricing {
     return plan_.algorithm == Algorithm::point_to_point ? 1 : hop.of_one_proxy;
   }
   // On the wire. In lines a chunk is one message.
+  // That send, and that receive, what goes through a FIFO. Without threads of its own it has its share of the proxy's.
+  double threads_of(const Hop& hop) const {
+    constexpr double kPart =
+        64 << 10;  // of a message at least, for another thread (MIN_CHUNKSIZE, net_socket.cc)
+    return threads_ > 0 ? std::min<double>(threads_, std::ceil(message_bytes() / kPart)) : 2 / hop.of_proxies;
+  }
   double message_bytes() const {
     return static_cast<double>(plan_.loops.front().chunk.value) /
            kLineEfficiency[static_cast<std::size_t>(plan_.protocol)];
@@ -309,7 +324,7 @@ class HopPricing {
   const CollectiveCosts& costs_;
   const CollectiveCosts::OfProtocol& of_protocol_;
   BytesPerSecond cap_;
-  int sockets_;
+  int threads_, sockets_;
   bool by_switch_;
   double of_switch_;
 };

@@ -25,7 +25,12 @@
 //   network.channel_overhead          s   of a channel in Simple for a message (but of all_to_all and send_recv), beside
 //                                         its bytes at
 //   network.channel_rate              B/s which it moves them, however idle the NIC
-//   network.socket_rate               B/s of one socket of a channel, where the network has sockets (tcp)
+//   network.thread_rate               B/s that a thread sends, or receives, over TCP sockets: socket_threads of them
+//                                         for each channel and direction; or a GPU's proxy alone, which carries as
+//                                         much each way of all its channels together
+//   network.socket_rate               B/s of a channel's one TCP socket, where the network limits each flow; 0: it
+//                                         doesn't
+//   network.adapter_rate              B/s that a host moves through one adapter over TCP sockets, however fast it is
 //   ll.proxy_rate                     B/s that a GPU's proxy sends in LL, whose lines it looks at one by one
 //   block.copy_rate                   B/s that a thread block moves, in its GPU or out of it
 //   launch.latency                    s   from the call to the startup, whatever the protocol
@@ -101,7 +106,7 @@ struct CollectiveCosts {
   bool serial_messages = false;  // which comes beside a message's bytes; else it is the least that they take
   Seconds channel_overhead;
   BytesPerSecond channel_rate;
-  BytesPerSecond socket_rate;  // 0: no sockets
+  BytesPerSecond thread_rate, socket_rate, adapter_rate;  // of TCP sockets; 0: no limit
   BytesPerSecond ll_proxy_rate, copy_rate;
   Seconds launch_latency, launch_period, launch_exposed;
   bool nvlink_reads = false;  // NCCL reads over NVLink instead of writing
@@ -129,8 +134,8 @@ std::vector<std::string> cost_parameter_names();
 
 // Fills startup, launch_period, launch_exposed, hops, copy_rate and copy_shown of a plan with loops and slots on a priced graph.
 struct PriceRequest {
-  int sockets = 1;           // of a channel, where the network has them
-  int gpus_per_process = 1;  // which one host thread launches one after the other
+  int socket_threads = 0, sockets_per_thread = 1;  // as CollectiveSpec's
+  int gpus_per_process = 1;                        // which one host thread launches one after the other
   bool fills_faster =
       false;  // inside nodes, while the pipeline is not full: NCCL's cap for trees is a full one's
 };

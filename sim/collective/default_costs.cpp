@@ -82,12 +82,15 @@ int generation(int compute_capability) {
   return compute_capability >= 100 ? 3 : compute_capability >= 90 ? 2 : compute_capability >= 80 ? 1 : 0;
 }
 
-bool before_hopper(int generation) { return generation < static_cast<int>(Generation::hopper); }
+bool before_hopper(NetworkKind kind, int generation) {
+  return kind != NetworkKind::tcp && generation < static_cast<int>(Generation::hopper);
+}
 
 Reach reach_of(int nodes, NetworkKind kind) {
   return nodes == 1                       ? Reach::one_node
          : is_verbs(kind)                 ? Reach::verbs
          : kind == NetworkKind::slingshot ? Reach::slingshot
+         : kind == NetworkKind::tcp       ? Reach::sockets
                                           : Reach::plugins;
 }
 
@@ -122,9 +125,15 @@ std::vector<CostParameter> starting_network_costs(NetworkKind kind, bool before_
     const std::string name = start.name;
     if (name == "network.efficiency" || name == "network.slice_overhead" ||
         (in_lines && name == "ll.network.latency")) {
-      const bool own = name == "network.slice_overhead" && of.slice_overhead.value > 0;
-      costs.push_back({name, own ? of.slice_overhead.value : start.value});
+      const double own = name == "network.slice_overhead" ? of.slice_overhead.value
+                         : name == "network.efficiency"   ? of.efficiency
+                                                          : 0;
+      costs.push_back({name, own > 0 ? own : start.value});
     }
+  }
+  if (of.thread_rate > 0) {
+    costs.push_back({"network.thread_rate", of.thread_rate});
+    costs.push_back({"network.adapter_rate", of.adapter_rate});
   }
   return costs;
 }
@@ -139,7 +148,8 @@ CollectiveCosts default_costs(int compute_capability, NetworkKind kind) {
   costs.eager = network(kind, compute_capability).eager;
   costs.serial_messages = network(kind, compute_capability).serial_messages;
   costs.channel_rate = BytesPerSecond(kChannelRate[static_cast<std::size_t>(mine)]);
-  costs.socket_rate = BytesPerSecond(network(kind, compute_capability).socket_rate);
+  costs.thread_rate = BytesPerSecond(network(kind, compute_capability).thread_rate);
+  costs.adapter_rate = BytesPerSecond(network(kind, compute_capability).adapter_rate);
   costs.launch_latency = 0.5_us;  // an ordinary launch is part of the startup; frameworks add to it
   costs.launch_exposed = compute_capability <= kA100 ? kExposedLaunch : Seconds{};
   costs.launch_period = 5.0_us;  // of a host thread (superbenchmark, CUDA kernel launch, event time)
@@ -150,11 +160,15 @@ CollectiveCosts default_costs(int compute_capability, NetworkKind kind) {
       values.push_back({fitted.name, fitted.value});
     }
   }
-  if (const Seconds overhead = network(kind, compute_capability).slice_overhead; overhead.value > 0) {
-    values.push_back({"network.slice_overhead", overhead.value});
+  const Network& of = network(kind, compute_capability);
+  if (of.slice_overhead.value > 0) {
+    values.push_back({"network.slice_overhead", of.slice_overhead.value});
+  }
+  if (of.efficiency > 0) {
+    values.push_back({"network.efficiency", of.efficiency});
   }
   for (const DefaultNetworkCost& fitted : kFittedNetworks) {
-    if (fitted.kind == kind && fitted.before_hopper == before_hopper(mine)) {
+    if (fitted.kind == kind && fitted.before_hopper == before_hopper(kind, mine)) {
       values.push_back({fitted.name, fitted.value});
     }
   }

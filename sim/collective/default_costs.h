@@ -20,7 +20,8 @@ inline constexpr auto kNames<Generation> = names<Generation>({{"Volta", Generati
                                                               {"Blackwell", Generation::blackwell}});
 inline constexpr int kGenerations = kNames<Generation>.size();
 int generation(int compute_capability);  // as a number
-bool before_hopper(int generation);      // whose machines have another EFA
+// Whose machines have another EFA and Slingshot; what sockets cost is the hosts'.
+bool before_hopper(NetworkKind, int generation);
 
 // deviation: standard, of ln(value), between sites; sites: that determine it, 0: the starting point.
 struct DefaultCost {
@@ -36,14 +37,15 @@ struct DefaultNetworkCost {
   double value, deviation;
   int sites;
 };
-// What a collective's GPUs reach each other over, as far as it says how well predictions do. plugins: all networks but
-// InfiniBand, RoCE and Slingshot, whose machines are erratic.
-enum class Reach : std::uint8_t { one_node, verbs, plugins, slingshot };
+// What a collective's GPUs reach each other over, as far as it says how well predictions do. plugins: EFA, TCPX and
+// TCPXO; machines with Slingshot or TCP sockets are erratic.
+enum class Reach : std::uint8_t { one_node, verbs, plugins, slingshot, sockets };
 template <>
 inline constexpr auto kNames<Reach> = names<Reach>({{"one_node", Reach::one_node},
                                                     {"verbs", Reach::verbs},
                                                     {"plugins", Reach::plugins},
-                                                    {"slingshot", Reach::slingshot}});
+                                                    {"slingshot", Reach::slingshot},
+                                                    {"sockets", Reach::sockets}});
 Reach reach_of(int nodes, NetworkKind);
 
 // How far predictions with the defaults are off at sites that had no part in them: 90 % of |ln(time)|, of rows from

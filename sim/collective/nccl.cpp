@@ -236,7 +236,8 @@ CollectivePlan NcclCollectives::plan(Communicator& communicator, CollectiveKind 
 void NcclCollectives::price(CollectivePlan& plan, const Communicator& communicator,
                             std::span<const CollectiveCosts> costs) const {
   price_plan(plan, communicator.graphs[plan.graph], costs,
-             {.sockets = spec_.socket_threads * spec_.sockets_per_thread,
+             {.socket_threads = spec_.socket_threads,
+              .sockets_per_thread = spec_.sockets_per_thread,
               .gpus_per_process = spec_.gpus_per_process,
               .fills_faster = fills_faster(plan.algorithm, plan.protocol)});
 }

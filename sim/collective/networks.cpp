@@ -14,7 +14,8 @@ constexpr int kA100 = 80, kHopper = 90;
 // protocols: the same plugin (Simple where writes don't keep their order), and the settings that Google publishes for
 // GPUDirect-TCPX and -TCPXO. eager: libfabric's provider for Slingshot sends longer messages by rendezvous
 // (FI_CXI_RDZV_THRESHOLD). serial_messages: as the tables of each network ask for (docs/model.md, "Latency of a FIFO").
-// slice_overhead of tcp: a guess, what a system call and a thread that wakes take at either end.
+// Of tcp: slice_overhead is a guess, what a system call and a thread that wakes take at either end; efficiency the
+// share of Ethernet's 1538 B that is data; thread_rate and adapter_rate as of the tables in docs/model.md.
 constexpr NcclSizes kEfaSizes{
     .buffer = 8_MiB, .nvls_chunk = 512_KiB, .nvls_tree_chunk = 512_KiB, .peer_chunk = 512_KiB};
 
@@ -44,7 +45,12 @@ constexpr Network kNetworks[] = {
      .slice_overhead = 2.0_us,
      .serial_messages = true,
      .protocols = "Simple,LL128"},
-    {.kind = NetworkKind::tcp, .hop_latency = 30.0_us, .slice_overhead = 10.0_us, .socket_rate = 1e9},
+    {.kind = NetworkKind::tcp,
+     .hop_latency = 30.0_us,
+     .slice_overhead = 10.0_us,
+     .efficiency = 1448.0 / 1538.0,
+     .thread_rate = 1.4e9,
+     .adapter_rate = 12e9},
 };
 
 // hop_latency: as p5's before rows say otherwise. slice_overhead: two p4de with the small chunks of NCCL 2.17 and one

@@ -17,9 +17,9 @@ struct Network {
   Seconds slice_overhead{};      // as the cost network.slice_overhead; 0: as everywhere
   Bytes eager{};                 // messages of so many bytes at most have none of it
   bool serial_messages = false;  // it comes beside a message's bytes; else it is the least that they take
-  // B/s of one socket of a channel; 0: no sockets. One stream of TCP through host memory, kernel and NIC: 8 Gb/s
-  // explain Horovod on Azure's P100 nodes of 2018 (docs/accuracy.md); 5 to 15 Gb/s are usual.
-  double socket_rate = 0;
+  double efficiency = 0;         // as the cost network.efficiency; 0: as everywhere
+  // B/s, as the costs network.thread_rate and network.adapter_rate; 0: no sockets.
+  double thread_rate = 0, adapter_rate = 0;
   NcclSizes sizes{};           // as the plugin sets NCCL's environment
   const char* protocols = "";  // NCCL_PROTO, as the plugin or its provider's settings have it; "": NCCL's
 };

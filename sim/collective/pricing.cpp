@@ -186,21 +186,30 @@ class Crossings {
   std::vector<double> owns_;  // by FIFO of the thread block at hand: what it sends where it sends that
 };
 
-// By rank: the FIFOs over the network that it sends on at once, all thread blocks together.
-std::vector<double> fifos_of_proxies(const CollectiveGraph& graph, const Crossings& crossings,
-                                     const AlikeChannels& alike) {
-  const auto over_network = [&](std::uint32_t f) { return crossings.over_network(f); };
-  std::vector<double> of_rank(graph.ranks);
+// By rank: the FIFOs over the network that it sends on at once, and those that it receives from, all thread blocks
+// together.
+struct OfProxies {
+  std::vector<double> sends, receives;
+};
+OfProxies fifos_of_proxies(const CollectiveGraph& graph, const Crossings& crossings,
+                           const AlikeChannels& alike) {
+  const auto over_network = [&](const std::vector<std::uint32_t>& fifos, std::uint32_t first, Ports ports) {
+    const auto begin = fifos.begin() + first + ports.first;
+    return std::count_if(begin, begin + ports.count,
+                         [&](std::uint32_t f) { return crossings.over_network(f); });
+  };
+  OfProxies of_rank{std::vector<double>(graph.ranks), std::vector<double>(graph.ranks)};
   alike.for_each([&](const Channel& channel, int times) {
     for (std::uint32_t w = channel.first; w < channel.last; ++w) {
       const ThreadBlock& thread_block = graph.thread_blocks[w];
-      std::ptrdiff_t most = 0;
+      std::ptrdiff_t sends = 0, receives = 0;
       for (const Step& step : graph.scripts[thread_block.script].steps) {
-        const auto first = graph.out.begin() + thread_block.first_out + step.send.first;
-        most = std::max(most, std::count_if(first, first + step.send.count, over_network));
+        sends = std::max(sends, over_network(graph.out, thread_block.first_out, step.send));
+        receives = std::max(receives, over_network(graph.in, thread_block.first_in, step.receive));
       }
       if (thread_block.rank != ThreadBlock::kSwitch) {
-        of_rank[thread_block.rank] += static_cast<double>(times * most);
+        of_rank.sends[thread_block.rank] += static_cast<double>(times * sends);
+        of_rank.receives[thread_block.rank] += static_cast<double>(times * receives);
       }
     }
   });
@@ -369,6 +378,8 @@ class Hops {
       hops.push_back(hop);
       seen_.emplace_back(crossed.size());
     }
+    double& of_proxies = hops[at->second].of_proxies;  // of the busiest of those that are else alike
+    of_proxies = std::max(of_proxies, hop.of_proxies);
     for (std::size_t i = 0; i < crossed.size(); ++i) {
       std::vector<std::pair<std::uint32_t, int>>& seen = seen_[at->second][i];
       auto known = std::ranges::find(seen, crossed[i].loads, &std::pair<std::uint32_t, int>::first);
@@ -451,7 +462,7 @@ struct Surroundings {
   const Crossings& crossings;
   const Topology& topology;
   std::vector<std::uint16_t> costs_as;  // by kind of node
-  std::vector<double> proxied;          // by rank
+  OfProxies proxied;                    // by rank
   std::vector<bool> passed_on;          // by thread block
   std::optional<std::vector<double>> stage;
   std::optional<LinkLoads> loads;
@@ -501,8 +512,14 @@ Hop hop_of(const Surroundings& around, std::uint32_t f, double own) {
     hop.from_host = topology.link(*read).bandwidth * around.crossings.share(own, *read);
   }
   const std::uint32_t sender = around.graph.thread_blocks[fifo.from].rank;
+  const std::uint32_t receiver = around.graph.thread_blocks[fifo.to].rank;
   if (hop.kind == HopKind::network && sender != ThreadBlock::kSwitch) {
-    hop.of_one_proxy = around.proxied[sender];
+    const auto& [sends, receives] = around.proxied;
+    hop.of_one_proxy = sends[sender];
+    hop.of_proxies = sends[sender] + receives[sender];
+    if (receiver != ThreadBlock::kSwitch) {
+      hop.of_proxies = std::max(hop.of_proxies, sends[receiver] + receives[receiver]);
+    }
   }
   hop.passed_on = around.passed_on[fifo.to];
   return hop;

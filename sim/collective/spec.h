@@ -65,8 +65,9 @@ struct CollectiveSpec {
   int cross_nic = 2;                       // NCCL_CROSS_NIC
   bool pxn = true;                         // NCCL_PXN_DISABLE=0
   bool nvls = true;                        // NCCL_NVLS_ENABLE
-  int socket_threads = 1;                  // NCCL_SOCKET_NTHREADS; NCCL's default but on EC2 (2) and GCP (4)
-  int sockets_per_thread = 1;              // NCCL_NSOCKS_PERTHREAD; likewise (8 on EC2)
+  // NCCL_SOCKET_NTHREADS; 0: the proxy's alone, NCCL's default but on EC2 (2) and Google's cloud (4)
+  int socket_threads = 0;
+  int sockets_per_thread = 1;  // NCCL_NSOCKS_PERTHREAD; likewise (8 on EC2)
   NcclSizes sizes{};
   int gpus_per_process = 1;            // one host thread launches for so many, one after the other
   bool limited_fifos = true;           // a FIFO holds what NCCL's buffers do; false: any number of chunks

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "sim/collective/default_costs.h"
@@ -252,6 +254,63 @@ TEST_CASE("where software moves messages, what one takes comes beside its bytes,
       }
     }
   }
+}
+
+TEST_CASE("TCP sockets carry what threads, flows and the adapter let them, whichever is least") {
+  const auto of_all_channels = [](int gpus, int threads, int sockets, std::vector<CostParameter> costs) {
+    NodeSpec node = node_preset("dgx-h100");
+    node.gpus = gpus;
+    node.nics = 1;
+    node.network = NetworkKind::tcp;
+    const Planned ring = planned(node, 3, Bytes(256 << 20),
+                                 {.algorithm = "ring",
+                                  .protocol = "simple",
+                                  .socket_threads = threads,
+                                  .sockets_per_thread = sockets,
+                                  .costs = std::move(costs)});
+    for (std::size_t h = 0; h < ring.hops.size(); ++h) {
+      if (ring.hops[h].kind == HopKind::network) {
+        CHECK(ring.hops[h].of_one_proxy == ring.channels);
+        return std::pair(ring.plan.hops[h].rate.value * ring.channels, double{1} * ring.channels);
+      }
+    }
+    FAIL("no hop over the network");
+    return std::pair(0.0, 0.0);
+  };
+  constexpr double kThread = 1e9, kAdapter = 5e9, kFlow = 0.2e9, kLine = 50e9, kEfficiency = 0.9;
+  const std::vector<CostParameter> slow_threads{{"network.thread_rate", kThread},
+                                                {"network.adapter_rate", 1e15}};
+  // The proxy sends and receives; in a ring of nodes with more GPUs one sends and another receives.
+  CHECK(of_all_channels(1, 0, 1, slow_threads).first == Approx(kThread));
+  CHECK(of_all_channels(8, 0, 1, slow_threads).first == Approx(2 * kThread));
+  for (const int gpus : {1, 8}) {
+    const auto [three, channels] = of_all_channels(gpus, 3, 1, slow_threads);
+    CHECK(three == Approx(3 * kThread * channels));
+    std::vector<CostParameter> slow_flows = slow_threads;
+    slow_flows.push_back({"network.socket_rate", kFlow});
+    CHECK(of_all_channels(gpus, 3, 2, slow_flows).first == Approx(6 * kFlow * channels));
+    CHECK(of_all_channels(gpus, 3, 64, slow_flows).first == Approx(3 * kThread * channels));
+    CHECK(of_all_channels(gpus, 0, 1, slow_flows).first ==
+          Approx(std::min(kFlow * channels, (gpus == 1 ? 1 : 2) * kThread)));
+    CHECK(of_all_channels(gpus, 16, 1, {{"network.adapter_rate", kAdapter}}).first == Approx(kAdapter));
+    CHECK(of_all_channels(gpus, 16, 1,
+                          {{"network.thread_rate", 1e15},
+                           {"network.adapter_rate", 1e15},
+                           {"network.efficiency", kEfficiency}})
+              .first == Approx(kLine * kEfficiency));
+  }
+}
+
+TEST_CASE("what sockets cost is the hosts', not the generation of GPUs'") {
+  const auto costs = [](int compute_capability) {
+    const CollectiveCosts of = default_costs(compute_capability, NetworkKind::tcp);
+    return std::tuple(of.thread_rate.value, of.adapter_rate.value, of.network_latency.value,
+                      of.efficiency[static_cast<std::size_t>(HopKind::network)]);
+  };
+  CHECK(costs(70) == costs(90));
+  CHECK(costs(80) == costs(120));
+  CHECK(std::get<0>(costs(90)) > 0);
+  CHECK(std::get<0>(costs(90)) < std::get<1>(costs(90)));
 }
 
 TEST_CASE("a hop of Slingshot in LL has a default of its own, fitted to tables between its nodes") {

@@ -143,7 +143,7 @@ TEST_CASE("an index says what NCCL was set to") {
   REQUIRE(tables.size() == 2);
   CHECK(tables[0].spec.sizes.buffer == Bytes(0));
   CHECK(tables[0].spec.gpus_per_process == 1);
-  CHECK(tables[0].spec.socket_threads == 1);
+  CHECK(tables[0].spec.socket_threads == 0);
   CHECK(tables[1].spec.sizes.buffer == Bytes(8 << 20));
   CHECK(tables[1].spec.gpus_per_process == 2);
   CHECK(tables[1].spec.socket_threads == 4);
