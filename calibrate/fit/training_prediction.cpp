@@ -19,7 +19,7 @@ namespace {
 // is left, for each root of a further doubling of nodes, and for each factor e between the batch and the
 // nearest measured one.
 constexpr double kOpenInNode = 0.015, kOpenAcross = 0.06, kOpenDoubling = 0.02, kOpenBatch = 0.03;
-// Over TCP sockets, whose rate is 5 to 15 Gb/s by CPU and kernel, beside that.
+// Over TCP sockets, which the hosts' processors decide, beside that.
 constexpr double kOpenSockets = 0.2;
 
 // Where one GPU alone was measured, ln of what several may take longer for what is theirs alone: input, the host,

@@ -240,7 +240,7 @@ class HopPricing {
         of_protocol_(costs.of[static_cast<std::size_t>(plan.protocol)]),
         cap_(cap),
         threads_(request.socket_threads),
-        sockets_(std::max(1, request.socket_threads) * request.sockets_per_thread),
+        sockets_(threads_ > 0 ? threads_ * request.sockets_per_thread : 1),
         by_switch_(reduced_by_nvswitch(plan.algorithm)),
         of_switch_(costs.nvls.efficiency *
                    (plan.algorithm == Algorithm::nvls_tree ? costs.nvls.tree_efficiency : 1)) {}
@@ -249,7 +249,7 @@ class HopPricing {
   BytesPerSecond rate(const Hop& hop, const HopRates& links) const {
     const bool network = hop.kind == HopKind::network, of_host = links.from_host.value > 0;
     const double line = kLineEfficiency[static_cast<std::size_t>(plan_.protocol)];
-    double efficiency =
+    const double efficiency =
         of_host ? 1 : costs_.efficiency[static_cast<std::size_t>(hop.kind)] * (nvls(hop) ? of_switch_ : 1);
     BytesPerSecond most = of_host ? std::min(cap_, links.from_host * (line * costs_.host_efficiency)) : cap_;
     if (network && plan_.protocol == Protocol::ll) {
@@ -259,13 +259,13 @@ class HopPricing {
       most = std::min(most, kPeerNetworkRate);
     }
     if (network && costs_.thread_rate.value > 0) {
-      most = std::min(most, costs_.thread_rate * threads_of(hop));
+      most = std::min(most, costs_.thread_rate * (line * threads_of(hop)));
     }
     if (network && costs_.socket_rate.value > 0) {
-      most = std::min(most, costs_.socket_rate * sockets_);
+      most = std::min(most, costs_.socket_rate * (line * sockets_));
     }
     if (network && costs_.adapter_rate.value > 0) {
-      efficiency = std::min(efficiency, costs_.adapter_rate / hop.alone);
+      most = std::min(most, costs_.adapter_rate * (line * hop.of_nics));
     }
     return std::min(links.narrowest * (line * efficiency), most);
   }
@@ -307,13 +307,20 @@ class HopPricing {
   double messages_at_once(const Hop& hop) const {
     return plan_.algorithm == Algorithm::point_to_point ? 1 : hop.of_one_proxy;
   }
-  // On the wire. In lines a chunk is one message.
-  // That send, and that receive, what goes through a FIFO. Without threads of its own it has its share of the proxy's.
+  // That send, and that receive, what goes through a FIFO. Without threads of its own it has its share of the proxy's,
+  // and never less with them. What follows closely keeps all of them busy, but a message between peers has a part for
+  // two.
   double threads_of(const Hop& hop) const {
     constexpr double kPart =
-        64 << 10;  // of a message at least, for another thread (MIN_CHUNKSIZE, net_socket.cc)
-    return threads_ > 0 ? std::min<double>(threads_, std::ceil(message_bytes() / kPart)) : 2 / hop.of_proxies;
+        64 << 10;  // for another thread at least (MIN_CHUNKSIZE, src/transport/net_socket.cc)
+    const double of_proxy = 2 / hop.of_proxies;
+    if (threads_ == 0) {
+      return of_proxy;
+    }
+    const bool of_peers = plan_.algorithm == Algorithm::point_to_point;
+    return std::max(of_proxy, of_peers ? std::clamp<double>(message_bytes() / kPart, 1, threads_) : threads_);
   }
+  // On the wire. In lines a chunk is one message.
   double message_bytes() const {
     return static_cast<double>(plan_.loops.front().chunk.value) /
            kLineEfficiency[static_cast<std::size_t>(plan_.protocol)];

@@ -194,6 +194,7 @@ struct Hop {
   BytesPerSecond alone{};   // its bandwidth while the others are silent
   double of_one_proxy = 1;  // FIFOs over the network that the sender's GPU, and so its proxy, serves at once
   double of_proxies = 2;    // and that the busier of its two ends' sends on and receives from at once
+  double of_nics = 1;       // what it has of the NICs at its ends, the smaller share
   std::vector<SharedLink> links{};  // where not all that cross them are live in every loop
   KindsOfNode nodes{};
   bool passed_on = false;  // by its receiver, to GPUs of its node

@@ -378,8 +378,9 @@ class Hops {
       hops.push_back(hop);
       seen_.emplace_back(crossed.size());
     }
-    double& of_proxies = hops[at->second].of_proxies;  // of the busiest of those that are else alike
-    of_proxies = std::max(of_proxies, hop.of_proxies);
+    Hop& one = hops[at->second];  // of those that are else alike the one with the busiest ends
+    one.of_proxies = std::max(one.of_proxies, hop.of_proxies);
+    one.of_nics = std::min(one.of_nics, hop.of_nics);
     for (std::size_t i = 0; i < crossed.size(); ++i) {
       std::vector<std::pair<std::uint32_t, int>>& seen = seen_[at->second][i];
       auto known = std::ranges::find(seen, crossed[i].loads, &std::pair<std::uint32_t, int>::first);
@@ -488,6 +489,14 @@ std::optional<LinkId> read_from_host(const Topology& topology, HopKind kind, std
   return kind == HopKind::pcie ? topology.read_from_host(route) : std::nullopt;
 }
 
+// Of the NICs at the ends of a route over the network: its first link there, and its last.
+double share_of_nics(const Surroundings& around, std::span<const LinkId> route, double own) {
+  const auto of_network = [&](LinkId id) { return around.topology.link(id).kind == LinkKind::network; };
+  const auto first = std::ranges::find_if(route, of_network);
+  const auto last = std::find_if(route.rbegin(), route.rend(), of_network);
+  return std::min(around.crossings.share(own, *first), around.crossings.share(own, *last));
+}
+
 // Without its links; `own`: as Crossings::for_each_fifo_of has it.
 Hop hop_of(const Surroundings& around, std::uint32_t f, double own) {
   const Topology& topology = around.topology;
@@ -517,6 +526,7 @@ Hop hop_of(const Surroundings& around, std::uint32_t f, double own) {
     const auto& [sends, receives] = around.proxied;
     hop.of_one_proxy = sends[sender];
     hop.of_proxies = sends[sender] + receives[sender];
+    hop.of_nics = share_of_nics(around, route, own);
     if (receiver != ThreadBlock::kSwitch) {
       hop.of_proxies = std::max(hop.of_proxies, sends[receiver] + receives[receiver]);
     }

@@ -1,6 +1,7 @@
 // What hops are given: of GPUs of one process, of a tree that fills, past a CPU, and for messages of Slingshot.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <limits>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -299,6 +300,62 @@ TEST_CASE("TCP sockets carry what threads, flows and the adapter let them, which
                            {"network.efficiency", kEfficiency}})
               .first == Approx(kLine * kEfficiency));
   }
+}
+
+TEST_CASE(
+    "a faster adapter is never slower over TCP sockets, nor are more threads; LL moves twice the bytes") {
+  const auto seconds = [](const NodeSpec& node, double gigabits, const CollectiveSpec& spec,
+                          CollectiveKind kind) {
+    ClusterSpec cluster;
+    cluster.node = node;
+    cluster.node.network = NetworkKind::tcp;
+    cluster.node.nics = 1;
+    cluster.node.nic_bandwidth = BytesPerSecond(gigabits * 1e9 / 8);
+    cluster.nodes = 2;
+    cluster.gpus_per_node = node.gpus;
+    const Topology topology = build_topology(cluster);
+    CollectivePlanner planner = nccl_planner(topology, spec, {});
+    return to_seconds(cost_collectives(planner, kind, std::vector{Bytes(128 << 20)}, false).front().time)
+        .value;
+  };
+  constexpr double kNoise = 1.01;  // another adapter may bring other channels and chunks
+  for (const char* preset : {"dgx-a100", "dgx-h100", "pcie-a100"}) {
+    for (const auto& [algorithm, kind] : {std::pair("ring", CollectiveKind::all_reduce),
+                                          {"tree", CollectiveKind::all_reduce},
+                                          {"ring", CollectiveKind::reduce_scatter},
+                                          {"ring", CollectiveKind::broadcast}}) {
+      const NodeSpec node = node_preset(preset);
+      CAPTURE(preset, algorithm, static_cast<int>(kind));
+      for (const int threads : {0, 16}) {
+        double before = std::numeric_limits<double>::infinity();
+        for (const double gigabits : {10.0, 100.0, 200.0, 400.0, 800.0}) {
+          const double now =
+              seconds(node, gigabits,
+                      {.algorithm = algorithm, .protocol = "simple", .socket_threads = threads}, kind);
+          CHECK(now <= before * kNoise);
+          before = now;
+        }
+      }
+      for (const int channels : {1, 2}) {
+        double before = std::numeric_limits<double>::infinity();
+        for (const int threads : {0, 1, 2, 4}) {
+          CollectiveSpec spec{.algorithm = algorithm, .protocol = "simple", .socket_threads = threads};
+          spec.min_channels = spec.max_channels = channels;
+          const double now = seconds(node, 200, spec, kind);
+          CHECK(now <= before * kNoise);
+          before = now;
+        }
+      }
+    }
+  }
+  NodeSpec one = node_preset("dgx-a100");
+  one.gpus = 1;
+  const auto in = [&](const char* protocol) {
+    return seconds(one, 100,
+                   {.algorithm = "ring", .protocol = protocol, .costs = {{"network.thread_rate", 0.3e9}}},
+                   CollectiveKind::all_reduce);
+  };
+  CHECK(in("ll") == Approx(2 * in("simple")).epsilon(0.01));
 }
 
 TEST_CASE("what sockets cost is the hosts', not the generation of GPUs'") {
