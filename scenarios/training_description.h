@@ -327,12 +327,11 @@ void describe(V& v, CollectiveSpec& s) {
   v.key("cross_nic", s.cross_nic, between(0, 2),
         "NCCL_CROSS_NIC: 0: rings keep to their rail; 1: they may leave it; 2: NCCL decides.");
   v.key("pxn", s.pxn, any(), "Reach a NIC through a GPU that is nearer to it (NCCL_PXN_DISABLE=0).");
-  v.key("socket_threads", s.socket_threads, between(0, 16),
-        "NCCL_SOCKET_NTHREADS: threads that send, and as many that receive, what a channel carries over TCP "
-        "sockets; "
-        "0: the GPU's one proxy thread does it for all its channels, as in NCCL but on EC2 (2, with 8 "
-        "sockets each) "
-        "and in Google's cloud (4).");
+  v.key(
+      "socket_threads", s.socket_threads, between(0, 16),
+      "NCCL_SOCKET_NTHREADS: threads that send, and as many that receive, what a channel carries over TCP "
+      "sockets; 0: the GPU's one proxy thread does it for all its channels, as in NCCL but on EC2 (2, with 8 "
+      "sockets each) and in Google's cloud (4).");
   v.key("sockets_per_thread", s.sockets_per_thread, between(1, 64),
         "NCCL_NSOCKS_PERTHREAD: TCP sockets of each of them.");
   v.key("nvls", s.nvls, any(), "Use NVLink SHARP where there is (NCCL_NVLS_ENABLE).");

@@ -272,7 +272,7 @@ TEST_CASE("TCP sockets carry what threads, flows and the adapter let them, which
     for (std::size_t h = 0; h < ring.hops.size(); ++h) {
       if (ring.hops[h].kind == HopKind::network) {
         CHECK(ring.hops[h].of_one_proxy == ring.channels);
-        return std::pair(ring.plan.hops[h].rate.value * ring.channels, double{1} * ring.channels);
+        return std::pair(ring.plan.hops[h].rate.value * ring.channels, static_cast<double>(ring.channels));
       }
     }
     FAIL("no hop over the network");
@@ -318,7 +318,7 @@ TEST_CASE(
     return to_seconds(cost_collectives(planner, kind, std::vector{Bytes(128 << 20)}, false).front().time)
         .value;
   };
-  constexpr double kNoise = 1.01;  // another adapter may bring other channels and chunks
+  constexpr double kOtherChannels = 1.01;  // that the search finds for another adapter
   for (const char* preset : {"dgx-a100", "dgx-h100", "pcie-a100"}) {
     for (const auto& [algorithm, kind] : {std::pair("ring", CollectiveKind::all_reduce),
                                           {"tree", CollectiveKind::all_reduce},
@@ -332,7 +332,7 @@ TEST_CASE(
           const double now =
               seconds(node, gigabits,
                       {.algorithm = algorithm, .protocol = "simple", .socket_threads = threads}, kind);
-          CHECK(now <= before * kNoise);
+          CHECK(now <= before * kOtherChannels);
           before = now;
         }
       }
@@ -342,7 +342,7 @@ TEST_CASE(
           CollectiveSpec spec{.algorithm = algorithm, .protocol = "simple", .socket_threads = threads};
           spec.min_channels = spec.max_channels = channels;
           const double now = seconds(node, 200, spec, kind);
-          CHECK(now <= before * kNoise);
+          CHECK(now <= before);
           before = now;
         }
       }
