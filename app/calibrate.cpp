@@ -225,6 +225,11 @@ void CalibrateCommands::add_fit() {
 void CalibrateCommands::add_settings(CLI::App* command) {
   command->add_option("--algo", algorithm_, "NCCL_ALGO as it was set, where the files don't say");
   command->add_option("--proto", protocol_, "NCCL_PROTO, likewise");
+  command
+      ->add_option("--set", settings_,
+                   "KEY=VALUE of training.collective as it was, likewise: socket_threads=4, buffer=\"8 MiB\" "
+                   "(repeatable; docs/scenario.md)")
+      ->allow_extra_args(false);
 }
 
 void CalibrateCommands::add_judging() {
@@ -307,6 +312,7 @@ void CalibrateCommands::run() const {
          .gpus_per_node = gpus_per_node_,
          .algorithm = algorithm_,
          .protocol = protocol_,
+         .settings = collective_settings(settings_),
          .scenario = scenario_of_rows_},
         profile_out_);
   } else if (defaults_->parsed()) {
@@ -321,7 +327,8 @@ void CalibrateCommands::run() const {
                                   .nodes = nodes_,
                                   .gpus_per_node = gpus_per_node_,
                                   .algorithm = algorithm_,
-                                  .protocol = protocol_},
+                                  .protocol = protocol_,
+                                  .settings = collective_settings(settings_)},
                                  profile_, allow_other_machine_);
     print(compare_->parsed() ? json_ ? compare_json(log) : compare_text(log)
           : json_            ? diagnose_json(log)

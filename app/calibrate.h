@@ -33,7 +33,7 @@ class CalibrateCommands {
   CLI::App* replay_ = nullptr;
   CLI::App* defaults_ = nullptr;
   CLI::App* pairs_ = nullptr;
-  std::vector<std::string> files_, fit_files_;
+  std::vector<std::string> files_, fit_files_, settings_;
   std::optional<std::string> csv_, layers_, nccl_, scenario_of_rows_, steps_, measured_, profile_, tables_,
       nodes_, gpus_per_node_;
   std::string algorithm_, protocol_, cluster_, library_ = "nccl", overlap_ = "stated", profile_out_,

@@ -82,18 +82,6 @@ struct ValidateOptions {
   bool json = false, markdown = false;
 };
 
-std::string collective_settings(const std::vector<std::string>& settings) {
-  Json json(Json::Object{});
-  for (const std::string& setting : settings) {
-    const std::size_t end = setting.find('=');
-    if (end == std::string::npos) {
-      throw InputError("expected KEY=VALUE such as max_channels=8, found " + in_quotes(setting), "--set");
-    }
-    set_at(json, '/' + setting.substr(0, end), value_of_text(setting.substr(end + 1)), ".");
-  }
-  return settings.empty() ? "" : to_line(json);
-}
-
 void test_collective(CollectiveCommand command) {
   const Profile profile =
       command.profile ? profile_in(*command.profile, command.allow_other_machine) : Profile{};

@@ -13,7 +13,9 @@
 #include "core/parallel.h"
 #include "core/text.h"
 #include "scenarios/files.h"
+#include "scenarios/json.h"
 #include "scenarios/scenario.h"
+#include "studies/edit.h"
 #include "topology/topology.h"
 
 namespace paceline {
@@ -32,6 +34,18 @@ Profile profile_in(const std::string& path, bool any_machine) {
     remark(path + ": " + text);
   }
   return profile;
+}
+
+std::string collective_settings(const std::vector<std::string>& settings) {
+  Json json(Json::Object{});
+  for (const std::string& setting : settings) {
+    const std::size_t end = setting.find('=');
+    if (end == std::string::npos) {
+      throw InputError("expected KEY=VALUE such as max_channels=8, found " + in_quotes(setting), "--set");
+    }
+    set_at(json, '/' + setting.substr(0, end), value_of_text(setting.substr(end + 1)), ".");
+  }
+  return settings.empty() ? "" : to_line(json);
 }
 
 void print(const std::string& text) { std::cout << printable(text) << std::flush; }

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "scenarios/profile.h"
 
@@ -36,6 +37,9 @@ std::string examples_folder();
 // The measuring program: beside this one, as built or as installed. With a GPU the one for NCCL. Throws
 // InputError where there is none.
 std::string measuring_program();
+
+// "KEY=VALUE" of training.collective, as JSON; none: empty. Throws InputError that names --set.
+std::string collective_settings(const std::vector<std::string>& settings);
 
 // "-" is the standard input or output.
 inline constexpr const char* kStandard = "-";

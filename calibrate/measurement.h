@@ -30,6 +30,8 @@ struct CollectiveMeasurement {
   std::string nvls;                 // "off" where NCCL_NVLS_ENABLE=0 is stated
   int gpus_per_process = 0;         // that one host thread launches for (nccl-tests' -g); 0: not stated
   Bytes buffer{0};                  // NCCL_BUFFSIZE, where known
+  int socket_threads = 0;           // NCCL_SOCKET_NTHREADS, where stated
+  int sockets_per_thread = 0;       // NCCL_NSOCKS_PERTHREAD, where stated
   std::string table;                // which run it belongs to: the file's name, and "#2" for its second table
   Origin origin;
   std::string gpu;  // "NVIDIA H100 80GB HBM3"; empty: not stated, or of several kinds

@@ -39,6 +39,8 @@ Json::Object collective_row(const CollectiveMeasurement& row, std::string condit
           {"fullest_node", row.fullest},
           {"gpus_per_process", row.gpus_per_process},
           {"wrong_values", row.wrong_values ? 1 : 0},
+          {"socket_threads", row.socket_threads},
+          {"sockets_per_thread", row.sockets_per_thread},
           {"not_modelled", row.unmodelled},
           {"table", row.table},
           {"file", row.origin.file},

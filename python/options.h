@@ -72,6 +72,8 @@ void describe(V& v, FitFiles& s) {
   v.key("gpus_per_node", s.gpus_per_node, kArgument, "GPUs of each node, of rows that don't say.");
   v.key("algorithm", s.algorithm, kArgument, "NCCL_ALGO of rows that don't say.");
   v.key("protocol", s.protocol, kArgument, "NCCL_PROTO of rows that don't say.");
+  v.key("settings", s.settings, text(1 << 20, 0),
+        "JSON: keys of training.collective, of rows that don't say.");
   v.key("library", s.library, kArgument, "nccl, mpi, gloo or tensorflow.");
   v.key("scenario", s.scenario, kArgument, "A file: whose throughput rows these are.");
   v.key("overlap", s.overlap, kArgument, "stated or unknown.");

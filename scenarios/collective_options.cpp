@@ -27,8 +27,7 @@ void set_sizes(const CollectiveOptions& options, CollectiveTest& test) {
 }
 
 // NCCL's other variables: NVLS, channels, buffers, costs.
-void set_collective(const std::string& settings, const Profile& profile, CollectiveSpec& collective) {
-  const Json json = parse_json(settings);
+void set_collective(const Json& json, CollectiveSpec& collective) {
   constexpr std::pair<const char*, const char*> kOptions[] = {
       {"library", "library"}, {"nccl", "nccl"}, {"algorithm", "algo"}, {"protocol", "proto"}};
   for (const auto& [key, option] : kOptions) {
@@ -38,9 +37,6 @@ void set_collective(const std::string& settings, const Profile& profile, Collect
   }
   if (json.find("corrections") != nullptr) {
     throw InputError("expected them in a profile", "/corrections");
-  }
-  if (json.find("costs") != nullptr && !profile.parameters.empty()) {
-    throw InputError("expected either costs or a profile, which has its own, found both", "/costs");
   }
   read_object(json, collective, {});
   require_channels(collective, {});
@@ -69,6 +65,17 @@ ChoicePlaces places_of(const CollectiveOptions& options, const ClusterInUse& in_
 
 }  // namespace
 
+void set_as_told(const std::string& settings, CollectiveSpec& collective) {
+  const Json json = parse_json(settings);
+  if (json.find("costs") != nullptr) {
+    throw InputError("expected what NCCL was told; what collectives cost is a profile's", "/costs");
+  }
+  if (collective.library != CollectiveLibrary::nccl) {
+    require_costs_alone(settings, collective.library);
+  }
+  set_collective(json, collective);
+}
+
 ClusterInUse cluster_of(const CollectiveOptions& options) {
   ClusterInUse in_use;
   ClusterSpec& cluster = in_use.cluster;
@@ -95,7 +102,13 @@ CollectiveTest collective_test(const CollectiveOptions& options, const ClusterIn
   test.collective = in_use.collective;
   set_sizes(options, test);
   if (!options.settings.empty()) {
-    naming_option("--set", [&] { set_collective(options.settings, profile, test.collective); });
+    naming_option("--set", [&] {
+      const Json json = parse_json(options.settings);
+      if (json.find("costs") != nullptr && !profile.parameters.empty()) {
+        throw InputError("expected either costs or a profile, which has its own, found both", "/costs");
+      }
+      set_collective(json, test.collective);
+    });
   }
   test.collective.nccl = options.nccl.value_or(test.collective.nccl);
   if (!options.algorithm.empty()) {

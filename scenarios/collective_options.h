@@ -33,4 +33,8 @@ ClusterInUse cluster_of(const CollectiveOptions&);
 // NCCL's version it is the profile's, or the newest.
 CollectiveTest collective_test(const CollectiveOptions&, const ClusterInUse&, const Profile&);
 
+// What NCCL was told for measurements (`settings` as in CollectiveOptions). Throws InputError where it is of costs, which
+// measurements are to tell, or of another library.
+void set_as_told(const std::string& settings, CollectiveSpec&);
+
 }  // namespace paceline

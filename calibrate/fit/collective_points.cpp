@@ -94,6 +94,9 @@ std::string place_row(const CollectiveMeasurement& row, const FitRequest& reques
   place.spec.protocol = row.protocol.empty() ? place.spec.protocol : row.protocol;
   place.spec.max_channels = row.channels > 0 ? row.channels : place.spec.max_channels;
   place.spec.nvls = place.spec.nvls && row.nvls != "off";
+  place.spec.socket_threads = row.socket_threads > 0 ? row.socket_threads : place.spec.socket_threads;
+  place.spec.sockets_per_thread =
+      row.sockets_per_thread > 0 ? row.sockets_per_thread : place.spec.sockets_per_thread;
   place.spec.sizes.buffer = row.buffer.value > 0 ? row.buffer : place.spec.sizes.buffer;
   if (row.gpus_per_process > 0) {
     place.spec.gpus_per_process = std::min(row.gpus_per_process, ranks / nodes);
@@ -112,13 +115,13 @@ std::string why_impossible(MeasuredPlace& place, Bytes bytes) {
   }
 }
 
-using PlaceKey =
-    std::tuple<CollectiveKind, int, int, std::string, std::string, std::string, int, bool, int, std::int64_t>;
+using PlaceKey = std::tuple<CollectiveKind, int, int, std::string, std::string, std::string, int, bool, int,
+                            std::int64_t, int, int>;
 PlaceKey key_of(const MeasuredPlace& place) {
   const CollectiveSpec& s = place.spec;
-  return {place.kind,         place.nodes(),       place.gpus_per_node(), s.nccl,
-          s.algorithm,        s.protocol,          s.max_channels,        s.nvls,
-          s.gpus_per_process, s.sizes.buffer.value};
+  return {place.kind,         place.nodes(),        place.gpus_per_node(), s.nccl,
+          s.algorithm,        s.protocol,           s.max_channels,        s.nvls,
+          s.gpus_per_process, s.sizes.buffer.value, s.socket_threads,      s.sockets_per_thread};
 }
 
 // The rows of one table at one place, by size.
@@ -247,6 +250,8 @@ class UnusedOptions {
             row.nccl.starts_with("2.") ? nearest_nccl(row.nccl) : "");
     compare(row, "--algo", request_.collective.algorithm, row.algorithm);
     compare(row, "--proto", request_.collective.protocol, row.protocol);
+    compare(row, "--set socket_threads", number(request_.collective.socket_threads),
+            number(row.socket_threads));
   }
 
   std::vector<std::string> lines() const {

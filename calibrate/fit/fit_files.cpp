@@ -17,6 +17,7 @@
 #include "core/names.h"
 #include "core/option_text.h"
 #include "core/parallel.h"
+#include "scenarios/collective_options.h"
 #include "scenarios/collective_table.h"
 #include "scenarios/limits.h"
 #include "scenarios/scenario.h"
@@ -80,6 +81,9 @@ FitRequest request_of(const FitFiles& fit) {
   naming_option("--cluster", [&] { request.cluster = load_cluster(fit.cluster); });
   require_like_nodes(request.cluster);
   naming_option("--library", [&] { request.collective.library = collective_library_named(fit.library); });
+  if (!fit.settings.empty()) {
+    naming_option("--set", [&] { set_as_told(fit.settings, request.collective); });
+  }
   if (fit.nccl) {
     request.collective.nccl = *fit.nccl;
     request.nccl_stated = true;

@@ -30,6 +30,7 @@ struct FitFiles {
   // Of rows that don't say.
   std::optional<std::string> nccl = {}, nodes = {}, gpus_per_node = {};
   std::string algorithm{}, protocol{};  // NCCL_ALGO and NCCL_PROTO, likewise
+  std::string settings{};               // JSON: keys of training.collective, likewise; empty: none
   // A file: whose throughput rows, and on whose GPU the kernels are.
   std::optional<std::string> scenario = {};
   FitProgress progress = {};  // may be empty

@@ -29,13 +29,15 @@ std::string stated(int number) { return number > 0 ? std::to_string(number) : st
 
 void write_csv(const MeasuredData& data, std::ostream& out) {
   out << "collective,size_bytes,time_us,ranks,nodes,nccl,algo,proto,channels,nvls,table,"
-         "gpu_name,fullest_node,gpus_per_process,wrong_values,not_modelled\n";
+         "gpu_name,fullest_node,gpus_per_process,wrong_values,socket_threads,sockets_per_thread,not_"
+         "modelled\n";
   for (const CollectiveMeasurement& one : data.collectives) {
     out << name_of(one.kind) << ',' << one.bytes.value << ',' << microseconds_text(one.time) << ','
         << stated(one.ranks) << ',' << stated(one.nodes) << ',' << one.nccl << ',' << csv_cell(one.algorithm)
         << ',' << csv_cell(one.protocol) << ',' << stated(one.channels) << ',' << one.nvls << ','
         << csv_cell(one.table) << ',' << csv_cell(one.gpu) << ',' << stated(one.fullest) << ','
         << stated(one.gpus_per_process) << ',' << stated(one.wrong_values ? 1 : 0) << ','
+        << stated(one.socket_threads) << ',' << stated(one.sockets_per_thread) << ','
         << csv_cell(one.unmodelled) << '\n';
   }
 }

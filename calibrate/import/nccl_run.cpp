@@ -146,6 +146,10 @@ constexpr std::array<std::string_view, 6> kUnmodelled{"NCCL_IB_DISABLE",  "NCCL_
 
 constexpr std::size_t kLongestValue = 200;
 
+// MAX_THREADS and MAX_SOCKETS of src/transport/net_socket.cc: NCCL takes these where more is asked.
+constexpr std::int64_t kMostSocketThreads = 16, kMostSockets = 64;
+int most(std::int64_t asked, std::int64_t taken) { return static_cast<int>(std::min(asked, taken)); }
+
 // Where a '#' begins a word, as a comment of a shell does, but for a batch system's lines, what is quoted, and prompts:
 // "/ # export", "linux:~ # export".
 std::size_t comment_in(std::string_view line) {
@@ -267,6 +271,10 @@ bool NcclEnvironment::set(std::string_view name, std::string_view value) {
   } else if ((name == "NCCL_MAX_NCHANNELS" || name == "NCCL_MAX_CTAS") &&
              (value.empty() || (read_whole(value, number) && number > 0 && number < 1024))) {
     channels = static_cast<int>(number);
+  } else if (name == "NCCL_SOCKET_NTHREADS" && (value.empty() || read_whole(value, number)) && number >= 0) {
+    socket_threads = most(number, kMostSocketThreads);
+  } else if (name == "NCCL_NSOCKS_PERTHREAD" && (value.empty() || read_whole(value, number)) && number >= 0) {
+    sockets_per_thread = most(number, kMostSockets);
   } else if (name == "NCCL_NVLS_ENABLE") {
     nvls = value == "0" ? "off" : "";
   } else if (std::ranges::count(kUnmodelled, name) > 0) {
@@ -288,6 +296,17 @@ bool NcclEnvironment::read(std::string_view line) {
   return found;
 }
 
+bool NcclEnvironment::read_sockets(std::string_view line) {
+  constexpr std::string_view kThreads = "NET/Socket: Using ", kSockets = " threads and ";
+  const auto threads = number_after(line, kThreads), sockets = number_after(line, kSockets);
+  if (!threads || !sockets) {
+    return false;
+  }
+  socket_threads = most(*threads, kMostSocketThreads);
+  sockets_per_thread = most(*sockets, kMostSockets);
+  return true;
+}
+
 void NcclEnvironment::take_back(std::string_view line) {
   for (const Setting& each : settings_in(line)) {
     if (each.unset) {
@@ -306,7 +325,10 @@ void NcclEnvironment::complete(const NcclEnvironment& other) {
   take(protocol, other.protocol);
   take(nvls, other.nvls);
   unmodelled.insert(other.unmodelled.begin(), other.unmodelled.end());
-  channels = channels == 0 ? other.channels : channels;
+  const auto take_number = [](int& mine, int others) { mine = mine == 0 ? others : mine; };
+  take_number(channels, other.channels);
+  take_number(socket_threads, other.socket_threads);
+  take_number(sockets_per_thread, other.sockets_per_thread);
 }
 
 NcclHosts hosts_of(const NcclRun& run) {

@@ -15,7 +15,7 @@ namespace paceline {
 // Of NCCL's environment variables, those that change a collective's time by choice.
 struct NcclEnvironment {
   std::string algorithm, protocol, nvls;
-  int channels = 0;
+  int channels = 0, socket_threads = 0, sockets_per_thread = 0;  // 0: not stated
   // By name, such as NCCL_P2P_DISABLE, what changes a time, but no prediction; "0": not so.
   std::map<std::string, std::string> unmodelled;
 
@@ -27,6 +27,8 @@ struct NcclEnvironment {
   // What `this` leaves open, from `other`.
   void complete(const NcclEnvironment& other);
   bool set(std::string_view name, std::string_view value);  // empty: unset
+  // NCCL's "NET/Socket: Using 4 threads and 1 sockets per thread", whatever was asked; true: it was one.
+  bool read_sockets(std::string_view line);
   bool operator==(const NcclEnvironment&) const = default;
 };
 

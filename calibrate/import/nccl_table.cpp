@@ -192,6 +192,8 @@ void finish_table(const NcclTable& table, const std::string& name, Findings& fin
   one.protocol = table.environment.protocol;
   one.channels = table.environment.channels;
   one.nvls = table.environment.nvls;
+  one.socket_threads = table.environment.socket_threads;
+  one.sockets_per_thread = table.environment.sockets_per_thread;
   std::vector<std::string> unmodelled;
   for (const auto& [setting, value] : table.environment.unmodelled) {
     if (value != "0") {

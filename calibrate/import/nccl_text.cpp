@@ -296,9 +296,10 @@ class TextReader {
       recognised();
       return;
     }
-    if (line.find(" set by environment to ") != std::string_view::npos) {
+    const bool of_sockets = line.find("NET/Socket: Using ") != std::string_view::npos;
+    if (of_sockets || line.find(" set by environment to ") != std::string_view::npos) {
       const NcclEnvironment before = set_in_run_;
-      if (set_in_run_.read(line) && set_in_run_ != before) {
+      if ((of_sockets ? set_in_run_.read_sockets(line) : set_in_run_.read(line)) && set_in_run_ != before) {
         complete_open_tables();
       }
       recognised();

@@ -193,6 +193,8 @@ MeasuredData read_table(const CollectiveTable& table) {
     row.nvls = table.spec.nvls ? "" : "off";
     row.gpus_per_process = table.spec.gpus_per_process;
     row.buffer = table.spec.sizes.buffer;
+    row.socket_threads = table.spec.socket_threads;
+    row.sockets_per_thread = table.spec.sockets_per_thread;
     row.table = table.name;
   }
   return data;

@@ -104,6 +104,16 @@ Change most_channels(int most) {
   };
 }
 
+Change socket_threads(int threads, int sockets) {
+  return [=](MeasuredPlace& place) {
+    const bool by_sockets = place.nodes() > 1 && place.cluster.node.network == NetworkKind::tcp;
+    const bool told = place.spec.socket_threads > 0;
+    place.spec.socket_threads = threads;
+    place.spec.sockets_per_thread = sockets;
+    return by_sockets && !told;
+  };
+}
+
 Change other_node(const std::string& name) {
   return [=](MeasuredPlace& place) {
     const NodeSpec other = node_preset(name);
@@ -216,6 +226,13 @@ void add_settings(std::vector<Fault>& faults) {
     faults.push_back({FaultFamily::channels, "NCCL_MAX_NCHANNELS=" + std::to_string(channels),
                       "the environment and nccl.conf (NCCL_MAX_NCHANNELS, NCCL_MAX_CTAS)",
                       most_channels(channels)});
+  }
+  constexpr std::array<std::pair<int, int>, 2> kSockets{{{2, 8}, {4, 1}}};  // on EC2, in Google's cloud
+  for (const auto& [threads, sockets] : kSockets) {
+    faults.push_back(
+        {FaultFamily::socket_threads, "NCCL_SOCKET_NTHREADS=" + std::to_string(threads),
+         "the environment and nccl.conf; NCCL's log (\"NET/Socket: Using\"); --set socket_threads",
+         socket_threads(threads, sockets)});
   }
 }
 

@@ -23,11 +23,12 @@ enum class FaultFamily : std::uint8_t {
   algorithm,
   protocol,
   channels,
+  socket_threads,
   machine
 };
 
 inline bool is_of_nccl(FaultFamily family) {
-  return family >= FaultFamily::nvls && family <= FaultFamily::channels;
+  return family >= FaultFamily::nvls && family <= FaultFamily::socket_threads;
 }
 
 struct Fault {

@@ -23,6 +23,9 @@ std::string settings_text(const CollectiveSpec& spec, bool nccl_stated) {
   text += spec.algorithm.empty() ? "" : ", NCCL_ALGO=" + spec.algorithm;
   text += spec.protocol.empty() ? "" : ", NCCL_PROTO=" + spec.protocol;
   text += spec.max_channels == 0 ? "" : ", NCCL_MAX_NCHANNELS=" + std::to_string(spec.max_channels);
+  text += spec.socket_threads == 0 ? ""
+                                   : ", " + std::to_string(spec.socket_threads) + " socket threads of " +
+                                         plural(spec.sockets_per_thread, "socket");
   return text + (spec.nvls ? "" : ", NVLS off");
 }
 

@@ -21,6 +21,7 @@ from .scenarios import (
     cluster_text,
     options_text,
     profile_document,
+    settings_text,
     write_text,
 )
 
@@ -30,7 +31,7 @@ _COLUMNS = {
     "collectives": [
         *("collective", "size_bytes", "time_s", "gpus", "nodes", "nccl", "algorithm", "protocol"),
         *("channels", "nvls", "condition", "gpu_name", "fullest_node", "gpus_per_process"),
-        *("wrong_values", "not_modelled"),
+        *("wrong_values", "socket_threads", "sockets_per_thread", "not_modelled"),
         *("table", "file", "line"),
     ],
     "kernels": [
@@ -122,8 +123,9 @@ def read_measurements(paths: Paths, what: str = "collectives") -> pd.DataFrame:
         of the slowest rank. What the file doesn't say is 0 or empty: GPUs, nodes, channels, a
         batch; or NaN: samples or tokens a second. ``fullest_node`` are the GPUs of the fullest node
         where nodes have unequal numbers, ``gpus_per_process`` those that one process drives,
-        ``wrong_values`` 1 where the result was not what it should be (#wrong), ``not_modelled`` the
-        settings and conditions that no prediction knows.
+        ``wrong_values`` 1 where the result was not what it should be (#wrong), ``socket_threads``
+        and ``sockets_per_thread`` those of NCCL over TCP, ``not_modelled`` the settings and
+        conditions that no prediction knows.
 
     Raises
     ------
@@ -147,6 +149,7 @@ def fit(
     gpus_per_node: int | None = None,
     algorithm: str | None = None,
     protocol: str | None = None,
+    settings: Mapping[str, object] | None = None,
     library: str = "nccl",
     scenario: Source | None = None,
     overlap: str = "stated",
@@ -165,6 +168,8 @@ def fit(
         That took part, where the files don't say.
     algorithm, protocol
         ``NCCL_ALGO`` and ``NCCL_PROTO`` as they were set, where the files don't say.
+    settings
+        Keys of ``training.collective`` as they were, likewise: ``{"socket_threads": 4}``.
     library
         "nccl", "mpi", "gloo" or "tensorflow".
     scenario
@@ -188,6 +193,7 @@ def fit(
             gpus_per_node=as_word(gpus_per_node),
             algorithm=algorithm,
             protocol=protocol,
+            settings=settings_text(settings),
             library=library,
             scenario=scenario_name,
             overlap=overlap,
@@ -216,6 +222,7 @@ def compare_measurements(
     gpus_per_node: int | None = None,
     algorithm: str | None = None,
     protocol: str | None = None,
+    settings: Mapping[str, object] | None = None,
     library: str = "nccl",
     nccl: str | None = None,
     profile: Source | None = None,
@@ -233,6 +240,8 @@ def compare_measurements(
         Where the logs don't say.
     algorithm, protocol
         ``NCCL_ALGO`` and ``NCCL_PROTO`` as they were set, where the logs don't say.
+    settings
+        Keys of ``training.collective`` as they were, likewise: ``{"socket_threads": 4}``.
     library
         What ran the collectives: "nccl", "mpi", "gloo" or "tensorflow".
     profile
@@ -253,7 +262,7 @@ def compare_measurements(
     """
     return _judged(
         _core.compare_measurements, paths, cluster, nodes, gpus_per_node, algorithm, protocol,
-        library, nccl, profile, allow_other_machine,
+        settings, library, nccl, profile, allow_other_machine,
     )  # fmt: skip
 
 
@@ -265,6 +274,7 @@ def diagnose(
     gpus_per_node: int | None = None,
     algorithm: str | None = None,
     protocol: str | None = None,
+    settings: Mapping[str, object] | None = None,
     library: str = "nccl",
     nccl: str | None = None,
     profile: Source | None = None,
@@ -277,7 +287,7 @@ def diagnose(
     """
     return _judged(
         _core.diagnose, paths, cluster, nodes, gpus_per_node, algorithm, protocol,
-        library, nccl, profile, allow_other_machine,
+        settings, library, nccl, profile, allow_other_machine,
     )  # fmt: skip
 
 
@@ -289,6 +299,7 @@ def _judged(
     gpus_per_node: int | None,
     algorithm: str | None,
     protocol: str | None,
+    settings: Mapping[str, object] | None,
     library: str,
     nccl: str | None,
     profile: Source | None,
@@ -302,6 +313,7 @@ def _judged(
             gpus_per_node=as_word(gpus_per_node),
             algorithm=algorithm,
             protocol=protocol,
+            settings=settings_text(settings),
             library=library,
             nccl=nccl,
             profile=profile_document(profile),

@@ -13,10 +13,16 @@ import pandas as pd
 from . import _core
 from .calibrate import scenario_file
 from .errors import InputError
-from .scenarios import Source, as_word, cluster_text, options_text, profile_document, to_json
+from .scenarios import (
+    Source,
+    as_word,
+    cluster_text,
+    options_text,
+    profile_document,
+    settings_text,
+)
 
-_ARGUMENTS = {"COLLECTIVE": "kind", "set": "settings"}  # what the command line calls them
-_OWN_ARGUMENTS = ("library", "nccl", "algorithm", "protocol")  # of all that settings may hold
+_ARGUMENTS = {"COLLECTIVE": "kind"}  # what the command line calls it
 
 
 def collective(
@@ -111,7 +117,7 @@ def collective(
             protocol=protocol,
             library=library,
             gpus_per_process=as_word(gpus_per_process),
-            settings=_settings(settings) if settings else None,
+            settings=settings_text(settings),
             explain=explain,
             all=all_choices,
             profile=profile_document(profile),
@@ -154,13 +160,6 @@ def _sizes(sizes: Iterable[int | str] | int | str) -> list[str]:
     if not words:
         raise InputError("expected at least one size, found none", "sizes")
     return words
-
-
-def _settings(settings: Mapping[str, object]) -> str:
-    for name in _OWN_ARGUMENTS:
-        if name in settings:
-            raise InputError(f"expected the argument {name}, found the key", "settings")
-    return to_json(settings)
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:

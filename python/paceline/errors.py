@@ -10,6 +10,7 @@ import warnings
 _ARGUMENTS = {
     "--trace-ranks": "trace",
     "--algo": "algorithm",
+    "--set": "settings",
     "--proto": "protocol",
     "-b": "first",
     "-e": "last",

@@ -166,6 +166,14 @@ def options_text(**options: Any) -> str:
     return to_json({name: value for name, value in options.items() if value is not None})
 
 
+def settings_text(settings: Mapping[str, object] | None) -> str | None:
+    """Write keys of ``training.collective``, but for those that are arguments."""
+    for name in ("library", "nccl", "algorithm", "protocol"):
+        if settings is not None and name in settings:
+            raise InputError(f"expected the argument {name}, found the key", "settings")
+    return to_json(settings) if settings else None
+
+
 def to_json(value: Any) -> str:
     """Write JSON; numbers of numpy and paths are welcome.
 

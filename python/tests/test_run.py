@@ -397,6 +397,11 @@ def test_errors_of_arguments_and_files(program: Program, tmp_path: Path) -> None
             "nccl",
             lambda: paceline.fit(TABLE, cluster="dgx-a100", nccl="9"),
         ),
+        (
+            [*fit, "--cluster", "dgx-a100", "--set", "threads=2"],
+            "settings",
+            lambda: paceline.fit(TABLE, cluster="dgx-a100", settings={"threads": 2}),
+        ),
     ]
     for words, argument, call in cases:
         with pytest.raises(paceline.InputError) as caught:
@@ -744,7 +749,7 @@ def test_measurements(tmp_path: Path) -> None:
     frame = paceline.read_measurements(TABLE)
     assert {"collective", "size_bytes", "time_s", "gpus", "file", "line"} <= set(frame)
     stated = {"channels", "nvls", "gpu_name", "fullest_node", "wrong_values", "not_modelled"}
-    assert stated <= set(frame)
+    assert stated | {"socket_threads", "sockets_per_thread"} <= set(frame)
     assert (frame["time_s"] > 0).all()
     assert len(paceline.read_measurements([TABLE, TABLE])) == 2 * len(frame)
     assert list(paceline.read_measurements(TABLE, "kernels")) == [

@@ -95,6 +95,8 @@ TEST_CASE("measurements written as CSV read back as the same, to the last bit") 
   data.collectives.at(2).fullest = 10;
   data.collectives.at(3).gpus_per_process = 8;
   data.collectives.at(4).wrong_values = true;
+  data.collectives.at(5).socket_threads = 4;
+  data.collectives.at(5).sockets_per_thread = 2;
   std::ostringstream csv;
   write_csv(data, csv);
   const MeasuredData again = import_text(csv.str(), "written.csv");
@@ -117,6 +119,8 @@ TEST_CASE("measurements written as CSV read back as the same, to the last bit") 
     CHECK(a.fullest == b.fullest);
     CHECK(a.gpus_per_process == b.gpus_per_process);
     CHECK(a.wrong_values == b.wrong_values);
+    CHECK(a.socket_threads == b.socket_threads);
+    CHECK(a.sockets_per_thread == b.sockets_per_thread);
     CHECK(a.unmodelled == b.unmodelled);
   }
 }

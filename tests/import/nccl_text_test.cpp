@@ -491,6 +491,26 @@ TEST_CASE("the GPU's name, unequal hosts and settings that no prediction knows a
           .unmodelled == "NCCL_IB_DISABLE=1, NCCL_SHM_DISABLE=1");
 }
 
+TEST_CASE("threads and sockets of NCCL over TCP are read from its lines and from what it was told") {
+  using Sockets = std::pair<int, int>;
+  const auto stated = [](const std::string& line) {
+    const CollectiveMeasurement before = import_text(line + "\n" + kRun).collectives.at(0),
+                                after = import_text(kRun + line + "\n").collectives.at(0);
+    const Sockets found{before.socket_threads, before.sockets_per_thread};
+    CHECK((line.starts_with('$') || found == Sockets{after.socket_threads, after.sockets_per_thread}));
+    return found;
+  };
+  const std::string nccl = "n1:1:1 [0] NCCL INFO ";
+  CHECK(stated(nccl + "NET/Socket: Using 4 threads and 1 sockets per thread") == Sockets{4, 1});
+  CHECK(stated(nccl + "NET/Socket: Using 2 threads and 8 sockets per thread") == Sockets{2, 8});
+  CHECK(stated(nccl + "NET/Socket : Using [0]eth0:10.0.0.1<0>") == Sockets{0, 0});
+  CHECK(stated(nccl + "NCCL_SOCKET_NTHREADS set by environment to 4.") == Sockets{4, 0});
+  CHECK(stated(nccl + "NCCL_NSOCKS_PERTHREAD set by environment to 8.") == Sockets{0, 8});
+  CHECK(stated(nccl + "NCCL_SOCKET_NTHREADS set by environment to 40.") == Sockets{16, 0});  // NCCL's most
+  CHECK(stated(nccl + "NCCL_SOCKET_NTHREADS set by environment to many.") == Sockets{0, 0});
+  CHECK(stated("$ NCCL_SOCKET_NTHREADS=3 NCCL_NSOCKS_PERTHREAD=2 ./all_reduce_perf -b 8") == Sockets{3, 2});
+}
+
 TEST_CASE("UTF-8's byte order mark is no part of a file") {
   const std::string mark = "\xef\xbb\xbf";
   const MeasuredData data = import_text(mark + kRun);

@@ -286,6 +286,31 @@ TEST_CASE("options that a log contradicts are said to be unused") {
   CHECK(log_remarks(request, data).empty());
 }
 
+TEST_CASE("threads of TCP sockets that nobody stated are found, those of a row or of --set believed") {
+  const Machine sockets{(kSource / "scenarios/validation/collectives/gcp-g4.json").string(), 2, 8, "2.30"};
+  MeasuredPlace place = place_of(sockets);
+  place.spec.socket_threads = 4;
+  MeasuredData data = log_of(place, 0.02, 11);
+  FitRequest request = request_of(sockets);
+  const auto judged = [&] {
+    const ExpectedLog log = expected_log(request, gather_points(request, data), data, {});
+    std::vector<std::string> unseen;
+    return diagnose(log, suspects_of(log, {}, unseen));
+  };
+  REQUIRE_FALSE(judged().healthy());
+  CHECK(judged().best().names == std::vector<std::string>{"NCCL_SOCKET_NTHREADS=4"});
+  request.collective.socket_threads = 4;
+  CHECK(judged().healthy());
+  CHECK(log_remarks(request, data).empty());
+  request.collective.socket_threads = 2;
+  for (CollectiveMeasurement& row : data.collectives) {
+    row.socket_threads = 4;
+  }
+  CHECK(judged().healthy());
+  CHECK_THAT(log_remarks(request, data).at(0),
+             Contains("--set socket_threads 2 is not used: the log states 4"));
+}
+
 TEST_CASE("settings that no prediction knows are said") {
   MeasuredData data = log_of(place_of(kVolta), 0.01, 5);
   CHECK(log_remarks(request_of(kVolta), data).empty());
