@@ -67,8 +67,12 @@ ChoicePlaces places_of(const CollectiveOptions& options, const ClusterInUse& in_
 
 void set_as_told(const std::string& settings, CollectiveSpec& collective) {
   const Json json = parse_json(settings);
-  if (json.find("costs") != nullptr) {
-    throw InputError("expected what NCCL was told; what collectives cost is a profile's", "/costs");
+  for (const char* const key : {"costs", "choose", "fastest_from", "fastest_to"}) {
+    if (json.find(key) != nullptr) {
+      throw InputError(
+          "expected what NCCL was told; what collectives cost, and which are fastest, is a profile's",
+          '/' + std::string(key));
+    }
   }
   if (collective.library != CollectiveLibrary::nccl) {
     require_costs_alone(settings, collective.library);

@@ -123,7 +123,7 @@ void read_covariance(const Json& json, Profile& profile, const Spot& spot) {
 ProfilePoint read_point(const Json& json, const Spot& spot) {
   check_keys(json,
              {"collective", "nodes", "gpus_per_node", "bytes", "log_ratio", "noise", "nccl", "algorithm",
-              "protocol", "channels", "nvls"},
+              "protocol", "channels", "nvls", "socket_threads", "sockets_per_thread"},
              spot);
   ProfilePoint point;
   read(member(json, "collective", spot), point.kind, any(), below(spot, "collective"));
@@ -138,6 +138,8 @@ ProfilePoint read_point(const Json& json, const Spot& spot) {
   read_member(json, "protocol", point.protocol, text(200, 0), spot);
   read_member(json, "channels", point.channels, between(0, 64), spot);
   read_member(json, "nvls", point.nvls, any(), spot);
+  read_member(json, "socket_threads", point.socket_threads, between(0, 16), spot);
+  read_member(json, "sockets_per_thread", point.sockets_per_thread, between(1, 64), spot);
   return point;
 }
 
@@ -386,6 +388,10 @@ std::string to_json(const Profile& profile) {
     }
     if (!point.nvls) {
       object.push_back({"nvls", false});
+    }
+    if (point.socket_threads > 0) {
+      object.push_back({"socket_threads", point.socket_threads});
+      object.push_back({"sockets_per_thread", point.sockets_per_thread});
     }
     points.push_back(std::move(object));
   }

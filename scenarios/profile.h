@@ -30,6 +30,7 @@ struct ProfilePoint {
   std::string nccl, algorithm, protocol;
   int channels = 0;
   bool nvls = true;
+  int socket_threads = 0, sockets_per_thread = 1;
 };
 
 struct ProfileSource {

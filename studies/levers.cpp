@@ -127,7 +127,7 @@ void add_inside_nodes(const ClusterSpec& cluster, Levers& all) {
       return std::ranges::count(node.cables, kind, &NodeCable::kind) > 0;
     };
     const bool in_short = node.devices.empty();
-    nvlink = nvlink || (in_short ? node.wiring != NvlinkWiring::none : has(CableKind::nvlink));
+    nvlink = nvlink || has_nvlink(node);
     sockets = sockets || (in_short ? node.sockets > 1 : has(CableKind::socket));
   });
   if (nvlink) {

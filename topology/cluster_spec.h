@@ -2,6 +2,7 @@
 // link.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -153,6 +154,12 @@ constexpr PathType farthest_peers(const NodeSpec& node, std::size_t gpus_in_use)
       return PathType::sys;
   }
   return PathType::pxb;
+}
+
+// Between GPUs, or to an NVSwitch.
+inline bool has_nvlink(const NodeSpec& node) {
+  return node.devices.empty() ? node.wiring != NvlinkWiring::none
+                              : std::ranges::count(node.cables, CableKind::nvlink, &NodeCable::kind) > 0;
 }
 
 enum class FabricKind : std::uint8_t { single_switch, leaf_spine, rail_optimized, fat_tree };

@@ -127,6 +127,11 @@ CollectiveSpec with_costs(CollectiveSpec spec, const Profile& profile, bool nccl
     if (!nccl_stated && spec.nccl == CollectiveSpec{}.nccl) {  // not asked for
       spec.nccl = profile.nccl;
     }
+    const ProfilePoint& told = *std::ranges::max_element(profile.points, {}, &ProfilePoint::socket_threads);
+    if (spec.socket_threads == 0 && told.socket_threads > 0) {  // likewise
+      spec.socket_threads = told.socket_threads;
+      spec.sockets_per_thread = told.sockets_per_thread;
+    }
   }
   return spec;
 }

@@ -67,7 +67,8 @@ Profile profile_of(const FitRequest& request, const MeasuredData& data, const Me
     const double noise = noise_of(point.bytes) / std::sqrt(static_cast<double>(tables.size()));
     profile.points.push_back({place.kind, place.nodes(), place.gpus_per_node(), point.bytes, fit.log_ratio[p],
                               noise, place.spec.nccl, place.spec.algorithm, place.spec.protocol,
-                              place.spec.max_channels, place.spec.nvls});
+                              place.spec.max_channels, place.spec.nvls, place.spec.socket_threads,
+                              place.spec.sockets_per_thread});
   }
   profile.curvature = curvature_of(measured.points, fit.log_ratio);
   return profile;

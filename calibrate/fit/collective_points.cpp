@@ -43,6 +43,16 @@ Layout layout_of(const CollectiveMeasurement& row, const FitRequest& request) {
   return {std::max(nodes, 1), row.ranks};
 }
 
+// MAX_THREADS and MAX_SOCKETS of src/transport/net_socket.cc: NCCL takes no more, whatever it is told.
+void take_sockets(const CollectiveMeasurement& row, CollectiveSpec& spec) {
+  constexpr int kMostThreads = 16, kMostSockets = 64;
+  spec.socket_threads =
+      std::min(row.socket_threads > 0 ? row.socket_threads : spec.socket_threads, kMostThreads);
+  spec.sockets_per_thread =
+      std::min(row.sockets_per_thread > 0 ? row.sockets_per_thread : spec.sockets_per_thread,
+               kMostSockets / std::max(spec.socket_threads, 1));
+}
+
 // "" or why the row says nothing about this cluster.
 std::string place_row(const CollectiveMeasurement& row, const FitRequest& request, MeasuredPlace& place) {
   if (row.bytes.value <= 0 || !(row.time.value > 0)) {
@@ -94,10 +104,12 @@ std::string place_row(const CollectiveMeasurement& row, const FitRequest& reques
   place.spec.protocol = row.protocol.empty() ? place.spec.protocol : row.protocol;
   place.spec.max_channels = row.channels > 0 ? row.channels : place.spec.max_channels;
   place.spec.nvls = place.spec.nvls && row.nvls != "off";
-  place.spec.socket_threads = row.socket_threads > 0 ? row.socket_threads : place.spec.socket_threads;
-  place.spec.sockets_per_thread =
-      row.sockets_per_thread > 0 ? row.sockets_per_thread : place.spec.sockets_per_thread;
+  take_sockets(row, place.spec);
   place.spec.sizes.buffer = row.buffer.value > 0 ? row.buffer : place.spec.sizes.buffer;
+  if (place.spec.max_channels > 0 && place.spec.min_channels > place.spec.max_channels) {
+    return "NCCL_MAX_NCHANNELS=" + std::to_string(place.spec.max_channels) + ", and at least " +
+           std::to_string(place.spec.min_channels) + " channels are said";
+  }
   if (row.gpus_per_process > 0) {
     place.spec.gpus_per_process = std::min(row.gpus_per_process, ranks / nodes);
   }
@@ -250,8 +262,12 @@ class UnusedOptions {
             row.nccl.starts_with("2.") ? nearest_nccl(row.nccl) : "");
     compare(row, "--algo", request_.collective.algorithm, row.algorithm);
     compare(row, "--proto", request_.collective.protocol, row.protocol);
-    compare(row, "--set socket_threads", number(request_.collective.socket_threads),
-            number(row.socket_threads));
+    const CollectiveSpec& told = request_.collective;
+    compare(row, "--set max_channels", number(told.max_channels), number(row.channels));
+    compare(row, "--set socket_threads", number(told.socket_threads), number(row.socket_threads));
+    compare(row, "--set sockets_per_thread",
+            told.sockets_per_thread > 1 ? number(told.sockets_per_thread) : "",
+            number(row.sockets_per_thread));
   }
 
   std::vector<std::string> lines() const {
@@ -283,6 +299,24 @@ class UnusedOptions {
   std::set<std::pair<std::string, std::string>> used_;
   std::map<std::pair<std::string, std::string>, std::set<std::string>> stated_;
 };
+
+// Settings of a row but for those that the node's own words are for.
+std::string not_described(std::string_view settings, const NodeSpec& node) {
+  std::vector<std::string> left;
+  while (!settings.empty()) {
+    const std::size_t end = std::min(settings.find(", "), settings.size());
+    const std::string_view each = settings.substr(0, end);
+    settings.remove_prefix(std::min(end + 2, settings.size()));
+    const bool by_sockets =
+        each == "\"Using network Socket\"" || (each.starts_with("NCCL_IB_DISABLE=") && !each.ends_with("=0"));
+    const bool described = (by_sockets && node.network == NetworkKind::tcp) ||
+                           (each.starts_with("NCCL_P2P_DISABLE") && node.p2p_level != P2pLevel::by_cpu);
+    if (!described) {
+      left.emplace_back(each);
+    }
+  }
+  return joined(left, ", ");
+}
 
 }  // namespace
 
@@ -322,12 +356,12 @@ std::vector<std::string> log_remarks(const FitRequest& request, const MeasuredDa
   for (std::string& line : unused.lines()) {
     lines.push_back(std::move(line));
   }
-  const bool pcie = node.wiring == NvlinkWiring::none && node.devices.empty();
+  const bool pcie = !has_nvlink(node) && node.devices.empty();
   const bool told = node.p2p_level != P2pLevel::by_cpu;  // which GPUs are peers
-  for (const auto& [setting, file] : settings) {
-    const bool peers = setting.starts_with("NCCL_P2P_DISABLE"),
-               alone = setting.find(", ") == std::string::npos;
-    if (!(peers && alone && told)) {
+  for (const auto& [settings_of_row, file] : settings) {
+    const std::string setting = not_described(settings_of_row, node);
+    const bool peers = setting.starts_with("NCCL_P2P_DISABLE");
+    if (!setting.empty()) {
       lines.push_back(
           file + ": the log states " + setting +
           ", which the prediction does not model: it is of one collective alone, launched by the "

@@ -46,7 +46,9 @@ bool measured_so(const ProfilePoint& point, const MeasuredPlace& place) {
   return point.kind == place.kind && point.nodes == place.nodes() &&
          point.gpus_per_node == place.gpus_per_node() && point.nccl == place.spec.nccl &&
          point.algorithm == place.spec.algorithm && point.protocol == place.spec.protocol &&
-         point.channels == place.spec.max_channels && point.nvls == place.spec.nvls;
+         point.channels == place.spec.max_channels && point.nvls == place.spec.nvls &&
+         point.socket_threads == place.spec.socket_threads &&
+         (point.socket_threads == 0 || point.sockets_per_thread == place.spec.sockets_per_thread);
 }
 
 }  // namespace

@@ -229,8 +229,12 @@ class TableReader {
     environment.read(rows_.cell(kCollective));
     environment.set("NCCL_ALGO", rows_.cell(kAlgorithm));
     environment.set("NCCL_PROTO", rows_.cell(kProtocol));
-    environment.set("NCCL_SOCKET_NTHREADS", std::to_string(count(kSocketThreads)));
-    environment.set("NCCL_NSOCKS_PERTHREAD", std::to_string(count(kSocketsPerThread)));
+    for (const auto& [name, columns] : {std::pair("NCCL_SOCKET_NTHREADS", Columns(kSocketThreads)),
+                                        {"NCCL_NSOCKS_PERTHREAD", kSocketsPerThread}}) {
+      if (const int stated = count(columns); stated > 0) {
+        environment.set(name, std::to_string(stated));
+      }
+    }
     one.algorithm = environment.algorithm;
     one.protocol = environment.protocol;
     one.channels = count(kChannels);

@@ -146,9 +146,7 @@ constexpr std::array<std::string_view, 6> kUnmodelled{"NCCL_IB_DISABLE",  "NCCL_
 
 constexpr std::size_t kLongestValue = 200;
 
-// MAX_THREADS and MAX_SOCKETS of src/transport/net_socket.cc: NCCL takes these where more is asked.
-constexpr std::int64_t kMostSocketThreads = 16, kMostSockets = 64;
-int most(std::int64_t asked, std::int64_t taken) { return static_cast<int>(std::min(asked, taken)); }
+constexpr std::int64_t kMostSockets = 1024;  // more is no number of threads or sockets
 
 // Where a '#' begins a word, as a comment of a shell does, but for a batch system's lines, what is quoted, and prompts:
 // "/ # export", "linux:~ # export".
@@ -271,10 +269,12 @@ bool NcclEnvironment::set(std::string_view name, std::string_view value) {
   } else if ((name == "NCCL_MAX_NCHANNELS" || name == "NCCL_MAX_CTAS") &&
              (value.empty() || (read_whole(value, number) && number > 0 && number < 1024))) {
     channels = static_cast<int>(number);
-  } else if (name == "NCCL_SOCKET_NTHREADS" && (value.empty() || read_whole(value, number)) && number >= 0) {
-    socket_threads = most(number, kMostSocketThreads);
-  } else if (name == "NCCL_NSOCKS_PERTHREAD" && (value.empty() || read_whole(value, number)) && number >= 0) {
-    sockets_per_thread = most(number, kMostSockets);
+  } else if (name == "NCCL_SOCKET_NTHREADS" || name == "NCCL_NSOCKS_PERTHREAD") {
+    if (!value.empty() && !(read_whole(value, number) && number >= 0)) {
+      return false;
+    }
+    int& of_name = name == "NCCL_SOCKET_NTHREADS" ? socket_threads : sockets_per_thread;
+    of_name = sockets_in_use ? of_name : static_cast<int>(std::min(number, kMostSockets));
   } else if (name == "NCCL_NVLS_ENABLE") {
     nvls = value == "0" ? "off" : "";
   } else if (std::ranges::count(kUnmodelled, name) > 0) {
@@ -302,8 +302,9 @@ bool NcclEnvironment::read_sockets(std::string_view line) {
   if (!threads || !sockets) {
     return false;
   }
-  socket_threads = most(*threads, kMostSocketThreads);
-  sockets_per_thread = most(*sockets, kMostSockets);
+  sockets_in_use = true;
+  socket_threads = static_cast<int>(std::min(*threads, kMostSockets));
+  sockets_per_thread = static_cast<int>(std::min(*sockets, kMostSockets));
   return true;
 }
 
@@ -327,6 +328,10 @@ void NcclEnvironment::complete(const NcclEnvironment& other) {
   unmodelled.insert(other.unmodelled.begin(), other.unmodelled.end());
   const auto take_number = [](int& mine, int others) { mine = mine == 0 ? others : mine; };
   take_number(channels, other.channels);
+  if (other.sockets_in_use && !sockets_in_use) {
+    socket_threads = sockets_per_thread = 0;
+    sockets_in_use = true;
+  }
   take_number(socket_threads, other.socket_threads);
   take_number(sockets_per_thread, other.sockets_per_thread);
 }

@@ -16,6 +16,7 @@ namespace paceline {
 struct NcclEnvironment {
   std::string algorithm, protocol, nvls;
   int channels = 0, socket_threads = 0, sockets_per_thread = 0;  // 0: not stated
+  bool sockets_in_use = false;  // what NCCL says of these: whatever it was told
   // By name, such as NCCL_P2P_DISABLE, what changes a time, but no prediction; "0": not so.
   std::map<std::string, std::string> unmodelled;
 
@@ -27,7 +28,7 @@ struct NcclEnvironment {
   // What `this` leaves open, from `other`.
   void complete(const NcclEnvironment& other);
   bool set(std::string_view name, std::string_view value);  // empty: unset
-  // NCCL's "NET/Socket: Using 4 threads and 1 sockets per thread", whatever was asked; true: it was one.
+  // NCCL's "NET/Socket: Using 4 threads and 1 sockets per thread"; true: it was one.
   bool read_sockets(std::string_view line);
   bool operator==(const NcclEnvironment&) const = default;
 };

@@ -107,7 +107,7 @@ Change most_channels(int most) {
 Change socket_threads(int threads, int sockets) {
   return [=](MeasuredPlace& place) {
     const bool by_sockets = place.nodes() > 1 && place.cluster.node.network == NetworkKind::tcp;
-    const bool told = place.spec.socket_threads > 0;
+    const bool told = place.spec.socket_threads > 0 || place.spec.sockets_per_thread > 1;
     place.spec.socket_threads = threads;
     place.spec.sockets_per_thread = sockets;
     return by_sockets && !told;
@@ -229,10 +229,12 @@ void add_settings(std::vector<Fault>& faults) {
   }
   constexpr std::array<std::pair<int, int>, 2> kSockets{{{2, 8}, {4, 1}}};  // on EC2, in Google's cloud
   for (const auto& [threads, sockets] : kSockets) {
-    faults.push_back(
-        {FaultFamily::socket_threads, "NCCL_SOCKET_NTHREADS=" + std::to_string(threads),
-         "the environment and nccl.conf; NCCL's log (\"NET/Socket: Using\"); --set socket_threads",
-         socket_threads(threads, sockets)});
+    faults.push_back({FaultFamily::socket_threads,
+                      "NCCL_SOCKET_NTHREADS=" + std::to_string(threads) +
+                          (sockets > 1 ? " and NCCL_NSOCKS_PERTHREAD=" + std::to_string(sockets) : ""),
+                      "the environment and nccl.conf; NCCL's log (\"NET/Socket: Using\"); --set "
+                      "socket_threads and sockets_per_thread",
+                      socket_threads(threads, sockets)});
   }
 }
 

@@ -31,6 +31,12 @@ TEST_CASE("the smaller of the times, the columns by name, quotes") {
   CHECK(data.files.at(0).format == "CSV");
 }
 
+TEST_CASE("settings in the collective's cell stand where no column says them") {
+  const MeasuredData data = import_text(
+      "collective,size_bytes,time_us,gpus\n\"all_reduce, NCCL_SOCKET_NTHREADS=3\",8,5.0,8\n", "a.csv");
+  CHECK(data.collectives.at(0).socket_threads == 3);
+}
+
 TEST_CASE("bus bandwidth alone makes a time, given the ranks") {
   const MeasuredData data = import_text(
       "gpus,size_bytes,busbw_GBps,collective\n8,17179869184,480.0,\"all-reduce, `NCCL_NVLS_ENABLE=0`\"\n"

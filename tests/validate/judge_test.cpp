@@ -309,6 +309,48 @@ TEST_CASE("threads of TCP sockets that nobody stated are found, those of a row o
   CHECK(judged().healthy());
   CHECK_THAT(log_remarks(request, data).at(0),
              Contains("--set socket_threads 2 is not used: the log states 4"));
+
+  // A profile is of what NCCL was told: a question that says nothing is asked of that.
+  const Profile profile = fit_collectives(request, data).profile;
+  const auto predicted = [&](int threads) {
+    CollectiveTest test;
+    test.cluster = place.cluster;
+    test.collective.nccl = "2.30";
+    test.collective.socket_threads = threads;
+    test.sizes = {Bytes(64 << 20)};
+    return predict_collectives(test, parse_profile(to_json(profile), "p.json"));
+  };
+  const auto at = std::ranges::find(data.collectives, Bytes(64 << 20), &CollectiveMeasurement::bytes);
+  const CollectivePrediction four = predicted(4), one = predicted(1);
+  CHECK(to_seconds(four.result.rows[0].time).value == Approx(at->time.value).epsilon(0.1));
+  CHECK(predicted(0).result.rows[0].time == four.result.rows[0].time);
+  CHECK(one.result.rows[0].time > four.result.rows[0].time);
+}
+
+TEST_CASE(
+    "what NCCL can't have been told is no row, and what a network of TCP sockets says anyway no remark") {
+  const Machine sockets{(kSource / "scenarios/validation/collectives/gcp-g4.json").string(), 2, 8, "2.30"};
+  MeasuredData data = log_of(place_of(sockets), 0.02, 11);
+  for (CollectiveMeasurement& row : data.collectives) {
+    row.unmodelled = "\"Using network Socket\", NCCL_IB_DISABLE=1";
+    row.channels = 2;
+    row.socket_threads = 40;
+    row.sockets_per_thread = 9;
+  }
+  FitRequest request = request_of(sockets);
+  CHECK(log_remarks(request, data).empty());
+  CHECK_THAT(log_remarks(request_of(kVolta), data).back(),
+             Contains("\"Using network Socket\", NCCL_IB_DISABLE=1"));
+  const CollectiveSpec spec = gather_points(request, data).places.at(0).spec;
+  CHECK(spec.socket_threads == 16);
+  CHECK(spec.sockets_per_thread == 4);  // 64 in all
+  request.collective.max_channels = 4;
+  CHECK_THAT(log_remarks(request, data).at(0),
+             Contains("--set max_channels 4 is not used: the log states 2"));
+  request.collective.min_channels = 4;
+  const MeasuredPoints none = gather_points(request, data);
+  CHECK(none.points.empty());
+  CHECK(none.rows.front().note == "NCCL_MAX_NCHANNELS=2, and at least 4 channels are said");
 }
 
 TEST_CASE("settings that no prediction knows are said") {
@@ -507,12 +549,12 @@ TEST_CASE("what leaves more than half of the intervals' width doesn't explain a 
   CHECK_THAT(verdict.back(), Contains(" comes nearest, but leaves ") && !Contains("explains"));
 }
 
-// 367 GB/s, where NVLS has 465: that nothing is wrong is likelier than any one fault, though one would explain it.
+// 382 GB/s, where NVLS has 466: that nothing is wrong is likelier than any one fault, though one would explain it.
 TEST_CASE("a cause that would explain a log is told, likely or not") {
   const TemporaryFolder folder;
   LogFiles logs;
-  logs.files.files = {folder.write(
-      "one.csv", "collective,size_bytes,time_us,gpus,nodes\nall_reduce,1073741824,5110.3,8,1\n")};
+  logs.files.files = {
+      folder.write("one.csv", "collective,size_bytes,time_us,gpus,nodes\nall_reduce,1073741824,4930,8,1\n")};
   logs.files.cluster = "dgx-h100";
   const JudgedLog judged = judge(logs);
   REQUIRE(judged.diagnosis.healthy());
