@@ -79,13 +79,15 @@ class RowStep {
     return points_.back().log_step;
   }
   // Of ln of the time over ln of the factor: between the last two points. Horovod's cycles make stairs of it: where
-  // these lie on one, or beside an edge, between points further apart. 0: none of them tells.
+  // these lie on one, or beside an edge, between points further apart. Where kernels hide, all slopes are small.
+  // 0: none of them tells.
   double slope() {
-    constexpr double kStep = 0.02, kFurther = 4, kFurthest = 4, kMost = 1.5;
+    constexpr double kStep = 0.02, kFurther = 4, kFurthest = 4, kLeast = 0.2, kMost = 1.5;
     const auto from_last = [&](const Point& p) {
       return (points_.back().log_step - p.log_step) / (points_.back().log_factor - p.log_factor);
     };
-    const auto told = [&](const Point& p) { return from_last(p) > 0 && from_last(p) <= kMost; };
+    const auto rises = [&](const Point& p) { return from_last(p) > 0 && from_last(p) <= kMost; };
+    const auto told = [&](const Point& p) { return rises(p) && from_last(p) >= kLeast; };
     if (points_.empty()) {
       points_.push_back({0, simulate(0)});
     }
@@ -95,6 +97,7 @@ class RowStep {
       points_.insert(points_.begin(), {log_factor, simulate(log_factor)});
       other = std::find_if(points_.rbegin() + 1, points_.rend(), told);
     }
+    other = other == points_.rend() ? std::find_if(points_.rbegin() + 1, points_.rend(), rises) : other;
     return other == points_.rend() ? 0 : from_last(*other);
   }
   // With kernels that take no time: what no rate of a GPU makes shorter.
