@@ -269,9 +269,9 @@ std::vector<CollectiveInterval> of_defaults(const std::vector<CollectiveCost>& r
                                             const MeasuredPlace& place, const Others& others) {
   std::vector<CollectiveInterval> intervals;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    intervals.push_back(around(
-        to_seconds(rows[i].time),
-        default_spread(reach_of(place.nodes(), place.cluster.node.network), rows[i].plan.bytes), others[i]));
+    intervals.push_back(
+        around(to_seconds(rows[i].time),
+               default_spread(reach_of(place.nodes(), place.cluster.node), rows[i].plan.bytes), others[i]));
   }
   return intervals;
 }
@@ -279,7 +279,7 @@ std::vector<CollectiveInterval> of_defaults(const std::vector<CollectiveCost>& r
 // How far off parameters that nothing was fitted to may be: of ln(time). Of other libraries nothing is known.
 double deviation_of_defaults(const MeasuredPlace& place, Bytes bytes) {
   return place.spec.library == CollectiveLibrary::nccl
-             ? default_spread(reach_of(place.nodes(), place.cluster.node.network), bytes) / kNinety
+             ? default_spread(reach_of(place.nodes(), place.cluster.node), bytes) / kNinety
              : std::numeric_limits<double>::infinity();
 }
 

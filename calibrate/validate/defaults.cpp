@@ -265,7 +265,7 @@ void hold_out(const Chosen& tables, const std::string& site, const std::vector<C
       test.collective.costs = costs;
       const CollectivePrediction without = predict_collectives(test, {});
       for (std::size_t i = 0; i < log_times.size(); ++i) {
-        const Reach reach = reach_of(place.nodes(), table->network());
+        const Reach reach = reach_of(place.nodes(), place.cluster.node);
         const double spread = default_spread(reach, without.result.rows[i].plan.bytes);
         const CollectiveInterval& interval = without.intervals[i];
         const double below = std::log(interval.low.value) + spread - log_times[i],

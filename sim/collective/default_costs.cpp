@@ -86,8 +86,9 @@ bool before_hopper(NetworkKind kind, int generation) {
   return kind != NetworkKind::tcp && generation < static_cast<int>(Generation::hopper);
 }
 
-Reach reach_of(int nodes, NetworkKind kind) {
-  return nodes == 1                       ? Reach::one_node
+Reach reach_of(int nodes, const NodeSpec& node) {
+  const NetworkKind kind = node.network;
+  return nodes == 1                       ? has_nvlink(node) ? Reach::one_node : Reach::pcie
          : is_verbs(kind)                 ? Reach::verbs
          : kind == NetworkKind::slingshot ? Reach::slingshot
          : kind == NetworkKind::tcp       ? Reach::sockets

@@ -37,16 +37,17 @@ struct DefaultNetworkCost {
   double value, deviation;
   int sites;
 };
-// What a collective's GPUs reach each other over, as far as it says how well predictions do. plugins: EFA, TCPX and
-// TCPXO; machines with Slingshot or TCP sockets are erratic.
-enum class Reach : std::uint8_t { one_node, verbs, plugins, slingshot, sockets };
+// What a collective's GPUs reach each other over, as far as it says how well predictions do. pcie: one node without
+// NVLink; plugins: EFA, TCPX and TCPXO; machines with Slingshot or TCP sockets are erratic.
+enum class Reach : std::uint8_t { one_node, pcie, verbs, plugins, slingshot, sockets };
 template <>
 inline constexpr auto kNames<Reach> = names<Reach>({{"one_node", Reach::one_node},
+                                                    {"pcie", Reach::pcie},
                                                     {"verbs", Reach::verbs},
                                                     {"plugins", Reach::plugins},
                                                     {"slingshot", Reach::slingshot},
                                                     {"sockets", Reach::sockets}});
-Reach reach_of(int nodes, NetworkKind);
+Reach reach_of(int nodes, const NodeSpec&);
 
 // How far predictions with the defaults are off at sites that had no part in them: 90 % of |ln(time)|, of rows from
 // so many bytes on.

@@ -69,7 +69,7 @@ TEST_CASE("the interval of a default holds what may well run, and what defaults 
         most = std::max(most, other.time.value);
         ++uncertain;
       }
-      const double spread = std::exp(default_spread(reach_of(2, test.cluster.node.network), test.sizes[i]));
+      const double spread = std::exp(default_spread(reach_of(2, test.cluster.node), test.sizes[i]));
       CHECK(interval.low.value == Approx(least / spread));
       CHECK(interval.high.value == Approx(most * spread));
       CHECK_FALSE(interval.extrapolated);
@@ -133,12 +133,30 @@ TEST_CASE("defaults are less sure on several nodes and between protocols, and al
   CHECK(default_spread(Reach::one_node, mid) > default_spread(Reach::one_node, most));
   CHECK(default_spread(Reach::slingshot, mid) > default_spread(Reach::verbs, mid));
   CHECK(default_spread(Reach::plugins, most) >= default_spread(Reach::verbs, most));
-  CHECK(reach_of(2, NetworkKind::tcp) == Reach::sockets);
-  CHECK(reach_of(2, NetworkKind::tcpxo) == Reach::plugins);
-  CHECK(reach_of(1, NetworkKind::efa) == Reach::one_node);
-  CHECK(reach_of(2, NetworkKind::efa_v3) == Reach::plugins);
-  CHECK(reach_of(2, NetworkKind::roce) == Reach::verbs);
-  CHECK(reach_of(2, NetworkKind::slingshot) == Reach::slingshot);
+  CHECK(default_spread(Reach::pcie, most) > default_spread(Reach::one_node, most));
+  const auto reach = [](int nodes, NetworkKind network, NvlinkWiring wiring = NvlinkWiring::nvswitch) {
+    NodeSpec node;
+    node.network = network;
+    node.wiring = wiring;
+    return reach_of(nodes, node);
+  };
+  CHECK(reach(2, NetworkKind::tcp) == Reach::sockets);
+  CHECK(reach(2, NetworkKind::tcpxo) == Reach::plugins);
+  CHECK(reach(1, NetworkKind::efa) == Reach::one_node);
+  CHECK(reach(1, NetworkKind::tcp, NvlinkWiring::mesh) == Reach::one_node);
+  CHECK(reach(1, NetworkKind::infiniband, NvlinkWiring::none) == Reach::pcie);
+  CHECK(reach(2, NetworkKind::infiniband, NvlinkWiring::none) == Reach::verbs);
+  CHECK(reach(2, NetworkKind::efa_v3) == Reach::plugins);
+  CHECK(reach(2, NetworkKind::roce) == Reach::verbs);
+  CHECK(reach(2, NetworkKind::slingshot) == Reach::slingshot);
+  NodeSpec listed;  // as NCCL's XML lists a node's devices and links
+  listed.wiring = NvlinkWiring::none;
+  listed.cables = {{0, 1, CableKind::nvlink, {}}};
+  listed.devices.resize(2);
+  CHECK(reach_of(1, listed) == Reach::one_node);
+  listed.wiring = NvlinkWiring::nvswitch;  // which counts for nodes in short alone
+  listed.cables.front().kind = CableKind::pcie;
+  CHECK(reach_of(1, listed) == Reach::pcie);
 }
 
 CollectiveFit fit_of(const World& world, const std::vector<std::pair<Place, std::vector<Bytes>>>& measured) {
